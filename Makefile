@@ -30,9 +30,9 @@ lint:
 
 # The packages that have goroutines, and whose tests the race detector slows down least;
 # race-all is all of them.
-RACE = ./harness ./harness/client ./harness/conformance ./harness/files ./harness/lock/... ./harness/owned ./harness/process \
-	./harness/real/contender ./harness/real/disk ./harness/real/link ./harness/real/network ./harness/real/packets ./harness/real/proc \
-	./harness/real/server ./harness/real/skew ./harness/real/wire ./harness/resp ./harness/shortage ./harness/sim/node ./redlock/... ./scenarios/suite ./scenarios/sweep
+RACE = ./harness ./harness/client ./harness/conformance ./harness/lock/... ./harness/process ./harness/real ./harness/real/fuse \
+	./harness/real/packets ./harness/real/proc ./harness/real/proxy ./harness/resp ./harness/sim/node ./internal/files ./redlock/... \
+	./scenarios/campaign
 race:
 	CGO_ENABLED=1 $(GO) test -race -vet=off -short $(RACE)
 
@@ -107,7 +107,7 @@ sweep: build
 
 # A sweep by Slurm, which is started for that, as only root may. The night has it, too.
 engines:
-	$(GO) test -tags nightly -count=1 -timeout 60m -v -run '^TestSlurm$$' ./scenarios/shards
+	$(GO) test -tags nightly -count=1 -timeout 60m -v -run '^TestSlurm$$' ./scenarios/campaign
 
 # Seeds that were never tried, for each lock, and what was found before: HUNT=10m is for each.
 HUNT ?= 5m

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/checker/bruteforce"
-	"lockpick/checker/histories"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
+	"lockpick/internal/bruteforce"
+	"lockpick/internal/histories"
 )
 
 // c1 is granted the lock at 1 s, with a deadline at 11 s.

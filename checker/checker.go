@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"lockpick/checker/assumptions"
 	"lockpick/checker/second"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
@@ -65,7 +64,7 @@ func Check(h *history.History, names ...string) (v Verdict) {
 		}
 	}()
 	r := newRecord(h)
-	if text, hit := assumptions.Unplanned(r.Facts); hit {
+	if text, hit := Unplanned(r.Facts); hit {
 		v = nothing(h, names, text)
 		v.Assumption, v.Unplanned = text, true
 		if r.Malformed == "" {
@@ -78,7 +77,7 @@ func Check(h *history.History, names ...string) (v Verdict) {
 		v.Assumption = r.Malformed
 		return v
 	}
-	vacuous := assumptions.Vacuous(r.Facts)
+	vacuous := Vacuous(r.Facts)
 	if len(r.Lacks) > 0 { // what Redis would have answered otherwise shows nothing
 		v = nothing(h, names, "the run is vacuous: "+vacuous)
 		v.Assumption = vacuous

@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/checker/assumptions"
 	"lockpick/checker/second"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 )
 
 func tale(t testing.TB, text string) *history.History {
@@ -154,7 +153,7 @@ func TestVacuity(t *testing.T) {
 		{"params clients=c1\nstep 1 pause holder at 2s" + held + "\n2 nemesis begin pause node=c1 step=1", ""},
 	}
 	for _, row := range rows {
-		if got := assumptions.Vacuous(facts.Read(tale(t, row.history))); got != row.want {
+		if got := Vacuous(facts.Read(tale(t, row.history))); got != row.want {
 			t.Errorf("%s\ngot  %q\nwant %q", row.history, got, row.want)
 		}
 	}

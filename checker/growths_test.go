@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"lockpick/checker/histories"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/internal/histories"
 )
 
 // growths is the ways in which a record may grow.

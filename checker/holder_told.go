@@ -8,7 +8,6 @@ import (
 	"lockpick/checker/cause"
 	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
-	"lockpick/checker/windows"
 )
 
 // holderTold asks of a lock that names no deadline and tells nobody of a loss, as a watchdog
@@ -48,7 +47,7 @@ func withoutStalled(r *record, all []overlap) (sure []overlap, stalled *overlap)
 func brokenUntold(r *record) Result {
 	met := 0
 	for _, l := range r.Locks {
-		met += windows.Meetings(r.Facts, l, r.beliefs.Of(l))
+		met += spans.Meetings(r.Facts, l, r.beliefs.Of(l))
 	}
 	if all := untold(r, false); len(all) > 0 {
 		return worst(all, met)
@@ -59,7 +58,7 @@ func brokenUntold(r *record) Result {
 
 // overlap is one with its cause.
 type overlap struct {
-	windows.Overlap
+	spans.Overlap
 	Result
 }
 

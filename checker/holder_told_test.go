@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker/bruteforce"
-	"lockpick/checker/histories"
 	"lockpick/checker/verdict"
+	"lockpick/internal/bruteforce"
+	"lockpick/internal/histories"
 )
 
 // unseen is a lock without a deadline, that tells of no loss. c1 has it, and c2 gets it at 12 s.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker/histories"
 	"lockpick/harness/history"
+	"lockpick/internal/histories"
 )
 
 // Incidents are as many as the verdict counts, in the order of time, and the one that it shows

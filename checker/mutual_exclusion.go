@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"lockpick/checker/cause"
+	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
-	"lockpick/checker/windows"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -26,7 +26,7 @@ func mutualExclusion(r *record) Result {
 	o := r.beliefs.Overlaps()
 	met := 0
 	for _, l := range r.Locks {
-		met += windows.Meetings(r.Facts, l, r.beliefs.Of(l))
+		met += spans.Meetings(r.Facts, l, r.beliefs.Of(l))
 	}
 	if o.Incidents == 0 {
 		return Result{
@@ -52,7 +52,7 @@ func sharedHolds(r *record) (all []verdict.Incident) {
 }
 
 // shared tells an overlap, with what else shows it.
-func shared(r *facts.Facts, o windows.Overlap, besides []*history.Event) Result {
+func shared(r *facts.Facts, o spans.Overlap, besides []*history.Event) Result {
 	a, b := o.A.Session, o.B.Session
 	return Result{
 		Outcome: Violated,
@@ -73,7 +73,7 @@ func asked(met int) string {
 }
 
 // proof is the events that prove a window.
-func proof(r *facts.Facts, w windows.Window) []*history.Event {
+func proof(r *facts.Facts, w spans.Window) []*history.Event {
 	events := []*history.Event{w.Session.Acquire.Call, w.Session.Acquire.Return}
 	for b := range r.Windows(w.Session) {
 		if b.From > w.To || b.To < w.From {

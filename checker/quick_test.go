@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker/histories"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/internal/histories"
 )
 
 // What is found in an order that was made for it is compared with a look at each: the ways

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"lockpick/checker/histories"
 	"lockpick/checker/second"
 	"lockpick/harness/history"
+	"lockpick/internal/histories"
 )
 
 import ()

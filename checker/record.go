@@ -7,7 +7,7 @@ import (
 	"lockpick/checker/liveness"
 	"lockpick/checker/resource"
 	"lockpick/checker/second"
-	"lockpick/checker/windows"
+	"lockpick/checker/spans"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -16,7 +16,7 @@ import (
 // or number: the functions find it when they are first called.
 type record struct {
 	*facts.Facts
-	beliefs *windows.Beliefs
+	beliefs *spans.Beliefs
 	second  second.Judge
 
 	lease    func() lease.Finding
@@ -26,7 +26,7 @@ type record struct {
 
 func newRecord(h *history.History) *record {
 	r := facts.Read(h)
-	beliefs := windows.New(r)
+	beliefs := spans.NewBeliefs(r)
 	return &record{
 		Facts: r, beliefs: beliefs, second: second.New(r),
 		lease:    sync.OnceValue(func() lease.Finding { return lease.Judge(r, beliefs) }),

@@ -5,10 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"lockpick/checker/histories"
 	"lockpick/checker/spans"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/internal/histories"
 )
 
 // TestStallsAgainstALookAtEach compares what is kept in order with a look at each: see

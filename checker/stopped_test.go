@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"lockpick/harness/history"
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 )
 
 // A run that was stopped is judged up to there: the overlap does not grow while the run is taken

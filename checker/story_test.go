@@ -16,7 +16,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 )
 
 var update = flag.Bool("update", false, "write the verdicts of testdata anew")

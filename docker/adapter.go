@@ -16,7 +16,7 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/exec"
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 // adapted is how clients run in an image of somebody else's, each beside the adapter that it
@@ -70,7 +70,7 @@ func (b *Backend) Hello(ctx context.Context) (line string, err error) {
 		return "", err
 	}
 	defer e.Close()
-	self, err := owned.Self()
+	self, err := files.Self()
 	if err != nil {
 		return "", err
 	}

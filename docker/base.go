@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"lockpick/docker/engine"
-	"lockpick/harness/real/network"
+	"lockpick/harness/real"
 	"lockpick/harness/resp"
 )
 
@@ -34,7 +34,7 @@ type base struct {
 
 	made func(*box) // sees each container before it starts; nil: nobody does
 
-	remote   *network.Remote
+	remote   *real.RemoteNetwork
 	talk     *talk         // with the container of the links; nil: it was not made
 	linksBox *box          // that container
 	joined   chan struct{} // closed when the links can be talked to, or never will
@@ -85,7 +85,7 @@ func (s *base) join(ctx context.Context) error {
 	if s.talk, err = b.startTalking(ctx); err != nil {
 		return err
 	}
-	remote := network.Dial(s.talk.in, s.talk.out)
+	remote := real.DialNetwork(s.talk.in, s.talk.out)
 	limit, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
 	if _, _, err := remote.Offset(limit); err != nil {
@@ -96,7 +96,7 @@ func (s *base) join(ctx context.Context) error {
 }
 
 // network waits for the links, which reach everybody.
-func (s *base) network(ctx context.Context) (*network.Remote, error) {
+func (s *base) network(ctx context.Context) (*real.RemoteNetwork, error) {
 	select {
 	case <-s.joined:
 	case <-ctx.Done():

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"lockpick/docker/engine"
-	"lockpick/harness/real/contender"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
 )
 
@@ -85,7 +85,7 @@ func (s *site) makeClientBox(ctx context.Context, name string, host int, k *turn
 // it is told on in. It is what a program that makes a Backend has to do when its first
 // argument is "__room"; program is the arguments that follow.
 func Room(in io.Reader, out, errs io.Writer, program []string) error {
-	return contender.Room(in, out, errs, program, clearRoom)
+	return real.ClientLoop(in, out, errs, program, clearRoom)
 }
 
 // clearRoom ends what a client has left running in its container, and waits for it.

@@ -11,9 +11,8 @@ import (
 	"slices"
 
 	"lockpick/docker/engine"
-	"lockpick/harness/real/clock"
-	"lockpick/harness/real/skew"
-	"lockpick/harness/real/wire"
+	"lockpick/harness/real"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -21,7 +20,7 @@ import (
 // turner turns the clocks of a box, which start right with the run, by an agent that ends
 // and starts with its program: in this process, or in a box beside that one.
 type turner struct {
-	*skew.Remote
+	*real.RemoteClock
 	base *base
 }
 
@@ -29,7 +28,7 @@ type turner struct {
 // architecture; "": it can.
 func lacksClocks(arch string) (reason, remedy string) {
 	remedy = "use an engine on amd64, or the simulation (--backend sim)"
-	if err := clock.Available(); err != nil {
+	if err := vdso.Available(); err != nil {
 		return "no process can be given a wrong clock: " + err.Error(), remedy
 	}
 	if arch != "amd64" {
@@ -44,7 +43,7 @@ func (s *base) makeTurnable(ctx context.Context, name string, host int, m engine
 	if m.Image != s.image {
 		files, gate = s.own.apart(gateDir)
 	}
-	m.Command = slices.Concat(gate, []string{clock.GateVerb}, m.Command)
+	m.Command = slices.Concat(gate, []string{vdso.GateVerb}, m.Command)
 	b, err := s.makeBox(ctx, name, host, m)
 	if err != nil {
 		return nil, err
@@ -65,7 +64,7 @@ func (k *turner) open(ctx context.Context, b *box) error {
 	}
 	err := fs.ErrPermission
 	if pid := b.traceable(); pid > 0 {
-		err = k.Start(skew.Here(b.Done()), pid)
+		err = k.Start(real.LocalClockAgent(b.Done()), pid)
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		err = k.openBeside(ctx, b)
@@ -103,7 +102,7 @@ func (k *turner) openBeside(ctx context.Context, b *box) (err error) {
 	if err != nil {
 		return err
 	}
-	agent := wire.NewCaller(t.in, t.out, skew.Errors, nil)
+	agent := real.NewCaller(t.in, t.out, real.ClockErrors, nil)
 	go func() {
 		<-agent.Ended()
 		t.leave()

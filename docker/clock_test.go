@@ -13,8 +13,8 @@ import (
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
-	"lockpick/harness/real/clock"
-	"lockpick/harness/real/skew"
+	"lockpick/harness/real"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -199,10 +199,10 @@ func clientsClocks(t *testing.T, on *Backend) {
 }
 
 // aside is a machine whose true time is not that of the others.
-type aside struct{ skew.Clocks }
+type aside struct{ real.ClockDriver }
 
-func (a aside) Shown() clock.Shown {
-	s := a.Clocks.Shown()
+func (a aside) Shown() vdso.Shown {
+	s := a.ClockDriver.Shown()
 	s.Offset += int64(time.Second)
 	return s
 }
@@ -221,7 +221,7 @@ func TestOthersMustBeRight(t *testing.T) {
 		if right, err := b.seeOthers(k); err != nil || fmt.Sprint(right) != "[n2]" {
 			t.Errorf("the others that are right are %v, %v", right, err)
 		}
-		k.Clocks = aside{k.Clocks}
+		k.ClockDriver = aside{k.ClockDriver}
 		if _, err := b.seeOthers(k); err == nil || !strings.Contains(err.Error(), "n2, which was not meant: its wall clock shows") {
 			t.Errorf("a node that is a second off: %v", err)
 		}

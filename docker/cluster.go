@@ -13,17 +13,14 @@ import (
 	"time"
 
 	"lockpick/harness/history"
-	"lockpick/harness/real/clock"
-	"lockpick/harness/real/network"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/runs"
-	"lockpick/harness/real/skew"
-	"lockpick/harness/real/wire"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
 )
 
 type cluster struct {
-	*runs.Run[*node]
+	*real.Run[*node]
 	*packetFilters // of nodes whose packets the plan loses
 	site           *site
 
@@ -41,7 +38,7 @@ type cluster struct {
 	waiting map[string]*clientBox // of clients that have no order yet
 }
 
-var _ runs.Cluster = (*cluster)(nil)
+var _ real.Cluster = (*cluster)(nil)
 
 // powers is what can inject faults wherever it can run.
 var powers any = (*cluster)(nil)
@@ -60,18 +57,18 @@ func (c *cluster) open(s scenario.Scenario, seed uint64, rec *history.Recorder) 
 	for _, name := range c.names {
 		addrs[name] = c.Nodes.Server(name).At
 	}
-	run := network.Run{Context: c.Ctx, Record: rec.Record, Go: c.Timeline.Go}
+	run := real.NetworkRun{Context: c.Ctx, Record: rec.Record, Go: c.Timeline.Go}
 	if len(c.by) > 0 {
 		run.Ports = firstPort
 	}
-	return remote.Open(run, seed, c.site.net.at(linksHost).String(), addrs, c.names, network.ClientsOf(s))
+	return remote.Open(run, seed, c.site.net.at(linksHost).String(), addrs, c.names, real.LinkClients(s))
 }
 
 // watch ends the run if the links do.
 func (c *cluster) watch() {
 	select {
 	case <-c.site.remote.Ended():
-		c.Fail(fmt.Errorf("the links have ended, with their container or with the engine: %w; %s", wire.ErrGone, cmp.Or(c.site.talk.Words(), "they said nothing")))
+		c.Fail(fmt.Errorf("the links have ended, with their container or with the engine: %w; %s", real.ErrAgentGone, cmp.Or(c.site.talk.Words(), "they said nothing")))
 	case <-c.Ctx.Done():
 	}
 }
@@ -106,7 +103,7 @@ func (c *cluster) sameTime(ctx context.Context) error {
 		return nil
 	}
 	ahead, within, err := c.site.remote.Offset(ctx)
-	if errors.Is(err, wire.ErrGone) {
+	if errors.Is(err, real.ErrAgentGone) {
 		return nil // which has been said
 	}
 	if err != nil {
@@ -156,9 +153,9 @@ func versionIn(info string) string {
 
 func (c *cluster) addTurners(s scenario.Scenario) {
 	for _, name := range turnable(s) {
-		r := &skew.Remote{Context: c.Ctx, Both: slices.Contains(s.ClientNames(), name), True: c.there}
+		r := &real.RemoteClock{Context: c.Ctx, Both: slices.Contains(s.ClientNames(), name), True: c.there}
 		c.turners[name] = &turner{r, c.site.base}
-		c.Clocks.Add(name, &skew.Machine{Clocks: r, True: c.there})
+		c.Clocks.Add(name, &real.Clock{ClockDriver: r, True: c.there})
 	}
 }
 
@@ -167,7 +164,7 @@ func (c *cluster) there() time.Duration { return c.Now() + c.Origin() }
 
 // seeOthers asks the nodes whose clocks nobody turns: it is an error if one does not show
 // true time, for a fault must hit whom it is meant for. Who can't answer now is left out.
-func (c *cluster) seeOthers(m *skew.Machine) (right []string, err error) {
+func (c *cluster) seeOthers(m *real.Clock) (right []string, err error) {
 	for _, name := range c.names {
 		n := c.Nodes.Server(name)
 		if n.want.turner != nil || !n.Runs() || n.deaf() {
@@ -177,7 +174,7 @@ func (c *cluster) seeOthers(m *skew.Machine) (right []string, err error) {
 		if err != nil {
 			continue
 		}
-		if err := skew.Differs(clock.Shown{Offset: m.Shown().Offset}, r); err != nil {
+		if err := real.ClockDiffers(vdso.Shown{Offset: m.Shown().Offset}, r); err != nil {
 			return nil, fmt.Errorf("%s, which was not meant: %w", name, err)
 		}
 		right = append(right, name)

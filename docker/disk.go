@@ -8,16 +8,16 @@ import (
 	"slices"
 
 	"lockpick/docker/engine"
-	"lockpick/harness/real/disk"
+	"lockpick/harness/real/fuse"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/scenario"
-	"lockpick/harness/shortage"
+	"lockpick/internal/files"
 )
 
 // mountDisks gives a disk to each node whose disk or power the plan hits, below a directory
 // of this machine that is bound into the container.
 func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
-	if slices.ContainsFunc(s.NodeNames(), func(node string) bool { return disk.Hit(s.Plan, node) }) {
+	if slices.ContainsFunc(s.NodeNames(), func(node string) bool { return fuse.Hit(s.Plan, node) }) {
 		if c.group, err = proc.NewGroup(os.TempDir()); err != nil {
 			return err
 		}
@@ -42,9 +42,9 @@ func lacksDisk(e *engine.Engine, a engine.About) (reason, remedy string) {
 		err = group.Close()
 	}
 	if err != nil {
-		return "disks are in a folder of this machine: " + err.Error(), shortage.Remedy(err, shortage.Temporary)
+		return "disks are in a folder of this machine: " + err.Error(), files.Remedy(err, files.TempDirHint)
 	}
-	return disk.Missing()
+	return fuse.Missing()
 }
 
 // LosePower cuts a node's power, if it is not just being started or ended.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 	"lockpick/nemesis"
 )
 
@@ -48,7 +48,7 @@ func TestPowerLossAndDisks(t *testing.T) {
 			}
 		})
 	}
-	self, err := owned.Self()
+	self, err := files.Self()
 	if err != nil {
 		t.Fatal(err)
 	}

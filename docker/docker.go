@@ -58,8 +58,7 @@ package docker
 import (
 	"io"
 
-	"lockpick/harness/real/network"
-	"lockpick/harness/real/skew"
+	"lockpick/harness/real"
 )
 
 // Config says where things are. The zero value is ready.
@@ -77,14 +76,14 @@ const clockVerb = "__clock"
 // Clocks turns the clocks of one container's program, from one beside it, as it is told
 // on in. A program that makes a Backend does it when its first argument is "__clock", and
 // clock.Gate with the arguments that follow when that is clock.GateVerb.
-func Clocks(in io.Reader, out io.Writer) error { return skew.Agent(in, out) }
+func Clocks(in io.Reader, out io.Writer) error { return real.ServeClock(in, out) }
 
 // linksVerb is what lockpick's program is called with to make links, see Links.
 const linksVerb = "__links"
 
 // Links makes the links of runs, in a container, as it is told on in. It is what a
 // program that makes a Backend has to do when its first argument is "__links".
-func Links(in io.Reader, out io.Writer) error { return network.Serve(in, out) }
+func Links(in io.Reader, out io.Writer) error { return real.ServeLinks(in, out) }
 
 // roomVerb is what lockpick's program is called with to run clients, see Room.
 const roomVerb = "__room"

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"lockpick/docker/engine"
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 // dock runs the docker command.
@@ -38,7 +38,7 @@ func TestDockerfiles(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	self, err := owned.Self()
+	self, err := files.Self()
 	if err != nil {
 		t.Fatal(err)
 	}

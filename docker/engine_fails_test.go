@@ -14,7 +14,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 // A run whose engine dies says so, keeps what was recorded, and removes what it has
@@ -80,7 +80,7 @@ func TestServerThatDoesNotStart(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "redis-server ended") || !strings.Contains(err.Error(), "sleep: unrecognized option") {
 		t.Errorf("it came out as %v", err)
 	}
-	self, err := owned.Self()
+	self, err := files.Self()
 	if err != nil {
 		t.Fatal(err)
 	}

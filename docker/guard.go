@@ -16,8 +16,8 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/runs"
 )
 
 // guard sees what becomes of a run's containers, and of what is in them, that the plan does
@@ -25,7 +25,7 @@ import (
 // stopped where the engine is on this machine, and whoever answers no question for longer
 // than answersIn stands still, however that came about.
 type guard struct {
-	run  *runs.Run[*node]
+	run  *real.Run[*node]
 	base *base
 
 	mu        sync.Mutex

@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"lockpick/docker/engine"
-	"lockpick/harness/files"
+	"lockpick/internal/files"
 )
 
 // image is a root file system: of a program of this machine and the libraries that it

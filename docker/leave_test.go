@@ -17,8 +17,8 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
-	"lockpick/harness/owned"
 	"lockpick/harness/scenario"
+	"lockpick/internal/files"
 )
 
 // victim is a lockpick in the middle of a run, with a client that is paused.
@@ -77,7 +77,7 @@ func TestSweepKeepsWhatAnotherMachineHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	o, err := owned.Self()
+	o, err := files.Self()
 	if err != nil {
 		t.Fatal(err)
 	}

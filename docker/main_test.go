@@ -22,8 +22,8 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
-	"lockpick/harness/real/clock"
-	"lockpick/harness/real/contender"
+	"lockpick/harness/real"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
 )
 
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "__client":
-			if err := contender.Main(os.Stdin, os.Stdout, locks); err != nil {
+			if err := real.ClientMain(os.Stdin, os.Stdout, locks); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(3)
 			}
@@ -56,8 +56,8 @@ func TestMain(m *testing.M) {
 		case roomVerb:
 			fmt.Fprintln(os.Stderr, Room(os.Stdin, os.Stdout, os.Stderr, os.Args[2:]))
 			os.Exit(3)
-		case clock.GateVerb:
-			fmt.Fprintln(os.Stderr, clock.Gate(os.Args[2:]))
+		case vdso.GateVerb:
+			fmt.Fprintln(os.Stderr, vdso.Gate(os.Args[2:]))
 			os.Exit(3)
 		case "__victim":
 			victim()

@@ -10,9 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"lockpick/harness/real/disk"
+	"lockpick/harness/real/fuse"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/server"
 )
 
 // redisPort is where every server listens in its container.
@@ -21,15 +20,15 @@ const redisPort = "6379"
 // node is a redis-server in a container. It keeps its address and its data when it
 // is killed and started again.
 type node struct {
-	server.Server
+	proc.Server
 	*box
 	base    *base
 	address *address
 	want    wanted
-	disk    *disk.Disk // that can be hit; nil: it has none
+	disk    *fuse.Disk // that can be hit; nil: it has none
 
 	changing sync.Mutex // held while it is started or ended
-	is       server.Identity
+	is       proc.Identity
 
 	telling sync.Mutex // held while the links are told how it is
 	removed bool

@@ -11,13 +11,13 @@ import (
 	"strings"
 
 	"lockpick/docker/engine"
-	"lockpick/harness/real/server"
+	"lockpick/harness/real/proc"
 )
 
 // newNode is a redis-server in a container that has not started.
 func (s *site) newNode(b *box, at *address, want wanted) *node {
 	n := &node{box: b, base: s.base, address: at, want: want}
-	n.Server = server.Server{
+	n.Server = proc.Server{
 		Name: b.name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
 		Log: func() string { return s.engine.Logs(context.Background(), b.id) },
 	}
@@ -41,7 +41,7 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 			return nil, err
 		}
 	}
-	settings, err := server.Args(want.persist)
+	settings, err := proc.RedisArgs(want.persist)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -105,7 +105,7 @@ func (s *site) vacate(ctx context.Context, nodes int) error {
 const sentinelConfig = engine.DataDir + "/sentinel.conf"
 
 // makeSentinel makes a sentinel that watches nobody yet, for one run.
-func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel, error) {
+func (s *site) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, error) {
 	var i int
 	if _, err := fmt.Sscanf(name, "sentinel%d", &i); err != nil {
 		return nil, err
@@ -114,19 +114,19 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel,
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.makeBox(ctx, name, at.host, engine.Making{Image: s.software.ref, Command: s.command(server.SentinelArgs(sentinelConfig)), Beside: at.id})
+	b, err := s.makeBox(ctx, name, at.host, engine.Making{Image: s.software.ref, Command: s.command(proc.SentinelArgs(sentinelConfig)), Beside: at.id})
 	if err != nil {
 		return nil, err
 	}
 	n := s.newNode(b, at, wanted{once: true})
 	host, _, _ := strings.Cut(n.At, ":")
-	if err := s.engine.Put(ctx, n.id, map[string][]byte{sentinelConfig: []byte(server.SentinelConfig(host))}); err != nil {
+	if err := s.engine.Put(ctx, n.id, map[string][]byte{sentinelConfig: []byte(proc.SentinelConfig(host))}); err != nil {
 		return nil, fmt.Errorf("configure %s: %w", name, err)
 	}
 	if err := n.begin(ctx); err != nil {
 		return nil, err
 	}
-	return server.NewSentinel(ctx, n.Redis())
+	return proc.NewSentinel(ctx, n.Redis())
 }
 
 // takeAddress gives an address that no node has, at a host or, if that is anyNode, at the first

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"lockpick/docker/engine"
+	"lockpick/harness/real"
 	"lockpick/harness/real/packets"
-	"lockpick/harness/real/wire"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -27,7 +27,7 @@ func Packets(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s := wire.Server{Of: func() []any { return []any{f} }}
+	s := real.CallServer{Of: func() []any { return []any{f} }}
 	return errors.Join(s.Serve(in, out), f.Close())
 }
 
@@ -42,7 +42,7 @@ type filter struct {
 
 	mu     sync.Mutex
 	talk   *talk
-	caller *wire.Caller
+	caller *real.Caller
 	rules  map[string][]packets.Rule // in force, by link
 }
 
@@ -68,7 +68,7 @@ func (f *filter) begin(ctx context.Context) (err error) {
 	if f.talk, err = f.startTalking(ctx); err != nil {
 		return err
 	}
-	f.caller = wire.NewCaller(f.talk.in, f.talk.out, nil, nil)
+	f.caller = real.NewCaller(f.talk.in, f.talk.out, nil, nil)
 	limit, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
 	if err := f.caller.Call(limit, "Ready", nil); err != nil {
@@ -82,7 +82,7 @@ func (f *filter) begin(ctx context.Context) (err error) {
 func (f *filter) call(ctx context.Context, call string, r packets.Rule, results ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
-	return f.caller.Call(ctx, call, wire.Args{r}, results...)
+	return f.caller.Call(ctx, call, real.CallArgs{r}, results...)
 }
 
 func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) error {

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"lockpick/docker/engine"
-	"lockpick/harness/owned"
 	"lockpick/harness/scenario"
+	"lockpick/internal/files"
 )
 
 // Prepare gets the images that scenarios need, and says what nodes will run. What can't
@@ -19,7 +19,7 @@ func (b *Backend) Prepare(ctx context.Context, all []scenario.Scenario, say func
 		return err
 	}
 	defer e.Close()
-	self, err := owned.Self()
+	self, err := files.Self()
 	if err != nil {
 		return err
 	}

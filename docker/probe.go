@@ -5,7 +5,7 @@ import (
 	"runtime"
 
 	"lockpick/harness"
-	"lockpick/harness/real/disk"
+	"lockpick/harness/real/fuse"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -40,7 +40,7 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	for _, store := range scenario.Stores() {
 		out = append(out, why{"containers of nodes run Redis", "run it on real processes (--backend process)"}.capability(store))
 	}
-	needs := map[string]why{disk.LosesPower: lacks.disks, disk.HitsDisks: lacks.disks, nemesis.Capability("starve", nemesis.Node): lacks.bounds}
+	needs := map[string]why{fuse.LosesPower: lacks.disks, fuse.HitsDisks: lacks.disks, nemesis.Capability("starve", nemesis.Node): lacks.bounds}
 	for _, on := range []nemesis.Target{nemesis.Client, nemesis.Node} {
 		needs[nemesis.Capability(nemesis.PowerClock, on)] = lacks.clocks
 	}

@@ -9,7 +9,7 @@ import (
 	"fmt"
 
 	"lockpick/docker/engine"
-	"lockpick/harness/shortage"
+	"lockpick/internal/files"
 )
 
 // lacks asks for the engine, whether there is something to make clients of, and what
@@ -41,7 +41,7 @@ func (b *Backend) lacksClients(ctx context.Context, arch string) (reason, remedy
 	case errors.As(err, &lack):
 		return lack.Reason.Error(), lack.Remedy
 	case err != nil:
-		return engine.FirstLine(err), cmp.Or(shortage.Remedy(err, shortage.Temporary), byHand(arch))
+		return engine.FirstLine(err), cmp.Or(files.Remedy(err, files.TempDirHint), byHand(arch))
 	}
 	return "", ""
 }

@@ -12,9 +12,8 @@ import (
 	"sync"
 
 	"lockpick/docker/engine"
-	"lockpick/harness/files"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/shortage"
+	"lockpick/internal/files"
 )
 
 // insideClient is where a client's container has its program, which is the whole image.
@@ -92,7 +91,7 @@ func (p *program) own(arch string) (file string, unfit, err error) {
 func lackProgram(unfit, unbuilt error, arch string) error {
 	remedy := byHand(arch) + "; or run lockpick in the folder of its source, with go on PATH"
 	return &Lack{fmt.Errorf("no client can run this lockpick: %w; and the go tool makes no other: %w", unfit, unbuilt),
-		cmp.Or(shortage.Remedy(errors.Join(unfit, unbuilt), shortage.Temporary), remedy)}
+		cmp.Or(files.Remedy(errors.Join(unfit, unbuilt), files.TempDirHint), remedy)}
 }
 
 func byHand(arch string) string {

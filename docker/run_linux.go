@@ -13,12 +13,10 @@ import (
 	"lockpick/docker/engine"
 	"lockpick/harness"
 	"lockpick/harness/history"
-	"lockpick/harness/owned"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/runs"
-	"lockpick/harness/real/server"
-	"lockpick/harness/real/skew"
 	"lockpick/harness/scenario"
+	"lockpick/internal/files"
 	"lockpick/nemesis"
 )
 
@@ -78,7 +76,7 @@ func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder)
 		return err
 	}
 	go c.watch()
-	sentinel := func(name string) (*server.Sentinel, error) { return c.site.makeSentinel(c.Ctx, name) }
+	sentinel := func(name string) (*proc.Sentinel, error) { return c.site.makeSentinel(c.Ctx, name) }
 	if err := c.SetUp(s, c.replicas, sentinel); err != nil {
 		return err
 	}
@@ -158,7 +156,7 @@ func (b *Backend) Close() error {
 
 // identify says whose all is that is made on the site, and by which names.
 func (s *site) identify() error {
-	self, err := owned.Self()
+	self, err := files.Self()
 	if err != nil {
 		return err
 	}
@@ -263,7 +261,7 @@ func (c *cluster) fill(s scenario.Scenario) error {
 
 // startClient takes the container that waits for the client's order, or starts it again
 // for one that runs again.
-func (c *cluster) startClient(name string) (*runs.Client, error) {
+func (c *cluster) startClient(name string) (*real.Client, error) {
 	c.mu.Lock()
 	at := c.waiting[name]
 	delete(c.waiting, name)
@@ -278,7 +276,7 @@ func (c *cluster) startClient(name string) (*runs.Client, error) {
 	gone := func(signal int) {
 		c.guard.say(at.ward(name), harness.Unplanned{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was ended by signal %d", at.id, signal)})
 	}
-	return &runs.Client{Program: at, In: at.in, Out: at.out, Gone: gone, Known: awaitWhoKnows}, nil
+	return &real.Client{Program: at, In: at.in, Out: at.out, Gone: gone, Known: awaitWhoKnows}, nil
 }
 
 // goneBound is how long the end of the links may come after that of a client, where both
@@ -298,12 +296,12 @@ func awaitWhoKnows(ctx context.Context, end error) {
 
 func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c := &cluster{
-		Run: runs.New[*node](ctx, rec), site: s,
+		Run: real.New[*node](ctx, rec), site: s,
 		replicas: map[string]*node{}, turners: map[string]*turner{}, waiting: map[string]*clientBox{},
 	}
 	c.packetFilters = &packetFilters{base: s.base, ctx: c.Ctx, by: map[string]*filter{}}
 	c.Start, c.True = c.startClient, c.there
-	c.Clocks.Others = func(m *skew.Machine) error {
+	c.Clocks.Others = func(m *real.Clock) error {
 		_, err := c.seeOthers(m)
 		return err
 	}

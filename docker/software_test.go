@@ -16,8 +16,8 @@ import (
 	imageapi "github.com/docker/docker/api/types/image"
 
 	"lockpick/docker/engine"
-	"lockpick/harness/owned"
 	"lockpick/harness/scenario"
+	"lockpick/internal/files"
 )
 
 func testEngine(t *testing.T) *engine.Engine {
@@ -59,7 +59,7 @@ func store(t *testing.T, e *engine.Engine, ref, server string, changes ...string
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	self, err := owned.Self()
+	self, err := files.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestServerOfAnImage(t *testing.T) {
 	e := testEngine(t)
 	const ref = "lockpick-test:searched"
 	store(t, e, ref, "valkey-server")
-	self, err := owned.Self()
+	self, err := files.Self()
 	if err != nil {
 		t.Fatal(err)
 	}

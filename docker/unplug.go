@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"time"
 
-	"lockpick/harness/real/wire"
+	"lockpick/harness/real"
 	"lockpick/nemesis"
 )
 
@@ -42,7 +42,7 @@ func (c *cluster) Unplug(node string) (string, error) {
 	switch {
 	case err == nil:
 		return "", fmt.Errorf("unplug %s: PING is still answered", node)
-	case errors.Is(err, wire.ErrGone) || c.Ctx.Err() != nil:
+	case errors.Is(err, real.ErrAgentGone) || c.Ctx.Err() != nil:
 		return "", fmt.Errorf("unplug %s: %w", node, err)
 	}
 	return fmt.Sprintf("container %.12s, whose network it has, is off that of the run; PING past the links got no answer within %v", n.address.id, unheard), nil

@@ -8,12 +8,12 @@ import (
 	"io"
 
 	"lockpick/checker"
-	"lockpick/harness/files"
 	"lockpick/harness/history/edn"
+	"lockpick/internal/files"
 	"lockpick/reports/figures"
-	"lockpick/reports/junit"
 	"lockpick/reports/page"
 	"lockpick/reports/sequence"
+	"lockpick/reports/suites"
 	"lockpick/reports/timeline"
 	"lockpick/scenarios/outcome"
 )
@@ -90,7 +90,7 @@ func beside(r outcome.Run, d sequence.Diagram) []file {
 		as(DrawingFile, string(sequence.SVG(d, sequence.SVGOptions{}))),
 		as(MermaidFile, sequence.Mermaid(d)),
 		{JUnitFile, func(w io.Writer) error {
-			return junit.Write(w, []outcome.Outcome{o}, func(outcome.Outcome) string { return text })
+			return suites.WriteJUnit(w, []outcome.Outcome{o}, func(outcome.Outcome) string { return text })
 		}},
 		{EDNFile, func(w io.Writer) error { return edn.Write(w, r.History) }},
 		{PictureFile, func(w io.Writer) error { _, err := checker.Visualize(w, r.History, r.Verdict); return err }},

@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/checker"
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 	"lockpick/scenarios/outcome"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"lockpick/harness/files"
 	"lockpick/harness/scenario"
+	"lockpick/internal/files"
 )
 
 // Found is a scenario, and what the one who asked calls its file.

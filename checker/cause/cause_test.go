@@ -8,7 +8,7 @@ import (
 
 	"lockpick/checker/verdict"
 	"lockpick/harness/history/facts"
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 )
 
 const (

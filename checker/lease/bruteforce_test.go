@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/checker/bruteforce"
-	"lockpick/checker/histories"
 	"lockpick/checker/second"
+	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
-	"lockpick/checker/windows"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/internal/bruteforce"
+	"lockpick/internal/histories"
 )
 
 // TestAgainstBruteForce compares both judges, and porcupine where it is asked at all,
@@ -30,7 +30,7 @@ func TestAgainstBruteForce(t *testing.T) {
 		if why := facts.Read(h).Malformed; why != "" {
 			t.Fatalf("history %d: malformed: %s:\n%s", i, why, histories.Lines(h))
 		}
-		got, want := windows.New(facts.Read(h)).Overlaps(), bruteforce.MutualExclusion(h, histories.Beat)
+		got, want := spans.NewBeliefs(facts.Read(h)).Overlaps(), bruteforce.MutualExclusion(h, histories.Beat)
 		if is := (bruteforce.Overlaps{Incidents: got.Incidents, From: got.From, To: got.To, DoubleHold: got.DoubleHold}); is != want {
 			t.Fatalf("history %d: got %+v, want %+v:\n%s", i, is, want, histories.Lines(h))
 		}

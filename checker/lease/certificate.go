@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"lockpick/checker/spans"
-	"lockpick/checker/windows"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -17,7 +16,7 @@ import (
 // every operation by itself whether it fits. It relies on nothing that was found
 // but those spans, so a mistake in the finding shows here.
 func (k *leaseKey) uncertified() string {
-	instants := make([]windows.Window, 0, len(k.brief))
+	instants := make([]spans.Window, 0, len(k.brief))
 	inOrder := map[string][]hold{} // of each client with a brief hold, by the first call that shows it
 	slices.SortFunc(k.brief, byFirst)
 	for _, h := range k.brief {
@@ -25,7 +24,7 @@ func (k *leaseKey) uncertified() string {
 		if of := inOrder[h.Session.Client()]; len(of) > 0 {
 			at = max(at, of[len(of)-1].To)
 		}
-		if firm := around(k.firm, windows.Window{From: at, To: at}); firm != nil {
+		if firm := around(k.firm, spans.Window{From: at, To: at}); firm != nil {
 			at = firm.To
 		}
 		if at > h.To {
@@ -35,8 +34,8 @@ func (k *leaseKey) uncertified() string {
 		instants = append(instants, h.Window)
 		inOrder[h.Session.Client()] = append(inOrder[h.Session.Client()], h)
 	}
-	slices.SortFunc(instants, func(a, b windows.Window) int { return cmp.Compare(a.From, b.From) })
-	for _, list := range [][]windows.Window{k.firm, instants} {
+	slices.SortFunc(instants, func(a, b spans.Window) int { return cmp.Compare(a.From, b.From) })
+	for _, list := range [][]spans.Window{k.firm, instants} {
 		for _, w := range list {
 			if why := unexplained(w, k.operations(w.Session)); why != "" {
 				return w.Session.Name() + ": " + why
@@ -73,7 +72,7 @@ func (k *leaseKey) outOfOrder(brief map[string][]hold) string {
 
 // together says which two of the spans have more than an end in common, or "".
 // Both lists are in the order of time.
-func together(firm, instants []windows.Window) string {
+func together(firm, instants []spans.Window) string {
 	for i := 1; i < len(firm); i++ {
 		if firm[i-1].To > firm[i].From {
 			return fmt.Sprintf("%s and %s hold at once", firm[i-1].Session.Name(), firm[i].Session.Name())
@@ -93,7 +92,7 @@ func together(firm, instants []windows.Window) string {
 // unexplained says which operation of a session does not fit a hold of the
 // window's span, or that nothing can have ended it there. Each takes effect after
 // the one before it, as early as it can.
-func unexplained(w windows.Window, ops []leaseOp) string {
+func unexplained(w spans.Window, ops []leaseOp) string {
 	at, lapse := int64(spans.Ever), int64(facts.Never)
 	held, refused, ends := false, false, w.To == facts.Never
 	for _, o := range ops {

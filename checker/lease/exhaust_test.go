@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"lockpick/checker/histories"
 	"lockpick/harness/history"
+	"lockpick/internal/histories"
 )
 
 // TestLeaseExhaustively goes through all cases of two sessions with an acquire

@@ -29,8 +29,8 @@ import (
 	"iter"
 	"slices"
 
+	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
-	"lockpick/checker/windows"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -43,12 +43,12 @@ type Finding struct {
 
 // leaseKey is what was found about one key.
 type leaseKey struct {
-	firm       []windows.Window // when sessions must have held, in the order of their begin
-	brief      []hold           // where they must have held for an instant
-	holds      int              // sessions that must have held
-	occasions  int              // answers that could have contradicted another
-	unanswered int              // extensions and releases without a definite answer
-	incidents  int              // connected components of firm holds that overlap, and each other conflict
+	firm       []spans.Window // when sessions must have held, in the order of their begin
+	brief      []hold         // where they must have held for an instant
+	holds      int            // sessions that must have held
+	occasions  int            // answers that could have contradicted another
+	unanswered int            // extensions and releases without a definite answer
+	incidents  int            // connected components of firm holds that overlap, and each other conflict
 	worst      *conflict
 	list       bool        // whether all are kept
 	all        []*conflict // of overlaps that hang together the longest
@@ -60,12 +60,12 @@ type leaseKey struct {
 }
 
 // Judge judges each lock of a record. Each uses the memory of the belief windows.
-func Judge(r *facts.Facts, beliefs *windows.Beliefs) Finding {
+func Judge(r *facts.Facts, beliefs *spans.Beliefs) Finding {
 	f := Finding{r: r}
 	in := &reader{ε: int64(r.Params.StampError), gone: mortal(r), any: r.Params.Untold}
 	for _, l := range r.Locks {
 		k := judge(r, in, l, beliefs.Memory())
-		k.occasions += windows.Meetings(r, l, k.firm)
+		k.occasions += spans.Meetings(r, l, k.firm)
 		if k.worst == nil {
 			k.doubt = k.uncertified()
 		}
@@ -76,7 +76,7 @@ func Judge(r *facts.Facts, beliefs *windows.Beliefs) Finding {
 }
 
 // Incidents is each conflict that a Finding counts.
-func Incidents(r *facts.Facts, beliefs *windows.Beliefs) (all []verdict.Incident) {
+func Incidents(r *facts.Facts, beliefs *spans.Beliefs) (all []verdict.Incident) {
 	in := &reader{ε: int64(r.Params.StampError), list: true, gone: mortal(r), any: r.Params.Untold}
 	for _, l := range r.Locks {
 		k := judge(r, in, l, beliefs.Memory())
@@ -135,7 +135,7 @@ func (f Finding) Against() string {
 }
 
 // judge judges one lock. Its firm holds are good as long as the memory for them is.
-func judge(r *facts.Facts, in *reader, l *facts.Lock, memory []windows.Window) *leaseKey {
+func judge(r *facts.Facts, in *reader, l *facts.Lock, memory []spans.Window) *leaseKey {
 	k := &leaseKey{operations: in.operations, firm: memory, list: in.list}
 	alone := map[*facts.Session]*conflict{}
 	if r.Interleaved {
@@ -181,8 +181,8 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], alone map[*facts.Session]*
 		}
 	}
 	k.follow(ss)
-	windows.Sort(k.firm)
-	o := windows.Overlaps{List: k.list}
+	spans.SortWindows(k.firm)
+	o := spans.Overlaps{List: k.list}
 	o.Sweep(k.firm, facts.Never)
 	k.incidents = o.Incidents
 	if o.Incidents > 0 {
@@ -219,7 +219,7 @@ func (k *leaseKey) prove(c *conflict) {
 }
 
 // overlapping is the sessions whose windows, in the order of their begin, overlap another.
-func overlapping(ws []windows.Window) []*facts.Session {
+func overlapping(ws []spans.Window) []*facts.Session {
 	var ss []*facts.Session
 	for i, reached := 0, ws[0].From; i < len(ws); i++ {
 		if ws[i].From < reached || i+1 < len(ws) && ws[i+1].From < ws[i].To {
@@ -283,8 +283,8 @@ func (k *leaseKey) bury(alone map[*facts.Session]*conflict) {
 }
 
 // around is the firm window that a brief hold can't get out of, or nil.
-func around(firm []windows.Window, h windows.Window) *windows.Window {
-	i, _ := slices.BinarySearchFunc(firm, h.From, func(w windows.Window, t int64) int { return cmp.Compare(w.From, t) })
+func around(firm []spans.Window, h spans.Window) *spans.Window {
+	i, _ := slices.BinarySearchFunc(firm, h.From, func(w spans.Window, t int64) int { return cmp.Compare(w.From, t) })
 	if i > 0 && h.To < firm[i-1].To {
 		return &firm[i-1]
 	}

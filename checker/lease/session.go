@@ -3,8 +3,8 @@ package lease
 import (
 	"cmp"
 
+	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
-	"lockpick/checker/windows"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -21,7 +21,7 @@ import (
 // from < to it is firm: the session held throughout. Otherwise it is brief, and
 // one instant between them is enough (from and to are then its bounds).
 type hold struct {
-	windows.Window
+	spans.Window
 	firm  bool
 	first *history.Event // the first call that shows it
 }
@@ -38,7 +38,7 @@ type conflict struct {
 }
 
 // overlap is that of two firm holds.
-func overlap(o windows.Overlap) *conflict {
+func overlap(o spans.Overlap) *conflict {
 	return &conflict{kind: verdict.Overlap, sessions: []*facts.Session{o.A.Session, o.B.Session}, From: o.From, To: o.To}
 }
 
@@ -61,7 +61,7 @@ func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflic
 	}
 	from := e.first.ret
 	to, _, _ := e.earliestEnd()
-	h = hold{windows.Window{From: from, To: to, Session: s}, from < to, e.first.Call}
+	h = hold{spans.Window{From: from, To: to, Session: s}, from < to, e.first.Call}
 	if !h.firm {
 		h.From, h.To = to, from
 	}

@@ -7,8 +7,8 @@ import (
 	"sort"
 
 	"lockpick/checker/spans"
+	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/harness/history/peaks"
 )
 
 // callers is a lock's sessions in the order of their calls, so that those that were trying
@@ -16,8 +16,8 @@ import (
 type callers struct {
 	sessions []*facts.Session
 	place    map[string]int // of a client among all
-	ended    peaks.Peaks    // when each acquire had ended
-	until    peaks.Peaks    // until when its client was trying
+	ended    history.Peaks  // when each acquire had ended
+	until    history.Peaks  // until when its client was trying
 	ends     []int64        // when acquires ended, in the order of time
 }
 
@@ -31,7 +31,7 @@ func callersOf(r *facts.Facts, called iter.Seq[*facts.Session], names []string) 
 	for i, name := range names {
 		w.place[name] = i
 	}
-	w.ended, w.until = peaks.Of(w.ends), peaks.Of(until)
+	w.ended, w.until = history.PeaksOf(w.ends), history.PeaksOf(until)
 	w.ends = slices.Sorted(slices.Values(w.ends))
 	return w
 }
@@ -42,7 +42,7 @@ func (w *callers) endedBy(at int64) int  { return spans.UpTo(w.ends, at) }
 
 // clients is those with an acquire that was called by one instant and lasted beyond
 // another, in the order of their first call.
-func (w *callers) clients(called int64, lasted peaks.Peaks, beyond int64) []string {
+func (w *callers) clients(called int64, lasted history.Peaks, beyond int64) []string {
 	n := calledBy(w.sessions, called)
 	seen := map[string]bool{}
 	var names []string

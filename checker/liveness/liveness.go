@@ -12,7 +12,7 @@
 package liveness
 
 import (
-	"lockpick/checker/windows"
+	"lockpick/checker/spans"
 	"lockpick/harness/history/facts"
 )
 
@@ -28,13 +28,13 @@ func (r *Run) Numbers(n map[string]float64) (words map[string]string) {
 // Run is a record with what its faults did and with its locks.
 type Run struct {
 	*conditions
-	beliefs *windows.Beliefs
+	beliefs *spans.Beliefs
 	locks   []*lockState
 	losses  []loss
 }
 
 // Read puts a record in order.
-func Read(r *facts.Facts, beliefs *windows.Beliefs) *Run {
+func Read(r *facts.Facts, beliefs *spans.Beliefs) *Run {
 	c := conditionsOf(r)
 	locks := locksOf(c)
 	return &Run{conditions: c, beliefs: beliefs, locks: locks, losses: lossesOf(c, locks)}

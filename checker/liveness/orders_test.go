@@ -7,15 +7,15 @@ import (
 	"slices"
 	"testing"
 
-	"lockpick/checker/histories"
-	"lockpick/checker/windows"
+	"lockpick/checker/spans"
 	"lockpick/harness/history/facts"
+	"lockpick/internal/histories"
 )
 
 // TestOrdersAgainstALookAtEach compares what is kept in order with a look at each: see
 // histories.Compare.
 func TestOrdersAgainstALookAtEach(t *testing.T) {
-	histories.Compare(t, func(r *facts.Facts) *Run { return Read(r, windows.New(r)) }, map[string]func(*rand.Rand, *Run) (got, want string){
+	histories.Compare(t, func(r *facts.Facts) *Run { return Read(r, spans.NewBeliefs(r)) }, map[string]func(*rand.Rand, *Run) (got, want string){
 		"lapse": lapsesAt, "grants after": grantsAfter, "waiters": waiters,
 	})
 }

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/checker/histories"
 	"lockpick/checker/spans"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/internal/histories"
 )
 
 // TestAvailability draws where c1 reaches a majority of three nodes, a letter a

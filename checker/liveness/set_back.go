@@ -6,8 +6,8 @@ import (
 	"sort"
 
 	"lockpick/checker/spans"
+	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/harness/history/peaks"
 )
 
 // setBack is that a node's clock was set back: what it keeps lives longer by as much.
@@ -19,12 +19,12 @@ type setBack struct {
 // setBacks is the steps back of one node's clock, in order, so that nobody need look at
 // each of them to know by how much a key lives longer.
 type setBacks struct {
-	steps []setBack   // in the order of their begin
-	by    []int64     // the sum of the steps before each; and of all
-	ends  []setBack   // in the order of their end
-	over  []int64     // the sum of those before each; and of all
-	begin peaks.Peaks // of each step, less the sum of those before it
-	great bool        // the sums may overflow
+	steps []setBack     // in the order of their begin
+	by    []int64       // the sum of the steps before each; and of all
+	ends  []setBack     // in the order of their end
+	over  []int64       // the sum of those before each; and of all
+	begin history.Peaks // of each step, less the sum of those before it
+	great bool          // the sums may overflow
 }
 
 // setBacksOf puts steps in order. It keeps them.
@@ -38,7 +38,7 @@ func setBacksOf(steps []setBack) *setBacks {
 		begins[i] = s.From - b.by[i]
 		b.great = b.great || max(s.From, -s.From, s.by, b.by[i+1], -b.by[i+1]) > facts.Never/8 || s.From == spans.Ever
 	}
-	b.begin = peaks.Of(begins)
+	b.begin = history.PeaksOf(begins)
 	return b
 }
 

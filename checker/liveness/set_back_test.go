@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/checker/histories"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/internal/histories"
 )
 
 // A key of 10 s is set at 10 s: when has it lapsed at the latest, in seconds?

@@ -8,7 +8,6 @@ import (
 
 	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
-	"lockpick/checker/windows"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -52,7 +51,7 @@ func availability(r *Run, n map[string]float64, words map[string]string) {
 
 // unavailable is where nobody believed to hold a lock that somebody was trying to
 // acquire, in the order of time.
-func unavailable(c *lockState, belief []windows.Window) iter.Seq[spans.Span] {
+func unavailable(c *lockState, belief []spans.Window) iter.Seq[spans.Span] {
 	return func(yield func(spans.Span) bool) {
 		belief := belief
 		until := int64(spans.Ever) // of the windows so far

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/checker/bruteforce"
-	"lockpick/checker/histories"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/internal/bruteforce"
+	"lockpick/internal/histories"
 )
 
 // TestFencingAgainstDumb compares the counts with those of a judge that looks at

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"lockpick/checker/histories"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/internal/histories"
 )
 
 // TestOrdersAgainstALookAtEach compares what is kept in order with a look at each: see

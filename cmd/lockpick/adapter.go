@@ -17,7 +17,7 @@ import (
 	"lockpick/harness/lock"
 	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
-	"lockpick/harness/real/adapter"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
 	"lockpick/scenarios/outcome"
 )
@@ -55,7 +55,7 @@ func meet(ctx context.Context, argv []string) (hello lockexec.Hello, command []s
 	}
 	a, err := lockexec.Meet(in, out, time.Now)
 	if err == nil {
-		command = adapter.Replaced(cmd.Process.Pid, argv[0])
+		command = real.Replaced(cmd.Process.Pid, argv[0])
 	} else if cause := context.Cause(ctx); cause != nil { // its stdout has ended because it was killed
 		err = cause
 	}
@@ -122,7 +122,7 @@ func (a *app) checkAdapter(ctx context.Context, argv []string) error {
 	if err := findProgram(argv); err != nil {
 		return err
 	}
-	passed, err := adapter.Smoke(ctx, os.TempDir(), "redis-server", argv, func(s adapter.Step) {
+	passed, err := real.SmokeTest(ctx, os.TempDir(), "redis-server", argv, func(s real.SmokeStep) {
 		mark := "ok"
 		if s.Failed {
 			mark = "failed"

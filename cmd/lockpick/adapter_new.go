@@ -7,19 +7,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockpick/harness/lock/exec/adapters"
+	"lockpick/harness/lock/exec"
 )
 
 // newAdapterCmd writes an adapter to start from, which passes the check as it is.
 func newAdapterCmd(a *app) *cobra.Command {
 	var lang string
-	langs := strings.Join(adapters.Languages(), ", ")
+	langs := strings.Join(exec.Languages(), ", ")
 	c := &cobra.Command{
 		Use: "new --lang LANGUAGE [DIR]", Short: "write an adapter to start from: " + langs,
 		Example: "  lockpick adapter new --lang python",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, ok := adapters.In(lang)
+			s, ok := exec.StarterIn(lang)
 			if !ok {
 				return usage(fmt.Errorf("there is no adapter in %q to start from", lang), "say --lang and one of "+langs+"; any other language will do as well: lockpick help adapter")
 			}

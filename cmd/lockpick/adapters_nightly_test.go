@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"lockpick/harness/history"
-	"lockpick/harness/lock/exec/adapters"
+	adapters "lockpick/harness/lock/exec"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // checks puts an adapter to the test, which it must pass.
@@ -135,7 +135,7 @@ func TestRenewedInRuns(t *testing.T) {
 			if code != 0 || len(all) != 1 {
 				t.Fatalf("exit code %d, %d runs", code, len(all))
 			}
-			h, err := history.ReadFile(filepath.Join(all[0].Dir, suite.PackedFile))
+			h, err := history.ReadFile(filepath.Join(all[0].Dir, campaign.PackedFile))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +178,7 @@ func TestPausesAndCuts(t *testing.T) {
 	binary := build(t)
 	for _, lang := range []string{"node", "python"} {
 		t.Run(lang, func(t *testing.T) {
-			s, _ := adapters.In(lang)
+			s, _ := adapters.StarterIn(lang)
 			folder := installed(t, lang)
 			command := fmt.Sprintf("%s %s", strings.Fields(s.Run)[0], filepath.Join(folder, lang, strings.Fields(s.Run)[1]))
 			command = strings.Replace(command, "python3", filepath.Join(folder, "python/.venv/bin/python"), 1)

@@ -16,8 +16,8 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/process"
 	"lockpick/harness/scenario"
-	"lockpick/harness/shortage"
 	"lockpick/harness/sim"
+	"lockpick/internal/files"
 )
 
 // simulation is the name of the backend in virtual time, containers that of the one
@@ -72,7 +72,7 @@ func prepare(ctx context.Context, b harness.Backend, all []pick, says io.Writer)
 	case errors.As(err, &lack):
 		return unable(fmt.Errorf("backend %s can't run this: %w", b.Name(), lack.Reason), lack.Remedy)
 	case err != nil:
-		return unable(fmt.Errorf("backend %s can't run this: %w", b.Name(), err), cmp.Or(shortage.Remedy(err, shortage.Temporary), "see lockpick doctor"))
+		return unable(fmt.Errorf("backend %s can't run this: %w", b.Name(), err), cmp.Or(files.Remedy(err, files.TempDirHint), "see lockpick doctor"))
 	}
 	return nil
 }

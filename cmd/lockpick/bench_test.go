@@ -16,9 +16,8 @@ import (
 	"lockpick/harness/lock/redlock"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
-	"lockpick/scenarios/sweep"
 )
 
 // BenchmarkMinute is a minute of virtual time with five clients and five nodes,
@@ -46,8 +45,8 @@ func BenchmarkSecondCore(b *testing.B) {
 	for b.Loop() {
 		for _, workers := range []int{1, 2} {
 			begin := time.Now()
-			sweep.Pool{Command: []string{"lockpick", workerVerb}, Size: workers, Patience: patience}.Run(b.Context(), 60, func(i int) suite.Job {
-				return suite.Job{Scenario: s, Seed: uint64(i), Backend: simulation, Keep: suite.KeepNone}
+			campaign.Pool{Command: []string{"lockpick", workerVerb}, Size: workers, Patience: patience}.Run(b.Context(), 60, func(i int) campaign.Job {
+				return campaign.Job{Scenario: s, Seed: uint64(i), Backend: simulation, Keep: campaign.KeepNone}
 			}, func(_ int, o outcome.Outcome) {
 				if o.Code != outcome.ExitOK {
 					b.Errorf("%+v", o)
@@ -78,7 +77,7 @@ func benchRuns(b *testing.B, locks map[string]lock.Kind, s scenario.Scenario) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	events, virtual, cycles, begin := 0, 0.0, 0, cpuTime(b)
 	for n := 0; b.Loop(); n++ {
-		o := suite.Execute(b.Context(), sim.New(locks), suite.Job{Scenario: s, Seed: uint64(n), Keep: suite.KeepNone})
+		o := campaign.Execute(b.Context(), sim.New(locks), campaign.Job{Scenario: s, Seed: uint64(n), Keep: campaign.KeepNone})
 		if o.Code != outcome.ExitOK {
 			b.Fatalf("%+v", o)
 		}

@@ -14,8 +14,8 @@ import (
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // ownSeeds is how many seeds a scenario has to catch the lock that it is there for.
@@ -61,7 +61,7 @@ func TestBrokenLocks(t *testing.T) {
 func caught(t *testing.T, s pick) (seed uint64, o outcome.Outcome) {
 	t.Helper()
 	for seed = 1; seed <= ownSeeds; seed++ {
-		o = suite.Execute(t.Context(), sim.New(kinds.All), suite.Job{Scenario: s.Scenario, Seed: seed, Backend: "sim", Keep: suite.KeepNone})
+		o = campaign.Execute(t.Context(), sim.New(kinds.All), campaign.Job{Scenario: s.Scenario, Seed: seed, Backend: "sim", Keep: campaign.KeepNone})
 		if o.Error != "" || o.Skipped != "" {
 			t.Errorf("%s, seed %d: %s%s", s.ID(), seed, o.Error, o.Skipped)
 			return 0, o

@@ -13,9 +13,8 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/lock/broken"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
-	"lockpick/scenarios/sweep"
 )
 
 // maxSeeds is how many seeds random plans have to catch a lock.
@@ -37,7 +36,7 @@ const batch = 20
 func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
-	h := search{t, sweep.Pool{Command: []string{build(t), workerVerb}, Size: 2, Patience: patience}, map[string][]string{}}
+	h := search{t, campaign.Pool{Command: []string{build(t), workerVerb}, Size: 2, Patience: patience}, map[string][]string{}}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
 	fmt.Fprintln(table, "mistake\tplan\tproperty\tcause\tseed")
@@ -63,7 +62,7 @@ func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 // search is for seeds whose plan catches a lock.
 type search struct {
 	t          *testing.T
-	pool       sweep.Pool
+	pool       campaign.Pool
 	references map[string][]string // properties that the reference violates, by its settings and the seed
 }
 
@@ -107,8 +106,8 @@ func (h search) reference(ctx context.Context, s pick, name string, seed uint64)
 // violations is what was violated with each of n seeds.
 func (h search) violations(ctx context.Context, s pick, from uint64, n int) [][]outcome.Judgement {
 	all := make([][]outcome.Judgement, n)
-	h.pool.Run(ctx, n, func(i int) suite.Job {
-		return suite.Job{Scenario: s.Scenario, Seed: from + uint64(i), Backend: simulation, Keep: suite.KeepNone}
+	h.pool.Run(ctx, n, func(i int) campaign.Job {
+		return campaign.Job{Scenario: s.Scenario, Seed: from + uint64(i), Backend: simulation, Keep: campaign.KeepNone}
 	}, func(i int, o outcome.Outcome) {
 		if o.Error != "" || o.Skipped != "" {
 			h.t.Errorf("%s, seed %d: %s%s", s.ID(), o.Seed, o.Error, o.Skipped)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // tagged chooses what of the catalogue is run on a real backend: all of it at night, and
@@ -76,7 +76,7 @@ func retries(t *testing.T, all []outcome.Outcome) {
 		for _, why := range o.Retried {
 			t.Logf("%s was tried again: %s", o.Scenario, why)
 			switch {
-			case !strings.Contains(why, suite.Missed), strings.Contains(why, suite.Stalls):
+			case !strings.Contains(why, campaign.Missed), strings.Contains(why, campaign.Stalls):
 				noise++
 			case !slices.Contains(lucky, o.Scenario):
 				lucky = append(lucky, o.Scenario)

@@ -11,19 +11,18 @@ import (
 	"lockpick/harness/scenario"
 	"lockpick/reports/suites"
 	"lockpick/scenarios"
-	"lockpick/scenarios/shards"
-	"lockpick/scenarios/suite"
+	"lockpick/scenarios/campaign"
 )
 
 // known is what a scenario may name.
 func known() scenario.Known {
-	k := suite.Known(kinds.All)
+	k := campaign.KnownLocks(kinds.All)
 	k.Backends, k.Folders = backendNames, storeFolders
 	return k
 }
 
 // storeFolders are those of a store that hold no runs of a scenario.
-var storeFolders = []string{suites.Folder, suites.ScoreFolder, huntsFolder, corpusFolder, shards.Folder, envelopesFolder, shrunkFolder, exhaustFolder}
+var storeFolders = []string{suites.Folder, suites.ScoreFolder, huntsFolder, corpusFolder, campaign.ShardFolder, envelopesFolder, shrunkFolder, exhaustFolder}
 
 // choice is which scenarios to run, and with which overrides.
 type choice struct {

@@ -7,10 +7,9 @@ import (
 	"io"
 	"os"
 
-	"lockpick/harness/files"
+	"lockpick/internal/files"
 	"lockpick/reports"
-	"lockpick/reports/github"
-	"lockpick/reports/junit"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -20,8 +19,8 @@ type ci struct {
 	junitFile   string
 	summaryFile string // $GITHUB_STEP_SUMMARY
 	annotate    bool
-	junit       junit.Report
-	github      github.Report
+	junit       suites.JUnit
+	github      suites.GitHub
 	kept        map[string]string // where runs lie that were made again to be kept, by their commands
 }
 

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"lockpick/harness/scenario"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // comparison lets outcomes wait for those of other variants, with the same seed,
@@ -34,7 +34,7 @@ func (c *comparison) settle(outcomes map[int]outcome.Outcome, i int) (decided []
 			if chosen && !there {
 				return false
 			}
-			suite.Settle(&o, than, numbers)
+			campaign.Settle(&o, than, numbers)
 		}
 		outcomes[i] = o
 		decided = append(decided, i)

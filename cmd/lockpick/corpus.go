@@ -14,18 +14,17 @@ import (
 	"strconv"
 	"strings"
 
-	"lockpick/harness/files"
 	"lockpick/harness/lock"
 	"lockpick/harness/scenario"
-	"lockpick/reports/words"
-	"lockpick/scenarios/hunt"
+	"lockpick/internal/files"
+	"lockpick/reports/display"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/shrink"
 )
 
 // familiar is a scenario of the corpus: one that violated something once.
 type familiar struct {
-	shrink.Bug
+	campaign.Bug
 	file    string
 	shows   bool // it still does
 	command string
@@ -35,7 +34,7 @@ type familiar struct {
 var seeded = regexp.MustCompile(`-seed-([0-9]+)$`)
 
 // corpusName is what a small scenario is called in the corpus: by its lock and what it shows.
-func corpusName(r shrink.Result) string {
+func corpusName(r campaign.Minimized) string {
 	l := r.Scenario.Lock
 	name := strings.Join([]string{cmp.Or(l.Mistake, l.Kind), r.Property, cmp.Or(r.Cause, "violated")}, "-")
 	end := ""
@@ -96,13 +95,13 @@ func (x *hunter) corpus(ctx context.Context) error {
 		k := familiar{file: path, shows: o.Code == outcome.ExitOK, command: fmt.Sprintf("lockpick run %s --seed %d", quoted(path), seed)}
 		for property, e := range all[0].Expect {
 			if e.Want == "violated" && e.Follows == "" {
-				k.Bug = shrink.Bug{Property: property, Cause: e.Cause}
+				k.Bug = campaign.Bug{Property: property, Cause: e.Cause}
 			}
 		}
 		if x.old = append(x.old, k); k.shows {
 			shown++
 		} else {
-			fmt.Fprintf(x.errs, "corpus: %s shows nothing any more: %s\n", path, words.FirstLine(cmp.Or(o.Error, strings.Join(summary(o), "; "))))
+			fmt.Fprintf(x.errs, "corpus: %s shows nothing any more: %s\n", path, display.FirstLine(cmp.Or(o.Error, strings.Join(summary(o), "; "))))
 		}
 	}
 	if len(x.old) > 0 {
@@ -119,7 +118,7 @@ func (x *hunter) sameLock(l lock.Settings) bool {
 }
 
 // recognise settles a find that the corpus has.
-func (x *hunter) recognise(f *hunt.Find) {
+func (x *hunter) recognise(f *campaign.FuzzFind) {
 	for _, k := range x.old {
 		if k.Bug == f.Bug && k.shows {
 			f.Known, f.File, f.Command = true, k.file, k.command

@@ -10,8 +10,8 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // Each scenario of the project's corpus shows what it did when a hunt had found it, and is small.
@@ -40,7 +40,7 @@ func TestCorpus(t *testing.T) {
 		if all[0].Name != name {
 			t.Errorf("%s is called %s", path, all[0].Name)
 		}
-		if o := suite.Execute(t.Context(), b, suite.Job{Scenario: all[0], Seed: seed, Backend: b.Name(), Keep: suite.KeepNone}); o.Code != outcome.ExitOK {
+		if o := campaign.Execute(t.Context(), b, campaign.Job{Scenario: all[0], Seed: seed, Backend: b.Name(), Keep: campaign.KeepNone}); o.Code != outcome.ExitOK {
 			t.Errorf("%s shows nothing any more: %v %s", path, o.Judgements, o.Error)
 		}
 		if len(all[0].Plan) > 3 || len(all[0].Clients) > 2 {

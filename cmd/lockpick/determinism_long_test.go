@@ -16,7 +16,7 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
-	"lockpick/scenarios/suite"
+	"lockpick/scenarios/campaign"
 )
 
 // storm is a scenario of five clients in which everything that can go wrong does,
@@ -173,7 +173,7 @@ func TestRandomPlansTwice(t *testing.T) {
 // as processors, side by side.
 func twice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 	t.Helper()
-	jobs := make(chan suite.Job)
+	jobs := make(chan campaign.Job)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var couples sync.WaitGroup
@@ -188,7 +188,7 @@ func twice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 	n := 0
 	all(func(s scenario.Scenario, seed uint64) {
 		select {
-		case jobs <- suite.Job{Scenario: s, Seed: seed}:
+		case jobs <- campaign.Job{Scenario: s, Seed: seed}:
 			n++
 		case <-ctx.Done():
 		}
@@ -199,7 +199,7 @@ func twice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 }
 
 // couple does jobs in two processes until there are no more.
-func couple(ctx context.Context, t *testing.T, jobs <-chan suite.Job) error {
+func couple(ctx context.Context, t *testing.T, jobs <-chan campaign.Job) error {
 	one, err := startTracer(ctx, "GOMAXPROCS=1", "GOGC=100")
 	if err != nil {
 		return err

@@ -10,13 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockpick/checker"
-	"lockpick/harness/files"
 	"lockpick/harness/history"
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 	"lockpick/reports"
 	"lockpick/reports/suites"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 func reportCmd(a *app) *cobra.Command {
@@ -68,11 +67,11 @@ func isRun(path string) bool {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return err == nil
 	}
-	return suite.IsRun(path)
+	return campaign.IsRun(path)
 }
 
 // reportRun writes the reports of a stored run anew, by a verdict.
-func (a *app) reportRun(s suite.Stored, v checker.Verdict) error {
+func (a *app) reportRun(s campaign.Stored, v checker.Verdict) error {
 	dir, err := draw(s, v, true)
 	if err != nil {
 		return err
@@ -87,7 +86,7 @@ const mostOpened = 50_000
 
 // drawStored draws a run for somebody who has opened its page, and says nothing else.
 func drawStored(dir string) error {
-	s, err := suite.Open(dir, stored())
+	s, err := campaign.OpenStored(dir, stored())
 	if err != nil {
 		return err
 	}
@@ -99,7 +98,7 @@ func drawStored(dir string) error {
 }
 
 // draw draws the reports of a stored run, with images or without, and says where.
-func draw(s suite.Stored, v checker.Verdict, images bool) (dir string, err error) {
+func draw(s campaign.Stored, v checker.Verdict, images bool) (dir string, err error) {
 	dir = s.Dir
 	if s.Manifest == nil { // there may be a history.edn beside it that is not ours
 		dir += ".report"
@@ -109,7 +108,7 @@ func draw(s suite.Stored, v checker.Verdict, images bool) (dir string, err error
 		}
 		beside.Close()
 	}
-	if err := owned.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
+	if err := files.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
 		return "", unable(err, "remove it by hand, or copy the history to where one may write")
 	}
 	r := outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: v, Outcome: rejudged(s, v)}
@@ -133,16 +132,16 @@ func unwritable(err error, hint string) error {
 
 // rejudged is what comes of a stored run now, with what only its outcome.json knows:
 // the tries before it.
-func rejudged(s suite.Stored, v checker.Verdict) outcome.Outcome {
+func rejudged(s campaign.Stored, v checker.Verdict) outcome.Outcome {
 	p := s.History.Params
-	o := outcome.Outcome{Schema: 1, Scenario: p.Scenario, Backend: p.Backend, Seed: p.Seed, Verdict: v, Judgements: suite.JudgeStored(s, v)}
+	o := outcome.Outcome{Schema: 1, Scenario: p.Scenario, Backend: p.Backend, Seed: p.Seed, Verdict: v, Judgements: campaign.JudgeStored(s, v)}
 	if p.Variant != "" {
 		o.Scenario += "/" + p.Variant
 	}
 	if n := len(s.History.Events); n > 0 {
 		o.Events, o.Virtual = n, history.Seconds(s.History.Events[n-1].T)
 	}
-	before, err := suite.ReadOutcome(s.Dir)
+	before, err := campaign.ReadOutcome(s.Dir)
 	if err == nil { // a run that was interrupted has none
 		o.Retried, o.Command, o.Error, o.Stopped, o.Numbers = before.Retried, before.Command, before.Error, before.Stopped, before.Numbers
 		o.Seconds = before.Seconds

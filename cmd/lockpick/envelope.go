@@ -16,23 +16,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockpick/harness/client"
-	"lockpick/harness/files"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
+	"lockpick/internal/files"
+	"lockpick/reports/display"
 	"lockpick/reports/figures"
-	"lockpick/reports/words"
 	"lockpick/scenarios"
-	"lockpick/scenarios/envelope"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/shrink"
-	"lockpick/scenarios/suite"
 )
 
 // envelopeFlags are the flags of envelope.
 type envelopeFlags struct {
 	runFlags
-	envelope.Setting
+	campaign.EnvelopeSetting
 	dimensions []string
 	drift      float64 // percent
 }
@@ -61,7 +59,7 @@ those scenarios, the figures, and envelope.json.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.envelope(c.Context(), f) },
 	}
 	fs := c.Flags()
-	fs.StringSliceVar(&f.dimensions, "dimension", nil, "only these: "+strings.Join(envelope.Names(), ", "))
+	fs.StringSliceVar(&f.dimensions, "dimension", nil, "only these: "+strings.Join(campaign.DimensionNames(), ", "))
 	fs.DurationVar(&f.TTL, "ttl", 10*time.Second, "time to live of the lock's keys")
 	fs.IntVar(&f.Nodes, "nodes", 5, "nodes that the lock is on")
 	fs.Float64Var(&f.drift, "drift", 1, "percent of the TTL that the lock allows for drift")
@@ -72,18 +70,18 @@ those scenarios, the figures, and envelope.json.`,
 	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the result (LOCKPICK_STORE)")
 	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one run may take")
 	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
-	c.RegisterFlagCompletionFunc("dimension", completes(false, envelope.Names))
+	c.RegisterFlagCompletionFunc("dimension", completes(false, campaign.DimensionNames))
 	return c
 }
 
 // chosen are the dimensions that were asked for.
-func (f *envelopeFlags) chosen() (all []envelope.Dimension, err error) {
+func (f *envelopeFlags) chosen() (all []campaign.Dimension, err error) {
 	for _, name := range f.dimensions {
-		if !slices.ContainsFunc(envelope.All, func(d envelope.Dimension) bool { return strings.HasPrefix(d.Name, name) && name != "" }) {
-			return nil, usage(fmt.Errorf("no dimension %q", name), "one of "+strings.Join(envelope.Names(), ", ")+meant(name, envelope.Names()))
+		if !slices.ContainsFunc(campaign.Dimensions, func(d campaign.Dimension) bool { return strings.HasPrefix(d.Name, name) && name != "" }) {
+			return nil, usage(fmt.Errorf("no dimension %q", name), "one of "+strings.Join(campaign.DimensionNames(), ", ")+meant(name, campaign.DimensionNames()))
 		}
 	}
-	for _, d := range envelope.All {
+	for _, d := range campaign.Dimensions {
 		if len(f.dimensions) == 0 || slices.ContainsFunc(f.dimensions, func(name string) bool { return strings.HasPrefix(d.Name, name) }) {
 			all = append(all, d)
 		}
@@ -122,7 +120,7 @@ func (f *envelopeFlags) settle() error {
 
 // found is what envelope tells of one dimension.
 type found struct {
-	envelope.Result
+	campaign.Envelope
 	Small *small `json:"small,omitempty"` // the counterexample where it breaks; nil: there is none
 	Why   string `json:"why,omitempty"`   // or why it could not be made small
 }
@@ -135,7 +133,7 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := suite.CanWrite(f.store); err != nil {
+	if err := campaign.CanWrite(f.store); err != nil {
 		return noStore(err)
 	}
 	folder := filepath.Join(f.store, envelopesFolder, time.Now().UTC().Format("20060102T150405.000Z"))
@@ -146,9 +144,9 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 	c := newCrew(workers(f.patience, f.store))
 	defer c.stop()
 	x := &measuring{app: a, flags: f, crew: c, folder: folder}
-	x.search = envelope.Search{Known: known(), Run: c.run, Workers: len(c.workers), Seed: f.seed, Seeds: f.seeds, Put: f.put}
+	x.search = campaign.EnvelopeSearch{Known: known(), Run: c.run, Workers: len(c.workers), Seed: f.seed, Seeds: f.seeds, Put: f.put}
 	x.live = &progress{errs: a.errs, mu: &x.mu, started: time.Now(), text: func(passed time.Duration) string {
-		return fmt.Sprintf("%s, %s, %.0f s", x.doing, words.Plural(x.runs, "run"), passed.Seconds())
+		return fmt.Sprintf("%s, %s, %.0f s", x.doing, display.Plural(x.runs, "run"), passed.Seconds())
 	}}
 	defer x.live.start()()
 	var bounds []*found
@@ -170,7 +168,7 @@ type measuring struct {
 	*app
 	flags  *envelopeFlags
 	crew   *crew
-	search envelope.Search
+	search campaign.EnvelopeSearch
 	folder string
 
 	mu    sync.Mutex // of what follows
@@ -180,8 +178,8 @@ type measuring struct {
 }
 
 // find finds the bound of a dimension, and makes small what breaks it.
-func (x *measuring) find(ctx context.Context, d envelope.Dimension) (*found, error) {
-	r, err := x.search.Find(ctx, d, x.flags.Setting, func(p envelope.Point) {
+func (x *measuring) find(ctx context.Context, d campaign.Dimension) (*found, error) {
+	r, err := x.search.Find(ctx, d, x.flags.EnvelopeSetting, func(p campaign.EnvelopePoint) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.runs += p.Runs
@@ -196,7 +194,7 @@ func (x *measuring) find(ctx context.Context, d envelope.Dimension) (*found, err
 	x.mu.Lock()
 	x.doing = d.Name + ": what breaks it is made small"
 	x.mu.Unlock()
-	y := &found{Result: r}
+	y := &found{Envelope: r}
 	y.shrink(ctx, x.crew, x.search, d, x.folder, x.flags.store)
 	return y, ctx.Err()
 }
@@ -227,8 +225,8 @@ func (f *envelopeFlags) put(s scenario.Scenario) (scenario.Scenario, error) {
 
 // shrink makes a small scenario of the first value that broke. Availability is not for the checker
 // to judge, so there is nothing to hold a small scenario to.
-func (y *found) shrink(ctx context.Context, c *crew, x envelope.Search, d envelope.Dimension, folder, store string) {
-	if y.Broke == nil || y.Property == envelope.Availability {
+func (y *found) shrink(ctx context.Context, c *crew, x campaign.EnvelopeSearch, d campaign.Dimension, folder, store string) {
+	if y.Broke == nil || y.Property == campaign.Availability {
 		return
 	}
 	p := y.At(*y.Broke)
@@ -237,13 +235,13 @@ func (y *found) shrink(ctx context.Context, c *crew, x envelope.Search, d envelo
 		s, err = x.Put(s)
 	}
 	if err == nil {
-		var r shrink.Result
-		if r, err = c.shrinker(0).Shrink(ctx, s, p.Seed, shrink.Bug{Property: y.Property, Cause: p.Cause}); err == nil {
+		var r campaign.Minimized
+		if r, err = c.shrinker(0).Shrink(ctx, s, p.Seed, campaign.Bug{Property: y.Property, Cause: p.Cause}); err == nil {
 			y.Small, err = c.keep(ctx, r, y.File(), store, filepath.Join(folder, y.File()+".yaml"))
 		}
 	}
 	if err != nil {
-		y.Why = words.FirstLine(err.Error())
+		y.Why = display.FirstLine(err.Error())
 	}
 }
 
@@ -259,7 +257,7 @@ func (y *found) draw(folder string) error {
 		must = &figures.Reckoning{Sum: e.Sum, Safe: e.Safe, Certain: e.Certain}
 	}
 	unit := string(y.Unit)
-	fig := figures.Edge(y.File(), fmt.Sprintf("%s: %s", y.Property, strings.TrimSuffix(y.Doc, ",")), fmt.Sprintf("%s (%s)", y.Dimension, unit), y.Unit == envelope.Nodes, values, rates, must)
+	fig := figures.Edge(y.File(), fmt.Sprintf("%s: %s", y.Property, strings.TrimSuffix(y.Doc, ",")), fmt.Sprintf("%s (%s)", y.Dimension, unit), y.Unit == campaign.Nodes, values, rates, must)
 	if fig == nil {
 		return nil
 	}
@@ -273,7 +271,7 @@ func (y *found) draw(folder string) error {
 // code is the exit code that a result calls for.
 func (y *found) code() int {
 	switch {
-	case slices.ContainsFunc(y.Points, func(p envelope.Point) bool { return p.Error != "" }):
+	case slices.ContainsFunc(y.Points, func(p campaign.EnvelopePoint) bool { return p.Error != "" }):
 		return outcome.ExitBackend
 	case y.Undecided():
 		return outcome.ExitUndecided
@@ -290,8 +288,8 @@ func (y *found) print(a *app) {
 	}
 	fmt.Fprintln(a.out, within(width(a.out), 0, 2, y.String()))
 	fmt.Fprintln(a.out, "  "+painted(a.out, in, within(width(a.out), 2, 4, y.Reckoned())))
-	if i := slices.IndexFunc(y.Points, func(p envelope.Point) bool { return p.Error != "" }); i >= 0 {
-		fmt.Fprintf(a.out, "  a run failed at %s: %s\n", y.Unit.Say(y.Points[i].Value), words.FirstLine(y.Points[i].Error))
+	if i := slices.IndexFunc(y.Points, func(p campaign.EnvelopePoint) bool { return p.Error != "" }); i >= 0 {
+		fmt.Fprintf(a.out, "  a run failed at %s: %s\n", y.Unit.Say(y.Points[i].Value), display.FirstLine(y.Points[i].Error))
 	}
 	switch {
 	case y.Small != nil:
@@ -304,7 +302,7 @@ func (y *found) print(a *app) {
 
 // keep writes the result as a whole, and sums it up.
 func (f *envelopeFlags) keep(a *app, all []*found, folder string) error {
-	result := map[string]any{"schema": 1, "version": version(), "code": a.code, "lock": f.lock, "setting": f.Setting, "seeds": f.seeds, "seed": f.seed, "results": all}
+	result := map[string]any{"schema": 1, "version": version(), "code": a.code, "lock": f.lock, "setting": f.EnvelopeSetting, "seeds": f.seeds, "seed": f.seed, "results": all}
 	text, err := json.MarshalIndent(result, "", "  ")
 	if err == nil {
 		err = files.WriteIn(folder, "envelope.json", append(text, '\n'))
@@ -321,6 +319,6 @@ func (f *envelopeFlags) keep(a *app, all []*found, folder string) error {
 			agree++
 		}
 	}
-	fmt.Fprintf(a.out, "%s; %s of each value\n%d of %d as arithmetic says: %s\n", f.Setting, words.Plural(f.seeds, "seed"), agree, len(all), folder)
+	fmt.Fprintf(a.out, "%s; %s of each value\n%d of %d as arithmetic says: %s\n", f.EnvelopeSetting, display.Plural(f.seeds, "seed"), agree, len(all), folder)
 	return nil
 }

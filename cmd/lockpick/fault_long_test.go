@@ -17,7 +17,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
-	"lockpick/scenarios/suite"
+	"lockpick/scenarios/campaign"
 )
 
 // madeUp is a lockpick with two more kinds of fault: limp, which lasts and is the example of
@@ -115,7 +115,7 @@ func TestAFaultIsOneFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		has(t, string(report), "limping node: n1", "emptied node: n5", `"limp n1`, `"forget n5`, "read back: PING through c2-n1: PONG after 1.00")
-		seen := kindsBegun(t, filepath.Join(run, suite.PackedFile))
+		seen := kindsBegun(t, filepath.Join(run, campaign.PackedFile))
 		if want := map[string]string{"limp": "begin end ", "forget": "begin "}; !maps.Equal(seen, want) {
 			t.Errorf("the record tells %v, want %v", seen, want)
 		}
@@ -126,7 +126,7 @@ func TestAFaultIsOneFile(t *testing.T) {
 		drew := map[string]string{}
 		for _, seed := range []string{"1", "2"} {
 			says(t, 0, "run", limps+"/dice", "--seed", seed, "--store", store)
-			maps.Copy(drew, kindsBegun(t, filepath.Join(store, "limps+dice", "latest", suite.PackedFile)))
+			maps.Copy(drew, kindsBegun(t, filepath.Join(store, "limps+dice", "latest", campaign.PackedFile)))
 		}
 		if len(drew) != 2 {
 			t.Errorf("the dice drew %v", drew)

@@ -16,8 +16,8 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/history/edn"
 	"lockpick/harness/scenario"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // Models of locks with handles, by which runs of our own are judged. A history of Jepsen's
@@ -77,7 +77,7 @@ func (f *foreign) judge(path string) (v checker.Verdict, js []outcome.Judgement,
 		}
 		v = mutex.Check(f.model, ops)
 		holds := map[string]scenario.Expectation{f.model: {Want: string(checker.Holds), Implied: true}}
-		return v, suite.Judge(holds, v), notes, nil
+		return v, campaign.Judge(holds, v), notes, nil
 	}
 	h, notes, err := edn.ReadFile(path, f.lapse())
 	if err != nil {
@@ -85,7 +85,7 @@ func (f *foreign) judge(path string) (v checker.Verdict, js []outcome.Judgement,
 	}
 	v = f.verdict(h)
 	v.Model = f.model
-	return v, suite.JudgeStored(suite.Stored{Dir: path, History: h, Notes: notes}, v), notes, nil
+	return v, campaign.JudgeStored(campaign.Stored{Dir: path, History: h, Notes: notes}, v), notes, nil
 }
 
 // verdict is that of a history, one of ours or one of Jepsen's whose lock has handles.
@@ -95,18 +95,18 @@ func (f *foreign) verdict(h *history.History) checker.Verdict {
 
 // open reads what is to be drawn: a run of ours, or a history of Jepsen's by a model in which
 // somebody believes that he holds.
-func (f *foreign) open(a *app, c *cobra.Command, path string) (suite.Stored, error) {
+func (f *foreign) open(a *app, c *cobra.Command, path string) (campaign.Stored, error) {
 	isTheirs, err := f.meant(c, path)
 	if err != nil {
-		return suite.Stored{}, err
+		return campaign.Stored{}, err
 	}
 	if !isTheirs {
 		return a.open(path)
 	}
 	if slices.Contains(mutex.Models(), f.model) {
-		return suite.Stored{}, usage(fmt.Errorf("--model %s knows no holders that could be drawn", f.model), "take "+handle+" or "+lease+"; lockpick check judges by "+f.model)
+		return campaign.Stored{}, usage(fmt.Errorf("--model %s knows no holders that could be drawn", f.model), "take "+handle+" or "+lease+"; lockpick check judges by "+f.model)
 	}
-	s := suite.Stored{Dir: path}
+	s := campaign.Stored{Dir: path}
 	if s.History, s.Notes, err = edn.ReadFile(path, f.lapse()); err != nil {
 		return s, usage(err, badRecord)
 	}

@@ -20,11 +20,9 @@ import (
 	"lockpick/docker"
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/scenario"
-	"lockpick/reports/words"
-	"lockpick/scenarios/hunt"
+	"lockpick/reports/display"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/shrink"
-	"lockpick/scenarios/suite"
 )
 
 // huntFlags are the flags of hunt.
@@ -114,13 +112,13 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 	x := &hunter{app: a, flags: f, started: time.Now()}
 	if f.corpus == "" {
 		f.corpus = filepath.Join(f.store, corpusFolder)
-	} else if err := suite.CanWrite(f.corpus); err != nil {
+	} else if err := campaign.CanWrite(f.corpus); err != nil {
 		return usage(fmt.Errorf("open corpus: %w", errors.Unwrap(err)), "name another folder with --corpus")
 	}
 	if err := x.choose(args); err != nil {
 		return err
 	}
-	if err := suite.CanWrite(f.store); err != nil {
+	if err := campaign.CanWrite(f.store); err != nil {
 		return noStore(err)
 	}
 	if err := x.open(); err != nil {
@@ -150,7 +148,7 @@ func (x *hunter) spent() float64 { return x.Leg.Seconds + time.Since(x.started).
 // hunter is a hunt that goes on.
 type hunter struct {
 	*app
-	*hunt.Hunt
+	*campaign.Fuzz
 	flags   *huntFlags
 	picks   []pick
 	crew    *crew
@@ -298,13 +296,13 @@ func (x *hunter) open() error {
 		return noStore(err)
 	}
 	if x.flags.anew {
-		if err := os.Remove(filepath.Join(folder, hunt.File)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(filepath.Join(folder, campaign.FuzzFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return noStore(err)
 		}
 	}
-	x.Hunt, err = hunt.Open(folder, of[:16], names, x.flags.seed)
+	x.Fuzz, err = campaign.OpenFuzz(folder, of[:16], names, x.flags.seed)
 	switch {
-	case errors.Is(err, hunt.ErrTaken):
+	case errors.Is(err, campaign.ErrFuzzTaken):
 		return unable(err, "wait for it, or give this one another --store")
 	case err != nil:
 		return usage(err, "remove "+folder+", or begin anew with --seed")
@@ -354,7 +352,7 @@ func (x *hunter) run(ctx context.Context) error {
 			}
 			x.begun.Go(func() {
 				n, seed := x.Run(i)
-				o := w.Do(ctx, x.seeded(n, seed, suite.KeepNone))
+				o := w.Do(ctx, x.seeded(n, seed, campaign.KeepNone))
 				x.crew.idle <- w
 				if ctx.Err() == nil {
 					x.done(i, o)
@@ -365,7 +363,7 @@ func (x *hunter) run(ctx context.Context) error {
 }
 
 // seeded is a run of a scenario, by its number, with a seed.
-func (x *hunter) seeded(n int, seed uint64, keep suite.Keep) suite.Job {
+func (x *hunter) seeded(n int, seed uint64, keep campaign.Keep) campaign.Job {
 	j := x.flags.job(x.picks[n], 0)
 	j.Seed, j.Keep, j.Command = seed, keep, x.flags.again(x.picks[n], seed)
 	return j
@@ -398,7 +396,7 @@ func (x *hunter) settle(ctx context.Context) error {
 	for {
 		x.mu.Lock()
 		lost := x.lost
-		i := slices.IndexFunc(x.Finds, func(f *hunt.Find) bool { return !f.Settled })
+		i := slices.IndexFunc(x.Finds, func(f *campaign.FuzzFind) bool { return !f.Settled })
 		if i >= 0 {
 			x.small = x.Finds[i].Bug.String()
 		}
@@ -412,7 +410,7 @@ func (x *hunter) settle(ctx context.Context) error {
 		x.begun.Wait() // so that what was found first is known, and all processors are free
 		f := x.Finds[i]
 		s := x.picks[f.First.Scenario].Scenario
-		o := x.crew.do(ctx, x.seeded(f.First.Scenario, f.First.Seed, suite.KeepAll))
+		o := x.crew.do(ctx, x.seeded(f.First.Scenario, f.First.Seed, campaign.KeepAll))
 		begun, k, why := time.Now(), (*small)(nil), error(nil)
 		if !f.Known {
 			k, why = x.shrink(ctx, s, f)
@@ -425,9 +423,9 @@ func (x *hunter) settle(ctx context.Context) error {
 		f.Dir, f.Settled, f.Took = o.Dir, true, time.Since(begun).Seconds()
 		switch {
 		case why != nil:
-			f.Why = words.FirstLine(why.Error())
+			f.Why = display.FirstLine(why.Error())
 		case k != nil:
-			f.File, f.Small, f.Command = k.File, &k.Result, k.Command
+			f.File, f.Small, f.Command = k.File, &k.Minimized, k.Command
 		}
 		err := x.Save()
 		x.mu.Unlock()
@@ -439,10 +437,10 @@ func (x *hunter) settle(ctx context.Context) error {
 
 // shrink makes a scenario small that shows a find, beginning with one that was made small of
 // another if that shows it, too: several properties are often violated at once.
-func (x *hunter) shrink(ctx context.Context, s scenario.Scenario, f *hunt.Find) (*small, error) {
+func (x *hunter) shrink(ctx context.Context, s scenario.Scenario, f *campaign.FuzzFind) (*small, error) {
 	from, seed := s, f.First.Seed
 	for _, other := range x.Finds {
-		if r := other.Small; r != nil && x.crew.run(ctx, shrink.Expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
+		if r := other.Small; r != nil && x.crew.run(ctx, campaign.Expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
 			from, seed = r.Scenario, r.Seed
 			break
 		}
@@ -451,7 +449,7 @@ func (x *hunter) shrink(ctx context.Context, s scenario.Scenario, f *hunt.Find) 
 	if err != nil {
 		return nil, err
 	}
-	r.From, r.Given, r.Before = s.ID(), f.First.Seed, shrink.SizeOf(s.Drawn(f.First.Seed))
+	r.From, r.Given, r.Before = s.ID(), f.First.Seed, campaign.SizeOf(s.Drawn(f.First.Seed))
 	name := corpusName(r)
 	return x.crew.keep(ctx, r, name, x.flags.store, filepath.Join(x.flags.corpus, name+".yaml"))
 }
@@ -463,7 +461,7 @@ func (x *hunter) progress(passed time.Duration) string {
 		violated += f.Runs
 	}
 	runs := x.Runs - x.Leg.Begun
-	parts := []string{words.Plural(runs, "run"), fmt.Sprintf("%d found, %d times", len(x.Finds), violated)}
+	parts := []string{display.Plural(runs, "run"), fmt.Sprintf("%d found, %d times", len(x.Finds), violated)}
 	if x.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", x.Failed))
 	}

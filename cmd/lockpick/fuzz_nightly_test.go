@@ -19,15 +19,13 @@ import (
 
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/scenario"
-	"lockpick/reports/words"
-	"lockpick/scenarios/hunt"
+	"lockpick/reports/display"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/shrink"
-	"lockpick/scenarios/sweep"
 )
 
 func crewOf(t *testing.T) *crew {
-	c := newCrew(sweep.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: t.TempDir()})
+	c := newCrew(campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: t.TempDir()})
 	t.Cleanup(c.stop)
 	return c
 }
@@ -43,7 +41,7 @@ func TestShrunkForms(t *testing.T) {
 	var lines strings.Builder
 	for _, p := range all {
 		seed := uint64(1)
-		var want shrink.Bug
+		var want campaign.Bug
 		for _, property := range known().Properties {
 			if e := p.Expect[property]; e.Want == "violated" && e.Follows == "" && want.Property == "" {
 				want.Property = property
@@ -70,9 +68,9 @@ func TestShrunkForms(t *testing.T) {
 		if _, err := r.Write("small", known()); err != nil {
 			t.Errorf("%s: %v", p.ID(), err)
 		}
-		fmt.Fprintf(&lines, "%s: %s, %s, %s", p.ID(), r.Bug, words.Plural(r.After.Clients, "client"), words.Plural(r.After.Nodes, "node"))
+		fmt.Fprintf(&lines, "%s: %s, %s, %s", p.ID(), r.Bug, display.Plural(r.After.Clients, "client"), display.Plural(r.After.Nodes, "node"))
 		for _, st := range r.Scenario.Plan {
-			fmt.Fprintf(&lines, "; %s", shrink.Tell(st))
+			fmt.Fprintf(&lines, "; %s", campaign.DescribeStep(st))
 		}
 		lines.WriteString("\n")
 	}
@@ -156,7 +154,7 @@ func TestHuntFindsBrokenLocks(t *testing.T) {
 	for _, m := range broken.Mistakes() {
 		t.Run(m.Name, func(t *testing.T) {
 			h := hunted(t, lockpick, m.Name)
-			i := slices.IndexFunc(h.Finds, func(f *hunt.Find) bool { return f.Held })
+			i := slices.IndexFunc(h.Finds, func(f *campaign.FuzzFind) bool { return f.Held })
 			why, unhunted := broken.Unhunted[m.Name]
 			if i < 0 {
 				if !unhunted {
@@ -190,7 +188,7 @@ func TestHuntFindsBrokenLocks(t *testing.T) {
 }
 
 // hunted is what a hunt finds of a mistake.
-func hunted(t *testing.T, lockpick, mistake string) hunt.Hunt {
+func hunted(t *testing.T, lockpick, mistake string) campaign.Fuzz {
 	t.Helper()
 	store := t.TempDir()
 	out, err := exec.CommandContext(t.Context(), lockpick, "fuzz", "--lock", "broken", "--set", "lock.mistake="+mistake,
@@ -199,7 +197,7 @@ func hunted(t *testing.T, lockpick, mistake string) hunt.Hunt {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	var h hunt.Hunt
+	var h campaign.Fuzz
 	if err := json.Unmarshal(out, &h); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

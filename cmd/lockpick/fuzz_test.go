@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/scenarios/hunt"
+	"lockpick/scenarios/campaign"
 )
 
 // hunting is a hunt that is begun in a store, and what it prints in the end.
@@ -28,7 +28,7 @@ func hunting(t *testing.T, store string) *exec.Cmd {
 // counts are how often each thing was found, and in how many runs.
 func counts(t *testing.T, text []byte) map[string]int {
 	t.Helper()
-	var h hunt.Hunt
+	var h campaign.Fuzz
 	if err := json.Unmarshal(text, &h); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -117,9 +117,9 @@ func TestHuntsGoOn(t *testing.T) {
 func someDone(t *testing.T, store string, least int) int {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		paths, _ := filepath.Glob(filepath.Join(store, "hunts", "*", hunt.File))
+		paths, _ := filepath.Glob(filepath.Join(store, "hunts", "*", campaign.FuzzFile))
 		for _, path := range paths {
-			var h hunt.Hunt
+			var h campaign.Fuzz
 			if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &h) == nil && h.Runs >= least {
 				return h.Runs
 			}

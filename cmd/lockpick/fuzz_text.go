@@ -9,11 +9,10 @@ import (
 	"time"
 
 	"lockpick/checker"
+	"lockpick/reports/display"
 	"lockpick/reports/suites"
-	"lockpick/reports/words"
-	"lockpick/scenarios/hunt"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/shrink"
 )
 
 // finish prints what was found, and settles the exit code.
@@ -21,9 +20,9 @@ func (x *hunter) finish(ctx context.Context) error {
 	if err := suites.Index(x.flags.store); err != nil {
 		return noStore(err)
 	}
-	slices.SortFunc(x.Finds, func(a, b *hunt.Find) int {
-		at := func(f *hunt.Find) int { return slices.Index(checker.Properties(), f.Property) }
-		held := func(f *hunt.Find) int {
+	slices.SortFunc(x.Finds, func(a, b *campaign.FuzzFind) int {
+		at := func(f *campaign.FuzzFind) int { return slices.Index(checker.Properties(), f.Property) }
+		held := func(f *campaign.FuzzFind) int {
 			if f.Held {
 				return 0
 			}
@@ -31,14 +30,14 @@ func (x *hunter) finish(ctx context.Context) error {
 		}
 		return cmp.Or(cmp.Compare(held(a), held(b)), cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
 	})
-	if slices.ContainsFunc(x.Finds, func(f *hunt.Find) bool { return f.Held }) {
+	if slices.ContainsFunc(x.Finds, func(f *campaign.FuzzFind) bool { return f.Held }) {
 		x.code = outcome.Worse(x.code, outcome.ExitUnexpected)
 	}
 	if x.Failed > 0 {
 		x.code = outcome.Worse(x.code, outcome.ExitBackend)
 	}
 	if x.flags.json {
-		if err := printJSON(x.out, x.Hunt); err != nil {
+		if err := printJSON(x.out, x.Fuzz); err != nil {
 			return err
 		}
 	} else {
@@ -70,7 +69,7 @@ func (x *hunter) print() {
 func (x *hunter) printResult() {
 	in, text := good, "no violation found, under these faults"
 	if held := x.held(); held > 0 {
-		in, text = alarm, words.Plural(held, "violation")+" of required properties"
+		in, text = alarm, display.Plural(held, "violation")+" of required properties"
 	} else if len(x.Finds) > 0 {
 		in, text = plain, "no required property violated"
 	}
@@ -80,9 +79,9 @@ func (x *hunter) printResult() {
 	}
 	if x.Failed > 0 {
 		in = alarm
-		text += fmt.Sprintf("; %d could not be judged, the first: %s", x.Failed, words.FirstLine(x.Error))
+		text += fmt.Sprintf("; %d could not be judged, the first: %s", x.Failed, display.FirstLine(x.Error))
 	}
-	fmt.Fprintln(x.out, painted(x.out, in, fmt.Sprintf("%s of %s, %s: %s", words.Plural(x.Runs, "run"), words.Plural(len(x.picks), "scenario"),
+	fmt.Fprintln(x.out, painted(x.out, in, fmt.Sprintf("%s of %s, %s: %s", display.Plural(x.Runs, "run"), display.Plural(len(x.picks), "scenario"),
 		time.Duration(x.Leg.Seconds*float64(time.Second)).Round(time.Second), text)))
 }
 
@@ -95,7 +94,7 @@ func (x *hunter) held() (n int) {
 	return n
 }
 
-func (x *hunter) printFind(f *hunt.Find) {
+func (x *hunter) printFind(f *campaign.FuzzFind) {
 	in, had := doubt, "not required to hold"
 	if f.Held {
 		in, had = alarm, "required to hold"
@@ -103,7 +102,7 @@ func (x *hunter) printFind(f *hunt.Find) {
 	fmt.Fprintf(x.out, "\n%s, in %s; %s\n", painted(x.out, in, f.Bug.String()), outcome.Rate(f.Runs, x.Runs), had)
 	if f.Small != nil {
 		for _, st := range f.Small.Scenario.Plan {
-			indented(x.out, 2, 4, shrink.Tell(st))
+			indented(x.out, 2, 4, campaign.DescribeStep(st))
 		}
 		indented(x.out, 2, 4, f.Small.Sum())
 	}

@@ -14,9 +14,9 @@ import (
 	"lockpick/harness"
 	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
-	"lockpick/harness/real/contender"
+	"lockpick/harness/real"
 	"lockpick/harness/sim"
-	"lockpick/scenarios/sweep"
+	"lockpick/scenarios/campaign"
 )
 
 // Verbs that lockpick calls itself by.
@@ -35,12 +35,12 @@ const patience = time.Minute
 
 // workers is the processes that do simulated runs, one a core.
 // What they say in dying is kept in the folder stacks.
-func workers(patience time.Duration, stacks string) sweep.Pool {
+func workers(patience time.Duration, stacks string) campaign.Pool {
 	self, err := os.Executable()
 	if err != nil {
 		self = os.Args[0] // starting it will tell
 	}
-	return sweep.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: stacks}
+	return campaign.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: stacks}
 }
 
 // hiddenCmds are those that lockpick starts itself with.
@@ -62,7 +62,7 @@ func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 				return err
 			}
 		}
-		return contender.Main(in, out, adapted(lockexec.Hello{}))
+		return real.ClientMain(in, out, adapted(lockexec.Hello{}))
 	}})
 	// roomVerb runs one contender after the other in a container.
 	return append(all, &cobra.Command{Use: roomVerb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, program []string) error {
@@ -75,5 +75,5 @@ func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 func work(in io.Reader, out io.Writer) error {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP)
 	b := sim.New(kinds.All)
-	return sweep.Serve(in, out, map[string]harness.Backend{b.Name(): b})
+	return campaign.ServeWorker(in, out, map[string]harness.Backend{b.Name(): b})
 }

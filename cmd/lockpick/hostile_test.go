@@ -16,8 +16,8 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
 	"lockpick/reports/suites"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // refused sees that lockpick takes something for bad input, and says what to do.
@@ -36,7 +36,7 @@ func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	store = filepath.Join(t.TempDir(), "store")
 	picked, err := choice{names: []string{name}}.scenarios()
 	must(t, err)
-	o := suite.Execute(context.Background(), sim.New(kinds.All), suite.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: suite.KeepAll, Version: "v1"})
+	o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: campaign.KeepAll, Version: "v1"})
 	if o.Error != "" {
 		t.Fatal(o.Error)
 	}
@@ -51,11 +51,11 @@ func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 // run goes on.
 func unpacked(t *testing.T, dir string) string {
 	t.Helper()
-	text, err := suite.Facts(dir)
+	text, err := campaign.Facts(dir)
 	must(t, err)
-	path := filepath.Join(dir, suite.HistoryFile)
+	path := filepath.Join(dir, campaign.HistoryFile)
 	must(t, os.WriteFile(path, text, 0o644))
-	must(t, os.Remove(filepath.Join(dir, suite.PackedFile)))
+	must(t, os.Remove(filepath.Join(dir, campaign.PackedFile)))
 	return path
 }
 
@@ -94,7 +94,7 @@ func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
 		reports, err := os.ReadDir(dir)
 		must(t, err)
 		for _, r := range reports {
-			if r.Name() != suite.ManifestFile && r.Name() != suite.PackedFile && r.Name() != "outcome.json" && !r.IsDir() {
+			if r.Name() != campaign.ManifestFile && r.Name() != campaign.PackedFile && r.Name() != "outcome.json" && !r.IsDir() {
 				plant(filepath.Join(dir, r.Name()), how)
 			}
 		}
@@ -163,7 +163,7 @@ func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
 	picked, err := choice{names: []string{example}}.scenarios()
 	must(t, err)
 	for _, live := range []bool{false, true} {
-		o := suite.Execute(context.Background(), sim.New(kinds.All), suite.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: suite.KeepAll, Live: live})
+		o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: campaign.KeepAll, Live: live})
 		if o.Code != outcome.ExitUsage || !strings.Contains(o.Error, "is no directory, or a link") {
 			t.Errorf("a run into a link: code %d, %s", o.Code, o.Error)
 		}
@@ -183,7 +183,7 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
 	f := newFortress(t, store)
 	must(t, os.Mkdir(filepath.Join(store, "odd"), 0o755))
-	packed := filepath.Join(dir, suite.PackedFile)
+	packed := filepath.Join(dir, campaign.PackedFile)
 	for name, plant := range map[string]func(path string) error{
 		"a pipe":        func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a device":      func(path string) error { return os.Symlink("/dev/zero", path) },
@@ -202,13 +202,13 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 			must(t, os.RemoveAll(path))
 			must(t, os.Rename(kept, path))
 		}
-		for _, file := range []string{suite.ManifestFile, suite.PackedFile} {
+		for _, file := range []string{campaign.ManifestFile, campaign.PackedFile} {
 			with(filepath.Join(dir, file), func() { refusedRun(t, name, dir, file) })
 		}
 		must(t, os.Rename(packed, packed+".kept")) // a run that still goes on
-		must(t, plant(filepath.Join(dir, suite.HistoryFile)))
-		refusedRun(t, name, dir, suite.HistoryFile)
-		must(t, os.RemoveAll(filepath.Join(dir, suite.HistoryFile)))
+		must(t, plant(filepath.Join(dir, campaign.HistoryFile)))
+		refusedRun(t, name, dir, campaign.HistoryFile)
+		must(t, os.RemoveAll(filepath.Join(dir, campaign.HistoryFile)))
 		must(t, os.Rename(packed+".kept", packed))
 		with(filepath.Join(dir, "outcome.json"), func() {
 			// A run that was interrupted has none, either.
@@ -285,7 +285,7 @@ func TestSuiteThatCantBe(t *testing.T) {
 func TestReplayRefusesWhatNoScenarioSays(t *testing.T) {
 	store, dir, _ := realRun(t, example)
 	f := newFortress(t, store)
-	path := filepath.Join(dir, suite.ManifestFile)
+	path := filepath.Join(dir, campaign.ManifestFile)
 	text, err := os.ReadFile(path)
 	must(t, err)
 	for _, backend := range []string{"sim", "process"} {

@@ -10,8 +10,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
-	"lockpick/reports/github"
-	"lockpick/reports/junit"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -88,7 +87,7 @@ func TestHostileOutcomeForgesNoLines(t *testing.T) {
 // Annotations are commands, one line each, and quote data without obeying it; JUnit's
 // readers get no invisible characters.
 func TestHostileOutcomeInReportsForCI(t *testing.T) {
-	var g github.Report
+	var g suites.GitHub
 	g.Add(judged())
 	var b strings.Builder
 	if err := g.Annotations(obeyedOutput{&output{w: &b, github: true}}); err != nil {
@@ -98,7 +97,7 @@ func TestHostileOutcomeInReportsForCI(t *testing.T) {
 	if !strings.HasPrefix(command, "::error title=") || rest != "" || invisible.MatchString(command) || strings.Count(command, "%0A") > 3 {
 		t.Errorf("%q", b.String())
 	}
-	var j junit.Report
+	var j suites.JUnit
 	j.Add(judged())
 	file := filepath.Join(t.TempDir(), "junit.xml")
 	must(t, written(file, os.O_TRUNC, j.Write))

@@ -12,8 +12,8 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // Clients that neither think nor hold for a day end a run at the bound of its record,
@@ -30,7 +30,7 @@ limit: 24h
 `), 0o644))
 	picked, err := choice{names: []string{file}}.scenarios()
 	must(t, err)
-	o := suite.Execute(t.Context(), sim.New(kinds.All), suite.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Keep: suite.KeepNone})
+	o := campaign.Execute(t.Context(), sim.New(kinds.All), campaign.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Keep: campaign.KeepNone})
 	if o.Code != outcome.ExitUndecided || !strings.Contains(o.Stopped, "one run may record no more") || o.Events < history.MaxEvents || o.Events > history.MaxEvents*11/10 {
 		t.Errorf("code %d after %d events: %s %s", o.Code, o.Events, o.Stopped, o.Error)
 	}

@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 var interferences = flag.Int("interferences", 0, "processes or containers that TestInterferences… kills, stops or pauses; 0: a few by day, many at night")
@@ -179,7 +179,7 @@ func (s *saboteur) first(r *disturbedRun) time.Duration {
 	if err != nil || len(runs) == 0 {
 		return 0 // it was over before its first run
 	}
-	o, err := suite.ReadOutcome(slices.Min(runs))
+	o, err := campaign.ReadOutcome(slices.Min(runs))
 	if err != nil {
 		s.Error(err)
 	}
@@ -188,7 +188,7 @@ func (s *saboteur) first(r *disturbedRun) time.Duration {
 
 // over reports whether an instant is after the last look at the actors of the last run.
 func (s *saboteur) over(r *disturbedRun, at time.Time) bool {
-	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*", suite.PackedFile))
+	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*", campaign.PackedFile))
 	if err != nil || len(runs) == 0 {
 		return false
 	}

@@ -16,8 +16,8 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // asking is the lock on a single node, which sends one more command before each acquire.
@@ -104,8 +104,8 @@ func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j := suite.Job{Scenario: all[0], Seed: 1, Store: t.TempDir(), Keep: suite.KeepAll}
-			o := suite.Execute(t.Context(), sim.New(locks), j)
+			j := campaign.Job{Scenario: all[0], Seed: 1, Store: t.TempDir(), Keep: campaign.KeepAll}
+			o := campaign.Execute(t.Context(), sim.New(locks), j)
 			if o.Error != "" {
 				t.Fatal(o.Error)
 			}
@@ -123,7 +123,7 @@ func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 			if c.lacks != "" && !bytes.Contains(page, []byte(c.lacks+" of n1, asked for 4 times")) {
 				t.Error("the report doesn't list it")
 			}
-			once(t, filepath.Join(o.Dir, suite.PackedFile), c.lacks)
+			once(t, filepath.Join(o.Dir, campaign.PackedFile), c.lacks)
 		})
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // tardy is a lock that returns what it has acquired only 2.4 s after it has ended. It spares
@@ -62,7 +62,7 @@ func TestEndedLockFailsEveryScenario(t *testing.T) {
 				both = append(both, other)
 			}
 			for _, s := range both {
-				o := suite.Execute(t.Context(), backend, suite.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: suite.KeepNone})
+				o := campaign.Execute(t.Context(), backend, campaign.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: campaign.KeepNone})
 				if j := o.Of(checker.ValidOnReturn); j == nil || j.Got != checker.Violated || j.AsExpected || o.Code != outcome.ExitUnexpected {
 					t.Errorf("%s: exit %d %s: %v", s.Lock.Kind, o.Code, o.Error, o.Judgements)
 				}

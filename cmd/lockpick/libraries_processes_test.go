@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"lockpick/harness/history"
-	"lockpick/scenarios/suite"
+	"lockpick/scenarios/campaign"
 )
 
 // Each library, unmodified, on real redis-servers: its clients exclude one another, and each of
@@ -27,7 +27,7 @@ func TestLibrariesOnProcesses(t *testing.T) {
 			}
 			complain(t, all)
 			for _, o := range all {
-				h, err := history.ReadFile(filepath.Join(o.Dir, suite.PackedFile))
+				h, err := history.ReadFile(filepath.Join(o.Dir, campaign.PackedFile))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -19,8 +19,8 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
 	"lockpick/reports"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // What every run of the catalogue leaves is what other tools take, and what it was judged by.
@@ -32,7 +32,7 @@ func TestStoredRuns(t *testing.T) {
 	}
 	store := t.TempDir()
 	for _, s := range all {
-		o := suite.Execute(context.Background(), sim.New(kinds.All), suite.Job{Scenario: s.Scenario, Seed: 2, Store: store, Keep: suite.KeepAll})
+		o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: s.Scenario, Seed: 2, Store: store, Keep: campaign.KeepAll})
 		if o.Error != "" {
 			t.Fatalf("%s: %s", s.ID(), o.Error)
 		}
@@ -47,7 +47,7 @@ func TestStoredRuns(t *testing.T) {
 // must come to the very same verdict. What was never put to the test does not hold.
 func judgedAgain(t *testing.T, o outcome.Outcome) *history.History {
 	t.Helper()
-	h, err := history.ReadFile(filepath.Join(o.Dir, suite.PackedFile))
+	h, err := history.ReadFile(filepath.Join(o.Dir, campaign.PackedFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,14 +18,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockpick/harness/real/clock"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == clock.GateVerb { // here, for it must keep the main goroutine
-		fmt.Fprintln(os.Stderr, "error:", clock.Gate(os.Args[2:]))
+	if len(os.Args) > 1 && os.Args[1] == vdso.GateVerb { // here, for it must keep the main goroutine
+		fmt.Fprintln(os.Stderr, "error:", vdso.Gate(os.Args[2:]))
 		os.Exit(outcome.ExitBackend)
 	}
 	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], "__") { // their parent sees that they died, and how

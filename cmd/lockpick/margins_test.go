@@ -10,8 +10,8 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // scaledRuns are a scenario as the simulation runs it, and as processes do: there, what a machine takes
@@ -33,7 +33,7 @@ func TestMinorityDownCatchesALockThatWantsFour(t *testing.T) {
 			t.Errorf("two nodes are down for %v, with a TTL of %v and a bound of %v", down, s.Lock.TTL, bound)
 		}
 		for seed := range uint64(3) {
-			o := suite.Execute(t.Context(), sim.New(kinds.All), suite.Job{Scenario: s, Seed: seed, Backend: simulation, Keep: suite.KeepNone})
+			o := campaign.Execute(t.Context(), sim.New(kinds.All), campaign.Job{Scenario: s, Seed: seed, Backend: simulation, Keep: campaign.KeepNone})
 			if j := o.Of(checker.FaultTolerance); j == nil || j.Got != checker.Violated || o.Code != outcome.ExitOK {
 				t.Errorf("TTL %v, seed %d: exit %d %s: %v", s.Lock.TTL, seed, o.Code, o.Error, o.Judgements)
 			}
@@ -56,7 +56,7 @@ func TestFaultToleranceHasMargins(t *testing.T) {
 			continue
 		}
 		for _, s := range scaledRuns(p.Scenario) {
-			h, v, err := suite.Record(t.Context(), backend, s, 1)
+			h, v, err := campaign.Record(t.Context(), backend, s, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

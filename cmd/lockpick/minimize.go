@@ -13,9 +13,8 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/scenario"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/shrink"
-	"lockpick/scenarios/suite"
 )
 
 // shrinkFlags are the flags of shrink.
@@ -87,7 +86,7 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 		}
 		defer elsewhere.close()
 	}
-	if err := suite.CanWrite(f.store); err != nil {
+	if err := campaign.CanWrite(f.store); err != nil {
 		return noStore(err)
 	}
 	if err := f.canWrite(); err != nil {
@@ -130,7 +129,7 @@ func (f *shrinkFlags) canWrite() error {
 	if is, err := os.Stat(f.file); err == nil && !is.Mode().IsRegular() {
 		return errors.New("it is there, and is no regular file")
 	}
-	return errors.Unwrap(suite.CanWrite(filepath.Dir(f.file))) // without what it says of a store
+	return errors.Unwrap(campaign.CanWrite(filepath.Dir(f.file))) // without what it says of a store
 }
 
 // subject is the scenario that is meant, and the seed.
@@ -139,7 +138,7 @@ func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 		if err := holdsRuns(arg); err != nil {
 			return scenario.Scenario{}, 0, err
 		}
-		of, err := suite.Open(arg, stored())
+		of, err := campaign.OpenStored(arg, stored())
 		switch {
 		case err != nil:
 			return scenario.Scenario{}, 0, usage(err, badRecord)
@@ -162,19 +161,19 @@ func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 }
 
 // bug is what a run violates that is to be made small: a property that had to hold first.
-func (c *crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, property string) (shrink.Bug, error) {
+func (c *crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
 	o := c.run(ctx, s, seed)
 	if ctx.Err() != nil {
-		return shrink.Bug{}, ctx.Err()
+		return campaign.Bug{}, ctx.Err()
 	}
 	if o.Error != "" {
-		return shrink.Bug{}, &failure{err: errors.New(o.Error), code: o.Code, hint: o.Hint}
+		return campaign.Bug{}, &failure{err: errors.New(o.Error), code: o.Code, hint: o.Hint}
 	}
 	all := violations(o)
 	for _, held := range []bool{true, false} {
 		for _, j := range all {
 			if (property == "" && (!held || !j.AsExpected)) || j.Property == property {
-				return shrink.Bug{Property: j.Property, Cause: j.Cause}, nil
+				return campaign.Bug{Property: j.Property, Cause: j.Cause}, nil
 			}
 		}
 	}
@@ -186,7 +185,7 @@ func (c *crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, proper
 	if property != "" {
 		what = "not " + property
 	}
-	return shrink.Bug{}, usage(fmt.Errorf("%s violates %s with seed %d in the simulation", s.ID(), what, seed), hint)
+	return campaign.Bug{}, usage(fmt.Errorf("%s violates %s with seed %d in the simulation", s.ID(), what, seed), hint)
 }
 
 // violations are what a run violates, but for what only follows from another.

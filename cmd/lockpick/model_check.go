@@ -17,11 +17,10 @@ import (
 	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/exhaust"
-	"lockpick/scenarios/exhaust/story"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // exhaustFlags are the flags of exhaust.
@@ -147,7 +146,7 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 		for _, r := range exhaust.Rows() {
 			rows = append(rows, &searched{Scope: r.Scope, Reduce: f.reduce, Known: true, Expected: r.Cause})
 		}
-	} else if err := suite.CanWrite(f.store); err != nil {
+	} else if err := campaign.CanWrite(f.store); err != nil {
 		return noStore(err)
 	}
 	x.crew = newCrew(workers(patience, f.store))
@@ -255,7 +254,7 @@ func (x *exhaustion) one(ctx context.Context, r *searched) error {
 		if !r.Runs() {
 			return true
 		}
-		s, err := story.Scenario(r.Name(), r.Scope, path, known())
+		s, err := exhaust.ScenarioOf(r.Name(), r.Scope, path, known())
 		found = s
 		return err == nil
 	})
@@ -286,14 +285,14 @@ func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenari
 		r.Cause, r.Node, r.Because = j.Cause, j.Node, j.Because
 	}
 	if r.Cause == "" {
-		return &failure{err: fmt.Errorf("%v: %s is violated in the model, and not where the simulation runs that: %s\n%s", r.Scope, r.property(), o.Error, story.Caption(r.Story)),
+		return &failure{err: fmt.Errorf("%v: %s is violated in the model, and not where the simulation runs that: %s\n%s", r.Scope, r.property(), o.Error, exhaust.Caption(r.Story)),
 			code: outcome.ExitUndecided, hint: "the instants that were chosen for these steps do not show it: try --reduce exact, or another number of nodes"}
 	}
 	if r.Known {
 		return nil
 	}
 	s.Expect[string(r.property())] = scenario.Expectation{Want: string(verdict.Violated), Cause: r.Cause, Node: r.Node}
-	comment := fmt.Sprintf("Found in a search of every order of messages and faults: %v.\n\n%s", r.Scope, story.Caption(r.Story))
+	comment := fmt.Sprintf("Found in a search of every order of messages and faults: %v.\n\n%s", r.Scope, exhaust.Caption(r.Story))
 	text, err := scenario.Write(s, comment, known())
 	if err != nil {
 		return err
@@ -326,5 +325,5 @@ func (r *searched) code() int {
 
 // size says what was looked at.
 func (r *searched) size() string {
-	return fmt.Sprintf("%s, %s", words.Plural(r.States, "state"), words.Plural(r.Acquires, "acquire"))
+	return fmt.Sprintf("%s, %s", display.Plural(r.States, "state"), display.Plural(r.Acquires, "acquire"))
 }

@@ -7,9 +7,8 @@ import (
 	"strings"
 
 	"lockpick/checker"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 	"lockpick/scenarios/exhaust"
-	"lockpick/scenarios/exhaust/story"
 	"lockpick/scenarios/outcome"
 )
 
@@ -51,7 +50,7 @@ func (r *searched) outcome() string {
 	case !r.Whole:
 		return "undecided: bound not reached"
 	}
-	return fmt.Sprintf("undecided: %s without instants", words.Plural(r.Untimed, "violation"))
+	return fmt.Sprintf("undecided: %s without instants", display.Plural(r.Untimed, "violation"))
 }
 
 // steps is how many it takes, or nothing.
@@ -69,7 +68,7 @@ func (r *searched) print(w io.Writer) {
 	case checker.Holds:
 		fmt.Fprintf(w, "%s: %s\n", r.property(), painted(w, good, r.outcome()))
 	case checker.Violated:
-		fmt.Fprintf(w, "%s %s in %d steps, the fewest\n\n%s\n", r.property(), painted(w, alarm, "VIOLATED"), len(r.Story), story.Caption(r.Story))
+		fmt.Fprintf(w, "%s %s in %d steps, the fewest\n\n%s\n", r.property(), painted(w, alarm, "VIOLATED"), len(r.Story), exhaust.Caption(r.Story))
 		if !r.Runs() {
 			fmt.Fprintln(w, "no run shows that: there is no such lock but in the model, no verdict on it, or no way to tell it to the simulation")
 			return
@@ -117,7 +116,7 @@ not told apart: %s
 What is violated was run in the simulation with the real lock, which named the cause, but for what
 is violated in the model: no run shows that.
 %s: %d as expected
-`, strings.Join(assumptions(exhaust.Scope{Crashes: 1}), ";\n    "), reduced(rows[0].Reduce), words.Plural(len(rows), "scope"), len(rows)-unlike)
+`, strings.Join(assumptions(exhaust.Scope{Crashes: 1}), ";\n    "), reduced(rows[0].Reduce), display.Plural(len(rows), "scope"), len(rows)-unlike)
 }
 
 // exhaustPage prints the same as parts of a page: a table of each property, and what they hang on.
@@ -127,7 +126,7 @@ func exhaustPage(w io.Writer, rows []*searched) error {
 		head := fmt.Sprintf("| scope | states | acquires | steps | %s |\n|---|---:|---:|---:|---|\n", p)
 		for _, r := range rows {
 			if r.property() == p {
-				fmt.Fprintf(&b, "%s| %v | %s | %s | %s | %s |\n", head, r.Scope, words.Grouped(r.States), words.Grouped(r.Acquires), r.steps(), r.outcome())
+				fmt.Fprintf(&b, "%s| %v | %s | %s | %s | %s |\n", head, r.Scope, display.Grouped(r.States), display.Grouped(r.Acquires), r.steps(), r.outcome())
 				head = ""
 			}
 		}

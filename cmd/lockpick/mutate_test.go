@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // wild are values that stand in the place of any other.
@@ -78,11 +78,11 @@ func bears(t *testing.T, what, verb, dir string) (accepted bool) {
 func TestMutatedManifest(t *testing.T) {
 	store, dir, _ := realRun(t, example)
 	f := newFortress(t, store)
-	text, err := os.ReadFile(filepath.Join(dir, suite.ManifestFile))
+	text, err := os.ReadFile(filepath.Join(dir, campaign.ManifestFile))
 	must(t, err)
 	judged, drawn := 0, 0
 	n := mutants(t, text, func(what string, mutant []byte) {
-		must(t, os.WriteFile(filepath.Join(dir, suite.ManifestFile), mutant, 0o644))
+		must(t, os.WriteFile(filepath.Join(dir, campaign.ManifestFile), mutant, 0o644))
 		if !bears(t, what, "check", dir) {
 			return // the others read it by the same function
 		}

@@ -12,7 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
 
@@ -135,7 +135,7 @@ func visible(s string) string {
 
 // oneLine is a text from data, such as a key, a path or an error of a library, as it is
 // printed in a line of ours.
-func oneLine(s string) string { return words.Visible(s, math.MaxInt) }
+func oneLine(s string) string { return display.Visible(s, math.MaxInt) }
 
 // printable is a judgement whose texts, which quote data, are one line each.
 func printable(j outcome.Judgement) outcome.Judgement {

@@ -21,7 +21,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/reports"
-	"lockpick/scenarios/suite"
+	"lockpick/scenarios/campaign"
 )
 
 // undecided is a run whose fault never comes.
@@ -228,7 +228,7 @@ func testLong(t *testing.T, browser context.Context) {
 	store := filepath.Join(t.TempDir(), "store")
 	lockpickCode(t, 1, "run", "--store", store, "gc-pause-after-acquire/", "--set", "workload.for=41m", "--set", "limit=50m")
 	dir := filepath.Join(store, "gc-pause-after-acquire", "latest")
-	record, err := suite.Facts(dir)
+	record, err := campaign.Facts(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"lockpick/harness/history"
-	"lockpick/scenarios/suite"
+	"lockpick/scenarios/campaign"
 )
 
 // The catalogue on real redis-servers, by day what is tagged for CI: nothing skipped that
@@ -28,7 +28,7 @@ func TestCatalogueOnProcesses(t *testing.T) {
 		sameCauses(t, build(t), all)
 	}
 	for _, o := range all {
-		h, err := history.ReadFile(filepath.Join(o.Dir, suite.PackedFile))
+		h, err := history.ReadFile(filepath.Join(o.Dir, campaign.PackedFile))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,8 +17,8 @@ import (
 	"lockpick/harness/scenario"
 	"lockpick/reports/sequence"
 	"lockpick/reports/suites"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // report collects what came of the runs, in the order of the catalogue, and prints it when all are
@@ -203,7 +203,7 @@ func (p printer) explain(o outcome.Outcome) {
 func (p printer) diagram(o outcome.Outcome) string {
 	text := sequenceOf(o)
 	if n := width(p.w); text != "" && n != sequence.DefaultWidth {
-		if s, err := suite.Open(o.Dir, stored()); err == nil {
+		if s, err := campaign.OpenStored(o.Dir, stored()); err == nil {
 			return sequence.Text(sequence.Tell(s.History, checker.Check(s.History)), n)
 		}
 	}

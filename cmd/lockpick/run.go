@@ -21,11 +21,10 @@ import (
 	"lockpick/docker"
 	"lockpick/harness"
 	"lockpick/harness/scenario"
-	"lockpick/harness/shortage"
+	"lockpick/internal/files"
 	"lockpick/reports/suites"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
-	"lockpick/scenarios/sweep"
 )
 
 // runFlags are the flags of run.
@@ -191,7 +190,7 @@ func (a *app) enter(ctx context.Context, f *runFlags, b harness.Backend) (abilit
 	if err := f.known(able); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(suite.CanWrite(f.store), suites.Sweep(f.store)); err != nil {
+	if err := cmp.Or(campaign.CanWrite(f.store), suites.Sweep(f.store)); err != nil {
 		return nil, noStore(err)
 	}
 	return able, nil
@@ -214,7 +213,7 @@ func fit(b harness.Backend, chosen []pick, able abilities) error {
 // noStore says what to do about a store that can't be written to. To choose one is use of
 // lockpick; that it has no room left is none.
 func noStore(err error) error {
-	hint := shortage.Remedy(err, shortage.Store)
+	hint := files.Remedy(err, files.StoreHint)
 	if hint == "" || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EROFS) {
 		return usage(err, "choose another folder with --store")
 	}
@@ -328,7 +327,7 @@ func (f *runFlags) expect(chosen []pick) error {
 		if len(f.sets) > 0 {
 			chosen[i].Numbers = nil
 			if f.kind == "" {
-				chosen[i].Expect = suite.Unconditional()
+				chosen[i].Expect = campaign.Unconditional()
 			} else {
 				chosen[i].Expect = scenario.Guarantees(chosen[i].Expect)
 			}
@@ -398,17 +397,17 @@ func (f *runFlags) able(chosen []pick, able abilities, r *report) []pick {
 }
 
 // job is one scenario with its n-th seed.
-func (f *runFlags) job(p pick, n int) suite.Job {
-	j := suite.Job{Scenario: p.Scenario, Seed: f.seed + uint64(n), Backend: f.backend, Store: f.store, Keep: suite.KeepAll,
+func (f *runFlags) job(p pick, n int) campaign.Job {
+	j := campaign.Job{Scenario: p.Scenario, Seed: f.seed + uint64(n), Backend: f.backend, Store: f.store, Keep: campaign.KeepAll,
 		Version: version(), Sets: f.sets, Confirm: f.confirm}
 	if f.seeds > 1 || f.sparing {
-		j.Keep = suite.KeepUnexpected
+		j.Keep = campaign.KeepUnexpected
 	}
 	switch {
 	case f.reports == reportsNone:
-		j.Reports = suite.KeepNone
+		j.Reports = campaign.KeepNone
 	case f.reports == reportsNamed && !f.named:
-		j.Reports = suite.KeepUnexpected
+		j.Reports = campaign.KeepUnexpected
 	}
 	if f.backend != simulation {
 		j.Live, j.Retries = true, 5
@@ -433,7 +432,7 @@ func (f *runFlags) relative(p pick) (all []string) {
 
 // runAll does the jobs of all scenarios and seeds.
 func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
-	job := func(i int) suite.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
+	job := func(i int) campaign.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
 	r.total = len(chosen) * r.flags.seeds
 	r.outcomes = map[int]outcome.Outcome{}
 	r.compared = comparison{chosen: chosen, seeds: r.flags.seeds, numbers: map[int]map[string]float64{}}
@@ -450,14 +449,14 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 
 // each does n jobs: simulated ones in workers, one a core; real ones as many at once as
 // --jobs says, since they share the machine's time. None begins once more has ended.
-func (f *runFlags) each(ctx, more context.Context, b harness.Backend, n int, job func(int) suite.Job, done func(int, outcome.Outcome)) {
+func (f *runFlags) each(ctx, more context.Context, b harness.Backend, n int, job func(int) campaign.Job, done func(int, outcome.Outcome)) {
 	if b.Name() == simulation {
 		workers(f.patience, f.store).Run(more, n, job, done)
 		return
 	}
-	sweep.Each(more, f.jobs, n, func(next <-chan int) {
+	campaign.EachWorker(more, f.jobs, n, func(next <-chan int) {
 		for i := range next {
-			done(i, suite.Execute(ctx, b, job(i))) // what has begun is done
+			done(i, campaign.Execute(ctx, b, job(i))) // what has begun is done
 		}
 	})
 }

@@ -15,14 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockpick/harness/files"
 	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
-	"lockpick/harness/owned"
-	scorepage "lockpick/reports/score"
-	"lockpick/reports/suites"
+	"lockpick/internal/files"
+	scorepage "lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/score"
 )
 
 // scoreFlags are the flags of scorecard.
@@ -217,7 +214,7 @@ func (a *app) score(ctx context.Context, f *scoreFlags, args []string) error {
 		return err
 	}
 	defer s.close()
-	all := scorepage.Book{Schema: score.Schema, Command: f.again(), Version: version()}
+	all := scorepage.Scorecards{Schema: outcome.CardSchema, Command: f.again(), Version: version()}
 	for _, lock := range locks {
 		kept := maps.Clone(s.kept)
 		c, err := s.card(ctx, lock)
@@ -238,7 +235,7 @@ func (a *app) score(ctx context.Context, f *scoreFlags, args []string) error {
 }
 
 // tell keeps and prints the cards that there are, which are not all where score was interrupted.
-func (s *scorer) tell(ctx context.Context, all *scorepage.Book, locks int) error {
+func (s *scorer) tell(ctx context.Context, all *scorepage.Scorecards, locks int) error {
 	a, f := s.app, s.flags
 	if ctx.Err() != nil {
 		what := "their cards are kept; again, and for the others: "
@@ -264,17 +261,17 @@ func (s *scorer) tell(ctx context.Context, all *scorepage.Book, locks int) error
 	default:
 		printCards(a.out, all)
 	}
-	fmt.Fprintf(a.errs, "report: %s/%s\n", dir, scorepage.PageFile)
+	fmt.Fprintf(a.errs, "report: %s/%s\n", dir, scorepage.CardPage)
 	return err
 }
 
 // keep writes the cards and the runs of their findings into a folder of the store.
-func (s *scorer) keep(all *scorepage.Book) (dir string, err error) {
+func (s *scorer) keep(all *scorepage.Scorecards) (dir string, err error) {
 	pictures, err := s.pictures(all)
 	if err != nil {
 		return "", err
 	}
-	dir, err = files.Place(s.flags.store, suites.ScoreFolder, suites.Stamp(time.Now()), func(dir string) error {
+	dir, err = files.Place(s.flags.store, scorepage.ScoreFolder, scorepage.Stamp(time.Now()), func(dir string) error {
 		for from, name := range s.kept {
 			to := dir + "/" + name
 			if err := errors.Join(os.MkdirAll(dir+"/"+scorepage.RunFolder, 0o755), os.Rename(from, to)); err != nil {
@@ -282,8 +279,8 @@ func (s *scorer) keep(all *scorepage.Book) (dir string, err error) {
 			}
 		}
 		for name, write := range map[string]func(io.Writer) error{
-			scorepage.OutcomeFile: all.JSON, scorepage.TextFile: all.Markdown,
-			scorepage.PageFile: func(w io.Writer) error { return all.Page(w, pictures) },
+			scorepage.CardJSON: all.JSON, scorepage.CardText: all.Markdown,
+			scorepage.CardPage: func(w io.Writer) error { return all.Page(w, pictures) },
 		} {
 			var text bytes.Buffer
 			if err := write(&text); err != nil {
@@ -298,7 +295,7 @@ func (s *scorer) keep(all *scorepage.Book) (dir string, err error) {
 	if err != nil {
 		return "", noStore(err)
 	}
-	return dir, suites.Index(s.flags.store)
+	return dir, scorepage.Index(s.flags.store)
 }
 
 // open makes ready what runs need.
@@ -312,7 +309,7 @@ func (s *scorer) open(ctx context.Context) (err error) {
 			return errors.Join(err, s.close())
 		}
 	}
-	s.scratch, err = owned.Unfinished.MakeDir(f.store)
+	s.scratch, err = files.Unfinished.MakeDir(f.store)
 	return err
 }
 

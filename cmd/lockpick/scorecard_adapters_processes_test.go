@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/harness/lock/exec/adapters"
+	adapters "lockpick/harness/lock/exec"
 )
 
 // installed are the libraries of a set of adapters; where they can't be had, the test is skipped.
@@ -27,7 +27,7 @@ func installed(t *testing.T, set string) (folder string) {
 	case err != nil: // by day nobody needs a network
 		t.Skipf("the libraries of %s can't be had: %v\n%s", set, err, out)
 	}
-	folder, err = filepath.Abs(filepath.Join("../..", adapters.Folder))
+	folder, err = filepath.Abs(filepath.Join("../..", adapters.AdapterFolder))
 	if err != nil {
 		t.Fatal(err)
 	}

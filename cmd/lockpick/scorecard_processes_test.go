@@ -8,8 +8,8 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/lock/kinds"
-	scorepage "lockpick/reports/score"
-	"lockpick/scenarios/score"
+	scorepage "lockpick/reports/suites"
+	"lockpick/scenarios/outcome"
 )
 
 // A library's scorecard in the simulation, and beside it on real servers, which are asked for what
@@ -33,20 +33,20 @@ func TestScoreOnProcesses(t *testing.T) {
 			dir, book, code := scored(t, append([]string{"scorecard", lock, "--beside", "process", "--jobs", "2"}, only...)...)
 			c := onlyCard(t, book, code)
 			complete(t, c)
-			t.Logf("exit code %d, %d counterexamples: %s", code, replayed(t, dir, book), scorepage.Headline(c))
+			t.Logf("exit code %d, %d counterexamples: %s", code, replayed(t, dir, book), scorepage.CardHeadline(c))
 		})
 	}
 }
 
 // complete sees that mutual exclusion was put to the test under each sort of failure that the
 // tier of every lock has, on both backends.
-func complete(t *testing.T, c *score.Card) {
+func complete(t *testing.T, c *outcome.Card) {
 	t.Helper()
-	for _, sort := range []string{score.NoFailure, "clocks", "crashes", "disks", "networks", "pauses", score.Several} {
+	for _, sort := range []string{outcome.NoFailure, "clocks", "crashes", "disks", "networks", "pauses", outcome.Several} {
 		for _, backend := range []string{c.Backend, c.Beside} {
 			k := slices.Index(c.Columns, c.On(sort, backend))
-			i := slices.IndexFunc(c.Rows, func(r score.Row) bool { return r.Property == checker.MutualExclusion })
-			if k < 0 || c.Rows[i].Cells[k].Mark == score.Cannot || c.Rows[i].Cells[k].Mark == score.Idle {
+			i := slices.IndexFunc(c.Rows, func(r outcome.CardRow) bool { return r.Property == checker.MutualExclusion })
+			if k < 0 || c.Rows[i].Cells[k].Mark == outcome.Cannot || c.Rows[i].Cells[k].Mark == outcome.Idle {
 				t.Errorf("%s on %s: mutual exclusion was not put to the test under %s", c.Lock, backend, sort)
 			}
 		}

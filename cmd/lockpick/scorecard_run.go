@@ -14,12 +14,11 @@ import (
 	"lockpick/harness"
 	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
-	"lockpick/reports/score"
+	"lockpick/reports/display"
 	"lockpick/reports/sequence"
-	"lockpick/reports/words"
+	"lockpick/reports/suites"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	judging "lockpick/scenarios/score"
-	"lockpick/scenarios/suite"
 )
 
 // scorer makes scorecards.
@@ -63,21 +62,21 @@ func (s *stage) close() error {
 
 // try does a job, again where it does not violate the property, and says what came of that. Where
 // the machine failed, which says nothing of the lock, it has another chance.
-func (s *stage) try(ctx context.Context, j suite.Job, property string) (t judging.Try, o outcome.Outcome) {
+func (s *stage) try(ctx context.Context, j campaign.Job, property string) (t outcome.Try, o outcome.Outcome) {
 	t.Backend = s.Name()
 	for range 2 {
-		o = suite.Execute(ctx, s, j)
+		o = campaign.Execute(ctx, s, j)
 		if t.Runs += len(o.Retried) + 1; o.Code != outcome.ExitBackend || ctx.Err() != nil {
 			break
 		}
 	}
-	t.State, t.Command, t.Why = judging.NotConfirmed, o.Command, words.FirstLine(o.Error)
+	t.State, t.Command, t.Why = outcome.NotConfirmed, o.Command, display.FirstLine(o.Error)
 	switch got := o.Of(property); {
 	case got == nil:
 	case got.Got == checker.Violated:
-		t.State, t.Cause, t.Why = judging.Confirmed, got.Cause, ""
+		t.State, t.Cause, t.Why = outcome.StateConfirmed, got.Cause, ""
 	default:
-		t.Why = words.Join("; ", t.Why, got.Because)
+		t.Why = display.Join("; ", t.Why, got.Because)
 	}
 	return t, o
 }
@@ -88,19 +87,19 @@ type bout struct {
 	on    *stage
 	flags *runFlags
 	n     int // its seed, from that of the flags on
-	draw  *judging.Draw
+	draw  *outcome.Draw
 	out   outcome.Outcome
 }
 
 // keep is which runs are stored.
-func (b *bout) keep() suite.Keep {
+func (b *bout) keep() campaign.Keep {
 	if b.flags.backend != simulation {
-		return suite.KeepUnexpected // they can't be had again
+		return campaign.KeepUnexpected // they can't be had again
 	}
-	return suite.KeepNone
+	return campaign.KeepNone
 }
 
-func (b *bout) job(keep suite.Keep) suite.Job {
+func (b *bout) job(keep campaign.Keep) campaign.Job {
 	j := b.flags.job(b.pick, b.n)
 	j.Keep, j.Reports = keep, keep
 	return j
@@ -136,13 +135,13 @@ func (s *scorer) picked(ctx context.Context, f *runFlags, on *stage, names ...st
 }
 
 // card makes the scorecard of one lock.
-func (s *scorer) card(ctx context.Context, lock string) (*judging.Card, error) {
+func (s *scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 	s.bouts, s.tries = nil, nil
 	f := s.runFlags(lock, s.flags.backend, nil, nil)
 	if err := f.otherLock(); err != nil {
 		return nil, err
 	}
-	c := judging.New(titled(lock), kinds.All[f.kind], kinds.Claims[f.kind], s.flags.backend, s.flags.seed)
+	c := outcome.NewCard(titled(lock), kinds.All[f.kind], kinds.Claims[f.kind], s.flags.backend, s.flags.seed)
 	c.Beside = s.flags.beside
 	err := s.catalogue(ctx, c, f, s.on)
 	if err == nil && s.flags.beside != "" {
@@ -162,7 +161,7 @@ func (s *scorer) card(ctx context.Context, lock string) (*judging.Card, error) {
 		return nil, ctx.Err()
 	}
 	for i, b := range s.bouts {
-		e := judging.Entry{Scenario: b.Scenario, Outcome: b.out, Draw: b.draw, Run: i}
+		e := outcome.CardEntry{Scenario: b.Scenario, Outcome: b.out, Draw: b.draw, Run: i}
 		if b.draw != nil {
 			c.Throw(e, s.flags.seeds, draws)
 		} else {
@@ -172,14 +171,14 @@ func (s *scorer) card(ctx context.Context, lock string) (*judging.Card, error) {
 	c.Settle()
 	if s.elsewhere != nil {
 		c.Tried = s.flags.try
-		c.Confirm(func(x judging.Shown) judging.Try { return s.try(ctx, lock, x) })
+		c.Confirm(func(x outcome.Shown) outcome.Try { return s.try(ctx, lock, x) })
 	}
 	s.again(ctx, c)
 	return c, ctx.Err()
 }
 
 // catalogue asks for the runs of the catalogue on a backend.
-func (s *scorer) catalogue(ctx context.Context, c *judging.Card, f *runFlags, on *stage) error {
+func (s *scorer) catalogue(ctx context.Context, c *outcome.Card, f *runFlags, on *stage) error {
 	fit, not, err := s.picked(ctx, f, on)
 	for _, u := range not {
 		c.Skip(u.Scenario, f.backend, u.why.Error())
@@ -202,7 +201,7 @@ func titled(lock string) string {
 const diceScenario = "random-within-assumptions/any-lock"
 
 // dice adds the runs of random plans: of all faults, of each sort alone and left out.
-func (s *scorer) dice(ctx context.Context, c *judging.Card, lock string) ([]judging.Draw, error) {
+func (s *scorer) dice(ctx context.Context, c *outcome.Card, lock string) ([]outcome.Draw, error) {
 	if _, err := (choice{names: []string{diceScenario}, tags: s.flags.tags}).scenarios(); err != nil || s.flags.seeds == 0 {
 		return nil, nil // without the tag
 	}
@@ -222,7 +221,7 @@ func (s *scorer) dice(ctx context.Context, c *judging.Card, lock string) ([]judg
 			expects = append(expects, property+"=holds")
 		}
 	}
-	draws := judging.Draws(whole[0].Scenario)
+	draws := outcome.Draws(whole[0].Scenario)
 	for i := range draws {
 		f := s.runFlags(lock, s.flags.backend, []string{"plan.random.faults=[" + strings.Join(draws[i].Faults, ", ") + "]"},
 			append([]string{checker.ResourceSafety + "=any"}, expects...))
@@ -250,7 +249,7 @@ func (s *scorer) run(ctx context.Context, lock string, on *stage) {
 	}
 	var mu sync.Mutex
 	ended, told := 0, time.Now()
-	all[0].flags.each(ctx, ctx, on, len(all), func(i int) suite.Job { return all[i].job(all[i].keep()) }, func(i int, o outcome.Outcome) {
+	all[0].flags.each(ctx, ctx, on, len(all), func(i int) campaign.Job { return all[i].job(all[i].keep()) }, func(i int, o outcome.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
 		all[i].out = o
@@ -266,8 +265,8 @@ func (s *scorer) run(ctx context.Context, lock string, on *stage) {
 const mostAgain = 3
 
 // same says whether a run violates what a finding says of it.
-func same(f judging.Finding, o outcome.Outcome) bool {
-	return !slices.ContainsFunc(f.Harms, func(h judging.Harm) bool {
+func same(f outcome.CardFinding, o outcome.Outcome) bool {
+	return !slices.ContainsFunc(f.Harms, func(h outcome.Harm) bool {
 		j := o.Of(h.Property)
 		return j == nil || j.Got != checker.Violated || j.Cause != h.Cause
 	})
@@ -275,7 +274,7 @@ func same(f judging.Finding, o outcome.Outcome) bool {
 
 // again makes the runs of the findings again, where they can be had again, so that they are
 // kept with their reports.
-func (s *scorer) again(ctx context.Context, c *judging.Card) {
+func (s *scorer) again(ctx context.Context, c *outcome.Card) {
 	s.cards++
 	if s.kept == nil {
 		s.kept = map[string]string{}
@@ -290,7 +289,7 @@ func (s *scorer) again(ctx context.Context, c *judging.Card) {
 		if len(missing) == 0 {
 			break
 		}
-		s.bouts[c.Findings[missing[0]].Entry].flags.each(ctx, ctx, s.on, len(missing), func(i int) suite.Job { return s.bouts[c.Findings[missing[i]].Entry].job(suite.KeepAll) },
+		s.bouts[c.Findings[missing[0]].Entry].flags.each(ctx, ctx, s.on, len(missing), func(i int) campaign.Job { return s.bouts[c.Findings[missing[i]].Entry].job(campaign.KeepAll) },
 			func(i int, o outcome.Outcome) {
 				if f := c.Findings[missing[i]]; same(f, o) {
 					s.bouts[f.Entry].out.Dir = o.Dir
@@ -305,12 +304,12 @@ func (s *scorer) again(ctx context.Context, c *judging.Card) {
 	}
 	for i := range c.Findings {
 		f := &c.Findings[i]
-		name := fmt.Sprintf("%s/%d-%d-%s", score.RunFolder, s.cards, i+1, strings.ReplaceAll(f.Scenario, "/", "+"))
+		name := fmt.Sprintf("%s/%d-%d-%s", suites.RunFolder, s.cards, i+1, strings.ReplaceAll(f.Scenario, "/", "+"))
 		if dir := s.bouts[f.Entry].out.Dir; dir != "" {
 			f.Run = as(dir, name)
 		}
 		for _, h := range f.Harms {
-			if h.Try == nil || h.Try.State != judging.Confirmed {
+			if h.Try == nil || h.Try.State != outcome.StateConfirmed {
 				continue
 			}
 			if dir := s.tries[h.Try.Run].out.Dir; dir != "" && f.Elsewhere == "" {
@@ -321,16 +320,16 @@ func (s *scorer) again(ctx context.Context, c *judging.Card) {
 }
 
 // try runs what violated a property on the other backend, until it does so there.
-func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.Try {
+func (s *scorer) try(ctx context.Context, lock string, x outcome.Shown) outcome.Try {
 	property, from := x.Judgement.Property, s.bouts[x.Run]
-	t := judging.Try{Backend: s.flags.try}
+	t := outcome.Try{Backend: s.flags.try}
 	shows := func(k int) bool {
 		o := s.tries[k].out
 		got := o.Of(property)
 		if got == nil || got.Got != checker.Violated {
 			return false
 		}
-		t.State, t.Cause, t.Command, t.Run = judging.Confirmed, got.Cause, o.Command, k
+		t.State, t.Cause, t.Command, t.Run = outcome.StateConfirmed, got.Cause, o.Command, k
 		return true
 	}
 	for _, b := range s.bouts { // of the catalogue there
@@ -350,17 +349,17 @@ func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.
 	fit, not, err := s.picked(ctx, f, s.elsewhere, from.Exact())
 	switch {
 	case err != nil:
-		t.State, t.Why = judging.CannotRun, words.FirstLine(err.Error())
+		t.State, t.Why = outcome.CannotRun, display.FirstLine(err.Error())
 		return t
 	case len(fit) == 0:
-		t.State, t.Why = judging.CannotRun, not[0].why.Error()
+		t.State, t.Why = outcome.CannotRun, not[0].why.Error()
 		return t
 	}
 	fmt.Fprintf(s.errs, "%s: %s of %s is tried on %s\n", titled(lock), property, fit[0].ID(), s.flags.try)
 	b := bout{pick: fit[0], flags: f}
 	b.own = nil // what the control does is known
-	t, o := s.elsewhere.try(ctx, b.job(suite.KeepUnexpected), property)
-	if t.State == judging.Confirmed {
+	t, o := s.elsewhere.try(ctx, b.job(campaign.KeepUnexpected), property)
+	if t.State == outcome.StateConfirmed {
 		t.Run = len(s.tries)
 	}
 	s.tries = append(s.tries, tried{x.Run, o})
@@ -368,7 +367,7 @@ func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.
 }
 
 // pictures are the sequence diagrams of the findings, by their runs' names.
-func (s *scorer) pictures(all *score.Book) (map[string]sequence.Diagram, error) {
+func (s *scorer) pictures(all *suites.Scorecards) (map[string]sequence.Diagram, error) {
 	dirs := map[string]string{}
 	for dir, name := range s.kept {
 		dirs[name] = dir
@@ -379,7 +378,7 @@ func (s *scorer) pictures(all *score.Book) (map[string]sequence.Diagram, error) 
 			if f.Run == "" {
 				continue
 			}
-			stored, err := suite.Open(dirs[f.Run], known())
+			stored, err := campaign.OpenStored(dirs[f.Run], known())
 			if err != nil {
 				return nil, err
 			}

@@ -14,13 +14,12 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/lock/kinds"
-	scorepage "lockpick/reports/score"
+	scorepage "lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/score"
 )
 
 // scored makes scorecards, and returns their folder and the exit code.
-func scored(t *testing.T, args ...string) (dir string, book scorepage.Book, code int) {
+func scored(t *testing.T, args ...string) (dir string, book scorepage.Scorecards, code int) {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
 	cmd := exec.Command("lockpick", append(args, "--store", store, "--json")...)
@@ -38,7 +37,7 @@ func scored(t *testing.T, args ...string) (dir string, book scorepage.Book, code
 }
 
 // onlyCard is the one of a book whose score came to its end, whatever it says of the lock.
-func onlyCard(t *testing.T, book scorepage.Book, code int) *score.Card {
+func onlyCard(t *testing.T, book scorepage.Scorecards, code int) *outcome.Card {
 	t.Helper()
 	if code != outcome.ExitOK && code != outcome.ExitUnexpected && code != outcome.ExitUndecided || len(book.Cards) != 1 {
 		t.Fatalf("exit code %d, %d cards", code, len(book.Cards))
@@ -48,7 +47,7 @@ func onlyCard(t *testing.T, book scorepage.Book, code int) *score.Card {
 
 // fromServers sees that a card is of real runs, and that what its lock is held to was tried again
 // where it failed.
-func fromServers(t *testing.T, c *score.Card) {
+func fromServers(t *testing.T, c *outcome.Card) {
 	t.Helper()
 	if c.Runs == 0 || c.Backend != "process" || c.Tried != "process" || len(c.Errors) > 0 {
 		t.Errorf("%d runs on %s, tried on %s: %v", c.Runs, c.Backend, c.Tried, c.Errors)
@@ -68,7 +67,7 @@ func TestScorecardAgain(t *testing.T) {
 	args := []string{"scorecard", "redislock", "--tag", "score"}
 	dir, book, code := scored(t, args...)
 	again, _, _ := scored(t, args...)
-	for _, name := range []string{scorepage.PageFile, scorepage.TextFile, scorepage.OutcomeFile} {
+	for _, name := range []string{scorepage.CardPage, scorepage.CardText, scorepage.CardJSON} {
 		one, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +82,7 @@ func TestScorecardAgain(t *testing.T) {
 }
 
 // replayed runs the simulated counterexamples of cards again, and says how many there are.
-func replayed(t *testing.T, dir string, book scorepage.Book) (n int) {
+func replayed(t *testing.T, dir string, book scorepage.Scorecards) (n int) {
 	t.Helper()
 	for _, c := range book.Cards {
 		for _, f := range c.Findings {
@@ -100,8 +99,8 @@ func replayed(t *testing.T, dir string, book scorepage.Book) (n int) {
 					t.Errorf("%s: the run in %s does not show %s (%s)", c.Lock, f.Run, h.Property, h.Cause)
 				}
 			}
-			if f.Elsewhere != "" && !slices.ContainsFunc(f.Harms, func(h score.Harm) bool {
-				return h.Try != nil && h.Try.State == score.Confirmed && violates(t, filepath.Join(dir, f.Elsewhere), h.Property, h.Try.Cause)
+			if f.Elsewhere != "" && !slices.ContainsFunc(f.Harms, func(h outcome.Harm) bool {
+				return h.Try != nil && h.Try.State == outcome.StateConfirmed && violates(t, filepath.Join(dir, f.Elsewhere), h.Property, h.Try.Cause)
 			}) {
 				t.Errorf("%s: the run in %s shows nothing that it confirmed", c.Lock, f.Elsewhere)
 			}
@@ -162,7 +161,7 @@ func TestScoreTag(t *testing.T) {
 	}
 	has := map[string]bool{}
 	for _, p := range all {
-		if column := score.Column(p.Scenario); p.Tier == "every" {
+		if column := outcome.CardColumn(p.Scenario); p.Tier == "every" {
 			has[column] = has[column] || slices.Contains(p.Tags, "score")
 		}
 	}
@@ -194,7 +193,7 @@ func TestScoreIsInterrupted(t *testing.T) {
 		}
 	}
 	cmd.Wait()
-	var book scorepage.Book
+	var book scorepage.Scorecards
 	if err := json.Unmarshal([]byte(out.String()), &book); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
@@ -203,8 +202,8 @@ func TestScoreIsInterrupted(t *testing.T) {
 		t.Errorf("%d cards, code %d, %v:\n%s", n, book.Code, cmd.ProcessState, said)
 	}
 	dir := filepath.Join(store, "scores", "latest")
-	if text, err := os.ReadFile(filepath.Join(dir, scorepage.OutcomeFile)); err != nil || string(text) != out.String() {
-		t.Errorf("%s is not what was printed: %v", scorepage.OutcomeFile, err)
+	if text, err := os.ReadFile(filepath.Join(dir, scorepage.CardJSON)); err != nil || string(text) != out.String() {
+		t.Errorf("%s is not what was printed: %v", scorepage.CardJSON, err)
 	}
 	var runs []string
 	for _, c := range book.Cards {

@@ -7,14 +7,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	scorepage "lockpick/reports/score"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
+	scorepage "lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/score"
 )
 
 // printCards prints scorecards for people at a terminal.
-func printCards(w io.Writer, all *scorepage.Book) {
+func printCards(w io.Writer, all *scorepage.Scorecards) {
 	for i, c := range all.Cards {
 		if i > 0 {
 			fmt.Fprintln(w)
@@ -28,15 +27,15 @@ func indented(w io.Writer, indent, more int, text string) {
 	fmt.Fprintf(w, "%*s%s\n", indent, "", within(width(w)-1, indent, more, text))
 }
 
-func printCard(w io.Writer, c *score.Card) {
+func printCard(w io.Writer, c *outcome.Card) {
 	in := good
 	if c.Code() == outcome.ExitUnexpected {
 		in = alarm
 	} else if c.Code() != outcome.ExitOK {
 		in = doubt
 	}
-	fmt.Fprintln(w, painted(w, in, within(width(w)-1, 0, 0, scorepage.Headline(c))))
-	indented(w, 0, 0, scorepage.Basis(c))
+	fmt.Fprintln(w, painted(w, in, within(width(w)-1, 0, 0, scorepage.CardHeadline(c))))
+	indented(w, 0, 0, scorepage.CardBasis(c))
 	fmt.Fprintln(w)
 	printMatrix(w, c, false)
 	if c.Beside != "" {
@@ -65,13 +64,13 @@ func printCard(w io.Writer, c *score.Card) {
 
 // printMatrix prints the marks of a card on one of its backends, without the rows and columns
 // in which nothing was judged, which the reasons for what was not run tell of.
-func printMatrix(w io.Writer, c *score.Card, beside bool) {
-	used := map[score.Mark]bool{}
+func printMatrix(w io.Writer, c *outcome.Card, beside bool) {
+	used := map[outcome.Mark]bool{}
 	t := table{{"property"}}
 	var columns []int
 	for k, column := range c.Columns {
-		column, there := score.SortOf(column)
-		if there == beside && slices.ContainsFunc(c.Rows, func(r score.Row) bool { return ruled(r.Cells[k]) }) {
+		column, there := outcome.SortOfColumn(column)
+		if there == beside && slices.ContainsFunc(c.Rows, func(r outcome.CardRow) bool { return ruled(r.Cells[k]) }) {
 			columns, t[0] = append(columns, k), append(t[0], column)
 		}
 	}
@@ -89,11 +88,11 @@ func printMatrix(w io.Writer, c *score.Card, beside bool) {
 	if len(t) > 1 {
 		printTable(w, narrow(t, width(w)))
 		fmt.Fprintln(w)
-		indented(w, 0, 0, scorepage.Legend(used))
+		indented(w, 0, 0, scorepage.CardLegend(used))
 	}
 }
 
-func ruled(x score.Cell) bool { return x.Mark != score.Cannot && x.Mark != score.Idle }
+func ruled(x outcome.CardCell) bool { return x.Mark != outcome.Cannot && x.Mark != outcome.Idle }
 
 // narrow cuts the heads of a table whose rows would be too long.
 func narrow(t table, width int) table {
@@ -103,30 +102,30 @@ func narrow(t table, width int) table {
 			break
 		}
 		for i := range t[0] {
-			t[0][i] = words.Fit(t[0][i], most)
+			t[0][i] = display.Fit(t[0][i], most)
 		}
 	}
 	return t
 }
 
-func printFinding(w io.Writer, c *score.Card, f score.Finding) {
-	sign, in := score.Alone, doubt
+func printFinding(w io.Writer, c *outcome.Card, f outcome.CardFinding) {
+	sign, in := outcome.Alone, doubt
 	switch {
 	case f.Held && f.Confirmed():
-		sign, in = score.Failed, alarm
+		sign, in = outcome.MarkFailed, alarm
 	case f.Held:
-		sign = score.Unconfirmed
+		sign = outcome.Unconfirmed
 	}
 	fmt.Fprintf(w, "\n%s %s, seed %d (%s)\n", painted(w, in, string(sign)), f.Scenario, f.Seed, f.Column)
 	for _, h := range f.Harms {
 		indented(w, 2, 4, fmt.Sprintf("%s %s: %s", h.Property, h.Cause, h.Because))
-		for _, more := range []string{scorepage.Tries(h.Try), scorepage.Blame(c, f, h.Property)} {
+		for _, more := range []string{scorepage.CardTries(h.Try), scorepage.CardBlame(c, f, h.Property)} {
 			if more != "" {
 				indented(w, 4, 4, more)
 			}
 		}
 	}
-	if own := scorepage.Beside(f); own != "" {
+	if own := scorepage.CardBeside(f); own != "" {
 		indented(w, 2, 4, own)
 	}
 	fmt.Fprintf(w, "  %s\n", f.Command)

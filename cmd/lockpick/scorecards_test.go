@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/harness/lock/exec/adapters"
+	adapters "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
 )
 
@@ -30,7 +30,7 @@ func TestScorecardsOfAll(t *testing.T) {
 		t.Errorf("%q, %v: there is a card of each kind but broken", got, err)
 	}
 	for _, a := range adapters.Libraries {
-		if line := `"` + strings.Join([]string{a.Name, a.Set, "redis-server", a.Command(adapters.Folder)}, "|") + `"`; !strings.Contains(string(script), line) {
+		if line := `"` + strings.Join([]string{a.Name, a.Set, "redis-server", a.Command(adapters.AdapterFolder)}, "|") + `"`; !strings.Contains(string(script), line) {
 			t.Errorf("no line %s", line)
 		}
 	}

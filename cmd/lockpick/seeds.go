@@ -9,8 +9,8 @@ import (
 
 	"lockpick/checker"
 	"lockpick/reports/suites"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // seedSum is what came of many seeds of one scenario.
@@ -125,14 +125,14 @@ func (r *report) examples(ctx context.Context, chosen []pick) {
 	if r.flags.seeds == 1 || r.flags.backend != simulation {
 		return
 	}
-	var jobs []suite.Job
+	var jobs []campaign.Job
 	for _, c := range r.suite.Scenarios {
 		i := slices.IndexFunc(chosen, func(p pick) bool { return p.ID() == c.ID() })
 		for _, seed := range c.Examples() {
 			j := r.flags.job(chosen[i], int(seed-r.flags.seed))
-			j.Keep = suite.KeepAll
+			j.Keep = campaign.KeepAll
 			if r.flags.reports != reportsNone {
-				j.Reports = suite.KeepAll
+				j.Reports = campaign.KeepAll
 			}
 			jobs = append(jobs, j)
 		}
@@ -140,7 +140,7 @@ func (r *report) examples(ctx context.Context, chosen []pick) {
 	r.mu.Lock()
 	r.keeps, r.ci.kept = len(jobs), map[string]string{}
 	r.mu.Unlock()
-	workers(r.flags.patience, r.flags.store).Run(ctx, len(jobs), func(i int) suite.Job { return jobs[i] }, func(_ int, o outcome.Outcome) {
+	workers(r.flags.patience, r.flags.store).Run(ctx, len(jobs), func(i int) campaign.Job { return jobs[i] }, func(_ int, o outcome.Outcome) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.kept++

@@ -8,8 +8,8 @@ import (
 	"lockpick/checker"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // underLock runs scenarios in the simulation as "run --lock KIND" does, with the overrides that
@@ -29,8 +29,8 @@ func underLock(t *testing.T, kind string, names []string, sets func(pick) []stri
 		}
 		for _, p := range fit {
 			j := f.job(p, 0)
-			j.Keep = suite.KeepNone
-			out[p.ID()] = suite.Execute(t.Context(), sim.New(kinds.All), j)
+			j.Keep = campaign.KeepNone
+			out[p.ID()] = campaign.Execute(t.Context(), sim.New(kinds.All), j)
 		}
 	}
 	return out

@@ -13,12 +13,11 @@ import (
 	"lockpick/checker"
 	"lockpick/harness/client"
 	"lockpick/harness/lock"
-	"lockpick/harness/lock/shapes"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
+	"lockpick/internal/shapes"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
-	"lockpick/scenarios/sweep"
 )
 
 // shapeNames are those that are put under plans, and shapePlans how many of these.
@@ -35,10 +34,10 @@ func TestNoFalseAlarms(t *testing.T) {
 		plans[name] = leases(t, name, shapes.All[name])
 	}
 	runs, alarms := map[string]int{}, map[string]int{}
-	pool := sweep.Pool{Command: []string{shapesName}, Size: runtime.NumCPU(), Patience: patience}
-	pool.Run(t.Context(), len(names)*shapeSeeds, func(i int) suite.Job {
+	pool := campaign.Pool{Command: []string{shapesName}, Size: runtime.NumCPU(), Patience: patience}
+	pool.Run(t.Context(), len(names)*shapeSeeds, func(i int) campaign.Job {
 		seed, of := uint64(1+i%shapeSeeds), plans[names[i/shapeSeeds]]
-		return suite.Job{Scenario: of[seed%uint64(len(of))], Seed: seed, Backend: simulation, Keep: suite.KeepNone}
+		return campaign.Job{Scenario: of[seed%uint64(len(of))], Seed: seed, Backend: simulation, Keep: campaign.KeepNone}
 	}, func(i int, o outcome.Outcome) {
 		name := names[i/shapeSeeds]
 		if runs[name]++; o.Error != "" || o.Skipped != "" {
@@ -161,7 +160,7 @@ func shapeViolates(t *testing.T, kind, name, property string, seed uint64) *outc
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := suite.Execute(t.Context(), sim.New(all), suite.Job{Scenario: s, Seed: seed, Backend: simulation, Keep: suite.KeepNone})
+	o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: seed, Backend: simulation, Keep: campaign.KeepNone})
 	if o.Error != "" || o.Skipped != "" {
 		t.Errorf("%s on %s: %s%s", name, kind, o.Error, o.Skipped)
 	}

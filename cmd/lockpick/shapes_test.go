@@ -6,9 +6,9 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/lock"
-	"lockpick/harness/lock/shapes"
 	"lockpick/harness/sim"
-	"lockpick/scenarios/sweep"
+	"lockpick/internal/shapes"
+	"lockpick/scenarios/campaign"
 )
 
 // shapesName is what the test binary is called by where it runs jobs with the locks of
@@ -32,7 +32,7 @@ func shapeKinds() map[string]lock.Kind {
 
 // runsShapes is the program of a worker with them.
 func runsShapes() {
-	if err := sweep.Serve(os.Stdin, os.Stdout, map[string]harness.Backend{simulation: sim.New(shapeKinds())}); err != nil {
+	if err := campaign.ServeWorker(os.Stdin, os.Stdout, map[string]harness.Backend{simulation: sim.New(shapeKinds())}); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -11,22 +11,21 @@ import (
 	"lockpick/harness"
 	"lockpick/reports/suites"
 	"lockpick/scenarios"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/shards"
-	"lockpick/scenarios/suite"
 )
 
 // head is what a shard's file says first.
-func (r *report) head(chosen []pick) (shards.Head, error) {
+func (r *report) head(chosen []pick) (campaign.ShardHead, error) {
 	f := r.flags
-	k, n, err := shards.Parse(f.shard)
+	k, n, err := campaign.ParseShard(f.shard)
 	if err != nil {
-		return shards.Head{}, usage(fmt.Errorf("--shard: %w", err), fmt.Sprintf("give K/N with N at most %d, e.g. --shard 3/8 or --shard $SLURM_ARRAY_TASK_ID/8; see lockpick help shards", shards.Most))
+		return campaign.ShardHead{}, usage(fmt.Errorf("--shard: %w", err), fmt.Sprintf("give K/N with N at most %d, e.g. --shard 3/8 or --shard $SLURM_ARRAY_TASK_ID/8; see lockpick help shards", campaign.MaxShards))
 	}
-	h := shards.Head{Shard: k, Of: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
+	h := campaign.ShardHead{Shard: k, Of: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
 		Command: r.suite.Command, Named: f.named, Sets: f.sets, Skipped: r.skipped}
 	for _, p := range chosen {
-		h.Scenarios = append(h.Scenarios, shards.Scenario{From: p.From, Scenario: p.Scenario, Control: p.own})
+		h.Scenarios = append(h.Scenarios, campaign.ShardScenario{From: p.From, Scenario: p.Scenario, Control: p.own})
 	}
 	return h, nil
 }
@@ -41,8 +40,8 @@ func (r *report) record(ctx context.Context, b harness.Backend, chosen []pick) e
 	r.total, r.suite.Counts = h.Runs(), map[string]int{}
 	r.live = &progress{errs: r.errs, mu: &r.mu, started: r.started, text: r.progress}
 	stop := r.live.start()
-	job := func(j int) suite.Job { i := h.Run(j); return f.job(chosen[i/f.seeds], i%f.seeds) }
-	path, err := shards.Write(f.store, h, func(done func(int, outcome.Outcome)) error {
+	job := func(j int) campaign.Job { i := h.Run(j); return f.job(chosen[i/f.seeds], i%f.seeds) }
+	path, err := campaign.WriteShard(f.store, h, func(done func(int, outcome.Outcome)) error {
 		f.each(ctx, ctx, b, r.total, job, func(j int, o outcome.Outcome) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -96,7 +95,7 @@ cut are refused (64). So is a sweep of which shards are missing (2).`,
 
 // putTogether reads the shards that are named.
 func (a *app) putTogether(ctx context.Context, f *runFlags, missing bool, from []string) error {
-	s, err := shards.Read(ctx, from...)
+	s, err := campaign.ReadShards(ctx, from...)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -118,7 +117,7 @@ func numbers(ks []int) string {
 }
 
 // merge reports of a sweep as if its runs had been made here.
-func (a *app) merge(ctx context.Context, f *runFlags, s *shards.Sweep) error {
+func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 	if ks := s.Missing(); len(ks) > 0 {
 		return &failure{err: fmt.Errorf("merge: %d of %d shards are missing: %s", len(ks), s.Of, strings.TrimSpace(numbers(ks))), code: outcome.ExitUndecided,
 			hint: fmt.Sprintf("run them, as in %s --shard %d/%d", s.Command, ks[0], s.Of)}
@@ -126,7 +125,7 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *shards.Sweep) error {
 	if err := f.amount(); err != nil {
 		return err
 	}
-	if err := suite.CanWrite(f.store); err != nil {
+	if err := campaign.CanWrite(f.store); err != nil {
 		return noStore(err)
 	}
 	ci, err := newCI(f.junit)

@@ -16,8 +16,8 @@ import (
 	"time"
 	"unsafe"
 
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // running is a lockpick in the middle of a run on processes, in a TMPDIR and with a store of
@@ -77,7 +77,7 @@ func (r running) ends(want int) {
 	}
 	all, _ := filepath.Glob(filepath.Join(r.store, "baseline", "*-*-*")) // several, where it was tried again
 	for _, dir := range all {
-		if o, err := suite.ReadOutcome(dir); err == nil && o.Events == 0 && len(o.Retried) > 0 {
+		if o, err := campaign.ReadOutcome(dir); err == nil && o.Events == 0 && len(o.Retried) > 0 {
 			continue // another try, which was ended before it began
 		}
 		if _, err := os.Stat(filepath.Join(dir, "verdict.json")); err != nil {

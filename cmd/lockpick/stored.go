@@ -20,11 +20,11 @@ import (
 	"lockpick/harness/lock/exec"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/scenario"
-	"lockpick/harness/shortage"
+	"lockpick/internal/files"
 	"lockpick/reports/sequence"
 	"lockpick/scenarios"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // badRecord is what to do about what can't be judged.
@@ -55,17 +55,17 @@ func runnable(m *scenario.Manifest) error {
 // holdsRuns refuses a scenario's folder of a store, where one of the runs in it was meant.
 func holdsRuns(path string) error {
 	latest := filepath.Join(path, "latest")
-	if suite.IsRun(path) || !suite.IsRun(latest) {
+	if campaign.IsRun(path) || !campaign.IsRun(latest) {
 		return nil
 	}
 	return usage(fmt.Errorf("%s holds runs, and is none", path), "name one of them, as in "+latest)
 }
 
-func (a *app) open(path string) (suite.Stored, error) {
+func (a *app) open(path string) (campaign.Stored, error) {
 	if err := holdsRuns(path); err != nil {
-		return suite.Stored{}, err
+		return campaign.Stored{}, err
 	}
-	s, err := suite.Open(path, stored())
+	s, err := campaign.OpenStored(path, stored())
 	if err != nil {
 		return s, usage(err, badRecord)
 	}
@@ -124,7 +124,7 @@ tell of, is undecided.`,
 				return err
 			}
 			v := checker.Check(s.History)
-			return a.told(v, suite.JudgeStored(s, v), asJSON)
+			return a.told(v, campaign.JudgeStored(s, v), asJSON)
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the verdict as JSON")
 	theirs.flags(c)
@@ -209,7 +209,7 @@ func replayCmd(a *app) *cobra.Command {
 		}}
 }
 
-func (a *app) replay(ctx context.Context, s suite.Stored) (err error) {
+func (a *app) replay(ctx context.Context, s campaign.Stored) (err error) {
 	m := s.Manifest
 	b, err := backend(m.Backend, docker.Config{})
 	if err != nil {
@@ -226,14 +226,14 @@ func (a *app) replay(ctx context.Context, s suite.Stored) (err error) {
 	}
 	dir, err := proc.MakeDir(os.TempDir())
 	if err != nil {
-		return unable(fmt.Errorf("make a place for the run: %w", err), shortage.Remedy(err, shortage.Temporary))
+		return unable(fmt.Errorf("make a place for the run: %w", err), files.Remedy(err, files.TempDirHint))
 	}
 	defer os.RemoveAll(dir)
-	j := suite.Job{Scenario: m.Scenario, Seed: m.Seed, Backend: m.Backend, Store: dir, Keep: suite.KeepAll, Version: version(), Command: m.Command}
+	j := campaign.Job{Scenario: m.Scenario, Seed: m.Seed, Backend: m.Backend, Store: dir, Keep: campaign.KeepAll, Version: version(), Command: m.Command}
 	if m.Backend == simulation {
 		return a.replaySim(ctx, s, j)
 	}
-	o := suite.Execute(ctx, b, j)
+	o := campaign.Execute(ctx, b, j)
 	if o.Error != "" {
 		return unable(errors.New(o.Error), cmp.Or(o.Hint, "see lockpick doctor"))
 	}
@@ -242,14 +242,14 @@ func (a *app) replay(ctx context.Context, s suite.Stored) (err error) {
 	return nil
 }
 
-func (a *app) replaySim(ctx context.Context, s suite.Stored, j suite.Job) (err error) {
-	workers(patience, os.TempDir()).Run(ctx, 1, func(int) suite.Job { return j }, func(_ int, o outcome.Outcome) {
+func (a *app) replaySim(ctx context.Context, s campaign.Stored, j campaign.Job) (err error) {
+	workers(patience, os.TempDir()).Run(ctx, 1, func(int) campaign.Job { return j }, func(_ int, o outcome.Outcome) {
 		if o.Error != "" {
 			err = &failure{err: errors.New(o.Error), code: o.Code, hint: cmp.Or(o.Hint, "see lockpick help exit-codes")}
 			return
 		}
 		var again []byte
-		if again, err = suite.Facts(o.Dir); err == nil {
+		if again, err = campaign.Facts(o.Dir); err == nil {
 			err = a.compare(s, again)
 		}
 	})
@@ -257,8 +257,8 @@ func (a *app) replaySim(ctx context.Context, s suite.Stored, j suite.Job) (err e
 }
 
 // compare holds a replayed history against the stored one, which may have lost its end.
-func (a *app) compare(s suite.Stored, again []byte) error {
-	before, err := suite.Facts(s.Dir)
+func (a *app) compare(s campaign.Stored, again []byte) error {
+	before, err := campaign.Facts(s.Dir)
 	if err != nil {
 		return usage(fmt.Errorf("read history: %w", err), "name a run directory")
 	}

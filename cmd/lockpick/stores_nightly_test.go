@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/harness/real/store"
+	"lockpick/harness/real/proc"
 )
 
 // The locks of stores that are shipped: each passes the check of adapters, and has a scorecard of
@@ -20,7 +20,7 @@ func TestStoresUnderTheCatalogue(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, of := range store.All {
+	for _, of := range proc.Stores {
 		t.Run(of.Name, func(t *testing.T) {
 			if _, err := exec.LookPath(of.Program); err != nil {
 				t.Skipf("%s is not on PATH: %s", of.Program, of.Remedy)

@@ -17,7 +17,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
-	"lockpick/scenarios/suite"
+	"lockpick/scenarios/campaign"
 )
 
 // trace is all that a simulated run leaves: its history, and a digest of every
@@ -78,7 +78,7 @@ func startTracer(ctx context.Context, env ...string) (*tracer, error) {
 	return tr, tr.cmd.Start()
 }
 
-func (tr *tracer) trace(j suite.Job) (got trace, err error) {
+func (tr *tracer) trace(j campaign.Job) (got trace, err error) {
 	if err = tr.jobs.Encode(j); err == nil {
 		err = tr.said.Decode(&got)
 	}
@@ -98,7 +98,7 @@ func (tr *tracer) end() {
 func traces() {
 	jobs, answers := json.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	for {
-		var j suite.Job
+		var j campaign.Job
 		if err := jobs.Decode(&j); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {

@@ -14,8 +14,8 @@ import (
 	"lockpick/harness/lock/redlock"
 	"lockpick/harness/lock/single"
 	"lockpick/harness/sim"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // muted is the lock on one node, whose handles keep their deadline to themselves.
@@ -64,7 +64,7 @@ func TestLockThatTellsNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := suite.Execute(t.Context(), sim.New(all), suite.Job{Scenario: s, Seed: 1, Backend: simulation, Store: t.TempDir(), Keep: suite.KeepAll})
+			o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: 1, Backend: simulation, Store: t.TempDir(), Keep: campaign.KeepAll})
 			told, exclusion := o.Verdict.Result(checker.HolderTold), o.Verdict.Result(checker.MutualExclusion)
 			if o.Error != "" || o.Code != outcome.ExitOK || told == nil || told.Outcome != want.told || (exclusion.Outcome == checker.Violated) != (want.exclusion == checker.Violated) ||
 				want.told == checker.Violated && told.Cause != "told-late" {
@@ -120,7 +120,7 @@ func TestLockThatAnswersNoRelease(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := suite.Execute(t.Context(), sim.New(all), suite.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: suite.KeepNone})
+			o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: campaign.KeepNone})
 			exclusion, lease := o.Of(checker.MutualExclusion), o.Of(checker.LeaseLinearizable)
 			switch {
 			case apart && (o.Code != outcome.ExitUnexpected || exclusion.Got != checker.Violated):

@@ -16,8 +16,8 @@ import (
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/nemesis"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
 )
 
 // trial is one kind of fault: a step in which it takes effect, and steps in which it
@@ -350,7 +350,7 @@ expect:
 		t.Fatal(err)
 	}
 	v := checker.Check(h)
-	return h, v, suite.Judge(all[0].Expect, v)
+	return h, v, campaign.Judge(all[0].Expect, v)
 }
 
 // Each row is of a kind that there is.

@@ -26,7 +26,7 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
 
-	"lockpick/harness/shortage"
+	"lockpick/internal/files"
 )
 
 // OwnerLabel is the label of everything that a run makes; its value is an owned.Owner.
@@ -281,7 +281,7 @@ func Explain(err error) (reason, remedy string) {
 	if a := (*EndpointError)(nil); errors.As(err, &a) {
 		remedy = a.Remedy
 	}
-	remedy = cmp.Or(shortage.Remedy(err, shortage.Temporary), remedy)
+	remedy = cmp.Or(files.Remedy(err, files.TempDirHint), remedy)
 	return FirstLine(err), remedy
 }
 

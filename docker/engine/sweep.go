@@ -11,14 +11,14 @@ import (
 	"sync"
 	"time"
 
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 // Sweep removes what dead owners left: containers, networks, and images of which
 // there is another now. It touches nothing of a living owner, nor what it can't tell;
 // here says whether the engine is on this machine.
 func Sweep(ctx context.Context, e *Engine, here bool, keep ...string) error {
-	self, err := owned.Self()
+	self, err := files.Self()
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
@@ -31,7 +31,7 @@ func Sweep(ctx context.Context, e *Engine, here bool, keep ...string) error {
 		runs[c.owner] = runs[c.owner] || c.runs
 	}
 	dead := func(o Belonging) bool {
-		owner, ok := owned.Parse(o.owner)
+		owner, ok := files.ParseOwner(o.owner)
 		// Of an engine elsewhere, or in a virtual machine, other machines may be users, too; of
 		// one here, by way of the network.
 		if !ok || !here && owner.Boot != self.Boot {

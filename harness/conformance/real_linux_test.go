@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness/real/clock"
-	"lockpick/harness/real/disk"
+	"lockpick/harness/real/fuse"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/resp"
 )
 
@@ -30,10 +30,10 @@ var (
 // real is a redis-server.
 type real struct {
 	redis   *proc.Redis
-	machine *clock.Machine // nil: its clock is right
-	disk    *disk.Disk     // nil: the machine's own
-	began   time.Duration  // by the true clock; 0: no command was sent yet
-	passed  time.Duration  // of the story's time
+	machine *vdso.Machine // nil: its clock is right
+	disk    *fuse.Disk    // nil: the machine's own
+	began   time.Duration // by the true clock; 0: no command was sent yet
+	passed  time.Duration // of the story's time
 }
 
 // newReal starts a redis-server with the clock and the disk that the story needs.
@@ -88,16 +88,16 @@ func uses(s *Story, directives ...string) bool {
 
 func (r *real) giveClock(t *testing.T, group *proc.Group) {
 	t.Helper()
-	if err := clock.Available(); err != nil {
+	if err := vdso.Available(); err != nil {
 		t.Skipf("no clock here can be turned: %v", err)
 	}
-	r.machine = &clock.Machine{}
+	r.machine = &vdso.Machine{}
 	group.AtStart = func(_ string, pid int) error { return r.machine.Start(pid) }
 }
 
 func (r *real) giveDisk(t *testing.T, group *proc.Group) {
 	t.Helper()
-	if reason, remedy := disk.Missing(); reason != "" {
+	if reason, remedy := fuse.Missing(); reason != "" {
 		t.Skipf("no disk here can lose its power: %s; to fix it: %s", reason, remedy)
 	}
 	dir := group.DataDir("n1")
@@ -105,7 +105,7 @@ func (r *real) giveDisk(t *testing.T, group *proc.Group) {
 		t.Fatal(err)
 	}
 	var err error
-	if r.disk, err = disk.Mount(dir); err != nil {
+	if r.disk, err = fuse.Mount(dir); err != nil {
 		t.Fatal(err)
 	}
 	group.Cleanup(r.disk.Unmount)

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-
-	"lockpick/harness/history/peaks"
 )
 
 // CameTrue returns the events with each ValidUntil as it came true, which is as it was Reckoned,
@@ -110,8 +108,8 @@ type clockOf struct {
 // clock is how one was turned, in the order of time.
 type clock struct {
 	turns  []Event
-	sorted bool        // as events are that were read
-	shown  peaks.Peaks // what it shows before the next turn, or somewhat more
+	sorted bool  // as events are that were read
+	shown  Peaks // what it shows before the next turn, or somewhat more
 }
 
 // turned is the clocks of clients that were turned.
@@ -144,7 +142,7 @@ func turned(events []Event) map[clockOf]*clock {
 		for i := range c.turns {
 			shown[i] = c.most(i)
 		}
-		c.shown = peaks.Of(shown)
+		c.shown = PeaksOf(shown)
 	}
 	return clocks
 }

@@ -12,7 +12,7 @@ import (
 	"os"
 	"slices"
 
-	"lockpick/harness/files"
+	"lockpick/internal/files"
 )
 
 // MaxEvents is when a run is stopped. Its record is kept in memory until it is judged, which

@@ -80,9 +80,8 @@ import (
 	"lockpick/harness/process"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
-	"lockpick/scenarios/sweep"
 )
 
 // Backends.
@@ -164,8 +163,8 @@ type run struct {
 
 	backend harness.Backend // of real servers; nil: workers
 	able    map[string]harness.Capability
-	pool    sweep.Pool
-	idle    chan *sweep.Worker
+	pool    campaign.Pool
+	idle    chan *campaign.Worker
 	hung    atomic.Int32
 	store   string
 }
@@ -195,7 +194,7 @@ func (r *run) complete() error {
 		}
 	}
 	r.table = tableWith(r.kind)
-	r.known = suite.Known(r.table)
+	r.known = campaign.KnownLocks(r.table)
 	r.known.Backends = []string{Simulation, Servers}
 	return nil
 }
@@ -259,14 +258,14 @@ func (r *run) do(t *testing.T, c choice, seed uint64) {
 	if why := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skip, r.lacks(t, c.Scenario)); why != "" {
 		t.Skip(why)
 	}
-	j := suite.Job{Scenario: c.Scenario, Seed: seed, Backend: r.Backend, Store: r.store, Keep: suite.KeepUnexpected, Reports: suite.KeepNone,
+	j := campaign.Job{Scenario: c.Scenario, Seed: seed, Backend: r.Backend, Store: r.store, Keep: campaign.KeepUnexpected, Reports: campaign.KeepNone,
 		Command: again(t.Name()), Control: &c.own}
 	if keepsArtifacts() {
-		j.Reports = suite.KeepAll
+		j.Reports = campaign.KeepAll
 	}
 	if r.backend != nil {
 		j.Live, j.Retries = true, mostTries
-		r.tell(t, c, suite.Execute(t.Context(), r.backend, j), "")
+		r.tell(t, c, campaign.Execute(t.Context(), r.backend, j), "")
 		return
 	}
 	t.Parallel()
@@ -283,7 +282,7 @@ func (r *run) do(t *testing.T, c choice, seed uint64) {
 const mostTries = 5
 
 // simulate has a job done by a worker. said is what the lock has printed.
-func (r *run) simulate(t *testing.T, j suite.Job) (o outcome.Outcome, said string) {
+func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, said string) {
 	w := <-r.idle
 	defer func() { r.idle <- w }()
 	for range mostTries {
@@ -294,7 +293,7 @@ func (r *run) simulate(t *testing.T, j suite.Job) (o outcome.Outcome, said strin
 		if o.Error != "" { // goroutines may be left of it
 			w.Stop()
 		}
-		if strings.HasPrefix(o.Error, sweep.TooLong) {
+		if strings.HasPrefix(o.Error, campaign.TooLong) {
 			r.hung.Add(1)
 		}
 		if o.Error != "" || o.Code != outcome.ExitUndecided {

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"lockpick/harness/lock"
-	"lockpick/harness/real/contender"
+	"lockpick/harness/real"
 )
 
 // clientVerb is the argument by which the process backend starts the test's binary as a client.
@@ -25,7 +25,7 @@ func Process(m interface{ Run() int }, all ...lock.Kind) {
 	if len(os.Args) > 1 && os.Args[1] == clientVerb {
 		code := 0
 		flag.CommandLine.Parse(os.Args[2:]) // its error ends the program
-		if err := contender.Main(os.Stdin, os.Stdout, tableWith(all...)); err != nil {
+		if err := real.ClientMain(os.Stdin, os.Stdout, tableWith(all...)); err != nil {
 			fmt.Fprintln(os.Stderr, "error:", err)
 			code = 3
 		}

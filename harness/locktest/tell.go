@@ -9,9 +9,8 @@ import (
 
 	"lockpick/checker"
 	"lockpick/reports/sequence"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
-	"lockpick/scenarios/sweep"
 )
 
 // tell reports what came of a subtest: an error of the test where it was not as expected.
@@ -61,7 +60,7 @@ func failed(o outcome.Outcome, where string) string {
 	if len(why) > mostWhy {
 		why = why[:mostWhy] + " …"
 	}
-	if strings.HasPrefix(why, sweep.TooLong) {
+	if strings.HasPrefix(why, campaign.TooLong) {
 		why += "\nVirtual time goes on while goroutines wait for each other, for their timers or for the nodes. It stands still while one computes,\n" +
 			"or waits for what is not in the simulation: a connection that Env.Dial did not make, or a channel or mutex from before New."
 	}
@@ -70,7 +69,7 @@ func failed(o outcome.Outcome, where string) string {
 
 // diagram draws the violation that was not expected, or else what happened.
 func (r *run) diagram(o outcome.Outcome) []string {
-	s, err := suite.Open(o.Dir, r.known)
+	s, err := campaign.OpenStored(o.Dir, r.known)
 	if err != nil {
 		return []string{"no diagram: " + err.Error()}
 	}

@@ -14,7 +14,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
-	"lockpick/scenarios/sweep"
+	"lockpick/scenarios/campaign"
 )
 
 // workerEnv is set for a process that is to do simulated runs.
@@ -26,13 +26,13 @@ func (r *run) hire(t *testing.T, self string) {
 	if r.backend != nil {
 		return
 	}
-	r.pool = sweep.Pool{
+	r.pool = campaign.Pool{
 		Command:  append([]string{self, "-test.run=" + pattern(r.test), "-test.timeout=0"}, ownFlags()...),
 		Env:      []string{workerEnv + "=1", "GORACE=atexit_sleep_ms=0"}, // a second each, otherwise
 		Patience: r.Patience, Stacks: r.store,
 	}
 	size := runtime.GOMAXPROCS(0)
-	r.idle = make(chan *sweep.Worker, size)
+	r.idle = make(chan *campaign.Worker, size)
 	for range size {
 		r.idle <- r.pool.Worker()
 	}
@@ -49,7 +49,7 @@ func (r *run) work() {
 	os.Stdout = os.Stderr // what the lock prints is no answer
 	fmt.Fprintln(answers) // nor is what a TestMain has begun a line with
 	b := simulation{sim.New(r.table)}
-	if err := sweep.Serve(os.Stdin, answers, map[string]harness.Backend{b.Name(): b}); err != nil {
+	if err := campaign.ServeWorker(os.Stdin, answers, map[string]harness.Backend{b.Name(): b}); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}

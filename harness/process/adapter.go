@@ -12,8 +12,8 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	lockexec "lockpick/harness/lock/exec"
-	"lockpick/harness/real/adapter"
-	"lockpick/harness/real/clock"
+	"lockpick/harness/real"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
 )
 
@@ -30,9 +30,9 @@ func (c *cluster) startAdapters(s scenario.Scenario) error {
 	if len(c.program) == 0 {
 		return errors.New("run: lock exec has no program: say --adapter COMMAND")
 	}
-	c.adapters = map[string]*adapter.Program{}
+	c.adapters = map[string]*real.AdapterProcess{}
 	for _, name := range s.ClientNames() {
-		a, err := adapter.Start(c.group, adapterOf(name), c.program)
+		a, err := real.StartAdapter(c.group, adapterOf(name), c.program)
 		if err != nil {
 			return err
 		}
@@ -56,10 +56,10 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 }
 
 // pair is the clocks of a client and of its adapter, which are turned as one.
-type pair struct{ client, adapter *clock.Machine }
+type pair struct{ client, adapter *vdso.Machine }
 
 // Shown is what they show.
-func (p pair) Shown() clock.Shown { return p.client.Shown() }
+func (p pair) Shown() vdso.Shown { return p.client.Shown() }
 
 // Turn turns both.
 func (p pair) Turn(by time.Duration, rate float64) (from, to time.Duration, err error) {

@@ -15,13 +15,13 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
-	"lockpick/harness/real/clock"
-	"lockpick/harness/real/disk"
-	"lockpick/harness/real/life"
+	"lockpick/harness/real"
+	"lockpick/harness/real/fuse"
+	"lockpick/harness/real/keylife"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/runs"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
-	"lockpick/harness/shortage"
+	"lockpick/internal/files"
 	"lockpick/nemesis"
 )
 
@@ -84,7 +84,7 @@ func (u unsettled) Unwrap() error { return u.error }
 // unknown reports whether a trial failed for a reason other than that the machine lacks something.
 func unknown(err error) bool {
 	_, ok := errors.AsType[unsettled](err)
-	return ok || shortage.Remedy(err, shortage.Temporary) != ""
+	return ok || files.Remedy(err, files.TempDirHint) != ""
 }
 
 // answers starts the program for a moment and sees that it answers PING under its
@@ -105,7 +105,7 @@ func tellsLife(ctx context.Context, dir, bin string) error {
 		if err != nil {
 			return err
 		}
-		lives := life.New(life.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: func(history.Event) {}})
+		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: func(history.Event) {}})
 		return errors.Join(lives.Watch(map[string]string{"trial": r.Addr()}), lives.Close())
 	})
 }
@@ -116,7 +116,7 @@ func tryDisk(dir string) error {
 		if err := os.Mkdir(at, 0o755); err != nil {
 			return err
 		}
-		d, err := disk.Mount(at)
+		d, err := fuse.Mount(at)
 		if err != nil {
 			return err
 		}
@@ -138,11 +138,11 @@ func hasSentinels(ctx context.Context, dir, bin string) error {
 func (b *Backend) tries(ctx context.Context) map[string]func() harness.Capability {
 	mount, clocks := sync.OnceValue(b.canMount), sync.OnceValue(b.canTurnClocks)
 	tries := map[string]func() harness.Capability{
-		disk.LosesPower: mount, disk.HitsDisks: mount,
+		fuse.LosesPower: mount, fuse.HitsDisks: mount,
 		scenario.CanTellLife: func() harness.Capability { return b.canTell(ctx) },
 		watches:              func() harness.Capability { return b.canWatch(ctx) },
 	}
-	for _, name := range runs.ClockPowers {
+	for _, name := range real.ClockPowers {
 		tries[name] = clocks
 	}
 	return tries
@@ -150,11 +150,11 @@ func (b *Backend) tries(ctx context.Context) map[string]func() harness.Capabilit
 
 // canMount tries a disk: whether a user may mount one, nothing but a mount tells.
 func (b *Backend) canMount() harness.Capability {
-	if reason, remedy := disk.Missing(); reason != "" {
+	if reason, remedy := fuse.Missing(); reason != "" {
 		return harness.Capability{Reason: reason, Remedy: remedy}
 	}
 	if err := tryDisk(b.cfg.Dir); err != nil {
-		return harness.Capability{Reason: telling(err), Remedy: remedy(err, disk.Remedy), Unknown: unknown(err)}
+		return harness.Capability{Reason: telling(err), Remedy: remedy(err, fuse.Remedy), Unknown: unknown(err)}
 	}
 	return harness.Capability{Available: true}
 }
@@ -192,7 +192,7 @@ func (b *Backend) canTurnClocks() harness.Capability {
 	}
 	c := harness.Capability{Reason: "no process can be given a wrong clock: " + telling(err), Remedy: "use the simulation (--backend sim)", Unknown: unknown(err)}
 	switch {
-	case clock.Available() != nil:
+	case vdso.Available() != nil:
 		c.Remedy = "run it on Linux on amd64, or in the simulation (--backend sim)"
 	case errors.Is(err, fs.ErrPermission):
 		c.Remedy = "allow ptrace: in a container run it with --cap-add SYS_PTRACE and a seccomp profile that lets it pass; otherwise sysctl kernel.yama.ptrace_scope=1"
@@ -206,7 +206,7 @@ func remedy(err error, otherwise string) string {
 	if _, ok := errors.AsType[unsettled](err); ok {
 		otherwise = "try again, when nobody ends or stops lockpick's processes and the machine is less busy"
 	}
-	return cmp.Or(shortage.Remedy(err, shortage.Temporary), otherwise)
+	return cmp.Or(files.Remedy(err, files.TempDirHint), otherwise)
 }
 
 // trust looks at what the program says of itself, and tries it.
@@ -235,7 +235,7 @@ func (b *Backend) trust(ctx context.Context, run harness.Capability) harness.Cap
 // short of, or else the first.
 func telling(err error) string {
 	for line := range strings.Lines(err.Error()) {
-		if shortage.Remedy(errors.New(line), "") != "" {
+		if files.Remedy(errors.New(line), "") != "" {
 			return strings.TrimSpace(line)
 		}
 	}

@@ -21,9 +21,8 @@ import (
 	"time"
 
 	"lockpick/harness"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/runs"
-	"lockpick/harness/real/store"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -79,14 +78,14 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		}
 		out[i].Name = c.Name
 	}
-	for _, s := range store.All {
+	for _, s := range proc.Stores {
 		out = append(out, b.canServe(run, s))
 	}
 	return append(out, imageless)
 }
 
 // canServe says whether the program of a store is there.
-func (b *Backend) canServe(run harness.Capability, s store.Store) harness.Capability {
+func (b *Backend) canServe(run harness.Capability, s proc.Store) harness.Capability {
 	if _, err := exec.LookPath(s.Program); err != nil && run.Available {
 		run = harness.Capability{Reason: s.Program + " is not on PATH", Remedy: s.Remedy}
 	}
@@ -103,7 +102,7 @@ var uncontained = []harness.Capability{
 var imageless = harness.Capability{Name: scenario.CanImage, Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"}
 
 func needsClocks(s scenario.Scenario) bool {
-	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(runs.ClockPowers, c) })
+	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(real.ClockPowers, c) })
 }
 
 func (b *Backend) canRun() harness.Capability {

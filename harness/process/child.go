@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 
 	lockexec "lockpick/harness/lock/exec"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/runs"
 )
 
 type child struct {
@@ -21,7 +21,7 @@ type child struct {
 	paused atomic.Bool
 }
 
-var _ runs.Program = (*child)(nil)
+var _ real.Program = (*child)(nil)
 
 // Pause stops it.
 func (ch *child) Pause(context.Context) (string, error) {
@@ -61,7 +61,7 @@ func (ch *child) Paused() bool { return ch.paused.Load() }
 // End says how it ended.
 func (ch *child) End() error { return ch.Err() }
 
-func (c *cluster) startChild(name string) (*runs.Client, error) {
+func (c *cluster) startChild(name string) (*real.Client, error) {
 	cmd := exec.Command(c.self[0], c.self[1:]...)
 	var leader *proc.Child
 	if a := c.adapters[name]; a != nil {
@@ -73,5 +73,5 @@ func (c *cluster) startChild(name string) (*runs.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runs.Client{Program: &child{Piped: p, name: name}, In: p.In, Out: p.Out, Freed: p.Leave}, nil
+	return &real.Client{Program: &child{Piped: p, name: name}, In: p.In, Out: p.Out, Freed: p.Leave}, nil
 }

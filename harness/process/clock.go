@@ -14,30 +14,30 @@ import (
 	"time"
 
 	lockexec "lockpick/harness/lock/exec"
-	"lockpick/harness/real/clock"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/skew"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
 )
 
 // turnable prepares that the clocks of nodes and clients can be turned: their
 // processes start traced. The others' clocks are not touched.
 func (c *cluster) turnable(s scenario.Scenario) {
-	own := map[string]*clock.Machine{}
+	own := map[string]*vdso.Machine{}
 	for _, name := range redisOf(s) {
-		own[name] = &clock.Machine{}
+		own[name] = &vdso.Machine{}
 	}
 	for _, name := range s.ClientNames() {
-		own[name] = &clock.Machine{Monotonic: true}
+		own[name] = &vdso.Machine{Monotonic: true}
 	}
 	for name, m := range own {
-		c.Clocks.Add(name, &skew.Machine{Clocks: m, True: proc.TrueClock})
+		c.Clocks.Add(name, &real.Clock{ClockDriver: m, True: proc.TrueClock})
 		c.group.Cleanup(m.Close)
 	}
 	if s.Lock.Kind == lockexec.Name {
 		for _, name := range s.ClientNames() {
-			m := &clock.Machine{Monotonic: true}
-			c.Clocks.Add(name, &skew.Machine{Clocks: pair{own[name], m}, True: proc.TrueClock})
+			m := &vdso.Machine{Monotonic: true}
+			c.Clocks.Add(name, &real.Clock{ClockDriver: pair{own[name], m}, True: proc.TrueClock})
 			own[adapterOf(name)] = m
 			c.group.Cleanup(m.Close)
 		}
@@ -51,9 +51,9 @@ func (c *cluster) turnable(s scenario.Scenario) {
 }
 
 // startBy lets a process start by a machine's clocks.
-func startBy(m *clock.Machine, pid int) error {
+func startBy(m *vdso.Machine, pid int) error {
 	err := m.Start(pid)
-	if errors.Is(err, clock.ErrSignaled) {
+	if errors.Is(err, vdso.ErrSignaled) {
 		return fmt.Errorf("%w: %w", proc.ErrStruck, err)
 	}
 	return err
@@ -62,14 +62,14 @@ func startBy(m *clock.Machine, pid int) error {
 // tryClock is whether a process's clock can be turned on this machine: it really
 // turns one, of a program that prints the time.
 func tryClock(dir string) error {
-	if err := clock.Available(); err != nil {
+	if err := vdso.Available(); err != nil {
 		return err
 	}
 	return trial(context.Background(), dir, dateAhead)
 }
 
 func dateAhead(ctx context.Context, group *proc.Group) error {
-	var m clock.Machine
+	var m vdso.Machine
 	defer m.Close()
 	if _, _, err := m.Turn(24*time.Hour, 1); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"lockpick/harness/real/contender"
+	"lockpick/harness/real"
 	"math"
 	"regexp"
 	"slices"
@@ -17,11 +17,8 @@ import (
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
-	"lockpick/harness/real/clock"
-	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/runs"
-	"lockpick/harness/real/skew"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -36,7 +33,7 @@ func clocked(nodes int) scenario.Scenario {
 
 func runClocked(t *testing.T, nodes int, body func(b bench)) []history.Event {
 	t.Helper()
-	if err := clock.Available(); err != nil {
+	if err := vdso.Available(); err != nil {
 		t.Skip(err)
 	}
 	return runOn(t, clocked(nodes), body)
@@ -228,7 +225,7 @@ func TestAClientsClocks(t *testing.T) {
 // What the client's clocks show is what the facts of their turns say they do: a
 // reader of the history can tell what it believed.
 func TestTurnsTellWhatAClientReads(t *testing.T) {
-	var told []contender.Reading
+	var told []real.ClockReading
 	events := runClocked(t, 1, func(b bench) {
 		ch := make(chan string)
 		goes := make(chan bool)
@@ -295,12 +292,12 @@ func TestTurnIsRefused(t *testing.T) {
 func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 	runClocked(t, 1, func(b bench) {
 		k := b.Clocks.Of("n1")
-		stray := contender.Reading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
-		if _, err := k.See("TIME shows", func() (contender.Reading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
+		stray := real.ClockReading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
+		if _, err := k.See("TIME shows", func() (real.ClockReading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
 			t.Errorf("a clock that is a second off: %v", err)
 		}
 		// The process's lines are taken from it: it shows true time, whatever is written.
-		if err := k.Clocks.(*clock.Machine).Close(); err != nil {
+		if err := k.ClockDriver.(*vdso.Machine).Close(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.TurnClock("n1", time.Minute, 1); err == nil || !strings.Contains(err.Error(), "should show") {
@@ -315,7 +312,7 @@ func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 // Five servers at a time, again and again: each follows its clock.
 func TestManyStarts(t *testing.T) {
 	needRedis(t)
-	if err := clock.Available(); err != nil {
+	if err := vdso.Available(); err != nil {
 		t.Skip(err)
 	}
 	group, err := proc.NewGroup(t.TempDir())
@@ -324,7 +321,7 @@ func TestManyStarts(t *testing.T) {
 	}
 	defer group.Close()
 	var mu sync.Mutex
-	machines := map[string]*clock.Machine{}
+	machines := map[string]*vdso.Machine{}
 	group.AtStart = func(name string, pid int) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -334,7 +331,7 @@ func TestManyStarts(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 5 {
 			name := fmt.Sprintf("n%d", 5*round+i)
-			k := &clock.Machine{}
+			k := &vdso.Machine{}
 			mu.Lock()
 			machines[name] = k
 			mu.Unlock()
@@ -346,13 +343,13 @@ func TestManyStarts(t *testing.T) {
 					return
 				}
 				_, _, err = k.Turn(-time.Hour, 1)
-				seen := skew.Machine{Clocks: k, True: proc.TrueClock}
-				_, see := seen.See("TIME shows", func() (contender.Reading, error) {
-					is, err := network.AskStamped(t.Context(), r.Addr(), "TIME")
+				seen := real.Clock{ClockDriver: k, True: proc.TrueClock}
+				_, see := seen.See("TIME shows", func() (real.ClockReading, error) {
+					is, err := real.AskStamped(t.Context(), r.Addr(), "TIME")
 					if err != nil {
-						return contender.Reading{}, err
+						return real.ClockReading{}, err
 					}
-					return skew.Told(is.Value, is.From, is.To)
+					return real.ReadTime(is.Value, is.From, is.To)
 				})
 				_, kill := r.Kill(t.Context())
 				if err := errors.Join(err, see, kill); err != nil {
@@ -367,13 +364,13 @@ func TestManyStarts(t *testing.T) {
 func TestProbeTriesAClock(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range testBackend(dir).Probe(context.Background()) {
-		if slices.Contains(runs.ClockPowers, c.Name) && !c.Available && (clock.Available() == nil || c.Reason == "" || c.Remedy == "") {
+		if slices.Contains(real.ClockPowers, c.Name) && !c.Available && (vdso.Available() == nil || c.Reason == "" || c.Remedy == "") {
 			t.Errorf("%+v", c)
 		}
 	}
 	t.Setenv("PATH", t.TempDir()) // no date
 	b := testBackend(dir)
-	if c := b.canTurnClocks(); clock.Available() == nil && (c.Available || c.Remedy == "" || !strings.Contains(c.Reason, "date")) {
+	if c := b.canTurnClocks(); vdso.Available() == nil && (c.Available || c.Remedy == "" || !strings.Contains(c.Reason, "date")) {
 		t.Errorf("without a program to try it on: %+v", c)
 	}
 }
@@ -388,7 +385,7 @@ func BenchmarkStart(b *testing.B) {
 			}
 			defer group.Close()
 			if traced {
-				group.AtStart = func(_ string, pid int) error { return new(clock.Machine).Start(pid) }
+				group.AtStart = func(_ string, pid int) error { return new(vdso.Machine).Start(pid) }
 			}
 			for i := 0; b.Loop(); i++ {
 				r, err := group.StartRedis(b.Context(), fmt.Sprintf("n%d", i), "redis-server", scenario.PersistNone)

@@ -7,25 +7,23 @@ import (
 	"time"
 
 	"lockpick/harness"
-	"lockpick/harness/real/adapter"
-	"lockpick/harness/real/network"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/runs"
 )
 
 type cluster struct {
-	*runs.Run[*proc.Redis]
-	network  *network.Network
+	*real.Run[*proc.Redis]
+	network  *real.Network
 	bin      string   // the servers' program
 	self     []string // the clients', and its arguments
 	group    *proc.Group
-	program  []string                    // the adapters', and its arguments; nil: none are needed
-	adapters map[string]*adapter.Program // by client
-	runs     string                      // what the nodes run, in words; "": this machine's redis-server
-	servers  []*proc.Redis               // the resource's, the nodes' and their replicas'
+	program  []string                        // the adapters', and its arguments; nil: none are needed
+	adapters map[string]*real.AdapterProcess // by client
+	runs     string                          // what the nodes run, in words; "": this machine's redis-server
+	servers  []*proc.Redis                   // the resource's, the nodes' and their replicas'
 }
 
-var _ runs.Cluster = (*cluster)(nil)
+var _ real.Cluster = (*cluster)(nil)
 
 // powers is what can inject faults wherever it can run.
 var powers any = (*cluster)(nil)

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness/real/disk"
+	"lockpick/harness/real/fuse"
 	"lockpick/nemesis"
 )
 
 func needDisk(t *testing.T) {
 	t.Helper()
 	needRedis(t)
-	if reason, remedy := disk.Missing(); reason != "" {
+	if reason, remedy := fuse.Missing(); reason != "" {
 		t.Skipf("%s: %s", reason, remedy)
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
-	"lockpick/harness/real/disk"
+	"lockpick/harness/real"
+	"lockpick/harness/real/fuse"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/runs"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -75,7 +75,7 @@ func TestKillNineLeavesNothing(t *testing.T) {
 	if len(pids) != 9 { // two nodes with a replica each, the resource, three sentinels, and a client that is stopped
 		t.Fatalf("%d children ran, want 9", len(pids))
 	}
-	if reason, _ := disk.Missing(); reason == "" && disks != 1 {
+	if reason, _ := fuse.Missing(); reason == "" && disks != 1 {
 		t.Errorf("the victim had %d disks, want 1", disks)
 	}
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -204,12 +204,12 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("%+v", caps)
 	}
 	for _, c := range caps {
-		if reason, remedy := disk.Missing(); (c.Name == disk.LosesPower || c.Name == disk.HitsDisks) && (c.Reason != reason || c.Remedy != remedy) {
+		if reason, remedy := fuse.Missing(); (c.Name == fuse.LosesPower || c.Name == fuse.HitsDisks) && (c.Reason != reason || c.Remedy != remedy) {
 			t.Errorf("%+v", c)
 		}
 	}
 	for _, name := range append([]string{harness.CanRun}, faults...) {
-		tried := name == disk.LosesPower || name == disk.HitsDisks || slices.Contains(runs.ClockPowers, name)
+		tried := name == fuse.LosesPower || name == fuse.HitsDisks || slices.Contains(real.ClockPowers, name)
 		if (has[name] || name == harness.CanRun) && !tried && !slices.ContainsFunc(caps, func(c harness.Capability) bool { return c.Name == name && c.Available }) {
 			t.Errorf("%s is not available: %+v", name, caps)
 		}

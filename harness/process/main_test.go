@@ -21,8 +21,8 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
-	"lockpick/harness/real/contender"
-	"lockpick/harness/real/disk"
+	"lockpick/harness/real"
+	"lockpick/harness/real/fuse"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "__client":
-			if err := contender.Main(os.Stdin, os.Stdout, locks); err != nil {
+			if err := real.ClientMain(os.Stdin, os.Stdout, locks); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(3)
 			}
@@ -205,7 +205,7 @@ func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
 func victim(dir string) {
 	ctx := context.Background()
 	s := twoNodes
-	if reason, _ := disk.Missing(); reason == "" {
+	if reason, _ := fuse.Missing(); reason == "" {
 		s = with("always", 0, hitsN1)
 	}
 	s.Topology.Replicas, s.Topology.DownAfter, s.Limit = 1, time.Second, time.Minute

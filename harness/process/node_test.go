@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/server"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -104,7 +103,7 @@ func TestTouchGoesPastTheLinks(t *testing.T) {
 	run(t, func(b bench) {
 		b.do("cut", func() (string, error) { return b.Cut("c1-n1", nemesis.CutHold, "") })
 		b.do("touch", func() (string, error) { return b.Touch("n1") })
-		if got := b.ask(b.Server("n1").Addr(), "GET", server.Touched); got == "none" {
+		if got := b.ask(b.Server("n1").Addr(), "GET", proc.Touched); got == "none" {
 			t.Errorf("the key is not there")
 		}
 		if _, err := b.Touch("n9"); err == nil {
@@ -142,7 +141,7 @@ func TestReplicaTakesItsMastersPlace(t *testing.T) {
 		if _, err := b.FailOver("n1"); err == nil {
 			t.Error("it failed over twice, and had one replica")
 		}
-		if back := b.do("touch", func() (string, error) { return b.Touch("n1") }); back == "" || !strings.HasSuffix(back, b.ask(replica, "GET", server.Touched)) {
+		if back := b.do("touch", func() (string, error) { return b.Touch("n1") }); back == "" || !strings.HasSuffix(back, b.ask(replica, "GET", proc.Touched)) {
 			t.Errorf("touch says %q, and the new master has another key", back)
 		}
 		b.do("mend", func() (string, error) { return b.Mend("n1-replica") })

@@ -12,11 +12,8 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
-	"lockpick/harness/real/network"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/runs"
-	"lockpick/harness/real/server"
-	"lockpick/harness/real/store"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -64,10 +61,10 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 	if err != nil {
 		return err
 	}
-	if err := c.network.Open(s.NodeNames(), network.ClientsOf(s)); err != nil {
+	if err := c.network.Open(s.NodeNames(), real.LinkClients(s)); err != nil {
 		return err
 	}
-	err = c.SetUp(s, replicas, func(name string) (*server.Sentinel, error) { return c.group.StartSentinel(c.Ctx, name, c.bin) })
+	err = c.SetUp(s, replicas, func(name string) (*proc.Sentinel, error) { return c.group.StartSentinel(c.Ctx, name, c.bin) })
 	if err != nil {
 		return err
 	}
@@ -78,8 +75,8 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 }
 
 func newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *history.Recorder) *cluster {
-	c := &cluster{Run: runs.New[*proc.Redis](ctx, rec), group: group}
-	c.network = network.New(c.Ctx, seed, c.Now, rec.Record)
+	c := &cluster{Run: real.New[*proc.Redis](ctx, rec), group: group}
+	c.network = real.NewNetwork(c.Ctx, seed, c.Now, rec.Record)
 	c.network.Addr, c.network.Down, c.network.Mute, c.network.Go = c.addr, c.down, c.mute, c.Timeline.Go
 	c.Links, c.Start = c.network, c.startChild
 	return c
@@ -98,7 +95,7 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	if s.Topology.Server == "" {
 		return nil
 	}
-	of, err := store.Of(s.Topology.Server)
+	of, err := proc.StoreOf(s.Topology.Server)
 	if err != nil {
 		return err
 	}
@@ -178,7 +175,7 @@ func enough(s scenario.Scenario) error {
 	}
 	need := len(open) + spareFiles
 	nodes := len(s.NodeNames())
-	for _, c := range network.ClientsOf(s) {
+	for _, c := range real.LinkClients(s) {
 		reached := nodes
 		if c.Reach != nil {
 			reached = len(c.Reach)

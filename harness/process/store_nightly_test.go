@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"lockpick/harness/history"
-	"lockpick/harness/real/store"
+	"lockpick/harness/real/proc"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -18,7 +18,7 @@ import (
 // The members of a store are one, and are paused, killed and cut off as redis-servers are: each of
 // that is seen by a question of its own.
 func TestStores(t *testing.T) {
-	for _, of := range store.All {
+	for _, of := range proc.Stores {
 		t.Run(of.Name, func(t *testing.T) {
 			if _, err := exec.LookPath(of.Program); err != nil {
 				t.Skipf("%s is not on PATH: %s", of.Program, of.Remedy)
@@ -75,7 +75,7 @@ func TestStores(t *testing.T) {
 func TestStoreThatWontStart(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
-	of := store.All[0]
+	of := proc.Stores[0]
 	if err := os.WriteFile(dir+"/"+of.Program, []byte("#!/bin/sh\n[ \"$1\" = --version ] && { echo etcd Version: 9.9; exit; }\necho out of order >&2\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}

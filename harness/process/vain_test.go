@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness/real/clock"
+	"lockpick/harness/real/vdso"
 	"lockpick/nemesis"
 )
 
@@ -82,7 +82,7 @@ func TestAFaultInVainIsAnError(t *testing.T) {
 }
 
 func TestClockOfAClientThatHasEnded(t *testing.T) {
-	if err := clock.Available(); err != nil {
+	if err := vdso.Available(); err != nil {
 		t.Skip(err)
 	}
 	lasts := time.Second

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"lockpick/harness/files"
+	"lockpick/internal/files"
 )
 
 // Manifest is run.json: what was run, with all values drawn and scaled, so that

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"lockpick/redlock"
-	"lockpick/redlock/script"
+	"lockpick/redlock/driver"
 )
 
 const ttl = 10 * time.Second
@@ -36,7 +36,7 @@ func TestAbandonComesFirst(t *testing.T) {
 	check(t, "abandon of another's", false)(n.Abandon(ctx, "k", "c", ttl))
 	check(t, "release", true)(n.Release(ctx, "k", "b"))
 	for _, token := range []string{"a", "c"} {
-		if left := client.PTTL(ctx, script.Tombstone("k", token)).Val(); left > ttl || left < ttl/2 {
+		if left := client.PTTL(ctx, driver.Tombstone("k", token)).Val(); left > ttl || left < ttl/2 {
 			t.Errorf("the tombstone of %s lives for %v", token, left)
 		}
 	}
@@ -84,20 +84,20 @@ func TestQuarantine(t *testing.T) {
 	}
 	refused("a node that was never asked", "a")
 	refused("the same again", "a")
-	if left := client.PTTL(ctx, script.Quarantine).Val(); left > ttl || left < ttl/2 {
+	if left := client.PTTL(ctx, driver.Quarantine).Val(); left > ttl || left < ttl/2 {
 		t.Errorf("its quarantine lasts for %v", left)
 	}
 	check(t, "grant without a quarantine", int64(1))(n.Grant(ctx, "k", "a", redlock.Terms{TTL: ttl}))
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
-	if err := client.PExpire(ctx, script.Quarantine, time.Millisecond).Err(); err != nil {
+	if err := client.PExpire(ctx, driver.Quarantine, time.Millisecond).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for client.Exists(ctx, script.Quarantine).Val() == 1 { // Redis decides when a millisecond is over
+	for client.Exists(ctx, driver.Quarantine).Val() == 1 { // Redis decides when a millisecond is over
 	}
 	check(t, "grant after it", int64(1))(n.Grant(ctx, "k", "a", terms))
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
 
-	client.Set(ctx, script.KnownAs, "0123456789abcdef", 0) // what a server with a disk remembers after a restart
+	client.Set(ctx, driver.KnownAs, "0123456789abcdef", 0) // what a server with a disk remembers after a restart
 	refused("a node that restarted", "b")
 	if err := n.Ready(ctx); err != nil {
 		t.Fatal(err)

@@ -22,8 +22,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"lockpick/redlock"
-	"lockpick/redlock/advice"
-	"lockpick/redlock/script"
+	"lockpick/redlock/driver"
 )
 
 // Client is what a Node needs of go-redis. *redis.Client and
@@ -87,7 +86,7 @@ func (n *Node) do(ctx context.Context, args ...any) *redis.Cmd {
 }
 
 func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
-	return advice.With(n.client.Process(ctx, cmd))
+	return driver.Advise(n.client.Process(ctx, cmd))
 }
 
 // refusal is an error that a node sent in its answer. It implements redis.Error.
@@ -110,7 +109,7 @@ func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (b
 	case string(said) == "$-1", string(said) == "_": // null, in versions 2 and 3 of the protocol
 		return false, nil
 	case bytes.HasPrefix(said, []byte("-")):
-		return false, advice.With(refusal(said[1:]))
+		return false, driver.Advise(refusal(said[1:]))
 	default:
 		return false, fmt.Errorf("SET with NX was answered by %q, which is neither OK nor null nor an error: is this a Redis server?", said)
 	}
@@ -118,22 +117,22 @@ func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (b
 
 // Extend implements redlock.Node.
 func (n *Node) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	return yes(n.do(ctx, "EVAL", script.Extend.Text, 1, key, token, ttl.Milliseconds()).Int64())
+	return yes(n.do(ctx, "EVAL", driver.Extend.Text, 1, key, token, ttl.Milliseconds()).Int64())
 }
 
 // Release implements redlock.Node.
 func (n *Node) Release(ctx context.Context, key, token string) (bool, error) {
-	return yes(n.do(ctx, "EVAL", script.Release.Text, 1, key, token).Int64())
+	return yes(n.do(ctx, "EVAL", driver.Release.Text, 1, key, token).Int64())
 }
 
 // SetFenced implements redlock.Fencer.
 func (n *Node) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
-	return n.do(ctx, "EVAL", script.SetFenced.Text, 2, key, script.Count(key), token, ttl.Milliseconds()).Int64()
+	return n.do(ctx, "EVAL", driver.SetFenced.Text, 2, key, driver.CountKey(key), token, ttl.Milliseconds()).Int64()
 }
 
 // RaiseFence implements redlock.Fencer.
 func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
-	return yes(n.do(ctx, "EVAL", script.RaiseFence.Text, 2, key, script.Count(key), token, fence).Int64())
+	return yes(n.do(ctx, "EVAL", driver.RaiseFence.Text, 2, key, driver.CountKey(key), token, fence).Int64())
 }
 
 // Grant implements redlock.Granter. Where there is a quarantine the script reads INFO, so an ACL
@@ -143,13 +142,13 @@ func (n *Node) Grant(ctx context.Context, key, token string, t redlock.Terms) (i
 	if t.Fence {
 		counted = 1
 	}
-	return n.do(ctx, "EVAL", script.Grant.Text, 5, key, script.Count(key), script.Tombstone(key, token), script.KnownAs, script.Quarantine,
+	return n.do(ctx, "EVAL", driver.Grant.Text, 5, key, driver.CountKey(key), driver.Tombstone(key, token), driver.KnownAs, driver.Quarantine,
 		token, t.TTL.Milliseconds(), counted, t.Quarantine.Milliseconds()).Int64()
 }
 
 // Abandon implements redlock.Granter.
 func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Duration) (bool, error) {
-	return yes(n.do(ctx, "EVAL", script.Abandon.Text, 2, key, script.Tombstone(key, token), token, refuse.Milliseconds()).Int64())
+	return yes(n.do(ctx, "EVAL", driver.Abandon.Text, 2, key, driver.Tombstone(key, token), token, refuse.Milliseconds()).Int64())
 }
 
 // Ready ends the node's quarantine, or keeps a new node from beginning with one. It is for an
@@ -158,7 +157,7 @@ func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Durat
 //
 //	redis-cli EVAL "$(cat script/ready.lua)" 2 redlock:run_id redlock:quarantine
 func (n *Node) Ready(ctx context.Context) error {
-	return n.do(ctx, "EVAL", script.Ready.Text, 2, script.KnownAs, script.Quarantine).Err()
+	return n.do(ctx, "EVAL", driver.Ready.Text, 2, driver.KnownAs, driver.Quarantine).Err()
 }
 
 var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"lockpick/redlock"
-	"lockpick/redlock/script"
+	"lockpick/redlock/driver"
 )
 
 // most is the keys that one script releases or grants: how long a node may be held up.
@@ -164,9 +164,9 @@ func (n *outbox) isReleased(token string) bool {
 // releases begins the command that releases so many keys.
 func releases(b []byte, keys int, whole bool) []byte {
 	if keys == 1 {
-		return run(b, script.Release, whole, 1, 1)
+		return run(b, driver.Release, whole, 1, 1)
 	}
-	return run(b, script.Releases, whole, keys, keys)
+	return run(b, driver.Releases, whole, keys, keys)
 }
 
 // Flush implements redlock.Batcher. What the socket does not take at once, a goroutine

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/redlock/script"
+	"lockpick/redlock/driver"
 )
 
 // raw is connections to which SET and EVALSHA are written, with no lock behind them.
@@ -29,7 +29,7 @@ func newRaw(t *testing.T, addrs []string) *raw {
 		}
 		t.Cleanup(func() { c.Close() })
 		x.conns, x.in = append(x.conns, c), append(x.in, bufio.NewReaderSize(c, 1<<16))
-		fmt.Fprintf(c, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%d\r\n%s\r\n", len(script.Release.Text), script.Release.Text)
+		fmt.Fprintf(c, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%d\r\n%s\r\n", len(driver.Release.Text), driver.Release.Text)
 		x.in[len(x.in)-1].ReadString('\n')
 		x.in[len(x.in)-1].ReadString('\n')
 	}
@@ -49,7 +49,7 @@ func steps(name string, keys int) (set, release []byte) {
 	for i := range keys {
 		key := fmt.Sprint(name, i)
 		set = words(set, "SET", key, token, "NX", "PX", "10000")
-		release = words(release, "EVALSHA", script.Release.SHA, "1", key, token)
+		release = words(release, "EVALSHA", driver.Release.SHA, "1", key, token)
 	}
 	return set, release
 }

@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"lockpick/redlock"
-	"lockpick/redlock/advice"
-	"lockpick/redlock/script"
+	"lockpick/redlock/driver"
 )
 
 // debt is a release that the node has perhaps not got, though it may have got the set
@@ -237,16 +236,16 @@ func greet(ctx context.Context, in *replies, o Options, id int64, runID string) 
 		b, must = command(b, "CLIENT", "SETNAME", o.ClientName), append(must, "CLIENT SETNAME")
 	}
 	b, must = command(b, "CLIENT", "ID"), append(must, "CLIENT ID")
-	b = run(b, script.RunID, true, 0, 0)
-	for _, s := range script.All {
+	b = run(b, driver.RunID, true, 0, 0)
+	for _, s := range driver.Scripts {
 		b = command(b, "SCRIPT", "LOAD", s.Text)
 	}
-	all, err := in.ask(b, len(must)+1+len(script.All))
+	all, err := in.ask(b, len(must)+1+len(driver.Scripts))
 	if err != nil {
 		if o.TLS != nil && !in.heard && ctx.Err() != nil {
 			err = fmt.Errorf("%w (it may not speak TLS)", err)
 		}
-		return errors.Join(ended(advice.With(err), in, o, id), ctx.Err())
+		return errors.Join(ended(driver.Advise(err), in, o, id), ctx.Err())
 	}
 	for i, what := range must {
 		if err := all[i].err; err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"lockpick/redlock"
-	"lockpick/redlock/script"
+	"lockpick/redlock/driver"
 	"lockpick/redlock/wire"
 )
 
@@ -148,14 +148,14 @@ func (f *fake) answer(words []string) string {
 		return "+OK\r\n"
 	case "EVAL", "EVALSHA":
 		switch words[1] {
-		case script.RunID.Text:
+		case driver.RunID.Text:
 			return fmt.Sprintf("$%d\r\n%s\r\n", len(f.process), f.process)
-		case script.Identity.Text:
+		case driver.Identity.Text:
 			return fmt.Sprintf(":%d\r\n", 1+f.number)
 		}
 		sha := words[1]
 		if words[0] == "EVAL" {
-			for _, s := range script.All {
+			for _, s := range driver.Scripts {
 				if s.Text == words[1] {
 					sha, f.scripts[s.SHA] = s.SHA, true
 				}
@@ -181,7 +181,7 @@ func (f *fake) answer(words []string) string {
 		f.log = append(f.log, strings.Join(words, " "))
 		return "+OK\r\n"
 	}
-	for _, s := range script.All {
+	for _, s := range driver.Scripts {
 		f.scripts[s.SHA] = f.scripts[s.SHA] || s.Text == words[2]
 	}
 	return "$2\r\nok\r\n"
@@ -190,15 +190,15 @@ func (f *fake) answer(words []string) string {
 // run is a script, of the keys and arguments in words, behind the number of the keys.
 func (f *fake) run(sha string, words []string) string {
 	keys, _ := strconv.Atoi(words[0])
-	if sha != script.Release.SHA && sha != script.Releases.SHA {
+	if sha != driver.Release.SHA && sha != driver.Releases.SHA {
 		f.log = append(f.log, "SCRIPT "+strings.Join(words[1:], " "))
-		if sha == script.Grants.SHA {
+		if sha == driver.Grants.SHA {
 			return fmt.Sprintf("*%d\r\n", keys) + strings.Repeat(":7\r\n", keys)
 		}
 		return ":7\r\n"
 	}
 	did, answer := "RELEASE", ""
-	if sha == script.Releases.SHA {
+	if sha == driver.Releases.SHA {
 		answer = fmt.Sprintf("*%d\r\n", keys)
 	}
 	for i := range keys {

@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 	"lockpick/redlock/redisnode"
 	"lockpick/redlock/redisnode/redistest"
-	"lockpick/redlock/script"
 	"lockpick/redlock/wire"
 )
 
@@ -62,10 +62,10 @@ func TestGrantsTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k := range 8 {
-			c.Set(ctx, script.Count(fmt.Sprint("k", k)), 100*k, 0)
+			c.Set(ctx, driver.CountKey(fmt.Sprint("k", k)), 100*k, 0)
 		}
 		c.LPush(ctx, "k0", "no lock")
-		c.Set(ctx, script.Count("k1"), "no count", 0)
+		c.Set(ctx, driver.CountKey("k1"), "no count", 0)
 	}
 	dice, merged := rand.New(rand.NewPCG(1, 1)), 0
 	for range 60 {
@@ -120,8 +120,8 @@ func TestGrantsTogetherOnANewNode(t *testing.T) {
 		return new(burst).of(n, all)
 	}
 	want(t, "a node that nobody knows", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
-	client.PExpire(ctx, script.Quarantine, time.Millisecond)
-	for client.Exists(ctx, script.Quarantine).Val() == 1 { // Redis decides when a millisecond is over
+	client.PExpire(ctx, driver.Quarantine, time.Millisecond)
+	for client.Exists(ctx, driver.Quarantine).Val() == 1 { // Redis decides when a millisecond is over
 	}
 	before := client.Time(ctx).Val().UnixMilli()
 	counts := ask(time.Minute)
@@ -133,7 +133,7 @@ func TestGrantsTogetherOnANewNode(t *testing.T) {
 		}
 	}
 	want(t, "once more", ask(0), fmt.Sprint(counts))
-	client.Set(ctx, script.KnownAs, "another process", 0)
+	client.Set(ctx, driver.KnownAs, "another process", 0)
 	want(t, "a node that restarted", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
 }
 

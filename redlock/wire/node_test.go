@@ -329,7 +329,7 @@ func TestEndsTheConnectionBefore(t *testing.T) {
 		f.with(func() { f.ids = 0 })
 		want(t, "surely not", again(), nil)
 		f.with(func() { want(t, "kills", f.kills, "[1 2 1]"); f.noKills, f.ids = true, 5 })
-		want(t, "not allowed", again(), "connect to n:1: CLIENT KILL: NOPERM no (have the node's ACL allow it; package redlock/script says what a lock needs)")
+		want(t, "not allowed", again(), "connect to n:1: CLIENT KILL: NOPERM no (have the node's ACL allow it; package redlock/driver says what a lock needs)")
 	})
 }
 

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 	"lockpick/redlock/redisnode/redistest"
-	"lockpick/redlock/script"
 	"lockpick/redlock/wire"
 )
 
@@ -148,7 +148,7 @@ func noKeyIsLeft(t *testing.T, cfg redlock.Config) {
 	for _, addr := range addrs {
 		_, client := open(t, addr)
 		keys, err := client.Keys(ctx, "*").Result()
-		keys = slices.DeleteFunc(keys, func(key string) bool { return strings.HasSuffix(key, script.CountSuffix) })
+		keys = slices.DeleteFunc(keys, func(key string) bool { return strings.HasSuffix(key, driver.CountSuffix) })
 		if err != nil || len(keys) > 0 {
 			t.Errorf("%d keys are left on %s: %.100v, %v", len(keys), addr, keys, err)
 		}

@@ -7,8 +7,7 @@ import (
 	"strconv"
 
 	"lockpick/redlock"
-	"lockpick/redlock/advice"
-	"lockpick/redlock/script"
+	"lockpick/redlock/driver"
 )
 
 func array(b []byte, n int) []byte {
@@ -48,7 +47,7 @@ func command(b []byte, words ...string) []byte {
 
 // run begins a command that runs a script: by its digest, or by its whole text, which
 // the node keeps.
-func run(b []byte, s script.Script, whole bool, keys, args int) []byte {
+func run(b []byte, s driver.Script, whole bool, keys, args int) []byte {
 	b = array(b, 3+keys+args)
 	if whole {
 		b = bulk(append(b, "$4\r\nEVAL\r\n"...), s.Text)
@@ -65,22 +64,22 @@ func step(b []byte, r *redlock.Request, whole bool, runID string) []byte {
 		b = bulk(bulk(append(b, "*6\r\n$3\r\nSET\r\n"...), r.Key), r.Token)
 		return number(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), r.TTL.Milliseconds())
 	case redlock.OpExtend:
-		b = bulk(bulk(run(b, script.Extend, whole, 1, 2), r.Key), r.Token)
+		b = bulk(bulk(run(b, driver.Extend, whole, 1, 2), r.Key), r.Token)
 		return number(b, r.TTL.Milliseconds())
 	case redlock.OpSetFenced:
-		b = bulks(bulk(run(b, script.SetFenced, whole, 2, 2), r.Key), r.Key, script.CountSuffix)
+		b = bulks(bulk(run(b, driver.SetFenced, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
 		return number(bulk(b, r.Token), r.TTL.Milliseconds())
 	case redlock.OpRaiseFence:
-		b = bulks(bulk(run(b, script.RaiseFence, whole, 2, 2), r.Key), r.Key, script.CountSuffix)
+		b = bulks(bulk(run(b, driver.RaiseFence, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
 		return number(bulk(b, r.Token), r.Count)
 	case redlock.OpGrant:
 		return grant(b, r, whole, runID)
 	case redlock.OpAbandon: // the grant was before it, or will never be
 		return bulk(bulk(releases(b, 1, whole), r.Key), r.Token)
 	case redlock.OpIdentify:
-		return run(b, script.Identity, true, 0, 0)
+		return run(b, driver.Identity, true, 0, 0)
 	case redlock.OpReady:
-		return bulk(bulk(run(b, script.Ready, true, 2, 0), script.KnownAs), script.Quarantine)
+		return bulk(bulk(run(b, driver.Ready, true, 2, 0), driver.KnownAs), driver.Quarantine)
 	}
 	panic(fmt.Sprintf("wire: a request has step %d, which does not exist", r.Op))
 }
@@ -101,17 +100,17 @@ func grants(b []byte, all []entry, whole bool, runID string) []byte {
 	if terms.Quarantine > 0 {
 		keys += 2
 	}
-	b = run(b, script.Grants, whole, keys, len(all)+4)
+	b = run(b, driver.Grants, whole, keys, len(all)+4)
 	for _, e := range all {
 		b = bulk(b, e.r.Key)
 	}
 	if terms.Fence {
 		for _, e := range all {
-			b = bulks(b, e.r.Key, script.CountSuffix)
+			b = bulks(b, e.r.Key, driver.CountSuffix)
 		}
 	}
 	if terms.Quarantine > 0 {
-		b = bulk(bulk(b, script.KnownAs), script.Quarantine)
+		b = bulk(bulk(b, driver.KnownAs), driver.Quarantine)
 	}
 	for _, e := range all {
 		b = bulk(b, e.r.Token)
@@ -128,9 +127,9 @@ func grant(b []byte, r *redlock.Request, whole bool, runID string) []byte {
 	if r.Fence {
 		counted = 1
 	}
-	b = run(b, script.Grant, whole, 5, args)
-	b = bulk(bulks(bulk(b, r.Key), r.Key, script.CountSuffix), r.Key)
-	b = bulk(bulk(bulk(b, script.KnownAs), script.Quarantine), r.Token)
+	b = run(b, driver.Grant, whole, 5, args)
+	b = bulk(bulks(bulk(b, r.Key), r.Key, driver.CountSuffix), r.Key)
+	b = bulk(bulk(bulk(b, driver.KnownAs), driver.Quarantine), r.Token)
 	b = number(number(number(b, r.TTL.Milliseconds()), counted), r.Quarantine.Milliseconds())
 	if runID != "" {
 		b = bulk(b, runID)
@@ -175,7 +174,7 @@ func parse(b []byte) (r reply, size int, err error) {
 		return reply{value: 1}, size, nil
 	}
 	if kind == '-' {
-		return reply{err: advice.With(errors.New(string(text)))}, size, nil
+		return reply{err: driver.Advise(errors.New(string(text)))}, size, nil
 	}
 	v, err := strconv.ParseInt(string(text), 10, 64)
 	switch {

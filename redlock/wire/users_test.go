@@ -164,7 +164,7 @@ func TestAsUsersHaveThem(t *testing.T) {
 		for driver, n := range g.nodes(way{addr: g.plain, user: "bob", password: "secret"}) {
 			if err := g.lock(n); err != nil {
 				failed++
-				if !strings.Contains(err.Error(), "package redlock/script says what a lock needs") {
+				if !strings.Contains(err.Error(), "package redlock/driver says what a lock needs") {
 					t.Errorf("%s without %s: %v", driver, what, err)
 				}
 			}
@@ -178,7 +178,7 @@ func TestAsUsersHaveThem(t *testing.T) {
 
 // allowed is what the documentation says that a user of a lock has to be allowed.
 func allowed(t *testing.T) (words []any) {
-	text, err := os.ReadFile("../script/script.go")
+	text, err := os.ReadFile("../driver/script.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 	"lockpick/redlock/redisnode"
 	"lockpick/redlock/redisnode/redistest"
-	"lockpick/redlock/script"
 	"lockpick/redlock/wire"
 )
 
@@ -93,11 +93,11 @@ func TestQuarantine(t *testing.T) {
 	}
 	try("2", "true <nil>")
 	before, _ := n.Grant(ctx, "l", "1", terms)
-	client.Del(ctx, "l", script.Count("l"))
+	client.Del(ctx, "l", driver.CountKey("l"))
 	if after, err := n.Grant(ctx, "l", "2", terms); after < before || err != nil { // it may be the same millisecond
 		t.Errorf("a count that is lost goes on at %d after %d, %v", after, before, err)
 	}
-	client.Set(ctx, script.KnownAs, "another process", 0)
+	client.Set(ctx, driver.KnownAs, "another process", 0)
 	try("3", refused)
 	n.Ready(ctx)
 	client.FlushAll(ctx)

@@ -9,8 +9,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"lockpick/reports/palette"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // latency draws how long each acquire took, when it returned.
@@ -30,10 +29,10 @@ func latency(m *readings) *Figure {
 	fig := overTime(m, "latency", "Latency of acquires", "from call to return (ms)")
 	fig.Caption = fmt.Sprintf("How long each acquire took, at the instant of its return: %d were granted, %d were not.", len(granted), len(refused))
 	if len(refused) > 0 {
-		fig.add("not granted", dots{refused, palette.Alarm, true})
+		fig.add("not granted", dots{refused, display.Alarm, true})
 	}
 	if len(granted) > 0 {
-		fig.add("granted", dots{granted, palette.Lease, false})
+		fig.add("granted", dots{granted, display.Lease, false})
 	}
 	logarithmic(&fig.plot.Y)
 	return fig
@@ -51,7 +50,7 @@ func logarithmic(a *plot.Axis) {
 	for d := from; d <= to; d++ {
 		x := math.Pow(10, d)
 		if labels[x] = fmt.Sprint(x); d >= 0 {
-			labels[x] = words.Grouped(int(x))
+			labels[x] = display.Grouped(int(x))
 		}
 	}
 	mark(a, labels, upright)
@@ -79,7 +78,7 @@ func quantiles(m *readings) *Figure {
 	for i, t := range took {
 		points = append(points, plotter.XY{X: stretched(float64(i) / n), Y: t}, plotter.XY{X: stretched(min((float64(i)+1)/n, 1-0.5/n)), Y: t})
 	}
-	fig.add("", line(points, palette.Lease, 0))
+	fig.add("", line(points, display.Lease, 0))
 	logarithmic(&fig.plot.Y)
 	fig.upTo(stretched(1 - 0.5/n))
 	labels := map[float64]string{}
@@ -110,9 +109,9 @@ func rate(m *readings) *Figure {
 		}
 	}
 	fig := overTime(m, "rate", "Acquires that returned", "acquires per second")
-	fig.Caption = fmt.Sprintf("Acquires that returned, in each of %d spans of %s.", n, words.Span(int64(bin*1e9)))
-	fig.add("not granted", line(stairs(refused, bin), palette.Alarm, 1))
-	fig.add("granted", line(stairs(granted, bin), palette.Lease, 0))
+	fig.Caption = fmt.Sprintf("Acquires that returned, in each of %d spans of %s.", n, display.Span(int64(bin*1e9)))
+	fig.add("not granted", line(stairs(refused, bin), display.Alarm, 1))
+	fig.add("granted", line(stairs(granted, bin), display.Lease, 0))
 	linear(&fig.plot.Y, 0, fig.plot.Y.Max, upright)
 	return fig
 }

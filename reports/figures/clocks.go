@@ -12,8 +12,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/reports/palette"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // clockLines is how far each clock that was turned was ahead of true time, from when it
@@ -52,7 +51,7 @@ func clocks(m *readings) *Figure {
 	}
 	fig := overTime(m, "clocks", "Clocks against true time", "")
 	fig.Caption = "How far each clock that was turned was ahead of true time (below 0: behind), as it was turned and ran on from there."
-	hues := []string{palette.Clock, palette.Lease, palette.Alarm, palette.Fine, palette.Other, palette.Stall}
+	hues := []string{display.Clock, display.Lease, display.Alarm, display.Fine, display.Other, display.Stall}
 	groups := alike(lines)
 	unit := scale(fig, lines)
 	for i, g := range groups {
@@ -60,7 +59,7 @@ func clocks(m *readings) *Figure {
 		for i := range points {
 			points[i].Y /= unit
 		}
-		name := words.Visible(strings.Join(g, " "), longestName)
+		name := display.Visible(strings.Join(g, " "), longestName)
 		if i >= mostNamed {
 			name = ""
 		}

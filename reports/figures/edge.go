@@ -5,7 +5,7 @@ import (
 
 	"gonum.org/v1/plot/plotter"
 
-	"lockpick/reports/palette"
+	"lockpick/reports/display"
 )
 
 // Reckoning is where arithmetic says that something breaks: never before Safe, and always after
@@ -38,16 +38,16 @@ func Edge(name, title, x string, whole bool, values []float64, rates []Rate, mus
 	}
 	if must != nil {
 		at := func(v float64) plotter.XYs { return plotter.XYs{{X: v, Y: 0}, {X: v, Y: 100}} }
-		fig.add("sum", line(at(must.Sum), palette.Faint, 2))
+		fig.add("sum", line(at(must.Sum), display.Faint, 2))
 		if !whole {
-			fig.add("limit of safe", line(at(must.Safe), palette.Lease, 1))
-			fig.add("limit of luck", line(at(must.Certain), palette.Alarm, 3))
+			fig.add("limit of safe", line(at(must.Safe), display.Lease, 1))
+			fig.add("limit of luck", line(at(must.Certain), display.Alarm, 3))
 		}
 	}
 	if !whole {
-		fig.add("", line(points, palette.Ink, 0))
+		fig.add("", line(points, display.Ink, 0))
 	}
-	fig.add("measured", dots{points, palette.Ink, false})
+	fig.add("measured", dots{points, display.Ink, false})
 	p := fig.plot
 	p.Y.Min, p.Y.Max = 0, 100
 	mark(&p.Y, every(25, 0, 100), upright)

@@ -38,7 +38,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/reports/palette"
+	"lockpick/reports/display"
 )
 
 // Figure is one drawing.
@@ -98,11 +98,11 @@ func (f Figure) Inline() []byte {
 		html.EscapeString(f.Title), width, f.tall(), body)
 }
 
-var variables = palette.Variables()
+var variables = display.ColorVariables()
 
 // SVG draws the figure as a file of its own, which brings the palette.
 func (f Figure) SVG() []byte {
-	return bytes.Replace(f.Inline(), []byte(">\n"), []byte(">\n<style>"+palette.CSS+"</style>\n"), 1)
+	return bytes.Replace(f.Inline(), []byte(">\n"), []byte(">\n<style>"+display.ColorsCSS+"</style>\n"), 1)
 }
 
 // PNG draws the figure as an image of twice the size, for papers and slides. It takes some

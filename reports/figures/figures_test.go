@@ -17,7 +17,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 
 	"lockpick/harness/history"
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"lockpick/harness/history"
-	"lockpick/reports/palette"
+	"lockpick/reports/display"
 )
 
 // holders draws how many clients believed at once that they held a lock, of the lock
@@ -27,8 +27,8 @@ func holders(m *readings) *Figure {
 		fig.Caption = fmt.Sprintf("How many clients believed at one instant, each by its own clock, that they held the lock. It passes 1: %d did at once.", most)
 		fig.add("more than one", excess(steps))
 	}
-	fig.add("clients", line(steps, palette.Lease, 0))
-	fig.add("the most that there may be", line(plotter.XYs{{X: 0, Y: 1}, {X: m.end, Y: 1}}, palette.Alarm, 1))
+	fig.add("clients", line(steps, display.Lease, 0))
+	fig.add("the most that there may be", line(plotter.XYs{{X: 0, Y: 1}, {X: m.end, Y: 1}}, display.Alarm, 1))
 	top := float64(max(most, 1))
 	fig.plot.Y.Min, fig.plot.Y.Max = 0, 1.15*top
 	mark(&fig.plot.Y, every(max(1, round(top/5)), 0, top), upright)
@@ -84,8 +84,8 @@ func (e excess) Plot(c draw.Canvas, p *plot.Plot) {
 		r.Max.X = max(r.Max.X, r.Min.X+1)
 		boxes = append(boxes, r)
 	}
-	hatch(c, palette.Alarm, 0, boxes...)
+	hatch(c, display.Alarm, 0, boxes...)
 }
 
 // Thumbnail shows the hatch.
-func (excess) Thumbnail(c *draw.Canvas) { hatch(*c, palette.Alarm, 0, c.Rectangle) }
+func (excess) Thumbnail(c *draw.Canvas) { hatch(*c, display.Alarm, 0, c.Rectangle) }

@@ -10,8 +10,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
-	"lockpick/reports/palette"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // lane is the faults of one kind, below a plot.
@@ -61,7 +60,7 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 			continue
 		}
 		hex := hueOf(name)
-		lanes = append(lanes, lane{name: words.Visible(name, 14), hex: hex, hatch: of[hex], spans: byName[name]})
+		lanes = append(lanes, lane{name: display.Visible(name, 14), hex: hex, hatch: of[hex], spans: byName[name]})
 		of[hex]++
 	}
 	for _, l := range lanes {
@@ -82,20 +81,20 @@ func hueOf(name string) string {
 	kind, _ := nemesis.KindOf(name)
 	switch {
 	case (&facts.Fault{Kind: name}).TurnsClock():
-		return palette.Clock
+		return display.Clock
 	case kind.Hits(nemesis.Link), kind.Hits(nemesis.Message):
-		return palette.Other
+		return display.Other
 	}
-	return palette.Stall
+	return display.Stall
 }
 
 // draw draws a lane below the top of a canvas. What no pixel is between is drawn as one.
 func (l lane) draw(c draw.Canvas, x func(float64) vg.Length) {
 	top, bottom := c.Max.Y-2, c.Max.Y-row+2
-	name := style(tickSize, palette.Ink)
+	name := style(tickSize, display.Ink)
 	name.XAlign = draw.XRight
 	c.FillText(name, vg.Point{X: c.Min.X - aside, Y: c.Max.Y}, l.name)
-	c.StrokeLine2(draw.LineStyle{Color: hue(palette.Line, 100), Width: 0.5}, c.Min.X, bottom, c.Max.X, bottom)
+	c.StrokeLine2(draw.LineStyle{Color: hue(display.Line, 100), Width: 0.5}, c.Min.X, bottom, c.Max.X, bottom)
 	var boxes []vg.Rectangle
 	var ticks vg.Path
 	last := vg.Length(-1)

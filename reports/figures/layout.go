@@ -5,7 +5,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"lockpick/reports/palette"
+	"lockpick/reports/display"
 )
 
 // A length of 1 is a pixel where a page shows a figure at its own width; pages show none
@@ -59,16 +59,16 @@ func (f *Figure) deep() vg.Length {
 // draw lays out and draws all of a figure.
 func (f *Figure) draw(on vg.CanvasSizer) {
 	c := draw.New(on)
-	c.SetColor(hue(palette.Paper, 100))
+	c.SetColor(hue(display.Paper, 100))
 	c.Fill(c.Rectangle.Path())
 	c = draw.Crop(c, margin, -margin, margin, -margin)
 	f.drawLegend(&c)
 
-	c.FillText(style(titleSize, palette.Ink), vg.Point{X: c.Min.X, Y: c.Max.Y}, f.Title)
-	c.FillText(style(labelSize, palette.Faint), vg.Point{X: c.Min.X, Y: c.Max.Y - titleSize - 5}, f.counts)
+	c.FillText(style(titleSize, display.Ink), vg.Point{X: c.Min.X, Y: c.Max.Y}, f.Title)
+	c.FillText(style(labelSize, display.Faint), vg.Point{X: c.Min.X, Y: c.Max.Y - titleSize - 5}, f.counts)
 	c.Max.Y -= f.head()
 
-	names := style(tickSize, palette.Ink)
+	names := style(tickSize, display.Ink)
 	room := vg.Length(0)
 	for _, l := range f.lanes {
 		room = max(room, names.Width(l.name)+aside)
@@ -98,7 +98,7 @@ func (f *Figure) legendRows() (rows [][]sample) {
 	return rows
 }
 
-func (s sample) wide() vg.Length { return stick + 5 + style(tickSize, palette.Ink).Width(s.name) + gap }
+func (s sample) wide() vg.Length { return stick + 5 + style(tickSize, display.Ink).Width(s.name) + gap }
 
 // drawLegend draws the legend at the bottom, and takes its room away.
 func (f *Figure) drawLegend(c *draw.Canvas) {
@@ -111,7 +111,7 @@ func (f *Figure) drawLegend(c *draw.Canvas) {
 				box.Rectangle = vg.Rectangle{Min: vg.Point{X: x, Y: y - row + 2}, Max: vg.Point{X: x + stick, Y: y - 4}}
 				s.Thumbnail(&box)
 			}
-			c.FillText(style(tickSize, palette.Ink), vg.Point{X: x + stick + 5, Y: y}, s.name)
+			c.FillText(style(tickSize, display.Ink), vg.Point{X: x + stick + 5, Y: y}, s.name)
 			x += s.wide()
 		}
 	}

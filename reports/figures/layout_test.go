@@ -23,7 +23,7 @@ import (
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/nemesis"
-	"lockpick/reports/palette"
+	"lockpick/reports/display"
 	"lockpick/scenarios"
 )
 
@@ -195,7 +195,7 @@ func faultsOf(svg []byte) (wrong []string) {
 				say("%q is %v px high", text, size)
 			}
 			x, base := number("x"), -number("y")
-			long := float64(style(vg.Length(size), palette.Ink).Width(strings.TrimSpace(text)))
+			long := float64(style(vg.Length(size), display.Ink).Width(strings.TrimSpace(text)))
 			texts = append(texts, area{x, base - 0.21*size, x + 1.1*long, base + 0.73*size, text})
 		case "path":
 			if !strings.Contains(has["style"], "var(--paper)") {

@@ -4,8 +4,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"lockpick/reports/palette"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
 
@@ -31,7 +30,7 @@ func Rates(title string, rates []Rate) *Figure {
 	most := 0.0
 	for i, r := range rates {
 		y := -float64(i)
-		names[y] = words.Visible(r.Name, longestName)
+		names[y] = display.Visible(r.Name, longestName)
 		low, high := outcome.Wilson(r.K, r.N)
 		most = max(most, 100*high)
 		points = append(points, plotter.XY{X: 100 * float64(r.K) / float64(max(r.N, 1)), Y: y})
@@ -39,9 +38,9 @@ func Rates(title string, rates []Rate) *Figure {
 		if i == 0 {
 			name = "95 % interval"
 		}
-		fig.add(name, line(plotter.XYs{{X: 100 * low, Y: y}, {X: 100 * high, Y: y}}, palette.Lease, 0))
+		fig.add(name, line(plotter.XYs{{X: 100 * low, Y: y}, {X: 100 * high, Y: y}}, display.Lease, 0))
 	}
-	fig.add("share of runs", dots{points, palette.Lease, false})
+	fig.add("share of runs", dots{points, display.Lease, false})
 	fig.height = vg.Length(len(rates))*20 + 45
 	fig.plot.Y.Min, fig.plot.Y.Max = -float64(len(rates))+0.5, 0.5
 	const after = "       " // a longer one than of numbers: so much wider may another font be

@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"lockpick/reports/palette"
+	"lockpick/reports/display"
 )
 
 // tint is a colour of the palette, and how much of it there is. It rounds up, since plot's
@@ -53,13 +53,13 @@ func figure(name, title, x, y string) *Figure {
 	p := plot.New()
 	p.BackgroundColor = nil
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
-		restyle(&a.Label.TextStyle, labelSize, palette.Faint)
-		restyle(&a.Tick.Label, tickSize, palette.Ink)
-		a.Color, a.Tick.Color, a.Tick.Length = hue(palette.Faint, 100), hue(palette.Faint, 100), 5
+		restyle(&a.Label.TextStyle, labelSize, display.Faint)
+		restyle(&a.Tick.Label, tickSize, display.Ink)
+		a.Color, a.Tick.Color, a.Tick.Length = hue(display.Faint, 100), hue(display.Faint, 100), 5
 	}
 	p.X.Label.Text, p.X.Label.Padding = x, 2
 	lines := plotter.NewGrid()
-	lines.Horizontal.Color, lines.Horizontal.Width = hue(palette.Line, 60), 0.5
+	lines.Horizontal.Color, lines.Horizontal.Width = hue(display.Line, 60), 0.5
 	lines.Vertical.Width = 0
 	p.Add(lines)
 	return &Figure{Name: name, Title: title, counts: y, plot: p, height: height}

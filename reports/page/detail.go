@@ -7,7 +7,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/nemesis"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 func detail(e *history.Event) string {
@@ -15,16 +15,16 @@ func detail(e *history.Event) string {
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	add("%s", told(e))
 	if e.Type != history.Invoke && e.ValidUntil != 0 {
-		add("until %s (%s left)", words.Seconds(e.ValidUntil), words.Span(e.ValidUntil-e.T))
+		add("until %s (%s left)", display.Seconds(e.ValidUntil), display.Span(e.ValidUntil-e.T))
 	}
 	if e.Fence != 0 {
 		add("fence %d", e.Fence)
 	}
 	if e.Op == history.OpClock {
-		add("shows %s, runs %+d ppm", words.Seconds(e.Local), e.Drift/1000)
+		add("shows %s, runs %+d ppm", display.Seconds(e.Local), e.Drift/1000)
 	}
 	if e.TTL > 0 {
-		add("TTL %s", words.Span(e.TTL))
+		add("TTL %s", display.Span(e.TTL))
 	}
 	if e.Version != 0 || e.Op == history.OpWrite && e.Type == history.Invoke {
 		add("version %d", e.Version)
@@ -33,13 +33,13 @@ func detail(e *history.Event) string {
 		add("value %s", name(e.Value))
 	}
 	if e.Token != "" && e.Node != "" {
-		add("token %s", words.Visible(e.Token, 8))
+		add("token %s", display.Visible(e.Token, 8))
 	}
 	if t := wire(e); t != "" {
 		add("%s", t)
 	}
 	if e.Cause != "" && e.Op != history.OpLog {
-		add("%s", words.Visible(e.Cause, longestCell))
+		add("%s", display.Visible(e.Cause, longestCell))
 	}
 	if e.Step > 0 {
 		add("step %d", e.Step)
@@ -61,7 +61,7 @@ func told(e *history.Event) string {
 	case e.Process == history.Nemesis:
 		return nemesisWords[e.Type] + " " + faultName(e.Op) + " on " + node
 	case e.Op == history.OpLog:
-		return fmt.Sprintf("the resource's log: %s of %s by %s %s at %s", name(e.Cause), key, name(e.Session), logWords[e.Type], words.Seconds(e.Applied))
+		return fmt.Sprintf("the resource's log: %s of %s by %s %s at %s", name(e.Cause), key, name(e.Session), logWords[e.Type], display.Seconds(e.Applied))
 	case node != "" && e.Op != history.OpClock:
 		return answered(e, node, key)
 	}
@@ -83,10 +83,10 @@ var lifeWords = map[history.Change]string{
 func toldLife(l *history.Life, key string) string {
 	text := strings.ReplaceAll(cmp.Or(lifeWords[l.What], "KEY: "+name(string(l.What))), "KEY", key)
 	if l.Old != "" && l.Old != l.Value {
-		text += ", was " + words.Visible(l.Old, 8)
+		text += ", was " + display.Visible(l.Old, 8)
 	}
 	if l.Value != "" {
-		text += ", is " + words.Visible(l.Value, 8)
+		text += ", is " + display.Visible(l.Value, 8)
 	}
 	switch {
 	case l.By == "":
@@ -155,12 +155,12 @@ func wire(e *history.Event) string {
 		return ""
 	}
 	if e.Applied != 0 {
-		parts = append(parts, "there after "+words.Span(e.Applied-e.Sent))
+		parts = append(parts, "there after "+display.Span(e.Applied-e.Sent))
 	}
 	if e.Answered != 0 {
-		parts = append(parts, "answered after "+words.Span(e.Answered-e.Sent))
+		parts = append(parts, "answered after "+display.Span(e.Answered-e.Sent))
 	} else {
-		parts = append(parts, "sent "+words.Seconds(e.Sent)+", no answer came")
+		parts = append(parts, "sent "+display.Seconds(e.Sent)+", no answer came")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -7,7 +7,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
 
@@ -107,13 +107,13 @@ func what(s history.PlannedStep) string {
 		targets = append(targets, name(t))
 	}
 	if n := len(s.Targets) - len(targets); n > 0 {
-		targets = append(targets, words.Plural(n, "other"))
+		targets = append(targets, display.Plural(n, "other"))
 	}
 	if len(targets) > 0 {
-		text += ": " + words.List(targets)
+		text += ": " + display.List(targets)
 	}
 	if s.Delay > 0 {
-		text += ", late by up to " + words.Span(int64(s.Delay))
+		text += ", late by up to " + display.Span(int64(s.Delay))
 	}
 	if s.By != 0 {
 		text += fmt.Sprintf(", by %+g\u00a0s", s.By.Seconds())
@@ -130,7 +130,7 @@ func (x *faultStep) count(r outcome.Run, os []*facts.Fault) {
 		if !ok {
 			return "–"
 		}
-		return words.Grouped(int(n))
+		return display.Grouped(int(n))
 	}
 	x.Planned, x.Injected, x.Seen, x.Hit = of("planned"), of("injected"), of("read-back"), of("on-held")
 	healed := 0
@@ -139,36 +139,36 @@ func (x *faultStep) count(r outcome.Run, os []*facts.Fault) {
 			healed++
 		}
 	}
-	x.Was = words.Grouped(healed)
+	x.Was = display.Grouped(healed)
 }
 
 func (x *faultStep) times(os []*facts.Fault, rows map[int64]bool) {
 	x.More = max(len(os)-mostTimes, 0)
 	if len(os) > 0 {
-		x.Each = words.Plural(len(os), "time") + ", first at " + words.Seconds(os[0].First().T)
+		x.Each = display.Plural(len(os), "time") + ", first at " + display.Seconds(os[0].First().T)
 	}
 	for _, o := range os[:len(os)-x.More] {
 		e := o.First()
-		t := faultTime{Target: name(e.Node), at: e.T, From: words.Seconds(e.T), Begin: ref{e.N, rows[e.N]}}
+		t := faultTime{Target: name(e.Node), at: e.T, From: display.Seconds(e.T), Begin: ref{e.N, rows[e.N]}}
 		switch {
 		case o.Fail != nil:
-			t.Saw = "failed: " + words.Visible(o.Fail.Cause, longestCell)
+			t.Saw = "failed: " + display.Visible(o.Fail.Cause, longestCell)
 		case o.Begin == nil:
 			t.Saw = "not seen to be in force"
 		default:
-			t.From, t.Begin = words.Seconds(o.Begin.T), ref{o.Begin.N, rows[o.Begin.N]}
-			t.Saw = words.Visible(o.Begin.Cause, longestCell)
+			t.From, t.Begin = display.Seconds(o.Begin.T), ref{o.Begin.N, rows[o.Begin.N]}
+			t.Saw = display.Visible(o.Begin.Cause, longestCell)
 		}
 		to := e.T
 		if o.End != nil {
 			to = o.End.T
-			t.To, t.Lasted, t.End = words.Seconds(to), words.Span(to-e.T), ref{o.End.N, rows[o.End.N]}
+			t.To, t.Lasted, t.End = display.Seconds(to), display.Span(to-e.T), ref{o.End.N, rows[o.End.N]}
 			if o.End.Cause != "" {
-				t.Saw = strings.TrimPrefix(t.Saw+"; at its end: "+words.Visible(o.End.Cause, longestCell), "; ")
+				t.Saw = strings.TrimPrefix(t.Saw+"; at its end: "+display.Visible(o.End.Cause, longestCell), "; ")
 			}
 		}
 		margin := max((to-e.T)/5, 500e6)
-		t.Range = words.Decimal(max(e.T-margin, 0), 3) + "-" + words.Decimal(to+margin, 3)
+		t.Range = display.Decimal(max(e.T-margin, 0), 3) + "-" + display.Decimal(to+margin, 3)
 		x.Times = append(x.Times, t)
 	}
 }

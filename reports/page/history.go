@@ -9,8 +9,8 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/reports/display"
 	"lockpick/reports/sequence"
-	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -58,7 +58,7 @@ func keep(r outcome.Run, d sequence.Diagram) listing {
 		middle := centre(r)
 		from = min(max(middle-window/2, 0), len(events)-window)
 		to = from + window
-		l.Around = words.Seconds(events[from].T) + " to " + words.Seconds(events[to-1].T)
+		l.Around = display.Seconds(events[from].T) + " to " + display.Seconds(events[to-1].T)
 	}
 	gap := 0 // where the events begin that are left out
 	spare := mostRows - (to - from)
@@ -74,7 +74,7 @@ func keep(r outcome.Run, d sequence.Diagram) listing {
 		l.gap(events, gap, i)
 		gap = i + 1
 		l.Has[e.N] = true
-		l.Rows = append(l.Rows, row{N: e.N, Time: words.Decimal(e.T, 6), Process: name(e.Process), Type: name(string(e.Type)),
+		l.Rows = append(l.Rows, row{N: e.N, Time: display.Decimal(e.T, 6), Process: name(e.Process), Type: name(string(e.Type)),
 			Op: name(e.Op), What: detail(e), Named: named[e.N], Printed: told[e.N]})
 	}
 	l.gap(events, gap, len(events))
@@ -88,7 +88,7 @@ func (l *listing) gap(events []history.Event, from, to int) {
 		return
 	}
 	l.Left += to - from
-	l.Rows = append(l.Rows, row{Gap: fmt.Sprintf("%s left out, %s to %s", words.Plural(to-from, "event"), words.Seconds(events[from].T), words.Seconds(events[to-1].T))})
+	l.Rows = append(l.Rows, row{Gap: fmt.Sprintf("%s left out, %s to %s", display.Plural(to-from, "event"), display.Seconds(events[from].T), display.Seconds(events[to-1].T))})
 }
 
 // centre is the index of the event around which a long history is shown: where the

@@ -7,7 +7,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
 
@@ -38,7 +38,7 @@ func again(r outcome.Run) []term {
 	add("Started", m.Started.UTC().Format("2006-01-02 15:04:05.000 UTC"), false)
 	add("lockpick", m.Version, false)
 	add("Go", m.Go, false)
-	add("Host", fmt.Sprintf("%s/%s, %s", m.OS, m.Arch, words.Plural(m.CPUs, "CPU")), false)
+	add("Host", fmt.Sprintf("%s/%s, %s", m.OS, m.Arch, display.Plural(m.CPUs, "CPU")), false)
 	return out
 }
 
@@ -74,7 +74,7 @@ func limits(r outcome.Run, l listing) []term {
 		}
 	}
 	if len(untested) > 0 {
-		add("Never put to the test", "This run gave no occasion to violate %s: nothing is said of them here.", words.List(untested))
+		add("Never put to the test", "This run gave no occasion to violate %s: nothing is said of them here.", display.List(untested))
 	}
 	if p.Resource == "" {
 		add("No resource", "The history tells of no protected resource, so what the lock is for could not be judged.")
@@ -92,7 +92,7 @@ func limits(r outcome.Run, l listing) []term {
 		add("No manifest", "This is a bare history. What its scenario expected is not known; it is held against what every lock should hold to.")
 	}
 	if l.Left > 0 {
-		add("Not on this page", "%s of %s have no row here. The history has all of them, event N in line N.", words.Plural(l.Left, "event"), words.Grouped(l.All))
+		add("Not on this page", "%s of %s have no row here. The history has all of them, event N in line N.", display.Plural(l.Left, "event"), display.Grouped(l.All))
 	}
 	return out
 }
@@ -106,7 +106,7 @@ func backendLimits(r outcome.Run, add func(title, format string, args ...any)) {
 	default:
 		add("Real, on one machine", "The nodes were real servers on one machine, over its loopback device. The same seed gives the same plan, not the same interleaving: what a race missed this time may come the next time.")
 		if m := r.Manifest; m != nil {
-			add("Scaled", "On real backends durations are scaled (--scale); the lock's TTL was %s here. Margins that a machine takes in fixed time, such as scheduling, weigh more in short leases.", words.Span(int64(m.Scenario.Lock.TTL)))
+			add("Scaled", "On real backends durations are scaled (--scale); the lock's TTL was %s here. Margins that a machine takes in fixed time, such as scheduling, weigh more in short leases.", display.Span(int64(m.Scenario.Lock.TTL)))
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/checker/verdict"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
 
@@ -64,7 +64,7 @@ func measured(r outcome.Run) []number {
 func figure(x float64) string {
 	switch {
 	case x == math.Trunc(x) && math.Abs(x) < 1e15:
-		return words.Grouped(int(x))
+		return display.Grouped(int(x))
 	case math.Abs(x) >= 0.01 && math.Abs(x) < 1e15:
 		digits := 2 - int(math.Floor(math.Log10(math.Abs(x))))
 		return strconv.FormatFloat(x, 'f', min(max(digits, 0), 3), 64)

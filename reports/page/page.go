@@ -19,7 +19,7 @@ import (
 	"html/template"
 	"io"
 
-	"lockpick/reports/palette"
+	"lockpick/reports/display"
 	"lockpick/reports/sequence"
 	"lockpick/scenarios/outcome"
 )
@@ -68,7 +68,7 @@ func Write(w io.Writer, p Page) error {
 		Script  template.JS
 		Text    string
 		History listing
-	}{p, template.CSS(palette.CSS) + style + sequence.Style + p.Timeline.Style, script, sequence.Text(p.Diagram, sequence.DefaultWidth), keep(p.Run, p.Diagram)}); err != nil {
+	}{p, template.CSS(display.ColorsCSS) + style + sequence.Style + p.Timeline.Style, script, sequence.Text(p.Diagram, sequence.DefaultWidth), keep(p.Run, p.Diagram)}); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

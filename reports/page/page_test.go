@@ -14,8 +14,8 @@ import (
 	"lockpick/checker"
 	"lockpick/harness/history"
 	"lockpick/harness/scenario"
+	"lockpick/reports/display"
 	"lockpick/reports/sequence"
-	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -210,7 +210,7 @@ func TestWindow(t *testing.T) {
 			t.Errorf("event %d of the witness has no row", n)
 		}
 	}
-	if page := written(t, r); !strings.Contains(page, fmt.Sprintf("%s left out", words.Plural(l.Left, "event"))) && !strings.Contains(page, "left out") {
+	if page := written(t, r); !strings.Contains(page, fmt.Sprintf("%s left out", display.Plural(l.Left, "event"))) && !strings.Contains(page, "left out") {
 		t.Error("the page does not say what it leaves out")
 	}
 }

@@ -3,7 +3,7 @@ package page
 import (
 	"strings"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // How much is shown of one text: a sentence, and a name in a sentence or a cell.
@@ -15,10 +15,10 @@ const (
 
 // plain makes a text from a history one that can be read on a page.
 // html/template does the rest.
-func plain(s string) string { return words.Visible(s, longestText) }
+func plain(s string) string { return display.Visible(s, longestText) }
 
 // name is plain for a name.
-func name(s string) string { return words.Visible(s, longestName) }
+func name(s string) string { return display.Visible(s, longestName) }
 
 // full begins with a capital, unless that would change a name, and ends with a full
 // stop.

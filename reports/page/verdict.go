@@ -9,8 +9,8 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/reports/display"
 	"lockpick/reports/sequence"
-	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -43,7 +43,7 @@ func where(r outcome.Run) string {
 	return ""
 }
 
-func title(r outcome.Run) string { return words.Join(" ", subject(r), where(r)) }
+func title(r outcome.Run) string { return display.Join(" ", subject(r), where(r)) }
 
 // lede is the verdict in one sentence: of a violation its cause and its harm.
 func lede(p Page) string {
@@ -79,7 +79,7 @@ func states(r outcome.Run) string {
 		how   string
 	}{{unexpected, "which was not expected"}, {expected, "as expected"}, {open, "of which nothing was expected"}} {
 		if len(p.props) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s violated, %s", words.List(p.props), verb(len(p.props)), p.how))
+			parts = append(parts, fmt.Sprintf("%s %s violated, %s", display.List(p.props), verb(len(p.props)), p.how))
 		}
 	}
 	if len(parts) == 0 {
@@ -176,15 +176,15 @@ func setup(r outcome.Run) []term {
 	}
 	lock := name(p.Lock)
 	if p.TTL > 0 {
-		lock += ", TTL " + words.Span(int64(p.TTL))
+		lock += ", TTL " + display.Span(int64(p.TTL))
 	}
 	add("Lock", strings.TrimPrefix(lock, ", "))
-	nodes := words.Plural(len(p.Nodes), "node")
+	nodes := display.Plural(len(p.Nodes), "node")
 	if p.Persistence != "" {
 		nodes += ", persistence " + name(p.Persistence)
 	}
 	add("Nodes", nodes)
-	add("Clients", words.Grouped(len(p.Clients)))
+	add("Clients", display.Grouped(len(p.Clients)))
 	if p.Fence != "" && p.Resource != "" {
 		add("Fence", name(p.Fence))
 	}
@@ -194,7 +194,7 @@ func setup(r outcome.Run) []term {
 	}
 	events := r.History.Events
 	if n := len(events); n > 0 {
-		add("Record", fmt.Sprintf("%s, %s of true time", words.Plural(n, "event"), words.Span(max(events[n-1].T, 0))))
+		add("Record", fmt.Sprintf("%s, %s of true time", display.Plural(n, "event"), display.Span(max(events[n-1].T, 0))))
 	}
 	return out
 }
@@ -306,7 +306,7 @@ func resultOf(j outcome.Judgement, res *checker.Result, rows map[int64]bool) res
 	if w := res.Witness; w != nil {
 		x.Witness = refs(w.Events, rows)
 		margin := max((w.To-w.From)/5, 50e6)
-		x.Range = words.Decimal(max(w.From-margin, 0), 3) + "-" + words.Decimal(w.To+margin, 3)
+		x.Range = display.Decimal(max(w.From-margin, 0), 3) + "-" + display.Decimal(w.To+margin, 3)
 	}
 	return x
 }
@@ -316,9 +316,9 @@ func checked(res *checker.Result) string {
 	if res.Occasions == 0 {
 		return "never"
 	}
-	s := words.Times(res.Occasions)
+	s := display.Times(res.Occasions)
 	if res.Incidents > 0 {
-		s += ", violated " + words.Times(res.Incidents)
+		s += ", violated " + display.Times(res.Incidents)
 	}
 	return s
 }
@@ -343,7 +343,7 @@ func losses(res *checker.Result, rows map[int64]bool) (all []lossRow) {
 				steps = append(steps, fmt.Sprintf("step %d", s))
 			}
 		}
-		x.Steps = words.List(steps)
+		x.Steps = display.List(steps)
 		all = append(all, x)
 	}
 	return all

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // drawAcquire draws how a session got the lock: what was tried in vain in one
@@ -37,14 +37,14 @@ func (b *builder) drawFutile(s *session, me int) {
 	if w.rounds == 0 {
 		return
 	}
-	tries := words.Times(w.rounds)
+	tries := display.Times(w.rounds)
 	label := fmt.Sprintf("%s tries %s: %s", short(s.Client()), tries, w.because())
 	if w.to > w.from {
-		label += ", until " + words.Seconds(w.to)
+		label += ", until " + display.Seconds(w.to)
 	}
 	b.sheet.note(Note{Lane: me, At: max(w.from, b.scene.from), Mark: Dot, Label: label, Events: numbers(w.events...)})
 	if !s.Granted() {
-		b.caption.tell(max(w.from, b.scene.from), short(s.Client()), fmt.Sprintf("tried %s in vain %s (%s)", tries, words.FromTo(w.from, w.to), w.because()))
+		b.caption.tell(max(w.from, b.scene.from), short(s.Client()), fmt.Sprintf("tried %s in vain %s (%s)", tries, display.FromTo(w.from, w.to), w.because()))
 	}
 }
 
@@ -84,7 +84,7 @@ func (b *builder) drawExpiry(g grant) {
 		}
 		if at != 0 && at < g.s.until {
 			b.sheet.note(Note{Lane: l.lane, At: at, Mark: Cross, Bad: true, Events: numbers(l.events...),
-				Label: fmt.Sprintf("%s's key is due to expire on %s, %s before its belief ends", short(g.s.Client()), b.lanes.all[l.lane].Name, words.Span(minus(g.s.until, at)))})
+				Label: fmt.Sprintf("%s's key is due to expire on %s, %s before its belief ends", short(g.s.Client()), b.lanes.all[l.lane].Name, display.Span(minus(g.s.until, at)))})
 		}
 	}
 }

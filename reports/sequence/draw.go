@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // line is one line of a drawing, of fixed width.
@@ -57,7 +57,7 @@ func newPage(d Diagram, rows []row, width int) *page {
 	p.digits = digits(rows)
 	for _, r := range rows {
 		p.most = max(p.most, p.digits[r.at])
-		p.whole = max(p.whole, strings.IndexByte(words.Decimal(r.at, 3), '.'))
+		p.whole = max(p.whole, strings.IndexByte(display.Decimal(r.at, 3), '.'))
 	}
 	p.whole = max(p.whole, len("seconds")-1-p.most)
 	p.column = p.whole + 1 + p.most + 3 // a space, the gutter, a space
@@ -80,7 +80,7 @@ func digits(rows []row) map[int64]int {
 	for i := 1; i < len(rows); i++ {
 		a, b := rows[i-1].at, rows[i].at
 		n := 3
-		for n < 9 && a != b && words.Decimal(a, n) == words.Decimal(b, n) {
+		for n < 9 && a != b && display.Decimal(a, n) == display.Decimal(b, n) {
 			n += 3
 		}
 		out[a], out[b] = max(out[a], n), max(out[b], n)
@@ -134,7 +134,7 @@ func (p *page) drawArrows(l line, r row) string {
 	a := r.arrows[0]
 	text := a.Detail
 	if r.part == departure {
-		text = "under way until " + words.Seconds(latest(r.arrows))
+		text = "under way until " + display.Seconds(latest(r.arrows))
 	}
 	if !p.labelled(l, a, r.part) {
 		text = strings.TrimSuffix(a.Label+": "+text, ": ")

@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/checker"
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 )
 
 // TestCheckersStories draws each history that the checker's stories judge, as the

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // plain lists the characters beyond ASCII that a terminal shows in one column and
@@ -41,7 +41,7 @@ func escape(s string) string {
 		case r >= ' ' && r <= '~' || r == '\u00a0' || unicode.Is(plain, r) && unicode.IsPrint(r):
 			b.WriteRune(r)
 		default:
-			b.WriteString(words.Escape(r))
+			b.WriteString(display.Escape(r))
 		}
 	}
 	return b.String()
@@ -57,7 +57,7 @@ func wrap(s string, width, most int) []string {
 		if word == "" {
 			continue
 		}
-		w := []rune(strings.ReplaceAll(word, words.NoBreak, " "))
+		w := []rune(strings.ReplaceAll(word, display.NoBreak, " "))
 		if len(line) > 0 && len(line)+1+len(w) > width {
 			out, line = append(out, string(line)), nil
 		}
@@ -75,7 +75,7 @@ func wrap(s string, width, most int) []string {
 	}
 	if len(out) > most {
 		out = out[:most]
-		out[most-1] = words.Fit(out[most-1]+" …", width)
+		out[most-1] = display.Fit(out[most-1]+" …", width)
 	}
 	return out
 }

@@ -9,19 +9,19 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // drawFaults draws what the nemesis did. One step that hits many targets within a
 // moment is one fact. What changed nothing is counted at the story's end.
 func (b *builder) drawFaults() {
 	for _, g := range grouped(b.scene.idle, func(ft *facts.Fault) string { return ft.Target }) {
-		more := words.Times(len(g))
+		more := display.Times(len(g))
 		if slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool {
 			return ft.Target == g[0].Target && nemesis.ToldOf(ft.Kind).State == nemesis.Stopped
 		}) {
 			if more = "once more"; len(g) > 1 {
-				more = words.Plural(len(g), "more time")
+				more = display.Plural(len(g), "more time")
 			}
 		}
 		b.caption.tell(never, short(g[0].Target), "was paused "+more+", without effect")
@@ -49,7 +49,7 @@ func (b *builder) drawFaults() {
 		case end != nil:
 			b.caption.tell(from, w.Whom, w.whole(from, end.T, end.Cause))
 		default:
-			b.caption.tell(from, w.Whom, fmt.Sprintf("%s at %s", w.Was, words.Seconds(from)))
+			b.caption.tell(from, w.Whom, fmt.Sprintf("%s at %s", w.Was, display.Seconds(from)))
 		}
 		for _, ft := range g {
 			b.faultBar(ft)
@@ -169,14 +169,14 @@ type faultWords struct {
 
 // whole tells of a fault that ended. What a node came back with matters.
 func (w faultWords) whole(begin, end int64, back string) string {
-	from, to := words.Seconds(begin), words.Seconds(end)
+	from, to := display.Seconds(begin), display.Seconds(end)
 	switch {
 	case w.Back != "":
 		return fmt.Sprintf("%s at %s, and %s at %s", w.Was, from, w.Back, to)
 	case w.State != nemesis.Down:
-		return w.Was + " " + words.FromTo(begin, end)
+		return w.Was + " " + display.FromTo(begin, end)
 	case back != "":
-		back = " (" + words.Fit(back, longestSaw) + ")"
+		back = " (" + display.Fit(back, longestSaw) + ")"
 	}
 	return fmt.Sprintf("%s at %s and started again at %s%s", w.Was, from, to, back)
 }
@@ -188,7 +188,7 @@ func wordsFor(g []*facts.Fault, targets, held string) faultWords {
 	client = short(client)
 	saw := ""
 	if g[0].Begin != nil && g[0].Begin.Cause != "" {
-		saw = " (" + words.Fit(g[0].Begin.Cause, longestSaw) + ")"
+		saw = " (" + display.Fit(g[0].Begin.Cause, longestSaw) + ")"
 	}
 	w := faultWords{Told: toldOf(g[0].Kind), mark: Down, over: Up}
 	kind, _ := nemesis.KindOf(g[0].Kind)

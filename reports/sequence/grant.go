@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // grant is how a session got the lock.
@@ -62,7 +62,7 @@ func (g grant) detail() (detail string, bad bool) {
 	case until <= s.begin:
 		detail += ", past its deadline already"
 	default:
-		detail += fmt.Sprintf(" until %s", words.Seconds(until))
+		detail += fmt.Sprintf(" until %s", display.Seconds(until))
 	}
 	if fence := s.Acquire.Return.Fence; fence != 0 {
 		detail += fmt.Sprintf(", fence %d", fence)
@@ -79,9 +79,9 @@ func (g grant) detail() (detail string, bad bool) {
 // words is the grant for the caption.
 func (g grant) words() string {
 	ok := g.s.Acquire.Return
-	text := fmt.Sprintf("acquired %s at %s", short(g.s.Key()), words.Seconds(ok.T))
+	text := fmt.Sprintf("acquired %s at %s", short(g.s.Key()), display.Seconds(ok.T))
 	if until := g.s.promised; until != never {
-		text += fmt.Sprintf(" with %s left", words.Span(max(0, minus(until, g.s.begin))))
+		text += fmt.Sprintf(" with %s left", display.Span(max(0, minus(until, g.s.begin))))
 	}
 	if n := len(g.votes); n > 0 {
 		text += fmt.Sprintf(", by %d of %d votes", n, g.voters)

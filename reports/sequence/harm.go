@@ -7,7 +7,7 @@ import (
 	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history/facts"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // drawLease draws a session's belief, and its end where a deadline ended it.
@@ -22,14 +22,14 @@ func (b *builder) drawLease(s *session) {
 	if s.ended == facts.Lost && b.scene.shown(s.until) {
 		e, who := b.f.Lost(s.Session), short(s.Client())
 		b.sheet.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: who + " is told that it has lost " + short(s.Key()), Events: numbers(e)})
-		b.caption.tell(s.until, who, "was told at "+words.Seconds(s.until)+" that it had lost it")
+		b.caption.tell(s.until, who, "was told at "+display.Seconds(s.until)+" that it had lost it")
 	}
 	if s.ended != facts.Expired || !b.scene.shown(s.until) || s.until == s.begin {
 		return
 	}
 	b.sheet.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: short(s.Client()) + "'s lease ends", Events: numbers(s.Acquire.Return)})
 	if s.last() > s.until {
-		b.caption.tellOf(s.until, short(s.Client()), "lease ended at "+words.Seconds(s.until))
+		b.caption.tellOf(s.until, short(s.Client()), "lease ended at "+display.Seconds(s.until))
 	}
 }
 
@@ -72,7 +72,7 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 			Detail: fmt.Sprintf("a release of %s DELETES %s key on %s", short(client), whose, nodes), Events: numbers(l.events...)})
 	}
 	b.caption.tell(g.applied(), "a release of "+short(client), fmt.Sprintf("that was sent at %s reached %s at %s and deleted %s key there",
-		words.Seconds(g.sent()), nodes, words.Seconds(g.applied()), whose))
+		display.Seconds(g.sent()), nodes, display.Seconds(g.applied()), whose))
 }
 
 // drawOverlap marks the span in which two clients believed in the same lock. Where
@@ -90,7 +90,7 @@ func (b *builder) drawOverlap() {
 	if from >= to {
 		if b.scene.result.Cause == verdict.Overlap && w != nil {
 			b.caption.tell(w.From, "both", fmt.Sprintf("must have held %s %s, by the answers that they got, though they never believed so at once",
-				short(x.Key()), words.FromTo(w.From, min(w.To, b.f.last))))
+				short(x.Key()), display.FromTo(w.From, min(w.To, b.f.last))))
 		}
 		return
 	}
@@ -101,12 +101,12 @@ func (b *builder) drawOverlap() {
 	if to == never {
 		to = b.f.last
 	} else {
-		if words.Seconds(from) == words.Seconds(to) {
-			label += " for " + words.Span(minus(to, from))
+		if display.Seconds(from) == display.Seconds(to) {
+			label += " for " + display.Span(minus(to, from))
 		} else {
-			label += " until " + words.Seconds(to)
+			label += " until " + display.Seconds(to)
 		}
 	}
 	b.sheet.band(from, to, label, numbers(x.Acquire.Return, y.Acquire.Return))
-	b.caption.tell(from, "both", fmt.Sprintf("believed that they held %s %s", short(x.Key()), words.FromTo(from, to)))
+	b.caption.tell(from, "both", fmt.Sprintf("believed that they held %s %s", short(x.Key()), display.FromTo(from, to)))
 }

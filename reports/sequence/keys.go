@@ -8,7 +8,7 @@ import (
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // drawLosses draws where a node lost the key by which it had granted the first session, by
@@ -49,7 +49,7 @@ func (b *builder) drawLosses() {
 		at := ends[g][0].T
 		nodes, text := nodeRange(unique(names)), gone(g.what, short(b.f.sessions[i].Client()), ends[g][0].Life.By)
 		b.sheet.note(Note{Lane: g.lane, At: at, Mark: Cross, Label: nodes + " " + text, Bad: true, Events: numbers(ends[g]...)})
-		b.caption.tell(at, list(unique(names)), text+" at "+words.Seconds(at))
+		b.caption.tell(at, list(unique(names)), text+" at "+display.Seconds(at))
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // mostRows is how many facts a Mermaid diagram shows: more would not be read, and
@@ -34,7 +34,7 @@ func Mermaid(d Diagram) string {
 			b.WriteString(map[bool]string{true: "  rect rgba(213, 94, 0, 0.15)\n", false: "  end\n"}[within])
 		}
 		inBand = within
-		at := words.Decimal(r.at, max(exact[r.at], 3)) + " s"
+		at := display.Decimal(r.at, max(exact[r.at], 3)) + " s"
 		if len(r.arrows) > 0 {
 			mermaidArrows(&b, r, at)
 			continue
@@ -55,7 +55,7 @@ func Mermaid(d Diagram) string {
 		b.WriteString("  end\n")
 	}
 	if more := len(rows) - mostRows; more > 0 {
-		fmt.Fprintf(&b, "  Note over p0,p%d: %s not shown here\n", len(d.Lanes)-1, words.Plural(more, "later fact"))
+		fmt.Fprintf(&b, "  Note over p0,p%d: %s not shown here\n", len(d.Lanes)-1, display.Plural(more, "later fact"))
 	}
 	return b.String()
 }
@@ -74,7 +74,7 @@ func mermaidArrows(b *strings.Builder, r row, at string) {
 		label := a.Label
 		switch {
 		case r.part == departure:
-			label += ", under way until " + words.Seconds(latest(r.arrows))
+			label += ", under way until " + display.Seconds(latest(r.arrows))
 		case k == 0 && a.Detail != "":
 			label += ": " + a.Detail
 		}
@@ -89,7 +89,7 @@ func mermaidArrows(b *strings.Builder, r row, at string) {
 // meaning is written as the number of the character. A word "end" would end a block.
 func mermaidText(s string, most int) string {
 	var b strings.Builder
-	for _, r := range words.Fit(strings.ReplaceAll(escape(s), words.NoBreak, " "), most) {
+	for _, r := range display.Fit(strings.ReplaceAll(escape(s), display.NoBreak, " "), most) {
 		if strings.ContainsRune(`#;:<>"'%&{}[]()\|`+"`", r) {
 			fmt.Fprintf(&b, "#%d;", r)
 			continue

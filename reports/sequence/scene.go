@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // scene is the part of a course that a diagram shows.
@@ -184,10 +184,10 @@ func (sc *scene) omitted() string {
 		if len(clients) > 5 {
 			clients = append(clients[:4], fmt.Sprintf("%d others", len(clients)-4))
 		}
-		parts = append(parts, fmt.Sprintf("%s of %s", words.Plural(n, "other session"), list(clients)))
+		parts = append(parts, fmt.Sprintf("%s of %s", display.Plural(n, "other session"), list(clients)))
 	}
 	if sc.folded > 0 {
-		parts = append(parts, words.Plural(sc.folded, "other fault"))
+		parts = append(parts, display.Plural(sc.folded, "other fault"))
 	}
 	if len(parts) == 0 {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // summary is the violation in one sentence: its cause and its harm, by the verdict and the
@@ -136,7 +136,7 @@ func (sc inWords) overrun() string {
 func (sc inWords) suffered(g []*facts.Fault, who string) string {
 	w := wordsFor(g, sc.faultTargets(g), sc.f.held(g[0]))
 	was, _, _ := strings.Cut(w.Was, " (")
-	text := fmt.Sprintf("%s %s for %s, ", w.Whom, was, words.Span(about(minus(min(g[0].To(), sc.f.last), g[0].From()))))
+	text := fmt.Sprintf("%s %s for %s, ", w.Whom, was, display.Span(about(minus(min(g[0].To(), sc.f.last), g[0].From()))))
 	if w.State != nemesis.Stopped {
 		text += "so " + who + " "
 	}
@@ -200,7 +200,7 @@ func versionsLost(lost []lostWrite) string {
 	for _, g := range grouped(lost, func(l lostWrite) string { return l.client }) {
 		parts = append(parts, versions(g)+" of "+short(g[0].client))
 	}
-	return words.List(parts)
+	return display.List(parts)
 }
 
 func versions(g []lostWrite) string {
@@ -227,5 +227,5 @@ func versions(g []lostWrite) string {
 	if len(g) == 1 {
 		return "version " + runs[0]
 	}
-	return "versions " + words.List(runs)
+	return "versions " + display.List(runs)
 }

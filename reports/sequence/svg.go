@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"lockpick/reports/palette"
+	"lockpick/reports/display"
 )
 
 // SVG draws a diagram as Kleppmann drew his: time runs to the right, one lane for
@@ -32,7 +32,7 @@ func SVG(d Diagram, o SVGOptions) []byte {
 	out.WriteString(shape(`<svg xmlns="http://www.w3.org/2000/svg" class="sq" role="%[4]v" width="%[1]v" height="%[2]v" viewBox="0 0 %[1]v %[2]v"%[3]v>`+"\n", p.width, p.height, least, role))
 	out.WriteString(shape("<title>%v</title>\n<desc>%v</desc>\n", html.EscapeString(p.title), html.EscapeString(p.desc)))
 	if !o.Embedded {
-		out.WriteString("<style>" + palette.CSS + style + "</style>\n")
+		out.WriteString("<style>" + display.ColorsCSS + style + "</style>\n")
 	}
 	for _, hatch := range []struct {
 		kind string

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // mostInstants bounds a picture, as only a history that no run could have made needs.
@@ -73,7 +73,7 @@ func instants(d Diagram) []int64 {
 func (p *picture) head(d Diagram) {
 	p.title = escape(d.Title)
 	story := escape(strings.Join(d.Caption, " "))
-	p.desc = strings.ReplaceAll(story, words.NoBreak, " ")
+	p.desc = strings.ReplaceAll(story, display.NoBreak, " ")
 	if p.options.Embedded {
 		p.top = 4
 		return
@@ -126,7 +126,7 @@ func (p *picture) drawBars(d Diagram) {
 				w = p.right - x // it lasts beyond the picture
 			}
 			p.used[state] = true
-			p.body.WriteString(p.group(b.Events, string(state)+" "+words.FromTo(b.From, b.To), p.bar(state, x, p.lanes[b.Lane], max(w, 2))))
+			p.body.WriteString(p.group(b.Events, string(state)+" "+display.FromTo(b.From, b.To), p.bar(state, x, p.lanes[b.Lane], max(w, 2))))
 		}
 	}
 }
@@ -165,12 +165,12 @@ func (p *picture) drawArrows(d Diagram) (wishes []wish) {
 			x1, x2 := p.axis.pos(a.Sent), p.axis.pos(a.Arrived)
 			y1, y2 := p.lanes[a.From], p.lanes[a.To]
 			label, detail := escape(a.Label), escape(a.Detail)
-			title := words.Join(": ", label, strings.TrimPrefix(detail, ": ")) + ", sent at " + words.Seconds(a.Sent)
+			title := display.Join(": ", label, strings.TrimPrefix(detail, ": ")) + ", sent at " + display.Seconds(a.Sent)
 			if a.Lost {
 				x2, y2 = x1+12, y1+0.7*(y2-y1)
 				title += ", not known to have arrived"
 			} else {
-				title += ", arrived at " + words.Seconds(a.Arrived)
+				title += ", arrived at " + display.Seconds(a.Arrived)
 			}
 			x2 = max(x2, x1+3)
 			p.shafts = append(p.shafts, shaft{x1, y1, x2, y2})
@@ -214,7 +214,7 @@ func (p *picture) drawMarks(d Diagram) (wishes []wish) {
 		x, y := p.axis.pos(n.At), p.top+40
 		if n.Lane >= 0 && n.Lane < len(p.lanes) {
 			y = p.lanes[n.Lane]
-			p.addMark(mark{mark: n.Mark, x: x, y: y, bad: n.Bad, title: escape(n.Label) + ", at " + words.Seconds(n.At), events: n.Events})
+			p.addMark(mark{mark: n.Mark, x: x, y: y, bad: n.Bad, title: escape(n.Label) + ", at " + display.Seconds(n.At), events: n.Events})
 		}
 		wishes = append(wishes, wish{x: x, y: y, label: escape(n.Label), bad: n.Bad, rank: rank(n.Bad, 1)})
 	}
@@ -233,7 +233,7 @@ func (p *picture) drawAxis() {
 			middle := (x + p.axis.x[i-1]) / 2
 			breaks += shape(`<rect class="sq-gone" x="%v" y="%v" width="5" height="8"/><path d="M%v %vl4 -10m3 0l-4 10"/>`+"\n", middle-2, p.bottom-4, middle-4, p.bottom+5)
 		}
-		label := words.Seconds(t)
+		label := display.Seconds(t)
 		half := charWidth * float64(utf8.RuneCountInString(label)) / 2
 		if x-half < free || label == said {
 			continue

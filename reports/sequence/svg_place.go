@@ -6,7 +6,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // longestLabel is how much of a text a picture tells.
@@ -30,7 +30,7 @@ func (p *picture) place(w wish) {
 	if w.label == "" {
 		return
 	}
-	label := words.Fit(w.label, longestLabel)
+	label := display.Fit(w.label, longestLabel)
 	for _, chars := range []int{labelChars, labelChars * 3 / 2, labelChars * 2} {
 		if lines := wrap(label, chars, 99); len(lines) <= 6 && p.try(w, lines) {
 			return

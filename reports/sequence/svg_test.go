@@ -15,7 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/checker"
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 )
 
 // drawn calls f with each story there is: the checker's and this package's.

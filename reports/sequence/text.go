@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // leastWidth is the least in which six lanes and their words can be read.
@@ -68,7 +68,7 @@ func (p *page) header() string {
 		if !fits {
 			name = escape(l.Name)
 		}
-		line.put(p.x(i), words.Fit(name, p.room(i)-1))
+		line.put(p.x(i), display.Fit(name, p.room(i)-1))
 	}
 	return line.text()
 }
@@ -92,7 +92,7 @@ func (p *page) gap(from, to int64) string {
 func (p *page) row(r row) string {
 	label := r.label
 	line := newLine(p.width)
-	at := words.Decimal(r.at, p.digits[r.at])
+	at := display.Decimal(r.at, p.digits[r.at])
 	line.put(p.whole-strings.IndexByte(at, '.'), at)
 	p.drawLanes(line, r.at)
 	if len(r.arrows) > 0 {

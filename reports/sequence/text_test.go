@@ -11,7 +11,7 @@ import (
 	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 func readStory(t *testing.T, name string) *history.History {
@@ -89,7 +89,7 @@ func TestWrap(t *testing.T) {
 		{"one two three", 7, 3, []string{"one two", "three"}},
 		{"one two three", 7, 1, []string{"one tw…"}},
 		{"abcdefghij k", 4, 9, []string{"abcd", "efgh", "ij k"}},
-		{"until 1.0" + words.NoBreak + "s", 8, 9, []string{"until", "1.0 s"}},
+		{"until 1.0" + display.NoBreak + "s", 8, 9, []string{"until", "1.0 s"}},
 	} {
 		got := wrap(c.in, c.width, c.most)
 		if strings.Join(got, "|") != strings.Join(c.want, "|") {

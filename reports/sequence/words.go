@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // minus is a - b, and the nearest number where that can't be said.
@@ -35,7 +35,7 @@ func plus(a, b int64) int64 {
 const longestName = 24
 
 // short cuts a name, so that one name can't crowd out the sentence about it.
-func short(name string) string { return words.Fit(name, longestName) }
+func short(name string) string { return display.Fit(name, longestName) }
 
 // list joins names as a sentence does, each cut short.
 func list(names []string) string {
@@ -43,7 +43,7 @@ func list(names []string) string {
 	for i, n := range names {
 		out[i] = short(n)
 	}
-	return words.List(out)
+	return display.List(out)
 }
 
 // nodeRange names nodes briefly, in their order: "n1–n5", "n1 n2", "n1 n2 n4 n5".

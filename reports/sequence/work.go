@@ -7,7 +7,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // drawWork draws what a session did with the resource and how it gave the lock back.
@@ -43,7 +43,7 @@ func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 	if c.Outcome() != history.OK {
 		n.Label = fmt.Sprintf("%s checks: its lease is over, it does not write", short(s.Client()))
 		b.sheet.note(n)
-		b.caption.tell(n.At, short(s.Client()), fmt.Sprintf("found its lease over at %s and did not write", words.Seconds(n.At)))
+		b.caption.tell(n.At, short(s.Client()), fmt.Sprintf("found its lease over at %s and did not write", display.Seconds(n.At)))
 		return
 	}
 	hit := slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool { return hits(ft, s.Client()) })
@@ -52,7 +52,7 @@ func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 	}
 	n.Label = fmt.Sprintf("%s checks its lease: valid", short(s.Client()))
 	if left := minus(s.deadline, n.At); s.deadline != never && s.ended != facts.Lost && left > 0 {
-		n.Label += fmt.Sprintf(", %s left", words.Span(max(left/1e6*1e6, 1e6)))
+		n.Label += fmt.Sprintf(", %s left", display.Span(max(left/1e6*1e6, 1e6)))
 	}
 	b.sheet.note(n)
 }
@@ -69,7 +69,7 @@ func (b *builder) drawRead(s *session, c facts.Operation, me int) {
 	a := Arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: c.Call.T, Label: "read", Detail: "no answer", Lost: true, Events: numbers(c.Call, c.Return)}
 	if c.Outcome() == history.Fail {
 		a.Lost, a.Mark, a.Detail = false, Cross, "refused"
-		b.caption.tell(c.Return.T, short(s.Client()), fmt.Sprintf("tried to read at %s and was refused", words.Seconds(c.Call.T)))
+		b.caption.tell(c.Return.T, short(s.Client()), fmt.Sprintf("tried to read at %s and was refused", display.Seconds(c.Call.T)))
 	}
 	b.sheet.message(a)
 }
@@ -145,27 +145,27 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 		what, did, try = "releases one of several", "released one of several", "release one of several"
 	}
 	if len(run) > 1 {
-		what += " " + words.Plural(len(run), "time")
+		what += " " + display.Plural(len(run), "time")
 	}
 	switch c.Outcome() {
 	case history.OK:
 		if c.Call.Value == history.OpCheck {
 			n.Label = who + " asks its lock after the deadline: it is held"
-			b.caption.tell(n.At, who, fmt.Sprintf("asked its lock at %s, after the deadline, and was told that it is held", words.Seconds(n.At)))
+			b.caption.tell(n.At, who, fmt.Sprintf("asked its lock at %s, after the deadline, and was told that it is held", display.Seconds(n.At)))
 			break
 		}
 		until := facts.Deadline(last.Return)
-		n.Label = fmt.Sprintf("%s %s, at last until %s", who, what, words.Seconds(until))
+		n.Label = fmt.Sprintf("%s %s, at last until %s", who, what, display.Seconds(until))
 		if len(run) == 1 {
-			n.Label = fmt.Sprintf("%s %s until %s", who, what, words.Seconds(until))
+			n.Label = fmt.Sprintf("%s %s until %s", who, what, display.Seconds(until))
 		}
-		b.caption.tell(n.At, who, fmt.Sprintf("%s %s, until %s", did, words.Times(len(run)), words.Seconds(until)))
+		b.caption.tell(n.At, who, fmt.Sprintf("%s %s, until %s", did, display.Times(len(run)), display.Seconds(until)))
 	case history.Fail:
 		n.Label = fmt.Sprintf("%s %s: the lock is lost", who, what)
-		b.caption.tell(n.At, who, fmt.Sprintf("found at %s that its lock was lost", words.Seconds(n.At)))
+		b.caption.tell(n.At, who, fmt.Sprintf("found at %s that its lock was lost", display.Seconds(n.At)))
 	default:
 		n.Label = fmt.Sprintf("%s %s in vain", who, what)
-		b.caption.tell(n.At, who, fmt.Sprintf("tried to %s %s from %s on, in vain", try, words.Times(len(run)), words.Seconds(n.At)))
+		b.caption.tell(n.At, who, fmt.Sprintf("tried to %s %s from %s on, in vain", try, display.Times(len(run)), display.Seconds(n.At)))
 	}
 	b.sheet.note(n)
 }

@@ -5,7 +5,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 type written struct {
@@ -20,14 +20,14 @@ type written struct {
 func (s *session) wrote(c facts.Operation, p *apply, at int64, fencing string) written {
 	who, base := short(s.Client()), c.Call.Version
 	late := at != 0 && at >= s.until && s.Granted()
-	when := words.Seconds(at)
+	when := display.Seconds(at)
 	if late {
 		when += ", after " + s.lateness()
 	}
 	applied := p != nil && p.Type == history.OK || p == nil && c.Outcome() == history.OK
 	switch {
 	case at == 0:
-		return written{label: "no answer", words: fmt.Sprintf("sent a write at %s that is not known to have arrived", words.Seconds(c.Call.T))}
+		return written{label: "no answer", words: fmt.Sprintf("sent a write at %s that is not known to have arrived", display.Seconds(c.Call.T))}
 	case !applied:
 		why := refusal(fencing, c.Call.Fence, p)
 		return written{mark: Cross, label: "refused" + why, words: fmt.Sprintf("wrote at %s, and was refused%s", when, why)}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"lockpick/harness/files"
+	"lockpick/internal/files"
 )
 
 // Bound is what a store may keep: one of its fields is set.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness/files"
+	"lockpick/internal/files"
 )
 
 // hoard is a store of three suites, a day apart, with two runs each, one of which the suite

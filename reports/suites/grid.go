@@ -7,8 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"lockpick/reports/palette"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
 
@@ -119,9 +118,9 @@ func (g *gridded) svg(read func(seed uint64) string, alone bool) []byte {
 	width, height := max(g.Side+columns*g.Size+2, 200), top+rows*g.Size+2
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="grid" viewBox="0 0 %d %d" width="%d" height="%d">`, width, height, width, height)
 	if alone {
-		fmt.Fprintf(&b, "<style>%s%s</style>", palette.CSS, gridStyle)
+		fmt.Fprintf(&b, "<style>%s%s</style>", display.ColorsCSS, gridStyle)
 	}
-	fmt.Fprintf(&b, `<text x="0" y="11">%s</text><text x="0" y="%d">seed</text>`, template.HTMLEscapeString(visible(fmt.Sprintf("%s: %s", g.ID, words.Plural(len(g.States), "seed")))), top-5)
+	fmt.Fprintf(&b, `<text x="0" y="11">%s</text><text x="0" y="%d">seed</text>`, template.HTMLEscapeString(visible(fmt.Sprintf("%s: %s", g.ID, display.Plural(len(g.States), "seed")))), top-5)
 	for x := 0; x < columns; x += 10 {
 		fmt.Fprintf(&b, `<text x="%d" y="%d">+%d</text>`, g.Side+x*g.Size, top-5, x)
 	}

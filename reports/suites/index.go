@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"lockpick/checker"
-	"lockpick/harness/files"
+	"lockpick/internal/files"
 	"lockpick/scenarios/outcome"
 )
 

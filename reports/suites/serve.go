@@ -20,8 +20,8 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 
-	"lockpick/harness/files"
-	"lockpick/reports/words"
+	"lockpick/internal/files"
+	"lockpick/reports/display"
 )
 
 // policy is the content security policy of what a store holds: pages carry their own
@@ -209,7 +209,7 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 		case why == nil:
 			f, err = s.root.Open(name, math.MaxInt64)
 		case !errors.Is(why, fs.ErrNotExist):
-			http.Error(w, "This report can't be drawn here: "+words.Visible(why.Error(), longestText), http.StatusInternalServerError)
+			http.Error(w, "This report can't be drawn here: "+display.Visible(why.Error(), longestText), http.StatusInternalServerError)
 			return
 		}
 	}

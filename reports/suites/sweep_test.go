@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 // What killed lockpicks have left in a store is removed wherever they write there, and what
 // another one is just writing is not.
 func TestSweepOfAStore(t *testing.T) {
-	me, err := owned.Self()
+	me, err := files.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,15 +33,15 @@ func TestSweepOfAStore(t *testing.T) {
 	store := t.TempDir()
 	precious := filepath.Join(store, "precious")
 	must(os.WriteFile(precious, nil, 0o644))
-	long := time.Now().Add(-owned.Patience - time.Minute)
+	long := time.Now().Add(-files.OwnedPatience - time.Minute)
 	goes := map[string]bool{} // what has been made, and whether it is to go
 	for _, dir := range []string{".", "a+b", "suites", "a+b/20260102T030405.000Z-sim-1", "a+b/20260102T030405.000Z-sim-1/figures", "suites/20260102T030405.000Z", "a+b/notes", ".git"} {
 		swept := dir != "a+b/notes" && dir != ".git" // no run is called so
 		must(os.MkdirAll(filepath.Join(store, dir), 0o755))
-		path := func(o owned.Owner) string {
-			return filepath.Join(store, dir, fmt.Sprintf("%s%s-%d", owned.Unfinished.Prefix, o, len(goes)))
+		path := func(o files.Owner) string {
+			return filepath.Join(store, dir, fmt.Sprintf("%s%s-%d", files.Unfinished.Prefix, o, len(goes)))
 		}
-		for o, gone := range map[owned.Owner]bool{me: false, dead: true, elsewhere: false} {
+		for o, gone := range map[files.Owner]bool{me: false, dead: true, elsewhere: false} {
 			file := path(o)
 			must(os.WriteFile(file, nil, 0o644))
 			goes[file] = gone && swept

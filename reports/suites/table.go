@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
 
@@ -127,7 +127,7 @@ func (s *Suite) row(c *Scenario, columns []string, has there) row {
 	if len(c.Cells) == 0 {
 		r.Note = "nothing was judged"
 		if len(c.Errors) > 0 {
-			r.Note = words.FirstLine(c.Errors[0])
+			r.Note = display.FirstLine(c.Errors[0])
 		}
 		return r
 	}

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"lockpick/reports/palette"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
 
@@ -49,7 +48,7 @@ func look(s *Suite, others []*Suite, has there) view {
 	default:
 		v.Tone = "good"
 	}
-	v.Title = words.Clip(v.Headline, 120)
+	v.Title = display.Clip(v.Headline, 120)
 	v.Columns, v.Hidden = columns(all)
 	v.Found, v.Grids = s.founds(has), s.grids(has)
 	v.Rates, v.Seeds = s.Rates, slices.Clone(s.Rates)
@@ -96,7 +95,7 @@ func (s *Suite) facts() [][2]string {
 	f := [][2]string{
 		{"command", s.Command}, {"backend", s.Backend}, {"seeds", s.seeds()},
 		{"begun", stamp(s.Started)}, {"wall clock", fmt.Sprintf("%.1f s", s.Seconds)},
-		{"lockpick", s.Version}, {"built with", s.Go}, {"host", fmt.Sprintf("%s/%s, %s", s.OS, s.Arch, words.Plural(s.CPUs, "CPU"))},
+		{"lockpick", s.Version}, {"built with", s.Go}, {"host", fmt.Sprintf("%s/%s, %s", s.OS, s.Arch, display.Plural(s.CPUs, "CPU"))},
 		{"exit code", fmt.Sprint(s.Code)},
 	}
 	if len(s.Sets) > 0 {
@@ -114,7 +113,7 @@ var suiteTemplate string
 var style string
 
 // Style is that of all pages but a run's: colours, texts and tables.
-var Style = palette.CSS + style
+var Style = display.ColorsCSS + style
 
 //go:embed filter.js
 var filter template.JS

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
 
@@ -32,7 +32,7 @@ func (s *Suite) Headline() string {
 	if len(parts) == 0 {
 		parts = []string{"nothing was run"}
 	}
-	text := fmt.Sprintf("%s on %s, %s", words.Plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.seeds())
+	text := fmt.Sprintf("%s on %s, %s", display.Plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.seeds())
 	found, missed := s.surprises()
 	free, _ := s.free()
 	if s.anyOutcome() {
@@ -42,12 +42,12 @@ func (s *Suite) Headline() string {
 	}
 	switch {
 	case len(found) > 0:
-		text += ". A violation was found where none was expected: " + words.List(found)
+		text += ". A violation was found where none was expected: " + display.List(found)
 	case s.decided() && !s.anyOutcome():
 		text += "; no violation found where none was expected, under these faults"
 	}
 	if len(missed) > 0 {
-		text += ". Not as its scenario expects: " + words.List(missed)
+		text += ". Not as its scenario expects: " + display.List(missed)
 	}
 	if free != "" && !s.anyOutcome() {
 		text += ". Nothing was expected of " + free
@@ -157,7 +157,7 @@ func blame(c Cell) string {
 // from elsewhere may hold anything.
 const longestText = 4096
 
-func visible(s string) string { return words.Visible(s, longestText) }
+func visible(s string) string { return display.Visible(s, longestText) }
 
 // markdown writes a text so that Markdown shows it as it is, in a cell of a table, too.
 var markdownEscapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;",

@@ -14,8 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"lockpick/harness/files"
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 	"lockpick/scenarios/outcome"
 )
 
@@ -223,7 +222,7 @@ const mostCounted = 1 << 40
 // Sweep removes what killed lockpicks have left in a store of files and folders that were
 // not whole: beside runs and suites, and in them.
 func Sweep(store string) error {
-	return owned.Unfinished.SweepTree(store, func(path string) bool {
+	return files.Unfinished.SweepTree(store, func(path string) bool {
 		name := filepath.Base(path)
 		switch strings.Count(filepath.ToSlash(path), "/") {
 		case 0:

@@ -3,7 +3,7 @@ package timeline
 import (
 	"slices"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // chart is a Timeline while it is filled, lane by lane.
@@ -82,12 +82,12 @@ func (c *chart) first(names []string, most int, noun string) []string {
 	if len(names) <= most {
 		return names
 	}
-	c.omit(words.Plural(len(names)-most, "more "+noun))
+	c.omit(display.Plural(len(names)-most, "more "+noun))
 	return names[:most]
 }
 
 func (c *chart) text(s string) int {
-	s = words.Visible(s, longestText)
+	s = display.Visible(s, longestText)
 	i, ok := c.texts[s]
 	if !ok {
 		i = len(c.t.Texts)

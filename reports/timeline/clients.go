@@ -8,7 +8,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // mostClients is how many clients have lanes.
@@ -49,7 +49,7 @@ func (b *builder) believed(row int, beliefs []facts.Belief) {
 			numbers = append(numbers, x.Closes)
 		}
 		b.chart.add(Item{Row: row, Kind: b.chart.kind("belief"), From: micros(min(from, b.run.end)), To: micros(min(x.To, b.run.end)),
-			Label: b.chart.text(""), Detail: b.chart.text(short(x.Key) + " until " + words.Seconds(x.To)), Session: b.chart.text(x.Session), Events: numbers})
+			Label: b.chart.text(""), Detail: b.chart.text(short(x.Key) + " until " + display.Seconds(x.To)), Session: b.chart.text(x.Session), Events: numbers})
 	}
 }
 
@@ -106,7 +106,7 @@ func about(call, ret *event) string {
 	}
 	key := cmp.Or(call.Key, ret.Key)
 	add(key != "", "%s", short(key))
-	add(ret.ValidUntil != 0, "valid until %s", words.Seconds(ret.ValidUntil))
+	add(ret.ValidUntil != 0, "valid until %s", display.Seconds(ret.ValidUntil))
 	add(ret.Fence != 0, "fencing token %d", ret.Fence)
 	add(call.Op == history.OpRead && ret.Type == history.OK, "version %d", ret.Version)
 	add(call.Op == history.OpWrite, "based on version %d", call.Version)

@@ -8,7 +8,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 func over(f *facts.Fault) int64 {
@@ -22,9 +22,9 @@ func clockWords(t facts.Turn) string {
 	var s string
 	switch {
 	case t.Offset > 0:
-		s = "clock " + words.Span(t.Offset) + " ahead"
+		s = "clock " + display.Span(t.Offset) + " ahead"
 	case t.Offset < 0:
-		s = "clock " + words.Span(-t.Offset) + " behind"
+		s = "clock " + display.Span(-t.Offset) + " behind"
 	default:
 		s = "clock"
 	}
@@ -79,7 +79,7 @@ func causes(f *facts.Fault) string {
 		parts = append(parts, "read back: "+f.Begin.Cause)
 	}
 	if f.End != nil {
-		parts = append(parts, strings.TrimSuffix(fmt.Sprintf("healed at %s: %s", words.Seconds(f.End.T), f.End.Cause), ": "))
+		parts = append(parts, strings.TrimSuffix(fmt.Sprintf("healed at %s: %s", display.Seconds(f.End.T), f.End.Cause), ": "))
 	}
 	if f.Fail != nil {
 		parts = append(parts, "failed: "+f.Fail.Cause)

@@ -9,7 +9,7 @@ import (
 	"html/template"
 	"strings"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // Style is the timeline's style sheet. It needs the variables of palette.CSS.
@@ -72,12 +72,12 @@ func (t Timeline) encode() ([]byte, error) {
 // Range is the view as an address in the page, with a margin.
 func (v View) Range() string {
 	margin := max((v.To-v.From)/2, 5000)
-	return "#t=" + words.Decimal(max(0, v.From-margin)*1000, 6) + "-" + words.Decimal((v.To+margin)*1000, 6)
+	return "#t=" + display.Decimal(max(0, v.From-margin)*1000, 6) + "-" + display.Decimal((v.To+margin)*1000, 6)
 }
 
 // When is the view's span in words.
 func (v View) When() string {
-	return words.FromTo(v.From*1000, v.To*1000)
+	return display.FromTo(v.From*1000, v.To*1000)
 }
 
 type legend struct{ Class, Words string }

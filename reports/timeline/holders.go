@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history/facts"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 const mostKeys = 4
@@ -28,7 +28,7 @@ func (b *builder) holderLanes() {
 	}
 	for i, key := range keys {
 		if i == mostKeys {
-			b.chart.omit("the holders of " + words.Plural(len(keys)-mostKeys, "more lock"))
+			b.chart.omit("the holders of " + display.Plural(len(keys)-mostKeys, "more lock"))
 			return
 		}
 		name := "holders"
@@ -83,7 +83,7 @@ func (b *builder) overlap(row int, beliefs []facts.Belief, now []int, from, to i
 		if k > 0 {
 			detail += " and "
 		}
-		detail += fmt.Sprintf("%s until %s", short(x.Client), words.Seconds(x.To))
+		detail += fmt.Sprintf("%s until %s", short(x.Client), display.Seconds(x.To))
 		i.Events = append(i.Events, x.Opens)
 		if x.Closes != 0 {
 			i.Events = append(i.Events, x.Closes)

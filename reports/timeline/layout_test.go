@@ -12,7 +12,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 )
 
 var update = flag.Bool("update", false, "write the layouts in testdata anew")

@@ -8,7 +8,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 )
 
 // Each harm of many is listed, up to a bound; the one that the verdict shows always is.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 const mostNodes = 24
@@ -22,7 +22,7 @@ func (b *builder) nodeLanes() {
 		row := b.chart.row(16)
 		for i, key := range byNode[name] {
 			if i >= mostKeys {
-				b.chart.omit(words.Plural(len(byNode[name])-mostKeys, "more key") + " on " + short(name))
+				b.chart.omit(display.Plural(len(byNode[name])-mostKeys, "more key") + " on " + short(name))
 				break
 			}
 			if i > 0 {
@@ -51,7 +51,7 @@ type life struct {
 func (b *builder) drawLife(row int, l life) {
 	until := ""
 	if l.due < never {
-		until = "due to expire at " + words.Seconds(l.due) + " by its clock"
+		until = "due to expire at " + display.Seconds(l.due) + " by its clock"
 	}
 	class := "lease"
 	if l.early {

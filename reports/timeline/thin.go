@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // Of so many items the page stays small, and is drawn at once.
@@ -61,7 +61,7 @@ func (c *chart) thin(s Span) {
 	}
 	c.retext()
 	c.omit(fmt.Sprintf("outside of %s to %s, %d operations and writes are left out and %d beliefs and leases are folded where they follow closely; holders and faults are whole",
-		words.Seconds(w[0]*1000), words.Seconds(w[1]*1000), left, folded))
+		display.Seconds(w[0]*1000), display.Seconds(w[1]*1000), left, folded))
 }
 
 var (

@@ -8,7 +8,7 @@ import (
 	"lockpick/checker"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // Timeline is a run laid out. Instants are microseconds of true time since the run
@@ -134,7 +134,7 @@ const (
 )
 
 // short cuts a name, so that one name can't take the room of the lanes.
-func short(name string) string { return words.Fit(words.Visible(name, longestName), longestName) }
+func short(name string) string { return display.Fit(display.Visible(name, longestName), longestName) }
 
 // sentence joins the parts that say something.
-func sentence(parts ...string) string { return words.Join("; ", parts...) }
+func sentence(parts ...string) string { return display.Join("; ", parts...) }

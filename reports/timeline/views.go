@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"lockpick/checker"
-	"lockpick/reports/words"
+	"lockpick/reports/display"
 )
 
 // mostViews is how many incidents a page lists.
@@ -28,21 +28,21 @@ func (b *builder) views(v checker.Verdict) {
 		for i, x := range found {
 			w := x.Witness
 			from, to := min(max(w.From, 0), b.run.end), min(max(w.To, w.From, 0), b.run.end)
-			all = append(all, View{Property: short(r.Property), Because: words.Visible(x.Because, longestText),
+			all = append(all, View{Property: short(r.Property), Because: display.Visible(x.Because, longestText),
 				From: micros(from), To: micros(to), Events: slices.Clone(w.Events), shown: shown && i == 0})
 		}
 		if n := r.Incidents - len(found); n > 0 && len(found) <= mostViews {
-			unlisted = append(unlisted, fmt.Sprintf("%s of %s", words.Grouped(n), short(r.Property)))
+			unlisted = append(unlisted, fmt.Sprintf("%s of %s", display.Grouped(n), short(r.Property)))
 		}
 	}
 	slices.SortStableFunc(all, func(x, y View) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To)) })
 	if len(all) > mostViews {
 		seen := 0
 		all = slices.DeleteFunc(all, func(x View) bool { seen++; return seen > mostViews && !x.shown })
-		unlisted = append(unlisted, "those after "+words.Seconds(all[mostViews-1].From*1000))
+		unlisted = append(unlisted, "those after "+display.Seconds(all[mostViews-1].From*1000))
 	}
 	if len(unlisted) > 0 {
-		b.chart.t.Unlisted = "Counted by the verdict, and not listed: " + words.List(unlisted) + "."
+		b.chart.t.Unlisted = "Counted by the verdict, and not listed: " + display.List(unlisted) + "."
 	}
 	b.chart.t.Views = all
 	b.chart.t.First = max(0, slices.IndexFunc(all, func(x View) bool { return x.shown }))

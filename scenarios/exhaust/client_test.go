@@ -112,7 +112,7 @@ func (s *script) did(t *testing.T, nodes int, change func(*redlock.Config)) (hel
 // answered is a state of the model in which the first client has heard these answers.
 func (m *Model) answered(attempt int, answers []byte, late, extends bool) state {
 	var s state
-	s.client[0] = client{phase: asking, begun: uint8(attempt + 1)}
+	s.client[0] = clientState{phase: asking, begun: uint8(attempt + 1)}
 	l := m.lease(0, attempt)
 	for n := range m.Nodes {
 		r := map[byte]request{'y': heardYes, 'n': heardNo, '-': flying}[answers[n]]

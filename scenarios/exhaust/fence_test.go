@@ -186,7 +186,7 @@ func TestFencedClientDiffers(t *testing.T) {
 func fencedCommands(t *testing.T) commands {
 	sends := reference(t)
 	for a, name := range map[Action]string{Set: "set_fenced.lua", Raise: "raise_fence.lua"} {
-		text, err := os.ReadFile("../../redlock/script/" + name)
+		text, err := os.ReadFile("../../redlock/driver/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 func hardenedScripts(t *testing.T) map[Action]string {
 	out := map[Action]string{}
 	for a, name := range map[Action]string{Set: "grant", Del: "abandon", Raise: "raise_fence", Extend: "extend"} {
-		text, err := os.ReadFile("../../redlock/script/" + name + ".lua")
+		text, err := os.ReadFile("../../redlock/driver/" + name + ".lua")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ type commands map[Action][]string
 // reference is those of the reference.
 func reference(t *testing.T) commands {
 	script := func(name string) string {
-		text, err := os.ReadFile("../../redlock/script/" + name)
+		text, err := os.ReadFile("../../redlock/driver/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func (n *instance) set(t *testing.T, lease int) {
 func (m *Model) before(lease int, over bool, a Action) state {
 	var s state
 	for c := range s.client {
-		s.client[c] = client{phase: asking, begun: 1}
+		s.client[c] = clientState{phase: asking, begun: 1}
 	}
 	n := &s.node[0]
 	if lease >= 0 {

@@ -150,7 +150,7 @@ func (c codec) unpack(w words) state {
 	var s state
 	b := packer{word: w.head}
 	for i := range 2 {
-		s.client[i] = client{phase: phase(b.take(3)), begun: b.take(2), held: b.take(3), asked: b.take(1), gen: b.take(1), free: b.take(1)}
+		s.client[i] = clientState{phase: phase(b.take(3)), begun: b.take(2), held: b.take(3), asked: b.take(1), gen: b.take(1), free: b.take(1)}
 		if c.Property == FencingOrder {
 			s.client[i].floor = b.take(tokenBits)
 		}

@@ -42,7 +42,7 @@ func drawn(r *rand.Rand) Scope {
 
 // verdict is what a search comes to: "" where it takes too much, and its panic where states have
 // one name that differ.
-func verdict(t *testing.T, m *Model, most int) (came string) {
+func verdictOf(t *testing.T, m *Model, most int) (came string) {
 	defer func() {
 		if r := recover(); r != nil {
 			came = fmt.Sprint(r)
@@ -71,13 +71,13 @@ func agree(t *testing.T, scopes, most int) {
 	seen := map[string]int{}
 	for range scopes {
 		s := drawn(r)
-		plain := verdict(t, New(s, Reductions{}), most)
+		plain := verdictOf(t, New(s, Reductions{}), most)
 		seen[plain]++
 		if plain == "" {
 			continue
 		}
 		for name, reductions := range steps {
-			if got := verdict(t, New(s, reductions), most); got != plain && got != "" {
+			if got := verdictOf(t, New(s, reductions), most); got != plain && got != "" {
 				t.Errorf("%+v: %s with reductions %s, %s without", s, got, name, plain)
 			}
 		}
@@ -213,10 +213,10 @@ var wrongReductions = map[string]struct {
 // Wrong reductions come to another verdict.
 func TestWrongReductionsDiffer(t *testing.T) {
 	for name, p := range wrongReductions {
-		right := verdict(t, New(p.scope, Fully), 0)
+		right := verdictOf(t, New(p.scope, Fully), 0)
 		m := New(p.scope, Fully)
 		m.also = func(t *state) { p.wrong(m, t) }
-		if got := verdict(t, m, 0); got == right {
+		if got := verdictOf(t, m, 0); got == right {
 			t.Errorf("%s: %s, as it should be", name, got)
 		}
 	}

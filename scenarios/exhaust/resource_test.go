@@ -21,7 +21,7 @@ func (m *Model) resourceDiffers(t *testing.T, rounds int, change func(script str
 	for round := range rounds {
 		n, s := start(""), m.first()
 		for c := range s.client {
-			s.client[c] = client{phase: holding, begun: uint8(m.Attempts)}
+			s.client[c] = clientState{phase: holding, begun: uint8(m.Attempts)}
 		}
 		base := map[int]int64{}
 		for l := range m.leases() {

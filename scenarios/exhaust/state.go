@@ -38,7 +38,7 @@ func (k key) generation() int { return int(k-1) % 2 }
 
 // state is all there is to know. Leases are numbered by attempts: client × Attempts + attempt.
 type state struct {
-	client         [2]client
+	client         [2]clientState
 	over           [maxLeases]uint8 // windows that are over: the attempt's, then the extension's
 	crashes, jumps uint8            // left
 	node           [MaxNodes]node
@@ -50,7 +50,7 @@ type state struct {
 }
 
 // client is one contender.
-type client struct {
+type clientState struct {
 	phase phase
 	begun uint8 // attempts
 	held  uint8 // those that came to a hold, a bit each, where tokens are shared

@@ -32,8 +32,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"lockpick/harness/files"
 	"lockpick/harness/history"
+	"lockpick/internal/files"
 )
 
 // apart is how far operations without a time are put from each other: time is

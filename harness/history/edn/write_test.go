@@ -9,7 +9,7 @@ import (
 
 	goedn "olympos.io/encoding/edn"
 
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 )
 
 const paused = `params clients=c1,c2 nodes=n1 ttl=10s

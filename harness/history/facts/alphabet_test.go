@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/harness/history"
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 )
 
 // TestWhatNoRecordHas spoils each event of histories that are fine, each in every way in

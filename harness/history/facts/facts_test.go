@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/harness/history"
-	"lockpick/harness/history/story"
+	"lockpick/internal/story"
 )
 
 var update = flag.Bool("update", false, "write the facts in testdata anew")

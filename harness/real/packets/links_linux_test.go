@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"lockpick/harness/history"
-	"lockpick/harness/real/link"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/proxy"
 	"lockpick/nemesis"
 )
 
 // linked is a real node in front of which two clients have a link each.
-func linked(t *testing.T) (c1, c2 *link.Link) {
+func linked(t *testing.T) (c1, c2 *proxy.Link) {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -31,7 +31,7 @@ func linked(t *testing.T) (c1, c2 *link.Link) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := link.NewMesh(1, proc.TrueClock, func(history.Event) {})
+	m := proxy.NewMesh(1, proc.TrueClock, func(history.Event) {})
 	m.Ports = 22000
 	t.Cleanup(func() { closed(t, m.Close) })
 	if c1, err = m.Open("c1", "n1", node.Addr()); err != nil {
@@ -57,7 +57,7 @@ type client struct {
 	in   *bufio.Reader
 }
 
-func over(t *testing.T, l *link.Link) client {
+func over(t *testing.T, l *proxy.Link) client {
 	t.Helper()
 	conn, err := net.Dial("tcp4", l.Addr())
 	if err != nil {

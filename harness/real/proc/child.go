@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 // signalBound is how long the kernel may take to stop, continue or end a
@@ -47,7 +47,7 @@ type Child struct {
 // newChild takes charge of a started command. Nobody else may wait for it.
 func newChild(name string, cmd *exec.Cmd, u *unasked) (*Child, error) {
 	c := &Child{name: name, pid: cmd.Process.Pid, group: cmd.Process.Pid, done: make(chan struct{}), unasked: u}
-	s, err := owned.StatOf(c.pid) // not reaped yet, so it is there
+	s, err := files.StatOf(c.pid) // not reaped yet, so it is there
 	c.start = s.Start
 	go c.reap(cmd)
 	return c, err
@@ -117,7 +117,7 @@ func (c *Child) expect(s unix.Signal) {
 		c.continuing = c.stopping || c.strange
 		c.stopping = false
 	case unix.SIGKILL:
-		if is, err := owned.StatOf(c.pid); err != nil || !is.Ends() { // else another was first
+		if is, err := files.StatOf(c.pid); err != nil || !is.Ends() { // else another was first
 			c.asked = true
 		}
 	}
@@ -146,7 +146,7 @@ func (c *Child) await(verb string, end time.Time, reached func(states string) bo
 	for ; ; time.Sleep(100 * time.Microsecond) {
 		states, err := threads(c.pid)
 		switch {
-		case owned.Gone(err), err == nil && !owned.Runs(c.pid, c.start):
+		case files.ProcessGone(err), err == nil && !files.ProcessRuns(c.pid, c.start):
 			return "", fmt.Errorf("%s %s: %w", verb, c.name, ErrEnded)
 		case err != nil:
 			return "", fmt.Errorf("%s %s: %w", verb, c.name, err)
@@ -167,8 +167,8 @@ func threads(pid int) (string, error) {
 	}
 	var states []byte
 	for _, t := range tasks {
-		s, err := owned.ReadStat(dir + "/" + t.Name() + "/stat")
-		if owned.Gone(err) {
+		s, err := files.ReadStat(dir + "/" + t.Name() + "/stat")
+		if files.ProcessGone(err) {
 			continue
 		}
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 // InContainer says whether a process of this machine runs in the container of that id, as
@@ -23,7 +23,7 @@ func InContainer(pid int, id string) bool {
 	if err != nil || pid <= 1 || len(id) < 12 || !strings.Contains(string(groups), id) {
 		return false
 	}
-	is, err := owned.StatOf(pid)
+	is, err := files.StatOf(pid)
 	return err == nil && !is.Ended()
 }
 
@@ -33,7 +33,7 @@ func StoppedIn(pid int, id string, started bool) int {
 	if !InContainer(pid, id) {
 		return 0
 	}
-	if s, err := owned.StatOf(pid); err == nil && s.State == 'T' {
+	if s, err := files.StatOf(pid); err == nil && s.State == 'T' {
 		return pid
 	}
 	if !started {

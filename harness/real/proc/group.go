@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 // Group is the processes of one run and the directory they live in. When
@@ -140,7 +140,7 @@ func (g *Group) startTraced(name string, cmd *exec.Cmd) error {
 		err = g.AtStart(name, pid)
 	}
 	if err = errors.Join(err, unix.PtraceDetach(pid)); err != nil {
-		if is, gone := owned.StatOf(pid); gone != nil || is.Ends() || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrStruck) { // or it is just dying
+		if is, gone := files.StatOf(pid); gone != nil || is.Ends() || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrStruck) { // or it is just dying
 			g.unasked.add(Unasked{Child: name, What: Ended, Status: -1, Cause: fmt.Sprintf("process %d got a signal from outside before its first instruction", pid)})
 		}
 		cmd.Process.Kill()
@@ -205,7 +205,7 @@ func (g *Group) Listen(tell func(Unasked)) (over func()) {
 			c.mu.Lock()
 			c.look()
 			c.mu.Unlock()
-			if s, err := owned.StatOf(c.pid); err == nil && s.Start == c.start && s.Ends() {
+			if s, err := files.StatOf(c.pid); err == nil && s.Start == c.start && s.Ends() {
 				<-c.done
 			}
 		}

@@ -11,22 +11,19 @@ import (
 	"os/exec"
 	"strings"
 	"time"
-
-	"lockpick/harness/real/server"
-	"lockpick/harness/real/store"
 )
 
 // member is what a process is that runs no redis-server.
 type member struct {
-	store.Store
-	store.Member
+	Store
+	StoreMember
 }
 
 // memberEvery is how often a member is asked that begins: an answer may cost all of them a round.
 const memberEvery = 10 * time.Millisecond
 
 // StartStore starts the members of a store on free loopback ports, and returns once they are one.
-func (g *Group) StartStore(ctx context.Context, of store.Store, names []string) (all []*Redis, err error) {
+func (g *Group) StartStore(ctx context.Context, of Store, names []string) (all []*Redis, err error) {
 	bin, err := exec.LookPath(of.Program)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w; to fix it: %s", of.Name, err, of.Remedy)
@@ -37,7 +34,7 @@ func (g *Group) StartStore(ctx context.Context, of store.Store, names []string) 
 		}
 		// A port may have been taken, which a member that ends need not say last.
 		err = join(ctx, all)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, errNotOurs) && !errors.Is(err, server.ErrWontStart) {
+		if err == nil || ctx.Err() != nil || !errors.Is(err, errNotOurs) && !errors.Is(err, ErrWontStart) {
 			return all, err
 		}
 		for _, r := range all {
@@ -51,18 +48,18 @@ func (g *Group) StartStore(ctx context.Context, of store.Store, names []string) 
 }
 
 // members prepares them; each knows the addresses of all.
-func (g *Group) members(bin string, of store.Store, names []string) (all []*Redis, err error) {
+func (g *Group) members(bin string, of Store, names []string) (all []*Redis, err error) {
 	addrs, err := freePorts(of.Ports * len(names))
 	if err != nil {
 		return nil, err
 	}
-	var know []store.Member
+	var know []StoreMember
 	for i, name := range names {
 		own := addrs[i*of.Ports:][:of.Ports]
-		m := store.Member{Name: name, Dir: g.DataDir(name), Addrs: own}
+		m := StoreMember{Name: name, Dir: g.DataDir(name), Addrs: own}
 		know = append(know, m)
 		r := &Redis{bin: bin, group: g, dir: m.Dir, member: &member{of, m}}
-		r.Server = server.Server{Name: name, At: own[0], Ask: Ask, Log: r.log}
+		r.Server = Server{Name: name, At: own[0], Ask: Ask, Log: r.log}
 		if err := os.Mkdir(r.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("start %s: %w", name, err)
 		}
@@ -91,7 +88,7 @@ func join(ctx context.Context, all []*Redis) error {
 		return err
 	}
 	return each(func(r *Redis) error {
-		err := r.Await(ctx, r.child.Done(), memberEvery, func(ctx context.Context) error { return r.member.Joined(ctx, r.member.Member) })
+		err := r.Await(ctx, r.child.Done(), memberEvery, func(ctx context.Context) error { return r.member.Joined(ctx, r.member.StoreMember) })
 		if err != nil {
 			return fmt.Errorf("start %s at %s: %w", r.Name, r.At, err)
 		}
@@ -103,7 +100,7 @@ func join(ctx context.Context, all []*Redis) error {
 const versionBound = 5 * time.Second
 
 // VersionOf is what the program of a store says that it is, as "etcd 3.4.23".
-func VersionOf(ctx context.Context, of store.Store) (string, error) {
+func VersionOf(ctx context.Context, of Store) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionBound)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, of.Program, of.Version...)

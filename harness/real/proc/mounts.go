@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 // DiskName is what the disks of runs are called where mounts are listed.
@@ -67,7 +67,7 @@ func disksBelow(dir string) ([]mount, error) {
 			continue
 		}
 		if !m.ours() {
-			return nil, fmt.Errorf("%w: %s is mounted on %s", owned.ErrLeave, m.source, m.point)
+			return nil, fmt.Errorf("%w: %s is mounted on %s", files.ErrLeave, m.source, m.point)
 		}
 		out = append([]mount{m}, out...)
 	}

@@ -17,7 +17,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 // ErrEnded says that a process has ended already.
@@ -44,7 +44,7 @@ func MakeDir(dir string) (string, error) {
 	if _, err := Sweep(dir); err != nil {
 		return "", err
 	}
-	own, err := owned.Temporary.MakeDir(dir)
+	own, err := files.Temporary.MakeDir(dir)
 	if err != nil {
 		return "", fmt.Errorf("make run directory: %w", err)
 	}
@@ -54,7 +54,7 @@ func MakeDir(dir string) (string, error) {
 // Sweep removes the folders below dir that dead owners left, with what is mounted there,
 // and ends their processes, should any still run. It returns what it removed.
 func Sweep(dir string) ([]string, error) {
-	k := owned.Temporary
+	k := files.Temporary
 	k.Before = putAway
 	return k.Sweep(dir)
 }

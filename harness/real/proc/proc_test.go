@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness/owned"
-	"lockpick/harness/real/server"
+	"lockpick/internal/files"
 )
 
 func redisServer(t *testing.T) string {
@@ -108,7 +107,7 @@ func TestReadyMeansThatOurServerAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Redis{Server: server.Server{Name: "n1", At: other.Addr(), Ask: Ask}, group: g}
+	r := &Redis{Server: Server{Name: "n1", At: other.Addr(), Ask: Ask}, group: g}
 	if err := r.ready(t.Context(), sleeper); !errors.Is(err, errNotOurs) {
 		t.Errorf("another server's answer was taken for ours: %v", err)
 	}
@@ -164,7 +163,7 @@ func TestCloseEndsAll(t *testing.T) {
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if owned.Runs(c.pid, c.start) {
+	if files.ProcessRuns(c.pid, c.start) {
 		t.Error("the child lives")
 	}
 	if _, err := os.Stat(g.Dir); !errors.Is(err, os.ErrNotExist) {

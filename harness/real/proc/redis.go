@@ -15,14 +15,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"lockpick/harness/real/server"
 )
 
 // Redis is one redis-server, or one member of a store that stands in its place. It keeps its
 // port and its directory when it is killed and started again.
 type Redis struct {
-	server.Server
+	Server
 	bin, dir string
 	settings []string
 	group    *Group
@@ -32,14 +30,14 @@ type Redis struct {
 	mu      sync.Mutex
 	child   *Child // nil: it was killed or shut down
 	stopped bool
-	is      server.Identity
+	is      Identity
 }
 
 const portTries = 5 // free ports that turned out to be taken
 
 // StartRedis starts the program bin on a free loopback port and returns once it answers.
 func (g *Group) StartRedis(ctx context.Context, name, bin, persist string) (*Redis, error) {
-	args, err := server.Args(persist)
+	args, err := RedisArgs(persist)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -51,26 +49,26 @@ func (g *Group) StartRedis(ctx context.Context, name, bin, persist string) (*Red
 }
 
 // StartSentinel starts the program bin as a sentinel that watches nobody yet.
-func (g *Group) StartSentinel(ctx context.Context, name, bin string) (*server.Sentinel, error) {
+func (g *Group) StartSentinel(ctx context.Context, name, bin string) (*Sentinel, error) {
 	config := filepath.Join(g.DataDir(name), "sentinel.conf")
-	r, err := g.newRedis(name, bin, server.SentinelArgs(config))
+	r, err := g.newRedis(name, bin, SentinelArgs(config))
 	if err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(config, []byte(server.SentinelConfig(loopback)), 0o644); err != nil {
+	if err := os.WriteFile(config, []byte(SentinelConfig(loopback)), 0o644); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	if err := r.begin(ctx); err != nil {
 		return nil, err
 	}
-	return server.NewSentinel(ctx, &r.Server)
+	return NewSentinel(ctx, &r.Server)
 }
 
 const loopback = "127.0.0.1"
 
 func (g *Group) newRedis(name, bin string, settings []string) (*Redis, error) {
 	r := &Redis{bin: bin, settings: settings, group: g, dir: g.DataDir(name)}
-	r.Server = server.Server{Name: name, Ask: Ask, Log: r.log}
+	r.Server = Server{Name: name, Ask: Ask, Log: r.log}
 	if err := os.Mkdir(r.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { // a disk may be mounted there
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -154,7 +152,7 @@ func (r *Redis) start(ctx context.Context) error {
 	if err := r.ready(ctx, child); err != nil {
 		// A server that can't start says so by its status. One that ends well was asked to by somebody, and
 		// says that, or it is no server.
-		if asked := strings.Contains(child.Words(), "shutdown"); errors.Is(err, server.ErrWontStart) && child.Err() == nil && (asked || r.member != nil) {
+		if asked := strings.Contains(child.Words(), "shutdown"); errors.Is(err, ErrWontStart) && child.Err() == nil && (asked || r.member != nil) {
 			child.Stays()
 		}
 		return errors.Join(fmt.Errorf("start %s at %s: %w", r.Name, r.At, err), child.Kill())
@@ -176,7 +174,7 @@ func (r *Redis) args() []string {
 // ready waits until PING is answered, and by this very process: a port that was
 // free a moment ago may belong to somebody else now.
 func (r *Redis) ready(ctx context.Context, child *Child) error {
-	var is server.Identity
+	var is Identity
 	var err error
 	if r.member != nil {
 		err = r.Await(ctx, child.Done(), memberEvery, r.Answers)
@@ -184,7 +182,7 @@ func (r *Redis) ready(ctx context.Context, child *Child) error {
 		is, err = r.Ready(ctx, child.Done())
 	}
 	switch {
-	case errors.Is(err, server.ErrWontStart) && strings.Contains(strings.ToLower(err.Error()), "address already in use"):
+	case errors.Is(err, ErrWontStart) && strings.Contains(strings.ToLower(err.Error()), "address already in use"):
 		return errNotOurs
 	case err != nil:
 		return err
@@ -198,7 +196,7 @@ func (r *Redis) ready(ctx context.Context, child *Child) error {
 // Answers asks it, past the links, whether it is there.
 func (r *Redis) Answers(ctx context.Context) error {
 	if r.member != nil {
-		return r.member.Alive(ctx, r.member.Member)
+		return r.member.Alive(ctx, r.member.StoreMember)
 	}
 	_, err := Ask(ctx, r.Addr(), "PING")
 	return err

@@ -10,8 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"lockpick/harness/files"
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 const (
@@ -34,7 +33,7 @@ func putAway(dir string, known bool) error {
 	}
 	record, err := files.ReadIn(dir, childrenFile, mostRecorded)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a run that was killed at once has none
-		return fmt.Errorf("%w: %w", owned.ErrLeave, err)
+		return fmt.Errorf("%w: %w", files.ErrLeave, err)
 	}
 	for line := range strings.Lines(string(record)) {
 		var pid int
@@ -61,12 +60,12 @@ func endChild(pid int, start uint64, dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), signalBound)
 	defer cancel()
 	err := killIf(ctx, pid, func() bool {
-		s, err := owned.StatOf(pid)
+		s, err := files.StatOf(pid)
 		return err == nil && !s.Ended() && s.Start == start && within(pid, dir)
 	})
 	switch {
 	case errors.Is(err, errHeldBack):
-		return fmt.Errorf("%w: process %d: %w", owned.ErrLeave, pid, err)
+		return fmt.Errorf("%w: process %d: %w", files.ErrLeave, pid, err)
 	case err != nil:
 		return fmt.Errorf("end process %d: %w", pid, err)
 	}

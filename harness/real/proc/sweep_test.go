@@ -15,15 +15,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 // stranger is a user whom lockpick knows nothing of.
 const stranger = 65534
 
-func self(t *testing.T) owned.Owner {
+func self(t *testing.T) files.Owner {
 	t.Helper()
-	o, err := owned.Self()
+	o, err := files.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func self(t *testing.T) owned.Owner {
 func deadName(t *testing.T) string {
 	o := self(t)
 	o.PID = 1<<22 + 1
-	return owned.Temporary.Prefix + o.String() + "-1"
+	return files.Temporary.Prefix + o.String() + "-1"
 }
 
 func must(t *testing.T, errs ...error) {
@@ -66,7 +66,7 @@ func sleeper(t *testing.T, g *Group, in string, files ...*os.File) *Child {
 	return c
 }
 
-func lives(c *Child) bool { return owned.Runs(c.pid, c.start) }
+func lives(c *Child) bool { return files.ProcessRuns(c.pid, c.start) }
 
 func sweep(t *testing.T, dir string) []string {
 	t.Helper()
@@ -79,27 +79,27 @@ func sweep(t *testing.T, dir string) []string {
 
 func TestSweepTouchesOnlyTheDead(t *testing.T) {
 	me := self(t)
-	with := func(change func(*owned.Owner)) owned.Owner { o := me; change(&o); return o }
-	elsewhere := with(func(o *owned.Owner) { o.Space, o.PID = "1", 1<<22+1 })
-	before := with(func(o *owned.Owner) { o.Boot = "00000000" })
+	with := func(change func(*files.Owner)) files.Owner { o := me; change(&o); return o }
+	elsewhere := with(func(o *files.Owner) { o.Space, o.PID = "1", 1<<22+1 })
+	before := with(func(o *files.Owner) { o.Boot = "00000000" })
 	for _, c := range []struct {
 		what string
-		o    owned.Owner
+		o    files.Owner
 		old  bool
 		goes bool
 	}{
 		{"living", me, true, false},
 		{"in another container", elsewhere, false, false},
 		{"in another container, long ago", elsewhere, true, true},
-		{"dead, and its pid somebody else's", with(func(o *owned.Owner) { o.Start-- }), false, true},
-		{"dead", with(func(o *owned.Owner) { o.PID = 1<<22 + 1 }), false, true},
+		{"dead, and its pid somebody else's", with(func(o *files.Owner) { o.Start-- }), false, true},
+		{"dead", with(func(o *files.Owner) { o.PID = 1<<22 + 1 }), false, true},
 		{"of another boot", before, false, false},
 		{"of another boot, long ago", before, true, true},
 	} {
 		dir := t.TempDir()
-		path := left(t, dir, owned.Temporary.Prefix+c.o.String()+"-1")
+		path := left(t, dir, files.Temporary.Prefix+c.o.String()+"-1")
 		if c.old {
-			then := time.Now().Add(-owned.Patience - time.Minute)
+			then := time.Now().Add(-files.OwnedPatience - time.Minute)
 			must(t, os.Chtimes(path, then, then))
 		}
 		removed := sweep(t, dir)

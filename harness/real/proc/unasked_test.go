@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness/owned"
+	"lockpick/internal/files"
 )
 
 // step is something that is done to a child, or waited for.
@@ -27,7 +27,7 @@ func end(_ *testing.T, c *Child)  { <-c.Done() }
 func state(want byte) step {
 	return func(t *testing.T, c *Child) {
 		for until := time.Now().Add(signalBound); ; time.Sleep(time.Millisecond) {
-			if s, err := owned.StatOf(c.PID()); err != nil || s.State == want {
+			if s, err := files.StatOf(c.PID()); err != nil || s.State == want {
 				must(t, err)
 				return
 			}

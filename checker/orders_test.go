@@ -1,0 +1,40 @@
+package checker
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"lockpick/checker/spans"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/internal/histories"
+)
+
+// TestOrdersAgainstALookAtEach compares what is kept in order with a look at each: see
+// histories.Compare.
+func TestOrdersAgainstALookAtEach(t *testing.T) {
+	histories.Compare(t, newUsage, map[string]func(*rand.Rand, *usage) (got, want string){
+		"keys": keys,
+	})
+}
+
+func keys(rng *rand.Rand, r *usage) (got, want string) {
+	at := rng.Int64N(r.End + 1)
+	for _, n := range r.Params.Nodes {
+		live := map[string]bool{}
+		for _, e := range r.Links {
+			switch {
+			case e.Node != n || e.Type != history.OK || facts.Applied(e) > at:
+			case e.Op == history.OpRelease:
+				delete(live, e.Key)
+			case facts.Applied(e)+cmp.Or(e.TTL, int64(r.Params.TTL)) >= at:
+				live[e.Key] = true
+			}
+		}
+		got += fmt.Sprint(r.keysOn(n).Meets(spans.Of(at, at)), " ")
+		want += fmt.Sprint(len(live) > 0, " ")
+	}
+	return got, want
+}

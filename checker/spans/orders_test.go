@@ -1,0 +1,40 @@
+package spans
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/internal/histories"
+)
+
+// TestOrdersAgainstALookAtEach compares what is kept in order with a look at each: see
+// histories.Compare.
+func TestOrdersAgainstALookAtEach(t *testing.T) {
+	histories.Compare(t, func(r *facts.Facts) *facts.Facts { return r }, map[string]func(*rand.Rand, *facts.Facts) (got, want string){
+		"meetings": met,
+	})
+}
+
+func met(_ *rand.Rand, r *facts.Facts) (got, want string) {
+	ε := int64(r.Params.StampError)
+	for _, l := range r.Locks {
+		ws, n := NewBeliefs(r).Of(l), 0
+		for s := range l.Sessions() {
+			wait := Wait(r, s)
+			if slices.ContainsFunc(ws, func(w Window) bool {
+				meets := w.From-ε <= wait.To && w.To+ε >= wait.From
+				follows := s.Acquire.Outcome() == history.Fail && w.From >= wait.To && w.From <= wait.To+int64(r.Params.TTL) && w.Session.Client() != s.Client()
+				return w.Session != s && (meets || follows)
+			}) {
+				n++
+			}
+		}
+		got += fmt.Sprint(Meetings(r, l, ws), " ")
+		want += fmt.Sprint(n, " ")
+	}
+	return got, want
+}

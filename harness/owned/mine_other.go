@@ -1,8 +1,0 @@
-//go:build !unix
-
-package owned
-
-import "io/fs"
-
-// mine reports whether a file or folder belongs to this user: the system's temporary directory does.
-func mine(fs.FileInfo) bool { return true }

@@ -1,0 +1,72 @@
+package real
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/harness/lock"
+	"lockpick/harness/real/proc"
+)
+
+// free is a lock that everybody has.
+type free struct{}
+
+func (free) Acquire(context.Context, string) (lock.Handle, error) { return free{}, nil }
+func (free) Release(context.Context) error                        { return nil }
+func (free) Deadline() time.Time                                  { return time.Time{} }
+func (free) Close() error                                         { return nil }
+
+var locks = map[string]lock.Kind{"free": {New: func(lock.Env) (lock.Lock, error) { return free{}, nil }}}
+
+func TestClientEndsWhenItsHarnessIsGone(t *testing.T) {
+	in, orders := io.Pipe()
+	reports, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := ClientMain(in, out, locks)
+		out.Close() // or whoever reads would wait for a client that ended too early
+		done <- err
+	}()
+	s := client.Spec{
+		Name: "c1", Seed: 1, Keys: []string{"k"}, Fence: client.FenceNone, Writes: 1, Cycles: 1, Until: time.Minute,
+		Armed: []client.Point{{Name: client.AfterAcquire}}, Lock: lock.Settings{Kind: "free", TTL: 10 * time.Second},
+	}
+	if err := json.NewEncoder(orders).Encode(ClientOrder{Spec: s, Origin: proc.TrueClock()}); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(reports)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, `"at":"after-acquire"`) {
+			break
+		}
+	}
+	go io.Copy(io.Discard, lines)
+	orders.Close()
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "gone") {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it did not end")
+	}
+}
+
+func TestClientRefusesWhatIsNoOrder(t *testing.T) {
+	for _, order := range []string{"", "hello\n", `{"spec":{"name":3}}` + "\n"} {
+		var out strings.Builder
+		if err := ClientMain(strings.NewReader(order), &out, locks); err == nil || !strings.Contains(out.String(), `{"error":"read order`) {
+			t.Errorf("order %q: %v, reported %q", order, err, &out)
+		}
+	}
+}

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package clock
-
-// Gate always fails.
-func Gate([]string) error { return Available() }

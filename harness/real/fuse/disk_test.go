@@ -1,0 +1,266 @@
+//go:build linux
+
+package fuse
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func newDisk(t *testing.T) *Disk {
+	t.Helper()
+	if reason, remedy := Missing(); reason != "" {
+		t.Skipf("%s: %s", reason, remedy)
+	}
+	d, err := Mount(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Unmount(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// sh runs a script on the disk: this process must not use it itself. The shell
+// goes there only once it is one.
+func (d *Disk) sh(t *testing.T, script string) string {
+	t.Helper()
+	out, err := exec.Command("/bin/sh", "-ec", `cd "$0"; `+script, d.dir).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v: %s", script, err, out)
+	}
+	return string(out)
+}
+
+func nobody() (string, error) { return "nobody used it", nil }
+
+func (d *Disk) lose(t *testing.T, torn bool) string {
+	t.Helper()
+	back, err := d.LosePower(nobody, torn)
+	if err != nil {
+		t.Error(err)
+	}
+	return back
+}
+
+// A mount namespace that somebody else makes while the disk is mounted has it as well, and must
+// not keep it.
+func TestUnmountEndsCopiesOfTheMount(t *testing.T) {
+	if !mayMount() {
+		return // only root may end what others have mounted as well
+	}
+	d, err := Mount(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// cat has the namespace once it has answered.
+	other := exec.Command("unshare", "--mount", "--propagation", "private", "cat")
+	in, err1 := other.StdinPipe()
+	out, err2 := other.StdoutPipe()
+	if err := errors.Join(err1, err2, other.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); other.Wait() }()
+	if _, err := in.Write([]byte{'x'}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Unmount(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestItIsAFileSystem(t *testing.T) {
+	d := newDisk(t)
+	for script, want := range map[string]string{
+		"printf hello > a; cat a":                                                          "hello",
+		"printf hello > b; printf ' you' >> b; cat b":                                      "hello you",
+		"printf hello > c; printf x > c; cat c":                                            "x",
+		"printf hello > d; mv d e; cat e; test ! -e d":                                     "hello",
+		"mkdir f; printf 1 > f/1; mv f/1 g; cat g; ls f; rmdir f":                          "1",
+		"printf hello > h; truncate -s 4 h; cat h":                                         "hell",
+		"printf hello > i; exec 3<i; rm i; cat <&3":                                        "hello",
+		"printf 12345 > j; printf x | dd of=j bs=1 seek=2 conv=notrunc status=none; cat j": "12x45",
+		"mkdir k; cd k; touch 1 2 3; echo *":                                               "1 2 3\n",
+		"head -c 1000000 /dev/zero > l; wc -c < l":                                         "1000000\n",
+	} {
+		if got := d.sh(t, script); got != want {
+			t.Errorf("%s: %q, want %q", script, got, want)
+		}
+	}
+}
+
+func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
+	d := newDisk(t)
+	// A sync of one file commits the entries of all, not what is in them.
+	d.sh(t, "mkdir dir; printf 1 > dir/synced; printf 2 > dir/other; sync dir/synced; printf 3 >> dir/synced; printf 4 > late")
+	if back, want := d.lose(t, false), "nobody used it; lost 1 bytes of dir/other, 1 bytes of dir/synced, late as a whole"; back != want {
+		t.Errorf("it says %q, want %q", back, want)
+	}
+	if got := d.sh(t, "cat dir/synced dir/other; echo; ls; ls dir"); got != "1\ndir\nother\nsynced\n" {
+		t.Errorf("there is %q", got)
+	}
+	if back := d.lose(t, false); back != "nobody used it; its disk lost 0 records, for all was synced" {
+		t.Errorf("a second time it says %q", back)
+	}
+	// What is on disk is not changed by what is written over it.
+	d.sh(t, "printf 12345 > f; sync f; printf x | dd of=f bs=1 seek=1 conv=notrunc status=none; printf 6 >> f")
+	d.lose(t, false)
+	if got := d.sh(t, "cat f"); got != "12345" {
+		t.Errorf("f is %q", got)
+	}
+	// A new name is an entry, and waits for a sync, too.
+	d.sh(t, "printf new > g; sync g; mv g f")
+	d.lose(t, false)
+	if got := d.sh(t, "cat f g"); got != "12345new" {
+		t.Errorf("f and g are %q", got)
+	}
+}
+
+func TestTornTailIsHalfOfTheFirstLostWrite(t *testing.T) {
+	d := newDisk(t)
+	d.sh(t, "printf synced > f; sync f; printf abcdef >> f; printf ghi >> f")
+	d.lose(t, true)
+	if got := d.sh(t, "cat f"); got != "syncedabc" {
+		t.Errorf("f is %q", got)
+	}
+	if back := d.lose(t, true); !strings.HasSuffix(back, "all was synced") {
+		t.Errorf("a second time it says %q", back)
+	}
+}
+
+func TestWithoutPowerNothingIsDone(t *testing.T) {
+	d := newDisk(t)
+	d.sh(t, "printf 1 > f; sync f")
+	_, err := d.LosePower(func() (string, error) {
+		out, err := exec.Command("/bin/sh", "-c", `printf 2 > "$0/f"`, d.dir).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "rror") {
+			t.Errorf("a write without power: %v, %s", err, out)
+		}
+		return "", nil
+	}, false)
+	if err != nil {
+		t.Error(err)
+	}
+	if got := d.sh(t, "cat f"); got != "1" {
+		t.Errorf("f is %q", got)
+	}
+	failed := func() (string, error) { return "", syscall.ESRCH }
+	if _, err := d.LosePower(failed, false); err != syscall.ESRCH {
+		t.Errorf("a kill that failed came out as %v", err)
+	}
+}
+
+func TestFullAndStalledDisk(t *testing.T) {
+	d := newDisk(t)
+	if _, err := d.Fill(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("/bin/sh", "-c", `printf 1 > "$0/f"`, d.dir).CombinedOutput()
+	if err == nil || !strings.Contains(strings.ToLower(string(out)), "no space") {
+		t.Errorf("a write to a full disk: %v, %s", err, out)
+	}
+	if _, err := d.Stall(); err == nil {
+		t.Error("a full disk could be stalled")
+	}
+	if _, err := d.Free(); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.sh(t, "printf 1 > f; cat f"); got != "1" {
+		t.Errorf("f is %q", got)
+	}
+	if _, err := d.Stall(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sync", d.dir+"/f")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	if len(d.Unsynced()) != 1 {
+		t.Errorf("not synced is %v", d.Unsynced())
+	}
+	if _, err := d.Free(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil || len(d.Unsynced()) > 0 {
+		t.Errorf("the sync came back with %v, and not synced is %v", err, d.Unsynced())
+	}
+}
+
+// A stall that ends while the power is being cut is ended at once, and seen to be once that is over.
+func TestFreeWhilePowerIsCut(t *testing.T) {
+	d := newDisk(t)
+	if _, err := d.Stall(); err != nil {
+		t.Fatal(err)
+	}
+	freed := make(chan error, 1)
+	if _, err := d.LosePower(func() (string, error) {
+		go func() {
+			_, err := d.Free()
+			freed <- err
+		}()
+		for d.Stalled() {
+			time.Sleep(time.Millisecond)
+		}
+		select {
+		case err := <-freed:
+			t.Errorf("it is free without power: %v", err)
+			freed <- nil
+		case <-time.After(probeBound):
+		}
+		return "", nil
+	}, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-freed; err != nil {
+		t.Error(err)
+	}
+}
+
+// A fault that is not in force must not be taken for one.
+func TestReadBackSeesWhatIsNotInForce(t *testing.T) {
+	d := newDisk(t)
+	d.off = true // every request fails, but not as it should
+	if back, err := d.Stall(); err == nil {
+		t.Errorf("stall says %q", back)
+	}
+	d.stalled = nil
+	if back, err := d.Fill(); err == nil {
+		t.Errorf("fill says %q", back)
+	}
+	if back, err := d.Free(); err == nil {
+		t.Errorf("free says %q", back)
+	}
+	d.off = false
+}
+
+// Whoever inherits the descriptor keeps the file system alive when we are killed.
+func TestDescriptorIsClosedOnExec(t *testing.T) {
+	newDisk(t)
+	found := 0
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if to, _ := os.Readlink("/proc/self/fd/" + fd.Name()); to == device {
+			found++
+		}
+	}
+	out, err := exec.Command("/bin/sh", "-c", "ls -l /proc/self/fd").CombinedOutput()
+	if err != nil || strings.Contains(string(out), device) || found == 0 {
+		t.Errorf("we have %d, a child has: %s, %v", found, out, err)
+	}
+}

@@ -1,0 +1,291 @@
+//go:build linux
+
+package keylife_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// kill ends the node as a nemesis does.
+func (b *bench) kill() {
+	b.Helper()
+	b.lives.Ends("n1", false)
+	if _, err := b.node.Kill(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// restart starts it again behind its held links.
+func (b *bench) restart() {
+	b.Helper()
+	defer b.mesh.Gate("n1")()
+	if _, err := b.node.Restart(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.lives.Again("n1", b.node.Addr(), history.Restart)
+}
+
+// What a node has forgotten is told behind its held links, before anybody can set it
+// again; and that facts of its last moments may be missing.
+func TestKilledNodeForgets(t *testing.T) {
+	b := newBench(t, "none")
+	b.watch()
+	c := b.client("c1")
+	c.do("SET", "k", "a", "PX", "60000")
+	c.do("SET", "short", "a", "PX", "50")
+	b.until(history.KeySet, "short")
+	b.kill()
+	time.Sleep(60 * time.Millisecond) // it is over while nobody is there
+	b.restart()
+	b.client("c2").do("SET", "k", "b", "NX", "PX", "60000")
+	b.wants(`
+set k "a" was "" by c1-n1 set
+set short "a" was "" by c1-n1 set
+gap "" was "" by
+lost k "" was "a" by restart
+expired short "" was "a" by
+set k "b" was "" by c2-n1 set
+`)
+	facts := b.soFar()
+	set, gap, lost, again := facts[1], facts[2], facts[3], facts[5]
+	if gap.Life.Lo < set.Life.Lo || gap.Life.Hi < gap.Life.Lo || gap.Life.Run != set.Life.Run {
+		t.Errorf("the gap is of %s in [%d, %d], after a fact of %s in [%d, %d]", gap.Life.Run, gap.Life.Lo, gap.Life.Hi, set.Life.Run, set.Life.Lo, set.Life.Hi)
+	}
+	if lost.Life.Run == set.Life.Run || lost.Life.Lo < gap.Life.Hi || lost.Life.Before != facts[0].Life.Expires || again.T < lost.T {
+		t.Errorf("the loss is %+v at %d, the next fact at %d", *lost.Life, lost.T, again.T)
+	}
+}
+
+// What a node has kept is told, and what it did not keep of what it had done to a key.
+func TestNodeThatComesBackWithWhatItHad(t *testing.T) {
+	b := newBench(t, "always")
+	b.watch()
+	c := b.client("c1")
+	c.do("SET", "k", "a", "PX", "60000")
+	c.do("HSET", "h", "f", "v", "g", "w")
+	c.do("RPUSH", "l", "x", "y")
+	b.until(history.KeySet, "l")
+	b.kill()
+	b.restart()
+	c = b.client("c2")
+	c.do("DEL", "l")
+	if got := words(b.all()); !strings.HasSuffix(got, `gap "" was "" by
+kept h "f v g w" was "f v g w" by restart
+kept k "a" was "a" by restart
+kept l "x y" was "x y" by restart
+deleted l "" was "x y" by c2-n1 del
+`) {
+		t.Errorf("told:\n%s", got)
+	}
+	if truth := b.direct("PEXPIRETIME", "k").Int * 1e6; b.soFar()[5].Life.Expires != truth {
+		t.Errorf("k expires at %d, and was told to at %d", truth, b.soFar()[5].Life.Expires)
+	}
+}
+
+// A file of an earlier day brings back what was there then, as without power.
+func TestReverted(t *testing.T) {
+	b := newBench(t, "always")
+	b.watch()
+	c := b.client("c1")
+	c.do("SET", "k", "old", "PX", "60000")
+	c.do("SET", "gone", "x")
+	keep := b.copyData()
+	c.do("SET", "k", "new", "PX", "60000")
+	c.do("DEL", "gone")
+	b.until(history.KeyDeleted, "gone")
+	b.kill()
+	b.putData(keep)
+	b.restart()
+	got := words(b.all())
+	if !strings.HasSuffix(got, "appeared gone \"x\" was \"\" by restart\nreverted k \"old\" was \"new\" by restart\n") {
+		t.Errorf("told:\n%s", got)
+	}
+}
+
+// One that ends in good order has told all, and there is no gap.
+func TestShutdownLeavesNoGap(t *testing.T) {
+	b := newBench(t, "none")
+	b.watch()
+	c := b.client("c1")
+	for i := range 200 {
+		c.do("SET", fmt.Sprintf("k%03d", i), "v")
+	}
+	b.lives.Ends("n1", true)
+	if _, err := b.node.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	facts := b.all()
+	count := map[history.Change]int{}
+	for _, e := range facts {
+		count[e.Life.What]++
+	}
+	if count[history.KeySet] != 200 || count[history.KeyLost] != 200 || len(facts) != 400 {
+		t.Errorf("%v", count)
+	}
+}
+
+// A stranger kills a node, and somebody starts it again, whom nobody told of it; another
+// cuts the connection by which it tells. It tells again, and a gap says since when.
+func TestUnannounced(t *testing.T) {
+	b := newBench(t, "none")
+	b.watch()
+	c := b.client("c1")
+	c.do("SET", "a", "1")
+	b.until(history.KeySet, "a")
+	s := b.stranger()
+	if got := s.do("CLIENT", "KILL", "TYPE", "pubsub").Int; got != 1 {
+		t.Fatalf("%d connections were cut", got)
+	}
+	c.do("SET", "b", "1")
+	b.until(history.KeySet, "b")
+	if _, err := b.node.Kill(b.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.node.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.until(history.KeyLost, "b")
+	b.client("c2").do("SET", "c", "1")
+	facts := b.all()
+	var gaps, runs []string
+	seen := map[string]bool{}
+	for _, e := range facts {
+		if e.Life.What == history.KeyGap {
+			gaps = append(gaps, e.Life.Run)
+		}
+		if !slices.Contains(runs, e.Life.Run) {
+			runs = append(runs, e.Life.Run)
+		}
+		seen[string(e.Life.What)+" "+e.Key] = true
+	}
+	if len(gaps) < 3 || len(runs) != 2 {
+		t.Errorf("%d gaps in %d lives:\n%s", len(gaps), len(runs), words(facts))
+	}
+	for _, want := range []string{"set a", "set b", "lost a", "lost b", "set c"} {
+		if !seen[want] {
+			t.Errorf("no %s:\n%s", want, words(facts))
+		}
+	}
+}
+
+// stampError is what the backend of processes says of its stamps, which several goroutines read:
+// on a busy machine one may do so before another that was to be first.
+const stampError = int64(time.Millisecond)
+
+// Nothing is told that was not, and what was answered and not told lies in a gap.
+func TestKilledUnderLoad(t *testing.T) {
+	b := newBench(t, "none")
+	b.watch()
+	for round := range 5 {
+		var all sync.WaitGroup
+		answered := make(chan bool, 50) // in the midst of them the node is killed
+		for i := range 3 {
+			c := b.client(fmt.Sprint("c", i))
+			all.Go(func() {
+				for k := 0; ; k++ {
+					token := fmt.Sprintf("%d-%d-%d", round, i, k)
+					if v, err := c.try("SET", token, token, "NX", "PX", "60000"); err != nil || v.Str != "OK" {
+						return
+					}
+					select {
+					case answered <- true:
+					default:
+					}
+				}
+			})
+		}
+		for range cap(answered) {
+			select {
+			case <-answered:
+			case <-time.After(5 * time.Second):
+				t.Fatal("nothing is answered any more")
+			}
+		}
+		b.kill()
+		all.Wait()
+		b.restart()
+		told := map[string]bool{}
+		var gap history.Event
+		for _, e := range b.soFar() {
+			if e.Life.What == history.KeySet {
+				told[e.Key] = true
+			}
+			if e.Life.What == history.KeyGap {
+				gap = e
+			}
+		}
+		b.mu.Lock()
+		for _, w := range b.wire {
+			if w.Type == history.OK && !told[w.Key] && (w.Applied < gap.Life.Lo-stampError || w.Applied > gap.Life.Hi+stampError) {
+				t.Errorf("%s was set at %d, not told of, and the gap is [%d, %d]", w.Key, w.Applied, gap.Life.Lo, gap.Life.Hi)
+			}
+		}
+		b.mu.Unlock()
+		clear(b.wire)
+		b.wire = nil
+	}
+	b.all()
+}
+
+// A node that is read in the midst of traffic, since its connection was cut, is as it was
+// told to be in the end.
+func TestReadInTheMidstOfTraffic(t *testing.T) {
+	b := newBench(t, "none")
+	b.watch()
+	var all sync.WaitGroup
+	var over atomic.Bool
+	for i := range 3 {
+		c := b.client(fmt.Sprint("c", i))
+		all.Go(func() {
+			for k := 0; !over.Load(); k++ {
+				key := fmt.Sprint("k", k%7)
+				c.try("SET", key, fmt.Sprintf("%d-%d", i, k), "NX", "PX", "60000")
+				c.try("APPEND", key, "+")
+				if k%3 == 0 {
+					c.try("DEL", key)
+				}
+			}
+		})
+	}
+	s := b.stranger()
+	for cuts := 0; cuts < 10; {
+		time.Sleep(10 * time.Millisecond)
+		cuts += int(s.do("CLIENT", "KILL", "TYPE", "pubsub").Int)
+	}
+	over.Store(true)
+	all.Wait()
+	for end := time.Now().Add(5 * time.Second); s.do("CLIENT", "LIST", "TYPE", "pubsub").Str == ""; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it tells no more")
+		}
+	}
+	facts := b.all()
+	now, gaps := map[string]string{}, 0
+	for _, e := range facts {
+		if e.Life.What == history.KeyGap {
+			gaps++
+			continue
+		}
+		if e.Life.Old != now[e.Key] {
+			t.Errorf("%s was %q, and %s of %q is told", e.Key, now[e.Key], e.Life.What, e.Life.Old)
+		}
+		now[e.Key] = e.Life.Value
+	}
+	for key, told := range now {
+		if is := b.direct("GET", key).Str; is != told {
+			t.Errorf("%s is %q, and was told to be %q", key, is, told)
+		}
+	}
+	if gaps < 10 || len(now) != 7 {
+		t.Errorf("%d gaps, %d keys", gaps, len(now))
+	}
+}

@@ -1,0 +1,251 @@
+//go:build linux
+
+package keylife_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/real/keylife"
+	"lockpick/harness/real/proc"
+	"lockpick/harness/real/proxy"
+	"lockpick/harness/resp"
+)
+
+// bench is one real node behind links, which tells of its keys.
+type bench struct {
+	testing.TB
+	group  *proc.Group
+	node   *proc.Redis
+	mesh   *proxy.Mesh
+	lives  *keylife.Lives
+	origin time.Duration
+
+	mu    sync.Mutex
+	facts []history.Event
+	wire  []history.Event
+}
+
+// newBench starts redis-server with settings in place of those of package server that
+// matter here.
+func newBench(t testing.TB, persist string, settings ...string) *bench {
+	t.Helper()
+	b := &bench{TB: t, origin: proc.TrueClock()}
+	var err error
+	if b.group, err = proc.NewGroup(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	b.Cleanup(func() { b.check(b.group.Close()) })
+	if b.node, err = b.group.StartRedis(t.Context(), "n1", program(t, settings), persist); err != nil {
+		t.Fatal(err)
+	}
+	b.lives = keylife.New(keylife.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: b.fact})
+	b.lives.Start(b.origin)
+	b.mesh = proxy.NewMesh(1, func() time.Duration { return proc.TrueClock() - b.origin }, func(e history.Event) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.wire = append(b.wire, e)
+	})
+	b.mesh.Witness = func(name, node, from string) proxy.Witness {
+		if s := b.lives.Sender(name, node, from); s != nil {
+			return s
+		}
+		return nil
+	}
+	b.Cleanup(func() { b.check(b.mesh.Close()) })
+	return b
+}
+
+// program is redis-server, or a script that starts it with more settings.
+func program(t testing.TB, settings []string) string {
+	t.Helper()
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not on PATH: apt-get install redis-server")
+	}
+	if len(settings) == 0 {
+		return bin
+	}
+	script := filepath.Join(t.TempDir(), "redis-server")
+	text := fmt.Sprintf("#!/bin/sh\nexec %s \"$@\" %s\n", bin, strings.Join(settings, " "))
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return script
+}
+
+func (b *bench) check(err error) {
+	b.Helper()
+	if err != nil {
+		b.Error(err)
+	}
+}
+
+func (b *bench) fact(e history.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.facts = append(b.facts, e)
+}
+
+func (b *bench) watch() {
+	b.Helper()
+	if err := b.lives.Watch(map[string]string{"n1": b.node.Addr()}); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { b.check(b.lives.Close()) })
+}
+
+// all is all facts, once the node has told them.
+func (b *bench) all() []history.Event {
+	b.Helper()
+	b.check(b.lives.Close())
+	return b.soFar()
+}
+
+func (b *bench) soFar() []history.Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]history.Event(nil), b.facts...)
+}
+
+// until waits for a fact.
+func (b *bench) until(what history.Change, key string) history.Event {
+	b.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for _, e := range b.soFar() {
+			if e.Life.What == what && e.Key == key {
+				return e
+			}
+		}
+	}
+	b.Fatalf("no %s of %q was told, only\n%s", what, key, words(b.soFar()))
+	return history.Event{}
+}
+
+// direct asks the node past the links, as lockpick does.
+func (b *bench) direct(args ...string) resp.Value {
+	b.Helper()
+	v, err := proc.Ask(context.Background(), b.node.Addr(), args...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return v
+}
+
+// words is facts as a table: what, key, value, old value, by whom and by which command.
+func words(facts []history.Event) string {
+	var out strings.Builder
+	for _, e := range facts {
+		l := e.Life
+		by := l.By
+		if strings.Contains(by, ":") {
+			by = "stranger"
+		}
+		fields := []string{string(l.What), e.Key, strconv.Quote(l.Value), "was", strconv.Quote(l.Old), "by", by, l.Command, l.Why}
+		if l.Script {
+			fields = append(fields, "in a script")
+		}
+		fmt.Fprintln(&out, strings.Join(slices.DeleteFunc(fields, func(f string) bool { return f == "" }), " "))
+	}
+	return out.String()
+}
+
+// wants compares all facts.
+func (b *bench) wants(want string) {
+	b.Helper()
+	if got := words(b.all()); strings.TrimSpace(got) != strings.TrimSpace(want) {
+		b.Errorf("told:\n%swant:\n%s", got, want)
+	}
+	for i, e := range b.soFar() {
+		if l := e.Life; l.Seq != int64(i+1) || len(l.Run) != 8 || e.T < l.Lo || e.T > l.Hi || e.Process != "n1" || e.Op != history.OpLife || e.Type != history.Info {
+			b.Errorf("fact %d is %+v, %+v", i+1, e, *l)
+		}
+	}
+}
+
+// caller is a client's connection, over a link or not.
+type caller struct {
+	b    *bench
+	conn net.Conn
+	scan resp.Scanner
+}
+
+// client connects over a link of its own.
+func (b *bench) client(name string) *caller {
+	b.Helper()
+	l := b.mesh.Link(name + "-n1")
+	if l == nil {
+		var err error
+		if l, err = b.mesh.Open(name, "n1", b.node.Addr()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return b.connect(l.Addr())
+}
+
+// stranger connects past the links.
+func (b *bench) stranger() *caller { return b.connect(b.node.Addr()) }
+
+func (b *bench) connect(addr string) *caller {
+	b.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { conn.Close() })
+	return &caller{b: b, conn: conn}
+}
+
+// try sends a command and returns the reply.
+func (c *caller) try(args ...string) (resp.Value, error) {
+	if _, err := c.conn.Write(resp.Append(nil, args...)); err != nil {
+		return resp.Value{}, err
+	}
+	buf := make([]byte, 4096)
+	for {
+		n, err := c.conn.Read(buf)
+		values, bad := c.scan.Feed(buf[:n])
+		switch {
+		case len(values) > 0:
+			return values[0], nil
+		case err != nil || bad != nil:
+			return resp.Value{}, fmt.Errorf("%w, %w", err, bad)
+		}
+	}
+}
+
+func (c *caller) do(args ...string) resp.Value {
+	c.b.Helper()
+	v, err := c.try(args...)
+	if err != nil {
+		c.b.Fatal(err)
+	}
+	return v
+}
+
+// copyData is what the node has on its disk, which syncs each write.
+func (b *bench) copyData() string {
+	b.Helper()
+	to := filepath.Join(b.TempDir(), "data")
+	b.check(os.CopyFS(to, os.DirFS(b.group.DataDir("n1"))))
+	return to
+}
+
+// putData puts that back while the node is down.
+func (b *bench) putData(from string) {
+	b.Helper()
+	dir := b.group.DataDir("n1")
+	b.check(os.RemoveAll(dir))
+	b.check(os.CopyFS(dir, os.DirFS(from)))
+}

@@ -1,0 +1,50 @@
+//go:build linux
+
+package keylife_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cpu is how much of a processor the node has used.
+func (b *bench) cpu() time.Duration {
+	b.Helper()
+	_, rest, _ := strings.Cut(b.direct("INFO", "server").Str, "\nprocess_id:")
+	pid, _, _ := strings.Cut(rest, "\r")
+	text, err := os.ReadFile("/proc/" + pid + "/schedstat")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var ns int64
+	fmt.Sscan(string(text), &ns)
+	return time.Duration(ns)
+}
+
+// What it costs that a node tells: a lock is set and released over a link.
+func BenchmarkLock(b *testing.B) {
+	for _, tells := range []bool{false, true} {
+		b.Run(fmt.Sprintf("tells=%v", tells), func(b *testing.B) {
+			n := newBench(b, "none")
+			if tells {
+				n.watch()
+			}
+			c := n.client("c1")
+			var took []time.Duration
+			before := n.cpu()
+			for i := 0; b.Loop(); i++ {
+				began := time.Now()
+				c.do("SET", "k", fmt.Sprint(i), "NX", "PX", "60000")
+				took = append(took, time.Since(began))
+				c.do("EVAL", release, "1", "k", fmt.Sprint(i))
+			}
+			b.ReportMetric(float64(n.cpu()-before)/float64(2*len(took)), "node-ns/command")
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2]), "median-ns/set")
+		})
+	}
+}

@@ -1,0 +1,32 @@
+package keylife
+
+import (
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// A key that the node found by itself to have expired has done so by the node's clock, also where that was
+// turned since the node last told it.
+func TestFoundAfterATurn(t *testing.T) {
+	const second = int64(time.Second)
+	for _, c := range []struct {
+		name, done  string
+		ahead, want int64 // how far the clock was ahead when last told; what it must have shown, in seconds
+	}{
+		{"turned forward since", "expired", 0, 5},
+		{"found late", "expired", 8, 10},
+		{"for want of room", "evicted", 0, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var told []history.Event
+			l := New(Config{Clock: func() time.Duration { return 0 }, Record: func(e history.Event) { told = append(told, e) }})
+			n := &node{name: "n1", lives: l, keys: map[string]*state{"k": {expires: 5000}}, past: map[string][]*state{}, t: second, ahead: c.ahead * second}
+			n.take(nil, []item{{at: 2 * second, key: "k", done: c.done}})
+			if len(told) != 1 || told[0].T != 2*second || told[0].Local != c.want*second {
+				t.Errorf("told %+v, want it at 2 s with the clock at %d s", told, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+//go:build linux
+
+package keylife_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	extend   = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("pexpire",KEYS[1],ARGV[2]) else return 0 end`
+	swapped  = `return redis.call("set",ARGV[2],KEYS[1],"PX",ARGV[1],"NX")`
+	redisson = `if (redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1) then redis.call('hincrby', KEYS[1], ARGV[2], 1) redis.call('pexpire', KEYS[1], ARGV[1]) return nil end return redis.call('pttl', KEYS[1])`
+	unlock   = `if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end local c = redis.call('hincrby', KEYS[1], ARGV[2], -1) if c > 0 then redis.call('pexpire', KEYS[1], ARGV[1]) return 0 else redis.call('del', KEYS[1]) return 1 end`
+)
+
+// draw is some command that a lock may send, and the key that it is about.
+func draw(r *rand.Rand) (key string, command []string) {
+	key = []string{"{a}:lock", "lock-b"}[r.IntN(2)]
+	token, ttl := fmt.Sprint("t", r.IntN(4)), fmt.Sprint(1+r.IntN(40))
+	h, l, n := key+"h", key+"l", key+"n"
+	all := [][]string{
+		{key, "SET", key, token, "NX", "PX", ttl},
+		{key, "SET", key, token, "NX", "PXAT", fmt.Sprint(time.Now().UnixMilli() + int64(r.IntN(40)))},
+		{key, "SET", key, token, "EX", "1"},
+		{key, "SET", key, token, "XX", "GET", "KEEPTTL"},
+		{key, "SETNX", key, token},
+		{key, "GETSET", key, token},
+		{key, "PSETEX", key, ttl, token},
+		{key, "MSET", key, token, "other", "x"},
+		{key, "APPEND", key, token},
+		{key, "GETDEL", key},
+		{key, "GETEX", key, "PX", ttl},
+		{key, "GETEX", key, "PERSIST"},
+		{key, "PERSIST", key},
+		{key, "RENAME", "other", key},
+		{key, "COPY", "other", key},
+		{key, "EVAL", release, "1", key, token},
+		{key, "EVAL", extend, "1", key, token, ttl},
+		{key, "EVAL", swapped, "1", token, ttl, key},
+		{key, "PEXPIRE", key, ttl, "GT"},
+		{key, "PEXPIRE", key, "100", "LT"},
+		{key, "EXPIRE", key, "0"},
+		{key, "DEL", key},
+		{key, "UNLINK", key, "other"},
+		{h, "EVAL", redisson, "1", h, ttl, token},
+		{h, "EVAL", unlock, "1", h, ttl, token},
+		{h, "HSET", h, token, ttl, "g", "1"},
+		{h, "HDEL", h, token, "g"},
+		{l, "RPUSH", l, token, ttl},
+		{l, "LPUSH", l, token, ttl},
+		{l, "LPOP", l},
+		{l, "RPOP", l, "2"},
+		{l, "PEXPIRE", l, ttl},
+		{n, "INCR", n},
+		{n, "DECRBY", n, "3"},
+		{n, "SET", n, "7", "KEEPTTL"},
+		{n, "PEXPIREAT", n, fmt.Sprint(time.Now().UnixMilli() + int64(r.IntN(40)))},
+	}
+	c := all[r.IntN(len(all))]
+	return c[0], c[1:]
+}
+
+// truth is what a key is, asked of the node.
+type truth struct {
+	key, value string
+	expires    int64
+	there      bool
+}
+
+// What is told of a key is what the node has.
+func TestWhatIsToldIsWhatIsThere(t *testing.T) {
+	b := newBench(t, "none")
+	b.watch()
+	c, p := b.client("c1"), b.stranger()
+	r := rand.New(rand.NewPCG(1, 2))
+	read := map[byte][]string{'h': {"HGETALL"}, 'l': {"LRANGE", "0", "-1"}}
+	var then []truth
+	for i := range 3000 {
+		key, command := draw(r)
+		c.do(command...)
+		get := read[key[len(key)-1]]
+		if get == nil {
+			get = []string{"GET"}
+		}
+		// A line of its own says in the record which command it was.
+		p.do("MULTI")
+		p.do("PEXPIRETIME", key)
+		p.do(append([]string{get[0], key}, get[1:]...)...)
+		p.do("SET", "mark", fmt.Sprint(i))
+		both := p.do("EXEC").Items
+		is := truth{key: key, expires: both[0].Int, there: both[0].Int != -2, value: both[1].Str}
+		if both[1].Kind == '*' {
+			is.value = strings.Join(both[1].Strings(), " ")
+		}
+		then = append(then, is)
+		if r.IntN(4) == 0 {
+			time.Sleep(time.Duration(r.IntN(8000)) * time.Microsecond)
+		}
+	}
+	now := map[string]truth{}
+	late := map[int64]int{}
+	wrong := 0
+	for _, e := range b.all() {
+		l := e.Life
+		if e.Key != "mark" {
+			now[e.Key] = truth{e.Key, l.Value, l.Expires / 1e6, l.What == "set" || l.What == "changed" || l.What == "expiry"}
+			continue
+		}
+		var i int
+		fmt.Sscan(l.Value, &i)
+		want, got := then[i], now[then[i].key]
+		off := got.expires - want.expires
+		if want.expires == -1 {
+			off = got.expires
+		}
+		if want.there && got.there {
+			late[off]++
+		}
+		if want.there != got.there || want.there && (want.value != got.value || off < 0 || off > 20) {
+			if wrong++; wrong < 6 {
+				t.Errorf("after %d commands the node has %+v, and told %+v", i+1, want, got)
+			}
+		}
+	}
+	if t.Logf("expiries were told late by ms: %v", late); late[0] < 1000 || late[0]+late[1] < 2000 {
+		t.Error("that is too often late, or too few keys were there to tell")
+	}
+}

@@ -1,0 +1,181 @@
+//go:build linux
+
+package keylife_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+const release = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
+
+// Each change is told once, with who did it and how, and what changes nothing is not.
+func TestEachChangeIsToldOnce(t *testing.T) {
+	b := newBench(t, "none")
+	b.watch()
+	c, d, s := b.client("c1"), b.client("c2"), b.stranger()
+	c.do("SET", "k", "a", "NX", "PX", "60000")
+	d.do("SET", "k", "b", "NX", "PX", "60000")
+	d.do("SET", "k", "b")
+	d.do("SET", "k", "b")
+	d.do("PEXPIRE", "k", "60000")
+	d.do("PERSIST", "k")
+	c.do("EVAL", release, "1", "k", "a")
+	d.do("EVAL", release, "1", "k", "b")
+	s.do("SET", "two words", "x y")
+	s.do("RENAME", "two words", "one")
+	c.do("MULTI")
+	c.do("SET", "m", "1")
+	c.do("INCR", "m")
+	c.do("EXEC")
+	b.direct("DEL", "m")
+	c.do("EVAL", `redis.call("hset",KEYS[1],"f",ARGV[1]) redis.call("pexpire",KEYS[1],60000)`, "1", "h", "v")
+	c.do("HDEL", "h", "f")
+	c.do("FLUSHALL", "NONSENSE")
+	c.do("NONSENSE", "one")
+	d.do("FLUSHALL")
+	c.do("SADD", "set", "x")
+	c.do("SET", "set", "text")
+	b.wants(`
+set k "a" was "" by c1-n1 set
+changed k "b" was "a" by c2-n1 set
+expiry k "b" was "b" by c2-n1 pexpire
+expiry k "b" was "b" by c2-n1 persist
+deleted k "" was "b" by c2-n1 del in a script
+set two words "x y" was "" by stranger set
+deleted two words "" was "x y" by stranger rename
+set one "x y" was "" by stranger rename
+set m "1" was "" by c1-n1 set
+changed m "2" was "1" by c1-n1 incr
+deleted m "" was "2" by harness del
+set h "f v" was "" by c1-n1 hset in a script
+expiry h "f v" was "f v" by c1-n1 pexpire in a script
+deleted h "" was "f v" by c1-n1 hdel
+flushed one "" was "x y" by c2-n1 flushall
+set set "" was "" by c1-n1 sadd
+changed set "text" was "" by c1-n1 set
+`)
+}
+
+// A key that expires is told before what a successor does, by nobody.
+func TestExpiryIsTold(t *testing.T) {
+	b := newBench(t, "none")
+	b.watch()
+	c := b.client("c1")
+	c.do("SET", "k", "a", "NX", "PX", "20")
+	for c.do("SET", "k", "b", "NX", "PX", "20").Null {
+	}
+	b.until(history.KeyExpired, "k")
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if n := strings.Count(words(b.soFar()), "expired"); n == 2 {
+			break // which nobody has looked for
+		}
+	}
+	b.wants(`
+set k "a" was "" by c1-n1 set
+expired k "" was "a" by
+set k "b" was "" by c1-n1 set
+expired k "" was "b" by
+`)
+	facts := b.soFar()
+	for i, e := range facts[1:3] {
+		if first := facts[0]; first.Life.Expires > e.Local {
+			t.Errorf("fact %d is at %d of the node's clock, before %d, at which the key expires", i+2, e.Local, first.Life.Expires)
+		}
+	}
+	if e := facts[1].Life; e.Before != facts[0].Life.Expires || e.Expires != 0 {
+		t.Errorf("it expired at %d and was to at %d", e.Before, facts[0].Life.Expires)
+	}
+}
+
+// A node that has no room tells of what it drops.
+func TestEvictionIsTold(t *testing.T) {
+	b := newBench(t, "none", "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random")
+	b.watch()
+	c := b.client("c1")
+	for i := range 40 {
+		c.do("SET", fmt.Sprint("k", i), strings.Repeat("x", 100_000))
+	}
+	facts := b.all()
+	set, evicted := map[string]bool{}, 0
+	for _, e := range facts {
+		switch e.Life.What {
+		case history.KeySet:
+			set[e.Key] = true
+		case history.KeyEvicted:
+			evicted++
+			if !set[e.Key] || e.Life.By != "" || len(e.Life.Old) != 100_000 {
+				t.Errorf("%s was evicted: set %v, by %q, %d bytes", e.Key, set[e.Key], e.Life.By, len(e.Life.Old))
+			}
+			delete(set, e.Key)
+		}
+	}
+	if left := b.direct("DBSIZE").Int; evicted == 0 || left != int64(len(set)) {
+		t.Errorf("%d were evicted, and %d are left by what was told, %d in truth", evicted, len(set), left)
+	}
+}
+
+// Under contention the facts say what the answers say, of whom, and when.
+func TestFactsAndAnswersAgree(t *testing.T) {
+	const clients, each = 4, 3000
+	b := newBench(t, "none")
+	b.watch()
+	var all sync.WaitGroup
+	granted := make([]map[string]bool, clients)
+	for i := range clients {
+		granted[i] = map[string]bool{}
+		c := b.client(fmt.Sprint("c", i))
+		all.Go(func() {
+			for k := range each {
+				token := fmt.Sprintf("%d-%d", i, k)
+				v, err := c.try("SET", "lock", token, "NX", "PX", fmt.Sprint(1+k%3))
+				if granted[i][token] = err == nil && v.Str == "OK"; granted[i][token] && k%2 == 0 {
+					c.try("EVAL", release, "1", "lock", token)
+				}
+			}
+		})
+	}
+	all.Wait()
+	facts := b.all()
+	b.check(b.mesh.Close())
+	sets := map[string]history.Event{} // by token, as the link saw them
+	for _, e := range b.wire {
+		if e.Op == history.OpSet {
+			sets[e.Token] = e
+		}
+	}
+	told := map[string]bool{}
+	for _, e := range facts {
+		l := e.Life
+		if e.T < l.Lo || e.T > l.Hi {
+			t.Errorf("%+v is not within %d and %d", e, l.Lo, l.Hi)
+		}
+		if l.What != history.KeySet {
+			continue
+		}
+		w := sets[l.Value]
+		if told[l.Value] || w.Process != l.By || w.Sent != e.Sent || l.Lo < w.Sent || l.Lo > w.Applied { // told before the link noted the answer, it is bounded by that
+			t.Errorf("%q was set by %s in [%d, %d], sent %d; the link saw %s in [%d, %d]", l.Value, l.By, l.Lo, l.Hi, e.Sent, w.Process, w.Sent, w.Applied)
+		}
+		told[l.Value] = true
+	}
+	accepted := 0
+	for i := range clients {
+		for token, ok := range granted[i] {
+			if ok {
+				accepted++
+			}
+			if ok != told[token] {
+				t.Errorf("%s: the answer says %v, the fact %v", token, ok, told[token])
+			}
+		}
+	}
+	if accepted < 100 {
+		t.Errorf("only %d of %d sets were accepted", accepted, clients*each)
+	}
+}

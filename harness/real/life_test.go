@@ -1,0 +1,80 @@
+//go:build linux
+
+package real
+
+import (
+	"io"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
+)
+
+// A node of somebody's own, whose links are served elsewhere, tells of its keys, and has
+// its setting back: when the run ends, and also when whoever asked for it is killed.
+func TestRemoteNodesTell(t *testing.T) {
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not on PATH: apt-get install redis-server")
+	}
+	g, err := proc.NewGroup(t.TempDir())
+	must(t, err)
+	t.Cleanup(func() { g.Close() })
+	node, err := g.StartRedis(t.Context(), "n1", bin, "none")
+	must(t, err)
+	setting := func() string {
+		v, err := proc.Ask(t.Context(), node.Addr(), "CONFIG", "GET", "notify-keyspace-events")
+		must(t, err)
+		return v.Items[1].Str
+	}
+	for _, killed := range []bool{false, true} {
+		_, err = proc.Ask(t.Context(), node.Addr(), "CONFIG", "SET", "notify-keyspace-events", "xE")
+		must(t, err)
+		in, calls := io.Pipe()
+		answers, out := io.Pipe()
+		served := make(chan error, 1)
+		go func() { served <- ServeLinks(in, out); out.Close() }()
+		r := DialNetwork(calls, answers)
+		var mu sync.Mutex
+		var facts []history.Event
+		run := NetworkRun{Context: t.Context(), Go: func(f func()) { go f() }, Record: func(e history.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Op == history.OpLife {
+				facts = append(facts, e)
+			}
+		}}
+		addrs := map[string]string{"n1": node.Addr(), scenario.ResourceName: node.Addr()}
+		must(t, r.Open(run, 1, "", addrs, []string{"n1"}, []LinkClient{{Name: "c1"}}))
+		must(t, r.LetTell(map[string]string{"n1": node.Addr()}))
+		epoch, err := r.Begin(proc.TrueClock())
+		must(t, err)
+		if off := time.Since(time.Unix(0, epoch)); off.Abs() > time.Minute {
+			t.Errorf("its epoch is %v off", off)
+		}
+		a, _ := r.Addresses("c1")
+		if _, err := proc.Ask(t.Context(), a.Nodes[0].Addr, "SET", "k", "v"); err != nil {
+			t.Fatal(err)
+		}
+		r.Ends("n1", false)()
+		if !killed {
+			must(t, r.Close(t.Context()))
+			mu.Lock()
+			if len(facts) != 1 || facts[0].Key != "k" || facts[0].Life.By != "c1-n1" {
+				t.Errorf("told: %+v", facts)
+			}
+			mu.Unlock()
+		}
+		calls.Close()
+		must(t, <-served)
+		if is := setting(); is != "xE" {
+			t.Errorf("killed %v: the setting was xE, and is %q", killed, is)
+		}
+		_, err = proc.Ask(t.Context(), node.Addr(), "FLUSHALL")
+		must(t, err)
+	}
+}

@@ -1,0 +1,96 @@
+//go:build linux
+
+package real
+
+import (
+	"context"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+// remote is a run with one client and one real node, whose links Serve makes.
+func remote(t *testing.T, ports int) *RemoteNetwork {
+	t.Helper()
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not on PATH: apt-get install redis-server")
+	}
+	g, err := proc.NewGroup(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ended(t, g.Close()) })
+	node, err := g.StartRedis(t.Context(), "n1", bin, "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, calls := io.Pipe()
+	answers, out := io.Pipe()
+	over := make(chan error, 1)
+	go func() { over <- ServeLinks(in, out) }()
+	r := DialNetwork(calls, answers)
+	run := NetworkRun{Context: t.Context(), Record: func(history.Event) {}, Go: func(f func()) { go f() }, Ports: ports}
+	if err := r.Open(run, 1, "127.0.0.1", map[string]string{"n1": node.Addr(), "r1": node.Addr()}, []string{"n1"}, []LinkClient{{Name: "c1"}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		ended(t, r.Close(ctx))
+		calls.Close()
+		ended(t, <-over)
+	})
+	return r
+}
+
+func ended(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// What loses a link's packets below it finds it by its ports, and reads back by a PING.
+func TestPacketsOfALink(t *testing.T) {
+	r := remote(t, 26000)
+	p, err := r.Ports("c1-n1")
+	if err != nil || p.First != 26000 || p.Last <= p.First {
+		t.Errorf("ports %+v, %v", p, err)
+	}
+	if other, err := r.Ports("c1-r1"); err != nil || other.First != p.Last+1 {
+		t.Errorf("ports %+v of the next link, %v", other, err)
+	}
+	if back, err := r.Silent("c1-n1"); err == nil || !strings.Contains(err.Error(), "PING is still answered") {
+		t.Errorf("nothing is cut: %s, %v", back, err)
+	}
+	if _, err := r.Cut("c1-n1", nemesis.CutHold, ""); err != nil { // likewise silent
+		t.Fatal(err)
+	}
+	if back, err := r.Silent("c1-n1"); err != nil || !strings.HasPrefix(back, "PING got no answer: ") {
+		t.Errorf("it is cut: %s, %v", back, err)
+	}
+	if _, err := r.Mend("c1-n1"); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := r.Heard("c1-n1"); err != nil || back != "PING was answered" {
+		t.Errorf("it is mended: %s, %v", back, err)
+	}
+}
+
+// Links that dial from any port can't be told apart.
+func TestPortsOfNoRange(t *testing.T) {
+	r := remote(t, 0)
+	if p, err := r.Ports("c1-n1"); err == nil || !strings.Contains(err.Error(), "links dial from any") {
+		t.Errorf("ports %+v, %v", p, err)
+	}
+	if p, err := r.Ports("c9-n1"); err == nil || !strings.Contains(err.Error(), "there is no such link") {
+		t.Errorf("ports %+v, %v", p, err)
+	}
+}

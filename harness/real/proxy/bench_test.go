@@ -1,0 +1,156 @@
+//go:build linux
+
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+)
+
+// bench is one real node behind one link, and what the link recorded.
+type bench struct {
+	t      *testing.T
+	node   *proc.Redis
+	mesh   *Mesh
+	link   *Link
+	origin time.Duration
+
+	mu     sync.Mutex
+	events []history.Event
+	news   chan struct{}
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not on PATH: apt-get install redis-server")
+	}
+	g, err := proc.NewGroup(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { check(t, g.Close()) })
+	b := &bench{t: t, origin: proc.TrueClock(), news: make(chan struct{}, 1000)}
+	if b.node, err = g.StartRedis(t.Context(), "n1", bin, "none"); err != nil {
+		t.Fatal(err)
+	}
+	b.mesh = NewMesh(1, func() time.Duration { return proc.TrueClock() - b.origin }, func(e history.Event) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.events = append(b.events, e)
+		b.news <- struct{}{}
+	})
+	if b.link, err = b.mesh.Open("c1", "n1", b.node.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { check(t, b.mesh.Close()) })
+	return b
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// wait returns all events once there are n, in the order of their instants: connections
+// are told of by goroutines of their own.
+func (b *bench) wait(n int) []history.Event {
+	b.t.Helper()
+	limit := time.After(5 * time.Second)
+	for {
+		b.mu.Lock()
+		events := append([]history.Event(nil), b.events...)
+		b.mu.Unlock()
+		if len(events) >= n {
+			history.Sort(events)
+			return events
+		}
+		select {
+		case <-b.news:
+		case <-limit:
+			b.t.Fatalf("%d events, want %d: %+v", len(events), n, events)
+		}
+	}
+}
+
+// until waits for a state of the link.
+func (b *bench) until(what string, is func(l *Link) bool) {
+	b.t.Helper()
+	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
+		b.link.mu.Lock()
+		done := is(b.link)
+		b.link.mu.Unlock()
+		if done {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("%s: not within %v", what, soon)
+		}
+	}
+}
+
+// direct asks the node past the link.
+func (b *bench) direct(args ...string) string {
+	b.t.Helper()
+	v, err := proc.Ask(context.Background(), b.node.Addr(), args...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return v.Str
+}
+
+// caller is one connection of the client.
+type caller struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func (b *bench) dial() *caller {
+	b.t.Helper()
+	conn, err := net.Dial("tcp", b.link.Addr())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { conn.Close() })
+	return &caller{b.t, conn, bufio.NewReader(conn)}
+}
+
+func (c *caller) send(command string) {
+	c.t.Helper()
+	if _, err := fmt.Fprintf(c.conn, "%s\r\n", command); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// receive returns the next line, or "" if there is none for a while.
+func (c *caller) receive(within time.Duration) string {
+	c.conn.SetReadDeadline(time.Now().Add(within))
+	line, _ := c.in.ReadString('\n')
+	return strings.TrimSpace(line)
+}
+
+func (c *caller) want(line string) {
+	c.t.Helper()
+	if got := c.receive(5 * time.Second); got != line {
+		c.t.Fatalf("got %q, want %q", got, line)
+	}
+}
+
+const (
+	soon    = 5 * time.Second
+	silence = 20 * time.Millisecond // long enough to see that nothing comes
+)

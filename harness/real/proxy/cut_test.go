@@ -1,0 +1,187 @@
+//go:build linux
+
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/nemesis"
+)
+
+// ends returns the error that ends the connection.
+func (c *caller) ends() error {
+	c.t.Helper()
+	c.conn.SetReadDeadline(time.Now().Add(soon))
+	line, err := c.in.ReadString('\n')
+	if err == nil {
+		c.t.Fatalf("got %q, want the end", line)
+	}
+	return err
+}
+
+// wire is what was recorded, in words.
+func wire(events []history.Event) string {
+	var out []string
+	for _, e := range events {
+		out = append(out, fmt.Sprintf("%s %s applied %v answered %v", e.Key, e.Type, e.Applied > 0, e.Answered > 0))
+	}
+	return strings.Join(out, "; ")
+}
+
+// What a cut that drops swallows is gone: the connection is silent while the cut
+// lasts, and reset by the end of it. One that sent nothing meanwhile lives on.
+func TestCutDrops(t *testing.T) {
+	for way, want := range map[string]string{
+		"":              "a info applied false answered false",
+		nemesis.Request: "a info applied false answered false",
+		nemesis.Reply:   "a ok applied true answered false",
+	} {
+		b := newBench(t)
+		busy, idle := b.dial(), b.dial()
+		busy.send("PING")
+		busy.want("+PONG")
+		check(t, b.link.Cut(nemesis.CutDrop, way))
+		busy.send("SET a 1")
+		b.until("the loss", func(l *Link) bool {
+			for c := range l.conns {
+				if c.broken {
+					return true
+				}
+			}
+			return false
+		})
+		if got := busy.receive(silence); got != "" {
+			t.Errorf("%q: in the cut: %q", way, got)
+		}
+		check(t, b.link.Mend())
+		if err := busy.ends(); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%q: after the cut: %v", way, err)
+		}
+		idle.send("SET c 1")
+		idle.want("+OK")
+		got := wire(b.wait(2))
+		if !strings.Contains(got, want) || !strings.Contains(got, "c ok applied true answered true") {
+			t.Errorf("%q: recorded %s, want %s", way, got, want)
+		}
+		if got := b.direct("GET", "a"); (got == "1") != (way == nemesis.Reply) {
+			t.Errorf("%q: a is %q", way, got)
+		}
+	}
+}
+
+// A cut of one way that holds lets the node hear or speak, and loses nothing.
+func TestCutHoldsOneWay(t *testing.T) {
+	for way, applied := range map[string]string{nemesis.Request: "", nemesis.Reply: "1"} {
+		b := newBench(t)
+		c := b.dial()
+		check(t, b.link.Cut(nemesis.CutHold, way))
+		c.send("SET a 1")
+		if got := c.receive(silence); got != "" {
+			t.Errorf("%s: in the cut: %q", way, got)
+		}
+		for b.direct("GET", "a") != applied { // it is applied soon, or never
+			if way == nemesis.Request {
+				t.Fatalf("%s: in the cut it was applied", way)
+			}
+		}
+		check(t, b.link.Mend())
+		c.want("+OK")
+		if got := wire(b.wait(1)); got != "a ok applied true answered true" {
+			t.Errorf("%s: recorded %s", way, got)
+		}
+	}
+}
+
+// A cut that resets ends all connections and each new one.
+func TestCutResets(t *testing.T) {
+	b := newBench(t)
+	c := b.dial()
+	c.send("SET a 1")
+	c.want("+OK")
+	check(t, b.link.Cut(nemesis.CutReset, ""))
+	if err := c.ends(); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("old connection: %v", err)
+	}
+	conn, err := net.Dial("tcp", b.link.Addr())
+	if err == nil {
+		_, err = io.ReadAll(conn)
+	}
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("new connection: %v", err)
+	}
+	check(t, b.link.Mend())
+	c = b.dial()
+	c.send("SET b 1")
+	c.want("+OK")
+}
+
+// A cut that refuses leaves the connections that there are, and nobody else gets
+// the address.
+func TestCutRefuses(t *testing.T) {
+	b := newBench(t)
+	c := b.dial()
+	for range 3 {
+		check(t, b.link.Cut(nemesis.CutRefuse, ""))
+		c.send("SET a 1")
+		c.want("+OK")
+		if _, err := net.Dial("tcp", b.link.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("new connection: %v", err)
+		}
+		if l, err := net.Listen("tcp", b.link.Addr()); err == nil {
+			l.Close()
+			t.Error("somebody else could listen there")
+		}
+		check(t, b.link.Mend())
+		after := b.dial()
+		after.send("SET b 1")
+		after.want("+OK")
+	}
+	check(t, b.link.Cut(nemesis.CutRefuse, "")) // and is closed so
+}
+
+func TestCutRefusesWhatIsNone(t *testing.T) {
+	b := newBench(t)
+	if b.link.Cut("saw", "") == nil || b.link.Cut(nemesis.CutReset, nemesis.Reply) == nil {
+		t.Error("it was cut in a way that there isn't")
+	}
+	check(t, b.link.Cut("", ""))
+	if b.link.Cut("", "") == nil {
+		t.Error("it was cut twice")
+	}
+}
+
+// A tap that loses its message loses the connection with it, at once.
+func TestTapLoses(t *testing.T) {
+	for of, want := range map[string]string{
+		nemesis.Request: "a info applied false answered false",
+		nemesis.Reply:   "a ok applied true answered false",
+	} {
+		b := newBench(t)
+		hit := b.keep("set", of, 1)
+		c := b.dial()
+		c.send("SET a 1")
+		m := hit()
+		m.Lose()
+		m.Pass() // too late
+		if err := c.ends(); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s: %v", of, err)
+		}
+		other := b.dial()
+		other.send("SET b 1")
+		other.want("+OK")
+		if got := wire(b.wait(2)); !strings.Contains(got, want) {
+			t.Errorf("%s: recorded %s, want %s", of, got, want)
+		}
+		if got := b.direct("GET", "a"); (got == "1") != (of == nemesis.Reply) {
+			t.Errorf("%s: a is %q", of, got)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+//go:build linux
+
+package proxy
+
+import (
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+// tap holds the message and returns how to let it pass once it was hit.
+func (b *bench) tap(message, of string, nth int) (hit func() (pass func())) {
+	b.t.Helper()
+	held := b.keep(message, of, nth)
+	return func() func() { return held().Pass }
+}
+
+// keep holds the message and returns it once it was hit.
+func (b *bench) keep(message, of string, nth int) (hit func() nemesis.Held) {
+	b.t.Helper()
+	hits := make(chan nemesis.Held, 1)
+	err := b.link.Tap(nemesis.OnMessage{Link: "c1-n1", Message: message, Of: of, Nth: nth}, func(m nemesis.Held) { hits <- m })
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return func() nemesis.Held {
+		b.t.Helper()
+		select {
+		case m := <-hits:
+			return m
+		case <-time.After(soon):
+			b.t.Fatal("the message was not seen")
+			return nemesis.Held{}
+		}
+	}
+}
+
+func TestTapHoldsTheSecondRequestWhileOthersPass(t *testing.T) {
+	b := newBench(t)
+	hit := b.tap("set", nemesis.Request, 2)
+	held, other := b.dial(), b.dial()
+	held.send("SET first 1\r\nSET second 1\r\nPING") // one write: the cut is between messages
+	held.want("+OK")
+	pass := hit()
+	other.send("SET second 2 NX")
+	other.want("+OK")
+	if got := held.receive(silence); got != "" {
+		t.Fatalf("%q passed a held request", got)
+	}
+	pass()
+	held.want("+OK")
+	held.want("+PONG")
+	if got := b.direct("GET", "second"); got != "1" {
+		t.Errorf("second is %q: the held SET did not come last", got)
+	}
+}
+
+func TestTapHoldsAReplyAfterItWasApplied(t *testing.T) {
+	b := newBench(t)
+	hit := b.tap("set", nemesis.Reply, 1)
+	held, other := b.dial(), b.dial()
+	held.send("SET lock A NX PX 10000\r\nPING")
+	pass := hit()
+	if got := b.direct("GET", "lock"); got != "A" {
+		t.Fatalf("lock is %q while the reply is held", got)
+	}
+	other.send("SET lock B NX PX 10000")
+	other.want("$-1")
+	if got := held.receive(silence); got != "" {
+		t.Fatalf("%q passed a held reply", got)
+	}
+	released := int64(proc.TrueClock() - b.origin)
+	pass()
+	held.want("+OK")
+	held.want("+PONG")
+	e := b.wait(2)[1]
+	if e.Token != "A" || e.Applied >= released || e.Answered < released {
+		t.Errorf("applied %d, let pass %d, answered %d", e.Applied, released, e.Answered)
+	}
+}
+
+// untilGone waits until the link has seen that a client is gone.
+func (b *bench) untilGone() {
+	b.t.Helper()
+	l := b.link
+	for end := time.After(soon); ; {
+		gone := false
+		l.mu.Lock()
+		for c := range l.conns {
+			gone = gone || c.clientGone
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		if gone {
+			return
+		}
+		select {
+		case <-changed:
+		case <-end:
+			b.t.Fatal("no client is gone")
+		}
+	}
+}
+
+func TestHeldRequestIsDeliveredAfterItsClientClosed(t *testing.T) {
+	b := newBench(t)
+	hit := b.tap("release", nemesis.Request, 1)
+	c := b.dial()
+	c.send("SET lock A NX PX 10000")
+	c.want("+OK")
+	c.send("DEL lock")
+	pass := hit()
+	c.conn.Close()
+	b.untilGone() // or the answer is written to who could have read it
+	c2 := b.dial()
+	c2.send("SET other 1") // another connection while the held one is closed
+	c2.want("+OK")
+	if got := b.direct("GET", "lock"); got != "A" {
+		t.Fatalf("lock is %q while its release is held", got)
+	}
+	pass()
+	e := b.wait(3)[2]
+	if e.Op != history.OpRelease || e.Type != history.OK || e.Applied == 0 || e.Answered != 0 {
+		t.Errorf("release is %+v, want it applied and never answered", e)
+	}
+	if got := b.direct("GET", "lock"); got != "" {
+		t.Errorf("lock is %q after its release", got)
+	}
+}

@@ -1,0 +1,85 @@
+package proxy
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lockpick/harness/history"
+)
+
+// A link that finds no open file for a connection looks cut, and nobody has planned that:
+// it says so at its end. It goes on meanwhile.
+func TestTooFewOpenFiles(t *testing.T) {
+	for what, left := range map[string]uint64{"to accept": 0, "to dial": 1} {
+		node, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := NewMesh(1, func() time.Duration { return 0 }, func(history.Event) {})
+		l, err := m.Open("c1", "n1", node.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		enough := limitFiles(t, left)
+		addr, err := net.ResolveTCPAddr("tcp4", l.Addr())
+		if err == nil {
+			err = unix.Connect(client, &unix.SockaddrInet4{Port: addr.Port, Addr: [4]byte(addr.IP.To4())})
+		}
+		lacked := func() error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.lacked
+		}
+		for end := time.Now().Add(5 * time.Second); lacked() == nil && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		enough()
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(client)
+		other, err := net.Dial("tcp4", l.Addr())
+		if err == nil {
+			_, err = node.Accept()
+		}
+		if err != nil {
+			t.Errorf("%s: with open files again: %v", what, err)
+		}
+		other.Close()
+		if err := m.Close(); !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "link c1-n1: connect") {
+			t.Errorf("%s: it ended with %v", what, err)
+		}
+		node.Close()
+	}
+}
+
+// limitFiles lets this process open some files more, until enough is called.
+func limitFiles(t *testing.T, more uint64) (enough func()) {
+	t.Helper()
+	var before syscall.Rlimit
+	free, err := unix.Dup(0)
+	if err == nil {
+		err = errors.Join(unix.Close(free), syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
+	}
+	if err == nil {
+		err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(free) + more, Max: before.Max})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

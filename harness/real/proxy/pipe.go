@@ -1,0 +1,252 @@
+package proxy
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"lockpick/harness/resp"
+	"lockpick/nemesis"
+)
+
+// pipe is one direction of a connection: what came in and has not gone out yet.
+// Only its toxic's goroutine uses it, but for the holds of its pieces.
+type pipe struct {
+	conn  *conn
+	of    string // requests or replies
+	split splitter
+	queue []*piece // without bound: lock commands are small, and clients give up
+	ended bool     // the source has closed its side
+	dead  bool     // it has lost a piece: what follows is lost, too
+
+	// A client's close is passed on only after the node has answered all that was
+	// sent before, so that this is delivered and its fate is recorded; but no
+	// longer than grace.
+	patient bool
+	grace   <-chan time.Time
+}
+
+// piece is bytes of which at most the last ones end a message.
+type piece struct {
+	data    []byte
+	command *resp.Command // whose reply it ends
+	holds   int           // taps that keep it; guarded by the link
+	due     time.Duration // true time before which it doesn't go out
+	paced   bool          // it has its turn where bytes are counted
+	lost    bool          // it will be lost
+	locks   bool          // there is a lock command in it
+}
+
+// closeGrace is how long the node may take to answer a client that has gone.
+const closeGrace = time.Second
+
+// newPipe makes the next pipe of the connection that is being opened.
+func (l *Link) newPipe(of string) *pipe {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &pipe{conn: l.opening, of: of, patient: true}
+}
+
+// step is what a pipe can do next.
+type step struct {
+	data    []byte        // to be sent
+	over    bool          // all is done
+	wait    time.Duration // after which it can do more; 0: unknown
+	changed chan struct{} // closed when it may be able to do more
+}
+
+// look says what can be done now, and drops what is lost and what nobody will
+// take any more.
+func (p *pipe) look(now time.Duration) step {
+	l, c := p.conn.link, p.conn
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := step{changed: l.changed}
+	sinkGone := c.nodeGone
+	if p.of == nemesis.Reply {
+		sinkGone = c.clientGone
+	}
+	if sinkGone || c.over || l.closed {
+		p.drop()
+		s.over = p.ended
+		return s
+	}
+	blocked := l.cut.blocks(p.of)
+	if blocked && l.cut.mode == nemesis.CutHold || l.gates > 0 {
+		return s
+	}
+	for len(p.queue) > 0 {
+		q := p.queue[0]
+		if q.due <= now && q.holds == 0 && !q.paced {
+			q.paced, q.due = true, l.turn(p.of, q, now)
+		}
+		switch {
+		case q.holds > 0:
+			return s
+		case q.due > now:
+			s.wait = q.due - now
+			return s
+		case !q.lost && !p.dead && !blocked:
+			s.data = q.data
+			return s
+		}
+		p.lose()
+	}
+	// The end is no byte, but comes after all bytes.
+	s.over = p.ended && !p.dead && !blocked && !p.lingers()
+	return s
+}
+
+// lose drops the first piece, and with it all that will follow on this
+// connection, which is broken until it is reset.
+func (p *pipe) lose() {
+	l, c := p.conn.link, p.conn
+	l.write(p.queue[0].command)
+	p.queue = p.queue[1:]
+	p.dead, c.broken = true, true
+	losing := slices.ContainsFunc(l.shapes, func(s *shape) bool { return s.Lose })
+	if !losing && !l.cut.blocks(p.of) {
+		c.reset() // what lost it is over already
+	}
+}
+
+func (p *pipe) lingers() bool {
+	if p.of == nemesis.Reply || !p.patient || len(p.conn.stream.Waiting()) == 0 {
+		return false
+	}
+	if p.grace == nil {
+		p.grace = time.After(closeGrace)
+	}
+	return true
+}
+
+// drop records replies that the client will never see.
+func (p *pipe) drop() {
+	for _, q := range p.queue {
+		p.conn.link.write(q.command)
+	}
+	p.queue = nil
+}
+
+// take puts bytes from the source into the queue and looks for messages in them.
+func (p *pipe) take(b []byte) {
+	l, c := p.conn.link, p.conn
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.raw {
+		p.queue = append(p.queue, &piece{data: b})
+		return
+	}
+	at := l.now()
+	if l.unread {
+		q := &piece{data: b}
+		p.queue = append(p.queue, q)
+		l.meet(p.of, q, nil, at)
+		return
+	}
+	now := int64(at)
+	for _, data := range p.split.after(b) {
+		q := &piece{data: data}
+		p.queue = append(p.queue, q)
+		if p.of == nemesis.Request {
+			commands := c.stream.Request(data, now)
+			l.meet(p.of, q, commands, at)
+			for _, cmd := range commands {
+				if c.witness != nil {
+					c.witness.Sent(cmd.Args, now)
+				}
+				l.tapped(c, p.of, cmd.Counts, q)
+			}
+			continue
+		}
+		commands := c.stream.Reply(data, now)
+		l.meet(p.of, q, commands, at)
+		for _, cmd := range commands {
+			if c.witness != nil {
+				c.witness.Answered(now)
+			}
+			q.command = cmd
+			l.tapped(c, p.of, cmd.CountsReply, q)
+		}
+	}
+	if c.clientGone {
+		l.wake() // its close may be passed on now
+	}
+}
+
+// passed takes the first piece off the queue, which went out at an instant not before now.
+func (p *pipe) passed(now time.Duration) {
+	q := p.queue[0]
+	p.queue = p.queue[1:]
+	if q.command != nil {
+		q.command.Answered = int64(now)
+		p.conn.link.write(q.command)
+	}
+}
+
+// end notes that the source has closed.
+func (p *pipe) end() {
+	p.ended = true
+	p.conn.link.update(func() {
+		if p.of == nemesis.Request {
+			p.conn.clientGone = true
+		} else {
+			p.conn.nodeGone = true
+		}
+	})
+}
+
+// finish records what stayed without an answer, once both pipes are done.
+func (p *pipe) finish() {
+	l, c := p.conn.link, p.conn
+	l.update(func() {
+		if c.finished++; c.finished < 2 {
+			return
+		}
+		for _, cmd := range c.stream.Waiting() {
+			l.write(cmd)
+		}
+		delete(l.conns, c)
+	})
+}
+
+// write records a command, if it is one that locks use.
+func (l *Link) write(cmd *resp.Command) {
+	if cmd != nil && cmd.Recorded() {
+		for _, e := range cmd.Facts(nil, l.name, l.node) {
+			l.record(e)
+		}
+	}
+}
+
+// splitter cuts a stream after each message.
+type splitter struct {
+	part   []byte // of the message that has begun
+	broken bool   // it is no RESP
+}
+
+// after cuts b after each message that ends in it. What is no RESP passes uncut.
+func (s *splitter) after(b []byte) [][]byte {
+	var out [][]byte
+	rest := append(s.part, b...)
+	for len(rest) > 0 && !s.broken {
+		_, r, err := resp.Parse(rest)
+		if errors.Is(err, resp.ErrShort) {
+			break
+		}
+		if err != nil {
+			s.broken = true
+			break
+		}
+		n := len(b) - len(r)
+		out, b, rest = append(out, b[:n]), b[n:], r
+	}
+	if len(b) > 0 {
+		out = append(out, b)
+	}
+	s.part = nil
+	if !s.broken {
+		s.part = append(s.part, rest...)
+	}
+	return out
+}

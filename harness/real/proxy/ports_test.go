@@ -1,0 +1,203 @@
+//go:build linux
+
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+)
+
+// firstPort is below those that kernels give away by themselves.
+const firstPort = 21000
+
+// ported makes a second mesh on a bench, whose links have ports of their own.
+func (b *bench) ported() *Mesh {
+	b.t.Helper()
+	m := NewMesh(1, func() time.Duration { return proc.TrueClock() - b.origin }, func(history.Event) {})
+	m.Ports = firstPort
+	b.t.Cleanup(func() { check(b.t, m.Close()) })
+	return m
+}
+
+func (b *bench) through(l *Link) *caller {
+	b.t.Helper()
+	b.link = l
+	return b.dial()
+}
+
+// Each link dials from its own range, and past a port that somebody has.
+func TestPorts(t *testing.T) {
+	b := newBench(t)
+	if first, last := b.link.Ports(); first != 0 || last != 0 {
+		t.Errorf("ports %d to %d, and none were given", first, last)
+	}
+	m := b.ported()
+	taken, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", firstPort))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for i, client := range []string{"c1", "c2"} {
+		l, err := m.Open(client, "n1", b.node.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, last := l.Ports()
+		if first != firstPort+i*portsOfLink || last != first+portsOfLink-1 {
+			t.Errorf("%s has ports %d to %d", client, first, last)
+		}
+		c := b.through(l)
+		c.send("CLIENT SETNAME " + client)
+		c.want("+OK")
+		port := 0
+		for line := range strings.Lines(b.direct("CLIENT", "LIST")) {
+			if strings.Contains(line, " name="+client+" ") {
+				_, addr, _ := strings.Cut(line, " addr=127.0.0.1:")
+				fmt.Sscan(addr, &port)
+			}
+		}
+		if want := []int{first + 1, first}[i]; port != want {
+			t.Errorf("%s came from port %d, want %d", client, port, want)
+		}
+	}
+}
+
+// There is an end to ports, and whoever would go without is told.
+func TestPortsRunOut(t *testing.T) {
+	b := newBench(t)
+	m := b.ported()
+	m.Ports = 1<<16 - portsOfLink
+	if _, err := m.Open("c1", "n1", b.node.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Open("c2", "n1", b.node.Addr()); err == nil || !strings.Contains(err.Error(), "no ports are left") {
+		t.Errorf("a link without ports: %v", err)
+	}
+	p := ports{first: 1, last: 2, none: 3}
+	if err := p.short(); err == nil || !strings.Contains(err.Error(), "3 times each of the ports 1 to 2 was taken") {
+		t.Errorf("3 clients found no port: %v", err)
+	}
+}
+
+// deaf is a node whose kernel answers no connect: as many wait as it lets.
+func deaf(t *testing.T) (addr string, hear func()) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	check(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	check(t, unix.Listen(fd, 0))
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
+	waits, err := net.Dial("tcp4", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { waits.Close() })
+	accept := func() {
+		got, _, err := unix.Accept(fd)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { unix.Close(got) })
+	}
+	return addr, accept
+}
+
+// connecting says whether somebody has sent a connect to addr that nobody has answered.
+func connecting(t *testing.T, addr string) bool {
+	t.Helper()
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const synSent = "02"
+	_, port, _ := net.SplitHostPort(addr)
+	n, _ := strconv.Atoi(port)
+	for line := range strings.Lines(string(table)) {
+		if f := strings.Fields(line); f[2] == fmt.Sprintf("0100007F:%04X", n) && f[3] == synSent {
+			return true
+		}
+	}
+	return false
+}
+
+// A connect whose packets are lost is tried again a second later. Who comes meanwhile
+// does not wait for that.
+func TestNobodyWaitsForALostConnect(t *testing.T) {
+	addr, hear := deaf(t)
+	b := newBench(t)
+	l, err := b.ported().Open("c1", "n1", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.through(l)
+	b.until("the first's connect is lost", func(*Link) bool { return connecting(t, addr) })
+	hear()
+	second := b.through(l)
+	b.until("one is through", func(l *Link) bool { return len(l.conns) > 0 })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		if got, want := c.client.RemoteAddr().String(), second.conn.LocalAddr().String(); got != want {
+			t.Errorf("%s is through first, not %s", got, want)
+		}
+	}
+}
+
+// A client that has gone has its connect given up, as its kernel would; one that only
+// sends has not, and nothing of what it sends is lost.
+func TestWhileThere(t *testing.T) {
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	client, err := net.Dial("tcp4", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer seen.Close()
+	fmt.Fprint(client, "PING")
+	ctx, done := whileThere(context.Background(), seen.(*net.TCPConn))
+	fmt.Fprint(client, "PING")
+	select {
+	case <-ctx.Done():
+		t.Error("it is there")
+	case <-time.After(20 * ms):
+	}
+	done()
+	got := make([]byte, 8)
+	if n, err := seen.Read(got); err != nil || string(got[:n]) != "PINGPING" {
+		t.Errorf("read %q, %v", got[:n], err)
+	}
+	ctx, done = whileThere(context.Background(), seen.(*net.TCPConn))
+	defer done()
+	client.Close()
+	select {
+	case <-ctx.Done():
+	case <-time.After(soon):
+		t.Error("it has gone")
+	}
+}

@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// listen listens on an address that another socket may be bound to, see occupy.
+func listen(addr string) (net.Listener, error) {
+	var l net.ListenConfig
+	l.Control = func(_, _ string, c syscall.RawConn) error {
+		var err error
+		if e := c.Control(func(fd uintptr) { err = share(int(fd)) }); e != nil {
+			return e
+		}
+		return err
+	}
+	return l.Listen(context.Background(), "tcp4", addr)
+}
+
+func share(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }
+
+// reusable lets a socket have a port whose last connection is over, and only waits.
+func reusable(c syscall.RawConn) error {
+	var err error
+	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }); e != nil {
+		return e
+	}
+	return err
+}
+
+// established is the state of a connection that neither end has closed.
+const established = 1
+
+// whileThere returns a context that ends when the client closes its connection. Nothing
+// is read from it. Nobody else may read until done has returned.
+func whileThere(ctx context.Context, client *net.TCPConn) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	raw, err := client.SyscallConn()
+	if err != nil {
+		cancel() // it is closed
+		return ctx, cancel
+	}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		// It is called again whenever something has come in, the end as well.
+		raw.Read(func(fd uintptr) bool {
+			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+			if err == nil && info.State == established {
+				return false
+			}
+			cancel()
+			return true
+		})
+	}()
+	return ctx, func() {
+		client.SetReadDeadline(time.Unix(1, 0))
+		<-watched
+		client.SetReadDeadline(time.Time{})
+		cancel()
+	}
+}
+
+// refuse returns an address of this machine whose socket is bound and does not listen.
+func refuse(host string) (addr string, release func() error, err error) {
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return "", nil, fmt.Errorf("make a refusing address: %w", err)
+	}
+	return bind(netip.AddrPortFrom(a, 0), false)
+}
+
+// occupy keeps an address that listen listens on from being given to others, once
+// its listener is closed, so that it refuses.
+func occupy(addr string) (release func() error, err error) {
+	a, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("occupy %s: %w", addr, err)
+	}
+	_, release, err = bind(a, true)
+	return release, err
+}
+
+func bind(a netip.AddrPort, shared bool) (addr string, release func() error, err error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, fmt.Errorf("make a refusing address: %w", err)
+	}
+	if shared {
+		err = share(fd)
+	}
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrInet4{Addr: a.Addr().As4(), Port: int(a.Port())})
+	}
+	var name unix.Sockaddr
+	if err == nil {
+		name, err = unix.Getsockname(fd)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return "", nil, fmt.Errorf("make a refusing address: %w", err)
+	}
+	return netip.AddrPortFrom(a.Addr(), uint16(name.(*unix.SockaddrInet4).Port)).String(), func() error { return unix.Close(fd) }, nil
+}

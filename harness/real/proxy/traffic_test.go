@@ -1,0 +1,156 @@
+//go:build linux
+
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+const ms = time.Millisecond
+
+// counts ends a shape and checks what it says that it met and hit.
+func (b *bench) counts(t nemesis.Traffic, met, hit int) {
+	b.t.Helper()
+	m, h, _, err := b.link.Unshape(t)
+	if err != nil || m != met || h != hit {
+		b.t.Errorf("%v: it hit %d of %d, %v; want %d of %d", t, h, m, err, hit, met)
+	}
+}
+
+// Late messages are late by what was asked for, one way or both.
+func TestDelay(t *testing.T) {
+	for way, ways := range map[string]int{"": 2, nemesis.Request: 1, nemesis.Reply: 1} {
+		b := newBench(t)
+		shape := nemesis.Traffic{Way: way, DelayMin: 20 * ms, DelayMax: 25 * ms}
+		b.link.Shape(shape)
+		c := b.dial()
+		for range 3 {
+			began := proc.TrueClock()
+			c.send("SET a 1")
+			c.want("+OK")
+			if took := proc.TrueClock() - began; took < time.Duration(ways)*20*ms {
+				t.Errorf("%q: a round took %v", way, took)
+			}
+		}
+		c.send("PING") // not a lock's
+		c.want("+PONG")
+		b.counts(shape, 3*ways, 3*ways)
+		for _, e := range b.wait(3) {
+			request, reply := e.Applied-e.Sent, e.Answered-e.Applied
+			if (request >= int64(20*ms)) != (way != nemesis.Reply) || (reply >= int64(20*ms)) != (way != nemesis.Request) {
+				t.Errorf("%q: the request took %v, the reply %v", way, time.Duration(request), time.Duration(reply))
+			}
+		}
+	}
+}
+
+// Another connection overtakes; on one of them the order stays.
+func TestDelayKeepsTheOrderOfAConnection(t *testing.T) {
+	b := newBench(t)
+	b.link.Shape(nemesis.Traffic{Way: nemesis.Request, DelayMin: ms, DelayMax: 30 * ms})
+	c := b.dial()
+	for i := range 30 {
+		c.send(fmt.Sprintf("SET k%d 1 NX\r\nRPUSH l %d", i, i))
+	}
+	for i := range 30 {
+		c.want("+OK")
+		c.want(fmt.Sprintf(":%d", i+1))
+	}
+	if got := b.direct("LINDEX", "l", "29"); got != "29" {
+		t.Errorf("the last one is %s", got)
+	}
+}
+
+// Only so many bytes pass in a second, whatever the number of connections.
+func TestThrottle(t *testing.T) {
+	b := newBench(t)
+	shape := nemesis.Traffic{Way: nemesis.Request, Bandwidth: 20_000}
+	b.link.Shape(shape)
+	c, other := b.dial(), b.dial()
+	began := proc.TrueClock()
+	for _, of := range []*caller{c, other} {
+		of.send("SET a " + strings.Repeat("x", 1000-len("SET a \r\n")))
+	}
+	c.want("+OK")
+	other.want("+OK")
+	if took := proc.TrueClock() - began; took < 100*ms {
+		t.Errorf("2000 bytes took %v", took)
+	}
+	b.counts(shape, 2, 2)
+}
+
+// What follows a lost message on its connection is lost, too; others go on. It is
+// reset once the loss is over.
+func TestLose(t *testing.T) {
+	for _, way := range []string{nemesis.Request, nemesis.Reply} {
+		b := newBench(t)
+		shape := nemesis.Traffic{Way: way, Lose: true, Share: 0.3}
+		b.link.Shape(shape)
+		var callers []*caller
+		for range 20 {
+			c := b.dial()
+			c.send("SET a 1")
+			callers = append(callers, c)
+		}
+		b.until("twenty messages", func(l *Link) bool { return l.shapes[0].met == 20 })
+		lost := 0
+		b.until("the losses", func(l *Link) bool {
+			lost = 0
+			for c := range l.conns {
+				if c.broken {
+					lost++
+				}
+			}
+			return lost == l.shapes[0].hit
+		})
+		b.counts(shape, 20, lost)
+		reset := 0
+		for _, c := range callers {
+			c.conn.SetReadDeadline(time.Now().Add(soon))
+			switch line, err := c.in.ReadString('\n'); {
+			case errors.Is(err, syscall.ECONNRESET):
+				reset++
+			case line == "+OK\r\n":
+				c.send("PING")
+				c.want("+PONG")
+			default:
+				t.Errorf("%s: %q, %v", way, line, err)
+			}
+		}
+		if reset != lost || lost == 0 || lost == 20 {
+			t.Errorf("%s: %d of 20 lost a message, %d were reset", way, lost, reset)
+		}
+		unanswered := 0
+		for _, e := range b.wait(20) {
+			if e.Answered == 0 {
+				unanswered++
+			}
+			if (e.Applied == 0) != (e.Answered == 0 && way == nemesis.Request) {
+				t.Errorf("%s: %+v", way, e)
+			}
+		}
+		if unanswered != lost {
+			t.Errorf("%s: %d without an answer, %d lost", way, unanswered, lost)
+		}
+	}
+}
+
+func TestUnshapeOfWhatIsNone(t *testing.T) {
+	b := newBench(t)
+	if _, _, _, err := b.link.Unshape(nemesis.Traffic{Lose: true}); err == nil || b.link.Disturbed() {
+		t.Error("there was something to end")
+	}
+	b.link.Shape(nemesis.Traffic{Lose: true})
+	if !b.link.Disturbed() {
+		t.Error("it is undisturbed")
+	}
+	b.counts(nemesis.Traffic{Lose: true}, 0, 0)
+}

@@ -1,0 +1,151 @@
+package real
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness/real/proc"
+	"lockpick/harness/real/vdso"
+)
+
+// The test binary is the process whose clocks are turned, and its gate.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "__tell":
+			tell()
+			os.Exit(0)
+		case vdso.GateVerb:
+			fmt.Fprintln(os.Stderr, vdso.Gate(os.Args[2:]))
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// tell writes what its clocks show for each line that it reads.
+func tell() {
+	began := time.Now()
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		r := ClockReading{From: proc.TrueClock()}
+		r.Wall, r.Now = time.Now().UnixNano(), began.Add(time.Since(began)).UnixNano()
+		r.To = proc.TrueClock()
+		json.NewEncoder(os.Stdout).Encode(r)
+	}
+}
+
+// here starts an agent, and what tells it to end.
+func here(t *testing.T) (agent *Caller, end func()) {
+	ended := make(chan struct{})
+	end = sync.OnceFunc(func() { close(ended) })
+	t.Cleanup(end)
+	return LocalClockAgent(ended), end
+}
+
+// behind starts a process behind a gate, lets an agent open it, and gives what reads the
+// process's clocks.
+func behind(t *testing.T, r *RemoteClock, agent *Caller) (read func() (ClockReading, error)) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], vdso.GateVerb, os.Args[0], "__tell")
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := r.Start(agent, cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	answers := json.NewDecoder(out)
+	return func() (reading ClockReading, err error) {
+		if _, err := fmt.Fprintln(in); err != nil {
+			return reading, err
+		}
+		return reading, answers.Decode(&reading)
+	}
+}
+
+func TestAnAgentTurnsClocks(t *testing.T) {
+	if err := vdso.Available(); err != nil {
+		t.Skip(err)
+	}
+	r := &RemoteClock{Context: t.Context(), Both: true, True: proc.TrueClock}
+	m := &Clock{ClockDriver: r, True: proc.TrueClock}
+	agent, end := here(t)
+	read := behind(t, r, agent)
+	first, err := read()
+	if err == nil {
+		err = m.Began(first)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func() (string, error) { return m.See("wall clock shows", read) }
+	for _, c := range []struct {
+		by   time.Duration
+		rate float64
+		want string
+	}{
+		{-time.Hour, 1, ", 1h0m0s behind, rate 1"},
+		{time.Hour, 1, ", which is right, rate 1"},
+		{0, 2, "rate 2, seen over"},
+	} {
+		var at time.Duration
+		back, err := m.Turn(c.by, c.rate, func(t time.Duration) { at = t }, see)
+		if err != nil || !strings.Contains(back, c.want) || at == 0 {
+			t.Errorf("turned by %v at rate %g at %v: %q, %v", c.by, c.rate, at, back, err)
+		}
+	}
+	if _, err := m.Turn(0, -1, func(time.Duration) {}, see); err == nil || !strings.Contains(err.Error(), "a rate of -1") {
+		t.Errorf("a clock that runs backwards: %v", err)
+	}
+
+	// Its agent ends with a process. The next ones go on with the clocks as they are.
+	end()
+	<-agent.Ended()
+	alone := func() (string, error) { return m.Alone(), nil }
+	if back, err := m.Turn(-48*time.Hour, 1, func(time.Duration) {}, alone); err != nil || !strings.HasPrefix(back, "no process runs there") {
+		t.Errorf("without a process: %q, %v", back, err)
+	}
+	agent, _ = here(t)
+	read = behind(t, r, agent)
+	m.least, m.most = 0, 0 // another process counts from another start
+	if back, err := see(); err != nil || !strings.Contains(back, "47h59m59.") {
+		t.Errorf("the next process shows %q, %v", back, err)
+	}
+}
+
+func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
+	m := &Clock{ClockDriver: new(vdso.Machine), True: proc.TrueClock}
+	stray := ClockReading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
+	if _, err := m.See("TIME shows", func() (ClockReading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
+		t.Errorf("a clock that is a second off: %v", err)
+	}
+}
+
+func TestAClientThatCantTell(t *testing.T) {
+	ended := make(chan struct{})
+	c := ClientClock{In: io.Discard, Ended: ended, Paused: func() bool { return true }, True: proc.TrueClock}
+	if _, err := c.Read(); !errors.Is(err, ErrPaused) {
+		t.Errorf("paused: %v", err)
+	}
+	close(ended)
+	c.Paused = func() bool { return false }
+	if _, err := c.Read(); !errors.Is(err, proc.ErrEnded) {
+		t.Errorf("ended: %v", err)
+	}
+}

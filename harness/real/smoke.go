@@ -1,0 +1,333 @@
+//go:build linux
+
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lockpick/harness/lock"
+	"lockpick/harness/lock/exec"
+	"lockpick/harness/real/proc"
+)
+
+const (
+	smokeTTL    = 4 * time.Second
+	answerLimit = 10 * time.Second // of what the library has to do for an answer; hello and open have exec.StartWithin
+	contendFor  = time.Second      // an acquire of a lock that is taken may go on for longer
+	smokeKey    = "smoke"
+	longestGot  = 300 // characters of an error
+)
+
+var settings = lock.Settings{Kind: exec.Name, TTL: smokeTTL, Timeout: 200 * time.Millisecond, Drift: 0.01, RetryMin: 10 * time.Millisecond, RetryMax: 30 * time.Millisecond}
+
+// errSlow means that the lock may have expired before a step was over, so that the step shows nothing.
+var errSlow = fmt.Errorf("a step took longer than the lock's TTL of %v", smokeTTL)
+
+// smoke is the state of a smoke test: two clients, on servers of its own.
+type smoke struct {
+	ctx     context.Context
+	group   *proc.Group
+	argv    []string
+	redis   string // the program
+	nodes   []*proc.Redis
+	clients [2]*smokeClient
+}
+
+// Smoke takes an adapter through the protocol, with two clients on servers of its own. It reports
+// each step as it is made, and stops at the first that fails. An error says that the test could not
+// be made.
+func SmokeTest(ctx context.Context, dir, redis string, argv []string, report func(SmokeStep)) (passed bool, err error) {
+	g, err := proc.NewGroup(dir)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	s := &smoke{ctx: ctx, group: g, argv: argv, redis: redis}
+	for _, step := range []struct {
+		name, expected string // no name: lockpick's own part, which is not reported
+		run            func() (got string, err error)
+	}{
+		{"hello", fmt.Sprintf("a first line that says what it is within %v", exec.StartWithin), s.hello},
+		{"", "", s.startServers},
+		{"open", fmt.Sprintf("an answer within %v", exec.StartWithin), s.open},
+		{"acquire", fmt.Sprintf("a free lock within %v", answerLimit), s.acquire},
+		{"contend", "no lock for a second client while the first has it", s.contend},
+		{"release", fmt.Sprintf("the lock for the second client before the TTL of %v is over", smokeTTL), s.release},
+		{"expire", fmt.Sprintf("the lock within %v after the TTL of a holder that was killed", answerLimit), s.expire},
+		{"", "", s.stopServers},
+		{"ping", "a pong within 2s while an acquire waits for stopped servers", s.ping},
+		{"", "", s.continueServers},
+		{"close", fmt.Sprintf("an answer, and the end of the process within %v", answerLimit), s.close},
+	} {
+		began := time.Now()
+		got, err := step.run()
+		switch {
+		case errors.Is(err, errSlow), step.name == "" && err != nil:
+			return false, err
+		case err != nil:
+			report(SmokeStep{step.name, step.expected, fmt.Sprintf("%.*s%s", longestGot, err, s.stderr()), true})
+			return false, nil
+		case step.name != "":
+			report(SmokeStep{step.name, step.expected, fmt.Sprintf("%s after %v", got, time.Since(began).Round(time.Microsecond)), false})
+		}
+	}
+	return true, nil
+}
+
+// stderr returns what the adapters wrote to standard error, once if both wrote the same.
+func (s *smoke) stderr() string {
+	var all []string
+	for _, c := range s.clients {
+		if c != nil {
+			all = append(all, c.Words())
+		}
+	}
+	return strings.Join(slices.Compact(all), "")
+}
+
+func (s *smoke) hello() (string, error) {
+	for i := range s.clients {
+		p, err := StartAdapter(s.group, fmt.Sprintf("the adapter of c%d", i+1), s.argv)
+		if err != nil {
+			return "", err
+		}
+		s.clients[i] = &smokeClient{AdapterProcess: p}
+	}
+	for _, c := range s.clients {
+		err := within(exec.StartWithin, func() (err error) { c.adapter, err = exec.Meet(c.In, c.Out, time.Now); return err })
+		if err != nil {
+			return "", err
+		}
+	}
+	h := s.clients[0].adapter.Hello
+	if len(h.Can) == 0 {
+		return h.Title(), nil
+	}
+	return fmt.Sprintf("%s, which can %s,", h.Title(), strings.Join(h.Can, ", ")), nil
+}
+
+// within runs do, and gives up after the limit.
+func within(limit time.Duration, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(limit):
+		return fmt.Errorf("no answer within %v", limit)
+	}
+}
+
+// startServers starts the servers that the hello says the lock needs.
+func (s *smoke) startServers() (_ string, err error) {
+	hello := s.clients[0].adapter.Hello
+	names := []string{"n1", "n2", "n3", "n4", "n5"}
+	if name := hello.Store(); name != "" {
+		of, err := proc.StoreOf(name)
+		if err == nil {
+			s.nodes, err = s.group.StartStore(s.ctx, of, names)
+		}
+		return "", err
+	}
+	if hello.Nodes == "one" {
+		names = names[:1]
+	}
+	for _, name := range names {
+		n, err := s.group.StartRedis(s.ctx, name, s.redis, "none")
+		if err != nil {
+			return "", err
+		}
+		s.nodes = append(s.nodes, n)
+	}
+	return "", nil
+}
+
+func (s *smoke) open() (string, error) {
+	var nodes []lock.Node
+	for _, n := range s.nodes {
+		nodes = append(nodes, lock.Node{Name: n.Name, Addr: n.Addr()})
+	}
+	for i, c := range s.clients {
+		if err := c.adapter.Open(s.ctx, "c"+strconv.Itoa(i+1), nodes, settings); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("quorum %d of %d", s.clients[0].adapter.Quorum, len(nodes)), nil
+}
+
+// acquire gets a lock for each client. The second client gets another lock first, which shows that it
+// has connected before it contends for the first client's.
+func (s *smoke) acquire() (string, error) {
+	first, second := s.clients[0], s.clients[1]
+	err := second.obtain(s.ctx, "other", answerLimit)
+	if err == nil {
+		err = second.release(s.ctx)
+	}
+	if err == nil {
+		err = first.obtain(s.ctx, smokeKey, answerLimit)
+	}
+	return "it", err
+}
+
+// contend leaves the acquire pending if the library waits for the lock. Whether it may wait that long
+// is for runs to find out.
+func (s *smoke) contend() (string, error) {
+	first, second := s.clients[0], s.clients[1]
+	a := second.try(s.ctx, smokeKey)
+	select {
+	case <-a.done:
+	case <-time.After(contendFor):
+		return "no answer yet", nil
+	}
+	switch no, refused := errors.AsType[*exec.Refused](a.err); {
+	case refused:
+		second.pending = nil
+		return no.Error(), nil
+	case a.err != nil:
+		return "", a.err
+	case time.Since(first.held.sent) > smokeTTL:
+		return "", errSlow
+	}
+	return "", errors.New("the lock")
+}
+
+func (s *smoke) release() (string, error) {
+	first, second := s.clients[0], s.clients[1]
+	left := func() time.Duration { return smokeTTL - time.Since(first.held.sent) }
+	err := first.release(s.ctx)
+	_, refused := errors.AsType[*exec.Refused](err)
+	switch {
+	case left() <= 0 && (err == nil || refused):
+		return "", errSlow
+	case err != nil:
+		return "", err
+	}
+	return "it", second.obtain(s.ctx, smokeKey, left())
+}
+
+// expire kills the holder, because a library may extend its lock for as long as it lives.
+func (s *smoke) expire() (string, error) {
+	first, second := s.clients[0], s.clients[1]
+	if err := second.Kill(); err != nil {
+		return "", err
+	}
+	err := first.obtain(s.ctx, smokeKey, smokeTTL+answerLimit)
+	if err == nil {
+		err = first.release(s.ctx)
+	}
+	return "it", err
+}
+
+// stopServers stops the servers and begins an acquire that has to wait for them.
+func (s *smoke) stopServers() (_ string, err error) {
+	for _, n := range s.nodes {
+		_, failed := n.Pause(s.ctx)
+		err = errors.Join(err, failed)
+	}
+	s.clients[0].try(s.ctx, smokeKey)
+	time.Sleep(100 * time.Millisecond) // until the library is at work
+	return "", err
+}
+
+func (s *smoke) ping() (string, error) { return "it", s.clients[0].adapter.Ping(s.ctx) }
+
+// continueServers resumes the servers and waits for the acquire. How soon a library reconnects is not
+// tested.
+func (s *smoke) continueServers() (_ string, err error) {
+	for _, n := range s.nodes {
+		_, failed := n.Resume(s.ctx)
+		err = errors.Join(err, failed)
+	}
+	select {
+	case <-s.clients[0].pending.done:
+	case <-time.After(answerLimit):
+	}
+	return "", err
+}
+
+func (s *smoke) close() (string, error) {
+	c := s.clients[0]
+	if err := within(answerLimit, func() error { return c.adapter.Close(s.ctx) }); err != nil {
+		return "", err
+	}
+	c.In.Close()
+	select {
+	case <-c.Done():
+	case <-time.After(answerLimit):
+		return "", errors.New("an answer, and the process still runs")
+	}
+	unix.Kill(-c.PID(), unix.SIGKILL) // what it has started may still run
+	return "both", nil
+}
+
+// client is a client's adapter.
+type smokeClient struct {
+	*AdapterProcess
+	adapter *exec.Adapter
+	pending *attempt // nil: no acquire is under way
+	held    *attempt // the last acquire that got a lock
+}
+
+// attempt is an acquire that was sent, and its answer once done is closed.
+type attempt struct {
+	sent   time.Time
+	done   chan struct{} // closed once it is answered
+	handle *exec.Handle
+	err    error
+}
+
+// try begins to acquire a lock.
+func (c *smokeClient) try(ctx context.Context, key string) *attempt {
+	a := &attempt{sent: time.Now(), done: make(chan struct{})}
+	within := time.Duration(0)
+	if c.adapter.Hello.Retries == "library" {
+		within = contendFor / 2
+	}
+	go func() {
+		defer close(a.done)
+		a.handle, a.err = c.adapter.Acquire(ctx, key, within)
+	}()
+	c.pending = a
+	return a
+}
+
+// obtain tries to acquire a lock until it has it. An acquire that is under way counts, too.
+func (c *smokeClient) obtain(ctx context.Context, key string, limit time.Duration) error {
+	last := "no answer"
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(settings.RetryMax) {
+		if c.pending == nil {
+			c.try(ctx, key)
+		}
+		select {
+		case <-c.pending.done:
+		case <-time.After(time.Until(end)):
+			continue
+		}
+		a := c.pending
+		c.pending = nil
+		no, refused := errors.AsType[*exec.Refused](a.err)
+		if !refused {
+			c.held = a
+			return a.err
+		}
+		last = no.Error()
+	}
+	return fmt.Errorf("%s, for %v", last, limit.Round(time.Millisecond))
+}
+
+// release gives the lock back. A library may answer that it does not know whether it still held it.
+func (c *smokeClient) release(ctx context.Context) error {
+	err := within(answerLimit, func() error { return c.held.handle.Release(ctx) })
+	if no, refused := errors.AsType[*exec.Refused](err); refused && no.No == "unknown" {
+		return nil
+	}
+	return err
+}

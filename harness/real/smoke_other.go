@@ -1,0 +1,16 @@
+//go:build !linux
+
+package real
+
+import (
+	"context"
+	"errors"
+)
+
+// Replaced needs Linux.
+func Replaced(int, string) []string { return nil }
+
+// Smoke needs Linux.
+func SmokeTest(context.Context, string, string, []string, func(SmokeStep)) (passed bool, err error) {
+	return false, errors.New("adapters need real processes, and those need Linux")
+}

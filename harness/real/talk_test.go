@@ -1,0 +1,28 @@
+package real
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+// endless is what a client prints that never ends its line, up to what a test can wait for.
+type endless struct{ left int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	if e.left <= 0 {
+		return 0, io.EOF
+	}
+	for i := range b {
+		b[i] = 'x'
+	}
+	e.left -= len(b)
+	return len(b), nil
+}
+
+func TestLineWithoutEndIsRefused(t *testing.T) {
+	err := Conversation{In: io.Discard, Out: &endless{2 * mostLine}}.Hold(ClientOrder{})
+	if err == nil || !strings.Contains(err.Error(), "longer than") || len(err.Error()) > 200 {
+		t.Errorf("%.300v", err)
+	}
+}

@@ -1,0 +1,91 @@
+//go:build linux
+
+package real
+
+import (
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
+	"lockpick/nemesis"
+)
+
+// Links that are served elsewhere lead to a node's replica once they are turned, and
+// its death is not the replica's.
+func TestRemoteTurnsToTheReplica(t *testing.T) {
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not on PATH: apt-get install redis-server")
+	}
+	g, err := proc.NewGroup(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close() })
+	start := func(name string) *proc.Redis {
+		r, err := g.StartRedis(t.Context(), name, bin, "none")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	master, replica := start("n1"), start("n1-replica")
+	r := dial(t)
+	run := NetworkRun{Context: t.Context(), Record: func(history.Event) {}, Go: func(f func()) { go f() }}
+	addrs := map[string]string{"n1": master.Addr(), scenario.ResourceName: master.Addr()}
+	must(t, r.Open(run, 1, "", addrs, []string{"n1"}, []LinkClient{{Name: "c1"}}))
+	defer func() { must(t, r.Close(t.Context())) }()
+	a, _ := r.Addresses("c1")
+	ask := func(args ...string) string {
+		v, err := proc.Ask(t.Context(), a.Nodes[0].Addr, args...)
+		must(t, err)
+		return v.Str
+	}
+	link, err := r.OpenReplication("n1", master.Addr())
+	must(t, err)
+	must(t, replica.Follow(t.Context(), link))
+	if back, err := r.Cut("n1-replica", nemesis.CutHold, ""); err != nil {
+		t.Errorf("cut: %q, %v", back, err)
+	}
+	ask("SET", "late", "v") // that its replica does not get
+	_, err = master.Kill(t.Context())
+	must(t, err)
+	must(t, r.Tell(t.Context(), master.Addr(), false, false))
+	_, err = replica.Promote(t.Context())
+	must(t, err)
+	must(t, r.Turn("n1", replica.Addr()))
+	if got := ask("GET", "late"); got != "" {
+		t.Errorf("the replica has late: %q", got)
+	}
+	if back, err := r.Mend("n1-replica"); err != nil || !strings.HasPrefix(back, "the node is down: ") {
+		t.Errorf("mend: %q, %v", back, err)
+	}
+	// The read-back of a cut of replies counts what the node has answered: at its new address.
+	if back, err := r.Cut("c1-n1", nemesis.CutHold, nemesis.Reply); err != nil || !strings.HasPrefix(back, "PING got no answer, though the node gave one") {
+		t.Errorf("cut: %q, %v", back, err)
+	}
+}
+
+// dial returns a network that this process serves itself.
+func dial(t *testing.T) *RemoteNetwork {
+	asks, in := io.Pipe()
+	out, answers := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- ServeLinks(asks, answers) }()
+	t.Cleanup(func() {
+		in.Close()
+		must(t, <-served)
+	})
+	return DialNetwork(in, out)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,109 @@
+package vdso
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// began is the wall clock before any function of ours has run.
+var began = time.Now()
+
+// date prints it, and what it reads on the way.
+func date() {
+	fmt.Print(began.UnixNano())
+	in := make([]byte, 10)
+	n, _ := os.Stdin.Read(in)
+	fmt.Printf(" %s", in[:n])
+	os.Exit(0)
+}
+
+// atAGate starts a program behind a gate. It has its id from its birth to its end.
+func atAGate(t *testing.T, program ...string) (cmd *exec.Cmd, stdout *strings.Builder) {
+	t.Helper()
+	stdout = &strings.Builder{}
+	cmd = exec.Command(os.Args[0], append([]string{GateVerb}, program...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("its own"), stdout, stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, stdout
+}
+
+// The program behind the gate never saw the true time, nor did anybody read its stdin.
+func TestAGateLeadsToWrongClocks(t *testing.T) {
+	first := &Machine{}
+	if _, _, err := first.Turn(-time.Hour, 1); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		text, err := json.Marshal(first.Shown()) // as it comes from a machine elsewhere
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown Shown
+		if err := json.Unmarshal(text, &shown); err != nil {
+			t.Fatal(err)
+		}
+		m := &Machine{}
+		m.Take(shown)
+		before := time.Now()
+		cmd, stdout := atAGate(t, os.Args[0], "__date")
+		stop := make(chan bool)
+		go func() { // its runtime may do so at any time
+			for tick := time.NewTicker(100 * time.Microsecond); ; {
+				select {
+				case <-tick.C:
+					cmd.Process.Signal(syscall.SIGURG)
+				case <-stop:
+					tick.Stop()
+					return
+				}
+			}
+		}()
+		started := m.StartGate(cmd.Process.Pid)
+		close(stop)
+		if started != nil {
+			cmd.Process.Kill()
+		}
+		ended := cmd.Wait()
+		m.Close()
+		if started != nil || ended != nil {
+			t.Fatal(started, ended, stdout)
+		}
+		var nanos int64
+		var read string
+		if _, err := fmt.Sscanf(stdout.String(), "%d %s", &nanos, &read); err != nil || !strings.HasSuffix(stdout.String(), " its own") {
+			t.Fatalf("it prints %q: %v", stdout, err)
+		}
+		at := time.Unix(0, nanos).Add(time.Hour)
+		if at.Before(before) || at.After(time.Now()) {
+			t.Errorf("its clock was %v from what it should show", at.Sub(before))
+		}
+	}
+}
+
+func TestAGateWithoutAProgram(t *testing.T) {
+	cmd, stdout := atAGate(t, "/there/is/none")
+	if err := cmd.Wait(); err == nil || !strings.Contains(stdout.String(), "/there/is/none") {
+		t.Errorf("%v, it says %q", err, stdout)
+	}
+	text := t.TempDir() + "/text" // nothing that can be executed, which shows only then
+	if err := os.WriteFile(text, []byte("no program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd, stdout = atAGate(t, text)
+	if err := new(Machine).StartGate(cmd.Process.Pid); err == nil || !strings.Contains(err.Error(), "ended at its gate") {
+		t.Error(err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	if !strings.Contains(stdout.String(), "exec format error") {
+		t.Errorf("it says %q", stdout)
+	}
+}

@@ -1,0 +1,42 @@
+package vdso
+
+import (
+	"math/big"
+	"math/rand/v2"
+	"testing"
+)
+
+// The line against integers without bounds.
+func TestLineIsExact(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		l := line{Real0: random.Int64N(2e18), Fake0: random.Int64N(2e18), Rate: random.Int64N(8 * one)}
+		at := l.Real0 + random.Int64N(1e17) - 5e16
+		want := new(big.Int).Mul(big.NewInt(at-l.Real0), big.NewInt(l.Rate))
+		want.Rsh(want, 32).Add(want, big.NewInt(l.Fake0))
+		if got := l.at(at); !want.IsInt64() || got != want.Int64() {
+			t.Fatalf("%+v at %d: %d, want %v", l, at, got, want)
+		}
+	}
+}
+
+func TestLineTurns(t *testing.T) {
+	const s = int64(1e9)
+	if got := right.at(7*s + 1); got != 7*s+1 {
+		t.Errorf("a clock that is right shows %d", got)
+	}
+	jumped := right.turned(10*s, 3*s, 1)
+	fast := jumped.turned(20*s, 0, 2)
+	slow := fast.turned(30*s, 0, 0.5)
+	for _, c := range []struct {
+		l        line
+		at, want int64
+	}{
+		{jumped, 10 * s, 13 * s}, {jumped, 20 * s, 23 * s}, {fast, 20 * s, 23 * s}, {fast, 30 * s, 43 * s},
+		{slow, 30 * s, 43 * s}, {slow, 40 * s, 48 * s}, {slow.turned(40*s, -8*s, 1), 41 * s, 41 * s},
+	} {
+		if got := c.l.at(c.at); got != c.want {
+			t.Errorf("%+v shows %d at %d, want %d", c.l, got, c.at, c.want)
+		}
+	}
+}

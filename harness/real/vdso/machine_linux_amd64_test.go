@@ -1,0 +1,232 @@
+package vdso
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/real/proc"
+)
+
+// The test binary is the process whose clock is turned.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "__watch":
+			watch()
+			return
+		case "__date":
+			date()
+		case GateVerb:
+			fmt.Fprintln(os.Stderr, Gate(os.Args[2:]))
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// watch reads its clocks without end, and tells for each line that it is sent what
+// they showed, and the furthest that its monotonic clock ever went back.
+func watch() {
+	asked := make(chan bool)
+	go func() {
+		defer close(asked)
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			asked <- true
+		}
+	}()
+	began := time.Now()
+	var last, back time.Duration
+	for {
+		select {
+		case _, ok := <-asked:
+			if !ok {
+				return
+			}
+			s := look(began)
+			for try := 1; try < mostTries && s.to-s.from > soon; try++ {
+				if next := look(began); next.to-next.from < s.to-s.from {
+					s = next
+				}
+			}
+			fmt.Println(int64(s.from), s.wall, int64(s.mono), int64(s.to), int64(back))
+		default:
+			now := time.Since(began)
+			back, last = max(back, last-now), now
+		}
+	}
+}
+
+// look reads all clocks once. The thread may be kept waiting between them.
+func look(began time.Time) (s shown) {
+	s.from = proc.TrueClock()
+	s.wall, s.mono = time.Now().UnixNano(), time.Since(began)
+	s.to = proc.TrueClock()
+	return s
+}
+
+type watched struct {
+	*testing.T
+	*Machine
+	in  *os.File
+	out *bufio.Reader
+}
+
+func start(t *testing.T, m *Machine) watched {
+	t.Helper()
+	group, err := proc.NewGroup(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	group.AtStart = func(_ string, pid int) error { return m.Start(pid) }
+	stdin, in, err1 := os.Pipe()
+	out, stdout, err2 := os.Pipe()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	cmd := exec.Command(os.Args[0], "__watch")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, os.Stderr
+	if _, err := group.Start("watch", cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, err := range []error{group.Close(), m.Close(), stdin.Close(), in.Close(), out.Close(), stdout.Close()} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return watched{t, m, in, bufio.NewReader(out)}
+}
+
+type shown struct {
+	from, to, mono, back time.Duration
+	wall                 int64
+}
+
+func (w watched) read() (s shown) {
+	w.Helper()
+	fmt.Fprintln(w.in)
+	if _, err := fmt.Fscan(w.out, &s.from, &s.wall, &s.mono, &s.to, &s.back); err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+// wall sees that the process's wall clock is ahead of the true one by so much.
+func (w watched) ahead(what string, want time.Duration) {
+	w.Helper()
+	s := w.read()
+	_, from := w.Shown().Wall(s.from)
+	_, to := w.Shown().Wall(s.to)
+	low, high := s.wall-to.UnixNano(), s.wall-from.UnixNano()
+	if tick := int64(10 * time.Microsecond); int64(want) < low-tick || int64(want) > high+tick {
+		w.Errorf("%s: the wall clock is %v to %v ahead, want %v", what, time.Duration(low), time.Duration(high), want)
+	}
+}
+
+func (w watched) turn(by time.Duration, rate float64) {
+	w.Helper()
+	if _, _, err := w.Turn(by, rate); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// speed is how fast a clock ran, by all that two readings let it be.
+type speed struct{ least, most float64 }
+
+func (s speed) String() string { return fmt.Sprintf("%.4f to %.4f", s.least, s.most) }
+
+func (s speed) near(want float64) bool { return s.least < want+0.01 && s.most > want-0.01 }
+
+// speeds measures how fast the process's clocks run.
+func (w watched) speeds() (wall, mono speed) {
+	w.Helper()
+	a := w.read()
+	time.Sleep(50 * time.Millisecond)
+	b := w.read()
+	of := func(ran float64) speed { return speed{ran / float64(b.to-a.from), ran / float64(b.from-a.to)} }
+	return of(float64(b.wall - a.wall)), of(float64(b.mono - a.mono))
+}
+
+func TestAJumpTurnsTheWallClockAlone(t *testing.T) {
+	w := start(t, &Machine{Monotonic: true})
+	w.ahead("untouched", 0)
+	before := w.read()
+	w.turn(11*time.Second, 1)
+	w.ahead("set forward", 11*time.Second)
+	w.turn(-14*time.Second, 1)
+	w.ahead("set back", -3*time.Second)
+	if after := w.read(); after.mono-before.mono > after.to-before.from || after.mono < before.mono {
+		t.Errorf("the monotonic clock went on by %v in %v", after.mono-before.mono, after.to-before.from)
+	}
+	w.turn(3*time.Second, 1)
+	w.ahead("set right", 0)
+}
+
+func TestARateTurnsBothClocksOrOne(t *testing.T) {
+	for _, both := range []bool{true, false} {
+		w := start(t, &Machine{Monotonic: both})
+		for _, rate := range []float64{2, 0.5, 1.1, 1} {
+			w.turn(0, rate)
+			want := rate
+			if !both {
+				want = 1
+			}
+			if wall, mono := w.speeds(); !wall.near(rate) || !mono.near(want) {
+				t.Errorf("rate %g: the wall clock runs at %v, the monotonic one at %v", rate, wall, mono)
+			}
+		}
+	}
+}
+
+// A program is lost whose monotonic clock goes back.
+func TestAMonotonicClockNeverGoesBack(t *testing.T) {
+	w := start(t, &Machine{Monotonic: true})
+	var late time.Duration // how late changes were written: the process goes back by up to that at triple speed
+	for range 50 {
+		for _, rate := range []float64{3, 0.3} {
+			from, to, err := w.Turn(0, rate)
+			if err != nil {
+				t.Fatal(err)
+			}
+			late = max(late, to-from)
+		}
+	}
+	if s := w.read(); s.back > 3*late {
+		t.Errorf("it went back by %v, and no change was written later than %v", s.back, late)
+	}
+}
+
+func TestTheNextProcessFindsTheClockAsItIs(t *testing.T) {
+	m := &Machine{}
+	if _, _, err := m.Turn(time.Hour, 1); err != nil {
+		t.Fatal(err)
+	}
+	start(t, m).ahead("first", time.Hour)
+	w := start(t, m)
+	w.ahead("second", time.Hour)
+	w.turn(0, 2)
+	if wall, _ := start(t, m).speeds(); !wall.near(2) {
+		t.Errorf("the third one's clock runs at %v", wall)
+	}
+}
+
+func TestWhatNoClockDoes(t *testing.T) {
+	m := &Machine{}
+	for _, c := range []struct {
+		by   time.Duration
+		rate float64
+	}{{0, 0}, {0, -1}, {0, 1e9}, {-100 * 365 * 24 * time.Hour, 1}} {
+		if _, _, err := m.Turn(c.by, c.rate); err == nil || !strings.Contains(err.Error(), "turn a clock") {
+			t.Errorf("turned by %v at rate %g: %v", c.by, c.rate, err)
+		}
+	}
+	if err := m.Start(os.Getpid()); err == nil {
+		t.Error("a process that nobody traces was patched")
+	}
+}

@@ -1,0 +1,107 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+)
+
+var errIdle = errors.New("it met nothing")
+
+// pair is a caller and its server, joined by pipes.
+func pair(t *testing.T, s *CallServer, hears any) (c *Caller, end func()) {
+	t.Helper()
+	in, ask := io.Pipe()
+	answers, out := io.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		served <- s.Serve(in, out)
+		out.Close()
+	}()
+	end = func() { ask.Close() }
+	t.Cleanup(func() {
+		end()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return NewCaller(ask, answers, s.Errors, hears), end
+}
+
+// methods are what is called, and hearing hears of it.
+type methods struct {
+	s       *CallServer
+	release chan struct{}
+}
+
+func (*methods) Twice(n int) int { return 2 * n }
+func (m *methods) Wait()         { <-m.release }
+func (m *methods) Go()           { m.s.Notify("Gone", "on"); close(m.release) }
+func (*methods) Idle() (string, int, error) {
+	return "all well", 7, fmt.Errorf("unshape c1-n1: %w", errIdle)
+}
+
+type hearing struct{ noticed []string }
+
+func (h *hearing) Gone(how string) { h.noticed = append(h.noticed, "gone "+how) }
+
+func TestCalls(t *testing.T) {
+	heard := &hearing{}
+	s := &CallServer{Errors: CallErrors{"idle": errIdle}}
+	m := &methods{s, make(chan struct{})}
+	s.Of = func() []any { return []any{heard, m} } // the second where the first has no such method
+	c, end := pair(t, s, heard)
+	ctx := t.Context()
+
+	var four int
+	if err := c.Call(ctx, "Twice", CallArgs{2}, &four); err != nil || four != 4 {
+		t.Errorf("twice 2 is %d, %v", four, err)
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- c.Call(ctx, "Wait", nil) }()
+	if err := c.Call(ctx, "Go", nil); err != nil {
+		t.Error(err)
+	}
+	if err := <-waited; err != nil { // it did not keep the other waiting
+		t.Error(err)
+	}
+	if fmt.Sprint(heard.noticed) != "[gone on]" {
+		t.Errorf("noticed %v", heard.noticed)
+	}
+
+	var back string
+	var seven int
+	err := c.Call(ctx, "Idle", nil, &back, &seven)
+	if back != "all well" || seven != 7 || !errors.Is(err, errIdle) || err.Error() != "unshape c1-n1: it met nothing" {
+		t.Errorf("idle is %q, %v", back, err)
+	}
+	if err := c.Call(ctx, "Twice", CallArgs{"x"}); err == nil || errors.Is(err, errIdle) {
+		t.Errorf("arguments of another type: %v", err)
+	}
+	if err := c.Call(ctx, "Twice", nil); err == nil || err.Error() != "call Twice: it takes 1 arguments, not 0" {
+		t.Errorf("too few arguments: %v", err)
+	}
+	if err := c.Call(ctx, "None", nil); err == nil || err.Error() != `there is no call "None" now` {
+		t.Errorf("unknown call: %v", err)
+	}
+
+	end()
+	<-c.Ended()
+	if err := c.Call(ctx, "Twice", CallArgs{2}, &four); !errors.Is(err, ErrAgentGone) {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
+func TestCallEndsWithItsContext(t *testing.T) {
+	m := &methods{release: make(chan struct{})}
+	c, _ := pair(t, &CallServer{Of: func() []any { return []any{m} }}, nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	cancel(why)
+	if err := c.Call(ctx, "Wait", nil); !errors.Is(err, why) {
+		t.Error(err)
+	}
+	close(m.release)
+}

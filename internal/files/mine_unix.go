@@ -1,0 +1,15 @@
+//go:build unix
+
+package files
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// mine reports whether a file or folder belongs to this user.
+func mine(is fs.FileInfo) bool {
+	s, ok := is.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) == os.Geteuid()
+}

@@ -1,0 +1,62 @@
+package files
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// spinning, in the environment, makes this program one that spins beside its first thread.
+const spinning = "LOCKPICK_TEST_SPINS"
+
+func init() {
+	if os.Getenv(spinning) == "" {
+		return
+	}
+	runtime.LockOSThread() // the first thread stays here
+	go spin()
+	select {}
+}
+
+func spin() {
+	fmt.Println("spins")
+	for n := 0; ; n++ {
+		if n < 0 {
+			fmt.Println(n)
+		}
+	}
+}
+
+// The stack of a goroutine that spins is printed, whichever thread it is on.
+func TestQuitShowsWhoSpins(t *testing.T) {
+	for range 5 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), spinning+"=1", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1") // as on a machine that is too busy to stop it
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Error(err)
+		}
+		if err := ProcessQuit(cmd.Process); err != nil {
+			t.Error(err)
+			cmd.Process.Kill()
+		}
+		io.Copy(io.Discard, out)
+		cmd.Wait()
+		if !strings.Contains(said.String(), "files.spin(") {
+			t.Fatalf("no word of who spins:\n%s", said.String())
+		}
+	}
+}

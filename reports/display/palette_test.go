@@ -1,0 +1,70 @@
+package display
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Text must be readable: the web's accessibility guidelines (WCAG 2.1, 1.4.3) ask
+// for a contrast of 4.5.
+func TestTextHasContrast(t *testing.T) {
+	value := regexp.MustCompile(`--([a-z-]+):#([0-9a-f]{6})`)
+	for i, scheme := range strings.Split(ColorsCSS, ":root{")[1:] {
+		colour := map[string]string{}
+		for _, m := range value.FindAllStringSubmatch(scheme, -1) {
+			colour[m[1]] = m[2]
+		}
+		if len(colour) != 16 {
+			t.Errorf("scheme %d has %d colours", i, len(colour))
+		}
+		for name, c := range colour {
+			if name != "ink" && name != "faint" && !strings.HasSuffix(name, "-ink") {
+				continue
+			}
+			for _, ground := range []string{"paper", "panel"} {
+				if r := contrast(c, colour[ground]); r < 4.5 {
+					t.Errorf("scheme %d: %s on %s has a contrast of %.1f", i, name, ground, r)
+				}
+			}
+		}
+	}
+}
+
+// Every colour that a drawing can have is a variable, and each a different one.
+func TestColoursAreVariables(t *testing.T) {
+	names := ColorVariables()
+	for hex, want := range map[string]string{Alarm: "alarm", Lease: "lease", Stall: "stall", Fine: "fine", Clock: "clock", Other: "other",
+		Paper: "paper", Ink: "ink", Faint: "faint", Line: "line"} {
+		if names[hex] != "var(--"+want+")" {
+			t.Errorf("%s is %q, want --%s", hex, names[hex], want)
+		}
+	}
+	if len(names) != 16 {
+		t.Errorf("%d of 16 colours are told apart", len(names))
+	}
+}
+
+// contrast is the ratio of WCAG 2.1's relative luminances.
+func contrast(a, b string) float64 {
+	x, y := luminance(a), luminance(b)
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
+
+func luminance(hex string) float64 {
+	var c [3]int
+	fmt.Sscanf(hex, "%2x%2x%2x", &c[0], &c[1], &c[2])
+	sum := 0.0
+	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+		v := float64(c[i]) / 255
+		if v <= 0.04045 {
+			v /= 12.92
+		} else {
+			v = math.Pow((v+0.055)/1.055, 2.4)
+		}
+		sum += weight * v
+	}
+	return sum
+}

@@ -1,0 +1,143 @@
+package suites
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/scenarios/outcome"
+)
+
+
+func mermaid(outcome.Outcome) string { return "sequenceDiagram\n  c1->>n1: acquire\n" }
+
+func runs() []outcome.Outcome {
+	holds := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
+	violated := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
+		Because: "c1 and c2 believed from 1.2 s to 3.4 s"}
+	meant := violated
+	meant.Expected, meant.AsExpected = "violated", true
+	unknown := outcome.Judgement{Property: checker.ResourceSafety, Expected: "holds", Got: checker.Undecided, Because: "the pause did not take effect"}
+	one := func(name string, code int, js ...outcome.Judgement) outcome.Outcome {
+		return outcome.Outcome{Scenario: name, Backend: "sim", Seed: 1, Code: code, Judgements: js, Command: "lockpick run " + name + "/ --seed 1"}
+	}
+	broken := one("broken", outcome.ExitBug)
+	broken.Error = "panic: no such thing\ngoroutine 1"
+	skipped := one("needs-disk", outcome.ExitOK)
+	skipped.Skipped = "no power-loss: /dev/fuse is missing"
+	idle := outcome.Judgement{Property: checker.DeadlockFreedom, Expected: "holds", Got: checker.NotExercised, Because: "no client died"}
+	spared := idle
+	spared.AsExpected = true
+	return []outcome.Outcome{one("baseline", outcome.ExitOK, holds), one("meant-to-break", outcome.ExitOK, meant),
+		one("restart-forgets", outcome.ExitUnexpected, violated), one("vacuous", outcome.ExitUndecided, holds, unknown), broken, skipped,
+		one("drawn", outcome.ExitOK, holds, spared), one("named", outcome.ExitUndecided, holds, idle)}
+}
+
+func hostile() []outcome.Outcome {
+	evil := "a|b `c` ```\n## <script>alert(1)</script> [x](http://y) @me #1 %0A ::error::x, \x1b[31m \xff \u202e"
+	return []outcome.Outcome{{Scenario: evil, Backend: "sim", Code: outcome.ExitUnexpected, Command: evil, Error: evil,
+		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}}
+}
+
+func gathered(outcomes []outcome.Outcome) *GitHub {
+	r := &GitHub{}
+	for _, o := range outcomes {
+		r.Add(o)
+	}
+	return r
+}
+
+func TestGoldenGithub(t *testing.T) {
+	for name, outcomes := range map[string][]outcome.Outcome{"suite": runs(), "expected": runs()[:2], "hostile": hostile(), "seeds": seeds(100)} {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := gathered(outcomes).Summary(&b, mermaid); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "github/"+name+".md", b.Bytes())
+			b.Reset()
+			if err := gathered(outcomes).Annotations(&b); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "github/"+name+".txt", b.Bytes())
+			if n := strings.Count(b.String(), "\n"); n > mostAnnotations || n != strings.Count("\n"+b.String(), "\n::error ") {
+				t.Errorf("%d lines:\n%s", n, b.String())
+			}
+		})
+	}
+}
+
+func seeds(n int) []outcome.Outcome {
+	var out []outcome.Outcome
+	for i := range n {
+		o := runs()[2*(i%2)]
+		o.Scenario, o.Seed = "many", uint64(i+1)
+		out = append(out, o)
+	}
+	return out
+}
+
+// With nine or fewer each has its own; with more the last says how many.
+func TestNineAnnotations(t *testing.T) {
+	for n, want := range map[int]int{0: 0, 1: 1, 9: 9, 10: 9, 50: 9} {
+		var outcomes []outcome.Outcome
+		for i := range n {
+			o := runs()[2]
+			o.Scenario = fmt.Sprint("s", i)
+			outcomes = append(outcomes, o)
+		}
+		var b bytes.Buffer
+		if err := gathered(outcomes).Annotations(&b); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(b.String(), "\n"); got != want {
+			t.Errorf("%d runs: %d annotations, want %d", n, got, want)
+		}
+		if n > 9 && !strings.Contains(b.String(), fmt.Sprintf("and %d more", n-8)) {
+			t.Errorf("%d runs:\n%s", n, b.String())
+		}
+	}
+}
+
+// A summary is cut at a line's end, with no block left open, wherever the limit falls.
+func TestSummaryIsCut(t *testing.T) {
+	for pad := range 5 {
+		var outcomes []outcome.Outcome
+		for i := range 3000 {
+			o := runs()[2]
+			o.Scenario = fmt.Sprintf("s%d-%s", i, strings.Repeat("x", 300+11*pad))
+			outcomes = append(outcomes, o)
+		}
+		var b bytes.Buffer
+		if err := gathered(outcomes).Summary(&b, mermaid); err != nil {
+			t.Fatal(err)
+		}
+		text := b.String()
+		if len(text) > mostBytes || len(text) < mostBytes-2000 {
+			t.Errorf("%d bytes", len(text))
+		}
+		if !strings.HasSuffix(text, "**Cut at 900 KiB.** The rest is in the run directories.\n") {
+			t.Errorf("it doesn't say so: %q", text[len(text)-200:])
+		}
+		if open := strings.Count(text, "```"); open%2 != 0 {
+			t.Errorf("%d fences", open)
+		}
+	}
+}
+
+// No text of a run can end the table's cell, begin another line, or be HTML.
+func TestPlain(t *testing.T) {
+	for in, want := range map[string]string{
+		"a|b":      `a\|b`,
+		"<b>&":     "&lt;b&gt;&amp;",
+		"a\nb\x00": `a b\\x00`,
+		"`x`":      "\\`x\\`",
+	} {
+		if got := plain(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package suites
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/scenarios/outcome"
+)
+
+
+const diagram = "  seconds   client c1   locks n1–n5\n  2.449     ├── acquire ─>│\n"
+
+func drawn(outcome.Outcome) string { return diagram }
+
+// runs has each way in which a run can come out.
+func junitRuns() []outcome.Outcome {
+	holds := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
+	violated := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
+		Because: "c1 and c2 believed from 1.2 s to 3.4 s"}
+	number := outcome.Judgement{Property: verdict.Grants, Expected: ">= 3", Got: checker.Violated, Because: "grants is 2", Number: &outcome.Number{Value: 2}}
+	waits := outcome.Judgement{Property: "split-vote-rate", Expected: "< 0.2 * no-jitter", Got: checker.Undecided, Because: "it is compared with no-jitter",
+		Number: &outcome.Number{Waits: true}}
+	unknown := outcome.Judgement{Property: checker.ResourceSafety, Expected: "holds", Got: checker.Undecided, Because: "the pause did not take effect"}
+	expected := violated
+	expected.Expected, expected.AsExpected = "violated", true
+	quiet := outcome.Judgement{Property: checker.BoundedHold, Got: checker.Holds, AsExpected: true}
+	one := func(name string, code int, js ...outcome.Judgement) outcome.Outcome {
+		return outcome.Outcome{Scenario: name, Backend: "sim", Seed: 1, Code: code, Judgements: js, Seconds: 0.25, Command: "lockpick run " + name + "/ --seed 1"}
+	}
+	retried := one("retried", outcome.ExitOK, holds)
+	retried.Backend, retried.Retried = "process", []string{"mutual-exclusion was expected to be violated and held (store/a)"}
+	broken := one("broken", outcome.ExitBug)
+	broken.Error = "panic: no such thing\ngoroutine 1"
+	skipped := one("needs-disk", outcome.ExitOK)
+	skipped.Skipped = "no power-loss: /dev/fuse is missing"
+	required := skipped
+	required.Scenario, required.Code = "must-have-disk", outcome.ExitBackend
+	bad := one("restart-forgets", outcome.ExitUnexpected, violated, number, quiet)
+	bad.Dir = "store/restart-forgets/1"
+	idle := outcome.Judgement{Property: checker.DeadlockFreedom, Expected: "holds", Got: checker.NotExercised, Because: "no client died"}
+	spared := idle
+	spared.AsExpected = true
+	return []outcome.Outcome{one("baseline", outcome.ExitOK, holds, quiet), bad, one("meant-to-break", outcome.ExitOK, expected), one("vacuous", outcome.ExitUndecided, holds, unknown),
+		one("split-vote", outcome.ExitOK, waits), broken, skipped, required, retried,
+		one("drawn", outcome.ExitOK, holds, spared), one("named", outcome.ExitUndecided, holds, idle)}
+}
+
+func TestGoldenJunit(t *testing.T) {
+	seeds := []outcome.Outcome{}
+	for i := range 10 {
+		o := junitRuns()[i%2]
+		o.Scenario, o.Seed = "many", uint64(i+1)
+		seeds = append(seeds, o)
+	}
+	for i := range 3 { // two of three gave an occasion
+		o := junitRuns()[9]
+		if o.Seed = uint64(i + 1); i > 0 {
+			o.Judgements[1].Got = checker.Holds
+		}
+		seeds = append(seeds, o)
+	}
+	for name, outcomes := range map[string][]outcome.Outcome{"suite": junitRuns(), "seeds": seeds, "hostile": junitHostile(), "empty": nil} {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := WriteJUnit(&b, outcomes, drawn); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata/junit", name+".xml")
+			if *update {
+				if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(b.Bytes(), want) {
+				t.Errorf("it is not %s; got:\n%s", path, b.Bytes())
+			}
+			valid(t, path)
+		})
+	}
+}
+
+// valid holds a file against the schema. There is no validator in Go that needs no C.
+func valid(t *testing.T, path string) {
+	t.Helper()
+	tool, err := exec.LookPath("xmllint")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("xmllint is missing, and in CI it must be there: .ci/setup installs it")
+		}
+		t.Skip("xmllint is missing: apt-get install libxml2-utils")
+	}
+	if out, err := exec.Command(tool, "--nonet", "--noout", "--schema", "testdata/junit/jenkins-junit.xsd", path).CombinedOutput(); err != nil {
+		t.Errorf("it is not valid: %v\n%s", err, out)
+	}
+}
+
+// The schema refuses what isn't one of its files, or the test above could not fail.
+func TestSchemaRefuses(t *testing.T) {
+	if _, err := exec.LookPath("xmllint"); err != nil {
+		t.Skip("xmllint is missing")
+	}
+	text, err := os.ReadFile("testdata/junit/suite.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "x.xml")
+	if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("classname="), []byte("class=")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if exec.Command("xmllint", "--nonet", "--noout", "--schema", "testdata/junit/jenkins-junit.xsd", path).Run() == nil {
+		t.Error("it took a file that has attributes of its own")
+	}
+}
+
+func junitHostile() []outcome.Outcome {
+	evil := "]]> <script>&\"' \x00\x1b[31m\x9b \xff \ufffe \U0001f512 \r\n"
+	return []outcome.Outcome{{Scenario: evil, Backend: evil, Code: outcome.ExitUnexpected, Command: evil, Dir: evil, Retried: []string{evil}, Stopped: evil, Error: evil,
+		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}}
+}
+
+// A text of a megabyte is cut, wherever it stands.
+func TestLongTextsAreCut(t *testing.T) {
+	long := strings.Repeat("é", 1<<19)
+	o := junitHostile()[0]
+	o.Scenario, o.Command, o.Error, o.Retried = long, long, long+"\n"+long, []string{long}
+	o.Judgements[0].Property, o.Judgements[0].Because = long, long
+	var b bytes.Buffer
+	if err := WriteJUnit(&b, []outcome.Outcome{o}, func(outcome.Outcome) string { return long }); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() > 300<<10 {
+		t.Errorf("%d bytes", b.Len())
+	}
+	junitParse(t, &b)
+}
+
+// A sweep is no longer than a run, whatever its seeds.
+func TestSweepStaysSmall(t *testing.T) {
+	asked := 0
+	r := JUnit{Drawn: func(outcome.Outcome) string { asked++; return diagram }}
+	for i := range 10_000 {
+		o := junitRuns()[1]
+		o.Seed = uint64(i)
+		o.Retried = []string{"again"}
+		r.Add(o)
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() > 16<<10 || asked > 2*mostDetails {
+		t.Errorf("%d bytes, %d diagrams", b.Len(), asked)
+	}
+	if !strings.Contains(b.String(), "10000 runs: 0 as expected, 10000 unexpected; the first 3 are shown") {
+		t.Errorf("it doesn't say how many:\n%s", b.String())
+	}
+	junitParse(t, &b)
+}
+
+func junitParse(t *testing.T, r io.Reader) {
+	t.Helper()
+	for d := xml.NewDecoder(r); ; {
+		if _, err := d.Token(); err == io.EOF {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestWriteTellsItsError(t *testing.T) {
+	if err := WriteJUnit(full{}, junitRuns(), nil); err == nil || !strings.Contains(err.Error(), "write junit file: no space left") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,55 @@
+package campaign
+
+import (
+	"context"
+	"maps"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness/lock"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/scenarios"
+	"lockpick/scenarios/outcome"
+)
+
+// nobodys is a lock that nobody gets.
+type nobodys struct{ lock.Lock }
+
+func (nobodys) Acquire(ctx context.Context, _ string) (lock.Handle, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A lock that nobody gets, though it is to be had, isn't available: that isn't taken for a run
+// that shows nothing, also where steps wait for somebody who holds it. Nothing else holds for it.
+func TestLockThatNobodyGets(t *testing.T) {
+	locks := maps.Clone(kinds.All)
+	kind := locks["redlock"]
+	of := kind.New
+	kind.New = func(env lock.Env) (lock.Lock, error) {
+		l, err := of(env)
+		return nobodys{l}, err
+	}
+	locks["nobodys"] = kind
+	for _, name := range []string{"baseline", "holder-crashes", "gc-pause-after-acquire"} {
+		text, err := scenarios.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := scenario.ParseWith(name, text, KnownLocks(locks), []string{"lock.kind=nobodys"}, func(variant string) bool { return variant == "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Execute(t.Context(), sim.New(locks), Job{Scenario: all[0], Seed: 1, Keep: KeepNone})
+		if o.Code == outcome.ExitOK || o.Verdict.Assumption != "" {
+			t.Errorf("%s: code %d, assumption %q", name, o.Code, o.Verdict.Assumption)
+		}
+		for _, r := range o.Verdict.Results {
+			if want := r.Property == checker.FaultTolerance; (r.Outcome == checker.Violated) != want || !want && r.Outcome != checker.Undecided {
+				t.Errorf("%s: %s is %s: %s", name, r.Property, r.Outcome, r.Because)
+			}
+		}
+	}
+}

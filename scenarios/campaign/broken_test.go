@@ -1,0 +1,56 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/scenarios"
+	"lockpick/scenarios/outcome"
+)
+
+// erring is a simulation whose runs end with an error.
+type erring struct {
+	harness.Backend
+	err error
+}
+
+func (e erring) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+	return errors.Join(e.Backend.Run(ctx, s, seed, rec, body), e.err)
+}
+
+// A lock that can't be worked with is accused of nothing, whatever the record shows of it;
+// another error doesn't take back what was seen.
+func TestBrokenLockIsNotAccused(t *testing.T) {
+	text, err := scenarios.Read("baseline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := scenario.Parse("baseline", text, KnownLocks(kinds.All))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := all[0]
+	s.Expect = map[string]scenario.Expectation{checker.MutualExclusion: {Want: string(checker.Violated)}}
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{nil, outcome.ExitUnexpected},
+		{errors.New("disk full"), outcome.ExitUnexpected},
+		{fmt.Errorf("run client c1: %w", lock.ErrBroken), outcome.ExitBackend},
+	} {
+		o := Execute(t.Context(), erring{sim.New(kinds.All), c.err}, Job{Scenario: s, Seed: 1, Keep: KeepNone})
+		if o.Code != c.code {
+			t.Errorf("ended by %v: code %d, want %d (%s)", c.err, o.Code, c.code, o.Error)
+		}
+	}
+}

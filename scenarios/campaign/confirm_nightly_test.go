@@ -1,0 +1,190 @@
+//go:build nightly
+
+package campaign
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/scenarios"
+	"lockpick/scenarios/outcome"
+)
+
+// Each overlap that random faults bring has a cause, which is confirmed by running the
+// seed again with its facts undone; and the same trial of any other end of a key on the
+// same nodes does not pass for a cause. LOCKPICK_SEEDS is how many seeds of each variant.
+func TestCausesOfRandomFaultsAreConfirmed(t *testing.T) {
+	seeds, from := uint64(300), uint64(1)
+	if text := os.Getenv("LOCKPICK_SEEDS"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = n
+	}
+	if text := os.Getenv("LOCKPICK_FROM"); text != "" {
+		from, _ = strconv.ParseUint(text, 10, 32)
+	}
+	for _, variant := range []string{"", "power-loss", "replicas"} {
+		t.Run("random-faults/"+variant, func(t *testing.T) {
+			s := embedded(t, "random-faults", variant)
+			sum := newCounts()
+			var wg sync.WaitGroup
+			next := make(chan uint64)
+			for range 2 {
+				wg.Go(func() {
+					for seed := range next {
+						sum.violation(t, s, seed)
+					}
+				})
+			}
+			for seed := from; seed < from+seeds; seed++ {
+				next <- seed
+			}
+			close(next)
+			wg.Wait()
+			t.Logf("%d seeds from %d: %s", seeds, from, sum)
+			sum.judge(t)
+		})
+	}
+}
+
+func embedded(t *testing.T, name, variant string) scenario.Scenario {
+	t.Helper()
+	data, err := scenarios.Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := scenario.Parse(name, data, KnownLocks(kinds.All))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(s scenario.Scenario) bool { return s.Variant == variant })
+	return all[i]
+}
+
+// counts sums violations up.
+type counts struct {
+	mu                  sync.Mutex
+	causes, states      map[string]int
+	spare               map[int]int
+	violations, several int
+	controls, passed    int
+	rest                []string
+}
+
+func newCounts() *counts {
+	return &counts{causes: map[string]int{}, states: map[string]int{}, spare: map[int]int{}}
+}
+
+func (c *counts) String() string {
+	return fmt.Sprintf("%d violations, %d of them by several causes; causes %v; trials %v; votes to spare %v; %d of %d controls passed\n%s",
+		c.violations, c.several, c.causes, c.states, c.spare, c.passed, c.controls, strings.Join(c.rest, "\n"))
+}
+
+func (c *counts) judge(t *testing.T) {
+	if c.violations == 0 {
+		t.Fatal("no violation")
+	}
+	if n := c.causes[verdict.Unexplained]; n > 0 {
+		t.Errorf("%d violations are unexplained", n)
+	}
+	good := 0
+	for _, s := range []outcome.Certainty{outcome.Confirmed, outcome.PutOff, outcome.Jointly} {
+		good += c.states[string(s)]
+	}
+	if tried := c.violations - c.states[string(outcome.NotApplicable)]; 100*good < 99*tried {
+		t.Errorf("%d of %d are confirmed, put off or jointly necessary, want 99 %%", good, tried)
+	}
+	if 20*c.passed > c.controls {
+		t.Errorf("%d of %d controls passed, want at most 5 %%", c.passed, c.controls)
+	}
+}
+
+// violation runs a seed, tries its violation if it has one, and controls.
+func (c *counts) violation(t *testing.T, s scenario.Scenario, seed uint64) {
+	ctx, b := context.Background(), sim.New(kinds.All)
+	s = s.Drawn(seed)
+	var record bytes.Buffer
+	if err := harness.Run(ctx, b, s, seed, history.NewRecorder(&record)); err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+		return
+	}
+	h, err := history.Read(&record)
+	if err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+		return
+	}
+	v := checker.Check(h, checker.MutualExclusion)
+	r := v.Result(checker.MutualExclusion)
+	if r.Outcome != checker.Violated {
+		return
+	}
+	got, err := confirm(ctx, b, s, seed, h, v)
+	if err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+		return
+	}
+	tried, passed := controls(t, b, s, seed, h, r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.violations++
+	c.causes[r.Cause]++
+	c.states[string(got.State)]++
+	c.spare[r.Spare]++
+	c.controls += tried
+	c.passed += passed
+	if slices.ContainsFunc(r.Losses, func(l checker.Loss) bool { return l.Cause != r.Cause }) {
+		c.several++
+	}
+	if r.Cause == verdict.Unexplained || got.State == outcome.Refuted || got.State == outcome.NotApplicable {
+		c.rest = append(c.rest, fmt.Sprintf("  seed %d: %s (%s): %s: %s", seed, r.Cause, got.State, got.Why, r.Because))
+	}
+}
+
+// controls tries other ends of keys on the common nodes, between the first's acquire and
+// the second's grant, as if they were the cause.
+func controls(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64, h *history.History, r *checker.Result) (tried, passed int) {
+	x := newTrial(h, r)
+	if len(x.ends) == 0 {
+		return 0, 0
+	}
+	f := facts.Read(h)
+	from, lives := f.Named(x.first).Acquire.Call.T, f.Lives()
+	for _, named := range x.ends {
+		for _, stay := range lives.Stays(named.end.Process, named.end.Key) {
+			e := stay.End
+			if e == nil || e.N == named.end.N || e.T < from || e.T > x.granted || tried >= 8 || stay.Put.Life.Seq > named.put.Life.Seq {
+				continue
+			}
+			other := &ending{end: e, put: named.put, value: stay.Value, first: x.client, due: named.due}
+			tried++
+			again, err := x.rerun(context.Background(), b, s, seed, []*ending{other})
+			if err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+				return tried, passed
+			}
+			// As the cause is tried: the node refuses the second for the first's key.
+			other.value = named.value
+			if got := x.judge(again, []*ending{other}); !got.overlaps && got.grants == "" {
+				passed++
+			}
+		}
+	}
+	return tried, passed
+}

@@ -1,0 +1,246 @@
+package campaign
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/scenario"
+)
+
+// All are the dimensions. The sums are those of the specification
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/): a lease is believed
+// in for the TTL less the drift that is allowed for, from the start of the attempt.
+var Dimensions = []Dimension{
+	{
+		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.MutualExclusion,
+		Unit: Seconds, Span: tenTTLs, Edge: nowhere, hold: briefly, steps: paused,
+	},
+	{
+		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.ResourceSafety,
+		Unit: Seconds, Span: tenTTLs, Edge: lateWrite, hold: briefly, steps: paused,
+	},
+	{
+		Name: "delay", Doc: "delays of the requests that set the lock", Property: verdict.MutualExclusion,
+		Unit: Seconds, Span: tenTTLs, Edge: nowhere, hold: wholly, steps: delayedSets,
+	},
+	{
+		Name: "delay", Doc: "delays of a holder's write", Property: verdict.ResourceSafety,
+		Unit: Seconds, Span: tenTTLs, Edge: delayedWrite, hold: briefly, steps: writeDelayed,
+	},
+	{
+		Name: "clock-jump", Doc: "clock jumps of a node", Property: verdict.MutualExclusion,
+		Unit: Seconds, Span: oneTTL, Edge: jump, hold: wholly, steps: jumped,
+	},
+	{
+		Name: "drift", Doc: "clocks of nodes that run fast, at a rate", Property: verdict.MutualExclusion,
+		Unit: Rate, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: drift, hold: wholly, steps: drifted,
+	},
+	{
+		Name: "restart-delay", Doc: "nodes without persistence that stay away after a crash", Property: verdict.MutualExclusion, Less: true,
+		Unit: Seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.step() }, Edge: restart, hold: wholly, steps: restarted,
+	},
+	{
+		Name: "crashes", Doc: "nodes that forget what a holder set on all", Property: verdict.MutualExclusion,
+		Unit: Nodes, Span: anyNodes, Edge: func(s EnvelopeSetting) *EnvelopeEdge { return exact(s.quorum(), "the quorum") }, plan: forgetful,
+	},
+	{
+		Name: "crashes", Doc: "nodes that are down", Property: Availability,
+		Unit: Nodes, Span: anyNodes, Edge: func(s EnvelopeSetting) *EnvelopeEdge { return exact(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, plan: down,
+	},
+	{
+		Name: "fsync-always", Doc: "losses of power of nodes with fsync always, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
+		Unit: Seconds, Span: soonAfter, Edge: nowhere, plan: poweredOff("always"),
+	},
+	{
+		Name: "fsync-everysec", Doc: "losses of power of nodes with fsync everysec, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
+		Unit: Seconds, Span: soonAfter, Edge: unsynced, plan: poweredOff("everysec"),
+	},
+	{
+		Name: "fsync-no", Doc: "losses of power of nodes with fsync no, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
+		Unit: Seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return s.step(), s.lease(), s.step() }, Edge: forgotten, plan: poweredOff(`"no"`),
+	},
+}
+
+// Names are the names of dimensions, each once.
+func DimensionNames() (names []string) {
+	for _, d := range Dimensions {
+		if n := len(names); n == 0 || names[n-1] != d.Name {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
+
+// Scenario is the dimension with a value, as a scenario whose expectations are all open.
+func (d Dimension) Scenario(s EnvelopeSetting, value float64, known scenario.Known) (scenario.Scenario, error) {
+	name := "envelope-" + d.Name
+	plan := d.plan
+	if plan == nil {
+		plan = func(s EnvelopeSetting, v float64) string { return s.contest(d.hold(s), d.steps(s, v)) }
+	}
+	text := fmt.Sprintf("name: %s\nclaim: The lock stands %s.\nsource: lockpick envelope\n%s", name, d.Doc, plan(s, value))
+	all, err := scenario.Parse(name+".yaml", []byte(text), known)
+	if err != nil {
+		return scenario.Scenario{}, err
+	}
+	return all[0], nil
+}
+
+func (s EnvelopeSetting) quorum() int     { return s.Nodes/2 + 1 }
+func (s EnvelopeSetting) ttl() float64    { return s.TTL.Seconds() }
+func (s EnvelopeSetting) margin() float64 { return s.Drift*s.ttl() + 0.002 }
+func (s EnvelopeSetting) lease() float64  { return s.ttl() - s.margin() }
+
+// step is how close an edge in time is found: a ten-thousandth of the TTL, but what Redis counts in.
+func (s EnvelopeSetting) step() float64 { return max(0.001, math.Round(s.ttl()/10)/1000) }
+
+func tenTTLs(s EnvelopeSetting) (low, high, step float64) { return 0, 10 * s.ttl(), s.step() }
+func oneTTL(s EnvelopeSetting) (low, high, step float64)  { return 0, s.ttl(), s.step() }
+func soonAfter(s EnvelopeSetting) (low, high, step float64) {
+	return s.step(), min(3, 0.8*s.lease()), s.step()
+}
+func anyNodes(s EnvelopeSetting) (low, high, step float64) { return 0, float64(s.Nodes), 1 }
+
+// after is how long after a grant a fault comes that is to hit what the grant left, and gone for
+// how long a node is away that starts again at once.
+const after, gone = 10 * time.Millisecond, 10 * time.Millisecond
+
+// lead is how long before the lease ends the other client begins to try: earlier it would
+// only fail.
+const lead = 250 * time.Millisecond
+
+// powered is when a node syncs for the first time in a run in which its power fails: at the begin
+// of a second of its clock.
+const powered = 5001 * time.Millisecond
+
+// span is a duration as a scenario file has it, of whole microseconds.
+func span(seconds float64) string {
+	return fmt.Sprintf("%dus", int64(math.Round(seconds*1e6)))
+}
+
+// nodes lists nodes from i to j.
+func nodes(i, j int) string {
+	var out []string
+	for ; i <= j; i++ {
+		out = append(out, fmt.Sprintf("n%d", i))
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+// shared are the nodes that two clients have in common who reach just a quorum each: those decide.
+func (s EnvelopeSetting) shared() string { return nodes(s.Nodes-s.quorum()+1, s.quorum()) }
+
+// world is what all scenarios have: two clients, of which the first has the lock from the begin
+// on, and the second tries to have it from shortly before the first one's lease ends. hold is for how
+// long the first works.
+func (s EnvelopeSetting) world(persistence string, begin time.Duration, reach1, reach2, hold string) string {
+	fence := "none"
+	if s.Fence {
+		fence = "token"
+	}
+	second := begin.Seconds() + max(s.lease()-lead.Seconds(), s.lease()/2)
+	return fmt.Sprintf(`topology: {nodes: %d, persistence: %s}
+lock: {kind: redlock, ttl: %v, drift: %g%%, timeout: %v, retry: %v..%v, fence: %t}
+clients:
+  c1: {reach: %s, hold: %s, start: %v}
+  c2: {reach: %s, hold: 0s, start: %s}
+workload: {kind: read-modify-write, keys: 1, fence: %s, think: 0s, cycles: 1}
+expect: {mutual-exclusion: any, resource-safety: any}
+`, s.Nodes, persistence, s.TTL, 100*s.Drift, s.Timeout, s.Retry.Min, s.Retry.Max, s.Fence, reach1, hold, begin, reach2, span(second), fence)
+}
+
+// contest is a world in which the shared nodes decide, with some steps.
+func (s EnvelopeSetting) contest(hold, steps string) string {
+	text := s.world("none", 0, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), hold)
+	if steps != "" {
+		text += "plan:\n" + steps
+	}
+	return text
+}
+
+// wholly is for how long a client works that is to believe to the end of its lease, and briefly that
+// of one that has nothing to do.
+func wholly(s EnvelopeSetting) string { return span(s.ttl() + 1) }
+func briefly(EnvelopeSetting) string  { return "0s" }
+
+func step(when, fault string) string {
+	return fmt.Sprintf("  - when: {%s}\n    fault: {%s}\n", when, fault)
+}
+
+var granted = fmt.Sprintf("client: c1, event: acquired, after: %v", after)
+
+func paused(s EnvelopeSetting, v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return step("client: c1, point: between-check-and-write, nth: 1", "kind: pause, targets: [c1], for: "+span(v))
+}
+
+func delayedSets(s EnvelopeSetting, v float64) (steps string) {
+	if v == 0 {
+		return ""
+	}
+	for i := range s.quorum() {
+		steps += step(fmt.Sprintf("link: c1-n%d, message: set, of: request, nth: 1", i+1), "kind: hold, for: "+span(v))
+	}
+	return steps
+}
+
+func writeDelayed(s EnvelopeSetting, v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return step("link: c1-r1, message: write, of: request, nth: 1", "kind: hold, for: "+span(v))
+}
+
+func jumped(s EnvelopeSetting, v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return step(granted, "kind: clock-jump, targets: "+s.shared()+", by: "+span(v))
+}
+
+func drifted(s EnvelopeSetting, v float64) string {
+	if v == 1 {
+		return ""
+	}
+	return step("at: 0s", fmt.Sprintf("kind: clock-rate, targets: %s, rate: %.6f", s.shared(), v))
+}
+
+func restarted(s EnvelopeSetting, v float64) string {
+	return step(granted, "kind: kill, targets: "+s.shared()+", for: "+span(max(v, 1e-3)))
+}
+
+func forgetful(s EnvelopeSetting, v float64) string {
+	all := nodes(1, s.Nodes)
+	text := s.world("none", 0, all, all, wholly(s))
+	if v == 0 {
+		return text
+	}
+	return text + "plan:\n" + step(granted, fmt.Sprintf("kind: kill, targets: %s, for: %v", nodes(1, int(v)), gone))
+}
+
+func down(s EnvelopeSetting, v float64) string {
+	all := nodes(1, s.Nodes)
+	text := strings.Replace(s.world("none", 100*time.Millisecond, all, all, briefly(s)), "cycles: 1}", "for: 1s}", 1)
+	text = strings.Replace(text, "resource-safety: any}", "resource-safety: any, vacuous: allowed}", 1)
+	if v == 0 {
+		return text
+	}
+	return text + "plan:\n" + step("at: 0s", fmt.Sprintf("kind: kill, targets: %s", nodes(1, int(v))))
+}
+
+// poweredOff lets the shared nodes lose their power at a time after the grant. They have synced just
+// before that, so that everysec syncs the grant as late as it ever does. Something else is
+// written just before the power fails, for a loss that loses nothing shows nothing.
+func poweredOff(persistence string) func(EnvelopeSetting, float64) string {
+	return func(s EnvelopeSetting, v float64) string {
+		return s.world(persistence, powered+after, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), wholly(s)) + "plan:\n" +
+			step(fmt.Sprintf("at: %v", powered), "kind: touch, targets: "+s.shared()) +
+			step("client: c1, event: acquired, after: "+span(v-0.0001), "kind: touch, targets: "+s.shared()) +
+			step("client: c1, event: acquired, after: "+span(v), fmt.Sprintf("kind: power-loss, targets: %s, for: %v", s.shared(), gone))
+	}
+}

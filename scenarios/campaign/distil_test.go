@@ -1,0 +1,131 @@
+package campaign
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/history"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/nemesis"
+	"lockpick/scenarios/outcome"
+)
+
+// What shows by the instants alone at which a hundred faults come is made small all the same, for the
+// record tells which of them were in force: an extension that takes long, and a pause after it.
+func TestDistils(t *testing.T) {
+	s := read(t, "random-settings", "extending")
+	s.Lock.Kind, s.Lock.Mistake = "broken", "extension-elapsed-not-subtracted"
+	b := sim.New(kinds.All)
+	k := Minimizer{Known: shrinkKnown,
+		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
+			return Execute(ctx, b, Job{Scenario: s, Seed: seed, Backend: "sim", Keep: KeepNone}).Code == outcome.ExitOK
+		},
+		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error) {
+			return Record(ctx, b, s, seed)
+		}}
+	var first Minimized
+	for _, workers := range []int{1, 3} {
+		k.Workers = workers
+		r, err := k.Shrink(t.Context(), s, 9, Bug{verdict.MutualExclusion, verdict.GivenShorter})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Before.Steps < 100 || r.After.Steps != 2 || r.After.Clients != 2 || r.After.Nodes != 1 || r.Runs > 300 || !r.Whole {
+			t.Errorf("%d workers: %s", workers, r.Caption())
+		}
+		if workers == 1 {
+			first = r
+		} else if !reflect.DeepEqual(r, first) {
+			t.Errorf("%d workers: %s\none: %s", workers, r.Caption(), first.Caption())
+		}
+	}
+	if plan := first.Scenario.Plan; !strings.HasPrefix(DescribeStep(plan[0]), "extend reply 1 on c1-n1: c1 is paused") || !strings.HasPrefix(DescribeStep(plan[1]), "c1 extended: c1 is paused") {
+		t.Errorf("%s", first.Caption())
+	}
+}
+
+func lasting(ms int64) *time.Duration { d := time.Duration(ms) * time.Millisecond; return &d }
+
+// planned is a plan whose record TestPlanOfARecord tells.
+func planned() nemesis.Plan {
+	at := func(ms int64, kind, target string, d *time.Duration) nemesis.Step {
+		return nemesis.Step{When: nemesis.Trigger{At: lasting(ms)}, Fault: nemesis.Fault{Kind: kind, Targets: []string{target}, For: d}}
+	}
+	drop := func(nth int) nemesis.Step {
+		return nemesis.Step{When: nemesis.Trigger{Message: &nemesis.OnMessage{Link: "c2-n1", Message: "set", Of: "reply", Nth: nth}}, Fault: nemesis.Fault{Kind: "drop"}}
+	}
+	gc := at(120, "gc", "c1", nil)
+	gc.Fault.Every, gc.Drawn = nemesis.Span{Min: 1, Max: 2}, true
+	point := at(0, "pause", "c1", lasting(500))
+	point.When = nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: "after-acquire", Nth: 3}}
+	return nemesis.Plan{
+		at(10, "pause", "c1", lasting(10)),  // over before the span
+		at(0, "clock-jump", "n1", nil),      // how things are
+		gc,                                  // twice in the span
+		at(90, "kill", "n1", lasting(40)),   // begins before it
+		drop(7),                             // in it, for ever
+		point,                               // goes on behind it
+		at(250, "pause", "c1", lasting(10)), // begins behind it
+		drop(1),                             // before it
+	}
+}
+
+// The plan that is made of a record has what was in force in the span of the harm, for as long as it
+// was, and upon what its victim did last.
+func TestPlanOfARecord(t *testing.T) {
+	s := scenario.Scenario{Topology: scenario.Topology{Nodes: 1}, Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Plan: planned()}
+	h := &history.History{}
+	ms := func(n int64) int64 { return n * int64(time.Millisecond) }
+	add := func(t int64, e history.Event) {
+		e.N, e.T = int64(len(h.Events)+1), ms(t)
+		h.Events = append(h.Events, e)
+	}
+	fault := func(t int64, is history.Type, step int, target string) {
+		add(t, history.Event{Process: history.Nemesis, Type: is, Step: step, Node: target, Op: s.Plan[step-1].Fault.Kind})
+	}
+	fault(0, history.Begin, 2, "n1")
+	fault(10, history.Begin, 1, "c1")
+	fault(20, history.End, 1, "c1")
+	fault(30, history.Begin, 8, "c2-n1")
+	fault(90, history.Begin, 4, "n1")
+	add(102, history.Event{Process: "c1-n1", Type: history.OK, Op: history.OpSet, Token: "t1", Sent: ms(100), Applied: ms(101)})
+	add(102, history.Event{Process: "c1", Type: history.OK, Op: history.OpAcquire, Session: "c1/2", Token: "t1"})
+	fault(121, history.Begin, 3, "c1")
+	fault(125, history.End, 3, "c1")
+	fault(130, history.End, 4, "n1")
+	add(142, history.Event{Process: "c1", Type: history.OK, Op: history.OpExtend, Session: "c1/2"})
+	fault(143, history.Begin, 3, "c1")
+	fault(150, history.Begin, 5, "c2-n1")
+	fault(160, history.Begin, 6, "c1")
+	fault(163, history.End, 3, "c1")
+	add(200, history.Event{Process: "c2", Type: history.OK, Op: history.OpAcquire, Session: "c2/1", Token: "t2"})
+	fault(250, history.Begin, 7, "c1")
+	fault(260, history.End, 7, "c1")
+	fault(660, history.End, 6, "c1")
+	l := lookAt(h, &verdict.Witness{Sessions: []string{"c1/2", "c2/1"}, From: ms(200), To: ms(300)})
+	if l.from != ms(100) || l.to != ms(200) {
+		t.Errorf("the span is %d to %d", l.from, l.to)
+	}
+	both := []string{"at 0s: the clock of n1 goes wrong", "set request 1 on c1-n1: n1 is killed (for 30ms)", "", "",
+		"set reply 1 on c2-n1: the network loses it", "c1 at point after-acquire (time 1): c1 is paused (for 500ms)"}
+	for nearest, gc := range [][]string{
+		{"19ms after c1 acquired: c1 is paused (for 4ms), or not", "1ms after c1 extended: c1 is paused (for 20ms), or not"},
+		{"set reply 1 on c1-n1: c1 is paused (for 4ms), or not", "41ms after c1 acquired: c1 is paused (for 20ms), or not"},
+	} {
+		want := slices.Concat(both[:2], gc, both[4:])
+		var got []string
+		for _, st := range l.plan(s, nearest) {
+			got = append(got, DescribeStep(st))
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%d: %s\nwant %s", nearest, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}

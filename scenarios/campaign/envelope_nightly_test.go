@@ -1,0 +1,42 @@
+//go:build nightly
+
+package campaign
+
+import (
+	"testing"
+	"time"
+)
+
+// TestEnvelopes: under other settings, too, the lock breaks where arithmetic says, each bound
+// with more seeds than by day.
+func TestEnvelopes(t *testing.T) {
+	settings := []EnvelopeSetting{usual()}
+	for _, change := range []func(*EnvelopeSetting){
+		func(s *EnvelopeSetting) { s.TTL = 2 * time.Second },
+		func(s *EnvelopeSetting) { s.TTL, s.Drift = 30*time.Second, 0.05 },
+		func(s *EnvelopeSetting) { s.Nodes, s.Drift = 3, 0 },
+		func(s *EnvelopeSetting) { s.Nodes = 7 },
+		func(s *EnvelopeSetting) { s.Fence = true },
+	} {
+		s := usual()
+		change(&s)
+		settings = append(settings, s)
+	}
+	for i, s := range settings {
+		seeds := 5
+		if i == 0 {
+			seeds = 30
+		}
+		for _, d := range Dimensions {
+			t.Run(s.String()+"/"+d.Name+"/"+d.Property, func(t *testing.T) {
+				r, err := searching(seeds).Find(t.Context(), d, s, func(EnvelopePoint) {})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !r.Agrees || r.Undecided() {
+					t.Errorf("%s; %s", r, r.Reckoned())
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package campaign
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/scenarios/outcome"
+)
+
+var known = KnownLocks(kinds.All)
+
+// usual is the setting that the reference has in the catalogue.
+func usual() EnvelopeSetting {
+	least, most := sim.Latency()
+	return EnvelopeSetting{TTL: 10 * time.Second, Nodes: 5, Drift: 0.01, Timeout: 50 * time.Millisecond,
+		Retry: client.Range{Min: 5 * time.Millisecond, Max: 20 * time.Millisecond}, OneWay: client.Range{Min: least, Max: most}}
+}
+
+var backend = sim.New(kinds.All)
+
+// searching runs scenarios in the simulation.
+func searching(seeds int) EnvelopeSearch {
+	return EnvelopeSearch{Known: known, Workers: 1, Seed: 1, Seeds: seeds, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
+		return Execute(ctx, backend, Job{Scenario: s, Seed: seed, Backend: backend.Name(), Keep: KeepNone})
+	}}
+}
+
+// TestArithmetic: the lock breaks where arithmetic says, and nowhere else: in time within one retry
+// and a round trip of the sum, in rate within 0.1 %.
+func TestArithmetic(t *testing.T) {
+	s := usual()
+	within := map[Unit]float64{Seconds: s.Retry.Max.Seconds() + 2*s.high(), Rate: 0.001, Nodes: 0}
+	for _, d := range Dimensions {
+		t.Run(d.Name+"/"+d.Property, func(t *testing.T) {
+			r, err := searching(3).Find(t.Context(), d, s, func(EnvelopePoint) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.Agrees || r.Undecided() {
+				t.Fatalf("%s; %s", r, r.Reckoned())
+			}
+			far := within[d.Unit]
+			if d.Name == "fsync-everysec" {
+				far = 0.11 // a tick of Redis's and a sync
+			}
+			if r.Edge != nil && math.Abs(*r.Broke-r.Edge.Sum) > far+1e-9 {
+				t.Errorf("%s; %s", r, r.Reckoned())
+			}
+		})
+	}
+}
+
+// TestWrongLockIsNoticed: a lock that allows for no drift breaks where arithmetic rules it out.
+func TestWrongLockIsNoticed(t *testing.T) {
+	x := searching(3)
+	x.Put = func(s scenario.Scenario) (scenario.Scenario, error) {
+		s.Lock.Kind, s.Lock.Mistake = "broken", "no-drift-margin"
+		return s, s.Check(known)
+	}
+	for _, d := range Dimensions {
+		if d.Name != "clock-jump" {
+			continue
+		}
+		if r, err := x.Find(t.Context(), d, usual(), func(EnvelopePoint) {}); err != nil || r.Agrees {
+			t.Errorf("%s; %v", r, err)
+		}
+	}
+}
+
+// Whether arithmetic agrees, by what was tried: an edge beyond all of it contradicts nothing.
+func TestAgrees(t *testing.T) {
+	for _, c := range []struct {
+		of     string
+		less   bool
+		tried  string // in order of value: h held, b broke
+		agrees bool
+	}{
+		{"at the edge", false, "hhhhbb", true}, // the edge is from 3.5 to 4.5
+		{"too soon", false, "hhbbbb", false},
+		{"too late", false, "hhhhhhhb", false},
+		{"beyond what was tried", false, "hhh", true},
+		{"never, though it must", false, "hhhhhhhh", false},
+		{"at once, though it can't", false, "bbbbbb", false},
+		{"at the edge, where less is more harm", true, "bbbbhhh", true},
+		{"too soon, where less is more harm", true, "bbbbbbbh", false},
+		{"everywhere, where less is more harm", true, "bbb", true},
+		{"everywhere, though the most can't", true, "bbbbbbbb", false},
+	} {
+		edge := &EnvelopeEdge{Safe: 3.5, Certain: 4.5}
+		if c.less {
+			edge = &EnvelopeEdge{Safe: 4.5, Certain: 3.5}
+		}
+		r := Envelope{Less: c.less, Edge: edge}
+		for i, outcome := range c.tried {
+			p := EnvelopePoint{Value: float64(i), Runs: 5}
+			if outcome == 'b' {
+				p.Broke = 5
+			}
+			r.Points = append(r.Points, p)
+		}
+		if c.less {
+			slices.Reverse(r.Points)
+		}
+		r.settle()
+		if got := r.agrees(1); got != c.agrees {
+			t.Errorf("%s: %v, want %v", c.of, got, c.agrees)
+		}
+	}
+	if r := (Envelope{Points: []EnvelopePoint{{Value: 1, Runs: 5}}}); !r.agrees(1) {
+		t.Error("nothing broke, and nothing was to")
+	}
+}

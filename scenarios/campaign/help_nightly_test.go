@@ -1,0 +1,101 @@
+//go:build nightly && linux
+
+package campaign
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// helpFor is what the help on shards says for an engine: the block below its name.
+func helpFor(t *testing.T, binary, engine string) string {
+	t.Helper()
+	text := says(t, exec.Command(binary, "help", "shards"))
+	found := regexp.MustCompile(`(?m)^` + engine + `.*:\n((?:    .*\n)+)`).FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("nothing is said of %s in %s", engine, text)
+	}
+	return strings.ReplaceAll(found[1], "baseline/ --seeds 10000", strings.Join(swept(), " "))
+}
+
+// shell is lines to be run in a folder, where lockpick is on the path, and in bin.
+func shell(t *testing.T, in, binary, script string, env ...string) *exec.Cmd {
+	t.Helper()
+	if err := os.Symlink(filepath.Dir(binary), filepath.Join(in, "bin")); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
+	c.Dir = in
+	c.Env = append(append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH")), env...)
+	return c
+}
+
+// steps are the commands of a file for CI that run a shard, and that merge.
+func steps(text string) (shard, merge string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "- "), "run: ")
+		switch {
+		case strings.HasPrefix(line, "bin/lockpick run"):
+			shard = line
+		case strings.HasPrefix(line, "bin/lockpick merge"):
+			merge = line
+		}
+	}
+	return shard, merge
+}
+
+// TestLinesOfHelp runs what the help says, as it stands there, but with a smaller sweep. GNU
+// parallel makes the shard again whose first process is killed.
+func TestLinesOfHelp(t *testing.T) {
+	needs(t, "apt-get install parallel", "parallel")
+	binary := lockpick(t)
+	t.Run("GNU parallel", func(t *testing.T) {
+		in := t.TempDir()
+		c := shell(t, in, binary, helpFor(t, binary, "GNU parallel"), "SWEEP="+in)
+		var said strings.Builder
+		c.Stdout, c.Stderr = &said, &said
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		killMidway(t, filepath.Join(in, "store"), "SWEEP="+in)
+		if err := c.Wait(); err != nil || !strings.Contains(said.String(), fmt.Sprint(*seeds, " runs on sim")) {
+			t.Errorf("%v: %s", err, said.String())
+		}
+		sameAsOne(t, binary, filepath.Join(in, "store"))
+	})
+	t.Run("GitHub", func(t *testing.T) {
+		in := t.TempDir()
+		shard, merge := steps(helpFor(t, binary, "GitHub"))
+		for k := 1; k <= 8; k++ { // each on a machine of its own, whose store is an artefact
+			says(t, shell(t, in, binary, strings.ReplaceAll(shard, "${{ matrix.shard }}", fmt.Sprint(k))))
+			says(t, shell(t, in, binary, fmt.Sprintf("mkdir -p results; mv store results/shard-%d", k)))
+		}
+		says(t, shell(t, in, binary, merge))
+		sameAsOne(t, binary, filepath.Join(in, "results"))
+	})
+	t.Run("GitLab", func(t *testing.T) {
+		in := t.TempDir()
+		shard, merge := steps(helpFor(t, binary, "GitLab"))
+		for k := 1; k <= 8; k++ {
+			says(t, shell(t, in, binary, shard, fmt.Sprint("CI_NODE_INDEX=", k), "CI_NODE_TOTAL=8"))
+		}
+		says(t, shell(t, in, binary, merge))
+		sameAsOne(t, binary, filepath.Join(in, "results"))
+	})
+	t.Run("no folder is shared", func(t *testing.T) {
+		standInForAWS(t)
+		in := t.TempDir()
+		for k := 1; k <= 8; k++ {
+			says(t, shell(t, in, binary, helpFor(t, binary, "Machines that share no folder"), fmt.Sprint("K=", k)))
+		}
+		says(t, shell(t, in, binary, helpFor(t, binary, "Then, where they are merged")))
+		sameAsOne(t, binary, filepath.Join(in, "results"))
+	})
+}

@@ -1,0 +1,238 @@
+package campaign
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/internal/files"
+	"lockpick/scenarios/outcome"
+)
+
+var names = []string{"a", "a/b", "c"}
+
+func begin(t *testing.T, folder string) *Fuzz {
+	t.Helper()
+	h, err := OpenFuzz(folder, "this", names, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// came is what a run comes to: every seventh violates one property, every fifth another.
+func came(i int) outcome.Outcome {
+	o := outcome.Outcome{Command: fmt.Sprintf("run %d", i)}
+	add := func(property, cause, expected string) {
+		o.Judgements = append(o.Judgements, outcome.Judgement{Property: property, Cause: cause, Got: checker.Violated, Expected: expected, Length: 100 - i})
+	}
+	if i%7 == 0 {
+		add(checker.MutualExclusion, "flushed", "holds")
+	}
+	if i%5 == 0 {
+		add(checker.ResourceSafety, "overrun", "any")
+	}
+	return o
+}
+
+// Runs are numbered seed by seed, and each number is handed out once.
+func TestTake(t *testing.T) {
+	h := begin(t, t.TempDir())
+	for i := range 10 {
+		if got := h.Take(); got != i {
+			t.Fatalf("took %d, want %d", got, i)
+		}
+	}
+	if s, seed := h.Run(7); s != 1 || seed != 7 {
+		t.Errorf("run 7 is of scenario %d with seed %d", s, seed)
+	}
+}
+
+// A hunt that is killed at any instant, and goes on, counts each run once, and comes to what
+// one does that nobody killed.
+func TestKilledHuntsCountOnce(t *testing.T) {
+	const all = 300
+	r := rand.New(rand.NewPCG(3, 4))
+	folder := t.TempDir()
+	h := begin(t, folder)
+	var under []int // taken, and not done
+	kills := 0
+	for h.Runs < all {
+		switch {
+		case r.IntN(40) == 0: // what was not saved is gone, and so is what is under way
+			kills++
+			h, under = begin(t, folder), nil
+		case r.IntN(6) == 0:
+			if err := h.Save(); err != nil {
+				t.Fatal(err)
+			}
+		case len(under) < 8:
+			if i := h.Take(); i < all {
+				under = append(under, i)
+				continue
+			}
+			fallthrough
+		default:
+			if len(under) == 0 {
+				continue
+			}
+			k := r.IntN(len(under))
+			i := under[k]
+			under = append(under[:k], under[k+1:]...)
+			h.Done(i, came(i))
+			h.Done(i, came(i)) // told twice it counts once
+		}
+	}
+	if kills < 5 || h.Next != all || h.Runs != all || len(h.ahead) != 0 {
+		t.Errorf("after %d kills %d runs are done, up to %d, and %d ahead", kills, h.Runs, h.Next, len(h.ahead))
+	}
+	whole := begin(t, t.TempDir())
+	for i := range all {
+		whole.Done(whole.Take(), came(i))
+	}
+	for _, f := range whole.Finds {
+		found := false
+		for _, g := range h.Finds {
+			if g.Bug == f.Bug {
+				found = true
+				if g.Runs != f.Runs || g.Held != f.Held || g.Shortest != f.Shortest {
+					t.Errorf("%s: killed %+v, whole %+v", f.Bug, g, f)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s is not among what the killed hunt found", f.Bug)
+		}
+	}
+	if len(whole.Finds) != 2 || len(h.Finds) != 2 {
+		t.Errorf("%d and %d finds", len(whole.Finds), len(h.Finds))
+	}
+}
+
+// What is new is told once.
+func TestDoneTellsWhatIsNew(t *testing.T) {
+	h := begin(t, t.TempDir())
+	for i, want := range []int{2, 0, 0, 0, 0, 0, 0, 0} {
+		if fresh, _ := h.Done(h.Take(), came(i)); len(fresh) != want {
+			t.Errorf("run %d: %d finds are new, want %d", i, len(fresh), want)
+		}
+	}
+	if f := h.Finds[0]; !f.Held || f.Runs != 2 || f.First.Seed != 5 || f.Shortest.Events != 93 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// What was found first where nobody asked for it does harm where it had to hold, each time.
+func TestDoneTellsOfHarm(t *testing.T) {
+	h := begin(t, t.TempDir())
+	for i, expected := range []string{"any", "holds", "any", "holds"} {
+		o := outcome.Outcome{Judgements: []outcome.Judgement{{Property: checker.FencingOrder, Cause: "holder-refused", Got: checker.Violated, Expected: expected}}}
+		if fresh, harm := h.Done(h.Take(), o); harm != (expected == "holds") || len(fresh) > 0 != (i == 0) {
+			t.Errorf("run %d, expected %s: harm %v, %d new", i, expected, harm, len(fresh))
+		}
+	}
+}
+
+// A leg that is not over goes on, and one that is over is followed by another.
+func TestLegs(t *testing.T) {
+	folder := t.TempDir()
+	h := begin(t, folder)
+	h.Done(h.Take(), came(0))
+	h.Leg.Seconds = 3
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if h = begin(t, folder); !h.Resumes() || h.Leg.Begun != 0 {
+		t.Errorf("it does not go on: %+v", h.Leg)
+	}
+	h.Leg.Over = true
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if h = begin(t, folder); h.Resumes() || h.Leg.Begun != 1 || h.Runs != 1 {
+		t.Errorf("it goes on: %+v", h.Leg)
+	}
+}
+
+// What a file says that no hunt has left is an error.
+func TestOpenRefuses(t *testing.T) {
+	folder := t.TempDir()
+	h := begin(t, folder)
+	for i := range 3 {
+		h.Done(h.Take(), came(i))
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(filepath.Join(folder, FuzzFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range [][3]string{
+		{`"next": 3`, `"next": 2`, "it says that 3 runs are done, and names 2"},
+		{`"next": 3`, `"next": 2, "ahead": [1]`, "run 1 is counted twice"},
+		{`"next": 3`, `"next": 1, "ahead": [2, 2]`, "run 2 is counted twice"},
+		{`"schema": 1`, `"schema": 7`, "it has schema 7"},
+		{`"of": "this"`, `"of": "that"`, "it is of another hunt"},
+		{`"seed": 5`, `"seed": `, "invalid character"},
+		{`"begun": 0`, `"begun": 9`, "leg: "},
+	} {
+		text := strings.Replace(string(good), x[0], x[1], 1)
+		if text == string(good) {
+			t.Fatalf("no %s in %s", x[0], good)
+		}
+		if err := os.WriteFile(filepath.Join(folder, FuzzFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenFuzz(folder, "this", names, 5); err == nil || !strings.Contains(err.Error(), x[2]) {
+			t.Errorf("%s: %v, want %s", x[1], err, x[2])
+		}
+	}
+}
+
+// Two can't be at one hunt; of one whose process has ended nobody is.
+func TestOwner(t *testing.T) {
+	self, err := files.Self()
+	if err != nil {
+		t.Skip(err)
+	}
+	folder := t.TempDir()
+	h := begin(t, folder)
+	parent := self
+	parent.PID, parent.Start = os.Getppid(), 0
+	for _, x := range []struct {
+		owner files.Owner
+		taken bool
+	}{{self, false}, {parent, false}} { // nobody has this PID and began then
+		h.Owner = x.owner.String()
+		if err := h.Save(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenFuzz(folder, "this", names, 5); errors.Is(err, ErrFuzzTaken) != x.taken {
+			t.Errorf("%s: %v", x.owner, err)
+		}
+	}
+}
+
+// Whatever stands in a hunt's file, it is read or refused, and what is read can be gone on with.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"schema": 1, "of": "this", "scenarios": ["a"], "seed": 1, "next": 2, "ahead": [3], "runs": 3, "finds": [{"property": "p", "held": true, "runs": 1, "first": {"scenario": 0, "seed": 1}, "shortest": {}}], "leg": {"begun": 0}}`))
+	f.Add([]byte(`{"schema": 1, "scenarios": ["a"], "finds": [null]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		h, err := parse(text)
+		if err != nil {
+			return
+		}
+		before := h.Runs
+		i := h.Take()
+		h.Done(i, came(35))
+		if h.Runs != before+1 {
+			t.Errorf("run %d was taken, and is done already: %s", i, text)
+		}
+	})
+}

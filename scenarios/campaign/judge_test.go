@@ -1,0 +1,126 @@
+package campaign
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/harness/scenario"
+	"lockpick/scenarios/outcome"
+)
+
+func TestJudge(t *testing.T) {
+	const me = checker.MutualExclusion
+	yes := checker.Result{Property: me, Outcome: checker.Holds, Occasions: 3}
+	idle := checker.Result{Property: me, Outcome: checker.NotExercised}
+	no := checker.Result{Property: me, Outcome: checker.Violated, Occasions: 3, Cause: verdict.RestartedAndForgot, Node: "n3"}
+	open := checker.Result{Property: me, Outcome: checker.Undecided}
+	for _, c := range []struct {
+		name string
+		want scenario.Expectation
+		got  checker.Result
+		ok   bool
+		code int
+	}{
+		{"holds", scenario.Expectation{Want: "holds"}, yes, true, outcome.ExitOK},
+		{"should hold, is violated", scenario.Expectation{Want: "holds"}, no, false, outcome.ExitUnexpected},
+		{"named, but never put to the test", scenario.Expectation{Want: "holds"}, idle, false, outcome.ExitUndecided},
+		{"implied, and never put to the test", scenario.Expectation{Want: "holds", Implied: true}, idle, true, outcome.ExitOK},
+		{"any, and never put to the test", scenario.Expectation{Want: "any"}, idle, true, outcome.ExitOK},
+		{"should be violated, and was never put to the test", scenario.Expectation{Want: "violated"}, idle, false, outcome.ExitUnexpected},
+		{"violated", scenario.Expectation{Want: "violated"}, no, true, outcome.ExitOK},
+		{"for the right reason", scenario.Expectation{Want: "violated", Cause: verdict.RestartedAndForgot, Node: "n3"}, no, true, outcome.ExitOK},
+		{"for the wrong reason", scenario.Expectation{Want: "violated", Cause: verdict.ExpiredEarly}, no, false, outcome.ExitUnexpected},
+		{"by the wrong node", scenario.Expectation{Want: "violated", Cause: verdict.RestartedAndForgot, Node: "n1"}, no, false, outcome.ExitUnexpected},
+		{"should be violated, holds", scenario.Expectation{Want: "violated"}, yes, false, outcome.ExitUnexpected},
+		{"undecided is no pass", scenario.Expectation{Want: "holds"}, open, false, outcome.ExitUndecided},
+		{"nor a violation", scenario.Expectation{Want: "violated"}, open, false, outcome.ExitUndecided},
+		{"any", scenario.Expectation{Want: "any"}, no, true, outcome.ExitOK},
+	} {
+		js := Judge(map[string]scenario.Expectation{me: c.want}, checker.Verdict{Results: []checker.Result{c.got}})
+		if len(js) != 1 || js[0].AsExpected != c.ok || outcome.CodeOf(js) != c.code {
+			t.Errorf("%s: %+v, code %d", c.name, js, outcome.CodeOf(js))
+		}
+	}
+}
+
+// A run that shows nothing is as nobody expected, whatever they would have taken.
+func TestJudgeVacuous(t *testing.T) {
+	v := checker.Verdict{Assumption: "step 1 never came", Results: []checker.Result{{Property: checker.MutualExclusion, Outcome: checker.Undecided}}}
+	for _, want := range []string{"any", "holds", "violated"} {
+		js := Judge(map[string]scenario.Expectation{checker.MutualExclusion: {Want: want}}, v)
+		if outcome.CodeOf(js) != outcome.ExitUndecided {
+			t.Errorf("%s: %+v, code %d", want, js, outcome.CodeOf(js))
+		}
+	}
+}
+
+func TestJudgeMissesNoExpectation(t *testing.T) {
+	js := Judge(map[string]scenario.Expectation{"no-such-property": {Want: "holds"}}, checker.Verdict{})
+	if len(js) != 1 || js[0].AsExpected || outcome.CodeOf(js) != outcome.ExitUndecided {
+		t.Errorf("%+v", js)
+	}
+}
+
+// Lease-linearizable follows mutual-exclusion, and is judged all the same.
+func TestJudgeFollower(t *testing.T) {
+	expect := map[string]scenario.Expectation{checker.MutualExclusion: {Want: "violated", Cause: verdict.NeverSet}}
+	scenario.Imply(expect, "")
+	for got, code := range map[checker.Outcome]int{checker.Violated: outcome.ExitOK, checker.Holds: outcome.ExitUnexpected, checker.Undecided: outcome.ExitUndecided} {
+		js := Judge(expect, checker.Verdict{Results: []checker.Result{
+			{Property: checker.MutualExclusion, Outcome: checker.Violated, Cause: verdict.NeverSet},
+			{Property: checker.LeaseLinearizable, Outcome: got, Cause: verdict.Overlap},
+		}})
+		if len(js) != 2 || js[1].Follows != checker.MutualExclusion || outcome.CodeOf(js) != code {
+			t.Errorf("%s: %+v, code %d, want %d", got, js, outcome.CodeOf(js), code)
+		}
+	}
+	if e := Unconditional()[checker.LeaseLinearizable]; e.Want != "holds" || !e.Implied {
+		t.Errorf("where nobody says, %+v", e)
+	}
+}
+
+// A violation that nobody expected is final; a missed one and a vacuous run are
+// tried again, and are undecided in the end.
+func TestRetries(t *testing.T) {
+	missed := outcome.Judgement{Property: "a", Got: checker.Holds, Missed: true}
+	vacuous := outcome.Judgement{Property: "b", Got: checker.Undecided}
+	harm := outcome.Judgement{Property: "c", Got: checker.Violated}
+	idle := outcome.Judgement{Property: "e", Got: checker.NotExercised, Expected: "holds"}
+	spared := outcome.Judgement{Property: "f", Got: checker.NotExercised, AsExpected: true}
+	fine := outcome.Judgement{Property: "d", Got: checker.Holds, AsExpected: true}
+	for i, c := range []struct {
+		js    []outcome.Judgement
+		again bool
+		code  int // after several tries
+	}{
+		{[]outcome.Judgement{fine}, false, outcome.ExitOK},
+		{[]outcome.Judgement{fine, missed}, true, outcome.ExitUndecided},
+		{[]outcome.Judgement{vacuous}, true, outcome.ExitUndecided},
+		{[]outcome.Judgement{idle, fine}, true, outcome.ExitUndecided},
+		{[]outcome.Judgement{idle, harm}, false, outcome.ExitUnexpected},
+		{[]outcome.Judgement{spared, fine}, false, outcome.ExitOK},
+		{[]outcome.Judgement{missed, harm}, false, outcome.ExitUnexpected},
+		{[]outcome.Judgement{harm, vacuous}, false, outcome.ExitUnexpected},
+	} {
+		o := outcome.Outcome{Judgements: c.js, Code: outcome.CodeOf(c.js)}
+		if (again(o) != "") != c.again {
+			t.Errorf("case %d: again %q", i, again(o))
+		}
+		failed := o
+		if failed.Error = "the disk is full"; again(failed) != "" {
+			t.Errorf("case %d: tried again after an error", i)
+		}
+		o.Verdict.Numbers = map[string]float64{verdict.StalledMax: 0.25}
+		if got := again(o); (got != "") != c.again || c.again && !strings.HasSuffix(got, Stalls+"0.25 s") {
+			t.Errorf("case %d: where the machine stood still: again %q", i, got)
+		}
+		o.Retried = []string{"once"}
+		giveUp(&o)
+		if o.Code != c.code {
+			t.Errorf("case %d: code %d, want %d (%s)", i, o.Code, c.code, fmt.Sprint(c.js))
+		}
+	}
+}

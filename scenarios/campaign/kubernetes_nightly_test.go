@@ -1,0 +1,81 @@
+//go:build nightly && linux
+
+package campaign
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// standInForAWS puts a program called aws on the path, which copies between folders and a bucket that is one itself.
+func standInForAWS(t *testing.T) {
+	t.Helper()
+	bin, bucket := t.TempDir(), t.TempDir()
+	script := fmt.Sprintf(`#!/bin/sh -e
+[ "$1 $2 $3" = "s3 cp --recursive" ]
+at() { case $1 in s3://*) echo "%s/${1#s3://}" ;; *) echo "$1" ;; esac; }
+mkdir -p "$(at "$5")"
+cp -r "$(at "$4")/." "$(at "$5")"
+`, bucket)
+	if err := os.WriteFile(filepath.Join(bin, "aws"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+}
+
+// TestKubernetes reads the manifest as Kubernetes does, and runs what it says for each index, with a
+// smaller sweep.
+func TestKubernetes(t *testing.T) {
+	binary, reader := lockpick(t), filepath.Join(t.TempDir(), "job")
+	says(t, exec.Command("go", "build", "-C", "../../.ci/engines", "-o", reader, "./job"))
+	manifest, err := filepath.Abs("engines/kubernetes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var job struct {
+		Completions   int
+		Command, Args []string
+	}
+	if err := json.Unmarshal([]byte(says(t, exec.Command(reader, manifest))), &job); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(job.Command, []string{"sh", "-ec"}) || len(job.Args) != 1 || !strings.Contains(job.Args[0], fmt.Sprintf("--shard $k/%d ", job.Completions)) {
+		t.Fatalf("%+v", job)
+	}
+	standInForAWS(t)
+	in := t.TempDir()
+	for index := range job.Completions {
+		script := strings.ReplaceAll(job.Args[0], "baseline/ --seeds 10000", strings.Join(swept(), " "))
+		script = strings.ReplaceAll(script, "/tmp/store", filepath.Join(t.TempDir(), "store"))
+		says(t, shell(t, in, binary, script, fmt.Sprint("JOB_COMPLETION_INDEX=", index)))
+	}
+	text, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"aws s3 cp --recursive s3://sweeps/baseline results", "lockpick merge results"} {
+		if !bytes.Contains(text, []byte("#   "+line+"\n")) {
+			t.Fatalf("the manifest does not say %q", line)
+		}
+		says(t, shell(t, in, binary, line))
+	}
+	sameAsOne(t, binary, filepath.Join(in, "results"))
+
+	for old, wrong := range map[string]string{"completionMode: Indexed": "completionMode: NonIndexed", "parallelism:": "paralelism:", "Never": "OnFailure"} {
+		path := filepath.Join(t.TempDir(), "wrong.yaml")
+		if err := os.WriteFile(path, bytes.Replace(text, []byte(old), []byte(wrong), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := exec.Command(reader, path)
+		if said, _ := c.CombinedOutput(); c.ProcessState.ExitCode() != 1 || !bytes.Contains(said, []byte("error: ")) {
+			t.Errorf("with %s it ends with %v: %s", wrong, c.ProcessState, said)
+		}
+	}
+}

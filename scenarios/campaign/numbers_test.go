@@ -1,0 +1,68 @@
+package campaign
+
+import (
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/harness/scenario"
+	"lockpick/scenarios/outcome"
+)
+
+func TestJudgeNumbers(t *testing.T) {
+	measured := checker.Verdict{Numbers: map[string]float64{verdict.Grants: 8}}
+	vacuous := measured
+	vacuous.Assumption = "nobody acquired a lock"
+	for _, c := range []struct {
+		bound scenario.Bound
+		v     checker.Verdict
+		text  string
+		code  int
+	}{
+		{scenario.Bound{Is: ">=", Value: 8}, measured, "grants 8 (>= 8)", outcome.ExitOK},
+		{scenario.Bound{Is: "<=", Value: 8}, measured, "grants 8 (<= 8)", outcome.ExitOK},
+		{scenario.Bound{Is: ">", Value: 8}, measured, "grants 8, expected > 8", outcome.ExitUnexpected},
+		{scenario.Bound{Is: "<", Value: 8}, measured, "grants 8, expected < 8", outcome.ExitUnexpected},
+		{scenario.Bound{Is: ">=", Value: 8}, checker.Verdict{}, "grants undecided, expected >= 8", outcome.ExitUndecided},
+		{scenario.Bound{Is: ">=", Value: 8}, vacuous, "grants undecided, expected >= 8", outcome.ExitUndecided},
+		{scenario.Bound{Is: "<", Value: 0.5, Than: "other"}, measured, "grants undecided, expected < 0.5 * other", outcome.ExitUndecided},
+	} {
+		js := JudgeNumbers(map[string]scenario.Bound{verdict.Grants: c.bound}, c.v)
+		if len(js) != 1 || js[0].String() != c.text || outcome.CodeOf(js) != c.code || js[0].Because == "" {
+			t.Errorf("%v: %v, code %d, want %s, %d", c.bound, js, outcome.CodeOf(js), c.text, c.code)
+		}
+	}
+}
+
+// What leans on another variant waits for it, and is neither tried again nor counted
+// meanwhile; without it, or without its number, it is undecided.
+func TestSettle(t *testing.T) {
+	bounds := map[string]scenario.Bound{
+		verdict.Grants:        {Is: "<", Value: 0.5, Than: "other"},
+		verdict.SplitVoteRate: {Is: ">", Value: 1, Than: "base"},
+	}
+	v := checker.Verdict{Numbers: map[string]float64{verdict.Grants: 8, verdict.SplitVoteRate: 0.3}}
+	waiting := func() *outcome.Outcome { return &outcome.Outcome{Judgements: JudgeNumbers(bounds, v)} }
+	if o := waiting(); len(o.Waits()) != 2 || again(*o) != "" {
+		t.Errorf("it waits for %v, and is tried again for %q", o.Waits(), again(*o))
+	}
+	for _, c := range []struct {
+		other, base map[string]float64
+		code        int
+	}{
+		{map[string]float64{verdict.Grants: 17}, map[string]float64{verdict.SplitVoteRate: 0.2}, outcome.ExitOK},
+		{map[string]float64{verdict.Grants: 16}, map[string]float64{verdict.SplitVoteRate: 0.2}, outcome.ExitUnexpected},
+		{map[string]float64{verdict.Grants: 17}, map[string]float64{}, outcome.ExitUndecided},
+		{nil, map[string]float64{verdict.SplitVoteRate: 0.2}, outcome.ExitUndecided},
+	} {
+		o := waiting()
+		Settle(o, "other", c.other)
+		if len(o.Waits()) != 1 {
+			t.Errorf("it still waits for %v", o.Waits())
+		}
+		Settle(o, "base", c.base)
+		if o.Code != c.code || len(o.Waits()) != 0 {
+			t.Errorf("%v, %v: code %d, want %d: %v", c.other, c.base, o.Code, c.code, o.Judgements)
+		}
+	}
+}

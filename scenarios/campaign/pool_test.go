@@ -1,0 +1,212 @@
+package campaign
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness/scenario"
+	"lockpick/scenarios/outcome"
+)
+
+// TestMain makes the test binary double as a worker that does what the job's
+// scenario is named after.
+func TestMain(m *testing.M) {
+	if os.Getenv("SWEEP_TEST_WORKER") == "" {
+		os.Exit(m.Run())
+	}
+	for d := json.NewDecoder(os.Stdin); ; {
+		var j Job
+		if d.Decode(&j) != nil {
+			os.Exit(0)
+		}
+		switch j.Scenario.Name {
+		case "dies":
+			panic("a goroutine of the run panicked")
+		case "freezes":
+			<-time.After(time.Hour)
+		case "overflows":
+			debug.SetMaxStack(1 << 20)
+			_ = overflow(0)
+		case "writes a map twice":
+			m := map[int]int{}
+			for range 2 {
+				go func() {
+					for {
+						m[1]++
+					}
+				}()
+			}
+			<-time.After(time.Hour)
+		case "has no memory":
+			os.Stderr.WriteString("runtime: out of memory: cannot allocate 104857600-byte block (3833856 in use)\nfatal error: out of memory\n\ngoroutine 1\n")
+			os.Exit(2)
+		case "has no threads":
+			os.Stderr.WriteString("runtime: failed to create new OS thread (have 5 already; errno=11)\nfatal error: newosproc\n")
+			os.Exit(2)
+		case "is killed":
+			sweepEnd(syscall.SIGKILL)
+		case "is ended":
+			sweepEnd(syscall.SIGTERM)
+		case "is told to quit":
+			sweepEnd(syscall.SIGQUIT)
+		case "babbles":
+			os.Stdout.WriteString(answerMark + "what?\n")
+			continue
+		}
+		os.Stdout.WriteString("a lock prints this\n" + answerMark)
+		json.NewEncoder(os.Stdout).Encode(outcome.Outcome{Scenario: j.Scenario.Name, Seed: j.Seed})
+	}
+}
+
+//lint:ignore SA5007 the stack is to overflow
+func overflow(n int) int { return overflow(n+1) + 1 }
+
+// end sends this process a signal that ends it.
+func sweepEnd(s syscall.Signal) {
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Signal(s)
+	}
+	fmt.Fprintln(os.Stderr, "sent", s, err)
+	<-time.After(time.Hour)
+}
+
+// What kills or stops a worker is the outcome of that one job; the others are done. The
+// exit status is 2 for most of these, and never undecided. One line says why, and names
+// the file with the stacks.
+func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
+	t.Setenv("SWEEP_TEST_WORKER", "1")
+	ends := []struct {
+		name             string
+		code             int
+		said, hint, kept string
+	}{
+		{name: "dies", code: 70, said: "the worker died in this run: panic: a goroutine of the run panicked", kept: "goroutine "},
+		{name: "overflows", code: 70, said: "fatal error: stack overflow", kept: "overflow("},
+		{name: "writes a map twice", code: 70, said: "fatal error: concurrent map", kept: "goroutine "},
+		{name: "babbles", code: 70, said: "makes no sense"},
+		{name: "freezes", code: 3, said: "did not end within 2s", hint: "--timeout", kept: "goroutine "},
+		{name: "has no memory", code: 3, said: "out of memory", hint: "ulimit -v", kept: "goroutine 1"},
+		{name: "has no threads", code: 3, said: "failed to create new OS thread", hint: "ulimit -u", kept: "newosproc"},
+		{name: "is killed", code: 3, said: "killed in this run (signal: killed)", hint: "memory"},
+		{name: "is ended", code: 3, said: "killed in this run (signal: terminated)", hint: "memory"},
+		{name: "is told to quit", code: 3, said: "SIGQUIT", hint: "let it run", kept: "goroutine "},
+	}
+	got := make([]outcome.Outcome, 2*len(ends))
+	pool := Pool{Command: []string{os.Args[0]}, Size: 2, Stacks: t.TempDir()}
+	// Only what never ends must not wait for long: the others may be slow on a busy machine.
+	for _, freezes := range []bool{false, true} {
+		var jobs []Job
+		for i, e := range ends {
+			if (e.name == "freezes") == freezes {
+				jobs = append(jobs, Job{Scenario: scenario.Scenario{Name: e.name}, Seed: uint64(2 * i)},
+					Job{Scenario: scenario.Scenario{Name: "fine"}, Seed: uint64(2*i + 1)})
+			}
+		}
+		if pool.Patience = time.Minute; freezes {
+			pool.Patience, pool.Size = 2*time.Second, 1
+		}
+		pool.Run(t.Context(), len(jobs), func(i int) Job { return jobs[i] }, func(i int, o outcome.Outcome) { got[jobs[i].Seed] = o })
+	}
+	for i, e := range ends {
+		if o := got[2*i+1]; o.Code != 0 || o.Seed != uint64(2*i+1) {
+			t.Errorf("the job after %q: %+v", e.name, o)
+		}
+		o := got[2*i]
+		why, file, _ := strings.Cut(o.Error, "; its stacks are in ")
+		if o.Code != e.code || !strings.Contains(why, e.said) || !strings.Contains(o.Hint, e.hint) || o.Seed != uint64(2*i) || o.Scenario != e.name || strings.Contains(o.Error, "\n") {
+			t.Errorf("%q: %+v", e.name, o)
+		}
+		if e.kept == "" {
+			continue
+		}
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), e.kept) {
+			t.Errorf("%q: in the file of its stacks is %q (%v)", e.name, text, err)
+		}
+	}
+}
+
+// What a program prints besides its answers is no answer, and can be had, of the last job alone.
+func TestWhatAWorkerHasPrinted(t *testing.T) {
+	w := Pool{Command: []string{os.Args[0]}, Env: []string{"SWEEP_TEST_WORKER=1"}, Patience: time.Minute, Stacks: t.TempDir()}.Worker()
+	defer w.Stop()
+	for _, name := range []string{"fine", "dies", "fine"} {
+		o := w.Do(t.Context(), Job{Scenario: scenario.Scenario{Name: name}})
+		said, died := w.Said(), name == "dies"
+		if (o.Code != 0) != died || strings.Contains(said, "panic: ") != died || strings.Contains(said, "a lock prints this") == died {
+			t.Errorf("%s: code %d, printed %q", name, o.Code, said)
+		}
+	}
+	w.Stop()
+	if o := w.Do(t.Context(), Job{Scenario: scenario.Scenario{Name: "fine"}}); o.Code != 0 {
+		t.Errorf("after a stop: %+v", o)
+	}
+}
+
+// Stacks that can't be kept are told.
+func TestStacksWithoutAFolder(t *testing.T) {
+	t.Setenv("SWEEP_TEST_WORKER", "1")
+	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Patience: time.Minute, Stacks: filepath.Join(t.TempDir(), "none")}
+	pool.Run(t.Context(), 1, func(int) Job { return Job{Scenario: scenario.Scenario{Name: "dies"}} }, func(_ int, o outcome.Outcome) {
+		if o.Code != 70 || !strings.Contains(o.Error, "could not be kept") || !strings.Contains(o.Error, "goroutine ") {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+func TestPoolStopsWhenItIsInterrupted(t *testing.T) {
+	t.Setenv("SWEEP_TEST_WORKER", "1")
+	ctx, cancel := context.WithCancel(t.Context())
+	jobs := []Job{{Scenario: scenario.Scenario{Name: "fine"}}, {Scenario: scenario.Scenario{Name: "freezes"}}, {Scenario: scenario.Scenario{Name: "fine"}}}
+	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Patience: time.Minute}
+	done := 0
+	pool.Run(ctx, len(jobs), func(i int) Job { return jobs[i] }, func(int, outcome.Outcome) { done++; cancel() })
+	if done != 1 {
+		t.Errorf("%d jobs were reported, want 1", done)
+	}
+}
+
+func TestPoolTellsThatNoWorkerStarts(t *testing.T) {
+	pool := Pool{Command: []string{"/nowhere/lockpick"}, Size: 1, Patience: time.Second}
+	var got outcome.Outcome
+	pool.Run(t.Context(), 1, func(int) Job { return Job{} }, func(_ int, o outcome.Outcome) { got = o })
+	if got.Code != 70 || !strings.Contains(got.Error, "start worker") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What a lock under test prints into the worker's stdout is passed on as it comes, however
+// long its lines are, and no answer is lost in it.
+func TestLongLinesOfAWorker(t *testing.T) {
+	w := Pool{Command: []string{os.Args[0]}}.Worker()
+	w.answers = make(chan []byte)
+	out, to := io.Pipe()
+	go w.read(exec.Command("none"), out, w.said)
+	to.Write([]byte(strings.Repeat("x", 1<<20)))
+	if got := len(w.Said()); got < 1<<19 {
+		t.Errorf("%d bytes were passed on of a line without an end", got)
+	}
+	long := strings.Repeat("a", 1<<20)
+	go func() {
+		io.WriteString(to, answerMark+"no answer\n"+answerMark+long+"\nnoise\n"+answerMark+"last\n")
+		to.Close()
+	}()
+	for _, want := range []string{long + "\n", "last\n"} {
+		if got := string(<-w.answers); got != want {
+			t.Errorf("got %d bytes, %.20q", len(got), got)
+		}
+	}
+	if _, more := <-w.answers; more || !strings.Contains(w.Said(), "no answer\nnoise\n") {
+		t.Errorf("more %v, said …%q", more, w.Said()[max(0, len(w.Said())-50):])
+	}
+}

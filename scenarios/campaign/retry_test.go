@@ -1,0 +1,94 @@
+package campaign
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/scenario"
+	"lockpick/scenarios/outcome"
+)
+
+// idle is a backend on which nothing happens.
+type idle struct{}
+
+func (idle) Name() string                               { return "idle" }
+func (idle) Probe(context.Context) []harness.Capability { return nil }
+func (idle) Run(_ context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, _ harness.Body) error {
+	rec.Record(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun,
+		Params: &history.Params{Schema: history.Schema, Scenario: s.Name, Backend: "idle", Seed: seed, Clients: []string{"c1"}}})
+	rec.Record(history.Event{T: 1, Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"})
+	return nil
+}
+
+// Each try that did not count can be found, with what came of it.
+func TestEveryTryIsKept(t *testing.T) {
+	store := t.TempDir()
+	o := Execute(t.Context(), idle{}, Job{Scenario: scenario.Scenario{Name: "x", Expect: Unconditional()},
+		Store: store, Keep: KeepAll, Live: true, Retries: 2})
+	if o.Code != outcome.ExitUndecided || len(o.Retried) != 2 {
+		t.Errorf("code %d, retried %q", o.Code, o.Retried)
+	}
+	all, err := filepath.Glob(filepath.Join(store, "x", "2*", outcomeFile))
+	if err != nil || len(all) != 3 {
+		t.Errorf("outcomes: %q, %v", all, err)
+	}
+	for _, path := range all {
+		if text, err := os.ReadFile(path); err != nil || len(text) == 0 {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// ended is idle the first time. Who wants it to try again ends it before anything happens.
+type ended struct {
+	idle
+	end  context.CancelFunc
+	runs int
+}
+
+func (e *ended) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+	if e.runs++; e.runs == 1 {
+		return e.idle.Run(ctx, s, seed, rec, body)
+	}
+	e.end()
+	return ctx.Err()
+}
+
+// What a run found is not thrown away for another try that was ended before it began.
+func TestTryThatNeverBegan(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	store := t.TempDir()
+	o := Execute(ctx, &ended{end: end}, Job{Scenario: scenario.Scenario{Name: "x", Expect: Unconditional()},
+		Store: store, Keep: KeepAll, Live: true, Retries: 2})
+	if o.Error != "" || o.Events == 0 || len(o.Retried) > 0 {
+		t.Errorf("error %q, %d events, retried %q: want the first try", o.Error, o.Events, o.Retried)
+	}
+	if all, err := filepath.Glob(filepath.Join(store, "x", "2*", outcomeFile)); err != nil || len(all) != 2 {
+		t.Errorf("outcomes: %q, %v", all, err)
+	}
+}
+
+// counted is idle, and knows how often each scenario was run.
+type counted struct {
+	idle
+	runs map[string]int
+}
+
+func (c counted) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+	c.runs[s.Name]++
+	return c.idle.Run(ctx, s, seed, rec, body)
+}
+
+// A control that misses what its own scenario expects is tried as often as any run.
+func TestControlIsTriedAgain(t *testing.T) {
+	b := counted{runs: map[string]int{}}
+	own := scenario.Scenario{Name: "own", Expect: Unconditional()}
+	Execute(t.Context(), b, Job{Scenario: scenario.Scenario{Name: "other", Expect: map[string]scenario.Expectation{}}, Control: &own, Keep: KeepNone, Retries: 2})
+	if b.runs["own"] != 3 || b.runs["other"] != 1 {
+		t.Errorf("runs: %v, want 3 of the control", b.runs)
+	}
+}

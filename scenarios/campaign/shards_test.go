@@ -1,0 +1,242 @@
+package campaign
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/harness/scenario"
+	"lockpick/scenarios/outcome"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"3/8":    "3/8",
+		"auto":   "error: is no shard",
+		"auto/8": "error: is no shard",
+		"0/8":    "error: no shard 0",
+		"9/8":    "error: no shard 9",
+		"1/1001": "error: no shard",
+		"1":      "error: how many",
+		"1/x":    "error: how many",
+		"/8":     "error: is no shard",
+		"":       "error: is no shard",
+	} {
+		k, n, err := ParseShard(text)
+		got := fmt.Sprintf("%d/%d", k, n)
+		if err != nil {
+			got = "error: " + err.Error()
+		}
+		words, failed := strings.CutPrefix(want, "error: ")
+		if failed != (err != nil) || !strings.Contains(got, words) {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+}
+
+// sweep is a head of shard k of n, of two scenarios.
+func sweep(k, n, seeds int) ShardHead {
+	return ShardHead{Shard: k, Of: n, Version: "v1", Backend: "sim", Seed: 5, Seeds: seeds,
+		Scenarios: []ShardScenario{{Scenario: scenario.Scenario{Name: "a"}}, {Scenario: scenario.Scenario{Name: "b", Variant: "c"}}}}
+}
+
+// outcomeOf is what came of a sweep's run.
+func outcomeOf(h ShardHead, i int) outcome.Outcome {
+	return outcome.Outcome{Schema: 1, Scenario: h.Scenarios[i/h.Seeds].Scenario.ID(), Seed: h.Seed + uint64(i%h.Seeds), Events: i}
+}
+
+// write makes a shard's file, whose runs end in reverse order.
+func write(t *testing.T, store string, h ShardHead) string {
+	t.Helper()
+	path, err := WriteShard(store, h, func(done func(int, outcome.Outcome)) error {
+		for j := h.Runs() - 1; j >= 0; j-- {
+			o := outcomeOf(h, h.Run(j))
+			o.Dir = filepath.Join(store, "a", fmt.Sprint(j))
+			done(j, o)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestEach: whatever the number of shards, even more than there are runs, each run is there once
+// and in its place.
+func TestEach(t *testing.T) {
+	for n := 1; n <= 9; n++ {
+		store := filepath.Join(t.TempDir(), "store")
+		if err := os.Mkdir(store, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		runs := 0
+		for k := n; k >= 1; k-- {
+			runs += sweep(k, n, 3).Runs()
+			write(t, store, sweep(k, n, 3))
+		}
+		s, err := ReadShards(t.Context(), filepath.Dir(store))
+		if err != nil || runs != s.Total() || s.Missing() != nil {
+			t.Fatalf("%d shards: %d runs, %v", n, runs, err)
+		}
+		next := 0
+		if err := s.Each(t.Context(), func(i int, o outcome.Outcome) {
+			if i != next || o.Events != i || !strings.HasPrefix(o.Dir, filepath.Join(store, "a")) {
+				t.Errorf("%d shards: run %d, want %d: %+v", n, i, next, o)
+			}
+			next++
+		}); err != nil || next != 6 {
+			t.Errorf("%d shards: %d runs, %v", n, next, err)
+		}
+	}
+}
+
+// TestNothingIsLeft: a shard that did not end has no file, nor is there one beside it.
+func TestNothingIsLeft(t *testing.T) {
+	store := t.TempDir()
+	stop := errors.New("stop")
+	if _, err := WriteShard(store, sweep(1, 2, 3), func(done func(int, outcome.Outcome)) error {
+		done(0, outcomeOf(sweep(1, 2, 3), 0))
+		return stop
+	}); !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(store, ShardFolder)); err != nil || len(left) > 0 {
+		t.Error(left, err)
+	}
+	if _, err := ReadShards(t.Context(), store); !errors.Is(err, ErrNoShard) {
+		t.Error(err)
+	}
+}
+
+// refused writes the first of two shards, damages the store, adds the second if it is not there,
+// and wants that the whole is refused with these words, and the name of a file.
+func refused(t *testing.T, want string, damage func(store, first string)) {
+	t.Helper()
+	store := t.TempDir()
+	first := write(t, store, sweep(1, 2, 3))
+	damage(store, first)
+	s, err := ReadShards(t.Context(), store)
+	if err == nil && s.Missing() != nil {
+		write(t, store, sweep(2, 2, 3))
+		_, err = ReadShards(t.Context(), store)
+	}
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ".jsonl") {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// TestOfDifferentSweeps: shards of sweeps that differ in anything are not put together.
+func TestOfDifferentSweeps(t *testing.T) {
+	for want, change := range map[string]func(*ShardHead){
+		"different sweeps: version":   func(h *ShardHead) { h.Version = "v2" },
+		"different sweeps: backend":   func(h *ShardHead) { h.Backend = "process" },
+		"3 seeds from 6 on":           func(h *ShardHead) { h.Seed = 6 },
+		"4 seeds from 5 on":           func(h *ShardHead) { h.Seeds = 4 },
+		" shards and ":                func(h *ShardHead) { h.Of = 3 },
+		"their scenarios are not the": func(h *ShardHead) { h.Scenarios[0].Scenario.Name = "x" },
+		"scenarios are not the same":  func(h *ShardHead) { h.Sets = []string{"lock.ttl=5s"} },
+	} {
+		refused(t, want, func(store, _ string) {
+			h := sweep(2, 2, 3)
+			change(&h)
+			write(t, store, h)
+		})
+	}
+}
+
+// TestTwice: a shard that is there twice is refused, whether or not the two say the same.
+func TestTwice(t *testing.T) {
+	for _, events := range []string{"0", "7"} {
+		refused(t, "shard 1 is there twice", func(_, first string) {
+			text, err := os.ReadFile(first)
+			if err == nil {
+				text = bytes.Replace(text, []byte(`"events":0`), []byte(`"events":`+events), 1)
+				err = os.WriteFile(filepath.Join(filepath.Dir(first), "0123456789ab-1-of-2.jsonl"), text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestDamagedFiles: what is not whole, or not what it says, is named. A file has a head, three
+// outcomes and an end.
+func TestDamagedFiles(t *testing.T) {
+	type lines = [][]byte
+	replace := func(old, new string) func(lines) lines {
+		return func(all lines) lines {
+			text := bytes.Join(all, nil)
+			if !bytes.Contains(text, []byte(old)) {
+				t.Fatalf("no %s in %s", old, text)
+			}
+			return lines{bytes.Replace(text, []byte(old), []byte(new), 1)}
+		}
+	}
+	for name, x := range map[string]struct {
+		damage func(lines) lines
+		want   string
+	}{
+		"empty":                  {func(lines) lines { return nil }, "it is empty"},
+		"no head":                {func(l lines) lines { return l[1:] }, "no shard 0 of 0"},
+		"a head that lies":       {replace("v1", "v3"), "digest"},
+		"of another version":     {replace(`"schema":1`, `"schema":2`), "schema 2"},
+		"another shard's number": {replace(`"shard":1`, `"shard":2`), "should stand"},
+		"cut in its head":        {func(l lines) lines { return lines{l[0][:99]} }, "cut in the middle of a line"},
+		"cut after its head":     {func(l lines) lines { return l[:1] }, "it has 0 of 3 outcomes"},
+		"cut in an outcome":      {func(l lines) lines { return append(l[:2], l[2][:50]) }, "cut in the middle of a line"},
+		"cut after an outcome":   {func(l lines) lines { return l[:3] }, "it has 2 of 3 outcomes"},
+		"cut before its end":     {func(l lines) lines { return l[:4] }, "its end is not there"},
+		"cut in its end":         {func(l lines) lines { return append(l[:4], l[4][:5]) }, "cut in the middle of a line"},
+		"an outcome less":        {func(l lines) lines { return append(l[:2], l[3:]...) }, "should stand"},
+		"the last less":          {func(l lines) lines { return append(l[:3], l[4:]...) }, "it has 2 of 3 outcomes"},
+		"an outcome twice":       {func(l lines) lines { return slices.Insert(l, 3, l[3]) }, "more in it than 3 outcomes"},
+		"two ends":               {func(l lines) lines { return append(l[:5], l[4]) }, "goes on after its end"},
+		"an end that lies":       {replace(`{"end":3}`, `{"end":4}`), "its end tells of 4 outcomes, and it has 3"},
+		"an end too early":       {func(l lines) lines { return append(l[:2], []byte("{\"end\":1}\n")) }, "it has 1 of 3 outcomes"},
+		"no outcome":             {replace(`"scenario":"a"`, `"scenario:"a"`), "outcome 1 of 3: "},
+		"another seed":           {replace(`"seed":7`, `"seed":8`), "should stand"},
+		"another scenario":       {replace(`"scenario":"a"`, `"scenario":"b"`), "should stand"},
+		"no exit code":           {replace(`"code":0`, `"code":5`), "no exit code"},
+		"a folder elsewhere":     {replace(`"dir":"`, `"dir":"../../`), "is not in the store"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused(t, x.want, func(_, first string) {
+				text, err := os.ReadFile(first)
+				if err == nil {
+					err = os.WriteFile(first, bytes.Join(x.damage(bytes.SplitAfter(text, []byte("\n"))), nil), 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// TestLinks: nothing is read through a link in a store, be it the shards, one of them, or a run.
+func TestLinks(t *testing.T) {
+	for _, what := range []func(store, first string) string{
+		func(store, _ string) string { return filepath.Join(store, ShardFolder) },
+		func(_, first string) string { return first },
+		func(store, _ string) string { return filepath.Join(store, "a") },
+		func(store, _ string) string { return filepath.Join(store, "a", "0") },
+	} {
+		store := t.TempDir()
+		first := write(t, store, sweep(1, 2, 3))
+		write(t, store, sweep(2, 2, 3))
+		is, away := what(store, first), filepath.Join(t.TempDir(), "away")
+		if err := errors.Join(os.MkdirAll(filepath.Join(store, "a", "0"), 0o755), os.Rename(is, away), os.Symlink(away, is)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadShards(t.Context(), store); err == nil || !strings.Contains(err.Error(), is+" is a link, and none is followed") {
+			t.Errorf("%s: %v", is, err)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package campaign
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/nemesis"
+	"lockpick/scenarios"
+	"lockpick/scenarios/outcome"
+)
+
+var shrinkKnown = KnownLocks(kinds.All)
+
+// read is a scenario of the catalogue, by its name and its variant.
+func read(t *testing.T, name, variant string) scenario.Scenario {
+	t.Helper()
+	text, err := scenarios.Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := scenario.Parse(name, text, shrinkKnown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[slices.IndexFunc(all, func(s scenario.Scenario) bool { return s.Variant == variant })]
+}
+
+var forgot = Bug{verdict.MutualExclusion, verdict.RestartedAndForgot}
+
+// pretended shows a bug where a kill of a node and a pause of a client of two seconds or more are
+// left of the plan, and two clients to contend.
+func pretended(_ context.Context, s scenario.Scenario, _ uint64) bool {
+	kill, pause := false, false
+	for _, st := range s.Plan {
+		kill = kill || st.Fault.Kind == "kill" && strings.HasPrefix(st.Fault.Targets[0], "n")
+		pause = pause || st.Fault.Kind == "pause" && strings.HasPrefix(st.Fault.Targets[0], "c") && st.Fault.For != nil && *st.Fault.For >= 2*time.Second
+	}
+	return kill && pause && len(s.Clients) >= 2
+}
+
+// seedFor is a seed whose plan shows what is pretended.
+func seedFor(t *testing.T, s scenario.Scenario) uint64 {
+	for seed := uint64(1); seed < 200; seed++ {
+		if pretended(t.Context(), s.Drawn(seed), seed) {
+			return seed
+		}
+	}
+	t.Fatal("no seed shows it")
+	return 0
+}
+
+// Nothing that could be spared is left, whatever it was made of, and however many try it.
+func TestShrinks(t *testing.T) {
+	s := read(t, "random-faults", "")
+	seed := seedFor(t, s)
+	var first Minimized
+	for _, workers := range []int{1, 2, 7} {
+		r, err := Minimizer{Known: shrinkKnown, Run: pretended, Workers: workers}.Shrink(t.Context(), s, seed, forgot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := (Size{Steps: 2, Targets: 2, Clients: 2, Nodes: 1, Keys: 1}); r.After != want || r.Before.Steps < 20 {
+			t.Errorf("%d workers: %+v -> %+v", workers, r.Before, r.After)
+		}
+		if !r.Whole || r.Shows != others || r.Seed != 1 || r.Given != seed {
+			t.Errorf("%d workers: %s", workers, r.Caption())
+		}
+		for _, st := range r.Scenario.Plan {
+			if st.Drawn || st.When.Before > 0 {
+				t.Errorf("%d workers: %s need not come", workers, DescribeStep(st))
+			}
+			if f := st.Fault; f.Kind == "pause" && *f.For != 2560*time.Millisecond && *f.For != 3*time.Second && *f.For != 2*time.Second {
+				t.Errorf("%d workers: a pause of %v is not round", workers, *f.For)
+			}
+		}
+		if workers == 1 {
+			first = r
+		} else if !reflect.DeepEqual(r, first) {
+			t.Errorf("%d workers: %s\none: %s", workers, r.Caption(), first.Caption())
+		}
+	}
+}
+
+// What does not show the bug is no place to begin, and a bound of runs is kept.
+func TestShrinkRefuses(t *testing.T) {
+	s := read(t, "baseline", "")
+	k := Minimizer{Known: shrinkKnown, Run: func(context.Context, scenario.Scenario, uint64) bool { return false }, Workers: 2}
+	if _, err := k.Shrink(t.Context(), s, 1, forgot); err == nil || !strings.Contains(err.Error(), "does not violate mutual-exclusion (restarted-and-forgot) with seed 1") {
+		t.Error(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	k.Run = func(context.Context, scenario.Scenario, uint64) bool { end(); return true }
+	if _, err := k.Shrink(ctx, s, 1, forgot); err != context.Canceled {
+		t.Error(err)
+	}
+	s = read(t, "random-faults", "")
+	k = Minimizer{Known: shrinkKnown, Run: pretended, Workers: 2, Most: 5}
+	r, err := k.Shrink(t.Context(), s, seedFor(t, s), forgot)
+	if err != nil || r.Runs != 5 || r.Whole || !strings.Contains(r.Sum(), "more runs might make it smaller") {
+		t.Errorf("%d runs, whole %v, %s, %v", r.Runs, r.Whole, r.Sum(), err)
+	}
+}
+
+// A run of the simulation shrinks to what one knows to be at the bottom of it, and the file that
+// is made of it shows the same. What takes three losses at three instants of five nodes takes one
+// of a single node.
+func TestShrinksARun(t *testing.T) {
+	b := sim.New(kinds.All)
+	run := func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
+		return Execute(ctx, b, Job{Scenario: s, Seed: seed, Backend: "sim", Keep: KeepNone})
+	}
+	k := Minimizer{Known: shrinkKnown, Workers: 2, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
+		return run(ctx, s, seed).Code == outcome.ExitOK
+	}}
+	for name, want := range map[string]struct {
+		steps string
+		shows int // at least
+	}{"restart-forgets": {"1 step", 20}, "keys-lost-one-by-one": {"3 steps", 10}} {
+		t.Run(name, func(t *testing.T) {
+			r, err := k.Shrink(t.Context(), read(t, name, ""), 1, forgot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.After.Steps != 1 || r.After.Clients != 2 || r.After.Nodes != 1 || r.Scenario.Plan[0].Fault.Kind != "kill" || r.Shows < want.shows {
+				t.Errorf("%s: %s", r.Bug, r.Caption())
+			}
+			text, err := r.Write("small", shrinkKnown)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := scenario.Parse("small.yaml", text, shrinkKnown)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o := run(t.Context(), all[0], r.Seed); o.Code != outcome.ExitOK {
+				t.Errorf("the file comes to %+v:\n%s", o.Judgements, text)
+			}
+			for _, line := range []string{"# mutual-exclusion (restarted-and-forgot), of the lock redlock, 2 clients on 1 node:\n", "n1 is killed (for 10ms)\n",
+				"# Made small from " + name + ", seed 1: " + want.steps + " -> 1, 5 nodes -> 1,", "  mutual-exclusion: {violated: restarted-and-forgot}\n"} {
+				if !strings.Contains(string(text), line) {
+					t.Errorf("no %q in\n%s", line, text)
+				}
+			}
+		})
+	}
+}
+
+// What goes with a client or a node is all that is about it, and nothing else; what is renamed
+// is so wherever it is named.
+func TestWithoutAndRenamed(t *testing.T) {
+	at := time.Second
+	s := scenario.Scenario{
+		Topology: scenario.Topology{Nodes: 3, Addresses: []string{"n1", "n2"}},
+		Clients:  []scenario.Client{{Name: "c1", Reach: []string{"n2"}}, {Name: "c2", Start: &nemesis.Event{Client: "c1"}}, {Name: "c3"}},
+		Plan: nemesis.Plan{
+			{When: nemesis.Trigger{At: &at}, Fault: nemesis.Fault{Kind: "pause", Targets: []string{"c1", "c3"}}},
+			{When: nemesis.Trigger{At: &at}, Fault: nemesis.Fault{Kind: "cut", Targets: []string{"c1-n2"}}},
+			{When: nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1"}}, Fault: nemesis.Fault{Kind: "kill", Targets: []string{"n3"}}},
+			{When: nemesis.Trigger{Message: &nemesis.OnMessage{Link: "c3-n2"}}, Fault: nemesis.Fault{Kind: "drop"}},
+			{When: nemesis.Trigger{At: &at}, Fault: nemesis.Fault{Kind: "cut", Targets: []string{"n2-replica", "n12"}, Until: &nemesis.Event{Client: "c3"}}},
+		},
+	}
+	a := copied(s)
+	if !without(&a, func(name string) bool { return name == "c1" }) {
+		t.Error("c1 was not there")
+	}
+	if len(a.Clients) != 2 || a.Clients[0].Start != nil || len(a.Plan) != 3 || !slices.Equal(a.Plan[0].Fault.Targets, []string{"c3"}) || a.Plan[1].When.Message == nil {
+		t.Errorf("without c1: %+v", a)
+	}
+	a = copied(s)
+	without(&a, func(name string) bool { return name == "n2" })
+	if len(a.Plan) != 3 || !slices.Equal(a.Plan[2].Fault.Targets, []string{"n12"}) || !slices.Equal(a.Topology.Addresses, []string{"n1"}) || a.Clients[0].Reach != nil {
+		t.Errorf("without n2: %+v", a)
+	}
+	a = copied(s)
+	without(&a, func(name string) bool { return name == "c1" })
+	if !renumbered(&a) || renumbered(&a) {
+		t.Error("the clients were numbered, or still are not")
+	}
+	if got := a.ClientNames(); !slices.Equal(got, []string{"c1", "c2"}) || a.Plan[1].When.Message.Link != "c2-n2" || a.Plan[2].Fault.Until.Client != "c2" || a.Plan[0].Fault.Targets[0] != "c2" {
+		t.Errorf("renumbered: %+v", a)
+	}
+}

@@ -1,0 +1,151 @@
+//go:build nightly && linux
+
+package campaign
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// slurm is a cluster of this machine alone.
+const slurm = `ClusterName=lockpick
+SlurmctldHost=%[2]s(127.0.0.1)
+SlurmctldPort=%[3]d
+SlurmdPort=%[4]d
+AuthType=auth/munge
+AuthInfo=socket=%[1]s/munge
+CredType=cred/munge
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation=%[1]s/state
+SlurmdSpoolDir=%[1]s/spool
+SlurmctldPidFile=%[1]s/slurmctld.pid
+SlurmdPidFile=%[1]s/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=100000
+JobRequeue=1
+ReturnToService=2
+MinJobAge=3600
+%[5]s NodeAddr=127.0.0.1 State=UNKNOWN
+PartitionName=lockpick Nodes=ALL Default=YES MaxTime=60:00 State=UP
+`
+
+// startSlurm starts it, and gives its commands.
+func startSlurm(t *testing.T) func(name string, args ...string) string {
+	dir := t.TempDir()
+	for _, d := range []string{"state", "spool", "keys"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, conf := make([]byte, 128), filepath.Join(dir, "slurm.conf")
+	rand.Read(key)
+	if err := os.WriteFile(filepath.Join(dir, "keys", "munge"), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	host, _, _ := strings.Cut(says(t, exec.Command("hostname")), ".")
+	host = strings.TrimSpace(host)
+	node, _, _ := strings.Cut(says(t, exec.Command("slurmd", "-C")), "\n") // as it finds the machine
+	text := fmt.Sprintf(slurm, dir, host, freePort(t), freePort(t), node)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SLURM_CONF", conf)
+	shardsBegin(t, "munged", "--foreground", "--force", "--key-file", filepath.Join(dir, "keys", "munge"), "--socket", filepath.Join(dir, "munge"),
+		"--pid-file", filepath.Join(dir, "munge.pid"), "--log-file", filepath.Join(dir, "munge.log"), "--seed-file", filepath.Join(dir, "munge.seed"))
+	await(t, "munged is there", time.Minute, func() bool { _, err := os.Stat(filepath.Join(dir, "munge")); return err == nil })
+	shardsBegin(t, "slurmctld", "-D", "-f", conf)
+	shardsBegin(t, "slurmd", "-D", "-N", host, "-f", conf)
+	in := t.TempDir() // where logs of jobs go
+	command := func(name string, args ...string) *exec.Cmd {
+		c := exec.CommandContext(quickly(t), name, args...)
+		c.Dir = in
+		return c
+	}
+	await(t, "a node of Slurm's is idle", 2*time.Minute, func() bool {
+		text, err := command("sinfo", "--noheader", "--format", "%t").Output()
+		return err == nil && strings.TrimSpace(string(text)) == "idle"
+	})
+	t.Cleanup(func() { // before its servers end
+		if text, err := command("scancel", "--user", "root").CombinedOutput(); err != nil {
+			t.Errorf("scancel: %v: %s", err, text)
+		}
+		await(t, "no job is left", 2*time.Minute, func() bool {
+			text, err := command("squeue", "--noheader").Output()
+			return err == nil && len(text) == 0
+		})
+	})
+	return func(name string, args ...string) string { return strings.TrimSpace(says(t, command(name, args...))) }
+}
+
+// freePort is one that nobody has at this instant.
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// TestSlurm runs a sweep as an array of eight, of which one is killed on its way and made again.
+// Two whose shards are lost are made again as merge names them.
+func TestSlurm(t *testing.T) {
+	needsRoot(t)
+	needs(t, "apt-get install slurm-wlm munge", "munged", "slurmctld", "slurmd", "sbatch")
+	binary, store := lockpick(t), t.TempDir()
+	run := startSlurm(t)
+	t.Setenv("LOCKPICK", binary)
+	script, err := filepath.Abs("engines/slurm.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit := func(array string) string {
+		return run("sbatch", append([]string{"--parsable", "--array=" + array, script, "8", "--store", store}, swept()...)...)
+	}
+	over := func(id string) {
+		await(t, "job "+id+" is over", 10*time.Minute, func() bool { return run("squeue", "--noheader", "--jobs", id) == "" })
+	}
+	id := submit("1-8%2")
+	killMidway(t, store, "SLURM_ARRAY_TASK_ID=3")
+	third := id + "_3"
+	await(t, "the third is queued again", 2*time.Minute, func() bool {
+		return strings.Contains(run("scontrol", "show", "job", "-o", third), "Restarts=1")
+	})
+	// Slurm lets what is queued again wait for two minutes.
+	await(t, "the third may begin", 3*time.Minute, func() bool {
+		exec.Command("scontrol", "update", "jobid="+third, "starttime=now").Run()
+		return run("squeue", "--noheader", "--jobs", third, "--format", "%r") != "BeginTime"
+	})
+	over(id)
+	sameAsOne(t, binary, store)
+
+	for _, k := range []string{"2", "7"} {
+		found, err := filepath.Glob(filepath.Join(store, ShardFolder, "*-"+k+"-of-8.jsonl"))
+		if err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		if err := os.Remove(found[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	missing := strings.TrimSpace(says(t, exec.Command(binary, "merge", "--missing", store)))
+	if missing != "2,7" {
+		t.Fatalf("missing are %q", missing)
+	}
+	over(submit(missing))
+	sameAsOne(t, binary, store)
+}

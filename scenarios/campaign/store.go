@@ -1,0 +1,258 @@
+package campaign
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"lockpick/harness/history"
+	"lockpick/harness/history/edn"
+	"lockpick/harness/scenario"
+	"lockpick/internal/files"
+	"lockpick/reports"
+	"lockpick/scenarios/outcome"
+)
+
+// Files of a run directory.
+const (
+	ManifestFile = "run.json"
+	HistoryFile  = "history.jsonl"    // while the run goes on, and where it was killed
+	PackedFile   = "history.jsonl.gz" // once it has ended
+	verdictFile  = "verdict.json"
+	outcomeFile  = "outcome.json"
+)
+
+// runDir is one run's place in the store.
+type runDir struct {
+	store, path string
+	manifest    scenario.Manifest
+}
+
+// create makes the directory; it appears under its name once run.json is in it.
+func (d *runDir) create() (err error) {
+	m := d.manifest
+	name := fmt.Sprintf("%s-%s-%d", m.Started.Format("20060102T150405.000Z"), m.Backend, m.Seed)
+	d.path, err = files.Place(d.store, strings.ReplaceAll(m.Scenario.ID(), "/", "+"), name, func(dir string) error {
+		return writeJSON(dir, ManifestFile, m)
+	})
+	return err
+}
+
+// CanWrite sees that runs can be kept in a store, before any is run.
+func CanWrite(store string) error {
+	if err := os.MkdirAll(store, 0o755); err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	probe, err := files.Unfinished.MakeDir(store)
+	if err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	return os.Remove(probe)
+}
+
+// live makes the directory now and opens the history in it.
+func (d *runDir) live() (*os.File, error) {
+	if err := d.create(); err != nil {
+		return nil, err
+	}
+	f, err := files.OpenFolder(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("write history: %w", err)
+	}
+	defer f.Close()
+	return f.Create(HistoryFile)
+}
+
+// close compresses a history that was written as it happened.
+func (d *runDir) close(live *os.File) error {
+	if _, err := live.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("compress history: %w", err)
+	}
+	if err := pack(d.path, live); err != nil {
+		return err
+	}
+	dir, err := files.OpenFolder(d.path)
+	if err != nil {
+		return fmt.Errorf("compress history: %w", err)
+	}
+	defer dir.Close()
+	return dir.Remove(HistoryFile)
+}
+
+// pack leaves a history compressed in a run directory.
+func pack(path string, text io.Reader) error {
+	dir, err := files.OpenFolder(path)
+	if err != nil {
+		return fmt.Errorf("write history: %w", err)
+	}
+	defer dir.Close()
+	return dir.WriteBy(PackedFile, func(to io.Writer) error { return history.Pack(to, text) })
+}
+
+// write writes what isn't there yet, and reports where they are asked for: they take most
+// of a run's time and room, and can be had of its history whenever somebody wants to look.
+func (d *runDir) write(events []history.Event, h *history.History, o outcome.Outcome, drawn bool) error {
+	if d.path == "" {
+		if err := d.create(); err != nil {
+			return err
+		}
+		lines, err := history.Lines(events)
+		if err != nil {
+			return err
+		}
+		if err := pack(d.path, bytes.NewReader(lines)); err != nil {
+			return err
+		}
+	}
+	if h == nil {
+		return nil
+	}
+	if d.manifest.Server = h.Params.Server; d.manifest.Server != "" {
+		if err := writeJSON(d.path, ManifestFile, d.manifest); err != nil { // somebody may be reading it
+			return err
+		}
+	}
+	if err := writeJSON(d.path, verdictFile, o.Verdict); err != nil || !drawn {
+		return err
+	}
+	return reports.Write(d.path, outcome.Run{Manifest: &d.manifest, History: h, Verdict: o.Verdict, Outcome: o})
+}
+
+func writeJSON(dir, name string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Join(dir, name), err)
+	}
+	return files.WriteIn(dir, name, append(text, '\n')) // at once and whole; its error names the file
+}
+
+// mostJSON bounds run.json and a run's outcome.json: the longest plan takes a tenth of it.
+const mostJSON = 8 << 20
+
+// ReadOutcome reads the outcome.json of a run directory. What of it can't be right is an
+// error: nothing in it is worth a guess.
+func ReadOutcome(dir string) (outcome.Outcome, error) {
+	var o outcome.Outcome
+	text, err := files.ReadIn(dir, outcomeFile, mostJSON)
+	if err != nil {
+		return o, fmt.Errorf("read outcome: %w", err)
+	}
+	if o, err = parseOutcome(text); err != nil {
+		return o, fmt.Errorf("read %s: %w", filepath.Join(dir, outcomeFile), err)
+	}
+	return o, nil
+}
+
+func parseOutcome(text []byte) (o outcome.Outcome, err error) {
+	if err = files.JSON(text, &o); err == nil {
+		err = o.Check()
+	}
+	return o, err
+}
+
+// IsRun reports whether a directory has a history or a manifest, or what claims to be one.
+func IsRun(dir string) bool {
+	for _, name := range []string{PackedFile, HistoryFile, ManifestFile} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Facts is the text of the history in a run directory.
+func Facts(path string) ([]byte, error) {
+	dir, err := files.OpenFolder(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, err := openFacts(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := history.Unpack(f)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	return io.ReadAll(text)
+}
+
+// openFacts opens the history in a run directory. Where it stands there both ways, lockpick was
+// killed between the two, and they are the same.
+func openFacts(dir *files.Folder) (*os.File, error) {
+	f, err := dir.Open(PackedFile, history.MaxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return dir.Open(HistoryFile, history.MaxFile)
+	}
+	return f, err
+}
+
+// Stored is a run as it lies on disk.
+type Stored struct {
+	Dir      string
+	Manifest *scenario.Manifest // nil for a bare history
+	History  *history.History
+	Notes    []string // what was assumed of a history of Jepsen's, or passed over; nil for one of ours
+}
+
+// Open reads a run directory, a bare history.jsonl, compressed or not, or Jepsen's history of a
+// lock, whose name ends in .edn. A run.json must be one that a run could have left.
+func OpenStored(path string, known scenario.Known) (Stored, error) {
+	s := Stored{Dir: path}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return s, fmt.Errorf("open run: %w", err)
+	case info.IsDir():
+		return openDir(path, known)
+	case filepath.Ext(path) == ".edn":
+		s.History, s.Notes, err = edn.ReadFile(path, edn.Never)
+	default:
+		if s.History, err = history.ReadFile(path); err == nil {
+			err = bounded(path, s.History)
+		}
+	}
+	return s, err
+}
+
+// bounded refuses a history that is larger than a run may be.
+func bounded(path string, h *history.History) error {
+	if err := scenario.CheckRecord(h); err != nil {
+		return fmt.Errorf("read history %s: %w", path, err)
+	}
+	return nil
+}
+
+func openDir(path string, known scenario.Known) (Stored, error) {
+	s := Stored{Dir: path}
+	dir, err := files.OpenFolder(path)
+	if err != nil {
+		return s, fmt.Errorf("open run: %w", err)
+	}
+	defer dir.Close()
+	text, err := dir.Read(ManifestFile, mostJSON)
+	if err != nil {
+		return s, fmt.Errorf("open run: %w", err)
+	}
+	if s.Manifest, err = scenario.ReadManifest(filepath.Join(path, ManifestFile), text, known); err != nil {
+		return s, err
+	}
+	f, err := openFacts(dir)
+	if err != nil {
+		return s, fmt.Errorf("read history: %w", err)
+	}
+	defer f.Close()
+	file := filepath.Join(path, filepath.Base(f.Name()))
+	if s.History, err = history.FromFile(f); err != nil {
+		return s, fmt.Errorf("read history %s: %w", file, err)
+	}
+	return s, bounded(file, s.History)
+}

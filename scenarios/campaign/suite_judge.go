@@ -1,0 +1,116 @@
+package campaign
+
+import (
+	"fmt"
+	"slices"
+
+	"lockpick/checker"
+	"lockpick/harness/scenario"
+	"lockpick/scenarios/outcome"
+)
+
+// Words of an expectation.
+const (
+	wantAny      = outcome.AnyOutcome
+	wantHolds    = string(checker.Holds)
+	wantViolated = string(checker.Violated)
+)
+
+// Judge holds a verdict against what was expected. It is the only place where
+// the two meet. Properties that nothing is expected of come out as they are.
+func Judge(expect map[string]scenario.Expectation, v checker.Verdict) []outcome.Judgement {
+	var out []outcome.Judgement
+	for _, r := range v.Results {
+		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true, Length: length(r), NotApplicable: r.NotApplicable}
+		if want, ok := expect[r.Property]; ok {
+			hold(&j, want, r)
+			if v.Assumption != "" { // a run that shows nothing is not what anybody expected
+				j.AsExpected = false
+				if r.Outcome == checker.Violated && want.Want != wantHolds {
+					j.Got, j.Because = checker.Undecided, fmt.Sprintf("the run is vacuous: %s; %s", v.Assumption, r.Because)
+				}
+			}
+			if j.Missed && v.Cut != "" { // it may have been still to come
+				j.Missed, j.Got, j.Because = false, checker.Undecided, "not violated so far: "+r.Because
+			}
+			excuse(&j, want, r)
+		}
+		out = append(out, j)
+	}
+	for name, want := range expect {
+		if v.Result(name) == nil {
+			out = append(out, outcome.Judgement{Property: name, Expected: want.String(), Got: checker.Undecided,
+				Because: "no property of this name was judged"})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b outcome.Judgement) int {
+		return slices.Index(checker.Properties(), a.Property) - slices.Index(checker.Properties(), b.Property)
+	})
+	return out
+}
+
+// length is how many events there are up to the last that proves a violation.
+func length(r checker.Result) int {
+	if r.Witness == nil || len(r.Witness.Events) == 0 {
+		return 0
+	}
+	return int(slices.Max(r.Witness.Events))
+}
+
+// JudgeStored judges a stored run by what its scenario expected, or a bare
+// history by what every lock should hold to, as far as the history can tell.
+func JudgeStored(s Stored, v checker.Verdict) []outcome.Judgement {
+	if s.Manifest != nil {
+		return append(Judge(s.Manifest.Scenario.Expect, v), JudgeNumbers(s.Manifest.Scenario.Numbers, v)...)
+	}
+	expect := Unconditional()
+	if s.History.Params.Resource == "" {
+		delete(expect, checker.ResourceSafety)
+	}
+	return Judge(expect, v)
+}
+
+// Unconditional is what is expected where nobody says: a safety violation is
+// never fine.
+func Unconditional() map[string]scenario.Expectation {
+	expect := map[string]scenario.Expectation{
+		checker.MutualExclusion: {Want: wantHolds, Implied: true},
+		checker.ResourceSafety:  {Want: wantHolds, Implied: true},
+	}
+	scenario.Imply(expect, "")
+	return expect
+}
+
+// hold holds one result against what was expected of it.
+func hold(j *outcome.Judgement, want scenario.Expectation, r checker.Result) {
+	j.Expected, j.Follows = want.String(), want.Follows
+	switch want.Want {
+	case wantAny:
+		return
+	case wantHolds:
+		// A property that the scenario names must have been put to the test, if the lock lets it.
+		j.AsExpected = r.Outcome == checker.Holds || r.Outcome == checker.NotExercised && (want.Implied || r.NotApplicable)
+	case wantViolated:
+		j.Missed = r.Outcome == checker.Holds || r.Outcome == checker.NotExercised
+		// Right for the wrong reason is not as expected.
+		j.AsExpected = r.Outcome == checker.Violated &&
+			(want.Cause == "" || want.Cause == r.Cause) && (want.Node == "" || want.Node == r.Node)
+	}
+}
+
+// excuse leaves open an expected violation that was missed, or had another cause, where the host
+// stalled so that the plan was late. That a stall is no violation's cause the checker has seen to.
+func excuse(j *outcome.Judgement, want scenario.Expectation, r checker.Result) {
+	if j.AsExpected || r.Stalled == 0 || want.Want != wantViolated {
+		return
+	}
+	switch r.Outcome {
+	case checker.Violated:
+		j.Because = "the host stalled, which may be why: " + r.Because
+	case checker.Holds:
+		j.Because = "the host stalled, and the violation may have been missed for that: " + r.Because
+	default:
+		return
+	}
+	j.Got = checker.Undecided
+}

@@ -1,0 +1,67 @@
+//go:build nightly
+
+package campaign
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/scenarios"
+)
+
+// recorded is the record of a run, after its first event, which has the scenario's words. What
+// the simulation hasn't is an error.
+func recorded(t *testing.T, s scenario.Scenario, seed uint64) (string, error) {
+	var text bytes.Buffer
+	err := harness.Run(t.Context(), sim.New(kinds.All), s, seed, history.NewRecorder(&text))
+	_, rest, _ := strings.Cut(text.String(), "\n")
+	return rest, err
+}
+
+// A scenario that was written, with the plan that its dice threw, is the same run, byte for
+// byte: the whole catalogue, and what is left to dice with more seeds.
+func TestWrittenScenariosAreTheSameRuns(t *testing.T) {
+	all, err := scenarios.Find("*", shrinkKnown, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unwritten, lacking := 0, 0
+	for _, f := range all {
+		seeds := uint64(1)
+		if strings.HasPrefix(f.Name, "random-") {
+			seeds = 10
+		}
+		for seed := uint64(1); seed <= seeds; seed++ {
+			drawn := f.Drawn(seed)
+			text, err := scenario.Write(drawn, "", shrinkKnown)
+			if err != nil {
+				t.Logf("%s, seed %d: %v", f.ID(), seed, err)
+				unwritten++
+				continue
+			}
+			again, err := scenario.Parse("written.yaml", text, shrinkKnown)
+			if err != nil {
+				t.Errorf("%s, seed %d: %v\n%s", f.ID(), seed, err, text)
+				continue
+			}
+			was, err := recorded(t, drawn, seed)
+			if err != nil {
+				lacking++
+				continue
+			}
+			if is, err := recorded(t, again[0], seed); is != was || err != nil {
+				t.Errorf("%s, seed %d: its record is another one when it is run from\n%s%v", f.ID(), seed, text, err)
+			}
+		}
+	}
+	t.Logf("%d files and variants, of which the simulation can't run %d", len(all), lacking)
+	if unwritten > 0 || lacking > len(all)/10 {
+		t.Errorf("%d could not be written, %d not run", unwritten, lacking)
+	}
+}

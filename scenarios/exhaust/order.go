@@ -1,0 +1,275 @@
+package exhaust
+
+import (
+	"slices"
+	"time"
+)
+
+// order says what of the path lies how far apart.
+func (t limits) order() {
+	for c := range t.attempts {
+		for n, a := range t.attempts[c] {
+			t.course(c, n, a)
+		}
+	}
+	t.nodes()
+	switch t.scope.Property {
+	case ResourceSafety:
+		t.resource()
+	case FencingOrder:
+		t.later()
+	default:
+		t.overlaps()
+	}
+}
+
+// course is the order of one attempt.
+func (t limits) course(c, n int, a *attempt) {
+	set := t.asked(a)
+	for _, r := range a.raised {
+		t.exact(a.end, r.at, 0)
+	}
+	if a.late {
+		t.round(a.start, a.pause, set)
+		t.least(a.pause, a.end, t.gap)
+		t.least(a.start, a.end, storyWindow()+t.gap)
+	} else {
+		t.round(a.start, a.end, set)
+	}
+	if a.extends {
+		t.exact(a.end, a.extend, t.after)
+		t.round(a.extend, a.extended, storyAsking(t.scope.Nodes, a.ext, a.longer, a.lost))
+		if a.longer {
+			t.most(a.start, a.extended, storyWindow()-t.gap)
+		}
+	}
+	if !a.ended {
+		return
+	}
+	if a.won {
+		t.works(c, a)
+	}
+	for _, d := range a.del {
+		t.least(a.release, d.at, t.gap)
+	}
+	if n+1 < len(t.attempts[c]) {
+		wait := storyTimeout // for the DELs' answers
+		if !a.won {
+			wait += retry
+		}
+		t.exact(a.release, t.attempts[c][n+1].start, wait)
+	}
+}
+
+// round is the order of messages and the client's decision, which it makes when its time is up,
+// or when it has heard from all.
+func (t limits) round(begin, end instant, r round) {
+	if r.decides > 0 {
+		t.most(begin, end, storyTimeout-t.gap)
+		t.exact(r.all[r.decides].at, end, 0)
+	} else {
+		t.exact(begin, end, t.lasts(r))
+	}
+	for n, d := range r.all {
+		t.least(begin, d.at, t.gap)
+		if n == r.decides {
+			continue
+		}
+		if d.inTime {
+			t.least(d.at, end, t.gap)
+		} else {
+			t.least(end, d.at, t.gap)
+		}
+	}
+}
+
+// held is how long a client works under a lock that it releases.
+func (t *telling) held(c int) time.Duration {
+	if t.extends(c) {
+		return t.after + t.section
+	}
+	return t.section
+}
+
+// extends says whether a client does, in each hold that it releases.
+func (t *telling) extends(c int) bool {
+	return slices.ContainsFunc(t.attempts[c], func(a *attempt) bool { return a.extends })
+}
+
+// nodes is the order of what each node sees, and the ends of its keys.
+func (t limits) nodes() {
+	for n := 1; n <= t.scope.Nodes; n++ {
+		var last, crash instant = -1, -1
+		var k, disk keyed
+		for i, s := range t.path {
+			if s.Node != n {
+				continue
+			}
+			at := t.when[i]
+			if last >= 0 {
+				t.least(last, at, t.gap)
+			}
+			last = at
+			switch s.Action {
+			case Crashed:
+				t.decided(i)
+				switch t.scope.Restart {
+				case Always:
+				case EverySec:
+					t.unsynced(i, crash)
+					k = disk
+				default:
+					k = keyed{}
+				}
+				crash = at
+			case Jumped:
+				k = keyed{}
+			case Synced:
+				disk = k
+			case Set, Extend, Del, Raise:
+				if crash >= 0 { // it reset the connections: what comes later was sent later
+					t.least(crash, t.sent(s), t.back)
+					if t.scope.Restart == Delayed {
+						t.least(crash, t.sent(s), away+t.back)
+					}
+				}
+				if k = t.told(k, s, at); s.Synced {
+					disk = k
+				}
+			}
+		}
+	}
+}
+
+// away is how long a node stays down that comes back delayed.
+const away = storyTtl + time.Second
+
+// decided says that a crash comes after the locks that were given before it, where a lock notices that it has lost
+// its connection to a node that voted.
+func (t limits) decided(crash int) {
+	for _, s := range t.path[:crash] {
+		if s.Action == Acquired && t.hardened() {
+			t.least(t.attempts[s.Client-1][s.Attempt-1].end, t.when[crash], t.gap)
+		}
+	}
+}
+
+// unsynced says since when nothing is synced that a crash with EverySec takes: the disk stalls.
+func (t limits) unsynced(crash int, before instant) {
+	i := slices.IndexFunc(t.faults, func(f faulty) bool { return f.at == t.when[crash] })
+	stall, taken := t.faults[i].stall, false
+	t.least(stall, t.when[crash], t.gap)
+	if before >= 0 {
+		t.least(before, stall, t.gap)
+	}
+	for j := crash - 1; j >= 0; j-- {
+		switch s := t.path[j]; {
+		case s.Node != t.path[crash].Node:
+		case s.Action == Crashed:
+			return
+		case s.Synced, s.Action == Synced:
+			t.least(t.when[j], stall, t.sync)
+			taken = true
+		case !taken:
+			t.least(stall, t.when[j], t.gap)
+			t.least(t.when[j], t.when[crash], t.sync) // the stall is of consequence
+		}
+	}
+}
+
+// keyed is the key of a node.
+type keyed struct {
+	there bool
+	set   instant // when it was set, or extended
+	owner Step
+}
+
+// sent is when a message was.
+func (t limits) sent(s Step) instant {
+	a := t.attempts[s.Client-1][s.Attempt-1]
+	switch s.Action {
+	case Extend:
+		return a.extend
+	case Del:
+		return a.release
+	case Raise:
+		return a.end
+	}
+	return a.start
+}
+
+// told is what a request tells of a node's key: that it is still there, or has expired.
+func (t limits) told(k keyed, s Step, at instant) keyed {
+	own := k.owner.Client == s.Client && (k.owner.Attempt == s.Attempt || t.scope.Mistake == sameForRetries) || t.scope.Mistake == sameForClients
+	var expired bool
+	switch {
+	case s.Action == Set && s.Yes:
+		expired = t.scope.Mistake != withoutNX
+	case (s.Action == Extend || s.Action == Raise) && !s.Yes:
+		expired = own
+	case s.Action == Del && !s.Yes:
+		return k
+	}
+	switch {
+	case k.there && expired:
+		t.least(k.set, at, storyTtl+t.gap)
+	case k.there && s.Action != Del:
+		t.most(k.set, at, storyTtl-t.gap)
+	}
+	switch {
+	case s.Action == Set && s.Yes:
+		return keyed{true, at, s}
+	case s.Action == Extend && s.Yes:
+		k.set = at
+	case s.Action == Del:
+		return keyed{}
+	}
+	return k
+}
+
+// Mistakes by which keys are to be read otherwise.
+const (
+	sameForRetries = "same-value-for-retries"
+	sameForClients = "same-value-for-clients"
+	withoutNX      = "set-without-nx"
+	noElapsed      = "no-elapsed-check"
+)
+
+// both says whether the story ends with both clients believing.
+func (t *telling) both() bool {
+	return t.scope.Property == "" || t.scope.Property == MutualExclusion
+}
+
+// overlaps says that each client believes when the other takes the lock, and some time after it.
+func (t limits) overlaps() {
+	for c := range t.attempts {
+		own, other := t.last(c), t.last(1-c)
+		from := own.start
+		switch {
+		case own.longer:
+			from = own.extend
+		case t.scope.Mistake == noElapsed:
+			from = own.end
+		}
+		t.most(from, other.end, storyWindow()-overlap)
+		if t.fixed(c) { // it releases after its section, whatever the other does
+			t.most(own.end, other.end, t.held(c)-overlap)
+		}
+	}
+}
+
+// last is the attempt by which a client believes in the end.
+func (t *telling) last(c int) *attempt { return t.attempts[c][len(t.attempts[c])-1] }
+
+// fixed says whether a client's section is as long as that of an earlier hold of its.
+func (t *telling) fixed(c int) bool {
+	if !t.both() {
+		return true
+	}
+	for _, a := range t.attempts[c] {
+		if a.won && a.ended {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,81 @@
+//go:build processes && !windows
+
+package exhaust
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/process"
+	"lockpick/harness/real"
+	"lockpick/harness/scenario"
+	"lockpick/scenarios/campaign"
+	"lockpick/scenarios/outcome"
+)
+
+// The test binary is the client of runs on real servers, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "__client" {
+		if err := real.ClientMain(os.Stdin, os.Stdout, kinds.All); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// tries is how often a run on real servers is tried again that missed what it was to show.
+const tries = 5
+
+// onProcesses runs a scenario on real servers, after it was written to a file and read again.
+func onProcesses(t *testing.T, s scenario.Scenario) (outcome.Outcome, string) {
+	t.Helper()
+	s, text := reread(t, s)
+	b := process.New(process.Config{Self: []string{os.Args[0], "__client"}, Dir: t.TempDir()})
+	return campaign.Execute(t.Context(), b, campaign.Job{Scenario: s.Scaled(s.Scale), Seed: 1, Backend: b.Name(), Keep: campaign.KeepNone, Live: true, Retries: tries}), text
+}
+
+func needRedis(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is missing, and in CI it has to be there: apt-get install redis-server")
+		}
+		t.Skip("redis-server is missing: apt-get install redis-server")
+	}
+}
+
+// Stories happen on real servers as in the simulation, where they need no instant that real time can't
+// promise: one of each cause, of those that take the least time. What is lost of a disk takes seconds of
+// the server's own, and is among all of them at night.
+func TestStoriesOnProcesses(t *testing.T) {
+	needRedis(t)
+	told := map[string]bool{"lost-unsynced": true}
+	for _, row := range Rows() {
+		if row.Cause == "" || !row.Runs() || told[row.Cause] {
+			continue
+		}
+		r, s := search(t, row.Scope, Fully)
+		if s.Scale != paces[0].scale {
+			continue
+		}
+		told[row.Cause] = true
+		t.Run(row.Cause, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			o, text := onProcesses(t, s)
+			t.Logf("%.1f s, tried again: %q", o.Seconds, o.Retried)
+			if j := judged(row.Scope, o); j.Cause != row.Cause || o.Code != outcome.ExitOK {
+				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, Caption(r.Story), text)
+			}
+		})
+	}
+	for _, row := range Rows() {
+		if row.Cause != "" && row.Runs() && !told[row.Cause] {
+			t.Errorf("no story of %s is quick", row.Cause)
+		}
+	}
+}
