@@ -220,14 +220,14 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 		{"lies", "gc-pause-after-acquire/", outcome.ExitUnexpected, "given-shorter"},
 		{"hangs-later", "baseline/", outcome.ExitUnexpected, "hung"},
 		// Two seconds of silence must not be enough to blame the lock.
-		{"is-silent-later", "baseline/ --scale 0.5", outcome.ExitBackend, "does not answer ping"},
+		{"is-silent-later", "baseline/ --scale 0.5", outcome.ExitBackend, "has not answered ping within"},
 		{"garbage-later", "baseline/", outcome.ExitBackend, `not of the protocol: "redis: connected`},
 		{"dies-later", "baseline/", outcome.ExitBackend, "panic: no more memory"},
 		{"another-id-later", "baseline/", outcome.ExitBackend, "which was not asked"},
 		{"answers-twice", "baseline/", outcome.ExitBackend, "which was not asked, or twice"},
 		{"long-lines-later", "baseline/", outcome.ExitBackend, "longer than 65536 bytes"},
 		{"leaves-a-child", "baseline/", outcome.ExitOK, ""},
-		{"by a shim", "wall-clock-forward/", outcome.ExitBackend, "a shim of a version manager"},
+		{"by a shim", "wall-clock-forward/", outcome.ExitOK, ""}, // lockpick starts what the shim becomes,
 	} {
 		t.Run(c.wrong, func(t *testing.T) {
 			command, temp := adapter+" "+c.wrong, t.TempDir()
