@@ -16,9 +16,9 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Vacuous says what was to happen in the run and didn't, or "". A run that
+// vacuous says what was to happen in the run and didn't, or "". A run that
 // shows nothing must not pass.
-func Vacuous(r *facts.Facts) string {
+func vacuous(r *facts.Facts) string {
 	if len(r.Lacks) > 0 { // whatever came of it, Redis would have answered otherwise
 		return fmt.Sprintf("the simulated %s does not know %s; run it on process", r.Lacks[0].Node, r.Lacks[0].Value)
 	}

@@ -64,7 +64,7 @@ func Check(h *history.History, names ...string) (v Verdict) {
 		}
 	}()
 	r := newRecord(h)
-	if text, hit := Unplanned(r.Facts); hit {
+	if text, hit := unplanned(r.Facts); hit {
 		v = nothing(h, names, text)
 		v.Assumption, v.Unplanned = text, true
 		if r.Malformed == "" {
@@ -77,7 +77,7 @@ func Check(h *history.History, names ...string) (v Verdict) {
 		v.Assumption = r.Malformed
 		return v
 	}
-	vacuous := Vacuous(r.Facts)
+	vacuous := vacuous(r.Facts)
 	if len(r.Lacks) > 0 { // what Redis would have answered otherwise shows nothing
 		v = nothing(h, names, "the run is vacuous: "+vacuous)
 		v.Assumption = vacuous

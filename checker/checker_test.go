@@ -153,7 +153,7 @@ func TestVacuity(t *testing.T) {
 		{"params clients=c1\nstep 1 pause holder at 2s" + held + "\n2 nemesis begin pause node=c1 step=1", ""},
 	}
 	for _, row := range rows {
-		if got := Vacuous(facts.Read(tale(t, row.history))); got != row.want {
+		if got := vacuous(facts.Read(tale(t, row.history))); got != row.want {
 			t.Errorf("%s\ngot  %q\nwant %q", row.history, got, row.want)
 		}
 	}

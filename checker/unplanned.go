@@ -12,11 +12,11 @@ import (
 // mostUnplanned bounds how many faults are told that nobody planned.
 const mostUnplanned = 3
 
-// Unplanned says what hit the run that no plan has, if something did. Such a run shows
+// unplanned says what hit the run that no plan has, if something did. Such a run shows
 // nothing, whatever came of it: neither that a lock holds under the plan's faults, nor that
 // these break it. A host that stalled is another matter: nobody is to blame for it, it hits
 // all alike, and it happens so often that each property allows for it.
-func Unplanned(r *facts.Facts) (text string, hit bool) {
+func unplanned(r *facts.Facts) (text string, hit bool) {
 	var all []string
 	for _, f := range r.Faults {
 		if f.Step != history.Unplanned || f.Begin == nil {

@@ -64,7 +64,7 @@ func (s *base) makeAdapted(ctx context.Context, name string, host int, m engine.
 }
 
 // Hello starts the adapter for a moment, on no network, and returns the first line that it writes.
-func (b *Backend) Hello(ctx context.Context) (line string, err error) {
+func (b *backend) Hello(ctx context.Context) (line string, err error) {
 	e, _, err := engine.Meet(ctx)
 	if err != nil {
 		return "", err

@@ -6,8 +6,8 @@ import (
 	"lockpick/harness"
 )
 
-// Backend runs scenarios in containers. Close removes what it keeps between runs.
-type Backend struct {
+// backend runs scenarios in containers. Close removes what it keeps between runs.
+type backend struct {
 	cfg     Config
 	clients *program
 
@@ -19,12 +19,12 @@ type Backend struct {
 	idle []*site // of runs before
 }
 
-var _ harness.Backend = (*Backend)(nil)
+var _ harness.Backend = (*backend)(nil)
 
 // New returns a backend.
-func New(cfg Config) *Backend {
-	return &Backend{cfg: cfg, clients: &program{binary: cfg.ClientBinary}}
+func New(cfg Config) *backend {
+	return &backend{cfg: cfg, clients: &program{binary: cfg.ClientBinary}}
 }
 
 // Name is "docker".
-func (*Backend) Name() string { return "docker" }
+func (*backend) Name() string { return "docker" }

@@ -34,7 +34,7 @@ func clocked(t *testing.T, persist string, targets ...string) scenario.Scenario 
 
 // eitherWay runs a test where clocks are turned from this process, and where they are
 // from a container beside.
-func eitherWay(t *testing.T, test func(t *testing.T, on *Backend)) {
+func eitherWay(t *testing.T, test func(t *testing.T, on *backend)) {
 	for name, far := range map[string]bool{"from here": false, "from beside": true} {
 		t.Run(name, func(t *testing.T) {
 			if !far && os.Geteuid() != 0 {
@@ -63,7 +63,7 @@ func (b bench) onNode(node string, args ...string) any {
 
 func TestAJumpExpiresKeysOfOneNode(t *testing.T) { eitherWay(t, jumpExpiresKeys) }
 
-func jumpExpiresKeys(t *testing.T, on *Backend) {
+func jumpExpiresKeys(t *testing.T, on *backend) {
 	runOn(t, on, clocked(t, "none", "n1"), func(b bench) {
 		for _, n := range []string{"n1", "n2"} {
 			b.onNode(n, "SET", "k", "v", "PX", "10000")
@@ -115,7 +115,7 @@ func jumpExpiresKeys(t *testing.T, on *Backend) {
 // time is up, since by its clock it is not.
 func TestARestartedNodeKeepsItsClock(t *testing.T) { eitherWay(t, restartedKeepsClock) }
 
-func restartedKeepsClock(t *testing.T, on *Backend) {
+func restartedKeepsClock(t *testing.T, on *backend) {
 	runOn(t, on, clocked(t, "always", "n1"), func(b bench) {
 		b.turn("n1", -time.Hour, 1)
 		b.onNode("n1", "SET", "k", "v", "PX", "1000")
@@ -145,7 +145,7 @@ func restartedKeepsClock(t *testing.T, on *Backend) {
 
 func TestAClientsClocks(t *testing.T) { eitherWay(t, clientsClocks) }
 
-func clientsClocks(t *testing.T, on *Backend) {
+func clientsClocks(t *testing.T, on *backend) {
 	events := runOn(t, on, clocked(t, "none", "c1"), func(b bench) {
 		if back := b.turn("c1", -time.Hour, 1); !strings.HasPrefix(back, "it has not begun") {
 			t.Errorf("before its start: %q", back)
@@ -232,7 +232,7 @@ func TestOthersMustBeRight(t *testing.T) {
 // there only where it can't be turned from here.
 func TestOneMayTrace(t *testing.T) { eitherWay(t, oneMayTrace) }
 
-func oneMayTrace(t *testing.T, on *Backend) {
+func oneMayTrace(t *testing.T, on *backend) {
 	runOn(t, on, clocked(t, "none", "n1", "c1"), func(b bench) {
 		all, err := b.site.engine.Containers(t.Context(), runLabel+"="+b.site.labels[runLabel])
 		if err != nil {

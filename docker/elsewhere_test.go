@@ -77,7 +77,7 @@ func dockerd(t *testing.T, prepare string) *secondEngine {
 }
 
 // farBackend takes the engine to be on another machine.
-func farBackend() *Backend {
+func farBackend() *backend {
 	b := testBackend()
 	b.far = true
 	return b

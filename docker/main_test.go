@@ -106,7 +106,7 @@ type held struct {
 func (h held) Release(ctx context.Context) error { return h.p.all(ctx, "DEL "+h.key+"\r\n", ":1\r\n") }
 func (h held) Deadline() time.Time               { return time.Time{} }
 
-func testBackend() *Backend { return New(Config{Client: []string{os.Args[0], "__client"}}) }
+func testBackend() *backend { return New(Config{Client: []string{os.Args[0], "__client"}}) }
 
 // unlessShort skips a test of an engine where only what is quick is asked for.
 func unlessShort(t *testing.T) {
@@ -152,7 +152,7 @@ func run(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Event 
 	return runOn(t, testBackend(), s, body)
 }
 
-func runOn(t *testing.T, backend *Backend, s scenario.Scenario, body func(b bench)) []history.Event {
+func runOn(t *testing.T, backend *backend, s scenario.Scenario, body func(b bench)) []history.Event {
 	t.Helper()
 	needEngine(t)
 	var mu sync.Mutex

@@ -13,7 +13,7 @@ import (
 
 // Prepare gets the images that scenarios need, and says what nodes will run. What can't
 // be had is a *Lack.
-func (b *Backend) Prepare(ctx context.Context, all []scenario.Scenario, say func(string)) error {
+func (b *backend) Prepare(ctx context.Context, all []scenario.Scenario, say func(string)) error {
 	e, _, err := engine.Meet(ctx)
 	if err != nil {
 		return err

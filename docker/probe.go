@@ -11,7 +11,7 @@ import (
 )
 
 // Remark says which engine it is, and what nodes run there.
-func (*Backend) Remark(ctx context.Context) string {
+func (*backend) Remark(ctx context.Context) string {
 	return engineRemark(ctx) + "; nodes run the image " + usual + " if it has that, else this machine's own redis-server with its libraries, or topology.image"
 }
 
@@ -28,7 +28,7 @@ func (w why) capability(name string) harness.Capability {
 type lacking struct{ run, clocks, disks, bounds, adapted why }
 
 // Probe says what it can do on this machine.
-func (b *Backend) Probe(ctx context.Context) []harness.Capability {
+func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	lacks := b.missing(ctx)
 	if lacks.run != (why{}) {
 		lacks.clocks = lacks.run
@@ -60,7 +60,7 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	return out
 }
 
-func (b *Backend) missing(ctx context.Context) lacking {
+func (b *backend) missing(ctx context.Context) lacking {
 	if runtime.GOOS != "linux" {
 		return lacking{run: why{"it needs Linux, this is " + runtime.GOOS, "use the simulation (--backend sim)"}}
 	}

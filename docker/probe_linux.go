@@ -14,7 +14,7 @@ import (
 
 // lacks asks for the engine, whether there is something to make clients of, and what
 // can be done to containers there. Nodes' images may have to be pulled: only Prepare tells.
-func (b *Backend) lacks(ctx context.Context) (l lacking) {
+func (b *backend) lacks(ctx context.Context) (l lacking) {
 	e, a, err := engine.Meet(ctx)
 	if err != nil {
 		l.run = whyOf(engine.Explain(err))
@@ -31,7 +31,7 @@ func (b *Backend) lacks(ctx context.Context) (l lacking) {
 }
 
 // lacksClients says why there is no program for clients on an architecture.
-func (b *Backend) lacksClients(ctx context.Context, arch string) (reason, remedy string) {
+func (b *backend) lacksClients(ctx context.Context, arch string) (reason, remedy string) {
 	if len(b.cfg.Client) > 0 {
 		return "", ""
 	}

@@ -27,7 +27,7 @@ var sites atomic.Int64
 // links, and calls body just after true time zero. What will do for the next run it
 // leaves to it. On the seed depends what is drawn for messages; clients get theirs with
 // their Spec.
-func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
+func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
 	b.making.RLock()
 	made := sync.OnceFunc(b.making.RUnlock)
 	defer made()
@@ -84,7 +84,7 @@ func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder)
 }
 
 // take is the site that the run before has left, or a new one.
-func (b *Backend) take(ctx context.Context, s scenario.Scenario) (*site, error) {
+func (b *backend) take(ctx context.Context, s scenario.Scenario) (*site, error) {
 	if err := b.Fits(s); err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (b *Backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 }
 
 // Fits says why a scenario is too large, whatever the machine.
-func (*Backend) Fits(s scenario.Scenario) error {
+func (*backend) Fits(s scenario.Scenario) error {
 	if n, m := len(s.NodeNames()), len(s.Clients); firstNode+n > firstReplica || firstClient+m-1 > lastHost {
 		return fmt.Errorf("make a network: it has room for %d nodes and %d clients, not for %d and %d",
 			firstReplica-firstNode, lastHost-firstClient+1, n, m)
@@ -126,7 +126,7 @@ func (*Backend) Fits(s scenario.Scenario) error {
 }
 
 // left takes a site that a run before has left; nil: there is none.
-func (b *Backend) left() *site {
+func (b *backend) left() *site {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := len(b.idle)
@@ -139,14 +139,14 @@ func (b *Backend) left() *site {
 }
 
 // give keeps a site for the next run.
-func (b *Backend) give(st *site) {
+func (b *backend) give(st *site) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.idle = append(b.idle, st)
 }
 
 // Close removes what runs have left for the next one.
-func (b *Backend) Close() error {
+func (b *backend) Close() error {
 	var errs []error
 	for st := b.left(); st != nil; st = b.left() {
 		errs = append(errs, st.close())
@@ -168,7 +168,7 @@ func (s *site) identify() error {
 
 // setUp sees to it that the engine has the images, sweeps what others left, and makes the
 // network. Prepare has said what images take, if anybody cares.
-func (s *site) setUp(ctx context.Context, b *Backend) (err error) {
+func (s *site) setUp(ctx context.Context, b *backend) (err error) {
 	from := b.supply(s.engine, s.labels[engine.OwnerLabel], func(string) {})
 	if s.software, err = from.nodes(ctx, s.named); err != nil {
 		return err
@@ -313,6 +313,6 @@ func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 }
 
 // supply is where images come from, in what a run or Prepare makes.
-func (b *Backend) supply(e *engine.Engine, owner string, say func(string)) supply {
+func (b *backend) supply(e *engine.Engine, owner string, say func(string)) supply {
 	return supply{b.cfg, b.clients, e, map[string]string{engine.OwnerLabel: owner}, say}
 }

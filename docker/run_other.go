@@ -13,14 +13,14 @@ import (
 )
 
 // Run always fails: Probe says why.
-func (b *Backend) Run(ctx context.Context, _ scenario.Scenario, _ uint64, _ *history.Recorder, _ harness.Body) error {
+func (b *backend) Run(ctx context.Context, _ scenario.Scenario, _ uint64, _ *history.Recorder, _ harness.Body) error {
 	return errors.New("run: " + b.missing(ctx).run.reason)
 }
 
-func (*Backend) lacks(context.Context) lacking { return lacking{} } // missing has said no before
+func (*backend) lacks(context.Context) lacking { return lacking{} } // missing has said no before
 
 // Hello always fails, likewise.
-func (b *Backend) Hello(ctx context.Context) (string, error) {
+func (b *backend) Hello(ctx context.Context) (string, error) {
 	return "", errors.New("ask the adapter: " + b.missing(ctx).run.reason)
 }
 
@@ -39,4 +39,4 @@ type site struct{} // there is none
 var powers any // likewise
 
 // Close has nothing to do.
-func (*Backend) Close() error { return nil }
+func (*backend) Close() error { return nil }

@@ -16,7 +16,7 @@ type Clocker interface {
 
 // turns is an act that turns a clock by and to a rate, as a fault says, and turns it
 // back at the end. The clock of one that has ended meanwhile is nobody's.
-func turns(kind string, how func(Fault) (by time.Duration, rate float64)) Act {
+func turns(kind string, how func(Fault) (by time.Duration, rate float64)) act {
 	return by(kind, func(c Clocker, f Fault, target string) (string, error) {
 		by, rate := how(f)
 		return c.TurnClock(target, by, rate)
@@ -59,9 +59,9 @@ var clockRate = turning("clock that runs wrong", Kind{
 	Act:    turns("clock-rate", func(f Fault) (time.Duration, float64) { return 0, f.Rate }),
 })
 
-// SlewRate is how much faster or slower a clock runs while it is slewed: 500 ppm,
+// slewRate is how much faster or slower a clock runs while it is slewed: 500 ppm,
 // the most that adjtime(3) of Linux and NTP allow themselves (RFC 5905, section 12).
-const SlewRate = 500e-6
+const slewRate = 500e-6
 
 var clockSlew = turning("slewed clock", Kind{
 	Name:   "clock-slew",
@@ -71,7 +71,7 @@ var clockSlew = turning("slewed clock", Kind{
 	Needs:  []string{"by"},
 	Rate:   func(f Fault) float64 { return slewed(f.By) },
 	Act: turns("clock-slew", func(f Fault) (time.Duration, float64) { return 0, slewed(f.By) }).but(func(e *Effect, _ any, f Fault, _ string) {
-		e.Over = time.Duration(float64(f.By.Abs()) / SlewRate)
+		e.Over = time.Duration(float64(f.By.Abs()) / slewRate)
 	}),
 })
 
@@ -88,9 +88,9 @@ var clockStrobe = turning("clock that jumps to and fro", Kind{
 // slewed is how fast a clock runs until it has made up by.
 func slewed(by time.Duration) float64 {
 	if by < 0 {
-		return 1 - SlewRate
+		return 1 - slewRate
 	}
-	return 1 + SlewRate
+	return 1 + slewRate
 }
 
 // ClockWords tells by how much a clock is wrong that begins to run at a rate, as a

@@ -28,8 +28,8 @@ const PowerPackets = "packets"
 // oneWay are the modes that can cut one direction of a link.
 var oneWay = []string{CutHold, CutDrop, CutPackets}
 
-// CutsOneWay says whether a cut of a mode can be one way.
-func CutsOneWay(mode string) bool { return slices.Contains(oneWay, cmp.Or(mode, CutHold)) }
+// cutsOneWay says whether a cut of a mode can be one way.
+func cutsOneWay(mode string) bool { return slices.Contains(oneWay, cmp.Or(mode, CutHold)) }
 
 // Cutter cuts a link and mends it, in all modes but CutPackets. The way is Request,
 // Reply or "", both; see CutsOneWay.
@@ -54,13 +54,13 @@ var cut = Kind{
 	On:     []Target{Link},
 	Proof:  usedLink,
 	Modes:  []string{CutHold, CutDrop, CutReset, CutRefuse, CutPackets},
-	ByMode: map[string]Mode{CutPackets: {Capability(PowerPackets, Link), by("lose packets",
+	ByMode: map[string]mode{CutPackets: {Capability(PowerPackets, Link), by("lose packets",
 		func(c PacketCutter, f Fault, link string) (string, error) { return c.CutPackets(link, f.Way) },
 		func(c PacketCutter, _ Fault, link string) (string, error) { return c.MendPackets(link) })}},
 	Undrawn: []string{CutPackets},
 	Takes:   []string{"way"}, Nests: true, Replicates: true,
 	Fits: func(f Fault) *Objection {
-		return objection(f.Way != "" && !CutsOneWay(f.Mode), "way", "a cut of mode "+f.Mode+" has no one way", "leave it out, or use mode hold, drop or packets")
+		return objection(f.Way != "" && !cutsOneWay(f.Mode), "way", "a cut of mode "+f.Mode+" has no one way", "leave it out, or use mode hold, drop or packets")
 	},
 	Hit: func(f Fault, target string, _ Target) *Objection {
 		_, end, _ := SplitLink(target)

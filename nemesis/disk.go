@@ -12,7 +12,7 @@ type PowerLoser interface {
 // Modes of a power loss.
 const (
 	PowerClean = "clean" // each record is there or is not
-	PowerTorn  = "torn"  // the first record that was lost is there in part
+	powerTorn  = "torn"  // the first record that was lost is there in part
 )
 
 var powerLoss = Kind{
@@ -22,12 +22,12 @@ var powerLoss = Kind{
 	Within:  "any where nodes sync each write before they answer; otherwise the node comes back after all that it granted has lapsed",
 	On:      []Target{Node},
 	Proof:   history.Proof{Use: []string{history.UseNode}, Idle: "its disk lost 0 records"},
-	Modes:   []string{PowerClean, PowerTorn},
+	Modes:   []string{PowerClean, powerTorn},
 	Takes:   []string{"timer"},
 	Forgets: func(w World) bool { return !w.Durable },
 	Told:    Told{Name: "power loss", Began: "{targets} loses its power", Ended: "{targets} starts again", Was: "lost its power", State: Down},
 	Act: by("power-loss", func(c PowerLoser, f Fault, node string) (string, error) {
-		return c.LosePower(node, f.Mode == PowerTorn)
+		return c.LosePower(node, f.Mode == powerTorn)
 	}, nil).but(restarts),
 }
 

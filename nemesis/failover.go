@@ -22,7 +22,7 @@ type SentinelFailOverer interface {
 
 // Modes of a failover.
 const (
-	FailOverByHand = "by-hand"        // the master is killed, and the replica promoted at once
+	failOverByHand = "by-hand"        // the master is killed, and the replica promoted at once
 	FailOverKilled = "sentinel-kill"  // the master is killed, and its sentinels notice
 	FailOverPaused = "sentinel-pause" // it is stopped, and believes that it is the master when it goes on
 )
@@ -37,15 +37,15 @@ var failover = Kind{
 		"`for` is when the old master is back, to follow the new one; needs topology.replicas",
 	On:        []Target{Node},
 	Proof:     usedNode,
-	Modes:     []string{FailOverByHand, FailOverKilled, FailOverPaused},
-	ByMode:    map[string]Mode{FailOverKilled: bySentinels, FailOverPaused: bySentinels},
+	Modes:     []string{failOverByHand, FailOverKilled, FailOverPaused},
+	ByMode:    map[string]mode{FailOverKilled: bySentinels, FailOverPaused: bySentinels},
 	Momentary: true,
 	Besides:   []string{Capability("cut", Link)}, // a replica that lags was cut off
 	Ground: func(t Topology) *Objection {
 		return objection(t.Replicas == 0, "kind", "a failover needs replicas", "set topology.replicas: 1")
 	},
 	Fits: func(f Fault) *Objection {
-		return objection(f.Mode == FailOverByHand && f.ends(), "kind", "a master that is replaced by hand does not come back",
+		return objection(f.Mode == failOverByHand && f.ends(), "kind", "a master that is replaced by hand does not come back",
 			"leave for and until out, or use mode sentinel-kill or sentinel-pause")
 	},
 	Told: Told{Name: "failover to the replica", Began: "{targets} fails over to its replica{saw}", Was: "failed over to its replica{saw}",
@@ -53,7 +53,7 @@ var failover = Kind{
 	Act: by("failover", func(c FailOverer, _ Fault, node string) (string, error) { return c.FailOver(node) }, nil),
 }
 
-var bySentinels = Mode{Capability(PowerSentinel, Node), by("fail over by sentinels",
+var bySentinels = mode{Capability(PowerSentinel, Node), by("fail over by sentinels",
 	func(c SentinelFailOverer, f Fault, node string) (string, error) {
 		return c.FailOverBySentinel(node, f.Mode == FailOverPaused)
 	},

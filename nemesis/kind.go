@@ -20,7 +20,7 @@ type Kind struct {
 	On    []Target
 	Modes []string // the first is the default; nil: it has none
 	// ByMode has the modes that a cluster must have another capability for.
-	ByMode map[string]Mode
+	ByMode map[string]mode
 	// Undrawn lists the modes that random plans leave out, for their seeds must run in
 	// the simulation; "" is the mode of a kind that has none.
 	Undrawn []string
@@ -35,7 +35,7 @@ type Kind struct {
 
 	As    string // the kind that it is recorded as, where it makes that one's; "": its own
 	Power string // what a cluster must be able to do; "": what the kind is called
-	Act   Act    // how it is brought about
+	Act   act    // how it is brought about
 
 	Nests      bool                  // on one target it may be in force for several steps at once
 	Rate       func(f Fault) float64 // how fast it lets clocks run; nil: as the fault says
@@ -65,10 +65,10 @@ type Kind struct {
 	Told Told
 }
 
-// Mode is a way of a kind's for which a cluster must have another capability.
-type Mode struct {
+// mode is a way of a kind's for which a cluster must have another capability.
+type mode struct {
 	Needs string
-	Act   Act
+	Act   act
 }
 
 // Topology is what a kind may ask of the nodes.

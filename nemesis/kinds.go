@@ -24,7 +24,7 @@ func KindOf(name string) (Kind, bool) {
 // type of cluster has it.
 func Capabilities(cluster any) (names []string, has map[string]bool) {
 	has = map[string]bool{}
-	add := func(name string, a Act) {
+	add := func(name string, a act) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 			has[name] = a.has(cluster)

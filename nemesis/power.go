@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Act is a fault in deed, by the power of a cluster that is the interface which the
+// act is a fault in deed, by the power of a cluster that is the interface which the
 // fault's file declares.
-type Act struct {
+type act struct {
 	has    func(cluster any) bool
 	inject func(cluster any, f Fault, target string) (Effect, error)
 }
@@ -29,8 +29,8 @@ var ErrIdle = errors.New("it hit nothing")
 
 // by is the act of clusters with the power P: do brings the fault into force, and undo
 // is the way back; nil: there is none.
-func by[P any](what string, do, undo func(c P, f Fault, target string) (readBack string, err error)) Act {
-	return Act{
+func by[P any](what string, do, undo func(c P, f Fault, target string) (readBack string, err error)) act {
+	return act{
 		has: func(cluster any) bool { _, ok := cluster.(P); return ok },
 		inject: func(cluster any, f Fault, target string) (Effect, error) {
 			c, ok := cluster.(P)
@@ -48,8 +48,8 @@ func by[P any](what string, do, undo func(c P, f Fault, target string) (readBack
 }
 
 // but is an act whose effect is another one.
-func (a Act) but(change func(e *Effect, cluster any, f Fault, target string)) Act {
-	return Act{a.has, func(cluster any, f Fault, target string) (Effect, error) {
+func (a act) but(change func(e *Effect, cluster any, f Fault, target string)) act {
+	return act{a.has, func(cluster any, f Fault, target string) (Effect, error) {
 		e, err := a.inject(cluster, f, target)
 		change(&e, cluster, f, target)
 		return e, err
@@ -66,7 +66,7 @@ func lasting(e *Effect, _ any, f Fault, _ string) {
 // Powers of a cluster that serve several kinds. The others have a kind's name.
 const (
 	PowerClock = "clock"
-	PowerShape = "shape"
+	powerShape = "shape"
 	PowerDisk  = "disk"
 )
 

@@ -19,7 +19,7 @@ const clockShare = 0.2
 const leastSlew = 2 * time.Second
 
 // slews says whether a clock that is slewed stays within the assumptions.
-func (d *drawing) slews() bool { return SlewRate*float64(d.TTL) <= clockShare*float64(d.Margin) }
+func (d *drawing) slews() bool { return slewRate*float64(d.TTL) <= clockShare*float64(d.Margin) }
 
 // lapse is how long a node stays away that forgets. A lock that it has granted may be
 // believed in for a TTL, and it may have granted until it fell; the margin covers

@@ -20,7 +20,7 @@ func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 		if lasts = max(lasts, leastSlew); d.Within == Assumptions && !d.slews() {
 			return Step{}, false
 		}
-		f.By = time.Duration(SlewRate * float64(lasts))
+		f.By = time.Duration(slewRate * float64(lasts))
 	}
 	end := at + lasts
 	if s.Kind.Again {

@@ -62,7 +62,7 @@ func occupies(s Step, over time.Duration) Span {
 	case s.Fault.For != nil:
 		span.Max += s.Fault.Timer.True(*s.Fault.For)
 	case k.Name == clockSlew.Name:
-		span.Max += time.Duration(float64(s.Fault.By.Abs()) / SlewRate)
+		span.Max += time.Duration(float64(s.Fault.By.Abs()) / slewRate)
 	}
 	if k.Again {
 		span.Max += s.Fault.Lasts.Max
@@ -199,7 +199,7 @@ func beyond(s Step, w World) (what, why string) {
 		}
 		return "rate", ""
 	case clockSlew.Name:
-		if f.By.Abs() > time.Duration(SlewRate*float64(w.Limit)) {
+		if f.By.Abs() > time.Duration(slewRate*float64(w.Limit)) {
 			return "", "it takes longer than the run"
 		}
 		return "slew", ""
@@ -326,14 +326,14 @@ func TestShapes(t *testing.T) {
 		shape string
 		fits  func(cut map[string]int, targets []string) bool
 	}{
-		{Isolate, func(_ map[string]int, targets []string) bool { return len(targets) == 1 && len(targets[0]) == 2 }},
-		{Halves, func(cut map[string]int, _ []string) bool {
+		{isolate, func(_ map[string]int, targets []string) bool { return len(targets) == 1 && len(targets[0]) == 2 }},
+		{halves, func(cut map[string]int, _ []string) bool {
 			return cut["n"] == 5 && cut["c"] == 3 && cut["links"] == 1*3+2*2
 		}},
-		{Bridge, func(cut map[string]int, _ []string) bool { return cut["n"] == 4 && cut["links"] == 1*2+2*2 }},
-		{Ring, func(cut map[string]int, _ []string) bool { return cut["c"] == 3 && cut["links"] == 3*2 }},
-		{Majority, func(cut map[string]int, targets []string) bool { return cut["c"] == 3 && cut["r1"] == 0 }},
-		{Single, func(cut map[string]int, _ []string) bool { return cut["links"] >= 1 && cut["links"] <= 3 }},
+		{bridge, func(cut map[string]int, _ []string) bool { return cut["n"] == 4 && cut["links"] == 1*2+2*2 }},
+		{ring, func(cut map[string]int, _ []string) bool { return cut["c"] == 3 && cut["links"] == 3*2 }},
+		{majority, func(cut map[string]int, targets []string) bool { return cut["c"] == 3 && cut["r1"] == 0 }},
+		{single, func(cut map[string]int, _ []string) bool { return cut["links"] >= 1 && cut["links"] <= 3 }},
 	} {
 		d := &drawing{Random: Random{Shapes: []string{c.shape}}, World: w}
 		for k := range 50 {

@@ -5,17 +5,17 @@ import "slices"
 // Shapes of what hits links: who is kept from whom. Partitions are between clients
 // and lock nodes; nodes of Redlock don't talk to each other.
 const (
-	Isolate  = "isolate"  // one client, or one node, from all
-	Halves   = "halves"   // half of the clients and nodes from the other half
-	Majority = "majority" // some clients with a minority of the nodes from the others with the majority
-	Bridge   = "bridge"   // halves, but for one node that both see
-	Ring     = "ring"     // each client sees a majority, no two the same
-	Single   = "single"   // a few links
+	isolate  = "isolate"  // one client, or one node, from all
+	halves   = "halves"   // half of the clients and nodes from the other half
+	majority = "majority" // some clients with a minority of the nodes from the others with the majority
+	bridge   = "bridge"   // halves, but for one node that both see
+	ring     = "ring"     // each client sees a majority, no two the same
+	single   = "single"   // a few links
 	OneWay   = "one-way"  // and any of them in one direction only
 )
 
 // Shapes lists them all.
-var Shapes = []string{Isolate, Halves, Majority, Bridge, Ring, Single, OneWay}
+var Shapes = []string{isolate, halves, majority, bridge, ring, single, OneWay}
 
 func (d *drawing) shapeable(shape string) bool {
 	return d.Shapes == nil || slices.Contains(d.Shapes, shape)
@@ -30,20 +30,20 @@ func (d *drawing) shape(s style, k string) []string {
 	nodes, clients := d.shuffled(d.Nodes, s.Word, "nodes", k), d.shuffled(d.Clients, s.Word, "clients", k)
 	half := len(nodes) / 2
 	switch shapes[d.upto(len(shapes), s.Word, "shape", k)] {
-	case Isolate:
+	case isolate:
 		if d.upto(2, s.Word, "isolate", k) == 0 {
 			return d.linked(clients[:1])
 		}
 		return d.linked(nodes[:1])
-	case Halves:
+	case halves:
 		return d.between(clients[:len(clients)/2], nodes[:half], nil)
-	case Majority:
+	case majority:
 		few := 1 + d.upto(max(half, 1), s.Word, "minority", k)
 		with := d.upto(len(clients)+1, s.Word, "with minority", k)
 		return d.between(clients[:with], nodes[:min(few, len(nodes))], nil)
-	case Bridge:
+	case bridge:
 		return d.between(clients[:len(clients)/2], nodes[:half], nodes[half:][:1])
-	case Ring:
+	case ring:
 		return d.ring(clients, nodes)
 	}
 	links := d.shuffled(d.links(func(_, _ string) bool { return true }), s.Word, "links", k)

@@ -76,8 +76,8 @@ func (t Traffic) String() string {
 
 // Ways of drawing a delay.
 const (
-	DelayEven  = "even"
-	DelayHeavy = "heavy-tailed"
+	delayEven  = "even"
+	delayHeavy = "heavy-tailed"
 )
 
 // late is how links that are slow are told of.
@@ -87,9 +87,9 @@ func late(name string) Told {
 }
 
 var delay = traffic("delay", late("late messages"), "lets the messages of links arrive late, by a time drawn from `delay`; a share of them, or all",
-	[]string{DelayEven, DelayHeavy}, []string{"way", "delay", "share"}, []string{"delay"},
+	[]string{delayEven, delayHeavy}, []string{"way", "delay", "share"}, []string{"delay"},
 	func(f Fault) Traffic {
-		return Traffic{DelayMin: f.Delay.Min, DelayMax: f.Delay.Max, Heavy: f.Mode == DelayHeavy, Share: f.Share}
+		return Traffic{DelayMin: f.Delay.Min, DelayMax: f.Delay.Max, Heavy: f.Mode == delayHeavy, Share: f.Share}
 	})
 
 var throttle = traffic("throttle", late("throttled link"), "lets links pass so many bytes a second and no more",
@@ -108,7 +108,7 @@ func traffic(name string, told Told, doc string, modes, takes, needs []string, o
 		t.Way = f.Way
 		return t
 	}
-	return Kind{Name: name, Doc: doc, Model: "networks", Within: "any: the network need not deliver, nor in time", On: []Target{Link}, Power: PowerShape, Modes: modes, Takes: takes, Needs: needs, Told: told,
+	return Kind{Name: name, Doc: doc, Model: "networks", Within: "any: the network need not deliver, nor in time", On: []Target{Link}, Power: powerShape, Modes: modes, Takes: takes, Needs: needs, Told: told,
 		Act: by(name,
 			func(c Shaper, f Fault, link string) (string, error) { return c.Shape(link, shaped(f)) },
 			func(c Shaper, f Fault, link string) (string, error) { return c.Unshape(link, shaped(f)) })}

@@ -23,10 +23,10 @@ const (
 	PageFile     = "report.html"    // all of it on one page
 	SequenceFile = "sequence.txt"   // the sequence diagram
 	DrawingFile  = "sequence.svg"   // the same as a picture
-	MermaidFile  = "sequence.mmd"   // the same for issues and summaries
+	mermaidFile  = "sequence.mmd"   // the same for issues and summaries
 	JUnitFile    = "junit.xml"      // the outcome, for CI
 	EDNFile      = "history.edn"    // the history as Jepsen writes one
-	PictureFile  = "porcupine.html" // the violated history as porcupine draws it, where there is one
+	pictureFile  = "porcupine.html" // the violated history as porcupine draws it, where there is one
 )
 
 // Write writes a run's reports into its directory. It asks porcupine, so it is
@@ -45,7 +45,7 @@ func Write(dir string, r outcome.Run) error {
 		if err := f.write(&text); err != nil {
 			return err
 		}
-		if f.name == PictureFile && text.Len() == 0 {
+		if f.name == pictureFile && text.Len() == 0 {
 			continue // porcupine shows what is violated, and nothing else
 		}
 		if err := to.Write(f.name, text.Bytes()); err != nil {
@@ -88,12 +88,12 @@ func beside(r outcome.Run, d sequence.Diagram) []file {
 	return []file{
 		as(SequenceFile, text),
 		as(DrawingFile, string(sequence.SVG(d, sequence.SVGOptions{}))),
-		as(MermaidFile, sequence.Mermaid(d)),
+		as(mermaidFile, sequence.Mermaid(d)),
 		{JUnitFile, func(w io.Writer) error {
 			return suites.WriteJUnit(w, []outcome.Outcome{o}, func(outcome.Outcome) string { return text })
 		}},
 		{EDNFile, func(w io.Writer) error { return edn.Write(w, r.History) }},
-		{PictureFile, func(w io.Writer) error { _, err := checker.Visualize(w, r.History, r.Verdict); return err }},
+		{pictureFile, func(w io.Writer) error { _, err := checker.Visualize(w, r.History, r.Verdict); return err }},
 	}
 }
 

@@ -46,22 +46,22 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files := []string{PageFile, SequenceFile, DrawingFile, MermaidFile, JUnitFile, EDNFile}
+		files := []string{PageFile, SequenceFile, DrawingFile, mermaidFile, JUnitFile, EDNFile}
 		if picture {
-			files = append(files, PictureFile)
+			files = append(files, pictureFile)
 		}
 		for _, file := range files {
 			a, err := os.ReadFile(filepath.Join(first, file))
 			b, _ := os.ReadFile(filepath.Join(second, file))
-			if err != nil || len(a) == 0 || file != PictureFile && !bytes.Equal(a, b) {
+			if err != nil || len(a) == 0 || file != pictureFile && !bytes.Equal(a, b) {
 				t.Errorf("%s: %s is not the same again, or not there: %v", name, file, err)
 			}
 			if file != PageFile && !strings.Contains(string(page), `href="`+file+`"`) {
 				t.Errorf("%s: the page has no link to %s", name, file)
 			}
 		}
-		if _, err := os.Stat(filepath.Join(first, PictureFile)); (err == nil) != picture {
-			t.Errorf("%s: %s: %v", name, PictureFile, err)
+		if _, err := os.Stat(filepath.Join(first, pictureFile)); (err == nil) != picture {
+			t.Errorf("%s: %s: %v", name, pictureFile, err)
 		}
 	}
 	if err := Write(filepath.Join(t.TempDir(), "gone"), run(t, "fenced")); err == nil {

@@ -37,8 +37,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Explanation is why two sessions could both be granted one lock.
-type Explanation struct {
+// explanation is why two sessions could both be granted one lock.
+type explanation struct {
 	Cause  string
 	Node   string
 	Text   string
@@ -55,7 +55,7 @@ var strength = []string{verdict.RestartedAndForgot, verdict.LostUnsynced, verdic
 // Explain finds the cause of two sessions' overlap. Any two quorums share a node, so
 // either one session had no quorum, or at least one node granted both; there the key that
 // was set first was gone before the other's set, and the node has told how.
-func Explain(r *facts.Facts, a, b *facts.Session) Explanation {
+func Explain(r *facts.Facts, a, b *facts.Session) explanation {
 	if !r.Params.Life {
 		return untold(r, a, b)
 	}
@@ -65,7 +65,7 @@ func Explain(r *facts.Facts, a, b *facts.Session) Explanation {
 			return uncounted(r, s, votes[s])
 		}
 	}
-	x := Explanation{Spare: len(votes[b]) - r.Params.Quorum}
+	x := explanation{Spare: len(votes[b]) - r.Params.Quorum}
 	for _, name := range r.Params.Nodes {
 		va, vb := votes[a][name], votes[b][name]
 		switch {
@@ -78,15 +78,15 @@ func Explain(r *facts.Facts, a, b *facts.Session) Explanation {
 		}
 	}
 	if len(x.Losses) == 0 {
-		return Explanation{Cause: verdict.Unexplained, Text: "no node granted both"}
+		return explanation{Cause: verdict.Unexplained, Text: "no node granted both"}
 	}
 	return x.headed()
 }
 
 // untold is what a record says of an overlap that has no facts of the nodes: nobody knows what
 // became of the keys, but when a holder was told of a loss is known.
-func untold(r *facts.Facts, both ...*facts.Session) Explanation {
-	x := Explanation{Cause: verdict.Unexplained, Text: "the record has no facts of the nodes"}
+func untold(r *facts.Facts, both ...*facts.Session) explanation {
+	x := explanation{Cause: verdict.Unexplained, Text: "the record has no facts of the nodes"}
 	for _, s := range both {
 		if lost := r.Lost(s); lost != nil {
 			x.Text += fmt.Sprintf(", and %s was told of its loss at %s", s.Client(), facts.Seconds(lost.T))
@@ -97,13 +97,13 @@ func untold(r *facts.Facts, both ...*facts.Session) Explanation {
 }
 
 // uncounted tells a session that had too few nodes' keys for a quorum.
-func uncounted(r *facts.Facts, s *facts.Session, votes map[string]*facts.Stay) Explanation {
-	x := Explanation{Cause: verdict.NeverSet}
+func uncounted(r *facts.Facts, s *facts.Session, votes map[string]*facts.Stay) explanation {
+	x := explanation{Cause: verdict.NeverSet}
 	for _, n := range r.Params.Nodes {
 		if v := votes[n]; v != nil {
 			x.Events = append(x.Events, v.Put)
 		} else if g := r.Lives().Gap(n, s.Acquire.Call.T, s.Acquire.Return.T); g != nil {
-			return Explanation{Cause: verdict.Unexplained, Node: n, Text: fmt.Sprintf("facts of %s may be missing when %s set its keys", n, s.Client()), Events: []*history.Event{g}}
+			return explanation{Cause: verdict.Unexplained, Node: n, Text: fmt.Sprintf("facts of %s may be missing when %s set its keys", n, s.Client()), Events: []*history.Event{g}}
 		}
 	}
 	x.Text = fmt.Sprintf("%s counted itself in with the votes of %d of %d nodes, and a quorum is %d", s.Client(), len(votes), len(r.Params.Nodes), r.Params.Quorum)
@@ -130,7 +130,7 @@ func votes(r *facts.Facts, s *facts.Session) map[string]*facts.Stay {
 
 // headed names the explanation by the cause that holds on the most nodes, told for the
 // first of them. All that are named were needed if the second had no vote to spare.
-func (x Explanation) headed() Explanation {
+func (x explanation) headed() explanation {
 	count := map[string]int{}
 	for _, l := range x.Losses {
 		count[l.Cause]++

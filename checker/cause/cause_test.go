@@ -342,7 +342,7 @@ var causes = []causeRow{
 }
 
 // explained is told alike whichever of the two is named first, but where one key is both's.
-func explained(t *testing.T, text string) Explanation {
+func explained(t *testing.T, text string) explanation {
 	t.Helper()
 	h, err := story.Parse(causePrelude + text + "\n50 harness end run")
 	if err != nil {

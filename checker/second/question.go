@@ -14,7 +14,7 @@ import (
 
 // Limits of the search, which is exponential in unknown outcomes.
 const (
-	Operations = 60 // of one key, at most
+	operations = 60 // of one key, at most
 	Unknown    = 8  // of these without an outcome
 )
 
@@ -42,7 +42,7 @@ func questions(r *facts.Facts, ss iter.Seq[*facts.Session]) (all []porcupine.Ope
 				unknown++
 			}
 		}
-		if len(all) > Operations || unknown > Unknown {
+		if len(all) > operations || unknown > Unknown {
 			return nil, false
 		}
 	}

@@ -13,13 +13,13 @@ import (
 	"syscall"
 )
 
-// EndpointError says why there is no engine to work with, and what to do.
-type EndpointError struct {
+// endpointError says why there is no engine to work with, and what to do.
+type endpointError struct {
 	error
 	Remedy string
 }
 
-func (a *EndpointError) Unwrap() error { return a.error }
+func (a *endpointError) Unwrap() error { return a.error }
 
 // UsualSocket is where an engine listens unless told otherwise.
 const UsualSocket = "/var/run/docker.sock"
@@ -37,12 +37,12 @@ func findHost() (string, error) {
 	host, context := os.Getenv("DOCKER_HOST"), os.Getenv("DOCKER_CONTEXT")
 	switch {
 	case strings.HasPrefix(host, "ssh://"):
-		return "", &EndpointError{errors.New("DOCKER_HOST is an ssh:// address, and lockpick does not log in by SSH"),
+		return "", &endpointError{errors.New("DOCKER_HOST is an ssh:// address, and lockpick does not log in by SSH"),
 			"ssh -NL 127.0.0.1:2375:" + UsualSocket + " USER@HOST, and meanwhile export DOCKER_HOST=tcp://127.0.0.1:2375"}
 	case host != "":
 		return host, nil
 	case context != "" && context != "default":
-		return "", &EndpointError{fmt.Errorf("DOCKER_CONTEXT is %s, and lockpick goes by DOCKER_HOST alone", context), hostOfContext}
+		return "", &endpointError{fmt.Errorf("DOCKER_CONTEXT is %s, and lockpick goes by DOCKER_HOST alone", context), hostOfContext}
 	}
 	return "unix://" + socket(UsualSocket), nil
 }
@@ -72,7 +72,7 @@ func (e *Engine) silent(err error) error {
 	case e.isSocket():
 		remedy = StartEngine
 	}
-	return &EndpointError{fmt.Errorf("no Docker engine answers at %s: %w", e.Host, err), remedy}
+	return &endpointError{fmt.Errorf("no Docker engine answers at %s: %w", e.Host, err), remedy}
 }
 
 // isSocket says whether it is a socket of this machine. The engine behind it may still

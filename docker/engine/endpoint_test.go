@@ -62,7 +62,7 @@ func TestEngineThatDoesNotAnswer(t *testing.T) {
 	for host, want := range map[string]string{"unix://" + t.TempDir() + "/none.sock": StartEngine, "tcp://127.0.0.1:1": "let an engine listen there"} {
 		t.Setenv("DOCKER_HOST", host)
 		_, _, err := Meet(t.Context())
-		a := (*EndpointError)(nil)
+		a := (*endpointError)(nil)
 		if !errors.As(err, &a) || !strings.Contains(err.Error(), "no Docker engine answers at "+host) || !strings.Contains(a.Remedy, want) {
 			t.Errorf("%s came out as %v", host, err)
 		}

@@ -278,7 +278,7 @@ const pingBound = 5 * time.Second
 // Explain says why there is no engine, and what to do.
 func Explain(err error) (reason, remedy string) {
 	remedy = "set DOCKER_HOST as in unix://" + UsualSocket + " or tcp://HOST:2375"
-	if a := (*EndpointError)(nil); errors.As(err, &a) {
+	if a := (*endpointError)(nil); errors.As(err, &a) {
 		remedy = a.Remedy
 	}
 	remedy = cmp.Or(files.Remedy(err, files.TempDirHint), remedy)
@@ -295,7 +295,7 @@ func Meet(ctx context.Context) (*Engine, About, error) {
 	defer cancel()
 	a, err := e.About(ctx)
 	if err == nil && a.Platform != "linux" {
-		err = &EndpointError{fmt.Errorf("the engine's containers run on %s", a.Platform), "let the engine run Linux containers"}
+		err = &endpointError{fmt.Errorf("the engine's containers run on %s", a.Platform), "let the engine run Linux containers"}
 	}
 	if err != nil {
 		return nil, About{}, errors.Join(err, e.Close())

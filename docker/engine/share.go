@@ -45,23 +45,23 @@ func (e *Engine) Bounds(ctx context.Context, id string) (Share, error) {
 }
 
 // Used is what a container has lacked of its machine, as the engine says.
-func (e *Engine) Used(ctx context.Context, id string) (Usage, error) {
+func (e *Engine) Used(ctx context.Context, id string) (usage, error) {
 	is, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
-		return Usage{}, err
+		return usage{}, err
 	}
 	if !is.State.Running {
-		return Usage{Ended: fmt.Sprintf("it has ended with status %d, for want of memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
+		return usage{Ended: fmt.Sprintf("it has ended with status %d, for want of memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
 	}
 	answer, err := e.API.ContainerStatsOneShot(ctx, id)
 	if err != nil {
-		return Usage{}, err
+		return usage{}, err
 	}
 	defer answer.Body.Close()
 	var s container.StatsResponse
 	err = json.NewDecoder(answer.Body).Decode(&s)
 	cpu := s.CPUStats.ThrottlingData
-	return Usage{Periods: cpu.Periods, Throttled: cpu.ThrottledPeriods, Memory: s.MemoryStats.Usage}, err
+	return usage{Periods: cpu.Periods, Throttled: cpu.ThrottledPeriods, Memory: s.MemoryStats.Usage}, err
 }
 
 // Starved says whether a container has ended for want of memory.
@@ -104,14 +104,14 @@ func (s Share) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Usage is what a container has met that was bound to a share of its machine.
-type Usage struct {
+// usage is what a container has met that was bound to a share of its machine.
+type usage struct {
 	Ended              string // how; "": it has not
 	Periods, Throttled uint64 // of SharePeriod; those in which it wanted more
 	Memory             uint64 // bytes that it uses
 }
 
-func (h Usage) String() string {
+func (h usage) String() string {
 	if h.Ended != "" {
 		return h.Ended
 	}

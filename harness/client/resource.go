@@ -22,12 +22,12 @@ var readScript string
 //go:embed write.lua
 var writeScript string
 
-// ResourceKey is where the resource that a lock protects lives on its server;
+// resourceKey is where the resource that a lock protects lives on its server;
 // LogKey is where it logs every attempt.
-func ResourceKey(lockKey string) string { return "resource:" + lockKey }
+func resourceKey(lockKey string) string { return "resource:" + lockKey }
 
 // LogKey is the list of log entries of a resource, in the order of application.
-func LogKey(lockKey string) string { return ResourceKey(lockKey) + ":log" }
+func LogKey(lockKey string) string { return resourceKey(lockKey) + ":log" }
 
 // resource is the protected resource as one client sees it. Its commands are
 // never sent twice.
@@ -73,7 +73,7 @@ type answer struct {
 func (r *resource) do(ctx context.Context, script string, en entry, wait time.Duration) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	reply, err := r.db.Eval(ctx, script, []string{ResourceKey(en.key)},
+	reply, err := r.db.Eval(ctx, script, []string{resourceKey(en.key)},
 		en.value, en.session, en.version, en.fence, en.token, r.mode).Int64Slice()
 	if err != nil {
 		return answer{}, fmt.Errorf("%w: %w", errNoAnswer, err)

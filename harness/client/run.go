@@ -26,9 +26,9 @@ import (
 
 // What the scenario asks of the lock and it can't do.
 var (
-	ErrNoTokens  = errors.New("the resource wants fencing tokens, and this lock gives none")
-	ErrNoExtends = errors.New("the workload extends its lock, and this lock can't be extended")
-	ErrNoReenter = errors.New("the workload acquires a lock that it holds again, and this lock can't be")
+	errNoTokens  = errors.New("the resource wants fencing tokens, and this lock gives none")
+	errNoExtends = errors.New("the workload extends its lock, and this lock can't be extended")
+	errNoReenter = errors.New("the workload acquires a lock that it holds again, and this lock can't be")
 )
 
 // Run does what the spec says until its cycles or its time are over, or ctx
@@ -106,13 +106,13 @@ func (p *program) cycle(ctx, begin context.Context, n int) error {
 		return c.broken
 	}
 	if p.s.Fence == FenceToken && c.fence == 0 {
-		return ErrNoTokens
+		return errNoTokens
 	}
 	if _, ok := c.handle.(lock.Extender); p.s.Extend > 0 && !ok {
-		return ErrNoExtends
+		return errNoExtends
 	}
 	if p.s.Reenter > 0 && !p.s.Lock.Reenter {
-		return ErrNoReenter
+		return errNoReenter
 	}
 	c.listen(ctx)
 	p.at(AfterAcquire)

@@ -112,7 +112,7 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 			return
 		}
 		c.sleep(ctx, c.s.Prepare.Draw(Random(c.s.Seed, c.session, "prepare", strconv.Itoa(n))))
-		c.at(BetweenCheck)
+		c.at(betweenCheck)
 		if !c.write(ctx, n) {
 			return
 		}

@@ -15,12 +15,12 @@ import (
 const (
 	DuringAcquire = "during-acquire"          // inside an attempt's second clock reading, just before the clock is read
 	AfterAcquire  = "after-acquire"           // the lock is held; nothing was read yet
-	BetweenCheck  = "between-check-and-write" // the client found its lease valid and has not written yet
+	betweenCheck  = "between-check-and-write" // the client found its lease valid and has not written yet
 	BeforeRelease = "before-release"          // the work is done; the release was not sent yet
 )
 
 // Points lists the points in the order in which a cycle passes them.
-var Points = []string{DuringAcquire, AfterAcquire, BetweenCheck, BeforeRelease}
+var Points = []string{DuringAcquire, AfterAcquire, betweenCheck, BeforeRelease}
 
 // Fence modes of the resource.
 const (

@@ -50,22 +50,22 @@ type Server interface {
 	Late() time.Duration
 }
 
-// Ender can end and start again.
-type Ender interface {
+// ender can end and start again.
+type ender interface {
 	Kill() error
 	Shutdown() error
 	Restart() error
 }
 
-// Disk can lose its power, and with it what was not synced.
-type Disk interface {
+// disk can lose its power, and with it what was not synced.
+type disk interface {
 	// LosePower ends the server too. Torn leaves half of the first write that was lost.
 	LosePower(torn bool) error
 	// Unsynced says whether there is something to lose.
 	Unsynced() bool
 }
 
-// Clock can be set by a time, and made to run at a rate.
-type Clock interface {
+// clock can be set by a time, and made to run at a rate.
+type clock interface {
 	Turn(by time.Duration, rate float64) error
 }

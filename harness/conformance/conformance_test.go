@@ -28,7 +28,7 @@ func stories(t *testing.T) (all []*Story) {
 		t.Fatal("no stories", err)
 	}
 	for _, path := range paths {
-		s, err := Read(path, "../..")
+		s, err := read(path, "../..")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,12 +61,12 @@ func TestStories(t *testing.T) {
 				}
 				replies := heard(t, s, on.start)
 				if *update {
-					if err := os.WriteFile(s.Path, []byte(s.Rewritten(replies)), 0o644); err != nil {
+					if err := os.WriteFile(s.Path, []byte(s.rewritten(replies)), 0o644); err != nil {
 						t.Fatal(err)
 					}
 					return
 				}
-				for _, d := range Differences(s, replies) {
+				for _, d := range differences(s, replies) {
 					t.Errorf("%s differs: %s", on.name, d)
 				}
 			})
@@ -83,7 +83,7 @@ func heard(t *testing.T, s *Story, start func(*testing.T, *Story) Server) []Repl
 	t.Helper()
 	var last Reply
 	for range tellings {
-		replies, err := Tell(s, start(t, s))
+		replies, err := tell(s, start(t, s))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,6 +93,6 @@ func heard(t *testing.T, s *Story, start func(*testing.T, *Story) Server) []Repl
 		}
 	}
 	t.Fatalf("%s:%d: the reply came %v late in the last of %d tellings, and means nothing later than %v: is this machine busy?",
-		s.Path, last.Step.Line, last.Late, tellings, s.Slack())
+		s.Path, last.Step.Line, last.Late, tellings, s.slack())
 	return nil
 }

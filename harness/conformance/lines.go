@@ -9,13 +9,13 @@ import (
 	"lockpick/harness/resp"
 )
 
-// Dialler can be talked to on several connections at once.
-type Dialler interface {
-	Dial() (Line, error)
+// dialler can be talked to on several connections at once.
+type dialler interface {
+	Dial() (line, error)
 }
 
-// Line is a connection to a server.
-type Line interface {
+// line is a connection to a server.
+type line interface {
 	Send(words []string) error
 	// Next is the next value that came. An error is that none did, in good time.
 	Next() (resp.Value, error)
@@ -24,7 +24,7 @@ type Line interface {
 
 // connection is a line of a story, with what the server pushed on it and nobody has read.
 type connection struct {
-	line   Line
+	line   line
 	id     string // by which the server knows it
 	pushed []string
 }
@@ -38,7 +38,7 @@ func (t *telling) session(a []string) error {
 	if t.on = t.lines[a[0]]; t.on != nil {
 		return nil
 	}
-	d, ok := t.to.(Dialler)
+	d, ok := t.to.(dialler)
 	if !ok {
 		return errUnable
 	}

@@ -14,9 +14,9 @@ import (
 
 var (
 	_ Server = (*mini)(nil)
-	_ Clock  = (*mini)(nil)
+	_ clock  = (*mini)(nil)
 
-	_ Dialler = (*mini)(nil)
+	_ dialler = (*mini)(nil)
 )
 
 // mini is a miniredis in virtual time. It has no disk, can't be killed, and gives
@@ -48,7 +48,7 @@ func (m *mini) Wait(d time.Duration) error {
 	return nil
 }
 
-func (m *mini) Dial() (Line, error) { return dialTCP(m.server.Addr()) }
+func (m *mini) Dial() (line, error) { return dialTCP(m.server.Addr()) }
 
 func (m *mini) Late() time.Duration { return 0 }
 

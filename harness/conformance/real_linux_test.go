@@ -20,11 +20,11 @@ import (
 
 var (
 	_ Server = (*real)(nil)
-	_ Ender  = (*real)(nil)
-	_ Disk   = (*real)(nil)
-	_ Clock  = (*real)(nil)
+	_ ender  = (*real)(nil)
+	_ disk   = (*real)(nil)
+	_ clock  = (*real)(nil)
 
-	_ Dialler = (*real)(nil)
+	_ dialler = (*real)(nil)
 )
 
 // real is a redis-server.
@@ -83,7 +83,7 @@ var sweep = sync.OnceValue(func() error {
 })
 
 func uses(s *Story, directives ...string) bool {
-	return slices.ContainsFunc(s.Steps, func(st Step) bool { return slices.Contains(directives, st.Words[0]) })
+	return slices.ContainsFunc(s.Steps, func(st step) bool { return slices.Contains(directives, st.Words[0]) })
 }
 
 func (r *real) giveClock(t *testing.T, group *proc.Group) {
@@ -122,7 +122,7 @@ func (r *real) Do(words []string) (resp.Value, error) {
 	return proc.Ask(context.Background(), r.redis.Addr(), words...)
 }
 
-func (r *real) Dial() (Line, error) {
+func (r *real) Dial() (line, error) {
 	r.begin()
 	return dialTCP(r.redis.Addr())
 }

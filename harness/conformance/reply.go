@@ -12,13 +12,13 @@ import (
 
 // Reply is what a server answered to a step. A directive has no text.
 type Reply struct {
-	Step Step
+	Step step
 	Text string
 	Late time.Duration // when it was there, or the directive was due, against the story
 }
 
-// Differences compares replies with the story's own.
-func Differences(s *Story, replies []Reply) (out []string) {
+// differences compares replies with the story's own.
+func differences(s *Story, replies []Reply) (out []string) {
 	for _, r := range replies {
 		if !r.Step.Command() {
 			continue
@@ -32,7 +32,7 @@ func Differences(s *Story, replies []Reply) (out []string) {
 
 // Late is the first reply that came too late to say something.
 func Late(s *Story, replies []Reply) (r Reply, late bool) {
-	slack := s.Slack()
+	slack := s.slack()
 	for _, r := range replies {
 		if r.Late > slack {
 			return r, true

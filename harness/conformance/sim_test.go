@@ -11,11 +11,11 @@ import (
 
 var (
 	_ Server = (*simulated)(nil)
-	_ Ender  = (*simulated)(nil)
-	_ Disk   = (*simulated)(nil)
-	_ Clock  = (*simulated)(nil)
+	_ ender  = (*simulated)(nil)
+	_ disk   = (*simulated)(nil)
+	_ clock  = (*simulated)(nil)
 
-	_ Dialler = (*simulated)(nil)
+	_ dialler = (*simulated)(nil)
 )
 
 // simulated is a node on a machine in virtual time. Syncs come back at once.
@@ -37,7 +37,7 @@ type virtual struct {
 }
 
 // Dial opens a session.
-func (s *simulated) Dial() (Line, error) {
+func (s *simulated) Dial() (line, error) {
 	if s.node == nil {
 		return nil, errDown
 	}

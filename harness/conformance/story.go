@@ -18,13 +18,13 @@ type Story struct {
 	Path        string
 	Persistence string
 	Not         map[string]string // servers that it can't be told to, and why
-	Steps       []Step
+	Steps       []step
 	lines       []string
 	scripts     map[string]string
 }
 
-// Step is one command, or one directive.
-type Step struct {
+// step is one command, or one directive.
+type step struct {
 	Line  int // of the file, from 1
 	Words []string
 	Reply string // of a command
@@ -32,10 +32,10 @@ type Step struct {
 }
 
 // Command says whether it is one, or has a reply as one.
-func (s Step) Command() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == listening }
+func (s step) Command() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == listening }
 
-// Read reads a story. Scripts are found below top.
-func Read(path, top string) (*Story, error) {
+// read reads a story. Scripts are found below top.
+func read(path, top string) (*Story, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read story: %w", err)
@@ -89,7 +89,7 @@ func (s *Story) add(number int, line, top string) error {
 		s.scripts["$"+words[1]], s.scripts["$"+words[1]+".sha"] = string(text), hex.EncodeToString(sum[:])
 		return nil
 	}
-	step := Step{Line: number, Words: words}
+	step := step{Line: number, Words: words}
 	if d := directives[words[0]]; !step.Command() && (d.run == nil || len(words)-1 < d.least || len(words)-1 > d.most) {
 		return fmt.Errorf("%q is no directive: there are %s", line, known())
 	}
@@ -127,9 +127,9 @@ func (s *Story) split(line string) (words []string, err error) {
 // room than that between what they ask at and what they ask for.
 const mostLate = 250 * time.Millisecond
 
-// Slack is how late a reply may come to say something: as late as the closest of
+// slack is how late a reply may come to say something: as late as the closest of
 // the story's bounds allow, and any time where it doesn't tell time.
-func (s *Story) Slack() time.Duration {
+func (s *Story) slack() time.Duration {
 	slack := time.Duration(math.MaxInt64)
 	for _, st := range s.Steps {
 		if !st.Command() && directives[st.Words[0]].tellsTime {
@@ -142,8 +142,8 @@ func (s *Story) Slack() time.Duration {
 	return slack
 }
 
-// Rewritten is the story's text with these replies where they differ from its own.
-func (s *Story) Rewritten(replies []Reply) string {
+// rewritten is the story's text with these replies where they differ from its own.
+func (s *Story) rewritten(replies []Reply) string {
 	var b strings.Builder
 	byLine := map[int]string{} // the line that a reply takes the place of, or follows
 	skip := map[int]bool{}

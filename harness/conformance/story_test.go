@@ -40,11 +40,11 @@ func TestTextsThatAreNoStory(t *testing.T) {
 // A wrong reply, and one that the story doesn't have, are differences that show both.
 func TestDifferencesShowBoth(t *testing.T) {
 	s := story(t, "SET k v PX 10000\n\t+OK\nGET k\n\t\"w\"\nPTTL k\n\t~9000±500\nPTTL k\n\t/:1.*/\nDBSIZE\n")
-	replies, err := Tell(s, newSimulated("none"))
+	replies, err := tell(s, newSimulated("none"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Join(Differences(s, replies), "\n")
+	got := strings.Join(differences(s, replies), "\n")
 	want := `story.txt:3: ["GET" "k"]
  got "v"
 want "w"
@@ -58,7 +58,7 @@ want `
 		t.Errorf("differences:\n%s\nwant:\n%s", got, want)
 	}
 	mended := "SET k v PX 10000\n\t+OK\nGET k\n\t\"v\"\nPTTL k\n\t:10000\nPTTL k\n\t/:1.*/\nDBSIZE\n\t:1\n"
-	if got := s.Rewritten(replies); got != mended {
+	if got := s.rewritten(replies); got != mended {
 		t.Errorf("rewritten:\n%s\nwant:\n%s", got, mended)
 	}
 }
@@ -87,7 +87,7 @@ func TestLateRepliesSayNothing(t *testing.T) {
 		{"PTTL k\n\t~-2±100\n", 101 * time.Millisecond, "PTTL"},
 	} {
 		s := story(t, c.text)
-		replies, err := Tell(s, slow{newSimulated("none"), c.late})
+		replies, err := tell(s, slow{newSimulated("none"), c.late})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func (l *lazy) Unsynced() bool {
 func TestLateSyncsSayNothing(t *testing.T) {
 	s := story(t, "SET k v\n\t+OK\nsync 300ms\npower-loss\n")
 	for looks, want := range map[int]bool{0: false, int(mostLate / syncStep): false, int(mostLate/syncStep) + 1: true} {
-		replies, err := Tell(s, &lazy{newSimulated("always"), looks})
+		replies, err := tell(s, &lazy{newSimulated("always"), looks})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ type only struct{ Server }
 // What a server can't do is an error, never passed over.
 func TestDirectivesThatAServerLacks(t *testing.T) {
 	for _, d := range []string{"kill", "shutdown", "restart", "power-loss", "sync", "sync 1s", "clock +1s"} {
-		if _, err := Tell(story(t, d), only{newSimulated("always")}); !errors.Is(err, errUnable) {
+		if _, err := tell(story(t, d), only{newSimulated("always")}); !errors.Is(err, errUnable) {
 			t.Errorf("%s: %v", d, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestDirectivesThatAServerLacks(t *testing.T) {
 		"clock fast": "invalid duration", "clock rate x": "invalid syntax", "clock still 2": "a clock is turned",
 		"run_id kept": "none was noted", "restart": "it runs", "run_id noted\nkill\nrestart\nrun_id kept": "and was",
 		"run_id noted\nrun_id new": "and was", "kill\nGET k": "it is down"} {
-		if _, err := Tell(story(t, d), newSimulated("always")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := tell(story(t, d), newSimulated("always")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", d, err, want)
 		}
 	}

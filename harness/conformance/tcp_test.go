@@ -17,9 +17,9 @@ type tcp struct {
 	values []resp.Value
 }
 
-var _ Line = (*tcp)(nil)
+var _ line = (*tcp)(nil)
 
-func dialTCP(addr string) (Line, error) {
+func dialTCP(addr string) (line, error) {
 	conn, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
 		return nil, err

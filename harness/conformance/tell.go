@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Tell tells a server a story and returns what it answered to the commands, and how
+// tell tells a server a story and returns what it answered to the commands, and how
 // late the directives came that must not be late. An error is a step that could not
 // be done.
-func Tell(s *Story, to Server) ([]Reply, error) {
+func tell(s *Story, to Server) ([]Reply, error) {
 	t := &telling{to: to, rate: 1, lines: map[string]*connection{}}
 	defer t.close()
 	var out []Reply
@@ -59,9 +59,9 @@ type directive struct {
 var directives = map[string]directive{
 	"wait":       {1, 1, true, false, (*telling).wait},
 	"second":     {0, 0, true, false, (*telling).second},
-	"kill":       {0, 0, false, true, ending(Ender.Kill)},
-	"shutdown":   {0, 0, false, true, ending(Ender.Shutdown)},
-	"restart":    {0, 0, false, false, ending(Ender.Restart)},
+	"kill":       {0, 0, false, true, ending(ender.Kill)},
+	"shutdown":   {0, 0, false, true, ending(ender.Shutdown)},
+	"restart":    {0, 0, false, false, ending(ender.Restart)},
 	"power-loss": {0, 1, false, true, (*telling).losePower},
 	"sync":       {0, 1, true, false, (*telling).sync},
 	"clock":      {1, 2, true, true, (*telling).clock},
@@ -111,9 +111,9 @@ func (t *telling) time() (time.Time, error) {
 	return time.Unix(seconds, micros*1000), errors.Join(err1, err2)
 }
 
-func ending(do func(Ender) error) func(*telling, []string) error {
+func ending(do func(ender) error) func(*telling, []string) error {
 	return func(t *telling, _ []string) error {
-		e, ok := t.to.(Ender)
+		e, ok := t.to.(ender)
 		if !ok {
 			return errUnable
 		}
@@ -123,7 +123,7 @@ func ending(do func(Ender) error) func(*telling, []string) error {
 
 // power-loss [torn]
 func (t *telling) losePower(a []string) error {
-	d, ok := t.to.(Disk)
+	d, ok := t.to.(disk)
 	if !ok {
 		return errUnable
 	}
@@ -142,7 +142,7 @@ const (
 // begins anew with it. sync <duration> is a wait after which nothing may be left: what
 // that takes longer makes the server late.
 func (t *telling) sync(a []string) error {
-	d, ok := t.to.(Disk)
+	d, ok := t.to.(disk)
 	if !ok {
 		return errUnable
 	}
@@ -173,7 +173,7 @@ const still = 1e-6
 // clock +<duration>, clock -<duration>, clock rate <number>, or clock still: it stands
 // in the middle of a millisecond.
 func (t *telling) clock(a []string) error {
-	c, ok := t.to.(Clock)
+	c, ok := t.to.(clock)
 	if !ok {
 		return errUnable
 	}

@@ -135,7 +135,7 @@ func hasSentinels(ctx context.Context, dir, bin string) error {
 }
 
 // tries is how to find out whether it can do what not every machine lets it.
-func (b *Backend) tries(ctx context.Context) map[string]func() harness.Capability {
+func (b *backend) tries(ctx context.Context) map[string]func() harness.Capability {
 	mount, clocks := sync.OnceValue(b.canMount), sync.OnceValue(b.canTurnClocks)
 	tries := map[string]func() harness.Capability{
 		fuse.LosesPower: mount, fuse.HitsDisks: mount,
@@ -149,7 +149,7 @@ func (b *Backend) tries(ctx context.Context) map[string]func() harness.Capabilit
 }
 
 // canMount tries a disk: whether a user may mount one, nothing but a mount tells.
-func (b *Backend) canMount() harness.Capability {
+func (b *backend) canMount() harness.Capability {
 	if reason, remedy := fuse.Missing(); reason != "" {
 		return harness.Capability{Reason: reason, Remedy: remedy}
 	}
@@ -162,7 +162,7 @@ func (b *Backend) canMount() harness.Capability {
 // watches needs a redis-server that can be a sentinel.
 var watches = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
 
-func (b *Backend) canWatch(ctx context.Context) harness.Capability {
+func (b *backend) canWatch(ctx context.Context) harness.Capability {
 	err := hasSentinels(ctx, b.cfg.Dir, b.cfg.RedisServer)
 	if err == nil {
 		return harness.Capability{Available: true}
@@ -176,7 +176,7 @@ func (b *Backend) canWatch(ctx context.Context) harness.Capability {
 }
 
 // canTell says whether nodes tell of their keys. Runs do without.
-func (b *Backend) canTell(ctx context.Context) harness.Capability {
+func (b *backend) canTell(ctx context.Context) harness.Capability {
 	err := tellsLife(ctx, b.cfg.Dir, b.cfg.RedisServer)
 	if err == nil {
 		return harness.Capability{Available: true}
@@ -185,7 +185,7 @@ func (b *Backend) canTell(ctx context.Context) harness.Capability {
 		Remedy: remedy(err, "use Redis 7.0 or later that allows CONFIG and MONITOR"), Unknown: unknown(err)}
 }
 
-func (b *Backend) canTurnClocks() harness.Capability {
+func (b *backend) canTurnClocks() harness.Capability {
 	err := tryClock(b.cfg.Dir)
 	if err == nil {
 		return harness.Capability{Available: true}
@@ -210,7 +210,7 @@ func remedy(err error, otherwise string) string {
 }
 
 // trust looks at what the program says of itself, and tries it.
-func (b *Backend) trust(ctx context.Context, run harness.Capability) harness.Capability {
+func (b *backend) trust(ctx context.Context, run harness.Capability) harness.Capability {
 	program, err := exec.LookPath(b.cfg.RedisServer)
 	if err == nil {
 		err = repeated(func() error { _, err := b.Version(ctx); return err })

@@ -35,27 +35,27 @@ type Config struct {
 	Dir         string   // where a run has its temporary directory; "": the system's
 }
 
-// Backend runs scenarios with real processes.
-type Backend struct{ cfg Config }
+// backend runs scenarios with real processes.
+type backend struct{ cfg Config }
 
-var _ harness.Backend = (*Backend)(nil)
+var _ harness.Backend = (*backend)(nil)
 
 // New returns a backend.
-func New(cfg Config) *Backend {
+func New(cfg Config) *backend {
 	if cfg.RedisServer == "" {
 		cfg.RedisServer = "redis-server"
 	}
 	if cfg.Dir == "" {
 		cfg.Dir = os.TempDir()
 	}
-	return &Backend{cfg: cfg}
+	return &backend{cfg: cfg}
 }
 
 // Name is "process".
-func (*Backend) Name() string { return "process" }
+func (*backend) Name() string { return "process" }
 
 // Probe says what it can do on this machine.
-func (b *Backend) Probe(ctx context.Context) []harness.Capability {
+func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	run := b.canRun()
 	if run.Available {
 		run = b.trust(ctx, run)
@@ -85,7 +85,7 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 }
 
 // canServe says whether the program of a store is there.
-func (b *Backend) canServe(run harness.Capability, s proc.Store) harness.Capability {
+func (b *backend) canServe(run harness.Capability, s proc.Store) harness.Capability {
 	if _, err := exec.LookPath(s.Program); err != nil && run.Available {
 		run = harness.Capability{Reason: s.Program + " is not on PATH", Remedy: s.Remedy}
 	}
@@ -105,7 +105,7 @@ func needsClocks(s scenario.Scenario) bool {
 	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(real.ClockPowers, c) })
 }
 
-func (b *Backend) canRun() harness.Capability {
+func (b *backend) canRun() harness.Capability {
 	c := harness.Capability{Name: harness.CanRun}
 	if runtime.GOOS != "linux" {
 		c.Reason = "it needs Linux, this is " + runtime.GOOS
@@ -125,7 +125,7 @@ func (b *Backend) canRun() harness.Capability {
 const versionBound = 5 * time.Second
 
 // Version is what the redis-server program says of itself, as "7.0.15".
-func (b *Backend) Version(ctx context.Context) (string, error) {
+func (b *backend) Version(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionBound)
 	defer cancel()
 	c := exec.CommandContext(ctx, b.cfg.RedisServer, "--version")
@@ -147,7 +147,7 @@ func (b *Backend) Version(ctx context.Context) (string, error) {
 }
 
 // self is the command that starts a client.
-func (b *Backend) self() ([]string, error) {
+func (b *backend) self() ([]string, error) {
 	if len(b.cfg.Self) > 0 {
 		return b.cfg.Self, nil
 	}

@@ -208,7 +208,7 @@ func TestTouchAndPauseAreTold(t *testing.T) {
 }
 
 // readAll runs the engine and returns what a reader has of it.
-func readAll(t *testing.T, ctx context.Context, b *Backend, until func(history.Event)) ([]history.Event, error) {
+func readAll(t *testing.T, ctx context.Context, b *backend, until func(history.Event)) ([]history.Event, error) {
 	t.Helper()
 	var events []history.Event
 	rec := history.NewRecorder(&strings.Builder{})

@@ -92,7 +92,7 @@ func needRedis(t *testing.T) {
 	}
 }
 
-func testBackend(dir string) *Backend {
+func testBackend(dir string) *backend {
 	return New(Config{Self: []string{os.Args[0], "__client"}, Dir: dir})
 }
 

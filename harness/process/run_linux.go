@@ -21,7 +21,7 @@ import (
 // Run starts the servers and links, calls body just after true time zero, and
 // takes all down again. On the seed depends what is drawn for messages; clients
 // get theirs with their Spec.
-func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
+func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
 	if can := b.canRun(); !can.Available {
 		return fmt.Errorf("run: %s; to fix it: %s", can.Reason, can.Remedy)
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 // Run always fails: Probe says why.
-func (b *Backend) Run(context.Context, scenario.Scenario, uint64, *history.Recorder, harness.Body) error {
+func (b *backend) Run(context.Context, scenario.Scenario, uint64, *history.Recorder, harness.Body) error {
 	return errors.New("run: " + b.canRun().Reason)
 }
 
 var powers any // no run is possible, for any fault
 
 // trust and tries are never asked: canRun has said no before.
-func (*Backend) trust(_ context.Context, run harness.Capability) harness.Capability { return run }
+func (*backend) trust(_ context.Context, run harness.Capability) harness.Capability { return run }
 
-func (*Backend) tries(context.Context) map[string]func() harness.Capability { return nil }
+func (*backend) tries(context.Context) map[string]func() harness.Capability { return nil }

@@ -26,11 +26,11 @@ func ReadTime(v resp.Value, from, to time.Duration) (ClockReading, error) {
 // tellBound is within what time a client that runs tells its clocks.
 const tellBound = 2 * time.Second
 
-// ErrPaused says that a client can't tell its clocks.
-var ErrPaused = errors.New("it is paused")
+// errPaused says that a client can't tell its clocks.
+var errPaused = errors.New("it is paused")
 
 // Client is one that tells its clocks when it is asked.
-type ClientClock struct {
+type clientClock struct {
 	In     io.Writer            // its stdin
 	Clocks <-chan ClockReading  // what it says that they show
 	Ended  <-chan struct{}      // closed when it has
@@ -39,9 +39,9 @@ type ClientClock struct {
 }
 
 // Read asks a client for its clocks.
-func (c ClientClock) Read() (ClockReading, error) {
+func (c clientClock) Read() (ClockReading, error) {
 	asked, began := c.True(), time.Now()
-	if _, err := io.WriteString(c.In, TellClock); err != nil {
+	if _, err := io.WriteString(c.In, tellClock); err != nil {
 		return ClockReading{}, proc.ErrEnded // nobody reads it any more
 	}
 	look := time.NewTicker(10 * time.Millisecond)
@@ -57,7 +57,7 @@ func (c ClientClock) Read() (ClockReading, error) {
 		case <-look.C:
 			switch {
 			case c.Paused():
-				return ClockReading{}, ErrPaused
+				return ClockReading{}, errPaused
 			case time.Since(began) > tellBound:
 				return ClockReading{}, fmt.Errorf("it did not tell its clocks within %v", tellBound)
 			}

@@ -15,7 +15,7 @@ var ErrAgentGone = errors.New("it has ended")
 
 // Caller is the end that asks.
 type Caller struct {
-	errors CallErrors
+	errors callErrors
 	hears  any // what notices call methods of; nil: there are none
 	ended  chan struct{}
 
@@ -28,7 +28,7 @@ type Caller struct {
 
 // NewCaller asks over in and reads out until that ends. Notices call methods of hears,
 // one after the other, and before the answers that came after them are given.
-func NewCaller(in io.Writer, out io.Reader, known CallErrors, hears any) *Caller {
+func NewCaller(in io.Writer, out io.Reader, known callErrors, hears any) *Caller {
 	c := &Caller{errors: known, hears: hears, ended: make(chan struct{}), in: json.NewEncoder(in), waits: map[int64]chan message{}}
 	go func() {
 		err := c.read(out)

@@ -26,7 +26,7 @@ func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
 	w := &wire{in: bufio.NewReader(in), out: json.NewEncoder(out), goes: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
 	err := w.work(locks)
 	if err != nil {
-		w.send(ClientReport{Error: err.Error(), Broken: errors.Is(err, lock.ErrBroken)})
+		w.send(clientReport{Error: err.Error(), Broken: errors.Is(err, lock.ErrBroken)})
 	}
 	return err
 }
@@ -49,7 +49,7 @@ func (w *wire) work(locks map[string]lock.Kind) error {
 	if err != nil {
 		return fmt.Errorf("read order: %w", err)
 	}
-	var o ClientOrder
+	var o clientOrder
 	if err := json.Unmarshal(line, &o); err != nil {
 		return fmt.Errorf("read order: %w", err)
 	}
@@ -72,14 +72,14 @@ func (w *wire) work(locks map[string]lock.Kind) error {
 	}
 }
 
-func (w *wire) env(o ClientOrder, factory lock.Factory) client.Env {
+func (w *wire) env(o clientOrder, factory lock.Factory) client.Env {
 	return client.Env{
 		Dial:  new(net.Dialer).DialContext,
 		Now:   w.now,
 		Wall:  func() time.Time { return time.Now().Round(0) }, // without the monotonic reading
 		After: time.After,
 		True:  func() time.Duration { return proc.TrueClock() - o.Origin },
-		Emit:  func(e history.Event) { w.send(ClientReport{Event: &e}) },
+		Emit:  func(e history.Event) { w.send(clientReport{Event: &e}) },
 		At: func(point string) {
 			if slices.ContainsFunc(o.Spec.Armed, func(p client.Point) bool { return p.Name == point }) {
 				w.rendezvous(point)
@@ -97,7 +97,7 @@ func (w *wire) listen() {
 		switch {
 		case err == nil && line == goOn:
 			w.goes <- struct{}{}
-		case err == nil && line == TellClock:
+		case err == nil && line == tellClock:
 			w.tellClock()
 		default:
 			return
@@ -113,7 +113,7 @@ func (w *wire) tellClock() {
 	r := &ClockReading{From: proc.TrueClock()}
 	r.Wall, r.Now = time.Now().UnixNano(), w.now().UnixNano()
 	r.To = proc.TrueClock()
-	w.send(ClientReport{Clock: r})
+	w.send(clientReport{Clock: r})
 }
 
 // beat makes timers ring in time: the kernel counts a sleep by its own clock, and where the
@@ -126,7 +126,7 @@ func beat() {
 func (w *wire) rendezvous(point string) {
 	w.waiting.Lock()
 	defer w.waiting.Unlock()
-	w.send(ClientReport{At: point})
+	w.send(clientReport{At: point})
 	select {
 	case <-w.goes:
 	case <-w.ended:
@@ -135,7 +135,7 @@ func (w *wire) rendezvous(point string) {
 }
 
 // send ignores errors: when the harness is gone, stdin ends too.
-func (w *wire) send(r ClientReport) {
+func (w *wire) send(r clientReport) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
 	w.out.Encode(r)

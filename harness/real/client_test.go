@@ -37,7 +37,7 @@ func TestClientEndsWhenItsHarnessIsGone(t *testing.T) {
 		Name: "c1", Seed: 1, Keys: []string{"k"}, Fence: client.FenceNone, Writes: 1, Cycles: 1, Until: time.Minute,
 		Armed: []client.Point{{Name: client.AfterAcquire}}, Lock: lock.Settings{Kind: "free", TTL: 10 * time.Second},
 	}
-	if err := json.NewEncoder(orders).Encode(ClientOrder{Spec: s, Origin: proc.TrueClock()}); err != nil {
+	if err := json.NewEncoder(orders).Encode(clientOrder{Spec: s, Origin: proc.TrueClock()}); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(reports)

@@ -167,22 +167,22 @@ func (n *Network) ping(l *proxy.Link, within time.Duration) error {
 
 // Range is the local ports that a link dials its node from, by which its packets are
 // told apart where a node's machine sees them.
-type PortRange struct {
+type portRange struct {
 	First int `json:"first"`
 	Last  int `json:"last"`
 }
 
 // Ports is the range of a link.
-func (n *Network) Ports(name string) (PortRange, error) {
+func (n *Network) Ports(name string) (portRange, error) {
 	l, err := n.link("find the ports of", name)
 	if err != nil {
-		return PortRange{}, err
+		return portRange{}, err
 	}
 	first, last := l.Ports()
 	if first == 0 {
-		return PortRange{}, fmt.Errorf("find the ports of %s: links dial from any", name)
+		return portRange{}, fmt.Errorf("find the ports of %s: links dial from any", name)
 	}
-	return PortRange{first, last}, nil
+	return portRange{first, last}, nil
 }
 
 // Silent sees that PING gets no answer on a link whose packets are lost below it.

@@ -24,7 +24,7 @@ import (
 )
 
 // Server is one server of a backend. Its zero value is none.
-type FailoverServer interface {
+type failoverServer interface {
 	comparable
 	Redis() *proc.Server
 	Runs() bool
@@ -34,7 +34,7 @@ type FailoverServer interface {
 
 // Nodes are the servers of a run's nodes. Its functions are called with the name of a
 // node that has a replica.
-type Nodes[S FailoverServer] struct {
+type Nodes[S failoverServer] struct {
 	Context context.Context                                  // ends with the run
 	Kill    func(node string) (readBack string, err error)   // ends what serves it now
 	Pause   func(node string) (readBack string, err error)   // stops it
@@ -55,9 +55,9 @@ type Nodes[S FailoverServer] struct {
 // Serve lets a server be a node's first.
 func (n *Nodes[S]) Serve(node string, master S) { n.put(&n.masters, node, master) }
 
-// Replicate lets a server follow a node by the link at addr, and returns once it is
+// replicate lets a server follow a node by the link at addr, and returns once it is
 // in step.
-func (n *Nodes[S]) Replicate(node string, replica S, addr string) error {
+func (n *Nodes[S]) replicate(node string, replica S, addr string) error {
 	if err := replica.Redis().Follow(n.Context, addr); err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func (r *Run[S]) Restart(node string) (back string, err error) {
 		return "", fmt.Errorf("restart %s: %w", node, err)
 	}
 	defer func() { err = errors.Join(err, open()) }()
-	defer r.Clocks.Of(n.Redis().Name).Starts()()
+	defer r.Clocks.Of(n.Redis().Name).starts()()
 	back, err = n.Restart(r.Ctx)
 	if errors.Is(err, proc.ErrWontStart) && r.Of(node) != nil {
 		return "it did not come back: " + err.Error(), nil
@@ -115,13 +115,13 @@ func (r *Run[S]) TurnClock(target string, by time.Duration, rate float64) (strin
 }
 
 // clockOf is a node's server, as far as its clock can be asked.
-func (r *Run[S]) clockOf(node string) NodeClock {
+func (r *Run[S]) clockOf(node string) nodeClock {
 	n, ok := r.Nodes.Find(node)
 	if !ok {
-		return NodeClock{}
+		return nodeClock{}
 	}
 	read := func() (ClockReading, error) { return r.ReadTime(n) }
-	return NodeClock{Name: n.Redis().Name, Runs: n.Runs(), Mute: n.Mute(), Time: read, Ended: n.Ended}
+	return nodeClock{Name: n.Redis().Name, Runs: n.Runs(), Mute: n.Mute(), Time: read, Ended: n.Ended}
 }
 
 // ReadTime asks a server for its clock, past the links.

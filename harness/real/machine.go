@@ -87,12 +87,12 @@ func (m *Clock) Record(rec *history.Recorder, whose string, client bool, at, ori
 	rec.Record(e)
 }
 
-// Alone is the read-back of a machine on which no process can be asked.
-func (m *Clock) Alone() string { return m.Unasked("no process runs there") }
+// alone is the read-back of a machine on which no process can be asked.
+func (m *Clock) alone() string { return m.unasked("no process runs there") }
 
-// Unasked is what a process would show that can't be asked: what is written where it
+// unasked is what a process would show that can't be asked: what is written where it
 // would read it, which was read back.
-func (m *Clock) Unasked(why string) string {
+func (m *Clock) unasked(why string) string {
 	shown, right := m.Shown().Wall(m.True())
 	return m.words(why+"; the machine's clock shows", shown, right)
 }
@@ -165,9 +165,9 @@ func (m *Clock) differs(r ClockReading) error {
 	return nil
 }
 
-// Starts keeps the clocks from being turned until its process has begun; the
+// starts keeps the clocks from being turned until its process has begun; the
 // function that it returns may be called again.
-func (m *Clock) Starts() (started func()) {
+func (m *Clock) starts() (started func()) {
 	if m == nil {
 		return func() {}
 	}
@@ -175,8 +175,8 @@ func (m *Clock) Starts() (started func()) {
 	return sync.OnceFunc(m.turning.Unlock)
 }
 
-// Began looks at a client's first reading of its clocks.
-func (m *Clock) Began(r ClockReading) error {
+// began looks at a client's first reading of its clocks.
+func (m *Clock) began(r ClockReading) error {
 	if m == nil {
 		return errors.New("it tells its clocks and was not asked to")
 	}

@@ -13,11 +13,11 @@ import (
 
 // Machines are those of a run, by the names of its nodes and clients whose clocks can be
 // turned.
-type Clocks struct {
+type clocks struct {
 	Recorder *history.Recorder
 	Origin   func() time.Duration           // true time zero
-	Node     func(name string) NodeClock    // a node's server as it is now; the zero value: there is no such node
-	Client   func(name string) *ClientClock // that runs; nil: it does not
+	Node     func(name string) nodeClock    // a node's server as it is now; the zero value: there is no such node
+	Client   func(name string) *clientClock // that runs; nil: it does not
 	Over     func(client string) bool       // it ran, and runs no more
 	Others   func(m *Clock) error           // looks whether nodes were turned that were not meant; nil: nobody looks
 
@@ -25,7 +25,7 @@ type Clocks struct {
 }
 
 // Node is a node's server, as far as its clock can be asked.
-type NodeClock struct {
+type nodeClock struct {
 	Name  string                       // the node's, or that of a replica that has taken over
 	Runs  bool                         // its process is there
 	Mute  string                       // why it can't answer; "": it can
@@ -34,7 +34,7 @@ type NodeClock struct {
 }
 
 // Add lets a node's or a client's clocks be turned. It is called before the run begins.
-func (ms *Clocks) Add(name string, m *Clock) {
+func (ms *clocks) Add(name string, m *Clock) {
 	if ms.all == nil {
 		ms.all = map[string]*Clock{}
 	}
@@ -42,11 +42,11 @@ func (ms *Clocks) Add(name string, m *Clock) {
 }
 
 // Of is the machine of a node or a client; nil: nobody turns its clocks.
-func (ms *Clocks) Of(name string) *Clock { return ms.all[name] }
+func (ms *clocks) Of(name string) *Clock { return ms.all[name] }
 
 // Turn turns the clocks of a node or a client, and reads back what its process shows.
 // While no process runs, its next one is read back at its start.
-func (ms *Clocks) Turn(target string, by time.Duration, rate float64) (string, error) {
+func (ms *clocks) Turn(target string, by time.Duration, rate float64) (string, error) {
 	n := ms.Node(target)
 	m := ms.Of(cmp.Or(n.Name, target)) // a replica that has taken over has none
 	switch {
@@ -69,7 +69,7 @@ func (ms *Clocks) Turn(target string, by time.Duration, rate float64) (string, e
 
 // Again reads back the clock of a node that was started again, which is as wrong as it
 // was; "": nobody turns it.
-func (ms *Clocks) Again(node string) (string, error) {
+func (ms *clocks) Again(node string) (string, error) {
 	m := ms.Of(ms.Node(node).Name)
 	if m == nil {
 		return "", nil
@@ -79,18 +79,18 @@ func (ms *Clocks) Again(node string) (string, error) {
 }
 
 // seeNode reads back the clock of a node.
-func (ms *Clocks) seeNode(node string, m *Clock) (string, error) {
+func (ms *clocks) seeNode(node string, m *Clock) (string, error) {
 	n := ms.Node(node)
 	switch {
 	case !n.Runs:
-		return m.Alone(), nil
+		return m.alone(), nil
 	case n.Mute != "":
-		return m.Unasked(n.Mute), nil
+		return m.unasked(n.Mute), nil
 	}
 	back, err := m.See("TIME shows", n.Time)
 	switch {
 	case err != nil && n.Ended():
-		return m.Alone(), nil
+		return m.alone(), nil
 	case err != nil || ms.Others == nil:
 		return back, err
 	}
@@ -98,20 +98,20 @@ func (ms *Clocks) seeNode(node string, m *Clock) (string, error) {
 }
 
 // seeClient reads back the clocks of a client.
-func (ms *Clocks) seeClient(client string, m *Clock) (string, error) {
+func (ms *clocks) seeClient(client string, m *Clock) (string, error) {
 	c := ms.Client(client)
 	switch {
 	case c == nil && ms.Over(client):
 		return "", nemesis.ErrEnded
 	case c == nil:
-		return m.Unasked("it has not begun"), nil
+		return m.unasked("it has not begun"), nil
 	}
 	back, err := m.See("wall clock shows", c.Read)
 	switch {
 	case errors.Is(err, proc.ErrEnded):
 		return "", nemesis.ErrEnded
-	case errors.Is(err, ErrPaused):
-		return m.Unasked(ErrPaused.Error()), nil
+	case errors.Is(err, errPaused):
+		return m.unasked(errPaused.Error()), nil
 	}
 	return back, err
 }

@@ -44,7 +44,7 @@ type Network struct {
 
 	ctx     context.Context // ends with the run
 	lives   *keylife.Lives
-	addrs   map[string]Addresses    // of each client; filled by Open
+	addrs   map[string]addresses    // of each client; filled by Open
 	refused map[string]func() error // links that are none, and what frees their addresses
 }
 
@@ -57,14 +57,14 @@ func NewNetwork(ctx context.Context, seed uint64, now func() time.Duration, reco
 	}
 }
 
-// Addresses is where one client finds everybody.
-type Addresses struct {
+// addresses is where one client finds everybody.
+type addresses struct {
 	Nodes    []lock.Node
 	Resource lock.Node
 }
 
 // Addresses are a client's; ok is false where there is no such client.
-func (n *Network) Addresses(client string) (a Addresses, ok bool) {
+func (n *Network) Addresses(client string) (a addresses, ok bool) {
 	a, ok = n.addrs[client]
 	return a, ok
 }
@@ -72,27 +72,27 @@ func (n *Network) Addresses(client string) (a Addresses, ok bool) {
 var _ nemesis.Tapper = (*Network)(nil)
 
 // Client is one client as far as its links go.
-type LinkClient struct {
+type linkClient struct {
 	Name  string   `json:"name"`
 	Reach []string `json:"reach"` // nodes that it can talk to; nil: all
 }
 
 // ClientsOf are a scenario's clients.
-func LinkClients(s scenario.Scenario) []LinkClient {
-	var out []LinkClient
+func LinkClients(s scenario.Scenario) []linkClient {
+	var out []linkClient
 	for _, c := range s.Clients {
-		out = append(out, LinkClient{c.Name, c.Reach})
+		out = append(out, linkClient{c.Name, c.Reach})
 	}
 	return out
 }
 
 // Open makes the links of every client to all nodes and the resource, and an address
 // that refuses for each node that it can't reach.
-func (n *Network) Open(nodes []string, clients []LinkClient) error {
-	n.addrs, n.refused = map[string]Addresses{}, map[string]func() error{}
+func (n *Network) Open(nodes []string, clients []linkClient) error {
+	n.addrs, n.refused = map[string]addresses{}, map[string]func() error{}
 	n.Mesh.Witness = n.witness
 	for _, client := range clients {
-		a := Addresses{}
+		a := addresses{}
 		for _, node := range nodes {
 			addr, err := n.openLink(client, node)
 			if err != nil {
@@ -110,7 +110,7 @@ func (n *Network) Open(nodes []string, clients []LinkClient) error {
 	return nil
 }
 
-func (n *Network) openLink(client LinkClient, node string) (addr string, err error) {
+func (n *Network) openLink(client linkClient, node string) (addr string, err error) {
 	if client.Reach != nil && !slices.Contains(client.Reach, node) {
 		addr, release, err := n.Mesh.Refuse()
 		if err == nil {
@@ -213,7 +213,7 @@ func (n *Network) link(verb, name string) (*proxy.Link, error) {
 
 // Reply is a server's, which it was asked for and gave between two instants of true time
 // there.
-type StampedReply struct {
+type stampedReply struct {
 	Value resp.Value    `json:"value"`
 	From  time.Duration `json:"from"`
 	To    time.Duration `json:"to"`
@@ -221,7 +221,7 @@ type StampedReply struct {
 
 // AskStamped sends one command to a server past the links, as proc.Ask does, and says
 // when.
-func AskStamped(ctx context.Context, addr string, args ...string) (r StampedReply, err error) {
+func AskStamped(ctx context.Context, addr string, args ...string) (r stampedReply, err error) {
 	if len(args) == 0 {
 		return r, fmt.Errorf("ask %s: no command", addr)
 	}
@@ -232,7 +232,7 @@ func AskStamped(ctx context.Context, addr string, args ...string) (r StampedRepl
 }
 
 // AskStamped is AskStamped of this process.
-func (*Network) AskStamped(ctx context.Context, addr string, args ...string) (StampedReply, error) {
+func (*Network) AskStamped(ctx context.Context, addr string, args ...string) (stampedReply, error) {
 	return AskStamped(ctx, addr, args...)
 }
 

@@ -34,7 +34,7 @@ import (
 // It ends with exit status 0 when its work is done, and at once when its stdin ends.
 
 // Order is the first line to a client.
-type ClientOrder struct {
+type clientOrder struct {
 	Spec   client.Spec   `json:"spec"`
 	Origin time.Duration `json:"origin"` // true time zero, by proc.TrueClock
 	// Clocks says that its clocks may be turned. It then tells first what they show.
@@ -42,17 +42,17 @@ type ClientOrder struct {
 }
 
 // Report is a line from a client. One field is set, beside Broken.
-type ClientReport struct {
+type clientReport struct {
 	Event  *history.Event `json:"event,omitempty"` // a fact; T is true time since zero
 	At     string         `json:"at,omitempty"`    // it is at a point, and waits
 	Clock  *ClockReading  `json:"clock,omitempty"` // what its clocks show
 	Error  string         `json:"error,omitempty"`
 	Broken bool           `json:"broken,omitempty"` // the error is lock.ErrBroken
-	Left   *ClientExit    `json:"left,omitempty"`   // it has ended, says its room, which stays
+	Left   *clientExit    `json:"left,omitempty"`   // it has ended, says its room, which stays
 }
 
 // err is the error that it reports.
-func (r ClientReport) err() error {
+func (r clientReport) err() error {
 	if r.Broken {
 		return broken{errors.New(r.Error)}
 	}
@@ -62,11 +62,11 @@ func (r ClientReport) err() error {
 // broken is a lock.ErrBroken that says so in its text already.
 type broken struct{ error }
 
-// Is says that it is lock.ErrBroken.
-func (broken) Is(err error) bool { return err == lock.ErrBroken }
+// is says that it is lock.ErrBroken.
+func (broken) is(err error) bool { return err == lock.ErrBroken }
 
 // Left is how a client came to its end that was in a room.
-type ClientExit struct {
+type clientExit struct {
 	Error  string `json:"error,omitempty"`  // "": its exit status was 0
 	Signal int    `json:"signal,omitempty"` // that ended it
 }
@@ -81,6 +81,6 @@ type ClockReading struct {
 
 const (
 	goOn = "go\n" // lets a client leave its point
-	// TellClock asks it what its clocks show.
-	TellClock = "clock\n"
+	// tellClock asks it what its clocks show.
+	tellClock = "clock\n"
 )

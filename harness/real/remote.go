@@ -19,7 +19,7 @@ type RemoteNetwork struct {
 
 	mu    sync.Mutex
 	run   NetworkRun
-	addrs map[string]Addresses
+	addrs map[string]addresses
 	taps  map[int64]func(nemesis.Held)
 	last  int64
 }
@@ -46,7 +46,7 @@ func DialNetwork(in io.Writer, out io.Reader) *RemoteNetwork {
 }
 
 // known are the errors by which the engine branches.
-var known = CallErrors{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded}
+var known = callErrors{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded}
 
 // Ended is closed when nobody serves it any more.
 func (r *RemoteNetwork) Ended() <-chan struct{} { return r.caller.Ended() }
@@ -94,11 +94,11 @@ func say(r *RemoteNetwork, name string, args ...any) (back string, err error) {
 }
 
 // Open makes the links of a run, between addresses that the other process can reach.
-func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map[string]string, nodes []string, clients []LinkClient) error {
+func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map[string]string, nodes []string, clients []linkClient) error {
 	r.mu.Lock()
 	r.run, r.taps = run, map[int64]func(nemesis.Held){}
 	r.mu.Unlock()
-	var got map[string]Addresses
+	var got map[string]addresses
 	err := r.call("Open", CallArgs{seed, host, run.Ports, addrs, nodes, clients}, &got)
 	r.mu.Lock()
 	r.addrs = got
@@ -107,7 +107,7 @@ func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map
 }
 
 // Addresses is where a client finds everybody.
-func (r *RemoteNetwork) Addresses(client string) (a Addresses, ok bool) {
+func (r *RemoteNetwork) Addresses(client string) (a addresses, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, ok = r.addrs[client]
@@ -174,7 +174,7 @@ func (r *RemoteNetwork) OpenReplication(node, addr string) (link string, err err
 
 // AskStamped sends one command to a server past the links, for as long as the context
 // lasts.
-func (r *RemoteNetwork) AskStamped(ctx context.Context, addr string, args ...string) (reply StampedReply, err error) {
+func (r *RemoteNetwork) AskStamped(ctx context.Context, addr string, args ...string) (reply stampedReply, err error) {
 	within := time.Duration(0) // as long as such a command may take
 	if end, ok := ctx.Deadline(); ok {
 		if within = time.Until(end); within <= 0 {
@@ -204,7 +204,7 @@ func (r *RemoteNetwork) Unshape(link string, t nemesis.Traffic) (string, error) 
 }
 
 // Ports is the range of a link.
-func (r *RemoteNetwork) Ports(link string) (p PortRange, err error) {
+func (r *RemoteNetwork) Ports(link string) (p portRange, err error) {
 	err = r.call("Ports", CallArgs{link}, &p)
 	return p, err
 }

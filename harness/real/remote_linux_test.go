@@ -89,7 +89,7 @@ func TestAnAgentTurnsClocks(t *testing.T) {
 	read := behind(t, r, agent)
 	first, err := read()
 	if err == nil {
-		err = m.Began(first)
+		err = m.began(first)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestAnAgentTurnsClocks(t *testing.T) {
 	// Its agent ends with a process. The next ones go on with the clocks as they are.
 	end()
 	<-agent.Ended()
-	alone := func() (string, error) { return m.Alone(), nil }
+	alone := func() (string, error) { return m.alone(), nil }
 	if back, err := m.Turn(-48*time.Hour, 1, func(time.Duration) {}, alone); err != nil || !strings.HasPrefix(back, "no process runs there") {
 		t.Errorf("without a process: %q, %v", back, err)
 	}
@@ -139,8 +139,8 @@ func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 
 func TestAClientThatCantTell(t *testing.T) {
 	ended := make(chan struct{})
-	c := ClientClock{In: io.Discard, Ended: ended, Paused: func() bool { return true }, True: proc.TrueClock}
-	if _, err := c.Read(); !errors.Is(err, ErrPaused) {
+	c := clientClock{In: io.Discard, Ended: ended, Paused: func() bool { return true }, True: proc.TrueClock}
+	if _, err := c.Read(); !errors.Is(err, errPaused) {
 		t.Errorf("paused: %v", err)
 	}
 	close(ended)

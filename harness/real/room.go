@@ -36,7 +36,7 @@ func ClientLoop(in io.Reader, out, errs io.Writer, program []string, cleared fun
 		if cleared != nil {
 			cleared()
 		}
-		text, err := json.Marshal(ClientReport{Left: left})
+		text, err := json.Marshal(clientReport{Left: left})
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func ClientLoop(in io.Reader, out, errs io.Writer, program []string, cleared fun
 }
 
 // admit runs one client, and says how it has left; nil: there are no lines any more.
-func admit(program []string, out, errs io.Writer, lines <-chan string) (*ClientExit, error) {
+func admit(program []string, out, errs io.Writer, lines <-chan string) (*clientExit, error) {
 	cmd := exec.Command(program[0], program[1:]...)
 	cmd.Stdout, cmd.Stderr = out, errs
 	in, err := cmd.StdinPipe()
@@ -77,9 +77,9 @@ func admit(program []string, out, errs io.Writer, lines <-chan string) (*ClientE
 				return nil, fmt.Errorf("a client ended before it had an order: %v", err)
 			}
 			if err == nil {
-				return &ClientExit{}, nil
+				return &clientExit{}, nil
 			}
-			left := &ClientExit{Error: err.Error()}
+			left := &clientExit{Error: err.Error()}
 			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 				if is, ok := exit.Sys().(interface {
 					Signaled() bool

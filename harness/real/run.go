@@ -19,8 +19,8 @@ type Links interface {
 	nemesis.Cutter
 	nemesis.Shaper
 	nemesis.Tapper
-	Addresses(client string) (a Addresses, ok bool)
-	AskStamped(ctx context.Context, addr string, args ...string) (StampedReply, error)
+	Addresses(client string) (a addresses, ok bool)
+	AskStamped(ctx context.Context, addr string, args ...string) (stampedReply, error)
 	Begin(origin time.Duration) (epoch int64, err error)
 	Gate(node string) (open func() error, err error)
 	Turn(node, upstream string) error
@@ -30,9 +30,9 @@ type Links interface {
 	Ends(node string, inOrder bool) (goesOn func())
 }
 
-// Server is one redis-server of a backend.
-type Server interface {
-	FailoverServer
+// server is one redis-server of a backend.
+type server interface {
+	failoverServer
 	Ended() bool  // it runs no more, if only since just now
 	Mute() string // why it runs and can't answer; "": it can
 	Pause(ctx context.Context) (readBack string, err error)
@@ -41,13 +41,13 @@ type Server interface {
 }
 
 // Run is one run.
-type Run[S Server] struct {
+type Run[S server] struct {
 	*proc.Timeline
 	Links // set before the servers are told of
 	*fuse.Disks
 	*Nodes[S]
 	Ctx    context.Context // ends with the run
-	Clocks Clocks          // of nodes and clients, where they can be turned
+	Clocks clocks          // of nodes and clients, where they can be turned
 	Store  S               // the resource's server
 
 	// Start starts a client, or takes one that waits for its order.

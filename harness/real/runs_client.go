@@ -26,7 +26,7 @@ func (r *Run[S]) RunClient(ctx context.Context, s client.Spec, at func(point str
 	}
 	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, r.Now()
 	m := r.Clocks.Of(s.Name)
-	started := m.Starts()
+	started := m.starts()
 	defer started()
 	p, err := r.enter(s.Name)
 	if err != nil {
@@ -42,16 +42,16 @@ func (r *Run[S]) RunClient(ctx context.Context, s client.Spec, at func(point str
 	defer context.AfterFunc(ctx, kill)()
 	began := func(first ClockReading) error {
 		defer started()
-		return m.Began(first)
+		return m.began(first)
 	}
-	left := func(l ClientExit) {
+	left := func(l clientExit) {
 		p.left = &l
 		if l.Signal > 0 && !p.killed.Load() && ctx.Err() == nil {
 			p.Gone(l.Signal)
 		}
 	}
-	talk := Conversation{In: p.In, Out: p.Out, Record: r.rec.Record, At: at, Clocks: p.clocks, Began: began, Left: left}
-	if err = talk.Hold(ClientOrder{Spec: s, Origin: r.Origin(), Clocks: m != nil}); err != nil {
+	talk := conversation{In: p.In, Out: p.Out, Record: r.rec.Record, At: at, Clocks: p.clocks, Began: began, Left: left}
+	if err = talk.hold(clientOrder{Spec: s, Origin: r.Origin(), Clocks: m != nil}); err != nil {
 		kill()
 	}
 	if p.left == nil {
@@ -142,7 +142,7 @@ type Client struct {
 	killed atomic.Bool
 	stuck  atomic.Pointer[error] // why it could not be ended; nil: it could
 	clocks chan ClockReading     // what it says that its clocks show
-	left   *ClientExit           // how it left its room; nil: the room has ended, or there is none
+	left   *clientExit           // how it left its room; nil: the room has ended, or there is none
 }
 
 // killBound is how long a client may take to end once it has been killed, or has nothing more to say.

@@ -25,14 +25,14 @@ const (
 	urgent = 3 * time.Second
 )
 
-// StartSentinel starts a sentinel that watches nobody yet.
-type StartSentinel func(name string) (*proc.Sentinel, error)
+// startSentinel starts a sentinel that watches nobody yet.
+type startSentinel func(name string) (*proc.Sentinel, error)
 
 // Watch starts the sentinels that watch the nodes which the plan leaves to them, and
 // returns once they know each other and the replicas. They don't watch the others:
 // who pauses a node by another fault doesn't want it replaced. They reach everybody
 // past all links, so that no cut between a client and a node is one for them.
-func (n *Nodes[S]) Watch(s scenario.Scenario, start StartSentinel) error {
+func (n *Nodes[S]) Watch(s scenario.Scenario, start startSentinel) error {
 	nodes := s.BySentinel()
 	if len(nodes) == 0 {
 		return nil

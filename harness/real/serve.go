@@ -54,7 +54,7 @@ func ServeLinks(in io.Reader, out io.Writer) error {
 func (s *served) Clock() (now time.Duration, id string) { return proc.TrueClock(), clockID() }
 
 // Ask sends one command to a server.
-func (s *served) Ask(addr string, args []string, within time.Duration) (StampedReply, error) {
+func (s *served) Ask(addr string, args []string, within time.Duration) (stampedReply, error) {
 	ctx := context.Background()
 	if within > 0 {
 		var cancel context.CancelFunc
@@ -66,14 +66,14 @@ func (s *served) Ask(addr string, args []string, within time.Duration) (StampedR
 
 // Open makes the links of a run on the address host, which dial from the port ports on
 // where that is not 0.
-func (s *served) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []LinkClient) (map[string]Addresses, error) {
+func (s *served) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []linkClient) (map[string]addresses, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil {
 		return nil, errors.New("open links: those of another run are there")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &servedRun{notify: s.wire.Notify, cancel: cancel, addrs: addrs, states: map[string]state{}, held: map[int64]nemesis.Held{}, gates: map[string][]func() error{}}
+	r := &servedRun{notify: s.wire.notify, cancel: cancel, addrs: addrs, states: map[string]state{}, held: map[int64]nemesis.Held{}, gates: map[string][]func() error{}}
 	r.origin.Store(int64(proc.TrueClock()))
 	now := func() time.Duration { return proc.TrueClock() - time.Duration(r.origin.Load()) }
 	r.Network = NewNetwork(ctx, seed, now, func(e history.Event) { r.notify("Event", e) })

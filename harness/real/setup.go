@@ -13,16 +13,16 @@ import (
 )
 
 // New returns a run that has not begun, without servers.
-func New[S Server](ctx context.Context, rec *history.Recorder) *Run[S] {
+func New[S server](ctx context.Context, rec *history.Recorder) *Run[S] {
 	r := &Run[S]{rec: rec, True: proc.TrueClock, clients: map[string]*Client{}, ended: map[string]bool{}}
 	r.Timeline = proc.NewTimeline(ctx)
 	r.Ctx = r.Timeline.Context()
-	r.Clocks = Clocks{Recorder: rec, Origin: r.Origin, Node: r.clockOf, Client: func(name string) *ClientClock {
+	r.Clocks = clocks{Recorder: rec, Origin: r.Origin, Node: r.clockOf, Client: func(name string) *clientClock {
 		p := r.Client(name)
 		if p == nil {
 			return nil
 		}
-		return &ClientClock{In: p.In, Clocks: p.clocks, Ended: p.Done(), Paused: p.Paused, True: r.True}
+		return &clientClock{In: p.In, Clocks: p.clocks, Ended: p.Done(), Paused: p.Paused, True: r.True}
 	}, Over: r.over}
 	r.Disks = &fuse.Disks{Kill: r.Kill, Runs: func(node string) bool { return r.Nodes.Server(node).Runs() }}
 	r.Nodes = &Nodes[S]{Context: r.Ctx, Kill: r.Kill, Pause: r.Pause, Turn: r.turn,
@@ -33,7 +33,7 @@ func New[S Server](ctx context.Context, rec *history.Recorder) *Run[S] {
 // SetUp does, once the links are there, what is left to be done before a run can begin:
 // the nodes tell of their keys where they can, each replica follows its node over a link
 // of its own, and sentinels watch.
-func (r *Run[S]) SetUp(s scenario.Scenario, replicas map[string]S, sentinel StartSentinel) error {
+func (r *Run[S]) SetUp(s scenario.Scenario, replicas map[string]S, sentinel startSentinel) error {
 	addrs := map[string]string{}
 	for _, node := range s.NodeNames() {
 		addrs[node] = r.Nodes.Server(node).Redis().Addr()
@@ -44,7 +44,7 @@ func (r *Run[S]) SetUp(s scenario.Scenario, replicas map[string]S, sentinel Star
 		if err != nil {
 			return err
 		}
-		if err := r.Replicate(node, replica, link); err != nil {
+		if err := r.replicate(node, replica, link); err != nil {
 			return err
 		}
 	}

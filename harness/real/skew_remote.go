@@ -85,7 +85,7 @@ func (r *RemoteClock) call(call string, args CallArgs, results ...any) error {
 }
 
 // Errors are those of an agent by which callers branch.
-var ClockErrors = CallErrors{"permission": fs.ErrPermission}
+var ClockErrors = callErrors{"permission": fs.ErrPermission}
 
 type agent struct{ m vdso.Machine }
 

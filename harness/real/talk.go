@@ -11,15 +11,15 @@ import (
 	"lockpick/harness/history"
 )
 
-// Conversation is the harness's end of what is said to one client.
-type Conversation struct {
+// conversation is the harness's end of what is said to one client.
+type conversation struct {
 	In     io.Writer                // the client's stdin
 	Out    io.Reader                // its stdout
 	Record func(history.Event)      // takes its facts
 	At     func(point string)       // is called when it is at a point; it waits until this returns
 	Began  func(ClockReading) error // looks at the first reading of its clocks
 	Clocks chan ClockReading        // has the latest of the others; room for one
-	Left   func(ClientExit)         // hears how it ended, if it was in a room and that is still there
+	Left   func(clientExit)         // hears how it ended, if it was in a room and that is still there
 }
 
 // mostLine bounds a line from a client, in bytes. A lock under test may print into it.
@@ -38,9 +38,9 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// Hold gives the order and listens until the client has nothing more to say.
+// hold gives the order and listens until the client has nothing more to say.
 // While the client waits at a point it may still be asked for its clocks.
-func (c Conversation) Hold(o ClientOrder) error {
+func (c conversation) hold(o clientOrder) error {
 	began := c.Began
 	if err := json.NewEncoder(c.In).Encode(o); err != nil {
 		return fmt.Errorf("send order: %w", err)
@@ -58,7 +58,7 @@ func (c Conversation) Hold(o ClientOrder) error {
 		if len(line) == 1 {
 			continue
 		}
-		var r ClientReport
+		var r clientReport
 		if err := json.Unmarshal(line, &r); err != nil {
 			return fmt.Errorf("read report %.100q: %w", line, err)
 		}

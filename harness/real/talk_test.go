@@ -21,7 +21,7 @@ func (e *endless) Read(b []byte) (int, error) {
 }
 
 func TestLineWithoutEndIsRefused(t *testing.T) {
-	err := Conversation{In: io.Discard, Out: &endless{2 * mostLine}}.Hold(ClientOrder{})
+	err := conversation{In: io.Discard, Out: &endless{2 * mostLine}}.hold(clientOrder{})
 	if err == nil || !strings.Contains(err.Error(), "longer than") || len(err.Error()) > 200 {
 		t.Errorf("%.300v", err)
 	}

@@ -45,10 +45,10 @@ func texts(values []any) (all []json.RawMessage, err error) {
 }
 
 // Errors are errors by which a caller branches, by names that both ends know.
-type CallErrors map[string]error
+type callErrors map[string]error
 
 // names lists which of them err is.
-func (known CallErrors) names(err error) (is []string) {
+func (known callErrors) names(err error) (is []string) {
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if errors.Is(err, known[name]) {
 			is = append(is, name)
@@ -67,7 +67,7 @@ func (f *failure) Error() string   { return f.text }
 func (f *failure) Unwrap() []error { return f.is }
 
 // revive makes the error of a message again.
-func (known CallErrors) revive(m message) error {
+func (known callErrors) revive(m message) error {
 	if m.Error == "" {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 // Server is the end that answers, by the exported methods of some values.
 type CallServer struct {
 	Of     func() []any // the values, as they are now; the first that has a method is called
-	Errors CallErrors
+	Errors callErrors
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -54,9 +54,9 @@ func (s *CallServer) answer(m message) {
 	s.send(reply)
 }
 
-// Notify calls a method of whoever hears notices at the other end. Once nobody reads any
+// notify calls a method of whoever hears notices at the other end. Once nobody reads any
 // more it does nothing.
-func (s *CallServer) Notify(notice string, args ...any) {
+func (s *CallServer) notify(notice string, args ...any) {
 	text, err := texts(args)
 	if err != nil {
 		panic("notice " + notice + ": " + err.Error()) // ours can all be written

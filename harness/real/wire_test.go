@@ -38,7 +38,7 @@ type methods struct {
 
 func (*methods) Twice(n int) int { return 2 * n }
 func (m *methods) Wait()         { <-m.release }
-func (m *methods) Go()           { m.s.Notify("Gone", "on"); close(m.release) }
+func (m *methods) Go()           { m.s.notify("Gone", "on"); close(m.release) }
 func (*methods) Idle() (string, int, error) {
 	return "all well", 7, fmt.Errorf("unshape c1-n1: %w", errIdle)
 }
@@ -49,7 +49,7 @@ func (h *hearing) Gone(how string) { h.noticed = append(h.noticed, "gone "+how) 
 
 func TestCalls(t *testing.T) {
 	heard := &hearing{}
-	s := &CallServer{Errors: CallErrors{"idle": errIdle}}
+	s := &CallServer{Errors: callErrors{"idle": errIdle}}
 	m := &methods{s, make(chan struct{})}
 	s.Of = func() []any { return []any{heard, m} } // the second where the first has no such method
 	c, end := pair(t, s, heard)

@@ -13,10 +13,10 @@ import (
 	"lockpick/harness/history"
 )
 
-// Marker begins the first line of a script that names its own operation:
+// marker begins the first line of a script that names its own operation:
 // "-- lockpick:write". The scripts of the protected resource do, and those of a lock may
 // that would be taken for something else.
-const Marker = "-- lockpick:"
+const marker = "-- lockpick:"
 
 // ofLocks are the operations that scripts of a lock can name.
 var ofLocks = []string{history.OpSet, history.OpExtend, history.OpRelease, history.OpFence}
@@ -96,7 +96,7 @@ var timeLeft = regexp.MustCompile(`return\s+redis\.call\(\s*["']p?ttl["']`)
 // their own words, but with the same few commands.
 func newScript(text string) *script {
 	s := &script{text: text, ttl: 2, token: 1}
-	named, isNamed := strings.CutPrefix(text, Marker)
+	named, isNamed := strings.CutPrefix(text, marker)
 	if isNamed {
 		s.op, _, _ = strings.Cut(named, "\n")
 		if s.op = strings.TrimSpace(s.op); !slices.Contains(ofLocks, s.op) {

@@ -44,7 +44,7 @@ func TestClassify(t *testing.T) {
 	wakes := `if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 else redis.call("del", KEYS[2]) redis.call("lpush", KEYS[2], 1) redis.call("pexpire", KEYS[2], ARGV[2]) redis.call("del", KEYS[1]) return 0 end`
 	bySeconds := `if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 elseif redis.call("ttl", KEYS[1]) < 0 then return 2 else redis.call("expire", KEYS[1], ARGV[2]) return 0 end`
 	whoever := `redis.call('del', KEYS[2]) redis.call('lpush', KEYS[2], 1) redis.call('pexpire', KEYS[2], ARGV[2]) return redis.call('del', KEYS[1])`
-	write := Marker + "write\nreturn {1, 2}"
+	write := marker + "write\nreturn {1, 2}"
 	for _, c := range []struct {
 		words []string
 		want  string

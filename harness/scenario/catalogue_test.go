@@ -135,7 +135,7 @@ func whoseClaims(t *testing.T) {
 			}
 		}
 	}
-	for _, party := range Parties() {
+	for _, party := range parties() {
 		if had[party] < 5 {
 			t.Errorf("%s has %d claims", party, had[party])
 		}

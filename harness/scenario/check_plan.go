@@ -69,7 +69,7 @@ func checkFault(s *Scenario, path string, step *nemesis.Step) error {
 		return objected(path, o)
 	}
 	if kind.ByMode[f.Mode].Needs == canWatch {
-		s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, DefaultDownAfter)
+		s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, defaultDownAfter)
 	}
 	if f.Until != nil {
 		if err := checkEvent(s, path+".until", *f.Until); err != nil {

@@ -30,7 +30,7 @@ func checkRandom(s *Scenario) error {
 	}
 	for _, c := range r.Choices() {
 		if slices.ContainsFunc(r.ModesOf(c.Kind), func(mode string) bool { return c.Kind.ByMode[mode].Needs == canWatch }) {
-			s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, DefaultDownAfter)
+			s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, defaultDownAfter)
 		}
 		if o := c.Kind.Objects(s.ground()); o != nil {
 			return badAt(path+".faults", o.Hint, "%s", o.What)

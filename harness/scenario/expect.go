@@ -84,8 +84,8 @@ type Bound struct {
 // BaseVariant names the scenario itself, in a bound.
 const BaseVariant = "base"
 
-// Comparisons are the ways in which a number can be bounded, the longer ones first.
-var Comparisons = []string{">=", "<=", ">", "<"}
+// comparisons are the ways in which a number can be bounded, the longer ones first.
+var comparisons = []string{">=", "<=", ">", "<"}
 
 // Keeps says whether a number keeps the bound. other is what the other variant has.
 func (b Bound) Keeps(x, other float64) bool {

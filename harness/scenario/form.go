@@ -97,7 +97,7 @@ func (r *reading) whole(k Known) object {
 		{key: "source", doc: "who says so, and where", shape: prose, must: true},
 		{key: "tags", doc: "words to select it by", shape: wordsOf("tags", named("tag"))},
 		{key: "debate", doc: "whose claim it is: who affirms it, and who denies it", shape: debateForm()},
-		{key: "tier", doc: "which locks of other kinds are held to what it expects: every one, or those of a quorum; none, if it isn't given", shape: oneOf("tier", Tiers()...)},
+		{key: "tier", doc: "which locks of other kinds are held to what it expects: every one, or those of a quorum; none, if it isn't given", shape: oneOf("tier", tiers()...)},
 		{key: "cures", doc: "scenarios whose harm this one is free of, by doing one thing otherwise", shape: wordsOf("cures", named("scenario"))},
 		{key: "topology", doc: "the lock servers", shape: topologyForm(r.unit)},
 		{key: "lock", doc: "the lock under test and its settings", shape: lockForm(k, r.unit)},
@@ -120,8 +120,8 @@ func (r *reading) whole(k Known) object {
 
 func debateForm() object {
 	o := object{name: "debate"}
-	for _, party := range Parties() {
-		o.fields = append(o.fields, field{key: party, doc: "what they say of the claim", shape: oneOf("stance", Affirms, Denies)})
+	for _, party := range parties() {
+		o.fields = append(o.fields, field{key: party, doc: "what they say of the claim", shape: oneOf("stance", affirms, denies)})
 	}
 	return o
 }

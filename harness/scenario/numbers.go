@@ -16,7 +16,7 @@ var bound = scalar[Bound]{"a bound", "write '>= 0.8', or '< 0.2 * NAME' to compa
 // parseBound is the reverse of Bound.String. wrong is what is wrong, "" if nothing is.
 func parseBound(text string) (b Bound, wrong string) {
 	rest := strings.TrimSpace(text)
-	for _, is := range Comparisons {
+	for _, is := range comparisons {
 		if after, ok := strings.CutPrefix(rest, is); ok {
 			b.Is, rest = is, strings.TrimSpace(after)
 			break

@@ -229,7 +229,7 @@ variants:
   own:   {claim: Something else., debate: {antirez: denies}, set: {lock.ttl: 4s}}
 `
 	all := parse(t, text)
-	both := map[string]string{"kleppmann": Affirms, "redis": Denies}
+	both := map[string]string{"kleppmann": affirms, "redis": denies}
 	same(t, "debate", []map[string]string{all[0].Debate, all[1].Debate, all[2].Debate, all[3].Debate},
-		[]map[string]string{both, both, nil, {"antirez": Denies}})
+		[]map[string]string{both, both, nil, {"antirez": denies}})
 }

@@ -86,14 +86,14 @@ type Scenario struct {
 	Vacuous bool                   `json:"vacuous,omitempty"` // nobody need acquire
 }
 
-// Parties are those whose claims a scenario may put to the test: Martin Kleppmann
+// parties are those whose claims a scenario may put to the test: Martin Kleppmann
 // and antirez, who argued over Redlock in 2016, and the documentation of Redis.
-func Parties() []string { return []string{"kleppmann", "antirez", "redis"} }
+func parties() []string { return []string{"kleppmann", "antirez", "redis"} }
 
 // What a party says of a scenario's claim.
 const (
-	Affirms = "affirms"
-	Denies  = "denies"
+	affirms = "affirms"
+	denies  = "denies"
 )
 
 // Topology is the lock servers.
@@ -124,9 +124,9 @@ const (
 	PersistAlways = "always"
 )
 
-// DefaultDownAfter is what DownAfter is where sentinels are asked for and nothing is
+// defaultDownAfter is what DownAfter is where sentinels are asked for and nothing is
 // said of it. Redis's own default of 30 s is longer than most leases.
-const DefaultDownAfter = time.Second
+const defaultDownAfter = time.Second
 
 // Client is one contender.
 type Client struct {

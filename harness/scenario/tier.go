@@ -21,8 +21,8 @@ const (
 	TierQuorum = "quorum" // each that counts the votes of several nodes
 )
 
-// Tiers lists them.
-func Tiers() []string { return []string{TierEvery, TierQuorum} }
+// tiers lists them.
+func tiers() []string { return []string{TierEvery, TierQuorum} }
 
 // required lists the properties that every lock must keep in all scenarios of a tier, whether a
 // scenario names them or not.

@@ -25,7 +25,7 @@ import (
 )
 
 // Kind is a sort of names: what stands in front of the owner, and what may have them.
-type OwnedKind struct {
+type ownedKind struct {
 	Prefix string
 	Files  bool // files and links have such names, too, not only folders
 	// Before, if it is set, puts away what is in the way of removing a folder of an owner
@@ -36,16 +36,16 @@ type OwnedKind struct {
 
 var (
 	// Temporary is folders in the system's temporary directory.
-	Temporary = OwnedKind{Prefix: "lockpick-"}
+	Temporary = ownedKind{Prefix: "lockpick-"}
 	// Unfinished is what gets another name in a store once it is whole.
-	Unfinished = OwnedKind{Prefix: ".new-", Files: true}
+	Unfinished = ownedKind{Prefix: ".new-", Files: true}
 )
 
 // ErrLeave says that a folder is to stay as it is.
 var ErrLeave = errors.New("the folder stays")
 
 // Name is a name that nothing has.
-func (k OwnedKind) Name() (string, error) {
+func (k ownedKind) Name() (string, error) {
 	self, err := Self()
 	if err != nil {
 		return "", err
@@ -54,7 +54,7 @@ func (k OwnedKind) Name() (string, error) {
 }
 
 // MakeDir makes a folder below dir that only this user may enter.
-func (k OwnedKind) MakeDir(dir string) (string, error) {
+func (k ownedKind) MakeDir(dir string) (string, error) {
 	name, err := k.Name()
 	if err != nil {
 		return "", err
@@ -64,7 +64,7 @@ func (k OwnedKind) MakeDir(dir string) (string, error) {
 }
 
 // owner reads the owner off a name.
-func (k OwnedKind) owner(name string) (Owner, bool) {
+func (k ownedKind) owner(name string) (Owner, bool) {
 	rest, ok := strings.CutPrefix(name, k.Prefix)
 	if !ok {
 		return Owner{}, false

@@ -12,7 +12,7 @@ import (
 )
 
 // Stat is what /proc says of a process or thread.
-type ProcessStat struct {
+type processStat struct {
 	State byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
 	Flags uint64 // of the kernel
 	Start uint64 // clock ticks since the machine started: with the pid, an identity
@@ -23,41 +23,41 @@ type ProcessStat struct {
 const exiting = 0x4
 
 // Ends says whether it has ended, or is about to.
-func (s ProcessStat) Ends() bool { return s.Ended() || s.Flags&exiting != 0 }
+func (s processStat) Ends() bool { return s.Ended() || s.Flags&exiting != 0 }
 
 // Ended says whether it runs no more.
-func (s ProcessStat) Ended() bool { return s.State == 'Z' || s.State == 'X' }
+func (s processStat) Ended() bool { return s.State == 'Z' || s.State == 'X' }
 
 // ReadStat reads a file that is called stat.
-func ReadStat(path string) (ProcessStat, error) {
+func ReadStat(path string) (processStat, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return ProcessStat{}, err
+		return processStat{}, err
 	}
 	// "pid (comm) state ppid …": comm may hold anything, so count from its last bracket.
 	_, rest, ok := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), ") ")
 	f := strings.Fields(rest)
 	if !ok || len(f) < 20 {
-		return ProcessStat{}, fmt.Errorf("%s: not what proc(5) says", path)
+		return processStat{}, fmt.Errorf("%s: not what proc(5) says", path)
 	}
 	start, err := strconv.ParseUint(f[19], 10, 64) // field 22
 	flags, bad := strconv.ParseUint(f[6], 10, 64)
 	own, worse := strconv.ParseUint(f[11], 10, 64)
 	kernel, worst := strconv.ParseUint(f[12], 10, 64)
-	return ProcessStat{State: f[0][0], Flags: flags, Start: start, Used: own + kernel}, errors.Join(err, bad, worse, worst)
+	return processStat{State: f[0][0], Flags: flags, Start: start, Used: own + kernel}, errors.Join(err, bad, worse, worst)
 }
 
 // StatOf reads the state of a process; one that is gone is X.
-func StatOf(pid int) (ProcessStat, error) {
+func StatOf(pid int) (processStat, error) {
 	s, err := ReadStat(fmt.Sprintf("/proc/%d/stat", pid))
 	if !ProcessGone(err) {
 		return s, err
 	}
 	// Where /proc hides the processes of others, a signal tells them from those that are gone.
 	if unix.Kill(pid, 0) == unix.EPERM {
-		return ProcessStat{}, fmt.Errorf("process %d is hidden: %w", pid, err)
+		return processStat{}, fmt.Errorf("process %d is hidden: %w", pid, err)
 	}
-	return ProcessStat{State: 'X'}, nil
+	return processStat{State: 'X'}, nil
 }
 
 // Gone says whether a file of /proc is not there because its process is not.

@@ -12,7 +12,7 @@ import (
 // touches nothing of a living owner, for several lockpicks may run at once, nothing of
 // another user, and nothing of which it can't tell. A dir that can't be read has nothing to
 // be swept.
-func (k OwnedKind) Sweep(dir string) (removed []string, err error) {
+func (k ownedKind) Sweep(dir string) (removed []string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil
@@ -23,7 +23,7 @@ func (k OwnedKind) Sweep(dir string) (removed []string, err error) {
 
 // SweepTree is Sweep of dir and of the folders below that enter lets in, by their paths
 // below dir.
-func (k OwnedKind) SweepTree(dir string, enter func(path string) bool) error {
+func (k ownedKind) SweepTree(dir string, enter func(path string) bool) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil
@@ -32,7 +32,7 @@ func (k OwnedKind) SweepTree(dir string, enter func(path string) bool) error {
 	return k.sweepTree(root, ".", enter)
 }
 
-func (k OwnedKind) sweepTree(root *os.Root, path string, enter func(path string) bool) error {
+func (k ownedKind) sweepTree(root *os.Root, path string, enter func(path string) bool) error {
 	_, err := k.sweep(root, path)
 	errs := []error{err}
 	entries, _ := fs.ReadDir(root.FS(), filepath.ToSlash(path)) // removed meanwhile, or not ours to read
@@ -45,7 +45,7 @@ func (k OwnedKind) sweepTree(root *os.Root, path string, enter func(path string)
 }
 
 // sweep sweeps a folder of root.
-func (k OwnedKind) sweep(root *os.Root, path string) (removed []string, err error) {
+func (k ownedKind) sweep(root *os.Root, path string) (removed []string, err error) {
 	self, err := Self()
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", root.Name(), err)
@@ -70,7 +70,7 @@ func (k OwnedKind) sweep(root *os.Root, path string) (removed []string, err erro
 }
 
 // remove removes a file or folder of root if it is this user's and its owner has ended.
-func (k OwnedKind) remove(root *os.Root, at string, owner, self Owner) (done bool, err error) {
+func (k ownedKind) remove(root *os.Root, at string, owner, self Owner) (done bool, err error) {
 	is, err := root.Lstat(at)
 	if err != nil || !mine(is) || !is.IsDir() && !k.Files || !owner.Ended(self, is.ModTime()) {
 		return false, err

@@ -24,7 +24,7 @@ func (b *builder) drawAcquire(s *session) {
 	}
 	b.sheet.facts++
 	for _, g := range b.lanes.byLane(won) {
-		a := Arrow{From: me, To: g.lane, Label: "acquire", Sent: g.sent(), Arrived: g.applied(), Events: numbers(g.events...)}
+		a := arrow{From: me, To: g.lane, Label: "acquire", Sent: g.sent(), Arrived: g.applied(), Events: numbers(g.events...)}
 		a.Lost = a.Arrived == 0
 		b.sheet.message(a)
 	}
@@ -42,7 +42,7 @@ func (b *builder) drawFutile(s *session, me int) {
 	if w.to > w.from {
 		label += ", until " + display.Seconds(w.to)
 	}
-	b.sheet.note(Note{Lane: me, At: max(w.from, b.scene.from), Mark: Dot, Label: label, Events: numbers(w.events...)})
+	b.sheet.note(note{Lane: me, At: max(w.from, b.scene.from), Mark: dot, Label: label, Events: numbers(w.events...)})
 	if !s.Granted() {
 		b.caption.tell(max(w.from, b.scene.from), short(s.Client()), fmt.Sprintf("tried %s in vain %s (%s)", tries, display.FromTo(w.from, w.to), w.because()))
 	}
@@ -62,7 +62,7 @@ func (b *builder) drawGrant(me int, g grant) {
 			continue
 		}
 		l.events = yes
-		a := Arrow{From: l.lane, To: me, Answer: true, Label: label, Detail: detail, Bad: bad,
+		a := arrow{From: l.lane, To: me, Answer: true, Label: label, Detail: detail, Bad: bad,
 			Sent: min(l.applied(), ok.T), Arrived: ok.T, Events: numbers(append(yes, ok)...)}
 		if len(g.votes) == 0 { // nobody saw when the nodes answered
 			a.Sent = ok.T
@@ -83,7 +83,7 @@ func (b *builder) drawExpiry(g grant) {
 			}
 		}
 		if at != 0 && at < g.s.until {
-			b.sheet.note(Note{Lane: l.lane, At: at, Mark: Cross, Bad: true, Events: numbers(l.events...),
+			b.sheet.note(note{Lane: l.lane, At: at, Mark: cross, Bad: true, Events: numbers(l.events...),
 				Label: fmt.Sprintf("%s's key is due to expire on %s, %s before its belief ends", short(g.s.Client()), b.lanes.all[l.lane].Name, display.Span(minus(g.s.until, at)))})
 		}
 	}

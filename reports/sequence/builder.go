@@ -19,7 +19,7 @@ func (b *builder) diagram() Diagram {
 		Lanes: b.lanes.all, Arrows: b.sheet.arrows, Bars: b.sheet.bars, Notes: b.sheet.notes, Bands: b.sheet.bands,
 	}
 	if stop := b.f.Stop; stop != nil {
-		d.Stop = &Stopped{Why: stop.Cause, Events: numbers(stop)}
+		d.Stop = &stopped{Why: stop.Cause, Events: numbers(stop)}
 	}
 	return d
 }
@@ -30,14 +30,14 @@ type sheet struct {
 	slow     int64 // how long a message is in flight if that is worth telling
 	facts    int   // of the arrows so far
 
-	arrows []Arrow
-	bars   []Bar
-	notes  []Note
-	bands  []Band
+	arrows []arrow
+	bars   []bar
+	notes  []note
+	bands  []band
 }
 
 // message adds an arrow of the latest fact.
-func (sh *sheet) message(a Arrow) {
+func (sh *sheet) message(a arrow) {
 	a.Fact = sh.facts
 	if a.Lost {
 		a.Arrived = a.Sent
@@ -47,21 +47,21 @@ func (sh *sheet) message(a Arrow) {
 	sh.arrows = append(sh.arrows, a)
 }
 
-func (sh *sheet) note(n Note) {
+func (sh *sheet) note(n note) {
 	if sh.from <= n.At && n.At <= sh.to {
 		sh.notes = append(sh.notes, n)
 	}
 }
 
-func (sh *sheet) bar(lane int, state State, from, to int64, events ...*event) {
+func (sh *sheet) bar(lane int, state state, from, to int64, events ...*event) {
 	from, to = max(from, sh.from), min(to, plus(sh.to, 1))
 	if from < to {
-		sh.bars = append(sh.bars, Bar{Lane: lane, State: state, From: from, To: to, Events: numbers(events...)})
+		sh.bars = append(sh.bars, bar{Lane: lane, State: state, From: from, To: to, Events: numbers(events...)})
 	}
 }
 
 func (sh *sheet) band(from, to int64, label string, events []int64) {
-	sh.bands = append(sh.bands, Band{From: from, To: min(to, plus(sh.to, 1)), Label: label, Events: events})
+	sh.bands = append(sh.bands, band{From: from, To: min(to, plus(sh.to, 1)), Label: label, Events: events})
 }
 
 // caption is the story that a diagram tells, in no order yet.

@@ -11,41 +11,41 @@ type Diagram struct {
 	Caption []string `json:"caption"` // the story in sentences, in order
 	Omitted string   `json:"omitted,omitempty"`
 
-	Lanes  []Lane   `json:"lanes"` // from left to right
-	Arrows []Arrow  `json:"arrows"`
-	Bars   []Bar    `json:"bars"`
-	Notes  []Note   `json:"notes"`
-	Bands  []Band   `json:"bands"`
-	Stop   *Stopped `json:"stop,omitempty"`
+	Lanes  []lane   `json:"lanes"` // from left to right
+	Arrows []arrow  `json:"arrows"`
+	Bars   []bar    `json:"bars"`
+	Notes  []note   `json:"notes"`
+	Bands  []band   `json:"bands"`
+	Stop   *stopped `json:"stop,omitempty"`
 }
 
-// Role says what sort of process a lane stands for.
-type Role string
+// role says what sort of process a lane stands for.
+type role string
 
 const (
-	Client  Role = "client"
-	Locks   Role = "locks"
-	Storage Role = "storage"
+	client  role = "client"
+	locks   role = "locks"
+	storage role = "storage"
 )
 
-// Lane is one process, or several lock nodes that behaved alike.
-type Lane struct {
+// lane is one process, or several lock nodes that behaved alike.
+type lane struct {
 	Name    string   `json:"name"` // short: "c1", "n1–n5", "r1"
-	Role    Role     `json:"role"`
+	Role    role     `json:"role"`
 	Members []string `json:"members"` // the processes it stands for
 }
 
 // title is a lane's name with its role, where the name doesn't say that.
-func (l Lane) title() string {
-	if l.Role == Locks && l.Name == "locks" {
+func (l lane) title() string {
+	if l.Role == locks && l.Name == "locks" {
 		return l.Name
 	}
 	return string(l.Role) + " " + l.Name
 }
 
-// Arrow is a message. Arrows with one Fact belong together: one request to many
+// arrow is a message. Arrows with one Fact belong together: one request to many
 // nodes, or their answers to it.
-type Arrow struct {
+type arrow struct {
 	Fact    int     `json:"fact"` // from 1
 	From    int     `json:"from"` // lane
 	To      int     `json:"to"`   // lane
@@ -65,34 +65,34 @@ type Arrow struct {
 type Mark string
 
 const (
-	Dot   Mark = "●" // something took effect
-	Cross Mark = "✗" // something was refused, or somebody died
-	Ring  Mark = "○" // somebody began again
-	Stop  Mark = "┻" // a lease ended
-	Down  Mark = "▼" // a fault began
-	Up    Mark = "▲" // a fault ended
+	dot   Mark = "●" // something took effect
+	cross Mark = "✗" // something was refused, or somebody died
+	ring  Mark = "○" // somebody began again
+	stop  Mark = "┻" // a lease ended
+	down  Mark = "▼" // a fault began
+	up    Mark = "▲" // a fault ended
 )
 
-// State is what a bar says of its lane.
-type State string
+// state is what a bar says of its lane.
+type state string
 
 const (
-	Believes State = "believes" // the client believes that it holds the lock
-	Paused   State = "paused"
-	Dead     State = "dead"
+	believes state = "believes" // the client believes that it holds the lock
+	Paused   state = "paused"
+	dead     state = "dead"
 )
 
-// Bar is a state that lasts from From to before To.
-type Bar struct {
+// bar is a state that lasts from From to before To.
+type bar struct {
 	Lane   int     `json:"lane"`
-	State  State   `json:"state"`
+	State  state   `json:"state"`
 	From   int64   `json:"from"`
 	To     int64   `json:"to"`
 	Events []int64 `json:"events"`
 }
 
-// Note is a fact about one lane. Lane -1 is none in particular.
-type Note struct {
+// note is a fact about one lane. Lane -1 is none in particular.
+type note struct {
 	Lane   int     `json:"lane"`
 	At     int64   `json:"at"`
 	Mark   Mark    `json:"mark"`
@@ -101,14 +101,14 @@ type Note struct {
 	Events []int64 `json:"events"`
 }
 
-// Stopped says why the run was stopped early.
-type Stopped struct {
+// stopped says why the run was stopped early.
+type stopped struct {
 	Why    string  `json:"why"`
 	Events []int64 `json:"events"`
 }
 
-// Band is a span of time in which something was wrong.
-type Band struct {
+// band is a span of time in which something was wrong.
+type band struct {
 	From   int64   `json:"from"`
 	To     int64   `json:"to"`
 	Label  string  `json:"label"`

@@ -43,7 +43,7 @@ type page struct {
 	lane   int           // from one lane to the next
 	words  int           // column of the labels
 	long   int64         // a gap worth a row
-	used   map[State]bool
+	used   map[state]bool
 }
 
 const (
@@ -53,7 +53,7 @@ const (
 )
 
 func newPage(d Diagram, rows []row, width int) *page {
-	p := &page{d: d, width: width, most: 3, used: map[State]bool{}}
+	p := &page{d: d, width: width, most: 3, used: map[state]bool{}}
 	p.digits = digits(rows)
 	for _, r := range rows {
 		p.most = max(p.most, p.digits[r.at])
@@ -101,9 +101,9 @@ func (p *page) drawLanes(l line, at int64) {
 			}
 			p.used[b.State] = true
 			switch b.State {
-			case Believes:
+			case believes:
 				r = '┃'
-			case Dead:
+			case dead:
 				r = ' '
 			case Paused:
 				paused = true
@@ -143,7 +143,7 @@ func (p *page) drawArrows(l line, r row) string {
 }
 
 // drawShaft draws one arrow from lane to lane. Lanes that it passes are crossed.
-func (p *page) drawShaft(l line, a Arrow, part part) {
+func (p *page) drawShaft(l line, a arrow, part part) {
 	from, to := p.x(a.From), p.x(a.To)
 	step, leaves, head := 1, "├", ">"
 	if to < from {
@@ -184,7 +184,7 @@ func (p *page) drawShaft(l line, a Arrow, part part) {
 }
 
 // drawEnd ends a shaft before its lane: lost on the way, or still under way.
-func (p *page) drawEnd(l line, a Arrow, to, step int) {
+func (p *page) drawEnd(l line, a arrow, to, step int) {
 	if l.at(to) == '┼' {
 		return // another goes on from here
 	}
@@ -198,7 +198,7 @@ func (p *page) drawEnd(l line, a Arrow, to, step int) {
 
 // labelled writes the arrow's label on its shaft, next to where the reader looks
 // first: the client's end. It reports whether there was room.
-func (p *page) labelled(l line, a Arrow, part part) bool {
+func (p *page) labelled(l line, a arrow, part part) bool {
 	text := " " + escape(a.Label) + " "
 	n := utf8.RuneCountInString(text)
 	room := p.lane - 3 // a dash and the head

@@ -81,6 +81,6 @@ func wrap(s string, width, most int) []string {
 }
 
 // lines tells of a stop.
-func (s *Stopped) lines(width int) []string {
+func (s *stopped) lines(width int) []string {
 	return append([]string{""}, wrap(escape(capital(s.Why)+"."), width, 3)...)
 }

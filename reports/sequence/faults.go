@@ -35,14 +35,14 @@ func (b *builder) drawFaults() {
 		for _, ft := range g {
 			begins, ends = append(begins, ft.Begin), append(ends, ft.End)
 		}
-		b.sheet.note(Note{Lane: lane, At: from, Mark: w.mark, Label: w.Began, Bad: true, Events: numbers(begins...)})
+		b.sheet.note(note{Lane: lane, At: from, Mark: w.mark, Label: w.Began, Bad: true, Events: numbers(begins...)})
 		end := endOf(g)
 		if end != nil {
 			label := w.Ended
-			if w.mark == Cross && end.Cause != "" {
+			if w.mark == cross && end.Cause != "" {
 				label += ": " + end.Cause // what the node has now is what matters
 			}
-			b.sheet.note(Note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(ends...)})
+			b.sheet.note(note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(ends...)})
 		}
 		switch {
 		case g[0].Step == history.Unplanned: // the verdict names it
@@ -58,7 +58,7 @@ func (b *builder) drawFaults() {
 }
 
 func (b *builder) faultBar(ft *facts.Fault) {
-	state := map[nemesis.State]State{nemesis.Stopped: Paused, nemesis.Down: Dead}[nemesis.ToldOf(ft.Kind).State]
+	state := map[nemesis.State]state{nemesis.Stopped: Paused, nemesis.Down: dead}[nemesis.ToldOf(ft.Kind).State]
 	lane, ok := b.lanes.of(ft.Target)
 	if !ok || state == "" || len(b.lanes.all[lane].Members) > 1 {
 		return
@@ -190,15 +190,15 @@ func wordsFor(g []*facts.Fault, targets, held string) faultWords {
 	if g[0].Begin != nil && g[0].Begin.Cause != "" {
 		saw = " (" + display.Fit(g[0].Begin.Cause, longestSaw) + ")"
 	}
-	w := faultWords{Told: toldOf(g[0].Kind), mark: Down, over: Up}
+	w := faultWords{Told: toldOf(g[0].Kind), mark: down, over: up}
 	kind, _ := nemesis.KindOf(g[0].Kind)
 	switch {
 	case w.State == nemesis.Down:
-		w.mark, w.over = Cross, Ring
+		w.mark, w.over = cross, ring
 	case kind.Loses:
-		w.mark = Cross
+		w.mark = cross
 	case w.Back != "":
-		w.over = Ring
+		w.over = ring
 	}
 	in := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", short(g[0].Kind), "{message}", message(held, client, targets), "{saw}", saw)
 	w.Whom = in.Replace(cmp.Or(w.Whom, "{targets}"))

@@ -17,17 +17,17 @@ func (b *builder) drawLease(s *session) {
 		return
 	}
 	for _, w := range s.windows {
-		b.sheet.bar(lane, Believes, w.From, w.To, w.Opens)
+		b.sheet.bar(lane, believes, w.From, w.To, w.Opens)
 	}
 	if s.ended == facts.Lost && b.scene.shown(s.until) {
 		e, who := b.f.Lost(s.Session), short(s.Client())
-		b.sheet.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: who + " is told that it has lost " + short(s.Key()), Events: numbers(e)})
+		b.sheet.note(note{Lane: lane, At: s.until, Mark: stop, Label: who + " is told that it has lost " + short(s.Key()), Events: numbers(e)})
 		b.caption.tell(s.until, who, "was told at "+display.Seconds(s.until)+" that it had lost it")
 	}
 	if s.ended != facts.Expired || !b.scene.shown(s.until) || s.until == s.begin {
 		return
 	}
-	b.sheet.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: short(s.Client()) + "'s lease ends", Events: numbers(s.Acquire.Return)})
+	b.sheet.note(note{Lane: lane, At: s.until, Mark: stop, Label: short(s.Client()) + "'s lease ends", Events: numbers(s.Acquire.Return)})
 	if s.last() > s.until {
 		b.caption.tellOf(s.until, short(s.Client()), "lease ended at "+display.Seconds(s.until))
 	}
@@ -68,7 +68,7 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 	whose := short(victim.Client()) + "'s"
 	b.sheet.facts++
 	for _, l := range b.lanes.byLane(releases) {
-		b.sheet.message(Arrow{From: me, To: l.lane, Label: "release", Mark: Cross, Bad: true, Sent: l.sent(), Arrived: l.applied(),
+		b.sheet.message(arrow{From: me, To: l.lane, Label: "release", Mark: cross, Bad: true, Sent: l.sent(), Arrived: l.applied(),
 			Detail: fmt.Sprintf("a release of %s DELETES %s key on %s", short(client), whose, nodes), Events: numbers(l.events...)})
 	}
 	b.caption.tell(g.applied(), "a release of "+short(client), fmt.Sprintf("that was sent at %s reached %s at %s and deleted %s key there",

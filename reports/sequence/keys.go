@@ -48,7 +48,7 @@ func (b *builder) drawLosses() {
 		slices.Sort(names)
 		at := ends[g][0].T
 		nodes, text := nodeRange(unique(names)), gone(g.what, short(b.f.sessions[i].Client()), ends[g][0].Life.By)
-		b.sheet.note(Note{Lane: g.lane, At: at, Mark: Cross, Label: nodes + " " + text, Bad: true, Events: numbers(ends[g]...)})
+		b.sheet.note(note{Lane: g.lane, At: at, Mark: cross, Label: nodes + " " + text, Bad: true, Events: numbers(ends[g]...)})
 		b.caption.tell(at, list(unique(names)), text+" at "+display.Seconds(at))
 	}
 }

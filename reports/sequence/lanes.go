@@ -11,7 +11,7 @@ const mostLanes = 6
 
 // lanes are what a diagram's marks stand on, from left to right.
 type lanes struct {
-	all     []Lane
+	all     []lane
 	at      map[string]int // process: lane
 	storage int            // lane of the storage, -1: none
 }
@@ -23,25 +23,25 @@ func lanesOf(sc *scene) *lanes {
 	clients := sc.clients()
 	room := mostLanes - len(clients) - 1
 	if len(clients) > 0 {
-		ls.add(Lane{Name: clients[0], Role: Client, Members: clients[:1]})
+		ls.add(lane{Name: clients[0], Role: client, Members: clients[:1]})
 	}
 	for _, group := range sc.nodeGroups(room) {
 		name := nodeRange(group)
 		if len(group) == 0 {
 			name = "locks"
 		}
-		ls.add(Lane{Name: name, Role: Locks, Members: group})
+		ls.add(lane{Name: name, Role: locks, Members: group})
 	}
 	for _, c := range clients[min(1, len(clients)):] {
-		ls.add(Lane{Name: c, Role: Client, Members: []string{c}})
+		ls.add(lane{Name: c, Role: client, Members: []string{c}})
 	}
 	if r := sc.resource(); r != "" {
-		ls.storage = ls.add(Lane{Name: r, Role: Storage, Members: []string{r}})
+		ls.storage = ls.add(lane{Name: r, Role: storage, Members: []string{r}})
 	}
 	return ls
 }
 
-func (ls *lanes) add(l Lane) int {
+func (ls *lanes) add(l lane) int {
 	i := len(ls.all)
 	ls.all = append(ls.all, l)
 	for _, m := range l.Members {
@@ -63,7 +63,7 @@ func (ls *lanes) of(process string) (int, bool) {
 func (ls *lanes) named(subject string) bool {
 	subject, _, _ = strings.Cut(subject, " ")
 	subject = strings.TrimSuffix(subject, ",")
-	return slices.ContainsFunc(ls.all, func(l Lane) bool {
+	return slices.ContainsFunc(ls.all, func(l lane) bool {
 		return short(l.Name) == subject || slices.ContainsFunc(l.Members, func(m string) bool { return short(m) == subject })
 	})
 }
@@ -76,7 +76,7 @@ type laneEvents struct {
 
 // byLane puts the commands to the nodes of one lane together, from left to right.
 func (ls *lanes) byLane(events []*event) []laneEvents {
-	lock := slices.IndexFunc(ls.all, func(l Lane) bool { return l.Role == Locks })
+	lock := slices.IndexFunc(ls.all, func(l lane) bool { return l.Role == locks })
 	laneOf := func(e *event) int {
 		if lane, ok := ls.of(e.Node); ok {
 			return lane

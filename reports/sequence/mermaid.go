@@ -29,7 +29,7 @@ func Mermaid(d Diagram) string {
 	exact := digits(rows)
 	inBand := false
 	for _, r := range rows[:min(len(rows), mostRows)] {
-		within := slices.ContainsFunc(d.Bands, func(b Band) bool { return b.From <= r.at && r.at < b.To }) // something was wrong then
+		within := slices.ContainsFunc(d.Bands, func(b band) bool { return b.From <= r.at && r.at < b.To }) // something was wrong then
 		if within != inBand {
 			b.WriteString(map[bool]string{true: "  rect rgba(213, 94, 0, 0.15)\n", false: "  end\n"}[within])
 		}

@@ -9,7 +9,7 @@ import (
 type row struct {
 	at     int64
 	n      int64 // number of its first event: the order of facts at one instant
-	arrows []Arrow
+	arrows []arrow
 	part   part
 	lane   int
 	mark   Mark
@@ -50,18 +50,18 @@ func first(events []int64) int64 {
 }
 
 // byFact groups the arrows of one fact that can be drawn.
-func byFact(d Diagram) [][]Arrow {
-	drawn := slices.DeleteFunc(slices.Clone(d.Arrows), func(a Arrow) bool {
+func byFact(d Diagram) [][]arrow {
+	drawn := slices.DeleteFunc(slices.Clone(d.Arrows), func(a arrow) bool {
 		return a.From == a.To || min(a.From, a.To) < 0 || max(a.From, a.To) >= len(d.Lanes)
 	})
-	return grouped(drawn, func(a Arrow) int { return a.Fact })
+	return grouped(drawn, func(a arrow) int { return a.Fact })
 }
 
 // arrowRows makes the rows of one fact: a request stands at the instant when it
 // was sent, an answer where it arrived, and what was slow at both.
-func arrowRows(arrows []Arrow) []row {
-	slow := slices.DeleteFunc(slices.Clone(arrows), func(a Arrow) bool { return !a.Slow })
-	quick := slices.DeleteFunc(arrows, func(a Arrow) bool { return a.Slow })
+func arrowRows(arrows []arrow) []row {
+	slow := slices.DeleteFunc(slices.Clone(arrows), func(a arrow) bool { return !a.Slow })
+	quick := slices.DeleteFunc(arrows, func(a arrow) bool { return a.Slow })
 	var rows []row
 	if len(quick) > 0 {
 		rows = append(rows, arrowRow(quick, whole))
@@ -72,7 +72,7 @@ func arrowRows(arrows []Arrow) []row {
 	return rows
 }
 
-func arrowRow(arrows []Arrow, p part) row {
+func arrowRow(arrows []arrow, p part) row {
 	r := row{at: arrows[0].Sent, n: first(arrows[0].Events), arrows: arrows, part: p, lane: -1}
 	for _, a := range arrows {
 		r.at = min(r.at, a.Sent)
@@ -84,7 +84,7 @@ func arrowRow(arrows []Arrow, p part) row {
 	return r
 }
 
-func latest(arrows []Arrow) int64 {
+func latest(arrows []arrow) int64 {
 	t := arrows[0].Arrived
 	for _, a := range arrows {
 		t = max(t, a.Arrived)

@@ -16,7 +16,7 @@ const mostInstants = 600
 // layOut gives all parts of a diagram their places, and its title and story where
 // they are wanted.
 func layOut(d Diagram, o SVGOptions) *picture {
-	p := &picture{options: o, axis: newAxis(instants(d)).squeezed(widestAxis), used: map[State]bool{}}
+	p := &picture{options: o, axis: newAxis(instants(d)).squeezed(widestAxis), used: map[state]bool{}}
 	p.right = left + 40
 	if n := len(p.axis.x); n > 0 {
 		p.right = p.axis.x[n-1] + 90
@@ -115,7 +115,7 @@ func (p *picture) drawBands(d Diagram) {
 
 func (p *picture) drawBars(d Diagram) {
 	// What is drawn later covers what was before: a dead client first, a pause last.
-	for _, state := range []State{Dead, Believes, Paused} {
+	for _, state := range []state{dead, believes, Paused} {
 		for _, b := range d.Bars {
 			if b.State != state || b.Lane < 0 || b.Lane >= len(p.lanes) {
 				continue
@@ -131,11 +131,11 @@ func (p *picture) drawBars(d Diagram) {
 	}
 }
 
-func (p *picture) bar(state State, x, y, w float64) string {
+func (p *picture) bar(state state, x, y, w float64) string {
 	switch state {
 	case Paused:
 		return shape(`<rect x="%v" y="%v" width="%v" height="26" fill="url(#%vstall)" opacity=".8"/>`, x, y-13, w, p.prefix())
-	case Dead:
+	case dead:
 		return shape(`<rect class="sq-gone" x="%v" y="%v" width="%v" height="4"/><path class="sq-dead" d="M%v %vh%v"/>`, x, y-2, w, x, y, w)
 	}
 	p.held = append(p.held, box{x, y - 8, x + w, y + 8})
@@ -188,7 +188,7 @@ func (p *picture) drawArrows(d Diagram) (wishes []wish) {
 	return wishes
 }
 
-func (a Arrow) shape(x1, y1, x2, y2 float64) string {
+func (a arrow) shape(x1, y1, x2, y2 float64) string {
 	class, dash := "sq-arrow", ""
 	if a.Bad {
 		class += " sq-harm"
@@ -266,9 +266,9 @@ func (p *picture) foot(d Diagram) {
 	}
 	var legend []string
 	for _, l := range []struct {
-		state State
+		state state
 		text  string
-	}{{Believes, "bar: believes that it holds the lock"}, {Paused, "hatched: paused"}, {Dead, "dotted lane: dead"}} {
+	}{{believes, "bar: believes that it holds the lock"}, {Paused, "hatched: paused"}, {dead, "dotted lane: dead"}} {
 		if p.used[l.state] {
 			legend = append(legend, l.text)
 		}

@@ -25,7 +25,7 @@ type picture struct {
 	shafts             []shaft
 	held               []box // bars that say what they are, where there is room
 	notes              []string
-	used               map[State]bool
+	used               map[state]bool
 	broken             bool // the axis is, somewhere
 }
 
@@ -114,11 +114,11 @@ func (m mark) shape() string {
 
 // shapes are the marks that are no dot.
 var shapes = map[Mark]string{
-	Cross: `<path class="{line}" stroke-width="2" d="M{x} {y}m-6 -6l12 12m0 -12l-12 12"/>`,
-	Ring:  `<circle class="sq-dot" style="fill:var(--paper);stroke:var(--ink)" cx="{x}" cy="{y}" r="5"/>`,
-	Stop:  `<path class="{line}" stroke-width="2" d="M{x} {y}m0 -13v26"/>`,
-	Down:  `<path class="{dot}" d="M{x} {y}m-6 -12h12l-6 10z"/>`,
-	Up:    `<path class="{dot}" d="M{x} {y}m-6 -2h12l-6 -10z"/>`,
+	cross: `<path class="{line}" stroke-width="2" d="M{x} {y}m-6 -6l12 12m0 -12l-12 12"/>`,
+	ring:  `<circle class="sq-dot" style="fill:var(--paper);stroke:var(--ink)" cx="{x}" cy="{y}" r="5"/>`,
+	stop:  `<path class="{line}" stroke-width="2" d="M{x} {y}m0 -13v26"/>`,
+	down:  `<path class="{dot}" d="M{x} {y}m-6 -12h12l-6 10z"/>`,
+	up:    `<path class="{dot}" d="M{x} {y}m-6 -2h12l-6 -10z"/>`,
 }
 
 // text is lines below each other.

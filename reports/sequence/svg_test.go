@@ -164,11 +164,11 @@ func TestGoldenPictures(t *testing.T) {
 func TestHostilePicture(t *testing.T) {
 	evil := "</title><script>alert(1)</script>\x00\x1b[31m]]>&\"'; end #35; %%{init}%%\n" + strings.Repeat("W", 1<<20)
 	d := Diagram{Title: evil, Caption: []string{evil}, Omitted: evil,
-		Lanes:  []Lane{{Name: evil, Role: Client}, {Name: evil, Role: Locks}},
-		Arrows: []Arrow{{Fact: 1, From: 0, To: 1, Sent: 1e9, Arrived: 2e9, Label: evil, Detail: evil, Events: []int64{1}}, {Fact: 2, From: 5, To: -1}},
-		Notes:  []Note{{Lane: 0, At: 3e9, Label: evil, Bad: true, Events: []int64{2}}, {Lane: 9, At: 3e9, Label: evil}},
-		Bars:   []Bar{{Lane: 7}, {Lane: 0, State: Paused, From: -1 << 62, To: 1 << 62}},
-		Bands:  []Band{{From: 1e9, To: 3e9, Label: evil}}}
+		Lanes:  []lane{{Name: evil, Role: client}, {Name: evil, Role: locks}},
+		Arrows: []arrow{{Fact: 1, From: 0, To: 1, Sent: 1e9, Arrived: 2e9, Label: evil, Detail: evil, Events: []int64{1}}, {Fact: 2, From: 5, To: -1}},
+		Notes:  []note{{Lane: 0, At: 3e9, Label: evil, Bad: true, Events: []int64{2}}, {Lane: 9, At: 3e9, Label: evil}},
+		Bars:   []bar{{Lane: 7}, {Lane: 0, State: Paused, From: -1 << 62, To: 1 << 62}},
+		Bands:  []band{{From: 1e9, To: 3e9, Label: evil}}}
 	svg := SVG(d, SVGOptions{Prefix: evil[:20]})
 	validXML(t, "hostile", svg)
 	checkPlaces(t, "hostile", d)

@@ -117,9 +117,9 @@ func (p *page) row(r row) string {
 func (p *page) legend() string {
 	var parts []string
 	for _, s := range []struct {
-		state State
+		state state
 		text  string
-	}{{Believes, "┃ believes that it holds the lock"}, {Paused, "░ paused"}, {Dead, "no line: dead"}} {
+	}{{believes, "┃ believes that it holds the lock"}, {Paused, "░ paused"}, {dead, "no line: dead"}} {
 		if p.used[s.state] {
 			parts = append(parts, s.text)
 		}

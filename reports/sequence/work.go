@@ -39,7 +39,7 @@ func (b *builder) drawWork(s *session) {
 // drawCheck notes the client's look at its own deadline: if it stopped the client, or if a
 // fault hit the client, for then the passing is what the story turns on.
 func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
-	n := Note{Lane: me, At: c.Call.T, Mark: Dot, Events: numbers(c.Call)}
+	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: numbers(c.Call)}
 	if c.Outcome() != history.OK {
 		n.Label = fmt.Sprintf("%s checks: its lease is over, it does not write", short(s.Client()))
 		b.sheet.note(n)
@@ -62,13 +62,13 @@ func (b *builder) drawRead(s *session, c facts.Operation, me int) {
 	b.sheet.facts++
 	who := short(s.Client())
 	if c.Outcome() == history.OK && b.scene.shown(c.Return.T) {
-		b.sheet.message(Arrow{From: b.lanes.storage, To: me, Answer: true, Sent: max(c.Call.T, minus(c.Return.T, b.f.slow())), Arrived: c.Return.T,
+		b.sheet.message(arrow{From: b.lanes.storage, To: me, Answer: true, Sent: max(c.Call.T, minus(c.Return.T, b.f.slow())), Arrived: c.Return.T,
 			Label: fmt.Sprintf("version %d", c.Return.Version), Detail: who + " reads", Events: numbers(c.Call, c.Return)})
 		return
 	}
-	a := Arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: c.Call.T, Label: "read", Detail: "no answer", Lost: true, Events: numbers(c.Call, c.Return)}
+	a := arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: c.Call.T, Label: "read", Detail: "no answer", Lost: true, Events: numbers(c.Call, c.Return)}
 	if c.Outcome() == history.Fail {
-		a.Lost, a.Mark, a.Detail = false, Cross, "refused"
+		a.Lost, a.Mark, a.Detail = false, cross, "refused"
 		b.caption.tell(c.Return.T, short(s.Client()), fmt.Sprintf("tried to read at %s and was refused", display.Seconds(c.Call.T)))
 	}
 	b.sheet.message(a)
@@ -81,7 +81,7 @@ func (b *builder) drawWrite(s *session, c facts.Operation, me int) {
 		at = c.Return.T
 	}
 	wire := b.f.wireWrite(c.Call.Value)
-	a := Arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: at, Label: "write", Events: numbers(c.Call, c.Return, wire)}
+	a := arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: at, Label: "write", Events: numbers(c.Call, c.Return, wire)}
 	if wire != nil && wire.Sent != 0 {
 		a.Sent = wire.Sent
 	}
@@ -118,7 +118,7 @@ func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
 		groups = b.lanes.byLane(b.f.everyNode(c.Call, c.Call.T))
 	}
 	for _, g := range groups {
-		a := Arrow{From: me, To: g.lane, Label: "release", Detail: detail, Sent: g.sent(), Arrived: g.applied(),
+		a := arrow{From: me, To: g.lane, Label: "release", Detail: detail, Sent: g.sent(), Arrived: g.applied(),
 			Events: numbers(append(g.events, c.Call, c.Return)...)}
 		a.Lost = a.Arrived == 0
 		if !a.Lost && a.Arrived > b.scene.to {
@@ -136,7 +136,7 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 		return
 	}
 	last := run[len(run)-1]
-	n := Note{Lane: me, At: c.Call.T, Mark: Dot, Events: numbers(c.Call, c.Return, last.Call, last.Return)}
+	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: numbers(c.Call, c.Return, last.Call, last.Return)}
 	who, what, did, try := short(s.Client()), "extends", "extended it", "extend it"
 	switch c.Call.Value {
 	case history.OpAcquire:

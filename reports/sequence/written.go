@@ -30,9 +30,9 @@ func (s *session) wrote(c facts.Operation, p *apply, at int64, fencing string) w
 		return written{label: "no answer", words: fmt.Sprintf("sent a write at %s that is not known to have arrived", display.Seconds(c.Call.T))}
 	case !applied:
 		why := refusal(fencing, c.Call.Fence, p)
-		return written{mark: Cross, label: "refused" + why, words: fmt.Sprintf("wrote at %s, and was refused%s", when, why)}
+		return written{mark: cross, label: "refused" + why, words: fmt.Sprintf("wrote at %s, and was refused%s", when, why)}
 	}
-	w := written{mark: Dot, label: fmt.Sprintf("accepted: %s writes on version %d", who, base), bad: late,
+	w := written{mark: dot, label: fmt.Sprintf("accepted: %s writes on version %d", who, base), bad: late,
 		words: fmt.Sprintf("wrote at %s, based on version %d", when, base)}
 	if p != nil && p.Met == base {
 		w.label = fmt.Sprintf("accepted: version %d → %d", base, base+1)

@@ -181,7 +181,7 @@ func CardTries(t *outcome.Try) string {
 }
 
 // Claim says whether the lock's documentation promises a property.
-func CardClaim(c *outcome.Card, property string) string {
+func cardClaim(c *outcome.Card, property string) string {
 	for _, r := range c.Rows {
 		if r.Property == property && r.Claim != "" {
 			return "Its documentation: " + r.Claim

@@ -11,7 +11,6 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-
 func mermaid(outcome.Outcome) string { return "sequenceDiagram\n  c1->>n1: acquire\n" }
 
 func runs() []outcome.Outcome {

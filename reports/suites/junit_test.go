@@ -16,7 +16,6 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-
 const diagram = "  seconds   client c1   locks n1–n5\n  2.449     ├── acquire ─>│\n"
 
 func drawn(outcome.Outcome) string { return diagram }

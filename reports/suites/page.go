@@ -23,7 +23,7 @@ var cardTemplate = template.Must(template.New("score").Funcs(template.FuncMap{
 	"text":     func(s string) string { return display.Visible(s, longest) },
 	"style":    func() template.CSS { return template.CSS(Style + pageStyle + sequence.Style) },
 	"headline": CardHeadline, "basis": CardBasis, "draws": draws, "shares": shares, "rated": rated, "blame": CardBlame, "tries": CardTries, "claimed": claimed, "beside": CardBeside,
-	"seenOnly": seenOnly, "measured": measured, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return CardLimits },
+	"seenOnly": seenOnly, "measured": measured, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
 	"id": func(card int, parts ...any) string {
 		return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
 	},

@@ -15,12 +15,12 @@ func (b *Scorecards) Markdown(w io.Writer) error {
 	for _, c := range b.Cards {
 		t.card(c)
 	}
-	t.printf("## What this can't tell\n\n%s\n\nRun again: `%s` (lockpick %s)\n", CardLimits, code(b.Command), b.Version)
+	t.printf("## What this can't tell\n\n%s\n\nRun again: `%s` (lockpick %s)\n", cardLimits, code(b.Command), b.Version)
 	return t.err
 }
 
 // Limits is what a card can't tell.
-const CardLimits = "Each mark speaks of these runs, with their seeds and under their faults. Where a property holds, no violation was found in them: no lock is called safe."
+const cardLimits = "Each mark speaks of these runs, with their seeds and under their faults. Where a property holds, no violation was found in them: no lock is called safe."
 
 // text writes, and keeps the first error.
 type text struct {
@@ -138,7 +138,7 @@ func claimed(c *outcome.Card, h outcome.Harm) string {
 	if !h.Held {
 		return ""
 	}
-	return CardClaim(c, h.Property)
+	return cardClaim(c, h.Property)
 }
 
 func also(h outcome.Harm) string {

@@ -12,8 +12,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Schema is the version of a suite's outcome.json.
-const Schema = 1
+// schema is the version of a suite's outcome.json.
+const schema = 1
 
 // Suite is the outcome.json of a suite. Directories in it are relative to its own.
 type Suite struct {

@@ -46,7 +46,7 @@ var runName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)(-\d+)
 // rename once all its files are there, more of others' too, and `latest` beside it
 // then leads to it.
 func Write(s *Suite, more ...File) (dir string, err error) {
-	s.Schema, s.AnyOutcome, s.Size, s.Violated = Schema, s.anyOutcome(), len(s.Scenarios), s.violated()
+	s.Schema, s.AnyOutcome, s.Size, s.Violated = schema, s.anyOutcome(), len(s.Scenarios), s.violated()
 	s.sorted()
 	pictures := s.pictures()
 	text, err := json.MarshalIndent(s, "", "  ")
@@ -177,7 +177,7 @@ func parse(text []byte) (*Suite, error) {
 	if err := files.JSON(text, s); err != nil {
 		return nil, err
 	}
-	if s.Schema != Schema || s.Scenarios == nil || slices.Contains(s.Scenarios, nil) {
+	if s.Schema != schema || s.Scenarios == nil || slices.Contains(s.Scenarios, nil) {
 		return nil, errors.New("it is no suite of this version")
 	}
 	drawn := slices.Clone(s.Rates)

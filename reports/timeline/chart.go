@@ -16,18 +16,18 @@ type chart struct {
 }
 
 // lane begins a lane below those that are there.
-func (c *chart) lane(name string, role Role) {
+func (c *chart) lane(name string, role role) {
 	if len(c.t.Lanes) > 0 {
 		c.y += laneGap
 	}
-	c.t.Lanes = append(c.t.Lanes, Lane{Name: short(name), Role: role, Y: c.y})
+	c.t.Lanes = append(c.t.Lanes, lane{Name: short(name), Role: role, Y: c.y})
 }
 
 const laneGap = 6
 
 // row adds a row of a height to the last lane.
 func (c *chart) row(h int) int {
-	c.t.Rows = append(c.t.Rows, Row{Lane: len(c.t.Lanes) - 1, Y: c.y, H: h})
+	c.t.Rows = append(c.t.Rows, row{Lane: len(c.t.Lanes) - 1, Y: c.y, H: h})
 	c.y += h
 	l := &c.t.Lanes[len(c.t.Lanes)-1]
 	l.H, c.t.Height = c.y-l.Y, c.y
@@ -37,7 +37,7 @@ func (c *chart) row(h int) int {
 // cover adds a row behind the rows of the last lane, which are there.
 func (c *chart) cover() int {
 	l := len(c.t.Lanes) - 1
-	c.t.Rows = append(c.t.Rows, Row{Lane: l, Y: c.t.Lanes[l].Y, H: c.t.Lanes[l].H, Cover: true})
+	c.t.Rows = append(c.t.Rows, row{Lane: l, Y: c.t.Lanes[l].Y, H: c.t.Lanes[l].H, Cover: true})
 	return len(c.t.Rows) - 1
 }
 
@@ -51,13 +51,13 @@ func (c *chart) put(row int, class string, from, to int64, s said, events ...*ev
 			numbers = append(numbers, e.N)
 		}
 	}
-	c.add(Item{Row: row, Kind: c.kind(class), From: micros(from), To: micros(to),
+	c.add(item{Row: row, Kind: c.kind(class), From: micros(from), To: micros(to),
 		Label: c.text(s.label), Detail: c.text(s.detail), Session: c.text(s.session), Events: numbers})
 }
 
 type said struct{ label, detail, session string }
 
-func (c *chart) add(i Item) {
+func (c *chart) add(i item) {
 	slices.Sort(i.Events)
 	i.Events = slices.Compact(i.Events)
 	if len(i.Events) > 0 {
@@ -105,7 +105,7 @@ func (c *chart) omit(what string) {
 }
 
 // looks is what each kind of item is, in words and where there is no room for them.
-var looks = map[string]Kind{
+var looks = map[string]kind{
 	"fault":     {Words: "fault in force"},
 	"fault-try": {Words: "fault being injected"},
 	"fault-at":  {Glyph: "◆", Words: "fault, at one instant"},

@@ -26,7 +26,7 @@ func (b *builder) clientLanes() {
 		if _, twice := rows[name]; twice {
 			continue
 		}
-		b.chart.lane(name, Client)
+		b.chart.lane(name, client)
 		rows[name] = b.chart.row(18)
 		b.believed(b.chart.row(7), beliefs[name])
 		b.clockRow(name)
@@ -48,7 +48,7 @@ func (b *builder) believed(row int, beliefs []facts.Belief) {
 		if x.Closes != 0 {
 			numbers = append(numbers, x.Closes)
 		}
-		b.chart.add(Item{Row: row, Kind: b.chart.kind("belief"), From: micros(min(from, b.run.end)), To: micros(min(x.To, b.run.end)),
+		b.chart.add(item{Row: row, Kind: b.chart.kind("belief"), From: micros(min(from, b.run.end)), To: micros(min(x.To, b.run.end)),
 			Label: b.chart.text(""), Detail: b.chart.text(short(x.Key) + " until " + display.Seconds(x.To)), Session: b.chart.text(x.Session), Events: numbers})
 	}
 }

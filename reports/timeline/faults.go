@@ -97,7 +97,7 @@ func (b *builder) faultLane() {
 	if len(groups) == 0 {
 		return
 	}
-	b.chart.lane("faults", Faults)
+	b.chart.lane("faults", faults)
 	var rows []int
 	var free, clear []int64 // when each row is free again, and its last label has room
 	crowded := 0

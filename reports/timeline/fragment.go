@@ -70,13 +70,13 @@ func (t Timeline) encode() ([]byte, error) {
 }
 
 // Range is the view as an address in the page, with a margin.
-func (v View) Range() string {
+func (v view) Range() string {
 	margin := max((v.To-v.From)/2, 5000)
 	return "#t=" + display.Decimal(max(0, v.From-margin)*1000, 6) + "-" + display.Decimal((v.To+margin)*1000, 6)
 }
 
 // When is the view's span in words.
-func (v View) When() string {
+func (v view) When() string {
 	return display.FromTo(v.From*1000, v.To*1000)
 }
 

@@ -35,7 +35,7 @@ func (b *builder) holderLanes() {
 		if len(keys) > 1 {
 			name = "holders of " + key
 		}
-		b.chart.lane(name, Holders)
+		b.chart.lane(name, holders)
 		b.holders(b.chart.row(30), byKey[key])
 	}
 }
@@ -72,11 +72,11 @@ func (b *builder) holders(row int, beliefs []facts.Belief) {
 			points = append(points, [2]int64{at, int64(len(now))})
 		}
 	}
-	b.chart.t.Lines = append(b.chart.t.Lines, Line{Row: row, Points: points})
+	b.chart.t.Lines = append(b.chart.t.Lines, line{Row: row, Points: points})
 }
 
 func (b *builder) overlap(row int, beliefs []facts.Belief, now []int, from, to int64) {
-	i := Item{Row: row, Kind: b.chart.kind("overlap"), From: micros(from), To: micros(to), Label: b.chart.text(fmt.Sprintf("%d hold", len(now)))}
+	i := item{Row: row, Kind: b.chart.kind("overlap"), From: micros(from), To: micros(to), Label: b.chart.text(fmt.Sprintf("%d hold", len(now)))}
 	detail := ""
 	for k, n := range now {
 		x := beliefs[n]

@@ -84,7 +84,7 @@ func tell(t Timeline) string {
 	return s.String()
 }
 
-func told(t Timeline, i Item) string {
+func told(t Timeline, i item) string {
 	s := at(i.From)
 	if i.To > i.From {
 		s += "–" + at(i.To)

@@ -18,7 +18,7 @@ func (b *builder) nodeLanes() {
 	}
 	byNode := lives()
 	for _, name := range slices.Compact(slices.Clone(names)) {
-		b.chart.lane(name, Node)
+		b.chart.lane(name, node)
 		row := b.chart.row(16)
 		for i, key := range byNode[name] {
 			if i >= mostKeys {

@@ -15,7 +15,7 @@ func (b *builder) resourceLane(v checker.Verdict) {
 	if !slices.ContainsFunc(b.run.f.Log, func(e *event) bool { return e.Applied != 0 }) {
 		return
 	}
-	b.chart.lane(cmp.Or(b.run.f.Params.Resource, "resource"), Resource)
+	b.chart.lane(cmp.Or(b.run.f.Params.Resource, "resource"), resource)
 	row := b.chart.row(26)
 	harm := b.run.harmed(v)
 	for _, w := range b.run.f.Writes() {

@@ -66,5 +66,5 @@ type builder struct {
 func newBuilder(h *history.History) *builder {
 	r := newRun(h)
 	return &builder{run: r, chart: &chart{end: r.end, kinds: map[string]int{}, texts: map[string]int{"": 0}, t: Timeline{End: micros(r.end), Texts: []string{""},
-		Lanes: []Lane{}, Rows: []Row{}, Lines: []Line{}, Kinds: []Kind{}, Items: []Item{}, Views: []View{}}}}
+		Lanes: []lane{}, Rows: []row{}, Lines: []line{}, Kinds: []kind{}, Items: []item{}, Views: []view{}}}}
 }

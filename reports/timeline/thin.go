@@ -12,8 +12,8 @@ const mostItems = 16000
 
 // openAt chooses what a reader sees first: the window of the first violation with
 // a margin, from the acquire of the first session that it is about; else the whole.
-func (c *chart) openAt(s Span, violated bool) {
-	c.t.Open = Span{0, c.t.End}
+func (c *chart) openAt(s span, violated bool) {
+	c.t.Open = span{0, c.t.End}
 	if !violated {
 		return
 	}
@@ -23,29 +23,29 @@ func (c *chart) openAt(s Span, violated bool) {
 		}
 	}
 	margin := max((s[1]-s[0])/8, 5000)
-	c.t.Open = Span{max(0, s[0]-margin), min(c.t.End, s[1]+margin)}
+	c.t.Open = span{max(0, s[0]-margin), min(c.t.End, s[1]+margin)}
 }
 
 // thin folds and leaves out what lies far from what the page is about, where there
 // is too much.
-func (c *chart) thin(s Span) {
-	c.t.Whole = Span{0, c.t.End}
+func (c *chart) thin(s span) {
+	c.t.Whole = span{0, c.t.End}
 	if len(c.t.Items) <= mostItems {
 		return
 	}
 	lo, hi := int64(0), c.t.End
 	for lo < hi-1 { // the widest margin with which few enough items are left
 		mid := (lo + hi) / 2
-		if c.count(Span{s[0] - mid, s[1] + mid}) <= mostItems/2 {
+		if c.count(span{s[0] - mid, s[1] + mid}) <= mostItems/2 {
 			lo = mid
 		} else {
 			hi = mid
 		}
 	}
-	w := Span{max(0, s[0]-lo), min(c.t.End, s[1]+lo)}
+	w := span{max(0, s[0]-lo), min(c.t.End, s[1]+lo)}
 	c.t.Whole = w
 	all := c.t.Items
-	c.t.Items = make([]Item, 0, mostItems)
+	c.t.Items = make([]item, 0, mostItems)
 	bucket := max(1, c.t.End/1000)
 	left, folded := 0, 0
 	for _, i := range all {
@@ -70,7 +70,7 @@ var (
 	folds = map[string]bool{"belief": true, "lease": true}
 )
 
-func (c *chart) count(w Span) (n int) {
+func (c *chart) count(w span) (n int) {
 	for _, i := range c.t.Items {
 		if i.To >= w[0] && i.From <= w[1] {
 			n++
@@ -81,7 +81,7 @@ func (c *chart) count(w Span) (n int) {
 
 // fold adds an item to the one before it if that is near, in the same row, and
 // outside of the window too.
-func (c *chart) fold(i Item, bucket int64, w Span) int {
+func (c *chart) fold(i item, bucket int64, w span) int {
 	if n := len(c.t.Items); n > 0 {
 		last := &c.t.Items[n-1]
 		outside := last.To < w[0] || last.From > w[1]

@@ -16,68 +16,68 @@ import (
 // shows them as text.
 type Timeline struct {
 	End    int64    `json:"end"`    // of the run's own time
-	Open   Span     `json:"open"`   // what a reader sees first
-	Whole  Span     `json:"whole"`  // the span in which nothing is folded or left out
+	Open   span     `json:"open"`   // what a reader sees first
+	Whole  span     `json:"whole"`  // the span in which nothing is folded or left out
 	Height int      `json:"height"` // of all lanes
-	Lanes  []Lane   `json:"lanes"`  // from top to bottom
-	Rows   []Row    `json:"rows"`
-	Lines  []Line   `json:"lines"`
-	Kinds  []Kind   `json:"kinds"` // that items are of
+	Lanes  []lane   `json:"lanes"`  // from top to bottom
+	Rows   []row    `json:"rows"`
+	Lines  []line   `json:"lines"`
+	Kinds  []kind   `json:"kinds"` // that items are of
 	Texts  []string `json:"texts"` // that items point to; the first is ""
-	Items  []Item   `json:"items"` // by row, and in a row by time
-	Views  []View   `json:"views"` // the incidents, in the order of time
+	Items  []item   `json:"items"` // by row, and in a row by time
+	Views  []view   `json:"views"` // the incidents, in the order of time
 	First  int      `json:"first"` // of them, the one that the page opens with
 	// Unlisted is which incidents the views lack, in a sentence, "" if none.
 	Unlisted string `json:"-"`
 	Omitted  string `json:"omitted"` // what is not drawn, "" if all is
 }
 
-// Span is from one instant to another.
-type Span [2]int64
+// span is from one instant to another.
+type span [2]int64
 
-// Role says what a lane stands for.
-type Role string
+// role says what a lane stands for.
+type role string
 
 const (
-	Faults   Role = "faults"
-	Holders  Role = "holders"
-	Client   Role = "client"
-	Node     Role = "node"
-	Resource Role = "resource"
+	faults   role = "faults"
+	holders  role = "holders"
+	client   role = "client"
+	node     role = "node"
+	resource role = "resource"
 )
 
-// Lane is one process, or what concerns all.
-type Lane struct {
+// lane is one process, or what concerns all.
+type lane struct {
 	Name string `json:"name"`
-	Role Role   `json:"role"`
+	Role role   `json:"role"`
 	Y    int    `json:"y"`
 	H    int    `json:"h"`
 }
 
-// Row is a line of a lane. Items of one row don't overlap, unless it is a Cover:
+// row is a line of a lane. Items of one row don't overlap, unless it is a Cover:
 // that lies behind the lane's other rows, as hatching does.
-type Row struct {
+type row struct {
 	Lane  int  `json:"lane"`
 	Y     int  `json:"y"`
 	H     int  `json:"h"`
 	Cover bool `json:"cover,omitempty"`
 }
 
-// Line is a step line in a row: from each instant on, a number.
-type Line struct {
+// line is a step line in a row: from each instant on, a number.
+type line struct {
 	Row    int        `json:"row"`
 	Points [][2]int64 `json:"points"`
 }
 
-// Kind is how items look, and what they are in words.
-type Kind struct {
+// kind is how items look, and what they are in words.
+type kind struct {
 	Class string `json:"class"`
 	Glyph string `json:"glyph,omitempty"` // where there is no room for a label
 	Words string `json:"words"`
 }
 
-// Item is something drawn. It takes no time if From is To.
-type Item struct {
+// item is something drawn. It takes no time if From is To.
+type item struct {
 	Row, Kind int
 	From, To  int64
 	Label     int     // text on it
@@ -88,12 +88,12 @@ type Item struct {
 
 // MarshalJSON writes an item as a list of numbers, since there are many: row, kind,
 // from, length, label, detail, session, events.
-func (i Item) MarshalJSON() ([]byte, error) {
+func (i item) MarshalJSON() ([]byte, error) {
 	return json.Marshal(append([]int64{int64(i.Row), int64(i.Kind), i.From, i.To - i.From, int64(i.Label), int64(i.Detail), int64(i.Session)}, i.Events...))
 }
 
-// View is a violation: what there is to look at, and why.
-type View struct {
+// view is a violation: what there is to look at, and why.
+type view struct {
 	Property string  `json:"property"`
 	Because  string  `json:"because"`
 	From     int64   `json:"from"`
@@ -114,7 +114,7 @@ func Of(h *history.History, v checker.Verdict) Timeline {
 	b.nodeLanes()
 	b.resourceLane(v)
 	c := b.chart
-	slices.SortStableFunc(c.t.Items, func(x, y Item) int {
+	slices.SortStableFunc(c.t.Items, func(x, y item) int {
 		return cmp.Or(cmp.Compare(x.Row, y.Row), cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To))
 	})
 	about, violated := b.focus()

@@ -15,7 +15,7 @@ const mostViews = 1000
 // views lists what is violated: what the verdict shows, and every other incident that it
 // counts, in the order of time. First is the one that the verdict shows first.
 func (b *builder) views(v checker.Verdict) {
-	all, unlisted := []View{}, []string{}
+	all, unlisted := []view{}, []string{}
 	for _, r := range v.Results {
 		if r.Outcome != checker.Violated || r.Witness == nil {
 			continue
@@ -28,24 +28,24 @@ func (b *builder) views(v checker.Verdict) {
 		for i, x := range found {
 			w := x.Witness
 			from, to := min(max(w.From, 0), b.run.end), min(max(w.To, w.From, 0), b.run.end)
-			all = append(all, View{Property: short(r.Property), Because: display.Visible(x.Because, longestText),
+			all = append(all, view{Property: short(r.Property), Because: display.Visible(x.Because, longestText),
 				From: micros(from), To: micros(to), Events: slices.Clone(w.Events), shown: shown && i == 0})
 		}
 		if n := r.Incidents - len(found); n > 0 && len(found) <= mostViews {
 			unlisted = append(unlisted, fmt.Sprintf("%s of %s", display.Grouped(n), short(r.Property)))
 		}
 	}
-	slices.SortStableFunc(all, func(x, y View) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To)) })
+	slices.SortStableFunc(all, func(x, y view) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To)) })
 	if len(all) > mostViews {
 		seen := 0
-		all = slices.DeleteFunc(all, func(x View) bool { seen++; return seen > mostViews && !x.shown })
+		all = slices.DeleteFunc(all, func(x view) bool { seen++; return seen > mostViews && !x.shown })
 		unlisted = append(unlisted, "those after "+display.Seconds(all[mostViews-1].From*1000))
 	}
 	if len(unlisted) > 0 {
 		b.chart.t.Unlisted = "Counted by the verdict, and not listed: " + display.List(unlisted) + "."
 	}
 	b.chart.t.Views = all
-	b.chart.t.First = max(0, slices.IndexFunc(all, func(x View) bool { return x.shown }))
+	b.chart.t.First = max(0, slices.IndexFunc(all, func(x view) bool { return x.shown }))
 }
 
 // incidents is what a verdict counts of a property that it says is violated, as many as can
@@ -63,13 +63,13 @@ func (r *run) incidents(res *checker.Result) []checker.Result {
 }
 
 // focus is the span that the page is about: of the violation shown first, or of the first fault.
-func (b *builder) focus() (Span, bool) {
+func (b *builder) focus() (span, bool) {
 	if t := b.chart.t; len(t.Views) > 0 {
-		return Span{t.Views[t.First].From, t.Views[t.First].To}, true
+		return span{t.Views[t.First].From, t.Views[t.First].To}, true
 	}
 	for _, g := range b.run.faultGroups() {
 		from, _ := b.run.spanOf(g)
-		return Span{micros(from), micros(from)}, false
+		return span{micros(from), micros(from)}, false
 	}
-	return Span{}, false
+	return span{}, false
 }

@@ -16,31 +16,31 @@ import (
 var Dimensions = []Dimension{
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.MutualExclusion,
-		Unit: Seconds, Span: tenTTLs, Edge: nowhere, hold: briefly, steps: paused,
+		Unit: seconds, Span: tenTTLs, Edge: nowhere, hold: briefly, steps: paused,
 	},
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.ResourceSafety,
-		Unit: Seconds, Span: tenTTLs, Edge: lateWrite, hold: briefly, steps: paused,
+		Unit: seconds, Span: tenTTLs, Edge: lateWrite, hold: briefly, steps: paused,
 	},
 	{
 		Name: "delay", Doc: "delays of the requests that set the lock", Property: verdict.MutualExclusion,
-		Unit: Seconds, Span: tenTTLs, Edge: nowhere, hold: wholly, steps: delayedSets,
+		Unit: seconds, Span: tenTTLs, Edge: nowhere, hold: wholly, steps: delayedSets,
 	},
 	{
 		Name: "delay", Doc: "delays of a holder's write", Property: verdict.ResourceSafety,
-		Unit: Seconds, Span: tenTTLs, Edge: delayedWrite, hold: briefly, steps: writeDelayed,
+		Unit: seconds, Span: tenTTLs, Edge: delayedWrite, hold: briefly, steps: writeDelayed,
 	},
 	{
 		Name: "clock-jump", Doc: "clock jumps of a node", Property: verdict.MutualExclusion,
-		Unit: Seconds, Span: oneTTL, Edge: jump, hold: wholly, steps: jumped,
+		Unit: seconds, Span: oneTTL, Edge: jump, hold: wholly, steps: jumped,
 	},
 	{
 		Name: "drift", Doc: "clocks of nodes that run fast, at a rate", Property: verdict.MutualExclusion,
-		Unit: Rate, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: drift, hold: wholly, steps: drifted,
+		Unit: rate, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: drift, hold: wholly, steps: drifted,
 	},
 	{
 		Name: "restart-delay", Doc: "nodes without persistence that stay away after a crash", Property: verdict.MutualExclusion, Less: true,
-		Unit: Seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.step() }, Edge: restart, hold: wholly, steps: restarted,
+		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.step() }, Edge: restart, hold: wholly, steps: restarted,
 	},
 	{
 		Name: "crashes", Doc: "nodes that forget what a holder set on all", Property: verdict.MutualExclusion,
@@ -52,15 +52,15 @@ var Dimensions = []Dimension{
 	},
 	{
 		Name: "fsync-always", Doc: "losses of power of nodes with fsync always, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
-		Unit: Seconds, Span: soonAfter, Edge: nowhere, plan: poweredOff("always"),
+		Unit: seconds, Span: soonAfter, Edge: nowhere, plan: poweredOff("always"),
 	},
 	{
 		Name: "fsync-everysec", Doc: "losses of power of nodes with fsync everysec, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
-		Unit: Seconds, Span: soonAfter, Edge: unsynced, plan: poweredOff("everysec"),
+		Unit: seconds, Span: soonAfter, Edge: unsynced, plan: poweredOff("everysec"),
 	},
 	{
 		Name: "fsync-no", Doc: "losses of power of nodes with fsync no, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
-		Unit: Seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return s.step(), s.lease(), s.step() }, Edge: forgotten, plan: poweredOff(`"no"`),
+		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return s.step(), s.lease(), s.step() }, Edge: forgotten, plan: poweredOff(`"no"`),
 	},
 }
 

@@ -42,14 +42,14 @@ type EnvelopeSetting struct {
 	OneWay client.Range `json:"oneWay"`
 }
 
-// Unit is what a value counts.
-type Unit string
+// unit is what a value counts.
+type unit string
 
 // Units.
 const (
-	Seconds Unit = "s"
-	Rate    Unit = "rate" // of a clock, where 1 is right
-	Nodes   Unit = "nodes"
+	seconds unit = "s"
+	rate    unit = "rate" // of a clock, where 1 is right
+	Nodes   unit = "nodes"
 )
 
 // Dimension is a fault of which there may be more or less.
@@ -57,7 +57,7 @@ type Dimension struct {
 	Name     string
 	Doc      string // what the value is, as it stands in "… up to X"
 	Property string // one of the checker's, or Availability
-	Unit     Unit
+	Unit     unit
 	Less     bool // less of it is worse, as of the time for which a node stays away
 	// Span is the values that are tried, and Step how close to the edge they get.
 	Span func(EnvelopeSetting) (low, high, step float64)
@@ -102,7 +102,7 @@ type Envelope struct {
 	Dimension string          `json:"dimension"`
 	Doc       string          `json:"doc"`
 	Property  string          `json:"property"`
-	Unit      Unit            `json:"unit"`
+	Unit      unit            `json:"unit"`
 	Less      bool            `json:"less,omitempty"`
 	Setting   EnvelopeSetting `json:"setting"`
 	Seeds     int             `json:"seeds"`

@@ -36,7 +36,7 @@ func searching(seeds int) EnvelopeSearch {
 // and a round trip of the sum, in rate within 0.1 %.
 func TestArithmetic(t *testing.T) {
 	s := usual()
-	within := map[Unit]float64{Seconds: s.Retry.Max.Seconds() + 2*s.high(), Rate: 0.001, Nodes: 0}
+	within := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.high(), rate: 0.001, Nodes: 0}
 	for _, d := range Dimensions {
 		t.Run(d.Name+"/"+d.Property, func(t *testing.T) {
 			r, err := searching(3).Find(t.Context(), d, s, func(EnvelopePoint) {})

@@ -35,7 +35,7 @@ const FuzzFile = "hunt.json"
 const mostFile = 16 << 20
 
 // Schema is the version of the file.
-const FuzzSchema = 1
+const fuzzSchema = 1
 
 // Hunt is what is known of a search. It is not safe for several goroutines.
 type Fuzz struct {
@@ -51,7 +51,7 @@ type Fuzz struct {
 	Finds     []*FuzzFind `json:"finds"`
 	Owner     string      `json:"owner,omitempty"` // the process that hunts; "": none
 	// Leg is what was asked for last, of which as much is done. Over: all of it.
-	Leg FuzzLeg `json:"leg"`
+	Leg fuzzLeg `json:"leg"`
 
 	folder string
 	taken  int
@@ -59,7 +59,7 @@ type Fuzz struct {
 }
 
 // Leg is one call's share of a hunt.
-type FuzzLeg struct {
+type fuzzLeg struct {
 	Begun   int     `json:"begun"`   // runs that were done before
 	Seconds float64 `json:"seconds"` // that it has taken
 	Over    bool    `json:"over"`
@@ -70,8 +70,8 @@ type FuzzFind struct {
 	Bug
 	Held     bool        `json:"held"` // it had to hold
 	Runs     int         `json:"runs"`
-	First    FuzzExample `json:"first"`
-	Shortest FuzzExample `json:"shortest"`
+	First    fuzzExample `json:"first"`
+	Shortest fuzzExample `json:"shortest"`
 	// When it came first, After so many runs were done, the hunt had taken so many Seconds. To
 	// make it small Took so many more.
 	After   int     `json:"after"`
@@ -90,7 +90,7 @@ type FuzzFind struct {
 }
 
 // Example is a run that shows a find.
-type FuzzExample struct {
+type fuzzExample struct {
 	Scenario int    `json:"scenario"` // which of Scenarios
 	Seed     uint64 `json:"seed"`
 	Events   int    `json:"events"` // up to the last one that proves it
@@ -102,7 +102,7 @@ var ErrFuzzTaken = errors.New("another lockpick is at this hunt")
 
 // Open begins a hunt in a folder, or goes on with the one that is there and is of the same.
 func OpenFuzz(folder, of string, scenarios []string, seed uint64) (*Fuzz, error) {
-	h := &Fuzz{Schema: FuzzSchema, Of: of, Scenarios: scenarios, Seed: seed, Finds: []*FuzzFind{}, Leg: FuzzLeg{Over: true}}
+	h := &Fuzz{Schema: fuzzSchema, Of: of, Scenarios: scenarios, Seed: seed, Finds: []*FuzzFind{}, Leg: fuzzLeg{Over: true}}
 	text, err := files.ReadIn(folder, FuzzFile, mostFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -125,7 +125,7 @@ func OpenFuzz(folder, of string, scenarios []string, seed uint64) (*Fuzz, error)
 	}
 	h.folder, h.Owner = folder, self.String()
 	if h.Leg.Over {
-		h.Leg = FuzzLeg{Begun: h.Runs}
+		h.Leg = fuzzLeg{Begun: h.Runs}
 	}
 	return h, nil
 }
@@ -144,8 +144,8 @@ func parse(text []byte) (*Fuzz, error) {
 		h.ahead[i] = true
 	}
 	switch {
-	case h.Schema != FuzzSchema:
-		return nil, fmt.Errorf("it has schema %d, and this version reads %d", h.Schema, FuzzSchema)
+	case h.Schema != fuzzSchema:
+		return nil, fmt.Errorf("it has schema %d, and this version reads %d", h.Schema, fuzzSchema)
 	case h.Next < 0 || h.Runs != h.Next+len(h.Ahead):
 		return nil, fmt.Errorf("it says that %d runs are done, and names %d", h.Runs, h.Next+len(h.Ahead))
 	case len(h.Scenarios) == 0:
@@ -203,7 +203,7 @@ func (h *Fuzz) Done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
 		if j.Got != checker.Violated || j.Number != nil || j.Follows != "" {
 			continue
 		}
-		this := FuzzExample{scenario, seed, j.Length, o.Command}
+		this := fuzzExample{scenario, seed, j.Length, o.Command}
 		b := Bug{Property: j.Property, Cause: j.Cause}
 		at := slices.IndexFunc(h.Finds, func(f *FuzzFind) bool { return f.Bug == b })
 		if at < 0 {
@@ -226,7 +226,7 @@ func (h *Fuzz) Done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
 }
 
 // before says whether a run has the lower number.
-func before(a, b FuzzExample) bool {
+func before(a, b fuzzExample) bool {
 	return cmp.Or(cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Scenario, b.Scenario)) < 0
 }
 

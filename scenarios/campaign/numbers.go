@@ -12,10 +12,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// JudgeNumbers holds measured numbers against their bounds. One that has no
+// judgeNumbers holds measured numbers against their bounds. One that has no
 // meaning in the run, and so is missing, is undecided. One that is compared with
 // another variant waits for Settle.
-func JudgeNumbers(bounds map[string]scenario.Bound, v checker.Verdict) []outcome.Judgement {
+func judgeNumbers(bounds map[string]scenario.Bound, v checker.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, name := range slices.Sorted(maps.Keys(bounds)) {
 		b := bounds[name]

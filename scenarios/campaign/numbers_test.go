@@ -27,7 +27,7 @@ func TestJudgeNumbers(t *testing.T) {
 		{scenario.Bound{Is: ">=", Value: 8}, vacuous, "grants undecided, expected >= 8", outcome.ExitUndecided},
 		{scenario.Bound{Is: "<", Value: 0.5, Than: "other"}, measured, "grants undecided, expected < 0.5 * other", outcome.ExitUndecided},
 	} {
-		js := JudgeNumbers(map[string]scenario.Bound{verdict.Grants: c.bound}, c.v)
+		js := judgeNumbers(map[string]scenario.Bound{verdict.Grants: c.bound}, c.v)
 		if len(js) != 1 || js[0].String() != c.text || outcome.CodeOf(js) != c.code || js[0].Because == "" {
 			t.Errorf("%v: %v, code %d, want %s, %d", c.bound, js, outcome.CodeOf(js), c.text, c.code)
 		}
@@ -42,7 +42,7 @@ func TestSettle(t *testing.T) {
 		verdict.SplitVoteRate: {Is: ">", Value: 1, Than: "base"},
 	}
 	v := checker.Verdict{Numbers: map[string]float64{verdict.Grants: 8, verdict.SplitVoteRate: 0.3}}
-	waiting := func() *outcome.Outcome { return &outcome.Outcome{Judgements: JudgeNumbers(bounds, v)} }
+	waiting := func() *outcome.Outcome { return &outcome.Outcome{Judgements: judgeNumbers(bounds, v)} }
 	if o := waiting(); len(o.Waits()) != 2 || again(*o) != "" {
 		t.Errorf("it waits for %v, and is tried again for %q", o.Waits(), again(*o))
 	}

@@ -45,7 +45,7 @@ type Sweep struct {
 }
 
 // ErrNone says that there is no shard where one looked.
-var ErrNoShard = errors.New("no shard's file is there")
+var errNoShard = errors.New("no shard's file is there")
 
 // Read reads the shards' files in folders and those below them; a path may be that of a file. It
 // refuses files that are cut, changed, there twice, or of different sweeps.
@@ -74,7 +74,7 @@ func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 		s.shards[h.Shard] = path
 	}
 	if len(s.shards) == 0 {
-		return nil, ErrNoShard
+		return nil, errNoShard
 	}
 	return s, nil
 }

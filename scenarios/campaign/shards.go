@@ -38,7 +38,7 @@ import (
 const ShardFolder = "shards"
 
 // Schema is the version of a shard's file.
-const ShardSchema = 1
+const shardSchema = 1
 
 // Most bounds the shards of a sweep: they are read side by side.
 const MaxShards = 1000
@@ -121,7 +121,7 @@ type end struct {
 // with each run's number in the shard and what came of it, in any order, one at a time. Where run
 // fails there is no file.
 func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.Outcome)) error) (path string, err error) {
-	h.Schema = ShardSchema
+	h.Schema = shardSchema
 	h.Digest = h.digest()
 	above, err := files.OpenFolder(store)
 	if err != nil {
@@ -170,8 +170,8 @@ func parseHead(line []byte) (h ShardHead, err error) {
 		return h, fmt.Errorf("its first line is no head of a shard: %w", err)
 	}
 	switch {
-	case h.Schema != ShardSchema:
-		return h, fmt.Errorf("it has schema %d, and this version reads %d", h.Schema, ShardSchema)
+	case h.Schema != shardSchema:
+		return h, fmt.Errorf("it has schema %d, and this version reads %d", h.Schema, shardSchema)
 	case h.Of < 1 || h.Of > MaxShards || h.Shard < 1 || h.Shard > h.Of:
 		return h, fmt.Errorf("there is no shard %d of %d", h.Shard, h.Of)
 	case h.Seeds < 1 || len(h.Scenarios) == 0 && len(h.Skipped) == 0:

@@ -109,7 +109,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(store, ShardFolder)); err != nil || len(left) > 0 {
 		t.Error(left, err)
 	}
-	if _, err := ReadShards(t.Context(), store); !errors.Is(err, ErrNoShard) {
+	if _, err := ReadShards(t.Context(), store); !errors.Is(err, errNoShard) {
 		t.Error(err)
 	}
 }

@@ -77,8 +77,8 @@ type Minimized struct {
 	Seed   uint64 `json:"seed"`
 	From   string `json:"from"` // the scenario that it was made of
 	Given  uint64 `json:"given"`
-	Before Size   `json:"before"`
-	After  Size   `json:"after"`
+	Before size   `json:"before"`
+	After  size   `json:"after"`
 	Runs   int    `json:"runs"`  // that it took
 	Shows  int    `json:"shows"` // of the Others, how many show the bug
 	Others int    `json:"others"`
@@ -86,8 +86,8 @@ type Minimized struct {
 	Whole bool `json:"whole"`
 }
 
-// Size is how large a scenario is.
-type Size struct {
+// size is how large a scenario is.
+type size struct {
 	Steps   int `json:"steps"`
 	Targets int `json:"targets"`
 	Clients int `json:"clients"`
@@ -96,8 +96,8 @@ type Size struct {
 }
 
 // SizeOf measures a scenario.
-func SizeOf(s scenario.Scenario) Size {
-	z := Size{Steps: len(s.Plan), Clients: len(s.Clients), Nodes: s.Topology.Nodes, Keys: len(s.KeyNames())}
+func SizeOf(s scenario.Scenario) size {
+	z := size{Steps: len(s.Plan), Clients: len(s.Clients), Nodes: s.Topology.Nodes, Keys: len(s.KeyNames())}
 	for _, st := range s.Plan {
 		z.Targets += len(st.Fault.Targets)
 	}

@@ -67,7 +67,7 @@ func TestShrinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (Size{Steps: 2, Targets: 2, Clients: 2, Nodes: 1, Keys: 1}); r.After != want || r.Before.Steps < 20 {
+		if want := (size{Steps: 2, Targets: 2, Clients: 2, Nodes: 1, Keys: 1}); r.After != want || r.Before.Steps < 20 {
 			t.Errorf("%d workers: %+v -> %+v", workers, r.Before, r.After)
 		}
 		if !r.Whole || r.Shows != others || r.Seed != 1 || r.Given != seed {

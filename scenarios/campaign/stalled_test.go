@@ -74,7 +74,7 @@ func TestStallExcusesNumbers(t *testing.T) {
 		{verdict.UnavailableMax, wait, 1.6, 0.5, outcome.ExitUnexpected},
 	} {
 		v := checker.Verdict{Numbers: map[string]float64{row.name: row.is, verdict.StalledMax: row.stalled, verdict.StalledSeconds: row.stalled}}
-		if got := outcome.CodeOf(JudgeNumbers(map[string]scenario.Bound{row.name: row.bound}, v)); got != row.code {
+		if got := outcome.CodeOf(judgeNumbers(map[string]scenario.Bound{row.name: row.bound}, v)); got != row.code {
 			t.Errorf("%s is %g after a stall of %g s: code %d, want %d", row.name, row.is, row.stalled, got, row.code)
 		}
 	}

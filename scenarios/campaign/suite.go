@@ -261,7 +261,7 @@ func suiteJudged(o *outcome.Outcome, m scenario.Manifest, events []history.Event
 	o.Stopped = stopped(h)
 	o.Verdict = checker.Check(h)
 	o.Numbers = compared(o.Verdict.Numbers)
-	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), JudgeNumbers(m.Scenario.Numbers, o.Verdict)...)
+	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), judgeNumbers(m.Scenario.Numbers, o.Verdict)...)
 	o.NothingExpected = outcome.NoExpectation(o.Judgements)
 	if o.Verdict.Disagreement != "" {
 		o.Fail(outcome.ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))

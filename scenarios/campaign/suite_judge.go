@@ -61,7 +61,7 @@ func length(r checker.Result) int {
 // history by what every lock should hold to, as far as the history can tell.
 func JudgeStored(s Stored, v checker.Verdict) []outcome.Judgement {
 	if s.Manifest != nil {
-		return append(Judge(s.Manifest.Scenario.Expect, v), JudgeNumbers(s.Manifest.Scenario.Numbers, v)...)
+		return append(Judge(s.Manifest.Scenario.Expect, v), judgeNumbers(s.Manifest.Scenario.Numbers, v)...)
 	}
 	expect := Unconditional()
 	if s.History.Params.Resource == "" {

@@ -8,11 +8,11 @@ import (
 )
 
 // Say is a value in words.
-func (u Unit) Say(v float64) string {
+func (u unit) Say(v float64) string {
 	switch u {
-	case Seconds:
+	case seconds:
 		return time.Duration(v*1e9 + 0.5).Round(100 * time.Microsecond).String()
-	case Rate:
+	case rate:
 		return strconv.FormatFloat(v, 'f', 4, 64)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)

@@ -10,7 +10,7 @@ func (t *telling) read() error {
 	for i, s := range t.path {
 		t.when = append(t.when, t.add())
 		at := t.when[i]
-		if s.Action == Crashed || s.Action == Jumped {
+		if s.Action == crashed || s.Action == jumped {
 			t.faults = append(t.faults, faulty{s, at, t.add()})
 		}
 		if s.Client == 0 {
@@ -18,16 +18,16 @@ func (t *telling) read() error {
 		}
 		a := t.attempt(s.Client-1, s.Attempt-1)
 		switch s.Action {
-		case Set:
+		case set:
 			a.set[s.Node] = delivery{at, s.Yes, a.end < 0}
 			if s.Yes && a.end < 0 {
 				a.decides = s.Node
 			}
-		case Extend:
+		case extend:
 			a.ext[s.Node] = delivery{at, s.Yes, a.extended < 0}
-		case Del:
+		case del:
 			a.del[s.Node] = delivery{at, s.Yes, true}
-		case Acquired:
+		case acquired:
 			a.end, a.won = at, true
 			t.hear(a, s)
 		case Raising:
@@ -36,21 +36,21 @@ func (t *telling) read() error {
 			a.raised = append(a.raised, raise{s.Node, at})
 		case Read:
 			a.refused = !s.Yes
-		case Write:
+		case write:
 			a.write = &delivery{at, s.Yes, !a.ended && t.attempts[s.Client-1][len(t.attempts[s.Client-1])-1] == a && (a.over == 0 || a.longer && a.over == 1)}
-		case Failed:
+		case failed:
 			a.end, a.ended = at, true
 			a.release = at
 		case Extending:
 			a.extend, a.extends = at, true
-		case Extended, ExtendFailed, ExtendLost:
-			a.extended, a.longer, a.lost = at, s.Action == Extended, s.Action == ExtendLost
-		case Released:
+		case Extended, extendFailed, extendLost:
+			a.extended, a.longer, a.lost = at, s.Action == Extended, s.Action == extendLost
+		case released:
 			a.release, a.ended = at, true
-		case Over:
+		case over:
 			a.late = a.late || a.end < 0
 			a.over++
-		case Started, Reply, Writing:
+		case started, reply, writing:
 		default:
 			return fmt.Errorf("a step that can't be told yet: %v", s)
 		}
@@ -77,7 +77,7 @@ func (t *telling) returns() error {
 			}
 		}
 		if t.hardened() && (!a.won || a.extends || votes != t.scope.Nodes/2+1 || a.counted && a.heard != heard) {
-			return fmt.Errorf("%w: a lock that returns at a quorum does not wait for more", ErrUntimed)
+			return fmt.Errorf("%w: a lock that returns at a quorum does not wait for more", errUntimed)
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func (t *telling) raises() error {
 			arrived |= 1 << (r.node - 1)
 		}
 		if a.behind != arrived || a.behind > 0 && !a.won {
-			return fmt.Errorf("%w: a token is written back late or never", ErrUntimed)
+			return fmt.Errorf("%w: a token is written back late or never", errUntimed)
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ func (w walk) client(c int) {
 	switch me.phase {
 	case idle:
 		if int(me.begun) < w.Attempts {
-			w.step(Step{Action: Started, Client: c + 1, Attempt: int(me.begun) + 1}, func(t *state) { w.start(t, c) })
+			w.step(Step{Action: started, Client: c + 1, Attempt: int(me.begun) + 1}, func(t *state) { w.start(t, c) })
 		}
 	case asking:
 		if w.Fence {
@@ -19,8 +19,8 @@ func (w walk) client(c int) {
 	case raising:
 		w.raised(c)
 	case holding:
-		w.step(w.of(c, Released), func(t *state) { w.release(t, c) })
-		if w.Property == ResourceSafety {
+		w.step(w.of(c, released), func(t *state) { w.release(t, c) })
+		if w.Property == resourceSafety {
 			w.work(c)
 		}
 		if int(me.asked) < w.Extends && w.believes(w.from, c) {
@@ -33,12 +33,12 @@ func (w walk) client(c int) {
 	case extending:
 		w.extension(c)
 	case lost:
-		w.step(w.of(c, Released), func(t *state) { w.release(t, c) })
+		w.step(w.of(c, released), func(t *state) { w.release(t, c) })
 	}
 	for a := range int(me.begun) {
 		l := w.lease(c, a)
 		if w.from.over[l] < w.windows(w.from, c, a) {
-			w.step(Step{Action: Over, Client: c + 1, Attempt: a + 1}, func(t *state) { t.over[l]++ })
+			w.step(Step{Action: over, Client: c + 1, Attempt: a + 1}, func(t *state) { t.over[l]++ })
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (m *Model) windows(s *state, c, a int) uint8 {
 }
 
 // of is a step of a client's latest attempt.
-func (w walk) of(c int, a Action) Step {
+func (w walk) of(c int, a action) Step {
 	return Step{Action: a, Client: c + 1, Attempt: int(w.from.client[c].begun)}
 }
 
@@ -100,17 +100,17 @@ func (w walk) attempt(c int) {
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
 	won := bits.OnesCount8(voted) >= w.quorum && (w.from.over[l] == 0 || w.noElapsed)
 	if won {
-		w.step(w.of(c, Acquired), func(t *state) { w.acquire(t, c, 0) })
+		w.step(w.of(c, acquired), func(t *state) { w.acquire(t, c, 0) })
 	}
 	if !won || w.Merge { // where they are merged, answers may still be on their way
-		w.step(w.of(c, Failed), func(t *state) { w.fail(t, c) })
+		w.step(w.of(c, failed), func(t *state) { w.fail(t, c) })
 	}
 }
 
 // extension is how an extension can end.
 func (w walk) extension(c int) {
 	l := w.current(w.from, c)
-	ends := func(a Action, p phase, more uint8) {
+	ends := func(a action, p phase, more uint8) {
 		w.step(w.of(c, a), func(t *state) {
 			w.deaf(t, l)
 			t.client[c].phase = p
@@ -124,10 +124,10 @@ func (w walk) extension(c int) {
 		ends(Extended, holding, 1)
 	}
 	if against >= w.Nodes/2+1 && (w.Merge || !won) {
-		ends(ExtendLost, lost, 0)
+		ends(extendLost, lost, 0)
 	}
 	if w.Merge || !won && against < w.Nodes/2+1 || won && w.from.over[l] > w.from.client[c].gen {
-		ends(ExtendFailed, holding, 0)
+		ends(extendFailed, holding, 0)
 	}
 }
 
@@ -142,7 +142,7 @@ func (w walk) replies(c int, of func(*node) *request) (agreed, refused uint8) {
 		case r == heardNo || w.Merge && r == no:
 			refused |= 1 << n
 		case r == yes || r == no:
-			did := w.of(c, Reply)
+			did := w.of(c, reply)
 			did.Node, did.Yes = n+1, r == yes
 			w.step(did, func(t *state) { *of(&t.node[n]) += heardYes - yes })
 		}

@@ -135,7 +135,7 @@ func (m *Model) decides(t *testing.T, s state) (did Step, after state) {
 	t.Helper()
 	walk{m, &s, func(next *state, step Step) {
 		switch step.Action {
-		case Over, Released, Extending:
+		case over, released, Extending:
 			return
 		}
 		if did.Action != "" {
@@ -150,7 +150,7 @@ func (m *Model) decides(t *testing.T, s state) (did Step, after state) {
 func (m *Model) expected(t *testing.T, s *script) (held bool, sent []string) {
 	for a := 0; a < len(s.answers) && !held; a++ {
 		did, after := m.decides(t, m.answered(a, s.answers[a], s.elapsed[a] >= window, false))
-		if held = did.Action == Acquired; held {
+		if held = did.Action == acquired; held {
 			m.release(&after, 0)
 		}
 		token := 0 // by the attempt that had it first
@@ -265,7 +265,7 @@ func (m *Model) extensionDiffers(t *testing.T, answers [][]byte, change func(*re
 		for _, e := range []time.Duration{window - 1, window} {
 			cases++
 			s := &script{answers: [][]byte{[]byte("yyyyy")}, extend: v, elapsed: []time.Duration{0, e}}
-			var did Action
+			var did action
 			var sent []string
 			synctest.Test(t, func(t *testing.T) {
 				l, err := s.client(t, m.Nodes, change).Acquire(t.Context(), "k")
@@ -277,9 +277,9 @@ func (m *Model) extensionDiffers(t *testing.T, answers [][]byte, change func(*re
 				case err == nil:
 					did = Extended
 				case errors.Is(err, redlock.ErrLost):
-					did = ExtendLost
+					did = extendLost
 				default:
-					did = ExtendFailed
+					did = extendFailed
 				}
 				sent = s.sent
 			})

@@ -65,14 +65,14 @@ type Property string
 // Properties, by the names that the checker has for them.
 const (
 	MutualExclusion Property = "mutual-exclusion" // both clients believe that they hold the lock
-	ResourceSafety  Property = "resource-safety"  // a write is applied over one that its holder had not seen
+	resourceSafety  Property = "resource-safety"  // a write is applied over one that its holder had not seen
 	FencingOrder    Property = "fencing-order"    // a lock's token is not above that of one that was given before its attempt began
 	LeftKeys        Property = "left-keys"        // a key stays on a node, within its window, of an attempt that is over; no checker's, but a cause
 )
 
 // Properties lists them.
 func Properties() []Property {
-	return []Property{MutualExclusion, ResourceSafety, FencingOrder, LeftKeys}
+	return []Property{MutualExclusion, resourceSafety, FencingOrder, LeftKeys}
 }
 
 // Bounds of a scope.
@@ -90,12 +90,12 @@ type Restart string
 const (
 	Forgets  Restart = "none"     // at once, with nothing
 	Delayed  Restart = "delayed"  // with nothing, once what it lost would have expired
-	EverySec Restart = "everysec" // at once, with what it had at some earlier moment
+	everySec Restart = "everysec" // at once, with what it had at some earlier moment
 	Always   Restart = "always"   // at once, with what it had
 )
 
 // Restarts lists them.
-func Restarts() []Restart { return []Restart{Forgets, Delayed, EverySec, Always} }
+func Restarts() []Restart { return []Restart{Forgets, Delayed, everySec, Always} }
 
 // rules are the algorithm, of which a mistake changes one.
 type rules struct {

@@ -22,7 +22,7 @@ func (w walk) fenced(c int) {
 		}
 	}
 	if w.Merge || bits.OnesCount8(voted) < w.quorum || w.from.over[l] > 0 {
-		w.step(w.of(c, Failed), func(t *state) { w.fail(t, c) })
+		w.step(w.of(c, failed), func(t *state) { w.fail(t, c) })
 	}
 }
 
@@ -34,7 +34,7 @@ func (w walk) count(c int, heard uint8) {
 	did.Heard, did.Behind, did.Fence = heard, behind, fence
 	if behind == 0 {
 		if w.from.over[l] == 0 || w.noElapsed {
-			did.Action = Acquired
+			did.Action = acquired
 			w.step(did, func(t *state) { w.acquire(t, c, fence) })
 		}
 		return
@@ -82,12 +82,12 @@ func (w walk) raised(c int) {
 	}
 	won := votes >= w.quorum && (w.from.over[l] == 0 || w.noElapsed)
 	if won {
-		did := w.of(c, Acquired)
+		did := w.of(c, acquired)
 		did.Fence = w.from.fence[l]
 		w.step(did, func(t *state) { w.acquire(t, c, did.Fence) })
 	}
 	if !won || w.Merge {
-		w.step(w.of(c, Failed), func(t *state) { w.fail(t, c) })
+		w.step(w.of(c, failed), func(t *state) { w.fail(t, c) })
 	}
 }
 
@@ -135,7 +135,7 @@ func (m *Model) settle(t *state) {
 		asked := t.section[l] == sent || t.section[l] == sentLate
 		if int(t.client[c].begun) > 0 && l == m.current(t, c) {
 			p := t.client[c].phase
-			asked = asked || p == raising || m.Property == ResourceSafety && (p == holding || p == extending)
+			asked = asked || p == raising || m.Property == resourceSafety && (p == holding || p == extending)
 		}
 		for n := range m.Nodes {
 			asked = asked || t.node[n].raise[l] == flying

@@ -105,7 +105,7 @@ func (m *Model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	}
 	in.over[0] = late
 	did, after = m.decides(t, in)
-	if did.Action == Acquired {
+	if did.Action == acquired {
 		out.fence = int64(did.Fence)
 	}
 	for i := range m.Nodes {
@@ -185,7 +185,7 @@ func TestFencedClientDiffers(t *testing.T) {
 // fencedCommands are those of a lock that counts grants.
 func fencedCommands(t *testing.T) commands {
 	sends := reference(t)
-	for a, name := range map[Action]string{Set: "set_fenced.lua", Raise: "raise_fence.lua"} {
+	for a, name := range map[action]string{set: "set_fenced.lua", Raise: "raise_fence.lua"} {
 		text, err := os.ReadFile("../../redlock/driver/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +202,7 @@ func fencedCommands(t *testing.T) commands {
 // countDiffers compares what a node with a key and a count does with each request to what the model
 // has it do: its answer, and its count then. The token that is written back is 3.
 func (m *Model) countDiffers(t *testing.T, sends commands) (cases int, difference string) {
-	for _, a := range []Action{Set, Raise, Extend, Del} {
+	for _, a := range []action{set, Raise, extend, del} {
 		for lease := -1; lease < 2; lease++ {
 			for count := range 5 {
 				cases++
@@ -239,7 +239,7 @@ func (m *Model) countDiffers(t *testing.T, sends commands) (cases int, differenc
 					if did.Yes {
 						answer = 1
 					}
-					if a == Set {
+					if a == set {
 						answer = int(next.node[0].granted[0])
 					}
 					allowed[fmt.Sprintf("answer %d, then count %d", answer, next.node[0].count)] = true
@@ -263,10 +263,10 @@ func TestCounts(t *testing.T) {
 	t.Logf("%d cases", cases)
 	for name, change := range map[string]func(commands){
 		"a count of every request": func(c commands) {
-			c[Set][1] = "redis.call('incr', KEYS[2]) " + c[Set][1]
+			c[set][1] = "redis.call('incr', KEYS[2]) " + c[set][1]
 		},
 		"a count that starts anew": func(c commands) {
-			c[Set][1] = strings.Replace(c[Set][1], `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`, 1)
+			c[set][1] = strings.Replace(c[set][1], `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`, 1)
 		},
 		"a token that is written back to any key": func(c commands) {
 			c[Raise][1] = strings.Replace(c[Raise][1], "~= ARGV[1]", "~= ARGV[1] and false", 1)

@@ -56,7 +56,7 @@ func (s Scope) checkHardened() error {
 		return fmt.Errorf("%s are of fencing tokens, and the lock gives none", ClockCount)
 	case s.Quarantine && (s.Crashes == 0 || s.Restart == Delayed):
 		return fmt.Errorf("a quarantine is of nodes that crash and are back at once")
-	case s.Quarantine && s.Restart == EverySec && s.Extends > 0 && s.Crashes > 1:
+	case s.Quarantine && s.Restart == everySec && s.Extends > 0 && s.Crashes > 1:
 		return fmt.Errorf("a node in quarantine that loses an extension besides is not searched")
 	case s.Property == LeftKeys && (s.Crashes > 0 || s.Jumps > 0 || s.Mistake != ""):
 		return fmt.Errorf("%s is of scopes without faults and mistakes", LeftKeys)
@@ -71,7 +71,7 @@ const InTheModel = "in the model"
 // and package story can tell of it. What breaks the tokens of nodes that come back with older counts
 // takes attempts that fail, of which it can't tell.
 func (s Scope) Runs() bool {
-	return s.Without == "" && s.Property != LeftKeys && !(s.Lock == Hardened && s.Property == FencingOrder && s.Restart == EverySec)
+	return s.Without == "" && s.Property != LeftKeys && !(s.Lock == Hardened && s.Property == FencingOrder && s.Restart == everySec)
 }
 
 // spare leaves out the DELs to nodes that are known to have refused: they have nothing to forget.
@@ -101,7 +101,7 @@ func (w walk) lapsed(n, l int, expired bool) {
 	if w.debts {
 		late.node[n].del[l] = flying // if no answer to it was heard, it comes again
 	}
-	walk{w.Model, &late, w.yield}.arrive(n, l, Set, expired)
+	walk{w.Model, &late, w.yield}.arrive(n, l, set, expired)
 }
 
 // forgets is what a crash takes besides keys and counts. What was sent before it is taken to arrive all

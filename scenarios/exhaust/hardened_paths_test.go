@@ -32,9 +32,9 @@ func hardenedSends(t *testing.T, quarantine bool) commands {
 		q = px
 	}
 	return commands{
-		Set:    {"EVAL", scripts[Set], "5", "k", "k:fence", "k:gone:0", "known", "quarantine", "0", px, "", q},
-		Extend: {"EVAL", scripts[Extend], "1", "k", "0", px},
-		Del:    {"EVAL", scripts[Del], "2", "k", "k:gone:0", "0", px},
+		set:    {"EVAL", scripts[set], "5", "k", "k:fence", "k:gone:0", "known", "quarantine", "0", px, "", q},
+		extend: {"EVAL", scripts[extend], "1", "k", "0", px},
+		del:    {"EVAL", scripts[del], "2", "k", "k:gone:0", "0", px},
 	}
 }
 
@@ -66,22 +66,22 @@ func (r *run) contendHardened(t *testing.T, c, attempts int) {
 		pause()
 		s, err := l.Acquire(t.Context(), "k")
 		if err != nil {
-			pause(Step{Action: Failed, Client: c + 1, Attempt: a + 1})
+			pause(Step{Action: failed, Client: c + 1, Attempt: a + 1})
 			continue
 		}
-		pause(r.of(Acquired, c, s.Token()))
+		pause(r.of(acquired, c, s.Token()))
 		if s.Remaining() > 0 {
 			switch err := s.Extend(t.Context()); {
 			case err == nil:
 				pause(r.of(Extended, c, s.Token()))
 			case errors.Is(err, redlock.ErrLost):
-				pause(r.of(ExtendLost, c, s.Token()))
+				pause(r.of(extendLost, c, s.Token()))
 			case !errors.Is(err, redlock.ErrExpired) || slices.Contains(r.steps, r.of(Extending, c, s.Token())):
-				pause(r.of(ExtendFailed, c, s.Token()))
+				pause(r.of(extendFailed, c, s.Token()))
 			}
 		}
 		r.mu.Lock()
-		r.note(r.of(Released, c, s.Token()))
+		r.note(r.of(released, c, s.Token()))
 		r.mu.Unlock()
 		s.Release(t.Context())
 	}
@@ -93,7 +93,7 @@ func (m *Model) unseen(now map[state]bool) {
 		again = false
 		for s := range maps.Clone(now) {
 			m.next(&s, func(after *state, did Step) {
-				if did.Action == Votes && !now[*after] {
+				if did.Action == votes && !now[*after] {
 					now[*after], again = true, true
 				}
 			})
@@ -135,7 +135,7 @@ func hardenedRunsArePaths(t *testing.T, runs int) {
 		}
 		t.Logf("%v: %d runs: %v, %d SETs in quarantine", scope, runs, seen, quarantined)
 		for _, what := range []string{"SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
-			string(Acquired) + " yes false", string(Failed) + " yes false", string(Extended) + " yes false"} {
+			string(acquired) + " yes false", string(failed) + " yes false", string(Extended) + " yes false"} {
 			if seen[what] == 0 {
 				t.Errorf("%v: no run had %s", scope, what)
 			}
@@ -153,13 +153,13 @@ func TestOtherHardenedRunsAreNoPaths(t *testing.T) {
 		change func(*run)
 	}{
 		"nodes that heed no tombstones": {hardenedContention, func(r *run) {
-			r.sends[Set][1] = strings.Replace(r.sends[Set][1], `redis.call("exists", KEYS[3]) == 1`, `false`, 1)
+			r.sends[set][1] = strings.Replace(r.sends[set][1], `redis.call("exists", KEYS[3]) == 1`, `false`, 1)
 		}},
 		"nodes that leave none": {hardenedContention, func(r *run) {
-			r.sends[Del][1] = strings.Replace(r.sends[Del][1], `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, 1)
+			r.sends[del][1] = strings.Replace(r.sends[del][1], `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, 1)
 		}},
-		"nodes without a quarantine": {quarantinedContention, func(r *run) { r.sends[Set][11] = "0" }},
-		"a quarantine that is short": {quarantinedContention, func(r *run) { r.sends[Set][11] = "1" }},
+		"nodes without a quarantine": {quarantinedContention, func(r *run) { r.sends[set][11] = "0" }},
+		"a quarantine that is short": {quarantinedContention, func(r *run) { r.sends[set][11] = "1" }},
 		"nodes that forget early":    {hardenedContention, func(r *run) { r.fast = 1.5 }},
 		"a clock that stands still": {hardenedContention, func(r *run) {
 			began := time.Now()

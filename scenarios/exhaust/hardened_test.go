@@ -14,9 +14,9 @@ import (
 )
 
 // hardenedScripts are those of the hardened lock's nodes, by what they do in the model.
-func hardenedScripts(t *testing.T) map[Action]string {
-	out := map[Action]string{}
-	for a, name := range map[Action]string{Set: "grant", Del: "abandon", Raise: "raise_fence", Extend: "extend"} {
+func hardenedScripts(t *testing.T) map[action]string {
+	out := map[action]string{}
+	for a, name := range map[action]string{set: "grant", del: "abandon", Raise: "raise_fence", extend: "extend"} {
 		text, err := os.ReadFile("../../redlock/driver/" + name + ".lua")
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ type nodeState struct {
 const raisedTo = 3
 
 // real has the simulated node carry out the script: its answer, and what is there then.
-func (s nodeState) real(t *testing.T, scripts map[Action]string, a Action) string {
+func (s nodeState) real(t *testing.T, scripts map[action]string, a action) string {
 	n := start("")
 	defer n.Close()
 	id, quarantine := strings.Repeat("0", 40), "0"
@@ -58,11 +58,11 @@ func (s nodeState) real(t *testing.T, scripts map[Action]string, a Action) strin
 		n.do(t, "SET", "k:gone:0", "", "PX", fmt.Sprint(ttl.Milliseconds()))
 	}
 	px := fmt.Sprint(ttl.Milliseconds())
-	args := map[Action][]string{
-		Set:    {"5", "k", "k:fence", "k:gone:0", "known", "quarantine", "0", px, "1", quarantine},
-		Del:    {"2", "k", "k:gone:0", "0", px},
+	args := map[action][]string{
+		set:    {"5", "k", "k:fence", "k:gone:0", "known", "quarantine", "0", px, "1", quarantine},
+		del:    {"2", "k", "k:gone:0", "0", px},
 		Raise:  {"2", "k", "k:fence", "0", fmt.Sprint(raisedTo)},
-		Extend: {"1", "k", "0", px},
+		extend: {"1", "k", "0", px},
 	}[a]
 	reply, err := n.Do(append([]string{"EVAL", scripts[a]}, args...)...)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s nodeState) real(t *testing.T, scripts map[Action]string, a Action) strin
 }
 
 // model has the model's node do it.
-func (s nodeState) model(m *Model, a Action) string {
+func (s nodeState) model(m *Model, a action) string {
 	in := m.before(s.lease, false, a)
 	n := &in.node[0]
 	n.count = uint8(s.count)
@@ -108,7 +108,7 @@ func (s nodeState) model(m *Model, a Action) string {
 		}
 		after, answer = *next, 0
 		switch {
-		case did.Yes && a == Set:
+		case did.Yes && a == set:
 			answer = next.node[0].granted[0]
 		case did.Yes:
 			answer = 1
@@ -118,13 +118,13 @@ func (s nodeState) model(m *Model, a Action) string {
 	if k := after.node[0].key; k > 0 {
 		has = fmt.Sprint(k.lease())
 	}
-	buried := after.node[0].set[0] == doomed || s.buried && a == Set
+	buried := after.node[0].set[0] == doomed || s.buried && a == set
 	return fmt.Sprintf("answer %v, then key %q, count %d, SET is refused: %v", answer, has, after.node[0].count, buried)
 }
 
 // hardenedNodeDiffers compares the two in each state of a key, its count, its tombstone and a quarantine.
-func hardenedNodeDiffers(t *testing.T, m *Model, scripts map[Action]string) (cases int, difference string) {
-	for _, a := range []Action{Set, Del, Raise, Extend} {
+func hardenedNodeDiffers(t *testing.T, m *Model, scripts map[action]string) (cases int, difference string) {
+	for _, a := range []action{set, del, Raise, extend} {
 		for lease := -1; lease < 2; lease++ {
 			for count := range 5 {
 				for flags := range 4 {
@@ -132,7 +132,7 @@ func hardenedNodeDiffers(t *testing.T, m *Model, scripts map[Action]string) (cas
 					if s.secured && !m.Quarantine || lease == 0 && count == 0 {
 						continue // what was granted was counted
 					}
-					if a == Del && lease == 0 && !s.buried {
+					if a == del && lease == 0 && !s.buried {
 						continue // it was granted: no SET is under way, and whether one was refused is of no matter
 					}
 					cases++
@@ -159,18 +159,18 @@ func TestHardenedNode(t *testing.T) {
 		t.Logf("%v: %d cases", s, cases)
 	}
 	for name, p := range map[string]struct {
-		of       Action
+		of       action
 		was, is  string
 		scope    Scope
 		modelled string
 	}{
-		"a tombstone that is not heeded":     {Set, `redis.call("exists", KEYS[3]) == 1`, `false`, scope, ""},
-		"a tombstone that is not set":        {Del, `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, scope, Tombstones},
-		"a grant that does not know its own": {Set, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if true then`, scope, ""},
-		"a grant to everybody":               {Set, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if false then`, scope, ""},
-		"no quarantine":                      {Set, `if left > 0 then`, `if false then`, quarantined, ""},
+		"a tombstone that is not heeded":     {set, `redis.call("exists", KEYS[3]) == 1`, `false`, scope, ""},
+		"a tombstone that is not set":        {del, `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, scope, Tombstones},
+		"a grant that does not know its own": {set, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if true then`, scope, ""},
+		"a grant to everybody":               {set, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if false then`, scope, ""},
+		"no quarantine":                      {set, `if left > 0 then`, `if false then`, quarantined, ""},
 		"a token that lowers the count":      {Raise, `if tonumber(redis.call("get", KEYS[2]) or "0") < tonumber(ARGV[2])`, `if true`, scope, ""},
-		"a release of anybody's key":         {Del, `redis.call("get", KEYS[1]) == ARGV[1]`, `true`, scope, ""},
+		"a release of anybody's key":         {del, `redis.call("get", KEYS[1]) == ARGV[1]`, `true`, scope, ""},
 	} {
 		scripts := hardenedScripts(t)
 		wrong := strings.Replace(scripts[p.of], p.was, p.is, 1)
@@ -237,7 +237,7 @@ func (s *script) hardenedClient(t *testing.T, nodes int, change func(*redlock.Co
 func (m *Model) hardenedModel(t *testing.T, s *script) (held bool, sent []string) {
 	before := m.answered(0, s.answers[0], s.elapsed[0] >= window, false)
 	did, after := m.decides(t, before)
-	if held = did.Action == Acquired; held {
+	if held = did.Action == acquired; held {
 		m.release(&after, 0)
 	}
 	for n := range m.Nodes {

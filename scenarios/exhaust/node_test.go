@@ -13,7 +13,7 @@ import (
 )
 
 // commands are what a client sends to a node, for a lease with its number as token.
-type commands map[Action][]string
+type commands map[action][]string
 
 // reference is those of the reference.
 func reference(t *testing.T) commands {
@@ -26,9 +26,9 @@ func reference(t *testing.T) commands {
 	}
 	px := fmt.Sprint(ttl.Milliseconds())
 	return commands{
-		Set:    {"SET", "k", "0", "NX", "PX", px},
-		Extend: {"EVAL", script("extend.lua"), "1", "k", "0", px},
-		Del:    {"EVAL", script("release.lua"), "1", "k", "0"},
+		set:    {"SET", "k", "0", "NX", "PX", px},
+		extend: {"EVAL", script("extend.lua"), "1", "k", "0", px},
+		del:    {"EVAL", script("release.lua"), "1", "k", "0"},
 	}
 }
 
@@ -79,7 +79,7 @@ func (n *instance) set(t *testing.T, lease int) {
 
 // before is a state in which a node has a lease's key (< 0: none), and a request of the first
 // lease is on its way to it.
-func (m *Model) before(lease int, over bool, a Action) state {
+func (m *Model) before(lease int, over bool, a action) state {
 	var s state
 	for c := range s.client {
 		s.client[c] = clientState{phase: asking, begun: 1}
@@ -92,12 +92,12 @@ func (m *Model) before(lease int, over bool, a Action) state {
 		s.over = [maxLeases]uint8{1, 1}
 	}
 	switch a {
-	case Set:
+	case set:
 		n.set[0] = flying
-	case Extend:
+	case extend:
 		s.client[0].phase, s.client[0].asked = extending, 1
 		n.ext[0] = flying
-	case Del:
+	case del:
 		n.del[0] = flying
 		if m.plainDel {
 			n.del[0] = plain
@@ -107,7 +107,7 @@ func (m *Model) before(lease int, over bool, a Action) state {
 }
 
 // allows is what the model has a node do with a request: its answer, and whose key it has then.
-func (m *Model) allows(lease int, over bool, a Action) map[string]bool {
+func (m *Model) allows(lease int, over bool, a action) map[string]bool {
 	s, out := m.before(lease, over, a), map[string]bool{}
 	walk{m, &s, func(next *state, did Step) {
 		if did.Action == a {
@@ -126,7 +126,7 @@ func told(yes bool, after string) string { return fmt.Sprintf("yes %v, then key 
 // nodeDiffers compares what the node does with what the model allows: all that it does, and
 // nothing that it doesn't.
 func (m *Model) nodeDiffers(t *testing.T, sends commands) (cases int, difference string) {
-	for _, a := range []Action{Set, Extend, Del} {
+	for _, a := range []action{set, extend, del} {
 		for lease := -1; lease < 2; lease++ { // none, the asker's, the other's
 			for _, over := range []bool{false, true} {
 				seen := map[string]bool{}
@@ -175,9 +175,9 @@ func TestNodeDiffers(t *testing.T) {
 		mistake string
 		change  func(commands)
 	}{
-		"SET without NX":         {"set-without-nx", func(c commands) { c[Set] = []string{"SET", "k", "0", "PX", px} }},
-		"DEL without comparison": {"plain-del", func(c commands) { c[Del] = []string{"DEL", "k"} }},
-		"EXTEND of any key":      {"", func(c commands) { c[Extend] = []string{"PEXPIRE", "k", px} }},
+		"SET without NX":         {"set-without-nx", func(c commands) { c[set] = []string{"SET", "k", "0", "PX", px} }},
+		"DEL without comparison": {"plain-del", func(c commands) { c[del] = []string{"DEL", "k"} }},
+		"EXTEND of any key":      {"", func(c commands) { c[extend] = []string{"PEXPIRE", "k", px} }},
 	} {
 		sends := reference(t)
 		p.change(sends)
@@ -206,7 +206,7 @@ func TestCrash(t *testing.T) {
 		keeps   string
 	}{
 		{Forgets, "", false, ""}, {Delayed, "", false, ""}, {Always, server.Always, true, "0"},
-		{EverySec, server.EverySec, true, "0"}, {EverySec, server.EverySec, false, ""},
+		{everySec, server.EverySec, true, "0"}, {everySec, server.EverySec, false, ""},
 	} {
 		n := start(c.policy)
 		n.set(t, 0)
@@ -225,7 +225,7 @@ func TestCrash(t *testing.T) {
 			t.Errorf("%s, synced %v: the node has key %q, want %q", c.restart, c.synced, got, c.keeps)
 		}
 		m := New(Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: c.restart}, Exactly)
-		s := m.before(0, false, Reply)
+		s := m.before(0, false, reply)
 		s.crashes = 1
 		if c.synced {
 			s.node[0].disk = s.node[0].key

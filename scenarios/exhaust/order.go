@@ -14,7 +14,7 @@ func (t limits) order() {
 	}
 	t.nodes()
 	switch t.scope.Property {
-	case ResourceSafety:
+	case resourceSafety:
 		t.resource()
 	case FencingOrder:
 		t.later()
@@ -111,22 +111,22 @@ func (t limits) nodes() {
 			}
 			last = at
 			switch s.Action {
-			case Crashed:
+			case crashed:
 				t.decided(i)
 				switch t.scope.Restart {
 				case Always:
-				case EverySec:
+				case everySec:
 					t.unsynced(i, crash)
 					k = disk
 				default:
 					k = keyed{}
 				}
 				crash = at
-			case Jumped:
+			case jumped:
 				k = keyed{}
-			case Synced:
+			case synced:
 				disk = k
-			case Set, Extend, Del, Raise:
+			case set, extend, del, Raise:
 				if crash >= 0 { // it reset the connections: what comes later was sent later
 					t.least(crash, t.sent(s), t.back)
 					if t.scope.Restart == Delayed {
@@ -148,7 +148,7 @@ const away = storyTtl + time.Second
 // its connection to a node that voted.
 func (t limits) decided(crash int) {
 	for _, s := range t.path[:crash] {
-		if s.Action == Acquired && t.hardened() {
+		if s.Action == acquired && t.hardened() {
 			t.least(t.attempts[s.Client-1][s.Attempt-1].end, t.when[crash], t.gap)
 		}
 	}
@@ -165,9 +165,9 @@ func (t limits) unsynced(crash int, before instant) {
 	for j := crash - 1; j >= 0; j-- {
 		switch s := t.path[j]; {
 		case s.Node != t.path[crash].Node:
-		case s.Action == Crashed:
+		case s.Action == crashed:
 			return
-		case s.Synced, s.Action == Synced:
+		case s.Synced, s.Action == synced:
 			t.least(t.when[j], stall, t.sync)
 			taken = true
 		case !taken:
@@ -188,9 +188,9 @@ type keyed struct {
 func (t limits) sent(s Step) instant {
 	a := t.attempts[s.Client-1][s.Attempt-1]
 	switch s.Action {
-	case Extend:
+	case extend:
 		return a.extend
-	case Del:
+	case del:
 		return a.release
 	case Raise:
 		return a.end
@@ -203,25 +203,25 @@ func (t limits) told(k keyed, s Step, at instant) keyed {
 	own := k.owner.Client == s.Client && (k.owner.Attempt == s.Attempt || t.scope.Mistake == sameForRetries) || t.scope.Mistake == sameForClients
 	var expired bool
 	switch {
-	case s.Action == Set && s.Yes:
+	case s.Action == set && s.Yes:
 		expired = t.scope.Mistake != withoutNX
-	case (s.Action == Extend || s.Action == Raise) && !s.Yes:
+	case (s.Action == extend || s.Action == Raise) && !s.Yes:
 		expired = own
-	case s.Action == Del && !s.Yes:
+	case s.Action == del && !s.Yes:
 		return k
 	}
 	switch {
 	case k.there && expired:
 		t.least(k.set, at, storyTtl+t.gap)
-	case k.there && s.Action != Del:
+	case k.there && s.Action != del:
 		t.most(k.set, at, storyTtl-t.gap)
 	}
 	switch {
-	case s.Action == Set && s.Yes:
+	case s.Action == set && s.Yes:
 		return keyed{true, at, s}
-	case s.Action == Extend && s.Yes:
+	case s.Action == extend && s.Yes:
 		k.set = at
-	case s.Action == Del:
+	case s.Action == del:
 		return keyed{}
 	}
 	return k

@@ -30,7 +30,7 @@ func (c codec) headBits() int {
 		n += tokenBits + 1
 	}
 	switch c.Property {
-	case ResourceSafety:
+	case resourceSafety:
 		n += c.leases() * sectionBits
 	case FencingOrder:
 		n += 2 * tokenBits
@@ -99,7 +99,7 @@ func (c codec) head(s *state, swapped bool) word {
 	for l := range c.leases() {
 		k := c.other(l, swapped)
 		b.put(uint64(s.over[k]), overBits)
-		if c.Property == ResourceSafety {
+		if c.Property == resourceSafety {
 			b.put(uint64(s.section[k]), sectionBits)
 		}
 		if c.Fence {
@@ -158,7 +158,7 @@ func (c codec) unpack(w words) state {
 	s.crashes, s.jumps = b.take(3), b.take(3)
 	for l := range c.leases() {
 		s.over[l] = b.take(overBits)
-		if c.Property == ResourceSafety {
+		if c.Property == resourceSafety {
 			s.section[l] = section(b.take(sectionBits))
 		}
 		if c.Fence {

@@ -43,7 +43,7 @@ type run struct {
 func (r *run) note(s Step) { r.steps = append(r.steps, s) }
 
 // of is a step of the attempt with a token.
-func (r *run) of(a Action, c int, token string) Step {
+func (r *run) of(a action, c int, token string) Step {
 	return Step{Action: a, Client: c + 1, Attempt: slices.Index(r.tokens[c], token) + 1}
 }
 
@@ -66,17 +66,17 @@ func (w wire) windowOver(token string) {
 	time.AfterFunc(runTTL-redlock.Drift(runTTL, drift), func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.note(w.of(Over, w.client, token))
+		w.note(w.of(over, w.client, token))
 	})
 }
 
-func (w wire) send(ctx context.Context, a Action, token string) (bool, error) {
+func (w wire) send(ctx context.Context, a action, token string) (bool, error) {
 	count, err := w.ask(ctx, a, token)
 	return count > 0, err
 }
 
 // ask sends a request, with the last of its arguments, where it has one of its own. A yes is a count.
-func (w wire) ask(ctx context.Context, a Action, token string, last ...string) (int64, error) {
+func (w wire) ask(ctx context.Context, a action, token string, last ...string) (int64, error) {
 	w.mu.Lock()
 	there, back := w.delay(), w.delay()
 	crashed := w.crashed[w.node]
@@ -112,7 +112,7 @@ func (w wire) ask(ctx context.Context, a Action, token string, last ...string) (
 		s.Node, s.Yes = w.node+1, count > 0
 		again := s
 		again.Yes = true
-		if a != Del || s.Yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, again) { // else it was sent twice, in vain
+		if a != del || s.Yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, again) { // else it was sent twice, in vain
 			w.note(s)
 		}
 		w.mu.Unlock()
@@ -133,14 +133,14 @@ func (w wire) starts(token string) {
 	defer w.mu.Unlock()
 	if !slices.Contains(w.tokens[w.client], token) {
 		w.tokens[w.client] = append(w.tokens[w.client], token)
-		w.note(w.of(Started, w.client, token))
+		w.note(w.of(started, w.client, token))
 		w.windowOver(token)
 	}
 }
 
 func (w wire) Set(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
 	w.starts(token)
-	return w.send(ctx, Set, token)
+	return w.send(ctx, set, token)
 }
 
 func (w wire) Extend(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
@@ -150,18 +150,18 @@ func (w wire) Extend(ctx context.Context, _, token string, _ time.Duration) (boo
 		w.windowOver(token)
 	}
 	w.mu.Unlock()
-	return w.send(ctx, Extend, token)
+	return w.send(ctx, extend, token)
 }
 
 func (w wire) Release(ctx context.Context, _, token string) (bool, error) {
 	w.mu.Lock()
-	if s := w.of(Released, w.client, token); !slices.Contains(w.steps, s) {
-		if s.Action = Failed; !slices.Contains(w.steps, s) {
+	if s := w.of(released, w.client, token); !slices.Contains(w.steps, s) {
+		if s.Action = failed; !slices.Contains(w.steps, s) {
 			w.note(s)
 		}
 	}
 	w.mu.Unlock()
-	return w.send(ctx, Del, token)
+	return w.send(ctx, del, token)
 }
 
 // counted is a way to a node that counts grants.
@@ -169,7 +169,7 @@ type counted struct{ wire }
 
 func (w counted) SetFenced(ctx context.Context, _, token string, _ time.Duration) (int64, error) {
 	w.starts(token)
-	return w.ask(ctx, Set, token)
+	return w.ask(ctx, set, token)
 }
 
 // RaiseFence notes with the first of these requests that the token is written back, and with each
@@ -203,11 +203,11 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 		t.Error(err)
 		return
 	}
-	pause := func(note Action, l *redlock.Lock) {
+	pause := func(note action, l *redlock.Lock) {
 		r.mu.Lock()
 		if l != nil {
 			s := r.of(note, c, l.Token())
-			if note == Acquired {
+			if note == acquired {
 				s.Fence = uint8(l.Fence())
 			}
 			r.note(s)
@@ -222,19 +222,19 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 		if err != nil {
 			continue
 		}
-		pause(Acquired, l)
+		pause(acquired, l)
 		if until := time.Until(l.Until()); until > 0 {
 			switch err := l.Extend(t.Context()); {
 			case err == nil:
 				pause(Extended, l)
 			case errors.Is(err, redlock.ErrLost):
-				pause(ExtendLost, l)
+				pause(extendLost, l)
 			default:
-				pause(ExtendFailed, l)
+				pause(extendFailed, l)
 			}
 		}
 		r.mu.Lock()
-		r.note(r.of(Released, c, l.Token()))
+		r.note(r.of(released, c, l.Token()))
 		r.mu.Unlock()
 		l.Release(t.Context())
 	}
@@ -273,7 +273,7 @@ func play(t *testing.T, m *Model, seed uint64, plant func(*run)) []Step {
 				r.nodes[n].Close()
 				r.nodes[n].restart()
 				r.crashed[n]++
-				r.note(Step{Action: Crashed, Node: n + 1})
+				r.note(Step{Action: crashed, Node: n + 1})
 			})
 		}
 		all.Wait()
@@ -333,7 +333,7 @@ func arePaths(t *testing.T, scope Scope, runs int, also ...string) {
 			t.Fatalf("%v, seed %d: step %d, %v, is none of the model's after %v", scope, seed, so, steps[so], steps[:so])
 		}
 		for _, s := range steps {
-			if s.Node > 0 && s.Action != Crashed {
+			if s.Node > 0 && s.Action != crashed {
 				seen[fmt.Sprintf("%s yes %v", s.Action, s.Yes)]++
 			} else {
 				seen[string(s.Action)]++
@@ -342,7 +342,7 @@ func arePaths(t *testing.T, scope Scope, runs int, also ...string) {
 	}
 	t.Logf("%v, %d runs: %v", scope, runs, seen)
 	for _, what := range append(also, "SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
-		string(Acquired), string(Failed), string(Extended), string(ExtendFailed), string(Crashed)) {
+		string(acquired), string(failed), string(Extended), string(extendFailed), string(crashed)) {
 		if seen[what] == 0 {
 			t.Errorf("%v: no run had: %s, only %v", scope, what, slices.Sorted(maps.Keys(seen)))
 		}
@@ -365,7 +365,7 @@ func (silent) RaiseFence(context.Context, string, string, int64) (bool, error) {
 // Runs in which something else happens are none, with fencing tokens or without.
 func TestOtherRunsAreNoPaths(t *testing.T) {
 	px := fmt.Sprint(runTTL.Milliseconds())
-	replaced := func(r *run, a Action, old, new string) {
+	replaced := func(r *run, a action, old, new string) {
 		was := r.sends[a][1]
 		if r.sends[a][1] = strings.Replace(was, old, new, 1); r.sends[a][1] == was {
 			t.Fatalf("the script of %s has no %s", a, old)
@@ -375,14 +375,14 @@ func TestOtherRunsAreNoPaths(t *testing.T) {
 		scope Scope
 		plant func(*run)
 	}{
-		"nodes that overwrite":    {contention, func(r *run) { r.sends[Set] = []string{"SET", "k", "0", "PX", px} }},
-		"nodes that extend anew":  {contention, func(r *run) { r.sends[Extend] = []string{"SET", "k", "0", "NX", "PX", px} }},
+		"nodes that overwrite":    {contention, func(r *run) { r.sends[set] = []string{"SET", "k", "0", "PX", px} }},
+		"nodes that extend anew":  {contention, func(r *run) { r.sends[extend] = []string{"SET", "k", "0", "NX", "PX", px} }},
 		"nodes that forget early": {contention, func(r *run) { r.fast = 1.5 }},
-		"nodes that say no":       {contention, func(r *run) { r.sends[Del] = []string{"EVAL", "return 0", "1", "k", "0"} }},
+		"nodes that say no":       {contention, func(r *run) { r.sends[del] = []string{"EVAL", "return 0", "1", "k", "0"} }},
 
-		"nodes that count refusals": {fenced, func(r *run) { r.sends[Set][1] = "redis.call('incr', KEYS[2]) " + r.sends[Set][1] }},
+		"nodes that count refusals": {fenced, func(r *run) { r.sends[set][1] = "redis.call('incr', KEYS[2]) " + r.sends[set][1] }},
 		"nodes that count anew": {fenced, func(r *run) {
-			replaced(r, Set, `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`)
+			replaced(r, set, `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`)
 		}},
 		"nodes that take tokens for others' keys": {fenced, func(r *run) { replaced(r, Raise, "~= ARGV[1]", "~= ARGV[1] and false") }},
 		"nodes that confirm and keep their count": {fenced, func(r *run) { replaced(r, Raise, `redis.call("set", KEYS[2], ARGV[2])`, `redis.call("get", KEYS[2])`) }},

@@ -28,7 +28,7 @@ expect: {mutual-exclusion: any, resource-safety: any}
 // claims are what stories show.
 var claims = map[Property]string{
 	MutualExclusion: "Two clients hold the lock at once.",
-	ResourceSafety:  "A write is applied over another that its client has not seen.",
+	resourceSafety:  "A write is applied over another that its client has not seen.",
 	FencingOrder:    "A lock's fencing token is not above that of one that was given before.",
 }
 
@@ -45,7 +45,7 @@ func (t storyPlay) scenario(name string, known scenario.Known) (scenario.Scenari
 	}
 	persistence := scenario.PersistNone
 	switch t.scope.Restart {
-	case Always, EverySec:
+	case Always, everySec:
 		persistence = string(t.scope.Restart)
 	}
 	property, fence := cmp.Or(t.scope.Property, MutualExclusion), "none"
@@ -140,7 +140,7 @@ func (t storyPlay) plan() nemesis.Plan {
 				deleted++
 				out = append(out, t.messages(c, "release", deleted, a.release, storyAsking(t.scope.Nodes, a.del, false, false))...)
 			}
-			if t.scope.Property == ResourceSafety && a.won && !a.refused {
+			if t.scope.Property == resourceSafety && a.won && !a.refused {
 				written++
 				out = append(out, t.writing(c, written, a))
 			}
@@ -230,11 +230,11 @@ func (t storyPlay) fault(f faulty) nemesis.Plan {
 	targets := []string{fmt.Sprintf("n%d", f.Node)}
 	step := nemesis.Step{When: t.trigger(f, t.at[f.at]), Fault: nemesis.Fault{Kind: "kill", Targets: targets, For: new(10 * time.Millisecond)}}
 	switch {
-	case f.Action == Jumped:
+	case f.Action == jumped:
 		step.Fault = nemesis.Fault{Kind: "clock-jump", Targets: targets, By: storyTtl + time.Second}
 	case t.scope.Restart == Delayed:
 		step.Fault.For = new(away)
-	case t.scope.Restart == EverySec:
+	case t.scope.Restart == everySec:
 		step.Fault.Kind, step.Fault.Mode = "power-loss", nemesis.PowerClean
 		stall := nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(t.at[f.at] - t.at[f.stall] + t.gap)}
 		return nemesis.Plan{{When: t.trigger(f, t.at[f.stall]), Fault: stall}, step}

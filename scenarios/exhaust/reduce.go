@@ -63,7 +63,7 @@ func (m reducer) hurry(t *state, c int) {
 	if me.phase == lost || (me.phase == holding || me.phase == extending) && !m.believes(t, c) {
 		m.release(t, c)
 	}
-	if me.phase == holding && m.Property == ResourceSafety {
+	if me.phase == holding && m.Property == resourceSafety {
 		m.hurryWork(t, c)
 	}
 	for a := range int(me.begun) {

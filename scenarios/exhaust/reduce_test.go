@@ -24,7 +24,7 @@ func drawn(r *rand.Rand) Scope {
 	}
 	switch r.IntN(4) {
 	case 0:
-		s.Property, s.Fence = ResourceSafety, r.IntN(2) == 0
+		s.Property, s.Fence = resourceSafety, r.IntN(2) == 0
 	case 1:
 		s.Property, s.Fence = FencingOrder, true
 	}
@@ -164,20 +164,20 @@ var wrongReductions = map[string]struct {
 			}
 		})
 	}},
-	"tokens don't matter": {Scope{Nodes: 3, Attempts: 1, Fence: true, Property: ResourceSafety}, func(m *Model, t *state) {
+	"tokens don't matter": {Scope{Nodes: 3, Attempts: 1, Fence: true, Property: resourceSafety}, func(m *Model, t *state) {
 		t.top = min(t.top, 1)
 		for l := range m.leases() {
 			t.fence[l] = min(t.fence[l], 1)
 		}
 	}},
-	"late writes never arrive": {Scope{Nodes: 3, Attempts: 1, Property: ResourceSafety}, func(m *Model, t *state) {
+	"late writes never arrive": {Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, func(m *Model, t *state) {
 		for l := range m.leases() {
 			if t.section[l] == sentLate {
 				t.section[l] = unread
 			}
 		}
 	}},
-	"reads see what is written later": {Scope{Nodes: 3, Attempts: 1, Property: ResourceSafety}, func(m *Model, t *state) {
+	"reads see what is written later": {Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, func(m *Model, t *state) {
 		for l := range m.leases() {
 			if t.section[l] == sentLate || t.section[l] == readLate {
 				t.section[l]--

@@ -24,7 +24,7 @@ func (w walk) work(c int) {
 		w.step(did, func(t *state) { w.reads(t, c) })
 	case read, readLate:
 		if w.believes(w.from, c) { // it looks at its clock, and the write may take as long as it likes
-			w.step(w.of(c, Writing), func(t *state) { t.section[l] += sent - read })
+			w.step(w.of(c, writing), func(t *state) { t.section[l] += sent - read })
 		}
 	}
 }
@@ -56,7 +56,7 @@ func (w walk) writes() {
 		if s := w.from.section[l]; s != sent && s != sentLate {
 			continue
 		}
-		did := Step{Action: Write, Client: l/w.Attempts + 1, Attempt: l%w.Attempts + 1, Yes: w.accepts(w.from, l)}
+		did := Step{Action: write, Client: l/w.Attempts + 1, Attempt: l%w.Attempts + 1, Yes: w.accepts(w.from, l)}
 		w.step(did, func(t *state) { w.write(t, l, did.Yes) })
 	}
 }

@@ -27,7 +27,7 @@ func (m *Model) resourceDiffers(t *testing.T, rounds int, change func(script str
 		for l := range m.leases() {
 			s.fence[l] = uint8(1 + dice.IntN(3))
 		}
-		ask := func(a Action, l int, version int64) []any {
+		ask := func(a action, l int, version int64) []any {
 			reply, err := n.Do("EVAL", scripts[a], "1", "r", fmt.Sprintf("%d:%s", l, a), fmt.Sprint(l), fmt.Sprint(version), fmt.Sprint(s.fence[l]), "token", mode)
 			if err != nil {
 				t.Fatal(err)
@@ -56,7 +56,7 @@ func (m *Model) resourceDiffers(t *testing.T, rounds int, change func(script str
 				s.section[l] += sent - read
 			case sent, sentLate:
 				did = append(did, fmt.Sprintf("%d writes with token %d", l, s.fence[l]))
-				reply := ask(Write, l, base[l])
+				reply := ask(write, l, base[l])
 				if reply[0] != number(accepted) {
 					return harms, refusals, fmt.Sprintf("round %d, %v: answered %v; the model lets it pass: %v", round, did, reply[0], accepted)
 				}
@@ -80,9 +80,9 @@ func (m *Model) resourceDiffers(t *testing.T, rounds int, change func(script str
 	return harms, refusals, ""
 }
 
-func resourceScripts(t *testing.T, change func(string) string) map[Action]string {
-	scripts := map[Action]string{}
-	for a, name := range map[Action]string{Read: "read.lua", Write: "write.lua"} {
+func resourceScripts(t *testing.T, change func(string) string) map[action]string {
+	scripts := map[action]string{}
+	for a, name := range map[action]string{Read: "read.lua", write: "write.lua"} {
 		text, err := os.ReadFile("../../harness/client/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +103,7 @@ func number(yes bool) int64 {
 func TestResource(t *testing.T) {
 	same := func(script string) string { return script }
 	for _, fence := range []bool{false, true} {
-		m := New(Scope{Nodes: 1, Attempts: 2, Fence: fence, Property: ResourceSafety}, Reductions{})
+		m := New(Scope{Nodes: 1, Attempts: 2, Fence: fence, Property: resourceSafety}, Reductions{})
 		harms, refusals, difference := m.resourceDiffers(t, 300, same)
 		if difference != "" {
 			t.Error(difference)

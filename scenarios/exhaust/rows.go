@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Row is a scope whose verdict is known.
-type Row struct {
+// row is a scope whose verdict is known.
+type row struct {
 	Scope
 	// Cause is what violates the scope's property where the story is run; "": nothing does.
 	Cause string
@@ -14,8 +14,8 @@ type Row struct {
 
 // Rows are the scopes whose verdicts are known and that take a fraction of a second: the reference
 // within its assumptions, then what takes it beyond them, and locks with a mistake.
-func Rows() []Row {
-	return append([]Row{
+func Rows() []row {
+	return append([]row{
 		{Scope{Nodes: 1, Attempts: 3}, ""},
 		{Scope{Nodes: 3, Attempts: 1}, ""},
 		{Scope{Nodes: 3, Attempts: 2}, ""},
@@ -32,7 +32,7 @@ func Rows() []Row {
 		{Scope{Nodes: 2, Attempts: 1, Crashes: 2, Restart: Forgets}, "restarted-and-forgot"},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Forgets}, "restarted-and-forgot"},
 		{Scope{Nodes: 5, Attempts: 1, Crashes: 1, Restart: Forgets}, "restarted-and-forgot"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: EverySec}, "lost-unsynced"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: everySec}, "lost-unsynced"},
 		{Scope{Nodes: 3, Attempts: 1, Jumps: 1}, "expired-early"},
 		{Scope{Nodes: 5, Attempts: 1, Jumps: 1}, "expired-early"},
 
@@ -45,42 +45,42 @@ func Rows() []Row {
 		{Scope{Nodes: 5, Attempts: 2, Mistake: "same-value-for-retries"}, "deleted-by-other"},
 		{Scope{Nodes: 3, Attempts: 2, Mistake: "plain-del"}, "deleted-by-other"},
 
-		{Scope{Nodes: 1, Attempts: 1, Property: ResourceSafety}, "overrun"},
-		{Scope{Nodes: 3, Attempts: 1, Property: ResourceSafety}, "overrun"},
-		{Scope{Nodes: 5, Attempts: 2, Property: ResourceSafety}, "overrun"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Property: ResourceSafety}, "overrun"},
-		{Scope{Nodes: 3, Attempts: 1, Fence: true, Property: ResourceSafety}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Extends: 1, Fence: true, Property: ResourceSafety}, ""},
-		{Scope{Nodes: 5, Attempts: 1, Fence: true, Property: ResourceSafety}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Fence: true, Property: ResourceSafety}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Jumps: 2, Fence: true, Property: ResourceSafety}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: ResourceSafety}, "fence-broken"},
+		{Scope{Nodes: 1, Attempts: 1, Property: resourceSafety}, "overrun"},
+		{Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, "overrun"},
+		{Scope{Nodes: 5, Attempts: 2, Property: resourceSafety}, "overrun"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Property: resourceSafety}, "overrun"},
+		{Scope{Nodes: 3, Attempts: 1, Fence: true, Property: resourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Extends: 1, Fence: true, Property: resourceSafety}, ""},
+		{Scope{Nodes: 5, Attempts: 1, Fence: true, Property: resourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Fence: true, Property: resourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Jumps: 2, Fence: true, Property: resourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: resourceSafety}, "fence-broken"},
 		{Scope{Nodes: 3, Attempts: 1, Fence: true, Property: FencingOrder}, ""},
 		{Scope{Nodes: 5, Attempts: 1, Fence: true, Property: FencingOrder}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Fence: true, Property: FencingOrder}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Jumps: 2, Fence: true, Property: FencingOrder}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Forgets, Fence: true, Property: FencingOrder}, "token-twice"},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: FencingOrder}, "token-twice"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: EverySec, Fence: true, Property: FencingOrder}, "token-twice"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: everySec, Fence: true, Property: FencingOrder}, "token-twice"},
 		{Scope{Nodes: 3, Attempts: 1, Mistake: "fence-from-one-node", Fence: true, Property: FencingOrder}, "token-twice"},
 	}, hardenedRows()...)
 }
 
 // hardenedRows are those of the hardened lock, and of what it is hardened against.
-func hardenedRows() []Row {
-	return []Row{
+func hardenedRows() []row {
+	return []row{
 		{Scope{Nodes: 3, Attempts: 3, Lock: Hardened}, ""},
 		{Scope{Nodes: 5, Attempts: 2, Lock: Hardened}, ""},
 		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Lock: Hardened}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: Hardened}, "restarted-and-forgot"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: EverySec, Lock: Hardened}, "lost-unsynced"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: everySec, Lock: Hardened}, "lost-unsynced"},
 		{Scope{Nodes: 3, Attempts: 1, Jumps: 1, Lock: Hardened}, "expired-early"},
 		{Scope{Nodes: 3, Attempts: 3, Crashes: 2, Lock: Hardened, Quarantine: true}, ""},
 		{Scope{Nodes: 5, Attempts: 2, Crashes: 1, Lock: Hardened, Quarantine: true}, ""},
 		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: Hardened, Quarantine: true}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: EverySec, Lock: Hardened, Quarantine: true}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Property: ResourceSafety}, "overrun"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Quarantine: true, Property: ResourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: everySec, Lock: Hardened, Quarantine: true}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Property: resourceSafety}, "overrun"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Quarantine: true, Property: resourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Property: FencingOrder}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 2, Restart: Delayed, Fence: true, Lock: Hardened, Property: FencingOrder}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Without: ClockCount, Property: FencingOrder}, InTheModel},
@@ -114,7 +114,7 @@ func (s Scope) besides() (parts []string) {
 	}
 	if s.Crashes > 0 {
 		parts = append(parts, count(s.Crashes, "crash"), map[Restart]string{"": "nothing kept", Forgets: "nothing kept",
-			Delayed: "delayed restart", EverySec: "fsync everysec", Always: "fsync always"}[s.Restart])
+			Delayed: "delayed restart", everySec: "fsync everysec", Always: "fsync always"}[s.Restart])
 	}
 	if s.Quarantine {
 		parts = append(parts, "quarantine")

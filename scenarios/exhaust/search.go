@@ -47,7 +47,7 @@ func (m *Model) Search(ctx context.Context, b Bounds, accept func([]Step) bool) 
 		s := m.codec.unpack(m.codec.read(all.state(i)))
 		m.next(&s, func(t *state, did Step) {
 			r.Steps++
-			if did.Action == Acquired {
+			if did.Action == acquired {
 				r.Acquires++
 			}
 			name = m.codec.canonical(name[:0], t)

@@ -162,7 +162,7 @@ func (m *Model) next(s *state, yield func(*state, Step)) {
 	for n := range m.Nodes {
 		w.node(n)
 	}
-	if m.Property == ResourceSafety {
+	if m.Property == resourceSafety {
 		w.writes()
 	}
 }

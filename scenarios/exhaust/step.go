@@ -2,41 +2,41 @@ package exhaust
 
 import "fmt"
 
-// Action is a kind of step.
-type Action string
+// action is a kind of step.
+type action string
 
 // What can happen: to a client, to its window, to a message, to a node.
 const (
-	Started      Action = "starts"
-	Acquired     Action = "acquires"
-	Failed       Action = "fails to acquire"
-	Released     Action = "releases"
-	Extending    Action = "begins to extend"
-	Extended     Action = "extends"
-	ExtendLost   Action = "learns that it is lost"
-	ExtendFailed Action = "fails to extend"
-	Over         Action = "window is over"
-	Reply        Action = "reply arrives"
-	Raising      Action = "writes its token back"
-	Read         Action = "reads"
-	Writing      Action = "sends its write"
-	Set          Action = "SET"
-	Extend       Action = "EXTEND"
-	Del          Action = "DEL"
-	Raise        Action = "RAISE"
-	Write        Action = "WRITE"
-	Expired      Action = "key expires"
-	Synced       Action = "syncs its disk"
-	Crashed      Action = "crashes"
-	Restarted    Action = "is back"
-	Votes        Action = "votes again"
-	Lost         Action = "is lost"
-	Jumped       Action = "clock jumps"
+	started      action = "starts"
+	acquired     action = "acquires"
+	failed       action = "fails to acquire"
+	released     action = "releases"
+	Extending    action = "begins to extend"
+	Extended     action = "extends"
+	extendLost   action = "learns that it is lost"
+	extendFailed action = "fails to extend"
+	over         action = "window is over"
+	reply        action = "reply arrives"
+	Raising      action = "writes its token back"
+	Read         action = "reads"
+	writing      action = "sends its write"
+	set          action = "SET"
+	extend       action = "EXTEND"
+	del          action = "DEL"
+	Raise        action = "RAISE"
+	write        action = "WRITE"
+	expired      action = "key expires"
+	synced       action = "syncs its disk"
+	crashed      action = "crashes"
+	restarted    action = "is back"
+	votes        action = "votes again"
+	Lost         action = "is lost"
+	jumped       action = "clock jumps"
 )
 
 // Step is one transition.
 type Step struct {
-	Action  Action `json:"action"`
+	Action  action `json:"action"`
 	Client  int    `json:"client"` // 1 or 2; 0: none
 	Attempt int    `json:"attempt"`
 	Node    int    `json:"node"`              // from 1; 0: none
@@ -55,7 +55,7 @@ func (s Step) String() string {
 		who += fmt.Sprintf(" (attempt %d)", s.Attempt)
 	}
 	switch s.Action {
-	case Set, Extend, Del, Raise, Reply:
+	case set, extend, del, Raise, reply:
 		answer := "no"
 		if s.Yes {
 			answer = "yes"
@@ -66,31 +66,31 @@ func (s Step) String() string {
 		if s.Synced {
 			answer += ", on disk"
 		}
-		if s.Action == Reply {
+		if s.Action == reply {
 			return fmt.Sprintf("%s hears from n%d: %s", who, s.Node, answer)
 		}
 		return fmt.Sprintf("%s of %s at n%d: %s", s.Action, who, s.Node, answer)
-	case Acquired, Raising:
+	case acquired, Raising:
 		if s.Fence > 0 {
 			who += fmt.Sprintf(", with token %d,", s.Fence)
 		}
 		return fmt.Sprintf("%s %s", who, s.Action)
-	case Read, Write:
+	case Read, write:
 		text := fmt.Sprintf("%s %s", who, s.Action)
-		if s.Action == Write {
+		if s.Action == write {
 			text = fmt.Sprintf("the write of %s arrives", who)
 		}
 		if !s.Yes {
 			text += ", and is refused"
 		}
 		return text
-	case Over:
+	case over:
 		return who + "'s window is over"
-	case Expired, Jumped:
+	case expired, jumped:
 		return fmt.Sprintf("n%d's %s", s.Node, s.Action)
 	case Lost:
 		return fmt.Sprintf("DEL of %s to n%d is lost", who, s.Node)
-	case Crashed, Restarted, Votes, Synced:
+	case crashed, restarted, votes, synced:
 		return fmt.Sprintf("n%d %s", s.Node, s.Action)
 	}
 	return fmt.Sprintf("%s %s", who, s.Action)

@@ -25,8 +25,8 @@ import (
 	"lockpick/redlock"
 )
 
-// ErrUntimed says that a path can't happen in time: a search goes on for another.
-var ErrUntimed = errors.New("no instants fit the path")
+// errUntimed says that a path can't happen in time: a search goes on for another.
+var errUntimed = errors.New("no instants fit the path")
 
 // Settings of the scenarios.
 const (
@@ -82,7 +82,7 @@ func ScenarioOf(name string, scope Scope, path []Step, known scenario.Known) (sc
 			}
 		}
 	}
-	return scenario.Scenario{}, fmt.Errorf("%w: it takes a client or a request that is later than it can be", ErrUntimed)
+	return scenario.Scenario{}, fmt.Errorf("%w: it takes a client or a request that is later than it can be", errUntimed)
 }
 
 // telling is a path that is given instants.

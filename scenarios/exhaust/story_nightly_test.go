@@ -86,7 +86,7 @@ func stories(t *testing.T) iter.Seq[storyTold] {
 // scopes are all small ones: of mutual exclusion those with each mistake and fault, and of the
 // resource and its tokens those of the reference with each fault.
 func scopes() (out []Scope) {
-	faults := []Scope{{}, {Crashes: 1}, {Jumps: 1}, {Crashes: 1, Restart: EverySec}, {Crashes: 1, Restart: Delayed}, {Crashes: 1, Restart: Always}}
+	faults := []Scope{{}, {Crashes: 1}, {Jumps: 1}, {Crashes: 1, Restart: everySec}, {Crashes: 1, Restart: Delayed}, {Crashes: 1, Restart: Always}}
 	add := func(s Scope) {
 		if s.Check() == nil {
 			out = append(out, s)
@@ -105,7 +105,7 @@ func scopes() (out []Scope) {
 				if nodes > 3 && attempts > 1 {
 					continue
 				}
-				s.Extends, s.Property = 0, ResourceSafety
+				s.Extends, s.Property = 0, resourceSafety
 				add(s)
 				s.Fence = true
 				add(s)

@@ -51,7 +51,7 @@ func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.
 	var s scenario.Scenario
 	r := New(scope, reductions).Search(t.Context(), Bounds{Bytes: 20e6}, func(path []Step) bool {
 		var err error
-		if s, err = ScenarioOf(scope.Name(), scope, path, known); err != nil && !errors.Is(err, ErrUntimed) {
+		if s, err = ScenarioOf(scope.Name(), scope, path, known); err != nil && !errors.Is(err, errUntimed) {
 			t.Fatal(err)
 		}
 		return err == nil
@@ -81,14 +81,14 @@ func TestStoriesHappen(t *testing.T) {
 
 // A path that no instants fit is told as such: both can't have one node's key within its TTL.
 func TestUntimed(t *testing.T) {
-	step := func(a Action, client, node int) Step {
+	step := func(a action, client, node int) Step {
 		return Step{Action: a, Client: client, Attempt: 1, Node: node, Yes: true}
 	}
 	path := []Step{
-		step(Set, 1, 1), step(Set, 1, 2), step(Acquired, 1, 0),
-		step(Set, 2, 1), step(Set, 2, 2), step(Acquired, 2, 0),
+		step(set, 1, 1), step(set, 1, 2), step(acquired, 1, 0),
+		step(set, 2, 1), step(set, 2, 2), step(acquired, 2, 0),
 	}
-	if _, err := ScenarioOf("untimed", Scope{Nodes: 3, Attempts: 1}, path, known); !errors.Is(err, ErrUntimed) {
+	if _, err := ScenarioOf("untimed", Scope{Nodes: 3, Attempts: 1}, path, known); !errors.Is(err, errUntimed) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -103,7 +103,7 @@ func most(t *testing.T, name string, differ, cases int) string {
 
 // searched is what comes of the first row of a mistake.
 func searched(t *testing.T, mistake string) string {
-	i := slices.IndexFunc(Rows(), func(r Row) bool { return r.Mistake == mistake })
+	i := slices.IndexFunc(Rows(), func(r row) bool { return r.Mistake == mistake })
 	if mistake == "" || i < 0 {
 		return ""
 	}

@@ -125,16 +125,16 @@ func (w *wired) answer(c *resp.Command, node int) (answer string, after time.Dur
 	letter, plainSet := byte('y'), strings.EqualFold(c.Args[0], "SET")
 	switch c.Op {
 	case history.OpSet:
-		w.note(Set, c, node)
+		w.note(set, c, node)
 		letter = w.answers[min(w.sets[node], len(w.answers)-1)][node]
 		w.begins(w.sets[node])
 		w.sets[node]++
 	case history.OpExtend:
-		w.note(Extend, c, node)
+		w.note(extend, c, node)
 		w.begins(ext)
 		letter = w.extend[node]
 	case history.OpRelease:
-		w.note(Del, c, node)
+		w.note(del, c, node)
 	default:
 		return "+OK\r\n", 0
 	}
@@ -167,7 +167,7 @@ func (w *wired) unknown(args []string, node int) bool {
 }
 
 // note remembers a request: whose token it has, as the number of the attempt that had it first, and its form.
-func (w *wired) note(a Action, c *resp.Command, node int) {
+func (w *wired) note(a action, c *resp.Command, node int) {
 	attempt := slices.Index(w.tokens, c.Token)
 	if attempt < 0 && c.Token != "" {
 		attempt = len(w.tokens)
@@ -194,7 +194,7 @@ type played struct {
 	held   bool
 	lease  time.Duration // from the start to the deadline, of the first attempt; 0: it names none
 	sent   []string
-	extend Action // what came of an extension, if the script has one
+	extend action // what came of an extension, if the script has one
 	asks   commands
 }
 
@@ -256,14 +256,14 @@ func (w *wired) play(t *testing.T, nodes int, of library) (out played) {
 	return out
 }
 
-func extended(err error) Action {
+func extended(err error) action {
 	switch {
 	case err == nil:
 		return Extended
 	case errors.Is(err, lock.ErrNotHeld):
-		return ExtendLost
+		return extendLost
 	}
-	return ExtendFailed
+	return extendFailed
 }
 
 // library is a lock that is made of an Env.
@@ -355,7 +355,7 @@ func mistaken(mistake string) library { return library{"broken", mistake, nil, b
 
 // nodes says how nodes do otherwise with a lock's requests than with those of the model's.
 func (m *Model) nodes(t *testing.T, asks commands) (difference string) {
-	for _, a := range []Action{Set, Extend} {
+	for _, a := range []action{set, extend} {
 		if asks[a] == nil {
 			return fmt.Sprintf("not compared: %s was seen by its digest only", a)
 		}

@@ -12,7 +12,7 @@ func (t limits) works(c int, a *attempt) {
 	}
 	t.exact(a.end, a.sent, held)
 	switch {
-	case t.scope.Property != ResourceSafety:
+	case t.scope.Property != resourceSafety:
 		t.exact(a.end, a.release, held)
 	case a.refused:
 		t.exact(a.end, a.release, 0)
@@ -50,14 +50,14 @@ func (t limits) resource() {
 			continue
 		}
 		switch a := t.attempts[s.Client-1][s.Attempt-1]; s.Action {
-		case Acquired:
+		case acquired:
 			if !t.reads(s) {
 				next(a.end)
 			}
 		case Read:
 			t.exact(a.end, t.when[i], 0)
 			next(t.when[i])
-		case Write:
+		case write:
 			t.least(a.sent, a.write.at, t.gap)
 			next(a.write.at)
 		}
@@ -93,9 +93,9 @@ func (t limits) later() {
 			continue
 		}
 		switch a := t.attempts[s.Client-1][s.Attempt-1]; {
-		case s.Action == Acquired:
+		case s.Action == acquired:
 			given = append(given, a.end)
-		case s.Action == Set && !begun[a]:
+		case s.Action == set && !begun[a]:
 			begun[a] = true
 			for _, g := range given {
 				t.least(g, a.start, t.gap)

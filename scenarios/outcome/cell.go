@@ -20,7 +20,7 @@ const (
 	Kept        Mark = "✓"
 	Alike       Mark = "○"
 	Open        Mark = "?"
-	Free        Mark = "·"
+	free        Mark = "·"
 	Cannot      Mark = "∅"
 	Idle        Mark = "–"
 )
@@ -34,7 +34,7 @@ func Marks() [][2]string {
 		{string(Kept), "holds, as it must"},
 		{string(Alike), "violated, as with the scenario's own lock"},
 		{string(Open), "undecided, or no occasion"},
-		{string(Free), "holds, though nobody promised it"},
+		{string(free), "holds, though nobody promised it"},
 		{string(Cannot), "the lock or the backend can't"},
 		{string(Idle), "not exercised"},
 	}
@@ -51,7 +51,7 @@ func (c *Card) column(name string) int {
 	if i := slices.Index(c.Columns, name); i >= 0 {
 		return i
 	}
-	rank := func(column string) int { return slices.Index([]string{NoFailure, "", OtherSort, Several}, column) }
+	rank := func(column string) int { return slices.Index([]string{NoFailure, "", otherSort, Several}, column) }
 	i, _ := slices.BinarySearchFunc(c.Columns, name, func(a, b string) int {
 		in := func(s string) int {
 			s, _ = SortOfColumn(s)
@@ -71,7 +71,7 @@ func (c *Card) column(name string) int {
 
 // Case is one way in which a property was violated under one sort of failure, with the runs
 // that show it, the shortest first.
-type CardCase struct {
+type cardCase struct {
 	Property, Column, Cause string
 	Held                    bool // it had to hold
 	Shown                   []Shown
@@ -84,8 +84,8 @@ type Shown struct {
 	Judgement Judgement
 }
 
-// Promised says whether a property had to hold.
-func Promised(j Judgement) bool { return j.Expected == string(checker.Holds) }
+// promised says whether a property had to hold.
+func promised(j Judgement) bool { return j.Expected == string(checker.Holds) }
 
 // lacking is why a lock can't be held to a property; "": it can.
 func (c *Card) lacking(property string) string {
@@ -104,7 +104,7 @@ func (c *Card) judge(column string, j Judgement, e CardEntry) {
 		return
 	}
 	x := &c.row(j.Property).Cells[c.column(column)]
-	held := Promised(j)
+	held := promised(j)
 	switch {
 	case j.Got == checker.Violated && held:
 		x.Failed++
@@ -120,15 +120,15 @@ func (c *Card) judge(column string, j Judgement, e CardEntry) {
 		x.Free++
 	case held && (j.Got == checker.Undecided || !j.AsExpected):
 		x.Open++
-		c.Open = append(c.Open, Doubt{e.Outcome.Scenario, j.Property, column, j.Because})
+		c.Open = append(c.Open, doubt{e.Outcome.Scenario, j.Property, column, j.Because})
 	}
 }
 
 // found takes a violation.
 func (c *Card) found(column string, j Judgement, e CardEntry, held bool) {
-	x := Entry(&c.cases, func(x *CardCase) bool {
+	x := Entry(&c.cases, func(x *cardCase) bool {
 		return x.Property == j.Property && x.Column == column && x.Cause == j.Cause && x.Held == held
-	}, CardCase{Property: j.Property, Column: column, Cause: j.Cause, Held: held})
+	}, cardCase{Property: j.Property, Column: column, Cause: j.Cause, Held: held})
 	x.Shown = append(x.Shown, Shown{e, j})
 	slices.SortStableFunc(x.Shown, func(a, b Shown) int {
 		return cmp.Or(cmp.Compare(a.Judgement.Length, b.Judgement.Length), cmp.Compare(a.Outcome.Seed, b.Outcome.Seed))
@@ -137,7 +137,7 @@ func (c *Card) found(column string, j Judgement, e CardEntry, held bool) {
 
 // Skip takes a scenario that was not run on a backend. A skip for the lock's sake says so in its cells.
 func (c *Card) Skip(s scenario.Scenario, backend, why string) {
-	x := Entry(&c.Skipped, func(x *CardSkip) bool { return x.Why == why }, CardSkip{Why: why})
+	x := Entry(&c.Skipped, func(x *cardSkip) bool { return x.Why == why }, cardSkip{Why: why})
 	if !slices.Contains(x.Scenarios, s.ID()) {
 		x.Scenarios = append(x.Scenarios, s.ID())
 	}
@@ -190,7 +190,7 @@ func (x CardCell) sign() Mark {
 	case x.Open > 0:
 		return Open
 	case x.Free > 0:
-		return Free
+		return free
 	}
 	return Idle
 }

@@ -69,7 +69,7 @@ func Draws(s scenario.Scenario) []Draw {
 
 func sortOf(c nemesis.Choice) string {
 	if c.Kind.Model == "" {
-		return OtherSort
+		return otherSort
 	}
 	return c.Kind.Model
 }
@@ -93,10 +93,10 @@ func (c *Card) Throw(e CardEntry, seeds int, draws []Draw) {
 			i = len(d.Rows)
 			d.Rows = append(d.Rows, DiceRow{Property: j.Property, Shares: make([]Share, len(d.Draws))})
 		}
-		d.Rows[i].Held = d.Rows[i].Held || Promised(j)
+		d.Rows[i].Held = d.Rows[i].Held || promised(j)
 		d.Rows[i].Shares[at].add(j)
-		if j.Got == checker.Violated && Promised(j) {
-			c.found(Drawn, j, e, true)
+		if j.Got == checker.Violated && promised(j) {
+			c.found(drawn, j, e, true)
 		}
 	}
 }

@@ -38,12 +38,12 @@ type Card struct {
 	Measured []*Measure    `json:"measured"`
 	Dice     *Dice         `json:"dice,omitempty"` // nil: no seeds were asked for
 	Findings []CardFinding `json:"findings"`       // what it must keep and doesn't first
-	Open     []Doubt       `json:"open,omitempty"` // what had to hold, and wasn't decided
-	Skipped  []*CardSkip   `json:"skipped,omitempty"`
+	Open     []doubt       `json:"open,omitempty"` // what had to hold, and wasn't decided
+	Skipped  []*cardSkip   `json:"skipped,omitempty"`
 	Errors   []string      `json:"errors,omitempty"`
 
 	kind  lock.Kind
-	cases []*CardCase
+	cases []*cardCase
 	lacks map[string]string // why scenarios of a column were not run
 }
 
@@ -90,8 +90,8 @@ func (n *CardNumbers) add(o CardNumbers) {
 	n.Grants, n.Orphans, n.Longest = n.Grants+o.Grants, n.Orphans+o.Orphans, max(n.Longest, o.Longest)
 }
 
-// Doubt is a property that had to hold and was not decided.
-type Doubt struct {
+// doubt is a property that had to hold and was not decided.
+type doubt struct {
 	Scenario string `json:"scenario"`
 	Property string `json:"property"`
 	Column   string `json:"column"`
@@ -99,7 +99,7 @@ type Doubt struct {
 }
 
 // Skip is why scenarios were not run.
-type CardSkip struct {
+type cardSkip struct {
 	Why       string   `json:"why"`
 	Scenarios []string `json:"scenarios"`
 }
@@ -107,9 +107,9 @@ type CardSkip struct {
 // Columns besides the sorts of failures.
 const (
 	NoFailure = "none"
-	OtherSort = "other"   // a fault that is no sort of failure by itself
+	otherSort = "other"   // a fault that is no sort of failure by itself
 	Several   = "several" // more than one
-	Drawn     = "random"  // of a Finding: a plan drawn by a seed
+	drawn     = "random"  // of a Finding: a plan drawn by a seed
 )
 
 // Column is the sort of failures that a scenario is about.
@@ -120,7 +120,7 @@ func CardColumn(s scenario.Scenario) string {
 	case len(models) == 1:
 		return models[0]
 	case len(s.Plan) > 0 || s.Random != nil:
-		return OtherSort
+		return otherSort
 	}
 	return NoFailure
 }

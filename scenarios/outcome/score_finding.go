@@ -70,15 +70,15 @@ const (
 
 // Settle makes the marks and findings of what was added.
 func (c *Card) Settle() {
-	slices.SortStableFunc(c.cases, func(a, b *CardCase) int {
-		at := func(x *CardCase) int { return slices.Index(checker.Properties(), x.Property) }
-		place := func(x *CardCase) int { // of dice last
-			if x.Column == Drawn {
+	slices.SortStableFunc(c.cases, func(a, b *cardCase) int {
+		at := func(x *cardCase) int { return slices.Index(checker.Properties(), x.Property) }
+		place := func(x *cardCase) int { // of dice last
+			if x.Column == drawn {
 				return len(c.Columns)
 			}
 			return slices.Index(c.Columns, x.Column)
 		}
-		held := func(x *CardCase) int {
+		held := func(x *cardCase) int {
 			if x.Held {
 				return 0
 			}
@@ -104,12 +104,12 @@ func (c *Card) Settle() {
 		f.Held = f.Held || x.Held
 		h := Harm{Property: x.Property, Cause: first.Judgement.Cause, Because: first.Judgement.Because, Held: x.Held, Control: first.Judgement.Control, Try: x.tried}
 		for _, s := range x.Shown[1:] {
-			if x.Column != Drawn && !slices.Contains(h.Also, s.Outcome.Scenario) {
+			if x.Column != drawn && !slices.Contains(h.Also, s.Outcome.Scenario) {
 				h.Also = append(h.Also, s.Outcome.Scenario)
 			}
 		}
 		f.Harms = append(f.Harms, h)
-		if x.Held && x.tried != nil && x.tried.State != StateConfirmed && x.Column != Drawn {
+		if x.Held && x.tried != nil && x.tried.State != StateConfirmed && x.Column != drawn {
 			c.row(x.Property).Cells[c.column(x.Column)].Unconfirmed += len(x.Shown)
 		}
 	}

@@ -46,7 +46,7 @@ func TestMarks(t *testing.T) {
 		Kept:       {ran(1, under("a"), holds, h, v, 0), ran(2, under("b"), any, h, h, 0)},
 		Alike:      {ran(1, under("a"), any, v, v, 9), ran(2, under("b"), holds, u, h, 0)},
 		Open:       {ran(1, under("a"), holds, u, h, 0), ran(2, under("b"), any, h, h, 0)},
-		Free:       {ran(1, under("a"), any, h, h, 0)},
+		free:       {ran(1, under("a"), any, h, h, 0)},
 		Idle:       {ran(1, under("a"), any, checker.NotExercised, h, 0)},
 	} {
 		c := card()
@@ -126,7 +126,7 @@ func TestColumnsInOrder(t *testing.T) {
 	for i, s := range []scenario.Scenario{under("a", "pause", "kill"), under("b", "touch"), under("c", "pause"), under("d", "cut"), under("e")} {
 		c.Add(ran(i, s, "holds", checker.Holds, checker.Holds, 0))
 	}
-	if want := []string{NoFailure, "networks", "pauses", OtherSort, Several}; !slices.Equal(c.Columns, want) {
+	if want := []string{NoFailure, "networks", "pauses", otherSort, Several}; !slices.Equal(c.Columns, want) {
 		t.Errorf("columns %v, want %v", c.Columns, want)
 	}
 }
@@ -196,7 +196,7 @@ func TestConfirm(t *testing.T) {
 func TestDraws(t *testing.T) {
 	s := scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut", "drop", "clock-rate", "touch"}}}
 	draws := Draws(s)
-	sorts := []string{"clocks", "crashes", "networks", OtherSort, "pauses"}
+	sorts := []string{"clocks", "crashes", "networks", otherSort, "pauses"}
 	if len(draws) != 1+2*len(sorts) || draws[0].Sort != "" {
 		t.Fatalf("%+v", draws)
 	}
@@ -249,7 +249,7 @@ func TestBlame(t *testing.T) {
 	if s := c.Dice.Rows[0].Shares[0]; s.Runs != 4 || s.Violated != 4 || s.Own != 0 || s.High != 1 {
 		t.Errorf("%+v", s)
 	}
-	if len(c.Findings) != 1 || c.Findings[0].Column != Drawn || c.Code() != ExitUnexpected {
+	if len(c.Findings) != 1 || c.Findings[0].Column != drawn || c.Code() != ExitUnexpected {
 		t.Errorf("%+v", c.Findings)
 	}
 }

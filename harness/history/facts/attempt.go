@@ -212,7 +212,7 @@ func (in *wireReader) extended(f *Facts) {
 	until := map[*Session]int64{}
 	for _, e := range in.extends {
 		from := asker{Sender(e), e.Key}
-		s := LastCalled(in.bidder(from.client, from.key).sessions, e.Sent)
+		s := lastCalled(in.bidder(from.client, from.key).sessions, e.Sent)
 		of := attempts[owned{from, e.Token}]
 		if i := sort.Search(len(of), func(i int) bool { return of[i].From > e.Sent }); i > 0 {
 			s = of[i-1].Session
@@ -343,9 +343,9 @@ func (d deletion) after(at int64) int64 {
 // refused reports whether a node answered a release with an error: it deleted nothing.
 func refused(d *history.Event) bool { return d.Type == history.Fail && d.Cause != "" }
 
-// LastCalled is the last of one client's sessions, in the order of their calls, that it
+// lastCalled is the last of one client's sessions, in the order of their calls, that it
 // had called by an instant, or nil.
-func LastCalled(sessions []*Session, at int64) *Session {
+func lastCalled(sessions []*Session, at int64) *Session {
 	i := sort.Search(len(sessions), func(i int) bool { return sessions[i].Acquire.Call.T > at })
 	if i == 0 {
 		return nil

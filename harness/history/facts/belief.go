@@ -139,7 +139,7 @@ type Ending string
 const (
 	Released Ending = "released" // it called release
 	Expired  Ending = "expired"  // its deadline
-	NotHeld  Ending = "not-held" // an extension said that it does not hold
+	notHeld  Ending = "not-held" // an extension said that it does not hold
 	Lost     Ending = "lost"     // the lock told it, unasked
 	Died     Ending = "died"     // its client was killed
 	Still    Ending = ""         // the record ended
@@ -212,7 +212,7 @@ func (f *Facts) Closing(w Window) (*history.Event, Ending) {
 	case e.Op == history.OpRelease:
 		return e, Released
 	case e.Op == history.OpExtend && e.Type == history.Fail:
-		return e, NotHeld
+		return e, notHeld
 	case f.lost[w.Session] != nil && f.lost[w.Session].T == w.To:
 		return f.lost[w.Session], Lost
 	case w.To == Never:

@@ -33,7 +33,7 @@ func (in *wireReader) rounds(g group) {
 			}
 			continue
 		}
-		switch s := LastCalled(g.sessions, e.Sent); {
+		switch s := lastCalled(g.sessions, e.Sent); {
 		case s == nil: // of no session
 			continue
 		case len(sets) == 0, len(deletes) > 0, s != of && !in.still(of, s, e):

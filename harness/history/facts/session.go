@@ -38,13 +38,13 @@ func (s *Session) Token() string {
 func (s *Session) Granted() bool { return s.Until != Nothing }
 
 // Extends are the session's extensions, in the order of their calls. So are the others.
-func (s *Session) Extends() iter.Seq[Operation]  { return s.Of(history.OpExtend) }
-func (s *Session) Reads() iter.Seq[Operation]    { return s.Of(history.OpRead) }
-func (s *Session) Writes() iter.Seq[Operation]   { return s.Of(history.OpWrite) }
-func (s *Session) Releases() iter.Seq[Operation] { return s.Of(history.OpRelease) }
+func (s *Session) Extends() iter.Seq[Operation]  { return s.of(history.OpExtend) }
+func (s *Session) Reads() iter.Seq[Operation]    { return s.of(history.OpRead) }
+func (s *Session) Writes() iter.Seq[Operation]   { return s.of(history.OpWrite) }
+func (s *Session) Releases() iter.Seq[Operation] { return s.of(history.OpRelease) }
 
-// Of is the operations of one kind, in the order of their calls.
-func (s *Session) Of(op string) iter.Seq[Operation] {
+// of is the operations of one kind, in the order of their calls.
+func (s *Session) of(op string) iter.Seq[Operation] {
 	return func(yield func(Operation) bool) {
 		for a := range s.Actions() {
 			if a.Call.Op == op && !yield(a) {

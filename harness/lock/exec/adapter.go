@@ -14,16 +14,16 @@ import (
 	"lockpick/harness/lock"
 )
 
-// ErrBroken says that an adapter does not keep to the protocol, or has ended. It is a
+// errBroken says that an adapter does not keep to the protocol, or has ended. It is a
 // lock.ErrBroken that does not blame the lock.
-var ErrBroken error = broken{}
+var errBroken error = broken{}
 
 type broken struct{}
 
 func (broken) Error() string { return "adapter" }
 
-// Is says that it is a lock.ErrBroken.
-func (broken) Is(err error) bool { return err == lock.ErrBroken }
+// is says that it is a lock.ErrBroken.
+func (broken) is(err error) bool { return err == lock.ErrBroken }
 
 // StartWithin is how long an adapter may take to say hello, and how long to open: on a busy
 // machine a virtual machine needs many seconds to load a library.
@@ -66,7 +66,7 @@ func Meet(in io.Writer, out io.Reader, now func() time.Time) (*Adapter, error) {
 		err = a.Hello.check()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBroken, err)
+		return nil, fmt.Errorf("%w: %w", errBroken, err)
 	}
 	go a.listen()
 	return a, nil
@@ -132,7 +132,7 @@ func (a *Adapter) turned(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: its wall clock is %v from its client's: tell nanoseconds since 1970, and let no program start it as a child: the child's clock can't be turned", ErrBroken, off)
+	return fmt.Errorf("%w: its wall clock is %v from its client's: tell nanoseconds since 1970, and let no program start it as a child: the child's clock can't be turned", errBroken, off)
 }
 
 // own is an instant of the adapter's monotonic clock by the client's.
@@ -228,7 +228,7 @@ func (a *Adapter) broken(err error) error {
 	if a.err != nil {
 		err = a.err
 	}
-	return fmt.Errorf("%w: %w", ErrBroken, err)
+	return fmt.Errorf("%w: %w", errBroken, err)
 }
 
 // ask waits for the answer. Once ctx has ended, an acquire is cancelled, if it can be. Whenever
@@ -256,7 +256,7 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 			}
 		case <-done:
 			done = nil
-			if r.Op == "acquire" && a.Hello.can(CanCancel) {
+			if r.Op == "acquire" && a.Hello.can(canCancel) {
 				if _, err := a.send(&request{Op: "cancel", Of: r.ID}); err != nil {
 					return reply{}, err
 				}
@@ -268,7 +268,7 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 				continue
 			}
 			if r.own() {
-				return reply{}, fmt.Errorf("%w: it has not answered %s within %v", ErrBroken, r.Op, r.limit())
+				return reply{}, fmt.Errorf("%w: it has not answered %s within %v", errBroken, r.Op, r.limit())
 			}
 			if _, err := a.ask(context.WithoutCancel(ctx), request{Op: "ping"}); err != nil {
 				return reply{}, fmt.Errorf("%w, after %s", err, r.Op)
@@ -302,8 +302,8 @@ func (r *Refused) Error() string {
 	return r.No + ": " + r.Why
 }
 
-// Is says that not-held is lock.ErrNotHeld.
-func (r *Refused) Is(err error) bool { return err == lock.ErrNotHeld && r.No == noHeld }
+// is says that not-held is lock.ErrNotHeld.
+func (r *Refused) is(err error) bool { return err == lock.ErrNotHeld && r.No == noHeld }
 
 // refusal is what a reply says that isn't ok.
 func (r reply) refusal() error {
@@ -325,7 +325,7 @@ func (a *Adapter) Acquire(ctx context.Context, key string, within time.Duration)
 	a.mu.Unlock()
 	switch {
 	case h == nil || h.given:
-		return nil, fmt.Errorf("%w: it acquired, and gave no handle of its own (%q)", ErrBroken, r.Handle)
+		return nil, fmt.Errorf("%w: it acquired, and gave no handle of its own (%q)", errBroken, r.Handle)
 	case ctx.Err() != nil:
 		return nil, errors.Join(ctx.Err(), h.Release(context.WithoutCancel(ctx)))
 	}

@@ -19,8 +19,8 @@ import (
 //go:embed adapters/node/*.js adapters/python/*.py adapters/ruby/*.rb adapters/php/*.php adapters/_go adapters/java/*.java adapters/java/starter.xml adapters/rust/src/*.rs adapters/rust/starter.toml
 var all embed.FS
 
-// Starter is an adapter to start from.
-type Starter struct {
+// starter is an adapter to start from.
+type starter struct {
 	Lang  string
 	Build string // the command that builds it, in its folder; "": nothing is built
 	Run   string // the command that it is, there
@@ -31,7 +31,7 @@ type Starter struct {
 type file struct{ name, from string }
 
 // Starters are by language.
-var Starters = []Starter{
+var Starters = []starter{
 	{"node", "", "node adapter.js", []file{{"adapter.js", "node/adapter.js"}, {"lockpick.js", "node/lockpick.js"}}},
 	{"python", "", "python3 adapter.py", []file{{"adapter.py", "python/adapter.py"}, {"lockpick.py", "python/lockpick.py"}}},
 	{"go", "go build", "./adapter", []file{{"adapter.go", "_go/adapter.go"}, {"lockpick/lockpick.go", "_go/lockpick/lockpick.go"}, {"go.mod", "_go/starter.mod"}}},
@@ -50,16 +50,16 @@ func Languages() (names []string) {
 }
 
 // In finds the Starter of a language.
-func StarterIn(lang string) (Starter, bool) {
-	i := slices.IndexFunc(Starters, func(s Starter) bool { return s.Lang == lang })
+func StarterIn(lang string) (starter, bool) {
+	i := slices.IndexFunc(Starters, func(s starter) bool { return s.Lang == lang })
 	if i < 0 {
-		return Starter{}, false
+		return starter{}, false
 	}
 	return Starters[i], true
 }
 
 // Write puts its files into dir, and overwrites none.
-func (s Starter) Write(dir string) error {
+func (s starter) Write(dir string) error {
 	for _, f := range s.files {
 		if _, err := os.Lstat(filepath.Join(dir, f.name)); !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(fmt.Errorf("there is a %s already", filepath.Join(dir, f.name)), err)
@@ -87,7 +87,7 @@ func (s Starter) Write(dir string) error {
 }
 
 // Files are the names of what Write writes.
-func (s Starter) Files() (names []string) {
+func (s starter) Files() (names []string) {
 	for _, f := range s.files {
 		names = append(names, f.name)
 	}

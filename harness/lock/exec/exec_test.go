@@ -105,7 +105,7 @@ func TestHello(t *testing.T) {
 	} {
 		heard, out := io.Pipe()
 		go func() { io.WriteString(out, first); out.Close() }()
-		if _, err := Meet(io.Discard, heard, time.Now); !errors.Is(err, ErrBroken) || !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), want) {
+		if _, err := Meet(io.Discard, heard, time.Now); !errors.Is(err, errBroken) || !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v; want %q", first, err, want)
 		}
 	}
@@ -140,7 +140,7 @@ func TestLastWord(t *testing.T) {
 		if err := a.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Close(t.Context()); !errors.Is(err, ErrBroken) {
+		if err := a.Close(t.Context()); !errors.Is(err, errBroken) {
 			t.Errorf("one that has ended answered: %v", err)
 		}
 	}

@@ -97,7 +97,7 @@ func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 
 // Close implements lock.Lock: it lets the adapter end.
 func (p *program) Close() error {
-	if err := p.Adapter.Close(context.Background()); err != nil && !errors.Is(err, ErrBroken) {
+	if err := p.Adapter.Close(context.Background()); err != nil && !errors.Is(err, errBroken) {
 		return fmt.Errorf("close: %w", errors.Join(err, p.in.Close()))
 	}
 	return p.in.Close()
@@ -186,7 +186,7 @@ func (h *Handle) ByWall() bool {
 
 // Held implements lock.Holder. Of a library that can't say it is an error.
 func (h *Handle) Held(ctx context.Context) (bool, error) {
-	if !h.adapter.Hello.can(CanHeld) {
+	if !h.adapter.Hello.can(canHeld) {
 		return false, errors.ErrUnsupported
 	}
 	r, err := h.adapter.ask(ctx, request{Op: "held", Handle: h.id})

@@ -14,8 +14,8 @@ import (
 	"lockpick/harness/lock"
 )
 
-// Version of the protocol.
-const Version = 1
+// version of the protocol.
+const version = 1
 
 // longest is how many bytes a line may have.
 const longest = 64 << 10
@@ -45,15 +45,15 @@ type Hello struct {
 
 // What an adapter can do besides acquire and release.
 const (
-	CanExtend = "extend"  // the holder can ask for more time
-	CanHeld   = "held"    // the library can be asked whether it holds
-	CanLose   = "lost"    // the library tells, unasked, of a loss
-	CanRenew  = "renewed" // it tells of extensions that the library makes by itself
-	CanCancel = "cancel"  // an acquire can be broken off
-	CanFence  = "fence"   // an acquire gives a fencing token
+	canExtend = "extend"  // the holder can ask for more time
+	canHeld   = "held"    // the library can be asked whether it holds
+	canLose   = "lost"    // the library tells, unasked, of a loss
+	canRenew  = "renewed" // it tells of extensions that the library makes by itself
+	canCancel = "cancel"  // an acquire can be broken off
+	canFence  = "fence"   // an acquire gives a fencing token
 )
 
-var powers = []string{CanExtend, CanHeld, CanLose, CanRenew, CanCancel, CanFence}
+var powers = []string{canExtend, canHeld, canLose, canRenew, canCancel, canFence}
 
 var beliefs = []string{"", "deadline", string(lock.BySignal), string(lock.ByNothing)}
 
@@ -71,13 +71,13 @@ func (h Hello) Store() string {
 // check says what is wrong with a hello.
 func (h Hello) check() error {
 	switch {
-	case h.Hello != Version:
-		return fmt.Errorf("its first line is no hello of protocol %d: begin with {\"hello\":%d,\"name\":…}", Version, Version)
+	case h.Hello != version:
+		return fmt.Errorf("its first line is no hello of protocol %d: begin with {\"hello\":%d,\"name\":…}", version, version)
 	case h.Name == "":
 		return errors.New("its hello has no name")
 	case !slices.Contains(beliefs, h.Belief):
 		return fmt.Errorf("its hello says belief %q: say deadline, signal or none", h.Belief)
-	case h.Belief == string(lock.BySignal) && !h.can(CanLose):
+	case h.Belief == string(lock.BySignal) && !h.can(canLose):
 		return errors.New("its hello says belief signal, and not that it can tell of a loss: add lost to can")
 	case !lock.PrefixFits(h.KeyPrefix):
 		return fmt.Errorf("its hello says keyPrefix %.200q: say printable ASCII, at most %d bytes of it", h.KeyPrefix, lock.MostPrefix)
@@ -109,7 +109,7 @@ func (h Hello) Kind() lock.Kind {
 	}
 	return lock.Kind{
 		New: New, Belief: belief, Doc: h.Title(), OwnTime: true, OwnTokens: true, OneNode: h.Nodes == "one", Server: h.Store(), Prefix: h.KeyPrefix,
-		Can: lock.Powers{Extend: h.can(CanExtend), Fence: h.can(CanFence)},
+		Can: lock.Powers{Extend: h.can(canExtend), Fence: h.can(canFence)},
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 // Folder is where .ci/adapters installs them, below the project.
 const AdapterFolder = ".adapters"
 
-// Shipped is an adapter of a library, as it is published.
-type Shipped struct {
+// shipped is an adapter of a library, as it is published.
+type shipped struct {
 	Name    string // of the adapter, on pages and in tests
 	Library string // its name and version, where it is published
 	Set     string // what .ci/adapters installs it by
@@ -17,7 +17,7 @@ type Shipped struct {
 }
 
 // Libraries are the adapters of libraries that can be installed where the tests run.
-var Libraries = []Shipped{
+var Libraries = []shipped{
 	{"node-redlock-4", "redlock 4.2.0 (npm)", "node", "node redlock4.js"},
 	{"node-redlock-5", "redlock 5.0.0-beta.2 (npm), acquire", "node", "node redlock5.js"},
 	{"node-redlock-5-using", "redlock 5.0.0-beta.2 (npm), using, which renews", "node", "node redlock5-using.js"},
@@ -33,7 +33,7 @@ var Libraries = []Shipped{
 }
 
 // Command is the adapter's, where Folder is dir.
-func (s Shipped) Command(dir string) string {
+func (s shipped) Command(dir string) string {
 	words := strings.Fields(s.command)
 	for i, w := range words {
 		if strings.ContainsAny(w, "./") {

@@ -185,7 +185,7 @@ type handle struct {
 // What Release says: the library gives a lock back and has no result.
 var (
 	ErrUnknown = errors.New("rueidislock doesn't say what came of it")
-	ErrLost    = errors.New("it was lost before, as rueidislock had told")
+	errLost    = errors.New("it was lost before, as rueidislock had told")
 )
 
 // Lost is closed once the library knows that the lock is lost, or gives it back.
@@ -198,7 +198,7 @@ func (h *handle) Deadline() time.Time { return time.Time{} }
 func (h *handle) Release(ctx context.Context) error {
 	result := ErrUnknown
 	if h.holding.Err() != nil {
-		result = ErrLost
+		result = errLost
 	}
 	done := make(chan struct{})
 	go func() {

@@ -114,8 +114,8 @@ func TestSetups(t *testing.T) {
 				t.Fatal(err)
 			}
 			soon(t, "the loss", lost)
-			if err := other.Release(ctx); !errors.Is(err, ErrLost) {
-				t.Errorf("release: %v, want %v", err, ErrLost)
+			if err := other.Release(ctx); !errors.Is(err, errLost) {
+				t.Errorf("release: %v, want %v", err, errLost)
 			}
 		})
 	}

@@ -129,8 +129,8 @@ func (d *Disk) unsynced() []string {
 // probeBound is how long a sync may take that isn't stalled. It takes microseconds.
 const probeBound = 20 * time.Millisecond
 
-// Stall lets no sync come back until Free, and sees that one doesn't.
-func (d *Disk) Stall() (readBack string, err error) {
+// stall lets no sync come back until Free, and sees that one doesn't.
+func (d *Disk) stall() (readBack string, err error) {
 	d.mu.Lock()
 	if d.stalled != nil || d.full {
 		d.mu.Unlock()
@@ -182,9 +182,9 @@ func (d *Disk) Met() int {
 	return d.met
 }
 
-// Free ends Stall and Fill, and sees that writes and syncs come back: where the power is being cut, as soon as
+// free ends Stall and Fill, and sees that writes and syncs come back: where the power is being cut, as soon as
 // that is over.
-func (d *Disk) Free() (readBack string, err error) {
+func (d *Disk) free() (readBack string, err error) {
 	d.mu.Lock()
 	if d.stalled != nil {
 		close(d.stalled)

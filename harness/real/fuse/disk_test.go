@@ -170,16 +170,16 @@ func TestFullAndStalledDisk(t *testing.T) {
 	if err == nil || !strings.Contains(strings.ToLower(string(out)), "no space") {
 		t.Errorf("a write to a full disk: %v, %s", err, out)
 	}
-	if _, err := d.Stall(); err == nil {
+	if _, err := d.stall(); err == nil {
 		t.Error("a full disk could be stalled")
 	}
-	if _, err := d.Free(); err != nil {
+	if _, err := d.free(); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.sh(t, "printf 1 > f; cat f"); got != "1" {
 		t.Errorf("f is %q", got)
 	}
-	if _, err := d.Stall(); err != nil {
+	if _, err := d.stall(); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("sync", d.dir+"/f")
@@ -191,7 +191,7 @@ func TestFullAndStalledDisk(t *testing.T) {
 	if len(d.Unsynced()) != 1 {
 		t.Errorf("not synced is %v", d.Unsynced())
 	}
-	if _, err := d.Free(); err != nil {
+	if _, err := d.free(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil || len(d.Unsynced()) > 0 {
@@ -202,13 +202,13 @@ func TestFullAndStalledDisk(t *testing.T) {
 // A stall that ends while the power is being cut is ended at once, and seen to be once that is over.
 func TestFreeWhilePowerIsCut(t *testing.T) {
 	d := newDisk(t)
-	if _, err := d.Stall(); err != nil {
+	if _, err := d.stall(); err != nil {
 		t.Fatal(err)
 	}
 	freed := make(chan error, 1)
 	if _, err := d.LosePower(func() (string, error) {
 		go func() {
-			_, err := d.Free()
+			_, err := d.free()
 			freed <- err
 		}()
 		for d.Stalled() {
@@ -233,14 +233,14 @@ func TestFreeWhilePowerIsCut(t *testing.T) {
 func TestReadBackSeesWhatIsNotInForce(t *testing.T) {
 	d := newDisk(t)
 	d.off = true // every request fails, but not as it should
-	if back, err := d.Stall(); err == nil {
+	if back, err := d.stall(); err == nil {
 		t.Errorf("stall says %q", back)
 	}
 	d.stalled = nil
 	if back, err := d.Fill(); err == nil {
 		t.Errorf("fill says %q", back)
 	}
-	if back, err := d.Free(); err == nil {
+	if back, err := d.free(); err == nil {
 		t.Errorf("free says %q", back)
 	}
 	d.off = false

@@ -39,8 +39,8 @@ var (
 	_ nemesis.Disker     = (*Disks)(nil)
 )
 
-// Mount gives a node a disk on a directory that it makes.
-func (ds *Disks) Mount(node, dir string) (*Disk, error) {
+// mount gives a node a disk on a directory that it makes.
+func (ds *Disks) mount(node, dir string) (*Disk, error) {
 	if reason, remedy := Missing(); reason != "" {
 		return nil, fmt.Errorf("make the disk of %s: %s; to fix it: %s", node, reason, remedy)
 	}
@@ -67,7 +67,7 @@ func (ds *Disks) MountHit(plan nemesis.Plan, nodes []string, group *proc.Group) 
 		if !Hit(plan, node) {
 			continue
 		}
-		d, err := ds.Mount(node, group.DataDir(node))
+		d, err := ds.mount(node, group.DataDir(node))
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (ds *Disks) StallSync(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return d.Stall()
+	return d.stall()
 }
 
 // FillDisk leaves no room on a node's disk.
@@ -165,7 +165,7 @@ func (ds *Disks) FreeDisk(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	back, err := d.Free()
+	back, err := d.free()
 	if err != nil {
 		return "", err
 	}

@@ -129,7 +129,7 @@ func (n *node) whose(s *stream, it item) (who cause) {
 		s.mark(it.args)
 		who.by = history.Harness
 	} else if of, is := n.senders.Load(it.from); is {
-		of.(*Sender).claim(&who, it.args, n.lives.origin.Load())
+		of.(*sender).claim(&who, it.args, n.lives.origin.Load())
 	}
 	if who.sent == 0 && n.lives.cfg.Ours(s.server, it.from) { // a link may have had that port before
 		who.by = history.Harness

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Sender is one connection of a link to a node: what was sent there and is not told yet.
-type Sender struct {
+// sender is one connection of a link to a node: what was sent there and is not told yet.
+type sender struct {
 	link string
 
 	mu      sync.Mutex
@@ -27,7 +27,7 @@ type sent struct {
 const mostSent = 10_000
 
 // Sent takes a command that the node is about to have.
-func (s *Sender) Sent(args []string, at int64) {
+func (s *sender) Sent(args []string, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) == mostSent {
@@ -37,7 +37,7 @@ func (s *Sender) Sent(args []string, at int64) {
 }
 
 // Answered takes the answer to the first command that had none.
-func (s *Sender) Answered(at int64) {
+func (s *sender) Answered(at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := s.answers - s.passed; i >= 0 && i < len(s.queue) {
@@ -48,7 +48,7 @@ func (s *Sender) Answered(at int64) {
 
 // told finds the command that a line tells of. A node does what a connection asks for in
 // its order: what was sent before and was not told has no line.
-func (s *Sender) told(args []string) (c sent) {
+func (s *sender) told(args []string) (c sent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, c := range s.queue {
@@ -61,7 +61,7 @@ func (s *Sender) told(args []string) (c sent) {
 }
 
 // claim says that a command came from here.
-func (s *Sender) claim(who *cause, args []string, origin int64) {
+func (s *sender) claim(who *cause, args []string, origin int64) {
 	who.by = s.link
 	c := s.told(args)
 	if c.args == nil {
@@ -75,12 +75,12 @@ func (s *Sender) claim(who *cause, args []string, origin int64) {
 
 // Sender is of a connection that a link has made to a node from an address; nil: the node
 // doesn't tell. Its instants are true time since the run began.
-func (l *Lives) Sender(link, name, from string) *Sender {
+func (l *Lives) Sender(link, name, from string) *sender {
 	n := l.node(name)
 	if n == nil {
 		return nil
 	}
-	s := &Sender{link: link}
+	s := &sender{link: link}
 	n.senders.Store(from, s)
 	return s
 }

@@ -108,8 +108,8 @@ func (c *Child) Struck() bool {
 	return c.struck
 }
 
-// MayEnd says whether it is just being asked to end, by other means than a signal.
-func (c *Child) MayEnd(may bool) {
+// mayEnd says whether it is just being asked to end, by other means than a signal.
+func (c *Child) mayEnd(may bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = may

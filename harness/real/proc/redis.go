@@ -300,9 +300,9 @@ func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 	case r.stopped:
 		return "", fmt.Errorf("shut %s down: it is stopped, and hears nothing", r.Name)
 	}
-	r.child.MayEnd(true)
+	r.child.mayEnd(true)
 	if err := r.End(ctx, r.child.Done()); err != nil {
-		r.child.MayEnd(false)
+		r.child.mayEnd(false)
 		return "", err
 	}
 	if err := r.child.Err(); err != nil {

@@ -24,13 +24,13 @@ import (
 
 // Ask sends one command to the server at addr, on a connection of its own, and returns
 // its reply. An error reply is a reply.
-type Asker func(ctx context.Context, addr string, args ...string) (resp.Value, error)
+type asker func(ctx context.Context, addr string, args ...string) (resp.Value, error)
 
 // Server is one redis-server.
 type Server struct {
 	Name string
 	At   string        // host:port, where other servers reach it, too
-	Ask  Asker         // as whoever starts it can
+	Ask  asker         // as whoever starts it can
 	Log  func() string // the end of what it has to say
 }
 

@@ -16,12 +16,12 @@ type appender struct {
 	failed    bool     // the last write did
 }
 
-// After says what the node wants after a Flush.
-type After int
+// after says what the node wants after a Flush.
+type after int
 
 // What comes after a Flush.
 const (
-	GoOn       After = iota
+	GoOn       after = iota
 	Background       // a sync is to begin; Synced says that it came back
 	Wait             // likewise, and nothing must be answered before
 	Die              // the node ends: it can't write, and has promised to
@@ -59,7 +59,7 @@ func (f *appender) seconds() int64 { return f.clock.Now() / 1e9 }
 // due when the wall clock shows another, later second than at the last one, so a
 // clock that was set back delays it; and while one is under way, writes wait for
 // it, but not for more than two seconds of that clock.
-func (f *appender) Flush() After {
+func (f *appender) Flush() after {
 	d := f.disk
 	if d == nil {
 		return GoOn
@@ -103,7 +103,7 @@ func (f *appender) Flush() After {
 	return GoOn
 }
 
-func (f *appender) ask(d *Disk, now int64) After {
+func (f *appender) ask(d *Disk, now int64) after {
 	f.asked, f.lastSync, f.syncing = len(d.written), now, true
 	return Background
 }
