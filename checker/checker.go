@@ -1,13 +1,58 @@
+// Package checker judges a history, as package facts puts it in order, and nothing
+// else: it knows no backend, no fault injector and no expectation.
+//
+// Check answers with a Verdict: for each property holds, violated, undecided or
+// not exercised, why in one sentence, and where it is violated the cause and a
+// Witness, the numbers of the events that prove it. What was never put to the
+// test does not hold. Before any property come the
+// assumptions: a history that is malformed or vacuous is undecided, whatever
+// else it shows, and so is one of a fault that hit nothing, or of a run in
+// which somebody else than the plan hit a process. The table of
+// properties is in checker.go, whether a run shows anything at all in assumptions.go, and
+// packages below judge by facts alone:
+//
+//	verdict      what is answered, as data, and the words for it
+//	spans        arithmetic of spans of true time, and where windows of sessions overlap
+//	cause        why two sessions could have one lock, by what the nodes told
+//	lease        lease-linearizability, exactly, with a certificate
+//	second       the same question, put to porcupine, and porcupine's picture
+//	resource     resource-safety and fencing-order, by the resource's log
+//	liveness     deadlock-freedom and fault-tolerance, availability and fairness
+//	mutex        locks without leases, of other people's histories
+//
+// Check and Visualize wait for real time when they ask the second judge, so call
+// them outside any bubble of virtual time.
+//
+// # Why to trust it
+//
+// What holds is proven by a certificate that is verified operation by operation. What is
+// small enough is also given to porcupine, by a translation of its own, and so is the
+// witness of a violation of mutual-exclusion or lease-linearizable, unless the lock tells its
+// holder nothing. Package bruteforce tries every order and every instant on raw events, and
+// shares no line with either. The tests that compare millions of histories with porcupine and
+// with such simple judges are themselves tested: testdata/mutants.list lists mistakes in the
+// checker, in package mutex, in the facts and in the reader of Jepsen's histories. TestMutants
+// plants each in a copy, and a comparison must notice it; a mistake in a cause is noticed by
+// the tables of stories.
+//
+// Deliberately missing: how the history was made, and what somebody hoped for.
 package checker
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"sync"
 
+	"lockpick/checker/lease"
+	"lockpick/checker/liveness"
+	"lockpick/checker/resource"
 	"lockpick/checker/second"
+	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // properties is the one table of them, in the order of reports.
@@ -182,4 +227,210 @@ func disagreement(r *record, v Verdict) string {
 		return fmt.Sprintf("%s came out as %s, and porcupine answers %s", LeaseLinearizable, first.Outcome, v.Second)
 	}
 	return ""
+}
+
+// What the checker answers, under its own name: see package verdict.
+type (
+	Verdict = verdict.Verdict
+	Result  = verdict.Result
+	Witness = verdict.Witness
+	Loss    = verdict.Loss
+	Outcome = verdict.Outcome
+)
+
+// Outcomes.
+const (
+	Holds        = verdict.Holds
+	Violated     = verdict.Violated
+	Undecided    = verdict.Undecided
+	NotExercised = verdict.NotExercised
+)
+
+// Names of the properties.
+const (
+	MutualExclusion   = verdict.MutualExclusion
+	LeaseLinearizable = verdict.LeaseLinearizable
+	ResourceSafety    = verdict.ResourceSafety
+	DeadlockFreedom   = verdict.DeadlockFreedom
+	FaultTolerance    = verdict.FaultTolerance
+	FencingOrder      = verdict.FencingOrder
+	ValidOnReturn     = verdict.ValidOnReturn
+	BoundedHold       = verdict.BoundedHold
+	HolderTold        = verdict.HolderTold
+)
+
+// Causes lists what a violation may be put down to, Numbers the names of what is measured.
+func Causes() []string  { return verdict.Causes() }
+func Numbers() []string { return verdict.Numbers() }
+
+// Visualize writes porcupine's picture of a verdict's violation: see package second.
+func Visualize(w io.Writer, h *history.History, v Verdict) (shown bool, err error) {
+	return second.Visualize(w, h, v)
+}
+
+// numbers measures a run, and says in words what a number can't. What it finds is reported,
+// not judged.
+func numbers(r *record) (n map[string]float64, words map[string]string) {
+	o := r.beliefs.Overlaps()
+	n = map[string]float64{
+		verdict.Grants:              0,
+		verdict.DoubleHoldSeconds:   history.Seconds(o.DoubleHold),
+		verdict.DoubleHoldIncidents: float64(o.Incidents),
+	}
+	sessions(r.Facts, n)
+	r.log().Numbers(n)
+	words = r.liveness().Numbers(n)
+	faultNumbers(r, n)
+	stallNumbers(r.Facts, n)
+	return n, words
+}
+
+// sessions measures what each of them tells by itself.
+func sessions(r *facts.Facts, n map[string]float64) {
+	var latency, left []int64
+	for s := range r.Sessions() {
+		if s.Granted() {
+			latency = append(latency, s.Ended-s.Called)
+		}
+		if x, ok := leftOnReturn(r, s); ok {
+			left = append(left, x)
+		}
+	}
+	slices.Sort(latency)
+	slices.Sort(left)
+	n[verdict.Grants] = float64(len(latency))
+	if elapsed := r.Last - r.First; elapsed > 0 {
+		n[verdict.GrantsPerSecond] = float64(len(latency)) / history.Seconds(elapsed)
+	}
+	if len(latency) > 0 {
+		n[verdict.AcquireP50] = history.Seconds(ranked(latency, 50))
+		n[verdict.AcquireP99] = history.Seconds(ranked(latency, 99))
+		n[verdict.AcquireMax] = history.Seconds(latency[len(latency)-1])
+	}
+	if len(left) > 0 {
+		n[verdict.ValidityLeftMin] = history.Seconds(left[0])
+		n[verdict.ValidityLeftP50] = history.Seconds(ranked(left, 50))
+	}
+}
+
+// ranked returns the smallest of sorted values that so many per cent of them don't exceed.
+func ranked(sorted []int64, percent int) int64 { return sorted[(len(sorted)*percent+99)/100-1] }
+
+// What became of each planned step of the nemesis, under "fault-STEP-" and one of
+// these. A step that comes every time has all its occurrences in one.
+const (
+	faultPlanned  = "planned"   // targets
+	faultInjected = "injected"  // times that it was tried on one of them
+	faultReadBack = "read-back" // of these: it was seen to be in force
+	faultOnHeld   = "on-held"   // of these: somebody believed to hold a lock while it was
+)
+
+// stallNumbers measures how long the machine stood still.
+func stallNumbers(r *facts.Facts, n map[string]float64) {
+	for _, s := range spans.Stalls(r) {
+		d := history.Seconds(s.Length())
+		n[verdict.StalledSeconds] += d
+		n[verdict.StalledMax] = max(n[verdict.StalledMax], d)
+	}
+}
+
+// faultNumbers measures what became of each step of the plan.
+func faultNumbers(r *record, n map[string]float64) {
+	if len(r.Params.Steps) == 0 {
+		return
+	}
+	var held []spans.Span
+	for _, l := range r.Locks {
+		for _, w := range r.beliefs.Of(l) {
+			held = append(held, spans.Of(w.From, w.To))
+		}
+	}
+	held = spans.Union(held)
+	for _, s := range r.Params.Steps {
+		n[faultNumber(s.Step, faultPlanned)] = float64(len(s.Targets))
+		for _, what := range []string{faultInjected, faultReadBack, faultOnHeld} {
+			n[faultNumber(s.Step, what)] = 0
+		}
+	}
+	for _, f := range r.Faults {
+		if f.Step <= 0 { // in no plan
+			continue
+		}
+		n[faultNumber(f.Step, faultInjected)]++
+		if f.Begin == nil {
+			continue
+		}
+		n[faultNumber(f.Step, faultReadBack)]++
+		inForce := spans.Of(f.Begin.T, facts.Never)
+		if f.End != nil {
+			inForce.To = max(f.End.T, f.Begin.T+1)
+		}
+		if spans.Meets(held, inForce) {
+			n[faultNumber(f.Step, faultOnHeld)]++
+		}
+	}
+}
+
+func faultNumber(step int, what string) string { return fmt.Sprintf("fault-%d-%s", step, what) }
+
+// record is the facts of a history with what is found of them for more than one property
+// or number: the functions find it when they are first called.
+type record struct {
+	*facts.Facts
+	beliefs *spans.Beliefs
+	second  second.Judge
+
+	lease    func() lease.Finding
+	liveness func() *liveness.Run
+	log      func() *resource.Log
+}
+
+func newRecord(h *history.History) *record {
+	r := facts.Read(h)
+	beliefs := spans.NewBeliefs(r)
+	return &record{
+		Facts: r, beliefs: beliefs, second: second.New(r),
+		lease:    sync.OnceValue(func() lease.Finding { return lease.Judge(r, beliefs) }),
+		liveness: sync.OnceValue(func() *liveness.Run { return liveness.Read(r, beliefs) }),
+		log:      sync.OnceValue(func() *resource.Log { return resource.Read(r) }),
+	}
+}
+
+// incidents is how each property finds all its violations, where a verdict has their
+// number and shows one.
+var incidents = map[string]func(*record) []verdict.Incident{
+	MutualExclusion: func(r *record) []verdict.Incident {
+		if r.Params.Untold {
+			return toldOf(untold(r, false))
+		}
+		return sharedHolds(r)
+	},
+	HolderTold: func(r *record) []verdict.Incident {
+		sure, _ := withoutStalled(r, untold(r, true))
+		return toldOf(sure)
+	},
+	LeaseLinearizable: func(r *record) []verdict.Incident { return lease.Incidents(r.Facts, r.beliefs) },
+	ResourceSafety:    func(r *record) []verdict.Incident { return r.log().Harms() },
+	FencingOrder:      func(r *record) []verdict.Incident { return r.log().Disorders() },
+	ValidOnReturn:     func(r *record) []verdict.Incident { return lateReturns(r.Facts) },
+	DeadlockFreedom:   func(r *record) []verdict.Incident { return r.liveness().LateHandovers() },
+	FaultTolerance:    func(r *record) []verdict.Incident { return r.liveness().Unavailabilities() },
+	BoundedHold:       func(r *record) []verdict.Incident { return longHolds(r.Facts) },
+}
+
+// Incidents lists the times that a property was violated which a verdict says is: as many as
+// its result counts but no more than so many, in the order of time. Each is told by the
+// result that would show it if there were no other. One of them is what the verdict shows,
+// but that of mutual exclusion is without its cause.
+func Incidents(h *history.History, property string, most int) []Result {
+	r := newRecord(h)
+	res := judge(r, property)
+	switch find := incidents[property]; {
+	case r.Malformed != "" || res.Outcome != Violated:
+		return nil
+	case find == nil || res.Incidents <= 1:
+		return []Result{res}
+	default:
+		return verdict.Told(find(r), most)
+	}
 }

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -85,4 +86,86 @@ func proof(r *facts.Facts, w spans.Window) []*history.Event {
 		events = append(events, b.Opens, b.Closes)
 	}
 	return events
+}
+
+// holderTold asks of a lock that names no deadline and tells nobody of a loss, as a watchdog
+// whose renewals can't be seen, whether its holders knew in time. None is told: he believes
+// until he gives the lock back. Where another had it by then because the key had lived its
+// time, that is no broken promise of the lock's, which made none, and yet two worked at once.
+func holderTold(r *record) Result {
+	if !r.Params.Untold {
+		return Result{Outcome: Holds, Because: "the lock names a deadline, or tells of a loss"}
+	}
+	all, stalled := withoutStalled(r, untold(r, true))
+	switch {
+	case len(all) > 0:
+		return worst(all, r.Grants)
+	case stalled != nil:
+		return Result{Outcome: Undecided, Because: "the host stalled, which may be why: " + stalled.Because}
+	}
+	return Result{Outcome: Holds, Occasions: r.Grants, Because: fmt.Sprintf("the lock tells its holder nothing, and no other had it meanwhile (%s)", verdict.Plural(r.Grants, "grant"))}
+}
+
+// withoutStalled leaves out the overlaps for which stalls of the host may be to blame, of which it
+// returns the first, or nil: the host stalled, since the key was last renewed or later, for as long
+// as the two held the lock at once.
+func withoutStalled(r *record, all []overlap) (sure []overlap, stalled *overlap) {
+	stalls := spans.Stalls(r.Facts)
+	for _, o := range all {
+		if o.To-o.From > spans.Share(stalls, spans.Of(o.From-int64(r.Params.TTL), o.To)) {
+			sure = append(sure, o)
+		} else if stalled == nil {
+			stalled = &o
+		}
+	}
+	return sure, stalled
+}
+
+// brokenUntold is mutualExclusion of such a lock.
+func brokenUntold(r *record) Result {
+	met := 0
+	for _, l := range r.Locks {
+		met += spans.Meetings(r.Facts, l, r.beliefs.Of(l))
+	}
+	if all := untold(r, false); len(all) > 0 {
+		return worst(all, met)
+	}
+	return Result{Outcome: Holds, Occasions: met, Because: fmt.Sprintf(
+		"no two clients held the lock at once but by a key that had lived its time, of which this lock tells nobody (%s); %s", verdict.Plural(r.Grants, "grant"), asked(met))}
+}
+
+// overlap is one with its cause.
+type overlap struct {
+	spans.Overlap
+	Result
+}
+
+// untold is the overlaps of a lock that tells nothing, in the order of time: those that come
+// of a key that had lived its time, or of which the nodes say nothing, or the others.
+func untold(r *record, lived bool) (all []overlap) {
+	for _, o := range r.beliefs.Each() {
+		why := cause.Explain(r.Facts, o.A.Session, o.B.Session)
+		if (why.Cause == verdict.ToldLate || why.Cause == verdict.Unexplained && !r.Params.Life) != lived {
+			continue
+		}
+		res := shared(r.Facts, o, why.Events)
+		res.Because += ": " + why.Text
+		res.Cause, res.Node, res.Losses, res.Spare = why.Cause, why.Node, why.Losses, why.Spare
+		all = append(all, overlap{o, res})
+	}
+	return all
+}
+
+// worst is the result that the longest of some overlaps shows.
+func worst(all []overlap, occasions int) Result {
+	res := slices.MaxFunc(all, func(a, b overlap) int { return cmp.Compare(a.To-a.From, b.To-b.From) }).Result
+	res.Occasions, res.Incidents = occasions, len(all)
+	return res
+}
+
+func toldOf(all []overlap) (told []verdict.Incident) {
+	for _, o := range all {
+		told = append(told, verdict.Incident{From: o.From, Tell: func() Result { return o.Result }})
+	}
+	return told
 }

@@ -3,15 +3,24 @@
 package docker
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
+	"time"
 
 	"lockpick/docker/engine"
+	"lockpick/harness/client"
+	"lockpick/harness/lock"
+	"lockpick/harness/lock/exec"
 	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
+	"lockpick/internal/files"
 )
 
 // clientBox is the container of a client. It stays for the next run, and what is in it talks
@@ -100,4 +109,105 @@ func clearRoom() {
 			return // ECHILD: nobody is left
 		}
 	}
+}
+
+// adapted is how clients run in an image of somebody else's, each beside the adapter that it
+// starts: what is done to their container is done to both.
+type adapted struct {
+	image string
+	room  []string          // who runs one client after the other there
+	files map[string][]byte // lockpick's program, with all that it needs
+}
+
+// adapters is how clients run beside their adapters; nil: they have none.
+func (s supply) adapters(ctx context.Context, own *image, client []string) (*adapted, error) {
+	if len(s.cfg.Adapter) == 0 {
+		return nil, nil
+	}
+	if err := s.hasAdapters(ctx); err != nil {
+		return nil, err
+	}
+	files, gate := own.apart(gateDir)
+	return &adapted{s.cfg.AdapterImage, slices.Concat(gate, []string{roomVerb}, gate, client[1:], s.cfg.Adapter), files}, nil
+}
+
+func (s supply) hasAdapters(ctx context.Context) error {
+	has, err := s.engine.HasImage(ctx, s.cfg.AdapterImage)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for image %s: %w", s.cfg.AdapterImage, err)
+	case !has:
+		return &Lack{fmt.Errorf("the engine has no image %s for the adapter", s.cfg.AdapterImage), "docker build or docker pull it, or name another"}
+	}
+	return nil
+}
+
+// makeAdapted makes the container of a client and its adapter.
+func (s *base) makeAdapted(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
+	m.Image, m.Command = s.adapted.image, s.adapted.room
+	b, err := s.makeBox(ctx, name, host, m)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.engine.Put(ctx, b.id, s.adapted.files); err != nil {
+		return nil, fmt.Errorf("put lockpick into the container of %s: %w", name, err)
+	}
+	return b, nil
+}
+
+// Hello starts the adapter for a moment, on no network, and returns the first line that it writes.
+func (b *backend) Hello(ctx context.Context) (line string, err error) {
+	e, _, err := engine.Meet(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer e.Close()
+	self, err := files.Self()
+	if err != nil {
+		return "", err
+	}
+	labels := map[string]string{engine.OwnerLabel: self.String()}
+	if err := (supply{cfg: b.cfg, engine: e}).hasAdapters(ctx); err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("lockpick-%s-hello", self)
+	id, err := e.Create(ctx, engine.Making{Name: name, Image: b.cfg.AdapterImage, Network: "none", Command: b.cfg.Adapter, Labels: labels, Talks: true})
+	if err != nil {
+		return "", fmt.Errorf("make a container of %s: %w", b.cfg.AdapterImage, err)
+	}
+	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
+	at := &box{engine: e, name: "the adapter", id: id}
+	t, err := at.talk(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer t.leave()
+	if err := at.start(ctx); err != nil {
+		return "", err
+	}
+	late := time.AfterFunc(exec.StartWithin, func() { t.out.CloseWithError(fmt.Errorf("it has said no hello within %v", exec.StartWithin)) })
+	defer late.Stop()
+	line, err = bufio.NewReader(io.LimitReader(t.out, 64<<10)).ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("%s in a container of %s: %w\n%s", strings.Join(b.cfg.Adapter, " "), b.cfg.AdapterImage, err, t.Words())
+	}
+	return line, nil
+}
+
+// wordsBound is how long what an adapter has written on stderr may come after what its client says.
+const wordsBound = time.Second
+
+// RunClient is that of real.Run; if an adapter breaks, it adds what the program said last.
+func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
+	err := c.Run.RunClient(ctx, s, at)
+	if !errors.Is(err, lock.ErrBroken) {
+		return err
+	}
+	c.site.mu.Lock()
+	b := c.site.clientBoxes[s.Name]
+	c.site.mu.Unlock()
+	for end := time.Now().Add(wordsBound); b.Words() == "" && time.Now().Before(end); {
+		time.Sleep(wordsBound / 100)
+	}
+	return fmt.Errorf("%w\nlast words on stderr in its container:\n%s", err, b.Words())
 }

@@ -3,7 +3,7 @@
 //
 // Its nouns are Backend; site, which is what the engine has for one run after the other: a
 // base, which is a network and the box of the links, and what is on it; cluster, which is
-// one run there (package runs) and has its powers; box, one container, which is a node's, a
+// one run there (real.Run) and has its powers; box, one container, which is a node's, a
 // client's or that of the links; address, a box that only has an address, at which nodes
 // come and go; clientBox, a box in which clients do; and image, what they are made of. Package engine below it is the Docker
 // engine, and where it is.
@@ -57,7 +57,9 @@ package docker
 
 import (
 	"io"
+	"sync"
 
+	"lockpick/harness"
 	"lockpick/harness/real"
 )
 
@@ -114,3 +116,26 @@ const usual = "redis:7"
 
 // runLabel tells the runs of one owner apart.
 const runLabel = "lockpick.run"
+
+// backend runs scenarios in containers. Close removes what it keeps between runs.
+type backend struct {
+	cfg     Config
+	clients *program
+
+	far bool // engines are taken to be on another machine, as tests want it
+
+	making sync.RWMutex // held for reading while a site is made
+
+	mu   sync.Mutex
+	idle []*site // of runs before
+}
+
+var _ harness.Backend = (*backend)(nil)
+
+// New returns a backend.
+func New(cfg Config) *backend {
+	return &backend{cfg: cfg, clients: &program{binary: cfg.ClientBinary}}
+}
+
+// Name is "docker".
+func (*backend) Name() string { return "docker" }

@@ -1,14 +1,19 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -223,4 +228,439 @@ func pause(ctx context.Context, c Cluster, d time.Duration) {
 	case <-done:
 	case <-ctx.Done():
 	}
+}
+
+// A call is due every stallTick. One that comes as long as stallBound after the one before was kept
+// for half as long as any request to a node may take: who asked meanwhile, of a machine that was
+// busy before and after, may well have given up.
+const (
+	stallTick  = 10 * time.Millisecond
+	stallBound = scenario.MinTimeout / 2
+)
+
+// stalls records where this machine, or this process on it, stood still. Other
+// machines may take the processor from a virtual one for seconds, from all its processes
+// at once. No safety is lost by that, but nobody can be held to what he was to do in
+// time.
+type stalls struct {
+	cluster Cluster
+	rec     record
+	queues  *queues
+	watched bool
+
+	mu   sync.Mutex
+	last time.Duration // when something was last seen to be done
+}
+
+// watch begins. A clock without error is no machine's.
+func (s *stalls) watch() {
+	if s.cluster.StampError() > 0 {
+		s.watched, s.last = true, s.cluster.Now()
+		s.expect()
+	}
+}
+
+// expect looks again after a tick, as long as faults are injected.
+func (s *stalls) expect() {
+	s.cluster.At(s.cluster.Now()+stallTick, func() {
+		if !s.queues.enter() {
+			return
+		}
+		defer s.queues.fired()
+		s.moves()
+		s.expect()
+	})
+}
+
+// moves records a stall that has just ended, if there was one. Clients that are processes
+// of their own may have done all their work meanwhile: when they are done it is asked, too.
+func (s *stalls) moves() {
+	if !s.watched {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, now := s.last, s.cluster.Now()
+	s.last = now
+	if still := now - last; still > stallBound {
+		why := fmt.Sprintf("nothing was done for %v", still.Round(time.Millisecond))
+		s.rec.add(history.Event{T: int64(last), Process: history.Nemesis, Type: history.Begin, Op: history.OpStall, Node: history.Machine, Cause: why})
+		s.rec.add(history.Event{T: int64(now), Process: history.Nemesis, Type: history.End, Op: history.OpStall, Node: history.Machine})
+	}
+}
+
+// tooLong says why a run was stopped, and what to do about it.
+const tooLong = "one run may record no more; let clients think or hold, or set a shorter limit"
+
+// stopping ends a run that has recorded as many events as it may. It ends once, and only while
+// clients run.
+type stopping struct {
+	most    int // events; 0: any number
+	cluster Cluster
+	rec     record
+	running func() bool
+	quit    func()
+	halted  chan struct{} // closed when the run is to end where it stands
+
+	mu  sync.Mutex
+	why string // the run ends early
+}
+
+// see stops the run when the event that was just recorded is the last it may record.
+func (s *stopping) see(ev history.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.most == 0 || ev.N < int64(s.most) || s.why != "" || !s.running() {
+		return
+	}
+	s.why = fmt.Sprintf("stopped at event %d: %s", ev.N, tooLong)
+	s.cluster.At(s.cluster.Now(), func() { s.halt(time.Duration(ev.T)) })
+}
+
+// reason is why the run ends early, "": it doesn't.
+func (s *stopping) reason() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why
+}
+
+// halt records that the run was stopped, and ends it.
+func (s *stopping) halt(since time.Duration) {
+	// The stamp of what led here may be ahead of ours by the error of the stamps.
+	at := max(s.cluster.Now(), since)
+	s.quit()
+	s.rec.add(history.Event{T: int64(at), Process: history.Harness, Type: history.Info, Op: history.OpStop, Cause: s.reason()})
+	close(s.halted)
+}
+
+// triggers are what sets the steps of a plan off.
+type triggers struct {
+	s       scenario.Scenario
+	cluster Cluster
+	faults  *faults
+	again   again
+
+	mu     sync.Mutex
+	points map[string][]int // client and point → planned steps, in the order of their nth
+}
+
+// arm sets up what sets each planned step off.
+func (t *triggers) arm() error {
+	for i, st := range t.s.Plan {
+		switch w := st.When; {
+		case w.At != nil:
+			t.cluster.At(*w.At, func() { t.fire(i, nil) })
+		case w.Event != nil:
+			t.faults.waits.await(*w.Event, nil, func() { t.fire(i, nil) })
+		case w.Point != nil:
+			at := w.Point.Client + " " + w.Point.Point
+			t.points[at] = append(t.points[at], i)
+		case w.Message != nil:
+			tap, ok := t.cluster.(nemesis.Tapper)
+			if !ok {
+				return fmt.Errorf("arm step %d: this cluster can't watch messages", i+1)
+			}
+			if err := tap.Tap(*w.Message, func(h nemesis.Held) { t.onMessage(i, h) }); err != nil {
+				return fmt.Errorf("arm step %d: %w", i+1, err)
+			}
+		}
+	}
+	for _, steps := range t.points {
+		slices.SortFunc(steps, func(a, b int) int {
+			return cmp.Compare(t.s.Plan[a].When.Point.Nth, t.s.Plan[b].When.Point.Nth)
+		})
+	}
+	return nil
+}
+
+// atPoint is called while a client waits at a point that is armed.
+func (t *triggers) atPoint(client, point string) {
+	t.mu.Lock()
+	at := client + " " + point
+	var step = -1
+	if steps := t.points[at]; len(steps) > 0 {
+		step, t.points[at] = steps[0], steps[1:]
+	}
+	t.mu.Unlock()
+	if step >= 0 {
+		t.fire(step, nil)
+	}
+}
+
+// onMessage is called while a message waits on the wire.
+func (t *triggers) onMessage(step int, m nemesis.Held) {
+	kind, _ := nemesis.KindOf(t.s.Plan[step].Fault.Kind)
+	switch {
+	case kind.Keeps:
+		if !t.fire(step, func() (string, error) { m.Pass(); return "it was let pass", nil }) {
+			m.Pass()
+		}
+	case kind.Loses:
+		if t.fire(step, nil) {
+			m.Lose()
+		} else {
+			m.Pass()
+		}
+	default:
+		t.fire(step, nil)
+		m.Pass()
+	}
+}
+
+// fire injects a step's fault on all its targets at once and plans its end.
+// healBy ends it where the fault itself has no way back. A run that is stopped
+// injects nothing, and what comes too late does not either.
+func (t *triggers) fire(step int, healBy func() (string, error)) (fired bool) {
+	f, when, targets := t.s.Plan[step].Fault, t.s.Plan[step].When, t.s.Targets(t.s.Plan[step])
+	comes := func() bool { return when.Before == 0 || t.cluster.Now() <= when.Before }
+	if !comes() {
+		return false
+	}
+	if kind, _ := nemesis.KindOf(f.Kind); kind.Again {
+		t.again.start(step, f, targets)
+		return true
+	}
+	at, end := t.cluster.Now(), never
+	if when.At != nil {
+		at = *when.At
+	}
+	if f.For != nil {
+		end = at + f.Timer.True(*f.For)
+	}
+	begun, fired := t.faults.inject(step, f, t.faults.queues.join(targets, at, end), comes, healBy)
+	t.faults.planEnd(f, begun)
+	return fired
+}
+
+// Unplanned is what somebody other than the harness did to a process of the run: a node,
+// the resource, a client, a replica, a sentinel, or what makes the links.
+type Unplanned struct {
+	Op    string // kill, pause or history.OpGoOn
+	Node  string // by its name
+	Cause string // what was seen
+}
+
+// Interference is the error of a run that somebody else disturbed before its record began or
+// after it ended, so that no event tells of it. Another try may do.
+type Interference struct {
+	Unplanned
+	When string // as in "while the run was set up"
+}
+
+func (i *Interference) Error() string {
+	did := "stood still"
+	if i.Op == "kill" {
+		did = "ended"
+	}
+	return fmt.Sprintf("nobody planned it: %s %s %s (%s)", i.Node, did, i.When, i.Cause)
+}
+
+// Late is the Interference that a wait which took too long makes of an error: whoever was waited for
+// was stopped, or the machine is too busy. Other errors stay as they are.
+func Late(err error, when string) error {
+	type timeout interface {
+		error
+		Timeout() bool
+	}
+	if t, ok := errors.AsType[timeout](err); ok && t.Timeout() {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return errors.Join(&Interference{Unplanned{Op: "pause", Node: history.Machine, Cause: first}, when}, err)
+	}
+	return err
+}
+
+// When somebody may disturb a run beside its record.
+const (
+	SettingUp = "while the run was set up"
+	PutAway   = "while the run was put away"
+)
+
+// guarded is a cluster that sees what is done to its processes besides what it does
+// itself. Guard tells of what was done since they were started, and of all that comes
+// until over is called, which looks once more: later nothing is told.
+type guarded interface {
+	Guard(tell func(Unplanned)) (over func())
+}
+
+// guard records what nobody planned, until over is called. A process that ends or stands
+// still for somebody else's sake makes the run one that the plan does not tell of.
+func guard(c Cluster, rec record) (over func()) {
+	g, ok := c.(guarded)
+	if !ok {
+		return func() {}
+	}
+	return g.Guard(func(u Unplanned) {
+		rec.add(history.Event{T: int64(max(c.Now(), time.Nanosecond)), Process: history.Nemesis, Type: history.Begin, Op: u.Op, Node: u.Node, Step: history.Unplanned, Cause: u.Cause})
+	})
+}
+
+// wait is somebody who waits for an event.
+type wait struct {
+	event nemesis.Event
+	seen  int
+	// onMatch is called at once, under the record's lock; nil: nothing.
+	onMatch func()
+	f       func()
+}
+
+// waits are all who wait for events.
+type waits struct {
+	cluster Cluster
+
+	mu  sync.Mutex
+	all []*wait
+}
+
+// await calls f once the event has been seen, in a goroutine of its own and soon
+// after, never exactly then.
+func (w *waits) await(ev nemesis.Event, onMatch func(), f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, &wait{event: ev, onMatch: onMatch, f: f})
+}
+
+// see is shown every event as it is recorded.
+func (w *waits) see(ev history.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.all) == 0 {
+		return
+	}
+	var due []*wait
+	w.all = slices.DeleteFunc(w.all, func(one *wait) bool {
+		if !one.event.Matches(ev) {
+			return false
+		}
+		one.seen++
+		last := !one.event.Every && one.seen == max(one.event.Nth, 1)
+		if last || one.event.Every {
+			due = append(due, one)
+		}
+		return last
+	})
+	for _, one := range due {
+		if one.onMatch != nil {
+			one.onMatch()
+		}
+		w.cluster.At(w.cluster.Now()+one.event.After, one.f)
+	}
+}
+
+// again lets faults come again and again.
+type again struct {
+	cluster Cluster
+	faults  *faults
+	dice    dice
+	gone    func(target string) bool // it has ended, and nothing can hit it
+}
+
+// start lets a fault come again and again on each of its targets, until its time is
+// over, the run is, or the target has ended.
+func (a again) start(step int, f nemesis.Fault, targets []string) {
+	var over atomic.Bool
+	stop := func() { over.Store(true) }
+	stopped := func(target string) bool { return over.Load() || a.faults.ending() || a.gone(target) }
+	after := func(d time.Duration, f func()) { a.cluster.At(a.cluster.Now()+d, f) }
+	for _, target := range targets {
+		var next func(k int)
+		next = func(k int) {
+			after(a.dice.even(f.Every, step, target, "every", k), func() {
+				if stopped(target) {
+					return
+				}
+				lasts := a.dice.even(f.Every, step, target, "lasts", k)
+				if f.Lasts != (nemesis.Span{}) {
+					lasts = f.Lasts.Heavy(a.dice.random(step, target, "lasts", k))
+				}
+				now := a.cluster.Now()
+				begun, _ := a.faults.inject(step, f, a.faults.queues.join([]string{target}, now, now+lasts), func() bool { return !stopped(target) }, nil)
+				if len(begun) == 0 {
+					return // it could not be done, and the record says so
+				}
+				after(lasts, func() {
+					for _, one := range begun {
+						a.faults.heal(one)
+					}
+					next(k + 1)
+				})
+			})
+		}
+		next(1)
+	}
+	a.faults.whenOver(f, 0, stop)
+}
+
+// dice are a seed.
+type dice uint64
+
+// even draws a duration evenly, by the seed and its own name.
+func (d dice) even(s nemesis.Span, step int, target, what string, k int) time.Duration {
+	return client.Range(s).Draw(d.random(step, target, what, k))
+}
+
+func (d dice) random(step int, target, what string, k int) uint64 {
+	return client.Random(uint64(d), "step", fmt.Sprint(step), target, what, fmt.Sprint(k))
+}
+
+// nested is a fault that is in force on one target, perhaps for several steps. Each
+// has a lock of its own: one that waits for a node which is stopped must not keep the
+// end of the stop waiting.
+type nested struct {
+	mu    sync.Mutex
+	fault nemesis.Fault
+	times int // 0: it isn't in force
+	heal  func() (string, error)
+}
+
+// nests are the faults that may be in force for several steps, by kind and target.
+type nests struct {
+	cluster Cluster
+
+	mu sync.Mutex
+	of map[string]*nested
+}
+
+// inject injects a fault, unless the same is in force on the target already: then
+// that one lasts until both have ended. Two faults of one kind that differ can't
+// be in force on one target at once.
+func (all *nests) inject(kind nemesis.Kind, f nemesis.Fault, target string) (nemesis.Effect, error) {
+	if !kind.Nests {
+		return kind.Inject(all.cluster, f, target)
+	}
+	n := all.at(kind.Recorded() + " " + target)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.times == 0:
+		x, err := kind.Inject(all.cluster, f, target)
+		if err != nil || x.Heal == nil {
+			return x, err
+		}
+		n.fault, n.times, n.heal = f, 1, x.Heal
+		x.Heal = n.leave
+		return x, nil
+	case n.fault.Mode != f.Mode || n.fault.Way != f.Way:
+		return nemesis.Effect{}, fmt.Errorf("%s %s: it is in force already, in another way", kind.Name, target)
+	}
+	n.times++
+	return nemesis.Effect{ReadBack: "it was in force already", Heal: n.leave}, nil
+}
+
+func (all *nests) at(name string) *nested {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.of[name] == nil {
+		all.of[name] = &nested{}
+	}
+	return all.of[name]
+}
+
+// leave ends one of a target's equal faults, and with the last the fault itself.
+func (n *nested) leave() (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.times--; n.times > 0 {
+		return "it stays in force for another step", nil
+	}
+	return n.heal()
 }

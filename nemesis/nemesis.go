@@ -23,12 +23,16 @@
 package nemesis
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"lockpick/harness/history"
 )
 
 // Plan is what the nemesis does in one run.
@@ -158,3 +162,171 @@ func magnitude(least, most, unit float64) float64 { return least * math.Pow(most
 
 // unit maps a word to [0, 1).
 func unit(word uint64) float64 { return float64(word>>11) / (1 << 53) }
+
+// World is what a plan is drawn for.
+type World struct {
+	Clients  []string      // that run through the safety phase
+	Begin    time.Duration // when they have been started
+	Nodes    []string
+	Resource string
+	Linked   func(client, node string) bool // whether they have a link
+	Limit    time.Duration
+	TTL      time.Duration
+	Margin   time.Duration // what the lock allows clocks to differ by in a TTL
+	Persists bool          // nodes keep what they are told on disk
+	Durable  bool          // and sync each write before they answer
+	Dice
+}
+
+// Dice give a number for a name, the same for the same seed.
+type Dice func(names ...string) uint64
+
+func (d Dice) chance(names ...string) float64 { return unit(d(names...)) }
+
+func (d Dice) upto(n int, names ...string) int { return int(d.chance(names...) * float64(n)) }
+
+func (d Dice) even(s Span, names ...string) time.Duration {
+	return s.Min + time.Duration(d.chance(names...)*float64(s.Max-s.Min))
+}
+
+func (d Dice) logarithmic(s Span, names ...string) time.Duration { return s.Heavy(d(names...)) }
+
+// middle is a span's geometric mean: as many orders of magnitude lie on either side.
+func middle(s Span) time.Duration {
+	return time.Duration(math.Sqrt(float64(s.Min)) * math.Sqrt(float64(s.Max)))
+}
+
+func (d Dice) magnitude(least, most float64, names ...string) float64 {
+	return magnitude(least, most, d.chance(names...))
+}
+
+// shuffled is the same things in another order.
+func (d Dice) shuffled(things []string, names ...string) []string {
+	order := map[string]uint64{}
+	for _, t := range things {
+		order[t] = d(slices.Concat(names, []string{t})...)
+	}
+	return slices.SortedFunc(slices.Values(things), func(a, b string) int { return cmp.Compare(order[a], order[b]) })
+}
+
+// some are one of the things at least, and perhaps all.
+func (d Dice) some(things []string, names ...string) []string {
+	if len(things) == 0 {
+		return nil
+	}
+	return d.shuffled(things, names...)[:1+d.upto(len(things), slices.Concat(names, []string{"many"})...)]
+}
+
+// Trigger sets a step off. Exactly one of the first four fields is set.
+type Trigger struct {
+	At      *time.Duration `json:"at,omitempty"`      // true time since the run began
+	Event   *Event         `json:"event,omitempty"`   // seen in the history: soon after it, never exactly
+	Point   *OnPoint       `json:"point,omitempty"`   // a client is at a point and waits: exact
+	Message *OnMessage     `json:"message,omitempty"` // a message is on the wire and waits: exact
+	// Before: what comes later sets nothing off, and the step need not have come. 0: it has to come.
+	Before time.Duration `json:"before,omitempty"`
+}
+
+// Event is the nth time that something is seen of a client, and After a while later.
+type Event struct {
+	Client string        `json:"client"`
+	Event  string        `json:"event"` // a key of Events
+	Nth    int           `json:"nth,omitempty"`
+	Every  bool          `json:"every,omitempty"`
+	After  time.Duration `json:"after,omitempty"`
+}
+
+// OnPoint is the nth time that a client comes to a named point.
+type OnPoint struct {
+	Client string `json:"client"`
+	Point  string `json:"point"`
+	Nth    int    `json:"nth"`
+}
+
+// OnMessage is the nth request or reply of a kind on one link.
+type OnMessage struct {
+	Link    string `json:"link"`
+	Message string `json:"message"` // set, extend, release or write
+	Of      string `json:"of"`      // request or reply
+	Nth     int    `json:"nth"`
+}
+
+// Directions of a message.
+const (
+	Request = "request"
+	Reply   = "reply"
+)
+
+// MessageKinds are the commands that a message trigger can wait for.
+var MessageKinds = []string{history.OpSet, history.OpExtend, history.OpRelease, history.OpWrite}
+
+// events maps the name of what can be waited for to the fact it stands for.
+var events = map[string]struct {
+	op string
+	t  history.Type
+}{
+	"acquiring":      {history.OpAcquire, history.Invoke},
+	"acquired":       {history.OpAcquire, history.OK},
+	"acquire-failed": {history.OpAcquire, history.Fail},
+	"read":           {history.OpRead, history.OK},
+	"writing":        {history.OpWrite, history.Invoke},
+	"wrote":          {history.OpWrite, history.OK},
+	"write-refused":  {history.OpWrite, history.Fail},
+	"extended":       {history.OpExtend, history.OK},
+	"releasing":      {history.OpRelease, history.Invoke},
+	"released":       {history.OpRelease, history.OK},
+	"paused":         {"pause", history.Begin},
+	"resumed":        {"pause", history.End},
+	"killed":         {"kill", history.Begin},
+}
+
+// EventNames lists what an Event can wait for.
+func EventNames() []string { return slices.Sorted(maps.Keys(events)) }
+
+// Matches says whether a fact is an occurrence of the event, whatever its number.
+func (e Event) Matches(f history.Event) bool {
+	want, ok := events[e.Event]
+	if !ok || f.Op != want.op || f.Type != want.t {
+		return false
+	}
+	if f.Process == history.Nemesis {
+		return f.Node == e.Client
+	}
+	return f.Process == e.Client
+}
+
+func (e Event) String() string {
+	s := fmt.Sprintf("%s %s", e.Client, e.Event)
+	switch {
+	case e.Every:
+		s = "every time " + s
+	case e.Nth > 1:
+		s += fmt.Sprintf(" (time %d)", e.Nth)
+	}
+	if e.After > 0 {
+		s = fmt.Sprintf("%v after %s", e.After, s)
+	}
+	return s
+}
+
+// String is the trigger in words.
+func (t Trigger) String() string {
+	if t.Before > 0 {
+		return fmt.Sprintf("%s, if before %v", t.what(), t.Before)
+	}
+	return t.what()
+}
+
+func (t Trigger) what() string {
+	switch {
+	case t.At != nil:
+		return "at " + t.At.String()
+	case t.Event != nil:
+		return t.Event.String()
+	case t.Point != nil:
+		return fmt.Sprintf("%s at point %s (time %d)", t.Point.Client, t.Point.Point, t.Point.Nth)
+	case t.Message != nil:
+		return fmt.Sprintf("%s %s %d on %s", strings.TrimSpace(t.Message.Message), t.Message.Of, t.Message.Nth, t.Message.Link)
+	}
+	return "never"
+}

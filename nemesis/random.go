@@ -1,7 +1,10 @@
 package nemesis
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
+	"time"
 )
 
 // Random is a plan that every seed draws anew, in two phases:
@@ -101,4 +104,351 @@ func (r Random) ModesOf(k Kind) []string {
 	return slices.DeleteFunc(slices.Clone(k.Modes), func(m string) bool {
 		return slices.Contains(k.Undrawn, m) || r.Modes != nil && !slices.Contains(r.Modes, m)
 	})
+}
+
+// Bounds of what is drawn where nothing keeps a fault within the assumptions.
+const (
+	mostRate  = 2 // a clock runs at most so much faster or slower
+	leastRate = 1.0 / mostRate
+)
+
+// clockShare is the share of the margin that one clock may use up within the
+// assumptions. One that goes forward after it was back goes twice as far in a TTL,
+// and a client's may do the opposite of a node's: four times the share are left.
+const clockShare = 0.2
+
+// leastSlew is how long it takes to slew a clock by a millisecond.
+const leastSlew = 2 * time.Second
+
+// slews says whether a clock that is slewed stays within the assumptions.
+func (d *drawing) slews() bool { return slewRate*float64(d.TTL) <= clockShare*float64(d.Margin) }
+
+// lapse is how long a node stays away that forgets. A lock that it has granted may be
+// believed in for a TTL, and it may have granted until it fell; the margin covers
+// what its clock may be wrong by. Source: Redis documentation, "Distributed Locks
+// with Redis", performance, crash recovery and fsync: delayed restarts.
+func (d *drawing) lapse() time.Duration { return d.TTL + 2*d.Margin + d.TTL/20 }
+
+// mostOffset is how far clocks differ that nobody has set for long.
+const mostOffset = 24 * time.Hour
+
+// offsets are the nodes' clocks that are ahead from the outset, for good: before the
+// clients begin there is no key that would lapse by it. Ahead is enough, for only
+// what lies between two clocks could matter.
+func (d *drawing) offsets(s style) []drawn {
+	if d.Begin == 0 || d.chance(s.Word, "offsets") < 0.5 {
+		return nil
+	}
+	var out []drawn
+	for i, node := range d.some(d.Nodes, s.Word, "ahead") {
+		at := time.Duration(i) // each at an instant of its own
+		by := d.logarithmic(Span{time.Millisecond, mostOffset}, s.Word, "ahead by", node)
+		out = append(out, drawn{at, Step{When: Trigger{At: &at}, Fault: Fault{Kind: s.Kind.Name, Targets: []string{node}, By: by}, Drawn: true}})
+	}
+	return out
+}
+
+// lag is for how long a replica has heard nothing of its master when it takes its
+// place: in half of the failovers, 0 in the others.
+func (d *drawing) lag(s style, k string, at time.Duration) time.Duration {
+	if s.Kind.Name != failover.Name || d.chance(s.Word, "lags", k) < 0.5 {
+		return 0
+	}
+	return min(at-d.Begin, d.logarithmic(Span{d.TTL / 10, 2 * d.TTL}, s.Word, "lag", k))
+}
+
+// behind cuts the replica off before its failover, and mends what is left of the link
+// in time.
+func (d *drawing) behind(failover Step, at, lag time.Duration) Step {
+	link := LinkName(failover.Fault.Targets[0], Replica)
+	lasts := lag + (d.over-at-lag)/2
+	return Step{When: Trigger{At: &at}, Fault: Fault{Kind: cut.Name, Mode: CutHold, Targets: []string{link}, For: &lasts}, Drawn: true}
+}
+
+// mostSteps of one kind bounds a plan.
+const mostSteps = 100
+
+// Draw draws the plan.
+func (r Random) Draw(w World) Plan {
+	d := &drawing{Random: r, World: w, over: time.Duration(r.Safety * float64(w.Limit)), taken: map[string][]Span{}, had: map[any]bool{}}
+	swarm := d.swarm()
+	var all []drawn
+	for _, c := range swarm {
+		all = append(all, d.course(c, swarm)...)
+	}
+	slices.SortStableFunc(all, func(a, b drawn) int { return cmp.Compare(a.at, b.at) })
+	plan := Plan{}
+	for _, s := range all {
+		plan = append(plan, s.Step)
+	}
+	return plan
+}
+
+// swarm is which of the faults a seed uses.
+func (d *drawing) swarm() []Choice {
+	all := d.Choices()
+	used := slices.DeleteFunc(slices.Clone(all), func(c Choice) bool { return d.chance("use", c.Word) >= 0.5 })
+	if len(used) == 0 && len(all) > 0 {
+		used = all[d.upto(len(all), "use one"):][:1]
+	}
+	return used
+}
+
+// course draws all faults of one choice.
+func (d *drawing) course(c Choice, swarm []Choice) []drawn {
+	s := d.style(c, swarm)
+	mean := d.logarithmic(d.Every, c.Word, "mean")
+	var out []drawn
+	if c.Kind.Name == clockJump.Name && c.On == Node {
+		out = d.offsets(s)
+	}
+	at := d.Begin
+	for k := 1; k <= mostSteps; k++ {
+		n := strconv.Itoa(k)
+		at += time.Duration(float64(mean) * (0.5 + d.chance(c.Word, "gap", n)))
+		if at >= d.over {
+			break
+		}
+		if step, ok := d.step(s, n, at); ok {
+			if lag := d.lag(s, n, at); lag > 0 {
+				out = append(out, drawn{at - lag, d.behind(step, at-lag, lag)})
+			}
+			out = append(out, drawn{at, step})
+		}
+	}
+	return out
+}
+
+func (d *drawing) style(c Choice, swarm []Choice) style {
+	s := style{Choice: c, longest: d.logarithmic(Span{middle(d.Lasts), d.Lasts.Max}, c.Word, "longest")}
+	if modes := d.ModesOf(c.Kind); len(modes) > 0 {
+		s.mode = modes[d.upto(len(modes), c.Word, "mode")]
+	}
+	if slices.Contains(c.Kind.Takes, "way") && d.shapeable(OneWay) && (len(c.Kind.Modes) == 0 || c.Kind.Name != cut.Name || cutsOneWay(s.mode)) {
+		s.way = []string{"", "", Request, Reply}[d.upto(4, c.Word, "way")]
+	}
+	switch c.On {
+	case Node:
+		s.whom = d.some(d.Nodes, c.Word, "whom")
+		if s.lasting = c.Kind.Ends != nil && c.Kind.Ends(d.World); s.lasting {
+			s.whom = s.whom[:min(len(s.whom), (len(d.Nodes)-1)/2)]
+		}
+	case Client:
+		// Who is to die is spared all else, for what hits the dead does not take effect.
+		mortal := d.mortals(swarm)
+		s.whom = d.some(slices.DeleteFunc(slices.Clone(d.Clients), func(n string) bool { return slices.Contains(mortal, n) }), c.Word, "whom")
+		if c.Fatal() {
+			s.whom = mortal
+		}
+	}
+	s.alone = slices.ContainsFunc(swarm, func(o Choice) bool {
+		return o.On == c.On && !o.Kind.Nests && !o.Fatal() && (c.On != Link || o.Kind.Capability(Link) == c.Kind.Capability(Link))
+	})
+	return s
+}
+
+// Survivors is how many clients live to the end: the lock must be contended for.
+const Survivors = 2
+
+// mortals are the clients that a seed will kill.
+func (d *drawing) mortals(swarm []Choice) []string {
+	if !slices.ContainsFunc(swarm, Choice.Fatal) || len(d.Clients) <= Survivors {
+		return nil
+	}
+	return d.some(d.shuffled(d.Clients, "survivors")[Survivors:], "mortals")
+}
+
+// step draws the k-th fault of a style, for an instant, or none where it would not
+// fit in.
+func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
+	f := Fault{Kind: s.Kind.Name, Mode: s.mode, Way: s.way}
+	lasts := d.logarithmic(Span{d.Lasts.Min, s.longest}, s.Word, "lasts", k)
+	if d.Within == Assumptions && s.On == Node && s.Kind.Forgets != nil && s.Kind.Forgets(d.World) {
+		lasts = max(lasts, d.lapse())
+	}
+	if s.Kind.Again {
+		lasts = max(lasts, 3*s.again().Max)
+	}
+	if s.Kind.Name == clockSlew.Name {
+		if lasts = max(lasts, leastSlew); d.Within == Assumptions && !d.slews() {
+			return Step{}, false
+		}
+		f.By = time.Duration(slewRate * float64(lasts))
+	}
+	end := at + lasts
+	if s.Kind.Again {
+		end += s.longest // the last one may begin at the end
+	}
+	if end > d.over {
+		return Step{}, false
+	}
+	if !s.final() {
+		f.For = &lasts
+	}
+	d.fields(s, k, &f)
+	when, whom := d.whom(s, k, at, d.over-(end-at))
+	f.Targets = whom
+	if when.Message == nil && len(whom) == 0 {
+		return Step{}, false
+	}
+	if m := when.Message; m != nil {
+		if d.had[*m] {
+			return Step{}, false // one message can be held once
+		}
+		d.had[*m] = true
+	}
+	if (!s.Kind.Nests || s.alone) && s.On != Message && !d.take(s, whom, Span{at - d.lag(s, k, at), end}) {
+		return Step{}, false
+	}
+	return Step{When: when, Fault: f, Drawn: true}, true
+}
+
+// whom draws on whom, and what sets it off: half of what may overlap with others of
+// its kind comes by an event or at a point of a client, where it does the most harm.
+func (d *drawing) whom(s style, k string, at, before time.Duration) (Trigger, []string) {
+	when := Trigger{At: &at}
+	switch s.On {
+	case Message:
+		return Trigger{Message: d.message(s, k), Before: before}, nil
+	case Link:
+		targets := d.shape(s, k)
+		if s.Kind.Nests && !s.alone {
+			when = d.trigger(s, k, "", when, before)
+		}
+		return when, targets
+	}
+	if len(s.whom) == 0 {
+		return when, nil
+	}
+	target := s.whom[d.upto(len(s.whom), s.Word, "target", k)]
+	switch {
+	case s.On == Node && s.Kind.Nests && !s.alone:
+		when = d.trigger(s, k, "", when, before)
+	case s.On == Client && (s.Kind.Nests && !s.alone || s.once()):
+		when = d.trigger(s, k, target, when, before)
+	}
+	return when, []string{target}
+}
+
+// Where clients are when it hurts.
+var (
+	hurtEvents = []string{"acquiring", "acquired", "read", "writing", "releasing"}
+	hurtPoints = []string{"during-acquire", "after-acquire", "between-check-and-write", "before-release"}
+)
+
+// trigger draws an event, or a point of a client, or stays with the time. client is
+// whom it must be about, "" if it may be anybody.
+func (d *drawing) trigger(s style, k, client string, at Trigger, before time.Duration) Trigger {
+	if before <= 0 || len(d.Clients) == 0 {
+		return at
+	}
+	if client == "" {
+		client = d.Clients[d.upto(len(d.Clients), s.Word, "by", k)]
+	}
+	nth := 1 + d.upto(8, s.Word, "nth", k)
+	switch d.upto(4, s.Word, "when", k) {
+	case 0:
+		e := &Event{Client: client, Event: hurtEvents[d.upto(len(hurtEvents), s.Word, "event", k)], Nth: nth}
+		e.After = d.even(Span{0, d.TTL / 20}, s.Word, "after", k)
+		return Trigger{Event: e, Before: before}
+	case 1:
+		p := OnPoint{Client: client, Point: hurtPoints[d.upto(len(hurtPoints), s.Word, "point", k)], Nth: nth}
+		if d.had[p] || s.Kind.Again {
+			return at // a client comes to each of them once
+		}
+		d.had[p] = true
+		return Trigger{Point: &p, Before: before}
+	}
+	return at
+}
+
+// message draws which message is hit: one of the lock's, or now and then a write.
+func (d *drawing) message(s style, k string) *OnMessage {
+	links := d.links(func(_, node string) bool { return node != d.Resource })
+	m := &OnMessage{Message: []string{"set", "release"}[d.upto(2, s.Word, "message", k)]}
+	if d.chance(s.Word, "write", k) < 0.2 || len(links) == 0 {
+		links = d.links(func(_, node string) bool { return node == d.Resource })
+		m.Message = "write"
+	}
+	m.Link = links[d.upto(len(links), s.Word, "link", k)]
+	m.Of = []string{Request, Reply}[d.upto(2, s.Word, "of", k)]
+	m.Nth = int(d.magnitude(1, 60, s.Word, "nth", k))
+	return m
+}
+
+// take occupies targets for a time, or says that somebody else does. A node or a
+// client is in one trouble at a time; a link in one of each power.
+func (d *drawing) take(s style, targets []string, when Span) bool {
+	if s.once() {
+		when.Max = d.Limit
+	}
+	var keys []string
+	for _, t := range targets {
+		if s.On != Link {
+			keys = append(keys, t)
+			continue
+		}
+		for _, l := range d.spelledOut(t) {
+			keys = append(keys, s.Kind.Capability(Link)+" "+l)
+		}
+	}
+	rest := d.TTL / 4 // between two troubles: to be started again takes a while
+	for _, key := range keys {
+		if slices.ContainsFunc(d.taken[key], func(o Span) bool { return when.Min <= o.Max+rest && o.Min <= when.Max+rest }) {
+			return false
+		}
+	}
+	for _, key := range keys {
+		d.taken[key] = append(d.taken[key], when)
+	}
+	return true
+}
+
+// fields draws what the kind takes besides.
+func (d *drawing) fields(s style, k string, f *Fault) {
+	name := func(what string) []string { return []string{s.Word, what, k} }
+	for _, field := range s.Kind.Takes {
+		switch field {
+		case "by":
+			f.By = d.by(s, k, f.By)
+		case "rate":
+			f.Rate = d.magnitude(leastRate, mostRate, name("rate")...)
+			if d.Within == Assumptions {
+				share := clockShare * (2*d.chance(name("rate")...) - 1)
+				f.Rate = 1 + share*float64(d.Margin)/float64(d.TTL)
+			}
+		case "delay":
+			most := d.logarithmic(Span{time.Millisecond, max(d.TTL/2, 2*time.Millisecond)}, name("delay")...)
+			f.Delay = Span{max(most/10, time.Millisecond), max(most, time.Millisecond)}
+		case "share":
+			f.Share = d.magnitude(0.01, 1, name("share")...)
+		case "bandwidth":
+			f.Bandwidth = int(d.magnitude(200, 1e6, name("bandwidth")...))
+		case "every":
+			f.Every = s.again()
+		case "lasts":
+			f.Lasts = Span{min(time.Millisecond, s.longest), s.longest}
+		case "timer":
+			if f.For != nil && d.Within == "" && d.chance(name("timer")...) < 0.3 {
+				f.Timer = &Timer{Rate: d.magnitude(leastRate, mostRate, name("timer rate")...)}
+				counted := time.Duration(float64(*f.For) * f.Timer.Rate) // so that it is down as long as was drawn
+				f.For = &counted
+			}
+		}
+	}
+}
+
+// by draws how far a clock goes wrong, where that isn't settled, and to which side.
+func (d *drawing) by(s style, k string, by time.Duration) time.Duration {
+	if by == 0 {
+		most := 2 * d.TTL
+		if d.Within == Assumptions && s.On == Node {
+			most = time.Duration(clockShare * float64(d.Margin))
+		}
+		by = d.logarithmic(Span{time.Millisecond, max(most, time.Millisecond)}, s.Word, "by", k)
+	}
+	if d.upto(2, s.Word, "back", k) == 0 {
+		by = -by
+	}
+	return by
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"container/heap"
 	"context"
 	"slices"
 	"sync"
@@ -253,4 +254,363 @@ func (s *Lease) debt() (debt, func(node int) bool) {
 	s.grants.mu.Lock()
 	answers, repaired := s.grants.look(nil), slices.Clone(s.repaired)
 	return d, func(n int) bool { return answers[n].Err != nil || repaired != nil && repaired[n] }
+}
+
+// Lock is what a client holds after a quorum granted it. It may be used by
+// several goroutines at once.
+type Lock struct {
+	client     *Client
+	key, token string
+	fence      int64
+	votes      int
+
+	mu      sync.Mutex // never held while nodes are asked
+	until   time.Time
+	extends int // tried so far
+}
+
+// Key is the name of what is locked.
+func (l *Lock) Key() string { return l.key }
+
+// Token is the random value that the key has on the nodes.
+func (l *Lock) Token() string { return l.token }
+
+// Votes is the number of nodes that granted it.
+func (l *Lock) Votes() int { return l.votes }
+
+// Fence is the fencing token, above that of every earlier holder of the key; 0
+// without Config.Fence.
+func (l *Lock) Fence() int64 { return l.fence }
+
+// Until is the deadline, by the clock of Config.Now, at which the holder must
+// have stopped. A failed Extend does not move it.
+func (l *Lock) Until() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until
+}
+
+// Extend moves the deadline to a TTL, less drift, from its start, if a quorum
+// still has the key and moves its expiry, all within the validity that the lock
+// has. It never sets a key that is gone. The kinds of its errors are ErrLost,
+// ErrNoQuorum, ErrExpired, ErrLimit and ErrCancelled; whichever it is, the lock
+// is valid until its old deadline, except after ErrLost.
+func (l *Lock) Extend(ctx context.Context) error {
+	c := l.client
+	fail := Error{Op: "extend", Key: l.key}
+	if ctx.Err() != nil {
+		return cancelled(ctx, fail)
+	}
+	start := c.cfg.Now()
+	if fail.Kind = l.admit(start); fail.Kind != nil {
+		return &fail
+	}
+	answers := c.ask(ctx, c.all, Request{Op: OpExtend, Key: l.key, Token: l.token, Terms: Terms{TTL: c.cfg.TTL}})
+	end := c.cfg.Now()
+
+	kind := c.standing(Count(answers))
+	if kind == nil {
+		kind = l.prolong(start, end)
+	}
+	if kind == nil {
+		return nil
+	}
+	failed := c.failure(fail.Op, l.key, kind, answers)
+	if kind == ErrNoQuorum && ctx.Err() != nil {
+		return cancelled(ctx, *failed)
+	}
+	return failed
+}
+
+// admit says whether an extension may be tried, and counts it.
+func (l *Lock) admit(start time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !start.Before(l.until):
+		return ErrExpired
+	case l.extends >= l.client.cfg.Extends:
+		return ErrLimit
+	}
+	l.extends++
+	return nil
+}
+
+// prolong moves the deadline, if an extension that a quorum agreed to ended in time.
+func (l *Lock) prolong(start, end time.Time) error {
+	cfg := l.client.cfg
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !end.Before(l.until) || Validity(cfg.TTL, end.Sub(start), cfg.drift()) <= 0 {
+		return ErrExpired
+	}
+	if until := start.Add(cfg.TTL - cfg.drift()); until.After(l.until) {
+		l.until = until
+	}
+	return nil
+}
+
+// Release gives the lock back on all nodes, also on those that never granted
+// it. Nil means that at least a quorum had it and let it go. ErrLost means that
+// at least a quorum did not have it; ErrNoQuorum that nobody knows. It does its
+// work even if ctx has ended, within the nodes' time-out. No more of the lock
+// should be believed once it is called.
+func (l *Lock) Release(ctx context.Context) error {
+	c := l.client
+	answers := c.release(ctx, l.key, l.token)
+	if kind := c.standing(Count(answers)); kind != nil {
+		return c.failure("release", l.key, kind, answers)
+	}
+	return nil
+}
+
+// standing reads answers about a lock that was held: nil if a quorum had it,
+// ErrLost if so many did not have it that no quorum can, else ErrNoQuorum.
+func (c *Client) standing(t Tally) error {
+	switch quorum := Quorum(len(c.all)); {
+	case t.Yes >= quorum:
+		return nil
+	case t.No >= quorum:
+		return ErrLost
+	}
+	return ErrNoQuorum
+}
+
+// Context ends when the lease does, whatever its holder or its nodes are doing: at the deadline
+// (its cause is ErrExpired), before it if a majority says that the lock is lost (ErrLost), and
+// with Release (ErrReleased) and Locker.Close (ErrClosed). It has the values of the context that
+// the lease was acquired with, but does not end with that one.
+//
+// The clock that Until and Remaining go by decides, not a timer. Once that clock shows the
+// deadline, Err returns an error and Done a closed channel, even if Context is called only then,
+// or the process was stopped past the deadline and no timer has fired yet. So a holder may ask
+// either of them before it acts. A holder that waits for Done to close is woken by a timer, which
+// can be late.
+//
+// A context derived with WithCancel, WithTimeout or WithDeadline can't ask the clock: package
+// context tells it only when the lease's context is found to have ended, by the timer or by
+// anybody's call of Err or Done. Until then, for example in the first instant after the process
+// was stopped past the deadline, its Err is nil. The same holds for functions registered with
+// AfterFunc. Before acting on the lock, ask the context that Context returns (or one made of it by
+// WithValue, which asks it), or Remaining. A context that is derived after the deadline has ended
+// from the start.
+//
+// Err is context.Canceled whatever the reason; context.Cause tells it. Deadline reports none,
+// since extensions move the lease's deadline: WithTimeout and WithDeadline would drop their own
+// deadline for one that moves past it. The deadline is Until.
+func (s *Lease) Context() context.Context {
+	s.mu.Lock()
+	if s.ctx == nil {
+		c := &leaseContext{lease: s}
+		c.Context, c.end = context.WithCancelCause(context.WithoutCancel(s.within))
+		s.ctx = c
+		if s.cause == nil && !s.locker.watch.add(s, s.until) {
+			s.cause = ErrClosed
+		}
+	}
+	ctx := s.ctx
+	s.mu.Unlock()
+	ctx.update()
+	return ctx
+}
+
+// leaseContext is a context that ends with its lease. Before it answers, it asks the lease's clock.
+type leaseContext struct {
+	context.Context // one of package context, so that derived contexts attach to it without a goroutine
+	lease           *Lease
+	end             context.CancelCauseFunc // ends Context
+}
+
+func (c *leaseContext) Done() <-chan struct{} {
+	c.update()
+	return c.Context.Done()
+}
+
+func (c *leaseContext) Err() error {
+	c.update()
+	return c.Context.Err()
+}
+
+// update ends the context if the lease is over.
+func (c *leaseContext) update() {
+	if c.Context.Err() != nil {
+		return
+	}
+	// The clock is read while no mutex is held: the clock of a simulation may block.
+	if cause := c.lease.ended(c.lease.locker.cfg.Now()); cause != nil {
+		c.end(cause) // also where another goroutine found out first and has yet to get that far
+	}
+}
+
+// ended returns why the lease is over, or nil. It is over if its deadline has passed at now.
+func (s *Lease) ended(now time.Time) error {
+	s.mu.Lock()
+	expired := s.cause == nil && !now.Before(s.until)
+	if expired {
+		s.cause = ErrExpired
+	}
+	cause := s.cause
+	s.mu.Unlock()
+	if expired {
+		s.finish(cause)
+	}
+	return cause
+}
+
+// over ends the lease, unless it is over already.
+func (s *Lease) over(cause error) {
+	s.mu.Lock()
+	first := s.cause == nil
+	if first {
+		s.cause = cause
+	}
+	s.mu.Unlock()
+	if first {
+		s.finish(cause)
+	}
+}
+
+// finish reports the end of the lease, unless its holder asked for it, and ends its context.
+func (s *Lease) finish(cause error) {
+	if cause != ErrReleased {
+		s.locker.observe(Event{Type: Info, Op: "lost", Key: s.key, Token: s.token, Err: cause})
+	}
+	s.mu.Lock()
+	ctx := s.ctx
+	s.mu.Unlock()
+	if ctx != nil {
+		s.locker.watch.remove(s)
+		ctx.end(cause)
+	}
+}
+
+// watch closes the Done channels of leases' contexts at their deadlines, by one goroutine for all
+// of a Locker. Whoever asks a context need not wait for it: see leaseContext.
+type watch struct {
+	locker *Locker
+
+	mu     sync.Mutex // nothing else is locked under it, nor is the clock asked
+	leases soonest
+	awake  bool          // the goroutine runs
+	sooner chan struct{} // it is to look again
+}
+
+// watched is what the watch notes of a lease.
+type watched struct {
+	due time.Time // when it is looked at: its deadline, or one before
+	at  int       // its place among them, from 1; 0: it is not watched
+}
+
+// add watches s, unless the Locker is closed.
+func (w *watch) add(s *Lease, due time.Time) bool {
+	if w.locker.enter() != nil {
+		return false
+	}
+	defer w.locker.work.Done()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.watched.due = due
+	heap.Push(&w.leases, s)
+	switch {
+	case !w.awake:
+		w.awake = true
+		w.locker.work.Go(w.run)
+	case w.leases[0] == s:
+		select {
+		case w.sooner <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// remove watches s no longer.
+func (w *watch) remove(s *Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.watched.at > 0 {
+		heap.Remove(&w.leases, s.watched.at-1)
+	}
+}
+
+// run looks whenever a deadline comes, until there are none.
+func (w *watch) run() {
+	for {
+		var closed error
+		if w.locker.life.Err() != nil {
+			closed = ErrClosed
+		}
+		wait, more := w.look(closed)
+		if !more {
+			return
+		}
+		select {
+		case <-w.locker.cfg.After(wait):
+		case <-w.sooner:
+		case <-w.locker.life.Done():
+		}
+	}
+}
+
+// look ends the leases that are over, all of them if closed says so, and says when it is to be
+// called again.
+func (w *watch) look(closed error) (wait time.Duration, more bool) {
+	for {
+		now := w.locker.cfg.Now()
+		w.mu.Lock()
+		if len(w.leases) == 0 {
+			w.awake = false
+			w.mu.Unlock()
+			return 0, false
+		}
+		if wait = w.leases[0].watched.due.Sub(now); wait > 0 && closed == nil {
+			w.mu.Unlock()
+			return wait, true
+		}
+		s := heap.Pop(&w.leases).(*Lease)
+		w.mu.Unlock()
+		if closed != nil {
+			s.over(closed)
+		} else if s.ended(now) == nil {
+			s.watchAgain()
+		}
+	}
+}
+
+// watchAgain has s watched until its deadline, which has moved.
+func (s *Lease) watchAgain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		return
+	}
+	w := &s.locker.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.watched.due = s.until
+	heap.Push(&w.leases, s)
+}
+
+// soonest is a heap of leases, by when they are due.
+type soonest []*Lease
+
+func (h soonest) Len() int           { return len(h) }
+func (h soonest) Less(i, j int) bool { return h[i].watched.due.Before(h[j].watched.due) }
+func (h soonest) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].watched.at, h[j].watched.at = i+1, j+1
+}
+
+func (h *soonest) Push(s any) {
+	*h = append(*h, s.(*Lease))
+	s.(*Lease).watched.at = len(*h)
+}
+
+func (h *soonest) Pop() any {
+	all := *h
+	s := all[len(all)-1]
+	all[len(all)-1] = nil
+	*h = all[:len(all)-1]
+	s.watched.at = 0
+	return s
 }

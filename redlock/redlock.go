@@ -28,9 +28,13 @@ package redlock
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"time"
 )
 
@@ -193,4 +197,361 @@ func number(yes bool, err error) (int64, error) {
 		return 1, err
 	}
 	return 0, err
+}
+
+// Config is how a Locker or a Client locks. Only Nodes and TTL are needed.
+type Config struct {
+	// Nodes are the N independent masters, best an odd number on as many machines.
+	Nodes []Node
+	// TTL is a key's time to live: how long a crashed holder blocks the others, and
+	// the upper bound of a holder's time to work. Whole milliseconds.
+	TTL time.Duration
+	// Timeout bounds one request to one node, and must be small against the TTL, at
+	// most half of it. 0: 50 ms, or a tenth of the TTL if that is less.
+	Timeout time.Duration
+	// Drift is the clock drift allowed for, as a share of the TTL. 0: 0.01. For none see NoDrift.
+	Drift float64
+	// RetryMin and RetryMax bound the random delay between two attempts. It should be
+	// long against the time that an attempt takes. Both 0: one to four times Timeout.
+	RetryMin, RetryMax time.Duration
+	// Tries is the most attempts in one Acquire. 0: until its context ends.
+	Tries int
+	// Extends is the most extensions of one lock, tried or done: without a limit a
+	// holder could keep the others out for ever. 0: 10.
+	Extends int
+	// Sequential asks the nodes one after another, rather than all at once.
+	Sequential bool
+	// Fence makes the nodes count grants, so that a Lock has a fencing token. Every
+	// node must be a Fencer.
+	Fence bool
+
+	// What follows New heeds, and Specification refuses.
+
+	// Renew has leases extend themselves so often, Extends times at most. It must be below half
+	// the TTL, so that one extension may fail. 0: they do not.
+	Renew time.Duration
+	// MaxHold bounds how long a lease lasts with all its extensions. 0: Extends alone does.
+	MaxHold time.Duration
+	// Repair has an extension that a majority agreed to set the key again on nodes that lost it.
+	Repair bool
+	// Quarantine is for how long a node gives no vote after it restarted or lost its data: the
+	// longest TTL that anybody uses on it, so that all it may have forgotten has lapsed. Every
+	// node must be a Granter. A node that never had a quarantine begins with one. 0: a node that
+	// forgets is dangerous, see package redisnode.
+	Quarantine time.Duration
+	// Observe is told of each step of each lease, by whoever makes it, and must not block.
+	Observe func(Event)
+
+	// Now is the clock. It must not step, as time.Now does not within a process. It
+	// is read twice in an attempt to acquire, and nowhere else while acquiring: when
+	// it starts, and after the last answer; and once for the deadline of each round of
+	// Batchers. Nil: time.Now, which stands still while the machine is suspended: see Boottime.
+	Now func() time.Time
+	// After is the timer. Nil: time.After.
+	After func(time.Duration) <-chan time.Time
+	// Random fills b for one use: "token" for a key's value, "retry" for a delay.
+	// Nil: crypto/rand. Tokens must be unique among all clients and attempts.
+	Random func(use string, b []byte) error
+}
+
+// NoDrift as Config.Drift allows for no drift but the 2 ms that the specification adds for
+// short TTLs.
+const NoDrift = math.SmallestNonzeroFloat64
+
+// WithDefaults fills in what was left zero, or says what can't work.
+func (c Config) WithDefaults() (Config, error) {
+	if c.Timeout == 0 {
+		c.Timeout = min(50*time.Millisecond, c.TTL/10)
+	}
+	if c.Drift == 0 {
+		c.Drift = 0.01
+	}
+	if c.RetryMin == 0 && c.RetryMax == 0 {
+		c.RetryMin, c.RetryMax = c.Timeout, 4*c.Timeout
+	}
+	if c.Extends == 0 {
+		c.Extends = 10
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.After == nil {
+		c.After = time.After
+	}
+	if c.Random == nil {
+		c.Random = func(_ string, b []byte) error { _, err := rand.Read(b); return err }
+	}
+	if err := c.validate(); err != nil {
+		return Config{}, fmt.Errorf("configure redlock: %w", err)
+	}
+	return c, nil
+}
+
+func (c Config) validate() error {
+	switch {
+	case len(c.Nodes) == 0:
+		return errors.New("no nodes: give at least one, best three or five")
+	case c.TTL <= 0:
+		return fmt.Errorf("TTL %v: give a positive one, such as 10s", c.TTL)
+	case c.TTL%time.Millisecond != 0:
+		return fmt.Errorf("TTL %v: Redis counts milliseconds, round it to them", c.TTL)
+	case c.Timeout < 0:
+		return fmt.Errorf("time-out %v: give a positive one, or 0 for the default", c.Timeout)
+	case c.Timeout > c.TTL/2:
+		return fmt.Errorf("time-out %v of a TTL of %v: a few slow nodes would use the lock up; give at most half the TTL", c.Timeout, c.TTL)
+	case !(c.Drift >= 0 && c.Drift < 1):
+		return fmt.Errorf("drift %v: give a share of the TTL from 0 to below 1, such as 0.01, or NoDrift", c.Drift)
+	case Validity(c.TTL, 0, c.drift()) <= 0:
+		return fmt.Errorf("TTL %v: the drift allowance of %v leaves nothing of it; give a longer TTL or a smaller drift", c.TTL, c.drift())
+	case c.RetryMin < 0 || c.RetryMax < c.RetryMin:
+		return fmt.Errorf("retry delay from %v to %v: give 0 ≤ RetryMin ≤ RetryMax", c.RetryMin, c.RetryMax)
+	case c.Tries < 0:
+		return fmt.Errorf("%d tries: give a positive number, or 0 to try until the context ends", c.Tries)
+	case c.Extends < 0:
+		return fmt.Errorf("%d extensions: give a positive number, or 0 for the default", c.Extends)
+	}
+	return c.validateNodes()
+}
+
+// plain says what the specification does not have.
+func (c Config) plain() error {
+	if c.Renew != 0 || c.MaxHold != 0 || c.Repair || c.Quarantine != 0 || c.Observe != nil {
+		return errors.New("the specification knows none of Renew, MaxHold, Repair, Quarantine and Observe: leave them out, or use New")
+	}
+	return nil
+}
+
+// hardened says what can't work in a Locker besides.
+func (c Config) hardened() error {
+	switch {
+	case c.Sequential:
+		return errors.New("a Locker asks all nodes at once: leave Sequential out, or use Specification")
+	case c.Renew < 0 || c.Renew > 0 && c.Renew >= c.TTL/2:
+		return fmt.Errorf("renewal every %v of a TTL of %v: give less than half the TTL, so that one may fail, or 0 for none", c.Renew, c.TTL)
+	case c.MaxHold < 0 || c.MaxHold > 0 && c.MaxHold < c.TTL:
+		return fmt.Errorf("a hold of %v at most with a TTL of %v: give at least the TTL, or 0 for no limit of time", c.MaxHold, c.TTL)
+	case c.Quarantine != 0 && c.Quarantine < c.TTL:
+		return fmt.Errorf("quarantine of %v with a TTL of %v: give at least the longest TTL in use on these nodes, or 0 for none", c.Quarantine, c.TTL)
+	case c.Quarantine%time.Millisecond != 0:
+		return fmt.Errorf("quarantine of %v: Redis counts milliseconds, round it to them", c.Quarantine)
+	}
+	for i, n := range c.Nodes {
+		if _, ok := n.(Granter); n != nil && c.Quarantine > 0 && !ok {
+			return fmt.Errorf("node %d (%T) can't be quarantined: make it a Granter, or do without", i+1, n)
+		}
+	}
+	return nil
+}
+
+func (c Config) validateNodes() error {
+	for i, n := range c.Nodes {
+		if n == nil {
+			return fmt.Errorf("node %d is nil: leave it out", i+1)
+		}
+		if _, ok := n.(Fencer); c.Fence && !ok {
+			return fmt.Errorf("node %d (%T) can't count grants: make it a Fencer, or do without fencing tokens", i+1, n)
+		}
+	}
+	return nil
+}
+
+func (c Config) drift() time.Duration { return Drift(c.TTL, c.Drift) }
+
+// Node is one independent Redis master, or anything that offers the same three
+// atomic steps. The answer yes means that the step took effect, no that it did
+// not and won't; an error leaves it open. Every ctx carries a deadline. A node
+// that does not heed it costs a goroutine until it returns, but delays nobody.
+// A node is used by several goroutines at once. If it is a fmt.Stringer, errors
+// call it by its name.
+type Node interface {
+	// Set sets key to token, to vanish after ttl, if there is no such key.
+	Set(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
+	// Extend makes key vanish after ttl from now, if its value is token.
+	Extend(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
+	// Release deletes key, if its value is token.
+	Release(ctx context.Context, key, token string) (yes bool, err error)
+}
+
+// Fencer is a Node that counts the grants of each key and never forgets the
+// count, as fencing tokens need it.
+type Fencer interface {
+	// SetFenced is Set that also counts the grant, in one atomic step. It returns the
+	// count, from 1; 0 is the answer no.
+	SetFenced(ctx context.Context, key, token string, ttl time.Duration) (count int64, err error)
+	// RaiseFence raises the key's count to fence if it is lower, and if the key's
+	// value is token; if it isn't, the answer is no.
+	RaiseFence(ctx context.Context, key, token string, fence int64) (yes bool, err error)
+}
+
+// What can go wrong, for errors.Is. Every error of Acquire, Extend and Release
+// that is about the lock is an *Error of one of these kinds.
+var (
+	// ErrTaken: so many nodes said no to Acquire that the others could not have made a quorum.
+	ErrTaken = errors.New("the key is taken")
+	// ErrNoQuorum: fewer than a quorum said yes, and fewer than a quorum said no. After
+	// Extend and Release the outcome is unknown.
+	ErrNoQuorum = errors.New("no quorum of nodes answered alike")
+	// ErrExpired: a quorum said yes, but too late to be of use; or the lock to be
+	// extended is past its deadline.
+	ErrExpired = errors.New("the validity time was over")
+	// ErrLost: a quorum of nodes said that they do not hold the key for this lock, so
+	// that it certainly isn't held.
+	ErrLost = errors.New("the lock is not held")
+	// ErrLimit: the lock was extended as often as Config.Extends allows.
+	ErrLimit = errors.New("the limit of extensions is reached")
+	// ErrReleased: the lease was given back. It is a cause of its context's end only.
+	ErrReleased = errors.New("the lock was given back")
+	// ErrSameNode: one Redis stands in Config.Nodes twice, which would give it two votes.
+	ErrSameNode = errors.New("a node was given twice")
+	// ErrClosed: Locker.Close was called.
+	ErrClosed = errors.New("the locker is closed")
+	// ErrOwed: Locker.Close could not have a node delete what was given back. It has no effect on
+	// locks but that keys there stay until they expire.
+	ErrOwed = errors.New("a node is owed releases")
+	// ErrCancelled: the context ended first. Its cause and its error are wrapped too.
+	ErrCancelled = errors.New("cancelled")
+)
+
+// Error says what failed, and what each node answered.
+type Error struct {
+	Op    string // acquire, extend or release
+	Key   string
+	Kind  error // one of the kinds above
+	Tries int   // attempts that Acquire made
+	Asked int   // nodes asked in the last attempt
+	Nodes []NodeError
+	// Cause and err are of the context, if it ended.
+	Cause error
+	err   error
+}
+
+// NodeError is why one node did not say yes.
+type NodeError struct {
+	Node string
+	Err  error // errNo, errNoAnswer, or what the node's driver said
+}
+
+// What a node can answer besides yes and its driver's errors.
+var (
+	errNo       = errors.New("said no")
+	errNoAnswer = errors.New("no answer in time")
+)
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %q: %v", e.Op, e.Key, e.Kind)
+	if e.Cause != nil {
+		fmt.Fprintf(&b, ": %v", e.Cause)
+	}
+	if e.Tries > 1 {
+		fmt.Fprintf(&b, " (%d attempts)", e.Tries)
+	}
+	if len(e.Nodes) == 0 {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "; %d of %d nodes did not agree:", len(e.Nodes), e.Asked)
+	for i, n := range e.Nodes {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, " %s %v", n.Node, n.Err)
+	}
+	return b.String()
+}
+
+// Unwrap gives the kind and, if the context ended, its cause and error. It does
+// not give the nodes' errors: a node's own time-out must not pass for the
+// caller's.
+func (e *Error) Unwrap() []error {
+	out := []error{e.Kind}
+	for _, err := range []error{e.Cause, e.err} {
+		if err != nil {
+			out = append(out, err)
+		}
+	}
+	return out
+}
+
+// cancelled is e's attempt, or none, cut short by the end of ctx.
+func cancelled(ctx context.Context, e Error) *Error {
+	e.Kind, e.Cause, e.err = ErrCancelled, context.Cause(ctx), ctx.Err()
+	return &e
+}
+
+// grantFenced asks all nodes for the key and for their counts of its grants.
+// The fencing token is the highest count of those that granted.
+//
+// Two quorums share a node, but the next holder's quorum may share only one
+// whose count is low. So the token is written back to every node that granted
+// and is behind, by a script that looks whether the key is still this
+// attempt's, and a node which does not confirm it has no vote. Then each node of
+// this quorum counts at least as high as the token, and the next grant on any of
+// them is above it.
+func (c *Client) grantFenced(ctx context.Context, key, token string) ([]Answer, int64) {
+	answers := c.ask(ctx, c.all, Request{Op: OpSetFenced, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}})
+	if Count(answers).Yes < Quorum(len(c.all)) {
+		return answers, 0 // there is no lock to give a token to
+	}
+	fence, behind := Highest(answers)
+	if len(behind) == 0 {
+		return answers, fence
+	}
+	raised := c.ask(ctx, behind, Request{Op: OpRaiseFence, Key: key, Token: token, Count: fence})
+	for _, r := range raised { // answers has one for each node, in order
+		answers[r.Node] = r
+	}
+	return answers, fence
+}
+
+// Highest returns the highest count, and the nodes that granted with a lower one.
+func Highest(answers []Answer) (fence int64, behind []int) {
+	for _, a := range answers {
+		if a.Yes() {
+			fence = max(fence, a.Value)
+		}
+	}
+	for _, a := range answers {
+		if a.Yes() && a.Value < fence {
+			behind = append(behind, a.Node)
+		}
+	}
+	return fence, behind
+}
+
+// Event is one step of a lease, as a Locker tells Config.Observe of it: for traces, metrics,
+// and the histories of tests.
+type Event struct {
+	Type       Type
+	Op         string // acquire, extend, repair, release; lost, of a lease that ended without a release
+	Key, Token string // the token once there is a lease
+	Fence      int64
+	Until      time.Time // the deadline, of an acquire or extension that is OK
+	Err        error     // why it isn't OK
+}
+
+// Type is what an Event says of its step, in Jepsen's words.
+type Type string
+
+// A step begins with Invoke and ends with one of the others: it took effect, it did not and
+// won't, or nobody knows.
+const (
+	Invoke Type = "invoke"
+	OK     Type = "ok"
+	Fail   Type = "fail"
+	Info   Type = "info"
+)
+
+func (l *Locker) observe(e Event) {
+	if l.cfg.Observe != nil {
+		l.cfg.Observe(e)
+	}
+}
+
+// outcome is what a kind of error says of an extension or a release.
+func outcome(kind error) Type {
+	switch kind {
+	case ErrLost, ErrLimit, ErrReleased, ErrClosed:
+		return Fail
+	}
+	return Info
 }

@@ -27,6 +27,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"lockpick/checker/spans"
@@ -347,3 +348,353 @@ func (c *conflict) witness(end int64) *verdict.Witness {
 // recorded is the end of a span, for the eye: a lock without a deadline is held for
 // ever, and the record ends.
 func recorded(from, to, end int64) int64 { return min(to, max(from, end)) }
+
+// leaseOp is one operation on the lease object, as the fast procedure takes it.
+type leaseOp struct {
+	facts.Operation
+	op      string
+	outcome history.Type
+	call    int64 // it took effect between call and ret, if it did
+	ret     int64 // never, if the outcome is unknown
+	lapse   int64 // acquire and extend: the earliest true time at which the lease may lapse
+	late    bool  // a release of unknown outcome that can't be what ended the hold; see handles
+}
+
+// number is the place of an operation among those of its client.
+func (o *leaseOp) number() int64 { return o.Call.N }
+
+// reader reads sessions, and widens what it reads by the error of the stamps.
+type reader struct {
+	ε    int64
+	ops  []leaseOp        // memory that sessions share
+	list bool             // whether all conflicts are kept
+	gone map[string]int64 // when clients were
+	any  bool             // a lease may lapse at any time: its lock tells nobody
+}
+
+// operations is a session's operations, in the order in which they were called.
+// They are good until the next call.
+//
+// The error of the stamps widens every interval and brings every lapse forward: it
+// can hide a violation, never invent one. What a client did after something else it
+// did after it all the same: their order is a constraint of its own, by number, and
+// moves no stamp.
+func (in *reader) operations(s *facts.Session) []leaseOp {
+	ops := leaseOps(s, in.ops[:0])
+	in.ops = ops
+	in.survived(s, ops)
+	ε := in.ε
+	if ε == 0 {
+		return ops
+	}
+	for i := range ops {
+		o := &ops[i]
+		o.call -= ε
+		if o.ret != facts.Never {
+			o.ret += ε
+		}
+		if o.lapse != facts.Never && o.lapse != math.MinInt64 {
+			o.lapse -= ε
+		}
+	}
+	return ops
+}
+
+// survived lets a lease without a deadline lapse with its client, if the lock has a time to
+// live: nobody says how long it goes on. Where the lock tells nobody, it may at any time.
+func (in *reader) survived(s *facts.Session, ops []leaseOp) {
+	if len(in.gone) == 0 && !in.any {
+		return
+	}
+	for i := range ops {
+		o := &ops[i]
+		if in.any && o.outcome == history.OK && o.op != history.OpRelease {
+			o.lapse = facts.Nothing
+		}
+		if o.lapse != facts.Never || o.outcome != history.OK || o.op == history.OpRelease {
+			continue
+		}
+		if t, gone := in.gone[s.Client()]; gone {
+			o.lapse = t
+		}
+	}
+}
+
+// mortal is when clients were gone, of a lock that ends by itself.
+func mortal(r *facts.Facts) map[string]int64 {
+	if r.Params.TTL == 0 {
+		return nil
+	}
+	return r.Gone
+}
+
+// leaseOps is a session's operations with their stamps as recorded. Two kinds
+// are left out, and neither judge sees them. A failed acquire says nothing, for
+// Redlock may fail for no reason. Nor does an extension of unknown outcome: a
+// lease lapses when its client stops believing, and an answer that the client
+// never heard moves no deadline; nor is it evidence of holding, for it may never
+// have taken effect.
+func leaseOps(s *facts.Session, ops []leaseOp) []leaseOp {
+	add := func(o facts.Operation, op string, lapse int64) {
+		x := leaseOp{Operation: o, op: op, outcome: o.Outcome(), call: o.Call.T, ret: facts.Never, lapse: lapse}
+		if x.outcome != history.Info {
+			x.ret = o.Return.T
+		}
+		ops = append(ops, x)
+	}
+	lapse := s.Until // facts.Nothing: nobody knows what an acquire without an answer claims
+	switch {
+	case s.Granted():
+		ops = append(ops, leaseOp{Operation: s.Acquire, op: history.OpAcquire, outcome: history.OK, call: s.Called, ret: s.Ended, lapse: lapse})
+	case s.Acquire.Outcome() == history.Info:
+		add(s.Acquire, history.OpAcquire, lapse)
+	}
+	for x := range s.Actions() {
+		switch {
+		case x.Call.Op == history.OpRelease:
+			add(x, history.OpRelease, facts.Never)
+		case x.Call.Op != history.OpExtend:
+		case x.Outcome() == history.OK:
+			lapse = facts.Renewed(x.Return, lapse)
+			add(x, history.OpExtend, lapse)
+		case x.Outcome() == history.Fail:
+			add(x, history.OpExtend, facts.Never)
+		}
+	}
+	return ops
+}
+
+// handles is what the order of one client's operations says of its sessions of one
+// lock, where it uses a handle after it has begun another session. Of two sessions one
+// was over when the other began: if it is shown to hold by one, then by the other and
+// again by the first, it must have held both. And a release of unknown outcome that it
+// called when it was shown to hold by another handle can't have ended the hold before.
+type handles struct {
+	passed map[*facts.Session]sign // what showed that the session was over
+	mixed  map[*facts.Session]*conflict
+}
+
+// sign is an operation that shows that its session held.
+type sign struct {
+	op leaseOp
+	by *facts.Session
+}
+
+// handlesOf is made of the sessions of one lock.
+func handlesOf(ss iter.Seq[*facts.Session], operations func(*facts.Session) []leaseOp) *handles {
+	h := &handles{passed: map[*facts.Session]sign{}, mixed: map[*facts.Session]*conflict{}}
+	clients := map[string][]sign{}
+	for s := range ss {
+		if s.Acquire.Outcome() == history.Fail {
+			continue // it is a conflict by itself if it is shown to hold
+		}
+		for _, o := range operations(s) {
+			if o.outcome == history.OK {
+				clients[s.Client()] = append(clients[s.Client()], sign{o, s})
+				if o.op == history.OpRelease {
+					break // what shows that it held afterwards is a conflict by itself, too
+				}
+			}
+		}
+	}
+	for _, all := range clients {
+		slices.SortFunc(all, func(a, b sign) int { return cmp.Compare(a.op.number(), b.op.number()) })
+		last := map[*facts.Session]leaseOp{}
+		for i, x := range all {
+			if before, ok := last[x.by]; ok && all[i-1].by != x.by && h.mixed[x.by] == nil {
+				between := all[i-1]
+				h.mixed[x.by] = &conflict{kind: verdict.Overlap, sessions: []*facts.Session{x.by, between.by},
+					ops: []leaseOp{before, between.op, x.op}, From: between.op.call, To: between.op.ret}
+			}
+			last[x.by] = x.op
+			if i > 0 && all[i-1].by != x.by && h.passed[all[i-1].by].by == nil {
+				h.passed[all[i-1].by] = x
+			}
+		}
+	}
+	return h
+}
+
+// mark marks the releases that can't have ended a session's hold.
+func (h *handles) mark(s *facts.Session, ops []leaseOp) []leaseOp {
+	x := h.passed[s]
+	for i := range ops {
+		o := &ops[i]
+		o.late = x.by != nil && o.op == history.OpRelease && o.outcome == history.Info && o.number() > x.op.number()
+	}
+	return ops
+}
+
+// explain adds to a conflict the session by which a release of its sessions came too late.
+func (h *handles) explain(c *conflict, operations func(*facts.Session) []leaseOp) {
+	for _, s := range slices.Clone(c.sessions) {
+		if x := h.passed[s]; x.by != nil && !slices.Contains(c.sessions, x.by) && slices.ContainsFunc(operations(s), func(o leaseOp) bool { return o.late }) {
+			c.sessions, c.ops = append(c.sessions, x.by), append(c.ops, x.op)
+		}
+	}
+}
+
+// hold is what a session's answers say of when it held its lock. A handle is
+// acquired once, so in any order that explains the answers it holds one span:
+//
+//	acquire call          returns           first release, or earliest lapse
+//	     |------------------|====================|- - - - - - - - -
+//	   earliest begin      from      must       to   may
+//
+// The span begins by the first return that shows holding, and lasts to the last
+// call that shows it, or longer where nothing could have ended it before. If
+// from < to it is firm: the session held throughout. Otherwise it is brief, and
+// one instant between them is enough (from and to are then its bounds).
+type hold struct {
+	spans.Window
+	firm  bool
+	first *history.Event // the first call that shows it
+}
+
+// byFirst puts holds of one client in its own order.
+func byFirst(a, b hold) int { return cmp.Compare(a.first.N, b.first.N) }
+
+// conflict is one such way, with what proves it.
+type conflict struct {
+	kind     string
+	sessions []*facts.Session
+	ops      []leaseOp
+	From, To int64
+}
+
+// overlap is that of two firm holds.
+func overlap(o spans.Overlap) *conflict {
+	return &conflict{kind: verdict.Overlap, sessions: []*facts.Session{o.A.Session, o.B.Session}, From: o.From, To: o.To}
+}
+
+// holdOf finds when a session held by its evidence, and against false whether it
+// need ever have. What contradicts itself is a conflict; with lost-early comes
+// the hold besides, up to when its client was told.
+func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflict) {
+	contrary := func(kind string, from, to int64, ops ...leaseOp) *conflict {
+		return &conflict{kind: kind, sessions: []*facts.Session{s}, ops: ops, From: from, To: to}
+	}
+	switch {
+	case e.first == nil:
+		return h, false, nil
+	case e.failed:
+		return h, false, contrary(verdict.Phantom, e.first.call, e.first.ret, *e.first)
+	case e.again != nil && e.again.op == history.OpRelease:
+		return h, false, contrary(verdict.DoubleRelease, e.released.call, e.again.ret, *e.released, *e.again)
+	case e.again != nil:
+		return h, false, contrary(verdict.HeldAfter, e.released.ret, e.again.call, append(e.fixes(), *e.again)...)
+	}
+	from := e.first.ret
+	to, _, _ := e.earliestEnd()
+	h = hold{spans.Window{From: from, To: to, Session: s}, from < to, e.first.Call}
+	if !h.firm {
+		h.From, h.To = to, from
+	}
+	no := e.refused
+	if no == nil || !e.between && to <= no.ret {
+		return h, true, nil
+	}
+	if !e.between { // from then on nobody need have been kept out
+		h.To, h.firm = no.ret, from < no.ret
+	}
+	return h, h.firm, contrary(verdict.LostEarly, no.call, no.ret, append(e.fixes(), *no)...)
+}
+
+// evidence is a session's operations by what they show, in the order in which its
+// client called them: that one came after the other is certain, whatever the stamps.
+// So who was told "not held" held no more from then on, unless its acquire had no
+// answer and may take effect later.
+type evidence struct {
+	failed      bool     // the acquire
+	acquire     *leaseOp // nil: it failed
+	first, last *leaseOp // that show that it held: the acquire, an extension or a release
+	extended    *leaseOp // the last extension
+	released    *leaseOp
+	again       *leaseOp // the first that shows that it held after it was released
+	refused     *leaseOp // the first "not held" after one that shows that it held
+	between     bool     // and before another such one
+	perhaps     *leaseOp // the first release of unknown outcome before that, which may have ended it
+	answers     int      // of extensions and releases
+	unanswered  int      // extensions and releases without a definite answer
+}
+
+func (e *evidence) read(ops []leaseOp) {
+	*e = evidence{failed: true}
+	for i := range ops {
+		o := &ops[i]
+		switch {
+		case o.op == history.OpAcquire:
+			e.failed, e.acquire = false, o
+			if o.outcome == history.OK {
+				e.shows(o)
+			}
+		case o.outcome == history.Info:
+			e.unanswered++
+			if e.perhaps == nil && e.refused == nil && !o.late {
+				e.perhaps = o
+			}
+		case o.outcome == history.Fail:
+			e.answers++
+			if e.first != nil && e.released == nil && e.refused == nil {
+				e.refused = o
+			}
+		default:
+			e.answers++
+			e.shows(o)
+		}
+	}
+}
+
+// shows enters an operation that shows that the session held.
+func (e *evidence) shows(o *leaseOp) {
+	e.between = e.between || e.refused != nil
+	if e.released != nil {
+		if e.again == nil {
+			e.again = o
+		}
+		return
+	}
+	if e.first == nil {
+		e.first = o
+	}
+	e.last = o
+	switch o.op {
+	case history.OpExtend:
+		e.extended = o
+	case history.OpRelease:
+		e.released = o
+	}
+}
+
+// earliestEnd is the earliest instant at which the hold can have ended: not before the
+// last call that shows it, nor before something could end it.
+func (e *evidence) earliestEnd() (to int64, by, with *leaseOp) {
+	shown := e.last.call
+	if e.released != nil {
+		return shown, e.released, nil
+	}
+	by = e.extended // which sets the lapse
+	if by == nil {
+		by = e.acquire
+	}
+	end := by.lapse
+	if e.perhaps != nil && e.perhaps.call < end {
+		end, with = e.perhaps.call, e.perhaps
+	}
+	if shown > end {
+		return shown, e.last, nil
+	}
+	return end, by, with
+}
+
+// fixes is the acquire and what else fixed the begin and the end.
+func (e *evidence) fixes() []leaseOp {
+	ops := []leaseOp{*e.acquire}
+	_, by, with := e.earliestEnd()
+	for _, o := range []*leaseOp{e.first, by, with} {
+		if o != nil {
+			ops = append(ops, *o)
+		}
+	}
+	return ops
+}

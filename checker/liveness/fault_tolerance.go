@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"lockpick/checker/spans"
@@ -234,4 +235,465 @@ func ending(c *lockState, s *facts.Session) []*history.Event {
 		}
 	}
 	return append(events, t.last)
+}
+
+// Causes of a window of unavailability besides the lease of a lost holder.
+const (
+	stoodStill   = "the host stalled"
+	majorityDown = "a majority was down or out of reach"
+	noAnswer     = "lease of a holder whose release got no answer"
+	neverKnew    = "keys of a client that never got an answer"
+	leftBehind   = "keys that a fault left behind"
+	rivalry      = "contention"
+)
+
+// availability measures when a lock was to be had, and says why it was not for longest.
+func availability(r *Run, n map[string]float64, words map[string]string) {
+	sum := int64(0)
+	var longest spans.Span
+	var of *lockState
+	for _, c := range r.locks {
+		for w := range unavailable(c, r.beliefs.Of(c.lock)) {
+			sum += w.Length()
+			if w.Length() > longest.Length() {
+				longest, of = w, c
+			}
+		}
+	}
+	if elapsed := r.Last - r.First; elapsed > 0 && len(r.Locks) > 0 {
+		n[verdict.UnavailableSeconds] = history.Seconds(sum)
+		n[verdict.UnavailableShare] = float64(sum) / float64(elapsed) / float64(len(r.Locks))
+	}
+	if of != nil {
+		n[verdict.UnavailableMax] = history.Seconds(longest.Length())
+		words[verdict.UnavailableMax] = whyUnavailable(of, r.losses, longest)
+	}
+	if slowest := deathToGrant(r.losses); slowest > 0 {
+		n[verdict.DeathToGrant] = history.Seconds(slowest)
+	}
+	orphans(r.conditions, n)
+}
+
+// unavailable is where nobody believed to hold a lock that somebody was trying to
+// acquire, in the order of time.
+func unavailable(c *lockState, belief []spans.Window) iter.Seq[spans.Span] {
+	return func(yield func(spans.Span) bool) {
+		belief := belief
+		until := int64(spans.Ever) // of the windows so far
+		without := func(want spans.Span) bool {
+			at := max(want.From, until)
+			for len(belief) > 0 && belief[0].From < want.To {
+				if at < belief[0].From && !yield(spans.Of(at, belief[0].From)) {
+					return false
+				}
+				until = max(until, belief[0].To)
+				at = max(at, until)
+				belief = belief[1:]
+			}
+			return at >= want.To || yield(spans.Of(at, want.To))
+		}
+		var want spans.Span
+		for s := range c.called {
+			w := spans.Wait(c.Facts, s)
+			if w.From > want.To {
+				if !without(want) {
+					return
+				}
+				want = w
+			}
+			want.To = max(want.To, w.To)
+		}
+		without(want)
+	}
+}
+
+// whyUnavailable is what filled most of a window in which nobody held a lock that
+// somebody wanted. The lease of a lost holder comes first, then a majority that is
+// down, and then all else. What nothing else explains is contention: somebody
+// acquires, votes are split, or keys of failed attempts were left behind.
+func whyUnavailable(c *lockState, losses []loss, w spans.Span) string {
+	lost := map[*facts.Session]string{}
+	for _, d := range losses {
+		lost[d.session] = "lease of a " + ways[d.fault.Kind].holder
+	}
+	near := near(c, w)
+	up := spans.Common(reached(c.conditions, near, w), spans.Outside(c.stalls))
+	all, reachable := spans.Measure([]spans.Span{w}), spans.Measure(up)
+	filled := map[string]int64{}
+	var held, taken []spans.Span
+	for _, s := range near {
+		t, ok := holdOf(c.Facts, c.keys, s, c.wire)
+		if !ok || t.From >= w.To || t.To <= w.From {
+			continue
+		}
+		held = append(held, t.Span)
+		cause, where := rivalry, reachable
+		switch {
+		case lost[s] != "":
+			cause, where = lost[s], all
+			taken = append(taken, t.Span)
+		case !s.Granted():
+			cause = neverKnew
+		case s.Released() == facts.Never:
+			cause = noAnswer
+		}
+		filled[cause] += where.Share(t.Span)
+		if s.Granted() {
+			filled[cause] -= where.Share(spans.Of(s.Acquire.Return.T, t.believed))
+		}
+	}
+	for _, down := range spans.Common(spans.Common([]spans.Span{w}, spans.Outside(up)), spans.Outside(spans.Union(taken))) {
+		still := spans.Share(c.stalls, down)
+		filled[stoodStill] += still
+		filled[majorityDown] += down.Length() - still
+	}
+	blocked := c.blocked()
+	for _, free := range spans.Common(up, spans.Outside(spans.Union(held))) {
+		left := spans.Share(blocked, free)
+		filled[leftBehind] += left
+		filled[rivalry] += free.Length() - left
+	}
+	return slices.MinFunc(slices.Collect(maps.Keys(filled)), func(a, b string) int {
+		return cmp.Or(cmp.Compare(filled[b], filled[a]), cmp.Compare(a, b))
+	})
+}
+
+// near is the sessions that can have to do with a window: those called before its
+// end whose acquire returned three lives of a key before its begin, or later. A
+// lease that was extended for longer before it got stuck isn't found.
+func near(c *lockState, w spans.Span) []*facts.Session {
+	var near []*facts.Session
+	life := c.keys.longest()
+	for s := range c.called {
+		if s.Acquire.Call.T >= w.To {
+			break
+		}
+		if life > facts.Never/4 || s.Acquire.Ended() >= w.From-3*life {
+			near = append(near, s)
+		}
+	}
+	return near
+}
+
+// reached is where, in a window, somebody who was trying to acquire a lock reached a majority.
+func reached(r *conditions, near []*facts.Session, w spans.Span) []spans.Span {
+	waits := map[string][]spans.Span{}
+	for _, s := range near {
+		if wait := spans.Wait(r.Facts, s); wait.From < w.To && wait.To > w.From {
+			waits[s.Client()] = append(waits[s.Client()], wait)
+		}
+	}
+	var all []spans.Span
+	for client, list := range waits {
+		all = append(all, spans.Common(spans.Joined(list, int64(r.Params.RetryMax)), r.down.majority(client))...)
+	}
+	return spans.Common([]spans.Span{w}, spans.Union(all))
+}
+
+// deathToGrant is the longest time from a holder's death to the next grant.
+func deathToGrant(losses []loss) int64 {
+	slowest := int64(0)
+	for _, d := range losses {
+		if next := d.lock.grantAfter(d.at, d.session); next != nil && d.fault.Kind == facts.Kill {
+			slowest = max(slowest, next.Acquire.Return.T-d.at)
+		}
+	}
+	return slowest
+}
+
+// orphans counts keys that a node refused a set for, though none had been set or
+// extended there for longer than a key may live.
+func orphans(r *conditions, n map[string]float64) {
+	type spot struct{ node, key string }
+	type age struct {
+		set     int64
+		counted bool
+	}
+	keys := map[spot]*age{}
+	count := 0
+	limit := spans.Plus(r.keys.life, int64(r.Params.Slack))
+	// In the order of the nodes' doing: an answer that took longer is recorded later.
+	links := slices.SortedStableFunc(slices.Values(r.Links), func(a, b *history.Event) int { return cmp.Compare(facts.Applied(a), facts.Applied(b)) })
+	for _, e := range links {
+		if e.Op == history.OpRelease {
+			continue
+		}
+		k := keys[spot{e.Node, e.Key}]
+		if k == nil {
+			k = &age{}
+			keys[spot{e.Node, e.Key}] = k
+		}
+		switch {
+		case e.Type != history.Fail:
+			*k = age{set: max(k.set, facts.Applied(e))}
+		case e.Op == history.OpSet && e.Cause == "" && !k.counted && e.Sent > spans.Plus(k.set, limit):
+			k.counted = true
+			count++
+		}
+	}
+	if len(keys) > 0 && r.Params.TTL > 0 {
+		n[verdict.OrphanKeys] = float64(count)
+	}
+}
+
+// unavailabilityCauses is in the order in which equals are named.
+var unavailabilityCauses = []string{verdict.LeftKeys, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes}
+
+// whyNobody is the cause that holds for most of the attempts in a span in which nobody got a
+// lock, and what the first of these met. What stood in an attempt's way the nodes tell.
+func whyNobody(c *lockState, in spans.Span) (cause, text string) {
+	if !c.Params.Life {
+		return verdict.Unexplained, "the record has no facts of the nodes"
+	}
+	if c.wire == nil {
+		return verdict.Unexplained, "the links saw no attempt"
+	}
+	quiet, silence := silent(c, in)
+	if quiet != nil && quiet.Acquire.Return == nil {
+		return verdict.Hung, silence
+	}
+	count, first := map[string]int{}, map[string]string{}
+	owners := map[string][]*facts.Attempt{} // by the value that they set
+	for _, a := range c.wire.Attempts {
+		if a.From >= in.To {
+			break
+		}
+		owners[a.Token] = append(owners[a.Token], a)
+	}
+	for _, a := range c.wire.Attempts {
+		if a.From >= in.To {
+			break
+		}
+		if silent := c.waitedFor(a, in); len(silent) > 0 {
+			if count[verdict.WaitedLong]++; count[verdict.WaitedLong] == 1 {
+				first[verdict.WaitedLong] = fmt.Sprintf("%s's attempt at %s took %s, and %s gave no answer",
+					a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From), verdict.List(silent))
+			}
+			continue
+		}
+		if a.From < in.From || a.Won {
+			continue
+		}
+		m := encounters(c.conditions, c.name, a, owners)
+		cause, text := m.cause(len(c.Params.Nodes))
+		if count[cause]++; count[cause] == 1 {
+			first[cause] = fmt.Sprintf("%s's attempt at %s %s", a.Session.Client(), facts.Seconds(a.From), text)
+		}
+	}
+	if len(count) == 0 {
+		for _, a := range c.wire.Attempts {
+			if a.Won && c.tooLong(a, in) {
+				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From))
+			}
+		}
+		if quiet != nil {
+			return verdict.Hung, silence
+		}
+		return verdict.Unexplained, "nobody's attempt began in that time"
+	}
+	cause = slices.MaxFunc(unavailabilityCauses, func(a, b string) int { return count[a] - count[b] })
+	return cause, first[cause]
+}
+
+// silent is the first session whose acquire hangs in a span, and tells of it: it is under way
+// to the end, and for longer than all rounds take its client asked no node, though it could
+// have. One that never returned goes first. Nil: there is none.
+func silent(c *lockState, in spans.Span) (of *facts.Session, text string) {
+	asked := c.asked(in.To)
+	for _, s := range c.callers().sessions {
+		if s.Called >= in.To {
+			break
+		}
+		since := max(s.Called, asked[s])
+		quiet := spans.Of(max(since, in.From), in.To)
+		returned := s.Acquire.Return != nil
+		if of != nil && returned || spans.Wait(c.Facts, s).To < in.To || spans.Share(c.available(s.Client()), quiet) <= rounds(&c.Params) {
+			continue
+		}
+		of, text = s, fmt.Sprintf("%s's acquire, called at %s, asked no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))
+		if !returned {
+			break
+		}
+	}
+	return of, text
+}
+
+// asked returns when each session without the lock last asked a node, in attempts that began before
+// an instant.
+func (c *lockState) asked(until int64) map[*facts.Session]int64 {
+	asked := map[*facts.Session]int64{}
+	for _, a := range c.wire.Attempts {
+		if a.From >= until {
+			break
+		}
+		if a.Won { // which ended it
+			continue
+		}
+		asked[a.Session] = max(asked[a.Session], a.From)
+		for _, e := range a.Sets {
+			asked[a.Session] = max(asked[a.Session], e.Sent)
+		}
+	}
+	return asked
+}
+
+// waitedFor is the nodes that gave no answer to an attempt which had to do with a span and
+// took too long, or none.
+func (c *lockState) waitedFor(a *facts.Attempt, in spans.Span) (silent []string) {
+	if !c.tooLong(a, in) {
+		return nil
+	}
+	asking := spans.Of(a.From, c.ended(a))
+	for _, n := range c.Params.Nodes {
+		missing := func(e *history.Event) bool { return e.Node == n && c.missing(e) }
+		if spans.Meets(c.down.link(a.Session.Client(), n), asking) || slices.ContainsFunc(a.Sets, missing) || slices.ContainsFunc(a.Deletes, missing) {
+			silent = append(silent, n)
+		}
+	}
+	return silent
+}
+
+// tooLong reports whether an attempt went on for longer than it takes to ask each node twice,
+// for keys and for fencing tokens, one after the other, and none of them answers.
+func (c *lockState) tooLong(a *facts.Attempt, in spans.Span) bool {
+	to, patience := c.ended(a), 2*int64(len(c.Params.Nodes))*int64(c.Params.NodeTimeout)+int64(c.Params.Slack)
+	return a.From < in.To && to > in.From && to-a.From > patience
+}
+
+// missing reports whether a node's answer had not come in time.
+func (c *lockState) missing(e *history.Event) bool {
+	return e.Answered == 0 || e.Answered-e.Sent > int64(c.Params.NodeTimeout)
+}
+
+// ended is when an attempt had got the lock or been undone, as far as the nodes' answers tell.
+// Where nobody saw it undone that is its begin, but of one without an answer it is when the
+// next could have been put off no longer.
+func (c *lockState) ended(a *facts.Attempt) int64 {
+	if a.Won {
+		return a.Session.Acquire.Ended()
+	}
+	undone := int64(facts.Never)
+	for _, d := range a.Deletes {
+		if d.Sent >= a.From && c.missing(d) {
+			return a.Over
+		}
+		undone = min(undone, max(d.Sent, a.From))
+	}
+	switch {
+	case undone < facts.Never:
+	case slices.ContainsFunc(a.Sets, c.missing):
+		return max(a.From, a.Over-int64(c.Params.RetryMax))
+	default:
+		return a.From
+	}
+	return undone
+}
+
+// encounter is what an attempt met on the nodes.
+type encounter struct {
+	left   []string // nodes with the key of an attempt that was over
+	by     []string // what had left each of these there: "attempts of c1", "c1's release at 3 s"
+	kept   bool     // a release had left one
+	rival  []string // nodes with the key of another client's that was not
+	away   []string // nodes that were down or out of reach
+	no     int      // how many refused
+	quorum int
+}
+
+// encounters looks at each node: the key that was there, if it was not the attempt's own, or
+// that nobody could ask.
+func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][]*facts.Attempt) encounter {
+	m := encounter{quorum: quorumOf(&c.Params), no: a.No}
+	down := c.down
+	for _, n := range c.Params.Nodes {
+		other := inTheWay(c.Lives(), n, key, a)
+		switch {
+		case other != nil:
+			client := facts.LinkClient(other.By())
+			by := owner(owners[other.Value], other)
+			if by != nil && goneBack(c.Facts, by) > a.From {
+				if by.Session.Client() != a.Session.Client() {
+					m.rival = append(m.rival, n)
+				}
+				continue
+			}
+			m.left = append(m.left, n)
+			culprit := "attempts of " + client
+			if by != nil && by.Won && by.Session.FirstRelease() != nil {
+				m.kept = true
+				culprit = fmt.Sprintf("%s's release at %s", client, facts.Seconds(by.Session.FirstRelease().T))
+			}
+			m.by = append(m.by, culprit)
+		case spans.Meets(down.link(a.Session.Client(), n), spans.Of(a.From, a.To+1)):
+			m.away = append(m.away, n)
+		}
+	}
+	return m
+}
+
+// owner is the last of a token's attempts that can have put a value on a node, or nil.
+func owner(attempts []*facts.Attempt, s *facts.Stay) *facts.Attempt {
+	for _, a := range slices.Backward(attempts) {
+		if a.From <= put(s) {
+			return a
+		}
+	}
+	return nil
+}
+
+// goneBack is when an attempt's keys were to be gone: when it was over, or when a holder
+// that called release had had the time to ask a node.
+func goneBack(r *facts.Facts, a *facts.Attempt) int64 {
+	if call := a.Session.FirstRelease(); a.Won && call != nil {
+		return min(a.Over, spans.Plus(call.T, int64(r.Params.NodeTimeout)))
+	}
+	return a.Over
+}
+
+// inTheWay is a key of another attempt's that a node had while one was under way, or nil.
+func inTheWay(lives *facts.Lives, node, key string, a *facts.Attempt) *facts.Stay {
+	for _, s := range lives.During(node, key, a.From, a.To) {
+		if own := s.Holds(a.Token) && put(s) >= a.From; !own && s.From() <= a.To && s.To() > a.From {
+			return s
+		}
+	}
+	return nil
+}
+
+// cause is what kept an attempt from a quorum of so many nodes.
+func (m encounter) cause(nodes int) (cause, text string) {
+	switch {
+	case nodes-len(m.left) < m.quorum:
+		return verdict.LeftKeys, "met keys " + m.remains()
+	case m.kept && nodes-len(m.away) >= m.quorum && nodes-len(m.left)-len(m.away) < m.quorum:
+		return verdict.LeftKeys, fmt.Sprintf("could not ask %s, and met keys %s", verdict.List(m.away), m.remains())
+	case len(m.away) > 0 && nodes-len(m.left)-len(m.away) < m.quorum:
+		text = fmt.Sprintf("could not ask %s", verdict.List(m.away))
+		if len(m.left) > 0 {
+			text += ", and met keys " + m.remains()
+		}
+		return verdict.NoMajority, text
+	case len(m.rival) > 0:
+		return verdict.SplitVote, fmt.Sprintf("met keys of others' attempts on %s", verdict.List(m.rival))
+	}
+	if refused := m.no - len(m.left); nodes-refused < m.quorum {
+		return verdict.TurnedAway, fmt.Sprintf("was refused by %s without a key", verdict.Plural(refused, "node"))
+	}
+	return verdict.TooFewVotes, "met no key on so many nodes that it could not have had a quorum"
+}
+
+// remains says on which nodes keys were left, and by what. Attempts are told of together.
+func (m encounter) remains() string {
+	var order, parts []string
+	nodes := map[string][]string{}
+	for i, by := range m.by {
+		if !slices.Contains(order, by) {
+			order = append(order, by)
+		}
+		nodes[by] = append(nodes[by], m.left[i])
+	}
+	for _, by := range order {
+		parts = append(parts, fmt.Sprintf("on %s that %s had left there", verdict.List(nodes[by]), by))
+	}
+	return verdict.List(parts)
 }

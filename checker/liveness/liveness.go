@@ -12,7 +12,15 @@
 package liveness
 
 import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"sort"
+
 	"lockpick/checker/spans"
+	"lockpick/checker/verdict"
+	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
 
@@ -38,4 +46,466 @@ func Read(r *facts.Facts, beliefs *spans.Beliefs) *Run {
 	c := conditionsOf(r)
 	locks := locksOf(c)
 	return &Run{conditions: c, beliefs: beliefs, locks: locks, losses: lossesOf(c, locks)}
+}
+
+// DeadlockFreedom asks whether a lock whose holder was lost was free again in
+// time (lost_holders.go), while another client was trying to acquire it. That
+// one must have the lock, or somebody else must, or the lost one anew, by
+//
+//	last key set for the lost + TTL·(1+ρ)        the lock is free (or when the other called, if later)
+//	+ each step back of a node's clock           where that is the most of any node
+//	+ RetryMax + 2·NodeTimeout, for each waiter  a round of attempts, and what a split vote may cost
+//	+ Slack
+//
+// A loss after which nobody had the lock by then is left out if faults kept a majority from
+// the one that waits meanwhile: then nothing was promised. Where the host stalled the bound is
+// longer (stalls.go), and a lock that was late by no more leaves the property undecided.
+func (r *Run) DeadlockFreedom() verdict.Result {
+	if missing := missingFigure(&r.Params); missing != "" {
+		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no " + missing + ", so there is no bound"}
+	}
+	judged, leftOut := map[string]int{}, 0
+	var violated, open func() verdict.Result
+	occasions, incidents := 0, 0
+	for _, d := range r.losses {
+		res, tell, disturbed := d.handover()
+		if disturbed {
+			leftOut++
+		}
+		if res == "" {
+			continue
+		}
+		judged[d.fault.Kind]++
+		occasions++
+		switch {
+		case res == verdict.Violated:
+			incidents++
+			if violated == nil {
+				violated = tell
+			}
+		case res == verdict.Undecided && open == nil:
+			open = tell
+		}
+	}
+	switch {
+	case violated != nil:
+		res := violated()
+		res.Occasions, res.Incidents = occasions, incidents
+		return res
+	case open != nil:
+		res := open()
+		res.Occasions = occasions
+		return res
+	}
+	return verdict.Result{Outcome: verdict.Holds, Occasions: occasions, Because: inTime(judged, leftOut)}
+}
+
+// LateHandovers is each loss of a holder after which the lock was not free in time.
+func (r *Run) LateHandovers() (all []verdict.Incident) {
+	for _, d := range r.losses {
+		if res, tell, _ := d.handover(); res == verdict.Violated {
+			all = append(all, verdict.Incident{From: d.at, Tell: tell})
+		}
+	}
+	return all
+}
+
+func inTime(judged map[string]int, leftOut int) string {
+	var losses []string
+	for _, kind := range lossKinds {
+		if n := judged[kind]; n > 0 {
+			losses = append(losses, verdict.Plural(n, ways[kind].noun))
+		}
+	}
+	text := "no client died while it held, or might hold, a lock that another wanted, nor was cut off or paused until its lease was over"
+	switch {
+	case len(losses) > 0:
+		text = fmt.Sprintf("the lock was free again in time, in %s of a holder", verdict.List(losses))
+	case leftOut > 0:
+		text = "no loss of a holder could be judged"
+	}
+	if leftOut > 0 {
+		text += fmt.Sprintf("; left out for other faults in force: %d", leftOut)
+	}
+	return text
+}
+
+// handover judges one loss. There is no outcome if it was no test: other
+// faults disturbed it, or nobody waited long enough. What didn't hold tell tells.
+func (d loss) handover() (res verdict.Outcome, tell func() verdict.Result, disturbed bool) {
+	next := d.lock.grantAfter(d.at, d.session)
+	round := int64(d.lock.Params.RetryMax + 2*d.lock.Params.NodeTimeout)
+	if !d.awaited(next) {
+		return "", nil, false
+	}
+	if next != nil && next.Acquire.Return.T <= d.free+round+int64(d.lock.Params.Slack) {
+		return verdict.Holds, nil, false // in time for whoever waits, and however many
+	}
+	waiters, rivals := d.waiters(next)
+	patience := round*int64(rivals) + int64(d.lock.Params.Slack)
+	for _, w := range waiters {
+		bound := max(d.free, w.Acquire.Call.T) + patience
+		left, gone := d.lock.Gone[w.Client()]
+		switch {
+		case next != nil && next.Acquire.Return.T <= bound:
+			return verdict.Holds, nil, false // whatever the faults
+		case d.disturbed(w, next, bound):
+			disturbed = true
+		case w.Acquire.Ended() <= bound, gone && left <= bound:
+			continue // it gave up
+		case d.lock.End < bound:
+			res, tell = verdict.Undecided, func() verdict.Result { return d.soon(bound) }
+		case d.excused(w, next, bound):
+			res, tell = verdict.Undecided, func() verdict.Result { return d.stalled(w, bound) }
+		default:
+			return verdict.Violated, func() verdict.Result { return d.late(w, next, bound) }, false
+		}
+	}
+	return res, tell, disturbed && res == ""
+}
+
+// excused reports whether stalls of the host, or keys that stayed because it was slow, may be why
+// nobody had the lock by the bound.
+func (d loss) excused(w, next *facts.Session, bound int64) bool {
+	to := d.lock.End
+	if next != nil {
+		to = next.Acquire.Return.T
+	}
+	waited := spans.Of(max(d.at, w.Acquire.Call.T), to)
+	if late := d.lock.delayed([]string{w.Client()}, waited); late > 0 && to-bound <= late {
+		return true
+	}
+	return len(d.lock.slow) > 0 && !spans.Covering(d.lock.surelyMajority(w.Client()), spans.Of(max(d.free, w.Acquire.Call.T), bound))
+}
+
+// stalled tells of a loss for which the host may be to blame.
+func (d loss) stalled(w *facts.Session, bound int64) verdict.Result {
+	return verdict.Result{Outcome: verdict.Undecided, Because: fmt.Sprintf(
+		"%s %s at %s while it may have held %s, and the lock was not free again for %s by %s; the host stalled or was slow, which may be why",
+		d.session.Client(), ways[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key()), w.Client(), facts.Seconds(bound))}
+}
+
+// soon tells of a bound that lies behind the record's end.
+func (d loss) soon(bound int64) verdict.Result {
+	return verdict.Result{Outcome: verdict.Undecided, Because: fmt.Sprintf(
+		"%s %s at %s while it may have held %s; the lock must be free again by %s, and the record ends at %s",
+		d.session.Client(), ways[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key()), facts.Seconds(bound), facts.Seconds(d.lock.End))}
+}
+
+// awaited reports whether there are waiters, without a look at each.
+func (d loss) awaited(next *facts.Session) bool {
+	until := int64(facts.Never)
+	if next != nil {
+		until = next.Acquire.Return.T
+	}
+	own := d.lock.byClient()[d.session.Client()]
+	all := d.lock.callers()
+	return all.calledBy(until)-calledBy(own, until) > all.endedBy(d.at)-(len(own)-len(outliving(own, d.at)))
+}
+
+// waiters is other clients' acquires that outlived a loss and were called before
+// the next grant, and of how many clients.
+func (d loss) waiters(next *facts.Session) (waiters []*facts.Session, clients int) {
+	until := int64(facts.Never)
+	if next != nil {
+		until = next.Acquire.Return.T
+	}
+	of, w := d.lock.byClient(), d.lock.callers()
+	for _, client := range w.clients(until, w.ended, d.at) {
+		before := len(waiters)
+		if client != d.session.Client() {
+			for _, s := range outliving(of[client], d.at) {
+				if s.Acquire.Call.T > until {
+					break
+				}
+				waiters = append(waiters, s)
+			}
+		}
+		if len(waiters) > before {
+			clients++
+		}
+	}
+	return waiters, clients
+}
+
+// disturbed reports whether faults kept a majority from one that waits, between
+// a loss and an instant, or the first key of the next grant. Keys that faults left behind count from
+// when the lost one's own are gone.
+func (d loss) disturbed(w, next *facts.Session, until int64) bool {
+	if next != nil {
+		got := d.lock.hold(next)
+		until = min(until, got.From)
+	}
+	at := w.Acquire.Call.T
+	return !spans.Covering(d.lock.down.majority(w.Client()), spans.Of(max(d.at, at), until)) ||
+		!spans.Covering(d.lock.majority(w.Client()), spans.Of(max(d.free, at), until))
+}
+
+func (d loss) late(w, next *facts.Session, bound int64) verdict.Result {
+	to := d.lock.End
+	text := fmt.Sprintf("had not been granted again by %s, when the record ends", facts.Seconds(d.lock.End))
+	events := []*history.Event{d.session.Acquire.Call, d.session.Acquire.Return, d.lastSet, d.fault.Begin, w.Acquire.Call, w.Acquire.Return}
+	if next != nil {
+		to = next.Acquire.Return.T
+		text = fmt.Sprintf("was granted again only at %s, to %s", facts.Seconds(to), next.Client())
+		events = append(events, next.Acquire.Return)
+	}
+	cause, why := whyNobody(d.lock, spans.Of(d.free, to))
+	return verdict.Result{
+		Outcome: verdict.Violated, Cause: cause,
+		Because: fmt.Sprintf("%s %s at %s while it may have held %s, and %s was waiting; the lock must be free again by %s, and %s; %s",
+			d.session.Client(), ways[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key()), w.Client(), facts.Seconds(bound), text, why),
+		Witness: &verdict.Witness{
+			Events: verdict.Numbered(events), Sessions: []string{d.session.Name(), w.Name()},
+			Key: d.session.Key(), From: d.at, To: to,
+		},
+	}
+}
+
+// fairness measures how a lock is shared out.
+func fairness(r *Run, n map[string]float64) {
+	split, won, streak := 0, 0, 0
+	for _, c := range r.locks {
+		if c.wire != nil {
+			s, w, longest := splitVotes(c)
+			split, won, streak = split+s, won+w, max(streak, longest)
+		}
+	}
+	if split+won > 0 {
+		n[verdict.SplitVoteRate] = float64(split) / float64(split+won)
+		n[verdict.LosingStreak] = float64(streak)
+	}
+	if jain, ok := jainIndex(r.Shares); ok {
+		n[verdict.JainIndex] = jain
+	}
+}
+
+// splitVotes counts the attempts on a lock that were split: a majority could have said yes,
+// for nobody had the lock or was getting it, and yet no client had a majority, for attempts
+// met. One that meets nobody's loses to keys that were left behind.
+func splitVotes(c *lockState) (split, won, longest int) {
+	quorum := quorumOf(&c.Params)
+	held, blocked := heldBy(c.holders()), c.blocked()
+	streak := 0
+	met := metRival(c.wire)
+	for i, a := range c.wire.Attempts {
+		s := spans.Of(a.From, a.To)
+		switch {
+		case a.Won:
+			won++
+			streak = 0
+		case a.Yes >= quorum, a.Yes+a.No < quorum, !met[i], spans.Meets(held, s), spans.Meets(blocked, s):
+		default:
+			split++
+			streak++
+			longest = max(longest, streak)
+		}
+	}
+	return split, won, longest
+}
+
+// metRival says of each attempt whether it met another client's: its keys were not
+// taken back yet when the other's were set.
+func metRival(w *facts.Wire) []bool {
+	met, gone := make([]bool, len(w.Attempts)), make([]int64, len(w.Attempts))
+	for i, a := range w.Attempts {
+		gone[i] = goneBy(a)
+	}
+	var far, second int // the attempt that reaches furthest so far, and the furthest of another client
+	far, second = -1, -1
+	for i, a := range w.Attempts {
+		for _, k := range []int{far, second} {
+			if k >= 0 && w.Attempts[k].Session.Client() != a.Session.Client() && gone[k] >= a.From {
+				met[k], met[i] = true, true
+			}
+		}
+		switch {
+		case far < 0 || gone[far] <= gone[i]:
+			if far >= 0 && w.Attempts[far].Session.Client() != a.Session.Client() {
+				second = far
+			}
+			far = i
+		case w.Attempts[far].Session.Client() == a.Session.Client():
+		case second < 0 || gone[second] <= gone[i]:
+			second = i
+		}
+	}
+	return met
+}
+
+// goneBy is when the last of an attempt's commands was done.
+func goneBy(a *facts.Attempt) int64 {
+	at := a.To
+	for _, d := range a.Deletes {
+		at = max(at, d.T)
+	}
+	return at
+}
+
+// jainIndex is (Σx)²/(n·Σx²), Jain, Chiu and Hawe 1984.
+func jainIndex(grants []int) (float64, bool) {
+	sum, squares := 0.0, 0.0
+	for _, x := range grants {
+		sum += float64(x)
+		squares += float64(x) * float64(x)
+	}
+	if len(grants) < 2 || sum == 0 {
+		return 0, false
+	}
+	return sum * sum / (float64(len(grants)) * squares), true
+}
+
+// callers is a lock's sessions in the order of their calls, so that those that were trying
+// to acquire it in a span are found without a look at each client.
+type callers struct {
+	sessions []*facts.Session
+	place    map[string]int // of a client among all
+	ended    history.Peaks  // when each acquire had ended
+	until    history.Peaks  // until when its client was trying
+	ends     []int64        // when acquires ended, in the order of time
+}
+
+func callersOf(r *facts.Facts, called iter.Seq[*facts.Session], names []string) *callers {
+	w := &callers{place: map[string]int{}}
+	var until []int64
+	for s := range called {
+		w.sessions = append(w.sessions, s)
+		w.ends, until = append(w.ends, s.Acquire.Ended()), append(until, spans.Wait(r, s).To)
+	}
+	for i, name := range names {
+		w.place[name] = i
+	}
+	w.ended, w.until = history.PeaksOf(w.ends), history.PeaksOf(until)
+	w.ends = slices.Sorted(slices.Values(w.ends))
+	return w
+}
+
+// calledBy and endedBy are how many acquires were by an instant.
+func (w *callers) calledBy(at int64) int { return calledBy(w.sessions, at) }
+func (w *callers) endedBy(at int64) int  { return spans.UpTo(w.ends, at) }
+
+// clients is those with an acquire that was called by one instant and lasted beyond
+// another, in the order of their first call.
+func (w *callers) clients(called int64, lasted history.Peaks, beyond int64) []string {
+	n := calledBy(w.sessions, called)
+	seen := map[string]bool{}
+	var names []string
+	for i := lasted.From(0, beyond+1); i < n; i = lasted.From(i+1, beyond+1) {
+		if name := w.sessions[i].Client(); !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(w.place[a], w.place[b]) })
+	return names
+}
+
+// outliving is one client's sessions whose acquire had not returned at an instant.
+func outliving(sessions []*facts.Session, at int64) []*facts.Session {
+	return sessions[firstOf(sessions, func(s *facts.Session) bool { return s.Acquire.Ended() > at }):]
+}
+
+// calledBy is how many of some sessions, in the order of their calls, were called by an instant.
+func calledBy(sessions []*facts.Session, at int64) int {
+	return firstOf(sessions, func(s *facts.Session) bool { return s.Acquire.Call.T > at })
+}
+
+// firstOf is the place of the first session of which something holds that holds of
+// all behind it.
+func firstOf(sessions []*facts.Session, holds func(*facts.Session) bool) int {
+	return sort.Search(len(sessions), func(i int) bool { return holds(sessions[i]) })
+}
+
+// stuck is a call that had not returned when its keys must have lapsed and all rounds were over,
+// though its client went on and reached a majority for so long: an extension or a release, or an
+// acquire that never returned and asked no node any more though the lock was free. An acquire that
+// returns late is seen where nobody gets the lock: see why.go.
+type stuck struct {
+	lock    *lockState
+	session *facts.Session
+	of      facts.Operation
+	spans.Span
+	asked int64 // an acquire's last message to a node was sent then; 0: it is another call
+}
+
+// stuckIn finds those of a lock, in the order of their sessions, but for acquires in spans that are
+// reported already. It tells of the first for which stalls of the host may be to blame.
+func stuckIn(c *lockState, reported []unavailability) (all []stuck, open string) {
+	patience := rounds(&c.Params) + int64(c.Params.TTL)
+	judge := func(d stuck, could []spans.Span, patience int64) {
+		if t, gone := c.Gone[d.session.Client()]; gone {
+			d.To = min(d.To, t)
+		}
+		if d.Length() <= patience {
+			return
+		}
+		switch share := spans.Share(could, d.Span); {
+		case share > patience+c.delayed([]string{d.session.Client()}, d.Span):
+			all = append(all, d)
+		case share > patience && open == "":
+			open = fmt.Sprintf("%s had not returned within %s; %s", d.call(), facts.Seconds(patience), c.stalledFor(d.Span))
+		}
+	}
+	for s := range c.called {
+		for x := range s.Actions() {
+			if x.Call.Op == history.OpRelease || x.Call.Op == history.OpExtend {
+				d := stuck{lock: c, session: s, of: x, Span: spans.Of(x.Call.T, min(x.Ended(), c.End))}
+				judge(d, c.down.settled(c.down.majority(s.Client())), patience)
+			}
+		}
+	}
+	for _, d := range silentAcquires(c) {
+		met := false
+		for _, u := range reported {
+			met = met || u.From < d.To && d.From < u.To
+		}
+		if !met {
+			judge(d, spans.Common(c.down.settled(c.carried.majority(d.session.Client())), c.free()), patience+c.slowest)
+		}
+	}
+	return all, open
+}
+
+// silentAcquires is the acquires that never returned, from when they last asked a node. There are
+// none where the links saw nothing of the lock.
+func silentAcquires(c *lockState) (all []stuck) {
+	if c.wire == nil {
+		return nil
+	}
+	asked := c.asked(c.End + 1)
+	for s := range c.called {
+		if s.Acquire.Return == nil {
+			since := max(s.Called, asked[s])
+			all = append(all, stuck{lock: c, session: s, of: s.Acquire, Span: spans.Of(since, c.End), asked: since})
+		}
+	}
+	return all
+}
+
+// free returns the spans in which nobody can have held the lock and no leftover keys blocked it.
+func (c *lockState) free() []spans.Span {
+	return spans.Common(spans.Outside(heldBy(c.holders())), spans.Outside(c.blocked()))
+}
+
+func (d stuck) call() string {
+	return fmt.Sprintf("%s's %s of %s, called at %s,", d.session.Client(), d.of.Call.Op, verdict.LockName(d.lock.name), facts.Seconds(d.of.Call.T))
+}
+
+// tell tells of it.
+func (d stuck) tell() verdict.Result {
+	came := fmt.Sprintf("had not returned at the end of the record, at %s", facts.Seconds(d.lock.End))
+	events := []*history.Event{d.session.Acquire.Call, d.session.Acquire.Return, d.of.Call}
+	if d.of.Return != nil {
+		came = fmt.Sprintf("returned at %s", facts.Seconds(d.of.Return.T))
+		events = append(events, d.of.Return)
+	}
+	because := fmt.Sprintf("%s called %s of %s at %s, a majority being available, and the call %s",
+		d.session.Client(), d.of.Call.Op, verdict.LockName(d.lock.name), facts.Seconds(d.of.Call.T), came)
+	if d.asked > 0 {
+		because += fmt.Sprintf("; it asked no node after %s, though the lock was free", facts.Seconds(d.asked))
+	}
+	return verdict.Result{
+		Outcome: verdict.Violated, Cause: verdict.Hung, Because: because,
+		Witness: &verdict.Witness{Key: d.lock.name, From: d.From, To: d.To, Sessions: []string{d.session.Name()}, Events: verdict.Numbered(events)},
+	}
 }

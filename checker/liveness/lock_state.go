@@ -1,10 +1,15 @@
 package liveness
 
 import (
+	"cmp"
 	"iter"
 	"slices"
+	"sort"
+	"sync"
 
 	"lockpick/checker/spans"
+	"lockpick/checker/verdict"
+	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
 
@@ -230,4 +235,492 @@ func (c *lockState) blocked() []spans.Span {
 		lists = append(lists, left[n])
 	}
 	return spans.AtLeast(len(lists)-quorumOf(&c.Params)+1, lists...)
+}
+
+// keptOf finds, by node, where the key of an attempt may have stayed there through no fault of the
+// lock's, so that nobody else can have that node's vote. It stays until its deletion was seen, or
+// it has lapsed. A fault kept it where
+//
+//   - client, node or link were down before the attempt was over,
+//   - or a fault delayed the set or the release for longer than a client waits, or forever.
+//
+// A slow host may have kept it where, without a fault, one of these two or the answer to the set
+// came later than a client waits, or the release never came and the host stalled when it was due.
+// In virtual time no host is slow.
+//
+// Any other key that a failed attempt leaves behind, the lock has left there. So it has
+// any that stays when its holder has released: what was healed by then is no excuse. Nor has
+// a fault to do with a key that was sent when its attempt had been given up.
+func keptOf(r *conditions, w *facts.Wire) (kept, slow map[string][]spans.Span) {
+	kept, slow = map[string][]spans.Span{}, map[string][]spans.Span{}
+	if w == nil {
+		return kept, slow
+	}
+	for _, a := range w.Attempts {
+		for _, e := range a.Sets {
+			k := keptOn(r, w, a, e)
+			if len(k.byFault) > 0 {
+				kept[e.Node] = append(kept[e.Node], k.byFault...)
+			}
+			if len(k.byHost) > 0 {
+				slow[e.Node] = append(slow[e.Node], k.byHost...)
+			}
+		}
+	}
+	for _, by := range []map[string][]spans.Span{kept, slow} {
+		for node, list := range by {
+			by[node] = spans.Union(list)
+		}
+	}
+	return kept, slow
+}
+
+// keptKey holds the spans in which an attempt's key stayed on its node, by what kept it there.
+type keptKey struct{ byFault, byHost []spans.Span }
+
+// add enters a span for which a message was late or lost. Where no fault can have done that, and
+// time is real, the host was slow.
+func (k *keptKey) add(r *conditions, span spans.Span, fault bool) {
+	if fault || !r.real() {
+		k.byFault = append(k.byFault, span)
+	} else {
+		k.byHost = append(k.byHost, span)
+	}
+}
+
+func keptOn(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event) (k keptKey) {
+	if a.GivenUp(e, int64(r.Params.NodeTimeout)) {
+		return k
+	}
+	if a.Won {
+		if giving, called := givingBack(r.Facts, a.Session); called {
+			return keptOfHolder(r, w, a, e, giving)
+		}
+	}
+	late := int64(r.Params.NodeTimeout)
+	at, set := facts.Applied(e), int64(0)
+	if a.Won {
+		set = w.Extended[a.Session]
+	}
+	deleted, sent := a.Deletion(e)
+	asking := spans.Of(e.Sent, spans.Plus(a.Over, late))
+	down, touched := spans.Meets(r.down.link(a.Session.Client(), e.Node), asking), spans.Meets(r.down.little[e.Process], asking)
+	span := spans.Of(at, min(deleted, r.keys.of(max(at, set))))
+	switch {
+	case down || at-e.Sent > late || sent != 0 && deleted-sent > late || e.Answered == 0 && !touched:
+		k.add(r, span, down || touched)
+	case r.real() && e.Answered-e.Sent > late && !touched, sent == 0 && spans.Meets(r.stalls, spans.Of(a.To, spans.Plus(a.To, late))):
+		k.add(r, span, false)
+	}
+	return k
+}
+
+// keptOfHolder is the same of a lock that was held, and is being given back or has been. A
+// fault has to do with its key
+//
+//	set           acquire returned           release called      over
+//	 |~~~~~~~~~~~~~~~~~~|---------------------------|~~~~~~~~~~~~~~|
+//
+// before the client had the lock, for nobody else could have it then, and where it kept
+// the release from the node. So has a restart of the node's, by which the client's
+// connection was lost, if the two have not talked since; and a cut, where the lock has not
+// claimed that it is given back.
+func keptOfHolder(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event, giving spans.Span) (k keptKey) {
+	late := int64(r.Params.NodeTimeout)
+	link, little := r.down.link(a.Session.Client(), e.Node), r.down.little[e.Process]
+	at, got := facts.Applied(e), a.Session.Acquire.Ended()
+	deleted, sent := a.Deletion(e)
+	gone := min(deleted, r.keys.of(max(at, w.Extended[a.Session])))
+	if asking := (spans.Of(e.Sent, got)); spans.Meets(link, asking) {
+		k.add(r, spans.Of(at, min(gone, got)), true)
+	}
+	asking, returning := spans.Of(e.Sent, spans.Plus(got, late)), spans.Of(giving.From, spans.Plus(giving.To, late))
+	span := spans.Of(max(at, giving.From), gone)
+	down := spans.Meets(link, returning) || sent == 0 && parted(r.Facts, a.Session, e, giving.From)
+	touched := spans.Meets(little, asking) || spans.Meets(little, returning)
+	unheard := e.Answered == 0 && !spans.Meets(little, asking) && !spans.Meets(link, asking)
+	switch {
+	case down || at-e.Sent > late && at > giving.From || sent != 0 && deleted-sent > late || unheard:
+		k.add(r, span, down || touched)
+	case sent == 0 && spans.Meets(r.stalls, spans.Of(giving.From, spans.Plus(giving.From, late))):
+		k.add(r, span, false)
+	}
+	return k
+}
+
+// parted reports whether a node was down, or cut off from its client, after a key had been
+// set there, and the client has had no answer of it since, up to an instant.
+func parted(r *facts.Facts, s *facts.Session, set *history.Event, until int64) bool {
+	back, claimed := int64(spans.Ever), false
+	for x := range s.Releases() {
+		claimed = claimed || x.Return != nil && x.Return.Type == history.OK
+	}
+	for _, f := range r.Faults {
+		stops := f.Kind == facts.Kill || f.Kind == facts.Shutdown || f.Kind == facts.PowerLoss || f.Kind == facts.Failover
+		if stops && f.Target == set.Node || !claimed && f.Kind == facts.Cut && f.Target == set.Process {
+			if s := during(r, f); s.From >= set.Sent && s.From < until {
+				back = max(back, s.From)
+			}
+		}
+	}
+	return back != spans.Ever && !slices.ContainsFunc(r.Links, func(e *history.Event) bool {
+		return e.Process == set.Process && e.Sent > back && e.Sent < until && e.Answered != 0
+	})
+}
+
+// loss is where a client may have held a lock, and from some instant could not give it
+// back before its lease was over: it was killed, cut off from a majority, or paused.
+type loss struct {
+	fault   *facts.Fault
+	lock    *lockState
+	session *facts.Session
+	at      int64 // it was surely lost by then
+	free    int64 // the latest instant at which its keys are gone
+	lastSet *history.Event
+}
+
+// lossKinds is the kinds of fault by which a holder is lost, in the order of reports.
+var lossKinds = []string{facts.Kill, facts.Cut, facts.Pause}
+
+// ways says of each how one tells of it.
+var ways = map[string]struct{ verb, noun, holder string }{
+	facts.Kill:  {"was killed", "death", "dead holder"},
+	facts.Cut:   {"was cut off", "cut", "cut-off holder"},
+	facts.Pause: {"was paused", "pause", "paused holder"},
+}
+
+// lossesOf is in the order of the faults.
+func lossesOf(r *conditions, locks []*lockState) []loss {
+	var all []loss
+	wanted := sync.OnceValue(func() map[string]*wants { return wantsOf(locks) })
+	add := func(f *facts.Fault, client string, at, until int64) {
+		for _, d := range wanted()[client].held(at, f.First().T) {
+			if d.fault = f; d.free <= until {
+				all = append(all, d)
+			}
+		}
+	}
+	clients := map[string]bool{}
+	for _, c := range r.Params.Clients {
+		clients[c] = true
+	}
+	for _, f := range r.Faults {
+		if stops := f.Kind == facts.Kill || f.Kind == facts.Pause; stops && f.Begin != nil && clients[f.Target] {
+			add(f, f.Target, f.Begin.T, f.To())
+		}
+	}
+	for client, cuts := range cutsOf(r.Facts) {
+		by := map[int64]*facts.Fault{}
+		for _, f := range slices.Backward(cuts) {
+			by[f.Begin.T] = f
+		}
+		for _, s := range isolated(r.down, client, cuts) {
+			add(by[s.From], client, s.From, s.To)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b loss) int { return verdict.ByTime(a.fault.Begin, b.fault.Begin) })
+	return all
+}
+
+// cutsOf is the cuts of each client's links that were seen to be in force.
+func cutsOf(r *facts.Facts) map[string][]*facts.Fault {
+	cuts := map[string][]*facts.Fault{}
+	for _, f := range r.Faults {
+		if client := facts.LinkClient(f.Target); f.Kind == facts.Cut && f.Begin != nil {
+			cuts[client] = append(cuts[client], f)
+		}
+	}
+	return cuts
+}
+
+// isolated is where a client was surely cut off from so many nodes that no
+// majority was left. A node that it never reaches is no news.
+func isolated(down *outages, client string, cuts []*facts.Fault) []spans.Span {
+	cut := map[string][]spans.Span{} // by link
+	for _, f := range cuts {
+		cut[f.Target] = append(cut[f.Target], spans.Of(f.Begin.T, f.To()))
+	}
+	var lists [][]spans.Span
+	for _, n := range down.nodes {
+		list := cut[client+"-"+n]
+		if down.never(client, n) {
+			list = append(list, spans.Of(spans.Ever, facts.Never))
+		}
+		lists = append(lists, spans.Union(list))
+	}
+	n := len(down.nodes)
+	found := spans.AtLeast(n-down.quorum+1, lists...)
+	return slices.DeleteFunc(found, func(s spans.Span) bool { return s.From == spans.Ever })
+}
+
+// wanting is a session and what it is about.
+type wanting struct {
+	session *facts.Session
+	lock    *lockState
+}
+
+// wants is all that a client wanted, in the order of the calls, and of one instant in the
+// order of the locks.
+type wants struct {
+	all   []wanting
+	lapse []int64 // of each: when the last key that is known of it, or of any before it, has lapsed
+}
+
+// held is what a client held or may have held at an instant, of each lock that session whose
+// keys are gone last, if that is after another instant. Of an earlier session than the last
+// only those keys count of which the record tells; of the last, where it doesn't, one was set
+// just then.
+func (w *wants) held(at, after int64) (all []loss) {
+	if w == nil {
+		return nil
+	}
+	last := sort.Search(len(w.all), func(i int) bool { return w.all[i].session.Acquire.Call.T > at }) - 1
+	for i := last; i >= 0 && (i == last || w.lapse[i] > after); i-- {
+		of := w.all[i]
+		h := of.lock.hold(of.session)
+		d := loss{lock: of.lock, session: of.session, at: at, lastSet: h.last, free: h.lapse}
+		if h.last == nil {
+			d.free = of.lock.keys.of(at)
+		}
+		if !h.ok || h.over <= at || d.free <= after || h.last == nil && i < last {
+			continue
+		}
+		same := slices.IndexFunc(all, func(o loss) bool { return o.lock == d.lock })
+		switch {
+		case same < 0:
+			all = append(all, d)
+		case d.free > all[same].free:
+			all[same] = d
+		}
+	}
+	return all
+}
+
+func wantsOf(locks []*lockState) map[string]*wants {
+	all := map[string]*wants{}
+	for _, c := range locks {
+		for s := range c.called {
+			of := all[s.Client()]
+			if of == nil {
+				of = new(wants)
+				all[s.Client()] = of
+			}
+			of.all = append(of.all, wanting{s, c})
+		}
+	}
+	for _, of := range all {
+		slices.SortStableFunc(of.all, func(a, b wanting) int { return cmp.Compare(a.session.Acquire.Call.T, b.session.Acquire.Call.T) })
+		lapse := int64(spans.Ever)
+		for _, x := range of.all {
+			if h := x.lock.hold(x.session); h.ok && h.last != nil {
+				lapse = max(lapse, h.lapse)
+			}
+			of.lapse = append(of.lapse, lapse)
+		}
+	}
+	return all
+}
+
+// freed is when a majority of nodes had no key of a session's any more, after it had
+// called release. That is asked where the client's own account comes late, or never: the
+// nodes have deleted the keys all the same, only the client doesn't know. Never: it had
+// not called, or the record doesn't tell.
+//
+//	call             n1    n2       n3                      the client gives up
+//	  |---------------x-----x--------x-------------------------------?
+//	                              two of three are free
+func freed(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 {
+	call := s.FirstRelease()
+	if call == nil || w == nil || len(r.Params.Nodes) == 0 || w.Last[s] == nil || s.Released() <= spans.Plus(call.T, int64(r.Params.NodeTimeout)) {
+		return facts.Never
+	}
+	var left []int64 // until when nodes had a key
+	for _, n := range r.Params.Nodes {
+		if until := cleared(r, n, s, w, lapse); until > call.T {
+			left = append(left, until)
+		}
+	}
+	slices.Sort(left)
+	spare := len(r.Params.Nodes) - quorumOf(&r.Params)
+	if len(left) <= spare {
+		return call.T
+	}
+	return left[len(left)-1-spare]
+}
+
+// cleared is until when a node had a session's key, at the latest: as the node tells, or
+// as the links saw it answer. It may be before the session's release was called.
+func cleared(r *facts.Facts, node string, s *facts.Session, w *facts.Wire, lapse int64) int64 {
+	a, call := w.Last[s], s.FirstRelease()
+	at := int64(spans.Ever)
+	for _, e := range a.Sets {
+		if e.Node == node {
+			deleted, _ := a.Deletion(e)
+			at = max(at, min(deleted, lapse))
+		}
+	}
+	if !r.Params.Life || r.Lives().Gap(node, a.From, lapse) != nil {
+		if at == spans.Ever && w.Extended[s] != 0 {
+			return lapse // an extension may have set it
+		}
+		return at
+	}
+	until := int64(spans.Ever)
+	stays := r.Lives().Stays(node, s.Key())
+	i := sort.Search(len(stays), func(i int) bool { return stays[i].To() > a.From })
+	for _, y := range stays[i:] {
+		if y.From() > max(call.T, lastApplied(a)) {
+			break
+		}
+		if y.Holds(a.Token) {
+			until = max(until, min(y.To(), lapse))
+		}
+	}
+	return until
+}
+
+// lastApplied is when the last of an attempt's keys was set.
+func lastApplied(a *facts.Attempt) int64 {
+	at := int64(spans.Ever)
+	for _, e := range a.Sets {
+		at = max(at, facts.Applied(e))
+	}
+	return at
+}
+
+// givingBack is from the call of a session's first release until the last was over, or its
+// client was gone.
+func givingBack(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
+	var span spans.Span
+	called := false
+	for x := range s.Releases() {
+		if !called {
+			span.From, called = x.Call.T, true
+		}
+		span.To = max(span.To, x.Ended())
+	}
+	if t, ok := r.Gone[s.Client()]; ok {
+		span.To = min(span.To, t)
+	}
+	return span, called
+}
+
+// put is when the command that set a value was sent, or when it was there, if nobody knows that.
+func put(s *facts.Stay) int64 { return cmp.Or(s.Put.Sent, s.From()) }
+
+// hold is how long a session held a lock, or may have held it:
+//
+//	first key set      acquire returned      belief ends       release done, or the last key has lapsed
+//	     |----------------------|=================|=====================|
+//	    from                  since            believed                 to
+//
+// While acquire is under way its client holds nothing yet, however long that takes: who
+// has set keys and goes on asking has not got the lock, nor has anybody else.
+//
+// A release that got no definite answer, or that is still under way, gives the lock back
+// when the nodes have (freed.go). Else it may be held until the last key that was set or
+// extended for it has lapsed, TTL·(1+ρ) later. So it may be by a client that died, or that
+// never got an answer. A failed attempt holds nothing, whatever keys it leaves behind.
+type hold struct {
+	spans.Span
+	since    int64          // acquire was over: returned, or its client was gone
+	believed int64          // the client's own belief ended then, or had never begun
+	last     *history.Event // the last key that was set for it, nil if that isn't known
+	lapse    int64          // when the last of its keys has lapsed at the latest
+}
+
+// holder is a hold from when acquire was over, and whose. There may be millions.
+type holder struct {
+	spans.Span
+	set     int64 // the hold's own begin
+	session *facts.Session
+}
+
+// holdOf is what a session may have held, and whether it may have held anything.
+func holdOf(r *facts.Facts, keys lapses, s *facts.Session, w *facts.Wire) (hold, bool) {
+	t := hold{since: spans.Wait(r, s).To}
+	t.believed = spans.Ever
+	for b := range r.Windows(s) {
+		t.believed = b.To
+	}
+	switch outcome := s.Acquire.Outcome(); {
+	case outcome == history.Fail && t.believed == spans.Ever: // an extension may have been granted all the same
+		return t, false
+	case outcome == history.Info:
+		t.From = s.Acquire.Call.T
+	default:
+		t.From = s.Acquire.Return.T
+	}
+	t.believed = max(t.believed, t.From)
+	at := t.From
+	if w != nil {
+		a := w.Last[s]
+		if a == nil && !s.Granted() {
+			return t, false // it died before it asked
+		}
+		at = t.set(s, a, w.Extended[s])
+	} else if !s.Granted() {
+		at = facts.Never
+	}
+	t.lapse = keys.of(at)
+	t.To = max(t.believed, min(t.lapse, s.Released(), freed(r, s, w, t.lapse)))
+	return t, t.From < t.To
+}
+
+// set looks at the keys of a session's last attempt, and returns when the last
+// was set or extended.
+func (t *hold) set(s *facts.Session, a *facts.Attempt, extended int64) int64 {
+	if a == nil {
+		return cmp.Or(extended, t.From)
+	}
+	at := max(extended, a.From)
+	if !s.Granted() {
+		t.From = a.From
+	}
+	for _, e := range a.Sets {
+		t.From = min(t.From, facts.Applied(e))
+		at = max(at, facts.Applied(e))
+		if t.last == nil || facts.Applied(e) > facts.Applied(t.last) {
+			t.last = e
+		}
+	}
+	return at
+}
+
+// overBy is when a session surely held nothing any more, as its client knows or the nodes.
+func overBy(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 {
+	if s.Acquire.Outcome() == history.Fail {
+		return spans.Ever
+	}
+	at := freed(r, s, w, lapse)
+	for x := range s.Releases() {
+		if x.Outcome() != history.Info {
+			at = min(at, x.Return.T)
+		}
+	}
+	return at
+}
+
+// holdersOf is all holds of a lock, in the order in which their acquires were over.
+func holdersOf(r *facts.Facts, keys lapses, called iter.Seq[*facts.Session], w *facts.Wire) []holder {
+	all := []holder{}
+	for s := range called {
+		if t, ok := holdOf(r, keys, s, w); ok {
+			all = append(all, holder{spans.Of(max(t.From, t.since), t.To), t.From, s})
+		}
+	}
+	begin := func(a, b holder) int { return cmp.Compare(a.From, b.From) }
+	if !slices.IsSortedFunc(all, begin) {
+		slices.SortStableFunc(all, begin)
+	}
+	return all
+}
+
+// heldBy is where somebody held a lock, or may have held it, or was getting it.
+func heldBy(holders []holder) []spans.Span {
+	var list []spans.Span
+	for _, t := range holders {
+		list = append(list, spans.Of(t.set, t.To))
+	}
+	return spans.Union(list)
 }

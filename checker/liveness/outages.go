@@ -1,9 +1,12 @@
 package liveness
 
 import (
+	"cmp"
 	"slices"
+	"sort"
 
 	"lockpick/checker/spans"
+	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
 
@@ -176,3 +179,304 @@ func conditionsOf(r *facts.Facts) *conditions {
 
 // real reports whether the run was in real time, where the host can be slow.
 func (c *conditions) real() bool { return c.Params.StampError > 0 || len(c.stalls) > 0 }
+
+// A stall of the host is no fault: it lengthens a bound by its own length and by what it can
+// have delayed, and erases nothing.
+//
+//	bound        |==============|
+//	stalls         ▒▒      ▒       ▒▒▒
+//	lengthened   |=====================|
+//	gap          |------------------------------|     violated: stalls do not explain the rest
+//	gap          |------------------|                 undecided: only stalls may explain it
+//
+// What a stall can have delayed is an attempt that was under way: where so many answers did
+// not come in time that the attempt may have failed for that alone, its client has lost a round.
+// Keys that stayed on a node because the host was slow are in lockState.slow.
+
+// delayed is how much of a span, and of the time that clients may take to notice that an outage
+// before it is over, the host stalled or attempts of these clients were lost to stalls.
+func (c *lockState) delayed(clients []string, in spans.Span) int64 {
+	if len(c.stalls) == 0 {
+		return 0
+	}
+	if in.From > spans.Ever+c.down.settling {
+		in.From -= c.down.settling
+	}
+	if len(clients) == 1 {
+		return c.delays(clients[0]).Share(in)
+	}
+	var all []spans.Span
+	for _, client := range clients {
+		all = append(all, spans.After(c.spoiled()[client], in.From)...)
+	}
+	return spans.Share(spans.Union(append(all, spans.After(c.stalls, in.From)...)), in)
+}
+
+// delays returns the spans in which the host stalled or the client's attempts were lost to a stall.
+func (c *lockState) delays(client string) spans.Measured {
+	m, ok := c.delaysOf[client]
+	if !ok {
+		m = spans.Measure(spans.Union(slices.Concat(c.stalls, c.spoiled()[client])))
+		c.delaysOf[client] = m
+	}
+	return m
+}
+
+// spoiled returns, by client, the rounds lost to stalls: from the start of an attempt to the latest
+// instant at which its client tries again.
+func (c *lockState) spoiled() map[string][]spans.Span {
+	if c.spoils != nil {
+		return c.spoils
+	}
+	c.spoils = map[string][]spans.Span{}
+	if c.wire == nil {
+		return c.spoils
+	}
+	timeout, retry := int64(c.Params.NodeTimeout), int64(c.Params.RetryMax)
+	for _, a := range c.wire.Attempts {
+		if !a.Won && spans.Meets(c.stalls, spans.Of(a.From, a.To+1)) && c.couldHaveWon(a) {
+			client := a.Session.Client()
+			c.spoils[client] = append(c.spoils[client], spans.Of(a.From, max(a.To, a.From+timeout)+retry))
+		}
+	}
+	for client, list := range c.spoils {
+		c.spoils[client] = spans.Union(list)
+	}
+	return c.spoils
+}
+
+// couldHaveWon reports whether an attempt had too few votes, and would have had enough if each
+// node whose answer was late had given one. Nodes that a fault kept away are not late.
+func (c *lockState) couldHaveWon(a *facts.Attempt) bool {
+	answers := map[string]*history.Event{}
+	for _, e := range a.Asked {
+		answers[e.Node] = e
+	}
+	votes, late := 0, 0
+	for _, n := range c.Params.Nodes {
+		switch e := answers[n]; {
+		case e != nil && !c.missing(e):
+			if e.Type == history.OK {
+				votes++
+			}
+		case !spans.Meets(c.down.link(a.Session.Client(), n), spans.Of(a.From, a.To+1)):
+			late++
+		}
+	}
+	quorum := quorumOf(&c.Params)
+	return votes < quorum && votes+late >= quorum
+}
+
+// stalledFor says how long the host stalled in a span, and that this may be why.
+func (c *lockState) stalledFor(in spans.Span) string {
+	return "the host stalled for " + facts.Seconds(spans.Share(c.stalls, in)) + " meanwhile, which may be why"
+}
+
+// taken is what a kind of fault takes away from what it hits, for as long as it
+// is in force.
+type taken int
+
+const (
+	// none: no answer comes later, nor fails to come.
+	none taken = iota
+	// little: nothing that a lock needs for longer than a node time-out. A client has
+	// other connections, and what was kept shows in its stamps.
+	little
+	// answers: the client or node does nothing, the link carries nothing. That a node
+	// which was killed comes back without its keys is no matter here: it can vote, and
+	// what it forgot can only free a lock.
+	answers
+	// all: nobody is promised anything, wherever it hits.
+	all
+)
+
+// takes is what each kind of fault takes away. A kind that isn't here takes all, such as those
+// that turn a clock: keys then live longer, and clients wait longer, by what the record
+// doesn't tell. A clock that jumps is another matter: see takenBy. So is a stall of the host,
+// which is nobody's fault and lengthens bounds: see stalls.go.
+var takes = map[string]taken{
+	history.OpStall: none,
+	facts.Kill:      answers, facts.Shutdown: answers, facts.PowerLoss: answers, facts.Failover: answers, // of a client or node
+	facts.Pause: answers, "gc": answers, // of a client
+	"slow-disk": answers, "full-disk": answers, "unplug": answers, "starve": answers, // of a node
+	facts.Cut: answers, "delay": answers, "throttle": answers, "lose": answers, // of a link
+	"hold": little, "drop": little, // a single message
+	"touch": little, // another key
+}
+
+// costs is the same for kinds of which the record says it.
+var costs = map[string]taken{history.CostsNothing: none, history.CostsLittle: little, history.CostsAnswers: answers}
+
+// quorumOf is how many nodes' votes the lock needs: as many as the record says, or a majority.
+func quorumOf(p *history.Params) int {
+	if nodes := len(p.Nodes); p.Quorum <= 0 || p.Quorum > nodes {
+		return nodes/2 + 1
+	}
+	return p.Quorum
+}
+
+// rounds is how long a lock that is free and available may go without a grant.
+func rounds(p *history.Params) int64 {
+	return int64(p.Rounds)*int64(p.NodeTimeout+p.RetryMax) + int64(p.Slack)
+}
+
+// missingFigure names a figure that a bound of liveness needs and the history lacks.
+func missingFigure(p *history.Params) string {
+	switch {
+	case p.TTL == 0:
+		return "TTL"
+	case p.NodeTimeout == 0:
+		return "node time-out"
+	case p.RetryMax == 0:
+		return "retry delay"
+	}
+	return ""
+}
+
+// setBack is that a node's clock was set back: what it keeps lives longer by as much.
+type setBack struct {
+	spans.Span // in which it happened
+	by         int64
+}
+
+// setBacks is the steps back of one node's clock, in order, so that nobody need look at
+// each of them to know by how much a key lives longer.
+type setBacks struct {
+	steps []setBack     // in the order of their begin
+	by    []int64       // the sum of the steps before each; and of all
+	ends  []setBack     // in the order of their end
+	over  []int64       // the sum of those before each; and of all
+	begin history.Peaks // of each step, less the sum of those before it
+	great bool          // the sums may overflow
+}
+
+// setBacksOf puts steps in order. It keeps them.
+func setBacksOf(steps []setBack) *setBacks {
+	b := &setBacks{steps: steps, ends: slices.Clone(steps)}
+	slices.SortStableFunc(b.steps, func(x, y setBack) int { return cmp.Compare(x.From, y.From) })
+	slices.SortStableFunc(b.ends, func(x, y setBack) int { return cmp.Compare(x.To, y.To) })
+	b.by, b.over = sums(b.steps), sums(b.ends)
+	begins := make([]int64, len(steps))
+	for i, s := range b.steps {
+		begins[i] = s.From - b.by[i]
+		b.great = b.great || max(s.From, -s.From, s.by, b.by[i+1], -b.by[i+1]) > facts.Never/8 || s.From == spans.Ever
+	}
+	b.begin = history.PeaksOf(begins)
+	return b
+}
+
+func sums(steps []setBack) []int64 {
+	sums := make([]int64, len(steps)+1)
+	for i, s := range steps {
+		sums[i+1] = sums[i] + s.by
+	}
+	return sums
+}
+
+// lapse is when a key that was set at an instant has lapsed at the latest, if it had by
+// another without these steps.
+func (b *setBacks) lapse(at, lapse int64) int64 {
+	if lapse == facts.Never {
+		return facts.Never
+	}
+	if b.great {
+		for _, s := range b.steps {
+			if s.To >= at && s.From <= lapse {
+				lapse = spans.Plus(lapse, s.by)
+			}
+		}
+		return lapse
+	}
+	first := sort.Search(len(b.steps), func(i int) bool { return b.steps[i].From >= at })
+	done := sort.Search(len(b.ends), func(i int) bool { return b.ends[i].To >= at })
+	if lapse = spans.Plus(lapse, b.by[first]-b.over[done]); lapse == facts.Never { // those under way at the instant
+		return facts.Never
+	}
+	missed := b.begin.From(first, lapse-b.by[first]+1) // the first step that comes too late to give it more
+	return spans.Plus(lapse, b.by[missed]-b.by[first])
+}
+
+// jumps is how far a fault sets a node's clock forward, or back where it is negative;
+// 0 if that isn't all that it does, or the record doesn't tell. Where a replica took
+// the node's place the clock is another one, and not among the nodes' own.
+func jumps(r *facts.Facts, own map[string]bool, f *facts.Fault) int64 {
+	i := f.Step - 1
+	if f.Kind != facts.ClockJump || i < 0 || i >= len(r.Params.Steps) || !own[f.Target] {
+		return 0
+	}
+	return int64(r.Params.Steps[i].By)
+}
+
+// ownClocks is the nodes whose place no replica took.
+func ownClocks(r *facts.Facts) map[string]bool {
+	own := map[string]bool{}
+	for _, n := range r.Params.Nodes {
+		own[n] = true
+	}
+	for _, f := range r.Faults {
+		if f.Kind == facts.Failover {
+			delete(own, f.Target)
+		}
+	}
+	return own
+}
+
+// during is the span in which a fault may have been in force: from its first event until
+// its end, which is stamped before it begins, has surely been done. A node has to start.
+func during(r *facts.Facts, f *facts.Fault) spans.Span {
+	s := spans.Of(f.First().T, facts.Never)
+	if f.End != nil {
+		s.To = f.End.T + int64(r.Params.Slack)
+	}
+	return s
+}
+
+// lapses says when keys have lapsed, on whichever node.
+type lapses struct {
+	life int64                // how long a key lives at the longest, by a right clock
+	back map[string]*setBacks // all steps back of the nodes' clocks, by node
+}
+
+// lapsesOf finds the steps back in a record. A clock that was set forward is set
+// back when the fault ends.
+func lapsesOf(r *facts.Facts, own map[string]bool) lapses {
+	l := lapses{life: facts.Never, back: map[string]*setBacks{}}
+	if r.Params.TTL != 0 {
+		l.life = int64(float64(r.Params.TTL) * (1 + r.Params.Rate))
+	}
+	all := map[string][]setBack{}
+	for _, f := range r.Faults {
+		switch by := jumps(r, own, f); {
+		case by < 0 && f.Begin != nil:
+			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.First().T, f.Begin.T), -by})
+		case by < 0: // it may have been
+			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.First().T, facts.Never), -by})
+		case by > 0 && f.End != nil:
+			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.End.T, during(r, f).To), by})
+		}
+	}
+	for node, steps := range all {
+		l.back[node] = setBacksOf(steps)
+	}
+	return l
+}
+
+// of is when a key that was set or extended at an instant has lapsed at the latest:
+// TTL·(1+ρ) later, and by as much as its node's clock was set back meanwhile.
+func (l lapses) of(at int64) int64 {
+	alone := spans.Plus(at, l.life)
+	latest := alone
+	for _, back := range l.back {
+		latest = max(latest, back.lapse(at, alone))
+	}
+	return latest
+}
+
+// longest is how long any key may have lived.
+func (l lapses) longest() int64 {
+	most := int64(0)
+	for _, back := range l.back {
+		most = max(most, back.by[len(back.steps)])
+	}
+	return spans.Plus(l.life, most)
+}

@@ -131,3 +131,167 @@ func withoutLog(r *Log) verdict.Result {
 	}
 	return verdict.Result{Outcome: verdict.Undecided, Because: "the resource's log was not read back"}
 }
+
+// harm is one harm to the resource, by at most two sessions.
+type harm struct {
+	kind     string
+	class    string
+	text     string
+	at       *history.Event // what did the harm
+	from     int64          // when it became possible
+	key      string
+	sessions []string // the one that was there first, first
+	events   []*history.Event
+}
+
+// severity orders classes by who is to blame: first what accuses the lock. Those
+// of fencing-order follow, what befell the resource first.
+var severity = []string{verdict.LockBroken, verdict.FenceBroken, verdict.Overrun, verdict.Unexplained, verdict.StaleAccepted, verdict.HolderRefused, verdict.FreshRefused, verdict.TokenOrder, verdict.TokenTwice}
+
+// harmed shows the worst harm, and of equals the first.
+func harmed(r *facts.Facts, harms []harm) verdict.Result {
+	worst := slices.MinFunc(harms, func(x, y harm) int {
+		if d := slices.Index(severity, x.class) - slices.Index(severity, y.class); d != 0 {
+			return d
+		}
+		return verdict.ByTime(x.at, y.at)
+	})
+	res := told(r, worst)
+	res.Incidents = len(harms)
+	return res
+}
+
+func told(r *facts.Facts, h harm) verdict.Result {
+	events := h.events
+	for _, name := range h.sessions {
+		if s := r.Named(name); s != nil {
+			events = append(events, s.Acquire.Return)
+			events = append(events, writesOf(s, h.events)...)
+		}
+	}
+	return verdict.Result{
+		Outcome: verdict.Violated, Cause: h.class, Because: fmt.Sprintf("%s: %s", h.kind, h.text),
+		Witness: &verdict.Witness{Events: verdict.Numbered(events), Sessions: h.sessions, Key: h.key, From: h.from, To: instant(h.at)},
+	}
+}
+
+func each(r *facts.Facts, harms []harm) (all []verdict.Incident) {
+	for _, h := range harms {
+		all = append(all, verdict.Incident{From: h.from, Tell: func() verdict.Result { return told(r, h) }})
+	}
+	return all
+}
+
+// writesOf is the session's own calls and returns of the writes in a harm.
+func writesOf(s *facts.Session, harm []*history.Event) []*history.Event {
+	var events []*history.Event
+	for w := range s.Writes() {
+		if w.Call.Value != "" && slices.ContainsFunc(harm, func(e *history.Event) bool { return e != nil && e.Value == w.Call.Value }) {
+			events = append(events, w.Call, w.Return)
+		}
+	}
+	return events
+}
+
+// eachOnce keeps one harm for each thing that did it: a write that overwrites
+// another in the midst of a section is one harm, not two.
+func eachOnce(harms []harm) []harm {
+	seen := map[*history.Event]bool{}
+	return slices.DeleteFunc(harms, func(h harm) bool {
+		twice := seen[h.at]
+		seen[h.at] = true
+		return twice
+	})
+}
+
+func later(a, b *history.Event) *history.Event {
+	if verdict.ByTime(a, b) > 0 {
+		return a
+	}
+	return b
+}
+
+// who names a session in a sentence.
+func who(r *facts.Facts, session string) string {
+	if s := r.Named(session); s != nil {
+		return s.Client()
+	}
+	return "session " + session
+}
+
+// instant is when a log entry was applied; for other events when they happened.
+func instant(e *history.Event) int64 {
+	if e.Op == history.OpLog && e.Applied > 0 {
+		return e.Applied
+	}
+	return e.T
+}
+
+// ordered is two sessions' names, the one that acquired first first.
+func ordered(r *facts.Facts, a, b string) []string {
+	x, y := r.Named(a), r.Named(b)
+	if x != nil && y != nil && y.Acquire.Call.T < x.Acquire.Call.T {
+		return []string{b, a}
+	}
+	return []string{a, b}
+}
+
+// Numbers measures what came to the resource.
+func (r *Log) Numbers(n map[string]float64) {
+	if len(r.Log) == 0 {
+		return
+	}
+	n[verdict.Writes] = float64(r.writes)
+	n[verdict.RefusedWrites] = float64(r.refused)
+	n[verdict.WritesOutsideBelief] = float64(r.outside)
+	n[verdict.LostUpdates] = float64(len(r.lost))
+	if fenced(r.Facts) {
+		n[verdict.RefusedHolders] = float64(refusedHolders(r))
+	}
+}
+
+// refusedHolders counts the refusals of sessions that believed they held the
+// lock, whatever mode the fence has and whoever is to blame.
+func refusedHolders(r *Log) int {
+	n := 0
+	for _, e := range r.Log {
+		if e.Type != history.Fail {
+			continue
+		}
+		if _, held := heldWhenRefused(r, e); held {
+			n++
+		}
+	}
+	return n
+}
+
+// contended counts the log's writes that may come to harm: those on a key on which another
+// client than theirs has worked, too.
+func contended(r *facts.Facts) int {
+	several := shared(r.Log, func(e *history.Event) string { return who(r, e.Session) })
+	n := 0
+	for _, e := range r.Log {
+		if _, ok := several[e.Key]; ok && e.Cause == history.OpWrite {
+			n++
+		}
+	}
+	return n
+}
+
+// shared finds the keys on which there are entries of more than one, and the place of the
+// first entry that is of another than the first.
+func shared(log []*history.Event, whose func(*history.Event) string) map[string]int {
+	first, second := map[string]string{}, map[string]int{}
+	for i, e := range log {
+		if _, ok := second[e.Key]; ok {
+			continue
+		}
+		switch one, seen := first[e.Key]; {
+		case !seen:
+			first[e.Key] = whose(e)
+		case one != whose(e):
+			second[e.Key] = i
+		}
+	}
+	return second
+}

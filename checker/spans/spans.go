@@ -1,10 +1,14 @@
-// Package spans reckons with spans of true time.
+// Package spans does arithmetic with spans of true time, and with the windows of sessions.
 //
-// A Span is one, and a list is disjoint spans in the order of time. A Spread is spans that
-// may overlap, and Measured a list that is asked for many shares. Wait and Stalls are what
-// more than one judge reads off a record.
+// A list of Span is disjoint and in order of time. A Spread is spans that may overlap, and Measured a
+// list that is asked for many shares. Wait and Stalls are what more than one judge reads from a
+// record.
 //
-// Deliberately missing: what happens in a span.
+// A Window is a span in which a session held its lock, by whatever evidence. Beliefs has the belief
+// windows of a record's locks, Overlaps what several windows have in common, and Meetings counts the
+// acquires that a window was in the way of.
+//
+// Not here: what an overlap means, and whose fault it is.
 package spans
 
 import (

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,9 +22,12 @@ import (
 
 	"lockpick/checker"
 	"lockpick/docker"
+	"lockpick/harness/lock"
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/scenario"
+	"lockpick/internal/files"
 	"lockpick/reports/display"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
@@ -483,4 +490,212 @@ func (x *hunter) progress(passed time.Duration) string {
 		parts = append(parts, "minimizing "+x.small)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// finish prints what was found, and settles the exit code.
+func (x *hunter) finish(ctx context.Context) error {
+	if err := suites.Index(x.flags.store); err != nil {
+		return noStore(err)
+	}
+	slices.SortFunc(x.Finds, func(a, b *campaign.FuzzFind) int {
+		at := func(f *campaign.FuzzFind) int { return slices.Index(checker.Properties(), f.Property) }
+		held := func(f *campaign.FuzzFind) int {
+			if f.Held {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(held(a), held(b)), cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
+	})
+	if slices.ContainsFunc(x.Finds, func(f *campaign.FuzzFind) bool { return f.Held }) {
+		x.code = outcome.Worse(x.code, outcome.ExitUnexpected)
+	}
+	if x.Failed > 0 {
+		x.code = outcome.Worse(x.code, outcome.ExitBackend)
+	}
+	if x.flags.json {
+		if err := printJSON(x.out, x.Fuzz); err != nil {
+			return err
+		}
+	} else {
+		x.print()
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintf(x.errs, "interrupted after %d runs; the same command goes on\n", x.Runs)
+	}
+	return ctx.Err()
+}
+
+// print prints the result, then a table of what was found and how often, then each find.
+func (x *hunter) print() {
+	x.printResult()
+	t := table{{"property", "cause", "runs", "first"}}
+	for _, f := range x.Finds {
+		t = append(t, []string{f.Property, f.Cause, fmt.Sprint(f.Runs), fmt.Sprintf("%s, seed %d", x.Scenarios[f.First.Scenario], f.First.Seed)})
+	}
+	if len(x.Finds) > 0 {
+		fmt.Fprintln(x.out)
+		printTable(x.out, t)
+	}
+	for _, f := range x.Finds {
+		x.printFind(f)
+	}
+}
+
+// printResult prints in one line how much was run and what came of it.
+func (x *hunter) printResult() {
+	in, text := good, "no violation found, under these faults"
+	if held := x.held(); held > 0 {
+		in, text = alarm, display.Plural(held, "violation")+" of required properties"
+	} else if len(x.Finds) > 0 {
+		in, text = plain, "no required property violated"
+	}
+	if x.held() == 0 && len(x.Finds) == 0 && x.Runs > 0 {
+		_, high := outcome.Wilson(0, x.Runs)
+		text += fmt.Sprintf(": at most %.2g %% of such runs", 100*high)
+	}
+	if x.Failed > 0 {
+		in = alarm
+		text += fmt.Sprintf("; %d could not be judged, the first: %s", x.Failed, display.FirstLine(x.Error))
+	}
+	fmt.Fprintln(x.out, painted(x.out, in, fmt.Sprintf("%s of %s, %s: %s", display.Plural(x.Runs, "run"), display.Plural(len(x.picks), "scenario"),
+		time.Duration(x.Leg.Seconds*float64(time.Second)).Round(time.Second), text)))
+}
+
+func (x *hunter) held() (n int) {
+	for _, f := range x.Finds {
+		if f.Held {
+			n++
+		}
+	}
+	return n
+}
+
+func (x *hunter) printFind(f *campaign.FuzzFind) {
+	in, had := doubt, "not required to hold"
+	if f.Held {
+		in, had = alarm, "required to hold"
+	}
+	fmt.Fprintf(x.out, "\n%s, in %s; %s\n", painted(x.out, in, f.Bug.String()), outcome.Rate(f.Runs, x.Runs), had)
+	if f.Small != nil {
+		for _, st := range f.Small.Scenario.Plan {
+			indented(x.out, 2, 4, campaign.DescribeStep(st))
+		}
+		indented(x.out, 2, 4, f.Small.Sum())
+	}
+	if f.Known {
+		fmt.Fprintln(x.out, "  known from the corpus")
+	}
+	if f.Why != "" {
+		indented(x.out, 2, 4, "not minimized: "+f.Why)
+	}
+	for _, l := range [][2]string{{"scenario:  ", f.File}, {"record:    ", f.Dir}, {"run again: ", cmp.Or(f.Command, f.First.Command)}} {
+		if l[1] != "" {
+			fmt.Fprintln(x.out, strings.TrimRight("    "+l[0]+l[1], " "))
+		}
+	}
+}
+
+// familiar is a scenario of the corpus: one that violated something once.
+type familiar struct {
+	campaign.Bug
+	file    string
+	shows   bool // it still does
+	command string
+}
+
+// seeded is the end of a name in the corpus whose scenario is run with another seed than 1.
+var seeded = regexp.MustCompile(`-seed-([0-9]+)$`)
+
+// corpusName is what a small scenario is called in the corpus: by its lock and what it shows.
+func corpusName(r campaign.Minimized) string {
+	l := r.Scenario.Lock
+	name := strings.Join([]string{cmp.Or(l.Mistake, l.Kind), r.Property, cmp.Or(r.Cause, "violated")}, "-")
+	end := ""
+	if r.Seed != 1 {
+		end = fmt.Sprintf("-seed-%d", r.Seed)
+	}
+	return clipped(name, 64-len(end)) + end
+}
+
+// clipped is a name of at most so many characters, which no other is clipped to.
+func clipped(name string, most int) string {
+	if len(name) <= most {
+		return name
+	}
+	return fmt.Sprintf("%s-%x", strings.TrimRight(name[:most-9], "-"), sha256.Sum256([]byte(name)))[:most]
+}
+
+// corpus runs the scenarios of the corpus that are of the same lock, before anything else.
+func (x *hunter) corpus(ctx context.Context) error {
+	dir, err := files.OpenFolder(x.flags.corpus)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return usage(fmt.Errorf("open corpus: %w", err), "name another folder with --corpus")
+	}
+	defer dir.Close()
+	entries, err := dir.Entries()
+	if err != nil {
+		return usage(fmt.Errorf("open corpus: %w", err), "name another folder with --corpus")
+	}
+	shown := 0
+	for _, e := range entries {
+		base, isYAML := strings.CutSuffix(e.Name(), ".yaml")
+		if !isYAML || !e.Type().IsRegular() {
+			continue
+		}
+		path := filepath.Join(x.flags.corpus, e.Name())
+		text, err := dir.Read(e.Name(), scenario.MaxFile)
+		if err != nil {
+			return usage(fmt.Errorf("read corpus: %w", err), "remove it, or name another folder with --corpus")
+		}
+		all, err := scenario.Parse(path, text, known())
+		if err != nil {
+			return usage(err, "")
+		}
+		if !x.sameLock(all[0].Lock) {
+			continue
+		}
+		seed := uint64(1)
+		if m := seeded.FindStringSubmatch(base); m != nil {
+			seed, _ = strconv.ParseUint(m[1], 10, 64)
+		}
+		o := x.crew.run(ctx, all[0], seed)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		k := familiar{file: path, shows: o.Code == outcome.ExitOK, command: fmt.Sprintf("lockpick run %s --seed %d", quoted(path), seed)}
+		for property, e := range all[0].Expect {
+			if e.Want == "violated" && e.Follows == "" {
+				k.Bug = campaign.Bug{Property: property, Cause: e.Cause}
+			}
+		}
+		if x.old = append(x.old, k); k.shows {
+			shown++
+		} else {
+			fmt.Fprintf(x.errs, "corpus: %s shows nothing any more: %s\n", path, display.FirstLine(cmp.Or(o.Error, strings.Join(summary(o), "; "))))
+		}
+	}
+	if len(x.old) > 0 {
+		fmt.Fprintf(x.errs, "corpus: %d of %d show what they did\n", shown, len(x.old))
+	}
+	return nil
+}
+
+// sameLock says whether a scenario of the corpus is about a lock that is hunted.
+func (x *hunter) sameLock(l lock.Settings) bool {
+	return slices.ContainsFunc(x.picks, func(p pick) bool {
+		return l.Kind == p.Lock.Kind && l.Mistake == p.Lock.Mistake && maps.Equal(l.Options, p.Lock.Options)
+	})
+}
+
+// recognise settles a find that the corpus has.
+func (x *hunter) recognise(f *campaign.FuzzFind) {
+	for _, k := range x.old {
+		if k.Bug == f.Bug && k.shows {
+			f.Known, f.File, f.Command = true, k.file, k.command
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -255,4 +256,53 @@ func (a *app) complain(err error) {
 	if f, ok := errors.AsType[*failure](err); ok && f.hint != "" && !errors.As(err, &s) {
 		fmt.Fprintf(a.errs, "%s %s\n", painted(a.errs, good, "hint:"), oneLine(f.hint))
 	}
+}
+
+// released is the version that a release was built as; the linker sets it.
+var released string
+
+// version is the release, the module's version, or the commit it was built from.
+func version() string {
+	if released != "" {
+		return released
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return "devel-" + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return "devel"
+}
+
+// buildInfo is the version with what it was built by and for, as version and --version print it.
+func buildInfo() string {
+	return fmt.Sprintf("lockpick %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+func versionCmd(out io.Writer) *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "print version and build information", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(out, buildInfo())
+			return err
+		}}
+}
+
+// removed lists the commands and flags that earlier releases had, with what to use instead: a
+// command by its name, a flag by its command's name and its own. Using one is an error of usage
+// (exit 64) whose hint says so.
+var removed = map[string]string{
+	"compare":                 "make a scorecard of each and open both",
+	"envelope --pairs":        "run envelope for one fault at a time; for two, put both in a scenario file and change one, as in lockpick run mine.yaml --set plan.2.fault.by=40ms",
+	"model-check --large":     "without flags the known scopes run within seconds; give a larger one with --nodes, --attempts, --extends and --crashes",
+	"run --nodes":             "leave it out: lockpick makes its own nodes",
+	"run --stop-at-violation": "leave it out: each run is judged to its end, and the report shows every key's life",
+	"run --to":                "copy the shard's folder with your site's tool, as in aws s3 cp --recursive or rclone; see lockpick help shards",
+	"run --watch":             "your editor's save hook or a tool such as entr runs lockpick again",
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -473,4 +474,236 @@ func (r *report) discarded() string {
 		return "; 1 try was discarded"
 	}
 	return fmt.Sprintf("; %d tries were discarded", r.tries)
+}
+
+// tally counts what came of each property in all runs, for a summary on one screen.
+type tally map[string]map[string]int
+
+// numbersRow is the row of all measured numbers that have a bound.
+const numbersRow = "measured numbers"
+
+// Columns of a tally.
+const (
+	colHolds     = "holds"
+	colViolated  = "violated as expected"
+	colFree      = "violated, nothing expected"
+	colAlone     = "violated, the control not"
+	colIdle      = "not exercised"
+	colUndecided = "undecided"
+	colOther     = "unexpected"
+)
+
+func (t tally) add(o outcome.Outcome) {
+	for _, j := range o.Judgements {
+		if !j.Tells() {
+			continue
+		}
+		row, col := j.Property, colHolds
+		if j.Number != nil {
+			row = numbersRow
+		}
+		switch {
+		case !j.AsExpected && j.Open():
+			col = colUndecided
+		case !j.AsExpected:
+			col = colOther
+		case j.Number != nil:
+		case j.Free() && j.Alone():
+			col = colAlone
+		case j.Free():
+			col = colFree
+		case j.Got == checker.Violated:
+			col = colViolated
+		case j.Got == checker.NotExercised:
+			col = colIdle
+		case j.Got == checker.Undecided:
+			col = colUndecided
+		}
+		if t[row] == nil {
+			t[row] = map[string]int{}
+		}
+		t[row][col]++
+	}
+}
+
+// table is the tally without rows and columns in which there is nothing.
+func (t tally) table() table {
+	head := []string{"property"}
+	for _, col := range []string{colHolds, colViolated, colFree, colAlone, colIdle, colUndecided, colOther} {
+		for _, counts := range t {
+			if counts[col] > 0 && !slices.Contains(head, col) {
+				head = append(head, col)
+			}
+		}
+	}
+	out := table{head}
+	for _, row := range append(checker.Properties(), numbersRow) {
+		if t[row] == nil {
+			continue
+		}
+		cells := []string{row}
+		for _, col := range head[1:] {
+			cells = append(cells, fmt.Sprint(t[row][col]))
+		}
+		out = append(out, cells)
+	}
+	return out
+}
+
+// printSkipped prints what was skipped: each run where runs are listed, else how many for each
+// reason.
+func (r *report) printSkipped() {
+	if len(r.skipped) == 0 {
+		return
+	}
+	fmt.Fprintln(r.out)
+	if r.printer().detailed() {
+		for _, o := range r.skipped {
+			fmt.Fprintf(r.out, "%-43s skipped: %s\n", oneLine(o.Scenario), oneLine(o.Skipped))
+		}
+		return
+	}
+	var reasons []string
+	count := map[string]int{}
+	for _, o := range r.skipped {
+		if count[o.Skipped]++; count[o.Skipped] == 1 {
+			reasons = append(reasons, o.Skipped)
+		}
+	}
+	for _, why := range reasons {
+		fmt.Fprintln(r.out, r.printer().broken(4, fmt.Sprintf("skipped %d: %s", count[why], oneLine(why))))
+	}
+}
+
+// together are judgements of one run that have the same reason.
+type together struct {
+	because string
+	js      []outcome.Judgement
+}
+
+// folded puts judgements with the same reason together: one that is true of the whole run is
+// said once.
+func folded(js []outcome.Judgement) []together {
+	var out []together
+	for _, j := range js {
+		j = printable(j)
+		if n := len(out); n > 0 && out[n-1].because == j.Because {
+			out[n-1].js = append(out[n-1].js, j)
+			continue
+		}
+		out = append(out, together{j.Because, []outcome.Judgement{j}})
+	}
+	return out
+}
+
+// names are those of the properties.
+func (t together) names() string {
+	if len(t.js) >= len(checker.Properties())-1 { // holder-told is of few locks
+		return fmt.Sprintf("all %d properties", len(t.js))
+	}
+	var out []string
+	for _, j := range t.js {
+		out = append(out, j.Property)
+	}
+	return strings.Join(out, ", ")
+}
+
+// answer prints outcomes as JSON, each at once, and at the end what they come to: of a sweep
+// nothing but sums stays in memory.
+type answer struct {
+	to      io.Writer
+	backend string
+	n       int // outcomes that are printed
+	sum     seedSum
+	rates   []rate
+}
+
+// add prints an outcome. Those of one scenario come one after the other.
+func (a *answer) add(o outcome.Outcome) {
+	before := ",\n    "
+	if a.n == 0 {
+		before = "{\n  \"schema\": 1,\n  \"outcomes\": [\n    "
+	}
+	a.n++
+	if o.Scenario != a.sum.name {
+		a.next()
+	}
+	a.sum.add(o)
+	text, err := json.MarshalIndent(o, "    ", "  ")
+	if err != nil {
+		panic(err) // plain data
+	}
+	fmt.Fprintf(a.to, "%s%s", before, text)
+}
+
+// next begins the sum of another scenario.
+func (a *answer) next() {
+	a.rates, a.sum = append(a.rates, a.sum.rates(a.backend)...), seedSum{}
+}
+
+// end prints what all came to; causes is nil where there is one seed.
+func (a *answer) end(causes any, code int) error {
+	a.next()
+	before := "\n  ],"
+	if a.n == 0 {
+		before = "{\n  \"schema\": 1,\n  \"outcomes\": [],"
+	}
+	text, err := json.MarshalIndent(struct {
+		Rates  []rate `json:"rates,omitempty"`
+		Causes any    `json:"causes,omitempty"`
+		Code   int    `json:"code"`
+	}{a.rates, causes, code}, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.to, "%s%s\n", before, text[1:])
+	return err
+}
+
+// comparison lets outcomes wait for those of other variants, with the same seed,
+// whose numbers theirs are compared with.
+type comparison struct {
+	chosen  []pick
+	seeds   int
+	numbers map[int]map[string]float64 // of runs that are done, by their number
+	waiting []int
+}
+
+// settle takes one more outcome that is there, and returns those that are decided by
+// now and were not before.
+func (c *comparison) settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
+	if slices.ContainsFunc(c.chosen, func(p pick) bool { return len(p.Numbers) > 0 }) {
+		c.numbers[i] = map[string]float64{}
+		if n := outcomes[i].Numbers; n != nil {
+			c.numbers[i] = n
+		}
+	}
+	c.waiting = slices.DeleteFunc(append(c.waiting, i), func(i int) bool {
+		o := outcomes[i]
+		for _, than := range o.Waits() {
+			other, chosen := c.variant(i, than)
+			numbers, there := c.numbers[other]
+			if chosen && !there {
+				return false
+			}
+			campaign.Settle(&o, than, numbers)
+		}
+		outcomes[i] = o
+		decided = append(decided, i)
+		return true
+	})
+	return decided
+}
+
+func (c *comparison) waits(i int) bool { return slices.Contains(c.waiting, i) }
+
+// variant is the run of another variant of the same scenario with the same seed, or
+// one that there is not.
+func (c *comparison) variant(i int, name string) (run int, ok bool) {
+	if name == scenario.BaseVariant {
+		name = ""
+	}
+	this := c.chosen[i/c.seeds]
+	k := slices.IndexFunc(c.chosen, func(p pick) bool { return p.From == this.From && p.Variant == name })
+	return k*c.seeds + i%c.seeds, k >= 0
 }

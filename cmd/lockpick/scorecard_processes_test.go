@@ -8,7 +8,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/lock/kinds"
-	scorepage "lockpick/reports/suites"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -33,7 +33,7 @@ func TestScoreOnProcesses(t *testing.T) {
 			dir, book, code := scored(t, append([]string{"scorecard", lock, "--beside", "process", "--jobs", "2"}, only...)...)
 			c := onlyCard(t, book, code)
 			complete(t, c)
-			t.Logf("exit code %d, %d counterexamples: %s", code, replayed(t, dir, book), scorepage.CardHeadline(c))
+			t.Logf("exit code %d, %d counterexamples: %s", code, replayed(t, dir, book), suites.CardHeadline(c))
 		})
 	}
 }

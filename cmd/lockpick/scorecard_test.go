@@ -14,12 +14,12 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/lock/kinds"
-	scorepage "lockpick/reports/suites"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
 // scored makes scorecards, and returns their folder and the exit code.
-func scored(t *testing.T, args ...string) (dir string, book scorepage.Scorecards, code int) {
+func scored(t *testing.T, args ...string) (dir string, book suites.Scorecards, code int) {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
 	cmd := exec.Command("lockpick", append(args, "--store", store, "--json")...)
@@ -37,7 +37,7 @@ func scored(t *testing.T, args ...string) (dir string, book scorepage.Scorecards
 }
 
 // onlyCard is the one of a book whose score came to its end, whatever it says of the lock.
-func onlyCard(t *testing.T, book scorepage.Scorecards, code int) *outcome.Card {
+func onlyCard(t *testing.T, book suites.Scorecards, code int) *outcome.Card {
 	t.Helper()
 	if code != outcome.ExitOK && code != outcome.ExitUnexpected && code != outcome.ExitUndecided || len(book.Cards) != 1 {
 		t.Fatalf("exit code %d, %d cards", code, len(book.Cards))
@@ -67,7 +67,7 @@ func TestScorecardAgain(t *testing.T) {
 	args := []string{"scorecard", "redislock", "--tag", "score"}
 	dir, book, code := scored(t, args...)
 	again, _, _ := scored(t, args...)
-	for _, name := range []string{scorepage.CardPage, scorepage.CardText, scorepage.CardJSON} {
+	for _, name := range []string{suites.CardPage, suites.CardText, suites.CardJSON} {
 		one, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +82,7 @@ func TestScorecardAgain(t *testing.T) {
 }
 
 // replayed runs the simulated counterexamples of cards again, and says how many there are.
-func replayed(t *testing.T, dir string, book scorepage.Scorecards) (n int) {
+func replayed(t *testing.T, dir string, book suites.Scorecards) (n int) {
 	t.Helper()
 	for _, c := range book.Cards {
 		for _, f := range c.Findings {
@@ -193,7 +193,7 @@ func TestScoreIsInterrupted(t *testing.T) {
 		}
 	}
 	cmd.Wait()
-	var book scorepage.Scorecards
+	var book suites.Scorecards
 	if err := json.Unmarshal([]byte(out.String()), &book); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
@@ -202,8 +202,8 @@ func TestScoreIsInterrupted(t *testing.T) {
 		t.Errorf("%d cards, code %d, %v:\n%s", n, book.Code, cmd.ProcessState, said)
 	}
 	dir := filepath.Join(store, "scores", "latest")
-	if text, err := os.ReadFile(filepath.Join(dir, scorepage.CardJSON)); err != nil || string(text) != out.String() {
-		t.Errorf("%s is not what was printed: %v", scorepage.CardJSON, err)
+	if text, err := os.ReadFile(filepath.Join(dir, suites.CardJSON)); err != nil || string(text) != out.String() {
+		t.Errorf("%s is not what was printed: %v", suites.CardJSON, err)
 	}
 	var runs []string
 	for _, c := range book.Cards {
@@ -214,9 +214,9 @@ func TestScoreIsInterrupted(t *testing.T) {
 			}
 		}
 	}
-	left, err := os.ReadDir(filepath.Join(dir, scorepage.RunFolder))
+	left, err := os.ReadDir(filepath.Join(dir, suites.RunFolder))
 	for _, e := range left {
-		if !slices.Contains(runs, scorepage.RunFolder+"/"+e.Name()) {
+		if !slices.Contains(runs, suites.RunFolder+"/"+e.Name()) {
 			t.Errorf("%s is no run of a card", e.Name())
 		}
 	}

@@ -11,17 +11,22 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"lockpick/checker"
 	"lockpick/checker/mutex"
 	"lockpick/docker"
+	"lockpick/harness/history"
+	"lockpick/harness/history/edn"
 	"lockpick/harness/lock/exec"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
+	"lockpick/reports"
 	"lockpick/reports/sequence"
+	"lockpick/reports/suites"
 	"lockpick/scenarios"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
@@ -292,4 +297,355 @@ func line(lines [][]byte, n int) string {
 		return string(lines[n][:min(len(lines[n]), 500)])
 	}
 	return "(no more lines)"
+}
+
+// again is the command that runs a scenario again, for a POSIX shell.
+func (f *runFlags) again(p pick, seed uint64) string {
+	return fmt.Sprintf("lockpick run %s --seed %d", quoted(p.Exact()), seed) + f.overrides()
+}
+
+// overrides are the flags that change what is run, as they were given.
+func (f *runFlags) overrides() (c string) {
+	if f.backend != simulation {
+		c += " --backend " + f.backend
+	}
+	if f.client != "" {
+		c += " --client-binary " + quoted(f.client)
+	}
+	if f.scale > 0 {
+		c += fmt.Sprintf(" --scale %g", f.scale)
+	}
+	switch {
+	case f.adapter != "":
+		c += " --adapter " + quoted(f.adapter)
+		if f.image != "" {
+			c += " --adapter-image " + quoted(f.image)
+		}
+	case f.lock != "":
+		c += " --lock " + quoted(f.lock)
+	}
+	for _, s := range f.sets {
+		c += " --set " + quoted(s)
+	}
+	for _, e := range f.expects {
+		c += " --expect " + quoted(e)
+	}
+	return c
+}
+
+// quoted is a word as a shell takes it.
+func quoted(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,%+") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func reportCmd(a *app) *cobra.Command {
+	theirs := &foreign{}
+	c := &cobra.Command{Use: "report [DIR|FILE]", Short: "regenerate the reports of a run or a suite (the latest suite if none is named)",
+		Long: `Draw reports again, and print the path of the page to look at.
+
+Of a run directory, or a bare history.jsonl: it is judged again, and all its reports
+are written anew; those of a bare FILE go to the folder FILE.report. The exit code
+says whether they could be drawn; lockpick check judges, and its help says what --model
+and --ttl are for.
+
+Of a suite's directory, or of the latest suite: suite.html and suite.md, from the
+outcomes that stand in the suite's outcome.json. Nothing is judged anew.`,
+		Example: `  lockpick report store/gc-pause-after-acquire/latest
+  lockpick report history.jsonl
+  lockpick report
+  lockpick report store/suites/latest`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage(fmt.Errorf("%s takes at most one argument, got %d", c.CommandPath(), len(args)), "see "+c.CommandPath()+" --help")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			path := ""
+			if len(args) > 0 {
+				path = args[0]
+			}
+			if _, err := theirs.meant(c, path); err != nil {
+				return err
+			}
+			if path != "" && isRun(path) {
+				s, err := theirs.open(a, c, path)
+				if err != nil {
+					return err
+				}
+				return a.reportRun(s, theirs.verdict(s.History))
+			}
+			return a.reportSuite(path)
+		}}
+	theirs.flags(c)
+	return c
+}
+
+// isRun reports whether a path is a run's rather than a suite's: a file, or a
+// directory with a history or a manifest.
+func isRun(path string) bool {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return err == nil
+	}
+	return campaign.IsRun(path)
+}
+
+// reportRun writes the reports of a stored run anew, by a verdict.
+func (a *app) reportRun(s campaign.Stored, v checker.Verdict) error {
+	dir, err := draw(s, v, true)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out, filepath.Join(dir, reports.PageFile))
+	return nil
+}
+
+// mostOpened is the longest run whose reports are drawn when somebody opens its page, in
+// events: twice the longest of the catalogue, which takes seconds.
+const mostOpened = 50_000
+
+// drawStored draws a run for somebody who has opened its page, and says nothing else.
+func drawStored(dir string) error {
+	s, err := campaign.OpenStored(dir, stored())
+	if err != nil {
+		return err
+	}
+	if n := len(s.History.Events); n > mostOpened {
+		return fmt.Errorf("it has %d events, and at most %d are drawn while you wait; run lockpick report %s", n, mostOpened, quoted(dir))
+	}
+	_, err = draw(s, checker.Check(s.History), false)
+	return err
+}
+
+// draw draws the reports of a stored run, with images or without, and says where.
+func draw(s campaign.Stored, v checker.Verdict, images bool) (dir string, err error) {
+	dir = s.Dir
+	if s.Manifest == nil { // there may be a history.edn beside it that is not ours
+		dir += ".report"
+		beside, err := files.MakeFolder(dir)
+		if err != nil {
+			return "", unwritable(err, "copy the history to where one may write")
+		}
+		beside.Close()
+	}
+	if err := files.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
+		return "", unable(err, "remove it by hand, or copy the history to where one may write")
+	}
+	r := outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: v, Outcome: rejudged(s, v)}
+	if err = reports.Write(dir, r); err == nil && images {
+		err = reports.WriteImages(dir, r)
+	}
+	if err != nil {
+		return "", unwritable(err, "make room there, or copy the history to where one may write")
+	}
+	return dir, nil
+}
+
+// unwritable is an error in writing reports: where something stands in the way that
+// leads elsewhere, the directory is wrong, not the machine.
+func unwritable(err error, hint string) error {
+	if _, ok := errors.AsType[*files.Unfit](err); ok {
+		return usage(err, "remove it, if it is not yours")
+	}
+	return unable(err, hint)
+}
+
+// rejudged is what comes of a stored run now, with what only its outcome.json knows:
+// the tries before it.
+func rejudged(s campaign.Stored, v checker.Verdict) outcome.Outcome {
+	p := s.History.Params
+	o := outcome.Outcome{Schema: 1, Scenario: p.Scenario, Backend: p.Backend, Seed: p.Seed, Verdict: v, Judgements: campaign.JudgeStored(s, v)}
+	if p.Variant != "" {
+		o.Scenario += "/" + p.Variant
+	}
+	if n := len(s.History.Events); n > 0 {
+		o.Events, o.Virtual = n, history.Seconds(s.History.Events[n-1].T)
+	}
+	before, err := campaign.ReadOutcome(s.Dir)
+	if err == nil { // a run that was interrupted has none
+		o.Retried, o.Command, o.Error, o.Stopped, o.Numbers = before.Retried, before.Command, before.Error, before.Stopped, before.Numbers
+		o.Seconds = before.Seconds
+	}
+	if s.Manifest != nil {
+		o.Command = cmp.Or(o.Command, s.Manifest.Command)
+	}
+	o.Code, o.NothingExpected = outcome.CodeOf(o.Judgements), outcome.NoExpectation(o.Judgements)
+	if before.Error != "" {
+		o.Code = outcome.Worse(o.Code, before.Code)
+	}
+	if v.Disagreement != "" {
+		o.Code = outcome.ExitBug
+	}
+	return o
+}
+
+// reportSuite draws a suite again from its outcome.json, without judging its runs
+// anew; dir is "" for the latest of the store. To judge a run again is check's.
+func (a *app) reportSuite(dir string) error {
+	store := defaultStore()
+	if dir == "" {
+		stored := suites.Stored(store)
+		if len(stored) == 0 {
+			return usage(fmt.Errorf("find the latest suite: there is none in %s", store),
+				"run several scenarios first, name a run's directory, or set LOCKPICK_STORE")
+		}
+		dir = stored[0]
+	}
+	if err := holdsRuns(dir); err != nil {
+		return err
+	}
+	s, err := suites.Draw(dir)
+	if err != nil {
+		return usage(err, "name a directory of a store's suites, as in "+filepath.Join(store, suites.Folder, "latest"))
+	}
+	_, err = fmt.Fprintf(a.out, "%s\nreport: %s (drawn from stored outcomes)\n", s.Headline(), filepath.Join(dir, suites.PageFile))
+	return errors.Join(err, suites.Index(s.Store))
+}
+
+// Models of locks with handles, by which runs of our own are judged. A history of Jepsen's
+// doesn't say whether its lock has leases: where no model is named nothing lapses, so that two
+// holders are not excused by what nobody said.
+const (
+	handle = "handle"
+	lease  = "lease"
+)
+
+// models is what such a history's lock can be taken for.
+func models() []string { return append(mutex.Models(), handle, lease) }
+
+// foreign is how a history of Jepsen's is judged.
+type foreign struct {
+	model string
+	ttl   time.Duration // of a lease; 0: nobody knows
+}
+
+func (f *foreign) flags(c *cobra.Command) {
+	c.Flags().StringVar(&f.model, "model", "", "what the lock of FILE.edn is taken for: "+strings.Join(models(), ", ")+"\n(default: handle, and lease with --ttl)")
+	c.Flags().DurationVar(&f.ttl, "ttl", 0, "how long a lease of FILE.edn lasts from the call of its acquire")
+}
+
+// meant sees that what was asked for has a meaning for the file. What isn't there, or is a
+// directory, is no history of Jepsen's, as for suite.Open.
+func (f *foreign) meant(c *cobra.Command, path string) (theirs bool, err error) {
+	info, err := os.Stat(path)
+	theirs = err == nil && !info.IsDir() && filepath.Ext(path) == ".edn"
+	asked := c.Flags().Changed("ttl")
+	switch {
+	case c.Flags().Changed("model"):
+	case asked:
+		f.model = lease
+	default:
+		f.model = handle
+	}
+	switch {
+	case !slices.Contains(models(), f.model):
+		return theirs, usage(fmt.Errorf("there is no model %q", f.model), "one of "+strings.Join(models(), ", ")+"; see lockpick check --help")
+	case asked && f.ttl <= 0:
+		return theirs, usage(fmt.Errorf("--ttl %v is no time for a lease to last", f.ttl), "give what the lock was told, such as --ttl 10s")
+	case asked && f.model != lease:
+		return theirs, usage(fmt.Errorf("--ttl with --model %s, which knows no leases", f.model), "leave out one of them, or take --model lease")
+	case !theirs && (err == nil || path == "") && (asked || c.Flags().Changed("model")):
+		return theirs, usage(errors.New("--model and --ttl are for a history.edn of Jepsen's"), "leave them out: a record of ours says how long its leases last")
+	}
+	return theirs, nil
+}
+
+// judge judges a history by the model.
+func (f *foreign) judge(path string) (v checker.Verdict, js []outcome.Judgement, notes []string, err error) {
+	if slices.Contains(mutex.Models(), f.model) {
+		ops, notes, err := edn.OperationsFile(path)
+		if err != nil {
+			return v, nil, nil, err
+		}
+		v = mutex.Check(f.model, ops)
+		holds := map[string]scenario.Expectation{f.model: {Want: string(checker.Holds), Implied: true}}
+		return v, campaign.Judge(holds, v), notes, nil
+	}
+	h, notes, err := edn.ReadFile(path, f.lapse())
+	if err != nil {
+		return v, nil, nil, err
+	}
+	v = f.verdict(h)
+	v.Model = f.model
+	return v, campaign.JudgeStored(campaign.Stored{Dir: path, History: h, Notes: notes}, v), notes, nil
+}
+
+// verdict is that of a history, one of ours or one of Jepsen's whose lock has handles.
+func (f *foreign) verdict(h *history.History) checker.Verdict {
+	return checker.Check(h, f.properties()...)
+}
+
+// open reads what is to be drawn: a run of ours, or a history of Jepsen's by a model in which
+// somebody believes that he holds.
+func (f *foreign) open(a *app, c *cobra.Command, path string) (campaign.Stored, error) {
+	isTheirs, err := f.meant(c, path)
+	if err != nil {
+		return campaign.Stored{}, err
+	}
+	if !isTheirs {
+		return a.open(path)
+	}
+	if slices.Contains(mutex.Models(), f.model) {
+		return campaign.Stored{}, usage(fmt.Errorf("--model %s knows no holders that could be drawn", f.model), "take "+handle+" or "+lease+"; lockpick check judges by "+f.model)
+	}
+	s := campaign.Stored{Dir: path}
+	if s.History, s.Notes, err = edn.ReadFile(path, f.lapse()); err != nil {
+		return s, usage(err, badRecord)
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintf(a.errs, "note: %s\n", n)
+	}
+	return s, nil
+}
+
+// lapse is how long a lease lasts, as package edn has it.
+func (f *foreign) lapse() time.Duration {
+	switch {
+	case f.model == handle:
+		return edn.Never
+	case f.ttl == 0:
+		return edn.Unknown
+	}
+	return f.ttl
+}
+
+// properties are all of them, but of a lease: its deadline is the earliest that can be, so
+// that an acquire that returns after it proves nothing, and when a key was free nobody knows.
+func (f *foreign) properties() []string {
+	return slices.DeleteFunc(checker.Properties(), func(name string) bool {
+		return f.model == lease && (name == checker.ValidOnReturn || checker.Liveness(name))
+	})
+}
+
+// String says what the lock was taken for.
+func (f *foreign) String() string {
+	switch {
+	case f.model == mutex.Mutex:
+		return "mutex: held or free, and anybody may release it"
+	case f.model == mutex.OwnerMutex:
+		return "owner-mutex: held or free, and only the process that holds it may release it"
+	case f.ttl > 0:
+		return fmt.Sprintf("lease: held by a handle until release is called, or for %v", f.ttl)
+	case f.model == lease:
+		return "lease: held by a handle until release is called, or for a time that nobody knows"
+	}
+	return "handle: held by a handle until release is called, however long that takes"
+}
+
+// check is the verb for a history of Jepsen's.
+func (f *foreign) check(a *app, path string, asJSON bool) error {
+	v, js, notes, err := f.judge(path)
+	if err != nil {
+		return usage(err, badRecord)
+	}
+	for _, n := range notes {
+		fmt.Fprintf(a.errs, "note: %s\n", n)
+	}
+	if !asJSON {
+		fmt.Fprintf(a.out, "model %s\n", f)
+	}
+	return a.told(v, js, asJSON)
 }

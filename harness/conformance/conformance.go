@@ -35,7 +35,19 @@
 package conformance
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"lockpick/harness/resp"
 )
@@ -68,4 +80,395 @@ type disk interface {
 // clock can be set by a time, and made to run at a rate.
 type clock interface {
 	Turn(by time.Duration, rate float64) error
+}
+
+// dialler can be talked to on several connections at once.
+type dialler interface {
+	Dial() (line, error)
+}
+
+// line is a connection to a server.
+type line interface {
+	Send(words []string) error
+	// Next is the next value that came. An error is that none did, in good time.
+	Next() (resp.Value, error)
+	Close() error
+}
+
+// connection is a line of a story, with what the server pushed on it and nobody has read.
+type connection struct {
+	line   line
+	id     string // by which the server knows it
+	pushed []string
+}
+
+// session <name> goes on on that connection, which is made if there is none. Without a
+// name each command has a connection of its own again.
+func (t *telling) session(a []string) error {
+	if t.on = nil; len(a) == 0 {
+		return nil
+	}
+	if t.on = t.lines[a[0]]; t.on != nil {
+		return nil
+	}
+	d, ok := t.to.(dialler)
+	if !ok {
+		return errUnable
+	}
+	line, err := d.Dial()
+	if err != nil {
+		return err
+	}
+	t.on = &connection{line: line}
+	t.lines[a[0]] = t.on
+	id, err := t.on.ask([]string{"CLIENT", "ID"})
+	t.on.id = strings.TrimPrefix(id, ":")
+	return err
+}
+
+// named puts in the number of a session where the story has @ and its name.
+func (t *telling) named(words []string) []string {
+	words = slices.Clone(words)
+	for i, w := range words {
+		if c := t.lines[strings.TrimPrefix(w, "@")]; c != nil && strings.HasPrefix(w, "@") {
+			words[i] = c.id
+		}
+	}
+	return words
+}
+
+func (t *telling) hangUp([]string) error {
+	if t.on == nil {
+		return errors.New("there is no session: say which by session <name>")
+	}
+	for name, c := range t.lines {
+		if c == t.on {
+			delete(t.lines, name)
+		}
+	}
+	line := t.on.line
+	t.on = nil
+	return line.Close()
+}
+
+func (t *telling) close() {
+	for _, c := range t.lines {
+		c.line.Close()
+	}
+}
+
+// say sends a command on the story's connection and returns its reply.
+func (t *telling) say(words []string) (string, error) {
+	switch {
+	case words[0] == listening && t.on == nil:
+		return "", errors.New("there is no session: say which by session <name>")
+	case words[0] == listening:
+		return t.on.heard()
+	case t.on != nil:
+		return t.on.ask(t.named(words))
+	}
+	v, err := t.to.Do(words)
+	return text(v), err
+}
+
+// listening is a step with a reply: what was pushed on the connection since the last one.
+const listening = "heard"
+
+// heard asks for an echo: what was pushed came before it.
+func (c *connection) heard() (string, error) {
+	if _, err := c.ask([]string{"PING"}); err != nil {
+		return "", err
+	}
+	all := strings.Join(c.pushed, " ")
+	c.pushed = nil
+	if all == "" {
+		all = "nothing"
+	}
+	return all, nil
+}
+
+// ask returns the reply to a command, and keeps what was pushed before it.
+func (c *connection) ask(words []string) (string, error) {
+	if err := c.line.Send(words); err != nil {
+		return "", err
+	}
+	replies := 1
+	if name := strings.ToUpper(words[0]); name == "SUBSCRIBE" || name == "UNSUBSCRIBE" {
+		replies = max(1, len(words)-1)
+	}
+	var all []string
+	for len(all) < replies {
+		v, err := c.line.Next()
+		if err != nil {
+			return "", fmt.Errorf("%q is not answered: %w", words[0], err)
+		}
+		if pushed(v) {
+			c.pushed = append(c.pushed, text(v))
+			continue
+		}
+		all = append(all, text(v))
+	}
+	return strings.Join(all, " "), nil
+}
+
+// pushed says whether a value answers nothing. What answers a SUBSCRIBE is a push in RESP3,
+// and what is pushed an array in RESP2.
+func pushed(v resp.Value) bool {
+	first := ""
+	if len(v.Items) > 0 {
+		first = v.Items[0].Str
+	}
+	switch v.Kind {
+	case '>':
+		return first != "subscribe" && first != "unsubscribe"
+	case '*':
+		return first == "message"
+	}
+	return false
+}
+
+// Reply is what a server answered to a step. A directive has no text.
+type Reply struct {
+	Step step
+	Text string
+	Late time.Duration // when it was there, or the directive was due, against the story
+}
+
+// differences compares replies with the story's own.
+func differences(s *Story, replies []Reply) (out []string) {
+	for _, r := range replies {
+		if !r.Step.Command() {
+			continue
+		}
+		if r.Step.Reply == "" || !matches(r.Step.Reply, r.Text) {
+			out = append(out, fmt.Sprintf("%s:%d: %.200q\n got %s\nwant %s", s.Path, r.Step.Line, r.Step.Words, r.Text, r.Step.Reply))
+		}
+	}
+	return out
+}
+
+// Late is the first reply that came too late to say something.
+func Late(s *Story, replies []Reply) (r Reply, late bool) {
+	slack := s.slack()
+	for _, r := range replies {
+		if r.Late > slack {
+			return r, true
+		}
+	}
+	return Reply{}, false
+}
+
+// text writes a reply as stories do.
+func text(v resp.Value) string {
+	switch {
+	case v.Null:
+		return "nil"
+	case v.Kind == ':':
+		return fmt.Sprintf(":%d", v.Int)
+	case v.Kind == '$':
+		return strconv.Quote(v.Str)
+	case v.Kind == '*', v.Kind == '>', v.Kind == '%', v.Kind == '~':
+		items := make([]string, len(v.Items))
+		for i, item := range v.Items {
+			items[i] = text(item)
+		}
+		return strings.Trim(string(v.Kind), "*") + "[" + strings.Join(items, " ") + "]"
+	}
+	return string(v.Kind) + v.Str
+}
+
+var bounded = regexp.MustCompile(`^~(-?\d+)±(\d+)$`)
+
+// bounds reads ~number±tolerance.
+func bounds(want string) (number, within int64, ok bool) {
+	m := bounded.FindStringSubmatch(want)
+	if m == nil {
+		return 0, 0, false
+	}
+	number, err1 := strconv.ParseInt(m[1], 10, 64)
+	within, err2 := strconv.ParseInt(m[2], 10, 64)
+	return number, within, err1 == nil && err2 == nil
+}
+
+// pattern reads /regular expression/.
+func pattern(want string) (expr string, ok bool) {
+	if len(want) < 2 || want[0] != '/' || want[len(want)-1] != '/' {
+		return "", false
+	}
+	return want[1 : len(want)-1], true
+}
+
+// matchable says what is wrong with a reply that nothing could match.
+func matchable(want string) error {
+	if _, _, ok := bounds(want); !ok && strings.HasPrefix(want, "~") {
+		return fmt.Errorf("%q is not ~number±tolerance", want)
+	}
+	if expr, ok := pattern(want); ok {
+		_, err := regexp.Compile(expr)
+		return err
+	}
+	return nil
+}
+
+func matches(want, got string) bool {
+	if number, within, ok := bounds(want); ok {
+		n, err := strconv.ParseInt(strings.TrimPrefix(got, ":"), 10, 64)
+		return err == nil && got[0] == ':' && n >= number-within && n <= number+within
+	}
+	if expr, ok := pattern(want); ok {
+		return regexp.MustCompile(expr).MatchString(got)
+	}
+	return want == got
+}
+
+// Story is one file.
+type Story struct {
+	Path        string
+	Persistence string
+	Not         map[string]string // servers that it can't be told to, and why
+	Steps       []step
+	lines       []string
+	scripts     map[string]string
+}
+
+// step is one command, or one directive.
+type step struct {
+	Line  int // of the file, from 1
+	Words []string
+	Reply string // of a command
+	reply int    // its line; 0: it has none yet
+}
+
+// Command says whether it is one, or has a reply as one.
+func (s step) Command() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == listening }
+
+// read reads a story. Scripts are found below top.
+func read(path, top string) (*Story, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read story: %w", err)
+	}
+	return parse(path, top, string(text))
+}
+
+func parse(path, top, text string) (*Story, error) {
+	s := &Story{Path: path, Persistence: "none", Not: map[string]string{}, scripts: map[string]string{},
+		lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n")}
+	for i, line := range s.lines {
+		if err := s.add(i+1, line, top); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, i+1, err)
+		}
+	}
+	if len(s.Steps) == 0 {
+		return nil, fmt.Errorf("%s: no step in it", path)
+	}
+	return s, nil
+}
+
+func (s *Story) add(number int, line, top string) error {
+	if reply, indented := strings.CutPrefix(line, "\t"); indented {
+		if n := len(s.Steps); n > 0 && s.Steps[n-1].Command() && s.Steps[n-1].reply == 0 {
+			s.Steps[n-1].Reply, s.Steps[n-1].reply = reply, number
+			return matchable(reply)
+		}
+		return fmt.Errorf("reply %q follows no command", reply)
+	}
+	if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+		return nil
+	}
+	if who, why, ok := strings.Cut(strings.TrimPrefix(line, "not "), ": "); ok && strings.HasPrefix(line, "not ") {
+		s.Not[who] = why
+		return nil
+	}
+	words, err := s.split(line)
+	if err != nil {
+		return err
+	}
+	switch {
+	case words[0] == "persistence" && len(words) == 2:
+		s.Persistence = words[1]
+		return nil
+	case words[0] == "script" && len(words) == 3:
+		text, err := os.ReadFile(filepath.Join(top, words[2]))
+		if err != nil {
+			return err
+		}
+		sum := sha1.Sum(text)
+		s.scripts["$"+words[1]], s.scripts["$"+words[1]+".sha"] = string(text), hex.EncodeToString(sum[:])
+		return nil
+	}
+	step := step{Line: number, Words: words}
+	if d := directives[words[0]]; !step.Command() && (d.run == nil || len(words)-1 < d.least || len(words)-1 > d.most) {
+		return fmt.Errorf("%q is no directive: there are %s", line, known())
+	}
+	s.Steps = append(s.Steps, step)
+	return nil
+}
+
+// split cuts a line at spaces. A word in double quotes is as in Go.
+func (s *Story) split(line string) (words []string, err error) {
+	for ; line != ""; line = strings.TrimLeft(line, " ") {
+		word, _, _ := strings.Cut(line, " ")
+		rest := line[len(word):]
+		if line[0] == '"' {
+			quoted, err := strconv.QuotedPrefix(line)
+			if err != nil {
+				return nil, fmt.Errorf("words of %q: %w", line, err)
+			}
+			rest = line[len(quoted):]
+			if word, err = strconv.Unquote(quoted); err != nil {
+				return nil, fmt.Errorf("words of %q: %w", line, err)
+			}
+		} else if word[0] == '$' {
+			text, ok := s.scripts[word]
+			if !ok {
+				return nil, fmt.Errorf("no script %s", word)
+			}
+			word = text
+		}
+		words, line = append(words, word), rest
+	}
+	return words, nil
+}
+
+// mostLate is how late a server may be where a story tells time. Stories leave more
+// room than that between what they ask at and what they ask for.
+const mostLate = 250 * time.Millisecond
+
+// slack is how late a reply may come to say something: as late as the closest of
+// the story's bounds allow, and any time where it doesn't tell time.
+func (s *Story) slack() time.Duration {
+	slack := time.Duration(math.MaxInt64)
+	for _, st := range s.Steps {
+		if !st.Command() && directives[st.Words[0]].tellsTime {
+			slack = min(slack, mostLate)
+		}
+		if _, within, ok := bounds(st.Reply); ok {
+			slack = min(slack, mostLate, time.Duration(within)*time.Millisecond)
+		}
+	}
+	return slack
+}
+
+// rewritten is the story's text with these replies where they differ from its own.
+func (s *Story) rewritten(replies []Reply) string {
+	var b strings.Builder
+	byLine := map[int]string{} // the line that a reply takes the place of, or follows
+	skip := map[int]bool{}
+	for _, r := range replies {
+		if !r.Step.Command() || r.Step.reply != 0 && matches(r.Step.Reply, r.Text) {
+			continue
+		}
+		byLine[r.Step.Line], skip[r.Step.reply] = r.Text, true
+	}
+	for i, line := range s.lines {
+		if skip[i+1] {
+			continue
+		}
+		fmt.Fprintln(&b, line)
+		if text, ok := byLine[i+1]; ok {
+			fmt.Fprintln(&b, "\t"+text)
+		}
+	}
+	return b.String()
 }

@@ -63,6 +63,7 @@ package locktest
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -73,6 +74,7 @@ import (
 	"testing"
 	"time"
 
+	"lockpick/checker"
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/lock"
@@ -80,6 +82,9 @@ import (
 	"lockpick/harness/process"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
+	"lockpick/nemesis"
+	"lockpick/reports/sequence"
+	"lockpick/scenarios"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
@@ -331,4 +336,226 @@ func again(test string) string {
 		command += fmt.Sprintf(" '%s'", own)
 	}
 	return command
+}
+
+// choice is one variant of a scenario, with the lock under test.
+type choice struct {
+	scenario.Scenario
+	own  scenario.Scenario // with its own lock
+	skip string            // why it is not for this lock; "": it is
+}
+
+// name is that of the subtest. Without a word for the base, -run could not name it alone.
+func (c choice) name() string {
+	if c.Variant == "" {
+		return c.Name + "/" + scenario.BaseVariant
+	}
+	return c.ID()
+}
+
+// chosen are the scenarios that the options ask for, in the order of the catalogue.
+func (r *run) chosen() ([]choice, error) {
+	all, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.known, nil)
+	if err != nil {
+		return nil, unknown(err)
+	}
+	var out []choice
+	for _, f := range all {
+		if r.Scenarios != nil || r.tiered(f.Scenario) {
+			out = append(out, r.choice(f.Scenario))
+		}
+	}
+	for name := range r.Without {
+		if _, err := scenarios.Find(name, r.known, nil); err != nil {
+			return nil, unknown(err)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no scenario is chosen by names %q and tags %q: see lockpick list", r.Scenarios, r.Tags)
+	}
+	return out, nil
+}
+
+func unknown(err error) error { return fmt.Errorf("%w: see lockpick list", err) }
+
+// tiered says whether a scenario is one of those that the lock is put under where none is named.
+func (r *run) tiered(s scenario.Scenario) bool {
+	return s.Lock.Mistake == "" && (s.Tier == scenario.TierEvery || s.Tier == scenario.TierQuorum && !r.kind.OneNode)
+}
+
+// choice puts the lock under a scenario, or says why it is not for it.
+func (r *run) choice(own scenario.Scenario) choice {
+	c := choice{Scenario: own, own: own}
+	s, err := own.With(r.kind.Name, r.kind)
+	if err == nil && r.Nodes != 0 && s.Topology.Nodes != r.Nodes && !r.kind.OneNode {
+		s, err = resized(s, r.Nodes)
+	}
+	if err == nil {
+		s = s.Having(r.kind, r.Set)
+		if r.kind.OwnTime && r.Backend == Simulation {
+			s, _ = s.Unturned()
+		}
+		if r.NoDrift {
+			s = undrifted(s)
+		}
+		if r.Backend == Servers {
+			factor := cmp.Or(r.Scale, s.Scale, realScale)
+			s, c.own = s.Scaled(factor), own.Scaled(factor)
+		}
+		err = s.Check(r.known)
+	}
+	if err != nil {
+		c.skip = err.Error()
+		return c
+	}
+	c.Scenario = s
+	return c
+}
+
+// realScale is the factor of durations on real servers where nobody says.
+const realScale = 0.1
+
+// resized is the scenario with another number of nodes, unless that would change what it is
+// about: two nodes are few of five, and most of three.
+func resized(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
+	names := s.NodeNames()
+	of := func(target string) bool {
+		_, end, isLink := nemesis.SplitLink(target)
+		return slices.Contains(names, target) || isLink && slices.Contains(names, end)
+	}
+	certain := len(s.Topology.Addresses) > 0 ||
+		slices.ContainsFunc(s.Clients, func(c scenario.Client) bool { return c.Reach != nil }) ||
+		slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
+			return slices.ContainsFunc(st.Fault.Targets, of) || st.When.Message != nil && of(st.When.Message.Link)
+		})
+	if certain {
+		return s, fmt.Errorf("it is about certain ones of %d nodes, and here are %d", len(names), nodes)
+	}
+	s.Topology.Nodes = nodes
+	return s, nil
+}
+
+// undrifted is the scenario for a lock that claims no margin for clocks that run fast or slow:
+// dice leave them alone, and where the plan has one, nothing is expected.
+func undrifted(s scenario.Scenario) scenario.Scenario {
+	drifts := func(k nemesis.Kind) bool { return k.Power == nemesis.PowerClock && !k.Sets }
+	if s.Random != nil {
+		random, _ := s.Random.Without(func(c nemesis.Choice) bool { return drifts(c.Kind) })
+		s.Random = &random
+	}
+	if slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
+		kind, _ := nemesis.KindOf(st.Fault.Kind)
+		return drifts(kind)
+	}) {
+		s.Expect = maps.Clone(s.Expect)
+		for property := range s.Expect {
+			s.Expect[property] = scenario.Expectation{Want: outcome.AnyOutcome}
+		}
+	}
+	return s
+}
+
+// tell reports what came of a subtest: an error of the test where it was not as expected.
+func (r *run) tell(t *testing.T, c choice, o outcome.Outcome, said string) {
+	t.Helper()
+	if o.Code == outcome.ExitOK {
+		t.Log(strings.Join(append(judged(o.Judgements, outcome.Judgement.Tells), printed(said)...), "\n"))
+		return
+	}
+	parts := []string{fmt.Sprintf("%s, seed %d: %s", o.Scenario, o.Seed, c.Claim)}
+	parts = append(parts, judged(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected })...)
+	if o.Error != "" {
+		parts = append(parts, failed(o, stacks(said, packageOf(r.kind.New))))
+	} else {
+		parts = append(append(parts, r.diagram(o)...), printed(said)...)
+	}
+	for _, earlier := range o.Retried {
+		parts = append(parts, "an earlier try did not count: "+earlier)
+	}
+	t.Errorf("\n%s\n\nrun again: %s\n%s", strings.Join(parts, "\n\n"), o.Command, keep(t, o.Dir))
+}
+
+// judged are judgements in words, those that are wanted. What has one reason stands together.
+func judged(all []outcome.Judgement, wanted func(outcome.Judgement) bool) (out []string) {
+	var because string
+	for _, j := range all {
+		if !wanted(j) || j.Follows != "" && j.AsExpected {
+			continue
+		}
+		if n := len(out); n > 0 && j.Because == because {
+			out[n-1] = strings.TrimSuffix(out[n-1], ": "+because) + "\n"
+		} else {
+			out = append(out, "")
+		}
+		because = j.Because
+		out[len(out)-1] += j.String() + ": " + because
+	}
+	return out
+}
+
+// mostWhy bounds what is told of an error: each client may have one, with its stack.
+const mostWhy = 2000
+
+// failed is why a run could not be judged, and where the lock stood.
+func failed(o outcome.Outcome, where string) string {
+	why, _, _ := strings.Cut(o.Error, "; its stacks are in ")
+	if len(why) > mostWhy {
+		why = why[:mostWhy] + " …"
+	}
+	if strings.HasPrefix(why, campaign.TooLong) {
+		why += "\nVirtual time goes on while goroutines wait for each other, for their timers or for the nodes. It stands still while one computes,\n" +
+			"or waits for what is not in the simulation: a connection that Env.Dial did not make, or a channel or mutex from before New."
+	}
+	return strings.TrimSpace(why + "\n\n" + where)
+}
+
+// diagram draws the violation that was not expected, or else what happened.
+func (r *run) diagram(o outcome.Outcome) []string {
+	s, err := campaign.OpenStored(o.Dir, r.known)
+	if err != nil {
+		return []string{"no diagram: " + err.Error()}
+	}
+	v := checker.Check(s.History)
+	for _, j := range o.Judgements {
+		if x := v.Result(j.Property); x != nil && !j.AsExpected && x.Outcome == checker.Violated && x.Witness != nil {
+			return []string{drawn(sequence.Of(s.History, x))}
+		}
+	}
+	return []string{drawn(sequence.Tell(s.History, v))}
+}
+
+func drawn(d sequence.Diagram) string {
+	return strings.TrimSpace(sequence.Text(d, sequence.DefaultWidth))
+}
+
+// mostPrinted bounds what is repeated of what the lock has printed: the end counts.
+const mostPrinted = 4000
+
+func printed(said string) []string {
+	if said = strings.TrimSpace(said); said == "" {
+		return nil
+	}
+	return []string{"The lock has printed:\n" + said[max(0, len(said)-mostPrinted):]}
+}
+
+// keepsArtifacts says whether this test was run with -artifacts.
+func keepsArtifacts() bool {
+	f := flag.Lookup("test.artifacts")
+	return f != nil && f.Value.String() == "true"
+}
+
+// keep leaves a run's folder among the test's artifacts, where these are kept, and says where.
+func keep(t *testing.T, dir string) string {
+	t.Helper()
+	if dir == "" {
+		return ""
+	}
+	if !keepsArtifacts() {
+		return "-artifacts keeps its record and report.html"
+	}
+	to := t.ArtifactDir()
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		return "its record could not be kept: " + err.Error()
+	}
+	return "record and report.html: " + to
 }

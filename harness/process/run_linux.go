@@ -1,20 +1,28 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real"
+	"lockpick/harness/real/fuse"
+	"lockpick/harness/real/keylife"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
+	"lockpick/internal/files"
 	"lockpick/nemesis"
 )
 
@@ -187,4 +195,222 @@ func enough(s scenario.Scenario) error {
 	}
 	return fmt.Errorf("start %d clients with links to %d nodes: that takes %d open files or more, and this process may have %d: %w",
 		len(s.Clients), nodes, need, limit.Cur, syscall.EMFILE)
+}
+
+// trialBound is how long a server may take to start that nothing contends with.
+const trialBound = 5 * time.Second
+
+// trials is how often a probe is tried if its failure says nothing about the machine.
+const trials = 3
+
+// trial tries something for a moment, and leaves nothing of it.
+func trial(ctx context.Context, dir string, try func(context.Context, *proc.Group) error) error {
+	return repeated(func() (err error) {
+		ctx, cancel := context.WithTimeout(ctx, trialBound)
+		defer cancel()
+		ctx, fail := context.WithCancelCause(ctx)
+		defer fail(nil)
+		group, err := proc.NewGroup(dir)
+		if err != nil {
+			return err
+		}
+		explain := interfered(group, "while the machine was tried", fail)
+		defer func() { err = errors.Join(err, group.Close()) }()
+		if err := try(ctx, group); err != nil {
+			return explain(err)
+		}
+		return nil
+	})
+}
+
+// repeated repeats what failed for a reason that will pass. If it fails each time, the error is
+// unsettled.
+func repeated(try func() error) (err error) {
+	for range trials {
+		if err = try(); err == nil || !passes(err) {
+			return err
+		}
+	}
+	return unsettled{err}
+}
+
+// passes reports whether an error is temporary: somebody disturbed a process, or the machine is too
+// busy. It then says nothing about what the machine can do.
+func passes(err error) bool {
+	if _, ok := errors.AsType[*harness.Interference](err); ok {
+		return true
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		is, ok := exit.Sys().(syscall.WaitStatus)
+		return ok && is.Signaled()
+	}
+	return false
+}
+
+// unsettled is the error of a trial that says nothing about the machine.
+type unsettled struct{ error }
+
+func (u unsettled) Error() string { return "this could not be found out: " + u.error.Error() }
+func (u unsettled) Unwrap() error { return u.error }
+
+// unknown reports whether a trial failed for a reason other than that the machine lacks something.
+func unknown(err error) bool {
+	_, ok := errors.AsType[unsettled](err)
+	return ok || files.Remedy(err, files.TempDirHint) != ""
+}
+
+// answers starts the program for a moment and sees that it answers PING under its
+// own process id: anything can be called redis-server.
+func answers(ctx context.Context, dir, bin string) error {
+	return trial(ctx, dir, func(ctx context.Context, group *proc.Group) error {
+		if _, err := group.StartRedis(ctx, "trial", bin, "none"); err != nil {
+			return fmt.Errorf("it does not answer PING: %w", err)
+		}
+		return nil
+	})
+}
+
+// tellsLife starts the program for a moment and lets it tell of its keys.
+func tellsLife(ctx context.Context, dir, bin string) error {
+	return trial(ctx, dir, func(ctx context.Context, group *proc.Group) error {
+		r, err := group.StartRedis(ctx, "trial", bin, "none")
+		if err != nil {
+			return err
+		}
+		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: func(history.Event) {}})
+		return errors.Join(lives.Watch(map[string]string{"trial": r.Addr()}), lives.Close())
+	})
+}
+
+func tryDisk(dir string) error {
+	return trial(context.Background(), dir, func(_ context.Context, group *proc.Group) error {
+		at := group.DataDir("trial")
+		if err := os.Mkdir(at, 0o755); err != nil {
+			return err
+		}
+		d, err := fuse.Mount(at)
+		if err != nil {
+			return err
+		}
+		group.Cleanup(d.Unmount)
+		return nil
+	})
+}
+
+// hasSentinels starts the program for a moment as a sentinel. One that is built
+// without knows no such mode.
+func hasSentinels(ctx context.Context, dir, bin string) error {
+	return trial(ctx, dir, func(ctx context.Context, group *proc.Group) error {
+		_, err := group.StartSentinel(ctx, "trial", bin)
+		return err
+	})
+}
+
+// tries is how to find out whether it can do what not every machine lets it.
+func (b *backend) tries(ctx context.Context) map[string]func() harness.Capability {
+	mount, clocks := sync.OnceValue(b.canMount), sync.OnceValue(b.canTurnClocks)
+	tries := map[string]func() harness.Capability{
+		fuse.LosesPower: mount, fuse.HitsDisks: mount,
+		scenario.CanTellLife: func() harness.Capability { return b.canTell(ctx) },
+		watches:              func() harness.Capability { return b.canWatch(ctx) },
+	}
+	for _, name := range real.ClockPowers {
+		tries[name] = clocks
+	}
+	return tries
+}
+
+// canMount tries a disk: whether a user may mount one, nothing but a mount tells.
+func (b *backend) canMount() harness.Capability {
+	if reason, remedy := fuse.Missing(); reason != "" {
+		return harness.Capability{Reason: reason, Remedy: remedy}
+	}
+	if err := tryDisk(b.cfg.Dir); err != nil {
+		return harness.Capability{Reason: telling(err), Remedy: remedy(err, fuse.Remedy), Unknown: unknown(err)}
+	}
+	return harness.Capability{Available: true}
+}
+
+// watches needs a redis-server that can be a sentinel.
+var watches = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
+
+func (b *backend) canWatch(ctx context.Context) harness.Capability {
+	err := hasSentinels(ctx, b.cfg.Dir, b.cfg.RedisServer)
+	if err == nil {
+		return harness.Capability{Available: true}
+	}
+	why := telling(err)
+	if unknown(err) {
+		return harness.Capability{Reason: why, Remedy: remedy(err, ""), Unknown: true}
+	}
+	return harness.Capability{Reason: b.cfg.RedisServer + " can't be a sentinel: " + strings.TrimSuffix(why, ":"),
+		Remedy: "apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH"}
+}
+
+// canTell says whether nodes tell of their keys. Runs do without.
+func (b *backend) canTell(ctx context.Context) harness.Capability {
+	err := tellsLife(ctx, b.cfg.Dir, b.cfg.RedisServer)
+	if err == nil {
+		return harness.Capability{Available: true}
+	}
+	return harness.Capability{Reason: "causes come from what clients saw alone: " + telling(err),
+		Remedy: remedy(err, "use Redis 7.0 or later that allows CONFIG and MONITOR"), Unknown: unknown(err)}
+}
+
+func (b *backend) canTurnClocks() harness.Capability {
+	err := tryClock(b.cfg.Dir)
+	if err == nil {
+		return harness.Capability{Available: true}
+	}
+	c := harness.Capability{Reason: "no process can be given a wrong clock: " + telling(err), Remedy: "use the simulation (--backend sim)", Unknown: unknown(err)}
+	switch {
+	case vdso.Available() != nil:
+		c.Remedy = "run it on Linux on amd64, or in the simulation (--backend sim)"
+	case errors.Is(err, fs.ErrPermission):
+		c.Remedy = "allow ptrace: in a container run it with --cap-add SYS_PTRACE and a seccomp profile that lets it pass; otherwise sysctl kernel.yama.ptrace_scope=1"
+	}
+	c.Remedy = remedy(err, c.Remedy)
+	return c
+}
+
+// remedy is what to do about the error of a trial, or else otherwise.
+func remedy(err error, otherwise string) string {
+	if _, ok := errors.AsType[unsettled](err); ok {
+		otherwise = "try again, when nobody ends or stops lockpick's processes and the machine is less busy"
+	}
+	return cmp.Or(files.Remedy(err, files.TempDirHint), otherwise)
+}
+
+// trust looks at what the program says of itself, and tries it.
+func (b *backend) trust(ctx context.Context, run harness.Capability) harness.Capability {
+	program, err := exec.LookPath(b.cfg.RedisServer)
+	if err == nil {
+		err = repeated(func() error { _, err := b.Version(ctx); return err })
+	}
+	if err == nil {
+		err = answers(ctx, b.cfg.Dir, b.cfg.RedisServer)
+	}
+	if err != nil {
+		why := telling(err)
+		run.Available = false
+		if unknown(err) {
+			run.Reason, run.Remedy, run.Unknown = why, remedy(err, ""), true
+			return run
+		}
+		run.Reason = fmt.Sprintf("%s is no redis-server that runs here: %s", program, strings.TrimSuffix(why, ":"))
+		run.Remedy = "apt-get install redis-server, and see that it comes first on PATH"
+	}
+	return run
+}
+
+// telling is the line of an error, with a server's log in it, that says what the machine is
+// short of, or else the first.
+func telling(err error) string {
+	for line := range strings.Lines(err.Error()) {
+		if files.Remedy(errors.New(line), "") != "" {
+			return strings.TrimSpace(line)
+		}
+	}
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return first
 }

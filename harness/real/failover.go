@@ -1,26 +1,16 @@
-// Package failover lets an asynchronous replica take the place of a node's master on a
-// real backend: by hand, or as sentinels decide.
-//
-//	clients' links ──► master ── replication link ──► replica
-//	      │               ╳                              ▲
-//	      └──────────────── turned to ───────────────────┘
-//
-// Its noun is Nodes, the servers of a run's nodes: the one that serves a node now, the
-// replica that may take its place, and the former master that one has replaced. A
-// backend embeds it and has the powers that package nemesis declares.
-//
-// Deliberately missing: what a server runs as (the backend's), what it is asked and
-// told (package server), and the links (package link).
 package real
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
 )
 
 // Server is one server of a backend. Its zero value is none.
@@ -143,4 +133,192 @@ func (n *Nodes[S]) takeOver(node string) (former S, err error) {
 	former, n.masters[node] = n.masters[node], replica
 	delete(n.replicas, node)
 	return former, nil
+}
+
+const (
+	sentinels = 3
+	quorum    = 2 // of them must agree that a master is down
+
+	promoteBound = 30 * time.Second // elections, some in vain, a second of Redis's own randomness, and a busy machine
+	demoteBound  = 15 * time.Second // Redis before 7.0 waits for 8 s, and looks each 10 s
+
+	// urgent is failover-timeout while a master is down: where each sentinel has voted for
+	// itself, they vote again after twice as long. A promotion must be done in one of it.
+	urgent = 3 * time.Second
+)
+
+// startSentinel starts a sentinel that watches nobody yet.
+type startSentinel func(name string) (*proc.Sentinel, error)
+
+// Watch starts the sentinels that watch the nodes which the plan leaves to them, and
+// returns once they know each other and the replicas. They don't watch the others:
+// who pauses a node by another fault doesn't want it replaced. They reach everybody
+// past all links, so that no cut between a client and a node is one for them.
+func (n *Nodes[S]) Watch(s scenario.Scenario, start startSentinel) error {
+	nodes := s.BySentinel()
+	if len(nodes) == 0 {
+		return nil
+	}
+	// For as long as failover-timeout a sentinel leaves a replica alone that follows
+	// another address than the master's, and ours follow their links, which can be cut.
+	n.leisure = s.Limit + 3*time.Minute
+	n.Sentinels = make([]*proc.Sentinel, sentinels)
+	return n.bySentinels(func(i int) (err error) {
+		if n.Sentinels[i], err = start(fmt.Sprintf("sentinel%d", i+1)); err != nil {
+			return err
+		}
+		for _, node := range nodes {
+			set := proc.SentinelSettings{Quorum: quorum, DownAfter: s.Topology.DownAfter, FailoverTimeout: n.leisure}
+			if err := n.Sentinels[i].Watch(n.Context, node, n.Server(node).Redis().Addr(), set); err != nil {
+				return err
+			}
+		}
+		for _, node := range nodes {
+			if err := n.Sentinels[i].Meet(n.Context, node, sentinels); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// bySentinels does something for each of them, all at once.
+func (n *Nodes[S]) bySentinels(f func(i int) error) error {
+	errs := make([]error, len(n.Sentinels))
+	var all sync.WaitGroup
+	for i := range n.Sentinels {
+		all.Go(func() { errs[i] = f(i) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// FailOverBySentinel takes a node's master away and waits until a quorum of its
+// sentinels says that the replica is the master, and the replica says so, too. Only
+// then the clients' links lead to it.
+func (n *Nodes[S]) FailOverBySentinel(node string, stop bool) (readBack string, err error) {
+	replica, err := n.replica(node)
+	if err != nil {
+		return "", err
+	}
+	if k := n.agree(node, n.Server(node).Redis().Addr()); k < quorum {
+		return "", fmt.Errorf("fail over %s: only %d sentinels watch its master", node, k)
+	}
+	take := n.Kill
+	if stop {
+		take = n.Pause
+	}
+	gone, err := take(node)
+	if err != nil {
+		return "", err
+	}
+	began := time.Now()
+	if err := n.awaitPromotion(node, replica); err != nil {
+		return "", fmt.Errorf("fail over %s: %w", node, err)
+	}
+	took := time.Since(began).Round(time.Millisecond)
+	open, err := n.Gate(node)
+	if err != nil {
+		return "", fmt.Errorf("fail over %s: %w", node, err)
+	}
+	defer func() { err = errors.Join(err, open()) }()
+	back, err := replica.Promoted(n.Context)
+	if err != nil {
+		return "", err
+	}
+	former, err := n.takeOver(node)
+	if err != nil {
+		return "", err
+	}
+	n.put(&n.formers, node, former)
+	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s", took, back, gone), nil
+}
+
+// agree counts the sentinels that say a node's master is at addr.
+func (n *Nodes[S]) agree(node, addr string) int {
+	count := 0
+	for _, s := range n.Sentinels {
+		if is, err := s.Master(n.Context, node); err == nil && is == addr {
+			count++
+		}
+	}
+	return count
+}
+
+var errNoPromotion = errors.New("its sentinels promoted nobody")
+
+func (n *Nodes[S]) awaitPromotion(node string, replica *proc.Server) error {
+	ctx, cancel := context.WithTimeoutCause(n.Context, n.patience(), errNoPromotion)
+	defer cancel()
+	hurried := map[*proc.Sentinel]bool{}
+	for n.agree(node, replica.Addr()) < quorum {
+		n.hurry(node, hurried)
+		select {
+		case <-ctx.Done():
+			if n.Context.Err() != nil {
+				return context.Cause(n.Context)
+			}
+			err := fmt.Errorf("%w in %v; the last word of one of them: %s", errNoPromotion, n.patience(), lastLine(n.Sentinels[0].Log()))
+			return errors.Join(err, n.bySentinels(func(i int) error { return n.Sentinels[i].SetFailoverTimeout(n.Context, node, n.leisure) }))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// hurry shortens failover-timeout in each sentinel that takes a node's master for dead. Not
+// before: with a master that is well its replica would be made to follow it past the link.
+func (n *Nodes[S]) hurry(node string, done map[*proc.Sentinel]bool) {
+	for _, s := range n.Sentinels {
+		if !done[s] && s.SeesDown(n.Context, node) {
+			done[s] = s.SetFailoverTimeout(n.Context, node, urgent) == nil
+		}
+	}
+}
+
+func (n *Nodes[S]) patience() time.Duration { return cmp.Or(n.Patience, promoteBound) }
+
+func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
+
+// ReturnMaster brings an old master back, as it was stopped or with what its disk has
+// kept, and waits until the sentinels have made it follow the new one. Where they
+// don't, that is what became of it, and no error.
+func (n *Nodes[S]) ReturnMaster(node string) (string, error) {
+	n.mu.Lock()
+	back, now := n.formers[node], n.masters[node]
+	delete(n.formers, node)
+	n.mu.Unlock()
+	var none S
+	if back == none {
+		return "", fmt.Errorf("return the old master of %s: its sentinels have replaced none", node)
+	}
+	again := back.Restart
+	if back.Runs() {
+		again = back.Resume
+	}
+	if _, err := again(n.Context); err != nil {
+		return "", fmt.Errorf("return the old master of %s: %w", node, err)
+	}
+	old := back.Redis()
+	had, err := old.Keys(n.Context)
+	if err != nil {
+		return "", fmt.Errorf("return the old master of %s: %w", node, err)
+	}
+	ctx, cancel := context.WithTimeout(n.Context, demoteBound)
+	defer cancel()
+	for {
+		if follows, err := old.Follows(ctx, now.Redis().Addr()); err == nil && follows {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Sprintf("the old master is back (keys: %d), and does not follow the new one after %v", had, demoteBound), nil
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	has, err := old.Keys(n.Context)
+	if err != nil {
+		return "", fmt.Errorf("return the old master of %s: %w", node, err)
+	}
+	return fmt.Sprintf("the old master is back and follows the new one (keys: %d, now %d)", had, has), nil
 }

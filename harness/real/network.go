@@ -1,15 +1,3 @@
-// Package network is what a real backend does to the links of a run, and how each
-// fault is read back: by a PING over the link.
-//
-// Its nouns are Network, the links between the clients and the nodes of one scenario,
-// which has the powers over links and messages that package nemesis declares; and
-// Remote, a Network of another process, which Serve makes there, with the same powers.
-//
-// What passes the links is heard by the lives of the nodes' keys (package life), which it
-// closes before.
-//
-// Deliberately missing: the links themselves (package link), and what the nodes run
-// on, of which it knows their addresses and whether they can answer.
 package real
 
 import (
@@ -19,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"lockpick/harness/history"
@@ -48,7 +37,7 @@ type Network struct {
 	refused map[string]func() error // links that are none, and what frees their addresses
 }
 
-// New returns a network without links. What is drawn for messages depends on the seed;
+// NewNetwork returns a network without links. What is drawn for messages depends on the seed;
 // record takes the facts of links and lives, whose true time is by now.
 func NewNetwork(ctx context.Context, seed uint64, now func() time.Duration, record func(history.Event)) *Network {
 	return &Network{
@@ -77,7 +66,7 @@ type linkClient struct {
 	Reach []string `json:"reach"` // nodes that it can talk to; nil: all
 }
 
-// ClientsOf are a scenario's clients.
+// LinkClients are a scenario's clients.
 func LinkClients(s scenario.Scenario) []linkClient {
 	var out []linkClient
 	for _, c := range s.Clients {
@@ -251,4 +240,282 @@ func clockID() string {
 	}
 	space, _ := os.Readlink("/proc/self/ns/time") // before Linux 5.6 there is one
 	return strings.TrimSpace(string(boot)) + space
+}
+
+var _ nemesis.Cutter = (*Network)(nil)
+
+const (
+	silence = 20 * time.Millisecond // without an answer for so long, a link is cut: it takes 0.1 ms otherwise
+	patient = 2 * time.Second       // a mended link answers within
+
+	// slowly is how long a PING is waited for that is meant to be slow.
+	slowly = time.Second
+)
+
+// word is what a node is asked to see whether its link passes anything.
+func word(n *Network, l *proxy.Link) string {
+	if stored(n, l) {
+		return "GET " + n.Store.Question
+	}
+	return "PING"
+}
+
+// stored says whether a link leads to a member of a store.
+func stored(n *Network, l *proxy.Link) bool {
+	return n.Store != nil && nodeOf(l) != scenario.ResourceName
+}
+
+// Cut cuts a link, and sees what PING meets there.
+func (n *Network) Cut(name, mode, way string) (string, error) {
+	l, err := n.link("cut", name)
+	if err != nil {
+		return "", err
+	}
+	before, within := -1, silence
+	if way == nemesis.Reply && !n.Mute(nodeOf(l)) && !stored(n, l) {
+		before = pings(n, name)
+	}
+	if l.Disturbed() {
+		within = slowly // it may be slow as well
+	}
+	if err := l.Cut(mode, way); err != nil {
+		return "", err
+	}
+	err = n.ping(l, within)
+	asked := word(n, l)
+	switch {
+	case err == nil:
+		return "", fmt.Errorf("cut %s: %s is still answered", name, asked)
+	case mode == nemesis.CutReset:
+		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+			return "", fmt.Errorf("cut %s: %s was not reset: %w", name, asked, err)
+		}
+		return asked + " was reset", nil
+	case mode == nemesis.CutRefuse:
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return "", fmt.Errorf("cut %s: %s was not refused: %w", name, asked, err)
+		}
+		return asked + " was refused", nil
+	case way == nemesis.Reply && before >= 0:
+		if !pinged(n, name, before) {
+			return "", fmt.Errorf("cut %s: PING did not reach the node, and only replies are cut", name)
+		}
+		return fmt.Sprintf("PING got no answer, though the node gave one: %v", err), nil
+	}
+	return fmt.Sprintf("%s got no answer: %v", asked, err), nil
+}
+
+// pinged waits until the node of a link has answered PING more often than before. On a
+// busy machine the PING may still be on its way when its sender's patience is over.
+func pinged(n *Network, name string, before int) bool {
+	for end := time.Now().Add(patient); pings(n, name) <= before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) || n.ctx.Err() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// pings is how many times the node of a link has answered PING, or −1 if it is down.
+func pings(n *Network, name string) int {
+	_, node, _ := nemesis.SplitLink(name)
+	if n.Down(node) {
+		return -1
+	}
+	v, err := proc.Ask(n.ctx, n.Addr(node), "INFO", "commandstats")
+	if err != nil {
+		return -1
+	}
+	_, stat, _ := strings.Cut(v.Str, "cmdstat_ping:calls=")
+	count := 0
+	fmt.Sscanf(stat, "%d", &count) // nothing there: it has answered none
+	return count
+}
+
+// Mend mends a link and sees that PING gets an answer, if its node lives.
+func (n *Network) Mend(name string) (string, error) {
+	l, err := n.link("mend", name)
+	if err != nil {
+		return "", err
+	}
+	if err := l.Mend(); err != nil {
+		return "", err
+	}
+	back, err := n.answers(l)
+	if err != nil {
+		return "", fmt.Errorf("mend %s: %w", name, err)
+	}
+	return back, nil
+}
+
+// answers reads back that a link passes PING, as far as its node lives and
+// nothing else is done to it.
+func (n *Network) answers(l *proxy.Link) (string, error) {
+	if l.Disturbed() {
+		return "something else is done to the link", nil
+	}
+	if n.Mute(nodeOf(l)) {
+		return "the node is stopped, or waits for its disk, and answers nobody", nil
+	}
+	err := n.ping(l, patient)
+	switch {
+	case err == nil:
+		return word(n, l) + " was answered", nil
+	case l.Disturbed():
+		return "something else is done to the link", nil
+	case n.Mute(nodeOf(l)):
+		return "the node was stopped, or waits for its disk, and answers nobody", nil
+	case errors.Is(err, context.DeadlineExceeded) && stored(n, l) && !n.Down(nodeOf(l)):
+		return "the node runs, and has not joined a majority of the others", nil
+	case errors.Is(err, context.DeadlineExceeded) && !n.Down(nodeOf(l)): // whose address may swallow what is sent there
+		return "", err
+	}
+	return fmt.Sprintf("the node is down: %v", err), nil
+}
+
+func nodeOf(l *proxy.Link) string {
+	_, node, _ := nemesis.SplitLink(l.Name())
+	return node
+}
+
+func (n *Network) ping(l *proxy.Link, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(n.ctx, within)
+	defer cancel()
+	var err error
+	if stored(n, l) {
+		err = n.Store.Ask(ctx, l.Addr())
+	} else {
+		_, err = proc.Ask(ctx, l.Addr(), "PING")
+	}
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("none within %v: %w", within, ctx.Err())
+	}
+	return err
+}
+
+// Range is the local ports that a link dials its node from, by which its packets are
+// told apart where a node's machine sees them.
+type portRange struct {
+	First int `json:"first"`
+	Last  int `json:"last"`
+}
+
+// Ports is the range of a link.
+func (n *Network) Ports(name string) (portRange, error) {
+	l, err := n.link("find the ports of", name)
+	if err != nil {
+		return portRange{}, err
+	}
+	first, last := l.Ports()
+	if first == 0 {
+		return portRange{}, fmt.Errorf("find the ports of %s: links dial from any", name)
+	}
+	return portRange{first, last}, nil
+}
+
+// Silent sees that PING gets no answer on a link whose packets are lost below it.
+func (n *Network) Silent(name string) (readBack string, err error) {
+	l, err := n.link("see the silence of", name)
+	if err != nil {
+		return "", err
+	}
+	if err = n.ping(l, silence); err == nil {
+		return "", fmt.Errorf("cut %s: %s is still answered", name, word(n, l))
+	}
+	return fmt.Sprintf("%s got no answer: %v", word(n, l), err), nil
+}
+
+// Heard sees that PING gets an answer when packets pass again, as far as the node can.
+func (n *Network) Heard(name string) (readBack string, err error) {
+	l, err := n.link("hear", name)
+	if err != nil {
+		return "", err
+	}
+	if readBack, err = n.answers(l); err != nil {
+		return "", fmt.Errorf("mend %s: %w", name, err)
+	}
+	return readBack, nil
+}
+
+var _ nemesis.Shaper = (*Network)(nil)
+
+// Shape changes the traffic of a link, and sees how long PING takes, where one
+// PING can show it.
+func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
+	l, err := n.link("shape", name)
+	if err != nil {
+		return "", err
+	}
+	disturbed := l.Disturbed()
+	l.Shape(t)
+	if !t.All() || t.Lose || disturbed {
+		return t.String(), nil
+	}
+	ctx, cancel := context.WithTimeout(n.ctx, slowly)
+	defer cancel()
+	text, asked := echo(t), "PING"
+	began := proc.TrueClock()
+	if stored(n, l) {
+		text, asked = "", word(n, l)
+		err = n.Store.Ask(ctx, l.Addr())
+	} else {
+		_, err = proc.Ask(ctx, l.Addr(), "PING", text)
+	}
+	took := proc.TrueClock() - began
+	least := leastTrip(t, len(text))
+	switch {
+	case ctx.Err() != nil && n.ctx.Err() == nil:
+		return fmt.Sprintf("%v; %s got no answer within %v", t, asked, slowly), nil
+	case err != nil:
+		return fmt.Sprintf("%v; the node is down: %v", t, err), nil
+	case took < least:
+		return "", errors.Join(fmt.Errorf("shape %s: %s was answered after %v, and not after %v at the least", name, asked, took, least), undo(n, name, t))
+	}
+	return fmt.Sprintf("%v; %s of %d bytes was answered after %v", t, asked, len(text), took.Round(10*time.Microsecond)), nil
+}
+
+func undo(n *Network, name string, t nemesis.Traffic) error {
+	if _, err := n.Unshape(name, t); !errors.Is(err, nemesis.ErrIdle) {
+		return err
+	}
+	return nil
+}
+
+// echo is what PING is to bring back: enough to take a while where bytes are counted.
+func echo(t nemesis.Traffic) string {
+	const while = 50 // for 20 ms, and at most a mebibyte
+	return strings.Repeat("x", max(1, min(t.Bandwidth/while, 1<<20)))
+}
+
+// leastTrip is the least time that PING and its answer can take.
+func leastTrip(t nemesis.Traffic, bytes int) time.Duration {
+	ways := 1
+	if t.Way == "" {
+		ways = 2
+	}
+	return time.Duration(ways) * (t.DelayMin + t.Takes(bytes))
+}
+
+// Unshape ends that, tells what it hit, and sees that PING gets an answer.
+func (n *Network) Unshape(name string, t nemesis.Traffic) (string, error) {
+	l, err := n.link("unshape", name)
+	if err != nil {
+		return "", err
+	}
+	met, hit, felt, err := l.Unshape(t)
+	if err != nil {
+		return "", err
+	}
+	back, err := n.answers(l)
+	if err != nil {
+		return "", fmt.Errorf("unshape %s: %w", name, err)
+	}
+	back = fmt.Sprintf("it hit %d of %d messages; %s", hit, met, back)
+	if !felt {
+		if hit > 0 {
+			back = fmt.Sprintf("none was late by as much as %v; %s", nemesis.Felt, back)
+		}
+		return back, nemesis.ErrIdle
+	}
+	return back, nil
 }

@@ -4,13 +4,24 @@ package real
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/real/fuse"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -119,4 +130,425 @@ func (r *Run[S]) Touch(node string) (string, error) {
 		return "", err
 	}
 	return back + r.Unsynced(node), nil
+}
+
+// New returns a run that has not begun, without servers.
+func New[S server](ctx context.Context, rec *history.Recorder) *Run[S] {
+	r := &Run[S]{rec: rec, True: proc.TrueClock, clients: map[string]*Client{}, ended: map[string]bool{}}
+	r.Timeline = proc.NewTimeline(ctx)
+	r.Ctx = r.Timeline.Context()
+	r.Clocks = clocks{Recorder: rec, Origin: r.Origin, Node: r.clockOf, Client: func(name string) *clientClock {
+		p := r.Client(name)
+		if p == nil {
+			return nil
+		}
+		return &clientClock{In: p.In, Clocks: p.clocks, Ended: p.Done(), Paused: p.Paused, True: r.True}
+	}, Over: r.over}
+	r.Disks = &fuse.Disks{Kill: r.Kill, Runs: func(node string) bool { return r.Nodes.Server(node).Runs() }}
+	r.Nodes = &Nodes[S]{Context: r.Ctx, Kill: r.Kill, Pause: r.Pause, Turn: r.turn,
+		Gate: func(node string) (func() error, error) { return r.Links.Gate(node) }}
+	return r
+}
+
+// SetUp does, once the links are there, what is left to be done before a run can begin:
+// the nodes tell of their keys where they can, each replica follows its node over a link
+// of its own, and sentinels watch.
+func (r *Run[S]) SetUp(s scenario.Scenario, replicas map[string]S, sentinel startSentinel) error {
+	addrs := map[string]string{}
+	for _, node := range s.NodeNames() {
+		addrs[node] = r.Nodes.Server(node).Redis().Addr()
+	}
+	r.tells = s.Topology.Server == "" && r.LetTell(addrs) == nil // the run does without: Probe says what keeps them from it
+	for node, replica := range replicas {
+		link, err := r.OpenReplication(node, addrs[node])
+		if err != nil {
+			return err
+		}
+		if err := r.replicate(node, replica, link); err != nil {
+			return err
+		}
+	}
+	if err := r.Watch(s, sentinel); err != nil {
+		return err
+	}
+	if s.Topology.Server == "" && s.Topology.Persistence == "everysec" {
+		return r.awaitSecond(s.NodeNames()[0])
+	}
+	return nil
+}
+
+// awaitSecond lets a run under everysec begin with a second of the nodes' wall clock.
+// Redis up to 7.0 counts by these, not from its last sync: a plan that places a crash
+// between two syncs needs no luck then.
+func (r *Run[S]) awaitSecond(node string) error {
+	now, err := r.ReadTime(r.Nodes.Server(node))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-r.Ctx.Done():
+		return context.Cause(r.Ctx)
+	case <-time.After(time.Second - time.Duration(now.Wall)%time.Second):
+		return nil
+	}
+}
+
+// turn lets a node's links lead to its replica. The disk was the dead master's.
+func (r *Run[S]) turn(node, upstream string) error {
+	r.Forget(node)
+	r.Again(node, upstream, history.Failover)
+	return r.Links.Turn(node, upstream)
+}
+
+// Pause stops a client or a node.
+func (r *Run[S]) Pause(target string) (string, error) {
+	if n, ok := r.Nodes.Find(target); ok {
+		return n.Pause(r.Ctx)
+	}
+	p := r.Client(target)
+	if p == nil {
+		return "", fmt.Errorf("pause %s: no such node or client runs: %w", target, nemesis.ErrEnded)
+	}
+	back, err := p.Pause(r.Ctx)
+	return back, overIfEnded("pause", target, err)
+}
+
+// Resume lets it go on. There is nothing to do for one that was killed meanwhile.
+func (r *Run[S]) Resume(target string) (string, error) {
+	if n, ok := r.Nodes.Find(target); ok {
+		return n.Resume(r.Ctx)
+	}
+	p := r.Client(target)
+	if p == nil {
+		return "it has ended", nil
+	}
+	return p.Resume(r.Ctx)
+}
+
+// Kill ends a client or a node by SIGKILL.
+func (r *Run[S]) Kill(target string) (string, error) {
+	if n, ok := r.Nodes.Find(target); ok {
+		return r.EndBy(target, false, func() (string, error) { return n.Kill(r.Ctx) })
+	}
+	p := r.Client(target)
+	if p == nil && r.over(target) {
+		return "", fmt.Errorf("kill %s: %w", target, nemesis.ErrEnded)
+	}
+	if p == nil {
+		return "", fmt.Errorf("kill %s: no such node or client runs", target)
+	}
+	p.killed.Store(true)
+	back, err := p.Kill(r.Ctx)
+	if errors.Is(err, proc.ErrEnded) {
+		p.killed.Store(false)
+	}
+	return back, overIfEnded("kill", target, err)
+}
+
+// overIfEnded says in the nemesis's words that a client had ended already.
+func overIfEnded(verb, client string, err error) error {
+	if errors.Is(err, proc.ErrEnded) {
+		return fmt.Errorf("%s %s: %w", verb, client, nemesis.ErrEnded)
+	}
+	return err
+}
+
+// Shutdown ends a node as an operator does.
+func (r *Run[S]) Shutdown(node string) (string, error) {
+	n, err := r.server("shut down", node)
+	if err != nil {
+		return "", err
+	}
+	return r.EndBy(node, true, func() (string, error) { return n.Shutdown(r.Ctx) })
+}
+
+// EndBy ends a node whose last facts are waited for.
+func (r *Run[S]) EndBy(node string, inOrder bool, end func() (string, error)) (string, error) {
+	goesOn := r.Ends(node, inOrder)
+	back, err := end()
+	if err != nil {
+		goesOn()
+	}
+	return back, err
+}
+
+// Restart starts a node again that is down. One whose disk can lose data or be full
+// may not come back, which is what becomes of such nodes, and no error.
+func (r *Run[S]) Restart(node string) (back string, err error) {
+	n, err := r.server("restart", node)
+	if err != nil {
+		return "", err
+	}
+	open, err := r.Links.Gate(node)
+	if err != nil {
+		return "", fmt.Errorf("restart %s: %w", node, err)
+	}
+	defer func() { err = errors.Join(err, open()) }()
+	defer r.Clocks.Of(n.Redis().Name).starts()()
+	back, err = n.Restart(r.Ctx)
+	if errors.Is(err, proc.ErrWontStart) && r.Of(node) != nil {
+		return "it did not come back: " + err.Error(), nil
+	}
+	if err != nil {
+		return back, err
+	}
+	r.Again(node, n.Redis().Addr(), history.Restart)
+	shown, err := r.Clocks.Again(node)
+	return back + shown, err
+}
+
+// TurnClock turns the clocks of a node or a client.
+func (r *Run[S]) TurnClock(target string, by time.Duration, rate float64) (string, error) {
+	return r.Clocks.Turn(target, by, rate)
+}
+
+// clockOf is a node's server, as far as its clock can be asked.
+func (r *Run[S]) clockOf(node string) nodeClock {
+	n, ok := r.Nodes.Find(node)
+	if !ok {
+		return nodeClock{}
+	}
+	read := func() (ClockReading, error) { return r.ReadTime(n) }
+	return nodeClock{Name: n.Redis().Name, Runs: n.Runs(), Mute: n.Mute(), Time: read, Ended: n.Ended}
+}
+
+// ReadTime asks a server for its clock, past the links.
+func (r *Run[S]) ReadTime(s S) (ClockReading, error) {
+	reply, err := r.AskStamped(r.Ctx, s.Redis().Addr(), "TIME")
+	if err != nil {
+		return ClockReading{}, err
+	}
+	return ReadTime(reply.Value, reply.From, reply.To)
+}
+
+// RunClient runs a client until it has ended. Its error is harness.ErrKilled if Kill
+// ended it.
+func (r *Run[S]) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
+	a, ok := r.Addresses(s.Name)
+	if !ok {
+		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
+	}
+	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, r.Now()
+	m := r.Clocks.Of(s.Name)
+	started := m.starts()
+	defer started()
+	p, err := r.enter(s.Name)
+	if err != nil {
+		return fmt.Errorf("run client %s: %w", s.Name, err)
+	}
+	if p.Freed != nil {
+		defer p.Freed()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.Ctx, cancel)()
+	kill := sync.OnceFunc(p.kill)
+	defer context.AfterFunc(ctx, kill)()
+	began := func(first ClockReading) error {
+		defer started()
+		return m.began(first)
+	}
+	left := func(l clientExit) {
+		p.left = &l
+		if l.Signal > 0 && !p.killed.Load() && ctx.Err() == nil {
+			p.Gone(l.Signal)
+		}
+	}
+	talk := conversation{In: p.In, Out: p.Out, Record: r.rec.Record, At: at, Clocks: p.clocks, Began: began, Left: left}
+	if err = talk.hold(clientOrder{Spec: s, Origin: r.Origin(), Clocks: m != nil}); err != nil {
+		kill()
+	}
+	if p.left == nil {
+		select {
+		case <-p.Done():
+		case <-time.After(killBound): // it has nothing more to say, and stays
+			kill()
+		}
+	}
+	end := p.end()
+	if p.Known != nil {
+		p.Known(ctx, end)
+	}
+	r.mu.Lock()
+	delete(r.clients, s.Name)
+	r.ended[s.Name] = true
+	r.mu.Unlock()
+	if err = p.verdict(ctx, err, end); err != nil && err != harness.ErrKilled {
+		err = fmt.Errorf("run client %s: %w", s.Name, err)
+	}
+	return err
+}
+
+// enter starts a client that does not run.
+func (r *Run[S]) enter(name string) (*Client, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.clients[name] != nil {
+		return nil, errors.New("it runs already")
+	}
+	p, err := r.Start(name)
+	if err != nil {
+		return nil, err
+	}
+	p.clocks = make(chan ClockReading, 1)
+	r.clients[name] = p
+	return p, nil
+}
+
+// Client is one that runs; nil: it does not.
+func (r *Run[S]) Client(name string) *Client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clients[name]
+}
+
+// Clients are those that run, by their names.
+func (r *Run[S]) Clients() map[string]*Client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.clients)
+}
+
+// over reports whether a client ran and runs no more.
+func (r *Run[S]) over(client string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended[client] && r.clients[client] == nil
+}
+
+// Program is what a client runs as. What is done to one that has ended is proc.ErrEnded,
+// but to resume it.
+type Program interface {
+	Pause(ctx context.Context) (readBack string, err error)
+	Resume(ctx context.Context) (readBack string, err error)
+	Kill(ctx context.Context) (readBack string, err error)
+	Paused() bool
+	Done() <-chan struct{}
+	End() error    // how it ended: nil is exit status 0; it waits for the end
+	Struck() bool  // somebody else has ended it; it waits for the end
+	Words() string // the end of what it has written on stderr
+}
+
+// Client is one client that runs.
+type Client struct {
+	Program
+	In  io.Writer // its stdin
+	Out io.Reader // its stdout
+
+	// Freed is called when the client is over; nil: there is nothing to be freed.
+	Freed func()
+	// Gone says how a client ended that was in a room, by a signal that nobody of this
+	// run has sent.
+	Gone func(signal int)
+	// Known waits, where the end of a client may be that of more, until that is known.
+	Known func(ctx context.Context, end error)
+
+	killed atomic.Bool
+	stuck  atomic.Pointer[error] // why it could not be ended; nil: it could
+	clocks chan ClockReading     // what it says that its clocks show
+	left   *clientExit           // how it left its room; nil: the room has ended, or there is none
+}
+
+// killBound is how long a client may take to end once it has been killed, or has nothing more to say.
+const killBound = 10 * time.Second
+
+// kill ends it. Where that is not possible, nobody listens to it any more.
+func (p *Client) kill() {
+	_, err := p.Kill(context.Background())
+	select {
+	case <-p.Done():
+	case <-time.After(killBound):
+		stuck := errors.Join(proc.Late(fmt.Sprintf("it still runs %v after it was killed", killBound)), err)
+		p.stuck.Store(&stuck)
+		if out, ok := p.Out.(io.Closer); ok {
+			out.Close()
+		}
+	}
+}
+
+// end says how it came to its end: nil is exit status 0. It waits for it.
+func (p *Client) end() error {
+	stuck := p.stuck.Load()
+	switch {
+	case stuck != nil:
+		return *stuck
+	case p.left == nil:
+		return p.End()
+	case p.left.Error != "":
+		return errors.New(p.left.Error)
+	}
+	return nil
+}
+
+// verdict says how the client came to its end, from what it said last and how it ended.
+func (p *Client) verdict(ctx context.Context, said, end error) error {
+	switch {
+	case p.stuck.Load() != nil:
+		return end
+	case said == nil && end == nil:
+		return nil
+	case p.killed.Load():
+		return harness.ErrKilled
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case p.left != nil && p.left.Signal > 0, p.left == nil && p.Struck(): // which is recorded
+		return harness.ErrKilled
+	case said != nil:
+		return said
+	}
+	return fmt.Errorf("%w: %s", end, p.Words())
+}
+
+// AdapterProcess is an adapter that runs.
+type AdapterProcess struct{ *proc.Piped }
+
+// StartAdapter starts one in a group. It works where lockpick does, so that paths among its
+// arguments mean what the user meant.
+func StartAdapter(g *proc.Group, name string, argv []string) (*AdapterProcess, error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var err error
+	if cmd.Dir, err = os.Getwd(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	dir, err := os.Open(g.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer dir.Close()
+	cmd.ExtraFiles = []*os.File{dir} // Sweep knows it again by what it has open
+	p, err := g.JoinPiped(nil, name, cmd)
+	if err != nil {
+		return nil, err
+	}
+	g.Cleanup(func() error { p.Leave(); return nil })
+	return &AdapterProcess{p}, nil
+}
+
+// Speaks waits until there is something to read from it.
+func (p *AdapterProcess) Speaks(ctx context.Context, bound time.Duration) error {
+	fds := []unix.PollFd{{Fd: int32(p.Out.Fd()), Events: unix.POLLIN}}
+	for end := time.Now().Add(bound); ; {
+		n, err := unix.Poll(fds, 50)
+		switch {
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return err
+		case n > 0 && fds[0].Revents&unix.POLLIN != 0:
+			return nil
+		case n > 0:
+			return errors.New("it has ended without a word on stdout")
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case time.Now().After(end):
+			return fmt.Errorf("it has said no hello within %v", bound)
+		}
+	}
+}
+
+// Words is the end of what it has written on stderr, as a part of an error; "": nothing.
+func (p *AdapterProcess) Words() string {
+	words := p.Piped.Words()
+	if words == "" {
+		return ""
+	}
+	return "\nits last words on stderr:\n" + words
 }

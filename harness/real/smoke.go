@@ -41,7 +41,7 @@ type smoke struct {
 	clients [2]*smokeClient
 }
 
-// Smoke takes an adapter through the protocol, with two clients on servers of its own. It reports
+// SmokeTest takes an adapter through the protocol, with two clients on servers of its own. It reports
 // each step as it is made, and stops at the first that fails. An error says that the test could not
 // be made.
 func SmokeTest(ctx context.Context, dir, redis string, argv []string, report func(SmokeStep)) (passed bool, err error) {
@@ -268,7 +268,7 @@ func (s *smoke) close() (string, error) {
 	return "both", nil
 }
 
-// client is a client's adapter.
+// smokeClient is a client's adapter.
 type smokeClient struct {
 	*AdapterProcess
 	adapter *exec.Adapter

@@ -10,7 +10,7 @@ import (
 // Replaced needs Linux.
 func Replaced(int, string) []string { return nil }
 
-// Smoke needs Linux.
+// SmokeTest needs Linux.
 func SmokeTest(context.Context, string, string, []string, func(SmokeStep)) (passed bool, err error) {
 	return false, errors.New("adapters need real processes, and those need Linux")
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"lockpick/harness/client"
 	"lockpick/harness/lock"
+	"lockpick/nemesis"
 )
 
 // Known lists the names that a scenario may use and that this package can't
@@ -252,4 +254,201 @@ func setSchema() map[string]any {
 		"type": "object", "minProperties": 1,
 		"propertyNames": map[string]any{"pattern": `^(` + strings.Join(sections, "|") + `)(\.[a-z0-9-]+)*$`},
 	}
+}
+
+// planForm is a list of steps, or how a seed draws them.
+func planForm(unit time.Duration, most int) shape {
+	random := object{name: "plan", fields: []field{{key: "random", doc: "each seed draws its own plan, in this way", shape: randomForm(unit), must: true}}}
+	return either{
+		field{key: "plan", shape: sequence{"plan", 0, most, object{name: "a step", fields: []field{
+			{key: "when", doc: "what sets the fault off", shape: triggerForm(unit), must: true},
+			{key: "fault", doc: "what is done to whom", shape: faultForm(unit), must: true},
+			{key: "drawn", doc: "whether it counts as drawn by dice: it need not come, nor meet anything", shape: truth},
+		}}, false}},
+		field{at: whole, shape: random},
+		func(n *yaml.Node) bool { return n.Kind == yaml.MappingNode && child(n, "random") >= 0 },
+		func(s any) bool { return s.(*Scenario).Random != nil },
+	}
+}
+
+func triggerForm(unit time.Duration) shape {
+	before := field{key: "before", doc: "later it sets nothing off, and it need not come", shape: duration(unit)}
+	event := eventForm("when").below("event")
+	event.fields = append(event.fields, field{key: "every", at: "event.every", doc: "each time instead of the nth", shape: truth}, before)
+	event.fresh = func(t any) { t.(*nemesis.Trigger).Event = &nemesis.Event{Nth: 1} }
+	return choice{"when", []form{
+		{"at", object{name: "when", fields: []field{{key: "at", doc: "time since the run began", shape: duration(0), must: true}}}},
+		{"event", event},
+		{"point", object{name: "when", fresh: func(t any) { t.(*nemesis.Trigger).Point = &nemesis.OnPoint{Nth: 1} }, fields: []field{
+			{key: "client", at: "point.client", doc: "whose", shape: clientName, must: true},
+			{key: "point", at: "point.point", doc: "place in the client's program, where it waits for the fault", shape: oneOf("point", client.Points...), must: true},
+			{key: "nth", at: "point.nth", doc: "which time, from 1", shape: integer(1, maxCount)},
+			before,
+		}}},
+		{"message", object{name: "when", fresh: func(t any) { t.(*nemesis.Trigger).Message = &nemesis.OnMessage{Nth: 1} }, fields: []field{
+			{key: "link", at: "message.link", doc: "between a client and a node or the resource, as in c1-n3", shape: target, must: true},
+			{key: "message", at: "message.message", doc: "command on the wire", shape: oneOf("message", nemesis.MessageKinds...), must: true},
+			{key: "of", at: "message.of", doc: "its request or its reply", shape: oneOf("direction", nemesis.Request, nemesis.Reply), must: true},
+			{key: "nth", at: "message.nth", doc: "which one on the link, from 1", shape: integer(1, maxCount)},
+			before,
+		}}},
+	}}
+}
+
+func eventForm(name string) object {
+	return object{name: name, fresh: func(e any) { *e.(*nemesis.Event) = nemesis.Event{Nth: 1} }, fields: []field{
+		{key: "client", doc: "whose", shape: clientName, must: true},
+		{key: "event", doc: "what is seen in the history", shape: oneOf("event", nemesis.EventNames()...), must: true},
+		{key: "nth", doc: "which time, from 1", shape: integer(1, maxCount)},
+		{key: "after", doc: "and this much later", shape: duration(0)},
+	}}
+}
+
+func faultForm(unit time.Duration) object {
+	var kinds, modes []string
+	for _, k := range nemesis.Kinds {
+		kinds, modes = append(kinds, k.Name), append(modes, k.Modes...)
+	}
+	timer := object{name: "timer", fields: []field{
+		{key: "rate", doc: "how fast it runs; 1 is right", shape: rate},
+		{key: "step", doc: "how far it is set forward meanwhile", shape: duration(0)},
+	}}
+	return object{name: "fault", fields: []field{
+		{key: "kind", doc: "which fault", shape: oneOf("fault", kinds...), must: true},
+		{key: "targets", doc: "clients, nodes or links", shape: wordsOf("targets", target)},
+		{key: "mode", doc: "how", shape: oneOf("mode", modes...)},
+		{key: "for", doc: "how long it lasts", shape: duration(unit)},
+		{key: "until", doc: "the event that ends it", shape: eventForm("until")},
+		{key: "way", doc: "of a link; both if it isn't given", shape: oneOf("way", nemesis.Request, nemesis.Reply)},
+		{key: "by", doc: "how far a clock goes wrong, as in 11s or -5s", shape: signed(unit)},
+		{key: "rate", doc: "how fast a clock runs; 1 is right", shape: rate},
+		{key: "delay", doc: "how late messages are", shape: between(unit)},
+		{key: "share", doc: "of the messages; all if it isn't given", shape: upToAll},
+		{key: "bandwidth", doc: "bytes a second", shape: integer(1, 1<<30)},
+		{key: "cpu", doc: "share of one processor that a node may use", shape: processor},
+		{key: "memory", doc: "bytes that it may use", shape: size},
+		{key: "every", doc: "of what comes again and again: the time between", shape: between(unit)},
+		{key: "lasts", doc: "and how long each one lasts; most are short, some long", shape: between(unit)},
+		{key: "timer", doc: "the clock that counts `for`, where it is wrong", shape: timer},
+	}}
+}
+
+// randomForm is how a seed draws its plan.
+func randomForm(unit time.Duration) object {
+	var modes []string
+	for _, k := range nemesis.Kinds {
+		modes = append(modes, nemesis.Random{}.ModesOf(k)...)
+	}
+	fresh := func(r any) {
+		*r.(*nemesis.Random) = nemesis.Random{Every: nemesis.Span{Min: time.Second, Max: 5 * time.Second}, Lasts: nemesis.Span{Min: 10 * time.Millisecond, Max: 20 * time.Second}, Safety: 0.6}
+	}
+	return object{name: "random", fresh: fresh, fields: []field{
+		{key: "faults", doc: "what may be drawn; a seed uses about half of them", shape: wordsOf("faults", oneOf("fault", nemesis.Choices()...)), must: true},
+		{key: "within", doc: "keeps clocks and restarts within what Redlock assumes", shape: oneOf("bound", nemesis.Assumptions)},
+		{key: "every", doc: "time between two faults of a kind: where a seed's mean lies", shape: between(unit)},
+		{key: "lasts", doc: "the shortest fault, and the longest; most are short", shape: between(unit)},
+		{key: "safety", doc: "share of the limit after which all is healed, and somebody must acquire", shape: percent(1)},
+		{key: "modes", doc: "of faults that have several; all if it isn't given", shape: wordsOf("modes", oneOf("mode", modes...))},
+		{key: "shapes", doc: "of what hits links; all if it isn't given", shape: wordsOf("shapes", oneOf("shape", nemesis.Shapes...))},
+	}}
+}
+
+// Drawn returns the scenario with the plan that its dice give for a seed, and
+// without dice: what is drawn once stays. A scenario without dice is itself.
+func (s Scenario) Drawn(seed uint64) Scenario {
+	if s.Random == nil {
+		return s
+	}
+	clients, begin := steady(s)
+	linked := func(name, node string) bool {
+		return slices.ContainsFunc(s.Clients, func(c Client) bool { return c.Name == name && c.reaches(node) })
+	}
+	w := nemesis.World{
+		Clients: clients, Begin: begin, Nodes: s.NodeNames(), Resource: ResourceName, Linked: linked,
+		Limit: s.Limit, TTL: s.Lock.TTL, Margin: margin(s),
+		Persists: s.Topology.Persistence != PersistNone, Durable: s.Topology.Persistence == PersistAlways,
+		Dice: func(names ...string) uint64 { return client.Random(seed, append([]string{"plan"}, names...)...) },
+	}
+	s.Plan = s.Random.Draw(w)
+	s.Random = nil
+	return s
+}
+
+// margin is what the lock allows clocks to differ by in a TTL, without the 2 ms
+// that Redis' expiry takes up.
+func margin(s Scenario) time.Duration { return time.Duration(s.Lock.Drift * float64(s.Lock.TTL)) }
+
+// latestStart is the share of the limit in which a client has to have started to be
+// drawn as a target.
+const latestStart = 0.1
+
+// steady are the clients that run from an early time on, and work to the end: those that are
+// drawn as targets. begin is when they all run.
+func steady(s Scenario) (clients []string, begin time.Duration) {
+	for _, c := range s.Clients {
+		if c.Start == nil && c.Delay <= time.Duration(latestStart*float64(s.Limit)) && c.Cycles == nil {
+			clients, begin = append(clients, c.Name), max(begin, c.Delay)
+		}
+	}
+	return clients, begin
+}
+
+// MinTimeout is the shortest node timeout that scaling makes. On a busy machine
+// a real Redis that is well may wait tens of milliseconds for a processor; a
+// shorter bound would take it for dead and measure the machine.
+const MinTimeout = 50 * time.Millisecond
+
+// MinDownAfter is likewise the shortest time that scaling gives a master to answer
+// its sentinels. To reach one that they have just promoted may take them half of it,
+// and a busy machine some of the rest.
+const MinDownAfter = time.Second
+
+// Scaled returns a deep copy in which every duration is multiplied by f, so
+// that a scenario of minutes runs in seconds of real time. The node timeout is
+// not made shorter than MinTimeout, unless it was shorter from the start, and the
+// patience of sentinels not shorter than MinDownAfter.
+func (s Scenario) Scaled(f float64) Scenario {
+	is := s
+	scale(reflect.ValueOf(&s).Elem(), f)
+	s.Lock.Timeout = max(s.Lock.Timeout, min(is.Lock.Timeout, MinTimeout))
+	s.Lock.TTL = s.Lock.TTL.Round(time.Millisecond) // Redis counts in milliseconds
+	s.Topology.DownAfter = max(s.Topology.DownAfter, min(is.Topology.DownAfter, MinDownAfter))
+	return s
+}
+
+// scale multiplies every duration in a value, and leaves it nothing in common with others.
+func scale(v reflect.Value, f float64) {
+	own := v
+	switch v.Kind() {
+	case reflect.Int64:
+		if d, ok := v.Interface().(time.Duration); ok {
+			v.SetInt(int64(float64(d) * f))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			scale(v.Field(i), f)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			own = reflect.New(v.Type().Elem())
+			own.Elem().Set(v.Elem())
+			scale(own.Elem(), f)
+		}
+	case reflect.Slice:
+		if !v.IsNil() {
+			own = reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(own, v)
+			for i := range v.Len() {
+				scale(own.Index(i), f)
+			}
+		}
+	case reflect.Map: // none has durations
+		if !v.IsNil() {
+			own = reflect.MakeMap(v.Type())
+			for _, key := range v.MapKeys() {
+				own.SetMapIndex(key, v.MapIndex(key))
+			}
+		}
+	}
+	v.Set(own)
 }

@@ -4,11 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
+	"lockpick/harness/lock"
 	"lockpick/internal/files"
+	"lockpick/nemesis"
 )
 
 // Manifest is run.json: what was run, with all values drawn and scaled, so that
@@ -90,4 +97,198 @@ func (m *Manifest) check(known Known) error {
 		}
 	}
 	return nil
+}
+
+// Locks may be on other servers than Redis: on a store, whose members agree among themselves. What
+// a scenario needs of Redis itself they lack.
+
+// Stores lists them. Each is a capability: that a backend can start its members.
+func Stores() []string { return lock.Servers() }
+
+// storeNeeds are what members of a store can be hit by as redis-servers can, and their links.
+var storeNeeds = []string{
+	nemesis.Capability("pause", nemesis.Node), nemesis.Capability("kill", nemesis.Node),
+	nemesis.Capability("cut", nemesis.Link), nemesis.Capability("shape", nemesis.Link), nemesis.Capability(nemesis.PowerPackets, nemesis.Link),
+	CanSetOwnTime, CanImage, CanBeExact,
+}
+
+// needsOn are the needs of Redis's nodes as those of a store's: what its members lack is one, which
+// nothing has.
+func needsOn(store string, all []string) (needs []string) {
+	var lacks []string
+	for _, need := range all {
+		if slices.Contains(storeNeeds, need) || strings.HasSuffix(need, "-"+string(nemesis.Client)) {
+			needs = append(needs, need)
+		} else {
+			lacks = append(lacks, need)
+		}
+	}
+	if len(lacks) > 0 {
+		slices.Sort(lacks)
+		needs = append(needs, store+lackSign+strings.Join(lacks, "+"))
+	}
+	return needs
+}
+
+// lockOn is the need of a lock that is on the servers of the topology.
+func lockOn(store string) string { return "lock" + lackSign + store }
+
+const lackSign = ":"
+
+// LackOf is why nothing can have a need that comes of the servers that a lock is on; "": it is
+// no such need.
+func LackOf(need string) string {
+	left, right, is := strings.Cut(need, lackSign)
+	switch {
+	case !is:
+		return ""
+	case left == "lock" && right == "":
+		return "the scenario's servers are Redis, and its lock is not on Redis"
+	case left == "lock":
+		return "the scenario's servers are " + right + ", and its lock is not on " + right + ": say --adapter with one that is"
+	}
+	return "the nodes are " + left + ", and there is no " + strings.ReplaceAll(right, "+", ", ") + " but with Redis"
+}
+
+// on is the topology with the members of a store, which sync each write.
+func (t Topology) on(store string) Topology {
+	t.Server, t.Persistence = store, PersistAlways
+	return t
+}
+
+// agreement is what a store may take, besides a lease's own time, to elect a leader and to find
+// what has lapsed.
+const agreement = 3 * time.Second
+
+// Settles is how much later than a lock of Redis one of a store may be free: a new leader lets
+// leases begin anew, which their documentation says, and lapsed ones are looked for now and then.
+func (s Scenario) Settles() time.Duration {
+	if s.Topology.Server == "" {
+		return 0
+	}
+	return s.Lock.TTL + agreement
+}
+
+// Check says what is wrong with a resolved scenario, as it stands in a run.json or
+// comes of scaling: it is held to all that a scenario file is held to. There is no
+// second table of bounds for that. The scenario is written as a file would have it,
+// and read by the file's own reader. What comes out must be the same again; what a
+// file can't say, such as a field that the writer doesn't know, is an error, too. The
+// error is a *Error, whose File is empty.
+func (s Scenario) Check(known Known) error {
+	if _, is := known.Kinds[s.Lock.Kind]; !is && slices.Contains(known.Locks, s.Lock.Kind) {
+		known.Kinds = maps.Clone(known.Kinds)
+		known.Kinds[s.Lock.Kind] = s.Lock.Kindred()
+	}
+	root, at := s.tree(known)
+	fail := func(err error) error {
+		p, ok := errors.AsType[*problem](err)
+		if !ok {
+			return err
+		}
+		n := p.node
+		if n == nil {
+			n = find(root, p.path)
+		}
+		return &Error{Field: at.fields[n], What: p.what, Hint: p.hint}
+	}
+	if s.Variant != "" {
+		if err := named("variant").check(at.in("variant").leaf(s.Variant)); err != nil {
+			return fail(err)
+		}
+	}
+	r := defaults()
+	r.scenario.Variant, r.unit = s.Variant, runUnit
+	if slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return st.Drawn }) {
+		r.mostSteps = maxDrawn
+	}
+	if err := r.read(root, known); err != nil {
+		return fail(err)
+	}
+	return s.unlike(r.scenario)
+}
+
+// tree is the scenario as the nodes that a file of it comes to, each with its field.
+func (s Scenario) tree(known Known) (*yaml.Node, place) {
+	w := defaults()
+	w.scenario = s
+	w.scenario.Expect = maps.Clone(s.Expect) // without what follows from the rest
+	maps.DeleteFunc(w.scenario.Expect, func(property string, e Expectation) bool {
+		return e.Follows != "" || e == implied && slices.Contains(required[s.Tier], property)
+	})
+	at, like := place{map[*yaml.Node]string{}, "scenario"}, defaults().scenario
+	return w.whole(known).write(at, reflect.ValueOf(&w.scenario).Elem(), reflect.ValueOf(&like).Elem()), at
+}
+
+// unlike is the error that a file of the scenario comes to another one; nil: it doesn't.
+func (s Scenario) unlike(back Scenario) error {
+	for _, property := range required[s.Tier] { // a run.json of a version that didn't require it
+		if _, had := s.Expect[property]; !had && back.Expect[property] == implied {
+			delete(back.Expect, property)
+		}
+	}
+	field, got, want := differ("scenario", reflect.ValueOf(said(s)), reflect.ValueOf(said(back)))
+	if field == "" {
+		return nil
+	}
+	return &Error{Field: field, What: fmt.Sprintf("no scenario has %s here", got),
+		Hint: fmt.Sprintf("a scenario file that says the rest comes to %s", want)}
+}
+
+// said is the scenario without what its file doesn't say: which expectations nobody wrote down.
+func said(s Scenario) Scenario {
+	s.Expect = maps.Clone(s.Expect)
+	for property, e := range s.Expect {
+		e.Implied = false
+		s.Expect[property] = e
+	}
+	return s
+}
+
+// differ finds the first field in which two values differ, and shows both.
+func differ(path string, a, b reflect.Value) (field, got, want string) {
+	shown := func(v reflect.Value) string {
+		if !v.IsValid() || v.IsZero() {
+			return "nothing"
+		}
+		return clip(fmt.Sprintf("%+v", reflect.Indirect(v)), 100)
+	}
+	unlike := func() (string, string, string) { return path, shown(a), shown(b) }
+	if a.IsValid() != b.IsValid() {
+		return unlike()
+	}
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
+			if field, got, want := differ(path+"."+name, a.Field(i), b.Field(i)); field != "" {
+				return field, got, want
+			}
+		}
+	case reflect.Pointer:
+		if a.IsNil() != b.IsNil() {
+			return unlike()
+		}
+		return differ(path, a.Elem(), b.Elem())
+	case reflect.Slice:
+		if a.Len() != b.Len() {
+			return unlike()
+		}
+		for i := range a.Len() {
+			if field, got, want := differ(fmt.Sprintf("%s[%d]", path, i), a.Index(i), b.Index(i)); field != "" {
+				return field, got, want
+			}
+		}
+	case reflect.Map:
+		for _, key := range slices.SortedFunc(slices.Values(append(a.MapKeys(), b.MapKeys()...)), func(x, y reflect.Value) int { return strings.Compare(x.String(), y.String()) }) {
+			if field, got, want := differ(path+"."+key.String(), a.MapIndex(key), b.MapIndex(key)); field != "" {
+				return field, got, want
+			}
+		}
+	default:
+		if a.IsValid() && !a.Equal(b) {
+			return unlike()
+		}
+	}
+	return "", "", ""
 }

@@ -45,11 +45,14 @@ package scenario
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"lockpick/harness/client"
+	"lockpick/harness/history"
 	"lockpick/harness/lock"
 	"lockpick/nemesis"
 )
@@ -205,4 +208,316 @@ func (s Scenario) ID() string {
 		return s.Name
 	}
 	return s.Name + "/" + s.Variant
+}
+
+// Expectation is what a property should come out as.
+type Expectation struct {
+	Want  string `json:"want"`            // holds, violated or any
+	Cause string `json:"cause,omitempty"` // of a violation: its cause or class
+	Node  string `json:"node,omitempty"`  // and the node to blame
+	// Implied: the property needs no occasion to be violated. The file doesn't name it, and
+	// safety must hold all the same; or what the run puts to the test is left to the dice.
+	Implied bool `json:"implied,omitempty"`
+	// Follows names the property that this one comes out as, where it was not named itself.
+	Follows string `json:"follows,omitempty"`
+}
+
+// What can be wanted.
+const (
+	wantHolds    = "holds"
+	wantViolated = "violated"
+	wantAny      = "any"
+)
+
+// String is an expectation in words.
+func (e Expectation) String() string {
+	s := e.Want
+	if e.Cause != "" {
+		s += ": " + e.Cause
+	}
+	if e.Node != "" {
+		s += " at " + e.Node
+	}
+	return s
+}
+
+// Imply fills in what follows from the tier and from other expectations: two holders at once are
+// never what one lease lock could have answered, and where they are ruled out,
+// so should other answers be that no lease lock gives.
+func Imply(expect map[string]Expectation, tier string) {
+	for _, property := range required[tier] {
+		if _, named := expect[property]; !named {
+			expect[property] = implied
+		}
+	}
+	if e, ok := expect[leaseLinearizable]; ok && e.Follows == "" {
+		return
+	}
+	if lead, ok := expect[mutualExclusion]; ok {
+		expect[leaseLinearizable] = Expectation{Want: lead.Want, Implied: true, Follows: mutualExclusion}
+	}
+}
+
+// Safety properties hold unless the scenario says otherwise, and
+// lease-linearizable comes out as mutual-exclusion does (Imply). bounded-hold
+// needs the section limits.
+const (
+	mutualExclusion   = "mutual-exclusion"
+	leaseLinearizable = "lease-linearizable"
+	resourceSafety    = "resource-safety"
+	boundedHold       = "bounded-hold"
+	faultTolerance    = "fault-tolerance"
+	validOnReturn     = "valid-on-return"
+)
+
+// excuse lets properties hold without an occasion: what a random plan puts to the test is
+// left to the dice, and where nobody need acquire, nothing need be.
+func excuse(expect map[string]Expectation) {
+	for property, e := range expect {
+		if e.Want == wantHolds {
+			e.Implied = true
+			expect[property] = e
+		}
+	}
+}
+
+// Bound is what a measured number is expected to keep: at least or at most a value,
+// or a multiple of what another variant measures with the same seed in the same run.
+type Bound struct {
+	Is    string  `json:"is"`             // one of Comparisons
+	Value float64 `json:"value"`          // or factor
+	Than  string  `json:"than,omitempty"` // the other variant; BaseVariant: the scenario without variant
+}
+
+// BaseVariant names the scenario itself, in a bound.
+const BaseVariant = "base"
+
+// comparisons are the ways in which a number can be bounded, the longer ones first.
+var comparisons = []string{">=", "<=", ">", "<"}
+
+// Keeps says whether a number keeps the bound. other is what the other variant has.
+func (b Bound) Keeps(x, other float64) bool {
+	y := b.Value
+	if b.Than != "" {
+		y *= other
+	}
+	switch b.Is {
+	case ">=":
+		return x >= y
+	case "<=":
+		return x <= y
+	case ">":
+		return x > y
+	}
+	return x < y
+}
+
+// String is the bound as a scenario file has it.
+func (b Bound) String() string {
+	switch {
+	case b.Than == "":
+		return fmt.Sprintf("%s %g", b.Is, b.Value)
+	case b.Value == 1:
+		return fmt.Sprintf("%s %s", b.Is, b.Than)
+	}
+	return fmt.Sprintf("%s %g * %s", b.Is, b.Value, b.Than)
+}
+
+// Models are the sorts of failures that the plan has, or its dice may bring.
+func (s Scenario) Models() (models []string) {
+	add := func(k nemesis.Kind) {
+		if k.Model != "" && !slices.Contains(models, k.Model) {
+			models = append(models, k.Model)
+		}
+	}
+	for _, st := range s.Plan {
+		kind, _ := nemesis.KindOf(st.Fault.Kind)
+		add(kind)
+	}
+	if s.Random != nil {
+		for _, c := range s.Random.Choices() {
+			add(c.Kind)
+		}
+	}
+	slices.Sort(models)
+	return models
+}
+
+// Targets lists what a step of the plan hits: links spelled out, the rest by name.
+func (s Scenario) Targets(st nemesis.Step) []string {
+	kind, _ := nemesis.KindOf(st.Fault.Kind)
+	switch {
+	case kind.Hits(nemesis.Message) && st.When.Message != nil:
+		return []string{st.When.Message.Link}
+	case !kind.Hits(nemesis.Link):
+		return st.Fault.Targets
+	}
+	var out []string
+	for _, t := range st.Fault.Targets {
+		if _, end, ok := nemesis.SplitLink(t); ok && end == nemesis.Replica {
+			out = append(out, t)
+			continue
+		}
+		out = append(out, s.links(t)...)
+	}
+	return out
+}
+
+// links spells a client or node out as all its links; a link is itself.
+func (s Scenario) links(target string) []string {
+	var out []string
+	for _, c := range s.Clients {
+		for _, n := range s.NodeNames() {
+			if l := nemesis.LinkName(c.Name, n); c.reaches(n) && (target == c.Name || target == n || target == l) {
+				out = append(out, l)
+			}
+		}
+		if l := nemesis.LinkName(c.Name, ResourceName); target == ResourceName || target == l || target == c.Name+"-resource" {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// MaxFile is the largest scenario file that is read. The largest in the
+// catalogue has a few kilobytes.
+const MaxFile = 1 << 20
+
+// Bounds of what one run can carry, each by itself. The catalogue needs five nodes and
+// clients, one key and two writes; check_work.go bounds what comes of several together.
+const (
+	maxNodes    = 99
+	maxClients  = 999
+	maxKeys     = 1000
+	maxWrites   = 1000
+	maxReenter  = 10
+	maxCount    = 1_000_000
+	maxVariants = 100
+)
+
+// The least durations that are told from nothing: in a file what Redis counts in, and
+// in what was scaled a thousandth of it.
+const (
+	fileUnit = time.Millisecond
+	runUnit  = time.Microsecond
+)
+
+// maxItems bounds a list, and with it the time that reading a hostile file takes.
+const maxItems = 1000
+
+// maxDrawn bounds a plan that dice have drawn; no seed of the catalogue draws a tenth.
+const maxDrawn = 10_000
+
+// maxScale is the largest factor for durations, and maxDuration the longest
+// duration: together far from overflow.
+const (
+	maxScale    = 100
+	maxDuration = 24 * time.Hour
+)
+
+// maxLinks bounds those between clients and nodes; the catalogue has 25.
+const maxLinks = 10_000
+
+// Bounds lists in words what one run may have at most.
+func Bounds() []string {
+	return []string{
+		fmt.Sprintf("%d nodes", maxNodes), fmt.Sprintf("%d clients", maxClients), fmt.Sprintf("%d links between them", maxLinks),
+		fmt.Sprintf("%d keys", maxKeys), fmt.Sprintf("%d writes in a critical section", maxWrites),
+		fmt.Sprintf("%d steps in a plan, %d targets in one", maxItems, maxItems),
+		fmt.Sprintf("a duration of %v, and of %v at least where it isn't nothing", maxDuration, fileUnit),
+		fmt.Sprintf("%d events, and as many writes, extensions and faults that come again", history.MaxEvents),
+	}
+}
+
+// CheckRecord says which of the bounds a stored history breaks, so that no file takes more
+// time and memory than a run does.
+func CheckRecord(h *history.History) error {
+	clients, keys := map[string]bool{}, map[string]bool{}
+	for _, c := range h.Params.Clients {
+		clients[c] = true
+	}
+	processes := map[string]bool{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		processes[e.Process] = true
+		if clients[e.Process] && e.Key != "" {
+			keys[e.Key] = true
+		}
+	}
+	var longest, reach, targets int
+	for _, r := range h.Params.Reach {
+		reach = max(reach, len(r.Nodes))
+	}
+	for _, s := range h.Params.Steps {
+		longest, targets = max(longest, len(s.Targets)), targets+len(s.Targets)
+	}
+	for _, b := range []struct {
+		what      string
+		got, most int
+	}{
+		{"clients", len(h.Params.Clients), maxClients},
+		{"nodes", len(h.Params.Nodes), maxNodes},
+		{"clients that can't reach every node", len(h.Params.Reach), maxClients},
+		{"nodes that a client can reach", reach, maxNodes},
+		{"links between clients and nodes", len(h.Params.Clients) * len(h.Params.Nodes), maxLinks},
+		{"steps in its plan", len(h.Params.Steps), maxDrawn},
+		{"targets in a step of its plan", longest, maxLinks},
+		{"targets in its plan", targets, history.MaxEvents},
+		{"keys that clients lock", len(keys), maxKeys},
+		{"processes", len(processes), maxProcesses},
+	} {
+		if b.got > b.most {
+			return fmt.Errorf("it has %d %s, and a run has at most %d", b.got, b.what, b.most)
+		}
+	}
+	return nil
+}
+
+// maxProcesses bounds those that a record names: links, clients, nodes with their replicas,
+// and the few that every run has.
+const maxProcesses = maxLinks + maxClients + 3*maxNodes + 100
+
+// bound is what a number is expected to keep.
+var bound = scalar[Bound]{"a bound", "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant, or with base",
+	map[string]any{"type": "string", "pattern": `^ *(>=|<=|>|<) *[-+.0-9a-z]+( *\* *[-a-z0-9]+)? *$`},
+	func(s string) (Bound, string, string) {
+		b, wrong := parseBound(s)
+		return b, wrong, ""
+	}, nil}
+
+// parseBound is the reverse of Bound.String. wrong is what is wrong, "" if nothing is.
+func parseBound(text string) (b Bound, wrong string) {
+	rest := strings.TrimSpace(text)
+	for _, is := range comparisons {
+		if after, ok := strings.CutPrefix(rest, is); ok {
+			b.Is, rest = is, strings.TrimSpace(after)
+			break
+		}
+	}
+	if b.Is == "" {
+		return b, quote(text) + " has no comparison"
+	}
+	value, than, product := strings.Cut(rest, "*")
+	if !product && namePattern.MatchString(rest) && !numeric(rest) {
+		value, than, product = "1", rest, true
+	}
+	value, b.Than = strings.TrimSpace(value), strings.TrimSpace(than)
+	v, err := strconv.ParseFloat(value, 64)
+	switch {
+	case err != nil || v-v != 0: // neither infinite nor no number
+		return b, quote(value) + " is no number"
+	case product && (!namePattern.MatchString(b.Than) || numeric(b.Than)):
+		return b, quote(b.Than) + " is no variant's name"
+	case len(b.Than) > longestName:
+		return b, quote(b.Than) + " is too long for a variant's name"
+	case product && v <= 0:
+		return b, "the factor " + quote(value) + " is not positive"
+	}
+	b.Value = v
+	return b, ""
+}
+
+func numeric(s string) bool {
+	_, err := strconv.ParseFloat(s, 64)
+	return err == nil
 }

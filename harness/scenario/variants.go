@@ -1,11 +1,19 @@
 package scenario
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"lockpick/harness/client"
+	"lockpick/harness/lock"
+	"lockpick/nemesis"
 )
 
 // apply returns the tree of a variant; the one without a name is the base.
@@ -127,4 +135,205 @@ func without(n *yaml.Node, key string) *yaml.Node {
 		c.Content = slices.Delete(c.Content, i-1, i+1)
 	}
 	return &c
+}
+
+// A scenario is written for one lock, and what it expects is what that one promises. Its tier
+// says which other locks it may be expected of.
+const (
+	TierEvery  = "every"  // each lock, on however many nodes it is: the faults are the client's, or those of a minority
+	TierQuorum = "quorum" // each that counts the votes of several nodes
+)
+
+// tiers lists them.
+func tiers() []string { return []string{TierEvery, TierQuorum} }
+
+// required lists the properties that every lock must keep in all scenarios of a tier, whether a
+// scenario names them or not.
+var required = map[string][]string{
+	TierEvery: {validOnReturn}, // a lock that has ended before its acquire returns is of no use to anybody
+}
+
+// implied is the expectation of a property that the tier requires.
+var implied = Expectation{Want: wantHolds, Implied: true}
+
+// With is the scenario with a lock of another kind, and what is expected of that one: what
+// the tier says, and of all else nothing. A lock that is on one node gets one, which all
+// faults of nodes hit. The error says why the scenario is not for this kind.
+func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
+	switch l := s.Lock; {
+	case s.Workload.Reenter > 0 && !k.Can.Reenter:
+		return s, errors.New("this lock can't be acquired again by who holds it")
+	case l.Kind == name:
+		return s, nil
+	case l.Mistake != "":
+		return s, errors.New("it is about a lock's mistake")
+	case len(l.Options) > 0:
+		return s, errors.New("it is about another lock's option")
+	case s.Topology.Server != "" && s.Topology.Server != k.Server:
+		return s, fmt.Errorf("it is about locks on %s, and this one is on %s", s.Topology.Server, cmp.Or(k.Server, "Redis"))
+	case k.OneNode && s.Tier == TierQuorum:
+		return s, errors.New("it is about the votes of several nodes, and this lock is on one")
+	case k.Quorum != nil && k.Quorum(s.Topology.Nodes) < 2 && s.Tier == TierQuorum:
+		return s, errors.New("it is about the votes of several nodes, and this lock needs one")
+	case k.Distinct && len(slices.Compact(slices.Sorted(slices.Values(s.Topology.Addresses)))) < len(s.Topology.Addresses):
+		return s, errors.New("this lock refuses a node that is given twice")
+	case l.Fence && !k.Can.Fence:
+		return s, errors.New("this lock gives no fencing tokens")
+	case s.Workload.Extend > 0 && !k.Can.Extend:
+		return s, errors.New("this lock can't be extended")
+	case l.Ask == askSequential && !k.Can.Sequential && !k.OneNode && s.Tier != TierEvery:
+		return s, errors.New("this lock can't ask its nodes one after another")
+	case k.OwnTime && slices.ContainsFunc(s.Plan, DuringAcquire):
+		return s, fmt.Errorf("this lock never comes to the point %s", client.DuringAcquire)
+	}
+	s.Lock.Kind = name
+	if k.Server != "" {
+		s.Topology = s.Topology.on(k.Server)
+	}
+	if !k.Can.Sequential {
+		s.Lock.Ask = ""
+	}
+	if !k.Can.Limit {
+		s.Lock.Extends = 0
+	}
+	if k.OneNode {
+		s = onOneNode(s)
+	}
+	s.Lock = s.Lock.Of(k, s.Topology.Nodes)
+	s.Numbers, s.Expect = nil, promised(s, k)
+	return s, nil
+}
+
+// Having is the scenario with options of its lock's kind, besides those that it has itself.
+// Nothing is expected of what they forgo.
+func (s Scenario) Having(k lock.Kind, options map[string]string) Scenario {
+	if len(options) == 0 {
+		return s
+	}
+	s.Expect = maps.Clone(s.Expect)
+	own := s.Lock.Options
+	s.Lock.Options = maps.Clone(options)
+	for name, value := range own {
+		if _, set := options[name]; !set {
+			s.Lock.Options[name] = value
+		}
+	}
+	for _, o := range k.Options {
+		if value, set := options[o.Name]; set && value != o.Values[0] {
+			for _, property := range o.Forgoes {
+				s.Expect[property] = Expectation{Want: wantAny}
+			}
+		}
+	}
+	return s
+}
+
+// askSequential is lock.ask: one node after another.
+const askSequential = "sequential"
+
+// DuringAcquire says whether a step waits for the second look at the clock in an acquire.
+func DuringAcquire(st nemesis.Step) bool {
+	return st.When.Point != nil && st.When.Point.Point == client.DuringAcquire
+}
+
+// Unturned is the scenario whose dice leave the clocks of clients as they are, for a lock that
+// reads its own time where that can't be set, and what they leave out by its words.
+func (s Scenario) Unturned() (_ Scenario, left []string) {
+	if s.Random == nil {
+		return s, nil
+	}
+	r, left := s.Random.Without(func(c nemesis.Choice) bool { return c.Kind.Sets && c.On == nemesis.Client })
+	s.Random = &r
+	return s, left
+}
+
+// promised is what a lock of another kind is held to: what the scenario's own must keep, as
+// far as its tier goes.
+func promised(s Scenario, k lock.Kind) map[string]Expectation {
+	expect := map[string]Expectation{}
+	for property, e := range s.Expect {
+		if s.Tier == "" || e.Want != wantHolds || !claimed(s, k, property) {
+			e = Expectation{Want: wantAny}
+		}
+		expect[property] = e
+	}
+	return expect
+}
+
+// Guarantees is what remains of the expectations if settings of the scenario change: what must
+// hold. Whether a violation still comes, nobody knows.
+func Guarantees(expected map[string]Expectation) map[string]Expectation {
+	expect := map[string]Expectation{}
+	for property, e := range expected {
+		if e.Want != wantHolds {
+			e = Expectation{Want: wantAny, Follows: e.Follows}
+		}
+		expect[property] = e
+	}
+	return expect
+}
+
+// claimed says whether a kind of lock claims a property that another does.
+func claimed(s Scenario, k lock.Kind, property string) bool {
+	switch property {
+	case boundedHold:
+		return k.Can.Limit
+	case validOnReturn:
+		return k.Belief == lock.ByDeadline
+	case resourceSafety: // who is told nothing writes too late, whatever the lock
+		return k.Belief != lock.ByNothing || s.Workload.Fence != client.FenceNone
+	case faultTolerance: // in that tier a minority may be down, and a majority must be enough
+		return s.Tier != TierQuorum || s.Quorum() <= s.Topology.Nodes/2+1
+	}
+	return true
+}
+
+// onOneNode is the scenario with n1 only: what reaches, cuts off or kills any node does so
+// to that one. Of steps that come to the same one remains.
+func onOneNode(s Scenario) Scenario {
+	nodes := s.NodeNames()
+	if len(nodes) == 1 {
+		return s
+	}
+	one := func(name string) string {
+		if left, right, ok := nemesis.SplitLink(name); ok {
+			if slices.Contains(nodes, left) { // its replica
+				return nodes[0] + strings.TrimPrefix(name, left)
+			}
+			if slices.Contains(nodes, right) {
+				return nemesis.LinkName(left, nodes[0])
+			}
+		}
+		if slices.Contains(nodes, name) {
+			return nodes[0]
+		}
+		return name
+	}
+	s.Topology.Nodes, s.Topology.Addresses = 1, nil
+	s.Clients = slices.Clone(s.Clients)
+	for i, c := range s.Clients {
+		if len(c.Reach) > 0 {
+			s.Clients[i].Reach = nil
+		}
+	}
+	plan := s.Plan
+	s.Plan = nil
+	for _, st := range plan {
+		var targets []string
+		for _, t := range st.Fault.Targets {
+			if t = one(t); !slices.Contains(targets, t) {
+				targets = append(targets, t)
+			}
+		}
+		st.Fault.Targets = targets
+		if m := st.When.Message; m != nil {
+			to := *m
+			to.Link = one(m.Link)
+			st.When.Message = &to
+		}
+		if !slices.ContainsFunc(s.Plan, func(had nemesis.Step) bool { return reflect.DeepEqual(had, st) }) {
+			s.Plan = append(s.Plan, st)
+		}
+	}
+	return s
 }

@@ -29,9 +29,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"net"
 	"runtime"
+	"runtime/debug"
 	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockpick/harness"
@@ -224,4 +233,485 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []
 // address is an IP literal: for a name, clients would ask a real DNS.
 func address(subnet byte, i int) *net.TCPAddr {
 	return &net.TCPAddr{IP: net.IPv4(10, 0, subnet, byte(i+1)), Port: 6379}
+}
+
+// cluster is the network in the engine's hands.
+type cluster struct {
+	*network
+	clients
+	sentinels
+	slot slot // of the engine's own events
+}
+
+var _ harness.Cluster = (*cluster)(nil)
+
+// StampError is nought: the simulation owns true time.
+func (c *cluster) StampError() time.Duration { return 0 }
+
+// TellsLife is true: the simulation's nodes tell what becomes of each key.
+func (c *cluster) TellsLife() bool { return true }
+
+// At calls f in a goroutine of its own, at an instant that nothing else has: at
+// most some microseconds after t. Nothing is called any more once the run has ended.
+func (c *cluster) At(t time.Duration, f func()) {
+	c.at(c.slot, int64(t), func() {
+		if c.rec != nil {
+			go f()
+		}
+	})
+}
+
+// Resource runs one command on the resource, past the network.
+func (c *cluster) Resource(_ context.Context, args ...string) (any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.resource.node.Do(args...)
+}
+
+// Lacks lists what clients asked nodes for that Redis has and the simulation doesn't.
+func (c *cluster) Lacks() []harness.Lack {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []harness.Lack
+	for _, s := range c.servers {
+		for _, what := range slices.Sorted(maps.Keys(s.lacking)) {
+			all = append(all, harness.Lack{Node: s.name, What: what, Times: s.lacking[what]})
+		}
+	}
+	return all
+}
+
+// coolDown is how long goroutines get to unwind after the run, in virtual time.
+const coolDown = time.Minute
+
+// close ends the run: it records what is still open, heals every fault, kills
+// every client and waits until what they left behind has gone.
+func (c *cluster) close() {
+	c.mu.Lock()
+	for _, l := range c.links {
+		c.record(l, l.open())
+	}
+	c.rec = nil
+	for _, l := range c.links {
+		l.mend()
+		for _, t := range l.taps {
+			t.letGo()
+		}
+	}
+	for _, h := range c.hosts {
+		h.kill()
+	}
+	c.mu.Unlock()
+	c.sleep(c.slot, c.now()+int64(coolDown))
+	c.stop()
+	for _, s := range c.servers {
+		if s.node != nil {
+			s.node.Close()
+		}
+		if s.replica != nil {
+			s.replica.node.Close()
+		}
+	}
+}
+
+// inBubble runs f in a bubble of virtual time, which begins on 2000-01-01, and
+// returns when all goroutines of the bubble have ended. A panic in f, or that
+// all goroutines wait for each other, is an error; in the latter case they stay
+// behind for the rest of the process. A panic in another goroutine ends the
+// process, and one that blocks on anything outside the bubble (a contended
+// mutex, a socket, a channel from outside) stops virtual time for good: those
+// who start many runs do so in subprocesses, with a watchdog on the wall clock.
+//
+// synctest wants a testing.T and gets an empty one, which go1.26 is content with
+// as long as nobody uses it; that is why f runs in a goroutine of its own, where
+// even runtime.Goexit does no harm. Should a later Go refuse it,
+// testing.MainStart with its own testDeps and one InternalTest gives a real T.
+func inBubble(f func()) (err error) {
+	var inner error
+	defer func() {
+		if r := recover(); r != nil {
+			err = errors.Join(inner, fmt.Errorf("run simulation: %v", r))
+		}
+	}()
+	forgetTimers()
+	synctest.Test(new(testing.T), func(*testing.T) {
+		inner = protect("run simulation", f)
+	})
+	return inner
+}
+
+// leftBehind says whether all that is wrong with a bubble is that goroutines of it never end.
+func leftBehind(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "main bubble goroutine has exited but blocked goroutines remain")
+}
+
+// protect runs f in a goroutine and turns a panic or a Goexit there into an error.
+func protect(what string, f func()) (err error) {
+	returned := false
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("%s: panic: %v\n%s", what, r, debug.Stack())
+			} else if !returned {
+				err = fmt.Errorf("%s: it called runtime.Goexit", what)
+			}
+		}()
+		f()
+		returned = true
+	}()
+	<-done
+	return err
+}
+
+// lockStep is the timeline's loop where clients have bubbles of their own. Before
+// true time moves on to the next event, every client's clock runs up to what it
+// then shows. If a client is to act earlier, that is an event, too, and comes
+// first: it waits at a gate until true time has come. So nobody is ever ahead of
+// what it could have seen.
+//
+// What one client does can reach another within minLatency, when nobody has an
+// event for it yet. So clients that listen to a connection run after the others,
+// which by then have said what they are about to do; and while several listen,
+// clocks move by no more than minLatency.
+func (n *network) lockStep() {
+	defer close(n.ended)
+	for idle := int64(0); ; {
+		synctest.Wait()
+		if n.stopped() {
+			return
+		}
+		if n.exchange() {
+			idle = n.now()
+			continue
+		}
+		n.timeline.mu.Lock()
+		next := n.due()
+		n.timeline.mu.Unlock()
+		some := next < math.MaxInt64
+		if !some {
+			if n.now()-idle > int64(coolDown) || !n.awake() {
+				<-n.never // nothing will ever happen: let the runtime say so
+			}
+			next = n.now() + int64(time.Second)
+		}
+		until := n.horizon(next)
+		if n.runClients(until) {
+			continue
+		}
+		n.move(until)
+		if until == next && some {
+			idle = until
+			n.happen()
+		}
+	}
+}
+
+// exchange does in each bubble what the others left to do there.
+func (n *network) exchange() (some bool) {
+	for _, h := range n.hosts {
+		o := h.own
+		o.mu.Lock()
+		act := len(o.acts) > 0
+		o.mu.Unlock()
+		if act && !o.gone {
+			some = true
+			o.tell(order{now: h.clock(n.now())})
+		}
+		if calls := o.take(&o.calls); len(calls) > 0 {
+			some = true
+			go func() {
+				for _, f := range calls {
+					f()
+				}
+			}()
+			synctest.Wait()
+		}
+		if o.gone && o.onGone != nil {
+			some = true
+			f := o.onGone
+			o.onGone = nil
+			go f(o.failed())
+			synctest.Wait()
+		}
+	}
+	return some
+}
+
+// runClients lets each client's clock run up to an instant of true time, and
+// reports whether one is to act before.
+func (n *network) runClients(until int64) (acts bool) {
+	for _, listens := range []bool{false, true} {
+		for _, h := range n.hosts {
+			to := h.clock(until)
+			if !h.awake() || h.own.listens != listens || h.own.shown >= to {
+				continue
+			}
+			h.own.tell(order{until: to})
+			if h.own.gone || h.own.shown < to {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// horizon is how far clocks may run, if the next event is due at next. It notes
+// who listens.
+func (n *network) horizon(next int64) int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, h := range n.hosts {
+		h.own.listens = false
+	}
+	many := 0
+	for _, l := range n.links {
+		if l.host.own.listens || !l.host.awake() || !slices.ContainsFunc(l.conns, (*conn).listens) {
+			continue
+		}
+		l.host.own.listens = true
+		many++
+	}
+	if many > 1 {
+		return min(next, n.now()+int64(minLatency))
+	}
+	return next
+}
+
+// listens says whether somebody waits for what comes next on the connection.
+func (c *conn) listens() bool { return (c.reading || !c.answered.Load()) && !c.closed }
+
+// awake says whether any client can still act by itself.
+func (n *network) awake() bool {
+	for _, h := range n.hosts {
+		if h.awake() {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *host) awake() bool { return h.own.begun && !h.own.gone && !h.killed && !h.ended }
+
+// clock is what the host's clock shows at an instant of true time.
+func (h *host) clock(t int64) int64 {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	return h.clocks.monotonic.At(t)
+}
+
+// move moves true time on, and the clock of the run's bubble with it.
+func (tl *timeline) move(t int64) {
+	time.Sleep(time.Duration(t - tl.moment.Load()))
+	tl.moment.Store(t)
+}
+
+func (tl *timeline) stopped() bool {
+	tl.mu.Lock()
+	defer tl.mu.Unlock()
+	return tl.over
+}
+
+// inTurn waits for an instant that a node has for itself: whoever does something to several
+// nodes at once does it to one after the other, so that what they tell has an order.
+func (n *network) inTurn(target string) {
+	n.mu.Lock()
+	s, err := n.node(target)
+	n.mu.Unlock()
+	if err == nil {
+		n.sleep(s.slot, n.now())
+	}
+}
+
+// whenIdle waits while a node waits for a sync that will come back, or does what came
+// meanwhile. The network's lock is held, and let go of meanwhile.
+func (n *network) whenIdle(s *server) {
+	for s.node != nil && !s.paused && (s.disk == nil || !s.disk.Stalled) && !s.runs() {
+		slot, next := s.slot, n.now()+int64(minSync)
+		n.mu.Unlock()
+		n.sleep(slot, next)
+		n.mu.Lock()
+	}
+}
+
+// quantum is the grain of time, in nanoseconds. Everything that happens by
+// itself happens on a slot: an instant with t mod quantum == slot. Each direction
+// of a link, each client and the harness has a slot of its own and uses no
+// instant twice, so that no two things ever happen at one instant, and the order
+// in which goroutines run can't show.
+const quantum = 4096
+
+// Slots of links grow from 0; those of clients, servers and replicas from here.
+const (
+	firstClientSlot  = quantum / 2
+	firstServerSlot  = firstClientSlot + 256
+	firstReplicaSlot = firstServerSlot + 256
+	harnessSlot      = quantum - 1
+)
+
+// slot is one class of instants, by what they leave when they are divided by the quantum.
+type slot int64
+
+// align returns the first instant of the slot that isn't before t.
+func (s slot) align(t int64) int64 { return t + (int64(s)-t)&(quantum-1) }
+
+// event is something that will happen at an instant.
+type event struct {
+	at   int64
+	what happening
+}
+
+// happening is what an event does, with the world locked. It must not block.
+type happening interface{ happen() }
+
+// call is a happening that is a function.
+type call func()
+
+func (f call) happen() { f() }
+
+// timeline is true time and all that will happen. Network, nodes and clients are
+// written against now and at. One goroutine lets everything happen, one thing
+// after the other: a goroutine for each would spend its life growing its stack.
+type timeline struct {
+	start time.Time
+	began int64       // start, in nanoseconds since 1970
+	world sync.Locker // held by whatever happens
+	mu    sync.Mutex
+	queue []event // the first one last, for most that come are among the first
+	timer *time.Timer
+	armed int64         // when the timer fires
+	over  bool          // nothing happens any more
+	ended chan struct{} // closed when loop has returned
+
+	settling chan struct{} // holds one who lets all others settle
+
+	// Where clients have bubbles of their own, lockStep is the loop, and sets true time: in
+	// those bubbles package time shows another one.
+	stepped bool
+	moment  atomic.Int64
+	never   chan struct{}
+}
+
+func newTimeline(stepped bool, world sync.Locker) *timeline {
+	start := time.Now()
+	tl := &timeline{start: start, began: start.UnixNano(), world: world, timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}), settling: make(chan struct{}, 1),
+		stepped: stepped, never: make(chan struct{})}
+	tl.timer.Stop()
+	if !stepped {
+		go tl.loop()
+	}
+	return tl
+}
+
+// now is true time in nanoseconds since the run began. It takes little room on the stack:
+// those who call it are many, deep down and short-lived.
+func (tl *timeline) now() int64 {
+	if tl.stepped {
+		return tl.moment.Load()
+	}
+	return time.Now().UnixNano() - tl.began
+}
+
+// Now is true time since the run began.
+func (tl *timeline) Now() time.Duration { return time.Duration(tl.now()) }
+
+// Epoch is what a right wall clock shows at the begin of the run.
+func (tl *timeline) Epoch() int64 { return tl.start.UnixNano() }
+
+// at lets f happen as will says. f is called with the world locked, and must not block.
+func (tl *timeline) at(s slot, t int64, f func()) int64 { return tl.will(s, t, call(f)) }
+
+// will lets something happen at the first free instant of the slot that is after now and
+// not before t, and returns that instant. An instant is free if nothing is to happen then.
+func (tl *timeline) will(s slot, t int64, what happening) int64 {
+	tl.mu.Lock()
+	now := tl.now()
+	t = s.align(max(t, now+1))
+	i := sort.Search(len(tl.queue), func(i int) bool { return tl.queue[i].at <= t })
+	for i < len(tl.queue) && tl.queue[i].at == t {
+		for t += quantum; i > 0 && tl.queue[i-1].at <= t; i-- {
+		}
+	}
+	tl.queue = slices.Insert(tl.queue, i, event{t, what})
+	tl.arm(now)
+	tl.mu.Unlock()
+	return t
+}
+
+// sleep waits for a later instant of the slot.
+func (tl *timeline) sleep(s slot, t int64) {
+	done := make(chan struct{})
+	tl.at(s, t, func() { close(done) })
+	<-done
+}
+
+// settle lets all that goes on at this instant come to where it waits for something: a fault
+// that is set off at a point of a client finds the client's other goroutines there.
+func (tl *timeline) settle() {
+	tl.settling <- struct{}{} // one at a time may wait for all others
+	synctest.Wait()
+	<-tl.settling
+}
+
+// stop ends the timeline, and waits for that: virtual time stands still once
+// the run's own function has returned.
+func (tl *timeline) stop() {
+	tl.mu.Lock()
+	tl.over = true
+	if !tl.stepped {
+		tl.timer.Reset(0)
+	}
+	tl.mu.Unlock()
+	<-tl.ended
+}
+
+// loop lets things happen.
+func (tl *timeline) loop() {
+	defer close(tl.ended)
+	for {
+		<-tl.timer.C
+		tl.mu.Lock()
+		if tl.over {
+			tl.mu.Unlock()
+			return
+		}
+		tl.armed = math.MaxInt64
+		for tl.due() <= tl.now() {
+			tl.mu.Unlock()
+			tl.happen()
+			tl.mu.Lock()
+		}
+		tl.arm(tl.now())
+		tl.mu.Unlock()
+	}
+}
+
+// happen lets the first event happen.
+func (tl *timeline) happen() {
+	tl.world.Lock()
+	defer tl.world.Unlock()
+	tl.mu.Lock()
+	last := len(tl.queue) - 1
+	what := tl.queue[last].what
+	tl.queue[last] = event{}
+	tl.queue = tl.queue[:last]
+	tl.mu.Unlock()
+	what.happen()
+}
+
+// arm sets the timer for the first event, if it isn't.
+func (tl *timeline) arm(now int64) {
+	if due := tl.due(); !tl.stepped && !tl.over && due < tl.armed {
+		tl.armed = due
+		tl.timer.Reset(time.Duration(tl.armed - now))
+	}
+}
+
+// due is when the first event is; math.MaxInt64: there is none.
+func (tl *timeline) due() int64 {
+	if n := len(tl.queue); n > 0 {
+		return tl.queue[n-1].at
+	}
+	return math.MaxInt64
 }

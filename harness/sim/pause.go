@@ -2,8 +2,13 @@ package sim
 
 import (
 	"fmt"
+	"io"
+	"slices"
+	"syscall"
 	"time"
 
+	"lockpick/harness/resp"
+	"lockpick/harness/sim/node"
 	"lockpick/nemesis"
 )
 
@@ -81,4 +86,161 @@ func thatWaited(n int) string {
 		return "1 thing waited"
 	}
 	return fmt.Sprintf("%d things waited", n)
+}
+
+// arrival is what comes for a server: commands on a connection, or its end. While the
+// server can't run, the kernel of its machine keeps them, whatever the client does.
+type arrival struct {
+	conn     *conn
+	commands []*resp.Command // that are complete by it
+	wrong    error           // why what follows them is no command
+	sent     int64           // when it entered the link
+	end      bool
+}
+
+// runs reports whether the Redis does something with what comes in now.
+func (s *server) runs() bool { return s.node != nil && !s.paused && !s.waiting && len(s.backlog) == 0 }
+
+// take does what an arrival asks for.
+func (s *server) take(a arrival) {
+	c := a.conn
+	switch {
+	case a.end:
+		c.leave()
+		s.net.record(c.link, c.unanswered())
+		c.retire()
+	case c.session != nil:
+		out, hangUp := s.feed(a)
+		s.flush(response{c, out, hangUp})
+	}
+}
+
+// response is what the Redis answers on a connection. The zero value: nothing.
+type response struct {
+	conn   *conn
+	out    []byte
+	hangUp bool
+}
+
+// answer sends what the Redis answered.
+func (s *server) answer(r response) {
+	c := r.conn
+	if c == nil || c.session == nil {
+		return // the client is gone
+	}
+	if len(r.out) > 0 {
+		m := &message{size: len(r.out)}
+		m.payload = append(m.short[:0], r.out...)
+		m.commands = c.stream.Reply(m.payload, s.net.now())
+		m.locks = lockCommand(m.commands)
+		m.content = sum(s.net.tokens.hide(m.payload, m.commands))
+		c.link.match(m, nemesis.Reply, m.commands)
+		c.down.send(m)
+	}
+	if r.hangUp {
+		s.hangUp(c, io.EOF)
+	}
+}
+
+// catchUp lets the Redis do what came meanwhile, one thing after the other.
+func (s *server) catchUp() {
+	if s.catching || len(s.backlog) == 0 {
+		return
+	}
+	s.catching = true
+	s.net.at(s.slot, s.net.now()+1, func() {
+		s.catching = false
+		if s.node == nil || s.paused || s.waiting || len(s.backlog) == 0 {
+			return
+		}
+		a := s.backlog[0]
+		s.backlog = s.backlog[1:]
+		s.take(a)
+		s.catchUp()
+	})
+}
+
+// syncTime is how long a sync takes on a disk that is well.
+const (
+	minSync    = 200 * time.Microsecond
+	syncSpread = time.Millisecond
+)
+
+// tick is how often a Redis looks whether something is due (hz 10).
+const tick = 100 * time.Millisecond
+
+// flush does what a Redis does before it answers, and then answers, and tells others what
+// they are to be told of it. The bytes of the reply are valid meanwhile.
+func (s *server) flush(r response) {
+	pushed := s.node.Pushed()
+	switch s.node.Flush() {
+	case node.GoOn:
+		s.tell(r, pushed)
+	case node.Background:
+		s.sync(func() {})
+		s.tell(r, pushed)
+	case node.Wait:
+		s.waiting = true
+		late := response{r.conn, slices.Clone(r.out), r.hangUp}
+		s.sync(func() {
+			s.waiting = false
+			s.tell(late, pushed)
+			s.catchUp()
+		})
+	case node.Die:
+		s.end(syscall.ECONNRESET)
+		return
+	}
+	s.lookAgain()
+}
+
+// tell answers, and tells others.
+func (s *server) tell(r response, others []node.Push) {
+	s.answer(r)
+	for _, p := range others {
+		c := find(s.net.conns(nil, s), func(c *conn) bool { return c.session == p.To })
+		s.answer(response{c, p.Data, p.HangUp})
+	}
+}
+
+// sync asks the disk for a sync, and calls done when it comes back, if the Redis lives.
+func (s *server) sync(done func()) {
+	synced, life := s.disk.Sync(), s.lives
+	now := uint64(s.net.now())
+	took := int64(minSync) + int64(mix(s.net.seed, sum(s.name), sum("sync"), now)%uint64(syncSpread))
+	var back func()
+	back = func() {
+		if s.disk.Stalled {
+			s.stalled = append(s.stalled, back)
+			s.disk.Met++
+			return
+		}
+		synced()
+		if s.node != nil && s.lives == life {
+			s.node.Synced()
+			done()
+		}
+	}
+	s.net.at(s.slot, s.net.now()+took, back)
+}
+
+// lookAgain sees to it that what is due later is done, at a tick of the Redis.
+func (s *server) lookAgain() {
+	if s.looking || s.node == nil || !s.node.Restless() && !s.node.Watched() {
+		return
+	}
+	s.looking = true
+	phase := int64(mix(s.net.seed, sum(s.name), sum("tick")) % uint64(tick))
+	now := s.net.now()
+	next := now - (now-phase)%int64(tick)
+	for next <= now {
+		next += int64(tick)
+	}
+	s.net.at(s.slot, next, func() {
+		s.looking = false
+		if s.node != nil && !s.paused && !s.waiting {
+			s.node.Expire()
+			s.flush(response{})
+		}
+	})
 }

@@ -1,21 +1,9 @@
-// Package owned gives files and folders names that tell which process made them, and
-// removes those whose process has ended without removing them itself.
-//
-// Its nouns are Owner, which identifies a process among all that ever ran, and Kind, a
-// sort of names: Temporary for folders below the system's temporary directory, Unfinished
-// for what appears in a store by a rename. A name alone proves nothing, for others may
-// write into a shared directory, too: only what belongs to this user counts, and no link is
-// followed.
-// Stat is what Linux tells of a process, by which it is known again; Quit has one tell where it
-// stands.
-//
-// Deliberately missing: processes and mounts that a folder's owner may have left; Kind.Before
-// is where package proc ends them.
 package files
 
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -73,7 +61,7 @@ func (k ownedKind) owner(name string) (Owner, bool) {
 	return ParseOwner(id)
 }
 
-// Patience is how old something has to be before an owner that can't be looked for, as on
+// OwnedPatience is how old something has to be before an owner that can't be looked for, as on
 // another machine or before this one started again, is taken for one that has ended.
 const OwnedPatience = 24 * time.Hour
 
@@ -96,7 +84,7 @@ type Owner struct {
 
 func (o Owner) String() string { return fmt.Sprintf("%s.%s.%d.%d", o.Boot, o.Space, o.PID, o.Start) }
 
-// Parse is the reverse of String.
+// ParseOwner is the reverse of String.
 func ParseOwner(s string) (Owner, bool) {
 	f := strings.Split(s, ".")
 	if len(f) != 4 {
@@ -105,4 +93,79 @@ func ParseOwner(s string) (Owner, bool) {
 	pid, err1 := strconv.Atoi(f[2])
 	start, err2 := strconv.ParseUint(f[3], 10, 64)
 	return Owner{Boot: f[0], Space: f[1], PID: pid, Start: start}, err1 == nil && err2 == nil && pid > 0
+}
+
+// Sweep removes what dead owners left in dir under names of this kind, and says what. It
+// touches nothing of a living owner, for several lockpicks may run at once, nothing of
+// another user, and nothing of which it can't tell. A dir that can't be read has nothing to
+// be swept.
+func (k ownedKind) Sweep(dir string) (removed []string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil
+	}
+	defer root.Close()
+	return k.sweep(root, ".")
+}
+
+// SweepTree is Sweep of dir and of the folders below that enter lets in, by their paths
+// below dir.
+func (k ownedKind) SweepTree(dir string, enter func(path string) bool) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	return k.sweepTree(root, ".", enter)
+}
+
+func (k ownedKind) sweepTree(root *os.Root, path string, enter func(path string) bool) error {
+	_, err := k.sweep(root, path)
+	errs := []error{err}
+	entries, _ := fs.ReadDir(root.FS(), filepath.ToSlash(path)) // removed meanwhile, or not ours to read
+	for _, e := range entries {
+		if at := filepath.Join(path, e.Name()); e.IsDir() && enter(at) {
+			errs = append(errs, k.sweepTree(root, at, enter))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sweep sweeps a folder of root.
+func (k ownedKind) sweep(root *os.Root, path string) (removed []string, err error) {
+	self, err := Self()
+	if err != nil {
+		return nil, fmt.Errorf("sweep %s: %w", root.Name(), err)
+	}
+	entries, _ := fs.ReadDir(root.FS(), filepath.ToSlash(path))
+	var errs []error
+	for _, e := range entries {
+		owner, ok := k.owner(e.Name())
+		if !ok {
+			continue
+		}
+		at := filepath.Join(path, e.Name())
+		switch done, err := k.remove(root, at, owner, self); {
+		case errors.Is(err, ErrLeave), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			errs = append(errs, fmt.Errorf("sweep %s: %w", filepath.Join(root.Name(), at), err))
+		case done:
+			removed = append(removed, filepath.Join(root.Name(), at))
+		}
+	}
+	return removed, errors.Join(errs...)
+}
+
+// remove removes a file or folder of root if it is this user's and its owner has ended.
+func (k ownedKind) remove(root *os.Root, at string, owner, self Owner) (done bool, err error) {
+	is, err := root.Lstat(at)
+	if err != nil || !mine(is) || !is.IsDir() && !k.Files || !owner.Ended(self, is.ModTime()) {
+		return false, err
+	}
+	if k.Before != nil {
+		if err := k.Before(filepath.Join(root.Name(), at), owner.near(self)); err != nil {
+			return false, err
+		}
+	}
+	return true, root.RemoveAll(at)
 }

@@ -4,6 +4,7 @@ package files
 
 import (
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -16,3 +17,6 @@ func Self() (Owner, error) { return Owner{Boot: "0", Space: "0", PID: os.Getpid(
 func (o Owner) near(self Owner) bool { return o == self }
 
 func (o Owner) runs() bool { return true }
+
+// ProcessQuit has a Go program print the stacks of its goroutines, and end.
+func ProcessQuit(p *os.Process) error { return p.Signal(syscall.SIGQUIT) }

@@ -1,4 +1,68 @@
+// Package sequence tells what happened as a sequence diagram.
+//
+// Tell draws up a Diagram, which is plain data: lanes, arrows, bars, notes and the
+// story in sentences, all of them facts of the history. Text draws a Diagram in a
+// terminal; any other form is another function of a Diagram.
+//
+// Deliberately missing: judging. What is drawn follows the verdict's witness, and
+// where nothing is violated, the first fault.
 package sequence
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+)
+
+// Of draws up the part of a run that matters: of the violation r, from the
+// earlier session's acquire to the end of the harm; where r is nil or has no
+// witness, of the sessions that the first fault touched. It takes any history.
+func Of(h *history.History, r *checker.Result) Diagram {
+	sc := newScene(newCourse(h), r)
+	b := &builder{f: sc.f, scene: sc, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
+	for _, s := range b.scene.focus {
+		b.drawAcquire(s)
+		b.drawWork(s)
+		b.drawLease(s)
+	}
+	for _, s := range b.scene.extra {
+		b.drawAcquire(s)
+		b.drawLease(s)
+	}
+	b.drawDeletions()
+	b.drawFaults()
+	b.drawLosses()
+	b.drawOverlap()
+	return b.diagram()
+}
+
+// DefaultWidth is how many characters wide a drawing is where no terminal says otherwise.
+const DefaultWidth = 100
+
+// Tell draws up the first violation that has a witness, or what happened around the
+// first fault. Where nothing could be decided, it says why.
+func Tell(h *history.History, v checker.Verdict) Diagram {
+	d := Of(h, Shown(v))
+	if v.ShowsNothing() {
+		d.Title = strings.TrimSuffix(d.Title, nothingShown) + "undecided"
+		d.Caption = append([]string{"Nothing could be decided: " + v.Assumption + "."}, d.Caption...)
+	}
+	return d
+}
+
+// Shown is the result that a diagram is about: the first violated one with a
+// witness, or nil.
+func Shown(v checker.Verdict) *checker.Result {
+	for i := range v.Results {
+		if r := &v.Results[i]; r.Outcome == checker.Violated && r.Witness != nil {
+			return r
+		}
+	}
+	return nil
+}
 
 // Diagram is what a sequence diagram shows, before anybody draws it. It is plain
 // data: renderers decide about columns, pixels and colours, and escape texts,
@@ -113,4 +177,108 @@ type band struct {
 	To     int64   `json:"to"`
 	Label  string  `json:"label"`
 	Events []int64 `json:"events"`
+}
+
+type builder struct {
+	f       *course
+	scene   *scene
+	lanes   *lanes
+	sheet   *sheet
+	caption caption
+}
+
+func (b *builder) diagram() Diagram {
+	d := Diagram{
+		Title: b.scene.headline(), Summary: b.scene.summary(), Caption: b.caption.sentences(b.lanes), Omitted: b.scene.omitted(),
+		Lanes: b.lanes.all, Arrows: b.sheet.arrows, Bars: b.sheet.bars, Notes: b.sheet.notes, Bands: b.sheet.bands,
+	}
+	if stop := b.f.Stop; stop != nil {
+		d.Stop = &stopped{Why: stop.Cause, Events: numbers(stop)}
+	}
+	return d
+}
+
+// sheet takes the marks between and on the lanes. It cuts off what lies outside of its span.
+type sheet struct {
+	from, to int64
+	slow     int64 // how long a message is in flight if that is worth telling
+	facts    int   // of the arrows so far
+
+	arrows []arrow
+	bars   []bar
+	notes  []note
+	bands  []band
+}
+
+// message adds an arrow of the latest fact.
+func (sh *sheet) message(a arrow) {
+	a.Fact = sh.facts
+	if a.Lost {
+		a.Arrived = a.Sent
+	}
+	a.Arrived = max(a.Arrived, a.Sent)
+	a.Slow = minus(a.Arrived, a.Sent) > sh.slow
+	sh.arrows = append(sh.arrows, a)
+}
+
+func (sh *sheet) note(n note) {
+	if sh.from <= n.At && n.At <= sh.to {
+		sh.notes = append(sh.notes, n)
+	}
+}
+
+func (sh *sheet) bar(lane int, state state, from, to int64, events ...*event) {
+	from, to = max(from, sh.from), min(to, plus(sh.to, 1))
+	if from < to {
+		sh.bars = append(sh.bars, bar{Lane: lane, State: state, From: from, To: to, Events: numbers(events...)})
+	}
+}
+
+func (sh *sheet) band(from, to int64, label string, events []int64) {
+	sh.bands = append(sh.bands, band{From: from, To: min(to, plus(sh.to, 1)), Label: label, Events: events})
+}
+
+// caption is the story that a diagram tells, in no order yet.
+type caption []sentence
+
+// sentence is one fact of the caption.
+type sentence struct {
+	at      int64
+	subject string
+	words   string // what it did
+	of      bool   // the words are about something of the subject's
+}
+
+// tell adds "SUBJECT WORDS." to the caption.
+func (c *caption) tell(at int64, subject, words string) {
+	*c = append(*c, sentence{at: at, subject: subject, words: words})
+}
+
+// tellOf adds "SUBJECT's WORDS.".
+func (c *caption) tellOf(at int64, subject, words string) {
+	*c = append(*c, sentence{at: at, subject: subject, words: words, of: true})
+}
+
+// sentences is the story in order of time. Who did the last thing too, is "it".
+func (c caption) sentences(on *lanes) []string {
+	slices.SortStableFunc(c, func(x, y sentence) int { return cmp.Compare(x.at, y.at) })
+	var out []string
+	before := ""
+	for _, s := range c {
+		subject := s.subject
+		switch {
+		case subject == before && s.of:
+			subject = "its"
+		case subject == before:
+			subject = "it"
+		case s.of:
+			subject += "'s"
+		}
+		if s.subject == before || !on.named(s.subject) {
+			subject = capital(subject)
+		}
+		before = s.subject
+		out = append(out, subject+" "+s.words+".")
+	}
+	return out
 }

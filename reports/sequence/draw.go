@@ -1,9 +1,16 @@
 package sequence
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"lockpick/checker"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/nemesis"
 	"lockpick/reports/display"
 )
 
@@ -220,4 +227,295 @@ func (p *page) labelled(l line, a arrow, part part) bool {
 	}
 	l.put(p.x(left)+1+(p.lane-1-n)/2, text)
 	return true
+}
+
+// scene is the part of a course that a diagram shows.
+type scene struct {
+	f         *course
+	result    *checker.Result // nil: nothing is violated
+	focus     []*session
+	deletions []deletion
+	extra     []*session     // whose releases deleted a key of the focus
+	faults    []*facts.Fault // those that touch what is shown, and may have changed it
+	idle      []*facts.Fault // pauses of clients that changed nothing
+	from, to  int64          // the span that is shown
+	folded    int            // faults that are not drawn
+}
+
+// mostTargets is how many single targets the faults of a scene may have.
+const mostTargets = 60
+
+func newScene(f *course, r *checker.Result) *scene {
+	sc := &scene{f: f, result: r, focus: f.focus(r)}
+	sc.deletions = f.deletions(sc.focus)
+	sc.extra = sc.deleters()
+	sc.settle()
+	return sc
+}
+
+func (sc *scene) violated() bool { return sc.result != nil && sc.result.Outcome == checker.Violated }
+
+// shown reports whether an instant lies in the span that is drawn.
+func (sc *scene) shown(t int64) bool { return sc.from <= t && t <= sc.to }
+
+func (sc *scene) settle() {
+	sc.from, sc.to = never, 0
+	for _, s := range sc.focus {
+		sc.from = min(sc.from, sc.f.start(s))
+		sc.to = max(sc.to, sc.end(s))
+	}
+	for _, d := range sc.deletions {
+		sc.from = min(sc.from, d.release.Sent)
+	}
+	for _, s := range sc.extra {
+		sc.from = min(sc.from, sc.f.start(s))
+	}
+	if sc.result != nil && sc.result.Witness != nil {
+		sc.to = max(sc.to, min(sc.result.Witness.To, sc.f.last))
+	}
+	sc.from = min(sc.from, sc.to)
+	from := sc.from
+	for _, ft := range sc.f.faults {
+		if !sc.touches(ft) || ft.From() > sc.to || ft.To() < from {
+			continue
+		}
+		if sc.changesNothing(ft) {
+			sc.idle = append(sc.idle, ft)
+			continue
+		}
+		if len(sc.faults) == mostTargets {
+			sc.folded++
+			continue
+		}
+		sc.faults = append(sc.faults, ft)
+		sc.from = min(sc.from, ft.From())
+	}
+}
+
+// changesNothing reports whether a violation would be told the same without a fault: a
+// pause of a client while it neither asked for the lock, nor was on its way to the storage,
+// nor outlived its lease. A reader follows one of them; it takes more to be counted.
+func (sc *scene) changesNothing(ft *facts.Fault) bool {
+	if !sc.violated() || nemesis.ToldOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
+		return false
+	}
+	for _, s := range slices.Concat(sc.focus, sc.extra) {
+		if s.Client() != ft.Target {
+			continue
+		}
+		if ft.From() <= s.until && s.until <= ft.To() || ft.From() <= s.begin && sc.f.start(s) <= ft.To() {
+			return false
+		}
+		for _, c := range s.calls[1:] {
+			if ft.From() <= c.Ended() && c.Call.T <= ft.To() {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(sc.result.Losses, func(l checker.Loss) bool { return slices.Contains(l.Steps, ft.Step) })
+}
+
+// deleters are the sessions beside the focus whose clients' releases took a key away.
+func (sc *scene) deleters() []*session {
+	var out []*session
+	for _, d := range sc.deletions {
+		client := facts.Sender(d.release)
+		if slices.ContainsFunc(slices.Concat(sc.focus, out), func(s *session) bool { return s.Client() == client }) {
+			continue
+		}
+		for _, s := range slices.Backward(sc.f.sessions) {
+			if s.Client() == client && s.Granted() && s.begin <= d.release.Sent {
+				out = append(out, s)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// end is when a session's part of the story is over: where there was harm, once
+// its writes were applied; else when it had done all it did.
+func (sc *scene) end(s *session) int64 {
+	if !sc.violated() {
+		return s.last()
+	}
+	t := min(s.Acquire.Ended(), sc.f.last)
+	for _, c := range s.calls {
+		if c.Call.Op == history.OpWrite {
+			t = max(t, c.Call.T, min(sc.f.appliedAt(c.Call.Value), sc.f.last))
+		}
+	}
+	return t
+}
+
+// touches reports whether a fault has to do with what is shown: a client of it, a
+// link of such a client, or a node.
+func (sc *scene) touches(ft *facts.Fault) bool {
+	if slices.ContainsFunc(sc.focus, func(s *session) bool { return hits(ft, s.Client()) }) ||
+		slices.ContainsFunc(sc.deletions, func(d deletion) bool { return hits(ft, facts.Sender(d.release)) }) {
+		return true
+	}
+	return slices.Contains(sc.f.Params.Nodes, ft.Target) || ft.Target == sc.f.Params.Resource && ft.Target != ""
+}
+
+// nothingShown ends the title of a diagram that is about no violation.
+const nothingShown = "no violation shown"
+
+func (sc *scene) headline() string {
+	p := sc.f.Params
+	name := cmp.Or(p.Scenario, "run")
+	if p.Variant != "" {
+		name += "/" + p.Variant
+	}
+	if p.Backend != "" {
+		name += fmt.Sprintf(" on %s, seed %d", p.Backend, p.Seed)
+	}
+	if !sc.violated() {
+		return name + ": " + nothingShown
+	}
+	what := sc.result.Property + " violated"
+	if cause := sc.result.Cause; cause != "" {
+		if sc.result.Node != "" {
+			cause += ", " + sc.result.Node
+		}
+		what += " (" + cause + ")"
+	}
+	return name + ": " + what
+}
+
+// omitted says what happened in the span and is not drawn.
+func (sc *scene) omitted() string {
+	var clients []string
+	n := 0
+	for _, s := range sc.f.sessions {
+		if s.Granted() && !slices.Contains(sc.focus, s) && !slices.Contains(sc.extra, s) && s.begin <= sc.to && s.last() >= sc.from {
+			n++
+			clients = append(clients, s.Client())
+		}
+	}
+	var parts []string
+	if n > 0 {
+		slices.Sort(clients)
+		clients = unique(clients)
+		if len(clients) > 5 {
+			clients = append(clients[:4], fmt.Sprintf("%d others", len(clients)-4))
+		}
+		parts = append(parts, fmt.Sprintf("%s of %s", display.Plural(n, "other session"), list(clients)))
+	}
+	if sc.folded > 0 {
+		parts = append(parts, display.Plural(sc.folded, "other fault"))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Not shown: " + strings.Join(parts, ", ") + "."
+}
+
+// mostLanes is how many lanes a reader can follow, and a terminal can show.
+const mostLanes = 6
+
+// lanes are what a diagram's marks stand on, from left to right.
+type lanes struct {
+	all     []lane
+	at      map[string]int // process: lane
+	storage int            // lane of the storage, -1: none
+}
+
+// lanesOf lays out a scene's lanes as Kleppmann drew them: the first client, the
+// lock, the other clients, the storage.
+func lanesOf(sc *scene) *lanes {
+	ls := &lanes{at: map[string]int{}, storage: -1}
+	clients := sc.clients()
+	room := mostLanes - len(clients) - 1
+	if len(clients) > 0 {
+		ls.add(lane{Name: clients[0], Role: client, Members: clients[:1]})
+	}
+	for _, group := range sc.nodeGroups(room) {
+		name := nodeRange(group)
+		if len(group) == 0 {
+			name = "locks"
+		}
+		ls.add(lane{Name: name, Role: locks, Members: group})
+	}
+	for _, c := range clients[min(1, len(clients)):] {
+		ls.add(lane{Name: c, Role: client, Members: []string{c}})
+	}
+	if r := sc.resource(); r != "" {
+		ls.storage = ls.add(lane{Name: r, Role: storage, Members: []string{r}})
+	}
+	return ls
+}
+
+func (ls *lanes) add(l lane) int {
+	i := len(ls.all)
+	ls.all = append(ls.all, l)
+	for _, m := range l.Members {
+		if _, ok := ls.at[m]; !ok {
+			ls.at[m] = i
+		}
+	}
+	return i
+}
+
+// of is the lane of a process; false: it has none.
+func (ls *lanes) of(process string) (int, bool) {
+	i, ok := ls.at[process]
+	return i, ok
+}
+
+// named reports whether a subject is a process, or begins with one, whose name is left as
+// it is.
+func (ls *lanes) named(subject string) bool {
+	subject, _, _ = strings.Cut(subject, " ")
+	subject = strings.TrimSuffix(subject, ",")
+	return slices.ContainsFunc(ls.all, func(l lane) bool {
+		return short(l.Name) == subject || slices.ContainsFunc(l.Members, func(m string) bool { return short(m) == subject })
+	})
+}
+
+// laneEvents are the wire commands to the nodes of one lane.
+type laneEvents struct {
+	lane   int
+	events []*event
+}
+
+// byLane puts the commands to the nodes of one lane together, from left to right.
+func (ls *lanes) byLane(events []*event) []laneEvents {
+	lock := slices.IndexFunc(ls.all, func(l lane) bool { return l.Role == locks })
+	laneOf := func(e *event) int {
+		if lane, ok := ls.of(e.Node); ok {
+			return lane
+		}
+		return lock
+	}
+	var out []laneEvents
+	for _, g := range grouped(events, laneOf) {
+		if lane := laneOf(g[0]); lane >= 0 {
+			out = append(out, laneEvents{lane, g})
+		}
+	}
+	slices.SortFunc(out, func(a, c laneEvents) int { return cmp.Compare(a.lane, c.lane) })
+	return out
+}
+
+// sent is when the first of them was sent, 0 if nobody knows.
+func (g laneEvents) sent() int64 {
+	t := int64(never)
+	for _, e := range g.events {
+		if e.Sent != 0 {
+			t = min(t, e.Sent)
+		}
+	}
+	if t == never {
+		return 0
+	}
+	return t
+}
+
+// applied is when the last of them was applied.
+func (g laneEvents) applied() (t int64) {
+	for _, e := range g.events {
+		t = max(t, e.Applied)
+	}
+	return t
 }

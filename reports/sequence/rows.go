@@ -2,7 +2,16 @@ package sequence
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/nemesis"
+	"lockpick/reports/display"
 )
 
 // row is one fact of a drawing: arrows of one operation, or a mark on a lane.
@@ -90,4 +99,742 @@ func latest(arrows []arrow) int64 {
 		t = max(t, a.Arrived)
 	}
 	return t
+}
+
+// drawAcquire draws how a session got the lock: what was tried in vain in one
+// note, the winning round as a request and its answers.
+func (b *builder) drawAcquire(s *session) {
+	me, ok := b.lanes.of(s.Client())
+	if !ok {
+		return
+	}
+	b.drawFutile(s, me)
+	if !s.Granted() {
+		return
+	}
+	won := b.f.winning(s)
+	if won == nil {
+		won = b.f.everyNode(s.Acquire.Call, max(s.Acquire.Call.T, b.scene.from))
+	}
+	b.sheet.facts++
+	for _, g := range b.lanes.byLane(won) {
+		a := arrow{From: me, To: g.lane, Label: "acquire", Sent: g.sent(), Arrived: g.applied(), Events: numbers(g.events...)}
+		a.Lost = a.Arrived == 0
+		b.sheet.message(a)
+	}
+	b.drawGrant(me, b.scene.grantOf(s, won))
+}
+
+// drawFutile folds the rounds that came to nothing.
+func (b *builder) drawFutile(s *session, me int) {
+	w := b.f.futile(s, b.scene.from)
+	if w.rounds == 0 {
+		return
+	}
+	tries := display.Times(w.rounds)
+	label := fmt.Sprintf("%s tries %s: %s", short(s.Client()), tries, w.because())
+	if w.to > w.from {
+		label += ", until " + display.Seconds(w.to)
+	}
+	b.sheet.note(note{Lane: me, At: max(w.from, b.scene.from), Mark: dot, Label: label, Events: numbers(w.events...)})
+	if !s.Granted() {
+		b.caption.tell(max(w.from, b.scene.from), short(s.Client()), fmt.Sprintf("tried %s in vain %s (%s)", tries, display.FromTo(w.from, w.to), w.because()))
+	}
+}
+
+func (b *builder) drawGrant(me int, g grant) {
+	ok := g.s.Acquire.Return
+	label := "ok"
+	if len(g.votes) > 0 {
+		label = fmt.Sprintf("ok %d/%d", len(g.votes), g.voters)
+	}
+	detail, bad := g.detail()
+	b.sheet.facts++
+	for _, l := range b.lanes.byLane(g.won) {
+		yes := slices.DeleteFunc(slices.Clone(l.events), func(e *event) bool { return len(g.votes) > 0 && !slices.Contains(g.votes, e.Node) })
+		if len(yes) == 0 {
+			continue
+		}
+		l.events = yes
+		a := arrow{From: l.lane, To: me, Answer: true, Label: label, Detail: detail, Bad: bad,
+			Sent: min(l.applied(), ok.T), Arrived: ok.T, Events: numbers(append(yes, ok)...)}
+		if len(g.votes) == 0 { // nobody saw when the nodes answered
+			a.Sent = ok.T
+		}
+		b.sheet.message(a)
+	}
+	b.caption.tell(ok.T, short(g.s.Client()), g.words())
+	b.drawExpiry(g)
+}
+
+// drawExpiry notes that keys end before their holder stops believing in them.
+func (b *builder) drawExpiry(g grant) {
+	for _, l := range b.lanes.byLane(g.won) {
+		var at int64
+		for _, e := range l.events {
+			if slices.Contains(g.votes, e.Node) && e.TTL > 0 && e.Applied > 0 {
+				at = max(at, b.f.expiry(e))
+			}
+		}
+		if at != 0 && at < g.s.until {
+			b.sheet.note(note{Lane: l.lane, At: at, Mark: cross, Bad: true, Events: numbers(l.events...),
+				Label: fmt.Sprintf("%s's key is due to expire on %s, %s before its belief ends", short(g.s.Client()), b.lanes.all[l.lane].Name, display.Span(minus(g.s.until, at)))})
+		}
+	}
+}
+
+// grant is how a session got the lock.
+type grant struct {
+	s      *session
+	won    attempt
+	votes  []string // the nodes whose yes counted; none: the wire was not recorded
+	voters int      // how many nodes there are to vote
+	quorum int      // how many votes are a majority, 0: nobody knows
+	twice  string   // the nodes that had voted for somebody who still believes in it, in words
+}
+
+// grantOf is the grant of a session by its winning round.
+func (sc *scene) grantOf(s *session, won attempt) grant {
+	votes := won.votes(s.Acquire.Return.T)
+	g := grant{s: s, won: won, votes: votes, voters: max(len(sc.f.nodes()), len(votes)), quorum: sc.f.Params.Quorum}
+	for _, o := range sc.focus {
+		first := sc.f.winning(o)
+		if o == s || first == nil || o.Key() != s.Key() || !o.believes(s.begin) {
+			continue
+		}
+		var both []string
+		for _, n := range first.votes(o.begin) {
+			if slices.Contains(votes, n) && first.of(n).Applied < won.of(n).Applied {
+				both = append(both, n)
+			}
+		}
+		if len(both) > 0 {
+			g.twice = fmt.Sprintf("%s had voted for %s", nodeRange(both), short(o.Client()))
+			break
+		}
+	}
+	return g
+}
+
+// minority reports whether the votes that are known are no majority.
+func (g grant) minority() bool { return len(g.votes) > 0 && len(g.votes) < g.quorum }
+
+// enough is what so many votes are called.
+func (g grant) enough() string {
+	if g.quorum == g.voters/2+1 {
+		return "a majority"
+	}
+	return "a quorum"
+}
+
+// detail is the grant for its arrows; it is bad if there was no majority, or if a
+// node voted twice.
+func (g grant) detail() (detail string, bad bool) {
+	s := g.s
+	detail = fmt.Sprintf("%s holds %s", short(s.Client()), short(s.Key()))
+	switch until := s.promised; {
+	case until == never:
+		detail += ", no deadline"
+	case until <= s.begin:
+		detail += ", past its deadline already"
+	default:
+		detail += fmt.Sprintf(" until %s", display.Seconds(until))
+	}
+	if fence := s.Acquire.Return.Fence; fence != 0 {
+		detail += fmt.Sprintf(", fence %d", fence)
+	}
+	if g.minority() {
+		detail += fmt.Sprintf("; %s is %d", g.enough(), g.quorum)
+	}
+	if g.twice != "" {
+		detail += "; " + g.twice
+	}
+	return detail, g.minority() || g.twice != ""
+}
+
+// words is the grant for the caption.
+func (g grant) words() string {
+	ok := g.s.Acquire.Return
+	text := fmt.Sprintf("acquired %s at %s", short(g.s.Key()), display.Seconds(ok.T))
+	if until := g.s.promised; until != never {
+		text += fmt.Sprintf(" with %s left", display.Span(max(0, minus(until, g.s.begin))))
+	}
+	if n := len(g.votes); n > 0 {
+		text += fmt.Sprintf(", by %d of %d votes", n, g.voters)
+	}
+	if g.minority() {
+		text += fmt.Sprintf(" where %d are %s", g.quorum, g.enough())
+	}
+	if g.twice != "" {
+		text += "; " + g.twice
+	}
+	return text
+}
+
+// drawLease draws a session's belief, and its end where a deadline ended it.
+func (b *builder) drawLease(s *session) {
+	lane, ok := b.lanes.of(s.Client())
+	if !ok || !s.Granted() {
+		return
+	}
+	for _, w := range s.windows {
+		b.sheet.bar(lane, believes, w.From, w.To, w.Opens)
+	}
+	if s.ended == facts.Lost && b.scene.shown(s.until) {
+		e, who := b.f.Lost(s.Session), short(s.Client())
+		b.sheet.note(note{Lane: lane, At: s.until, Mark: stop, Label: who + " is told that it has lost " + short(s.Key()), Events: numbers(e)})
+		b.caption.tell(s.until, who, "was told at "+display.Seconds(s.until)+" that it had lost it")
+	}
+	if s.ended != facts.Expired || !b.scene.shown(s.until) || s.until == s.begin {
+		return
+	}
+	b.sheet.note(note{Lane: lane, At: s.until, Mark: stop, Label: short(s.Client()) + "'s lease ends", Events: numbers(s.Acquire.Return)})
+	if s.last() > s.until {
+		b.caption.tellOf(s.until, short(s.Client()), "lease ended at "+display.Seconds(s.until))
+	}
+}
+
+// drawDeletions draws the releases that took a lock away from its holder.
+func (b *builder) drawDeletions() {
+	done := map[*event]bool{}
+	for _, d := range b.scene.deletions {
+		if done[d.release] || !b.scene.shown(d.release.Applied) {
+			continue
+		}
+		client := facts.Sender(d.release)
+		var same []*event
+		for _, o := range b.scene.deletions {
+			if facts.Sender(o.release) == client && o.victim == d.victim && !done[o.release] &&
+				minus(o.release.Applied, d.release.Applied) <= b.f.slow() {
+				same = append(same, o.release)
+				done[o.release] = true
+			}
+		}
+		b.drawDeletion(d.victim, client, same)
+	}
+}
+
+func (b *builder) drawDeletion(victim *session, client string, releases []*event) {
+	me, ok := b.lanes.of(client)
+	if !ok {
+		return
+	}
+	var names []string
+	for _, e := range releases {
+		names = append(names, e.Node)
+	}
+	slices.Sort(names)
+	nodes := nodeRange(unique(names))
+	g := laneEvents{events: releases}
+	whose := short(victim.Client()) + "'s"
+	b.sheet.facts++
+	for _, l := range b.lanes.byLane(releases) {
+		b.sheet.message(arrow{From: me, To: l.lane, Label: "release", Mark: cross, Bad: true, Sent: l.sent(), Arrived: l.applied(),
+			Detail: fmt.Sprintf("a release of %s DELETES %s key on %s", short(client), whose, nodes), Events: numbers(l.events...)})
+	}
+	b.caption.tell(g.applied(), "a release of "+short(client), fmt.Sprintf("that was sent at %s reached %s at %s and deleted %s key there",
+		display.Seconds(g.sent()), nodes, display.Seconds(g.applied()), whose))
+}
+
+// drawOverlap marks the span in which two clients believed in the same lock. Where
+// the verdict found no violation, the stamps are too coarse to say so.
+func (b *builder) drawOverlap() {
+	if len(b.scene.focus) < 2 || !b.scene.violated() {
+		return
+	}
+	x, y := b.scene.focus[0], b.scene.focus[1]
+	w := b.scene.result.Witness
+	from, to := together(x, y)
+	if x.Key() != y.Key() {
+		return
+	}
+	if from >= to {
+		if b.scene.result.Cause == verdict.Overlap && w != nil {
+			b.caption.tell(w.From, "both", fmt.Sprintf("must have held %s %s, by the answers that they got, though they never believed so at once",
+				short(x.Key()), display.FromTo(w.From, min(w.To, b.f.last))))
+		}
+		return
+	}
+	if b.scene.result.Property == checker.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
+		from, to = w.From, w.To // the verdict allows for the error of the stamps
+	}
+	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", short(x.Client()), short(y.Client()), short(x.Key()))
+	if to == never {
+		to = b.f.last
+	} else {
+		if display.Seconds(from) == display.Seconds(to) {
+			label += " for " + display.Span(minus(to, from))
+		} else {
+			label += " until " + display.Seconds(to)
+		}
+	}
+	b.sheet.band(from, to, label, numbers(x.Acquire.Return, y.Acquire.Return))
+	b.caption.tell(from, "both", fmt.Sprintf("believed that they held %s %s", short(x.Key()), display.FromTo(from, to)))
+}
+
+// drawLosses draws where a node lost the key by which it had granted the first session, by
+// the facts that the verdict names. What a release took away is drawn as that release.
+func (b *builder) drawLosses() {
+	if b.scene.result == nil {
+		return
+	}
+	type group struct {
+		lane  int
+		first string
+		what  history.Change
+	}
+	ends := map[group][]*event{}
+	var order []group
+	for _, l := range b.scene.result.Losses {
+		e := b.scene.ending(l)
+		lane, ok := b.lanes.of(l.Node)
+		if e == nil || !ok || e.Life.What == history.KeyDeleted && l.Cause == verdict.DeletedByOther || !b.scene.shown(e.T) {
+			continue
+		}
+		g := group{lane, l.First, e.Life.What}
+		if ends[g] == nil {
+			order = append(order, g)
+		}
+		ends[g] = append(ends[g], e)
+	}
+	for _, g := range order {
+		i := slices.IndexFunc(b.f.sessions, func(s *session) bool { return s.Name() == g.first })
+		if i < 0 {
+			continue
+		}
+		var names []string
+		for _, e := range ends[g] {
+			names = append(names, e.Process)
+		}
+		slices.Sort(names)
+		at := ends[g][0].T
+		nodes, text := nodeRange(unique(names)), gone(g.what, short(b.f.sessions[i].Client()), ends[g][0].Life.By)
+		b.sheet.note(note{Lane: g.lane, At: at, Mark: cross, Label: nodes + " " + text, Bad: true, Events: numbers(ends[g]...)})
+		b.caption.tell(at, list(unique(names)), text+" at "+display.Seconds(at))
+	}
+}
+
+// ending is the fact that ended a key before its time, or nil.
+func (sc *scene) ending(l checker.Loss) *event {
+	for _, s := range sc.f.Lives().Stays(l.Node, sc.result.Witness.Key) {
+		if s.End != nil && s.End.N == l.Fact {
+			return s.End
+		}
+	}
+	return nil
+}
+
+// gone says how a node lost a client's key.
+func gone(what history.Change, client, by string) string {
+	key := client + "'s key"
+	switch what {
+	case history.KeyExpired:
+		return "let " + key + " expire before its time"
+	case history.KeyReverted:
+		return "lost " + key + ", and has what was there before"
+	case history.KeyChanged:
+		return fmt.Sprintf("has %s put over %s", short(facts.LinkClient(by))+"'s value", key)
+	case history.KeyFlushed:
+		return "lost " + key + " with all others"
+	case history.KeyEvicted:
+		return "dropped " + key + " for want of memory"
+	}
+	return "lost " + key
+}
+
+// drawWork draws what a session did with the resource and how it gave the lock back.
+func (b *builder) drawWork(s *session) {
+	me, ok := b.lanes.of(s.Client())
+	if !ok {
+		return
+	}
+	for _, c := range s.calls {
+		if !b.scene.shown(c.Call.T) {
+			continue
+		}
+		switch {
+		case c.Call.Op == history.OpCheck:
+			b.drawCheck(s, c, me)
+		case c.Call.Op == history.OpRelease:
+			b.drawRelease(s, c, me)
+		case c.Call.Op == history.OpExtend:
+			b.drawExtend(s, c, me)
+		case b.lanes.storage < 0:
+		case c.Call.Op == history.OpRead:
+			b.drawRead(s, c, me)
+		case c.Call.Op == history.OpWrite:
+			b.drawWrite(s, c, me)
+		}
+	}
+}
+
+// drawCheck notes the client's look at its own deadline: if it stopped the client, or if a
+// fault hit the client, for then the passing is what the story turns on.
+func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
+	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: numbers(c.Call)}
+	if c.Outcome() != history.OK {
+		n.Label = fmt.Sprintf("%s checks: its lease is over, it does not write", short(s.Client()))
+		b.sheet.note(n)
+		b.caption.tell(n.At, short(s.Client()), fmt.Sprintf("found its lease over at %s and did not write", display.Seconds(n.At)))
+		return
+	}
+	hit := slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool { return hits(ft, s.Client()) })
+	if !hit {
+		return
+	}
+	n.Label = fmt.Sprintf("%s checks its lease: valid", short(s.Client()))
+	if left := minus(s.deadline, n.At); s.deadline != never && s.ended != facts.Lost && left > 0 {
+		n.Label += fmt.Sprintf(", %s left", display.Span(max(left/1e6*1e6, 1e6)))
+	}
+	b.sheet.note(n)
+}
+
+// drawRead draws the answer only: a read's request tells nothing more.
+func (b *builder) drawRead(s *session, c facts.Operation, me int) {
+	b.sheet.facts++
+	who := short(s.Client())
+	if c.Outcome() == history.OK && b.scene.shown(c.Return.T) {
+		b.sheet.message(arrow{From: b.lanes.storage, To: me, Answer: true, Sent: max(c.Call.T, minus(c.Return.T, b.f.slow())), Arrived: c.Return.T,
+			Label: fmt.Sprintf("version %d", c.Return.Version), Detail: who + " reads", Events: numbers(c.Call, c.Return)})
+		return
+	}
+	a := arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: c.Call.T, Label: "read", Detail: "no answer", Lost: true, Events: numbers(c.Call, c.Return)}
+	if c.Outcome() == history.Fail {
+		a.Lost, a.Mark, a.Detail = false, cross, "refused"
+		b.caption.tell(c.Return.T, short(s.Client()), fmt.Sprintf("tried to read at %s and was refused", display.Seconds(c.Call.T)))
+	}
+	b.sheet.message(a)
+}
+
+// drawWrite draws a write and what the resource made of it.
+func (b *builder) drawWrite(s *session, c facts.Operation, me int) {
+	at := b.f.appliedAt(c.Call.Value)
+	if at == 0 && c.Outcome() != history.Info {
+		at = c.Return.T
+	}
+	wire := b.f.wireWrite(c.Call.Value)
+	a := arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: at, Label: "write", Events: numbers(c.Call, c.Return, wire)}
+	if wire != nil && wire.Sent != 0 {
+		a.Sent = wire.Sent
+	}
+	entry := b.f.applies[c.Call.Value]
+	w := s.wrote(c, entry, at, b.f.Params.Fence)
+	a.Mark, a.Detail, a.Bad, a.Lost = w.mark, w.label, w.bad, at == 0
+	if entry != nil {
+		a.Events = numbers(c.Call, c.Return, wire, entry.Event)
+	}
+	b.sheet.facts++
+	b.sheet.message(a)
+	b.caption.tell(a.Arrived, short(s.Client()), w.words)
+}
+
+// drawRelease draws the request; what it came to stands in words.
+func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
+	detail := short(s.Client()) + " gives the lock back"
+	switch c.Outcome() {
+	case history.Fail:
+		detail = short(s.Client()) + " gives back what it no longer holds"
+	case history.Info:
+		detail = short(s.Client()) + " releases, outcome unknown"
+	}
+	var asked []*event
+	for _, e := range sent(b.f.wires, s.Client(), c.Call.T, min(c.Ended(), b.f.last)) {
+		deletes := slices.ContainsFunc(b.scene.deletions, func(d deletion) bool { return d.release == e })
+		if e.Op == history.OpRelease && e.Key == s.Key() && !deletes {
+			asked = append(asked, e)
+		}
+	}
+	b.sheet.facts++
+	groups := b.lanes.byLane(asked)
+	if len(asked) == 0 {
+		groups = b.lanes.byLane(b.f.everyNode(c.Call, c.Call.T))
+	}
+	for _, g := range groups {
+		a := arrow{From: me, To: g.lane, Label: "release", Detail: detail, Sent: g.sent(), Arrived: g.applied(),
+			Events: numbers(append(g.events, c.Call, c.Return)...)}
+		a.Lost = a.Arrived == 0
+		if !a.Lost && a.Arrived > b.scene.to {
+			a.Arrived = a.Sent // it is under way when the story ends
+		}
+		b.sheet.message(a)
+	}
+}
+
+// drawExtend notes an extension. Those that came to the same, one after the
+// other, are one note at the first of them.
+func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
+	run := s.alike(c)
+	if run == nil {
+		return
+	}
+	last := run[len(run)-1]
+	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: numbers(c.Call, c.Return, last.Call, last.Return)}
+	who, what, did, try := short(s.Client()), "extends", "extended it", "extend it"
+	switch c.Call.Value {
+	case history.OpAcquire:
+		what, did, try = "acquires what it holds", "acquired it again", "acquire it again"
+	case history.OpRelease:
+		what, did, try = "releases one of several", "released one of several", "release one of several"
+	}
+	if len(run) > 1 {
+		what += " " + display.Plural(len(run), "time")
+	}
+	switch c.Outcome() {
+	case history.OK:
+		if c.Call.Value == history.OpCheck {
+			n.Label = who + " asks its lock after the deadline: it is held"
+			b.caption.tell(n.At, who, fmt.Sprintf("asked its lock at %s, after the deadline, and was told that it is held", display.Seconds(n.At)))
+			break
+		}
+		until := facts.Deadline(last.Return)
+		n.Label = fmt.Sprintf("%s %s, at last until %s", who, what, display.Seconds(until))
+		if len(run) == 1 {
+			n.Label = fmt.Sprintf("%s %s until %s", who, what, display.Seconds(until))
+		}
+		b.caption.tell(n.At, who, fmt.Sprintf("%s %s, until %s", did, display.Times(len(run)), display.Seconds(until)))
+	case history.Fail:
+		n.Label = fmt.Sprintf("%s %s: the lock is lost", who, what)
+		b.caption.tell(n.At, who, fmt.Sprintf("found at %s that its lock was lost", display.Seconds(n.At)))
+	default:
+		n.Label = fmt.Sprintf("%s %s in vain", who, what)
+		b.caption.tell(n.At, who, fmt.Sprintf("tried to %s %s from %s on, in vain", try, display.Times(len(run)), display.Seconds(n.At)))
+	}
+	b.sheet.note(n)
+}
+
+// alike is the extensions from c on that were called and ended as it was, or nil if c is not
+// the first of them.
+func (s *session) alike(c facts.Operation) []facts.Operation {
+	all := slices.DeleteFunc(slices.Clone(s.calls), func(x facts.Operation) bool { return x.Call.Op != history.OpExtend })
+	from := slices.Index(all, c)
+	same := func(x facts.Operation) bool { return x.Outcome() == c.Outcome() && x.Call.Value == c.Call.Value }
+	if from > 0 && same(all[from-1]) {
+		return nil
+	}
+	to := from
+	for to < len(all) && same(all[to]) {
+		to++
+	}
+	return all[from:to]
+}
+
+// expiry is when a key that was set is due to expire, by the extensions that its
+// node agreed to.
+func (f *course) expiry(set *event) int64 {
+	at := plus(set.Applied, set.TTL)
+	for _, e := range sent(f.wires, facts.Sender(set), set.Sent, f.last) {
+		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == set.Node && e.Key == set.Key && e.Token == set.Token && e.Applied > 0 {
+			at = max(at, plus(e.Applied, cmp.Or(e.TTL, set.TTL)))
+		}
+	}
+	return at
+}
+
+// drawFaults draws what the nemesis did. One step that hits many targets within a
+// moment is one fact. What changed nothing is counted at the story's end.
+func (b *builder) drawFaults() {
+	for _, g := range grouped(b.scene.idle, func(ft *facts.Fault) string { return ft.Target }) {
+		more := display.Times(len(g))
+		if slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool {
+			return ft.Target == g[0].Target && nemesis.ToldOf(ft.Kind).State == nemesis.Stopped
+		}) {
+			if more = "once more"; len(g) > 1 {
+				more = display.Plural(len(g), "more time")
+			}
+		}
+		b.caption.tell(never, short(g[0].Target), "was paused "+more+", without effect")
+	}
+	for _, g := range b.scene.faultGroups() {
+		lane := b.faultLane(g)
+		targets := b.scene.faultTargets(g)
+		w := wordsFor(g, targets, b.f.held(g[0]))
+		from := g[0].From()
+		var begins, ends []*event
+		for _, ft := range g {
+			begins, ends = append(begins, ft.Begin), append(ends, ft.End)
+		}
+		b.sheet.note(note{Lane: lane, At: from, Mark: w.mark, Label: w.Began, Bad: true, Events: numbers(begins...)})
+		end := endOf(g)
+		if end != nil {
+			label := w.Ended
+			if w.mark == cross && end.Cause != "" {
+				label += ": " + end.Cause // what the node has now is what matters
+			}
+			b.sheet.note(note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(ends...)})
+		}
+		switch {
+		case g[0].Step == history.Unplanned: // the verdict names it
+		case end != nil:
+			b.caption.tell(from, w.Whom, w.whole(from, end.T, end.Cause))
+		default:
+			b.caption.tell(from, w.Whom, fmt.Sprintf("%s at %s", w.Was, display.Seconds(from)))
+		}
+		for _, ft := range g {
+			b.faultBar(ft)
+		}
+	}
+}
+
+func (b *builder) faultBar(ft *facts.Fault) {
+	state := map[nemesis.State]state{nemesis.Stopped: Paused, nemesis.Down: dead}[nemesis.ToldOf(ft.Kind).State]
+	lane, ok := b.lanes.of(ft.Target)
+	if !ok || state == "" || len(b.lanes.all[lane].Members) > 1 {
+		return
+	}
+	b.sheet.bar(lane, state, ft.From(), ft.To(), ft.Begin, ft.End)
+}
+
+// faultLane is the lane of the target, or for a link that of its client.
+func (b *builder) faultLane(g []*facts.Fault) int {
+	if lane, ok := b.lanes.of(g[0].Target); ok {
+		return lane
+	}
+	if lane, ok := b.lanes.of(b.scene.linkOwner(g[0].Target)); ok {
+		return lane
+	}
+	return -1
+}
+
+// mostFaults is how many faults a reader can follow.
+const mostFaults = 12
+
+// faultGroups folds faults of one kind that begin within a moment: those of one
+// step, and messages of one sort that are held.
+func (sc *scene) faultGroups() [][]*facts.Fault {
+	var out [][]*facts.Fault
+	for _, ft := range sc.faults {
+		i := slices.IndexFunc(out, func(g []*facts.Fault) bool {
+			kind, _ := nemesis.KindOf(ft.Kind)
+			same := g[0].Step == ft.Step || kind.Keeps && sc.f.held(ft) == sc.f.held(g[0])
+			return same && g[0].Kind == ft.Kind && minus(ft.From(), g[0].From()) <= sc.f.slow() && sc.linkOwner(g[0].Target) == sc.linkOwner(ft.Target)
+		})
+		if i < 0 {
+			out = append(out, nil)
+			i = len(out) - 1
+		}
+		out[i] = append(out[i], ft)
+	}
+	more := max(0, len(out)-mostFaults)
+	sc.folded += more
+	return out[:len(out)-more]
+}
+
+// faultTargets names what a group of faults hits.
+func (sc *scene) faultTargets(g []*facts.Fault) string {
+	owner := sc.linkOwner(g[0].Target)
+	var names []string
+	for _, ft := range g {
+		if owner == "" {
+			names = append(names, ft.Target)
+			continue
+		}
+		_, node, _ := nemesis.SplitLink(ft.Target[len(owner):])
+		names = append(names, node)
+	}
+	return nodeRange(unique(names))
+}
+
+// linkOwner is the client whose link a target is, "" if it is no link.
+func (sc *scene) linkOwner(target string) string {
+	for _, c := range sc.clients() {
+		if onLinkOf(target, c) {
+			return c
+		}
+	}
+	return ""
+}
+
+// held says what a hold holds: of the messages on its link that were under way for
+// at least half of it, the one that set out nearest to its beginning.
+func (f *course) held(ft *facts.Fault) string {
+	half := minus(min(ft.To(), f.last), ft.From()) / 2
+	what, nearest := "message", int64(never)
+	consider := func(name string, from, to int64) {
+		distance := max(minus(from, ft.From()), minus(ft.From(), from))
+		if from != 0 && (to == 0 || minus(to, from) >= half) && distance < nearest {
+			what, nearest = name, distance
+		}
+	}
+	for _, e := range f.wires {
+		if e.Process == ft.Target {
+			consider(e.Op, e.Sent, e.Applied)
+			consider("answer to "+e.Op, e.Applied, e.Answered)
+		}
+	}
+	return what
+}
+
+func endOf(g []*facts.Fault) *event {
+	var last *event
+	for _, ft := range g {
+		if ft.End == nil {
+			return nil
+		}
+		if last == nil || ft.End.T > last.T {
+			last = ft.End
+		}
+	}
+	return last
+}
+
+// longestSaw is how much is told of what was seen of a fault.
+const longestSaw = 200
+
+type faultWords struct {
+	nemesis.Told
+	mark, over Mark
+}
+
+// whole tells of a fault that ended. What a node came back with matters.
+func (w faultWords) whole(begin, end int64, back string) string {
+	from, to := display.Seconds(begin), display.Seconds(end)
+	switch {
+	case w.Back != "":
+		return fmt.Sprintf("%s at %s, and %s at %s", w.Was, from, w.Back, to)
+	case w.State != nemesis.Down:
+		return w.Was + " " + display.FromTo(begin, end)
+	case back != "":
+		back = " (" + display.Fit(back, longestSaw) + ")"
+	}
+	return fmt.Sprintf("%s at %s and started again at %s%s", w.Was, from, to, back)
+}
+
+// wordsFor tells a group of faults on targets. Held is the message that a fault of
+// one message is about.
+func wordsFor(g []*facts.Fault, targets, held string) faultWords {
+	client, _, _ := nemesis.SplitLink(g[0].Target)
+	client = short(client)
+	saw := ""
+	if g[0].Begin != nil && g[0].Begin.Cause != "" {
+		saw = " (" + display.Fit(g[0].Begin.Cause, longestSaw) + ")"
+	}
+	w := faultWords{Told: toldOf(g[0].Kind), mark: down, over: up}
+	kind, _ := nemesis.KindOf(g[0].Kind)
+	switch {
+	case w.State == nemesis.Down:
+		w.mark, w.over = cross, ring
+	case kind.Loses:
+		w.mark = cross
+	case w.Back != "":
+		w.over = ring
+	}
+	in := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", short(g[0].Kind), "{message}", message(held, client, targets), "{saw}", saw)
+	w.Whom = in.Replace(cmp.Or(w.Whom, "{targets}"))
+	w.Began, w.Ended, w.Was = in.Replace(w.Began), in.Replace(w.Ended), in.Replace(w.Was)
+	return w
+}
+
+// toldOf is how people are told of a kind of fault, also of one that is no plan's.
+func toldOf(kind string) nemesis.Told {
+	if kind == history.OpGoOn {
+		return nemesis.Told{Began: "{targets} goes on by itself"}
+	}
+	return nemesis.ToldOf(kind)
+}
+
+func message(held, client, targets string) string {
+	if sort, ok := strings.CutPrefix(held, "answer to "); ok {
+		return fmt.Sprintf("the answer of %s to %s's %s", targets, client, short(sort))
+	}
+	return fmt.Sprintf("the %s of %s to %s", short(held), client, targets)
 }

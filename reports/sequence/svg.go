@@ -1,9 +1,13 @@
 package sequence
 
 import (
+	"cmp"
+	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"lockpick/reports/display"
 )
@@ -67,3 +71,648 @@ const style = `.sq text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Lib
 
 // Style is what an embedded picture needs of the page's style, once.
 const Style = style
+
+// mostInstants bounds a picture, as only a history that no run could have made needs.
+const mostInstants = 600
+
+// layOut gives all parts of a diagram their places, and its title and story where
+// they are wanted.
+func layOut(d Diagram, o SVGOptions) *picture {
+	p := &picture{options: o, axis: newAxis(instants(d)).squeezed(widestAxis), used: map[state]bool{}}
+	p.right = left + 40
+	if n := len(p.axis.x); n > 0 {
+		p.right = p.axis.x[n-1] + 90
+	}
+	p.width = max(p.right+16, leastPicture)
+	p.right = p.width - 16
+	p.head(d)
+	p.drawLanes(d)
+	p.drawBands(d)
+	p.drawBars(d)
+	wishes := append(p.drawArrows(d), p.drawMarks(d)...)
+	p.sayHeld()
+	for _, b := range d.Bands {
+		wishes = append(wishes, wish{x: p.axis.pos(b.From), y: p.top + 12, label: escape(b.Label), bad: true, still: true})
+	}
+	slices.SortStableFunc(wishes, func(a, b wish) int { return cmp.Compare(a.rank, b.rank) })
+	for _, w := range wishes {
+		p.place(w)
+	}
+	p.drawAxis()
+	p.foot(d)
+	return p
+}
+
+// instants are those at which something is drawn.
+func instants(d Diagram) []int64 {
+	var at []int64
+	for _, g := range byFact(d) {
+		for _, a := range g {
+			at = append(at, a.Sent, a.Arrived)
+		}
+	}
+	for _, n := range d.Notes {
+		at = append(at, n.At)
+	}
+	for _, b := range d.Bands {
+		at = append(at, b.From, b.To)
+	}
+	first, last := int64(never), int64(math.MinInt64)
+	for _, t := range at {
+		first, last = min(first, t), max(last, t)
+	}
+	for _, b := range d.Bars { // they never make the picture longer
+		for _, t := range []int64{b.From, b.To} {
+			if first < t && t < last {
+				at = append(at, t)
+			}
+		}
+	}
+	return at[:min(len(at), mostInstants)]
+}
+
+// head lays out the title and the story.
+func (p *picture) head(d Diagram) {
+	p.title = escape(d.Title)
+	story := escape(strings.Join(d.Caption, " "))
+	p.desc = strings.ReplaceAll(story, display.NoBreak, " ")
+	if p.options.Embedded {
+		p.top = 4
+		return
+	}
+	wide := min(p.width, 1300) - 32
+	y := 26.0
+	for _, l := range wrap(p.title, int(wide/titleWidth), 3) {
+		p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}, class: "sq-title"})
+		y += 21
+	}
+	for _, l := range wrap(story, int(wide/charWidth), 12) {
+		p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}})
+		y += 17
+	}
+	p.top = y + 2
+}
+
+func (p *picture) drawLanes(d Diagram) {
+	p.bottom = p.top + 90
+	gap := min(max(drawingHeight/float64(max(len(d.Lanes)-1, 1)), leastLaneGap), mostLaneGap)
+	for i, l := range d.Lanes {
+		y := p.top + 70 + float64(i)*gap
+		p.lanes, p.bottom = append(p.lanes, y), y+64
+		p.body.WriteString(shape(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, y, p.right))
+		lines := wrap(escape(l.title()), 16, 3)
+		p.taken = append(p.taken, box{0, y - float64(len(lines))*lineHeight/2 - 4, left - 10, y + float64(len(lines))*lineHeight/2 + 4})
+		p.body.WriteString(text{x: left - 16, y: y + 4 - float64(len(lines)-1)*lineHeight/2, lines: lines, anchor: "end", class: "sq-name"}.svg())
+	}
+}
+
+func (p *picture) drawBands(d Diagram) {
+	for _, b := range d.Bands {
+		x := p.axis.pos(b.From)
+		w := max(p.axis.pos(b.To)-x, 3)
+		p.bands.WriteString(p.group(b.Events, escape(b.Label), shape(`<rect x="%v" y="%v" width="%v" height="%v" fill="url(#%valarm)" opacity=".35"/>`, x, p.top, w, p.bottom-p.top, p.prefix())+
+			shape(`<path class="sq-edge" d="M%v %vV%vM%v %vV%v"/>`, x, p.top, p.bottom, x+w, p.top, p.bottom)))
+	}
+}
+
+func (p *picture) drawBars(d Diagram) {
+	// What is drawn later covers what was before: a dead client first, a pause last.
+	for _, state := range []state{dead, believes, Paused} {
+		for _, b := range d.Bars {
+			if b.State != state || b.Lane < 0 || b.Lane >= len(p.lanes) {
+				continue
+			}
+			x := p.axis.pos(b.From)
+			w := p.axis.pos(b.To) - x
+			if last := len(p.axis.at) - 1; last >= 0 && b.To > p.axis.at[last] {
+				w = p.right - x // it lasts beyond the picture
+			}
+			p.used[state] = true
+			p.body.WriteString(p.group(b.Events, string(state)+" "+display.FromTo(b.From, b.To), p.bar(state, x, p.lanes[b.Lane], max(w, 2))))
+		}
+	}
+}
+
+func (p *picture) bar(state state, x, y, w float64) string {
+	switch state {
+	case Paused:
+		return shape(`<rect x="%v" y="%v" width="%v" height="26" fill="url(#%vstall)" opacity=".8"/>`, x, y-13, w, p.prefix())
+	case dead:
+		return shape(`<rect class="sq-gone" x="%v" y="%v" width="%v" height="4"/><path class="sq-dead" d="M%v %vh%v"/>`, x, y-2, w, x, y, w)
+	}
+	p.held = append(p.held, box{x, y - 8, x + w, y + 8})
+	return shape(`<rect class="sq-holds" x="%v" y="%v" width="%v" height="16" rx="2"/>`, x, y-8, w)
+}
+
+// sayHeld writes into the bars what they are, where no arrow and no mark is in the way.
+func (p *picture) sayHeld() {
+	const words = "believes that it holds"
+	for _, bar := range p.held {
+		for x := bar.x1 + 6; x+charWidth*float64(len(words)) < bar.x2; x += 8 {
+			b := box{x, bar.y1, x + charWidth*float64(len(words)), bar.y2}
+			if !p.clear(b) {
+				continue
+			}
+			p.taken = append(p.taken, b)
+			p.texts = append(p.texts, text{x: x, y: bar.y1 + 12, lines: []string{words}, class: "sq-in"})
+			break
+		}
+	}
+}
+
+// drawArrows draws the messages, and says which labels they want.
+func (p *picture) drawArrows(d Diagram) (wishes []wish) {
+	for _, g := range byFact(d) {
+		for k, a := range g {
+			x1, x2 := p.axis.pos(a.Sent), p.axis.pos(a.Arrived)
+			y1, y2 := p.lanes[a.From], p.lanes[a.To]
+			label, detail := escape(a.Label), escape(a.Detail)
+			title := display.Join(": ", label, strings.TrimPrefix(detail, ": ")) + ", sent at " + display.Seconds(a.Sent)
+			if a.Lost {
+				x2, y2 = x1+12, y1+0.7*(y2-y1)
+				title += ", not known to have arrived"
+			} else {
+				title += ", arrived at " + display.Seconds(a.Arrived)
+			}
+			x2 = max(x2, x1+3)
+			p.shafts = append(p.shafts, shaft{x1, y1, x2, y2})
+			p.body.WriteString(p.group(a.Events, title, a.shape(x1, y1, x2, y2)))
+			if a.Mark != "" && !a.Lost {
+				p.addMark(mark{mark: a.Mark, x: x2, y: y2, bad: a.Bad, title: title, events: a.Events})
+			}
+			if k > 0 {
+				continue // the arrows of one fact say the same
+			}
+			wishes = append(wishes, wish{x: x1, y: y1, toX: x2, toY: y2, label: label, bad: a.Bad, along: true, rank: 2},
+				wish{x: x2, y: y2, label: detail, bad: a.Bad, rank: rank(a.Bad, 3)})
+		}
+	}
+	return wishes
+}
+
+func (a arrow) shape(x1, y1, x2, y2 float64) string {
+	class, dash := "sq-arrow", ""
+	if a.Bad {
+		class += " sq-harm"
+	}
+	if a.Slow || a.Lost {
+		dash = ` stroke-dasharray="6 3"`
+	}
+	shaft := shape(`<path class="%v"%v d="M%v %vL%v %v"/>`, class, dash, x1, y1, x2, y2)
+	if a.Lost {
+		return shaft + shape(`<path class="%v" d="M%v %vl8 8m0 -8l-8 8"/>`, class, x2-4, y2-4)
+	}
+	turn := math.Atan2(y2-y1, x2-x1) * 180 / math.Pi
+	return shaft + shape(`<path class="%v sq-head" transform="translate(%v %v) rotate(%v)" d="M0 0L-9 4L-9 -4Z"/>`, class, x2, y2, turn)
+}
+
+func (p *picture) addMark(m mark) {
+	p.marks = append(p.marks, m)
+	p.taken = append(p.taken, box{m.x - 7, m.y - 13, m.x + 7, m.y + 13})
+}
+
+func (p *picture) drawMarks(d Diagram) (wishes []wish) {
+	for _, n := range d.Notes {
+		x, y := p.axis.pos(n.At), p.top+40
+		if n.Lane >= 0 && n.Lane < len(p.lanes) {
+			y = p.lanes[n.Lane]
+			p.addMark(mark{mark: n.Mark, x: x, y: y, bad: n.Bad, title: escape(n.Label) + ", at " + display.Seconds(n.At), events: n.Events})
+		}
+		wishes = append(wishes, wish{x: x, y: y, label: escape(n.Label), bad: n.Bad, rank: rank(n.Bad, 1)})
+	}
+	return wishes
+}
+
+// drawAxis labels as many instants as find room, and marks where the axis is cut short.
+func (p *picture) drawAxis() {
+	var breaks string
+	p.line.WriteString(shape(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, p.bottom, p.right))
+	free, said := -math.MaxFloat64, ""
+	for i, t := range p.axis.at {
+		x := p.axis.x[i]
+		if i > 0 && minus(t, p.axis.at[i-1]) >= 1e9 {
+			p.broken = true
+			middle := (x + p.axis.x[i-1]) / 2
+			breaks += shape(`<rect class="sq-gone" x="%v" y="%v" width="5" height="8"/><path d="M%v %vl4 -10m3 0l-4 10"/>`+"\n", middle-2, p.bottom-4, middle-4, p.bottom+5)
+		}
+		label := display.Seconds(t)
+		half := charWidth * float64(utf8.RuneCountInString(label)) / 2
+		if x-half < free || label == said {
+			continue
+		}
+		p.line.WriteString(shape(`<path class="sq-grid" d="M%v %vV%v"/>`+"\n", x, p.top, p.bottom))
+		p.line.WriteString(text{x: x, y: p.bottom + 15, lines: []string{label}, anchor: "middle", class: "sq-tick"}.svg())
+		free, said = x+half+8, label
+	}
+	p.line.WriteString(breaks)
+}
+
+// foot lays out what stands below the picture. A page tells itself what is not shown.
+func (p *picture) foot(d Diagram) {
+	y := p.bottom + 38
+	add := func(class string, lines ...string) {
+		for _, l := range lines {
+			p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}, class: class})
+			y += 16
+		}
+	}
+	chars := int((p.width - 32) / charWidth)
+	for i, n := range p.notes {
+		add("", wrap(circled(i+1)+" "+n, chars, 3)...)
+	}
+	if d.Stop != nil {
+		add("", d.Stop.lines(chars)...)
+	}
+	if len(d.Lanes) == 0 || len(p.axis.at) == 0 {
+		add("", "Nothing to draw: no client tried to acquire a lock.")
+	}
+	var legend []string
+	for _, l := range []struct {
+		state state
+		text  string
+	}{{believes, "bar: believes that it holds the lock"}, {Paused, "hatched: paused"}, {dead, "dotted lane: dead"}} {
+		if p.used[l.state] {
+			legend = append(legend, l.text)
+		}
+	}
+	if len(d.Bands) > 0 {
+		legend = append(legend, "hatched band: two believe that they hold it")
+	}
+	if p.broken {
+		legend = append(legend, "//: a second or more is cut short")
+	}
+	add("sq-foot", wrap(strings.Join(legend, " · "), chars, 3)...)
+	if !p.options.Embedded {
+		add("sq-foot", wrap(escape(d.Omitted), chars, 3)...)
+	}
+	p.height = y + 4
+}
+
+// longestLabel is how much of a text a picture tells.
+const longestLabel = 240
+
+// wish is a label that wants a place.
+type wish struct {
+	x, y     float64 // what it is about
+	toX, toY float64 // of an arrow, its other end
+	along    bool    // it stands beside the arrow
+	still    bool    // it stands where it is, or as near above and below as it can
+	far      bool    // it may stand anywhere near
+	label    string
+	bad      bool
+	rank     int // the lesser first
+}
+
+// place finds room for a label: near what it is about, over nothing else. What finds none
+// at any breadth gets a number there, and is told below.
+func (p *picture) place(w wish) {
+	if w.label == "" {
+		return
+	}
+	label := display.Fit(w.label, longestLabel)
+	for _, chars := range []int{labelChars, labelChars * 3 / 2, labelChars * 2} {
+		if lines := wrap(label, chars, 99); len(lines) <= 6 && p.try(w, lines) {
+			return
+		}
+		if w.along {
+			break
+		}
+	}
+	if w.along {
+		w.x, w.y = (w.x+w.toX)/2, (w.y+w.toY)/2
+	}
+	w.along, w.far = false, true
+	p.try(w, []string{circled(len(p.notes) + 1)}) // there is hardly a place where that finds no room
+	p.notes = append(p.notes, label)
+}
+
+// try puts a label at the first place that is free.
+func (p *picture) try(w wish, lines []string) bool {
+	chars := 0
+	for _, l := range lines {
+		chars = max(chars, utf8.RuneCountInString(l))
+	}
+	wide, tall := float64(chars)*charWidth, float64(len(lines))*lineHeight
+	class := "sq-label"
+	if w.bad {
+		class += " sq-bad"
+		wide *= 1.1
+	}
+	for _, b := range w.candidates(wide, tall) {
+		if !p.free(b) {
+			continue
+		}
+		t := text{x: b.x1, y: b.y1 + lineHeight - 3, lines: lines, class: class}
+		if lead, ok := leadTo(b, w.x, w.y); ok && !w.along && !w.still && !w.far {
+			if slices.ContainsFunc(p.taken, func(o box) bool { return lead.through(box{o.x1 + 4, o.y1 + 4, o.x2 - 4, o.y2 - 4}) }) {
+				continue
+			}
+			t.lead = shape(`<path class="sq-lead" d="M%v %vL%v %v"/>`, lead.x1, lead.y1, lead.x2, lead.y2)
+			p.shafts = append(p.shafts, lead)
+		}
+		p.taken = append(p.taken, b)
+		p.texts = append(p.texts, t)
+		return true
+	}
+	return false
+}
+
+// candidates are the boxes that a label may have, the best first.
+func (w wish) candidates(wide, tall float64) []box {
+	var out []box
+	at := func(x, y float64) { out = append(out, box{x, y, x + wide, y + tall}) }
+	if w.along {
+		// Beside the arrow, on both sides of it, with room for its slope.
+		slope := 0.0
+		if dy := math.Abs(w.toY - w.y); dy > 0 {
+			slope = math.Abs(w.toX-w.x) / dy
+		}
+		for _, more := range []float64{0, 8} {
+			off := 5 + slope*(tall/2+3) + more
+			for _, share := range []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78, 0.15, 0.85} {
+				x, y := w.x+share*(w.toX-w.x), w.y+share*(w.toY-w.y)
+				at(x+off, y-tall/2)
+				at(x-wide-off, y-tall/2)
+			}
+		}
+		return out
+	}
+	above, below := w.y-15-tall, w.y+15
+	if w.still {
+		above, below = w.y-tall, w.y
+	}
+	for step := range 8 {
+		off := float64(step) * (lineHeight - 1)
+		for _, x := range []float64{w.x + 3, w.x - wide/2, w.x - wide - 3, w.x + 12, w.x - wide - 12, w.x + 30, w.x - wide - 30} {
+			if w.still {
+				at(x, below+off)
+				continue
+			}
+			at(x, above-off)
+			at(x, below+off)
+		}
+	}
+	for y := 0.0; w.far && y <= 70; y += 7 {
+		for x := 0.0; x <= 140; x += 7 {
+			at(w.x+x, above-y)
+			at(w.x-x, above-y)
+			at(w.x+x, below+y)
+			at(w.x-x, below+y)
+		}
+	}
+	return out
+}
+
+// free reports whether a box lies in the picture and over nothing else.
+func (p *picture) free(b box) bool {
+	if b.x1 < 16 || b.x2 > p.width-4 || b.y1 < p.top-2 || b.y2 > p.bottom-2 {
+		return false
+	}
+	for _, y := range p.lanes {
+		if b.y1 < y+9 && b.y2 > y-9 {
+			return false
+		}
+	}
+	return p.clear(b)
+}
+
+// clear reports whether no text, mark or arrow is where a box is.
+func (p *picture) clear(b box) bool {
+	return !slices.ContainsFunc(p.taken, b.meets) && !slices.ContainsFunc(p.shafts, func(s shaft) bool { return s.through(b) })
+}
+
+func (b box) meets(o box) bool {
+	return b.x1 < o.x2+5 && o.x1 < b.x2+5 && b.y1 < o.y2 && o.y1 < b.y2
+}
+
+// leadTo is the line from a label to what it is about; false: it stands beside it.
+func leadTo(b box, x, y float64) (shaft, bool) {
+	fromY, toY := b.y2, y-13
+	switch {
+	case b.y2 < y-28:
+	case b.y1 > y+28:
+		fromY, toY = b.y1, y+13
+	default:
+		return shaft{}, false
+	}
+	return shaft{min(max(x, b.x1), b.x2), fromY, x, toY}, true
+}
+
+// circled is a number in a circle, up to twenty.
+func circled(n int) string {
+	if n <= 20 {
+		return string(rune('①' + n - 1))
+	}
+	return fmt.Sprintf("(%d)", n)
+}
+
+// rank is that of a label, unless it tells of harm.
+func rank(bad bool, calm int) int {
+	if bad {
+		return 0
+	}
+	return calm
+}
+
+// picture is a diagram with places: pixels from the upper left corner. Its layers are
+// written while it is laid out: bands below, the line of the axis, lanes with bars and
+// arrows, and above these marks and texts.
+type picture struct {
+	options            SVGOptions
+	title, desc        string
+	width, height      float64
+	top, bottom, right float64 // of the drawing within
+	axis               axis
+	lanes              []float64       // where each is, from the top
+	bands, line, body  strings.Builder // layers, the lowest first
+	marks              []mark
+	texts              []text
+	taken              []box // where texts and marks are
+	shafts             []shaft
+	held               []box // bars that say what they are, where there is room
+	notes              []string
+	used               map[state]bool
+	broken             bool // the axis is, somewhere
+}
+
+type box struct{ x1, y1, x2, y2 float64 }
+
+type shaft struct{ x1, y1, x2, y2 float64 }
+
+// through reports whether a shaft comes within a few pixels of a box.
+func (s shaft) through(b box) bool {
+	const near = 3
+	lo, hi := max(min(s.y1, s.y2), b.y1-near), min(max(s.y1, s.y2), b.y2+near)
+	if lo > hi {
+		return false
+	}
+	x := func(y float64) float64 {
+		if s.y1 == s.y2 {
+			return s.x1
+		}
+		return s.x1 + (y-s.y1)/(s.y2-s.y1)*(s.x2-s.x1)
+	}
+	from, to := min(x(lo), x(hi)), max(x(lo), x(hi))
+	if s.y1 == s.y2 {
+		from, to = min(s.x1, s.x2), max(s.x1, s.x2)
+	}
+	return from < b.x2+near && b.x1-near < to
+}
+
+// Measures, in pixels.
+const (
+	left          = 128 // of the first instant
+	drawingHeight = 480 // of all lanes, so that a window shows them
+	leastLaneGap  = 96
+	mostLaneGap   = 140
+	widestAxis    = 850 // so that a page shows the picture at its size
+	leastGap      = 18  // between two instants
+	lineHeight    = 14
+	charWidth     = 6.6 // of the font at 12 px, rather too much than too little
+	titleWidth    = 9.2 // at 16 px
+	leastPicture  = 760
+	labelChars    = 26 // where a label is broken
+)
+
+// shape is a piece of SVG, with coordinates to a tenth.
+func shape(format string, args ...any) string {
+	for i, a := range args {
+		if x, ok := a.(float64); ok {
+			args[i] = strings.TrimSuffix(strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0"), ".")
+		}
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+func (p *picture) prefix() string { return html.EscapeString(p.options.Prefix) }
+
+// group wraps what stands for events.
+func (p *picture) group(events []int64, title, inner string) string {
+	if title != "" {
+		inner = "<title>" + html.EscapeString(title) + "</title>" + inner
+	}
+	g := fmt.Sprintf(`<g data-e="%s">%s</g>`, strings.Trim(fmt.Sprint(events), "[]"), inner)
+	if p.options.Embedded && len(events) > 0 {
+		g = fmt.Sprintf(`<a href="%s#e%d">%s</a>`, html.EscapeString(p.options.Page), events[len(events)-1], g)
+	}
+	return g + "\n"
+}
+
+type mark struct {
+	mark   Mark
+	x, y   float64
+	bad    bool
+	title  string
+	events []int64
+}
+
+func (m mark) shape() string {
+	class, line := "sq-dot", "sq-arrow"
+	if m.bad {
+		class, line = "sq-dot-bad", "sq-harm"
+	}
+	form, ok := shapes[m.mark]
+	if !ok {
+		form = `<circle class="{dot}" cx="{x}" cy="{y}" r="4"/>`
+	}
+	return strings.NewReplacer("{dot}", class, "{line}", line, "{x}", shape("%v", m.x), "{y}", shape("%v", m.y)).Replace(form)
+}
+
+// shapes are the marks that are no dot.
+var shapes = map[Mark]string{
+	cross: `<path class="{line}" stroke-width="2" d="M{x} {y}m-6 -6l12 12m0 -12l-12 12"/>`,
+	ring:  `<circle class="sq-dot" style="fill:var(--paper);stroke:var(--ink)" cx="{x}" cy="{y}" r="5"/>`,
+	stop:  `<path class="{line}" stroke-width="2" d="M{x} {y}m0 -13v26"/>`,
+	down:  `<path class="{dot}" d="M{x} {y}m-6 -12h12l-6 10z"/>`,
+	up:    `<path class="{dot}" d="M{x} {y}m-6 -2h12l-6 -10z"/>`,
+}
+
+// text is lines below each other.
+type text struct {
+	x, y   float64
+	lines  []string
+	anchor string // of x: "middle" or "end"; "": the start
+	class  string
+	lead   string // a line to what it is about
+}
+
+func (t text) svg() string {
+	out, anchor := t.lead, ""
+	if t.anchor != "" {
+		anchor = ` text-anchor="` + t.anchor + `"`
+	}
+	for i, l := range t.lines {
+		out += shape(`<text class="%v" x="%v" y="%v"%v>%v</text>`+"\n", t.class, t.x, t.y+float64(i)*lineHeight, anchor, html.EscapeString(l))
+	}
+	return out
+}
+
+// SVGOptions says where a picture stands.
+type SVGOptions struct {
+	// Embedded: it stands in a page that has the palette's variables, Style, the story
+	// in words, and an element with the id eN for event N. It brings none of these and
+	// has links.
+	Embedded bool
+	// Page is where the elements of its links are; "": in the page that it stands in.
+	Page string
+	// Prefix begins the ids in the picture, so that a page can hold several.
+	Prefix string
+}
+
+// axis maps instants to places. Between two neighbours it is linear.
+type axis struct {
+	at []int64
+	x  []float64
+}
+
+// newAxis gives each gap between neighbouring instants a width that grows with the
+// logarithm of its length: 1 ms is 35 px wide, 10 s are 90.
+func newAxis(at []int64) axis {
+	slices.Sort(at)
+	at = slices.Compact(at)
+	a := axis{at: at}
+	x := float64(left)
+	for i, t := range at {
+		if i > 0 {
+			gap := float64(minus(t, at[i-1]))
+			x += min(max(20+14*math.Log10(1+gap/1e5), 20), 96)
+		}
+		a.x = append(a.x, x)
+	}
+	return a
+}
+
+// squeezed is the axis with gaps narrowed alike, as far as they may be, where it would be
+// wider than a page.
+func (a axis) squeezed(most float64) axis {
+	n := len(a.x)
+	if n < 2 || a.x[n-1]-left <= most {
+		return a
+	}
+	share := most / (a.x[n-1] - left)
+	x, before := float64(left), a.x[0]
+	for i := 1; i < n; i++ {
+		gap := a.x[i] - before
+		before = a.x[i]
+		x += max(gap*share, min(gap, leastGap))
+		a.x[i] = x
+	}
+	return a
+}
+
+func (a axis) pos(t int64) float64 {
+	if len(a.at) == 0 {
+		return left
+	}
+	i, found := slices.BinarySearch(a.at, t)
+	switch {
+	case found:
+		return a.x[i]
+	case i == 0:
+		return a.x[0]
+	case i == len(a.at):
+		return a.x[i-1]
+	}
+	share := float64(minus(t, a.at[i-1])) / float64(minus(a.at[i], a.at[i-1]))
+	return a.x[i-1] + share*(a.x[i]-a.x[i-1])
+}

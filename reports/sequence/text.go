@@ -1,9 +1,14 @@
 package sequence
 
 import (
+	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/reports/display"
 )
 
@@ -128,4 +133,255 @@ func (p *page) legend() string {
 		parts = append(parts, "! two believe that they hold it at once")
 	}
 	return strings.Join(parts, " · ")
+}
+
+// mostRows is how many facts a Mermaid diagram shows: more would not be read, and
+// GitHub draws none beyond its own limits.
+const mostRows = 60
+
+// Mermaid draws a diagram as a sequenceDiagram of Mermaid's, which GitHub and GitLab
+// show in issues and summaries. Time runs down, a fact a line, with its instant. Only
+// the first 60 facts are there; the last line says how many are not.
+func Mermaid(d Diagram) string {
+	var b strings.Builder
+	b.WriteString("sequenceDiagram\n")
+	for i, l := range d.Lanes {
+		fmt.Fprintf(&b, "  participant p%d as %s\n", i, mermaidText(string(l.Role)+" "+l.Name, 40))
+	}
+	rows := makeRows(d)
+	if len(d.Lanes) == 0 || len(rows) == 0 {
+		b.WriteString("  participant x as nothing to draw#58; no client tried to acquire a lock\n")
+		return b.String()
+	}
+	exact := digits(rows)
+	inBand := false
+	for _, r := range rows[:min(len(rows), mostRows)] {
+		within := slices.ContainsFunc(d.Bands, func(b band) bool { return b.From <= r.at && r.at < b.To }) // something was wrong then
+		if within != inBand {
+			b.WriteString(map[bool]string{true: "  rect rgba(213, 94, 0, 0.15)\n", false: "  end\n"}[within])
+		}
+		inBand = within
+		at := display.Decimal(r.at, max(exact[r.at], 3)) + " s"
+		if len(r.arrows) > 0 {
+			mermaidArrows(&b, r, at)
+			continue
+		}
+		label := r.label
+		if r.bad {
+			label = "! " + label
+		}
+		words := mermaidText(at+" "+label, 160)
+		switch {
+		case r.lane >= 0 && r.lane < len(d.Lanes):
+			fmt.Fprintf(&b, "  Note over p%d: %s\n", r.lane, words)
+		default:
+			fmt.Fprintf(&b, "  Note over p0,p%d: %s\n", len(d.Lanes)-1, words)
+		}
+	}
+	if inBand {
+		b.WriteString("  end\n")
+	}
+	if more := len(rows) - mostRows; more > 0 {
+		fmt.Fprintf(&b, "  Note over p0,p%d: %s not shown here\n", len(d.Lanes)-1, display.Plural(more, "later fact"))
+	}
+	return b.String()
+}
+
+// mermaidArrows writes the messages of one fact: an answer with a dashed shaft, a lost
+// one with a cross.
+func mermaidArrows(b *strings.Builder, r row, at string) {
+	for k, a := range r.arrows {
+		shaft := "->>"
+		if a.Answer {
+			shaft = "-->>"
+		}
+		if a.Lost {
+			shaft = strings.TrimSuffix(shaft, ">>") + "x"
+		}
+		label := a.Label
+		switch {
+		case r.part == departure:
+			label += ", under way until " + display.Seconds(latest(r.arrows))
+		case k == 0 && a.Detail != "":
+			label += ": " + a.Detail
+		}
+		if a.Bad {
+			label = "! " + label
+		}
+		fmt.Fprintf(b, "  p%d%sp%d: %s\n", a.From, shaft, a.To, mermaidText(at+" "+label, 160))
+	}
+}
+
+// mermaidText makes a text one that Mermaid takes as it is: what its grammar gives a
+// meaning is written as the number of the character. A word "end" would end a block.
+func mermaidText(s string, most int) string {
+	var b strings.Builder
+	for _, r := range display.Fit(strings.ReplaceAll(escape(s), display.NoBreak, " "), most) {
+		if strings.ContainsRune(`#;:<>"'%&{}[]()\|`+"`", r) {
+			fmt.Fprintf(&b, "#%d;", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	words := strings.Split(b.String(), " ")
+	for i, w := range words {
+		if strings.EqualFold(w, "end") {
+			words[i] = "#" + fmt.Sprint(w[0]) + ";" + w[1:]
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+type written struct {
+	mark  Mark
+	label string
+	words string // for the caption
+	bad   bool
+}
+
+// wrote says what became of a session's write: p is the resource's word on it, or nil,
+// and at is when the resource had it, or 0.
+func (s *session) wrote(c facts.Operation, p *apply, at int64, fencing string) written {
+	who, base := short(s.Client()), c.Call.Version
+	late := at != 0 && at >= s.until && s.Granted()
+	when := display.Seconds(at)
+	if late {
+		when += ", after " + s.lateness()
+	}
+	applied := p != nil && p.Type == history.OK || p == nil && c.Outcome() == history.OK
+	switch {
+	case at == 0:
+		return written{label: "no answer", words: fmt.Sprintf("sent a write at %s that is not known to have arrived", display.Seconds(c.Call.T))}
+	case !applied:
+		why := refusal(fencing, c.Call.Fence, p)
+		return written{mark: cross, label: "refused" + why, words: fmt.Sprintf("wrote at %s, and was refused%s", when, why)}
+	}
+	w := written{mark: dot, label: fmt.Sprintf("accepted: %s writes on version %d", who, base), bad: late,
+		words: fmt.Sprintf("wrote at %s, based on version %d", when, base)}
+	if p != nil && p.Met == base {
+		w.label = fmt.Sprintf("accepted: version %d → %d", base, base+1)
+		w.words = fmt.Sprintf("wrote version %d → %d at %s", base, base+1, when)
+	}
+	if late {
+		w.label = "ACCEPTED after " + s.lateness()
+	}
+	if p != nil && p.Met > base {
+		w.bad = true
+		victim := fmt.Sprintf("version %d", p.Met)
+		if len(p.lost) > 0 {
+			victim = versionsLost(p.lost)
+		}
+		is, was := "is", "was"
+		if len(p.lost) > 1 {
+			is, was = "are", "were"
+		}
+		if !late {
+			w.label = "ACCEPTED"
+		}
+		w.label += fmt.Sprintf(", based on version %d: %s %s LOST", base, victim, is)
+		w.words += ": " + victim + " " + was + " lost"
+	}
+	return w
+}
+
+// lateness is what a write came after that came too late.
+func (s *session) lateness() string {
+	switch s.ended {
+	case facts.Released:
+		return "its release"
+	case facts.Died:
+		return "its death"
+	case facts.Lost:
+		return "it was told of its loss"
+	}
+	return "its lease ended"
+}
+
+// refusal says why the resource refused a write with a fencing token.
+func refusal(fencing string, fence int64, p *apply) string {
+	switch {
+	case fencing == "check-and-set":
+		return ": its claim was taken over"
+	case p != nil && p.Seen > fence:
+		return fmt.Sprintf(": its fence %d is below %d", fence, p.Seen)
+	}
+	return ""
+}
+
+// plain lists the characters beyond ASCII that a terminal shows in one column and
+// that can't change what stands beside them.
+var plain = &unicode.RangeTable{R16: []unicode.Range16{
+	{Lo: 0x00a1, Hi: 0x00ac, Stride: 1}, // Latin-1, but for the soft hyphen
+	{Lo: 0x00ae, Hi: 0x017f, Stride: 1},
+	{Lo: 0x0391, Hi: 0x03c9, Stride: 1}, // Greek
+	{Lo: 0x0410, Hi: 0x044f, Stride: 1}, // Cyrillic
+	{Lo: 0x2013, Hi: 0x2014, Stride: 1}, // dashes
+	{Lo: 0x2018, Hi: 0x2019, Stride: 1}, // quotes
+	{Lo: 0x201c, Hi: 0x201d, Stride: 1},
+	{Lo: 0x2026, Hi: 0x2026, Stride: 1}, // …
+	{Lo: 0x2190, Hi: 0x2193, Stride: 1}, // arrows
+	{Lo: 0x2264, Hi: 0x2265, Stride: 1}, // ≤ ≥
+}}
+
+// longestText bounds what is read of one text: nothing longer is ever shown.
+const longestText = 4096
+
+// escape makes a text from a history safe to print: what could move the cursor,
+// change colours, turn the writing direction or take no or two columns is
+// written as an escape. It differs from words.Visible, for a diagram in text stands in
+// columns, and only what plain lists is one column wide in every terminal.
+func escape(s string) string {
+	if len(s) > longestText {
+		s = s[:longestText] + "…"
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\uFFFD':
+			b.WriteString(`\ufffd`) // not UTF-8
+		case r >= ' ' && r <= '~' || r == '\u00a0' || unicode.Is(plain, r) && unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(display.Escape(r))
+		}
+	}
+	return b.String()
+}
+
+// wrap breaks an escaped text into lines of at most width characters, at spaces
+// where there are any. What needs more than most lines is cut with an ellipsis.
+func wrap(s string, width, most int) []string {
+	width = max(width, 1)
+	var out []string
+	line := []rune{}
+	for word := range strings.SplitSeq(s, " ") {
+		if word == "" {
+			continue
+		}
+		w := []rune(strings.ReplaceAll(word, display.NoBreak, " "))
+		if len(line) > 0 && len(line)+1+len(w) > width {
+			out, line = append(out, string(line)), nil
+		}
+		if len(line) > 0 {
+			line = append(line, ' ')
+		}
+		for len(line)+len(w) > width { // only where the line is empty
+			out = append(out, string(w[:width]))
+			w = w[width:]
+		}
+		line = append(line, w...)
+	}
+	if len(line) > 0 {
+		out = append(out, string(line))
+	}
+	if len(out) > most {
+		out = out[:most]
+		out[most-1] = display.Fit(out[most-1]+" …", width)
+	}
+	return out
+}
+
+// lines tells of a stop.
+func (s *stopped) lines(width int) []string {
+	return append([]string{""}, wrap(escape(capital(s.Why)+"."), width, 3)...)
 }

@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// All are the dimensions. The sums are those of the specification
+// Dimensions are the dimensions. The sums are those of the specification
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/): a lease is believed
 // in for the TTL less the drift that is allowed for, from the start of the attempt.
 var Dimensions = []Dimension{
@@ -64,7 +64,7 @@ var Dimensions = []Dimension{
 	},
 }
 
-// Names are the names of dimensions, each once.
+// DimensionNames are the names of dimensions, each once.
 func DimensionNames() (names []string) {
 	for _, d := range Dimensions {
 		if n := len(names); n == 0 || names[n-1] != d.Name {

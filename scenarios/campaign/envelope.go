@@ -1,35 +1,21 @@
-// Package envelope finds how much of a fault a lock stands.
-//
-// A Dimension is one fault with one number that says how much of it there is, the property that
-// it may cost, and the Edge where arithmetic says that it does. Search tries values with many
-// seeds each, first far apart and then between the last that held and the first that broke, until
-// these two are next to each other; a Result has both, and whether arithmetic agrees.
-//
-//	seeds that      1 ┤                 ╭──────
-//	break it          │               ╭╯
-//	                0 ┤───────────────╯┄┄┄┄┄┄┄┄  value
-//	                        Edge.Safe ┆    ┆ Edge.Certain
-//	                    of no seed ◄──┘    └──► of each seed
-//
-// Between the two it hangs on the instants of a run: how long messages take, and when the other
-// client happens to try again.
-//
-// Deliberately missing: running scenarios, which the caller's Run does, and making a violation
-// small (package shrink).
 package campaign
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"lockpick/checker/verdict"
 	"lockpick/harness/client"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
-// Setting is what a lock is run with.
+// EnvelopeSetting is what a lock is run with.
 type EnvelopeSetting struct {
 	TTL   time.Duration `json:"ttl"`
 	Nodes int           `json:"nodes"`
@@ -73,7 +59,7 @@ type Dimension struct {
 // Availability is no property of the checker's: that anybody acquires the lock at all.
 const Availability = "availability"
 
-// Edge is what arithmetic says of where a property breaks. The property holds in each run up to
+// EnvelopeEdge is what arithmetic says of where a property breaks. The property holds in each run up to
 // Safe, and breaks in each from Certain on; where less is worse it is the other way round.
 type EnvelopeEdge struct {
 	// Sum is what it comes to if messages take no time and nobody waits.
@@ -83,7 +69,7 @@ type EnvelopeEdge struct {
 	Formula string  `json:"formula"` // of Sum, in words
 }
 
-// Point is what came of one value.
+// EnvelopePoint is what came of one value.
 type EnvelopePoint struct {
 	Value float64 `json:"value"`
 	Runs  int     `json:"runs"`
@@ -97,7 +83,7 @@ type EnvelopePoint struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Result is the envelope in one dimension.
+// Envelope is the envelope in one dimension.
 type Envelope struct {
 	Dimension string          `json:"dimension"`
 	Doc       string          `json:"doc"`
@@ -115,7 +101,7 @@ type Envelope struct {
 	Points []EnvelopePoint `json:"points"` // by value
 }
 
-// Search tries values.
+// EnvelopeSearch tries values.
 type EnvelopeSearch struct {
 	Known scenario.Known
 	// Run runs a scenario with a seed. It is called by several goroutines at once.
@@ -267,3 +253,189 @@ func (x EnvelopeSearch) at(ctx context.Context, d Dimension, s EnvelopeSetting, 
 	}
 	return p, ctx.Err()
 }
+
+// The edges. In each, t is counted from the start of the holder's attempt. Up to the grant it may
+// take a new connection, so that its request is applied after one to three ways and answered
+// after four. The lease ends at TTL - margin, where margin is drift·TTL + 2 ms; the
+// holder's key ends a TTL after it was applied, by the clock of its node, in whole
+// milliseconds. The other client has the lock when its answer is back after the first of its
+// attempts that finds the key gone.
+
+// tick is what Redis counts expiry in.
+const tick = 0.001
+
+func (s EnvelopeSetting) low() float64  { return s.OneWay.Min.Seconds() }
+func (s EnvelopeSetting) high() float64 { return s.OneWay.Max.Seconds() }
+
+// gap is the longest time between two attempts of the other client: it hears that the first one
+// failed, gives back what it got, waits, and asks again.
+func (s EnvelopeSetting) gap() float64 { return s.Retry.Max.Seconds() + 4*s.high() }
+
+func nowhere(EnvelopeSetting) *EnvelopeEdge { return nil }
+
+func exact(n int, formula string) *EnvelopeEdge {
+	return &EnvelopeEdge{Sum: float64(n), Safe: float64(n) - 0.5, Certain: float64(n), Formula: formula}
+}
+
+// jump: the key ends at applied + TTL - v, and two have the lock if the other's answer is back
+// before the lease ends: v > margin + applied + wait + answer.
+func jump(s EnvelopeSetting) *EnvelopeEdge {
+	return &EnvelopeEdge{Sum: s.margin(), Formula: "drift·TTL + 2 ms",
+		Safe: s.margin() + 2*s.low() - tick, Certain: s.margin() + s.gap() + 4*s.high() + tick}
+}
+
+// drift: the key ends at applied + TTL/v, and two have the lock if that and the answer come
+// before the lease ends.
+func drift(s EnvelopeSetting) *EnvelopeEdge {
+	return &EnvelopeEdge{Sum: s.ttl() / s.lease(), Formula: "TTL ÷ (TTL − drift·TTL − 2 ms)",
+		Safe: s.ttl() / (s.lease() - 2*s.low() + tick), Certain: s.ttl() / (s.lease() - s.gap() - 4*s.high() - tick)}
+}
+
+// restart: the node is back, empty, at granted + after + v. One that was away answers attempts
+// late, and takes a new connection. The specification asks for a TTL; what is left of the lease suffices.
+func restart(s EnvelopeSetting) *EnvelopeEdge {
+	left := s.lease() - after.Seconds()
+	return &EnvelopeEdge{Sum: left, Formula: "TTL − drift·TTL − 2 ms − the lock's age at the crash",
+		Safe: left - 3*s.low(), Certain: left - s.gap() - s.Timeout.Seconds() - 7*s.high()}
+}
+
+// forgotten is restart of a node that is away for a moment, and loses its power later.
+func forgotten(s EnvelopeSetting) *EnvelopeEdge {
+	left := s.lease() - gone.Seconds()
+	return &EnvelopeEdge{Sum: left, Formula: "TTL − drift·TTL − 2 ms − the outage",
+		Safe: left - 3*s.low(), Certain: left - s.gap() - s.Timeout.Seconds() - 7*s.high()}
+}
+
+// lateWrite: the holder has looked at its lease by 8 ways, and writes at once when it goes on. That
+// is harm if the next one has read by then: it acquires when the key has ended, and reads over a
+// connection that may be new.
+func lateWrite(s EnvelopeSetting) *EnvelopeEdge {
+	if s.Fence {
+		return nil
+	}
+	return &EnvelopeEdge{Sum: s.ttl(), Formula: "TTL", Safe: s.ttl() - 9*s.high() - tick, Certain: s.ttl() + s.gap() + 8*s.high() + tick}
+}
+
+// delayedWrite is lateWrite, but the holder is there when its lease ends, and gives the lock back.
+func delayedWrite(s EnvelopeSetting) *EnvelopeEdge {
+	if s.Fence {
+		return nil
+	}
+	return &EnvelopeEdge{Sum: s.lease(), Formula: "TTL − drift·TTL − 2 ms", Safe: s.lease() - 9*s.high(), Certain: s.lease() + s.gap() + 8*s.high()}
+}
+
+// unsynced: everysec syncs what was written a second after the last sync, at the next of Redis's
+// ticks, ten a second, and the disk takes its time (Redis documentation, "Redis persistence": you
+// may lose one second of data).
+func unsynced(s EnvelopeSetting) *EnvelopeEdge {
+	return &EnvelopeEdge{Sum: 1, Formula: "a second", Safe: 1.11, Certain: 1 - after.Seconds() - 8*s.high()}
+}
+
+// add counts what came of a run.
+func (p *EnvelopePoint) add(property string, seed uint64, o outcome.Outcome) {
+	got, cause := judged(property, o)
+	switch got {
+	case verdict.Violated:
+		p.Broke++
+		if p.Broke == 1 {
+			p.Seed, p.Cause = seed, cause
+		}
+	case verdict.NotExercised:
+		p.Idle++
+	case verdict.Holds:
+	default:
+		p.Failed++
+		if p.Error == "" {
+			p.Error = o.Error
+		}
+	}
+}
+
+// judged is what a run says of a property.
+func judged(property string, o outcome.Outcome) (got verdict.Outcome, cause string) {
+	if property == Availability {
+		grants, measured := o.Numbers["grants"]
+		switch {
+		case !measured:
+			return verdict.Undecided, ""
+		case grants == 0:
+			return verdict.Violated, ""
+		}
+		return verdict.Holds, ""
+	}
+	for _, j := range o.Judgements {
+		if j.Property == property && j.Number == nil {
+			return j.Got, j.Cause
+		}
+	}
+	return verdict.Undecided, ""
+}
+
+// Say is a value in words.
+func (u unit) Say(v float64) string {
+	switch u {
+	case seconds:
+		return time.Duration(v*1e9 + 0.5).Round(100 * time.Microsecond).String()
+	case rate:
+		return strconv.FormatFloat(v, 'f', 4, 64)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// String is the setting in words.
+func (s EnvelopeSetting) String() string {
+	fence := "no fence"
+	if s.Fence {
+		fence = "fencing tokens"
+	}
+	return fmt.Sprintf("TTL %v, drift %g %% + 2 ms, %d nodes, %s; retries after %v to %v, messages take %v to %v",
+		s.TTL, 100*s.Drift, s.Nodes, fence, s.Retry.Min, s.Retry.Max, s.OneWay.Min, s.OneWay.Max)
+}
+
+// String is what was measured, in a sentence.
+func (r Envelope) String() string {
+	of := " at TTL " + r.Setting.TTL.String()
+	if r.Unit == Nodes {
+		of = fmt.Sprintf(" of %d", r.Setting.Nodes)
+	}
+	if r.Undecided() {
+		return fmt.Sprintf("%s: no run decides whether it holds for the most %s", r.Property, strings.TrimSuffix(r.Doc, ","))
+	}
+	if r.Broke == nil {
+		return fmt.Sprintf("%s holds for %s, of all that were tried: %s to %s%s", r.Property, strings.TrimSuffix(r.Doc, ","), r.Unit.Say(r.Points[0].Value), r.Unit.Say(r.Points[len(r.Points)-1].Value), of)
+	}
+	held, broke := "holds for no "+r.Doc, r.At(*r.Broke)
+	if r.Held != nil {
+		held = fmt.Sprintf("holds for %s up to %s%s", r.Doc, r.Unit.Say(*r.Held), of)
+		if r.Less {
+			held = fmt.Sprintf("holds for %s from %s on%s", r.Doc, r.Unit.Say(*r.Held), of)
+		}
+	}
+	cause := ""
+	if broke.Cause != "" {
+		cause = " (" + broke.Cause + ")"
+	}
+	return fmt.Sprintf("%s %s; breaks at %s%s, with %d of %d seeds", r.Property, held, r.Unit.Say(broke.Value), cause, broke.Broke, broke.Runs)
+}
+
+// Reckoned is what arithmetic says, and whether that is so.
+func (r Envelope) Reckoned() string {
+	text := "it never breaks"
+	if e := r.Edge; e != nil {
+		low, high := e.Safe, e.Certain
+		if r.Less {
+			low, high = high, low
+		}
+		text = fmt.Sprintf("it breaks at %s (%s)", r.Unit.Say(e.Sum), e.Formula)
+		if r.Unit != Nodes {
+			text += fmt.Sprintf(", with messages and retries between %s and %s", r.Unit.Say(low), r.Unit.Say(high))
+		}
+	}
+	if r.Agrees {
+		return "arithmetic agrees: " + text
+	}
+	return "ARITHMETIC SAYS OTHERWISE: " + text
+}
+
+// File is what the result's files are called.
+func (r Envelope) File() string { return strings.Join([]string{r.Dimension, r.Property}, "-") }

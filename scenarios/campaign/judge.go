@@ -1,46 +1,225 @@
 package campaign
 
 import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"lockpick/checker"
 	"lockpick/checker/verdict"
+	"lockpick/harness/lock"
+	"lockpick/harness/lock/broken"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
-// add counts what came of a run.
-func (p *EnvelopePoint) add(property string, seed uint64, o outcome.Outcome) {
-	got, cause := judged(property, o)
-	switch got {
-	case verdict.Violated:
-		p.Broke++
-		if p.Broke == 1 {
-			p.Seed, p.Cause = seed, cause
+// Words of an expectation.
+const (
+	wantAny      = outcome.AnyOutcome
+	wantHolds    = string(checker.Holds)
+	wantViolated = string(checker.Violated)
+)
+
+// Judge holds a verdict against what was expected. It is the only place where
+// the two meet. Properties that nothing is expected of come out as they are.
+func Judge(expect map[string]scenario.Expectation, v checker.Verdict) []outcome.Judgement {
+	var out []outcome.Judgement
+	for _, r := range v.Results {
+		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true, Length: length(r), NotApplicable: r.NotApplicable}
+		if want, ok := expect[r.Property]; ok {
+			hold(&j, want, r)
+			if v.Assumption != "" { // a run that shows nothing is not what anybody expected
+				j.AsExpected = false
+				if r.Outcome == checker.Violated && want.Want != wantHolds {
+					j.Got, j.Because = checker.Undecided, fmt.Sprintf("the run is vacuous: %s; %s", v.Assumption, r.Because)
+				}
+			}
+			if j.Missed && v.Cut != "" { // it may have been still to come
+				j.Missed, j.Got, j.Because = false, checker.Undecided, "not violated so far: "+r.Because
+			}
+			excuse(&j, want, r)
 		}
-	case verdict.NotExercised:
-		p.Idle++
-	case verdict.Holds:
-	default:
-		p.Failed++
-		if p.Error == "" {
-			p.Error = o.Error
+		out = append(out, j)
+	}
+	for name, want := range expect {
+		if v.Result(name) == nil {
+			out = append(out, outcome.Judgement{Property: name, Expected: want.String(), Got: checker.Undecided,
+				Because: "no property of this name was judged"})
 		}
+	}
+	slices.SortStableFunc(out, func(a, b outcome.Judgement) int {
+		return slices.Index(checker.Properties(), a.Property) - slices.Index(checker.Properties(), b.Property)
+	})
+	return out
+}
+
+// length is how many events there are up to the last that proves a violation.
+func length(r checker.Result) int {
+	if r.Witness == nil || len(r.Witness.Events) == 0 {
+		return 0
+	}
+	return int(slices.Max(r.Witness.Events))
+}
+
+// JudgeStored judges a stored run by what its scenario expected, or a bare
+// history by what every lock should hold to, as far as the history can tell.
+func JudgeStored(s Stored, v checker.Verdict) []outcome.Judgement {
+	if s.Manifest != nil {
+		return append(Judge(s.Manifest.Scenario.Expect, v), judgeNumbers(s.Manifest.Scenario.Numbers, v)...)
+	}
+	expect := Unconditional()
+	if s.History.Params.Resource == "" {
+		delete(expect, checker.ResourceSafety)
+	}
+	return Judge(expect, v)
+}
+
+// Unconditional is what is expected where nobody says: a safety violation is
+// never fine.
+func Unconditional() map[string]scenario.Expectation {
+	expect := map[string]scenario.Expectation{
+		checker.MutualExclusion: {Want: wantHolds, Implied: true},
+		checker.ResourceSafety:  {Want: wantHolds, Implied: true},
+	}
+	scenario.Imply(expect, "")
+	return expect
+}
+
+// hold holds one result against what was expected of it.
+func hold(j *outcome.Judgement, want scenario.Expectation, r checker.Result) {
+	j.Expected, j.Follows = want.String(), want.Follows
+	switch want.Want {
+	case wantAny:
+		return
+	case wantHolds:
+		// A property that the scenario names must have been put to the test, if the lock lets it.
+		j.AsExpected = r.Outcome == checker.Holds || r.Outcome == checker.NotExercised && (want.Implied || r.NotApplicable)
+	case wantViolated:
+		j.Missed = r.Outcome == checker.Holds || r.Outcome == checker.NotExercised
+		// Right for the wrong reason is not as expected.
+		j.AsExpected = r.Outcome == checker.Violated &&
+			(want.Cause == "" || want.Cause == r.Cause) && (want.Node == "" || want.Node == r.Node)
 	}
 }
 
-// judged is what a run says of a property.
-func judged(property string, o outcome.Outcome) (got verdict.Outcome, cause string) {
-	if property == Availability {
-		grants, measured := o.Numbers["grants"]
+// excuse leaves open an expected violation that was missed, or had another cause, where the host
+// stalled so that the plan was late. That a stall is no violation's cause the checker has seen to.
+func excuse(j *outcome.Judgement, want scenario.Expectation, r checker.Result) {
+	if j.AsExpected || r.Stalled == 0 || want.Want != wantViolated {
+		return
+	}
+	switch r.Outcome {
+	case checker.Violated:
+		j.Because = "the host stalled, which may be why: " + r.Because
+	case checker.Holds:
+		j.Because = "the host stalled, and the violation may have been missed for that: " + r.Because
+	default:
+		return
+	}
+	j.Got = checker.Undecided
+}
+
+// judgeNumbers holds measured numbers against their bounds. One that has no
+// meaning in the run, and so is missing, is undecided. One that is compared with
+// another variant waits for Settle.
+func judgeNumbers(bounds map[string]scenario.Bound, v checker.Verdict) []outcome.Judgement {
+	var out []outcome.Judgement
+	for _, name := range slices.Sorted(maps.Keys(bounds)) {
+		b := bounds[name]
+		j := outcome.Judgement{Property: name, Expected: b.String(), Number: &outcome.Number{Bound: b}}
+		x, measured := v.Numbers[name]
+		j.Number.Value = x
 		switch {
+		case v.Assumption != "":
+			undecided(&j, v.Assumption)
 		case !measured:
-			return verdict.Undecided, ""
-		case grants == 0:
-			return verdict.Violated, ""
+			undecided(&j, "the run has no "+name)
+		case v.Cut != "":
+			undecided(&j, "the record is cut: "+v.Cut)
+		case b.Than != "":
+			undecided(&j, "it is compared with "+b.Than+", which has to be run with it")
+			j.Number.Waits = true
+		default:
+			keep(&j, x, 0)
+			if !j.AsExpected && stalls(name, x-b.Value, v) {
+				undecided(&j, "the host stalled, which may be why "+j.Because)
+			}
 		}
-		return verdict.Holds, ""
+		out = append(out, j)
 	}
-	for _, j := range o.Judgements {
-		if j.Property == property && j.Number == nil {
-			return j.Got, j.Cause
+	return out
+}
+
+// numberTimes are the numbers that are in seconds.
+var numberTimes = []string{verdict.AcquireP50, verdict.AcquireP99, verdict.AcquireMax, verdict.DoubleHoldSeconds, verdict.ValidityLeftMin, verdict.ValidityLeftP50,
+	verdict.UnavailableSeconds, verdict.UnavailableMax, verdict.DeathToGrant}
+
+// stalls reports whether stalls of the host may be why a number misses its bound. Any may, but
+// a time has to miss it by no more than the host stalled in all.
+func stalls(name string, by float64, v checker.Verdict) bool {
+	still := v.Numbers[verdict.StalledSeconds]
+	return still > 0 && (!slices.Contains(numberTimes, name) || math.Abs(by) <= still)
+}
+
+// undecided leaves a number open.
+func undecided(j *outcome.Judgement, because string) {
+	j.AsExpected, j.Got, j.Because = false, checker.Undecided, because
+}
+
+// keep decides by the numbers.
+func keep(j *outcome.Judgement, x, other float64) {
+	b := j.Number.Bound
+	j.Got, j.AsExpected = checker.Violated, b.Keeps(x, other)
+	if j.AsExpected {
+		j.Got = checker.Holds
+	}
+	j.Because = fmt.Sprintf("%s is %s", j.Property, outcome.Figure(x))
+	if b.Than != "" {
+		j.Because += fmt.Sprintf(", and of %s %s", b.Than, outcome.Figure(other))
+	}
+}
+
+// decided leaves out what waits.
+func decided(js []outcome.Judgement) []outcome.Judgement {
+	return slices.DeleteFunc(slices.Clone(js), outcome.Judgement.Waits)
+}
+
+// Settle decides what waited for another variant's numbers; nil: it is not in this
+// run. It writes the outcome again where it is kept.
+func Settle(o *outcome.Outcome, than string, numbers map[string]float64) {
+	for i := range o.Judgements {
+		j := &o.Judgements[i]
+		if !j.Waits() || j.Number.Bound.Than != than {
+			continue
+		}
+		j.Number.Waits = false
+		if other, measured := numbers[j.Property]; measured {
+			keep(j, j.Number.Value, other)
+		} else if numbers != nil {
+			undecided(j, "the run of "+than+" has no "+j.Property)
 		}
 	}
-	return verdict.Undecided, ""
+	o.Code = outcome.Worse(o.Code, outcome.CodeOf(decided(o.Judgements)))
+	suiteWrite(o)
+}
+
+// compared leaves out the numbers of single steps, which only their plan gives a meaning.
+func compared(numbers map[string]float64) map[string]float64 {
+	out := map[string]float64{}
+	for _, name := range checker.Numbers() {
+		if x, ok := numbers[name]; ok {
+			out[name] = x
+		}
+	}
+	return out
+}
+
+// KnownLocks is what a scenario may name where these are the kinds of locks.
+func KnownLocks(locks map[string]lock.Kind) scenario.Known {
+	k := scenario.Known{Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()}.With(locks)
+	for _, m := range broken.Mistakes() {
+		k.Mistakes = append(k.Mistakes, m.Name)
+	}
+	return k
 }

@@ -1,29 +1,17 @@
-// Package shards divides the runs of a sweep among machines, and puts together what came of them.
-//
-// A sweep is scenarios, each with the same seeds; its runs are numbered, a scenario's seeds one
-// after the other. Shard k of n has every n-th run, from the k-th on. What came of them is one
-// file in a store, which appears when it is whole:
-//
-//	STORE/shards/DIGEST-k-of-n.jsonl    a Head
-//	                                    an outcome a line, in the order of the runs
-//	                                    {"end": how many}
-//
-// The digest stands for all that makes two sweeps different, so files of one sweep have the same.
-// Read refuses what does not fit together; Each then gives the outcomes in the order in which one
-// machine would have come to them.
-//
-// Deliberately missing: who runs what, and when. Any engine that can start a command n times and
-// number the jobs will do.
 package campaign
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -34,16 +22,16 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Folder is where shards lie in a store.
+// ShardFolder is where shards lie in a store.
 const ShardFolder = "shards"
 
 // Schema is the version of a shard's file.
 const shardSchema = 1
 
-// Most bounds the shards of a sweep: they are read side by side.
+// MaxShards bounds the shards of a sweep: they are read side by side.
 const MaxShards = 1000
 
-// Parse reads which shard is asked for, as in 3/8.
+// ParseShard reads which shard is asked for, as in 3/8.
 func ParseShard(text string) (k, n int, err error) {
 	index, all, _ := strings.Cut(text, "/")
 	if k, err = strconv.Atoi(index); err != nil {
@@ -58,7 +46,7 @@ func ParseShard(text string) (k, n int, err error) {
 	return k, n, nil
 }
 
-// Head is the first line of a shard's file: what the sweep is, and which part of it this is.
+// ShardHead is the first line of a shard's file: what the sweep is, and which part of it this is.
 type ShardHead struct {
 	Schema    int               `json:"schema"`
 	Digest    string            `json:"digest"` // of all that makes sweeps different
@@ -75,7 +63,7 @@ type ShardHead struct {
 	Skipped   []outcome.Outcome `json:"skipped,omitempty"`
 }
 
-// Scenario is a scenario, resolved, and what the command line called its file.
+// ShardScenario is a scenario, resolved, and what the command line called its file.
 type ShardScenario struct {
 	From     string            `json:"from"`
 	Scenario scenario.Scenario `json:"scenario"`
@@ -117,7 +105,7 @@ type end struct {
 	End *int `json:"end"`
 }
 
-// Write has the runs of a shard made and writes its file, whose path it returns. run calls done
+// WriteShard has the runs of a shard made and writes its file, whose path it returns. run calls done
 // with each run's number in the shard and what came of it, in any order, one at a time. Where run
 // fails there is no file.
 func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.Outcome)) error) (path string, err error) {
@@ -180,4 +168,285 @@ func parseHead(line []byte) (h ShardHead, err error) {
 		return h, errors.New("its digest is not that of what it says: it was changed")
 	}
 	return h, nil
+}
+
+// mostFile bounds a shard's file: ten million outcomes.
+const shardsMostFile = 16 << 30
+
+// mostDepth is how many folders a shard may lie in below one that is named: an artefact's, its
+// store's, and the shards'.
+const mostDepth = 3
+
+// storeOf is the store that a shard's file lies in; the folders of its runs are named from there.
+func storeOf(path string) string { return filepath.Dir(filepath.Dir(path)) }
+
+// unlinked refuses a run of a store if a folder on the way to it is a link.
+func unlinked(store, run string) error {
+	for at := run; at != "" && at != "."; at = filepath.Dir(at) {
+		below := filepath.Join(store, at)
+		if is, err := os.Lstat(below); err == nil && is.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a link, and none is followed", below)
+		}
+	}
+	return nil
+}
+
+// Sweep is the shards of one sweep that are there.
+type Sweep struct {
+	ShardHead                // of one of them
+	shards    map[int]string // the path of each, by its number
+}
+
+// ErrNone says that there is no shard where one looked.
+var errNoShard = errors.New("no shard's file is there")
+
+// ReadShards reads the shards' files in folders and those below them; a path may be that of a file. It
+// refuses files that are cut, changed, there twice, or of different sweeps.
+func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
+	var found []string
+	for _, path := range paths {
+		if err := find(path, mostDepth, func(path string) { found = append(found, path) }); err != nil {
+			return nil, err
+		}
+	}
+	s := &Sweep{shards: map[int]string{}}
+	for _, path := range found {
+		h, err := check(ctx, path)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		if len(s.shards) == 0 {
+			s.ShardHead = h
+		}
+		if why := differs(s.ShardHead, h); why != "" {
+			return nil, fmt.Errorf("%s and %s are of different sweeps: %s", s.shards[s.Shard], path, why)
+		}
+		if other, there := s.shards[h.Shard]; there && other != path {
+			return nil, fmt.Errorf("shard %d is there twice: %s and %s", h.Shard, other, path)
+		}
+		s.shards[h.Shard] = path
+	}
+	if len(s.shards) == 0 {
+		return nil, errNoShard
+	}
+	return s, nil
+}
+
+// find tells of the shards' files in a folder and those below it; path may be a file itself.
+func find(path string, depth int, tell func(path string)) error {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		tell(path)
+		return nil
+	}
+	in, err := files.OpenFolder(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	entries, err := in.Entries()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if (e.Name() == ShardFolder || fileName.MatchString(e.Name())) && e.Type()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a link, and none is followed", filepath.Join(path, e.Name()))
+		}
+		if e.IsDir() && e.Name() == ShardFolder { // it is a store, and the rest of it are runs
+			return find(filepath.Join(path, ShardFolder), 0, tell)
+		}
+	}
+	for _, e := range entries {
+		below := filepath.Join(path, e.Name())
+		switch {
+		case e.IsDir() && depth > 0:
+			if err := find(below, depth-1, tell); err != nil {
+				return err
+			}
+		case !e.IsDir() && fileName.MatchString(e.Name()):
+			tell(below)
+		}
+	}
+	return nil
+}
+
+// differs says in what two shards are not of one sweep; "": they are.
+func differs(a, b ShardHead) string {
+	switch {
+	case a.Digest == b.Digest:
+		return ""
+	case a.Version != b.Version:
+		return fmt.Sprintf("version %s and %s", a.Version, b.Version)
+	case a.Of != b.Of:
+		return fmt.Sprintf("%d shards and %d", a.Of, b.Of)
+	case a.Backend != b.Backend:
+		return fmt.Sprintf("backend %s and %s", a.Backend, b.Backend)
+	case a.Seed != b.Seed || a.Seeds != b.Seeds:
+		return fmt.Sprintf("%d seeds from %d on and %d from %d on", a.Seeds, a.Seed, b.Seeds, b.Seed)
+	}
+	return fmt.Sprintf("their scenarios are not the same (%s; %s)", a.Command, b.Command)
+}
+
+// check reads a shard's head and sees that all its outcomes are there, each in its place, and no
+// run of theirs behind a link.
+func check(ctx context.Context, path string) (ShardHead, error) {
+	l, err := open(path)
+	if err != nil {
+		return ShardHead{}, err
+	}
+	defer l.Close()
+	for j := range l.Runs() {
+		o, err := l.outcome(j)
+		if err == nil {
+			err = unlinked(storeOf(path), filepath.FromSlash(o.Dir))
+		}
+		if err != nil || ctx.Err() != nil {
+			return l.ShardHead, cmp.Or(err, ctx.Err())
+		}
+	}
+	return l.ShardHead, l.ends()
+}
+
+// Missing are the shards that are not there.
+func (s *Sweep) Missing() (missing []int) {
+	for k := 1; k <= s.Of; k++ {
+		if _, there := s.shards[k]; !there {
+			missing = append(missing, k)
+		}
+	}
+	return missing
+}
+
+// Total is how many runs the sweep has.
+func (s *Sweep) Total() int { return s.total() }
+
+// Each calls do with what came of each run, in order. No shard may be missing. It holds one
+// outcome at a time.
+func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) error {
+	in := make([]*lines, s.Of)
+	for k, path := range s.shards {
+		l, err := open(path)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+		defer l.Close()
+		in[k-1] = l
+	}
+	for i := range s.total() {
+		path := s.shards[i%s.Of+1]
+		o, err := in[i%s.Of].outcome(i / s.Of)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return fmt.Errorf("read %s: %w", path, err)
+		case o.Dir != "":
+			o.Dir = filepath.Join(storeOf(path), filepath.FromSlash(o.Dir))
+		}
+		do(i, o)
+	}
+	return nil
+}
+
+// lines reads a shard's file.
+type lines struct {
+	ShardHead
+	*os.File
+	scan *bufio.Scanner
+}
+
+// mostLine bounds an outcome, or a head with the whole catalogue in it.
+const mostLine = 16 << 20
+
+func open(path string) (*lines, error) {
+	f, err := files.Open(path, shardsMostFile)
+	if err != nil {
+		return nil, err
+	}
+	l := &lines{File: f, scan: bufio.NewScanner(f)}
+	l.scan.Buffer(nil, mostLine)
+	l.scan.Split(wholeLines)
+	line, err := l.next()
+	if err == nil {
+		l.ShardHead, err = parseHead(line)
+	} else if errors.Is(err, io.EOF) {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// next is the next line; it is gone when the next is read.
+func (l *lines) next() ([]byte, error) {
+	if l.scan.Scan() {
+		return l.scan.Bytes(), nil
+	}
+	if err := l.scan.Err(); err != nil {
+		return nil, err
+	}
+	return nil, io.EOF
+}
+
+// outcome is what came of the shard's j-th run, which is the next line.
+func (l *lines) outcome(j int) (o outcome.Outcome, err error) {
+	line, err := l.next()
+	if err == nil {
+		err = json.Unmarshal(line, &o)
+	}
+	i := l.Run(j)
+	at, seed := l.Scenarios[i/l.Seeds].Scenario.ID(), l.Seed+uint64(i%l.Seeds)
+	switch {
+	case errors.Is(err, io.EOF), err == nil && o.Schema == 0 && isEnd(line):
+		return o, fmt.Errorf("it was cut: it has %d of %d outcomes", j, l.Runs())
+	case err != nil:
+		return o, fmt.Errorf("outcome %d of %d: %w", j+1, l.Runs(), err)
+	case o.Check() != nil:
+		return o, fmt.Errorf("outcome %d of %d: %w", j+1, l.Runs(), o.Check())
+	case o.Scenario != at || o.Seed != seed:
+		return o, fmt.Errorf("where %s with seed %d should stand is %s with seed %d", at, seed, o.Scenario, o.Seed)
+	case o.Dir != "" && !filepath.IsLocal(filepath.FromSlash(o.Dir)):
+		return o, fmt.Errorf("outcome %d of %d: its folder %q is not in the store", j+1, l.Runs(), o.Dir)
+	}
+	return o, nil
+}
+
+// ends sees that the file ends after its last outcome, as it says.
+func (l *lines) ends() error {
+	line, err := l.next()
+	var e end
+	switch {
+	case errors.Is(err, io.EOF):
+		return errors.New("it was cut: its end is not there")
+	case err != nil:
+		return err
+	case json.Unmarshal(line, &e) != nil || e.End == nil:
+		return fmt.Errorf("there is more in it than %d outcomes", l.Runs())
+	case *e.End != l.Runs():
+		return fmt.Errorf("its end tells of %d outcomes, and it has %d", *e.End, l.Runs())
+	}
+	if _, err = l.next(); err == nil {
+		return errors.New("it goes on after its end")
+	} else if !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// isEnd says whether a line is an end, whatever it tells.
+func isEnd(line []byte) bool {
+	var e end
+	return json.Unmarshal(line, &e) == nil && e.End != nil
+}
+
+// wholeLines splits by line, and what has no end is none.
+func wholeLines(text []byte, over bool) (int, []byte, error) {
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		return i + 1, text[:i], nil
+	}
+	if over && len(text) > 0 {
+		return 0, nil, errors.New("it was cut in the middle of a line")
+	}
+	return 0, nil, nil
 }

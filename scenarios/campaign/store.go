@@ -203,7 +203,7 @@ type Stored struct {
 	Notes    []string // what was assumed of a history of Jepsen's, or passed over; nil for one of ours
 }
 
-// Open reads a run directory, a bare history.jsonl, compressed or not, or Jepsen's history of a
+// OpenStored reads a run directory, a bare history.jsonl, compressed or not, or Jepsen's history of a
 // lock, whose name ends in .edn. A run.json must be one that a run could have left.
 func OpenStored(path string, known scenario.Known) (Stored, error) {
 	s := Stored{Dir: path}

@@ -40,7 +40,7 @@ func drawn(r *rand.Rand) Scope {
 	return s
 }
 
-// verdict is what a search comes to: "" where it takes too much, and its panic where states have
+// verdictOf is what a search comes to: "" where it takes too much, and its panic where states have
 // one name that differ.
 func verdictOf(t *testing.T, m *Model, most int) (came string) {
 	defer func() {

@@ -1,20 +1,26 @@
-// Package outcome is what came of a run, held against what was expected of it, as
-// plain data.
+// Package outcome is the result of runs compared with what was expected of them, as plain data, for
+// those who judge and those who report.
 //
-// An Outcome is one run's: a Judgement for each property and each number that has a
-// bound, and the exit code that they call for. It stands in outcome.json beside the
-// verdict. A Run is an outcome with all that it was judged by, for those who report
-// on it. Rate says how often something came in many runs.
+// An Outcome is one run's: a Judgement for each property and each bounded number, and the exit code
+// they call for. It is stored in outcome.json beside the verdict. A Run is an outcome with all that
+// it was judged by. Rate says how often something happened in many runs.
 //
-// Deliberately missing: judging, which is suite's, and drawing.
+// A Card says what one lock keeps under which failures: a CardRow for each property with a CardCell
+// for each kind of failure, Dice for random plans, and a CardFinding for each violation, the
+// shortest of its property, kind of failure and cause. A CardEntry is what one run adds to it.
+//
+// Not here: running, judging and drawing.
 package outcome
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/scenario"
 )
@@ -267,3 +273,224 @@ const (
 	NotApplicable Certainty = "not-applicable"    // no key ended before its time
 	FactsSuffice  Certainty = "facts-suffice"     // this backend can't run it again; what the nodes told stands
 )
+
+// Exit codes of the command line (topic exit-codes).
+const (
+	ExitOK         = 0
+	ExitUnexpected = 1
+	ExitUndecided  = 2
+	ExitBackend    = 3
+	ExitUsage      = 64
+	ExitBug        = 70
+	ExitInterrupt  = 130
+)
+
+// KnownCode says whether a run or a suite can have come to an exit code.
+func KnownCode(code int) bool {
+	return slices.Contains([]int{ExitOK, ExitUnexpected, ExitUndecided, ExitBackend, ExitUsage, ExitBug, ExitInterrupt}, code)
+}
+
+// CodeOf is the exit code that the judgements of one run call for.
+func CodeOf(js []Judgement) int {
+	code := ExitOK
+	for _, j := range js {
+		switch {
+		case j.AsExpected:
+		case j.Open():
+			code = Worse(code, ExitUndecided)
+		default:
+			code = Worse(code, ExitUnexpected)
+		}
+	}
+	return code
+}
+
+// Worse returns the code that outranks the other: 130, 70, 64, 1, 3, 2, 0.
+func Worse(a, b int) int {
+	rank := []int{ExitOK, ExitUndecided, ExitBackend, ExitUnexpected, ExitUsage, ExitBug, ExitInterrupt}
+	if slices.Index(rank, a) >= slices.Index(rank, b) {
+		return a
+	}
+	return b
+}
+
+// States of an outcome, in the order of a sum.
+const (
+	AsExpected      = "as expected"
+	NothingExpected = "nothing expected" // whatever came
+	Unexpected      = "unexpected"
+	Undecided       = "undecided"
+	Failed          = "failed" // it could not be run or judged
+	Interrupted     = "interrupted"
+	Skipped         = "skipped"
+)
+
+// States lists the states of an outcome, in the order of a sum.
+func States() []string {
+	return []string{AsExpected, NothingExpected, Unexpected, Undecided, Failed, Interrupted, Skipped}
+}
+
+// WorstFirst lists the states from the one that most needs a look to the one that needs none.
+func WorstFirst() []string {
+	return []string{Failed, Unexpected, Undecided, Interrupted, AsExpected, NothingExpected, Skipped}
+}
+
+// Fine is how many outcomes give no reason to look closer, by their states.
+func Fine(counts map[string]int) int { return counts[AsExpected] + counts[NothingExpected] }
+
+// Counted says how many outcomes came to each state that there is.
+func Counted(counts map[string]int) []string {
+	var parts []string
+	for _, state := range States() {
+		if n := counts[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	return parts
+}
+
+// State is what became of a run, in one word or two.
+func (o Outcome) State() string {
+	switch {
+	case o.Skipped != "":
+		return Skipped
+	case o.Code == ExitOK && o.NothingExpected:
+		return NothingExpected
+	case o.Code == ExitOK:
+		return AsExpected
+	case o.Code == ExitUndecided:
+		return Undecided
+	case o.Code == ExitUnexpected:
+		return Unexpected
+	case o.Code == ExitInterrupt:
+		return Interrupted
+	}
+	return Failed
+}
+
+// Finding is what one cause violated in a run: the property that names the cause, and those that
+// were violated along with it.
+type Finding struct {
+	Judgement
+	With []Judgement
+}
+
+// Findings groups the violated properties of a run by cause, in the order of the judgements. Two
+// holders at once (mutual-exclusion) also show as overlapping leases (lease-linearizable) and, where
+// both used the resource, as harm to it (resource-safety); those belong to the same finding. What
+// was expected and what was not are different findings.
+func (o *Outcome) Findings() (all []Finding) {
+next:
+	for _, j := range o.Judgements {
+		if j.Got != checker.Violated || j.Number != nil {
+			continue
+		}
+		for i := range all {
+			if all[i].explains(j) {
+				all[i].With = append(all[i].With, j)
+				continue next
+			}
+		}
+		all = append(all, Finding{Judgement: j})
+	}
+	return all
+}
+
+// explains reports whether a property was violated by the finding's cause, and expected alike.
+func (f Finding) explains(j Judgement) bool {
+	switch {
+	case f.implies(j):
+		return true
+	case j.AsExpected != f.AsExpected || j.Expected != f.Expected || j.Control != f.Control:
+		return false
+	}
+	if f.Property == checker.MutualExclusion && (j.Cause == verdict.Overlap || j.Cause == verdict.LockBroken) {
+		return true
+	}
+	return j.Cause != "" && j.Cause == f.Cause && j.Node == f.Node
+}
+
+// implies reports whether a property came out as the one it follows did, as expected. Naming it would
+// add nothing.
+func (f Finding) implies(j Judgement) bool {
+	return j.Follows == f.Property && j.AsExpected && f.AsExpected
+}
+
+// Names lists the properties, as in "mutual-exclusion, lease-linearizable and resource-safety".
+func (f Finding) Names() string {
+	names := []string{f.Property}
+	for _, j := range f.With {
+		if !f.implies(j) {
+			names = append(names, j.Property)
+		}
+	}
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
+	return names[0]
+}
+
+// String is a judgement's sentence, about all of the finding's properties.
+func (f Finding) String() string {
+	j := f.Judgement
+	j.Property = f.Names()
+	return j.String()
+}
+
+// z is the two-sided 95 % point of the standard normal distribution.
+const z = 1.959963984540054
+
+// Wilson is the 95 % score interval of the chance of something that came k times
+// in n independent trials. With p = k/n and z = 1.96 it is
+//
+//	(p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)
+//
+// Unlike p ± z·√(p(1−p)/n) it has a width where k is 0 or n, and never leaves
+// [0, 1]. Source: E. B. Wilson, "Probable inference, the law of succession, and
+// statistical inference", Journal of the American Statistical Association 22
+// (1927), 209–212. Where nothing was tried it is [0, 1].
+func Wilson(k, n int) (low, high float64) {
+	if n <= 0 {
+		return 0, 1
+	}
+	all, p := float64(n), float64(k)/float64(n)
+	middle := p + z*z/(2*all)
+	half := z * math.Sqrt(p*(1-p)/all+z*z/(4*all*all))
+	whole := 1 + z*z/all
+	low, high = (middle-half)/whole, (middle+half)/whole
+	// Rounding must not spoil what is exact at the ends.
+	if k == 0 {
+		low = 0
+	}
+	if k == n {
+		high = 1
+	}
+	return low, high
+}
+
+// Rate says how often something came in n trials, with its interval in percent:
+// "37 of 1000 (3.7 %, 95 %: 2.7–5.1 %)"; where it never came, how often it may
+// come at most: "0 of 1000: at most 0.38 %".
+func Rate(k, n int) string {
+	low, high := Wilson(k, n)
+	if k == 0 {
+		return fmt.Sprintf("0 of %d: at most %s %%", n, percent(high))
+	}
+	return fmt.Sprintf("%d of %d (%s %%, 95 %%: %s–%s %%)", k, n, percent(float64(k)/float64(n)), percent(low), percent(high))
+}
+
+// percent writes a share with a digit behind the point, or two digits that count where
+// that is more, and what is near the whole with as many of what is missing.
+func percent(share float64) string {
+	x := 100 * share
+	least := min(x, 100-x)
+	digits := 0
+	if least > 0 {
+		digits = max(1, 1-int(math.Floor(math.Log10(least))))
+	}
+	s := strconv.FormatFloat(x, 'f', digits, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}

@@ -1,3 +1,29 @@
+// Package edn reads the history of a lock that Jepsen recorded, its
+// history.edn, so that it can be judged like a run of our own, and writes a run of
+// ours for Jepsen's tools (write.go says how).
+//
+// Its nouns are the form (a value of EDN), the operation (one of Jepsen's maps)
+// and the facts that they are turned into. What such a history does not say is
+// left empty: there are no nodes and no resource. Operations other than acquire
+// and release are passed over, and whatever the nemesis did. Operations of one
+// :time are in the order of the file.
+//
+// There are two ways to read it, by what the lock is taken for:
+//
+//   - Read takes it for a lock that is held by a handle. Each acquire is a
+//     session. A release belongs to its process's last acquire that was granted
+//     and not yet given back; one that finds none is passed over, whatever its
+//     answer. It is a definite no only where its :error has :not-held, and of
+//     unknown outcome where it failed in another way. Whether it has a
+//     lease, and how long that lasts, no such history says: Never, Unknown or a TTL.
+//   - Operations takes it for a mutex, which may know its owner and knows no
+//     handle: calls and returns are as they stand, and what failed did not happen.
+//
+// The reader is our own: the EDN library for Go (olympos.io/encoding/edn) has no
+// release and no change since 2020, is more than ten times as long, and its
+// errors tell no lines.
+//
+// Deliberately missing: any model but the lock.
 package edn
 
 import (
@@ -5,9 +31,220 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/internal/files"
 )
+
+// apart is how far operations without a time are put from each other: time is
+// then their order, and nothing else.
+const apart = 1000 // nanoseconds
+
+// When a lease lapses, if not a TTL after its acquire was called.
+const (
+	Never   time.Duration = 0  // it is believed in until its release is called
+	Unknown time.Duration = -1 // at any instant after it was granted: nobody is believed in for longer
+)
+
+// Read reads a history: one map an operation, one after the other or in one
+// vector. Events have the numbers of the operations in the file, from 1; those
+// that the file has not, such as the beginning of a client, have 0 or a
+// number that no other event has. The notes say in words what was assumed or passed
+// over. An error names the line.
+func Read(r io.Reader, ttl time.Duration) (h *history.History, notes []string, err error) {
+	t := newTranslation()
+	t.ttl = ttl
+	if err := t.read(r); err != nil {
+		return nil, nil, err
+	}
+	h, err = history.New(t.finish())
+	return h, t.notes(), err
+}
+
+// ReadFile reads the history in a file.
+func ReadFile(path string, ttl time.Duration) (h *history.History, notes []string, err error) {
+	h, notes, err = fromFile(path, func(r io.Reader) (*history.History, []string, error) { return Read(r, ttl) })
+	if err == nil {
+		h.Params.Scenario = filepath.Base(path)
+	}
+	return h, notes, err
+}
+
+func fromFile[T any](path string, read func(io.Reader) (T, []string, error)) (all T, notes []string, err error) {
+	f, err := files.Open(path, history.MaxFile)
+	if err != nil {
+		return all, nil, fmt.Errorf("read history: %w", err)
+	}
+	defer f.Close()
+	if all, notes, err = read(f); err != nil {
+		err = fmt.Errorf("read history %s: %w", path, err)
+	}
+	return all, notes, err
+}
+
+// each calls do for each operation as it is read.
+func each(r *reader, do func(form) error) (err error) {
+	defer caught(&err)
+	var end byte // of the vector in which operations lie; 0: in none
+	closed := false
+	for n := 0; ; n++ {
+		r.left = maxForm
+		c, more := r.begin(0)
+		switch {
+		case !more && end == 0:
+			return nil
+		case n > history.MaxStored:
+			fail(r.line, "it has more than %d operations", history.MaxStored)
+		case closed && more:
+			fail(r.line, "something follows the vector of operations")
+		case n == 0 && (c == '[' || c == '('):
+			end, r.top = map[byte]byte{'[': ']', '(': ')'}[c], r.line
+			continue
+		case end != 0 && c == end:
+			end, closed = 0, true
+			continue
+		}
+		if end == 0 {
+			r.top = r.line
+		}
+		if err := do(r.form(r.must(c, more), 1)); err != nil {
+			return err
+		}
+	}
+}
+
+// operation is one of Jepsen's maps, as far as a lock's history needs it.
+type operation struct {
+	line    int
+	kind    history.Type
+	f       string
+	process string // "" if it is no client
+	time    int64  // -1: not told
+	index   int64  // -1: not told
+	key     *form  // the lock's name, if :key says it
+	value   *form
+	failure *form
+}
+
+// mostTime bounds what is taken for a time: over seventy years.
+const mostTime = math.MaxInt64 / 4
+
+func parse(f form) (o operation, err error) {
+	o = operation{line: f.line, key: f.get("key"), value: f.get("value"), failure: f.get("error")}
+	wrong := func(format string, a ...any) (operation, error) {
+		return o, fmt.Errorf("line %d: %s", f.line, fmt.Sprintf(format, a...))
+	}
+	if f.kind != table {
+		return wrong("%s is no map, and an operation is one", shortened(&f))
+	}
+	typ, name, process := f.get("type"), f.get("f"), f.get("process")
+	switch {
+	case typ == nil || typ.kind != keyword:
+		return wrong("an operation without a :type such as :invoke")
+	case name.isNil():
+		return wrong("an operation without :f")
+	case process.isNil():
+		return wrong("an operation without :process")
+	}
+	o.kind = history.Type(typ.text)
+	switch o.kind {
+	case history.Invoke, history.OK, history.Fail, history.Info:
+	default:
+		return wrong(":type %s is none of :invoke, :ok, :fail and :info", shortened(typ))
+	}
+	o.f = name.text
+	if process.kind != keyword { // such as :nemesis
+		n, err := strconv.ParseUint(process.text, 10, 63)
+		if process.kind != symbol || err != nil {
+			return wrong(":process %s is neither a number nor a keyword such as :nemesis", shortened(process))
+		}
+		o.process = "p" + strconv.FormatUint(n, 10)
+	}
+	if o.time, err = count(&f, "time", mostTime); err != nil {
+		return wrong("%v", err)
+	}
+	if o.index, err = count(&f, "index", mostTime/apart); err != nil {
+		return wrong("%v", err)
+	}
+	return o, nil
+}
+
+// count is a whole number from 0 on, -1 if it isn't there.
+func count(f *form, name string, most int64) (int64, error) {
+	v := f.get(name)
+	if v.isNil() {
+		return -1, nil
+	}
+	n, err := strconv.ParseInt(strings.TrimSuffix(v.text, "N"), 10, 64)
+	if v.kind != symbol || err != nil || n < 0 || n > most {
+		return -1, fmt.Errorf(":%s %s is no whole number from 0 to %d", name, shortened(v), most)
+	}
+	return n, nil
+}
+
+// isLock reports whether the operation is one on a lock.
+func (o operation) isLock() bool {
+	return o.process != "" && (o.f == history.OpAcquire || o.f == history.OpRelease)
+}
+
+// shortened is a form as an error shows it.
+func shortened(f *form) string {
+	s := []rune(f.String())
+	if len(s) > 40 {
+		return string(s[:40]) + "…"
+	}
+	return string(s)
+}
+
+// Operations reads the calls and returns of a history as they stand in it, in the
+// order of calls. Their events are numbered as in Read and have no session.
+func Operations(r io.Reader) (ops []facts.Operation, notes []string, err error) {
+	t := newTranslation()
+	t.plain = true
+	if err := t.read(r); err != nil {
+		return nil, nil, err
+	}
+	t.rise()
+	ops, err = paired(t.events)
+	return ops, t.notes(), err
+}
+
+// OperationsFile reads those of the history in a file.
+func OperationsFile(path string) (ops []facts.Operation, notes []string, err error) {
+	return fromFile(path, Operations)
+}
+
+// paired is operations by their events in the order of time. That each return has
+// its call the translation has seen, in the order of the file.
+func paired(events []history.Event) ([]facts.Operation, error) {
+	last := map[string]int64{}
+	for _, e := range events {
+		if e.N < last[e.Process] {
+			return nil, fmt.Errorf("time runs backwards in %s: its operation %d is stamped after its operation %d", e.Process, e.N, last[e.Process])
+		}
+		last[e.Process] = e.N
+	}
+	var ops []facts.Operation
+	open := map[string]int{} // a process's operation that has not returned
+	for i := range events {
+		switch e := &events[i]; {
+		case e.Op == history.OpClient:
+		case e.Type == history.Invoke:
+			open[e.Process] = len(ops)
+			ops = append(ops, facts.Operation{Call: e})
+		default:
+			ops[open[e.Process]].Return = e
+		}
+	}
+	return ops, nil
+}
 
 // Limits of one form, so that a file which is no history can't eat the memory.
 const (

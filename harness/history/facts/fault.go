@@ -1,6 +1,8 @@
 package facts
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -157,4 +159,202 @@ func (f *Facts) Departure(client string) *history.Event {
 		}
 	}
 	return f.departed[client]
+}
+
+// malformed says why the history can't be a record of clients that do one thing
+// after the other, under the faults that it tells of, or "". Where time runs
+// backwards the order of events means nothing, so that goes first.
+func (in *reading) malformed() string {
+	return cmp.Or(extreme(&in.Params), in.backwards, in.misuse, in.unfaithful())
+}
+
+// look looks out for what a client can't have done.
+func (in *reading) look(c *client, e *history.Event) {
+	in.order(c, e)
+	if in.misuse == "" {
+		in.misuse = cmp.Or(c.outlive(e), in.use(c, e), c.pair(e))
+	}
+}
+
+func (in *reading) misused(format string, args ...any) {
+	if in.misuse == "" {
+		in.misuse = fmt.Sprintf(format, args...)
+	}
+}
+
+// order finds time that runs backwards. Events are sorted by time, and one
+// client's arrive in the order in which they happened, so it shows in the numbers.
+func (in *reading) order(c *client, e *history.Event) {
+	if c.last != nil && 0 < e.N && e.N < c.last.N && in.backwards == "" {
+		in.backwards = fmt.Sprintf("time runs backwards in %s: event %d is stamped %s, and the later event %d is stamped %s",
+			e.Process, e.N, Seconds(e.T), c.last.N, Seconds(c.last.T))
+	}
+	if e.N > 0 {
+		c.last = e
+	}
+	if in.First < 0 {
+		in.First = e.T
+	}
+	in.Last = e.T
+}
+
+// outlive finds what a client does after its end, or after it was seen to be killed.
+func (c *client) outlive(e *history.Event) string {
+	switch {
+	case c.dead == nil:
+		return ""
+	case c.dead.Process == history.Nemesis: // which is another process: at one instant neither was first
+		if e.T == c.dead.T {
+			return ""
+		}
+		return fmt.Sprintf("%s does something (event %d: %s) after it was seen to be killed (event %d)", e.Process, e.N, e.Op, c.dead.N)
+	}
+	return fmt.Sprintf("%s does something (event %d: %s) after its end (event %d)", e.Process, e.N, e.Op, c.dead.N)
+}
+
+// use finds sessions that change hands, or are used out of order.
+func (in *reading) use(c *client, e *history.Event) string {
+	calls := e.Op == history.OpAcquire && e.Type == history.Invoke
+	if e.Session == "" {
+		if calls {
+			return fmt.Sprintf("%s calls acquire without a session (event %d)", e.Process, e.N)
+		}
+		return ""
+	}
+	s := c.session
+	if s == nil || s.Name() != e.Session {
+		s = nil
+		if !calls || in.named != nil || serialOf(e) <= c.serial {
+			s = in.Named(e.Session)
+		}
+	}
+	switch {
+	case s != nil && s.Client() != e.Process:
+		return fmt.Sprintf("session %s of %s is used by %s (event %d)", e.Session, s.Client(), e.Process, e.N)
+	case s != nil && calls:
+		return fmt.Sprintf("session %s is acquired twice (event %d)", e.Session, e.N)
+	case s == nil && !calls:
+		return fmt.Sprintf("session %s is used before its acquire is called (event %d)", e.Session, e.N)
+	case s != nil && e.Key != "" && e.Key != s.Key():
+		return fmt.Sprintf("session %s is of %s, and event %d says that it is of %s", e.Session, s.Key(), e.N, e.Key)
+	}
+	return ""
+}
+
+// pair finds two operations at once, and returns without a call.
+func (c *client) pair(e *history.Event) string {
+	if !IsOperation(e.Op) {
+		return ""
+	}
+	open := c.called
+	switch e.Type {
+	case history.Invoke:
+		if open != nil {
+			return fmt.Sprintf("%s calls %s (event %d) while its %s (event %d) has not returned", e.Process, e.Op, e.N, open.Op, open.N)
+		}
+		c.called = e
+	case history.OK, history.Fail, history.Info:
+		if open == nil || open.Op != e.Op {
+			return fmt.Sprintf("%s returns from %s (event %d), which it had not called", e.Process, e.Op, e.N)
+		}
+		if open.Session != "" && e.Session != "" && open.Session != e.Session {
+			return fmt.Sprintf("%s calls %s for session %s (event %d) and returns for %s (event %d)",
+				e.Process, e.Op, open.Session, open.N, e.Session, e.N)
+		}
+		if open.Key != "" && e.Key != "" && open.Key != e.Key {
+			return fmt.Sprintf("%s calls %s for %s (event %d) and returns for %s (event %d)", e.Process, e.Op, open.Key, open.N, e.Key, e.N)
+		}
+		c.called = nil
+	}
+	return ""
+}
+
+// unfaithful says where a history contradicts itself about time: a wire command
+// whose stamps are in no order of cause and effect, or a client that does
+// something while it was stopped or after it was killed. Then the fault was not
+// what the record says, or the stamps are wrong, and neither can be judged by.
+//
+// The record gives each fault the span in which it was certainly in force: from
+// when it was seen to be, until its end was about to begin.
+func (in *reading) unfaithful() string {
+	stops := stopsIn(in.Faults)
+	if len(stops) == 0 && !in.wired {
+		return ""
+	}
+	for i := range in.Events {
+		e := &in.Events[i]
+		if e.Process == history.Nemesis || e.Op == history.OpLife { // a node that is back tells what it has before its end is stamped
+			continue
+		}
+		if f := stops[e.Process].at(e.T); f != nil {
+			return fmt.Sprintf("%s does something at %s (event %d: %s), and had been stopped since %s (event %d: %s)",
+				e.Process, Seconds(e.T), e.N, e.Op, Seconds(f.Begin.T), f.Begin.N, f.Kind)
+		}
+		if e.Applied > 0 && e.Sent > e.Applied || e.Answered > 0 && max(e.Sent, e.Applied) > e.Answered {
+			return fmt.Sprintf("event %d on %s was sent at %s, applied at %s and answered at %s",
+				e.N, e.Process, Seconds(e.Sent), Seconds(e.Applied), Seconds(e.Answered))
+		}
+	}
+	return ""
+}
+
+// stops is where a process was surely stopped: its pauses and kills in the order in which
+// they were tried, and all instants at which one was in force.
+type stops struct {
+	faults []*Fault
+	still  [][2]int64 // from and to, both within; disjoint, in the order of time
+}
+
+// stopsIn is the stops of each process that the faults ever stopped.
+func stopsIn(faults []*Fault) map[string]*stops {
+	all := map[string]*stops{}
+	for _, f := range faults {
+		if f.Begin == nil || f.Kind != Pause && f.Kind != Kill || f.To() <= f.Begin.T {
+			continue
+		}
+		s := all[f.Target]
+		if s == nil {
+			s = &stops{}
+			all[f.Target] = s
+		}
+		s.faults = append(s.faults, f)
+	}
+	for _, s := range all {
+		s.join()
+	}
+	return all
+}
+
+func (s *stops) join() {
+	var spans [][2]int64
+	for _, f := range s.faults {
+		to := int64(Never)
+		if f.End != nil {
+			to = f.End.T - 1
+		}
+		if f.Begin.T < Never && (f.End == nil || f.End.T > f.Begin.T+1) {
+			spans = append(spans, [2]int64{f.Begin.T + 1, to})
+		}
+	}
+	slices.SortFunc(spans, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
+	for _, x := range spans {
+		if last := len(s.still) - 1; last >= 0 && x[0] <= s.still[last][1] {
+			s.still[last][1] = max(s.still[last][1], x[1])
+		} else {
+			s.still = append(s.still, x)
+		}
+	}
+}
+
+// at is the first fault that was in force at an instant, or nil.
+func (s *stops) at(t int64) *Fault {
+	if s == nil {
+		return nil
+	}
+	i, _ := slices.BinarySearchFunc(s.still, t, func(x [2]int64, t int64) int { return cmp.Compare(x[1], t) })
+	if i == len(s.still) || s.still[i][0] > t {
+		return nil
+	}
+	i = slices.IndexFunc(s.faults, func(f *Fault) bool { return t > f.Begin.T && (f.End == nil || t < f.End.T) })
+	return s.faults[i]
 }

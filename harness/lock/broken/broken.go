@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -153,3 +154,269 @@ func (l *broken) wait(ctx context.Context) {
 	case <-ctx.Done():
 	}
 }
+
+// step is one request about a key with a value to one node; its answer is above
+// 0 for yes, and 0 for no.
+type step func(ctx context.Context, node int, key, value string) (int64, error)
+
+// course is the algorithm's steps. A mistake replaces one.
+type course struct {
+	now    func() time.Time
+	byWall bool          // whether that is the wall clock
+	drift  time.Duration // allowed for
+
+	ask     func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []redlock.Answer // a round
+	value   func(try int, start time.Time) string                                                                               // that an attempt sets; tries count from 1
+	set     step                                                                                                                // of an attempt
+	counts  bool                                                                                                                // whether it counts grants, as fencing tokens need it
+	quorum  int                                                                                                                 // votes that an attempt needs
+	inTime  func(start, end time.Time) bool                                                                                     // whether an attempt left any validity
+	until   func(start, end time.Time) time.Time                                                                                // the deadline that it gives
+	number  func(ctx context.Context, h *handle) int64                                                                          // the fencing token of a quorum
+	give    func(h *handle) lock.Handle                                                                                         // what the caller gets
+	undo    func(ctx context.Context, h *handle) []redlock.Answer                                                               // of a failed attempt
+	delay   func() time.Duration                                                                                                // before the next
+	del     step                                                                                                                // of a release
+	holders func(h *handle) []int                                                                                               // nodes that a release asks
+
+	current func(h *handle, start time.Time) bool // whether an extension may begin at start
+	extends int                                   // how often one may
+	extend  step
+	renewal int                                             // votes that it needs
+	renewed func(h *handle, start, end time.Time) (ok bool) // whether it ended in time
+	further func(start, end time.Time) (until time.Time)    // the deadline that it gives
+}
+
+// right is the reference's course.
+func (l *broken) right() course {
+	majority := redlock.Quorum(len(l.nodes))
+	return course{
+		now: l.cfg.Now, drift: redlock.Drift(l.cfg.TTL, l.cfg.Drift), counts: true,
+		// A mistake may change the configuration.
+		ask: func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []redlock.Answer {
+			return l.cfg.Ask(ctx, nodes, request)
+		},
+		value: func(int, time.Time) string { return l.random() }, set: l.setFree, quorum: majority,
+		inTime: l.leaves, until: l.fromStart, number: l.highest, give: func(h *handle) lock.Handle { return h },
+		undo:  func(ctx context.Context, h *handle) []redlock.Answer { return l.release(ctx, l.all, h, l.delOwn) },
+		delay: func() time.Duration { return l.env.Delay(l.retries, l.cfg.RetryMin, l.cfg.RetryMax) },
+		del:   l.delOwn, holders: func(*handle) []int { return l.all },
+
+		current: func(h *handle, start time.Time) bool { return start.Before(h.deadline) },
+		extends: l.cfg.Extends, extend: l.extendOwn, renewal: majority,
+		renewed: func(h *handle, start, end time.Time) bool { return end.Before(h.deadline) && l.leaves(start, end) },
+		further: l.fromStart,
+	}
+}
+
+// random is 20 random bytes, in hexadecimal digits.
+func (l *broken) random() string {
+	l.drawn++
+	return l.env.Token(l.drawn)
+}
+
+// setFree sets the key if there is none. Where nodes count, the answer is the
+// number of grants.
+func (l *broken) setFree(ctx context.Context, node int, key, value string) (int64, error) {
+	if l.cfg.Fence {
+		return l.nodes[node].SetFenced(ctx, key, value, l.cfg.TTL)
+	}
+	return number(l.nodes[node].Set(ctx, key, value, l.cfg.TTL))
+}
+
+func (l *broken) extendOwn(ctx context.Context, node int, key, value string) (int64, error) {
+	return number(l.nodes[node].Extend(ctx, key, value, l.cfg.TTL))
+}
+
+func (l *broken) delOwn(ctx context.Context, node int, key, value string) (int64, error) {
+	return number(l.nodes[node].Release(ctx, key, value))
+}
+
+func (l *broken) leaves(start, end time.Time) bool {
+	return redlock.Validity(l.cfg.TTL, end.Sub(start), l.drift) > 0
+}
+
+func (l *broken) fromStart(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL - l.drift) }
+func (l *broken) fromEnd(_, end time.Time) time.Time     { return end.Add(l.cfg.TTL - l.drift) }
+
+// highest is the highest count of the nodes that granted. It is written back to
+// those that are behind, and who doesn't confirm it has no vote.
+func (l *broken) highest(ctx context.Context, h *handle) int64 {
+	fence, behind := redlock.Highest(h.granted)
+	for _, a := range l.ask(ctx, behind, func(ctx context.Context, node int) (int64, error) {
+		return number(l.nodes[node].RaiseFence(ctx, h.key, h.value, fence))
+	}) {
+		h.granted[a.Node] = a
+	}
+	return fence
+}
+
+func number(yes bool, err error) (int64, error) {
+	if yes {
+		return 1, err
+	}
+	return 0, err
+}
+
+// Why an extension was not tried, or not done. The lock is held until its old deadline.
+var (
+	errLimit   = errors.New("the limit of extensions is reached")
+	errExpired = errors.New("the validity time was over")
+)
+
+// handle is one acquired lock, or one attempt at it.
+type handle struct {
+	lock       *broken
+	key, value string
+	granted    []redlock.Answer // to the attempt, by node
+	fence      int64
+	deadline   time.Time
+	extends    int // tried so far
+}
+
+var (
+	_ lock.Tokener     = (*handle)(nil)
+	_ lock.Extender    = (*handle)(nil)
+	_ lock.WallClocked = (*handle)(nil)
+	_ lock.Fencer      = (*handle)(nil)
+)
+
+func (h *handle) Deadline() time.Time { return h.deadline }
+func (h *handle) Token() string       { return h.value }
+func (h *handle) ByWall() bool        { return h.lock.byWall }
+func (h *handle) Fence() int64        { return h.fence }
+
+func (h *handle) Release(ctx context.Context) error {
+	l := h.lock
+	answers := redlock.Count(l.release(ctx, l.holders(h), h, l.del))
+	switch quorum := redlock.Quorum(len(l.nodes)); {
+	case answers.Yes >= quorum:
+		return nil
+	case answers.No >= quorum:
+		return fmt.Errorf("release %q: %w", h.key, lock.ErrNotHeld)
+	}
+	return fmt.Errorf("release %q: outcome unknown, %d nodes said yes and %d no", h.key, answers.Yes, answers.No)
+}
+
+func (h *handle) Extend(ctx context.Context) error {
+	l := h.lock
+	start := l.now()
+	switch {
+	case !l.current(h, start):
+		return fmt.Errorf("extend %q: %w", h.key, errExpired)
+	case h.extends >= l.extends:
+		return fmt.Errorf("extend %q: %w", h.key, errLimit)
+	}
+	h.extends++
+	answers := redlock.Count(l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
+		return l.extend(ctx, node, h.key, h.value)
+	}))
+	end := l.now()
+
+	switch quorum := redlock.Quorum(len(l.nodes)); {
+	case answers.Yes >= l.renewal:
+	case answers.No >= quorum:
+		return fmt.Errorf("extend %q: %w", h.key, lock.ErrNotHeld)
+	default:
+		return fmt.Errorf("extend %q: outcome unknown, %d nodes said yes and %d no", h.key, answers.Yes, answers.No)
+	}
+	if !l.renewed(h, start, end) {
+		return fmt.Errorf("extend %q: %w", h.key, errExpired)
+	}
+	if until := l.further(start, end); until.After(h.deadline) {
+		h.deadline = until
+	}
+	return nil
+}
+
+var contextByTimer = mistake{Mistake{"context-by-timer",
+	"ends its context by a timer that is set when the context is first asked for, and never by a look at the clock: asked after the deadline it has yet to end",
+	"a context that nobody has asked for needs no timer; and the timer knows when to fire"},
+	func(l *broken) {
+		l.give = func(h *handle) lock.Handle {
+			return &contexter{handle: h, until: h.deadline, wait: func(left time.Duration) time.Duration { return left }}
+		}
+	}}
+
+var contextByTicker = mistake{Mistake{"context-by-ticker",
+	"ends its context at a look at the deadline that it takes every three quarters of a TTL, so that the context outlives the lease",
+	"a look now and then is cheaper than a timer for each lock, and the deadline is checked all the same"},
+	func(l *broken) {
+		l.give = func(h *handle) lock.Handle {
+			return contextLoser{&contexter{handle: h, until: h.deadline, wait: func(time.Duration) time.Duration { return l.cfg.TTL * 3 / 4 }}}
+		}
+	}}
+
+// contexter is a handle with a context that a goroutine ends.
+type contexter struct {
+	*handle
+	wait func(left time.Duration) time.Duration // before the next look at the deadline
+
+	mu    sync.Mutex
+	until time.Time       // the deadline
+	ctx   context.Context // nil until it is asked for
+	end   context.CancelFunc
+}
+
+var _ lock.Contexter = (*contexter)(nil)
+
+// Context implements lock.Contexter.
+func (c *contexter) Context() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx == nil {
+		c.ctx, c.end = context.WithCancel(context.Background())
+		go c.watch(c.ctx, c.end)
+	}
+	return c.ctx
+}
+
+// watch ends the context once it finds the deadline past.
+func (c *contexter) watch(ctx context.Context, end context.CancelFunc) {
+	l := c.handle.lock
+	left := func() time.Duration {
+		c.mu.Lock()
+		until := c.until
+		c.mu.Unlock()
+		return until.Sub(l.now())
+	}
+	for {
+		select {
+		case <-l.cfg.After(c.wait(left())):
+		case <-ctx.Done():
+			return
+		case <-l.closed:
+			return
+		}
+		if left() <= 0 {
+			end()
+			return
+		}
+	}
+}
+
+func (c *contexter) Extend(ctx context.Context) error {
+	err := c.handle.Extend(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until = c.handle.deadline
+	return err
+}
+
+func (c *contexter) Release(ctx context.Context) error {
+	c.mu.Lock()
+	end := c.end
+	c.mu.Unlock()
+	if end != nil {
+		end()
+	}
+	return c.handle.Release(ctx)
+}
+
+// contextLoser is a contexter whose holder listens to the context from the start.
+type contextLoser struct{ *contexter }
+
+var _ lock.Loser = contextLoser{}
+
+// Lost implements lock.Loser.
+func (c contextLoser) Lost() <-chan struct{} { return c.Context().Done() }

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"lockpick/harness/lock"
 	"lockpick/redlock"
 )
 
@@ -264,4 +266,153 @@ func Mistakes() []Mistake {
 		out = append(out, m.Mistake)
 	}
 	return out
+}
+
+var undoneByCaller = mistake{Mistake{"undone-by-the-callers-context",
+	"undoes a failed attempt by the caller's context, so that one that was cancelled leaves its keys to expire",
+	"a context goes through all calls; to drop it is what the linter complains of"},
+	func(l *broken) {
+		l.undo = func(ctx context.Context, h *handle) []redlock.Answer {
+			return l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
+				return l.delOwn(ctx, node, h.key, h.value)
+			})
+		}
+	}}
+
+var waitsForAll = mistake{Mistake{"waits-for-all",
+	"waits for the answer of each node, however long that takes and whether the caller still waits or not",
+	"TCP delivers it or breaks, so each request has an answer"},
+	func(l *broken) {
+		for _, c := range l.Clients {
+			c.Options().ReadTimeout = 0 // none
+		}
+		l.ask = func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []redlock.Answer {
+			ctx = context.WithoutCancel(ctx)
+			answers := make([]redlock.Answer, len(nodes))
+			var all sync.WaitGroup
+			for i, node := range nodes {
+				all.Go(func() {
+					value, err := request(ctx, node)
+					answers[i] = redlock.Answer{Node: node, Value: value, Err: err}
+				})
+			}
+			all.Wait()
+			return answers
+		}
+	}}
+
+var returnsLate = mistake{Mistake{"returns-late",
+	"hands out what it got however long that took, with a deadline that may have passed",
+	"the caller looks at the deadline before it works; to look twice is a waste"},
+	func(l *broken) { l.inTime = func(_, _ time.Time) bool { return true } }}
+
+var renewsOn = mistake{Mistake{"renews-after-failed-release",
+	"renews its keys by itself until a release succeeds, so that one without an answer ends nothing",
+	"the release failed, so the lock is still held and has to be kept"},
+	func(l *broken) {
+		l.give = func(h *handle) lock.Handle {
+			r := &renewing{handle: h, over: make(chan struct{})}
+			go r.renew()
+			return r
+		}
+	}}
+
+// renewing is a handle whose keys are renewed in the background. Its deadline stays as it is.
+type renewing struct {
+	*handle
+	over    chan struct{}
+	release sync.Once
+}
+
+func (r *renewing) Release(ctx context.Context) error {
+	err := r.handle.Release(ctx)
+	if err == nil {
+		r.release.Do(func() { close(r.over) })
+	}
+	return err
+}
+
+// renew renews the keys three times in a TTL, until the lock is released or its client is gone.
+func (r *renewing) renew() {
+	l := r.handle.lock
+	for {
+		select {
+		case <-r.over:
+			return
+		case <-l.closed:
+			return
+		case <-l.cfg.After(l.cfg.TTL / 3):
+		}
+		l.ask(context.Background(), l.all, func(ctx context.Context, node int) (int64, error) {
+			return l.extend(ctx, node, r.key, r.value)
+		})
+	}
+}
+
+var extensionUnheard = mistake{Mistake{"extension-unheard",
+	"moves its deadline with each extension, whatever the nodes answer",
+	"what we hold we can extend; and if a node is away, the next extension will reach it"},
+	func(l *broken) {
+		l.renewal = 0
+		l.current = func(*handle, time.Time) bool { return true }
+		l.renewed = func(*handle, time.Time, time.Time) bool { return true }
+	}}
+
+// Unhunted are the mistakes that no plan within the assumptions shows, with the reason, which
+// completes "it shows only". A scenario of the catalogue brings each about.
+var Unhunted = map[string]string{
+	"no-jitter": "where several clients stay in step, each next to a node of its own, while a node is away: " +
+		"those that wait equally long are parted by the first difference between their networks",
+	"yes-to-own-value": "where a node stands in the configuration twice and forgets what it granted: " +
+		"a node that remembers may have two votes without harm, as long as it gives both to the same client",
+}
+
+var tellsLate = mistake{Mistake{"tells-late",
+	"names no deadline, extends itself, and tells its holder of a loss only when a node says so: while none answers it says nothing",
+	"no answer is no news: the key may well be there"},
+	func(l *broken) {
+		l.current = func(*handle, time.Time) bool { return true }
+		l.give = func(h *handle) lock.Handle {
+			w := &watched{handle: h, lost: make(chan struct{}), over: make(chan struct{})}
+			go w.watch()
+			return w
+		}
+	}}
+
+// watched is a handle that extends itself and has a signal in place of a deadline.
+type watched struct {
+	*handle
+	lost, over chan struct{}
+	release    sync.Once
+}
+
+var _ lock.Loser = (*watched)(nil)
+
+// Deadline implements lock.Handle: there is none.
+func (w *watched) Deadline() time.Time { return time.Time{} }
+
+func (w *watched) Lost() <-chan struct{} { return w.lost }
+
+func (w *watched) Release(ctx context.Context) error {
+	w.release.Do(func() { close(w.over) })
+	return w.handle.Release(ctx)
+}
+
+// watch extends the lock three times in a TTL, until it is given back or a quorum has said no.
+func (w *watched) watch() {
+	l := w.handle.lock
+	for {
+		select {
+		case <-w.over:
+			return
+		case <-l.closed:
+			return
+		case <-l.cfg.After(l.cfg.TTL / 3):
+		}
+		w.handle.extends = 0 // no limit is for these
+		if err := w.handle.Extend(context.Background()); errors.Is(err, lock.ErrNotHeld) {
+			close(w.lost)
+			return
+		}
+	}
 }

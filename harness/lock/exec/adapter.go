@@ -1,3 +1,15 @@
+// Package exec is a lock in another program, in any language: an adapter, which speaks JSON lines on
+// its stdin and stdout, and uses the library under test.
+//
+// An Adapter is such a program, seen from this end; New makes a lock of the one whose pipes this
+// process was given. What is measured stays the client's: stamps, points, the resource. Deadlines
+// are instants on a clock of the adapter's, never "so long from now": what is read late would be
+// believed for longer.
+//
+// Starters are adapters to start from, one a language; Libraries are those that ship, each with what
+// it takes to install (adapters/README.md).
+//
+// Not here: who starts the program (package real), and faults, which hit it together with its client.
 package exec
 
 import (
@@ -8,6 +20,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -349,4 +363,27 @@ func (a *Adapter) Clocks(ctx context.Context) (monotonic, wall int64, err error)
 func (a *Adapter) Close(ctx context.Context) error {
 	_, err := a.ask(ctx, request{Op: "close"})
 	return err
+}
+
+// attached are the pipes of an adapter that this process has started itself; nil: of none.
+var attached struct {
+	in  io.WriteCloser
+	out io.Reader
+}
+
+// Attach starts the adapter whose lock New makes from then on: where both are in one container,
+// in which nobody else could give this process its pipes. What ends the container ends it.
+func Attach(argv []string) (err error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stderr = os.Stderr
+	if attached.in, err = cmd.StdinPipe(); err == nil {
+		attached.out, err = cmd.StdoutPipe()
+	}
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return fmt.Errorf("start the adapter: %w", err)
+	}
+	return nil
 }

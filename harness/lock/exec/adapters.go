@@ -1,9 +1,3 @@
-// Package adapters has an adapter to start from in each of some languages, and those of libraries
-// beside them, each with what it takes to install (README.md).
-//
-// Its noun is a Starter: the protocol's end and a small lock, in files that a user goes on with.
-//
-// Deliberately missing: who starts or checks one (package real/adapter).
 package exec
 
 import (
@@ -14,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 //go:embed adapters/node/*.js adapters/python/*.py adapters/ruby/*.rb adapters/php/*.php adapters/_go adapters/java/*.java adapters/java/starter.xml adapters/rust/src/*.rs adapters/rust/starter.toml
@@ -49,7 +44,7 @@ func Languages() (names []string) {
 	return names
 }
 
-// In finds the Starter of a language.
+// StarterIn finds the Starter of a language.
 func StarterIn(lang string) (starter, bool) {
 	i := slices.IndexFunc(Starters, func(s starter) bool { return s.Lang == lang })
 	if i < 0 {
@@ -92,4 +87,42 @@ func (s starter) Files() (names []string) {
 		names = append(names, f.name)
 	}
 	return names
+}
+
+// AdapterFolder is where .ci/adapters installs them, below the project.
+const AdapterFolder = ".adapters"
+
+// shipped is an adapter of a library, as it is published.
+type shipped struct {
+	Name    string // of the adapter, on pages and in tests
+	Library string // its name and version, where it is published
+	Set     string // what .ci/adapters installs it by
+	command string // below Folder/Set
+}
+
+// Libraries are the adapters of libraries that can be installed where the tests run.
+var Libraries = []shipped{
+	{"node-redlock-4", "redlock 4.2.0 (npm)", "node", "node redlock4.js"},
+	{"node-redlock-5", "redlock 5.0.0-beta.2 (npm), acquire", "node", "node redlock5.js"},
+	{"node-redlock-5-using", "redlock 5.0.0-beta.2 (npm), using, which renews", "node", "node redlock5-using.js"},
+	{"ioredis", "ioredis 5.9.2 (npm), SET NX PX by hand", "node", "node ioredis.js"},
+	{"redlock-py", "redlock-py 1.0.8 (PyPI)", "python", ".venv/bin/python redlock_py.py"},
+	{"pottery", "pottery 3.0.1 (PyPI)", "python", ".venv/bin/python pottery_redlock.py"},
+	{"python-redis-lock", "python-redis-lock 4.0.1 (PyPI)", "python", ".venv/bin/python python_redis_lock.py"},
+	{"aioredlock", "aioredlock 0.7.3 (PyPI), on Python 3.10 or earlier", "python-old", ".venv/bin/python aioredlock_lock.py"},
+	{"redisson-lease", "redisson 3.45.1 (Maven), lock with a lease time", "java", "java -jar target/redisson.jar lease"},
+	{"redisson-watchdog", "redisson 3.45.1 (Maven), lock with its watchdog", "java", "java -jar target/redisson.jar watchdog"},
+	{"redisson-fair", "redisson 3.45.1 (Maven), fair lock", "java", "java -jar target/redisson.jar fair"},
+	{"rslock", "rslock 0.10.0 (crates.io)", "rust", "target/release/rslock"},
+}
+
+// Command is the adapter's, where Folder is dir.
+func (s shipped) Command(dir string) string {
+	words := strings.Fields(s.command)
+	for i, w := range words {
+		if strings.ContainsAny(w, "./") {
+			words[i] = filepath.ToSlash(filepath.Join(dir, s.Set, w))
+		}
+	}
+	return strings.Join(words, " ")
 }

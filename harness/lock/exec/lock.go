@@ -1,16 +1,3 @@
-// Package exec is a lock that a program has, in any language: an adapter, which speaks JSON
-// lines on its stdin and stdout, and has the library that is under test.
-//
-//	client program ── acquire, extend, release ──► adapter ── library ── nodes
-//	               ◄── ok, no, lost, renewed ─────
-//
-// An Adapter is such a program, from this end; New makes a lock of the one that this process
-// was given with its pipes. What is measured stays the client's: stamps, points, the resource.
-//
-// Deadlines are instants by a clock of the adapter's, never "so long from now": what is read
-// late would be believed for longer.
-//
-// Deliberately missing: who starts the program, and faults, which hit it with its client.
 package exec
 
 import (

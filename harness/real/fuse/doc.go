@@ -1,4 +1,4 @@
-// Package disk is a disk that forgets what it was not asked to sync: a file system
+// Package fuse is a disk that forgets what it was not asked to sync: a file system
 // in memory, served by FUSE from this process, for the data directory of one
 // redis-server.
 //

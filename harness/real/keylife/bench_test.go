@@ -37,7 +37,7 @@ type bench struct {
 	wire  []history.Event
 }
 
-// newBench starts redis-server with settings in place of those of package server that
+// newBench starts redis-server with settings in place of those of package proc that
 // matter here.
 func newBench(t testing.TB, persist string, settings ...string) *bench {
 	t.Helper()

@@ -3,10 +3,14 @@ package keylife
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"lockpick/harness/history"
 	"lockpick/harness/resp"
 )
 
@@ -225,4 +229,250 @@ func (s *stream) close() {
 			c.Close()
 		}
 	}
+}
+
+// item is one thing that a node tells: that something was done to a key, or by which
+// command. Exactly one of key event and command is there.
+type item struct {
+	at   int64 // when it was read, by Clock
+	key  string
+	done string // what was done to the key, as in "set" or "expired"
+
+	args  []string // of the command
+	from  string   // the address it came from, or "lua"
+	clock int64    // the node's, nanoseconds since 1970
+}
+
+// byScript is the address that MONITOR gives a command of a script.
+const byScript = "lua"
+
+// pattern is the key-space events of database 0.
+const pattern = channel + "*"
+
+const channel = "__keyspace@0__:"
+
+// read makes an item of what came; ok is false for what is none.
+func itemOf(v resp.Value, at int64) (it item, ok bool) {
+	if v.Kind == '>' {
+		if len(v.Items) != 4 || v.Items[0].Str != "pmessage" {
+			return it, false
+		}
+		key, of := strings.CutPrefix(v.Items[2].Str, channel)
+		return item{at: at, key: key, done: v.Items[3].Str}, of
+	}
+	if v.Kind != '+' {
+		return it, false
+	}
+	it, ok = lineOf(v.Str)
+	it.at = at
+	return it, ok
+}
+
+// lineOf reads a line of MONITOR: 1795393203.412202 [0 127.0.0.1:36220] "SET" "k" "v".
+func lineOf(line string) (it item, ok bool) {
+	head, rest, ok := strings.Cut(line, "] ")
+	if !ok {
+		return it, false
+	}
+	stamp, whence, ok := strings.Cut(head, " [")
+	if !ok {
+		return it, false
+	}
+	seconds, micros, _ := strings.Cut(stamp, ".")
+	s, err1 := strconv.ParseInt(seconds, 10, 64)
+	us, err2 := strconv.ParseInt(micros, 10, 64)
+	database, from, ok := strings.Cut(whence, " ")
+	if !ok || err1 != nil || err2 != nil || database != "0" {
+		return it, false
+	}
+	it.from, it.clock = from, s*1e9+us*1e3
+	for rest != "" {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			return it, false
+		}
+		word, err := strconv.Unquote(quoted)
+		if err != nil {
+			return it, false
+		}
+		it.args = append(it.args, word)
+		rest = strings.TrimPrefix(rest[len(quoted):], " ")
+	}
+	return it, len(it.args) > 0
+}
+
+// script reads each key with its kind, when it expires, and what it holds if that is told,
+// all at one instant of the node's order: its last command's line says where that is.
+const script = `
+local all, get = {}, {string = {'GET'}, hash = {'HGETALL'}, list = {'LRANGE', '0', '-1'}}
+for i, key in ipairs(redis.call('KEYS', '*')) do
+	local kind = redis.call('TYPE', key).ok
+	local how, holds = get[kind], ''
+	if how then holds = redis.call(how[1], key, unpack(how, 2)) end
+	all[i] = {key, kind, redis.call('PEXPIRETIME', key), holds}
+end
+redis.call('ECHO', ARGV[1])
+return all`
+
+// read reads each key of a server that tells already. What it told before the script's last
+// line is in what was read; the rest is still to be taken.
+func (n *node) read(s *stream) error {
+	const word = "lockpick: read until here"
+	all, err := s.probe.tell("EVAL_RO", script, "0", word)
+	if err != nil {
+		return err
+	}
+	for _, v := range all.Items {
+		if k := v.Items; len(k) == 4 {
+			s.found[k[0].Str] = stateOf(k[1].Str, k[2].Int, k[3])
+		}
+	}
+	s.main.SetReadDeadline(time.Now().Add(answerBound))
+	defer s.main.SetReadDeadline(time.Time{})
+	for {
+		v, err := s.main.next()
+		if err != nil {
+			return fmt.Errorf("wait for its word: %w", err)
+		}
+		it, ok := itemOf(v, n.lives.now())
+		if ok && it.from == byScript && len(it.args) == 2 && it.args[1] == word {
+			s.at, s.clock, s.ahead = it.at, it.clock, it.clock-it.at
+			return nil
+		}
+	}
+}
+
+// stateOf is a key as it was read.
+func stateOf(kind string, expires int64, v resp.Value) *state {
+	s := &state{kind: kind, expires: max(expires, 0)}
+	switch kind {
+	case "string":
+		s.words = []string{v.Str}
+	case "hash", "list":
+		s.words = v.Strings()
+	default:
+		s.kind = ""
+	}
+	return s
+}
+
+// compare tells what has become of each key while nobody told: by the end of a life, or
+// unseen in the same life, where why is "". The node's mutex is held, and it is not read.
+func (n *node) compare(s *stream, why string) {
+	all := maps.Clone(n.keys)
+	maps.Copy(all, s.found)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		before, after := n.keys[key], s.found[key]
+		f := fact{key: key, after: after, bounds: bounds{s.at, min(n.told, s.at), s.at}, clock: s.clock, why: why}
+		f.what = n.fate(key, before, after, s.clock/1e6, why)
+		switch {
+		case f.what == "":
+			n.keys[key] = after // an expiry as it is, and not as it was replayed
+			continue
+		case f.what == history.KeyExpired:
+			f.why = ""
+		}
+		n.become(f)
+	}
+}
+
+// fate says what has become of a key.
+func (n *node) fate(key string, before, after *state, now int64, why string) history.Change {
+	switch {
+	case after == nil && before.expires != 0 && now >= before.expires:
+		return history.KeyExpired
+	case why == "" && before != nil && after != nil && after.is(before):
+		return ""
+	case why == "":
+		return change(before, after)
+	case after == nil:
+		return history.KeyLost
+	case before == nil:
+		return history.KeyAppeared
+	case after.is(before):
+		return history.KeyKept
+	case slices.ContainsFunc(n.past[key], after.is):
+		return history.KeyReverted
+	}
+	return change(before, after)
+}
+
+// sender is one connection of a link to a node: what was sent there and is not told yet.
+type sender struct {
+	link string
+
+	mu      sync.Mutex
+	queue   []sent
+	passed  int // how many are no more in the queue
+	answers int
+}
+
+// sent is a command as its link saw it.
+type sent struct {
+	args     []string
+	at       int64 // when it entered the link
+	answered int64 // when the link had the answer; 0: not yet
+}
+
+// mostSent bounds what a connection may have sent that no node tells of, as MONITOR does
+// of AUTH.
+const mostSent = 10_000
+
+// Sent takes a command that the node is about to have.
+func (s *sender) Sent(args []string, at int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == mostSent {
+		s.queue, s.passed = s.queue[1:], s.passed+1
+	}
+	s.queue = append(s.queue, sent{args: args, at: at})
+}
+
+// Answered takes the answer to the first command that had none.
+func (s *sender) Answered(at int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.answers - s.passed; i >= 0 && i < len(s.queue) {
+		s.queue[i].answered = at
+	}
+	s.answers++
+}
+
+// told finds the command that a line tells of. A node does what a connection asks for in
+// its order: what was sent before and was not told has no line.
+func (s *sender) told(args []string) (c sent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, c := range s.queue {
+		if slices.Equal(c.args, args) {
+			s.queue, s.passed = s.queue[i+1:], s.passed+i+1
+			return c
+		}
+	}
+	return sent{}
+}
+
+// claim says that a command came from here.
+func (s *sender) claim(who *cause, args []string, origin int64) {
+	who.by = s.link
+	c := s.told(args)
+	if c.args == nil {
+		return
+	}
+	who.sent = c.at + origin
+	if c.answered != 0 {
+		who.answered = c.answered + origin
+	}
+}
+
+// Sender is of a connection that a link has made to a node from an address; nil: the node
+// doesn't tell. Its instants are true time since the run began.
+func (l *Lives) Sender(link, name, from string) *sender {
+	n := l.node(name)
+	if n == nil {
+		return nil
+	}
+	s := &sender{link: link}
+	n.senders.Store(from, s)
+	return s
 }

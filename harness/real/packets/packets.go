@@ -6,7 +6,7 @@
 //
 // Its nouns are Rule, which packets are lost, and Filter, a table of our own in the
 // namespace, which counts them. A link is told apart by the ports that its proxy dials
-// from, see package link.
+// from, see package proxy.
 //
 // Deliberately missing: IPv6, loss of a share of the packets, and whose namespace it is:
 // it is that of the thread which calls Open. It needs Linux.

@@ -1,21 +1,12 @@
-// Package server asks redis-servers what they are, and tells them what to be,
-// wherever they run.
-//
-// Its nouns are Server, which is known by its name, its address and a function that
-// asks it; and Sentinel, a server that watches others. What holds for one server of a
-// real backend holds for all: what it is started with, when it is ready, whom it
-// follows, and how each is read back.
-//
-// Deliberately missing: how servers are started, stopped and ended, which is the
-// backend's (package proc for processes), and when one takes over from another
-// (package failover).
 package proc
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -192,11 +183,11 @@ var persistence = map[string][]string{
 	"no":       {"--appendonly", "yes", "--appendfsync", "no"},
 }
 
-// tells lets a server tell of all that is done to keys, as package life reads it, and never
+// tells lets a server tell of all that is done to keys, as package keylife reads it, and never
 // lets go of who is slow to read that.
 var tells = []string{"--notify-keyspace-events", "KA", "--client-output-buffer-limit", "pubsub 0 0 0"}
 
-// Args are redis-server's arguments on any real backend, beyond where it listens and
+// RedisArgs are redis-server's arguments on any real backend, beyond where it listens and
 // where its data are, for a mode of persistence.
 func RedisArgs(persist string) ([]string, error) {
 	args, ok := persistence[persist]
@@ -215,3 +206,194 @@ func SentinelConfig(host string) string { return "sentinel announce-ip " + host 
 // SentinelArgs are redis-server's arguments for a sentinel, before where it listens,
 // with the path of its configuration.
 func SentinelArgs(config string) []string { return []string{config, "--sentinel"} }
+
+// Follow makes it an asynchronous replica of the server at addr, and returns once
+// it has all that is there.
+func (s *Server) Follow(ctx context.Context, addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("let %s follow %s: %w", s.Name, addr, err)
+	}
+	ownHost, ownPort, err := net.SplitHostPort(s.At)
+	if err != nil {
+		return fmt.Errorf("let %s follow %s: %w", s.Name, addr, err)
+	}
+	// Sentinels find a replica where its master says that it is, and the master sees
+	// it come from where the link between them is.
+	for _, command := range [][]string{
+		{"CONFIG", "SET", "replica-announce-ip", ownHost},
+		{"CONFIG", "SET", "replica-announce-port", ownPort},
+		{"REPLICAOF", host, port},
+	} {
+		if _, err := s.tell(ctx, command...); err != nil {
+			return err
+		}
+	}
+	for end := time.Now().Add(readyBound); ; {
+		info, err := s.tell(ctx, "INFO", "replication")
+		if err != nil {
+			return err
+		}
+		if field(info, "master_link_status") == "up" {
+			return nil
+		}
+		if time.Now().After(end) {
+			return late(fmt.Sprintf("let %s follow %s: not in step after %v\n%s", s.Name, addr, readyBound, s.Log()))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Promote makes a replica a master of its own, with what it has got by now, and says
+// which process that is and how many keys it has.
+func (s *Server) Promote(ctx context.Context) (readBack string, err error) {
+	if _, err := s.tell(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
+		return "", err
+	}
+	return s.Promoted(ctx)
+}
+
+// Promoted reads back that a replica is a master now, whoever has made it one.
+func (s *Server) Promoted(ctx context.Context) (readBack string, err error) {
+	info, err := s.tell(ctx, "INFO")
+	if err != nil {
+		return "", err
+	}
+	if role := field(info, "role"); role != "master" {
+		return "", fmt.Errorf("promote %s: its role is still %q", s.Name, role)
+	}
+	keys, err := s.Keys(ctx)
+	if err != nil {
+		return "", fmt.Errorf("promote %s: %w", s.Name, err)
+	}
+	return fmt.Sprintf("process %s, run_id %.8s (keys: %d)", field(info, "process_id"), field(info, "run_id"), keys), nil
+}
+
+// Follows says whether it is a replica of the server at addr and has all of it.
+func (s *Server) Follows(ctx context.Context, addr string) (bool, error) {
+	info, err := s.tell(ctx, "INFO", "replication")
+	if err != nil {
+		return false, err
+	}
+	master := net.JoinHostPort(field(info, "master_host"), field(info, "master_port"))
+	return field(info, "role") == "slave" && master == addr && field(info, "master_link_status") == "up", nil
+}
+
+// Sentinel is a redis-server in sentinel mode, which is what redis-sentinel is.
+type Sentinel struct{ *Server }
+
+// SentinelSettings is how sentinels watch a master.
+type SentinelSettings struct {
+	Quorum          int           // sentinels that must agree that it is down
+	DownAfter       time.Duration // without an answer for so long it is
+	FailoverTimeout time.Duration // and other bounds of Redis's: see failover-timeout in sentinel.conf
+}
+
+// eager lets sentinels look more often than once in ten seconds at what a server says
+// it is, and meet each other sooner than after two: a run lasts some seconds. For a
+// ping-period after a try, a second by default, they don't connect again: with one
+// that is near their patience, or above, they take a master that they have just
+// promoted for dead, and promote the dead one again once it is back. Five ping-periods
+// must hold an INFO of a replica whose master is down, which has a second of its own.
+// After a stall of two seconds it trusts its own clock no more and only looks on, for
+// half a minute by default, which is as long as anybody waits for it here.
+// Redis has this for its own tests, since 7.0; a sentinel before goes its own pace.
+var eager = []string{"INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "PING-PERIOD", "400", "TILT-PERIOD", "2000"}
+
+// NewSentinel takes a server that runs and watches nobody yet.
+func NewSentinel(ctx context.Context, s *Server) (*Sentinel, error) {
+	info, err := s.tell(ctx, "INFO", "server")
+	if err != nil {
+		return nil, err
+	}
+	if mode := field(info, "redis_mode"); mode != "sentinel" {
+		return nil, fmt.Errorf("start %s: its mode is %q", s.Name, mode)
+	}
+	s.Ask(ctx, s.At, append([]string{"SENTINEL", "DEBUG"}, eager...)...) // or it has no such command
+	return &Sentinel{s}, nil
+}
+
+// Watch lets it watch the master at addr under a name.
+func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSettings) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("let %s watch %s: %w", s.Name, addr, err)
+	}
+	if _, err := s.tell(ctx, "SENTINEL", "MONITOR", name, host, port, strconv.Itoa(set.Quorum)); err != nil {
+		return err
+	}
+	if _, err := s.tell(ctx, "SENTINEL", "SET", name, "down-after-milliseconds", ms(set.DownAfter)); err != nil {
+		return err
+	}
+	return s.SetFailoverTimeout(ctx, name, set.FailoverTimeout)
+}
+
+// SetFailoverTimeout changes it, at once: a wait that is under way is measured by the
+// new one, too.
+func (s *Sentinel) SetFailoverTimeout(ctx context.Context, name string, d time.Duration) error {
+	_, err := s.tell(ctx, "SENTINEL", "SET", name, "failover-timeout", ms(d))
+	return err
+}
+
+func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// Meet returns once it has met as many sentinels of a master as there are, itself
+// one of them, and knows a replica of it that is well.
+func (s *Sentinel) Meet(ctx context.Context, name string, sentinels int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errAlone)
+	defer cancel()
+	for {
+		quorum, err := s.tell(ctx, "SENTINEL", "CKQUORUM", name)
+		if err == nil && strings.HasPrefix(quorum, fmt.Sprintf("OK %d ", sentinels)) && s.hasReplica(ctx, name) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("let %s watch %s: %w; it says %q", s.Name, name, context.Cause(ctx), quorum), err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+var errAlone = late(fmt.Sprintf("it has not met the others or the replica in %v", readyBound))
+
+// hasReplica says whether it knows a replica that it could promote.
+func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
+	v, err := s.Ask(ctx, s.At, "SENTINEL", "REPLICAS", name)
+	if err != nil || len(v.Items) != 1 {
+		return false
+	}
+	is := pairs(v.Items[0])
+	return is["flags"] == "slave" && is["role-reported"] == "slave" && is["master-link-status"] == "ok"
+}
+
+// SeesDown says whether it takes a master for dead.
+func (s *Sentinel) SeesDown(ctx context.Context, name string) bool {
+	v, err := s.Ask(ctx, s.At, "SENTINEL", "MASTER", name)
+	return err == nil && slices.Contains(strings.Split(pairs(v)["flags"], ","), "s_down")
+}
+
+// pairs reads name, value, name …
+func pairs(v resp.Value) map[string]string {
+	is := map[string]string{}
+	for i := 0; i+1 < len(v.Items); i += 2 {
+		is[v.Items[i].Str] = v.Items[i+1].Str
+	}
+	return is
+}
+
+// Master is the address of a master as it sees it.
+func (s *Sentinel) Master(ctx context.Context, name string) (addr string, err error) {
+	v, err := s.Ask(ctx, s.At, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
+	if err != nil {
+		return "", err
+	}
+	if len(v.Items) != 2 {
+		return "", fmt.Errorf("ask %s for the master of %s: it knows none", s.Name, name)
+	}
+	return net.JoinHostPort(v.Items[0].Str, v.Items[1].Str), nil
+}

@@ -1,12 +1,3 @@
-// Package store is the servers that a lock may be on besides Redis: how one is started, when it
-// is ready, and what shows that it answers.
-//
-// Its nouns are Store, a sort of such servers, of which the table is compiled in, and Member, one
-// of those of a run. Members agree among themselves, past all links: what a run does to links it
-// does between clients and members.
-//
-// Deliberately missing: processes (package proc), and what a lock asks of its store. No member
-// tells what became of a key, as Redis does: causes and liveness do without.
 package proc
 
 import (
@@ -35,14 +26,14 @@ type Store struct {
 	joined func(me StoreMember) (url, contains string) // what a member answers that has joined the others
 }
 
-// Member is one server of a run's.
+// StoreMember is one server of a run's.
 type StoreMember struct {
 	Name  string
 	Dir   string   // of its data
 	Addrs []string // host:port of each of its ports
 }
 
-// All is the one table of them.
+// Stores is the one table of them.
 var Stores = []Store{
 	{
 		Name: lock.Etcd, Program: "etcd", Remedy: "apt-get install etcd-server", Ports: 2, Question: "/version",
@@ -61,7 +52,7 @@ var Stores = []Store{
 	},
 }
 
-// Of finds one by its name.
+// StoreOf finds one by its name.
 func StoreOf(name string) (Store, error) {
 	for _, s := range Stores {
 		if s.Name == name {
@@ -128,7 +119,7 @@ func (s Store) Ask(ctx context.Context, addr string) error {
 // longest is how many bytes of an answer are read.
 const longest = 64 << 10
 
-// ask is a request on a connection of its own, and by no proxy. An error page is an answer.
+// askStore is a request on a connection of its own, and by no proxy. An error page is an answer.
 func askStore(ctx context.Context, url string) (body string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

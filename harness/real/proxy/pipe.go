@@ -2,8 +2,14 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/Shopify/toxiproxy/v2/stream"
+	"github.com/Shopify/toxiproxy/v2/toxics"
 
 	"lockpick/harness/resp"
 	"lockpick/nemesis"
@@ -249,4 +255,231 @@ func (s *splitter) after(b []byte) [][]byte {
 		s.part = append(s.part, rest...)
 	}
 	return out
+}
+
+// cut is how a link is cut. The zero value: it isn't.
+type cut struct{ mode, way string }
+
+// blocks says whether what travels a direction doesn't arrive.
+func (c cut) blocks(of string) bool {
+	return (c.mode == nemesis.CutHold || c.mode == nemesis.CutDrop) && (c.way == "" || c.way == of)
+}
+
+// Cut cuts the link until Mend, in one of the modes of a cut; "" holds. Where it
+// holds or drops, connects succeed meanwhile, as far as the node lives.
+func (l *Link) Cut(mode, way string) error {
+	if mode == "" {
+		mode = nemesis.CutHold
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut != (cut{}) {
+		return fmt.Errorf("cut link %s: it is cut already", l.name)
+	}
+	switch mode {
+	case nemesis.CutHold, nemesis.CutDrop:
+	case nemesis.CutReset, nemesis.CutRefuse:
+		if way != "" {
+			return fmt.Errorf("cut link %s: mode %s has no one way", l.name, mode)
+		}
+	default:
+		return fmt.Errorf("cut link %s: unknown mode %q", l.name, mode)
+	}
+	if mode == nemesis.CutRefuse {
+		release, err := occupy(l.Addr())
+		if err != nil {
+			return fmt.Errorf("cut link %s: %w", l.name, err)
+		}
+		l.refusing = release
+		l.listener.Close()
+	}
+	l.cut = cut{mode, way}
+	if mode == nemesis.CutReset {
+		for c := range l.conns {
+			c.reset()
+		}
+	}
+	l.wake()
+	return nil
+}
+
+// Mend delivers what the cut has kept, in order, and resets the connections that
+// it made lose something.
+func (l *Link) Mend() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	if l.cut.mode == nemesis.CutRefuse {
+		ln, err := listen(l.Addr())
+		if err != nil {
+			return fmt.Errorf("mend link %s: %w", l.name, err)
+		}
+		l.accept(ln)
+		release := l.refusing
+		l.refusing = nil
+		if err := release(); err != nil {
+			return fmt.Errorf("mend link %s: %w", l.name, err)
+		}
+	}
+	l.cut = cut{}
+	l.resetBroken()
+	l.wake()
+	return nil
+}
+
+// toxic is one direction of a link. toxiproxy makes it by its registered type.
+type toxic struct {
+	link *Link
+	of   string // what it sees: requests or replies
+}
+
+var _ toxics.StatefulToxic = (*toxic)(nil)
+
+const toxicType = "lockpick"
+
+// toxiproxy has one registry for the whole process.
+var registerOnce = sync.OnceFunc(func() { toxics.Register(toxicType, new(toxic)) })
+
+// addToxic puts the toxic on the proxy, which has no connection yet.
+func addToxic(l *Link, of string) error {
+	direction := stream.Upstream
+	if of == nemesis.Reply {
+		direction = stream.Downstream
+	}
+	w, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(
+		fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"toxicity":1,"attributes":{}}`, of, toxicType, direction)))
+	if err != nil {
+		return fmt.Errorf("add toxic: %w", err)
+	}
+	t := w.Toxic.(*toxic)
+	t.link, t.of = l, of
+	return nil
+}
+
+// NewState makes one pipe of the connection that is being opened.
+func (t *toxic) NewState() any { return t.link.newPipe(t.of) }
+
+// Pipe moves data until the source has ended and all is delivered, or until the
+// chain of toxics changes; then it is called again with the same state.
+func (t *toxic) Pipe(stub *toxics.ToxicStub) {
+	p := stub.State.(*pipe)
+	for {
+		var in <-chan *stream.StreamChunk
+		var out chan<- *stream.StreamChunk
+		var chunk *stream.StreamChunk
+		now := p.conn.link.now()
+		next := p.look(now)
+		if next.over {
+			stub.Close()
+			p.finish()
+			return
+		}
+		var due <-chan time.Time
+		if next.wait > 0 {
+			due = time.After(next.wait)
+		}
+		if !p.ended {
+			in = stub.Input
+		}
+		if next.data != nil {
+			out, chunk = stub.Output, &stream.StreamChunk{Data: next.data, Timestamp: time.Now()}
+		}
+		select {
+		case <-stub.Interrupt:
+			return
+		case <-next.changed:
+		case <-due:
+		case <-p.grace:
+			p.patient = false
+		case c := <-in:
+			if c == nil {
+				p.end()
+			} else {
+				p.take(c.Data)
+			}
+		case out <- chunk:
+			p.passed(now)
+		}
+	}
+}
+
+// shape is something that a link does to its traffic, and what it met.
+type shape struct {
+	nemesis.Traffic
+	met, hit int                      // messages with lock commands
+	felt     bool                     // one of them was lost, or late by enough to notice
+	busy     map[string]time.Duration // of each direction: when the last byte that has its turn is through
+}
+
+// Shape changes the traffic until Unshape. Several shapes may be in force.
+func (l *Link) Shape(t nemesis.Traffic) {
+	l.update(func() { l.shapes = append(l.shapes, &shape{Traffic: t, busy: map[string]time.Duration{}}) })
+}
+
+// Unshape ends a shape and returns how many messages with lock commands it met,
+// and hit, and whether anybody can have felt it. The connections that have lost any are reset.
+func (l *Link) Unshape(t nemesis.Traffic) (met, hit int, felt bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.shapes, func(s *shape) bool { return s.Traffic == t })
+	if i < 0 {
+		return 0, 0, false, fmt.Errorf("unshape link %s: its traffic isn't shaped so", l.name)
+	}
+	s := l.shapes[i]
+	l.shapes = slices.Delete(l.shapes, i, i+1)
+	if t.Lose {
+		l.resetBroken()
+	}
+	l.wake()
+	return s.met, s.hit, s.felt, nil
+}
+
+// Disturbed says whether anything is done to the link's traffic, so that a PING
+// may fare as it likes.
+func (l *Link) Disturbed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.shapes) > 0 || l.cut != (cut{}) || l.gates > 0
+}
+
+// meet draws what becomes of a piece that has come in. The link's mutex is held.
+func (l *Link) meet(of string, p *piece, commands []*resp.Command, now time.Duration) {
+	p.locks = l.unread || slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
+	for _, s := range l.shapes {
+		if !s.On(of) {
+			continue
+		}
+		hit := s.Hits(l.random.Uint64())
+		if p.locks {
+			s.met++
+			if hit {
+				s.hit++
+			}
+		}
+		switch {
+		case !hit:
+		case s.Lose:
+			p.lost = true
+			s.felt = s.felt || p.locks
+		case s.DelayMax > 0:
+			late := s.Late(l.random.Uint64())
+			p.due = max(p.due, now) + late
+			s.felt = s.felt || p.locks && late >= nemesis.Felt
+		}
+	}
+}
+
+// turn is when a piece that could go now is through, where only so many bytes
+// pass. The link's mutex is held.
+func (l *Link) turn(of string, p *piece, now time.Duration) (due time.Duration) {
+	for _, s := range l.shapes {
+		if s.Bandwidth > 0 && s.On(of) {
+			s.busy[of] = max(now, s.busy[of]) + s.Takes(len(p.data))
+			due = max(due, s.busy[of])
+			s.felt = s.felt || p.locks && s.busy[of]-now >= nemesis.Felt
+		}
+	}
+	return due
 }

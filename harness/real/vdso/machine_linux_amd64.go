@@ -2,12 +2,16 @@ package vdso
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
+	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -188,4 +192,326 @@ func now(which int) int64 {
 		panic("clock_gettime: " + err.Error()) // can't fail on Linux
 	}
 	return ts.Nano()
+}
+
+// page is the size of a page, and of what is added to the process: one page of
+// code and one with the control block.
+const page = 4096
+
+// patched are the functions of the vDSO that tell the time, in the order of the
+// numbers by which the machine code knows them.
+var patched = []string{"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time"}
+
+// jumpSize is how many bytes of a function are overwritten.
+const jumpSize = 12
+
+// patch rewrites the vDSO of a process that the calling thread traces and that
+// stands before its first instruction. It returns the process's memory and the
+// control block's address there, which is all zero.
+func patch(pid int) (mem *os.File, control int64, err error) {
+	mem, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() {
+		if err != nil {
+			mem.Close()
+		}
+	}()
+	base, image, err := vdso(pid, mem)
+	if err != nil {
+		return nil, 0, err
+	}
+	functions, err := symbols(base, image)
+	if err != nil {
+		return nil, 0, err
+	}
+	own := bytes.Index(image, []byte{0x0f, 0x05}) // a system call of the vDSO's own
+	if own < 0 {
+		return nil, 0, errors.New("the vDSO makes no system call")
+	}
+	call := base + uint64(own)
+	code, err := inject(pid, call, unix.SYS_MMAP, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON, ^uint64(0), 0)
+	if err != nil {
+		return nil, 0, fmt.Errorf("map two pages in process %d: %w", pid, err)
+	}
+	text, stubs := program(code, code+page)
+	if _, err := mem.WriteAt(text, int64(code)); err != nil {
+		return nil, 0, fmt.Errorf("write code into process %d: %w", pid, err)
+	}
+	if _, err := inject(pid, call, unix.SYS_MPROTECT, code, page, unix.PROT_READ|unix.PROT_EXEC, 0, 0, 0); err != nil {
+		return nil, 0, fmt.Errorf("protect code of process %d: %w", pid, err)
+	}
+	for i, name := range patched {
+		at, ok := functions[name]
+		if !ok {
+			continue // clock_gettime alone is sure to be there
+		}
+		if _, err := unix.PtracePokeText(pid, uintptr(at), jump(stubs[i])); err != nil {
+			return nil, 0, fmt.Errorf("rewrite %s of process %d: %w", name, pid, err)
+		}
+	}
+	return mem, int64(code + page), nil
+}
+
+// program is the code page: the clock, and a stub for each function of the vDSO.
+func program(code, control uint64) (text []byte, stubs []uint64) {
+	text = machineCode()
+	for which := range patched {
+		for len(text)%16 != 0 {
+			text = append(text, 0xcc)
+		}
+		stubs = append(stubs, code+uint64(len(text)))
+		text = append(text, 0x49, 0xbb) // movabs r11, control
+		text = binary.LittleEndian.AppendUint64(text, control)
+		text = append(text, 0x41, 0xba, byte(which), 0, 0, 0) // mov r10d, which
+		text = append(text, jump(code)...)
+	}
+	return text, stubs
+}
+
+// jump is movabs rax, to; jmp rax.
+func jump(to uint64) []byte {
+	return append(binary.LittleEndian.AppendUint64([]byte{0x48, 0xb8}, to), 0xff, 0xe0)
+}
+
+func fakeAddr() uintptr
+
+// machineCode copies the clock as the assembler made it, up to the mark at its end.
+func machineCode() []byte {
+	var p *byte
+	*(*uintptr)(unsafe.Pointer(&p)) = fakeAddr() // code never moves
+	text := unsafe.Slice(p, 1024)
+	return bytes.Clone(text[:bytes.Index(text, []byte{0xf4, 0xcc, 0xf4, 0xcc, 0xf4, 0xcc, 0xf4, 0xcc})])
+}
+
+// vdso reads the page that the kernel maps into each process.
+func vdso(pid int, mem *os.File) (base uint64, image []byte, err error) {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return 0, nil, err
+	}
+	for line := range strings.Lines(string(maps)) {
+		var end uint64
+		if !strings.HasSuffix(line, "[vdso]\n") {
+			continue
+		}
+		if _, err := fmt.Sscanf(line, "%x-%x", &base, &end); err != nil {
+			return 0, nil, fmt.Errorf("read maps of process %d: %q: %w", pid, line, err)
+		}
+		image = make([]byte, end-base)
+		if _, err := mem.ReadAt(image, int64(base)); err != nil {
+			return 0, nil, fmt.Errorf("read the vDSO of process %d: %w", pid, err)
+		}
+		return base, image, nil
+	}
+	return 0, nil, fmt.Errorf("process %d has no vDSO", pid)
+}
+
+// symbols finds the functions of a vDSO and where they are.
+func symbols(base uint64, image []byte) (map[string]uint64, error) {
+	f, err := elf.NewFile(bytes.NewReader(image))
+	if err != nil {
+		return nil, fmt.Errorf("read the vDSO: %w", err)
+	}
+	all, err := f.DynamicSymbols()
+	if err != nil {
+		return nil, fmt.Errorf("read the vDSO's symbols: %w", err)
+	}
+	found := map[string]uint64{}
+	for _, s := range all {
+		if s.Size >= jumpSize {
+			found[s.Name] = base + s.Value // it is linked at 0
+		}
+	}
+	if _, ok := found[patched[0]]; !ok {
+		return nil, errors.New("the vDSO has no " + patched[0])
+	}
+	return found, nil
+}
+
+// inject lets a stopped process make one system call, by the instruction at `at`.
+func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
+	var before, after unix.PtraceRegs
+	if err := unix.PtraceGetRegs(pid, &before); err != nil {
+		return 0, err
+	}
+	r := before
+	r.Rip, r.Rax, r.Orig_rax = at, number, ^uint64(0) // no system call is to be made again
+	r.Rdi, r.Rsi, r.Rdx, r.R10, r.R8, r.R9 = a, b, c, d, e, f
+	if err := unix.PtraceSetRegs(pid, &r); err != nil {
+		return 0, err
+	}
+	if err := unix.PtraceSingleStep(pid); err != nil {
+		return 0, err
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(pid, &status, unix.WALL, nil); err != nil {
+		return 0, err
+	}
+	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
+		return 0, fmt.Errorf("%w: a single step ended with status %#x", ErrSignaled, uint32(status))
+	}
+	if err := unix.PtraceGetRegs(pid, &after); err != nil {
+		return 0, err
+	}
+	if err := unix.PtraceSetRegs(pid, &before); err != nil {
+		return 0, err
+	}
+	if v := int64(after.Rax); v < 0 && v > -page {
+		return 0, unix.Errno(-v)
+	}
+	return after.Rax, nil
+}
+
+// gateBound is how long the engine that starts a gate, and the gate, may take.
+const gateBound = 10 * time.Second
+
+// StartGate is Start for a process that waits at a Gate, and need not be a child: it
+// lets the process through, and returns when the program runs by the machine's clocks.
+// Nobody else of this process may wait for it meanwhile.
+func (m *Machine) StartGate(pid int) error {
+	runtime.LockOSThread() // a traced process obeys one thread
+	defer runtime.UnlockOSThread()
+	if err := awaitGate(pid); err != nil {
+		return err
+	}
+	if err := seize(pid); err != nil {
+		return fmt.Errorf("trace process %d: %w", pid, err)
+	}
+	err := executed(pid)
+	if err == nil {
+		err = unsignalled(pid, func() error { return m.Start(pid) })
+	}
+	if err != nil {
+		// It must not run on with true clocks. In a container of its own it can't be killed so,
+		// and stays stopped until this process ends. If it is not there any more, that is all.
+		unix.Kill(pid, unix.SIGKILL)
+		return err
+	}
+	return unix.PtraceDetach(pid)
+}
+
+// awaitGate waits until a process is a gate.
+func awaitGate(pid int) error {
+	for end := time.Now().Add(gateBound); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		switch at, err := atGate(pid); {
+		case err != nil:
+			return fmt.Errorf("process %d ended before it came to its gate: %w", pid, err)
+		case at:
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d did not come to its gate within %v", pid, gateBound)
+}
+
+// atGate says whether it is a gate so far.
+func atGate(pid int) (bool, error) {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	// A loader of libraries may stand before it.
+	return bytes.Contains(line, []byte("\x00"+GateVerb+"\x00")), err
+}
+
+// seize traces a process without stopping it. It is to stop when it has executed a
+// program, and to be killed if this process ends before it lets go of it.
+func seize(pid int) error {
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, unix.PTRACE_O_TRACEEXEC|unix.PTRACE_O_EXITKILL, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// executed lets a process that was seized through its gate, and waits until it has
+// executed the program, and stands before its first instruction.
+func executed(pid int) error {
+	defer signalGate(pid)()
+	for {
+		status, err := traced(pid)
+		if err != nil {
+			return err
+		}
+		if status.TrapCause() == unix.PTRACE_EVENT_EXEC {
+			// What was executed may be the gate itself, whose name shows a moment before.
+			if at, err := atGate(pid); err != nil || !at {
+				break
+			}
+		}
+		// A signal on its way is delivered; any other stop was none of ours.
+		signal := status.StopSignal()
+		if status>>16 != 0 {
+			signal = 0
+		}
+		if err := unix.PtraceCont(pid, int(signal)); err != nil {
+			return err
+		}
+	}
+	// It is still inside of the call, whose end would overwrite the registers that we set.
+	if err := unix.PtraceSyscall(pid, 0); err != nil {
+		return err
+	}
+	status, err := traced(pid)
+	if err == nil && status.StopSignal() != unix.SIGTRAP {
+		err = fmt.Errorf("process %d did not stop before its first instruction: status %#x", pid, uint32(status))
+	}
+	return err
+}
+
+// unsignalled keeps signals from a stopped process while f steps through it. They come
+// from the gate's Go runtime, which preempts by SIGURG, and stay pending.
+func unsignalled(pid int, f func() error) error {
+	var before uint64
+	if err := signalMask(unix.PTRACE_GETSIGMASK, pid, &before); err != nil {
+		return err
+	}
+	step := uint64(1) << (unix.SIGTRAP - 1) // by which a single step ends
+	none := ^step
+	if err := signalMask(unix.PTRACE_SETSIGMASK, pid, &none); err != nil {
+		return err
+	}
+	return errors.Join(f(), signalMask(unix.PTRACE_SETSIGMASK, pid, &before))
+}
+
+func signalMask(request uintptr, pid int, mask *uint64) error {
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, request, uintptr(pid), unsafe.Sizeof(*mask), uintptr(unsafe.Pointer(mask)), 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("hold back signals of process %d: %w", pid, errno)
+	}
+	return nil
+}
+
+// signalGate sends the signal that opens a gate until stop is called: one that comes before
+// the gate listens does nothing.
+func signalGate(pid int) (stop func()) {
+	tick, done := time.NewTicker(time.Millisecond), make(chan bool)
+	go func() {
+		for {
+			unix.Kill(pid, opens) // if it has ended, its tracer sees that
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		tick.Stop()
+		close(done)
+	}
+}
+
+// traced waits until a traced process stops.
+func traced(pid int) (status unix.WaitStatus, err error) {
+	for {
+		_, err = unix.Wait4(pid, &status, unix.WALL, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return status, fmt.Errorf("wait for process %d: %w", pid, err)
+		case !status.Stopped():
+			return status, fmt.Errorf("process %d ended at its gate: status %#x", pid, uint32(status))
+		default:
+			return status, nil
+		}
+	}
 }

@@ -1,8 +1,11 @@
 package node
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"lockpick/harness/history"
@@ -177,4 +180,585 @@ func (k *keyspace) Dump() Record {
 		all = append(all, change{key: key, value: k.keys[key]})
 	}
 	return all
+}
+
+// setOptions is what follows the value in a SET.
+type setOptions struct {
+	free, present, keepTTL, get bool
+	expires                     int64 // of the node's clock; 0: never
+}
+
+func set(n *Node, _ *Session, a []string) any {
+	o, bad := n.setOptions(a[3:])
+	if bad != "" {
+		return bad
+	}
+	old := n.look(a[1])
+	var reply any = ok
+	if o.get {
+		if reply = nil; old != nil {
+			if old.kind != text {
+				return wrongType
+			}
+			reply = old.words[0]
+		}
+	}
+	if o.free && old != nil || o.present && old == nil {
+		if o.get {
+			return reply
+		}
+		return nil
+	}
+	v := &value{text, a[2:3:3], o.expires}
+	if o.keepTTL && old != nil {
+		v.expires = old.expires
+	}
+	if f, changed := n.becomes(a[1], v); changed && f.What == history.KeyChanged && n.teller.Spare(f) {
+		return nil
+	}
+	n.put(a[1], v)
+	return reply
+}
+
+// setOptions reads the options; bad is Redis's complaint.
+func (n *Node) setOptions(a []string) (o setOptions, bad failure) {
+	var until string // EX, PX, EXAT or PXAT, once it was given
+	var when string
+	for i := 0; i < len(a); i++ {
+		switch word := strings.ToUpper(a[i]); word {
+		case "NX":
+			o.free = true
+		case "XX":
+			o.present = true
+		case "GET":
+			o.get = true
+		case "KEEPTTL":
+			o.keepTTL = true
+		case "EX", "PX", "EXAT", "PXAT":
+			if until != "" || i+1 == len(a) {
+				return o, syntax
+			}
+			until, when = word, a[i+1]
+			i++
+		default:
+			return o, syntax
+		}
+	}
+	if o.free && o.present || o.keepTTL && until != "" {
+		return o, syntax
+	}
+	if until == "" {
+		return o, ""
+	}
+	o.expires, bad = n.until("set", until, when)
+	return o, bad
+}
+
+// until is when a key expires, by EX, PX, EXAT or PXAT and the number that follows it.
+func (k *keyspace) until(command, word, when string) (ms int64, bad failure) {
+	t, isInt := integer(when)
+	if !isInt {
+		return 0, notInteger
+	}
+	unit := int64(1)
+	if word[0] == 'E' {
+		unit = 1000
+	}
+	at, fits := k.instant(t, unit, strings.HasSuffix(word, "AT"))
+	if t <= 0 || !fits {
+		return 0, badExpiry(command)
+	}
+	return at, ""
+}
+
+// instant is the absolute expiry, in milliseconds, that a command asks for with t units.
+func (k *keyspace) instant(t, unit int64, absolute bool) (ms int64, fits bool) {
+	if t > math.MaxInt64/unit || t < math.MinInt64/unit {
+		return 0, false
+	}
+	if absolute {
+		return t * unit, true
+	}
+	now := k.millis()
+	return now + t*unit, t*unit <= math.MaxInt64-now
+}
+
+func badExpiry(command string) failure {
+	return failure("ERR invalid expire time in '" + command + "' command")
+}
+
+func setIfFree(n *Node, _ *Session, a []string) any {
+	if n.look(a[1]) != nil {
+		return int64(0)
+	}
+	n.put(a[1], &value{kind: text, words: a[2:3:3]})
+	return int64(1)
+}
+
+func get(n *Node, _ *Session, a []string) any {
+	v, ok := n.find(a[1], text)
+	switch {
+	case !ok:
+		return wrongType
+	case v == nil:
+		return nil
+	}
+	return v.words[0]
+}
+
+// add is INCRBY. The time to live stays.
+func (n *Node) add(key, by string) any {
+	d, isInt := integer(by)
+	if !isInt {
+		return notInteger
+	}
+	v, ok := n.edit(key, text)
+	if !ok {
+		return wrongType
+	}
+	var old int64
+	if len(v.words) > 0 {
+		if old, isInt = integer(v.words[0]); !isInt {
+			return notInteger
+		}
+	}
+	now, fits := sum(old, d)
+	if d != 0 && !fits {
+		return overflow
+	}
+	v.words = []string{strconv.FormatInt(now, 10)}
+	n.put(key, v)
+	return now
+}
+
+// getrange reads part of a text, as Redis counts: both ends belong to it, and what is
+// below 0 counts from its end.
+func getrange(n *Node, _ *Session, a []string) any {
+	from, ok1 := integer(a[2])
+	to, ok2 := integer(a[3])
+	if !ok1 || !ok2 {
+		return notInteger
+	}
+	v, ok := n.find(a[1], text)
+	switch {
+	case !ok:
+		return wrongType
+	case v == nil, from < 0 && to < 0 && from > to:
+		return ""
+	}
+	word := v.words[0]
+	size := int64(len(word))
+	if from < 0 {
+		from = max(0, size+from)
+	}
+	if to < 0 {
+		to = max(0, size+to)
+	}
+	if to = min(to, size-1); from > to {
+		return ""
+	}
+	return word[from : to+1]
+}
+
+func getdel(n *Node, _ *Session, a []string) any {
+	v, ok := n.find(a[1], text)
+	switch {
+	case !ok:
+		return wrongType
+	case v == nil:
+		return nil
+	}
+	n.drop(a[1])
+	return v.words[0]
+}
+
+// getex reads a text, and may give it another expiry, or none.
+func getex(n *Node, _ *Session, a []string) any {
+	word, bad := getexOption(a[2:])
+	if bad != "" {
+		return bad
+	}
+	v, ok := n.find(a[1], text)
+	switch {
+	case !ok:
+		return wrongType
+	case v == nil:
+		return nil
+	}
+	switch word {
+	case "":
+	case "PERSIST":
+		if v.expires != 0 {
+			n.put(a[1], &value{v.kind, v.words, 0})
+		}
+	default:
+		at, bad := n.until("getex", word, a[3])
+		switch {
+		case bad != "":
+			return bad
+		case strings.HasSuffix(word, "AT") && at <= n.millis():
+			n.drop(a[1])
+		default:
+			n.put(a[1], &value{v.kind, v.words, at})
+		}
+	}
+	return v.words[0]
+}
+
+// getexOption is the one option that a GETEX has, or "".
+func getexOption(a []string) (word string, bad failure) {
+	if len(a) == 0 {
+		return "", ""
+	}
+	switch word = strings.ToUpper(a[0]); {
+	case word == "PERSIST" && len(a) == 1:
+	case (word == "EX" || word == "PX" || word == "EXAT" || word == "PXAT") && len(a) == 2:
+	default:
+		return "", syntax
+	}
+	return word, ""
+}
+
+// field is where a field's value is among the words; 0: there is none.
+func (v *value) field(name string) int {
+	for i := 0; i < len(v.words); i += 2 {
+		if v.words[i] == name {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// setField reports whether the field is new.
+func (v *value) setField(name, val string) bool {
+	if i := v.field(name); i > 0 {
+		v.words = slices.Clone(v.words)
+		v.words[i] = val
+		return false
+	}
+	v.words = append(v.words, name, val)
+	return true
+}
+
+func hset(n *Node, _ *Session, a []string) any {
+	if len(a)%2 != 0 {
+		return wrongNumber("hset")
+	}
+	v, ok := n.edit(a[1], hash)
+	if !ok {
+		return wrongType
+	}
+	var added int64
+	for i := 2; i < len(a); i += 2 {
+		added += yesNo(v.setField(a[i], a[i+1]))
+	}
+	n.put(a[1], v)
+	return added
+}
+
+func hget(n *Node, v *value, a []string) any {
+	if i := v.field(a[2]); i > 0 {
+		return v.words[i]
+	}
+	return nil
+}
+
+func hgetall(n *Node, v *value, a []string) any {
+	out := pairs{}
+	for _, w := range v.words {
+		out = append(out, w)
+	}
+	return out
+}
+
+func hexists(n *Node, v *value, a []string) any {
+	return yesNo(v.field(a[2]) > 0)
+}
+
+func hincrby(n *Node, _ *Session, a []string) any {
+	by, isInt := integer(a[3])
+	if !isInt {
+		return notInteger
+	}
+	v, ok := n.edit(a[1], hash)
+	if !ok {
+		return wrongType
+	}
+	var old int64
+	if i := v.field(a[2]); i > 0 {
+		if old, isInt = integer(v.words[i]); !isInt {
+			return failure("ERR hash value is not an integer")
+		}
+	}
+	now, fits := sum(old, by)
+	if by != 0 && !fits {
+		return overflow
+	}
+	v.setField(a[2], strconv.FormatInt(now, 10))
+	n.put(a[1], v)
+	return now
+}
+
+func hdel(n *Node, v *value, a []string) any {
+	var gone int64
+	for _, name := range a[2:] {
+		if i := v.field(name); i > 0 {
+			v.words = slices.Concat(v.words[:i-1], v.words[i+1:])
+			gone++
+		}
+	}
+	if gone > 0 {
+		n.put(a[1], v)
+	}
+	return gone
+}
+
+func lpush(n *Node, v *value, a []string) any {
+	first := slices.Clone(a[2:])
+	slices.Reverse(first)
+	v.words = append(first, v.words...)
+	n.put(a[1], v)
+	return int64(len(v.words))
+}
+
+func rpush(n *Node, v *value, a []string) any {
+	v.words = append(v.words, a[2:]...)
+	n.put(a[1], v)
+	return int64(len(v.words))
+}
+
+func llen(n *Node, v *value, a []string) any {
+	return int64(len(v.words))
+}
+
+// lindex is the word at a place, which counts from the end where it is negative.
+func lindex(n *Node, v *value, a []string) any {
+	at, isInt := integer(a[2])
+	size := int64(len(v.words))
+	if at < 0 {
+		at += size
+	}
+	switch {
+	case size > 0 && !isInt:
+		return notInteger
+	case at < 0 || at >= size:
+		return nil
+	}
+	return v.words[at]
+}
+
+// pop takes words from an end: one, or as many as are asked for.
+func pop(left bool) func(*Node, *Session, []string) any {
+	return func(n *Node, _ *Session, a []string) any {
+		count, many := int64(1), len(a) > 2
+		if many {
+			var isInt bool
+			if count, isInt = integer(a[2]); !isInt || count < 0 {
+				return failure("ERR value is out of range, must be positive")
+			}
+		}
+		v, ok := n.edit(a[1], list)
+		switch {
+		case len(a) > 3:
+			return wrongNumber(strings.ToLower(a[0]))
+		case !ok:
+			return wrongType
+		case len(v.words) == 0:
+			return nil
+		}
+		gone := []any{}
+		for int64(len(gone)) < count && len(v.words) > 0 {
+			at := 0
+			if !left {
+				at = len(v.words) - 1
+			}
+			gone = append(gone, v.words[at])
+			v.words = slices.Concat(v.words[:at], v.words[at+1:])
+		}
+		if len(gone) > 0 {
+			n.put(a[1], v)
+		}
+		if many {
+			return gone
+		}
+		return gone[0]
+	}
+}
+
+// lrem removes a word: the first so many of it, the last where the number is negative, or all.
+func lrem(n *Node, _ *Session, a []string) any {
+	count, isInt := integer(a[2])
+	if !isInt {
+		return notInteger
+	}
+	v, ok := n.edit(a[1], list)
+	if !ok {
+		return wrongType
+	}
+	v.words = slices.Clone(v.words)
+	if count < 0 {
+		slices.Reverse(v.words)
+	}
+	var gone int64
+	v.words = slices.DeleteFunc(v.words, func(w string) bool {
+		hit := w == a[3] && (count == 0 || gone < max(count, -count))
+		gone += yesNo(hit)
+		return hit
+	})
+	if count < 0 {
+		slices.Reverse(v.words)
+	}
+	if gone > 0 {
+		n.put(a[1], v)
+	}
+	return gone
+}
+
+func lrange(n *Node, _ *Session, a []string) any {
+	from, ok1 := integer(a[2])
+	to, ok2 := integer(a[3])
+	if !ok1 || !ok2 {
+		return notInteger
+	}
+	v, ok := n.edit(a[1], list)
+	if !ok {
+		return wrongType
+	}
+	size := int64(len(v.words))
+	if from < 0 {
+		from = max(0, size+from)
+	}
+	if to < 0 {
+		to += size
+	}
+	out := []any{}
+	for i := from; i <= min(to, size-1); i++ {
+		out = append(out, v.words[i])
+	}
+	return out
+}
+
+func del(n *Node, _ *Session, a []string) any {
+	var gone int64
+	for _, key := range a[1:] {
+		if n.look(key) != nil {
+			n.drop(key)
+			gone++
+		}
+	}
+	return gone
+}
+
+func exists(n *Node, _ *Session, a []string) any {
+	var there int64
+	for _, key := range a[1:] {
+		there += yesNo(n.look(key) != nil)
+	}
+	return there
+}
+
+func typeOf(n *Node, _ *Session, a []string) any {
+	v := n.look(a[1])
+	if v == nil {
+		return status("none")
+	}
+	return status(v.kind)
+}
+
+// expireIn makes EXPIRE and its kin.
+func expireIn(name string, unit int64, absolute bool) func(*Node, *Session, []string) any {
+	return func(n *Node, _ *Session, a []string) any {
+		allowed, bad := expireIf(a[3:])
+		if bad != "" {
+			return bad
+		}
+		t, isInt := integer(a[2])
+		if !isInt {
+			return notInteger
+		}
+		at, fits := n.instant(t, unit, absolute)
+		if !fits {
+			return badExpiry(name)
+		}
+		v := n.look(a[1])
+		if v == nil || !allowed(v.expires, at) {
+			return int64(0)
+		}
+		if at <= n.millis() {
+			n.drop(a[1])
+			return int64(1)
+		}
+		n.put(a[1], &value{v.kind, v.words, at})
+		return int64(1)
+	}
+}
+
+// expireIf reads the options of EXPIRE: whether an expiry may replace the old
+// one, where 0, no expiry, counts as later than any.
+func expireIf(a []string) (allowed func(old, at int64) bool, bad failure) {
+	var nx, xx, gt, lt bool
+	for _, word := range a {
+		switch strings.ToUpper(word) {
+		case "NX":
+			nx = true
+		case "XX":
+			xx = true
+		case "GT":
+			gt = true
+		case "LT":
+			lt = true
+		default:
+			return nil, failure(fmt.Sprintf("ERR Unsupported option %s", word))
+		}
+	}
+	if nx && (xx || gt || lt) {
+		return nil, "ERR NX and XX, GT or LT options at the same time are not compatible"
+	}
+	if gt && lt {
+		return nil, "ERR GT and LT options at the same time are not compatible"
+	}
+	return func(old, at int64) bool {
+		switch {
+		case nx && old != 0, xx && old == 0:
+			return false
+		case gt:
+			return old != 0 && at > old
+		case lt:
+			return old == 0 || at < old
+		}
+		return true
+	}, ""
+}
+
+func persist(n *Node, _ *Session, a []string) any {
+	v := n.look(a[1])
+	if v == nil || v.expires == 0 {
+		return int64(0)
+	}
+	n.put(a[1], &value{v.kind, v.words, 0})
+	return int64(1)
+}
+
+// expiryOf is EXPIRETIME and PEXPIRETIME.
+func (k *keyspace) expiryOf(key string, unit int64) any {
+	v := k.look(key)
+	switch {
+	case v == nil:
+		return int64(-2)
+	case v.expires == 0:
+		return int64(-1)
+	}
+	return (v.expires + unit/2) / unit
+}
+
+func (k *keyspace) timeToLive(key string, unit int64) any {
+	v := k.look(key)
+	switch {
+	case v == nil:
+		return int64(-2)
+	case v.expires == 0:
+		return int64(-1)
+	}
+	left := v.expires - k.millis()
+	return (left + unit/2) / unit
 }

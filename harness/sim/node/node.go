@@ -15,10 +15,18 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"maps"
+	"math"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	lua "github.com/yuin/gopher-lua"
+
+	"lockpick/harness/history"
 	"lockpick/harness/resp"
 )
 
@@ -218,4 +226,543 @@ func (n *Node) run(s *Session, name string, c command, args []string) any {
 	}
 	s.remember(c, args)
 	return reply
+}
+
+// version is the Redis whose answers these are.
+const version = "7.0.15"
+
+func clockTime(n *Node, _ *Session, _ []string) any {
+	now := n.config.Clock.Now()
+	return []any{strconv.FormatInt(now/1e9, 10), strconv.FormatInt(now%1e9/1e3, 10)}
+}
+
+func ping(_ *Node, s *Session, a []string) any {
+	if len(a) <= 2 && s.listens() && !s.resp3 {
+		return []any{"pong", strings.Join(a[1:], "")}
+	}
+	switch len(a) {
+	case 1:
+		return status("PONG")
+	case 2:
+		return a[1]
+	}
+	return wrongNumber("ping")
+}
+
+func dbsize(n *Node, _ *Session, _ []string) any {
+	keys, _ := n.count()
+	return keys
+}
+
+func flushAll(n *Node, _ *Session, a []string) any {
+	if len(a) > 2 || len(a) == 2 && !syncWord(a[1]) {
+		return syntax
+	}
+	n.flushed()
+	if n.teller == nil {
+		clear(n.keys)
+		n.note(change{all: true})
+		return ok
+	}
+	for _, key := range slices.Sorted(maps.Keys(n.keys)) {
+		if n.look(key) != nil {
+			n.end(key, history.KeyFlushed)
+		}
+	}
+	return ok
+}
+
+func syncWord(s string) bool { return strings.EqualFold(s, "SYNC") || strings.EqualFold(s, "ASYNC") }
+
+func info(n *Node, s *Session, a []string) any {
+	for _, word := range a[1:] {
+		if redisSections[strings.ToLower(word)] {
+			n.lacks(s, "INFO "+strings.ToUpper(word))
+		}
+	}
+	wanted := func(section string) bool {
+		return len(a) == 1 || slices.ContainsFunc(a[1:], func(word string) bool {
+			return slices.Contains([]string{section, "all", "default", "everything"}, strings.ToLower(word))
+		})
+	}
+	var sections []string
+	if wanted("server") {
+		sections = append(sections, fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nprocess_id:%d\r\nrun_id:%s\r\n",
+			version, n.config.ProcessID, n.config.RunID))
+	}
+	if wanted("persistence") {
+		status := "ok"
+		if n.appender.failed {
+			status = "err"
+		}
+		sections = append(sections, fmt.Sprintf("# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_last_write_status:%s\r\naof_pending_bio_fsync:%d\r\n",
+			yesNo(n.config.Disk != nil), status, yesNo(n.appender.syncing)))
+	}
+	if wanted("keyspace") {
+		text := "# Keyspace\r\n"
+		if keys, expires := n.count(); keys > 0 {
+			text += fmt.Sprintf("db0:keys=%d,expires=%d,avg_ttl=0\r\n", keys, expires)
+		}
+		sections = append(sections, text)
+	}
+	return verbatim(strings.Join(sections, "\r\n"))
+}
+
+// settings is what CONFIG GET shows, in its order.
+func (n *Node) settings() [][2]string {
+	keeps, policy := "no", EverySec
+	if d := n.config.Disk; d != nil {
+		keeps, policy = "yes", d.policy
+	}
+	return [][2]string{{"appendonly", keeps}, {"appendfsync", string(policy)}, {"save", ""}, {"databases", "1"}, {"maxmemory", "0"}}
+}
+
+func config(n *Node, _ *Session, a []string) any {
+	if !strings.EqualFold(a[1], "GET") {
+		return unknownSubcommand(a)
+	}
+	if len(a) < 3 {
+		return wrongNumber("config|get")
+	}
+	out := pairs{}
+	for _, s := range n.settings() {
+		for _, pattern := range a[2:] {
+			if match, err := path.Match(strings.ToLower(pattern), s[0]); err == nil && match {
+				out = append(out, s[0], s[1])
+				break
+			}
+		}
+	}
+	return out
+}
+
+func hello(n *Node, s *Session, a []string) any {
+	if len(a) > 1 {
+		v, isInt := integer(a[1])
+		if !isInt {
+			return failure("ERR Protocol version is not an integer or out of range")
+		}
+		if v != 2 && v != 3 {
+			return failure("NOPROTO unsupported protocol version")
+		}
+		if bad := helloOptions(s, a[2:]); bad != "" {
+			return bad
+		}
+		s.resp3 = v == 3
+	}
+	proto := int64(2)
+	if s.resp3 {
+		proto = 3
+	}
+	return pairs{"server", "redis", "version", version, "proto", proto, "id", s.id,
+		"mode", "standalone", "role", "master", "modules", []any{}}
+}
+
+func helloOptions(s *Session, a []string) failure {
+	for i := 0; i < len(a); {
+		switch {
+		case strings.EqualFold(a[i], "AUTH") && i+2 < len(a):
+			if a[i+1] != "default" {
+				return wrongPass
+			}
+			i += 3
+		case strings.EqualFold(a[i], "SETNAME") && i+1 < len(a):
+			s.name = a[i+1]
+			i += 2
+		default:
+			return failure("ERR Syntax error in HELLO option '" + a[i] + "'")
+		}
+	}
+	return ""
+}
+
+const wrongPass = failure("WRONGPASS invalid username-password pair or user is disabled.")
+
+// auth knows the default user only, who has no password.
+func auth(_ *Node, _ *Session, a []string) any {
+	switch {
+	case len(a) == 2:
+		return failure("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+	case len(a) > 3:
+		return syntax
+	case a[1] != "default":
+		return wrongPass
+	}
+	return ok
+}
+
+func selectDB(n *Node, s *Session, a []string) any {
+	i, isInt := integer(a[1])
+	if !isInt {
+		return notInteger
+	}
+	if i != 0 {
+		if i > 0 && i < redisDatabases {
+			n.lacks(s, "SELECT "+a[1])
+		}
+		return failure("ERR DB index is out of range")
+	}
+	return ok
+}
+
+// client also takes SETINFO, which Redis knows since 7.2: libraries send it unasked.
+func client(n *Node, s *Session, a []string) any {
+	want := map[string]int{"ID": 2, "GETNAME": 2, "SETNAME": 3, "SETINFO": 4, "KILL": -3, "TRACKING": -3, "CACHING": 3, "GETREDIR": 2, "TRACKINGINFO": 2}
+	sub := strings.ToUpper(a[1])
+	words, known := want[sub]
+	if !known {
+		return unknownSubcommand(a)
+	}
+	if !(command{arity: words}).takes(len(a)) {
+		return wrongNumber("client|" + strings.ToLower(sub))
+	}
+	switch sub {
+	case "ID":
+		return s.id
+	case "KILL":
+		return clientKill(n, s, a[2:])
+	case "TRACKING":
+		return clientTracking(n, s, a)
+	case "CACHING":
+		return clientCaching(s, a)
+	case "GETREDIR":
+		return redirection(s)
+	case "TRACKINGINFO":
+		return trackingInfo(s)
+	case "GETNAME":
+		if s.name == "" {
+			return nil
+		}
+		return s.name
+	case "SETNAME":
+		if strings.ContainsFunc(a[2], func(r rune) bool { return r < '!' || r > '~' }) {
+			return failure("ERR Client names cannot contain spaces, newlines or special characters.")
+		}
+		s.name = a[2]
+	}
+	return ok
+}
+
+// clientKill ends another session by its number, which is all that it can tell sessions by.
+func clientKill(n *Node, s *Session, a []string) any {
+	if len(a) != 2 || !strings.EqualFold(a[0], "ID") {
+		n.lacks(s, "CLIENT KILL "+strings.ToUpper(a[0]))
+		return syntax
+	}
+	id, isInt := integer(a[1])
+	if !isInt || id < 1 {
+		return failure("ERR client-id should be greater than 0")
+	}
+	other := n.open[id]
+	if other == nil || other == s || other.quit {
+		return int64(0)
+	}
+	if other.quit = true; len(other.pushed) == 0 {
+		n.pushed = append(n.pushed, other)
+	}
+	return int64(1)
+}
+
+func quit(_ *Node, s *Session, _ []string) any {
+	s.quit = true
+	return ok
+}
+
+// Clock is a machine's clock, which need not be right: from the instant since of
+// true time it runs on from base, drift parts in 10⁹ too fast. All in nanoseconds.
+type Clock struct {
+	base, since int64
+	drift       int64
+	set         int64 // how far it was set, all in all
+	trueNow     func() int64
+}
+
+// NewClock returns a clock that is right: it shows base now and keeps pace with trueNow.
+func NewClock(base int64, trueNow func() int64) *Clock {
+	return &Clock{base: base, since: trueNow(), trueNow: trueNow}
+}
+
+// Now is what the clock shows, in nanoseconds since 1970.
+func (c *Clock) Now() int64 { return c.At(c.trueNow()) }
+
+// At is what it shows at an instant of true time, if it isn't turned meanwhile.
+func (c *Clock) At(t int64) int64 {
+	passed := t - c.since
+	if c.drift == 0 { // a float64 is too coarse for nanoseconds of days
+		return c.base + passed
+	}
+	return c.base + passed + int64(float64(passed)*(float64(c.drift)/1e9))
+}
+
+// Turn sets the clock forward by a time, or back, and lets it run at rate from now on.
+func (c *Clock) Turn(by time.Duration, rate float64) {
+	c.base, c.since = c.Now()+int64(by), c.trueNow()
+	c.set += int64(by)
+	c.drift = int64(math.Round((rate - 1) * 1e9))
+}
+
+// Drift is how much too fast the clock runs, in parts of 10⁹.
+func (c *Clock) Drift() int64 { return c.drift }
+
+// Until is how much true time passes until the clock shows t, if it isn't turned meanwhile.
+func (c *Clock) Until(t int64) time.Duration {
+	left := t - c.Now()
+	if c.drift == 0 {
+		return time.Duration(left)
+	}
+	return time.Duration(math.Ceil(float64(left) / (1 + float64(c.drift)/1e9)))
+}
+
+// math.random starts from the same seed in each life of a node, and is the
+// lrand48 of POSIX, as in Redis.
+
+func drand48Seed(s uint32) uint64 { return uint64(s)<<16 | 0x330e }
+
+// draw is math.random.
+func (in *interpreter) draw(l *lua.LState) int {
+	in.random = (in.random*0x5deece66d + 0xb) & (1<<48 - 1)
+	r := float64((in.random>>17)%math.MaxInt32) / math.MaxInt32
+	switch l.GetTop() {
+	case 0:
+		l.Push(lua.LNumber(r))
+	case 1:
+		above := l.CheckNumber(1)
+		if above < 1 {
+			l.ArgError(1, "interval is empty")
+		}
+		l.Push(lua.LNumber(math.Floor(r*float64(above)) + 1))
+	default:
+		from, to := float64(l.CheckNumber(1)), float64(l.CheckNumber(2))
+		if from > to {
+			l.ArgError(2, "interval is empty")
+		}
+		l.Push(lua.LNumber(math.Floor(r*(to-from+1)) + from))
+	}
+	return 1
+}
+
+// seed is math.randomseed.
+func (in *interpreter) seed(l *lua.LState) int {
+	in.random = drand48Seed(uint32(int64(l.CheckNumber(1))))
+	return 0
+}
+
+// lacks tells of something that Redis has and this node doesn't, where a client asked for
+// it. What Redis itself would refuse is as it should be.
+func (n *Node) lacks(s *Session, what string) {
+	if n.config.Lacks != nil && s != &n.own {
+		n.config.Lacks(what)
+	}
+}
+
+// lacksCommand does so where Redis has the command, or the subcommand.
+func (n *Node) lacksCommand(s *Session, args []string, words int) {
+	if len(args) < words {
+		return
+	}
+	if name := strings.Join(args[:words], "|"); redisCommands[strings.ToLower(name)] {
+		n.lacks(s, strings.ToUpper(strings.Join(args[:words], " ")))
+	}
+}
+
+// fullName is that of a command with its subcommand, as Redis has it in errors.
+func fullName(args []string) string {
+	name := strings.ToLower(args[0])
+	if len(args) > 1 {
+		if full := name + "|" + strings.ToLower(args[1]); redisCommands[full] {
+			return full
+		}
+	}
+	return name
+}
+
+// In scripts, by what name Redis has it.
+var redisGlobals = wordSet("cjson cmsgpack bit struct coroutine")
+
+// Of the table redis.
+var redisFields = wordSet("log setresp replicate_commands set_repl breakpoint debug acl_check_cmd " +
+	"LOG_DEBUG LOG_VERBOSE LOG_NOTICE LOG_WARNING REPL_ALL REPL_AOF REPL_SLAVE REPL_REPLICA REPL_NONE REDIS_VERSION REDIS_VERSION_NUM")
+
+// Of INFO.
+var redisSections = wordSet("clients memory stats replication cpu modules commandstats errorstats latencystats cluster")
+
+// redisDatabases is how many there are unless Redis is told otherwise.
+const redisDatabases = 16
+
+// redisCommands is what COMMAND LIST of Redis 7.0.15 says, but for COMMAND itself, which
+// libraries ask for unasked and do without.
+var redisCommands = wordSet(`
+acl acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save
+acl|setuser acl|users acl|whoami append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop
+bitpos blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin client client|caching client|getname
+client|getredir client|help client|id client|info client|kill client|list client|no-evict client|pause
+client|reply client|setname client|tracking client|trackinginfo client|unblock client|unpause cluster
+cluster|addslots cluster|addslotsrange cluster|bumpepoch cluster|count-failure-reports cluster|countkeysinslot
+cluster|delslots cluster|delslotsrange cluster|failover cluster|flushslots cluster|forget
+cluster|getkeysinslot cluster|help cluster|info cluster|keyslot cluster|links cluster|meet cluster|myid
+cluster|nodes cluster|replicas cluster|replicate cluster|reset cluster|saveconfig cluster|set-config-epoch
+cluster|setslot cluster|shards cluster|slaves cluster|slots config config|get config|help config|resetstat
+config|rewrite config|set copy dbsize debug decr decrby del discard dump echo eval eval_ro evalsha evalsha_ro
+exec exists expire expireat expiretime failover fcall fcall_ro flushall flushdb function function|delete
+function|dump function|flush function|help function|kill function|list function|load function|restore
+function|stats geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro
+geosearch geosearchstore get getbit getdel getex getrange getset hdel hello hexists hget hgetall hincrby
+hincrbyfloat hkeys hlen hmget hmset hrandfield hscan hset hsetnx hstrlen hvals incr incrby incrbyfloat info
+keys lastsave latency latency|doctor latency|graph latency|help latency|histogram latency|history
+latency|latest latency|reset lcs lindex linsert llen lmove lmpop lolwut lpop lpos lpush lpushx lrange lrem
+lset ltrim memory memory|doctor memory|help memory|malloc-stats memory|purge memory|stats memory|usage mget
+migrate module module|help module|list module|load module|loadex module|unload monitor move mset msetnx multi
+object object|encoding object|freq object|help object|idletime object|refcount persist pexpire pexpireat
+pexpiretime pfadd pfcount pfdebug pfmerge pfselftest ping psetex psubscribe psync pttl publish pubsub
+pubsub|channels pubsub|help pubsub|numpat pubsub|numsub pubsub|shardchannels pubsub|shardnumsub punsubscribe
+quit randomkey readonly readwrite rename renamenx replconf replicaof reset restore restore-asking role rpop
+rpoplpush rpush rpushx sadd save scan scard script script|debug script|exists script|flush script|help
+script|kill script|load sdiff sdiffstore select set setbit setex setnx setrange shutdown sinter sintercard
+sinterstore sismember slaveof slowlog slowlog|get slowlog|help slowlog|len slowlog|reset smembers smismember
+smove sort sort_ro spop spublish srandmember srem sscan ssubscribe strlen subscribe substr sunion sunionstore
+sunsubscribe swapdb sync time touch ttl type unlink unsubscribe unwatch wait watch xack xadd xautoclaim xclaim
+xdel xgroup xgroup|create xgroup|createconsumer xgroup|delconsumer xgroup|destroy xgroup|help xgroup|setid
+xinfo xinfo|consumers xinfo|groups xinfo|help xinfo|stream xlen xpending xrange xread xreadgroup xrevrange
+xsetid xtrim zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore zlexcount zmpop zmscore
+zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem zremrangebylex
+zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion
+zunionstore
+`)
+
+func wordSet(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, w := range strings.Fields(text) {
+		all[w] = true
+	}
+	return all
+}
+
+// command is one line of the table. A positive arity is exact, a negative one
+// the least number of words, both with the name counted, as in COMMAND INFO.
+type command struct {
+	arity    int
+	noScript bool // not allowed in scripts
+	writes   bool // may change keys
+	reads    int  // tells of a key: its first argument; of more than one: of all its arguments
+	atOnce   bool // done at once also where a transaction is open
+	heard    bool // allowed where a session of RESP2 listens to channels
+	run      func(n *Node, s *Session, a []string) any
+}
+
+func (c command) takes(words int) bool {
+	return words == c.arity || c.arity < 0 && words >= -c.arity
+}
+
+// commands makes the table. Each node has its own, since a variable would refer
+// to itself: commands run scripts, and scripts run commands.
+func commands() map[string]command {
+	return map[string]command{
+		"set":       {arity: -3, writes: true, run: set},
+		"setnx":     {arity: 3, writes: true, run: setIfFree},
+		"get":       {arity: 2, reads: 1, run: get},
+		"del":       {arity: -2, writes: true, run: del},
+		"unlink":    {arity: -2, writes: true, run: del},
+		"exists":    {arity: -2, reads: 2, run: exists},
+		"incr":      {arity: 2, writes: true, run: func(n *Node, _ *Session, a []string) any { return n.add(a[1], "1") }},
+		"incrby":    {arity: 3, writes: true, run: func(n *Node, _ *Session, a []string) any { return n.add(a[1], a[2]) }},
+		"type":      {arity: 2, reads: 1, run: typeOf},
+		"expire":    {arity: -3, writes: true, run: expireIn("expire", 1000, false)},
+		"pexpire":   {arity: -3, writes: true, run: expireIn("pexpire", 1, false)},
+		"expireat":  {arity: -3, writes: true, run: expireIn("expireat", 1000, true)},
+		"pexpireat": {arity: -3, writes: true, run: expireIn("pexpireat", 1, true)},
+		"ttl":       {arity: 2, reads: 1, run: func(n *Node, _ *Session, a []string) any { return n.timeToLive(a[1], 1000) }},
+		"pttl":      {arity: 2, reads: 1, run: func(n *Node, _ *Session, a []string) any { return n.timeToLive(a[1], 1) }},
+		"lpush":     {arity: -3, writes: true, run: of(list, lpush)},
+		"lpop":      {arity: -2, writes: true, run: pop(true)},
+		"rpop":      {arity: -2, writes: true, run: pop(false)},
+		"lrem":      {arity: 4, writes: true, run: lrem},
+		"lindex":    {arity: 3, reads: 1, run: of(list, lindex)},
+		"rpush":     {arity: -3, writes: true, run: of(list, rpush)},
+		"llen":      {arity: 2, reads: 1, run: of(list, llen)},
+		"lrange":    {arity: 4, reads: 1, run: lrange},
+		"hset":      {arity: -4, writes: true, run: hset},
+		"hget":      {arity: 3, reads: 1, run: of(hash, hget)},
+		"hgetall":   {arity: 2, reads: 1, run: of(hash, hgetall)},
+		"hexists":   {arity: 3, reads: 1, run: of(hash, hexists)},
+		"hincrby":   {arity: 4, writes: true, run: hincrby},
+		"hdel":      {arity: -3, writes: true, run: of(hash, hdel)},
+		"eval":      {arity: -3, noScript: true, run: eval},
+		"evalsha":   {arity: -3, noScript: true, run: eval},
+		"script":    {arity: -2, noScript: true, run: scripts},
+		"time":      {arity: 1, run: clockTime},
+		"ping":      {arity: -1, heard: true, run: ping},
+		"echo":      {arity: 2, run: func(_ *Node, _ *Session, a []string) any { return a[1] }},
+		"dbsize":    {arity: 1, run: dbsize},
+		"flushall":  {arity: -1, writes: true, run: flushAll},
+		"info":      {arity: -1, run: info},
+		"config":    {arity: -2, noScript: true, run: config},
+		"hello":     {arity: -1, noScript: true, run: hello},
+		"auth":      {arity: -2, noScript: true, run: auth},
+		"select":    {arity: 2, run: selectDB},
+		"client":    {arity: -2, noScript: true, run: client},
+		"quit":      {arity: -1, noScript: true, atOnce: true, heard: true, run: quit},
+
+		"getrange":    {arity: 4, reads: 1, run: getrange},
+		"getdel":      {arity: 2, writes: true, run: getdel},
+		"getex":       {arity: -2, writes: true, run: getex},
+		"persist":     {arity: 2, writes: true, run: persist},
+		"expiretime":  {arity: 2, reads: 1, run: func(n *Node, _ *Session, a []string) any { return n.expiryOf(a[1], 1000) }},
+		"pexpiretime": {arity: 2, reads: 1, run: func(n *Node, _ *Session, a []string) any { return n.expiryOf(a[1], 1) }},
+
+		"multi":   {arity: 1, noScript: true, atOnce: true, run: multi},
+		"exec":    {arity: 1, noScript: true, atOnce: true, run: execute},
+		"discard": {arity: 1, noScript: true, atOnce: true, run: discard},
+		"watch":   {arity: -2, noScript: true, atOnce: true, run: watch},
+		"unwatch": {arity: 1, noScript: true, run: unwatch},
+
+		"subscribe":   {arity: -2, noScript: true, heard: true, run: subscribe},
+		"unsubscribe": {arity: -1, noScript: true, heard: true, run: unsubscribe},
+		"publish":     {arity: 3, run: publish},
+	}
+}
+
+const (
+	ok         = status("OK")
+	syntax     = failure("ERR syntax error")
+	notInteger = failure("ERR value is not an integer or out of range")
+	overflow   = failure("ERR increment or decrement would overflow")
+)
+
+func wrongNumber(name string) failure {
+	return failure("ERR wrong number of arguments for '" + name + "' command")
+}
+
+func unknownCommand(a []string) failure {
+	var b strings.Builder
+	for _, arg := range a[1:] {
+		if b.Len() > 128 {
+			break
+		}
+		fmt.Fprintf(&b, "'%.128s' ", arg)
+	}
+	return failure(fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: %s", a[0], b.String()))
+}
+
+func unknownSubcommand(a []string) failure {
+	return failure(fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", a[1], strings.ToUpper(a[0])))
+}
+
+// integer reads a number as strictly as Redis does: no sign but a minus, no
+// leading zeros, no spaces.
+func integer(s string) (int64, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == s
+}
+
+// sum adds two numbers unless that overflows.
+func sum(a, b int64) (int64, bool) {
+	c := a + b
+	return c, (c > a) == (b > 0)
+}
+
+func yesNo(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -1,5 +1,12 @@
 package node
 
+import (
+	"maps"
+	"slices"
+
+	"lockpick/harness/history"
+)
+
 // appender writes a node's append-only file, and tells its replica what it would write.
 type appender struct {
 	disk      *Disk        // nil: there is no file
@@ -136,4 +143,170 @@ func (f *appender) Shutdown() {
 func (d *Disk) Keep(r Record) {
 	d.written, d.synced = []Record{r}, 1
 	d.losses++
+}
+
+// Fsync is when a node asks its disk to sync what it wrote, as appendfsync of Redis.
+type Fsync string
+
+// Policies. Without persistence a node has no disk.
+const (
+	EverySec Fsync = "everysec"
+	Always   Fsync = "always"
+	No       Fsync = "no"
+)
+
+// Disk is a machine's disk as far as it concerns one node: its append-only file. It
+// outlives the node.
+//
+//	node                      machine                 disk
+//	buffer ─── write ──► written, page cache ── fsync ──► synced
+//	  lost with the process      lost with the power       kept
+type Disk struct {
+	// Stalled: no sync comes back. Who waits for one sees to that.
+	Stalled bool
+	// Full: no write succeeds.
+	Full bool
+	// Met is how many syncs did not come back, and writes did not succeed, since somebody set it to 0.
+	Met int
+
+	policy  Fsync
+	written []Record
+	synced  int  // so many of them are safe
+	torn    bool // the first record that a power loss took is there in part
+	losses  int
+}
+
+// NewDisk returns an empty disk for a node with this policy.
+func NewDisk(policy Fsync) *Disk { return &Disk{policy: policy} }
+
+// Policy is the node's.
+func (d *Disk) Policy() Fsync { return d.policy }
+
+// Sync begins a sync; done ends it.
+func (d *Disk) Sync() (done func()) {
+	upTo, losses := len(d.written), d.losses
+	return func() {
+		if losses == d.losses {
+			d.synced = max(d.synced, upTo)
+		}
+	}
+}
+
+// LosePower drops what was not synced, and returns how many records that were.
+func (d *Disk) LosePower(torn bool) (lost int) {
+	lost = len(d.written) - d.synced
+	d.written = slices.Clip(d.written[:d.synced])
+	d.torn = torn && lost > 0
+	d.losses++
+	return lost
+}
+
+// Torn reports whether the file ends with half a record. A node that reads it
+// truncates it there, as aof-load-truncated has it.
+func (d *Disk) Torn() bool { return d.torn }
+
+// Unsynced is the number of records that a power loss would take now.
+func (d *Disk) Unsynced() int { return len(d.written) - d.synced }
+
+// Probe is what comes of a write and a sync now.
+func (d *Disk) Probe() string {
+	write, sync := "ok", "ok"
+	if d.Full {
+		write = "No space left on device"
+	}
+	if d.Stalled {
+		sync = "does not come back"
+	}
+	return "write: " + write + ", fsync: " + sync
+}
+
+// Record is what one command of a client changed, a script's changes all
+// together. Expiries are absolute, as in the file that Redis writes.
+type Record []change
+
+// change is a key's new value, or that it is gone, or that all are.
+type change struct {
+	key   string
+	value *value // nil: it is gone
+	all   bool   // and so is everything else
+}
+
+// Sum adds what a record says to a hash.
+func (r Record) Sum(add func(string)) {
+	for _, c := range r {
+		add(c.key)
+		switch {
+		case c.value == nil:
+		case c.value.kind == text:
+			add(c.value.words[0])
+		default:
+			add("")
+		}
+	}
+}
+
+// Fact is one change of what a key is, as the node tells it at once. Of its Life the node
+// gives neither place nor life nor doer, which it doesn't know.
+type Fact struct {
+	Key string
+	Now int64 // the clock by which keys expire, nanoseconds since 1970
+	history.Life
+}
+
+// Teller is told of each key's life.
+type Teller interface {
+	// Tell is told what became of a key.
+	Tell(Fact)
+	// Spare is asked whether that is not to be: then all stays as it was. A deleted key's
+	// client is answered as if it were gone, and what would have been set is refused. It isn't
+	// asked of values that are changed in place, as a hash is.
+	Spare(Fact) bool
+}
+
+// becomes is what a key's life is told as if it gets a value, and whether somebody is told
+// and that is a change.
+func (k *keyspace) becomes(key string, v *value) (f Fact, changed bool) {
+	if k.teller == nil {
+		return f, false
+	}
+	f = k.fact(key, history.KeySet)
+	f.Value, f.Expires = v.String(), v.until()
+	if k.keys[key] == nil {
+		return f, true
+	}
+	if f.What = history.KeyExpiry; f.Old != f.Value {
+		f.What = history.KeyChanged
+	}
+	return f, f.Old != f.Value || f.Before != f.Expires
+}
+
+// fact is one of a key that has not changed yet.
+func (k *keyspace) fact(key string, what history.Change) Fact {
+	old := k.keys[key]
+	f := Fact{Key: key, Now: k.ExpiryClock(), Life: history.Life{What: what, Old: old.String(), Before: old.until()}}
+	if what != history.KeyExpired { // that is nobody's doing, whoever noticed
+		f.Command, f.Script = k.doing, k.scripted
+	}
+	return f
+}
+
+// Held is what the node holds, by key, also if its time is over and nobody has looked.
+func (k *keyspace) Held() map[string]Fact {
+	all := map[string]Fact{}
+	for key, v := range k.keys {
+		all[key] = Fact{Key: key, Life: history.Life{Value: v.String(), Expires: v.until()}}
+	}
+	return all
+}
+
+// Living is what of that is still there for whoever looks.
+func (k *keyspace) Living() map[string]Fact {
+	all, now := k.Held(), k.ExpiryClock()/1e6
+	maps.DeleteFunc(all, func(_ string, f Fact) bool { return f.Expires != 0 && now > f.Expires/1e6 })
+	return all
+}
+
+// Plant puts a key as it lived in an earlier life, text only.
+func (k *keyspace) Plant(f Fact) {
+	k.keys[f.Key] = &value{text, []string{f.Old}, f.Before / 1e6}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -148,4 +150,260 @@ func scripts(n *Node, _ *Session, a []string) any {
 		return ok
 	}
 	return unknownSubcommand(a)
+}
+
+// chunkName is what Redis calls each script in its errors.
+const chunkName = "user_script"
+
+// interpreter is a node's Lua state. It lives as long as the node.
+type interpreter struct {
+	node    *Node
+	state   *lua.LState
+	globals *lua.LTable // what the scripts see
+	env     *lua.LTable // how they see it
+	session *Session    // of the script that runs
+	random  uint64      // state of math.random
+}
+
+func (n *Node) interpreter() *interpreter {
+	if n.lua == nil {
+		n.lua = newInterpreter(n)
+	}
+	return n.lua
+}
+
+func newInterpreter(n *Node) *interpreter {
+	state := lua.NewState(lua.Options{SkipOpenLibs: true, RegistrySize: 1024, RegistryMaxSize: 1 << 16})
+	in := &interpreter{node: n, state: state, random: drand48Seed(0)}
+	for name, open := range map[string]lua.LGFunction{
+		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable,
+		lua.StringLibName: lua.OpenString, lua.MathLibName: lua.OpenMath,
+	} {
+		state.Push(state.NewFunction(open))
+		state.Push(lua.LString(name))
+		state.Call(1, 0)
+	}
+	in.globals = state.G.Global
+	for _, name := range []string{"print", "_printregs", "dofile", "loadfile", "require", "module"} {
+		in.globals.RawSetString(name, lua.LNil)
+	}
+	library := state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
+		"call":         func(l *lua.LState) int { return in.redis(l, false) },
+		"pcall":        func(l *lua.LState) int { return in.redis(l, true) },
+		"status_reply": func(l *lua.LState) int { return reply(l, "ok", l.CheckString(1)) },
+		"error_reply":  func(l *lua.LState) int { return reply(l, "err", errorText(l.CheckString(1))) },
+		"sha1hex": func(l *lua.LState) int {
+			l.Push(lua.LString(sha1hex(l.CheckString(1))))
+			return 1
+		},
+	})
+	state.SetMetatable(library, state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
+		"__index": func(l *lua.LState) int {
+			if name := lua.LVAsString(l.Get(2)); redisFields[name] {
+				in.node.lacks(in.session, "redis."+name+" in scripts")
+			}
+			l.Push(lua.LNil)
+			return 1
+		},
+	}))
+	in.globals.RawSetString("redis", readOnly(state, library))
+	maths := in.globals.RawGetString("math").(*lua.LTable)
+	state.SetFuncs(maths, map[string]lua.LGFunction{"random": in.draw, "randomseed": in.seed})
+	state.SetMetatable(in.globals, state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
+		"__index": func(l *lua.LState) int {
+			if name := lua.LVAsString(l.Get(2)); redisGlobals[name] {
+				in.node.lacks(in.session, name+" in scripts")
+			}
+			l.RaiseError("Script attempted to access nonexistent global variable '%s'", lua.LVAsString(l.Get(2)))
+			return 0
+		},
+	}))
+	in.env = readOnly(state, in.globals)
+	return in
+}
+
+// readOnly wraps a table, so that no script leaves anything behind in it.
+func readOnly(l *lua.LState, t *lua.LTable) *lua.LTable {
+	meta := l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{
+		"__newindex": func(l *lua.LState) int {
+			l.RaiseError("Attempt to modify a readonly table")
+			return 0
+		},
+	})
+	meta.RawSetString("__index", t)
+	outside := l.NewTable()
+	l.SetMetatable(outside, meta)
+	return outside
+}
+
+// call runs a script.
+func (in *interpreter) call(s *Session, script *loaded, keys, args []string) any {
+	l := in.state
+	in.session = s
+	in.globals.RawSetString("KEYS", wordTable(l, keys))
+	in.globals.RawSetString("ARGV", wordTable(l, args))
+	defer l.SetTop(0)
+	l.Push(script.run)
+	if err := l.PCall(0, 1, nil); err != nil {
+		return scriptError(err, script.sha)
+	}
+	return fromLua(l.Get(-1), 0)
+}
+
+func wordTable(l *lua.LState, in []string) *lua.LTable {
+	t := l.CreateTable(len(in), 0)
+	for i, w := range in {
+		t.RawSetInt(i+1, lua.LString(w))
+	}
+	return t
+}
+
+// redis is redis.call and redis.pcall.
+func (in *interpreter) redis(l *lua.LState, protected bool) int {
+	v := in.command(l)
+	bad, failed := v.(failure)
+	if failed && !protected {
+		l.Error(tagged(l, "err", string(bad)), 0)
+	}
+	l.Push(toLua(l, v))
+	return 1
+}
+
+func (in *interpreter) command(l *lua.LState) any {
+	if l.GetTop() == 0 {
+		return failure("ERR Please specify at least one argument for this redis lib call")
+	}
+	args := make([]string, l.GetTop())
+	for i := range args {
+		switch v := l.Get(i + 1).(type) {
+		case lua.LString:
+			args[i] = string(v)
+		case lua.LNumber:
+			args[i] = number(float64(v))
+		default:
+			return failure("ERR Lua redis lib command arguments must be strings or integers")
+		}
+	}
+	name := strings.ToLower(args[0])
+	c, known := in.node.commands[name]
+	switch {
+	case !known:
+		in.node.lacksCommand(in.session, args, 1)
+		return failure("ERR Unknown Redis command called from script")
+	case !c.takes(len(args)):
+		return failure("ERR Wrong number of args calling Redis command from script")
+	case c.noScript:
+		return failure("ERR This Redis command is not allowed from script")
+	case c.writes && in.node.appender.failed:
+		return misconf
+	}
+	in.node.doing, in.node.scripted = name, true
+	reply := c.run(in.node, in.session, args)
+	in.session.remember(c, args)
+	return reply
+}
+
+// number writes a number as Redis writes a script's argument.
+func number(f float64) string {
+	if f == math.Trunc(f) && math.Abs(f) < 1<<63 {
+		return fmt.Sprintf("%d", int64(f))
+	}
+	return fmt.Sprintf("%.17g", f)
+}
+
+func reply(l *lua.LState, field, text string) int {
+	l.Push(tagged(l, field, text))
+	return 1
+}
+
+// tagged is a status or an error as scripts see it: {ok=text} or {err=text}. A
+// table without a size would make room for 32 fields.
+func tagged(l *lua.LState, field, text string) *lua.LTable {
+	t := l.CreateTable(0, 1)
+	t.RawSetString(field, lua.LString(text))
+	return t
+}
+
+// errorText gives an error its code: the first word, or ERR if it is the only one.
+func errorText(s string) string {
+	s = strings.TrimPrefix(s, "-")
+	if !strings.Contains(s, " ") {
+		return "ERR " + s
+	}
+	return s
+}
+
+var scriptLine = regexp.MustCompile(chunkName + `:(\d+)`)
+
+// scriptError words what ended a script as Redis does, with the place.
+func scriptError(err error, sha string) failure {
+	text, line := err.Error(), "1"
+	var e *lua.ApiError
+	if errors.As(err, &e) {
+		if t, ok := e.Object.(*lua.LTable); ok {
+			text = lua.LVAsString(t.RawGetString("err"))
+		} else {
+			text = "ERR " + e.Object.String()
+		}
+		if m := scriptLine.FindStringSubmatch(e.StackTrace); m != nil {
+			line = m[1]
+		}
+	}
+	return failure(oneLine(fmt.Sprintf("%s script: %s, on @%s:%s.", text, sha, chunkName, line)))
+}
+
+func toLua(l *lua.LState, v any) lua.LValue {
+	switch v := v.(type) {
+	case status:
+		return tagged(l, "ok", string(v))
+	case failure:
+		return tagged(l, "err", string(v))
+	case string:
+		return lua.LString(v)
+	case verbatim:
+		return lua.LString(v)
+	case int64:
+		return lua.LNumber(v)
+	case pairs:
+		return toLua(l, []any(v))
+	case []any:
+		t := l.CreateTable(len(v), 0)
+		for i, item := range v {
+			t.RawSetInt(i+1, toLua(l, item))
+		}
+		return t
+	}
+	return lua.LFalse
+}
+
+// maxNesting bounds a reply that a script made of itself.
+const maxNesting = 64
+
+func fromLua(v lua.LValue, depth int) any {
+	switch v := v.(type) {
+	case lua.LBool:
+		if v {
+			return int64(1)
+		}
+	case lua.LNumber:
+		return int64(v)
+	case lua.LString:
+		return string(v)
+	case *lua.LTable:
+		if depth > maxNesting {
+			return failure("ERR reached lua stack limit")
+		}
+		if text, ok := v.RawGetString("err").(lua.LString); ok {
+			return failure(text)
+		}
+		if text, ok := v.RawGetString("ok").(lua.LString); ok {
+			return status(text)
+		}
+		out := []any{}
+		for i := 1; v.RawGetInt(i) != lua.LNil; i++ {
+			out = append(out, fromLua(v.RawGetInt(i), depth+1))
+		}
+		return out
+	}
+	return nil
 }

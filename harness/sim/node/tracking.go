@@ -1,6 +1,8 @@
 package node
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -221,4 +223,265 @@ func (n *Node) Expire() {
 // Watched says whether somebody is to be told something, now or when a key expires.
 func (n *Node) Watched() bool {
 	return len(n.pushed) > 0 || len(n.tracked()) > 0
+}
+
+// clientTracking is CLIENT TRACKING.
+func clientTracking(n *Node, s *Session, a []string) any {
+	var asked tracking
+	for i := 3; i < len(a); i++ {
+		switch word := strings.ToUpper(a[i]); {
+		case word == "BCAST":
+			asked.broadcast = true
+		case word == "OPTIN":
+			asked.optIn = true
+		case word == "OPTOUT":
+			asked.optOut = true
+		case word == "NOLOOP":
+			asked.noLoop = true
+		case word == "PREFIX" && i+1 < len(a):
+			i++
+			asked.prefixes = append(asked.prefixes, a[i])
+		case word == "REDIRECT" && i+1 < len(a):
+			i++
+			if bad := asked.redirectTo(n, a[i]); bad != "" {
+				return bad
+			}
+		default:
+			return syntax
+		}
+	}
+	switch {
+	case strings.EqualFold(a[2], "ON"):
+		return s.track(asked)
+	case strings.EqualFold(a[2], "OFF"):
+		s.tracking = nil
+		s.untrack()
+		return ok
+	}
+	return syntax
+}
+
+func (t *tracking) redirectTo(n *Node, id string) failure {
+	if t.redirect != 0 {
+		return "ERR A client can only redirect to a single other client"
+	}
+	to, isInt := integer(id)
+	if !isInt {
+		return notInteger
+	}
+	if n.open[to] == nil {
+		return "ERR The client ID you want redirect to does not exist"
+	}
+	t.redirect = to
+	return ""
+}
+
+// track lets a session track, or track otherwise.
+func (s *Session) track(t tracking) any {
+	old := tracking{}
+	if s.tracking != nil {
+		old = *s.tracking
+	}
+	on := s.tracking != nil
+	switch {
+	case !t.broadcast && len(t.prefixes) > 0:
+		return failure("ERR PREFIX option requires BCAST mode to be enabled")
+	case on && old.broadcast != t.broadcast:
+		return failure("ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.")
+	case t.broadcast && (t.optIn || t.optOut):
+		return failure("ERR OPTIN and OPTOUT are not compatible with BCAST")
+	case t.optIn && t.optOut:
+		return failure("ERR You can't specify both OPTIN mode and OPTOUT mode")
+	case t.optIn && old.optOut || t.optOut && old.optIn:
+		return failure("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
+	}
+	if t.broadcast {
+		if bad := overlap(old.prefixes, t.prefixes); bad != "" {
+			return bad
+		}
+		if len(t.prefixes) == 0 {
+			t.prefixes = []string{""}
+		}
+		for _, prefix := range t.prefixes {
+			if s.node.changed[prefix] == nil {
+				s.node.changed[prefix] = map[string]*Session{}
+			}
+		}
+		t.prefixes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(old.prefixes, t.prefixes))))
+	}
+	s.tracking = &t
+	return ok
+}
+
+// overlap says which two prefixes would both tell of one key.
+func overlap(old, added []string) failure {
+	meet := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
+	for i, p := range added {
+		for _, q := range old {
+			if meet(p, q) {
+				return failure(fmt.Sprintf("ERR Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", p, q))
+			}
+		}
+		for _, q := range added[i+1:] {
+			if meet(p, q) {
+				return failure(fmt.Sprintf("ERR Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", p, q))
+			}
+		}
+	}
+	return ""
+}
+
+// clientCaching is CLIENT CACHING: it says of the next command whether what it reads is
+// tracked.
+func clientCaching(s *Session, a []string) any {
+	t := s.tracking
+	yes, no := strings.EqualFold(a[2], "YES"), strings.EqualFold(a[2], "NO")
+	switch {
+	case t == nil:
+		return failure("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+	case yes && !t.optIn:
+		return failure("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+	case no && !t.optOut:
+		return failure("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+	case !yes && !no:
+		return syntax
+	}
+	s.caching = true
+	return ok
+}
+
+// redirection is CLIENT GETREDIR.
+func redirection(s *Session) int64 {
+	if s.tracking == nil {
+		return -1
+	}
+	return s.tracking.redirect
+}
+
+// trackingInfo is CLIENT TRACKINGINFO.
+func trackingInfo(s *Session) any {
+	t := s.tracking
+	if t == nil {
+		return pairs{"flags", distinct{"off"}, "redirect", int64(-1), "prefixes", []any{}}
+	}
+	flags := distinct{"on"}
+	for _, f := range []struct {
+		on   bool
+		name string
+	}{
+		{t.broadcast, "bcast"}, {t.optIn, "optin"}, {t.optIn && s.caching, "caching-yes"}, {t.optOut, "optout"},
+		{t.optOut && s.caching, "caching-no"}, {t.noLoop, "noloop"}, {t.broken, "broken_redirect"},
+	} {
+		if f.on {
+			flags = append(flags, f.name)
+		}
+	}
+	prefixes := []any{}
+	for _, p := range t.prefixes {
+		prefixes = append(prefixes, p)
+	}
+	return pairs{"flags", flags, "redirect", t.redirect, "prefixes", prefixes}
+}
+
+// listens says whether a session has subscribed to a channel.
+func (s *Session) listens() bool { return len(s.channels) > 0 }
+
+func subscribe(n *Node, s *Session, a []string) any {
+	if s.transacts {
+		n.lacks(s, "SUBSCRIBE in MULTI")
+		return failure("ERR Command not allowed inside a transaction")
+	}
+	var out several
+	for _, name := range a[1:] {
+		if n.channels[name] == nil {
+			n.channels[name] = map[int64]*Session{}
+		}
+		n.channels[name][s.id] = s
+		if s.channels == nil {
+			s.channels = map[string]bool{}
+		}
+		s.channels[name] = true
+		out = append(out, push{"subscribe", name, int64(len(s.channels))})
+	}
+	return out
+}
+
+// unsubscribe from these channels, or from all.
+func unsubscribe(n *Node, s *Session, a []string) any {
+	names := a[1:]
+	if len(names) == 0 {
+		if names = slices.Sorted(maps.Keys(s.channels)); len(names) == 0 {
+			return push{"unsubscribe", nil, int64(0)}
+		}
+	}
+	var out several
+	for _, name := range names {
+		s.leave(name)
+		out = append(out, push{"unsubscribe", name, int64(len(s.channels))})
+	}
+	return out
+}
+
+func (s *Session) leave(channel string) {
+	delete(s.channels, channel)
+	if delete(s.node.channels[channel], s.id); len(s.node.channels[channel]) == 0 {
+		delete(s.node.channels, channel)
+	}
+}
+
+func publish(n *Node, _ *Session, a []string) any {
+	heard := n.channels[a[1]]
+	for _, id := range slices.Sorted(maps.Keys(heard)) {
+		heard[id].tell(push{"message", a[1], a[2]})
+	}
+	return int64(len(heard))
+}
+
+// Push is what a node sends to a session that has asked for nothing just now.
+type Push struct {
+	To     *Session
+	Data   []byte
+	HangUp bool // the node closes the connection after it
+}
+
+// tell sends a session a value out of turn.
+func (s *Session) tell(v any) {
+	if s == s.node.current {
+		s.out = appendReply(s.out, v, s.resp3)
+		return
+	}
+	if len(s.pushed) == 0 {
+		s.node.pushed = append(s.node.pushed, s)
+	}
+	s.pushed = appendReply(s.pushed, v, s.resp3)
+}
+
+// Pushed is what is to be sent, in the order of sessions, since it was asked for last.
+func (n *Node) Pushed() []Push {
+	if n.broadcast(); len(n.pushed) == 0 {
+		return nil
+	}
+	slices.SortFunc(n.pushed, func(a, b *Session) int { return cmp.Compare(a.id, b.id) })
+	var out []Push
+	for _, s := range n.pushed {
+		out = append(out, Push{s, s.pushed, s.quit})
+		s.pushed = nil
+	}
+	n.pushed = n.pushed[:0]
+	return out
+}
+
+// Close ends a session.
+func (s *Session) Close() {
+	n := s.node
+	s.forget()
+	for name := range s.channels {
+		s.leave(name)
+	}
+	s.tracking = nil
+	s.untrack()
+	delete(n.open, s.id)
+	if s.pushed = nil; len(n.pushed) > 0 {
+		n.pushed = slices.DeleteFunc(n.pushed, func(o *Session) bool { return o == s })
+	}
 }

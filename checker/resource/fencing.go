@@ -1,0 +1,328 @@
+package resource
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// refusals finds answers that a resource which goes by tokens should not have given. The
+// order of its log is exact, so no error of stamps comes in.
+func refusals(r *Log) []harm {
+	var harms []harm
+	tops := map[string]*history.Event{} // by key: the first entry with the highest token accepted so far
+	for _, e := range r.Log {
+		top := tops[e.Key]
+		below := top != nil && e.Fence < top.Fence
+		switch accepted := e.Type == history.OK; {
+		case accepted && below:
+			harms = append(harms, refusal(r, verdict.StaleAccepted, "stale token accepted", e, top, fmt.Sprintf(
+				"%s's %s with token %d was accepted at %s", who(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(instant(e)))))
+		case accepted:
+			if top == nil || e.Fence > top.Fence {
+				tops[e.Key] = e
+			}
+		case !below:
+			harms = append(harms, refusal(r, verdict.FreshRefused, "good token refused", e, top, fmt.Sprintf(
+				"%s's %s with token %d was refused at %s", who(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(instant(e)))))
+		case refusedHolder(r, e, top):
+			harms = append(harms, refusal(r, verdict.HolderRefused, "valid holder refused", e, top, fmt.Sprintf(
+				"%s held %s when its %s with token %d was refused at %s", who(r.Facts, e.Session), verdict.LockName(e.Key), entryName(e), e.Fence, facts.Seconds(instant(e)))))
+		}
+	}
+	return harms
+}
+
+// refusal is a wrong answer; top is the entry with the highest token until then, if there was one.
+func refusal(r *Log, class, kind string, e, top *history.Event, text string) harm {
+	h := harm{class: class, kind: kind, text: text, key: e.Key, at: e, from: instant(e), sessions: []string{e.Session}, events: []*history.Event{top, e}}
+	if top == nil {
+		h.text += ", and none had been accepted before"
+		return h
+	}
+	h.text += fmt.Sprintf(", and the highest before was %d, of %s at %s", top.Fence, who(r.Facts, top.Session), facts.Seconds(instant(top)))
+	h.from = instant(top)
+	if top.Session != e.Session {
+		h.sessions = ordered(r.Facts, top.Session, e.Session)
+	}
+	return h
+}
+
+// entryName is what a log entry is an answer to.
+func entryName(e *history.Event) string {
+	if e.Cause == history.OpWrite {
+		return "write"
+	}
+	return "read"
+}
+
+// refusedHolder reports whether an entry was refused to the valid holder because
+// of the token of somebody who had held the lock before it. If the other was
+// granted the lock only while this one held it, or both held it at once, there is
+// no one valid holder: the fence does its work, and the lock is to blame.
+func refusedHolder(r *Log, e, top *history.Event) bool {
+	w, held := heldWhenRefused(r, e)
+	other := r.Named(top.Session)
+	switch {
+	case !held:
+		return false
+	case other == nil || other == w.Session:
+		return true
+	}
+	margin := 2 * int64(r.Params.StampError)
+	if !other.Granted() || other.Acquire.Return.T+margin >= w.From {
+		return false
+	}
+	v, ok := r.courses.of(other).until(w.From - margin + 1)
+	return !ok || v.From >= w.To+margin
+}
+
+// heldWhenRefused is the belief window in which a log entry surely was answered:
+// open when the client called, and still open when the resource had answered, or
+// where nobody saw that, when the client was told.
+func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
+	s := r.Named(e.Session)
+	if s == nil || !s.Granted() {
+		return facts.Window{}, false
+	}
+	call, told, answered := s.Acquire.Return.T, int64(facts.Never), instant(e) // it can't have called before
+	if x, ok := r.courses.of(s).answeredBy(e); ok {
+		call, told = x.Call.T, x.Returned()
+		if e.Applied == 0 && told != facts.Never {
+			answered = told
+		}
+	}
+	answered += 2 * int64(r.Params.StampError)
+	// A client that was told and released only then, did so in this order, whatever the
+	// error of the stamps. Its deadline must lie behind both all the same.
+	until := answered
+	if answered <= r.courses.of(s).claimedAt(call) {
+		until = min(until, told)
+	}
+	w, ok := r.courses.of(s).until(until)
+	if !ok || w.From > call {
+		return facts.Window{}, false
+	}
+	return w, true
+}
+
+// byTokens reports whether the resource goes by tokens: by the lock's, or by
+// numbers that it counts itself. By check-and-set it goes by claims, and there are
+// no tokens to be in order.
+func byTokens(r *facts.Facts) bool { return r.Params.Fence == "token" || r.Params.Fence == "counter" }
+
+// FencingOrder asks whether fencing tokens rise, and whether the resource
+// enforces them. O(n log n).
+//
+// Tokens rise: no two acquires of a key get the same, and if one has returned
+// before another's winning attempt began, its token is lower. Enforced means, in
+// the order of the resource's own log, reads and writes alike: an accepted token
+// is never below one that was accepted before, and a refused one always is. And
+// whom the resource refuses must not be the valid holder (refusedHolder). A token, or an
+// answer, that comes after another session's is an occasion.
+func (r *Log) FencingOrder() verdict.Result {
+	grants := fencedGrants(r.Facts)
+	failures := r.failures(grants)
+	asked := 0
+	if byTokens(r.Facts) {
+		asked = len(r.Log)
+	}
+	tokens := 0
+	for _, of := range grants {
+		tokens += len(of)
+	}
+	res := verdict.Result{Outcome: verdict.Holds, Occasions: compared(r.Facts, grants)}
+	if len(failures) > 0 {
+		bad := harmed(r.Facts, failures)
+		bad.Occasions = res.Occasions
+		return bad
+	}
+	switch {
+	case byTokens(r.Facts) && r.Touched && (r.Cut != "" || len(r.Log) == 0):
+		res.Outcome, res.Because = verdict.Undecided, "the resource's log was not read back, or may not be whole"
+	case tokens+asked == 0:
+		res.Because = "the lock gave no fencing tokens"
+	case res.Occasions == 0:
+		res.Because = "one session alone had a token of a key, and there was none to compare it with"
+	case byTokens(r.Facts):
+		res.Because = fmt.Sprintf("%s rose, and the resource went by them in %s", verdict.Plural(tokens, "token"), verdict.Plural(asked, "answer"))
+	default:
+		res.Because = fmt.Sprintf("%s rose; the resource doesn't ask for them", verdict.Plural(tokens, "token"))
+	}
+	return res
+}
+
+// Disorders is each failure that FencingOrder counts.
+func (r *Log) Disorders() []verdict.Incident {
+	return each(r.Facts, r.failures(fencedGrants(r.Facts)))
+}
+
+func (r *Log) failures(grants [][]*fencedGrant) []harm {
+	failures := disorders(r.Facts, grants)
+	if byTokens(r.Facts) {
+		failures = append(failures, refusals(r)...)
+	}
+	return failures
+}
+
+// fencedGrant is an acquire that returned with a fencing token.
+type fencedGrant struct {
+	session *facts.Session
+	fence   int64
+	begin   int64 // the winning attempt can't have been granted before
+	end     int64 // the acquire's return
+}
+
+// fencedGrants is those of each key, in the order in which they returned.
+func fencedGrants(r *facts.Facts) [][]*fencedGrant {
+	var keys [][]*fencedGrant
+	for _, l := range r.Locks {
+		var grants []*fencedGrant
+		for s := range l.Sessions() {
+			if s.Granted() && s.Acquire.Return.Fence != 0 {
+				grants = append(grants, &fencedGrant{session: s, fence: s.Acquire.Return.Fence, begin: facts.Never, end: s.Acquire.Return.T})
+			}
+		}
+		if grants != nil {
+			keys = append(keys, grants)
+		}
+	}
+	if keys != nil {
+		dateAttempts(r, keys)
+	}
+	return keys
+}
+
+// dateAttempts finds the begin of each winning attempt: an acquire may wait long
+// and make many, so its call says too little. It is the earliest instant at which
+// one of the nodes' votes was asked for: Sent of the first wire set that carries
+// the winning token, within the acquire.
+//
+// The attempt itself began a little earlier, in the client. But no node can have
+// granted it before its request was on the way; who held the lock when Sent was
+// stamped, held it before, and a token must be above every earlier holder's. If
+// attempts share a token, the earliest of them counts. Where there is no token or
+// no such set, or the record is cut and may lack the first, it is the call. All
+// of this can hide a disorder, and invent none.
+func dateAttempts(r *facts.Facts, keys [][]*fencedGrant) {
+	type attempt struct{ client, key, token string }
+	margin := 2 * int64(r.Params.StampError)
+	type asked struct {
+		sent    []int64 // in the order of time
+		unknown bool    // of one nobody knows when
+	}
+	votes := map[attempt]*asked{}
+	for _, grants := range keys {
+		for _, g := range grants {
+			if r.Cut == "" {
+				votes[attempt{g.session.Client(), g.session.Key(), g.session.Token()}] = &asked{}
+			}
+		}
+	}
+	for _, e := range r.Links {
+		if e.Op != history.OpSet || e.Token == "" {
+			continue
+		}
+		switch a := votes[attempt{facts.LinkClient(e.Process), e.Key, e.Token}]; {
+		case a == nil:
+		case e.Sent == 0:
+			a.unknown = true
+		default:
+			a.sent = append(a.sent, e.Sent)
+		}
+	}
+	for _, a := range votes {
+		slices.Sort(a.sent)
+	}
+	for _, grants := range keys {
+		for _, g := range grants {
+			call := g.session.Acquire.Call.T
+			if a := votes[attempt{g.session.Client(), g.session.Key(), g.session.Token()}]; a != nil {
+				if i, _ := slices.BinarySearch(a.sent, call-margin); i < len(a.sent) && a.sent[i] <= g.end+margin {
+					g.begin = a.sent[i]
+				}
+				if a.unknown {
+					g.begin = min(g.begin, call)
+				}
+			}
+			if g.begin == facts.Never {
+				g.begin = call
+			}
+		}
+	}
+}
+
+// disorders finds tokens that are another's, or below an earlier holder's. One
+// look at each grant, in the order of their begins, is enough: the highest token
+// of all that had returned by then is the one to be above.
+func disorders(r *facts.Facts, keys [][]*fencedGrant) []harm {
+	margin := 2 * int64(r.Params.StampError)
+	var harms []harm
+	for _, byEnd := range keys {
+		byBegin := slices.Clone(byEnd)
+		slices.SortStableFunc(byBegin, func(a, b *fencedGrant) int { return cmp.Compare(a.begin, b.begin) })
+		taken := map[int64]*fencedGrant{}
+		var top *fencedGrant
+		returned := 0
+		for _, g := range byBegin {
+			for ; byEnd[returned].end+margin < g.begin; returned++ {
+				if top == nil || byEnd[returned].fence > top.fence {
+					top = byEnd[returned]
+				}
+			}
+			switch other := taken[g.fence]; {
+			case top != nil && top.fence > g.fence:
+				harms = append(harms, disorder(r, top, g))
+			case other != nil:
+				harms = append(harms, disorder(r, other, g))
+			}
+			if taken[g.fence] == nil {
+				taken[g.fence] = g
+			}
+		}
+	}
+	return harms
+}
+
+// disorder tells what is wrong between an earlier grant and a later one.
+func disorder(r *facts.Facts, first, second *fencedGrant) harm {
+	a, b := first.session, second.session
+	h := harm{
+		class: verdict.TokenOrder, kind: "token out of order", key: b.Key(), at: b.Acquire.Return, from: first.end,
+		sessions: []string{a.Name(), b.Name()}, events: []*history.Event{a.Acquire.Return, b.Acquire.Call, b.Acquire.Return},
+	}
+	if first.fence == second.fence {
+		h.class, h.kind, h.from = verdict.TokenTwice, "token given twice", min(first.end, second.end)
+		h.sessions = ordered(r, a.Name(), b.Name())
+		h.text = fmt.Sprintf("%s both got token %d with %s, at %s and %s",
+			verdict.Pair(a, b), first.fence, verdict.LockName(b.Key()), facts.Seconds(first.end), facts.Seconds(second.end))
+		return h
+	}
+	h.text = fmt.Sprintf("%s got token %d with %s at %s, though %s had got %d by %s, before that attempt began at %s",
+		b.Client(), second.fence, verdict.LockName(b.Key()), facts.Seconds(second.end), a.Client(), first.fence, facts.Seconds(first.end), facts.Seconds(second.begin))
+	return h
+}
+
+// compared counts what the order of fencing tokens was put to the test by: each token
+// after the first of its key, and each answer of the resource on a key on which it had
+// answered another session.
+func compared(r *facts.Facts, grants [][]*fencedGrant) int {
+	n := 0
+	for _, of := range grants {
+		n += len(of) - 1
+	}
+	if !byTokens(r) {
+		return n
+	}
+	second := shared(r.Log, func(e *history.Event) string { return e.Session })
+	for i, e := range r.Log {
+		if at, ok := second[e.Key]; ok && i >= at {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lockpick/checker"
+	"lockpick/docker"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	lockexec "lockpick/harness/lock/exec"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/real"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/internal/files"
+	"lockpick/scenarios/campaign"
+	"lockpick/scenarios/outcome"
+)
+
+// crew is the workers that do simulated runs which come as they are asked for.
+type crew struct {
+	idle    chan *campaign.Worker
+	workers []*campaign.Worker
+}
+
+func newCrew(pool campaign.Pool) *crew {
+	c := &crew{idle: make(chan *campaign.Worker, pool.Size)}
+	for range pool.Size {
+		w := pool.Worker()
+		c.workers = append(c.workers, w)
+		c.idle <- w
+	}
+	return c
+}
+
+// stop ends the workers, once what they do is done.
+func (c *crew) stop() {
+	for range c.workers {
+		(<-c.idle).Stop()
+	}
+}
+
+// do does a job on the next worker that is idle.
+func (c *crew) do(ctx context.Context, j campaign.Job) outcome.Outcome {
+	w := <-c.idle
+	defer func() { c.idle <- w }()
+	return w.Do(ctx, j)
+}
+
+func (c *crew) run(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
+	return c.do(ctx, campaign.Job{Scenario: s, Seed: seed, Backend: simulation, Keep: campaign.KeepNone, Version: version()})
+}
+
+// kept writes a scenario to a file, and runs it so that its run is in the store with its reports.
+func (c *crew) kept(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, store, command string) (outcome.Outcome, error) {
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	if err == nil {
+		err = files.WriteIn(filepath.Dir(file), filepath.Base(file), text)
+	}
+	if err != nil {
+		return outcome.Outcome{}, noStore(err)
+	}
+	return c.do(ctx, campaign.Job{Scenario: s, Seed: seed, Backend: simulation, Store: store, Keep: campaign.KeepAll, Version: version(), Command: command}), nil
+}
+
+func (c *crew) shrinker(most int) campaign.Minimizer {
+	return campaign.Minimizer{Known: known(), Workers: len(c.workers), Most: most,
+		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
+			return c.run(ctx, s, seed).Code == outcome.ExitOK
+		},
+		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
+			return campaign.Record(ctx, sim.New(kinds.All), s, seed)
+		}}
+}
+
+// Verbs that lockpick calls itself by.
+const (
+	workerVerb  = "__worker"
+	clientVerb  = "__client"
+	linksVerb   = "__links"
+	clockVerb   = "__clock"
+	packetsVerb = "__packets"
+	roomVerb    = "__room"
+	addressVerb = "__address"
+)
+
+// patience is the wall clock that a simulated run may take, unless one says otherwise.
+const patience = time.Minute
+
+// workers is the processes that do simulated runs, one a core.
+// What they say in dying is kept in the folder stacks.
+func workers(patience time.Duration, stacks string) campaign.Pool {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0] // starting it will tell
+	}
+	return campaign.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: stacks}
+}
+
+// hiddenCmds are those that lockpick starts itself with.
+func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
+	for verb, run := range map[string]func() error{
+		workerVerb:  func() error { return work(in, out) },           // does simulated runs in a process of its own
+		addressVerb: func() error { return docker.Stay(in) },         // holds the address of a node among containers
+		linksVerb:   func() error { return docker.Links(in, out) },   // is the links of a backend of containers
+		packetsVerb: func() error { return docker.Packets(in, out) }, // loses the packets of a node in a container
+		clockVerb:   func() error { return docker.Clocks(in, out) },  // turns the clocks of a container from one beside it
+	} {
+		all = append(all, &cobra.Command{Use: verb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return run() }})
+	}
+	// clientVerb is one contender on a real backend. In a container it starts its adapter, which
+	// its arguments are.
+	all = append(all, &cobra.Command{Use: clientVerb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, adapter []string) error {
+		if len(adapter) > 0 {
+			if err := lockexec.Attach(adapter); err != nil {
+				return err
+			}
+		}
+		return real.ClientMain(in, out, adapted(lockexec.Hello{}))
+	}})
+	// roomVerb runs one contender after the other in a container.
+	return append(all, &cobra.Command{Use: roomVerb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, program []string) error {
+		return docker.Room(os.Stdin, os.Stdout, os.Stderr, program) // which its clients get as they are
+	}})
+}
+
+// work does simulated runs. What a terminal tells all of a group is for the parent to act
+// on: a worker ends with its input.
+func work(in io.Reader, out io.Writer) error {
+	signal.Ignore(os.Interrupt, syscall.SIGHUP)
+	b := sim.New(kinds.All)
+	return campaign.ServeWorker(in, out, map[string]harness.Backend{b.Name(): b})
+}

@@ -1,0 +1,522 @@
+//go:build linux
+
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lockpick/docker/engine"
+	"lockpick/harness/real"
+	"lockpick/harness/real/packets"
+	"lockpick/harness/scenario"
+	"lockpick/nemesis"
+)
+
+// Addresses on a run's network.
+const (
+	gatewayHost   = 1 // of the bridge
+	linksHost     = 2
+	resourceHost  = 10
+	anyNode       = 0 // the first that is free from firstNode on
+	firstNode     = 11
+	firstReplica  = 51
+	firstSentinel = 91
+	firstClient   = 101
+	lastHost      = 254 // of clients
+)
+
+type privateNet struct {
+	name   string
+	subnet netip.Prefix
+}
+
+// at is the address of a host on it.
+func (n privateNet) at(host int) netip.Addr {
+	a := n.subnet.Addr().As4()
+	a[3] = byte(host)
+	return netip.AddrFrom4(a)
+}
+
+// makeNet makes the run's network in the first of 10.213.0.0/16's subnets that nobody has,
+// beginning by the process, so that several get out of each other's way.
+func makeNet(ctx context.Context, e *engine.Engine, name string, labels map[string]string) (privateNet, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound) // as in makeBox
+	defer cancel()
+	for i := range 256 {
+		a := netip.AddrFrom4([4]byte{10, 213, byte(os.Getpid() + i), 0})
+		n := privateNet{name: name, subnet: netip.PrefixFrom(a, 24)}
+		if taken(n.subnet) {
+			continue
+		}
+		_, err := engine.MakeNetwork(ctx, e, name, n.subnet, n.at(gatewayHost), labels)
+		if errors.Is(err, engine.ErrOverlaps) {
+			continue
+		}
+		if err != nil {
+			return n, fmt.Errorf("make network %s: %w", name, err)
+		}
+		return n, nil
+	}
+	return privateNet{}, errors.New("make a network: each subnet of 10.213.0.0/16 is taken; see docker network ls")
+}
+
+// taken says whether this machine has an address there. The engine knows of its own
+// networks only.
+func taken(subnet netip.Prefix) bool {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return false // the engine will tell
+	}
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Overlaps(subnet) {
+			return true
+		}
+	}
+	return false
+}
+
+// site is what the engine has for one run after the other: a base, and the containers of
+// nodes and clients there.
+type site struct {
+	*base
+
+	mu          sync.Mutex
+	nodes       map[role]*node        // with the resource, replicas and sentinels
+	clientBoxes map[string]*clientBox // of clients
+	hosts       map[string]int        // of clients, on the network
+	housed      map[int]bool          // hosts where a node is, or is about to be
+	addresses   map[int]*address      // by host
+}
+
+// assignHosts gives each client its host on the network, for as long as the site stands; false:
+// there is no room for all.
+func (s *site) assignHosts(clients []string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range clients {
+		if s.hosts[name] == 0 {
+			s.hosts[name] = firstClient + len(s.hosts)
+		}
+	}
+	return firstClient+len(s.hosts)-1 <= lastHost
+}
+
+// boxes are the run's containers.
+func (s *site) boxes() (all []*box) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.linksBox != nil {
+		all = append(all, s.linksBox)
+	}
+	for _, n := range s.nodes {
+		all = append(all, n.box)
+	}
+	for _, p := range s.clientBoxes {
+		all = append(all, p.box)
+	}
+	for _, a := range s.addresses {
+		all = append(all, a.box)
+	}
+	return all
+}
+
+// close removes all that is on the site.
+func (s *site) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeBound)
+	defer cancel()
+	err := engine.ClearPatiently(ctx, s.engine, runLabel+"="+s.labels[runLabel])
+	if s.talk != nil {
+		s.talk.leave()
+	}
+	for _, at := range s.clientBoxes {
+		if at.talk != nil {
+			at.leave()
+		}
+	}
+	return errors.Join(err, s.engine.Close())
+}
+
+// talk is the stdin, stdout and stderr of a container's program.
+type talk struct {
+	in  io.WriteCloser
+	out *io.PipeReader
+
+	mu     sync.Mutex
+	errors bytes.Buffer // the end of its stderr
+}
+
+// talk joins them, before the container starts, and beyond the context: what it says
+// while it is ended is still read.
+func (b *box) talk(ctx context.Context) (*talk, error) {
+	b.mu.Lock()
+	err := b.settle() // or it would be the talk with who has just ended
+	b.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	out, stdout := io.Pipe()
+	t := &talk{out: out}
+	in, copyOut, err := b.engine.Attach(context.WithoutCancel(ctx), b.id, stdout, t)
+	if err != nil {
+		return nil, fmt.Errorf("attach to %s: %w", b.name, err)
+	}
+	t.in = in
+	go func() { stdout.CloseWithError(copyOut()) }()
+	return t, nil
+}
+
+// startTalking starts its program, and talks with it from its first word on.
+func (b *box) startTalking(ctx context.Context) (*talk, error) {
+	t, err := b.talk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t, b.start(ctx)
+}
+
+// mostWords bounds what is kept of a program's stderr.
+const mostWords = 1000
+
+// Write takes what it writes on stderr.
+func (t *talk) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.errors.Write(b)
+	t.errors.Next(max(0, t.errors.Len()-mostWords))
+	return len(b), nil
+}
+
+// Words is the end of what it has written on stderr.
+func (t *talk) Words() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(t.errors.String())
+}
+
+func (t *talk) leave() {
+	t.in.Close()
+	t.out.Close()
+}
+
+var _ nemesis.Unplugger = (*cluster)(nil)
+
+// unheard is how long a node off the network is given to answer: it takes a millisecond
+// where it can.
+const unheard = 20 * time.Millisecond
+
+// Unplug takes a node off the run's network.
+func (c *cluster) Unplug(node string) (string, error) {
+	n := c.at(node)
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	switch {
+	case !n.Runs():
+		return "", fmt.Errorf("unplug %s: it does not run", node)
+	case n.unplugged.Load():
+		return "", fmt.Errorf("unplug %s: it is unplugged already", node)
+	}
+	n.spoiled.Store(true)
+	n.unplugged.Store(true)
+	n.tell(c.Ctx)
+	if err := n.engine.API.NetworkDisconnect(c.Ctx, c.site.net.name, n.address.id, false); err != nil {
+		return "", fmt.Errorf("unplug %s: %w", node, err)
+	}
+	ctx, cancel := context.WithTimeout(c.Ctx, unheard)
+	defer cancel()
+	_, err := n.Ask(ctx, n.At, "PING")
+	switch {
+	case err == nil:
+		return "", fmt.Errorf("unplug %s: PING is still answered", node)
+	case errors.Is(err, real.ErrAgentGone) || c.Ctx.Err() != nil:
+		return "", fmt.Errorf("unplug %s: %w", node, err)
+	}
+	return fmt.Sprintf("container %.12s, whose network it has, is off that of the run; PING past the links got no answer within %v", n.address.id, unheard), nil
+}
+
+// Plug puts it back, where it was.
+func (c *cluster) Plug(node string) (string, error) {
+	n := c.at(node)
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	if err := n.engine.Connect(c.Ctx, c.site.net.name, n.address.id, netip.MustParseAddrPort(n.At).Addr()); err != nil {
+		return "", fmt.Errorf("plug %s in: %w", node, err)
+	}
+	n.unplugged.Store(false)
+	back, err := n.heard(c.Ctx)
+	n.tell(c.Ctx)
+	if err != nil {
+		return "", fmt.Errorf("plug %s in: %w", node, err)
+	}
+	return back, nil
+}
+
+// heard waits until a node answers again, if it can.
+func (n *node) heard(ctx context.Context) (readBack string, err error) {
+	began := time.Now()
+	limit, cancel := context.WithTimeout(ctx, readyBound)
+	defer cancel()
+	for {
+		switch {
+		case !n.Runs():
+			return "the node has ended", nil
+		case n.Paused():
+			return "the node is paused, and answers nobody", nil
+		case n.unplugged.Load():
+			return "the node is unplugged, and answers nobody", nil
+		}
+		_, err := n.Hello(limit)
+		if err == nil {
+			return fmt.Sprintf("PING past the links was answered after %v", time.Since(began).Round(time.Millisecond)), nil
+		}
+		select {
+		case <-limit.Done():
+			return "", fmt.Errorf("PING past the links is not answered within %v: %w", readyBound, err)
+		case <-n.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Packets loses packets in the network namespace that it is started in, as it is told
+// on in. It is what a program that makes a Backend has to do when its first argument is
+// "__packets".
+func Packets(in io.Reader, out io.Writer) error {
+	f, err := packets.Open()
+	if err != nil {
+		return err
+	}
+	s := real.CallServer{Of: func() []any { return []any{f} }}
+	return errors.Join(s.Serve(in, out), f.Close())
+}
+
+// firstPort is the first of the ports that links dial from, where their packets are
+// told apart by them.
+const firstPort = 10000
+
+// filter is the container beside a node that loses its packets, for one run.
+type filter struct {
+	*box
+	node *node
+
+	mu     sync.Mutex
+	talk   *talk
+	caller *real.Caller
+	rules  map[string][]packets.Rule // in force, by link
+}
+
+// mayFilter is the capability without which nobody has rules for packets.
+const mayFilter = "NET_ADMIN"
+
+func (s *base) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
+	b, err := s.makeBox(ctx, n.name+"-packets", 0, engine.Making{
+		Image: s.image, Command: []string{s.links[0], packetsVerb}, Talks: true, Beside: n.address.id, Capability: may,
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := &filter{box: b, node: n, rules: map[string][]packets.Rule{}}
+	if err := f.begin(ctx); err != nil {
+		return nil, errors.Join(err, f.remove(ctx))
+	}
+	return f, nil
+}
+
+// begin starts it, and returns once it can lose packets.
+func (f *filter) begin(ctx context.Context) (err error) {
+	if f.talk, err = f.startTalking(ctx); err != nil {
+		return err
+	}
+	f.caller = real.NewCaller(f.talk.in, f.talk.out, nil, nil)
+	limit, cancel := context.WithTimeout(ctx, readyBound)
+	defer cancel()
+	if err := f.caller.Call(limit, "Ready", nil); err != nil {
+		f.Kill(ctx) // or what it says may not have come yet
+		return fmt.Errorf("lose packets beside %s: %w: %s", f.node.name, err, f.talk.Words())
+	}
+	return nil
+}
+
+// call calls what does something to packets. It takes milliseconds, unless somebody has stopped it.
+func (f *filter) call(ctx context.Context, call string, r packets.Rule, results ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, readyBound)
+	defer cancel()
+	return f.caller.Call(ctx, call, real.CallArgs{r}, results...)
+}
+
+func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rules[link] != nil {
+		return errors.New("its packets are lost already")
+	}
+	for _, r := range rules {
+		if err := f.call(ctx, "Drop", r); err != nil {
+			return err
+		}
+		f.rules[link] = append(f.rules[link], r)
+	}
+	return nil
+}
+
+// count adds up what is said of each rule of a link.
+func (f *filter) count(ctx context.Context, call, link string) (sum int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.rules[link] {
+		var lost int
+		if err := f.call(ctx, call, r, &lost); err != nil {
+			return 0, err
+		}
+		sum += lost
+	}
+	if call == "Pass" {
+		delete(f.rules, link)
+	}
+	return sum, nil
+}
+
+// close lets all packets pass, and removes it. The namespace is the node's, and would
+// keep what a filter leaves there.
+// leaveBound is how long a filter may take to let all packets pass.
+const leaveBound = 5 * time.Second
+
+func (f *filter) close(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Runs() {
+		f.mayEnd(true)
+		f.talk.leave()
+		select {
+		case <-f.Done():
+		case <-time.After(leaveBound):
+		case <-ctx.Done():
+		}
+	}
+	if _, err := f.Kill(ctx); err == nil || f.End() != nil {
+		f.node.spoiled.Store(true)
+	}
+	return f.remove(ctx)
+}
+
+// losesPackets says whether a plan cuts links to a node, or the resource, by packets.
+func losesPackets(s scenario.Scenario, node string) bool {
+	return slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
+		return st.Fault.Mode == nemesis.CutPackets && slices.ContainsFunc(st.Fault.Targets, func(target string) bool {
+			_, end, _ := nemesis.SplitLink(target)
+			switch {
+			case target == node || end == node:
+				return true
+			case node == scenario.ResourceName:
+				return end == "resource"
+			}
+			return slices.Contains(s.ClientNames(), target)
+		})
+	})
+}
+
+// filterPackets makes a filter beside each node whose packets the plan loses: it takes
+// tenths of a second, and a fault is to begin at its instant.
+func (fs *packetFilters) filterPackets(s scenario.Scenario, server func(name string) *node) error {
+	var mu sync.Mutex
+	return engine.AtOnce(append(s.NodeNames(), scenario.ResourceName), func(name string) error {
+		if !losesPackets(s, name) {
+			return nil
+		}
+		f, err := fs.base.makeFilter(fs.ctx, server(name), mayFilter)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		fs.by[name] = f
+		return nil
+	})
+}
+
+func (fs *packetFilters) unfilter(ctx context.Context) error {
+	var errs []error
+	for _, f := range fs.by {
+		errs = append(errs, f.close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// CutPackets loses the packets of a link in the network namespace of its node.
+func (fs *packetFilters) CutPackets(link, way string) (string, error) {
+	f, err := fs.filterOf(link)
+	if err != nil {
+		return "", err
+	}
+	ports, err := fs.base.remote.Ports(link)
+	if err != nil {
+		return "", err
+	}
+	var rules []packets.Rule
+	for _, w := range []string{nemesis.Request, nemesis.Reply} {
+		if way == "" || way == w {
+			rules = append(rules, packets.Rule{Peer: fs.base.net.at(linksHost), First: uint16(ports.First), Last: uint16(ports.Last), Way: w})
+		}
+	}
+	if err := f.cut(fs.ctx, link, rules); err != nil {
+		return "", fmt.Errorf("cut %s: %w", link, err)
+	}
+	if !f.node.Runs() {
+		return "the node is down", nil
+	}
+	back, err := fs.base.remote.Silent(link)
+	if err != nil {
+		return "", err
+	}
+	lost, err := f.count(fs.ctx, "Lost", link)
+	if err != nil {
+		return "", fmt.Errorf("cut %s: %w", link, err)
+	}
+	if lost == 0 && f.node.Runs() {
+		return "", fmt.Errorf("cut %s: PING got no answer, and no packet was lost: something else is done to the link", link)
+	}
+	return fmt.Sprintf("%s; %d packets were lost", back, lost), nil
+}
+
+// MendPackets lets them pass again.
+func (fs *packetFilters) MendPackets(link string) (string, error) {
+	f, err := fs.filterOf(link)
+	if err != nil {
+		return "", err
+	}
+	lost, err := f.count(fs.ctx, "Pass", link)
+	if err != nil {
+		return "", fmt.Errorf("mend %s: %w", link, err)
+	}
+	back, err := fs.base.remote.Heard(link)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d packets were lost; %s", lost, back), nil
+}
+
+func (fs *packetFilters) filterOf(link string) (*filter, error) {
+	_, node, _ := nemesis.SplitLink(link)
+	if f := fs.by[strings.Replace(node, "resource", scenario.ResourceName, 1)]; f != nil {
+		return f, nil
+	}
+	return nil, fmt.Errorf("lose packets of %s: the plan has said nothing of it", link)
+}
+
+type packetFilters struct {
+	base *base
+	ctx  context.Context    // ends with the run
+	by   map[string]*filter // by node
+}
+
+var _ nemesis.PacketCutter = (*packetFilters)(nil)

@@ -1,0 +1,388 @@
+// Package client is the program that one contender runs, the same for every
+// backend and every lock: think, acquire, read the resource, hold and perhaps
+// extend, check the deadline, write, release. Each step is an event, written before it starts and
+// when it ends.
+//
+// A Spec says what to do, an Env is the world it is done in. Points are the
+// places where the harness can stop the client exactly. ResourceKey and the two
+// scripts are the protected resource: a server of its own that logs each
+// attempt, so that its log gives the true order of writes.
+//
+// Deliberately missing: anything about faults. A client can't tell them from
+// bad luck.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+)
+
+// What the scenario asks of the lock and it can't do.
+var (
+	errNoTokens  = errors.New("the resource wants fencing tokens, and this lock gives none")
+	errNoExtends = errors.New("the workload extends its lock, and this lock can't be extended")
+	errNoReenter = errors.New("the workload acquires a lock that it holds again, and this lock can't be")
+)
+
+// Run does what the spec says until its cycles or its time are over, or ctx
+// ends. It returns an error only if it could not do its part at all; a lock or
+// a resource that doesn't answer is a fact for the history.
+func Run(ctx context.Context, s Spec, e Env) error {
+	silence()
+	p := &program{s: s, e: e, seen: map[string]int{}}
+	l, err := e.Lock(lock.Env{
+		Client: s.Name, Nodes: s.configured(), Dial: e.Dial, Now: p.lockNow, After: e.After, Wall: p.lockWall,
+		Random:   func(name string) uint64 { return Random(s.Seed, s.Name, "lock", name) },
+		Settings: s.Lock,
+	})
+	if err != nil {
+		return fmt.Errorf("make lock %s for %s: %w", s.Lock.Kind, s.Name, err)
+	}
+	p.lock, p.resource = l, openResource(s, e)
+	p.emit(history.Event{Type: history.Begin, Op: history.OpClient})
+	err = p.loop(ctx)
+	p.emit(history.Event{Type: history.End, Op: history.OpClient})
+	return errors.Join(err, l.Close(), p.resource.db.Close())
+}
+
+type program struct {
+	s        Spec
+	e        Env
+	lock     lock.Lock
+	resource *resource
+
+	mu        sync.Mutex     // a lock may read its clocks in goroutines of its own
+	seen      map[string]int // how often each point was passed
+	acquiring bool
+	readings  int // of the clock, since the acquire began
+}
+
+func (p *program) loop(ctx context.Context) error {
+	// Acquiring and thinking end with the client's time; a critical section is finished.
+	begin, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if p.s.Until > 0 {
+		over := p.e.After(p.s.Until - p.e.True())
+		go func() {
+			select {
+			case <-over:
+				cancel()
+			case <-begin.Done():
+			}
+		}()
+	}
+	for n := 1; p.s.Cycles == 0 || n <= p.s.Cycles; n++ {
+		p.think(begin, n)
+		if begin.Err() != nil {
+			return nil
+		}
+		if err := p.cycle(ctx, begin, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// think sleeps before cycle n. What its process took to start counts as thought,
+// so that clients that are to begin together do, however long each took.
+func (p *program) think(ctx context.Context, n int) {
+	d := p.s.Think.Draw(Random(p.s.Seed, p.s.Name, "think", strconv.Itoa(n)))
+	if n == 1 && p.s.Start > 0 {
+		d -= p.e.True() - p.s.Start
+	}
+	p.sleep(ctx, d)
+}
+
+func (p *program) cycle(ctx, begin context.Context, n int) error {
+	c := &section{program: p, key: p.s.Keys[(n-1)%len(p.s.Keys)], session: fmt.Sprintf("%s/%d", p.s.Name, n)}
+	if !c.acquire(begin) {
+		return c.broken
+	}
+	if p.s.Fence == FenceToken && c.fence == 0 {
+		return errNoTokens
+	}
+	if _, ok := c.handle.(lock.Extender); p.s.Extend > 0 && !ok {
+		return errNoExtends
+	}
+	if p.s.Reenter > 0 && !p.s.Lock.Reenter {
+		return errNoReenter
+	}
+	c.listen(ctx)
+	p.at(AfterAcquire)
+	c.work(ctx, p.s.Hold.Draw(Random(p.s.Seed, p.s.Name, "hold", strconv.Itoa(n))))
+	p.at(BeforeRelease)
+	c.release(ctx)
+	return errors.Join(c.broken, ctx.Err())
+}
+
+// lockNow is the clock that the lock reads. Each attempt reads it twice, before
+// it asks the nodes and after: the second reading is the point that Redlock's
+// answer to delays in flight turns on.
+func (p *program) lockNow() time.Time {
+	p.reading()
+	return p.e.Now()
+}
+
+// lockWall is the other clock that it may read instead.
+func (p *program) lockWall() time.Time {
+	p.reading()
+	return p.e.Wall()
+}
+
+func (p *program) reading() {
+	p.mu.Lock()
+	if p.acquiring {
+		p.readings++
+	}
+	second := p.acquiring && p.readings%2 == 0
+	p.mu.Unlock()
+	if second {
+		p.at(DuringAcquire)
+	}
+}
+
+// acquires notes that an acquire begins or has ended.
+func (p *program) acquires(now bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.acquiring, p.readings = now, 0
+}
+
+// at stops at a point if this occurrence of it is armed.
+func (p *program) at(point string) {
+	p.mu.Lock()
+	p.seen[point]++
+	nth := p.seen[point]
+	p.mu.Unlock()
+	for _, a := range p.s.Armed {
+		if a.Name == point && (a.Nth == 0 || a.Nth == nth) {
+			p.e.At(point)
+			return
+		}
+	}
+}
+
+func (p *program) sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-p.e.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// emit records a fact of this client, now unless it has a stamp.
+func (p *program) emit(e history.Event) {
+	e.Process = p.s.Name
+	if e.T == 0 {
+		e.T = int64(p.e.True())
+	}
+	p.e.Emit(e)
+}
+
+// Points are the places at which a client can be stopped exactly. At a point
+// that is armed it says so and waits until the harness lets it go on.
+const (
+	DuringAcquire = "during-acquire"          // inside an attempt's second clock reading, just before the clock is read
+	AfterAcquire  = "after-acquire"           // the lock is held; nothing was read yet
+	betweenCheck  = "between-check-and-write" // the client found its lease valid and has not written yet
+	BeforeRelease = "before-release"          // the work is done; the release was not sent yet
+)
+
+// Points lists the points in the order in which a cycle passes them.
+var Points = []string{DuringAcquire, AfterAcquire, betweenCheck, BeforeRelease}
+
+// Fence modes of the resource.
+const (
+	FenceNone     = "none"          // every write is applied
+	FenceToken    = "token"         // tokens below the largest seen are refused (Kleppmann 2016)
+	FenceCounter  = "counter"       // the same, but the read itself draws the token, after the acquire (antirez 2016)
+	FenceCheckSet = "check-and-set" // one script claims and reads; a write needs its claim (antirez 2016)
+)
+
+// Spec is what one client is to do. It is plain data: a subprocess gets it as
+// one JSON line. Durations are already scaled.
+type Spec struct {
+	Name      string        `json:"name"` // c1, c2, …
+	Seed      uint64        `json:"seed"` // the run's
+	Lock      lock.Settings `json:"lock"`
+	Nodes     []lock.Node   `json:"nodes"`               // filled in by the backend
+	Addresses []string      `json:"addresses,omitempty"` // names of the nodes that the lock is told of; nil: all
+	Resource  lock.Node     `json:"resource"`            // filled in by the backend
+	Keys      []string      `json:"keys"`                // the locks that it works on, in turn
+	Fence     string        `json:"fence"`               // fence mode of the resource
+	Writes    int           `json:"writes"`              // writes in one critical section
+	Cycles    int           `json:"cycles"`              // how often it works; 0: until Until
+	Until     time.Duration `json:"until"`               // true time after which it starts nothing new; 0: none
+	Start     time.Duration `json:"start,omitempty"`     // true time at which it was told to start; 0: that took it no time
+	Think     Range         `json:"think"`               // before each cycle
+	Hold      Range         `json:"hold"`                // between read and check
+	Prepare   Range         `json:"prepare"`             // between check and write
+	Cancel    time.Duration `json:"cancel,omitempty"`    // after which it cancels an acquire that has not returned; 0: never
+	Extend    time.Duration `json:"extend"`              // how often it extends while it works; 0: never
+	Reenter   int           `json:"reenter,omitempty"`   // how many times it acquires again what it holds, for half of the hold
+	NoCheck   bool          `json:"noCheck"`             // it does not look at its deadline before it writes
+	Armed     []Point       `json:"armed"`               // points at which it stops
+}
+
+// configured lists the nodes that the lock is told of.
+func (s Spec) configured() []lock.Node {
+	if s.Addresses == nil {
+		return s.Nodes
+	}
+	var out []lock.Node
+	for _, name := range s.Addresses {
+		if i := slices.IndexFunc(s.Nodes, func(n lock.Node) bool { return n.Name == name }); i >= 0 {
+			out = append(out, s.Nodes[i])
+		}
+	}
+	return out
+}
+
+// Range is a span from which a duration is drawn, both ends included.
+type Range struct {
+	Min time.Duration `json:"min"`
+	Max time.Duration `json:"max"`
+}
+
+// Point is one occurrence of a point, counted from 1; Nth 0 is every one.
+type Point struct {
+	Name string `json:"name"`
+	Nth  int    `json:"nth"`
+}
+
+// Env is the world of one client: in the simulation made of virtual time and
+// simulated connections, in a subprocess of the real ones.
+type Env struct {
+	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+	Now   func() time.Time                       // own monotonic clock
+	Wall  func() time.Time                       // own wall clock
+	After func(d time.Duration) <-chan time.Time // own timer
+	True  func() time.Duration                   // true time since the run began
+	Emit  func(history.Event)                    // record a fact; the client sets T itself
+	// At blocks while the harness does what it planned for this occurrence of an armed point.
+	At func(point string)
+	// Lock makes the lock under test.
+	Lock lock.Factory
+}
+
+// Random returns a number that depends on the seed and the names only, so that
+// no draw depends on how many others came before it.
+func Random(seed uint64, names ...string) uint64 {
+	h := fnv.New64a()
+	for i := range 8 {
+		h.Write([]byte{byte(seed >> (8 * i))})
+	}
+	for _, n := range names {
+		h.Write([]byte(n))
+		h.Write([]byte{0})
+	}
+	return mix(h.Sum64())
+}
+
+// mix is the finaliser of splitmix64 (Steele, Lea and Flood 2014): FNV alone
+// leaves the low bits of similar names alike.
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Draw returns the duration of the range that r stands for.
+func (g Range) Draw(r uint64) time.Duration {
+	if g.Max <= g.Min {
+		return g.Min
+	}
+	return g.Min + time.Duration(r%uint64(g.Max-g.Min+1))
+}
+
+// again acquires the lock that it holds as often as the workload says, works for a time, and
+// gives each of them back. It answers false if there is nothing to go on working for.
+//
+//	acquire   acquire again         release one            release
+//	   |==========|=====================|=====================|
+//	              extend                extend
+//
+// There is one hold, from the first acquire to the last release, and what comes between is an
+// extension of it to the judges: a yes says that it is held, and until when. So a lock that
+// lets go at the first of its releases is one whose holder believes in what another has.
+func (c *section) again(ctx context.Context, d time.Duration) bool {
+	var inner []lock.Handle
+	going := true
+	for n := 0; going && n < c.s.Reenter; n++ {
+		var h lock.Handle
+		if h, going = c.enter(ctx); h != nil {
+			inner = append(inner, h)
+		}
+	}
+	going = going && c.hold(c.loss.heeded(ctx, c.s.NoCheck), d)
+	for _, h := range slices.Backward(inner) {
+		if !c.leave(ctx, h) {
+			going = false
+		}
+	}
+	return going
+}
+
+// enter acquires what it holds. It need not wait for that, so it gives up when its lease is
+// over; what comes later is another hold, if any, of which nobody knows since when.
+func (c *section) enter(ctx context.Context) (_ lock.Handle, going bool) {
+	over := func() bool {
+		deadline := c.own.deadline()
+		return c.loss.told() || !deadline.IsZero() && !c.clock().Before(deadline)
+	}
+	if over() {
+		return nil, c.s.NoCheck || c.check()
+	}
+	deadline := c.own.deadline()
+	e := c.event(history.Invoke, history.OpExtend)
+	e.Value = history.OpAcquire
+	c.emit(e)
+	within, cancel := c.within(ctx, c.patience())
+	defer cancel()
+	h, err := c.lock.Acquire(within, c.key)
+	switch {
+	case err != nil:
+		c.fail(refused(err), history.OpExtend, err)
+		return nil, refused(err) != history.Fail
+	case over():
+		e.Type, e.Cause = history.Info, "it was acquired when the lease was over"
+		c.emit(e)
+		return h, false
+	}
+	if h.Deadline().After(deadline) {
+		deadline = h.Deadline()
+	}
+	e = c.believe(history.OpExtend, deadline)
+	e.Value = history.OpAcquire
+	c.emit(e)
+	return h, true
+}
+
+// leave gives back one of several.
+func (c *section) leave(ctx context.Context, h lock.Handle) (going bool) {
+	e := c.event(history.Invoke, history.OpExtend)
+	e.Value = history.OpRelease
+	c.emit(e)
+	if err := h.Release(ctx); err != nil {
+		c.fail(refused(err), history.OpExtend, err)
+		return refused(err) != history.Fail
+	}
+	e = c.believe(history.OpExtend, c.own.deadline())
+	e.Value = history.OpRelease
+	c.emit(e)
+	return true
+}

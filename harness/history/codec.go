@@ -1,0 +1,615 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"lockpick/internal/files"
+)
+
+// Lines are the lines of a whole record, as a Recorder writes them, of its events in any order.
+func Lines(events []Event) (lines []byte, err error) {
+	recorded := make([]*Event, len(events))
+	for i := range events {
+		recorded[events[i].N-1] = &events[i]
+	}
+	for _, e := range recorded {
+		if lines, err = appendLine(lines, e); err != nil {
+			return nil, fmt.Errorf("write history event %d: %w", e.N, err)
+		}
+	}
+	return lines, nil
+}
+
+// appendLine appends an event as its JSON line, the very bytes that
+// encoding/json writes, at a fraction of its price: a run writes thousands.
+func appendLine(b []byte, e *Event) ([]byte, error) {
+	b = append(b, `{"n":`...)
+	b = strconv.AppendInt(b, e.N, 10)
+	b = append(b, `,"t":`...)
+	b = strconv.AppendInt(b, e.T, 10)
+	b = appendString(append(b, `,"process":`...), e.Process)
+	b = appendString(append(b, `,"type":`...), string(e.Type))
+	b = appendString(append(b, `,"op":`...), e.Op)
+	b = appendText(b, `,"key":`, e.Key)
+	b = appendText(b, `,"session":`, e.Session)
+	b = appendText(b, `,"token":`, e.Token)
+	b = appendNumber(b, `,"fence":`, e.Fence)
+	b = appendNumber(b, `,"validUntil":`, e.ValidUntil)
+	b = appendNumber(b, `,"local":`, e.Local)
+	if e.Wall {
+		b = append(b, `,"wall":true`...)
+	}
+	b = appendNumber(b, `,"drift":`, e.Drift)
+	b = appendText(b, `,"node":`, e.Node)
+	b = appendText(b, `,"value":`, e.Value)
+	b = appendNumber(b, `,"version":`, e.Version)
+	b = appendNumber(b, `,"ttl":`, e.TTL)
+	b = appendNumber(b, `,"sent":`, e.Sent)
+	b = appendNumber(b, `,"applied":`, e.Applied)
+	b = appendNumber(b, `,"answered":`, e.Answered)
+	b = appendNumber(b, `,"step":`, int64(e.Step))
+	b = appendText(b, `,"cause":`, e.Cause)
+	if e.Life != nil {
+		b = e.Life.append(append(b, `,"life":`...))
+	}
+	if e.Params != nil {
+		params, err := json.Marshal(e.Params)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, `,"params":`...), params...)
+	}
+	return append(b, '}', '\n'), nil
+}
+
+// appendNumber and appendText append a field unless it is empty.
+
+func appendNumber(b []byte, name string, n int64) []byte {
+	if n == 0 {
+		return b
+	}
+	return strconv.AppendInt(append(b, name...), n, 10)
+}
+
+func appendText(b []byte, name, s string) []byte {
+	if s == "" {
+		return b
+	}
+	return appendString(append(b, name...), s)
+}
+
+// appendString leaves whatever needs thought to encoding/json.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, _ := json.Marshal(s) // a string can always be written
+			return append(b, quoted...)
+		}
+	}
+	b = append(append(b, '"'), s...)
+	return append(b, '"')
+}
+
+// readable is the event as a reader will have it: JSON knows no bytes that are
+// no text, so they are lost in writing, as is whether an empty list was there.
+func (e Event) readable() Event {
+	for _, s := range e.texts() {
+		valid(s)
+	}
+	if e.Life != nil && !e.Life.isText() {
+		l := *e.Life
+		for _, s := range l.texts() {
+			valid(s)
+		}
+		e.Life = &l
+	}
+	if e.Params != nil {
+		var p Params
+		if text, err := json.Marshal(e.Params); err == nil && json.Unmarshal(text, &p) == nil {
+			e.Params = &p
+		}
+	}
+	return e
+}
+
+func (l *Life) isText() bool {
+	for _, s := range l.texts() {
+		if !utf8.ValidString(*s) {
+			return false
+		}
+	}
+	return true
+}
+
+func valid(s *string) {
+	if !utf8.ValidString(*s) {
+		*s = string([]rune(*s))
+	}
+}
+
+func (e *Event) texts() [9]*string {
+	return [9]*string{&e.Process, (*string)(&e.Type), &e.Op, &e.Key, &e.Session, &e.Token, &e.Node, &e.Value, &e.Cause}
+}
+
+// decoder decodes lines. Those that appendLine wrote it takes straight from the bytes, at
+// a fraction of encoding/json's price. Any other goes to decode, which alone says what is
+// wrong with a line; on every line that plain takes, the two agree.
+type decoder struct {
+	rest []byte // of the line, not read yet; nil once it proved not to be plain
+	seen recent
+}
+
+// event decodes a line into e, which must be empty.
+func (d *decoder) event(line []byte, e *Event) error {
+	if d.plain(line, e) {
+		return nil
+	}
+	var err error
+	*e, err = decode(line)
+	for _, s := range e.texts() {
+		*s = d.seen.again(*s)
+	}
+	if e.Life != nil {
+		for _, s := range e.Life.texts() {
+			*s = d.seen.again(*s)
+		}
+	}
+	return err
+}
+
+// plain decodes a line as appendLine writes it, without params and escapes, or
+// says that this is none. The order of the fields is fixed, so that none can be
+// there twice; one that is missing is empty, as in encoding/json.
+func (d *decoder) plain(line []byte, e *Event) bool {
+	var step int64
+	d.rest = line
+	d.number(`{"n":`, &e.N)
+	d.number(`,"t":`, &e.T)
+	d.text(`,"process":"`, &e.Process)
+	d.text(`,"type":"`, (*string)(&e.Type))
+	d.text(`,"op":"`, &e.Op)
+	d.text(`,"key":"`, &e.Key)
+	d.text(`,"session":"`, &e.Session)
+	d.text(`,"token":"`, &e.Token)
+	d.number(`,"fence":`, &e.Fence)
+	d.number(`,"validUntil":`, &e.ValidUntil)
+	d.number(`,"local":`, &e.Local)
+	e.Wall = d.next(`,"wall":true`)
+	d.number(`,"drift":`, &e.Drift)
+	d.text(`,"node":"`, &e.Node)
+	d.text(`,"value":"`, &e.Value)
+	d.number(`,"version":`, &e.Version)
+	d.number(`,"ttl":`, &e.TTL)
+	d.number(`,"sent":`, &e.Sent)
+	d.number(`,"applied":`, &e.Applied)
+	d.number(`,"answered":`, &e.Answered)
+	d.number(`,"step":`, &step)
+	d.text(`,"cause":"`, &e.Cause)
+	d.life(e)
+	e.Step = int(step)
+	ended := string(d.rest) == "}\n" || string(d.rest) == "}" // a last line may lack its end
+	return ended && int64(e.Step) == step && e.check() == nil
+}
+
+// next takes a field's name off the line, if that is what comes next.
+func (d *decoder) next(name string) bool {
+	if len(d.rest) < len(name) || string(d.rest[:len(name)]) != name {
+		return false
+	}
+	d.rest = d.rest[len(name):]
+	return true
+}
+
+// number reads a field that is a whole number, if it is the next one.
+func (d *decoder) number(name string, n *int64) {
+	if !d.next(name) {
+		return
+	}
+	b := d.rest
+	i, sign := 0, int64(1)
+	if len(b) > 0 && b[0] == '-' {
+		i, sign = 1, -1
+	}
+	first, v := i, uint64(0)
+	for ; i < len(b) && '0' <= b[i] && b[i] <= '9'; i++ {
+		v = v*10 + uint64(b[i]-'0')
+	}
+	// Nineteen digits fit into 64 bits; JSON knows no leading zeros.
+	if digits := i - first; digits == 0 || digits > 19 || v > math.MaxInt64 || b[first] == '0' && digits > 1 {
+		d.rest = nil
+		return
+	}
+	*n, d.rest = sign*int64(v), b[i:]
+}
+
+// text reads a field that is a string, if it is the next one.
+func (d *decoder) text(name string, s *string) {
+	if !d.next(name) {
+		return
+	}
+	for i, c := range d.rest {
+		switch {
+		case c == '"':
+			*s, d.rest = d.seen.of(d.rest[:i]), d.rest[i+1:]
+			return
+		case c < ' ' || c > '~' || c == '\\':
+			d.rest = nil
+			return
+		}
+	}
+	d.rest = nil
+}
+
+func decode(line []byte) (Event, error) {
+	var e Event
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		return e, fmt.Errorf("not an event: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return e, errors.New("not an event: something follows on the same line")
+	}
+	return e, e.check()
+}
+
+func (e *Event) check() error {
+	if e.N <= 0 || e.Type == "" || e.Process == "" || e.Op == "" {
+		return errors.New("not an event: n, process, type and op are needed")
+	}
+	if e.Op == OpLife && e.Life == nil {
+		return errors.New("not an event: op life without the fact")
+	}
+	return nil
+}
+
+// recent are the strings seen lately, so that events which say the same share it: a token
+// stands in a dozen events near each other. A newer one takes the place of an older one, so
+// the table stays as large as it is, whatever a file holds.
+type recent struct {
+	seed  maphash.Seed
+	slots []string
+}
+
+const slots = 1 << 13
+
+func newRecent() recent {
+	return recent{maphash.MakeSeed(), make([]string, slots)}
+}
+
+// of returns the string of bytes that may be written over.
+func (s *recent) of(b []byte) string {
+	slot := &s.slots[maphash.Bytes(s.seed, b)%slots]
+	if *slot != string(b) {
+		*slot = string(b)
+	}
+	return *slot
+}
+
+// again returns a string that is equal.
+func (s *recent) again(t string) string {
+	slot := &s.slots[maphash.String(s.seed, t)%slots]
+	if *slot != t {
+		*slot = t
+	}
+	return *slot
+}
+
+// MaxEvents is when a run is stopped. Its record is kept in memory until it is judged, which
+// takes a gigabyte or so by then. The longest of the catalogue has 22,609 events.
+const MaxEvents = 300_000
+
+// What a stored history may have, whoever made it. A run that was stopped at MaxEvents still
+// records the resource's log, which has at most one entry for two events of its writes.
+const (
+	MaxStored = MaxEvents * 3 / 2 // events
+	MaxFile   = 256 << 20         // bytes, unpacked; the events take somewhat more memory
+)
+
+// maxLine bounds one line, so that a file which is no history can't eat the memory.
+const maxLine = 16 << 20
+
+// minLine is the length of the shortest line that is an event.
+const minLine = int64(len(`{"n":1,"process":"c","type":"o","op":"r"}`))
+
+const bufferSize = 1 << 16
+
+// The first piece is small, since most histories are, and so that a file which
+// merely has many lines doesn't get room for as many events; no later one is
+// larger than maxPiece, unless the number is known.
+const (
+	minPiece = 64
+	maxPiece = 1 << 14
+)
+
+// Read reads a history as a stream. A last line that is cut in its middle, as a
+// crash leaves it, ends the history there and is told in Cut; so is a history
+// without the run's end. Anything else that no recorder wrote is an error that
+// names the line.
+//
+// It keeps one line of the file and the events, which it gathers in pieces; so for
+// a moment there are twice as many. ReadFile, which can know how many there will
+// be, needs them once.
+func Read(r io.Reader) (*History, error) { return read(r, 0, math.MaxInt) }
+
+// read reads a history of about so many lines, and of at most that many events.
+func read(r io.Reader, lines, most int) (*History, error) {
+	br := bufio.NewReaderSize(r, bufferSize)
+	var long []byte // a line that is longer than the buffer
+	d := decoder{seen: newRecent()}
+	events := make([]Event, 0, minPiece)
+	var full [][]Event // pieces before these, so that none is moved as they become more
+	lastN := int64(0)
+	lines = min(lines, most)
+	cutLine := ""
+	for line := 1; ; line++ {
+		text, err := readLine(br, &long)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+		cut := err != nil // the last line has no newline
+		if cut && len(text) == 0 {
+			break
+		}
+		var e Event
+		if err := d.event(text, &e); err != nil {
+			if cut && line > 1 {
+				cutLine = fmt.Sprintf("line %d is cut in its middle", line)
+				break
+			}
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+		if line == 1 {
+			if err := begins(e); err != nil {
+				return nil, err
+			}
+		}
+		if line > most {
+			return nil, fmt.Errorf("it has more than %d events, and a run is stopped at %d", most, MaxEvents)
+		}
+		if e.N <= lastN {
+			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, lastN)
+		}
+		lastN = e.N
+		switch size := cap(events); {
+		case len(events) < size:
+		case lines > size:
+			events = append(make([]Event, 0, lines), events...)
+		default:
+			full = append(full, events)
+			events = make([]Event, 0, min(2*size, maxPiece))
+		}
+		events = append(events, e)
+	}
+	if full != nil {
+		events = slices.Concat(append(full, events)...)
+	}
+	h, err := New(events)
+	if err == nil && cutLine != "" {
+		h.Cut = cutLine
+	}
+	return h, err
+}
+
+// New makes a history of events in the order in which they were recorded, which
+// it keeps and sorts. It is what Read makes of the same events' lines.
+func New(events []Event) (*History, error) {
+	if len(events) == 0 {
+		return nil, errors.New("line 1: the history is empty")
+	}
+	if err := begins(events[0]); err != nil {
+		return nil, err
+	}
+	h := &History{Params: *events[0].Params, Events: events}
+	if !h.Ended() {
+		h.Cut = fmt.Sprintf("it ends after event %d without the end of the run", len(events))
+	}
+	if why := stopped(events); why != "" {
+		h.Cut = why
+		// Earlier releases also recorded the lock's key on each node where they stopped a run.
+		h.Events = slices.DeleteFunc(events, func(e Event) bool { return e.Op == "key" && e.Process == Harness })
+	}
+	Sort(h.Events)
+	return h, nil
+}
+
+// stopped says why the run was stopped before its time, or "".
+func stopped(events []Event) string {
+	for i := range events {
+		if e := &events[i]; e.Op == OpStop && e.Process == Harness {
+			return e.Cause
+		}
+	}
+	return ""
+}
+
+// Ended says whether the end of the run is there; as a rule it is the last event.
+func (h *History) Ended() bool {
+	for i := len(h.Events) - 1; i >= 0; i-- {
+		if h.Events[i].Op == OpRun && h.Events[i].Type == End {
+			return true
+		}
+	}
+	return false
+}
+
+// begins says what is wrong with an event as the first one.
+func begins(e Event) error {
+	if e.Op != OpRun || e.Params == nil {
+		return errors.New("line 1: not a run event with params: this is no history of lockpick")
+	}
+	if e.Params.Schema != Schema {
+		return fmt.Errorf("line 1: schema %d, this version reads %d", e.Params.Schema, Schema)
+	}
+	if err := e.Params.check(); err != nil {
+		return fmt.Errorf("line 1: params: %w", err)
+	}
+	return nil
+}
+
+// ReadFile reads the history in a regular file of at most MaxFile bytes.
+func ReadFile(path string) (*History, error) {
+	f, err := files.Open(path, MaxFile)
+	if err != nil {
+		return nil, fmt.Errorf("read history: %w", err)
+	}
+	defer f.Close()
+	h, err := FromFile(f)
+	if err != nil {
+		return nil, fmt.Errorf("read history %s: %w", path, err)
+	}
+	return h, nil
+}
+
+// FromFile reads the history in an open file, also where it is compressed. It goes through
+// a regular file that is not twice: to count its lines costs little, and saves as much
+// memory as the events take.
+func FromFile(f *os.File) (*History, error) {
+	if !packed(f) {
+		return read(f, countLines(f), MaxStored)
+	}
+	text, err := Unpack(f)
+	if err != nil {
+		return nil, err
+	}
+	return read(text, 0, MaxStored)
+}
+
+// Pack compresses a history's text by gzip; the same text gives the same bytes.
+func Pack(to io.Writer, text io.Reader) error {
+	z := gzip.NewWriter(to)
+	if _, err := io.Copy(z, text); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+// Unpack is the text in a file of a history, of which at most MaxFile bytes are given. A
+// compressed one that lacks its end ends as any text that is cut.
+func Unpack(f *os.File) (io.Reader, error) {
+	if !packed(f) {
+		return f, nil
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("it begins as what gzip has compressed: %w", err)
+	}
+	return &unpacked{z, MaxFile}, nil
+}
+
+// packed says whether a file begins as one of gzip does, without moving in it.
+func packed(f *os.File) bool {
+	var magic [2]byte
+	_, err := f.ReadAt(magic[:], 0)
+	return err == nil && magic == [2]byte{0x1f, 0x8b}
+}
+
+// unpacked is what comes out of a compressed file, which may be far more than went in.
+type unpacked struct {
+	z    *gzip.Reader
+	left int64
+}
+
+func (u *unpacked) Read(p []byte) (int, error) {
+	n, err := u.z.Read(p)
+	switch u.left -= int64(n); {
+	case u.left < 0:
+		return 0, fmt.Errorf("unpacked it has more than %d bytes, which is more than a run records", int64(MaxFile))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return n, io.EOF
+	}
+	return n, err
+}
+
+// countLines counts the lines of a regular file, where they could hold an event, without
+// moving in it; 0 of anything else. What it can't read, read will tell of.
+func countLines(f *os.File) int {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	lines, size := 1, int64(0) // the last one may lack its end
+	for buffer := make([]byte, bufferSize); err == nil; {
+		var n int
+		n, err = f.ReadAt(buffer, size)
+		lines += bytes.Count(buffer[:n], []byte{'\n'})
+		size += int64(n)
+	}
+	return int(min(int64(lines), size/minLine+1))
+}
+
+// readLine reads a line, with its end. It holds until the next one is read.
+func readLine(br *bufio.Reader, long *[]byte) ([]byte, error) {
+	line, err := br.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
+	}
+	*long = append((*long)[:0], line...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		line, err = br.ReadSlice('\n')
+		*long = append(*long, line...)
+		if len(*long) > maxLine {
+			return nil, fmt.Errorf("longer than %d bytes", maxLine)
+		}
+	}
+	return *long, err
+}
+
+// Sort orders events by true time, and those of one instant by number. Real
+// backends number events as they arrive, which is not quite how they happened.
+func Sort(events []Event) {
+	if sorted(events) {
+		return
+	}
+	// An event is large: sort what it is sorted by, then move each event once.
+	type place struct {
+		t int64
+		i int // where the event is
+	}
+	places := make([]place, len(events))
+	for i := range events {
+		places[i] = place{events[i].T, i}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if a.t != b.t {
+			return cmp.Compare(a.t, b.t)
+		}
+		return cmp.Or(cmp.Compare(events[a.i].N, events[b.i].N), cmp.Compare(a.i, b.i))
+	})
+	// Each round moves one cycle of the permutation; a place that is done points to itself.
+	for i := range places {
+		if places[i].i == i {
+			continue
+		}
+		e, to := events[i], i
+		for places[to].i != i {
+			from := places[to].i
+			events[to], places[to].i = events[from], to
+			to = from
+		}
+		events[to], places[to].i = e, to
+	}
+}
+
+func sorted(events []Event) bool {
+	for i := 1; i < len(events); i++ {
+		a, b := &events[i-1], &events[i]
+		if b.T < a.T || b.T == a.T && b.N < a.N {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,60 @@
+// Package real holds what the real back ends (processes and containers) share: a run's
+// clients, links, clocks and fail-overs, and how each fault is read back.
+//
+//	Run             one run: the powers that package nemesis declares, over servers, clients,
+//	                links, clocks and disks; a back end embeds it and starts the programs
+//	Network         the links between clients and nodes; RemoteNetwork has the same powers over
+//	                links of another process, which ServeLinks makes there
+//	Clocks          the clocks of a run's processes; ServeClock changes those of a container
+//	Conversation    the harness's end of a client process, whose program is ClientMain
+//	Nodes           which server serves each node, and fail-over by hand or by sentinels
+//	Caller          calls to a part of lockpick in another process, one JSON value a line
+//	AdapterProcess  the program that has a lock under test; SmokeTest tries it before a run
+//
+// A node's wall clock is changed, because Redis expires keys by it; its monotonic clock stays
+// true. Of a client both are changed: a jump sets the wall clock, a rate applies to both.
+//
+// Not here: how programs are started (packages process and docker), what proxies do with bytes
+// (package proxy), what nodes report about their keys (package keylife), how a process gets a
+// wrong clock (package vdso), and what a fault means (package nemesis). Most of it needs Linux.
+package real
+
+import (
+	"lockpick/harness"
+	"lockpick/harness/scenario"
+	"lockpick/nemesis"
+)
+
+// Cluster is what every real backend's cluster is: it has the powers over servers and
+// clients, links, messages, clocks and disks.
+type Cluster interface {
+	harness.Cluster
+	nemesis.Pauser
+	nemesis.Killer
+	nemesis.Restarter
+	nemesis.Shutter
+	nemesis.Cutter
+	nemesis.Shaper
+	nemesis.Tapper
+	nemesis.Clocker
+	nemesis.PowerLoser
+	nemesis.Disker
+	nemesis.Toucher
+	nemesis.FailOverer
+	nemesis.SentinelFailOverer
+}
+
+// ClockPowers need more of a machine than the others.
+var ClockPowers = []string{
+	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
+	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
+	scenario.CanSetOwnTime,
+}
+
+// SmokeStep is what came of one step of the smoke test.
+type SmokeStep struct {
+	Name     string
+	Expected string // with the limit
+	Got      string
+	Failed   bool
+}

@@ -1,0 +1,343 @@
+// Package histories makes histories by dice, for the tests of several rooms.
+//
+// Random is a small one of a lock that does as it likes, Upheaval one of clients, links, nodes
+// and faults that each do what they like. Story is one that a test writes by hand.
+//
+// Deliberately missing: anything that a run would use.
+package histories
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/internal/story"
+)
+
+// Beat is the grid of random histories. Events fall on beats, so that many
+// coincide, and the dumb judge looks at the instants between them.
+const Beat = int64(time.Millisecond)
+
+// Random is a small well-formed history of a lock that does as it likes.
+func Random(rnd *rand.Rand) *history.History {
+	h := &history.History{Params: history.Params{MayBeIdle: true, StampError: time.Duration(Beat * int64(rnd.IntN(2)*rnd.IntN(2)))}}
+	for _, c := range []string{"c1", "c2", "c3"}[:2+rnd.IntN(2)] {
+		h.Params.Clients = append(h.Params.Clients, c)
+		g := &randomClient{Rand: rnd, name: c, at: Beat * int64(rnd.IntN(6))}
+		g.emit(history.Begin, history.OpClient, "")
+		for n := range 1 + rnd.IntN(3) {
+			if !g.cycle(c + "/" + string(rune('1'+n))) {
+				break
+			}
+		}
+		h.Events = append(h.Events, g.events...)
+	}
+	slices.SortStableFunc(h.Events, func(a, b history.Event) int { return int(a.T - b.T) })
+	for i := range h.Events {
+		h.Events[i].N = int64(i + 1)
+	}
+	return h
+}
+
+type randomClient struct {
+	*rand.Rand
+	name    string
+	at      int64
+	events  []history.Event
+	handles []string
+}
+
+func (g *randomClient) emit(typ history.Type, op, session string) *history.Event {
+	g.events = append(g.events, history.Event{T: g.at, Process: g.name, Type: typ, Op: op, Session: session, Key: "k"})
+	return &g.events[len(g.events)-1]
+}
+
+func (g *randomClient) pass(most int) { g.at += Beat * int64(g.IntN(most+1)) }
+
+// cycle acquires, extends and releases at random, by its handle or by an older one. It
+// answers false if the client is no more.
+func (g *randomClient) cycle(session string) bool {
+	g.pass(3)
+	g.emit(history.Invoke, history.OpAcquire, session)
+	g.pass(3)
+	ret := g.emit(g.outcome(), history.OpAcquire, session)
+	switch {
+	case ret.Type == history.OK:
+		g.grant(ret)
+	case g.IntN(6) == 0:
+	case ret.Type == history.Fail || g.IntN(2) == 0:
+		return true
+	} // otherwise it goes on with a handle that may be none
+	g.handles = append(g.handles, session)
+	for g.IntN(3) == 0 {
+		g.extend(g.handle(session))
+	}
+	g.pass(6)
+	if g.IntN(10) == 0 { // the lock tells it of a loss
+		g.emit(history.Info, history.OpLost, g.handle(session))
+		if g.pass(2); g.IntN(3) == 0 {
+			g.extend(session)
+		}
+	}
+	switch g.IntN(8) {
+	case 0:
+		g.events = append(g.events, history.Event{T: g.at, Process: history.Nemesis, Type: history.Invoke, Op: facts.Kill, Node: g.name})
+		g.pass(1)
+		if g.IntN(3) == 0 { // nobody had seen it dead yet
+			g.emit(history.Invoke, history.OpRelease, g.handle(session))
+			g.pass(1)
+		}
+		g.events = append(g.events, history.Event{T: g.at, Process: history.Nemesis, Type: history.Begin, Op: facts.Kill, Node: g.name})
+		return false
+	case 1:
+		return true // it forgets to release
+	}
+	for again := true; again; again = g.IntN(10) == 0 {
+		s := g.handle(session)
+		g.emit(history.Invoke, history.OpRelease, s)
+		g.pass(3)
+		g.emit(g.outcome(), history.OpRelease, s)
+		if g.IntN(12) == 0 {
+			g.extend(s)
+		}
+	}
+	return true
+}
+
+func (g *randomClient) outcome() history.Type {
+	return []history.Type{history.OK, history.OK, history.OK, history.Fail, history.Info}[g.IntN(5)]
+}
+
+// handle is mostly the session's own.
+func (g *randomClient) handle(session string) string {
+	if g.IntN(8) > 0 {
+		return session
+	}
+	return g.handles[g.IntN(len(g.handles))]
+}
+
+func (g *randomClient) extend(session string) {
+	g.pass(4)
+	g.emit(history.Invoke, history.OpExtend, session)
+	g.pass(3)
+	g.grant(g.emit(g.outcome(), history.OpExtend, session))
+}
+
+func (g *randomClient) grant(ret *history.Event) {
+	if g.IntN(20) > 0 {
+		ret.ValidUntil = max(Beat, g.at+Beat*int64(g.IntN(13)-3))
+	}
+}
+
+// Lines writes a history for the message of a test that failed.
+func Lines(h *history.History) string {
+	var all string
+	for _, e := range h.Events {
+		all += facts.Seconds(e.T) + " " + e.Process + " " + string(e.Type) + " " + e.Op + " " + e.Session + e.Node + " until " + facts.Seconds(e.ValidUntil) + "\n"
+	}
+	return all
+}
+
+// Story is a history in the form of package story. It panics where that is none.
+func Story(text string) *history.History {
+	h, err := story.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
+
+// Names is "c1", "c2" and so on.
+func Names(prefix string, n int) []string {
+	var all []string
+	for i := range n {
+		all = append(all, prefix+strconv.Itoa(i+1))
+	}
+	return all
+}
+
+// Compare holds what a judge keeps in order to what one would find who had all the time in
+// the world: it asks each check of 3,000 upheavals, as the judge reads them, for both.
+func Compare[R any](t *testing.T, read func(*facts.Facts) R, checks map[string]func(*rand.Rand, R) (got, want string)) {
+	t.Helper()
+	for seed := range uint64(3000) {
+		r := facts.Read(Upheaval(seed))
+		if r.Malformed != "" {
+			continue
+		}
+		rng := rand.New(rand.NewPCG(seed, 1))
+		for _, what := range slices.Sorted(maps.Keys(checks)) {
+			if got, want := checks[what](rng, read(r)); got != want {
+				t.Fatalf("seed %d: %s: got %s, want %s", seed, what, got, want)
+			}
+		}
+	}
+}
+
+// upheaval makes records that nobody would plan: clients, links, nodes and all kinds of
+// faults that each do what they like, mostly one thing after the other. No property
+// need hold; what is found in two ways must be the same.
+type upheaval struct {
+	*rand.Rand
+	params  history.Params
+	events  []history.Event
+	log     []history.Event
+	at      int64
+	clients map[string]*upset
+	faults  []*history.Event // under way: the last of each
+	keys    []string
+	value   int64
+}
+
+type upset struct {
+	history.Event // its call, or what it has
+	n             int
+	open, still   bool
+}
+
+// Upheaval makes one.
+func Upheaval(seed uint64) *history.History {
+	u := &upheaval{Rand: rand.New(rand.NewPCG(seed, 7)), clients: map[string]*upset{}}
+	u.params = history.Params{
+		Schema: history.Schema, Clients: Names("c", 1+u.IntN(4)), Nodes: Names("n", 1+u.IntN(4)), Resource: "resource",
+		TTL: time.Duration(5 + u.IntN(60)), NodeTimeout: time.Duration(1 + u.IntN(4)), RetryMax: time.Duration(1 + u.IntN(6)),
+		Slack: time.Duration(u.IntN(10)), Rounds: 1 + u.IntN(3), StampError: time.Duration(u.IntN(3) / 2), Epoch: 1000,
+	}
+	u.keys = Names("k", 1+u.IntN(2))
+	u.events = []history.Event{{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &u.params}}
+	for _, c := range u.params.Clients {
+		u.clients[c] = &upset{}
+	}
+	for i := range 4 {
+		kind := []string{facts.ClockJump, facts.Pause, facts.Kill, "clock-rate"}[i]
+		u.params.Steps = append(u.params.Steps, history.PlannedStep{Step: i + 1, Fault: kind, By: time.Duration(u.IntN(40) - 30)})
+	}
+	for range 20 + u.IntN(200) {
+		switch u.IntN(8) {
+		case 0:
+			u.fault()
+		case 1, 2:
+			u.command()
+		default:
+			u.client(u.pick(u.params.Clients))
+		}
+	}
+	for _, e := range append(u.log, history.Event{Process: history.Harness, Type: history.End, Op: history.OpRun}) {
+		u.say(e)
+	}
+	for i := range u.events {
+		u.events[i].N = int64(i + 1)
+	}
+	h, err := history.New(u.events)
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
+
+func (u *upheaval) pick(all []string) string { return all[u.IntN(len(all))] }
+
+func (u *upheaval) say(e history.Event) {
+	u.at += int64(max(0, u.IntN(6)-1))
+	if u.IntN(40) == 0 {
+		u.at += int64(u.IntN(100))
+	}
+	e.T = u.at
+	u.events = append(u.events, e)
+}
+
+// client lets a client call, or a call return.
+func (u *upheaval) client(name string) {
+	c := u.clients[name]
+	if c.still && u.IntN(100) > 0 {
+		return
+	}
+	e := c.Event
+	e.Process = name
+	if c.n > 0 && u.IntN(40) == 0 {
+		u.say(history.Event{Process: name, Type: history.Info, Op: history.OpLost, Session: e.Session, Key: e.Key})
+		return
+	}
+	if !c.open {
+		e.Type, e.Op = history.Invoke, u.pick([]string{history.OpAcquire, history.OpExtend, history.OpRelease, history.OpWrite, history.OpRead})
+		if e.Op == history.OpAcquire || c.n == 0 {
+			c.n++
+			e.Op, e.Session, e.Key = history.OpAcquire, fmt.Sprintf("%s/%d", name, c.n), u.pick(u.keys)
+		}
+		e.Value, e.Version = "", 0
+		if e.Op == history.OpWrite {
+			u.value++
+			e.Value, e.Version = fmt.Sprint(u.value), u.value/4
+		}
+		c.Event, c.open = e, true
+		u.say(e)
+		return
+	}
+	e.Type = []history.Type{history.OK, history.OK, history.OK, history.Fail, history.Info}[u.IntN(5)]
+	if e.Type == history.OK && (e.Op == history.OpAcquire || e.Op == history.OpExtend) && u.IntN(5) > 0 {
+		e.ValidUntil, e.Local, e.Wall = u.at+int64(u.IntN(60)), u.params.Epoch+u.at, u.IntN(2) == 0
+	}
+	if e.Op == history.OpWrite || e.Op == history.OpRead {
+		l := history.Event{Process: "resource", Type: e.Type, Op: history.OpLog, Cause: e.Op, Key: e.Key, Session: e.Session, Value: e.Value, Version: e.Version, Applied: u.at}
+		u.log = append(u.log, l)
+	}
+	c.open = false
+	u.say(e)
+}
+
+func (u *upheaval) command() {
+	client, node := u.pick(u.params.Clients), u.pick(u.params.Nodes)
+	c := u.clients[client]
+	if c.n == 0 {
+		return
+	}
+	e := history.Event{Process: client + "-" + node, Node: node, Op: u.pick([]string{history.OpSet, history.OpRelease, history.OpExtend}), Key: c.Key,
+		Token: fmt.Sprint(client, c.n/3), Type: []history.Type{history.OK, history.Fail, history.Info}[u.IntN(3)], Sent: max(0, u.at-int64(u.IntN(6)))}
+	if u.IntN(4) > 0 {
+		e.Applied = e.Sent + int64(u.IntN(3))
+	}
+	if u.IntN(4) > 0 {
+		e.Answered = max(e.Sent, e.Applied) + int64(u.IntN(2))
+	}
+	u.at = max(u.at, e.Answered, e.Applied)
+	u.say(e)
+}
+
+// fault lets a fault begin, go on or end, or turns a clock.
+func (u *upheaval) fault() {
+	process := u.pick(append(u.params.Clients, u.params.Nodes...))
+	if u.IntN(3) == 0 {
+		u.say(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: process,
+			Local: u.params.Epoch + u.at + int64(u.IntN(60)-30), Drift: int64(u.IntN(3)-1) * 400_000_000, Wall: u.IntN(2) == 0})
+		return
+	}
+	step := u.IntN(5)
+	e := history.Event{Process: history.Nemesis, Type: history.Invoke, Op: u.pick([]string{facts.Cut, facts.Shutdown, history.OpStall, "delay"}), Node: process, Step: step}
+	if step > 0 {
+		e.Op = u.params.Steps[step-1].Fault
+	}
+	if e.Op == facts.Cut || e.Op == "delay" {
+		e.Node = u.pick(u.params.Clients) + "-" + u.pick(u.params.Nodes)
+	}
+	if len(u.faults) > 0 && u.IntN(3) > 0 { // one that is under way
+		i := u.IntN(len(u.faults))
+		e = *u.faults[i]
+		e.Type = []history.Type{history.Begin, history.Begin, history.End, history.End, history.Fail}[u.IntN(5)]
+		u.faults[i].Type = e.Type
+	}
+	if e.Op == facts.Kill && u.clients[e.Node] != nil && u.IntN(4) > 0 {
+		return
+	}
+	u.faults = append(u.faults, &e)
+	if c := u.clients[e.Node]; c != nil && !strings.HasPrefix(e.Op, "clock-") {
+		c.still = e.Type == history.Begin
+	}
+	u.say(e)
+}

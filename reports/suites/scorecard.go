@@ -1,0 +1,571 @@
+package suites
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockpick/reports/display"
+	"lockpick/reports/sequence"
+	"lockpick/scenarios/outcome"
+)
+
+// Names in the directory of a book.
+const (
+	CardPage  = ScoreFile
+	CardText  = "score.md"
+	CardJSON  = "score.json"
+	RunFolder = "runs"
+)
+
+// Scorecards is the cards of one call.
+type Scorecards struct {
+	Schema  int             `json:"schema"`
+	Code    int             `json:"code"` // exit code of all
+	Command string          `json:"command"`
+	Version string          `json:"version"` // of lockpick
+	Cards   []*outcome.Card `json:"scorecards"`
+}
+
+// JSON writes the book for machines.
+func (b *Scorecards) JSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(b)
+}
+
+// CardHeadline is what came of a card, in a sentence.
+func CardHeadline(c *outcome.Card) string {
+	var failed, open []string
+	for _, f := range c.Findings {
+		for _, h := range f.Harms {
+			to := &failed
+			if h.Try != nil && h.Try.State != outcome.StateConfirmed {
+				to = &open
+			}
+			if h.Held && !slices.Contains(*to, h.Property) {
+				*to = append(*to, h.Property)
+			}
+		}
+	}
+	open = slices.DeleteFunc(open, func(p string) bool { return slices.Contains(failed, p) })
+	text := fmt.Sprintf("%s keeps all that it is held to in these runs.", c.Lock)
+	if len(failed) > 0 {
+		text = fmt.Sprintf("%s violates %s, which it is held to.", c.Lock, display.List(failed))
+	} else if len(open) > 0 {
+		text = fmt.Sprintf("%s keeps what it is held to, as far as %s shows.", c.Lock, c.Tried)
+	}
+	if len(open) > 0 {
+		text += fmt.Sprintf(" Violations of %s were seen %s.", display.List(open), seenOnly(c))
+	}
+	undecided := map[string]bool{}
+	for _, d := range c.Open {
+		undecided[d.Scenario] = true
+	}
+	if len(undecided) > 0 {
+		text += fmt.Sprintf(" Of %s not all was decided.", display.Plural(len(undecided), "run"))
+	}
+	return text
+}
+
+// seenOnly says where what was not confirmed was seen.
+func seenOnly(c *outcome.Card) string {
+	if c.Tried == c.Backend {
+		return "once, and not again"
+	}
+	return "in the simulation only"
+}
+
+// CardBasis is what a card was made of, in a sentence or two.
+func CardBasis(c *outcome.Card) string {
+	where := fmt.Sprintf("%s on %s", display.Plural(c.Runs, "run"), c.Backend)
+	if c.Beside != "" {
+		where += fmt.Sprintf(" and %d on %s", c.There, c.Beside)
+	}
+	text := where + fmt.Sprintf(", seed %d, each beside one with the scenario's own lock.", c.Seed)
+	if d := c.Dice; d != nil {
+		text += fmt.Sprintf(" %s of %s: %d seeds of each of %d draws.", display.Plural(d.Seeds*len(d.Draws), "random plan"), d.Scenario, d.Seeds, len(d.Draws))
+	}
+	switch {
+	case c.Tried != "":
+		text += fmt.Sprintf(" What failed was tried again on %s.", c.Tried)
+	case c.Backend == "sim":
+		text += " Nothing was tried on real servers (--try process, --beside process)."
+	}
+	return text
+}
+
+// draws are the columns of what dice found: all faults, and each sort of failures.
+func draws(d *outcome.Dice) []string {
+	out := []string{"all faults"}
+	for _, w := range d.Draws {
+		if w.Alone {
+			out = append(out, w.Sort)
+		}
+	}
+	return out
+}
+
+// shares are what came of a property with a sort of failures alone, and without it; or, in the
+// first column, with all of them.
+func shares(d *outcome.Dice, r outcome.DiceRow, sort string) (out []shared) {
+	for k, w := range d.Draws {
+		word := "without"
+		switch {
+		case w.Sort == "":
+			word = ""
+		case w.Alone:
+			word = "alone"
+		}
+		if w.Sort == sort || w.Sort == "" && sort == draws(d)[0] {
+			out = append(out, shared{word, r.Shares[k]})
+		}
+	}
+	return out
+}
+
+// shared is a share with the word for how it was drawn.
+type shared struct {
+	Word string
+	outcome.Share
+}
+
+// rated is a share in words.
+func rated(s outcome.Share) string {
+	if s.Runs == 0 {
+		return "not exercised"
+	}
+	text := outcome.Rate(s.Violated, s.Runs)
+	if s.Own > 0 {
+		text += fmt.Sprintf("; own lock %d", s.Own)
+	}
+	return text
+}
+
+// CardBlame is which sorts of failures bring about what dice found of a property, in words; "":
+// that can't be told.
+func CardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
+	if f.Draw == nil || c.Dice == nil {
+		return ""
+	}
+	alone, needed := c.Dice.Blame(property)
+	var parts []string
+	if len(alone) > 0 {
+		parts = append(parts, "seen with "+display.List(alone)+" alone")
+	}
+	if len(needed) > 0 {
+		parts = append(parts, "rarer without "+display.List(needed))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// CardTries says what came of a harm elsewhere; "": it was not tried.
+func CardTries(t *outcome.Try) string {
+	if t == nil {
+		return ""
+	}
+	switch t.State {
+	case outcome.StateConfirmed:
+		return fmt.Sprintf("confirmed on %s (%s) after %s", t.Backend, t.Cause, display.Plural(t.Runs, "run"))
+	case outcome.CannotRun:
+		return fmt.Sprintf("can't be run on %s: %s", t.Backend, t.Why)
+	}
+	return fmt.Sprintf("not confirmed on %s, tried %s: %s", t.Backend, display.Times(t.Runs), t.Why)
+}
+
+// Claim says whether the lock's documentation promises a property.
+func cardClaim(c *outcome.Card, property string) string {
+	for _, r := range c.Rows {
+		if r.Property == property && r.Claim != "" {
+			return "Its documentation: " + r.Claim
+		}
+	}
+	return "Its documentation does not promise it; every lock of the tier is held to it."
+}
+
+// CardBeside is what a run's own lock did, in words.
+func CardBeside(f outcome.CardFinding) string {
+	if f.Control == nil {
+		return ""
+	}
+	if f.Control.Error != "" {
+		return fmt.Sprintf("the scenario's own lock, %s, could not be run: %s", f.Control.Lock, display.FirstLine(f.Control.Error))
+	}
+	var parts []string
+	for _, h := range f.Harms {
+		parts = append(parts, fmt.Sprintf("%s %s", h.Property, h.Control))
+	}
+	return fmt.Sprintf("%s under the same: %s", f.Control.Lock, strings.Join(parts, ", "))
+}
+
+// Markdown writes the book for issues and wikis.
+func (b *Scorecards) Markdown(w io.Writer) error {
+	t := &text{w: w}
+	for _, c := range b.Cards {
+		t.card(c)
+	}
+	t.printf("## What this can't tell\n\n%s\n\nRun again: `%s` (lockpick %s)\n", cardLimits, code(b.Command), b.Version)
+	return t.err
+}
+
+// Limits is what a card can't tell.
+const cardLimits = "Each mark speaks of these runs, with their seeds and under their faults. Where a property holds, no violation was found in them: no lock is called safe."
+
+// text writes, and keeps the first error.
+type text struct {
+	w   io.Writer
+	err error
+}
+
+func (t *text) printf(format string, args ...any) {
+	if _, err := fmt.Fprintf(t.w, format, args...); t.err == nil {
+		t.err = err
+	}
+}
+
+// row writes a row of a table; head is whether it is the first.
+func (t *text) row(head bool, cells ...string) {
+	t.printf("| %s |\n", strings.Join(cells, " | "))
+	if head {
+		t.printf("|%s\n", strings.Repeat("---|", len(cells)))
+	}
+}
+
+func (t *text) card(c *outcome.Card) {
+	t.printf("# Scorecard of %s\n\n%s\n\n%s\n\n", cardMarkdown(c.Lock), cardMarkdown(CardHeadline(c)), cardMarkdown(CardBasis(c)))
+	t.row(true, append([]string{"property"}, c.Columns...)...)
+	used := map[outcome.Mark]bool{}
+	for _, r := range c.Rows {
+		cells := []string{r.Property}
+		for _, x := range r.Cells {
+			cells = append(cells, string(x.Mark))
+			used[x.Mark] = true
+		}
+		t.row(false, cells...)
+	}
+	for _, m := range measures() {
+		cells := []string{m.Name}
+		for _, column := range c.Columns {
+			cells = append(cells, m.of(c, column))
+		}
+		t.row(false, cells...)
+	}
+	t.printf("\n%s\n", CardLegend(used))
+	t.dice(c)
+	t.findings(c, "Violated, and must hold", func(f outcome.CardFinding) bool { return f.Held && f.Confirmed() })
+	t.findings(c, "Seen "+seenOnly(c), func(f outcome.CardFinding) bool { return f.Held && !f.Confirmed() })
+	t.findings(c, "Violated where nobody promised it, and the scenario's own lock keeps it", func(f outcome.CardFinding) bool { return !f.Held })
+	if len(c.Open) > 0 {
+		t.printf("\n## Not decided\n\n")
+	}
+	for _, d := range c.Open {
+		t.printf("- %s, %s: %s\n", cardMarkdown(d.Scenario), d.Property, cardMarkdown(d.Because))
+	}
+	if len(c.Skipped) > 0 {
+		t.printf("\n## Not run\n\n")
+	}
+	for _, s := range c.Skipped {
+		t.printf("- %s: %s\n", display.Plural(len(s.Scenarios), "scenario"), cardMarkdown(s.Why))
+	}
+	for _, e := range c.Errors {
+		t.printf("\nNot judged: %s\n", cardMarkdown(e))
+	}
+	t.printf("\n")
+}
+
+func (t *text) dice(c *outcome.Card) {
+	d := c.Dice
+	if d == nil {
+		return
+	}
+	t.printf("\n## Random plans\n\nHow often each property was violated in %s of each draw, with the 95 %% interval: of all faults, of each sort of failure alone, and of all the others without it.\n\n", display.Plural(d.Seeds, "seed"))
+	t.row(true, append([]string{"property"}, draws(d)...)...)
+	for _, r := range d.Rows {
+		cells := []string{r.Property}
+		for _, sort := range draws(d) {
+			var parts []string
+			for _, s := range shares(d, r, sort) {
+				parts = append(parts, display.Join(" ", s.Word, rated(s.Share)))
+			}
+			cells = append(cells, strings.Join(parts, "<br>"))
+		}
+		t.row(false, cells...)
+	}
+}
+
+func (t *text) findings(c *outcome.Card, title string, is func(outcome.CardFinding) bool) {
+	begun := false
+	for _, f := range c.Findings {
+		if !is(f) {
+			continue
+		}
+		if !begun {
+			t.printf("\n## %s\n", title)
+			begun = true
+		}
+		t.printf("\n### %s, seed %d (%s)\n\n", cardMarkdown(f.Scenario), f.Seed, f.Column)
+		for _, h := range f.Harms {
+			t.printf("- %s %s: %s%s\n", h.Property, h.Cause, cardMarkdown(h.Because), also(h))
+			for _, more := range []string{CardTries(h.Try), CardBlame(c, f, h.Property), claimed(c, h)} {
+				if more != "" {
+					t.printf("  - %s\n", cardMarkdown(more))
+				}
+			}
+		}
+		if own := CardBeside(f); own != "" {
+			t.printf("- %s\n- %s\n", cardMarkdown(own), measured(f))
+		}
+		t.printf("\n`%s`\n", code(f.Command))
+		if f.Run != "" {
+			t.printf("\nKept in %s.\n", f.Run)
+		}
+	}
+}
+
+// claimed is Claim of what had to hold; "": nobody promised it.
+func claimed(c *outcome.Card, h outcome.Harm) string {
+	if !h.Held {
+		return ""
+	}
+	return cardClaim(c, h.Property)
+}
+
+func also(h outcome.Harm) string {
+	if len(h.Also) == 0 {
+		return ""
+	}
+	return cardMarkdown(fmt.Sprintf(" (also %s)", display.List(h.Also)))
+}
+
+// CardLegend says what the marks that are used mean.
+func CardLegend(used map[outcome.Mark]bool) string {
+	used[outcome.Kept] = used[outcome.Kept] || used[outcome.KeptAlike]
+	used[outcome.Alike] = used[outcome.Alike] || used[outcome.KeptAlike]
+	var parts []string
+	for _, m := range outcome.Marks() {
+		if used[outcome.Mark(m[0])] {
+			parts = append(parts, m[0]+" "+m[1])
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// longest bounds a text from elsewhere.
+const longest = 4096
+
+var escapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "|", `\|`, "#", `\#`, "~", `\~`)
+
+// code writes a text as it stands between backticks.
+func code(s string) string { return strings.ReplaceAll(display.Visible(s, longest), "`", "'") }
+
+// cardMarkdown writes a text so that Markdown shows it as it is.
+func cardMarkdown(s string) string { return escapes.Replace(display.Visible(s, longest)) }
+
+//go:embed page.tmpl
+var pageTemplate string
+
+//go:embed page.css
+var pageStyle string
+
+var cardTemplate = template.Must(template.New("score").Funcs(template.FuncMap{
+	"text":     func(s string) string { return display.Visible(s, longest) },
+	"style":    func() template.CSS { return template.CSS(Style + pageStyle + sequence.Style) },
+	"headline": CardHeadline, "basis": CardBasis, "draws": draws, "shares": shares, "rated": rated, "blame": CardBlame, "tries": CardTries, "claimed": claimed, "beside": CardBeside,
+	"seenOnly": seenOnly, "measured": measured, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
+	"id": func(card int, parts ...any) string {
+		return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
+	},
+	"part": func(c *outcome.Card, title, note string, which string) part {
+		return part{c, title, note, chosen(c, which)}
+	},
+	"in":    func(m measure, c *outcome.Card, column string) string { return m.of(c, column) },
+	"sorts": sorts, "where": where,
+	"cells":  func(c *outcome.Card, r outcome.CardRow) []cell { return cellsOf(c, r) },
+	"anchor": anchor, "shown": func(v cardView, p part) drawing { return drawing{p, v} },
+}).Parse(pageTemplate))
+
+// drawing is a part with the page that has its pictures.
+type drawing struct {
+	Part part
+	View cardView
+}
+
+// part is findings under one heading.
+type part struct {
+	Card        *outcome.Card
+	Title, Note string
+	Findings    []outcome.CardFinding
+}
+
+func chosen(c *outcome.Card, which string) (out []outcome.CardFinding) {
+	for _, f := range c.Findings {
+		if (which == "held" && f.Held && f.Confirmed()) || (which == "simulated" && f.Held && !f.Confirmed()) || (which == "alone" && !f.Held) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// anchor is the id of a run's finding on the page.
+func anchor(run string) string { return strings.NewReplacer("/", "-", "+", "-").Replace(run) }
+
+// sorted is columns next to each other that are about one sort of failures.
+type sorted struct {
+	Sort    string
+	Columns int
+}
+
+func sorts(c *outcome.Card) (all []sorted) {
+	for _, column := range c.Columns {
+		sort, _ := outcome.SortOfColumn(column)
+		if n := len(all); n > 0 && all[n-1].Sort == sort {
+			all[n-1].Columns++
+			continue
+		}
+		all = append(all, sorted{sort, 1})
+	}
+	return all
+}
+
+// where is the backend that a column is on.
+func where(c *outcome.Card, column string) string {
+	if _, beside := outcome.SortOfColumn(column); beside {
+		return c.Beside
+	}
+	return c.Backend
+}
+
+// cell is a cell of the matrix, with where its counterexample is read.
+type cell struct {
+	outcome.CardCell
+	Column, Words string
+	Run           string // of the finding; "": there is none
+}
+
+func cellsOf(c *outcome.Card, r outcome.CardRow) (out []cell) {
+	for i, x := range r.Cells {
+		k := cell{CardCell: x, Column: c.Columns[i], Words: grounds(x)}
+		for _, f := range c.Findings {
+			if f.Column == c.Columns[i] && k.Run == "" && slices.ContainsFunc(f.Harms, func(h outcome.Harm) bool { return h.Property == r.Property }) {
+				k.Run = f.Run
+			}
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+// grounds are what a mark rests on, in words.
+func grounds(x outcome.CardCell) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{
+		{x.Failed - x.Unconfirmed, "violated, must hold"}, {x.Unconfirmed, "violated, and not confirmed"}, {x.Alone, "violated, own lock keeps it"},
+		{x.Kept, "held, as it must"}, {x.Alike, "violated as with the own lock"}, {x.Open, "undecided"}, {x.Free, "held"},
+	} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	if x.Why != "" {
+		parts = append(parts, x.Why)
+	}
+	if len(parts) == 0 {
+		return "not exercised"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// tone is the class of a mark.
+func tone(m outcome.Mark) string {
+	switch m {
+	case outcome.MarkFailed:
+		return "harm"
+	case outcome.Unconfirmed, outcome.Open:
+		return "doubt"
+	case outcome.Kept, outcome.KeptAlike:
+		return "fine"
+	case outcome.Alone, outcome.Alike:
+		return "told"
+	}
+	return "calm"
+}
+
+// cardView is what the page is made of.
+type cardView struct {
+	*Scorecards
+	Pictures map[string]sequence.Diagram
+}
+
+// Picture is the diagram of a run; "": it has none.
+func (v cardView) Picture(run string) template.HTML {
+	d, there := v.Pictures[run]
+	if !there {
+		return ""
+	}
+	return template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: anchor(run) + "-", Page: run + "/report.html"})) // every text in it is escaped
+}
+
+// Caption is the story of a run in sentences.
+func (v cardView) Caption(run string) string { return strings.Join(v.Pictures[run].Caption, " ") }
+
+// Page writes the book as a page that stands alone, with the diagrams of its findings' runs.
+func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) error {
+	if err := cardTemplate.Execute(w, cardView{b, pictures}); err != nil {
+		return fmt.Errorf("draw scorecard: %w", err)
+	}
+	return nil
+}
+
+// measure is a row of numbers: those of the lock, and of the scenarios' own.
+type measure struct {
+	Name, unit string
+	pick       func(outcome.CardNumbers) float64
+}
+
+func measures() []measure {
+	return []measure{
+		{"grants", "", func(n outcome.CardNumbers) float64 { return n.Grants }},
+		{"longest time without a grant", " s", func(n outcome.CardNumbers) float64 { return n.Longest }},
+		{"keys left behind", "", func(n outcome.CardNumbers) float64 { return n.Orphans }},
+	}
+}
+
+func figure(x float64) string {
+	if x == float64(int(x)) {
+		return strconv.Itoa(int(x))
+	}
+	return strconv.FormatFloat(x, 'f', 2, 64)
+}
+
+// both are a lock's number and its control's.
+func (m measure) both(lock, own outcome.CardNumbers) string {
+	return fmt.Sprintf("%s%s (%s)", figure(m.pick(lock)), m.unit, figure(m.pick(own)))
+}
+
+// of is the number in a column; "–": it had no runs.
+func (m measure) of(c *outcome.Card, column string) string {
+	i := slices.IndexFunc(c.Measured, func(x *outcome.Measure) bool { return x.Column == column })
+	if i < 0 {
+		return "–"
+	}
+	return m.both(c.Measured[i].Lock, c.Measured[i].Own)
+}
+
+// measured are the numbers of a finding.
+func measured(f outcome.CardFinding) (text string) {
+	for _, m := range measures() {
+		if text != "" {
+			text += ", "
+		}
+		text += m.Name + " " + m.both(f.Numbers, f.Control.Numbers)
+	}
+	return text
+}

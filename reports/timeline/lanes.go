@@ -1,0 +1,550 @@
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/nemesis"
+	"lockpick/reports/display"
+)
+
+// mostClients is how many clients have lanes.
+const mostClients = 24
+
+// clientLanes draws each client: its operations, and below them its belief.
+func (b *builder) clientLanes() {
+	names := b.chart.first(b.run.f.Params.Clients, mostClients, "client")
+	rows := map[string]int{}
+	beliefs := map[string][]facts.Belief{}
+	for _, x := range b.run.beliefs {
+		beliefs[x.Client] = append(beliefs[x.Client], x)
+	}
+	for _, name := range names {
+		if _, twice := rows[name]; twice {
+			continue
+		}
+		b.chart.lane(name, client)
+		rows[name] = b.chart.row(18)
+		b.believed(b.chart.row(7), beliefs[name])
+		b.clockRow(name)
+		b.stalls(name)
+	}
+	b.operations(rows)
+}
+
+func (b *builder) believed(row int, beliefs []facts.Belief) {
+	slices.SortStableFunc(beliefs, func(x, y facts.Belief) int { return cmp.Compare(x.From, y.From) })
+	var last int64
+	for _, x := range beliefs {
+		from := max(x.From, last) // a client that holds two locks believes in one after the other here
+		if from >= x.To {
+			continue
+		}
+		last = x.To
+		numbers := []int64{x.Opens}
+		if x.Closes != 0 {
+			numbers = append(numbers, x.Closes)
+		}
+		b.chart.add(item{Row: row, Kind: b.chart.kind("belief"), From: micros(min(from, b.run.end)), To: micros(min(x.To, b.run.end)),
+			Label: b.chart.text(""), Detail: b.chart.text(short(x.Key) + " until " + display.Seconds(x.To)), Session: b.chart.text(x.Session), Events: numbers})
+	}
+}
+
+// operations draws calls with their returns, in the order of calls.
+func (b *builder) operations(rows map[string]int) {
+	all := map[string][]facts.Operation{} // by client
+	put := func(o facts.Operation) {
+		if _, ok := rows[o.Call.Process]; ok {
+			all[o.Call.Process] = append(all[o.Call.Process], o)
+		}
+	}
+	for s := range b.run.f.Sessions() {
+		put(s.Acquire)
+		for a := range s.Actions() {
+			put(a)
+		}
+	}
+	for _, e := range b.run.f.Loose {
+		put(facts.Operation{Call: e, Return: e})
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		of := all[name]
+		slices.SortStableFunc(of, func(x, y facts.Operation) int {
+			return cmp.Or(cmp.Compare(x.Call.T, y.Call.T), cmp.Compare(x.Call.N, y.Call.N))
+		})
+		free := int64(0)
+		for i, o := range of {
+			free = b.operation(rows[name], o, b.run.over(of, i), free)
+		}
+	}
+}
+
+// operation draws one where its client's row is free, and says from when on it is again.
+func (b *builder) operation(row int, o facts.Operation, to, free int64) int64 {
+	e := o.Call
+	if o.Return != nil {
+		e = o.Return
+	}
+	class := o.Call.Op + "-" + string(o.Outcome())
+	if _, known := looks[class]; !known {
+		class = "other"
+	}
+	from := max(o.Call.T, free)
+	b.chart.put(row, class, from, to, said{label: o.Call.Op, detail: about(o.Call, e), session: o.Call.Session}, o.Call, o.Return)
+	return max(to, from)
+}
+
+func about(call, ret *event) string {
+	var parts []string
+	add := func(say bool, format string, args ...any) {
+		if say {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	key := cmp.Or(call.Key, ret.Key)
+	add(key != "", "%s", short(key))
+	add(ret.ValidUntil != 0, "valid until %s", display.Seconds(ret.ValidUntil))
+	add(ret.Fence != 0, "fencing token %d", ret.Fence)
+	add(call.Op == history.OpRead && ret.Type == history.OK, "version %d", ret.Version)
+	add(call.Op == history.OpWrite, "based on version %d", call.Version)
+	add(ret.Cause != "", "%s", ret.Cause)
+	return sentence(parts...)
+}
+
+// over is when the i-th of a client's operations returned, or else when the client did
+// something else, or was gone.
+func (r *run) over(of []facts.Operation, i int) int64 {
+	o := of[i]
+	if o.Return != nil {
+		return o.Return.T
+	}
+	if i+1 < len(of) {
+		return of[i+1].Call.T
+	}
+	if t, gone := r.f.Gone[o.Call.Process]; gone && t >= o.Call.T {
+		return t
+	}
+	return r.end
+}
+
+const mostKeys = 4
+
+// holderLanes draws for each lock how many clients believe that they hold it. Only
+// what is certain counts, as it does for the checker.
+func (b *builder) holderLanes() {
+	byKey := map[string][]facts.Belief{}
+	var keys []string
+	for _, x := range b.run.beliefs {
+		if byKey[x.Key] == nil {
+			keys = append(keys, x.Key)
+		}
+		ε := int64(b.run.f.Params.StampError)
+		x.From, x.To = x.From+ε, x.To-ε
+		if x.From < x.To {
+			byKey[x.Key] = append(byKey[x.Key], x)
+		}
+	}
+	for i, key := range keys {
+		if i == mostKeys {
+			b.chart.omit("the holders of " + display.Plural(len(keys)-mostKeys, "more lock"))
+			return
+		}
+		name := "holders"
+		if len(keys) > 1 {
+			name = "holders of " + key
+		}
+		b.chart.lane(name, holders)
+		b.holders(b.chart.row(30), byKey[key])
+	}
+}
+
+type step struct {
+	at     int64
+	belief int
+	by     int // +1: it begins
+}
+
+func (b *builder) holders(row int, beliefs []facts.Belief) {
+	var steps []step
+	for i, x := range beliefs {
+		steps = append(steps, step{x.From, i, 1}, step{x.To, i, -1})
+	}
+	slices.SortFunc(steps, func(x, y step) int {
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.by, y.by), cmp.Compare(x.belief, y.belief))
+	})
+	points := [][2]int64{{0, 0}}
+	var now []int
+	for i, s := range steps {
+		if len(now) > 1 && s.at > steps[i-1].at {
+			b.overlap(row, beliefs, now, steps[i-1].at, s.at)
+		}
+		if s.by > 0 {
+			now = append(now, s.belief)
+		} else {
+			now = slices.DeleteFunc(now, func(i int) bool { return i == s.belief })
+		}
+		at := micros(s.at)
+		if last := &points[len(points)-1]; last[0] == at {
+			last[1] = int64(len(now))
+		} else {
+			points = append(points, [2]int64{at, int64(len(now))})
+		}
+	}
+	b.chart.t.Lines = append(b.chart.t.Lines, line{Row: row, Points: points})
+}
+
+func (b *builder) overlap(row int, beliefs []facts.Belief, now []int, from, to int64) {
+	i := item{Row: row, Kind: b.chart.kind("overlap"), From: micros(from), To: micros(to), Label: b.chart.text(fmt.Sprintf("%d hold", len(now)))}
+	detail := ""
+	for k, n := range now {
+		x := beliefs[n]
+		if k > 0 {
+			detail += " and "
+		}
+		detail += fmt.Sprintf("%s until %s", short(x.Client), display.Seconds(x.To))
+		i.Events = append(i.Events, x.Opens)
+		if x.Closes != 0 {
+			i.Events = append(i.Events, x.Closes)
+		}
+	}
+	i.Detail = b.chart.text(detail + " believe that they hold " + short(beliefs[now[0]].Key))
+	b.chart.add(i)
+}
+
+const mostNodes = 24
+
+// nodeLanes draws for each node whose key it has, and until when.
+func (b *builder) nodeLanes() {
+	names := b.chart.first(b.run.f.Params.Nodes, mostNodes, "node")
+	lives := b.run.inferred // as the links saw it, unless the nodes told
+	if b.run.f.Params.Life {
+		lives = b.run.told
+	}
+	byNode := lives()
+	for _, name := range slices.Compact(slices.Clone(names)) {
+		b.chart.lane(name, node)
+		row := b.chart.row(16)
+		for i, key := range byNode[name] {
+			if i >= mostKeys {
+				b.chart.omit(display.Plural(len(byNode[name])-mostKeys, "more key") + " on " + short(name))
+				break
+			}
+			if i > 0 {
+				row = b.chart.row(16)
+			}
+			for _, l := range key {
+				b.drawLife(row, l)
+			}
+		}
+		b.clockRow(name)
+		b.stalls(name)
+	}
+}
+
+// life is a key on a node from when it was set to when it was gone.
+type life struct {
+	key, owner string
+	session    string // of the owner; "": nobody knows which
+	from, to   int64
+	due        int64    // when it was to expire as the node's clock ran then; never: it was not
+	early      bool     // it was gone before that, or while its session believed in it
+	how        string   // in words, "": as it was to be
+	events     []*event // that tell of it
+}
+
+func (b *builder) drawLife(row int, l life) {
+	until := ""
+	if l.due < never {
+		until = "due to expire at " + display.Seconds(l.due) + " by its clock"
+	}
+	class := "lease"
+	if l.early {
+		class = "lease-early"
+	}
+	b.chart.put(row, class, l.from, l.to, said{label: short(l.owner), session: l.session,
+		detail: sentence(fmt.Sprintf("%s's %s", short(l.owner), short(l.key)), until, l.how)}, l.events...)
+	if l.early {
+		b.chart.put(row, "lost", l.to, l.to, said{detail: sentence(fmt.Sprintf("%s's key is gone", short(l.owner)), l.how), session: l.session}, l.events...)
+	}
+}
+
+// resourceLane draws the writes that the resource accepted or refused, from its
+// own log.
+func (b *builder) resourceLane(v checker.Verdict) {
+	if !slices.ContainsFunc(b.run.f.Log, func(e *event) bool { return e.Applied != 0 }) {
+		return
+	}
+	b.chart.lane(cmp.Or(b.run.f.Params.Resource, "resource"), resource)
+	row := b.chart.row(26)
+	harm := b.run.harmed(v)
+	for _, w := range b.run.f.Writes() {
+		e := w.Event
+		if e.Applied == 0 {
+			continue
+		}
+		client := short(b.run.clientOf(e.Session))
+		class, became := "accepted", fmt.Sprintf("%s's write, based on version %d", client, e.Version)
+		if e.Type != history.OK {
+			class = "refused"
+		} else if because := harm[e.N]; because != "" {
+			class, became = "harm", sentence(became, because)
+		}
+		label := fmt.Sprintf("%s v%d", client, e.Version+1)
+		if e.Type != history.OK {
+			label = client
+		}
+		if e.Fence != 0 {
+			label += fmt.Sprintf(" #%d", e.Fence)
+			became = sentence(became, fmt.Sprintf("fencing token %d", e.Fence))
+		}
+		b.chart.put(row, class, e.Applied, e.Applied, said{label: label, detail: became, session: e.Session}, e)
+	}
+}
+
+// harmed is the events by which the resource came to harm, and how.
+func (r *run) harmed(v checker.Verdict) map[int64]string {
+	harm := map[int64]string{}
+	for _, name := range []string{checker.FencingOrder, checker.ResourceSafety} {
+		res := v.Result(name)
+		if res == nil || res.Outcome != checker.Violated || res.Witness == nil {
+			continue
+		}
+		for _, x := range r.incidents(res) {
+			for _, n := range x.Witness.Events {
+				harm[n] = x.Because
+			}
+		}
+		for _, n := range res.Witness.Events {
+			harm[n] = res.Because
+		}
+	}
+	return harm
+}
+
+func over(f *facts.Fault) int64 {
+	if kind, _ := nemesis.KindOf(f.Kind); f.End == nil && (f.Begin == nil || kind.Momentary) {
+		return f.From()
+	}
+	return f.To()
+}
+
+func clockWords(t facts.Turn) string {
+	var s string
+	switch {
+	case t.Offset > 0:
+		s = "clock " + display.Span(t.Offset) + " ahead"
+	case t.Offset < 0:
+		s = "clock " + display.Span(-t.Offset) + " behind"
+	default:
+		s = "clock"
+	}
+	if t.Rate != 1 {
+		s += fmt.Sprintf(", runs ×%.4g", t.Rate)
+	}
+	return s
+}
+
+// clockRow draws where a process's clock was wrong, if it ever was.
+func (b *builder) clockRow(name string) {
+	turns := b.run.f.TurnsOf(name)
+	if !slices.ContainsFunc(turns, facts.Turn.Wrong) {
+		return
+	}
+	row := b.chart.row(13)
+	for i, t := range turns {
+		to := b.run.end
+		if i+1 < len(turns) {
+			to = turns[i+1].T
+		}
+		if t.Wrong() {
+			b.chart.put(row, "clock", t.T, to, said{label: clockWords(t)}, t.Event)
+		}
+	}
+}
+
+// stalls draws behind a process's lane where it stood still.
+func (b *builder) stalls(name string) {
+	cover := -1
+	for _, f := range b.run.f.Faults {
+		class := string(nemesis.ToldOf(f.Kind).State)
+		if class == "" || f.Target != name || f.Begin == nil {
+			continue
+		}
+		if cover < 0 {
+			cover = b.chart.cover()
+		}
+		label := class
+		if f.End == nil && f.Kind == facts.Kill {
+			label = "killed"
+			b.chart.put(cover, "death", f.From(), f.From(), said{detail: f.Begin.Cause}, f.Begin)
+		}
+		b.chart.put(cover, class, f.From(), over(f), said{label: label, detail: causes(f)}, f.Begin, f.End)
+	}
+}
+
+// causes is what was read back of a fault.
+func causes(f *facts.Fault) string {
+	var parts []string
+	if f.Begin != nil && f.Begin.Cause != "" {
+		parts = append(parts, "read back: "+f.Begin.Cause)
+	}
+	if f.End != nil {
+		parts = append(parts, strings.TrimSuffix(fmt.Sprintf("healed at %s: %s", display.Seconds(f.End.T), f.End.Cause), ": "))
+	}
+	if f.Fail != nil {
+		parts = append(parts, "failed: "+f.Fail.Cause)
+	}
+	return sentence(parts...)
+}
+
+// mostTracks is how many rows of faults a reader can follow.
+const mostTracks = 8
+
+// faultLane draws what the nemesis did: each fault from its injection to its end,
+// those of one kind and step that came and went together as one.
+func (b *builder) faultLane() {
+	groups := b.run.faultGroups()
+	if len(groups) == 0 {
+		return
+	}
+	b.chart.lane("faults", faults)
+	var rows []int
+	var free, clear []int64 // when each row is free again, and its last label has room
+	crowded := 0
+	for _, g := range groups {
+		from, to := b.run.spanOf(g)
+		i := slices.IndexFunc(clear, func(t int64) bool { return t <= from })
+		if i < 0 && len(rows) < mostTracks {
+			i = len(rows)
+			rows, free, clear = append(rows, b.chart.row(18)), append(free, 0), append(clear, 0)
+		}
+		if i < 0 {
+			i = slices.IndexFunc(free, func(t int64) bool { return t <= from })
+		}
+		if i < 0 {
+			crowded++
+			continue
+		}
+		free[i], clear[i] = to, max(to, from+b.run.end/50)
+		b.drawFault(rows[i], g)
+	}
+	if crowded > 0 {
+		b.chart.omit(fmt.Sprintf("%d faults that were in force at once with %d others", crowded, mostTracks))
+	}
+}
+
+func (b *builder) drawFault(row int, g []*facts.Fault) {
+	var events []*event
+	var targets, details []string
+	begun, tried, failed := int64(never), int64(never), false
+	for _, f := range g {
+		events = append(events, f.Events()...)
+		targets = append(targets, f.Target)
+		details = append(details, causes(f))
+		if f.Begin != nil {
+			begun = min(begun, f.Begin.T)
+		}
+		if f.Invoke != nil {
+			tried = min(tried, f.Invoke.T)
+		}
+		failed = failed || f.Fail != nil
+	}
+	_, to := b.run.spanOf(g)
+	s := said{label: g[0].Kind + " " + joined(targets), detail: sentence(append([]string{b.run.planned(g[0].Step)}, slices.Compact(details)...)...)}
+	if tried < min(begun, to) && micros(tried) < micros(min(begun, to)) {
+		b.chart.put(row, "fault-try", tried, min(begun, to), s, events...)
+	}
+	switch at := min(begun, to); {
+	case failed:
+		b.chart.put(row, "fault-no", at, max(at, to), s, events...)
+	case to <= at:
+		b.chart.put(row, "fault-at", at, at, s, events...)
+	default:
+		b.chart.put(row, "fault", at, to, s, events...)
+	}
+}
+
+// planned says what a step was to do.
+func (r *run) planned(step int) string {
+	if step == history.Unplanned {
+		return "nobody planned it"
+	}
+	for _, p := range r.f.Params.Steps {
+		if p.Step == step {
+			return fmt.Sprintf("planned as step %d: %s %s when %s", step, p.Fault, joined(p.Targets), p.When)
+		}
+	}
+	return ""
+}
+
+// faultGroups puts those together that came and went at once. They are in the
+// order of their begin.
+func (r *run) faultGroups() [][]*facts.Fault {
+	const moment = 20e6
+	near := func(x, y int64) bool { return x == y || max(x, y)-min(x, y) <= moment }
+	var out [][]*facts.Fault
+	for _, f := range r.f.Faults {
+		i := -1
+		for j := len(out) - 1; j >= max(0, len(out)-20); j-- {
+			o := out[j][0]
+			if slices.ContainsFunc(out[j], func(x *facts.Fault) bool { return x.Target == f.Target }) {
+				continue
+			}
+			if o.Kind == f.Kind && o.Step == f.Step && near(o.From(), f.From()) && near(min(over(o), r.end), min(over(f), r.end)) {
+				i = j
+				break
+			}
+		}
+		if i < 0 {
+			out = append(out, nil)
+			i = len(out) - 1
+		}
+		out[i] = append(out[i], f)
+	}
+	slices.SortStableFunc(out, func(x, y []*facts.Fault) int {
+		a, _ := r.spanOf(x)
+		c, _ := r.spanOf(y)
+		return int(min(max(a-c, -1), 1))
+	})
+	return out
+}
+
+// spanOf is from when to when a group of faults lasted, with what it took to inject them.
+func (r *run) spanOf(g []*facts.Fault) (from, to int64) {
+	from = never
+	for _, f := range g {
+		from = min(from, f.From())
+		if f.Invoke != nil {
+			from = min(from, f.Invoke.T)
+		}
+		to = max(to, min(over(f), r.end))
+	}
+	return from, to
+}
+
+// joined names targets briefly; links of one client as "c1–n1 n2 n3".
+func joined(targets []string) string {
+	var out []string
+	last := ""
+	for _, t := range targets {
+		client, node, link := strings.Cut(short(t), "-")
+		if link && client == last {
+			out = append(out, node)
+			continue
+		}
+		if link {
+			last = client
+		}
+		out = append(out, short(t))
+	}
+	if len(out) > 8 {
+		out = append(out[:8], "…")
+	}
+	return strings.Join(out, " ")
+}

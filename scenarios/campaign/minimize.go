@@ -1,0 +1,664 @@
+package campaign
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/harness/scenario"
+	"lockpick/nemesis"
+	"lockpick/scenarios/outcome"
+)
+
+// Bug is a way in which a property is violated.
+type Bug struct {
+	Property string `json:"property"`
+	Cause    string `json:"cause,omitempty"`
+}
+
+func (b Bug) String() string {
+	if b.Cause == "" {
+		return b.Property
+	}
+	return fmt.Sprintf("%s (%s)", b.Property, b.Cause)
+}
+
+// Minimizer makes scenarios small.
+type Minimizer struct {
+	Known scenario.Known
+	// Run runs a scenario with a seed, and says whether all came as it expects. It is called
+	// by several goroutines at once.
+	Run func(ctx context.Context, s scenario.Scenario, seed uint64) (asExpected bool)
+	// Record is what such a run records, and what is said of it. nil: nobody looks at how a bug comes
+	// about, and long plans are made small by trial alone.
+	Record  func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error)
+	Workers int
+	// Most bounds the runs; 0: mostRuns.
+	Most int
+}
+
+// mostRuns bounds the runs of one shrink. A plan of a hundred steps takes about a hundred,
+// the worst four hundred.
+const mostRuns = 2000
+
+// mostRounds bounds how often all edits are tried again. Each but the last has made the
+// scenario smaller.
+const mostRounds = 20
+
+// others are how many seeds a small scenario is tried with in the end. What is small need
+// not be robust: it may hang on the instants that one seed gives.
+const others = 100
+
+// Minimized is a scenario that was made small.
+type Minimized struct {
+	Bug
+	Scenario scenario.Scenario `json:"scenario"`
+	// Seed shows the bug: the lowest of the others that does, or else the one that was given.
+	Seed   uint64 `json:"seed"`
+	From   string `json:"from"` // the scenario that it was made of
+	Given  uint64 `json:"given"`
+	Before size   `json:"before"`
+	After  size   `json:"after"`
+	Runs   int    `json:"runs"`  // that it took
+	Shows  int    `json:"shows"` // of the Others, how many show the bug
+	Others int    `json:"others"`
+	// Whole: nothing was left to try. Otherwise the bound of runs was met.
+	Whole bool `json:"whole"`
+}
+
+// size is how large a scenario is.
+type size struct {
+	Steps   int `json:"steps"`
+	Targets int `json:"targets"`
+	Clients int `json:"clients"`
+	Nodes   int `json:"nodes"`
+	Keys    int `json:"keys"`
+}
+
+// SizeOf measures a scenario.
+func SizeOf(s scenario.Scenario) size {
+	z := size{Steps: len(s.Plan), Clients: len(s.Clients), Nodes: s.Topology.Nodes, Keys: len(s.KeyNames())}
+	for _, st := range s.Plan {
+		z.Targets += len(st.Fault.Targets)
+	}
+	return z
+}
+
+// Shrink makes a scenario small that shows a bug with a seed. The error is that it doesn't,
+// or that ctx has ended.
+func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64, b Bug) (Minimized, error) {
+	r := Minimized{Bug: b, From: s.ID(), Given: seed}
+	s = s.Drawn(seed)
+	r.Before = SizeOf(s)
+	x := &search{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: Expecting(s, b), seen: map[string]bool{}, idle: make(chan struct{}, max(k.Workers, 1)), left: k.Most}
+	if x.left == 0 {
+		x.left = mostRuns
+	}
+	if !x.keeps(func(*scenario.Scenario) bool { return true }) {
+		if ctx.Err() != nil {
+			return r, ctx.Err()
+		}
+		return r, fmt.Errorf("%s does not violate %s with seed %d", s.ID(), b, seed)
+	}
+	x.all()
+	if ctx.Err() != nil {
+		return r, ctx.Err()
+	}
+	r.Scenario, r.Runs, r.Whole = x.best, x.runs, x.left > 0
+	r.After = SizeOf(x.best)
+	r.Seed, r.Others = x.seed, others
+	shown := x.shows(others)
+	r.Shows = len(shown)
+	if len(shown) > 0 {
+		r.Seed = shown[0]
+	}
+	return r, ctx.Err()
+}
+
+// Expecting is a scenario of which nothing but a bug is expected: a run of it comes out as
+// expected if it has the bug. It is a scenario of its own, with the seed's plan.
+func Expecting(s scenario.Scenario, b Bug) scenario.Scenario {
+	s.Name, s.Variant, s.Tags, s.Debate, s.Tier, s.Cures, s.Numbers = "small", "", nil, nil, "", nil, nil
+	s.Expect = map[string]scenario.Expectation{ // the two that are held to it unless somebody says otherwise
+		verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome},
+	}
+	s.Expect[b.Property] = scenario.Expectation{Want: string(verdict.Violated), Cause: b.Cause}
+	scenario.Imply(s.Expect, s.Tier)
+	return s
+}
+
+// all tries all edits, until none is left that keeps the bug.
+func (x *search) all() {
+	for range mostRounds {
+		before := x.kept
+		x.distil()
+		x.pass(shorter(x.best))
+		x.pass(smallWorld(x.best)) // before the steps, for it makes them cheaper; and after them
+		x.steps()
+		x.leap()
+		x.pass(certain(x.best))
+		x.pass(fewer(x.best))
+		x.pass(smallWorld(x.best))
+		x.pass(briefer(x.best))
+		x.pass(plainer(x.best))
+		x.pass(together(x.best))
+		x.pass(rounder(x.best))
+		if x.kept == before {
+			x.hop()
+		}
+		if x.kept == before || x.over() {
+			return
+		}
+	}
+}
+
+// mostAnchors is how many triggers are tried for what came at a time.
+const mostAnchors = 6
+
+// distil replaces a long plan by what was in force while the harm came about, and lets it come upon
+// what its victims did just before. What comes at a time meets what it is to meet by luck, and most
+// steps of a long plan do no more than bring the others that luck.
+func (x *search) distil() {
+	if x.Record == nil || len(x.best.Plan) <= fewSteps || x.over() {
+		return
+	}
+	h, v, err := x.Record(x.ctx, x.best, x.seed)
+	if err != nil {
+		return // the way without it is longer
+	}
+	r := v.Result(x.bug.Property)
+	if r == nil || r.Witness == nil || len(r.Witness.Sessions) == 0 {
+		return
+	}
+	look := lookAt(h, r.Witness)
+	var edits []edit
+	for nearest := range mostAnchors {
+		plan := look.plan(x.best, nearest)
+		edits = append(edits, func(s *scenario.Scenario) bool {
+			fewer := len(plan) < len(s.Plan)
+			s.Plan = plan
+			return fewer
+		})
+	}
+	if x.firstOf(edits, append([]uint64{x.seed}, otherSeeds()...)) >= 0 {
+		x.steps()
+	}
+}
+
+// look is a record, and the span in which the harm came about.
+type look struct {
+	events   []history.Event
+	faults   []*facts.Fault
+	from, to int64
+	anchored map[*facts.Fault][]nemesis.Trigger // what each may come upon
+}
+
+// lookAt is the span from when the earlier session began the attempt by which it got its lock, to the
+// harm.
+func lookAt(h *history.History, w *verdict.Witness) look {
+	l := look{h.Events, facts.Read(h).Faults, w.From, w.From, map[*facts.Fault][]nemesis.Trigger{}}
+	token := ""
+	for _, e := range h.Events {
+		if e.Session == w.Sessions[0] && e.Op == history.OpAcquire && e.Type == history.OK {
+			l.from, token = min(l.from, e.T), e.Token
+		}
+	}
+	for _, e := range h.Events {
+		if token != "" && e.Token == token && e.Op == history.OpSet && e.Sent > 0 {
+			l.from = min(l.from, e.Sent)
+		}
+	}
+	return l
+}
+
+// plan is what was in force in the span. What came at a time comes upon the nearest thing before
+// it that is to be waited for; or the next but one, and so on.
+func (l look) plan(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
+	whole := map[int]bool{} // steps that are there as they were
+	for _, f := range l.faults {
+		if f.Begin == nil || f.Step < 1 || f.Step > len(s.Plan) || f.From() > l.to || whole[f.Step] {
+			continue
+		}
+		st, end := s.Plan[f.Step-1], f.To()
+		if kind, _ := nemesis.KindOf(st.Fault.Kind); kind.Loses {
+			end = f.From()
+		}
+		switch {
+		case end < l.from:
+		case f.From() < l.from && end > l.to: // it is how things are
+			whole[f.Step] = true
+			plan = append(plan, st)
+		default:
+			if when, ok := l.trigger(s, st.When, f, nearest); ok {
+				plan = append(plan, nemesis.Step{When: when, Fault: l.fault(st.Fault, f, end), Drawn: st.Drawn})
+			}
+		}
+	}
+	return plan
+}
+
+// fault is a fault as it was on one target: what came again and again is each time one by itself.
+func (l look) fault(planned nemesis.Fault, f *facts.Fault, end int64) nemesis.Fault {
+	if kind, _ := nemesis.KindOf(planned.Kind); kind.Again {
+		planned.Kind, planned.Every, planned.Lasts = kind.As, nemesis.Span{}, nemesis.Span{}
+	}
+	if lasts := time.Duration(end - max(f.From(), l.from)); end <= l.to && lasts > 0 {
+		planned.For, planned.Until, planned.Timer = &lasts, nil, nil
+	}
+	if len(planned.Targets) > 0 {
+		planned.Targets = []string{f.Target}
+	}
+	return planned
+}
+
+// trigger is what a fault comes upon that came in the span.
+func (l look) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, nearest int) (nemesis.Trigger, bool) {
+	switch {
+	case w.Message != nil:
+		m := *w.Message
+		m.Nth = 1
+		w.Message = &m
+		return w, true
+	case w.Point != nil:
+		p := *w.Point
+		p.Nth = 1
+		w.Point = &p
+		return w, true
+	}
+	all, ok := l.anchored[f]
+	if !ok {
+		all = l.anchors(s, f.Target, max(f.From(), l.from))
+		l.anchored[f] = all
+	}
+	if len(all) == 0 {
+		return w, false
+	}
+	return all[min(nearest, len(all)-1)], true
+}
+
+// anchors are triggers of what its victim did in the span before a time, those that are soonest
+// before it first; of what all clients did where a node is hit.
+func (l look) anchors(s scenario.Scenario, target string, at int64) (all []nemesis.Trigger) {
+	type candidate struct {
+		at   int64
+		when nemesis.Trigger
+	}
+	var found []candidate
+	clients := s.ClientNames()
+	if victim, _, _ := nemesis.SplitLink(target); slices.Contains(clients, victim) {
+		clients = []string{victim}
+	}
+	for _, c := range clients {
+		for _, name := range nemesis.EventNames() {
+			if e, last := l.last(nemesis.Event{Client: c, Event: name}, at); e.Nth > 0 {
+				e.After = time.Duration(at - last)
+				found = append(found, candidate{last, nemesis.Trigger{Event: &e}})
+			}
+		}
+		for m, last := range l.messages(c, at) {
+			found = append(found, candidate{last, nemesis.Trigger{Message: &m}})
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.at, a.at), strings.Compare(a.when.String(), b.when.String()))
+	})
+	for _, c := range found {
+		all = append(all, c.when)
+	}
+	return all
+}
+
+// last is how often something was seen of a client in the span before a time, and when it was last.
+func (l look) last(e nemesis.Event, before int64) (nemesis.Event, int64) {
+	at := int64(0)
+	for _, f := range l.events {
+		if f.Process == e.Client && f.T >= l.from && f.T <= before && e.Matches(f) { // no fault is seen of itself
+			e.Nth++
+			at = f.T
+		}
+	}
+	return e, at
+}
+
+// messages are the last of each sort that a client and a node sent each other in the span before a
+// time, with their numbers, and when that was.
+func (l look) messages(client string, before int64) map[nemesis.OnMessage]int64 {
+	count, last := map[nemesis.OnMessage]int{}, map[nemesis.OnMessage]int64{}
+	for _, e := range l.events {
+		if left, _, isLink := nemesis.SplitLink(e.Process); !isLink || left != client || !slices.Contains(nemesis.MessageKinds, e.Op) {
+			continue
+		}
+		for of, t := range map[string]int64{nemesis.Request: e.Sent, nemesis.Reply: e.Applied} {
+			if m := (nemesis.OnMessage{Link: e.Process, Message: e.Op, Of: of}); t >= l.from && t <= before {
+				count[m]++
+				last[m] = max(last[m], t)
+			}
+		}
+	}
+	numbered := map[nemesis.OnMessage]int64{}
+	for m, t := range last {
+		n := count[m]
+		m.Nth = n
+		numbered[m] = t
+	}
+	return numbered
+}
+
+// fewer leaves each step one of its targets, or takes them away one by one.
+func fewer(best scenario.Scenario) (edits []edit) {
+	for i, st := range best.Plan {
+		targets := st.Fault.Targets
+		if len(targets) < 2 {
+			continue
+		}
+		for _, one := range targets {
+			edits = append(edits, func(s *scenario.Scenario) bool {
+				had := len(s.Plan[i].Fault.Targets)
+				s.Plan[i].Fault.Targets = []string{one}
+				return had > 1
+			})
+		}
+		for _, gone := range targets {
+			edits = append(edits, func(s *scenario.Scenario) bool {
+				f := &s.Plan[i].Fault
+				had := len(f.Targets)
+				f.Targets = slices.DeleteFunc(f.Targets, func(t string) bool { return t == gone })
+				return had > 1 && len(f.Targets) == had-1
+			})
+		}
+	}
+	return edits
+}
+
+// smallWorld takes clients, nodes and keys away, and numbers the clients from one on. What was
+// about those that are gone goes with them, or comes to befall one that is left.
+func smallWorld(best scenario.Scenario) (edits []edit) {
+	for _, c := range slices.Backward(best.Clients) {
+		edits = append(edits, func(s *scenario.Scenario) bool {
+			return len(s.Clients) > 1 && without(s, func(name string) bool { return name == c.Name })
+		}, func(s *scenario.Scenario) bool {
+			i := slices.IndexFunc(s.Clients, func(x scenario.Client) bool { return x.Name != c.Name })
+			j := slices.IndexFunc(s.Clients, func(x scenario.Client) bool { return x.Name == c.Name })
+			if i < 0 || j < 0 {
+				return false
+			}
+			heir := s.Clients[i].Name
+			s.Clients = slices.Delete(s.Clients, j, j+1)
+			renamed(s, func(name string) string {
+				if name == c.Name {
+					return heir
+				}
+				return name
+			})
+			return true
+		}, func(s *scenario.Scenario) bool { // two that come twice do what three do
+			if len(s.Clients) < 3 || s.Workload.Cycles == 0 || !without(s, func(name string) bool { return name == c.Name }) {
+				return false
+			}
+			s.Workload.Cycles++
+			for i := range s.Clients {
+				s.Clients[i].Cycles = nil
+			}
+			return true
+		})
+	}
+	for n := 1; n < best.Topology.Nodes; n++ {
+		edits = append(edits, func(s *scenario.Scenario) bool {
+			nodes := s.NodeNames()
+			if n >= len(nodes) {
+				return false
+			}
+			s.Topology.Nodes = n
+			renamed(s, func(name string) string {
+				if k := slices.Index(nodes, name); k >= n {
+					return nodes[k%n]
+				}
+				return name
+			})
+			return true
+		}, func(s *scenario.Scenario) bool {
+			if n >= s.Topology.Nodes {
+				return false
+			}
+			gone := s.NodeNames()[n:]
+			s.Topology.Nodes = n
+			without(s, func(name string) bool { return slices.Contains(gone, name) })
+			return true
+		})
+	}
+	for n := 1; n < best.Workload.Keys; n *= 2 {
+		edits = append(edits, func(s *scenario.Scenario) bool { return lower(&s.Workload.Keys, n) })
+	}
+	return append(edits, renumbered)
+}
+
+// patience is how many times longer two clients may work for what three come to sooner.
+const patience = 16
+
+// patient takes one of several clients away, and lets the others work for longer.
+func patient(best scenario.Scenario) (edits []edit) {
+	for _, c := range slices.Backward(best.Clients) {
+		edits = append(edits, func(s *scenario.Scenario) bool {
+			if len(s.Clients) < 3 || !without(s, func(name string) bool { return name == c.Name }) {
+				return false
+			}
+			s.Workload.For, s.Workload.Cycles, s.Limit = s.Workload.For*patience, s.Workload.Cycles*patience, s.Limit*patience
+			return true
+		})
+	}
+	return edits
+}
+
+// lower sets a number that is larger.
+func lower[T cmp.Ordered](x *T, to T) bool {
+	if *x <= to {
+		return false
+	}
+	*x = to
+	return true
+}
+
+// without takes clients or nodes away, by their names, and says whether there were any.
+func without(s *scenario.Scenario, gone func(name string) bool) bool {
+	about := func(target string) bool {
+		left, right, isLink := nemesis.SplitLink(target)
+		return gone(left) || isLink && gone(right)
+	}
+	before := len(s.Clients)
+	s.Clients = slices.DeleteFunc(s.Clients, func(c scenario.Client) bool { return gone(c.Name) })
+	for i, c := range s.Clients {
+		if c.Start != nil && gone(c.Start.Client) {
+			s.Clients[i].Start = nil
+		}
+		if s.Clients[i].Reach = slices.DeleteFunc(c.Reach, gone); len(s.Clients[i].Reach) == 0 {
+			s.Clients[i].Reach = nil // all: who reaches nobody does nothing
+		}
+	}
+	s.Topology.Addresses = slices.DeleteFunc(s.Topology.Addresses, gone)
+	s.Plan = slices.DeleteFunc(s.Plan, func(st nemesis.Step) bool {
+		w := st.When
+		return w.Event != nil && gone(w.Event.Client) || w.Point != nil && gone(w.Point.Client) || w.Message != nil && about(w.Message.Link) ||
+			st.Fault.Until != nil && gone(st.Fault.Until.Client) || len(st.Fault.Targets) > 0 && !slices.ContainsFunc(st.Fault.Targets, func(t string) bool { return !about(t) })
+	})
+	for i := range s.Plan {
+		s.Plan[i].Fault.Targets = slices.DeleteFunc(s.Plan[i].Fault.Targets, about)
+	}
+	return len(s.Clients) < before
+}
+
+// renumbered calls the clients c1, c2 and so on where some were taken away.
+func renumbered(s *scenario.Scenario) bool {
+	before := s.ClientNames()
+	renamed(s, func(name string) string {
+		if i := slices.Index(before, name); i >= 0 {
+			return fmt.Sprintf("c%d", i+1)
+		}
+		return name
+	})
+	return !slices.Equal(before, s.ClientNames())
+}
+
+// renamed calls clients and nodes otherwise. What is named twice in one place then, is so once.
+func renamed(s *scenario.Scenario, called func(name string) string) {
+	rename := func(name *string) {
+		left, right, isLink := nemesis.SplitLink(*name)
+		if *name = called(left); isLink {
+			*name = nemesis.LinkName(*name, called(right))
+		}
+	}
+	list := func(names []string) (once []string) {
+		for _, n := range names {
+			if rename(&n); !slices.Contains(once, n) {
+				once = append(once, n)
+			}
+		}
+		return once
+	}
+	event := func(e *nemesis.Event) {
+		if e != nil {
+			rename(&e.Client)
+		}
+	}
+	for i := range s.Clients {
+		c := &s.Clients[i]
+		rename(&c.Name)
+		event(c.Start)
+		c.Reach = list(c.Reach)
+	}
+	for i := range s.Topology.Addresses {
+		rename(&s.Topology.Addresses[i])
+	}
+	for i := range s.Plan {
+		w, f := s.Plan[i].When, &s.Plan[i].Fault
+		event(w.Event)
+		if w.Point != nil {
+			rename(&w.Point.Client)
+		}
+		if w.Message != nil {
+			rename(&w.Message.Link)
+		}
+		event(f.Until)
+		f.Targets = list(f.Targets)
+	}
+}
+
+// plain sets a value to what it is where nobody says anything of it.
+func plain[T comparable](of func(*scenario.Scenario) *T, to T) edit {
+	return func(s *scenario.Scenario) bool {
+		x := of(s)
+		changed := *x != to
+		*x = to
+		return changed
+	}
+}
+
+// absent leaves out what may be left out.
+func absent[T any](of func(*scenario.Scenario) **T) edit {
+	return func(s *scenario.Scenario) bool {
+		x := of(s)
+		was := *x
+		*x = nil
+		return was != nil
+	}
+}
+
+// plainer leaves out settings.
+func plainer(best scenario.Scenario) []edit {
+	type sc = scenario.Scenario
+	edits := []edit{
+		plain(func(s *sc) *int { return &s.Topology.Replicas }, 0),
+		plain(func(s *sc) *string { return &s.Topology.Persistence }, scenario.PersistNone),
+		plain(func(s *sc) *string { return &s.Topology.Expiry }, ""),
+		func(s *sc) bool {
+			had := s.Topology.Addresses != nil
+			s.Topology.Addresses = nil
+			return had
+		},
+		plain(func(s *sc) *string { return &s.Workload.Fence }, client.FenceNone),
+		plain(func(s *sc) *bool { return &s.Lock.Fence }, false),
+		plain(func(s *sc) *string { return &s.Lock.Ask }, ""),
+		plain(func(s *sc) *int { return &s.Lock.Extends }, 0),
+		plain(func(s *sc) *int { return &s.Workload.Writes }, 1),
+		plain(func(s *sc) *client.Range { return &s.Workload.Prepare }, client.Range{}),
+		plain(func(s *sc) *bool { return &s.Workload.NoCheck }, false),
+		plain(func(s *sc) *bool { return &s.Vacuous }, false),
+	}
+	if best.Expect[verdict.BoundedHold].Want == "" {
+		edits = append(edits, plain(func(s *sc) *scenario.Limits { return &s.Limits }, scenario.Limits{}))
+	}
+	for i := range best.Clients {
+		edits = append(edits,
+			absent(func(s *sc) **nemesis.Event { return &s.Clients[i].Start }),
+			func(s *sc) bool {
+				had := s.Clients[i].Reach != nil
+				s.Clients[i].Reach = nil
+				return had
+			},
+			absent(func(s *sc) **client.Range { return &s.Clients[i].Think }),
+			absent(func(s *sc) **client.Range { return &s.Clients[i].Hold }),
+			absent(func(s *sc) **int { return &s.Clients[i].Cycles }))
+	}
+	for i := range best.Plan {
+		edits = append(edits, plainStep(func(s *sc) *nemesis.Step { return &s.Plan[i] })...)
+	}
+	return edits
+}
+
+// plainStep leaves out what a step says besides what happens, to whom, and when.
+func plainStep(of func(*scenario.Scenario) *nemesis.Step) []edit {
+	type sc = scenario.Scenario
+	return []edit{
+		plain(func(s *sc) *string { return &of(s).Fault.Way }, ""),
+		plain(func(s *sc) *float64 { return &of(s).Fault.Share }, 0),
+		absent(func(s *sc) **nemesis.Timer { return &of(s).Fault.Timer }),
+		absent(func(s *sc) **nemesis.Event { return &of(s).Fault.Until }),
+		func(s *sc) bool {
+			f := &of(s).Fault
+			kind, _ := nemesis.KindOf(f.Kind)
+			if len(kind.Modes) == 0 || f.Mode == kind.Modes[0] {
+				return false
+			}
+			f.Mode = kind.Modes[0]
+			return true
+		},
+		func(s *sc) bool {
+			switch w := of(s).When; {
+			case w.Event != nil:
+				return lower(&w.Event.Nth, 1)
+			case w.Point != nil:
+				return lower(&w.Point.Nth, 1)
+			case w.Message != nil:
+				return lower(&w.Message.Nth, 1)
+			}
+			return false
+		},
+	}
+}
+
+// certain makes of a drawn step, which need not come, one that has to: all at once, and each
+// by itself.
+func certain(best scenario.Scenario) []edit {
+	surely := func(st *nemesis.Step) bool {
+		was := st.Drawn || st.When.Before > 0
+		st.Drawn, st.When.Before = false, 0
+		return was
+	}
+	all := []edit{func(s *scenario.Scenario) (any bool) {
+		for i := range s.Plan {
+			any = surely(&s.Plan[i]) || any
+		}
+		return any
+	}}
+	for i := range best.Plan {
+		all = append(all, func(s *scenario.Scenario) bool { return surely(&s.Plan[i]) },
+			plain(func(s *scenario.Scenario) *bool { return &s.Plan[i].Drawn }, false))
+	}
+	return all
+}

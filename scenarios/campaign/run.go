@@ -1,0 +1,570 @@
+// Package campaign runs many scenarios: with many seeds, in worker processes, on several machines,
+// looking for violations or for the limits of a lock.
+//
+//	Job, Execute    one scenario with a seed on a back end: run, check, judge, retry, write
+//	Pool            worker processes, each the same binary with one processor; whatever ends a
+//	                worker in the middle of a job is the outcome of that one job
+//	Sweep           the runs of many seeds in shards, and their outcomes put together again
+//	Fuzz            how far a search for violations has got, in one small file that is replaced as
+//	                a whole: a search that was killed resumes where the file says
+//	Minimizer       finds the smallest scenario that still shows a violation (a Bug)
+//	EnvelopeSearch  finds how much of a fault a lock tolerates, and compares that with arithmetic
+//
+// Judge is the only place where an expectation meets a verdict. A run's folder holds run.json,
+// history.jsonl.gz, verdict.json and outcome.json: facts first, so that judging can be repeated.
+//
+// A Minimizer first replaces a long plan by the faults that were in force when the harm happened,
+// as the record shows them, which leaves a few steps of a hundred after about twenty runs. Then it
+// tries edits, on all processors; which one it keeps depends on their order alone, so that a bug
+// shrinks to the same scenario everywhere.
+//
+// Not here: terminals and flags. The caller passes in how the binary is started again.
+package campaign
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/harness/lock"
+	"lockpick/harness/scenario"
+	"lockpick/internal/files"
+	"lockpick/scenarios/outcome"
+)
+
+// Keep says which runs leave a directory in the store.
+type Keep string
+
+const (
+	KeepAll        Keep = "all"
+	KeepUnexpected Keep = "unexpected" // those that did not come out as expected, and violations that can't be had again
+	KeepNone       Keep = "none"
+)
+
+// has reports whether a run is among those that are kept.
+func (k Keep) has(unexpected bool) bool { return k == KeepAll || k == KeepUnexpected && unexpected }
+
+// Job is one scenario to run once, or until it shows what it can show.
+type Job struct {
+	Scenario scenario.Scenario `json:"scenario"`
+	Seed     uint64            `json:"seed"`
+	Backend  string            `json:"backend"`
+	Store    string            `json:"store"` // folder of run directories
+	Keep     Keep              `json:"keep"`
+	Reports  Keep              `json:"reports,omitempty"` // which of those that leave one are drawn at once; "" is all
+	Command  string            `json:"command"`           // runs it again
+	Version  string            `json:"version"`
+	Sets     []string          `json:"sets,omitempty"` // overrides that the scenario was made with
+	// Live: write the history as it happens instead of at the end, where it is kept. For backends
+	// in real time, whose runs can't be had again.
+	Live bool `json:"live,omitempty"`
+	// Confirm: try the cause of each violation of mutual exclusion, also of one that was expected.
+	Confirm bool `json:"confirm,omitempty"`
+	// Control: the scenario with its own lock, where Scenario has another.
+	Control *scenario.Scenario `json:"control,omitempty"`
+	// Relative: the properties that Scenario must keep only if Control keeps them, under settings
+	// for which nobody vouches.
+	Relative []string `json:"relative,omitempty"`
+	// Retries: how often a missed violation or a vacuous run is tried again.
+	Retries int `json:"retries,omitempty"`
+}
+
+// Execute does a job on a backend. It never panics: a bug is an outcome with
+// code 70 and the stack in Error.
+func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) {
+	begin := time.Now()
+	var earlier []string
+	var control *outcome.Outcome
+	if len(j.Relative) > 0 && j.Control != nil { // its result decides what is expected
+		control = j.control(ctx, b)
+		j.Scenario.Expect = j.excused(control)
+	}
+	for {
+		next := execute(ctx, b, j, earlier)
+		if len(earlier) > 0 && next.Events == 0 && ctx.Err() != nil { // it was ended before it began: what the one before found stands
+			suiteWrite(&next)
+			break
+		}
+		o = next
+		why := again(o)
+		if why == "" || len(earlier) >= j.Retries || ctx.Err() != nil {
+			break
+		}
+		o.Seconds = time.Since(begin).Seconds()
+		suiteWrite(&o) // a try that did not count is a record, too
+		if o.Dir != "" {
+			why += " (" + o.Dir + ")"
+		}
+		earlier = append(earlier[:len(earlier):len(earlier)], why)
+	}
+	giveUp(&o)
+	if j.Control != nil && len(o.Judgements) > 0 && ctx.Err() == nil {
+		if control == nil {
+			control = j.control(ctx, b)
+		}
+		j.compare(control, &o)
+	}
+	o.Seconds = time.Since(begin).Seconds()
+	suiteWrite(&o)
+	return o
+}
+
+// write leaves the outcome in the run directory, where there is one.
+func suiteWrite(o *outcome.Outcome) {
+	if o.Dir == "" {
+		return
+	}
+	if err := writeJSON(o.Dir, outcomeFile, o); err != nil {
+		failStore(o, err)
+	}
+}
+
+// failStore adds an error of writing to the store, which is the user's choice, and yet no
+// wrong one where only room is missing.
+func failStore(o *outcome.Outcome, err error) {
+	code := outcome.ExitUsage
+	if o.Hint = files.Remedy(err, files.StoreHint); o.Hint != "" {
+		code = outcome.ExitBackend
+	}
+	o.Hint = cmp.Or(o.Hint, "choose another folder with --store")
+	o.Fail(code, err)
+}
+
+// These are in a reason of Retried: a violation was expected and did not come; and the
+// machine may be why.
+const (
+	Missed = " was expected to be violated and held"
+	Stalls = ", and the machine stood still for up to "
+)
+
+// again says why a run should be tried once more, "" if it should not: a
+// violation that a race missed, or a run in which a fault did not take effect, or one that
+// nobody planned did. A violation that nobody expected is final, and so is an error, unless
+// what nobody planned may be why.
+func again(o outcome.Outcome) string {
+	switch {
+	case o.Verdict.Unplanned:
+		return o.Verdict.Assumption
+	case o.Disturbed != "":
+		return o.Disturbed
+	}
+	if o.Error != "" || o.Stopped != "" { // another try would be stopped, too
+		return ""
+	}
+	why := ""
+	for _, j := range o.Judgements {
+		switch {
+		case j.AsExpected, j.Waits():
+		case j.Missed:
+			why = j.Property + Missed
+		case j.Open() && why != "": // a miss is the graver reason
+		case j.Open():
+			why = fmt.Sprintf("%s is %s: %s", j.Property, j.Got, j.Because)
+		default:
+			return ""
+		}
+	}
+	if longest := o.Verdict.Numbers[verdict.StalledMax]; why != "" && longest > 0 {
+		why += fmt.Sprintf("%s%.3g s", Stalls, longest)
+	}
+	return why
+}
+
+// giveUp turns an expected violation that several tries missed into undecided.
+func giveUp(o *outcome.Outcome) {
+	if len(o.Retried) == 0 || o.Code != outcome.ExitUnexpected || again(*o) == "" {
+		return
+	}
+	o.Code = outcome.ExitUndecided
+}
+
+// usual is for how many events there is room when a run begins: as many as the run before had, if
+// that was an ordinary one. Sweeps do the same again and again.
+var suiteUsual atomic.Int64
+
+// execute does it once, after earlier tries that did not count.
+func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o outcome.Outcome) {
+	j.Scenario = j.Scenario.Drawn(j.Seed)
+	o = outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command, Retried: earlier}
+	defer func() {
+		if r := recover(); r != nil {
+			o.Fail(outcome.ExitBug, fmt.Errorf("panic: %v\n%s", r, debug.Stack()))
+		}
+	}()
+	d := &runDir{store: j.Store, manifest: scenario.NewManifest(j.Scenario, b.Name(), j.Seed, j.Version, j.Command)}
+	d.manifest.Sets = j.Sets
+	var to io.Writer
+	var live *os.File
+	if j.Live && j.Keep != KeepNone {
+		var err error
+		if live, err = d.live(); err != nil {
+			failStore(&o, err)
+			return o
+		}
+		defer live.Close()
+		o.Dir = d.path
+		to = live
+	}
+	rec := history.NewRecorder(to)
+	var events []history.Event
+	rec.Watch(func(e history.Event) {
+		if len(events) == cap(events) {
+			events = slices.Grow(events, max(1<<10, len(events), int(suiteUsual.Load()))) // append alone would grow by a quarter, and copy often
+		}
+		events = append(events, e)
+	})
+	broken, interrupted := false, false
+	defer func() { suiteUsual.Store(int64(min(len(events), 1<<14))) }()
+	if err := harness.RunAtMost(ctx, b, j.Scenario, j.Seed, rec, history.MaxEvents); err != nil {
+		code := outcome.ExitBackend
+		if i, ok := errors.AsType[*harness.Interference](err); ok {
+			o.Disturbed, code = i.Error(), outcome.ExitUndecided
+		}
+		o.Hint = files.Remedy(err, files.TempDirHint)
+		o.Fail(code, err)
+		interrupted = ctx.Err() != nil
+		broken = errors.Is(err, lock.ErrBroken)
+	}
+	h := suiteJudged(&o, d.manifest, events)
+	if broken && o.Code == outcome.ExitUnexpected { // who can't be worked with is accused of nothing
+		o.Code = outcome.ExitBackend
+	}
+	if interrupted && o.Code == outcome.ExitBackend { // and no violation was found before
+		o.Code = outcome.ExitInterrupt
+	}
+	j.confirm(ctx, b, h, &o)
+	notable := o.Code != outcome.ExitOK || j.Live && o.Violated() // or it can't be had again
+	if j.Keep.has(notable) {
+		if err := d.write(events, h, o, cmp.Or(j.Reports, KeepAll).has(notable)); err != nil {
+			failStore(&o, err)
+		}
+		o.Dir = d.path
+	}
+	if live != nil {
+		if err := d.close(live); err != nil {
+			failStore(&o, err)
+		}
+	}
+	return o
+}
+
+// judged judges what was recorded, from memory: it is the same as what stands in
+// the file, and need not be decoded.
+func suiteJudged(o *outcome.Outcome, m scenario.Manifest, events []history.Event) *history.History {
+	h, err := history.New(events)
+	if err != nil {
+		if o.Code == outcome.ExitOK {
+			o.Fail(outcome.ExitBug, err)
+		}
+		return nil
+	}
+	o.Events, o.Virtual = len(h.Events), history.Seconds(h.Events[len(h.Events)-1].T)
+	o.Stopped = stopped(h)
+	o.Verdict = checker.Check(h)
+	o.Numbers = compared(o.Verdict.Numbers)
+	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), judgeNumbers(m.Scenario.Numbers, o.Verdict)...)
+	o.NothingExpected = outcome.NoExpectation(o.Judgements)
+	if o.Verdict.Disagreement != "" {
+		o.Fail(outcome.ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
+	}
+	o.Code = outcome.Worse(o.Code, outcome.CodeOf(decided(o.Judgements)))
+	if o.Verdict.Unplanned { // whatever was expected, and of whatever
+		o.Code = outcome.Worse(o.Code, outcome.ExitUndecided)
+	}
+	if o.Stopped != "" {
+		o.Fail(outcome.ExitUndecided, errors.New("the run was "+o.Stopped))
+	}
+	return h
+}
+
+// stopped says where a run was stopped early, and why, or "".
+func stopped(h *history.History) string {
+	for _, e := range h.Events {
+		if e.Process == history.Harness && e.Op == history.OpStop {
+			return e.Cause
+		}
+	}
+	return ""
+}
+
+// Record runs a scenario once, for who wants to look at what happened: what was recorded, and
+// what the checker says of it.
+func Record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
+	rec := history.NewRecorder(nil)
+	var events []history.Event
+	rec.Watch(func(e history.Event) { events = append(events, e) })
+	if err := harness.Run(ctx, b, s, seed, rec); err != nil {
+		return nil, checker.Verdict{}, err
+	}
+	h, err := history.New(events)
+	if err != nil {
+		return nil, checker.Verdict{}, err
+	}
+	return h, checker.Check(h), nil
+}
+
+// near is how far apart two runs may have the same thing, once their courses differ.
+const near = int64(20 * time.Millisecond)
+
+// confirm tries the cause of a violation of mutual exclusion that nobody expected, or of any.
+// What comes of it changes neither the cause nor the exit code.
+func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History, o *outcome.Outcome) {
+	i := slices.IndexFunc(o.Judgements, func(x outcome.Judgement) bool {
+		return x.Property == checker.MutualExclusion && x.Got == checker.Violated && (j.Confirm || !x.AsExpected)
+	})
+	if i < 0 {
+		return
+	}
+	c, err := confirm(ctx, b, j.Scenario, j.Seed, h, o.Verdict)
+	if err != nil {
+		o.Fail(outcome.ExitBackend, err)
+		return
+	}
+	o.Judgements[i].Confirmation = c
+}
+
+// confirm runs a violation of mutual exclusion again with the facts that are its cause
+// undone. That merely the overlap is gone would say little: most losses between two grants
+// are needed for the second one, as when a failed attempt cleans up on the same nodes. So
+// each node is asked for what the cause says of it: with the key kept, it refuses.
+func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, h *history.History, v checker.Verdict) (*outcome.Confirmation, error) {
+	r := v.Result(checker.MutualExclusion)
+	if r == nil || r.Outcome != checker.Violated {
+		return nil, nil
+	}
+	c := &outcome.Confirmation{State: outcome.NotApplicable, Why: "no key ended before its time"}
+	x := newTrial(h, r)
+	if len(x.ends) == 0 {
+		return c, nil
+	}
+	again, ok := b.(harness.Sparer)
+	if !ok {
+		c.State, c.Why = outcome.FactsSuffice, b.Name()+" can't run the seed again: what its nodes told stands"
+		return c, nil
+	}
+	try := func(ends []*ending) (result, error) {
+		c.Runs++
+		h, err := x.rerun(ctx, again, s, seed, ends)
+		if err != nil {
+			return result{}, err
+		}
+		return x.judge(h, ends), nil
+	}
+	all, err := try(x.ends)
+	if err != nil {
+		return nil, err
+	}
+	if all.overlaps || all.grants != "" {
+		c.State, c.Why = outcome.Refuted, "with the keys kept the two overlap all the same"
+		if all.grants != "" {
+			c.Why = fmt.Sprintf("with the keys kept %s votes for %s all the same", all.grants, x.client)
+		}
+		return c, nil
+	}
+	for _, e := range x.ends {
+		one := all
+		if len(x.ends) > 1 {
+			if one, err = try([]*ending{e}); err != nil {
+				return nil, err
+			}
+		}
+		if !one.overlaps {
+			c.Alone = append(c.Alone, e.put.Process)
+		}
+	}
+	switch {
+	case len(c.Alone) == 0:
+		c.State, c.Why = outcome.Jointly, fmt.Sprintf("had one of the %d nodes kept its key, the two would have overlapped all the same; had all, not", len(x.ends))
+	case all.later:
+		c.State, c.Why = outcome.PutOff, "with the keys kept the two don't overlap there, but later, through another loss"
+	default:
+		c.State, c.Why = outcome.Confirmed, "with the keys kept each node refuses the second, and the two don't overlap"
+	}
+	return c, nil
+}
+
+// trial is one violation, to be tried again.
+type trial struct {
+	ends    []*ending
+	first   string // session
+	client  string // of the second session
+	granted int64  // when that was granted
+}
+
+// ending is one key's end before its time.
+type ending struct {
+	end, put *history.Event // the fact, and the one of the key that took its place
+	value    string
+	first    string // client
+	due      int64  // when the key's time was over
+}
+
+func newTrial(h *history.History, r *checker.Result) *trial {
+	x := &trial{}
+	f := facts.Read(h)
+	lives := f.Lives()
+	byNumber := map[int64]*history.Event{}
+	for i := range f.Events {
+		byNumber[f.Events[i].N] = &f.Events[i]
+	}
+	turns := 0
+	for _, l := range r.Losses {
+		if l.First == r.Losses[0].First {
+			turns++
+		}
+		if l.Fact == 0 {
+			continue
+		}
+		end, put := byNumber[l.Fact], byNumber[l.Put]
+		stays := lives.Stays(l.Node, end.Key)
+		i := slices.IndexFunc(stays, func(s *facts.Stay) bool { return s.End == end })
+		x.ends = append(x.ends, &ending{end: end, put: put, value: end.Life.Old, first: f.Named(l.First).Client(), due: stays[i].Due()})
+	}
+	if len(r.Losses) == 0 {
+		return x
+	}
+	first, second := r.Losses[0].First, r.Losses[0].Second
+	if turns*2 < len(r.Losses) {
+		first, second = second, first
+	}
+	x.first, x.client = first, f.Named(second).Client()
+	x.granted = f.Named(second).Acquire.Return.T
+	return x
+}
+
+// rerun runs the seed again, and lets none of these keys end before its time is over, but
+// by its own client's hand.
+func (x *trial) rerun(ctx context.Context, b harness.Sparer, s scenario.Scenario, seed uint64, ends []*ending) (*history.History, error) {
+	from := int64(facts.Never) // the courses differ from the first of them on, so that another may come earlier
+	for _, k := range ends {
+		from = min(from, k.end.T)
+	}
+	spare := func(e history.Event) bool {
+		for _, k := range ends {
+			if e.Process != k.end.Process || e.Key != k.end.Key || e.Life.Old != k.value || e.T < from || e.T >= k.due {
+				continue
+			}
+			client, _, _ := strings.Cut(e.Life.By, "-")
+			own := e.Life.What == history.KeyDeleted && client == k.first
+			return !own || k.end.Life.What == history.KeyDeleted
+		}
+		return false
+	}
+	var record bytes.Buffer
+	if err := harness.Run(ctx, b.Sparing(spare), s, seed, history.NewRecorder(&record)); err != nil {
+		return nil, fmt.Errorf("run it again with keys kept: %w", err)
+	}
+	return history.Read(&record)
+}
+
+// result is what came of a run with keys kept.
+type result struct {
+	overlaps bool   // the same pair, at the same time
+	later    bool   // the same, later
+	grants   string // a node that gave the second its vote all the same
+}
+
+func (x *trial) judge(h *history.History, ends []*ending) (r result) {
+	f := facts.Read(h)
+	beliefs := f.Beliefs()
+	for _, a := range beliefs {
+		if a.Session != x.first {
+			continue
+		}
+		for _, b := range beliefs {
+			if b.Client != x.client || b.Session == a.Session || b.Key != a.Key || max(a.From, b.From) >= min(a.To, b.To) {
+				continue
+			}
+			switch d := b.From - x.granted; {
+			case d > near:
+				r.later = true
+			case d >= -near:
+				r.overlaps = true
+			}
+		}
+	}
+	for _, e := range ends {
+		if !notConfirmed(f.Lives().Stays(e.end.Process, e.end.Key), e) {
+			r.grants = e.end.Process
+		}
+	}
+	return r
+}
+
+// notConfirmed reports whether a node that kept the first's key had it when the second came,
+// and did not take the second's.
+func notConfirmed(stays []*facts.Stay, e *ending) bool {
+	at := e.put.T
+	kept := slices.ContainsFunc(stays, func(s *facts.Stay) bool {
+		return s.Value == e.value && s.From() <= at && (s.End == nil || s.End.T > at)
+	})
+	taken := slices.ContainsFunc(stays, func(s *facts.Stay) bool {
+		d := s.From() - at
+		return s.By() == e.put.Life.By && s.Value == e.put.Life.Value && d >= -near && d <= near
+	})
+	return kept && !taken
+}
+
+// control runs the scenario with its own lock where another stands in for it: a lock that fails
+// where that one holds is to blame, and one that holds where nothing was to be had has not shown
+// much. It is tried again for the same reasons as any other run.
+func (j Job) control(ctx context.Context, b harness.Backend) *outcome.Outcome {
+	own := j
+	own.Scenario, own.Control, own.Keep, own.Confirm = *j.Control, nil, KeepNone, false
+	c := execute(ctx, b, own, nil)
+	for range j.Retries {
+		if again(c) == "" || ctx.Err() != nil {
+			break
+		}
+		c = execute(ctx, b, own, nil)
+	}
+	return &c
+}
+
+// excused returns the expectations without the Relative ones that the control violated: under
+// these settings no lock of its kind keeps them.
+func (j Job) excused(control *outcome.Outcome) map[string]scenario.Expectation {
+	expect := maps.Clone(j.Scenario.Expect)
+	for _, property := range j.Relative {
+		if r := control.Verdict.Result(property); r != nil && r.Outcome == checker.Violated {
+			expect[property] = scenario.Expectation{Want: wantAny, Follows: expect[property].Follows}
+		}
+	}
+	return expect
+}
+
+// compare sets what came of the control beside what came of the lock under test. It changes
+// neither what was expected nor the exit code.
+func (j Job) compare(c, o *outcome.Outcome) {
+	lock := j.Control.Lock.Kind
+	if c.Error != "" {
+		o.Control = &outcome.Control{Lock: lock, Error: c.Error}
+		return
+	}
+	o.Control = &outcome.Control{Lock: lock, Numbers: c.Numbers}
+	for i := range o.Judgements {
+		if r := c.Verdict.Result(o.Judgements[i].Property); r != nil {
+			o.Judgements[i].Control = r.Outcome
+		}
+	}
+	for _, r := range c.Verdict.Results {
+		if r.Outcome == checker.Violated {
+			o.Control.Violated = append(o.Control.Violated, outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because})
+		}
+	}
+}
