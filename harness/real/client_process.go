@@ -189,7 +189,7 @@ func (r clientReport) err() error {
 type broken struct{ error }
 
 // is says that it is lock.ErrBroken.
-func (broken) is(err error) bool { return err == lock.ErrBroken }
+func (broken) Is(err error) bool { return err == lock.ErrBroken }
 
 // Left is how a client came to its end that was in a room.
 type clientExit struct {

@@ -178,7 +178,7 @@ func TestAsUsersHaveThem(t *testing.T) {
 
 // allowed is what the documentation says that a user of a lock has to be allowed.
 func allowed(t *testing.T) (words []any) {
-	text, err := os.ReadFile("../driver/script.go")
+	text, err := os.ReadFile("../driver/driver.go")
 	if err != nil {
 		t.Fatal(err)
 	}

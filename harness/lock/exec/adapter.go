@@ -37,7 +37,7 @@ type broken struct{}
 func (broken) Error() string { return "adapter" }
 
 // is says that it is a lock.ErrBroken.
-func (broken) is(err error) bool { return err == lock.ErrBroken }
+func (broken) Is(err error) bool { return err == lock.ErrBroken }
 
 // StartWithin is how long an adapter may take to say hello, and how long to open: on a busy
 // machine a virtual machine needs many seconds to load a library.
@@ -317,7 +317,7 @@ func (r *Refused) Error() string {
 }
 
 // is says that not-held is lock.ErrNotHeld.
-func (r *Refused) is(err error) bool { return err == lock.ErrNotHeld && r.No == noHeld }
+func (r *Refused) Is(err error) bool { return err == lock.ErrNotHeld && r.No == noHeld }
 
 // refusal is what a reply says that isn't ok.
 func (r reply) refusal() error {
