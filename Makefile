@@ -30,7 +30,7 @@ lint:
 
 # The packages that have goroutines, and whose tests the race detector slows down least;
 # race-all is all of them.
-RACE = ./harness ./harness/client ./harness/conformance ./harness/lock/... ./harness/process ./harness/real ./harness/real/fuse \
+RACE = ./harness ./harness/client ./harness/lock/... ./harness/process ./harness/real ./harness/real/fuse \
 	./harness/real/packets ./harness/real/proc ./harness/real/proxy ./harness/resp ./harness/sim/node ./internal/files ./redlock/... \
 	./scenarios/campaign
 race:

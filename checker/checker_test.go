@@ -9,12 +9,12 @@ import (
 	"lockpick/checker/second"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 )
 
 func tale(t testing.TB, text string) *history.History {
 	t.Helper()
-	h, err := story.Parse(text)
+	h, err := histories.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}

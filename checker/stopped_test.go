@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"lockpick/harness/history"
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 )
 
 // A run that was stopped is judged up to there: the overlap does not grow while the run is taken
 // down, and what was to come is no reproach.
 func TestStoppedRunIsJudgedUpToThere(t *testing.T) {
-	h, err := story.Parse("params clients=c1,c2 nodes=n1\nstep 1 pause c2 at 30 s\n0 c1 begin client\n0 c2 begin client\n" +
+	h, err := histories.Parse("params clients=c1,c2 nodes=n1\nstep 1 pause c2 at 30 s\n0 c1 begin client\n0 c2 begin client\n" +
 		"1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=10\n" +
 		"3 c2 invoke acquire session=c2/1\n4 c2 ok acquire session=c2/1 until=12\n" +
 		"4.5 harness info stop cause=stopped at event 7\n" +

@@ -16,7 +16,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 )
 
 var update = flag.Bool("update", false, "write the verdicts of testdata anew")
@@ -35,7 +35,7 @@ func TestStories(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := story.Parse(string(a.Files[0].Data))
+			h, err := histories.Parse(string(a.Files[0].Data))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func stories(t *testing.T) iter.Seq2[string, *history.History] {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := story.Parse(string(a.Files[0].Data))
+			h, err := histories.Parse(string(a.Files[0].Data))
 			if err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}

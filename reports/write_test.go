@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/checker"
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 	"lockpick/scenarios/outcome"
 )
 
@@ -20,7 +20,7 @@ func run(t *testing.T, name string) outcome.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := story.Parse(string(a.Files[0].Data))
+	h, err := histories.Parse(string(a.Files[0].Data))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"lockpick/checker/verdict"
 	"lockpick/harness/history/facts"
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 )
 
 const (
@@ -344,7 +344,7 @@ var causes = []causeRow{
 // explained is told alike whichever of the two is named first, but where one key is both's.
 func explained(t *testing.T, text string) explanation {
 	t.Helper()
-	h, err := story.Parse(causePrelude + text + "\n50 harness end run")
+	h, err := histories.Parse(causePrelude + text + "\n50 harness end run")
 	if err != nil {
 		t.Fatal(err)
 	}

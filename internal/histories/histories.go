@@ -1,9 +1,8 @@
-// Package histories makes histories by dice, for the tests of several rooms.
+// Package histories makes histories for tests.
 //
-// Random is a small one of a lock that does as it likes, Upheaval one of clients, links, nodes
-// and faults that each do what they like. Story is one that a test writes by hand.
-//
-// Deliberately missing: anything that a run would use.
+// Random is a small history of a lock that does as it likes, Upheaval one of clients, links, nodes and
+// faults that each do what they like. Story is one that a test writes by hand, in the form that Parse
+// reads.
 package histories
 
 import (

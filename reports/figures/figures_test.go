@@ -17,7 +17,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 
 	"lockpick/harness/history"
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -38,7 +38,7 @@ func stories(t *testing.T) map[string]*history.History {
 		if a.Files[0].Name != "history" {
 			t.Fatalf("%s begins with %q", path, a.Files[0].Name)
 		}
-		h, err := story.Parse(string(a.Files[0].Data))
+		h, err := histories.Parse(string(a.Files[0].Data))
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}

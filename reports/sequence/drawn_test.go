@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/checker"
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 )
 
 // TestCheckersStories draws each history that the checker's stories judge, as the
@@ -26,7 +26,7 @@ func TestCheckersStories(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := story.Parse(string(a.Files[0].Data))
+		h, err := histories.Parse(string(a.Files[0].Data))
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}

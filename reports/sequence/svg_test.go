@@ -15,7 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/checker"
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 )
 
 // drawn calls f with each story there is: the checker's and this package's.
@@ -40,7 +40,7 @@ func drawn(t *testing.T, f func(name string, d Diagram)) {
 			f("ours/"+name, d)
 			continue
 		}
-		h, err := story.Parse(string(a.Files[0].Data))
+		h, err := histories.Parse(string(a.Files[0].Data))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 )
 
 var update = flag.Bool("update", false, "write the layouts in testdata anew")
@@ -44,7 +44,7 @@ func tale(t testing.TB, file string) *history.History {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := story.Parse(string(a.Files[0].Data))
+	h, err := histories.Parse(string(a.Files[0].Data))
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}

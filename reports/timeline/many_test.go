@@ -8,7 +8,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 )
 
 // Each harm of many is listed, up to a bound; the one that the verdict shows always is.
@@ -34,7 +34,7 @@ func TestManyIncidents(t *testing.T) {
 
 // Who holds for too long is listed each time, in the order of time.
 func TestEachHoldThatIsTooLongIsListed(t *testing.T) {
-	h, err := story.Parse(`params clients=c1,c2 nodes=n1 maxExtends=1
+	h, err := histories.Parse(`params clients=c1,c2 nodes=n1 maxExtends=1
 0 c1 begin client
 0 c2 begin client
 1 c1 invoke acquire session=c1/1 key=lock-1

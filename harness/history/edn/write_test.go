@@ -9,7 +9,7 @@ import (
 
 	goedn "olympos.io/encoding/edn"
 
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 )
 
 const paused = `params clients=c1,c2 nodes=n1 ttl=10s
@@ -52,7 +52,7 @@ const want = `{:index 0, :type :invoke, :process 0, :f :acquire, :value nil, :ti
 `
 
 func TestWrite(t *testing.T) {
-	h, err := story.Parse(paused)
+	h, err := histories.Parse(paused)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestWrite(t *testing.T) {
 // Whatever a name holds, it is one string for those who read it by a library.
 func TestWriteHostileNames(t *testing.T) {
 	for _, key := range []string{"a\"b", `back\slash`, "new\nline\r\t", "\x00\x1b\x7f\u0085\u2028", "né 🔒", "#{:a}", "", strings.Repeat("x", 1<<20)} {
-		h, err := story.Parse(paused)
+		h, err := histories.Parse(paused)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/harness/history"
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 )
 
 // TestWhatNoRecordHas spoils each event of histories that are fine, each in every way in
@@ -42,7 +42,7 @@ func TestWhatNoRecordHas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := story.Parse(string(a.Files[0].Data))
+		h, err := histories.Parse(string(a.Files[0].Data))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/harness/history"
-	"lockpick/internal/story"
+	"lockpick/internal/histories"
 )
 
 var update = flag.Bool("update", false, "write the facts in testdata anew")
@@ -32,7 +32,7 @@ func TestStories(t *testing.T) {
 			if err != nil || len(a.Files) != 2 {
 				t.Fatal(err)
 			}
-			h, err := story.Parse(string(a.Files[0].Data))
+			h, err := histories.Parse(string(a.Files[0].Data))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package conformance
+package node
 
 import (
 	"context"
@@ -155,7 +155,7 @@ func (r *real) Kill() error {
 func (r *real) written() error {
 	for end := time.Now().Add(2 * time.Second); r.disk == nil && r.machine == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		info, err := r.Do([]string{"INFO", "persistence"})
-		if said := text(info); err != nil || !strings.Contains(said, "aof_buffer_length:") || strings.Contains(said, "aof_buffer_length:0\r") {
+		if said := replyText(info); err != nil || !strings.Contains(said, "aof_buffer_length:") || strings.Contains(said, "aof_buffer_length:0\r") {
 			return err
 		}
 	}

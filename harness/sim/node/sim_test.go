@@ -1,4 +1,4 @@
-package conformance
+package node
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"lockpick/harness/resp"
-	"lockpick/harness/sim/node"
 )
 
 var (
@@ -21,9 +20,9 @@ var (
 // simulated is a node on a machine in virtual time. Syncs come back at once.
 type simulated struct {
 	now   int64 // true time
-	clock *node.Clock
-	disk  *node.Disk // nil: it has none
-	node  *node.Node // nil: it is down
+	clock *Clock
+	disk  *Disk // nil: it has none
+	node  *Node // nil: it is down
 	lives int64
 	lines []*virtual
 }
@@ -31,7 +30,7 @@ type simulated struct {
 // virtual is a connection to a simulated node.
 type virtual struct {
 	to      *simulated
-	session *node.Session
+	session *Session
 	in      resp.Scanner
 	values  []resp.Value
 }
@@ -94,9 +93,9 @@ const started = 946684800e9
 
 func newSimulated(persistence string) *simulated {
 	s := &simulated{}
-	s.clock = node.NewClock(started, func() int64 { return s.now })
+	s.clock = NewClock(started, func() int64 { return s.now })
 	if persistence != "none" {
-		s.disk = node.NewDisk(node.Fsync(persistence))
+		s.disk = NewDisk(Fsync(persistence))
 	}
 	s.start()
 	return s
@@ -104,7 +103,7 @@ func newSimulated(persistence string) *simulated {
 
 func (s *simulated) start() {
 	s.lives++
-	s.node = node.New(node.Config{RunID: fmt.Sprintf("%040x", s.lives), ProcessID: s.lives, Clock: s.clock, Disk: s.disk})
+	s.node = New(Config{RunID: fmt.Sprintf("%040x", s.lives), ProcessID: s.lives, Clock: s.clock, Disk: s.disk})
 }
 
 // close drops the node. What it had not written is lost with it.
@@ -133,10 +132,10 @@ func (s *simulated) Do(words []string) (resp.Value, error) {
 // flush does what a Redis does before it answers.
 func (s *simulated) flush() error {
 	switch s.node.Flush() {
-	case node.Background, node.Wait:
+	case Background, Wait:
 		s.disk.Sync()()
 		s.node.Synced()
-	case node.Die:
+	case Die:
 		return errors.New("it ended: its disk is full")
 	}
 	return s.deliver()

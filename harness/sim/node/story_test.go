@@ -1,4 +1,4 @@
-package conformance
+package node
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 
 func story(t *testing.T, text string) *Story {
 	t.Helper()
-	s, err := parse("story.txt", ".", text)
+	s, err := parseStory("story.txt", ".", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestTextsThatAreNoStory(t *testing.T) {
 		"script x nosuch.lua\nGET k":    "no such file",
 		"persistence always\n# no step": "no step",
 	} {
-		if _, err := parse("story.txt", ".", text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseStory("story.txt", ".", text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

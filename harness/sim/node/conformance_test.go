@@ -1,4 +1,4 @@
-package conformance
+package node
 
 import (
 	"flag"
@@ -9,7 +9,7 @@ import (
 )
 
 // update writes the stories again with the replies of redis-server, to be looked at.
-var update = flag.Bool("update", false, "write the replies of a real redis-server into testdata/*.txt")
+var update = flag.Bool("update", false, "write the replies of a real redis-server into testdata/conformance/*.txt")
 
 // Stories wait more than they calculate: more of them at once than there are cores
 // are sooner told.
@@ -23,12 +23,12 @@ func TestMain(m *testing.M) {
 
 func stories(t *testing.T) (all []*Story) {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/*.txt")
+	paths, err := filepath.Glob("testdata/conformance/*.txt")
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no stories", err)
 	}
 	for _, path := range paths {
-		s, err := read(path, "../..")
+		s, err := read(path, "../../..")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,18 @@
-// Package story reads histories in a short form that people can write, for tests
-// that are conversations: one event a line.
+package histories
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// Parse reads a history in a short form that people can write, one event a line:
 //
 //	params clients=c1,c2 nodes=n1,n2,n3 ttl=10s …
 //	step 1 pause c1 after c1 read
@@ -14,22 +27,7 @@
 // life doesn't say otherwise. A story with such a fact has them all.
 // The key is lock-1, the resource r1.
 //
-// Deliberately missing: the record's own form (package history), and any judgement.
-package story
-
-import (
-	"cmp"
-	"fmt"
-	"reflect"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
-
-	"lockpick/harness/history"
-)
-
-// Parse reads a history. An error names the line.
+// An error names the line.
 func Parse(text string) (*history.History, error) {
 	h := &history.History{Params: history.Params{Resource: "r1"}}
 	for i, line := range strings.Split(text, "\n") {

@@ -1,4 +1,4 @@
-package conformance
+package node
 
 import (
 	"errors"
@@ -104,7 +104,7 @@ func (t *telling) time() (time.Time, error) {
 	}
 	w := v.Strings()
 	if len(w) != 2 {
-		return time.Time{}, fmt.Errorf("TIME is answered %s", text(v))
+		return time.Time{}, fmt.Errorf("TIME is answered %s", replyText(v))
 	}
 	seconds, err1 := strconv.ParseInt(w[0], 10, 64)
 	micros, err2 := strconv.ParseInt(w[1], 10, 64)
@@ -215,7 +215,7 @@ func (t *telling) generation(a []string) error {
 	}
 	m := runID.FindStringSubmatch(v.Str)
 	if m == nil {
-		return fmt.Errorf("INFO has no run_id: %s", text(v))
+		return fmt.Errorf("INFO has no run_id: %s", replyText(v))
 	}
 	before := t.runID
 	t.runID = m[1]

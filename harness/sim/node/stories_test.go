@@ -1,9 +1,9 @@
-// Package conformance holds servers to one another: stories in text files, told to
-// the simulated Redis node, to a real redis-server and to miniredis, have the same
-// replies everywhere. Where they differ, redis-server is right.
+// Conformance tests compare servers: the stories in testdata/conformance, played to the simulated
+// node, to a real redis-server and to miniredis, must get the same replies everywhere. Where they
+// differ, redis-server is right.
 //
-// Its nouns are Story (commands with their replies, and directives such as wait,
-// kill, restart and clock), Server (who it is told to) and Reply (what that one said,
+// The types are Story (commands with their replies, and directives such as wait,
+// kill, restart and clock), Server (who it is played to) and Reply (what that one said,
 // and how late). What a server can do besides answering is an interface of its own:
 // Ender, Disk, Clock, Dialler.
 //
@@ -30,9 +30,10 @@
 // so that what commands take does not add up. A server that is later than the story
 // allows for has said nothing; it is told the story again.
 //
-// Deliberately missing: two commands at a time, and more than one node. The simulation's
-// network and its faults have tests of their own.
-package conformance
+// Not covered: two commands at a time, and more than one node. The simulation's network and its
+// faults have tests of their own.
+
+package node
 
 import (
 	"crypto/sha1"
@@ -168,7 +169,7 @@ func (t *telling) say(words []string) (string, error) {
 		return t.on.ask(t.named(words))
 	}
 	v, err := t.to.Do(words)
-	return text(v), err
+	return replyText(v), err
 }
 
 // listening is a step with a reply: what was pushed on the connection since the last one.
@@ -203,10 +204,10 @@ func (c *connection) ask(words []string) (string, error) {
 			return "", fmt.Errorf("%q is not answered: %w", words[0], err)
 		}
 		if pushed(v) {
-			c.pushed = append(c.pushed, text(v))
+			c.pushed = append(c.pushed, replyText(v))
 			continue
 		}
-		all = append(all, text(v))
+		all = append(all, replyText(v))
 	}
 	return strings.Join(all, " "), nil
 }
@@ -259,7 +260,7 @@ func Late(s *Story, replies []Reply) (r Reply, late bool) {
 }
 
 // text writes a reply as stories do.
-func text(v resp.Value) string {
+func replyText(v resp.Value) string {
 	switch {
 	case v.Null:
 		return "nil"
@@ -270,7 +271,7 @@ func text(v resp.Value) string {
 	case v.Kind == '*', v.Kind == '>', v.Kind == '%', v.Kind == '~':
 		items := make([]string, len(v.Items))
 		for i, item := range v.Items {
-			items[i] = text(item)
+			items[i] = replyText(item)
 		}
 		return strings.Trim(string(v.Kind), "*") + "[" + strings.Join(items, " ") + "]"
 	}
@@ -348,10 +349,10 @@ func read(path, top string) (*Story, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read story: %w", err)
 	}
-	return parse(path, top, string(text))
+	return parseStory(path, top, string(text))
 }
 
-func parse(path, top, text string) (*Story, error) {
+func parseStory(path, top, text string) (*Story, error) {
 	s := &Story{Path: path, Persistence: "none", Not: map[string]string{}, scripts: map[string]string{},
 		lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n")}
 	for i, line := range s.lines {

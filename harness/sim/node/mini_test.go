@@ -1,4 +1,4 @@
-package conformance
+package node
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"lockpick/harness/real/proc"
 	"lockpick/harness/resp"
-	"lockpick/harness/sim/node"
 )
 
 var (
@@ -24,12 +23,12 @@ var (
 type mini struct {
 	server *miniredis.Miniredis
 	now    int64
-	clock  *node.Clock
+	clock  *Clock
 }
 
 func newMini(t *testing.T) *mini {
 	m := &mini{server: miniredis.RunT(t)}
-	m.clock = node.NewClock(started, func() int64 { return m.now })
+	m.clock = NewClock(started, func() int64 { return m.now })
 	m.tell()
 	m.server.ClockTTL(true)
 	return m
