@@ -18,7 +18,6 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/exec"
-	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
 	"lockpick/internal/files"
 )
@@ -90,13 +89,6 @@ func (s *site) makeClientBox(ctx context.Context, name string, host int, k *turn
 	return s.makeBox(ctx, name, host, m)
 }
 
-// Room lets clients run one after the other in a container, each a process of program, as
-// it is told on in. It is what a program that makes a Backend has to do when its first
-// argument is "__room"; program is the arguments that follow.
-func Room(in io.Reader, out, errs io.Writer, program []string) error {
-	return real.ClientLoop(in, out, errs, program, clearRoom)
-}
-
 // clearRoom ends what a client has left running in its container, and waits for it.
 func clearRoom() {
 	if os.Getpid() != 1 { // all others of this machine
@@ -128,7 +120,7 @@ func (s supply) adapters(ctx context.Context, own *image, client []string) (*ada
 		return nil, err
 	}
 	files, gate := own.apart(gateDir)
-	return &adapted{s.cfg.AdapterImage, slices.Concat(gate, []string{roomVerb}, gate, client[1:], s.cfg.Adapter), files}, nil
+	return &adapted{s.cfg.AdapterImage, slices.Concat(gate, []string{AgentVerb, loopAgent}, gate, client[1:], s.cfg.Adapter), files}, nil
 }
 
 func (s supply) hasAdapters(ctx context.Context) error {

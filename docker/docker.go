@@ -56,11 +56,9 @@
 package docker
 
 import (
-	"io"
 	"sync"
 
 	"lockpick/harness"
-	"lockpick/harness/real"
 )
 
 // Config says where things are. The zero value is ready.
@@ -72,36 +70,9 @@ type Config struct {
 	RedisServer  string   // program of this machine that nodes are made of; "": redis:7 where the engine has it, or redis-server on PATH
 }
 
-// clockVerb is what lockpick's program is called with to turn clocks, see Clocks.
-const clockVerb = "__clock"
-
-// Clocks turns the clocks of one container's program, from one beside it, as it is told
-// on in. A program that makes a Backend does it when its first argument is "__clock", and
-// clock.Gate with the arguments that follow when that is clock.GateVerb.
-func Clocks(in io.Reader, out io.Writer) error { return real.ServeClock(in, out) }
-
-// linksVerb is what lockpick's program is called with to make links, see Links.
-const linksVerb = "__links"
-
-// Links makes the links of runs, in a container, as it is told on in. It is what a
-// program that makes a Backend has to do when its first argument is "__links".
-func Links(in io.Reader, out io.Writer) error { return real.ServeLinks(in, out) }
-
-// roomVerb is what lockpick's program is called with to run clients, see Room.
-const roomVerb = "__room"
-
-// addressVerb is what lockpick's program is called with to keep an address, see Stay.
-const addressVerb = "__address"
-
-// Stay returns when in ends. It is what a program that makes a Backend has to do when its
-// first argument is "__address".
-func Stay(in io.Reader) error {
-	_, err := io.Copy(io.Discard, in)
-	return err
-}
-
-// packetsVerb is what lockpick's program is called with to lose packets, see Packets.
-const packetsVerb = "__packets"
+// AgentVerb is the first argument with which this backend starts lockpick's program in containers; a
+// program that makes a Backend calls Agent with the arguments that follow. The other is vdso.GateVerb.
+const AgentVerb = "__agent"
 
 // Lack is what keeps a run from its images, and what to do about it.
 type Lack struct {

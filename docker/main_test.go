@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -37,25 +36,12 @@ func TestMain(m *testing.M) {
 				os.Exit(3)
 			}
 			os.Exit(0)
-		case linksVerb, packetsVerb:
-			serve := map[string]func(io.Reader, io.Writer) error{linksVerb: Links, packetsVerb: Packets}[os.Args[1]]
-			if err := serve(os.Stdin, os.Stdout); err != nil {
+		case AgentVerb:
+			if err := Agent(os.Stdin, os.Stdout, os.Stderr, os.Args[2:]); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(3)
 			}
 			os.Exit(0)
-		case clockVerb:
-			if err := Clocks(os.Stdin, os.Stdout); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(3)
-			}
-			os.Exit(0)
-		case addressVerb:
-			Stay(os.Stdin)
-			os.Exit(0)
-		case roomVerb:
-			fmt.Fprintln(os.Stderr, Room(os.Stdin, os.Stdout, os.Stderr, os.Args[2:]))
-			os.Exit(3)
 		case vdso.GateVerb:
 			fmt.Fprintln(os.Stderr, vdso.Gate(os.Args[2:]))
 			os.Exit(3)

@@ -288,10 +288,8 @@ func (n *node) heard(ctx context.Context) (readBack string, err error) {
 	}
 }
 
-// Packets loses packets in the network namespace that it is started in, as it is told
-// on in. It is what a program that makes a Backend has to do when its first argument is
-// "__packets".
-func Packets(in io.Reader, out io.Writer) error {
+// servePackets drops packets in the network namespace that it is started in, as in tells it to.
+func servePackets(in io.Reader, out io.Writer) error {
 	f, err := packets.Open()
 	if err != nil {
 		return err
@@ -320,7 +318,7 @@ const mayFilter = "NET_ADMIN"
 
 func (s *base) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
 	b, err := s.makeBox(ctx, n.name+"-packets", 0, engine.Making{
-		Image: s.image, Command: []string{s.links[0], packetsVerb}, Talks: true, Beside: n.address.id, Capability: may,
+		Image: s.image, Command: []string{s.links[0], AgentVerb, packetsAgent}, Talks: true, Beside: n.address.id, Capability: may,
 	})
 	if err != nil {
 		return nil, err

@@ -370,7 +370,7 @@ func (s *site) takeAddress(ctx context.Context, host int) (*address, error) {
 			return nil, err
 		}
 	}
-	b, err := s.makeBox(ctx, fmt.Sprintf("address%d", host), host, engine.Making{Image: s.image, Command: []string{s.client[0], addressVerb}, Talks: true})
+	b, err := s.makeBox(ctx, fmt.Sprintf("address%d", host), host, engine.Making{Image: s.image, Command: []string{s.client[0], AgentVerb, addressAgent}, Talks: true})
 	if err != nil {
 		return nil, err
 	}
@@ -521,7 +521,7 @@ func (b *box) traceable() int {
 func (k *turner) openBeside(ctx context.Context, b *box) (err error) {
 	if b.beside == nil {
 		b.beside, err = k.base.makeBox(ctx, b.name+"-clock", 0, engine.Making{
-			Image: k.base.image, Command: []string{k.base.client[0], clockVerb}, Talks: true, Traces: b.id, Capability: "SYS_PTRACE",
+			Image: k.base.image, Command: []string{k.base.client[0], AgentVerb, clockAgent}, Talks: true, Traces: b.id, Capability: "SYS_PTRACE",
 		})
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -177,8 +178,8 @@ func (s *site) setUp(ctx context.Context, b *backend) (err error) {
 	if err != nil {
 		return err
 	}
-	s.client, s.links = command, []string{command[0], linksVerb}
-	s.room = append([]string{command[0], roomVerb}, command...)
+	s.client, s.links = command, []string{command[0], AgentVerb, linksAgent}
+	s.room = append([]string{command[0], AgentVerb, loopAgent}, command...)
 	s.image, s.own = client.ref, client
 	if s.adapted, err = from.adapters(ctx, client, command); err != nil {
 		return err
@@ -315,4 +316,34 @@ func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 // supply is where images come from, in what a run or Prepare makes.
 func (b *backend) supply(e *engine.Engine, owner string, say func(string)) supply {
 	return supply{b.cfg, b.clients, e, map[string]string{engine.OwnerLabel: owner}, say}
+}
+
+// What an agent does, by the argument after AgentVerb.
+const (
+	linksAgent   = "links"   // makes the links of runs
+	clockAgent   = "clock"   // changes the clocks of the container beside it
+	packetsAgent = "packets" // drops packets in the network namespace it is started in
+	addressAgent = "address" // keeps the address of a node until its input ends
+	loopAgent    = "loop"    // runs clients one after the other; the other arguments are their program
+)
+
+// Agent is the part of lockpick that runs in a container. It does what in tells it to, until in ends.
+func Agent(in io.Reader, out, errs io.Writer, args []string) error {
+	if len(args) == 0 {
+		args = []string{""}
+	}
+	switch args[0] {
+	case linksAgent:
+		return real.ServeLinks(in, out)
+	case clockAgent:
+		return real.ServeClock(in, out)
+	case packetsAgent:
+		return servePackets(in, out)
+	case addressAgent:
+		_, err := io.Copy(io.Discard, in)
+		return err
+	case loopAgent:
+		return real.ClientLoop(in, out, errs, args[1:], clearRoom)
+	}
+	return fmt.Errorf("start an agent: no role %q", args[0])
 }

@@ -24,12 +24,9 @@ func (b *backend) Hello(ctx context.Context) (string, error) {
 	return "", errors.New("ask the adapter: " + b.missing(ctx).run.reason)
 }
 
-// Packets always fails: nobody starts it here.
-func Packets(io.Reader, io.Writer) error { return errors.New("lose packets: it needs Linux") }
-
-// Room always fails, likewise.
-func Room(io.Reader, io.Writer, io.Writer, []string) error {
-	return errors.New("run clients: it needs Linux")
+// Agent always fails: nobody starts it here.
+func Agent(io.Reader, io.Writer, io.Writer, []string) error {
+	return errors.New("start an agent: it needs Linux")
 }
 
 func engineRemark(context.Context) string { return "" } // likewise

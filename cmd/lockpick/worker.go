@@ -82,15 +82,10 @@ func (c *crew) shrinker(most int) campaign.Minimizer {
 		}}
 }
 
-// Verbs that lockpick calls itself by.
+// Hidden commands that lockpick starts itself with, besides docker.AgentVerb.
 const (
-	workerVerb  = "__worker"
-	clientVerb  = "__client"
-	linksVerb   = "__links"
-	clockVerb   = "__clock"
-	packetsVerb = "__packets"
-	roomVerb    = "__room"
-	addressVerb = "__address"
+	workerVerb = "__worker"
+	clientVerb = "__client"
 )
 
 // patience is the wall clock that a simulated run may take, unless one says otherwise.
@@ -106,31 +101,25 @@ func workers(patience time.Duration, stacks string) campaign.Pool {
 	return campaign.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: stacks}
 }
 
-// hiddenCmds are those that lockpick starts itself with.
+// hiddenCmds are the commands that lockpick starts itself with: to run simulations in a process of its
+// own, as a client of a real back end, and as an agent in a container.
 func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
-	for verb, run := range map[string]func() error{
-		workerVerb:  func() error { return work(in, out) },           // does simulated runs in a process of its own
-		addressVerb: func() error { return docker.Stay(in) },         // holds the address of a node among containers
-		linksVerb:   func() error { return docker.Links(in, out) },   // is the links of a backend of containers
-		packetsVerb: func() error { return docker.Packets(in, out) }, // loses the packets of a node in a container
-		clockVerb:   func() error { return docker.Clocks(in, out) },  // turns the clocks of a container from one beside it
-	} {
-		all = append(all, &cobra.Command{Use: verb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return run() }})
-	}
-	// clientVerb is one contender on a real backend. In a container it starts its adapter, which
-	// its arguments are.
-	all = append(all, &cobra.Command{Use: clientVerb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, adapter []string) error {
-		if len(adapter) > 0 {
-			if err := lockexec.Attach(adapter); err != nil {
-				return err
+	for verb, run := range map[string]func(args []string) error{
+		workerVerb: func([]string) error { return work(in, out) },
+		clientVerb: func(adapter []string) error { // in a container the client starts its adapter itself
+			if len(adapter) > 0 {
+				if err := lockexec.Attach(adapter); err != nil {
+					return err
+				}
 			}
-		}
-		return real.ClientMain(in, out, adapted(lockexec.Hello{}))
-	}})
-	// roomVerb runs one contender after the other in a container.
-	return append(all, &cobra.Command{Use: roomVerb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, program []string) error {
-		return docker.Room(os.Stdin, os.Stdout, os.Stderr, program) // which its clients get as they are
-	}})
+			return real.ClientMain(in, out, adapted(lockexec.Hello{}))
+		},
+		// Clients get these files as they are, so no buffer may stand between.
+		docker.AgentVerb: func(args []string) error { return docker.Agent(os.Stdin, os.Stdout, os.Stderr, args) },
+	} {
+		all = append(all, &cobra.Command{Use: verb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, args []string) error { return run(args) }})
+	}
+	return all
 }
 
 // work does simulated runs. What a terminal tells all of a group is for the parent to act
