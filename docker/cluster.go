@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockpick/docker/engine"
+	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
@@ -134,8 +135,14 @@ func (c *cluster) StampError() time.Duration {
 	return stampError + c.within + driftIn(c.limit)
 }
 
-// Stock says what the nodes run: what they call themselves, and of which image they are.
-func (c *cluster) Stock() string {
+// NodeReport includes what the nodes call themselves, and their image.
+func (c *cluster) NodeReport() harness.NodeReport {
+	r := c.Run.NodeReport()
+	r.ServerVersion = c.serverVersion()
+	return r
+}
+
+func (c *cluster) serverVersion() string {
 	info, err := c.Resource(c.Ctx, "INFO", "server")
 	if err != nil {
 		return c.site.software.String()

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/docker/engine"
-
 	"github.com/docker/docker/api/types/container"
 	imageapi "github.com/docker/docker/api/types/image"
+
+	"lockpick/docker/engine"
 )
 
 // whole is an image as compose.yaml takes one: lockpick, and this machine's redis-server to make

@@ -84,7 +84,7 @@ func TestNodesRunTheImageThatIsNamed(t *testing.T) {
 	s := twoNodes
 	s.Topology.Image, s.Topology.Persistence = ref, "always"
 	run(t, s, func(b bench) {
-		says := b.Stock()
+		says := b.NodeReport().ServerVersion
 		if !strings.HasPrefix(says, "redis ") || !strings.Contains(says, "image "+ref+" (sha256:") {
 			t.Errorf("the nodes run %q", says)
 		}

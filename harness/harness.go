@@ -137,7 +137,7 @@ func (e *engine) run(ctx context.Context) error {
 	// What was held is delivered now, and late answers come in.
 	pause(ctx, e.cluster, 4*e.s.Lock.Timeout)
 	e.faults.recordIdle(e.s.Plan)
-	recordLacks(e.cluster, e.rec)
+	recordUnsupported(e.cluster, e.rec)
 	if ctx.Err() != nil { // the backend takes all down, and answers nothing any more
 		err = context.Cause(ctx)
 	} else {
@@ -237,14 +237,29 @@ type Capability struct {
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// stocked is a cluster that knows what its nodes run, as in "redis 7.0.15, image redis:7".
-type stocked interface{ Stock() string }
+// nodeReporter is a cluster that knows more about its nodes than clients see.
+type nodeReporter interface{ NodeReport() NodeReport }
 
-// telling is a cluster that knows whether its nodes tell of each key's life (history.Life),
-// and what a right wall clock shows at T = 0, in nanoseconds since 1970.
-type telling interface {
-	TellsLife() bool
-	Epoch() int64
+// NodeReport is what a cluster knows about its nodes at one moment.
+type NodeReport struct {
+	ServerVersion string               // as in "redis 7.0.15, image redis:7"; "" where the back end implies it
+	ReportsKeys   bool                 // nodes report each key's life (history.Life)
+	Epoch         int64                // what a correct wall clock shows at T = 0, in nanoseconds since 1970
+	Unsupported   []UnsupportedCommand // what clients have asked for in vain so far
+}
+
+// UnsupportedCommand is something that clients asked a node for, which Redis has and the node doesn't.
+type UnsupportedCommand struct {
+	Node    string
+	Command string // or part of one
+	Times   int
+}
+
+func reportOf(c Cluster) NodeReport {
+	if r, ok := c.(nodeReporter); ok {
+		return r.NodeReport()
+	}
+	return NodeReport{}
 }
 
 // PowersOf tells of each capability that faults need whether a cluster has it, by its type:
@@ -305,12 +320,8 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, on Cluster) hist
 		Rate: clockRate, StampError: on.StampError(), Slack: slack + s.Settles(), Rounds: rounds,
 		Untold: s.Lock.Untold, Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
 	}
-	if c, ok := on.(stocked); ok {
-		p.Server = c.Stock()
-	}
-	if c, ok := on.(telling); ok {
-		p.Life, p.Epoch = c.TellsLife(), c.Epoch()
-	}
+	nodes := reportOf(on)
+	p.Server, p.Life, p.Epoch = nodes.ServerVersion, nodes.ReportsKeys, nodes.Epoch
 	for i, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: s.Targets(st),
@@ -328,27 +339,12 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, on Cluster) hist
 	return p
 }
 
-// Lack is something that clients asked a node for, which Redis has and a cluster's nodes
-// don't.
-type Lack struct {
-	Node  string
-	What  string // the command, or part of one
-	Times int
-}
-
-// lacking is a cluster whose nodes don't have all that Redis has.
-type lacking interface{ Lacks() []Lack }
-
-// recordLacks records once what the cluster could not do: a lock that got an error there has
+// recordUnsupported records once what the cluster's nodes could not do: a lock that got an error there has
 // not met Redis.
-func recordLacks(on Cluster, rec record) {
-	c, ok := on.(lacking)
-	if !ok {
-		return
-	}
-	for _, l := range c.Lacks() {
-		rec.add(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpLack, Node: l.Node, Value: l.What,
-			Cause: fmt.Sprintf("asked for %d times", l.Times)})
+func recordUnsupported(on Cluster, rec record) {
+	for _, c := range reportOf(on).Unsupported {
+		rec.add(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpLack, Node: c.Node, Value: c.Command,
+			Cause: fmt.Sprintf("asked for %d times", c.Times)})
 	}
 }
 

@@ -3,12 +3,12 @@ package liveness
 import (
 	"cmp"
 	"fmt"
-	"lockpick/harness/history"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"lockpick/checker/spans"
+	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/internal/histories"
 )

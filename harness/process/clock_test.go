@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"lockpick/harness/real"
 	"math"
 	"regexp"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"

@@ -45,8 +45,12 @@ func (c *cluster) addr(node string) string {
 	return c.Store.Addr()
 }
 
-// Stock is what the nodes run, where that is no Redis.
-func (c *cluster) Stock() string { return c.runs }
+// NodeReport names the nodes' program only if it isn't Redis.
+func (c *cluster) NodeReport() harness.NodeReport {
+	r := c.Run.NodeReport()
+	r.ServerVersion = c.runs
+	return r
+}
 
 func (c *cluster) down(node string) bool {
 	n := c.Server(node)

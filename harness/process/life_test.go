@@ -131,7 +131,7 @@ func TestWrongClocksAreTold(t *testing.T) {
 	var turned int64 // when the clock was set to run at 1.5: what it gains since is set right
 	right := func(e history.Event, lo, hi int64) bounds {
 		at := func(t int64) time.Duration {
-			d := e.Local - c.Epoch() - t
+			d := e.Local - c.NodeReport().Epoch - t
 			if turned > 0 {
 				d -= (t - turned) / 2
 			}

@@ -26,8 +26,8 @@ func TestStores(t *testing.T) {
 			s := twoNodes
 			s.Topology = scenario.Topology{Nodes: 3, Server: of.Name, Persistence: scenario.PersistAlways}
 			events := runOn(t, s, func(b bench) {
-				if b.TellsLife() || !strings.HasPrefix(b.Stock(), of.Name+" ") {
-					t.Errorf("it tells of keys: %v; it is %q", b.TellsLife(), b.Stock())
+				if r := b.NodeReport(); r.ReportsKeys || !strings.HasPrefix(r.ServerVersion, of.Name+" ") {
+					t.Errorf("it tells of keys: %v; it is %q", r.ReportsKeys, r.ServerVersion)
 				}
 				word := "GET " + of.Question
 				for _, c := range []struct{ mode, want string }{

@@ -82,11 +82,10 @@ func (r *Run[S]) Begin() (err error) {
 	return err
 }
 
-// TellsLife says whether the record has what the nodes tell of their keys.
-func (r *Run[S]) TellsLife() bool { return r.tells }
-
-// Epoch is what a right wall clock shows at true time zero, where the servers are.
-func (r *Run[S]) Epoch() int64 { return r.epoch }
+// NodeReport is what the nodes are, but for their version, which the back end knows.
+func (r *Run[S]) NodeReport() harness.NodeReport {
+	return harness.NodeReport{ReportsKeys: r.tells, Epoch: r.epoch}
+}
 
 // server is what serves a node now, or an error of what was to be done to it.
 func (r *Run[S]) server(verb, node string) (S, error) {

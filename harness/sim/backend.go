@@ -248,9 +248,6 @@ var _ harness.Cluster = (*cluster)(nil)
 // StampError is nought: the simulation owns true time.
 func (c *cluster) StampError() time.Duration { return 0 }
 
-// TellsLife is true: the simulation's nodes tell what becomes of each key.
-func (c *cluster) TellsLife() bool { return true }
-
 // At calls f in a goroutine of its own, at an instant that nothing else has: at
 // most some microseconds after t. Nothing is called any more once the run has ended.
 func (c *cluster) At(t time.Duration, f func()) {
@@ -268,17 +265,17 @@ func (c *cluster) Resource(_ context.Context, args ...string) (any, error) {
 	return c.resource.node.Do(args...)
 }
 
-// Lacks lists what clients asked nodes for that Redis has and the simulation doesn't.
-func (c *cluster) Lacks() []harness.Lack {
+// NodeReport is what nodes are: they report each key's life, and lack some commands that Redis has.
+func (c *cluster) NodeReport() harness.NodeReport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []harness.Lack
+	r := harness.NodeReport{ReportsKeys: true, Epoch: c.start.UnixNano()}
 	for _, s := range c.servers {
-		for _, what := range slices.Sorted(maps.Keys(s.lacking)) {
-			all = append(all, harness.Lack{Node: s.name, What: what, Times: s.lacking[what]})
+		for _, command := range slices.Sorted(maps.Keys(s.lacking)) {
+			r.Unsupported = append(r.Unsupported, harness.UnsupportedCommand{Node: s.name, Command: command, Times: s.lacking[command]})
 		}
 	}
-	return all
+	return r
 }
 
 // coolDown is how long goroutines get to unwind after the run, in virtual time.
@@ -615,9 +612,6 @@ func (tl *timeline) now() int64 {
 
 // Now is true time since the run began.
 func (tl *timeline) Now() time.Duration { return time.Duration(tl.now()) }
-
-// Epoch is what a right wall clock shows at the begin of the run.
-func (tl *timeline) Epoch() int64 { return tl.start.UnixNano() }
 
 // at lets f happen as will says. f is called with the world locked, and must not block.
 func (tl *timeline) at(s slot, t int64, f func()) int64 { return tl.will(s, t, call(f)) }

@@ -2,13 +2,12 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"errors"
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
