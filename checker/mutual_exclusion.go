@@ -16,7 +16,7 @@ import (
 // they held one lock at one instant. Two belief windows of different sessions
 // that surely overlap are a violation: there are no false positives by
 // construction, and it is always the lock's fault. An acquire that could have been
-// answered with what another session had is an occasion (windows.Meetings).
+// answered with what another session had is an occasion (spans.Meetings).
 //
 // A lock that tells its holder nothing is not held to what he believed when his key had
 // lived its time: see holder_told.go.

@@ -26,7 +26,7 @@
 // each run, in a container that stays unless the client is killed.
 //
 // A container whose clocks the plan turns starts its program through a gate (package
-// clock). Where the engine is on this machine and lockpick is root, lockpick itself traces
+// vdso). Where the engine is on this machine and lockpick is root, lockpick itself traces
 // the program by its process, and opens the gate. Otherwise, and where it does not see the
 // process or may not trace it, an agent in a container beside does. That one shares the
 // processes of the first, is on no network, and has one capability: SYS_PTRACE, without
@@ -38,7 +38,7 @@
 //
 // Nodes tell the links' box of their keys, by a connection that no link carries.
 //
-// What somebody else does to a container, or to a process in it, is told (guard*.go): the
+// What somebody else does to a container, or to a process in it, is told (guard.go): the
 // engine tells of ends and pauses, /proc of what a signal has stopped where that is on this
 // machine, and silence of the rest.
 //
@@ -47,7 +47,7 @@
 // each sort, as a cache: their names are sums of what is in them.
 //
 // Nodes run the image that the scenario names, whatever it does at its start by itself;
-// or redis:7, or one made of this machine's redis-server (software.go). Clients and links
+// or redis:7, or one made of this machine's redis-server (container.go). Clients and links
 // run lockpick, in an image of that alone and the libraries that it is linked to, as Go
 // links it where there is a C compiler (program.go).
 //

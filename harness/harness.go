@@ -1,17 +1,12 @@
 // Package harness is the engine: it interprets a scenario on a Cluster and
 // records a history.
 //
-// A Backend makes a Cluster and calls the engine with it; Run joins the two. The files,
-// each of which uses only those below it:
+// A Backend makes a Cluster and calls the engine with it; Run joins the two.
 //
-//	engine.go                  one run, from its first event to its last
-//	clients.go, triggers.go    who contends; what sets the steps of the plan off
-//	again.go, faults.go        what the steps do to the cluster, and how that ends
-//	queue.go, nest.go          which fault waits for which, and which are one
-//	stop.go, stall.go, unplanned.go, logs.go
-//	                           what else is watched, asked and recorded
-//	wait.go, record.go         events: who waits for them, and those of the engine
-//	backend.go                 what a backend and its clusters offer
+//	harness.go  one run, from its first event to its last; what back ends and clusters offer
+//	clients.go  who contends; which fault waits for which
+//	faults.go   what triggers the steps of the plan, what they do to the cluster, and what is
+//	            recorded although nobody planned it
 //
 // What lies around it:
 //
@@ -32,8 +27,8 @@
 // begins after another's end waits for that end, and its invoke event is of then. One
 // that by the plan begins while another is in force does not wait.
 //
-// What nobody planned is recorded as well: where a real machine stood still by itself
-// (stall.go), and what somebody else did to a process of the run (unplanned.go).
+// What nobody planned is recorded as well: where a real machine stalled by itself,
+// and what somebody else did to a process of the run.
 //
 // Deliberately missing: any backend, any checker, any report, any file. The engine knows
 // what was planned and what happened, not what it means.

@@ -10,13 +10,10 @@
 //
 // The files, each of which uses only those below it:
 //
-//	random_draw.go, random_step.go, random_bounds.go, shapes.go, drawing.go, random.go
-//	                    a plan that dice draw
-//	kinds.go            the table
-//	pause.go, cut.go …  a fault each, with the power that it takes
-//	kind.go, power.go, world.go
-//	                    what a kind says of itself, and of what it depends on
-//	trigger.go          what sets a step off
+//	random.go, drawing.go  random plans
+//	kinds.go               the table, and what a kind says of itself
+//	pause.go, cut.go …     one fault each, with the power that it takes
+//	nemesis.go             plans, and what triggers a step
 //
 // Deliberately missing: time, goroutines and the history. The engine in package
 // harness waits for triggers and records what happened.

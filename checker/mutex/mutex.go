@@ -12,8 +12,8 @@
 // What has no outcome happened at some instant after its call, or never. Nothing lapses:
 // a lease that was lost is a second holder here, and package checker judges those.
 //
-// A walk (walk.go) goes through the calls and returns of one lock in the order of time and
-// tells a judge of each; plain.go and owner.go are the judges. Both decide exactly, in
+// A walk goes through the calls and returns of one lock in the order of time and
+// tells a judge of each. Both decide exactly, in
 // O(n log n), so no second judge is asked. A violation is found at the first return that
 // can't be explained: what was recorded before it can be.
 //

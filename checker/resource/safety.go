@@ -3,8 +3,7 @@
 //
 // Its nouns are Log (a record with its resource's log, and what follows from that, log.go),
 // harm (one harm, by two sessions at most), stay (the time that a session worked on the
-// resource) and course (what a session did, in order). FencingOrder is in fencing_order.go,
-// what it asks of the resource's answers in fencing_log.go.
+// resource) and course (what a session did, in order). FencingOrder is in fencing.go.
 //
 // Deliberately missing: why a lock was broken.
 package resource

@@ -2,8 +2,7 @@
 // lease-linearizability, and draws what it finds.
 //
 // A Judge asks about all sessions of a lock, or about a witness alone. A Question is one
-// operation as porcupine is asked about it; model.go is the lease object that porcupine knows,
-// visualize.go its picture of a violation.
+// operation as porcupine is asked about it; visualize.go has its picture of a violation.
 //
 // It shares no line with package lease, which answers the same Question by another
 // algorithm: a mistake in one shows as a disagreement. Whoever asks waits for real time, so

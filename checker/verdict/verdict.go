@@ -2,8 +2,8 @@
 //
 // Its nouns are Outcome (one of four values), Result (the judgement of one property, with
 // its Witness and its Losses) and Verdict (that of one history). An Incident is one of those that
-// a Result counts, for those who list them all. names.go is the words that they use:
-// properties, causes and numbers. words.go is how all judges say a count or a name.
+// a Result counts, for those who list them all. The names of properties,
+// causes and numbers are here, too, and how all judges write a count or a name.
 //
 // Deliberately missing: how any of it is found, and what somebody expected.
 package verdict

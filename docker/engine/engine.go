@@ -32,7 +32,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// OwnerLabel is the label of everything that a run makes; its value is an owned.Owner.
+// OwnerLabel is the label of everything that a run makes; its value is a files.Owner.
 // ImageLabel says of an image which sort it is.
 const (
 	OwnerLabel = "lockpick"

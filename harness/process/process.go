@@ -4,7 +4,7 @@
 // Its nouns are Backend, which sets a run up and takes it down again, and cluster,
 // which is a run of this machine's processes. Each client is a subprocess, child.go.
 //
-// What somebody else does to a process is told (guard.go): the kernel tells its parent.
+// What somebody else does to a process is recorded (child.go): the kernel tells its parent.
 //
 // Deliberately missing: the client's program (package client), the meaning of
 // faults (package nemesis). It needs Linux.

@@ -147,7 +147,7 @@ func (n *Network) Begin(origin time.Duration) (epoch int64, err error) {
 func (n *Network) LetTell(nodes map[string]string) error { return n.lives.Watch(nodes) }
 
 // Again takes in that a node is back, or that the server at another address has taken over
-// from it, see life.Lives.
+// from it, see keylife.Lives.
 func (n *Network) Again(node, addr, why string) { n.lives.Again(node, addr, why) }
 
 // Ends takes in that a node is about to end. It does not where goesOn is called.

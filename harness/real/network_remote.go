@@ -30,7 +30,7 @@ type NetworkRun struct {
 	Context context.Context     // ends with the run
 	Record  func(history.Event) // takes the links' facts
 	Go      func(func())        // runs code of the engine
-	Ports   int                 // the first of the local ports that links dial from, see link.Mesh; 0: any
+	Ports   int                 // the first of the local ports that links dial from, see proxy.Mesh; 0: any
 }
 
 var (

@@ -6,7 +6,7 @@
 //	Network         the links between clients and nodes; RemoteNetwork has the same powers over
 //	                links of another process, which ServeLinks makes there
 //	Clocks          the clocks of a run's processes; ServeClock changes those of a container
-//	Conversation    the harness's end of a client process, whose program is ClientMain
+//	Client          a client process, whose program is ClientMain
 //	Nodes           which server serves each node, and fail-over by hand or by sentinels
 //	Caller          calls to a part of lockpick in another process, one JSON value a line
 //	AdapterProcess  the program that has a lock under test; SmokeTest tries it before a run

@@ -25,7 +25,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// Links are what clients and servers talk through: a network.Network or a network.Remote.
+// Links are what clients and servers talk through: a Network or a RemoteNetwork.
 type Links interface {
 	nemesis.Cutter
 	nemesis.Shaper

@@ -9,14 +9,14 @@
 // link, a flow one direction of it, and a message what travels there.
 //
 // Three rules make it deterministic. No two things happen at one instant
-// (timeline.go). Every random value is a hash of its name (hash.go). And whoever
-// is paused blocks, and is let go at an instant of his own (host.go). What it
+// (timeline). Every random value is a hash of its name. And whoever
+// is paused blocks, and is let go at an instant of its own (server.go). What it
 // can't tame: a select among several ready channels, the order of maps, and the
 // global random numbers of the code under test.
 //
 // A lock that reads package time itself, and not its Env, gets a wrong clock by a
 // bubble of its client's own, whose time runs at the client's rate in lock-step
-// with true time (own.go, lockstep.go). Such a clock can run fast or slow. It can't
+// with true time (clock.go). Such a clock can run fast or slow. It can't
 // be set: in a bubble package time has no monotonic clock besides the wall clock,
 // and never goes back.
 //

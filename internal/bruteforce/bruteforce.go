@@ -1,6 +1,6 @@
 // Package bruteforce judges small histories by trying everything: each order in which one
-// lease lock could have given the answers (lease.go), and each instant at which two
-// clients could have believed (belief.go). It is slow, and too dumb to be wrong in the
+// lease lock could have given the answers, and each instant at which two
+// clients could have believed. It is slow, and too dumb to be wrong in the
 // same way as the judges that it is compared with.
 //
 // It reads raw events, and shares no line with the checker, with the facts that the

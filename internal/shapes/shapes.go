@@ -3,9 +3,8 @@
 // what the harness says of a correct one that it violates is a false alarm, and what it
 // doesn't see of a wrong one is a gap.
 //
-// Its nouns are the design, which is what one shape does in place of the common course
-// (course.go), the vote, what one node is asked (votes.go), and the Shape, a line of All
-// (table.go) with both designs.
+// Its nouns are the design, which is what one shape does in place of the common course,
+// the vote, what one node is asked, and the Shape, a line of All with both designs.
 //
 // Deliberately missing: a place in the table of kinds, for nobody should use one, and any
 // mistake that the reference can make, too: those are in package broken.

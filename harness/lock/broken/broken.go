@@ -3,7 +3,7 @@
 // of its own, so that the reference needs no switches for mistakes.
 //
 // Its nouns are the course, the algorithm as steps that can be replaced one by
-// one (course.go), and the mistake, a line of the table in mistakes.go that
+// one, and the mistake, a line of the table in mistakes.go that
 // replaces one of them and says what its author thought. A course in which
 // nothing was replaced is the reference's.
 //

@@ -228,7 +228,7 @@ const signalBound = 5 * time.Second
 type Child struct {
 	name  string
 	pid   int
-	start uint64 // see owned.Stat
+	start uint64 // see files.ProcessStat
 	done  chan struct{}
 	// mates are the others of its process group: what is done to it is done to them.
 	mates []*Child

@@ -222,7 +222,7 @@ func (r *Redis) Kill(context.Context) (readBack string, err error) {
 
 // Restart starts it again when it has ended, with what its disk kept, and says which
 // process answers now and how many keys it has. One that ends again at once, as with a
-// disk that it can't read, is server.ErrWontStart.
+// disk that it can't read, is ErrWontStart.
 func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
