@@ -384,14 +384,24 @@ func callersOf(r *facts.Facts, called iter.Seq[*facts.Session], names []string) 
 func (w *callers) calledBy(at int64) int { return calledBy(w.sessions, at) }
 func (w *callers) endedBy(at int64) int  { return spans.UpTo(w.ends, at) }
 
-// clients is those with an acquire that was called by one instant and lasted beyond
-// another, in the order of their first call.
+// lasting yields the sessions whose acquire was called by one instant and lasted beyond another.
+func (w *callers) lasting(called int64, lasted history.Peaks, beyond int64) iter.Seq[*facts.Session] {
+	return func(yield func(*facts.Session) bool) {
+		n := calledBy(w.sessions, called)
+		for i := lasted.From(0, beyond+1); i < n; i = lasted.From(i+1, beyond+1) {
+			if !yield(w.sessions[i]) {
+				return
+			}
+		}
+	}
+}
+
+// clients lists the clients of those sessions, in the order of their first call.
 func (w *callers) clients(called int64, lasted history.Peaks, beyond int64) []string {
-	n := calledBy(w.sessions, called)
 	seen := map[string]bool{}
 	var names []string
-	for i := lasted.From(0, beyond+1); i < n; i = lasted.From(i+1, beyond+1) {
-		if name := w.sessions[i].Client(); !seen[name] {
+	for s := range w.lasting(called, lasted, beyond) {
+		if name := s.Client(); !seen[name] {
 			seen[name] = true
 			names = append(names, name)
 		}
