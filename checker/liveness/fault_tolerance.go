@@ -14,9 +14,9 @@ import (
 )
 
 // FaultTolerance asks whether a lock can be had while a majority of nodes is up.
-// It is put to the test wherever nobody holds a lock or may hold it (hold.go),
+// It is put to the test wherever nobody holds a lock or may hold it (hold),
 // and some client that is trying to acquire goes on and reaches a majority
-// (outages.go), be it another one after a while. Then somebody, though not that
+// (outages), be it another one after a while. Then somebody, though not that
 // client, must acquire within
 //
 //	k·(NodeTimeout + RetryMax) + Slack
@@ -25,49 +25,41 @@ import (
 // a lock by which k rounds of everybody come to nothing is not available. The
 // same bound is used after a release: with two waiters or more the first round
 // may be lost to a split vote there, too, so one retry delay can't be promised. Nor may a
-// call take that and a TTL (hung.go).
+// call take that and a TTL (stuck).
 //
-// Where the host stalled the bound is longer (stalls.go). A span that is too long and for which only
+// Where the host stalled the bound is longer (lockState.delayed). A span that is too long and for which only
 // stalls or a slow host may be to blame leaves the property undecided.
-func (r *Run) FaultTolerance() verdict.Result {
+func (r *Run) FaultTolerance() (f verdict.Finding) {
 	if missing := missingFigure(&r.Params); missing != "" {
-		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no " + missing + ", so there is no bound"}
+		return verdict.Finding{Undecided: "the history has no " + missing + ", so there is no bound"}
 	}
 	switch {
 	case r.Params.Rounds == 0:
-		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no number of rounds to wait, so there is no bound"}
+		return verdict.Finding{Undecided: "the history has no number of rounds to wait, so there is no bound"}
 	case len(r.Params.Nodes) == 0:
-		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no nodes, so there is no majority"}
+		return verdict.Finding{Undecided: "the history has no nodes, so there is no majority"}
 	}
-	f := r.tolerated()
-	res := verdict.Result{Outcome: verdict.Holds, Because: "nobody wanted a free lock while a majority was available to them"}
-	switch {
-	case len(f.long) > 0:
-		res = starved(slices.MaxFunc(f.long, func(a, b unavailability) int { return cmp.Compare(a.Length(), b.Length()) }))
-	case len(f.hung) > 0:
-		res = f.hung[0].tell()
-	case f.open != "":
-		res = verdict.Result{Outcome: verdict.Undecided, Because: f.open}
-	case f.judged > 0:
-		res.Because = fmt.Sprintf("whenever a lock was free and a majority available to somebody who wanted it, somebody acquired within %s, in %s",
-			facts.Seconds(rounds(&r.Params)), verdict.Plural(f.judged, "span"))
+	t := r.tolerated()
+	longest := 0
+	for _, d := range t.long {
+		f.Incidents = append(f.Incidents, verdict.Incident{From: d.From, Tell: func() verdict.Result { return starved(d) }})
+		if d.Length() > t.long[longest].Length() {
+			longest = len(f.Incidents) - 1
+		}
 	}
-	res.Incidents = len(f.long) + len(f.hung)
-	res.Occasions = f.judged + res.Incidents
-	return res
-}
-
-// Unavailabilities is each span in which nobody acquired a lock that was to be had, and each
-// call that hung.
-func (r *Run) Unavailabilities() (all []verdict.Incident) {
-	f := r.tolerated()
-	for _, d := range f.long {
-		all = append(all, verdict.Incident{From: d.From, Tell: func() verdict.Result { return starved(d) }})
+	for _, d := range t.hung {
+		f.Incidents = append(f.Incidents, verdict.Incident{From: d.From, Tell: d.tell})
 	}
-	for _, d := range f.hung {
-		all = append(all, verdict.Incident{From: d.From, Tell: d.tell})
+	if len(f.Incidents) > 0 {
+		f.Worst = f.Incidents[longest].Tell
 	}
-	return all
+	f.Occasions, f.Undecided = t.judged+len(f.Incidents), t.open
+	f.Because = "nobody wanted a free lock while a majority was available to them"
+	if t.judged > 0 {
+		f.Because = fmt.Sprintf("whenever a lock was free and a majority available to somebody who wanted it, somebody acquired within %s, in %s",
+			facts.Seconds(rounds(&r.Params)), verdict.Plural(t.judged, "span"))
+	}
+	return f
 }
 
 // tolerance sums up the gaps and the hung calls of all locks.

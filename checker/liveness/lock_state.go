@@ -621,7 +621,7 @@ func put(s *facts.Stay) int64 { return cmp.Or(s.Put.Sent, s.From()) }
 // has set keys and goes on asking has not got the lock, nor has anybody else.
 //
 // A release that got no definite answer, or that is still under way, gives the lock back
-// when the nodes have (freed.go). Else it may be held until the last key that was set or
+// when the nodes have (freed). Else it may be held until the last key that was set or
 // extended for it has lapsed, TTL·(1+ρ) later. So it may be by a client that died, or that
 // never got an answer. A failed attempt holds nothing, whatever keys it leaves behind.
 type hold struct {
