@@ -6,7 +6,7 @@
 //	unknown       took effect at some time after its call, or never
 //	lapse         held → free at any time from the deadline, or never
 //
-// Each session's answers force a span in which it held (holdOf). The
+// Each session's answers force a span in which it held. The
 // spans that are forced are disjoint in any order that explains the answers, so
 // an overlap is a violation. Conversely, where they are disjoint, holding exactly
 // the forced spans explains every answer: the rest asks only for a later begin
@@ -16,7 +16,7 @@
 // release's, and an acquire's that was under way while another session must have held.
 //
 // A client's own operations are in their order whatever their stamps say, also where it
-// has several sessions of the lock (handles): a brief hold comes after what its
+// has several sessions of the lock: a brief hold comes after what its
 // client must have held before. Equal stamps of different clients are concurrent.
 //
 // Deliberately missing: what clients believed, why a lock failed, and porcupine, which

@@ -1,9 +1,9 @@
-// Package verdict is what the checker answers, as data, with the words for it: the names of
-// properties, causes and numbers.
+// Package verdict is what the checker answers, as data: nothing here judges.
 //
-// A judge returns a Finding: each Incident, one violation of a property, and what the search covered.
-// From that follows the Result, the judgement of the property: its Outcome (one of four values), its
-// Witness and its Losses. A Verdict is the judgement of one history.
+// Its nouns are Outcome (one of four values), Result (the judgement of one property, with
+// its Witness and its Losses) and Verdict (that of one history). An Incident is one of those that
+// a Result counts, for those who list them all. names.go is the words that they use:
+// properties, causes and numbers. words.go is how all judges say a count or a name.
 //
 // Deliberately missing: how any of it is found, and what somebody expected.
 package verdict
