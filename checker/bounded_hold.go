@@ -15,9 +15,8 @@ import (
 // not heed any. Only extensions that were granted count, and the error of the
 // stamps is taken off the length: what is not certain is no violation. A hold that
 // was too long by no more than the host stalled meanwhile leaves it undecided. O(n).
-func boundedHold(r *facts.Facts) Result {
-	res := Result{Outcome: Holds}
-	var first *longHold
+func boundedHold(r *facts.Facts) (f verdict.Finding) {
+	first := int64(facts.Never)
 	var stalled longHold
 	stalls := spans.Stalls(r)
 	most, longest := 0, int64(0)
@@ -30,7 +29,7 @@ func boundedHold(r *facts.Facts) Result {
 			continue
 		}
 		if s.Extended() {
-			res.Occasions++
+			f.Occasions++
 		}
 		most, longest = max(most, h.extends), max(longest, h.to-h.from)
 		if h.stalled > 0 && stalled.stalled == 0 {
@@ -39,38 +38,26 @@ func boundedHold(r *facts.Facts) Result {
 		if h.cause == "" {
 			continue
 		}
-		res.Incidents++
-		if first == nil || h.at < first.at {
-			first = &h
+		tell := func() Result { return tooLong(r, h) }
+		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Tell: tell})
+		if f.Worst == nil || h.at < first {
+			first, f.Worst = h.at, tell
 		}
 	}
 	p := r.Params
 	switch {
-	case first != nil:
-		return tooLong(r, res, first)
 	case stalled.stalled > 0:
-		res.Outcome, res.Because = Undecided, fmt.Sprintf("%s held %s %s, and the limit is %s; the host stalled for %s meanwhile, which may be why", stalled.session.Client(),
+		f.Undecided = fmt.Sprintf("%s held %s %s, and the limit is %s; the host stalled for %s meanwhile, which may be why", stalled.session.Client(),
 			verdict.LockName(stalled.session.Key()), facts.FromTo(stalled.from, stalled.to), facts.Seconds(int64(r.Params.MaxHold)), facts.Seconds(stalled.stalled))
-	case res.Occasions == 0:
-		res.Because = "nobody extended a lock"
+	case f.Occasions == 0:
+		f.Because = "nobody extended a lock"
 	case p.MaxExtends == 0 || p.MaxHold == 0:
-		res.Outcome, res.Because = Undecided, "the history has no limits for the extensions and the length of a hold"
+		f.Undecided = "the history has no limits for the extensions and the length of a hold"
 	default:
-		res.Because = fmt.Sprintf("at most %s of one hold, and the limit is %d; at most %s long, and the limit is %s",
+		f.Because = fmt.Sprintf("at most %s of one hold, and the limit is %d; at most %s long, and the limit is %s",
 			verdict.Plural(most, "extension"), p.MaxExtends, facts.Seconds(longest), facts.Seconds(int64(p.MaxHold)))
 	}
-	return res
-}
-
-// longHolds is each hold that was past a limit.
-func longHolds(r *facts.Facts) (all []verdict.Incident) {
-	stalls := spans.Stalls(r)
-	for s := range r.Sessions() {
-		if h, ok := holdUnder(r, stalls, s); ok && h.cause != "" {
-			all = append(all, verdict.Incident{From: h.from, Tell: func() Result { return tooLong(r, Result{}, &h) }})
-		}
-	}
-	return all
+	return f
 }
 
 // longHold is one hold measured by the limits.
@@ -126,9 +113,9 @@ func holdUnder(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHol
 	return h, s.Granted() || h.to != 0
 }
 
-func tooLong(r *facts.Facts, res Result, h *longHold) Result {
+func tooLong(r *facts.Facts, h longHold) Result {
 	s := h.session
-	res.Outcome, res.Cause = Violated, h.cause
+	res := Result{Outcome: Violated, Cause: h.cause}
 	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.Client(), verdict.LockName(s.Key()), times(h.extends))
 	if n := r.Params.MaxExtends; n > 0 {
 		res.Because += fmt.Sprintf(", and the limit is %d", n)

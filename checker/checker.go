@@ -3,8 +3,9 @@
 //
 // Check answers with a Verdict: for each property holds, violated, undecided or
 // not exercised, why in one sentence, and where it is violated the cause and a
-// Witness, the numbers of the events that prove it. What was never put to the
-// test does not hold. Before any property come the
+// Witness, the numbers of the events that prove it. Each property is one search, and
+// its result follows from what that found and covered (verdict.Finding). What was never
+// put to the test does not hold. Before any property come the
 // assumptions: a history that is malformed or vacuous is undecided, whatever
 // else it shows, and so is one of a fault that hit nothing, or of a run in
 // which somebody else than the plan hit a process. The table of
@@ -58,13 +59,13 @@ import (
 // properties is the one table of them, in the order of reports.
 var properties = []property{
 	{MutualExclusion, safety, mutualExclusion},
-	{LeaseLinearizable, safety, func(r *record) Result { return r.lease().Result() }},
-	{ResourceSafety, safety, func(r *record) Result { return r.log().Safety() }},
-	{FencingOrder, safety, func(r *record) Result { return r.log().FencingOrder() }},
-	{ValidOnReturn, safety, func(r *record) Result { return validOnReturn(r.Facts) }},
-	{DeadlockFreedom, lives, func(r *record) Result { return r.liveness().DeadlockFreedom() }},
-	{FaultTolerance, lives, func(r *record) Result { return r.liveness().FaultTolerance() }},
-	{BoundedHold, lives, func(r *record) Result { return boundedHold(r.Facts) }},
+	{LeaseLinearizable, safety, func(r *record) verdict.Finding { f, _ := r.lease(); return f }},
+	{ResourceSafety, safety, func(r *record) verdict.Finding { return r.log().Safety() }},
+	{FencingOrder, safety, func(r *record) verdict.Finding { return r.log().FencingOrder() }},
+	{ValidOnReturn, safety, func(r *record) verdict.Finding { return validOnReturn(r.Facts) }},
+	{DeadlockFreedom, lives, func(r *record) verdict.Finding { return r.liveness().DeadlockFreedom() }},
+	{FaultTolerance, lives, func(r *record) verdict.Finding { return r.liveness().FaultTolerance() }},
+	{BoundedHold, lives, func(r *record) verdict.Finding { return boundedHold(r.Facts) }},
 	{HolderTold, safety, holderTold},
 }
 
@@ -78,7 +79,7 @@ const (
 type property struct {
 	name  string
 	lives bool
-	judge func(*record) Result
+	find  func(*record) verdict.Finding
 }
 
 // Liveness reports whether a property is one of liveness rather than of safety.
@@ -162,20 +163,26 @@ func nothing(h *history.History, names []string, because string) Verdict {
 	return v
 }
 
-// judge judges by one property. A property that panics has decided nothing.
-func judge(r *record, name string) (res Result) {
+// judge judges by one property.
+func judge(r *record, name string) Result {
+	res, _ := find(r, name)
+	return res
+}
+
+// find searches by one property, and judges by what it found. A search that panics has decided nothing.
+func find(r *record, name string) (res Result, f verdict.Finding) {
 	defer func() {
 		if p := recover(); p != nil {
 			res = Result{Outcome: Undecided, Because: fmt.Sprintf("the checker failed: %v", p)}
 		}
 		res.Property = name
-		res = exercised(res)
 	}()
 	i := slices.IndexFunc(properties, func(p property) bool { return p.name == name })
 	if i < 0 {
-		return Result{Outcome: Undecided, Because: "there is no such property: try " + strings.Join(Properties(), ", ")}
+		return Result{Outcome: Undecided, Because: "there is no such property: try " + strings.Join(Properties(), ", ")}, f
 	}
-	return properties[i].judge(r)
+	f = properties[i].find(r)
+	return f.Result(), f
 }
 
 // cutShort weakens a result as a cut record demands: what was violated stays violated,
@@ -188,18 +195,6 @@ func cutShort(r *record, vacuous string, res Result) Result {
 		res.Because = fmt.Sprintf("the record is cut (%s), and up to there %s", r.Cut, vacuous)
 	default:
 		res.Because += fmt.Sprintf("; the record is cut: %s", r.Cut)
-	}
-	return res
-}
-
-// exercised settles what a property came out as by its occasions. What was never put
-// to the test does not hold: it was not exercised. A violation was an occasion.
-func exercised(res Result) Result {
-	switch {
-	case res.Outcome == Holds && res.Occasions == 0:
-		res.Outcome = NotExercised
-	case res.Outcome == Violated:
-		res.Occasions = max(res.Occasions, res.Incidents, 1)
 	}
 	return res
 }
@@ -219,7 +214,7 @@ func disagreement(r *record, v Verdict) string {
 	}
 	answer := first.Outcome.Answer()
 	if answer == Holds {
-		if why := r.lease().Against(); why != "" {
+		if _, why := r.lease(); why != "" {
 			return fmt.Sprintf("%s is said to hold, but %s", LeaseLinearizable, why)
 		}
 	}
@@ -275,7 +270,7 @@ func numbers(r *record) (n map[string]float64, words map[string]string) {
 	n = map[string]float64{
 		verdict.Grants:              0,
 		verdict.DoubleHoldSeconds:   history.Seconds(o.DoubleHold),
-		verdict.DoubleHoldIncidents: float64(o.Incidents),
+		verdict.DoubleHoldIncidents: float64(len(o.Each)),
 	}
 	sessions(r.Facts, n)
 	r.log().Numbers(n)
@@ -380,7 +375,7 @@ type record struct {
 	beliefs *spans.Beliefs
 	second  second.Judge
 
-	lease    func() lease.Finding
+	lease    func() (f verdict.Finding, against string)
 	liveness func() *liveness.Run
 	log      func() *resource.Log
 }
@@ -390,32 +385,10 @@ func newRecord(h *history.History) *record {
 	beliefs := spans.NewBeliefs(r)
 	return &record{
 		Facts: r, beliefs: beliefs, second: second.New(r),
-		lease:    sync.OnceValue(func() lease.Finding { return lease.Judge(r, beliefs) }),
+		lease:    sync.OnceValues(func() (verdict.Finding, string) { return lease.Judge(r, beliefs) }),
 		liveness: sync.OnceValue(func() *liveness.Run { return liveness.Read(r, beliefs) }),
 		log:      sync.OnceValue(func() *resource.Log { return resource.Read(r) }),
 	}
-}
-
-// incidents is how each property finds all its violations, where a verdict has their
-// number and shows one.
-var incidents = map[string]func(*record) []verdict.Incident{
-	MutualExclusion: func(r *record) []verdict.Incident {
-		if r.Params.Untold {
-			return toldOf(untold(r, false))
-		}
-		return sharedHolds(r)
-	},
-	HolderTold: func(r *record) []verdict.Incident {
-		sure, _ := withoutStalled(r, untold(r, true))
-		return toldOf(sure)
-	},
-	LeaseLinearizable: func(r *record) []verdict.Incident { return lease.Incidents(r.Facts, r.beliefs) },
-	ResourceSafety:    func(r *record) []verdict.Incident { return r.log().Harms() },
-	FencingOrder:      func(r *record) []verdict.Incident { return r.log().Disorders() },
-	ValidOnReturn:     func(r *record) []verdict.Incident { return lateReturns(r.Facts) },
-	DeadlockFreedom:   func(r *record) []verdict.Incident { return r.liveness().LateHandovers() },
-	FaultTolerance:    func(r *record) []verdict.Incident { return r.liveness().Unavailabilities() },
-	BoundedHold:       func(r *record) []verdict.Incident { return longHolds(r.Facts) },
 }
 
 // Incidents lists the times that a property was violated which a verdict says is: as many as
@@ -424,13 +397,12 @@ var incidents = map[string]func(*record) []verdict.Incident{
 // but that of mutual exclusion is without its cause.
 func Incidents(h *history.History, property string, most int) []Result {
 	r := newRecord(h)
-	res := judge(r, property)
-	switch find := incidents[property]; {
+	res, f := find(r, property)
+	switch {
 	case r.Malformed != "" || res.Outcome != Violated:
 		return nil
-	case find == nil || res.Incidents <= 1:
+	case res.Incidents == 1:
 		return []Result{res}
-	default:
-		return verdict.Told(find(r), most)
 	}
+	return verdict.Told(f.Incidents, most)
 }

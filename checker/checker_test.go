@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockpick/checker/second"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/internal/histories"
@@ -34,27 +35,33 @@ params clients=c1,c2 nodes=n1 quorum=1 ttl=10s
 // A property that is added later can't hold without an occasion, whatever it says.
 func TestNothingHoldsWithoutAnOccasion(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	for _, c := range []struct{ says, want Result }{
-		{Result{Outcome: Holds}, Result{Outcome: NotExercised}},
-		{Result{Outcome: Holds, Occasions: 2}, Result{Outcome: Holds, Occasions: 2}},
-		{Result{Outcome: Violated, Incidents: 3}, Result{Outcome: Violated, Incidents: 3, Occasions: 3}},
-		{Result{Outcome: Undecided}, Result{Outcome: Undecided}},
+	tell := func() Result { return Result{Witness: &Witness{}} }
+	for _, c := range []struct {
+		finds verdict.Finding
+		want  Result
+	}{
+		{verdict.Finding{}, Result{Outcome: Undecided}},
+		{verdict.Finding{Occasions: 2}, Result{Outcome: Undecided, Occasions: 2}},
+		{verdict.Finding{Because: "it looked"}, Result{Outcome: NotExercised}},
+		{verdict.Finding{Because: "it looked", Occasions: 2}, Result{Outcome: Holds, Occasions: 2}},
+		{verdict.Finding{Because: "it looked", Occasions: 2, Undecided: "or was it"}, Result{Outcome: Undecided, Occasions: 2}},
+		{verdict.Finding{Because: "it looked", Occasions: 1, Undecided: "or was it", Incidents: []verdict.Incident{{Tell: tell}, {Tell: tell}}}, Result{Outcome: Violated, Occasions: 2}},
 	} {
-		properties = []property{{"new", lives, func(*record) Result { return c.says }}}
+		properties = []property{{"new", lives, func(*record) verdict.Finding { return c.finds }}}
 		h := tale(t, twoHolders)
 		if got := Check(h, "new").Results[0]; got.Outcome != c.want.Outcome || got.Occasions != c.want.Occasions {
-			t.Errorf("%+v came out as %+v", c.says, got)
+			t.Errorf("%+v came out as %+v", c.finds, got)
 		}
 		h.Cut = "in the midst"
 		if got := Check(h, "new").Results[0]; got.Outcome != c.want.Outcome {
-			t.Errorf("cut, %+v came out as %+v", c.says, got)
+			t.Errorf("cut, %+v came out as %+v", c.finds, got)
 		}
 	}
 }
 
 func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	properties = []property{{"broken", safety, func(r *record) Result { return Result{Outcome: Outcome(r.Named("nobody").Name())} }}}
+	properties = []property{{"broken", safety, func(r *record) verdict.Finding { return verdict.Finding{Because: r.Named("nobody").Name()} }}}
 	res := Check(tale(t, twoHolders)).Result("broken")
 	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)
@@ -64,7 +71,9 @@ func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
 // A checker that fails outside a property, here by a witness that is missing, has decided nothing either.
 func TestCheckerThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	properties = []property{{MutualExclusion, safety, func(*record) Result { return Result{Outcome: Violated} }}}
+	properties = []property{{MutualExclusion, safety, func(*record) verdict.Finding {
+		return verdict.Finding{Incidents: []verdict.Incident{{Tell: func() Result { return Result{} }}}}
+	}}}
 	res := Check(tale(t, twoHolders)).Result(MutualExclusion)
 	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)

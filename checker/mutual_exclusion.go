@@ -1,7 +1,6 @@
 package checker
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -19,37 +18,34 @@ import (
 // answered with what another session had is an occasion (spans.Meetings).
 //
 // A lock that tells its holder nothing is not held to what he believed when his key had
-// lived its time: see holder_told.go.
-func mutualExclusion(r *record) Result {
-	if r.Params.Untold {
-		return brokenUntold(r)
-	}
-	o := r.beliefs.Overlaps()
-	met := 0
+// lived its time: see holderTold.
+func mutualExclusion(r *record) (f verdict.Finding) {
 	for _, l := range r.Locks {
-		met += spans.Meetings(r.Facts, l, r.beliefs.Of(l))
+		f.Occasions += spans.Meetings(r.Facts, l, r.beliefs.Of(l))
 	}
-	if o.Incidents == 0 {
-		return Result{
-			Outcome: Holds, Occasions: met,
-			Because: fmt.Sprintf("no two clients held the lock at once (%s); %s", verdict.Plural(r.Grants, "grant"), asked(met)),
+	but := ""
+	if r.Params.Untold {
+		f.Incidents, f.Worst = untoldOverlaps(untold(r, false))
+		but = " but by a key that had lived its time, of which this lock tells nobody"
+	} else if o := r.beliefs.Overlaps(); len(o.Each) > 0 {
+		f.Worst = func() Result { return explained(r, o.Overlap) }
+		f.Incidents = make([]verdict.Incident, len(o.Each))
+		for i := range o.Each { // without the cause: to explain a thousand takes long
+			x := &o.Each[i]
+			f.Incidents[i] = verdict.Incident{From: x.From, Tell: func() Result { return shared(r.Facts, *x, nil) }}
 		}
 	}
-	why := cause.Explain(r.Facts, o.A.Session, o.B.Session)
-	res := shared(r.Facts, o.Overlap, why.Events)
-	res.Because += ": " + why.Text
-	res.Occasions, res.Incidents = met, o.Incidents
-	res.Cause, res.Node, res.Losses, res.Spare = why.Cause, why.Node, why.Losses, why.Spare
-	return res
+	f.Because = fmt.Sprintf("no two clients held the lock at once%s (%s); %s", but, verdict.Plural(r.Grants, "grant"), asked(f.Occasions))
+	return f
 }
 
-// sharedHolds is the spells in which two clients or more believed in one lock, each by the
-// two that did for longest. Why is left out: to explain a thousand takes long.
-func sharedHolds(r *record) (all []verdict.Incident) {
-	for _, o := range r.beliefs.Each() {
-		all = append(all, verdict.Incident{From: o.From, Tell: func() Result { return shared(r.Facts, o, nil) }})
-	}
-	return all
+// explained tells an overlap with its cause.
+func explained(r *record, o spans.Overlap) Result {
+	why := cause.Explain(r.Facts, o.A.Session, o.B.Session)
+	res := shared(r.Facts, o, why.Events)
+	res.Because += ": " + why.Text
+	res.Cause, res.Node, res.Losses, res.Spare = why.Cause, why.Node, why.Losses, why.Spare
+	return res
 }
 
 // shared tells an overlap, with what else shows it.
@@ -92,18 +88,18 @@ func proof(r *facts.Facts, w spans.Window) []*history.Event {
 // whose renewals can't be seen, whether its holders knew in time. None is told: he believes
 // until he gives the lock back. Where another had it by then because the key had lived its
 // time, that is no broken promise of the lock's, which made none, and yet two worked at once.
-func holderTold(r *record) Result {
+func holderTold(r *record) (f verdict.Finding) {
 	if !r.Params.Untold {
-		return Result{Outcome: Holds, Because: "the lock names a deadline, or tells of a loss"}
+		return verdict.Finding{Because: "the lock names a deadline, or tells of a loss"}
 	}
 	all, stalled := withoutStalled(r, untold(r, true))
-	switch {
-	case len(all) > 0:
-		return worst(all, r.Grants)
-	case stalled != nil:
-		return Result{Outcome: Undecided, Because: "the host stalled, which may be why: " + stalled.Because}
+	f.Incidents, f.Worst = untoldOverlaps(all)
+	if len(all) == 0 && stalled != nil {
+		return verdict.Finding{Undecided: "the host stalled, which may be why: " + stalled.Because}
 	}
-	return Result{Outcome: Holds, Occasions: r.Grants, Because: fmt.Sprintf("the lock tells its holder nothing, and no other had it meanwhile (%s)", verdict.Plural(r.Grants, "grant"))}
+	f.Occasions = r.Grants
+	f.Because = fmt.Sprintf("the lock tells its holder nothing, and no other had it meanwhile (%s)", verdict.Plural(r.Grants, "grant"))
+	return f
 }
 
 // withoutStalled leaves out the overlaps for which stalls of the host may be to blame, of which it
@@ -121,19 +117,6 @@ func withoutStalled(r *record, all []overlap) (sure []overlap, stalled *overlap)
 	return sure, stalled
 }
 
-// brokenUntold is mutualExclusion of such a lock.
-func brokenUntold(r *record) Result {
-	met := 0
-	for _, l := range r.Locks {
-		met += spans.Meetings(r.Facts, l, r.beliefs.Of(l))
-	}
-	if all := untold(r, false); len(all) > 0 {
-		return worst(all, met)
-	}
-	return Result{Outcome: Holds, Occasions: met, Because: fmt.Sprintf(
-		"no two clients held the lock at once but by a key that had lived its time, of which this lock tells nobody (%s); %s", verdict.Plural(r.Grants, "grant"), asked(met))}
-}
-
 // overlap is one with its cause.
 type overlap struct {
 	spans.Overlap
@@ -143,29 +126,23 @@ type overlap struct {
 // untold is the overlaps of a lock that tells nothing, in the order of time: those that come
 // of a key that had lived its time, or of which the nodes say nothing, or the others.
 func untold(r *record, lived bool) (all []overlap) {
-	for _, o := range r.beliefs.Each() {
-		why := cause.Explain(r.Facts, o.A.Session, o.B.Session)
-		if (why.Cause == verdict.ToldLate || why.Cause == verdict.Unexplained && !r.Params.Life) != lived {
-			continue
+	for _, o := range r.beliefs.Overlaps().Each {
+		res := explained(r, o)
+		if (res.Cause == verdict.ToldLate || res.Cause == verdict.Unexplained && !r.Params.Life) == lived {
+			all = append(all, overlap{o, res})
 		}
-		res := shared(r.Facts, o, why.Events)
-		res.Because += ": " + why.Text
-		res.Cause, res.Node, res.Losses, res.Spare = why.Cause, why.Node, why.Losses, why.Spare
-		all = append(all, overlap{o, res})
 	}
 	return all
 }
 
-// worst is the result that the longest of some overlaps shows.
-func worst(all []overlap, occasions int) Result {
-	res := slices.MaxFunc(all, func(a, b overlap) int { return cmp.Compare(a.To-a.From, b.To-b.From) }).Result
-	res.Occasions, res.Incidents = occasions, len(all)
-	return res
-}
-
-func toldOf(all []overlap) (told []verdict.Incident) {
+// untoldOverlaps lists overlaps as incidents, of which the longest is the worst.
+func untoldOverlaps(all []overlap) (incidents []verdict.Incident, worst func() Result) {
+	length := int64(-1)
 	for _, o := range all {
-		told = append(told, verdict.Incident{From: o.From, Tell: func() Result { return o.Result }})
+		incidents = append(incidents, verdict.Incident{From: o.From, Tell: func() Result { return o.Result }})
+		if o.To-o.From > length {
+			length, worst = o.To-o.From, incidents[len(incidents)-1].Tell
+		}
 	}
-	return told
+	return incidents, worst
 }

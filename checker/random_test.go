@@ -30,7 +30,7 @@ func TestAgainstPorcupine(t *testing.T) {
 		if answer == Holds {
 			fine++
 		}
-		if r.beliefs.Overlaps().Incidents == 0 {
+		if len(r.beliefs.Overlaps().Each) == 0 {
 			continue
 		}
 		violated++

@@ -26,9 +26,8 @@ import (
 //
 // A late return of which neither is so is no occasion. Where stalls of the host alone excuse one,
 // the property is undecided.
-func validOnReturn(r *facts.Facts) Result {
-	res, excused, stalled := Result{Outcome: Holds}, 0, 0
-	var worst lateReturn
+func validOnReturn(r *facts.Facts) (f verdict.Finding) {
+	excused, stalled, least := 0, 0, int64(facts.Never)
 	late := returns{Facts: r, stops: map[string]stops{}}
 	for s := range r.Sessions() {
 		left, ok := leftOnReturn(r, s)
@@ -43,47 +42,30 @@ func validOnReturn(r *facts.Facts) Result {
 			}
 			continue
 		}
-		res.Occasions++
+		f.Occasions++
 		if left <= 0 {
-			res.Incidents++
-			if worst.session == nil || left < worst.left {
-				worst = x
+			tell := func() Result { return late.tell(x) }
+			f.Incidents = append(f.Incidents, verdict.Incident{From: x.until(), Tell: tell})
+			if left < least {
+				least, f.Worst = left, tell
 			}
 		}
 	}
 	switch {
-	case worst.session != nil:
-		return late.tell(res, worst)
 	case excused > 0 && r.Params.Slack == 0:
-		res.Outcome, res.Because = Undecided, "an acquire returned a lock that was past its deadline, and the history does not say how much scheduling may take (slack)"
+		f.Undecided = "an acquire returned a lock that was past its deadline, and the history does not say how much scheduling may take (slack)"
 	case stalled > 0:
-		res.Outcome, res.Because = Undecided, fmt.Sprintf("%s had no time left when its acquire returned; the host stalled, which may be why", verdict.Plural(stalled, "lock"))
-	case res.Occasions == 0 && excused == 0:
-		res.Because = "no acquire returned a lock with a deadline"
-	case res.Occasions > 0:
-		res.Because = fmt.Sprintf("each lock had time left when its acquire returned, in %s", verdict.Plural(res.Occasions, "grant"))
+		f.Undecided = fmt.Sprintf("%s had no time left when its acquire returned; the host stalled, which may be why", verdict.Plural(stalled, "lock"))
+	case f.Occasions == 0 && excused == 0:
+		f.Because = "no acquire returned a lock with a deadline"
+	case f.Occasions > 0:
+		f.Because = fmt.Sprintf("each lock had time left when its acquire returned, in %s", verdict.Plural(f.Occasions, "grant"))
 	}
-	if excused > 0 && res.Outcome == Holds {
+	if excused > 0 {
 		text := fmt.Sprintf("%s had none left, but may have been stopped when it had looked at the clock", verdict.Plural(excused, "lock"))
-		res.Because = strings.TrimPrefix(res.Because+"; "+text, "; ")
+		f.Because = strings.TrimPrefix(f.Because+"; "+text, "; ")
 	}
-	return res
-}
-
-// lateReturns is each lock that was past its deadline when its acquire returned, as it must
-// have known.
-func lateReturns(r *facts.Facts) (all []verdict.Incident) {
-	late := returns{Facts: r, stops: map[string]stops{}}
-	for s := range r.Sessions() {
-		left, ok := leftOnReturn(r, s)
-		if !ok || left > 0 {
-			continue
-		}
-		if x := late.of(s, left); x.known() {
-			all = append(all, verdict.Incident{From: x.until(), Tell: func() Result { return late.tell(Result{}, x) }})
-		}
-	}
-	return all
+	return f
 }
 
 // leftOnReturn is how much of its validity a granted lock had left when its
@@ -187,11 +169,11 @@ func (t *returns) lastVote(s *facts.Session, stopped []spans.Span) (*history.Eve
 	return last, came(last)
 }
 
-func (t *returns) tell(res Result, x lateReturn) Result {
+func (t *returns) tell(x lateReturn) Result {
 	s := x.session
 	call, ret := s.Acquire.Call, s.Acquire.Return
 	events := []*history.Event{call, x.vote, ret}
-	res.Outcome, res.Cause = Violated, verdict.ReturnedLate
+	res := Result{Outcome: Violated, Cause: verdict.ReturnedLate}
 	res.Because = fmt.Sprintf("%s's acquire of %s returned at %s, and the lock was past its deadline since %s",
 		s.Client(), verdict.LockName(s.Key()), facts.Seconds(ret.T), facts.Seconds(x.until()))
 	for _, f := range t.Faults {

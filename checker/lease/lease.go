@@ -36,12 +36,6 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Finding is what was found about the locks of a record.
-type Finding struct {
-	r     *facts.Facts
-	locks []leaseKey
-}
-
 // leaseKey is what was found about one key.
 type leaseKey struct {
 	firm       []spans.Window // when sessions must have held, in the order of their begin
@@ -49,95 +43,58 @@ type leaseKey struct {
 	holds      int            // sessions that must have held
 	occasions  int            // answers that could have contradicted another
 	unanswered int            // extensions and releases without a definite answer
-	incidents  int            // connected components of firm holds that overlap, and each other conflict
-	worst      *conflict
-	list       bool        // whether all are kept
-	all        []*conflict // of overlaps that hang together the longest
-	doubt      string      // what the certificate leaves unexplained, if nothing is in conflict
+	all        []*conflict    // of firm holds that hang together the longest overlap, and each other conflict
+	worst      *conflict      // the one that is shown
 
 	operations func(*facts.Session) []leaseOp
 	evidence   evidence
 	handles    *handles // nil: each client used its last handle only
 }
 
-// Judge judges each lock of a record. Each uses the memory of the belief windows.
-func Judge(r *facts.Facts, beliefs *spans.Beliefs) Finding {
-	f := Finding{r: r}
+// Judge judges each lock of a record. Each uses the memory of the belief windows. against is what
+// speaks against a verdict that the property holds, or "": a conflict, or what the certificate leaves
+// unexplained.
+func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, against string) {
 	in := &reader{ε: int64(r.Params.StampError), gone: mortal(r), any: r.Params.Untold}
+	holds, unanswered := 0, 0
+	var worst *conflict
 	for _, l := range r.Locks {
 		k := judge(r, in, l, beliefs.Memory())
-		k.occasions += spans.Meetings(r, l, k.firm)
+		f.Occasions += k.occasions + spans.Meetings(r, l, k.firm)
+		holds, unanswered = holds+k.holds, unanswered+k.unanswered
 		if k.worst == nil {
-			k.doubt = k.uncertified()
+			against = cmp.Or(against, k.uncertified())
+			continue
 		}
-		k.firm = nil // the next lock's
-		f.locks = append(f.locks, *k)
-	}
-	return f
-}
-
-// Incidents is each conflict that a Finding counts.
-func Incidents(r *facts.Facts, beliefs *spans.Beliefs) (all []verdict.Incident) {
-	in := &reader{ε: int64(r.Params.StampError), list: true, gone: mortal(r), any: r.Params.Untold}
-	for _, l := range r.Locks {
-		k := judge(r, in, l, beliefs.Memory())
+		against = cmp.Or(against, k.worst.because(r.End))
+		if worse(k.worst, worst) {
+			worst = k.worst
+		}
+		f.Incidents = slices.Grow(f.Incidents, len(k.all))
 		for _, c := range k.all {
-			all = append(all, verdict.Incident{From: c.From, Tell: func() verdict.Result {
+			f.Incidents = append(f.Incidents, verdict.Incident{From: c.From, Tell: func() verdict.Result {
 				if c != k.worst {
 					k.show(c)
 				}
 				return c.result(r.End)
 			}})
 		}
+		k.firm = nil // the next lock's
 	}
-	return all
-}
-
-// Result is the judgement of the property.
-func (f Finding) Result() verdict.Result {
-	holds, answers, unanswered, incidents := 0, 0, 0, 0
-	var worst *conflict
-	for _, k := range f.locks {
-		holds += k.holds
-		answers += k.occasions
-		unanswered += k.unanswered
-		incidents += k.incidents
-		if worse(k.worst, worst) {
-			worst = k.worst
-		}
+	if worst != nil {
+		f.Worst = func() verdict.Result { return worst.result(r.End) }
 	}
-	if worst == nil && answers == 0 && unanswered > 0 && f.r.Params.Untold {
-		return verdict.Result{Outcome: verdict.NotExercised, NotApplicable: true,
-			Because: "not applicable to this lock: it doesn't tell its holder how long the lock lasts, and no release or extension had a definite answer"}
+	f.Because = fmt.Sprintf("one lease lock could have given these answers, in %s", verdict.Plural(holds, "hold"))
+	if f.Occasions == 0 && unanswered > 0 && r.Params.Untold {
+		f.NotApplicable = true
+		f.Because = "not applicable to this lock: it doesn't tell its holder how long the lock lasts, and no release or extension had a definite answer"
 	}
-	if worst == nil {
-		return verdict.Result{
-			Outcome: verdict.Holds, Occasions: answers,
-			Because: fmt.Sprintf("one lease lock could have given these answers, in %s", verdict.Plural(holds, "hold")),
-		}
-	}
-	res := worst.result(f.r.End)
-	res.Occasions, res.Incidents = answers, incidents
-	return res
-}
-
-// Against is what speaks against a verdict that the property holds, or "": a conflict, or
-// what the certificate leaves unexplained.
-func (f Finding) Against() string {
-	for _, k := range f.locks {
-		if k.worst != nil {
-			return k.worst.because(f.r.End)
-		}
-		if k.doubt != "" {
-			return k.doubt
-		}
-	}
-	return ""
+	return f, against
 }
 
 // judge judges one lock. Its firm holds are good as long as the memory for them is.
 func judge(r *facts.Facts, in *reader, l *facts.Lock, memory []spans.Window) *leaseKey {
-	k := &leaseKey{operations: in.operations, firm: memory, list: in.list}
+	k := &leaseKey{operations: in.operations, firm: memory}
 	alone := map[*facts.Session]*conflict{}
 	if r.Interleaved {
 		k.handles = handlesOf(l.Sessions(), in.operations)
@@ -183,11 +140,10 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], alone map[*facts.Session]*
 	}
 	k.follow(ss)
 	spans.SortWindows(k.firm)
-	o := spans.Overlaps{List: k.list}
+	var o spans.Overlaps
 	o.Sweep(k.firm, facts.Never)
-	k.incidents = o.Incidents
-	if o.Incidents > 0 {
-		k.worst = overlap(o.Overlap)
+	if len(o.Each) > 0 {
+		k.all = make([]*conflict, 0, len(o.Each)+len(alone))
 		for _, x := range o.Each {
 			k.all = append(k.all, overlap(x))
 		}
@@ -197,16 +153,16 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], alone map[*facts.Session]*
 	} else {
 		k.bury(alone)
 	}
-	k.incidents += len(alone)
 	if len(alone) > 0 {
 		for s := range ss {
-			c := alone[s]
-			if c != nil && worse(c, k.worst) {
-				k.worst = c
-			}
-			if c != nil && k.list {
+			if c := alone[s]; c != nil {
 				k.all = append(k.all, c)
 			}
+		}
+	}
+	for _, c := range k.all {
+		if worse(c, k.worst) {
+			k.worst = c
 		}
 	}
 }
@@ -367,7 +323,6 @@ func (o *leaseOp) number() int64 { return o.Call.N }
 type reader struct {
 	ε    int64
 	ops  []leaseOp        // memory that sessions share
-	list bool             // whether all conflicts are kept
 	gone map[string]int64 // when clients were
 	any  bool             // a lease may lapse at any time: its lock tells nobody
 }

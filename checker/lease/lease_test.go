@@ -125,8 +125,8 @@ func TestConflicts(t *testing.T) {
 				t.Errorf("%s: because %q", row.ops, because)
 			}
 		}
-		if kind != row.kind || strings.Join(sessions, " ") != row.sessions || (kind == "") != (k.incidents == 0) {
-			t.Errorf("%s: got %q by %s, %d incidents; want %q by %s", row.ops, kind, sessions, k.incidents, row.kind, row.sessions)
+		if kind != row.kind || strings.Join(sessions, " ") != row.sessions || (kind == "") != (len(k.all) == 0) {
+			t.Errorf("%s: got %q by %s, %d incidents; want %q by %s", row.ops, kind, sessions, len(k.all), row.kind, row.sessions)
 		}
 		if why := contradiction(h); why != "" {
 			t.Errorf("%s: %s", row.ops, why)
@@ -149,7 +149,7 @@ func TestIncidents(t *testing.T) {
 		// and one that overlaps only what began long before
 		"1 acquire ok 1-2 20; 2 acquire ok 3-4 6; 3 acquire ok 8-9 15; 3 release fail 10-11": 1,
 	} {
-		if got := judgeLease(parseLease(t, ops)).k.incidents; got != want {
+		if got := len(judgeLease(parseLease(t, ops)).k.all); got != want {
 			t.Errorf("%s: %d incidents, want %d", ops, got, want)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 // FaultTolerance asks whether a lock can be had while a majority of nodes is up.
-// It is put to the test wherever nobody holds a lock or may hold it (hold.go),
+// It is put to the test wherever nobody holds a lock or may hold it (hold),
 // and some client that is trying to acquire goes on and reaches a majority
-// (outages.go), be it another one after a while. Then somebody, though not that
+// (outages), be it another one after a while. Then somebody, though not that
 // client, must acquire within
 //
 //	k·(NodeTimeout + RetryMax) + Slack
@@ -25,49 +25,41 @@ import (
 // a lock by which k rounds of everybody come to nothing is not available. The
 // same bound is used after a release: with two waiters or more the first round
 // may be lost to a split vote there, too, so one retry delay can't be promised. Nor may a
-// call take that and a TTL (hung.go).
+// call take that and a TTL (stuck).
 //
-// Where the host stalled the bound is longer (stalls.go). A span that is too long and for which only
+// Where the host stalled the bound is longer (lockState.delayed). A span that is too long and for which only
 // stalls or a slow host may be to blame leaves the property undecided.
-func (r *Run) FaultTolerance() verdict.Result {
+func (r *Run) FaultTolerance() (f verdict.Finding) {
 	if missing := missingFigure(&r.Params); missing != "" {
-		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no " + missing + ", so there is no bound"}
+		return verdict.Finding{Undecided: "the history has no " + missing + ", so there is no bound"}
 	}
 	switch {
 	case r.Params.Rounds == 0:
-		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no number of rounds to wait, so there is no bound"}
+		return verdict.Finding{Undecided: "the history has no number of rounds to wait, so there is no bound"}
 	case len(r.Params.Nodes) == 0:
-		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no nodes, so there is no majority"}
+		return verdict.Finding{Undecided: "the history has no nodes, so there is no majority"}
 	}
-	f := r.tolerated()
-	res := verdict.Result{Outcome: verdict.Holds, Because: "nobody wanted a free lock while a majority was available to them"}
-	switch {
-	case len(f.long) > 0:
-		res = starved(slices.MaxFunc(f.long, func(a, b unavailability) int { return cmp.Compare(a.Length(), b.Length()) }))
-	case len(f.hung) > 0:
-		res = f.hung[0].tell()
-	case f.open != "":
-		res = verdict.Result{Outcome: verdict.Undecided, Because: f.open}
-	case f.judged > 0:
-		res.Because = fmt.Sprintf("whenever a lock was free and a majority available to somebody who wanted it, somebody acquired within %s, in %s",
-			facts.Seconds(rounds(&r.Params)), verdict.Plural(f.judged, "span"))
+	t := r.tolerated()
+	longest := 0
+	for _, d := range t.long {
+		f.Incidents = append(f.Incidents, verdict.Incident{From: d.From, Tell: func() verdict.Result { return starved(d) }})
+		if d.Length() > t.long[longest].Length() {
+			longest = len(f.Incidents) - 1
+		}
 	}
-	res.Incidents = len(f.long) + len(f.hung)
-	res.Occasions = f.judged + res.Incidents
-	return res
-}
-
-// Unavailabilities is each span in which nobody acquired a lock that was to be had, and each
-// call that hung.
-func (r *Run) Unavailabilities() (all []verdict.Incident) {
-	f := r.tolerated()
-	for _, d := range f.long {
-		all = append(all, verdict.Incident{From: d.From, Tell: func() verdict.Result { return starved(d) }})
+	for _, d := range t.hung {
+		f.Incidents = append(f.Incidents, verdict.Incident{From: d.From, Tell: d.tell})
 	}
-	for _, d := range f.hung {
-		all = append(all, verdict.Incident{From: d.From, Tell: d.tell})
+	if len(f.Incidents) > 0 {
+		f.Worst = f.Incidents[longest].Tell
 	}
-	return all
+	f.Occasions, f.Undecided = t.judged+len(f.Incidents), t.open
+	f.Because = "nobody wanted a free lock while a majority was available to them"
+	if t.judged > 0 {
+		f.Because = fmt.Sprintf("whenever a lock was free and a majority available to somebody who wanted it, somebody acquired within %s, in %s",
+			facts.Seconds(rounds(&r.Params)), verdict.Plural(t.judged, "span"))
+	}
+	return f
 }
 
 // tolerance sums up the gaps and the hung calls of all locks.
@@ -158,14 +150,14 @@ func longestIn(c *lockState, g gap, available func(client string) []spans.Span, 
 			}
 		}
 	}
-	w := c.callers()
 	var all []spans.Span // of whomever
 	var waiting []string
+	w := c.callers()
+	could := c.couldAcquire(w.lasting(g.To, w.until, g.From), g.Span, available)
 	for _, client := range w.clients(g.To, w.until, g.From) {
-		could := spans.Common(spans.Common(c.waits(client, g.Span), available(client)), []spans.Span{g.Span})
-		longest(could, []string{client})
-		if len(could) > 0 {
-			all, waiting = append(all, could...), append(waiting, client)
+		longest(could[client], []string{client})
+		if len(could[client]) > 0 {
+			all, waiting = append(all, could[client]...), append(waiting, client)
 		}
 	}
 	if !found {
@@ -317,7 +309,11 @@ func whyUnavailable(c *lockState, losses []loss, w spans.Span) string {
 		lost[d.session] = "lease of a " + ways[d.fault.Kind].holder
 	}
 	near := near(c, w)
-	up := spans.Common(reached(c.conditions, near, w), spans.Outside(c.stalls))
+	var reached []spans.Span // a majority, by somebody
+	for _, could := range c.couldAcquire(slices.Values(near), w, c.down.majority) {
+		reached = append(reached, could...)
+	}
+	up := spans.Common(spans.Union(reached), spans.Outside(c.stalls))
 	all, reachable := spans.Measure([]spans.Span{w}), spans.Measure(up)
 	filled := map[string]int64{}
 	var held, taken []spans.Span
@@ -353,8 +349,15 @@ func whyUnavailable(c *lockState, losses []loss, w spans.Span) string {
 		filled[leftBehind] += left
 		filled[rivalry] += free.Length() - left
 	}
-	return slices.MinFunc(slices.Collect(maps.Keys(filled)), func(a, b string) int {
-		return cmp.Or(cmp.Compare(filled[b], filled[a]), cmp.Compare(a, b))
+	return heaviest(filled)
+}
+
+// heaviest is the cause with the most weight. Equals are named in the order of unavailabilityCauses,
+// and others in that of the alphabet.
+func heaviest(weights map[string]int64) string {
+	return slices.MinFunc(slices.Collect(maps.Keys(weights)), func(a, b string) int {
+		return cmp.Or(cmp.Compare(weights[b], weights[a]),
+			cmp.Compare(slices.Index(unavailabilityCauses, a), slices.Index(unavailabilityCauses, b)), cmp.Compare(a, b))
 	})
 }
 
@@ -373,21 +376,6 @@ func near(c *lockState, w spans.Span) []*facts.Session {
 		}
 	}
 	return near
-}
-
-// reached is where, in a window, somebody who was trying to acquire a lock reached a majority.
-func reached(r *conditions, near []*facts.Session, w spans.Span) []spans.Span {
-	waits := map[string][]spans.Span{}
-	for _, s := range near {
-		if wait := spans.Wait(r.Facts, s); wait.From < w.To && wait.To > w.From {
-			waits[s.Client()] = append(waits[s.Client()], wait)
-		}
-	}
-	var all []spans.Span
-	for client, list := range waits {
-		all = append(all, spans.Common(spans.Joined(list, int64(r.Params.RetryMax)), r.down.majority(client))...)
-	}
-	return spans.Common([]spans.Span{w}, spans.Union(all))
 }
 
 // deathToGrant is the longest time from a holder's death to the next grant.
@@ -452,18 +440,13 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	if quiet != nil && quiet.Acquire.Return == nil {
 		return verdict.Hung, silence
 	}
-	count, first := map[string]int{}, map[string]string{}
+	count, first := map[string]int64{}, map[string]string{}
 	owners := map[string][]*facts.Attempt{} // by the value that they set
-	for _, a := range c.wire.Attempts {
-		if a.From >= in.To {
-			break
-		}
+	attempts := c.attempts(in.To)
+	for _, a := range attempts {
 		owners[a.Token] = append(owners[a.Token], a)
 	}
-	for _, a := range c.wire.Attempts {
-		if a.From >= in.To {
-			break
-		}
+	for _, a := range attempts {
 		if silent := c.waitedFor(a, in); len(silent) > 0 {
 			if count[verdict.WaitedLong]++; count[verdict.WaitedLong] == 1 {
 				first[verdict.WaitedLong] = fmt.Sprintf("%s's attempt at %s took %s, and %s gave no answer",
@@ -481,7 +464,7 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 		}
 	}
 	if len(count) == 0 {
-		for _, a := range c.wire.Attempts {
+		for _, a := range attempts {
 			if a.Won && c.tooLong(a, in) {
 				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From))
 			}
@@ -491,7 +474,7 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 		}
 		return verdict.Unexplained, "nobody's attempt began in that time"
 	}
-	cause = slices.MaxFunc(unavailabilityCauses, func(a, b string) int { return count[a] - count[b] })
+	cause = heaviest(count)
 	return cause, first[cause]
 }
 
@@ -500,14 +483,12 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 // have. One that never returned goes first. Nil: there is none.
 func silent(c *lockState, in spans.Span) (of *facts.Session, text string) {
 	asked := c.asked(in.To)
-	for _, s := range c.callers().sessions {
-		if s.Called >= in.To {
-			break
-		}
+	callers := c.callers()
+	for s := range callers.lasting(in.To-1, callers.until, in.To-1) {
 		since := max(s.Called, asked[s])
 		quiet := spans.Of(max(since, in.From), in.To)
 		returned := s.Acquire.Return != nil
-		if of != nil && returned || spans.Wait(c.Facts, s).To < in.To || spans.Share(c.available(s.Client()), quiet) <= rounds(&c.Params) {
+		if of != nil && returned || spans.Share(c.available(s.Client()), quiet) <= rounds(&c.Params) {
 			continue
 		}
 		of, text = s, fmt.Sprintf("%s's acquire, called at %s, asked no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))
@@ -518,14 +499,17 @@ func silent(c *lockState, in spans.Span) (of *facts.Session, text string) {
 	return of, text
 }
 
+// attempts lists those that began before an instant, as far as the links saw.
+func (c *lockState) attempts(until int64) []*facts.Attempt {
+	n, _ := slices.BinarySearchFunc(c.wire.Attempts, until, func(a *facts.Attempt, at int64) int { return cmp.Compare(a.From, at) })
+	return c.wire.Attempts[:n]
+}
+
 // asked returns when each session without the lock last asked a node, in attempts that began before
 // an instant.
 func (c *lockState) asked(until int64) map[*facts.Session]int64 {
 	asked := map[*facts.Session]int64{}
-	for _, a := range c.wire.Attempts {
-		if a.From >= until {
-			break
-		}
+	for _, a := range c.attempts(until) {
 		if a.Won { // which ended it
 			continue
 		}

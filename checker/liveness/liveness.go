@@ -1,12 +1,11 @@
 // Package liveness judges whether a lock can be had where the faults allow it, and measures
 // how it is shared out.
 //
-// A Run is a record with its locks and who of their holders were lost. Files call down this
-// list: fault_kinds.go (what a kind of fault takes away, and the bounds), set_back.go (when a key has
-// lapsed), outages.go (who reached a majority when), freed.go and hold.go (how long a session
-// may have held its lock), kept.go (keys that faults left behind), lock_state.go and callers.go
-// (a lock and those who want it), lost_holders.go, why.go (why nobody got a lock),
-// deadlock_freedom.go, fault_tolerance.go, unavailable.go, hung.go and fairness.go.
+// A Run is a record with its locks and who of their holders were lost. outages.go says what each
+// kind of fault takes away, who reached a majority when, and when a key has lapsed; lock_state.go
+// who wants a lock, how long a session may have held it, which keys faults left behind, and which
+// holders were lost; fault_tolerance.go where a free lock could not be had, and why; and this file
+// whether a lost holder's lock was free in time, which calls hung, and how a lock is shared out.
 //
 // Deliberately missing: what two holders did to each other.
 package liveness
@@ -49,7 +48,7 @@ func Read(r *facts.Facts, beliefs *spans.Beliefs) *Run {
 }
 
 // DeadlockFreedom asks whether a lock whose holder was lost was free again in
-// time (lost_holders.go), while another client was trying to acquire it. That
+// time (lossesOf), while another client was trying to acquire it. That
 // one must have the lock, or somebody else must, or the lost one anew, by
 //
 //	last key set for the lost + TTL·(1+ρ)        the lock is free (or when the other called, if later)
@@ -59,55 +58,24 @@ func Read(r *facts.Facts, beliefs *spans.Beliefs) *Run {
 //
 // A loss after which nobody had the lock by then is left out if faults kept a majority from
 // the one that waits meanwhile: then nothing was promised. Where the host stalled the bound is
-// longer (stalls.go), and a lock that was late by no more leaves the property undecided.
-func (r *Run) DeadlockFreedom() verdict.Result {
+// longer (lockState.delayed), and a lock that was late by no more leaves the property undecided.
+func (r *Run) DeadlockFreedom() (f verdict.Finding) {
 	if missing := missingFigure(&r.Params); missing != "" {
-		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no " + missing + ", so there is no bound"}
+		return verdict.Finding{Undecided: "the history has no " + missing + ", so there is no bound"}
 	}
 	judged, leftOut := map[string]int{}, 0
-	var violated, open func() verdict.Result
-	occasions, incidents := 0, 0
 	for _, d := range r.losses {
-		res, tell, disturbed := d.handover()
+		one, disturbed := d.handover()
 		if disturbed {
 			leftOut++
 		}
-		if res == "" {
-			continue
-		}
-		judged[d.fault.Kind]++
-		occasions++
-		switch {
-		case res == verdict.Violated:
-			incidents++
-			if violated == nil {
-				violated = tell
-			}
-		case res == verdict.Undecided && open == nil:
-			open = tell
-		}
+		judged[d.fault.Kind] += one.Occasions
+		f.Occasions += one.Occasions
+		f.Incidents = append(f.Incidents, one.Incidents...)
+		f.Undecided = cmp.Or(f.Undecided, one.Undecided)
 	}
-	switch {
-	case violated != nil:
-		res := violated()
-		res.Occasions, res.Incidents = occasions, incidents
-		return res
-	case open != nil:
-		res := open()
-		res.Occasions = occasions
-		return res
-	}
-	return verdict.Result{Outcome: verdict.Holds, Occasions: occasions, Because: inTime(judged, leftOut)}
-}
-
-// LateHandovers is each loss of a holder after which the lock was not free in time.
-func (r *Run) LateHandovers() (all []verdict.Incident) {
-	for _, d := range r.losses {
-		if res, tell, _ := d.handover(); res == verdict.Violated {
-			all = append(all, verdict.Incident{From: d.at, Tell: tell})
-		}
-	}
-	return all
+	f.Because = inTime(judged, leftOut)
+	return f
 }
 
 func inTime(judged map[string]int, leftOut int) string {
@@ -130,16 +98,16 @@ func inTime(judged map[string]int, leftOut int) string {
 	return text
 }
 
-// handover judges one loss. There is no outcome if it was no test: other
-// faults disturbed it, or nobody waited long enough. What didn't hold tell tells.
-func (d loss) handover() (res verdict.Outcome, tell func() verdict.Result, disturbed bool) {
+// handover judges one loss. It is no occasion if other faults disturbed it, or nobody waited long enough.
+func (d loss) handover() (f verdict.Finding, disturbed bool) {
+	kept := verdict.Finding{Occasions: 1} // the promise
 	next := d.lock.grantAfter(d.at, d.session)
 	round := int64(d.lock.Params.RetryMax + 2*d.lock.Params.NodeTimeout)
 	if !d.awaited(next) {
-		return "", nil, false
+		return f, false
 	}
 	if next != nil && next.Acquire.Return.T <= d.free+round+int64(d.lock.Params.Slack) {
-		return verdict.Holds, nil, false // in time for whoever waits, and however many
+		return kept, false // for whoever waits, and however many
 	}
 	waiters, rivals := d.waiters(next)
 	patience := round*int64(rivals) + int64(d.lock.Params.Slack)
@@ -148,20 +116,21 @@ func (d loss) handover() (res verdict.Outcome, tell func() verdict.Result, distu
 		left, gone := d.lock.Gone[w.Client()]
 		switch {
 		case next != nil && next.Acquire.Return.T <= bound:
-			return verdict.Holds, nil, false // whatever the faults
+			return kept, false // whatever the faults
 		case d.disturbed(w, next, bound):
 			disturbed = true
 		case w.Acquire.Ended() <= bound, gone && left <= bound:
 			continue // it gave up
 		case d.lock.End < bound:
-			res, tell = verdict.Undecided, func() verdict.Result { return d.soon(bound) }
+			f = verdict.Finding{Occasions: 1, Undecided: d.undecided("; the lock must be free again by %s, and the record ends at %s", facts.Seconds(bound), facts.Seconds(d.lock.End))}
 		case d.excused(w, next, bound):
-			res, tell = verdict.Undecided, func() verdict.Result { return d.stalled(w, bound) }
+			f = verdict.Finding{Occasions: 1, Undecided: d.undecided(", and the lock was not free again for %s by %s; the host stalled or was slow, which may be why", w.Client(), facts.Seconds(bound))}
 		default:
-			return verdict.Violated, func() verdict.Result { return d.late(w, next, bound) }, false
+			late := verdict.Incident{From: d.at, Tell: func() verdict.Result { return d.late(w, next, bound) }}
+			return verdict.Finding{Occasions: 1, Incidents: []verdict.Incident{late}}, false
 		}
 	}
-	return res, tell, disturbed && res == ""
+	return f, disturbed && f.Occasions == 0
 }
 
 // excused reports whether stalls of the host, or keys that stayed because it was slow, may be why
@@ -178,18 +147,10 @@ func (d loss) excused(w, next *facts.Session, bound int64) bool {
 	return len(d.lock.slow) > 0 && !spans.Covering(d.lock.surelyMajority(w.Client()), spans.Of(max(d.free, w.Acquire.Call.T), bound))
 }
 
-// stalled tells of a loss for which the host may be to blame.
-func (d loss) stalled(w *facts.Session, bound int64) verdict.Result {
-	return verdict.Result{Outcome: verdict.Undecided, Because: fmt.Sprintf(
-		"%s %s at %s while it may have held %s, and the lock was not free again for %s by %s; the host stalled or was slow, which may be why",
-		d.session.Client(), ways[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key()), w.Client(), facts.Seconds(bound))}
-}
-
-// soon tells of a bound that lies behind the record's end.
-func (d loss) soon(bound int64) verdict.Result {
-	return verdict.Result{Outcome: verdict.Undecided, Because: fmt.Sprintf(
-		"%s %s at %s while it may have held %s; the lock must be free again by %s, and the record ends at %s",
-		d.session.Client(), ways[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key()), facts.Seconds(bound), facts.Seconds(d.lock.End))}
+// undecided says that a loss may have been an incident, and why nobody can tell.
+func (d loss) undecided(why string, args ...any) string {
+	return fmt.Sprintf("%s %s at %s while it may have held %s", d.session.Client(), ways[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key())) +
+		fmt.Sprintf(why, args...)
 }
 
 // awaited reports whether there are waiters, without a look at each.
@@ -384,14 +345,24 @@ func callersOf(r *facts.Facts, called iter.Seq[*facts.Session], names []string) 
 func (w *callers) calledBy(at int64) int { return calledBy(w.sessions, at) }
 func (w *callers) endedBy(at int64) int  { return spans.UpTo(w.ends, at) }
 
-// clients is those with an acquire that was called by one instant and lasted beyond
-// another, in the order of their first call.
+// lasting yields the sessions whose acquire was called by one instant and lasted beyond another.
+func (w *callers) lasting(called int64, lasted history.Peaks, beyond int64) iter.Seq[*facts.Session] {
+	return func(yield func(*facts.Session) bool) {
+		n := calledBy(w.sessions, called)
+		for i := lasted.From(0, beyond+1); i < n; i = lasted.From(i+1, beyond+1) {
+			if !yield(w.sessions[i]) {
+				return
+			}
+		}
+	}
+}
+
+// clients lists the clients of those sessions, in the order of their first call.
 func (w *callers) clients(called int64, lasted history.Peaks, beyond int64) []string {
-	n := calledBy(w.sessions, called)
 	seen := map[string]bool{}
 	var names []string
-	for i := lasted.From(0, beyond+1); i < n; i = lasted.From(i+1, beyond+1) {
-		if name := w.sessions[i].Client(); !seen[name] {
+	for s := range w.lasting(called, lasted, beyond) {
+		if name := s.Client(); !seen[name] {
 			seen[name] = true
 			names = append(names, name)
 		}
@@ -419,7 +390,7 @@ func firstOf(sessions []*facts.Session, holds func(*facts.Session) bool) int {
 // stuck is a call that had not returned when its keys must have lapsed and all rounds were over,
 // though its client went on and reached a majority for so long: an extension or a release, or an
 // acquire that never returned and asked no node any more though the lock was free. An acquire that
-// returns late is seen where nobody gets the lock: see why.go.
+// returns late is seen where nobody gets the lock: see whyNobody.
 type stuck struct {
 	lock    *lockState
 	session *facts.Session

@@ -135,17 +135,20 @@ func (c *lockState) byClient() map[string][]*facts.Session {
 	return c.clients
 }
 
-// waits is where a client was trying to acquire the lock, as far as it has to do with a
-// span. Who calls again within a retry delay of a failure is still trying.
-func (c *lockState) waits(client string, in spans.Span) []spans.Span {
-	var list []spans.Span
-	for _, s := range outliving(c.byClient()[client], in.From) {
-		if s.Acquire.Call.T >= in.To {
-			break
+// couldAcquire returns, by client, the parts of a span in which it was trying to acquire the lock by
+// some of the sessions, and reached enough nodes. Who calls again within a retry delay of a failure
+// is still trying.
+func (c *lockState) couldAcquire(sessions iter.Seq[*facts.Session], in spans.Span, reached func(client string) []spans.Span) map[string][]spans.Span {
+	could := map[string][]spans.Span{}
+	for s := range sessions {
+		if wait := spans.Wait(c.Facts, s); wait.From < in.To && wait.To > in.From {
+			could[s.Client()] = append(could[s.Client()], wait)
 		}
-		list = append(list, spans.Wait(c.Facts, s))
 	}
-	return spans.Joined(list, int64(c.Params.RetryMax))
+	for client, waits := range could {
+		could[client] = spans.Common(spans.Common(spans.Joined(waits, int64(c.Params.RetryMax)), reached(client)), []spans.Span{in})
+	}
+	return could
 }
 
 // remembered is a hold that may be asked for again.
@@ -618,7 +621,7 @@ func put(s *facts.Stay) int64 { return cmp.Or(s.Put.Sent, s.From()) }
 // has set keys and goes on asking has not got the lock, nor has anybody else.
 //
 // A release that got no definite answer, or that is still under way, gives the lock back
-// when the nodes have (freed.go). Else it may be held until the last key that was set or
+// when the nodes have (freed). Else it may be held until the last key that was set or
 // extended for it has lapsed, TTL·(1+ρ) later. So it may be by a client that died, or that
 // never got an answer. A failed attempt holds nothing, whatever keys it leaves behind.
 type hold struct {

@@ -293,7 +293,7 @@ const (
 // takes is what each kind of fault takes away. A kind that isn't here takes all, such as those
 // that turn a clock: keys then live longer, and clients wait longer, by what the record
 // doesn't tell. A clock that jumps is another matter: see takenBy. So is a stall of the host,
-// which is nobody's fault and lengthens bounds: see stalls.go.
+// which is nobody's fault and lengthens bounds: see lockState.delayed.
 var takes = map[string]taken{
 	history.OpStall: none,
 	facts.Kill:      answers, facts.Shutdown: answers, facts.PowerLoss: answers, facts.Failover: answers, // of a client or node

@@ -124,49 +124,30 @@ func byTokens(r *facts.Facts) bool { return r.Params.Fence == "token" || r.Param
 // is never below one that was accepted before, and a refused one always is. And
 // whom the resource refuses must not be the valid holder (refusedHolder). A token, or an
 // answer, that comes after another session's is an occasion.
-func (r *Log) FencingOrder() verdict.Result {
+func (r *Log) FencingOrder() verdict.Finding {
 	grants := fencedGrants(r.Facts)
-	failures := r.failures(grants)
-	asked := 0
+	failures, asked, tokens := disorders(r.Facts, grants), 0, 0
 	if byTokens(r.Facts) {
-		asked = len(r.Log)
+		failures, asked = append(failures, refusals(r)...), len(r.Log)
 	}
-	tokens := 0
 	for _, of := range grants {
 		tokens += len(of)
 	}
-	res := verdict.Result{Outcome: verdict.Holds, Occasions: compared(r.Facts, grants)}
-	if len(failures) > 0 {
-		bad := harmed(r.Facts, failures)
-		bad.Occasions = res.Occasions
-		return bad
-	}
+	f := found(r.Facts, failures)
+	f.Occasions = compared(r.Facts, grants)
 	switch {
 	case byTokens(r.Facts) && r.Touched && (r.Cut != "" || len(r.Log) == 0):
-		res.Outcome, res.Because = verdict.Undecided, "the resource's log was not read back, or may not be whole"
+		f.Undecided = "the resource's log was not read back, or may not be whole"
 	case tokens+asked == 0:
-		res.Because = "the lock gave no fencing tokens"
-	case res.Occasions == 0:
-		res.Because = "one session alone had a token of a key, and there was none to compare it with"
+		f.Because = "the lock gave no fencing tokens"
+	case f.Occasions == 0:
+		f.Because = "one session alone had a token of a key, and there was none to compare it with"
 	case byTokens(r.Facts):
-		res.Because = fmt.Sprintf("%s rose, and the resource went by them in %s", verdict.Plural(tokens, "token"), verdict.Plural(asked, "answer"))
+		f.Because = fmt.Sprintf("%s rose, and the resource went by them in %s", verdict.Plural(tokens, "token"), verdict.Plural(asked, "answer"))
 	default:
-		res.Because = fmt.Sprintf("%s rose; the resource doesn't ask for them", verdict.Plural(tokens, "token"))
+		f.Because = fmt.Sprintf("%s rose; the resource doesn't ask for them", verdict.Plural(tokens, "token"))
 	}
-	return res
-}
-
-// Disorders is each failure that FencingOrder counts.
-func (r *Log) Disorders() []verdict.Incident {
-	return each(r.Facts, r.failures(fencedGrants(r.Facts)))
-}
-
-func (r *Log) failures(grants [][]*fencedGrant) []harm {
-	failures := disorders(r.Facts, grants)
-	if byTokens(r.Facts) {
-		failures = append(failures, refusals(r)...)
-	}
-	return failures
+	return f
 }
 
 // fencedGrant is an acquire that returned with a fencing token.

@@ -1,7 +1,7 @@
 // Package resource judges by what came to the resource that the locks protect: whether it
 // was harmed, and whether fencing tokens rise and are enforced.
 //
-// Its nouns are Log (a record with its resource's log, and what follows from that, log.go),
+// Its nouns are Log (a record with its resource's log, and what follows from that),
 // harm (one harm, by two sessions at most), stay (the time that a session worked on the
 // resource) and course (what a session did, in order). FencingOrder is in fencing.go.
 //
@@ -9,6 +9,7 @@
 package resource
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -23,36 +24,24 @@ import (
 // refused and is there. A write that was applied outside its session's belief
 // but harmed nobody is counted in the numbers, not judged. A write where another client
 // works, too, is an occasion.
-func (r *Log) Safety() verdict.Result {
+func (r *Log) Safety() verdict.Finding {
 	if len(r.Log) == 0 && r.Touched {
 		return withoutLog(r)
 	}
 	if len(r.Log) == 0 && r.Params.Resource == "" {
-		return verdict.Result{Outcome: verdict.Undecided, Because: "the history tells of no resource"}
+		return verdict.Finding{Undecided: "the history tells of no resource"}
 	}
-	contended := contended(r.Facts)
 	harms, stalled := r.harms()
-	if len(harms) == 0 && r.Cut != "" && r.Touched {
-		return verdict.Result{Outcome: verdict.Undecided, Occasions: contended, Because: "the resource's log may not have been read back whole"}
-	}
-	if len(harms) == 0 && stalled != nil {
+	f := found(r.Facts, harms)
+	f.Occasions = contended(r.Facts)
+	switch {
+	case r.Cut != "" && r.Touched:
+		f.Undecided = "the resource's log may not have been read back whole"
+	case stalled != nil && len(harms) == 0:
 		return excusedHarm(*stalled)
 	}
-	if len(harms) == 0 {
-		return verdict.Result{
-			Outcome: verdict.Holds, Occasions: contended,
-			Because: fmt.Sprintf("the resource came to no harm, in %s", verdict.Plural(r.writes, "write")) + beside(r.writes, contended),
-		}
-	}
-	res := harmed(r.Facts, harms)
-	res.Occasions = contended
-	return res
-}
-
-// Harms is each that Safety counts by the resource's log.
-func (r *Log) Harms() []verdict.Incident {
-	harms, _ := r.harms()
-	return each(r.Facts, harms)
+	f.Because = fmt.Sprintf("the resource came to no harm, in %s", verdict.Plural(r.writes, "write")) + beside(r.writes, f.Occasions)
+	return f
 }
 
 // harms is all but those for which stalls of the host may be to blame, and the first of these.
@@ -72,8 +61,8 @@ func (r *Log) harms() (harms []harm, stalled *harm) {
 }
 
 // excusedHarm tells of harm that leaves it undecided whether the resource is safe.
-func excusedHarm(h harm) verdict.Result {
-	return verdict.Result{Outcome: verdict.Undecided, Because: fmt.Sprintf("the host stalled while a client worked, which may be why it worked past its lease: %s: %s", h.kind, h.text)}
+func excusedHarm(h harm) verdict.Finding {
+	return verdict.Finding{Undecided: fmt.Sprintf("the host stalled while a client worked, which may be why it worked past its lease: %s: %s", h.kind, h.text)}
 }
 
 // beside says how many of the writes were where another client worked, too.
@@ -89,7 +78,7 @@ func beside(writes, contended int) string {
 
 // withoutLog judges by what the clients saw: of two sessions' acknowledged writes, each the
 // first on top of one version, one is lost, whatever the order of apply.
-func withoutLog(r *Log) verdict.Result {
+func withoutLog(r *Log) verdict.Finding {
 	type base struct {
 		key     string
 		version int64
@@ -119,7 +108,7 @@ func withoutLog(r *Log) verdict.Result {
 					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged, so one is lost", o.Client(), s.Client(), at.version),
 				}
 				if h.class != stalledOverrun {
-					return harmed(r.Facts, []harm{h})
+					return found(r.Facts, []harm{h})
 				}
 				stalled = &h
 			}
@@ -128,7 +117,7 @@ func withoutLog(r *Log) verdict.Result {
 	if stalled != nil {
 		return excusedHarm(*stalled)
 	}
-	return verdict.Result{Outcome: verdict.Undecided, Because: "the resource's log was not read back"}
+	return verdict.Finding{Undecided: "the resource's log was not read back"}
 }
 
 // harm is one harm to the resource, by at most two sessions.
@@ -147,17 +136,18 @@ type harm struct {
 // of fencing-order follow, what befell the resource first.
 var severity = []string{verdict.LockBroken, verdict.FenceBroken, verdict.Overrun, verdict.Unexplained, verdict.StaleAccepted, verdict.HolderRefused, verdict.FreshRefused, verdict.TokenOrder, verdict.TokenTwice}
 
-// harmed shows the worst harm, and of equals the first.
-func harmed(r *facts.Facts, harms []harm) verdict.Result {
-	worst := slices.MinFunc(harms, func(x, y harm) int {
-		if d := slices.Index(severity, x.class) - slices.Index(severity, y.class); d != 0 {
-			return d
-		}
-		return verdict.ByTime(x.at, y.at)
-	})
-	res := told(r, worst)
-	res.Incidents = len(harms)
-	return res
+// found lists harms as incidents. The worst is shown, and of equals the first.
+func found(r *facts.Facts, harms []harm) (f verdict.Finding) {
+	for _, h := range harms {
+		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Tell: func() verdict.Result { return told(r, h) }})
+	}
+	if len(harms) > 0 {
+		worst := slices.MinFunc(harms, func(x, y harm) int {
+			return cmp.Or(slices.Index(severity, x.class)-slices.Index(severity, y.class), verdict.ByTime(x.at, y.at))
+		})
+		f.Worst = func() verdict.Result { return told(r, worst) }
+	}
+	return f
 }
 
 func told(r *facts.Facts, h harm) verdict.Result {
@@ -172,13 +162,6 @@ func told(r *facts.Facts, h harm) verdict.Result {
 		Outcome: verdict.Violated, Cause: h.class, Because: fmt.Sprintf("%s: %s", h.kind, h.text),
 		Witness: &verdict.Witness{Events: verdict.Numbered(events), Sessions: h.sessions, Key: h.key, From: h.from, To: instant(h.at)},
 	}
-}
-
-func each(r *facts.Facts, harms []harm) (all []verdict.Incident) {
-	for _, h := range harms {
-		all = append(all, verdict.Incident{From: h.from, Tell: func() verdict.Result { return told(r, h) }})
-	}
-	return all
 }
 
 // writesOf is the session's own calls and returns of the writes in a harm.

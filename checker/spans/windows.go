@@ -68,15 +68,6 @@ func (b *Beliefs) Overlaps() Overlaps {
 	return *b.found
 }
 
-// Each is the incidents of a record that Overlaps counts.
-func (b *Beliefs) Each() []Overlap {
-	o := Overlaps{List: true}
-	for _, l := range b.r.Locks {
-		o.Sweep(b.Of(l), b.r.End)
-	}
-	return o.Each
-}
-
 // SortWindows puts windows in the order of their begin, and of equals by their end and
 // then by their acquire's call. Mostly they are already.
 func SortWindows(ws []Window) {
@@ -100,10 +91,8 @@ type Overlap struct {
 // Overlaps is what the windows of some locks have in common.
 type Overlaps struct {
 	Overlap              // of the pair that overlaps longest; of equals the earliest
-	Incidents  int       // connected components of overlapping pairs
 	DoubleHold int64     // true time in which a lock was held twice or more
-	List       bool      // whether each incident is kept
-	Each       []Overlap // of each incident its pair that overlaps longest
+	Each       []Overlap // of each incident, a connected component of overlapping pairs, the pair that overlaps longest
 }
 
 // longest keeps the longer of two overlaps.
@@ -126,17 +115,12 @@ func (o *Overlaps) Sweep(ws []Window, end int64) {
 		from, to := w.From, min(w.To, far.To)
 		if from < to {
 			if !cluster {
-				o.Incidents++
 				cluster = true
-				if o.List {
-					o.Each = append(o.Each, Overlap{})
-				}
+				o.Each = append(o.Each, Overlap{})
 			}
 			to = min(to, end)
 			o.longest(Overlap{far, w, from, to})
-			if o.List {
-				o.Each[len(o.Each)-1].longest(Overlap{far, w, from, to})
-			}
+			o.Each[len(o.Each)-1].longest(Overlap{far, w, from, to})
 			o.DoubleHold += max(0, to-max(from, counted))
 			counted = max(counted, to)
 		} else {

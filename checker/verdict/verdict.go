@@ -140,11 +140,47 @@ type Loss struct {
 	Events []*history.Event `json:"-"` // what shows it
 }
 
+// Finding is what a search for violations of one property came to: the incidents, and what the search
+// covered. The judgement is derived from both. So a search that found nothing does not hold by that
+// alone: it must say that it had occasions, that nothing was left undecided, and what it looked at.
+type Finding struct {
+	Incidents []Incident
+	Worst     func() Result // tells the incident that the result shows; nil: the first
+	Occasions int           // how often the property was put to the test
+	Undecided string        // why nobody can tell whether there was an incident besides; "": one can
+	Because   string        // what was looked at: the sentence where there is no incident
+	// NotApplicable: there was no occasion because of what the lock never tells its holder.
+	NotApplicable bool
+}
+
 // Incident is one time that a property was violated, by the instant at which the harm
 // began. Tell is the result that would show it if there were no other.
 type Incident struct {
 	From int64
 	Tell func() Result
+}
+
+// Result derives the judgement. What was never put to the test does not hold: it was not exercised.
+// A violation was an occasion.
+func (f Finding) Result() Result {
+	n := len(f.Incidents)
+	res := Result{Outcome: Holds, Because: f.Because, Occasions: f.Occasions, NotApplicable: f.NotApplicable}
+	switch {
+	case n > 0:
+		tell := f.Worst
+		if tell == nil {
+			tell = f.Incidents[0].Tell
+		}
+		res = tell()
+		res.Outcome, res.Occasions, res.Incidents = Violated, max(f.Occasions, n), n
+	case f.Undecided != "":
+		res.Outcome, res.Because = Undecided, f.Undecided
+	case f.Because == "":
+		res.Outcome, res.Because = Undecided, "the search does not say what it looked at"
+	case f.Occasions == 0:
+		res.Outcome = NotExercised
+	}
+	return res
 }
 
 // Told tells the first incidents in the order of time, at most so many.

@@ -1,0 +1,29 @@
+package verdict
+
+import "testing"
+
+// Without incidents a property holds only if the search had occasions, left nothing undecided and
+// says what it looked at.
+func TestResultFollowsFromAFinding(t *testing.T) {
+	first := Incident{Tell: func() Result { return Result{Because: "first"} }}
+	second := Incident{Tell: func() Result { return Result{Because: "second"} }}
+	both := []Incident{first, second}
+	for name, row := range map[string]struct {
+		finding Finding
+		want    Result
+	}{
+		"nothing":              {Finding{}, Result{Outcome: Undecided, Because: "the search does not say what it looked at"}},
+		"only occasions":       {Finding{Occasions: 2}, Result{Outcome: Undecided, Because: "the search does not say what it looked at", Occasions: 2}},
+		"no occasion":          {Finding{Because: "it looked"}, Result{Outcome: NotExercised, Because: "it looked"}},
+		"occasions":            {Finding{Because: "it looked", Occasions: 2}, Result{Outcome: Holds, Because: "it looked", Occasions: 2}},
+		"undecided":            {Finding{Because: "it looked", Occasions: 2, Undecided: "perhaps"}, Result{Outcome: Undecided, Because: "perhaps", Occasions: 2}},
+		"undecided, none seen": {Finding{Because: "it looked", Undecided: "perhaps"}, Result{Outcome: Undecided, Because: "perhaps"}},
+		"incidents":            {Finding{Incidents: both, Undecided: "perhaps"}, Result{Outcome: Violated, Because: "first", Occasions: 2, Incidents: 2}},
+		"the worst incident":   {Finding{Incidents: both, Worst: second.Tell, Occasions: 9}, Result{Outcome: Violated, Because: "second", Occasions: 9, Incidents: 2}},
+	} {
+		got := row.finding.Result()
+		if got.Outcome != row.want.Outcome || got.Because != row.want.Because || got.Occasions != row.want.Occasions || got.Incidents != row.want.Incidents {
+			t.Errorf("%s: got %+v, want %+v", name, got, row.want)
+		}
+	}
+}
