@@ -198,7 +198,7 @@ func row(r *facts.Facts, x losing, end *history.Event) {
 	case what == history.KeyDeleted:
 		deleted(r, x, end)
 	case what == history.KeyFlushed:
-		x.Cause, x.Text = verdict.Flushed, fmt.Sprintf("%s emptied %s at %s, and %s's key went with all others", doer(end), x.Node, facts.Seconds(end.T), first.Client())
+		x.Cause, x.Text = verdict.Flushed, fmt.Sprintf("%s emptied %s at %s, and %s's key went with all others", facts.Doer(end), x.Node, facts.Seconds(end.T), first.Client())
 	case what == history.KeyEvicted:
 		x.Cause, x.Text = verdict.Evicted, fmt.Sprintf("%s had no memory left, and dropped %s's key at %s", x.Node, first.Client(), facts.Seconds(end.T))
 	case what == history.KeyLost, what == history.KeyReverted:
@@ -208,7 +208,7 @@ func row(r *facts.Facts, x losing, end *history.Event) {
 	case facts.LinkClient(end.Life.By) != "":
 		x.Cause = verdict.Overwritten
 		x.Text = fmt.Sprintf("%s of %s put another value into %s's key on %s at %s, which had been to live until %s",
-			command(end), doer(end), first.Client(), x.Node, facts.Seconds(end.T), until(x.due))
+			command(end), facts.Doer(end), first.Client(), x.Node, facts.Seconds(end.T), until(x.due))
 	default:
 		x.Cause, x.Text = verdict.Unexplained, fmt.Sprintf("%s's key on %s is told to be %s at %s", first.Client(), x.Node, what, facts.Seconds(end.T))
 	}
@@ -233,18 +233,6 @@ func until(due int64) string {
 		return "it is deleted"
 	}
 	return facts.Seconds(due)
-}
-
-// doer is who gave the command of a fact.
-func doer(e *history.Event) string {
-	switch by := e.Life.By; by {
-	case "":
-		return "nobody"
-	case history.Harness:
-		return "lockpick"
-	default:
-		return facts.LinkClient(by)
-	}
 }
 
 func command(e *history.Event) string {
@@ -421,7 +409,7 @@ func deleted(r *facts.Facts, x losing, end *history.Event) {
 	client := facts.LinkClient(by)
 	if by == "" || by == history.Harness || !slices.Contains(r.Params.Clients, client) {
 		x.Cause = verdict.DeletedByHarness
-		x.Text = fmt.Sprintf("%s deleted %s's key on %s at %s", doer(end), x.first.Client(), x.Node, facts.Seconds(end.T))
+		x.Text = fmt.Sprintf("%s deleted %s's key on %s at %s", facts.Doer(end), x.first.Client(), x.Node, facts.Seconds(end.T))
 		if by != "" && by != history.Harness {
 			x.Cause, x.Text = verdict.DeletedByOther, fmt.Sprintf("%s of %s, which is no client of this run, deleted %s's key on %s at %s", command(end), by, x.first.Client(), x.Node, facts.Seconds(end.T))
 		}

@@ -12,6 +12,7 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
 	"lockpick/reports/display"
+	"lockpick/reports/explain"
 )
 
 // row is one fact of a drawing: arrows of one operation, or a mark on a lane.
@@ -408,7 +409,7 @@ func (b *builder) drawLosses() {
 		}
 		slices.Sort(names)
 		at := ends[g][0].T
-		nodes, text := nodeRange(unique(names)), gone(g.what, short(b.f.sessions[i].Client()), ends[g][0].Life.By)
+		nodes, text := nodeRange(unique(names)), explain.Lost(g.what, short(b.f.sessions[i].Client())+"'s key", short(facts.LinkClient(ends[g][0].Life.By)))
 		b.sheet.note(note{Lane: g.lane, At: at, Mark: cross, Label: nodes + " " + text, Bad: true, Events: numbers(ends[g]...)})
 		b.caption.tell(at, list(unique(names)), text+" at "+display.Seconds(at))
 	}
@@ -422,24 +423,6 @@ func (sc *scene) ending(l checker.Loss) *event {
 		}
 	}
 	return nil
-}
-
-// gone says how a node lost a client's key.
-func gone(what history.Change, client, by string) string {
-	key := client + "'s key"
-	switch what {
-	case history.KeyExpired:
-		return "let " + key + " expire before its time"
-	case history.KeyReverted:
-		return "lost " + key + ", and has what was there before"
-	case history.KeyChanged:
-		return fmt.Sprintf("has %s put over %s", short(facts.LinkClient(by))+"'s value", key)
-	case history.KeyFlushed:
-		return "lost " + key + " with all others"
-	case history.KeyEvicted:
-		return "dropped " + key + " for want of memory"
-	}
-	return "lost " + key
 }
 
 // drawWork draws what a session did with the resource and how it gave the lock back.

@@ -11,6 +11,7 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
 	"lockpick/reports/display"
+	"lockpick/reports/explain"
 )
 
 // told is the lives of keys as the nodes told them.
@@ -71,7 +72,7 @@ func (r *run) toldBy(s *facts.Stay) life {
 	}
 	const tick = 1e6 // a node counts whole milliseconds
 	if l.early = l.to < l.due-tick && by != l.owner; l.early {
-		l.how = ended(end, by)
+		l.how = explain.Early(end.Life.What, end.Life.Why, facts.Doer(end))
 	}
 	return l
 }
@@ -87,35 +88,6 @@ func (r *run) sessionOf(s *facts.Stay) string {
 		}
 	}
 	return ""
-}
-
-// ended says how a fact ended a key that was not due yet.
-func ended(end *event, by string) string {
-	who := by
-	switch {
-	case by == "":
-		who = "nobody"
-	case end.Life.By == history.Harness:
-		who = "lockpick"
-	}
-	switch end.Life.What {
-	case history.KeyDeleted:
-		return who + "'s release deletes it, which is not its own"
-	case history.KeyChanged:
-		return who + " puts its own there"
-	case history.KeyExpired:
-		return "its clock says that its time is over"
-	case history.KeyLost, history.KeyReverted:
-		if end.Life.Why == history.Failover {
-			return "failover to a replica that has not got it"
-		}
-		return "the node is back without it"
-	case history.KeyEvicted:
-		return "the node has no memory left"
-	case history.KeyFlushed:
-		return who + " empties the node"
-	}
-	return string(end.Life.What)
 }
 
 // inferred is the lives of keys by what the links saw and what befell the node, for want of
@@ -169,7 +141,7 @@ func (in *inference) command(e *event) {
 	case ok && e.Op == history.OpRelease:
 		how := "a release deleted it"
 		if e.Token != in.set.Token {
-			how = facts.Sender(e) + "'s release deletes it, which is not its own"
+			how = explain.Early(history.KeyDeleted, "", facts.Sender(e))
 		}
 		in.seen = e.Applied
 		in.end(e.Applied, e, how)
@@ -250,7 +222,7 @@ func (in *inference) ends(l *life, shown int64) (int64, string) {
 				at, why = f.Begin.T, f.Kind+": the node forgets it"
 			}
 		case f.Kind == history.Failover:
-			at, why = f.Begin.T, "failover to a replica that has not got it"
+			at, why = f.Begin.T, explain.Early(history.KeyLost, history.Failover, "")
 		}
 	}
 	return at, why

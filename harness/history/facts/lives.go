@@ -42,6 +42,18 @@ func (s *Stay) Holds(token string) bool {
 // By is who put it there: see history.Life.
 func (s *Stay) By() string { return s.Put.Life.By }
 
+// Doer is who made a change that a node reports: a client, lockpick, or nobody.
+func Doer(e *history.Event) string {
+	switch by := e.Life.By; by {
+	case "":
+		return "nobody"
+	case history.Harness:
+		return "lockpick"
+	default:
+		return LinkClient(by)
+	}
+}
+
 // From is when it was put there.
 func (s *Stay) From() int64 { return s.Put.T }
 
