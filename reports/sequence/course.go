@@ -24,7 +24,6 @@ type course struct {
 	sessions []*session // in the order in which their acquire was called
 	named    map[string]*session
 	wires    []*event                     // commands on the wire, in the order in which they were sent
-	tries    []*event                     // those of them that set a key
 	attempts map[*facts.Session][]attempt // the rounds of its acquire, in that order
 	applies  map[string]*apply
 	faults   []*facts.Fault // that were seen to be in force, in that order
@@ -37,11 +36,6 @@ func newCourse(h *history.History) *course {
 		f.session(s)
 	}
 	f.wires = f.Sent()
-	for _, e := range f.wires {
-		if e.Op == history.OpSet {
-			f.tries = append(f.tries, e)
-		}
-	}
 	for _, x := range f.Faults {
 		if x.Begin != nil {
 			f.faults = append(f.faults, x)
@@ -66,8 +60,8 @@ func (f *course) nodes() []string {
 		return f.Params.Nodes
 	}
 	var out []string
-	for _, e := range f.tries {
-		if !slices.Contains(out, e.Node) && len(out) < 100 {
+	for _, e := range f.wires {
+		if e.Op == history.OpSet && !slices.Contains(out, e.Node) && len(out) < 100 {
 			out = append(out, e.Node)
 		}
 	}
@@ -120,10 +114,7 @@ type session struct {
 
 // session adds one.
 func (f *course) session(x *facts.Session) {
-	s := &session{Session: x, calls: []facts.Operation{x.Acquire}}
-	for a := range x.Actions() {
-		s.calls = append(s.calls, a)
-	}
+	s := &session{Session: x, calls: slices.AppendSeq([]facts.Operation{x.Acquire}, x.Actions())}
 	f.sessions = append(f.sessions, s)
 	if s.Name() != "" && f.named[s.Name()] == nil {
 		f.named[s.Name()] = s
@@ -445,13 +436,10 @@ func (f *course) deletions(sessions []*session) []deletion {
 func (f *course) toldDeletions(sessions []*session) []deletion {
 	var out []deletion
 	for _, s := range sessions {
-		if s.Token() == "" {
-			continue
-		}
 		for _, node := range f.Params.Nodes {
 			for _, stay := range f.Lives().Stays(node, s.Key()) {
 				e := stay.End
-				if e == nil || e.Life.What != history.KeyDeleted || facts.LinkClient(stay.By()) != s.Client() || !stay.Holds(s.Token()) || e.T < s.begin || e.T >= s.until {
+				if e == nil || e.Life.What != history.KeyDeleted || !stay.Of(s.Session) || e.T < s.begin || e.T >= s.until {
 					continue
 				}
 				if release := f.ReleaseOf(e); release != nil {
@@ -585,7 +573,7 @@ func (f *course) touched(ft *facts.Fault) *session {
 			continue
 		}
 		busy := s.Acquire.Call.T <= at && (s.pending() || at <= max(s.last(), s.until))
-		if hits(ft, s.Client()) {
+		if ft.Hits(s.Client()) {
 			if busy {
 				return s
 			}
@@ -623,14 +611,4 @@ func (f *course) withNext(s *session) []*session {
 		return []*session{s}
 	}
 	return []*session{s, next}
-}
-
-// onLinkOf reports whether target names a link of the client.
-func onLinkOf(target, client string) bool {
-	return client != "" && strings.HasPrefix(target, client+"-")
-}
-
-// hits reports whether a fault is of a client or of a link of it.
-func hits(ft *facts.Fault, client string) bool {
-	return ft.Target == client || onLinkOf(ft.Target, client)
 }

@@ -351,8 +351,8 @@ func (sc *scene) end(s *session) int64 {
 // touches reports whether a fault has to do with what is shown: a client of it, a
 // link of such a client, or a node.
 func (sc *scene) touches(ft *facts.Fault) bool {
-	if slices.ContainsFunc(sc.focus, func(s *session) bool { return hits(ft, s.Client()) }) ||
-		slices.ContainsFunc(sc.deletions, func(d deletion) bool { return hits(ft, facts.Sender(d.release)) }) {
+	if slices.ContainsFunc(sc.focus, func(s *session) bool { return ft.Hits(s.Client()) }) ||
+		slices.ContainsFunc(sc.deletions, func(d deletion) bool { return ft.Hits(facts.Sender(d.release)) }) {
 		return true
 	}
 	return slices.Contains(sc.f.Params.Nodes, ft.Target) || ft.Target == sc.f.Params.Resource && ft.Target != ""

@@ -461,7 +461,7 @@ func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 		b.caption.tell(n.At, short(s.Client()), fmt.Sprintf("found its lease over at %s and did not write", display.Seconds(n.At)))
 		return
 	}
-	hit := slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool { return hits(ft, s.Client()) })
+	hit := slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool { return ft.Hits(s.Client()) })
 	if !hit {
 		return
 	}
@@ -720,7 +720,7 @@ func (sc *scene) faultTargets(g []*facts.Fault) string {
 // linkOwner is the client whose link a target is, "" if it is no link.
 func (sc *scene) linkOwner(target string) string {
 	for _, c := range sc.clients() {
-		if onLinkOf(target, c) {
+		if c != "" && strings.HasPrefix(target, c+"-") {
 			return c
 		}
 	}

@@ -139,7 +139,7 @@ func about(ns int64) int64 {
 
 // crosses reports whether a fault of a session's client was in force when its lease ended.
 func crosses(ft *facts.Fault, s *session) bool {
-	return hits(ft, s.Client()) && ft.From() <= s.until && s.until <= ft.To()
+	return ft.Hits(s.Client()) && ft.From() <= s.until && s.until <= ft.To()
 }
 
 // overwriting is the first session shown whose write did away with others', and these: by

@@ -39,6 +39,11 @@ func (s *Stay) Holds(token string) bool {
 	return true
 }
 
+// Of reports whether a session's client put it there, with the session's token.
+func (s *Stay) Of(x *Session) bool {
+	return LinkClient(s.By()) == x.Client() && x.Token() != "" && s.Holds(x.Token())
+}
+
 // By is who put it there: see history.Life.
 func (s *Stay) By() string { return s.Put.Life.By }
 

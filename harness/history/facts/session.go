@@ -389,13 +389,18 @@ func (f *Facts) turn(e *history.Event) {
 
 // TurnsOf is the turns of one process's clock, in the order of time.
 func (f *Facts) TurnsOf(process string) []Turn {
-	var all []Turn
+	return slices.DeleteFunc(slices.Clone(f.Turns), func(t Turn) bool { return t.Process != process })
+}
+
+// ClockAt is the turn by which a process's clock runs at an instant.
+func (f *Facts) ClockAt(process string, at int64) Turn {
+	now := Turn{Rate: 1}
 	for _, t := range f.Turns {
-		if t.Process == process {
-			all = append(all, t)
+		if t.Process == process && t.T <= at {
+			now = t
 		}
 	}
-	return all
+	return now
 }
 
 // readError bounds the error with which a clock is read where it is right.
