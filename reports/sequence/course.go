@@ -24,14 +24,13 @@ type course struct {
 	sessions []*session // in the order in which their acquire was called
 	named    map[string]*session
 	wires    []*event                     // commands on the wire, in the order in which they were sent
-	attempts map[*facts.Session][]attempt // the rounds of its acquire, in that order
 	applies  map[string]*apply
 	faults   []*facts.Fault // that were seen to be in force, in that order
 	last     int64          // the last instant of the run's own time
 }
 
 func newCourse(h *history.History) *course {
-	f := &course{Facts: facts.ReadUpToStop(h), named: map[string]*session{}, applies: map[string]*apply{}, attempts: map[*facts.Session][]attempt{}}
+	f := &course{Facts: facts.ReadUpToStop(h), named: map[string]*session{}, applies: map[string]*apply{}}
 	for s := range f.Sessions() {
 		f.session(s)
 	}
@@ -110,6 +109,9 @@ type session struct {
 	deadline     int64 // when it stops believing if nothing else ends it; never: no deadline
 	ended        facts.Ending
 	promised     int64 // the deadline that it was granted with; never: none
+
+	tried []attempt // rounds that came to nothing, in the order in which they were sent
+	won   attempt   // the round that got the lock, nil if the wire was not recorded
 }
 
 // session adds one.
@@ -288,36 +290,36 @@ func (a attempt) refused() bool {
 
 // readAttempts takes the rounds of each acquire, as far as they were sent before it returned.
 func (f *course) readAttempts() {
+	of := map[*facts.Session]*session{}
+	for _, s := range f.sessions {
+		of[s.Session] = s
+	}
 	for _, w := range f.Wires() {
 		for _, a := range w.Attempts {
-			until := min(a.Session.Ended, f.last)
+			s := of[a.Session]
+			until := min(s.Ended, f.last)
 			asked := slices.DeleteFunc(slices.Clone(a.Asked), func(e *event) bool { return e.Sent > until })
-			all := f.attempts[a.Session]
-			n := len(all) - 1
+			n := len(s.tried) - 1
 			switch {
 			case len(asked) == 0:
-			case n >= 0 && all[n][0].Token == a.Token && !slices.ContainsFunc(asked, func(e *event) bool { return all[n].of(e.Node) != nil }):
-				all[n] = append(all[n], asked...) // sent late: nobody is asked twice in one round
+			case n >= 0 && s.tried[n][0].Token == a.Token && !slices.ContainsFunc(asked, func(e *event) bool { return s.tried[n].of(e.Node) != nil }):
+				s.tried[n] = append(s.tried[n], asked...) // sent late: nobody is asked twice in one round
 			default:
-				f.attempts[a.Session] = append(all, asked)
+				s.tried = append(s.tried, asked)
 			}
+		}
+	}
+	for _, s := range f.sessions {
+		if n := len(s.tried) - 1; n >= 0 && s.Granted() {
+			s.tried, s.won = s.tried[:n], s.tried[n]
 		}
 	}
 }
 
-// winning is the round that got the lock, nil if the wire was not recorded.
-func (f *course) winning(s *session) attempt {
-	rounds := f.attempts[s.Session]
-	if !s.Granted() || len(rounds) == 0 {
-		return nil
-	}
-	return rounds[len(rounds)-1]
-}
-
 // start is when the winning round of a session began.
-func (f *course) start(s *session) int64 {
-	if w := f.winning(s); w != nil {
-		return w[0].Sent
+func (s *session) start() int64 {
+	if s.won != nil {
+		return s.won[0].Sent
 	}
 	return s.Acquire.Call.T
 }
@@ -352,15 +354,11 @@ func (f *course) futile(s *session, from int64) futile {
 		if prev.Acquire.Call.T > s.Acquire.Call.T || prev.Acquire.Ended() < from {
 			continue
 		}
-		rounds := f.attempts[prev.Session]
-		if prev == s && s.Granted() && len(rounds) > 0 {
-			rounds = rounds[:len(rounds)-1]
-		}
-		if len(rounds) == 0 && prev != s { // its wire was not recorded
+		if len(prev.tried) == 0 && prev != s { // its wire was not recorded
 			w.add(max(prev.Acquire.Call.T, from), prev.Acquire.Call)
 			w.taken, w.mute = true, false
 		}
-		for _, a := range rounds {
+		for _, a := range prev.tried {
 			if a[0].Sent < from {
 				continue
 			}
@@ -406,7 +404,7 @@ func (f *course) deletions(sessions []*session) []deletion {
 	}
 	set := map[*event]*session{}
 	for _, s := range sessions {
-		for _, e := range f.winning(s) {
+		for _, e := range s.won {
 			set[e] = s
 		}
 	}
@@ -528,10 +526,8 @@ func (sc *scene) fullSignature(node string) string {
 		s += " deleted"
 	}
 	for i, fs := range sc.focus {
-		if a := sc.f.winning(fs); a != nil {
-			if e := a.of(node); e != nil {
-				s += fmt.Sprintf(" %d %s", i, e.Type)
-			}
+		if e := fs.won.of(node); e != nil {
+			s += fmt.Sprintf(" %d %s", i, e.Type)
 		}
 	}
 	return s

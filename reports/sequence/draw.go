@@ -261,14 +261,14 @@ func (sc *scene) shown(t int64) bool { return sc.from <= t && t <= sc.to }
 func (sc *scene) settle() {
 	sc.from, sc.to = never, 0
 	for _, s := range sc.focus {
-		sc.from = min(sc.from, sc.f.start(s))
+		sc.from = min(sc.from, s.start())
 		sc.to = max(sc.to, sc.end(s))
 	}
 	for _, d := range sc.deletions {
 		sc.from = min(sc.from, d.release.Sent)
 	}
 	for _, s := range sc.extra {
-		sc.from = min(sc.from, sc.f.start(s))
+		sc.from = min(sc.from, s.start())
 	}
 	if sc.result != nil && sc.result.Witness != nil {
 		sc.to = max(sc.to, min(sc.result.Witness.To, sc.f.last))
@@ -303,7 +303,7 @@ func (sc *scene) changesNothing(ft *facts.Fault) bool {
 		if s.Client() != ft.Target {
 			continue
 		}
-		if ft.From() <= s.until && s.until <= ft.To() || ft.From() <= s.begin && sc.f.start(s) <= ft.To() {
+		if ft.From() <= s.until && s.until <= ft.To() || ft.From() <= s.begin && s.start() <= ft.To() {
 			return false
 		}
 		for _, c := range s.calls[1:] {

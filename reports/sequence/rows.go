@@ -113,7 +113,7 @@ func (b *builder) drawAcquire(s *session) {
 	if !s.Granted() {
 		return
 	}
-	won := b.f.winning(s)
+	won := s.won
 	if won == nil {
 		won = b.f.everyNode(s.Acquire.Call, max(s.Acquire.Call.T, b.scene.from))
 	}
@@ -199,7 +199,7 @@ func (sc *scene) grantOf(s *session, won attempt) grant {
 	votes := won.votes(s.Acquire.Return.T)
 	g := grant{s: s, won: won, votes: votes, voters: max(len(sc.f.nodes()), len(votes)), quorum: sc.f.Params.Quorum}
 	for _, o := range sc.focus {
-		first := sc.f.winning(o)
+		first := o.won
 		if o == s || first == nil || o.Key() != s.Key() || !o.believes(s.begin) {
 			continue
 		}

@@ -65,9 +65,7 @@ func (r *run) toldBy(s *facts.Stay) life {
 	}
 	by := facts.LinkClient(end.Life.By)
 	if own := by != "" && by == l.owner && end.Life.What == history.KeyDeleted; own {
-		if l.how = by + " deletes it"; r.believes(l.session, end.T) {
-			l.early, l.how = true, by+"'s own release deletes it late, while it believes that it holds the lock"
-		}
+		r.released(&l, by, end.T)
 		return l
 	}
 	const tick = 1e6 // a node counts whole milliseconds
@@ -75,6 +73,15 @@ func (r *run) toldBy(s *facts.Stay) life {
 		l.how = explain.Early(end.Life.What, end.Life.Why, facts.Doer(end))
 	}
 	return l
+}
+
+// released says that a key was deleted by its own client.
+func (r *run) released(l *life, client string, at int64) {
+	if l.early = r.believes(l.session, at); l.early {
+		l.how = client + "'s own release deletes it late, while it believes that it holds the lock"
+	} else {
+		l.how = client + " deletes it"
+	}
 }
 
 // sessionOf is the session whose token a value is, or has among its fields; "": nobody's.
@@ -171,10 +178,8 @@ func (in *inference) end(at int64, by *event, how string) {
 	l.to = min(gone, at)
 	own := by != nil && l.to == at && by.Op == history.OpRelease && by.Token == in.set.Token
 	switch {
-	case own && in.believes(l.session, at):
-		l.early, l.how = true, fmt.Sprintf("%s's own release deletes it late, while it believes that it holds the lock", facts.Sender(by))
 	case own:
-		l.how = facts.Sender(by) + " deletes it"
+		in.released(l, facts.Sender(by), at)
 	case l.to < l.due && l.to < in.run.end && gone <= at:
 		l.early, l.how = true, why
 	case by != nil && l.to == at && at < l.due:
