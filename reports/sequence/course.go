@@ -23,7 +23,7 @@ type course struct {
 	*facts.Facts
 	sessions []*session // in the order in which their acquire was called
 	named    map[string]*session
-	wires    []*event                     // commands on the wire, in the order in which they were sent
+	wires    []*event // commands on the wire, in the order in which they were sent
 	applies  map[string]*apply
 	faults   []*facts.Fault // that were seen to be in force, in that order
 	last     int64          // the last instant of the run's own time

@@ -294,27 +294,14 @@ const (
 	Still    Ending = ""         // the record ended
 )
 
-// Belief is a Window with its end in a word, for those who draw or translate it.
-type Belief struct {
-	Session, Client, Key string
-	From, To             int64
-	Opens                int64 // number of the return that began it
-	Closes               int64 // number of the event that fixed its end; 0: the record's end
-	End                  Ending
-}
-
-// Beliefs is the beliefs of all sessions: by session in the order of their acquires'
-// calls, and those of one in the order of time.
-func (f *Facts) Beliefs() []Belief {
-	var all []Belief
+// Beliefs is the windows of all sessions: by session in the order of their acquires'
+// calls, and those of one in the order of time. Closes is the event that says what ended
+// each (Closing).
+func (f *Facts) Beliefs() (all []Window) {
 	for s := range f.Sessions() {
 		for w := range f.Windows(s) {
-			b := Belief{Session: s.Name(), Client: s.Client(), Key: s.Key(), From: w.From, To: w.To, Opens: w.Opens.N}
-			by, how := f.Closing(w)
-			if b.End = how; by != nil {
-				b.Closes = by.N
-			}
-			all = append(all, b)
+			w.Closes, _ = f.Closing(w)
+			all = append(all, w)
 		}
 	}
 	return all
