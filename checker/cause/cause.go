@@ -166,7 +166,7 @@ func (x explanation) headed() explanation {
 // was gone when the node granted the second. The first row that fits says it.
 func loss(r *facts.Facts, first, second *facts.Session, vote, other *facts.Stay) verdict.Loss {
 	for _, next := range r.Lives().Stays(vote.Node, first.Key()) { // its own client has changed it, and it is still the session's
-		own := next.Put == vote.End && facts.LinkClient(next.By()) == first.Client() && first.Token() != "" && next.Holds(first.Token())
+		own := next.Put == vote.End && next.Of(first)
 		if own && next.Put.Life.Seq < other.Put.Life.Seq {
 			vote = next
 		}
@@ -198,7 +198,7 @@ func row(r *facts.Facts, x losing, end *history.Event) {
 	case what == history.KeyDeleted:
 		deleted(r, x, end)
 	case what == history.KeyFlushed:
-		x.Cause, x.Text = verdict.Flushed, fmt.Sprintf("%s emptied %s at %s, and %s's key went with all others", doer(end), x.Node, facts.Seconds(end.T), first.Client())
+		x.Cause, x.Text = verdict.Flushed, fmt.Sprintf("%s emptied %s at %s, and %s's key went with all others", facts.Doer(end), x.Node, facts.Seconds(end.T), first.Client())
 	case what == history.KeyEvicted:
 		x.Cause, x.Text = verdict.Evicted, fmt.Sprintf("%s had no memory left, and dropped %s's key at %s", x.Node, first.Client(), facts.Seconds(end.T))
 	case what == history.KeyLost, what == history.KeyReverted:
@@ -208,7 +208,7 @@ func row(r *facts.Facts, x losing, end *history.Event) {
 	case facts.LinkClient(end.Life.By) != "":
 		x.Cause = verdict.Overwritten
 		x.Text = fmt.Sprintf("%s of %s put another value into %s's key on %s at %s, which had been to live until %s",
-			command(end), doer(end), first.Client(), x.Node, facts.Seconds(end.T), until(x.due))
+			command(end), facts.Doer(end), first.Client(), x.Node, facts.Seconds(end.T), until(x.due))
 	default:
 		x.Cause, x.Text = verdict.Unexplained, fmt.Sprintf("%s's key on %s is told to be %s at %s", first.Client(), x.Node, what, facts.Seconds(end.T))
 	}
@@ -233,18 +233,6 @@ func until(due int64) string {
 		return "it is deleted"
 	}
 	return facts.Seconds(due)
-}
-
-// doer is who gave the command of a fact.
-func doer(e *history.Event) string {
-	switch by := e.Life.By; by {
-	case "":
-		return "nobody"
-	case history.Harness:
-		return "lockpick"
-	default:
-		return facts.LinkClient(by)
-	}
 }
 
 func command(e *history.Event) string {
@@ -312,13 +300,7 @@ func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 		}
 		return at.Local - r.Params.Epoch - at.T
 	}
-	by := int64(0)
-	for _, t := range r.Turns {
-		if t.Process == name && t.T <= at.T {
-			by = t.Ahead(at.T)
-		}
-	}
-	return by
+	return r.ClockAt(name, at.T).Ahead(at.T)
 }
 
 // outlived tells a claim that outlived its key: the node did all that was asked.
@@ -421,7 +403,7 @@ func deleted(r *facts.Facts, x losing, end *history.Event) {
 	client := facts.LinkClient(by)
 	if by == "" || by == history.Harness || !slices.Contains(r.Params.Clients, client) {
 		x.Cause = verdict.DeletedByHarness
-		x.Text = fmt.Sprintf("%s deleted %s's key on %s at %s", doer(end), x.first.Client(), x.Node, facts.Seconds(end.T))
+		x.Text = fmt.Sprintf("%s deleted %s's key on %s at %s", facts.Doer(end), x.first.Client(), x.Node, facts.Seconds(end.T))
 		if by != "" && by != history.Harness {
 			x.Cause, x.Text = verdict.DeletedByOther, fmt.Sprintf("%s of %s, which is no client of this run, deleted %s's key on %s at %s", command(end), by, x.first.Client(), x.Node, facts.Seconds(end.T))
 		}
@@ -498,7 +480,7 @@ func forgotten(r *facts.Facts, x losing, end *history.Event) {
 		x.Cause, x.Text = verdict.RestartedAndForgot, fmt.Sprintf("%s restarted and forgot %s", x.Node, key)
 	}
 	if f != nil {
-		x.Steps = appendStep(x.Steps, f)
+		x.Steps = steps(r, func(o *facts.Fault) bool { return o == f })
 		x.Events = append(x.Events, f.Begin, f.End)
 	}
 }
@@ -535,55 +517,39 @@ func inForce(f *facts.Fault, from, to int64) bool {
 	return f.Begin != nil && f.First().T <= to && (f.End == nil || f.End.T >= from)
 }
 
-func appendStep(steps []int, f *facts.Fault) []int {
-	if f.Step == 0 || slices.Contains(steps, f.Step) {
-		return steps
+// steps is the steps of the faults that did it, in their order.
+func steps(r *facts.Facts, did func(*facts.Fault) bool) (all []int) {
+	for _, f := range r.Faults {
+		if f.Step != 0 && did(f) {
+			all = append(all, f.Step)
+		}
 	}
-	steps = append(steps, f.Step)
-	slices.Sort(steps)
-	return steps
-}
-
-func eachStep(steps []int) []int {
-	slices.Sort(steps)
-	return slices.DeleteFunc(slices.Compact(steps), func(s int) bool { return s == 0 })
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // turned is the steps by which the clock of a node or a client went wrong, or right again, in
 // a span. One that sets a clock does so when it begins, and undoes it when it ends.
-func turned(r *facts.Facts, name string, from, to int64) (steps []int) {
-	for _, f := range r.Faults {
+func turned(r *facts.Facts, name string, from, to int64) []int {
+	return steps(r, func(f *facts.Fault) bool {
 		if f.Target != name || !f.TurnsClock() || !inForce(f, from, to) {
-			continue
+			return false
 		}
-		sets := f.Kind == facts.ClockJump
-		begins := f.Begin.T >= from
-		ends := f.End != nil && f.End.T <= to
-		if !sets || begins || ends {
-			steps = append(steps, f.Step)
-		}
-	}
-	return eachStep(steps)
+		begins, ends := f.Begin.T >= from, f.End != nil && f.End.T <= to
+		return f.Kind != facts.ClockJump || begins || ends
+	})
 }
 
 // hit is the steps that kept a client from going on in a span of time, or its messages.
-func hit(r *facts.Facts, client string, from, to int64) (steps []int) {
-	for _, f := range r.Faults {
-		if facts.LinkClient(f.Target) == client && inForce(f, from, to) {
-			steps = append(steps, f.Step)
-		}
-	}
-	return eachStep(steps)
+func hit(r *facts.Facts, client string, from, to int64) []int {
+	return steps(r, func(f *facts.Fault) bool { return f.Hits(client) && inForce(f, from, to) })
 }
 
 // delayed is the steps that hit a link, or an end of it, while a command was on its way.
-func delayed(r *facts.Facts, link string, e *history.Event) (steps []int) {
-	for _, f := range r.Faults {
-		if (f.Target == link || f.Target == facts.LinkClient(link) || f.Target == e.Process) && e.Sent != 0 && inForce(f, e.Sent, e.T) {
-			steps = append(steps, f.Step)
-		}
-	}
-	return eachStep(steps)
+func delayed(r *facts.Facts, link string, e *history.Event) []int {
+	return steps(r, func(f *facts.Fault) bool {
+		return (f.Target == link || f.Target == facts.LinkClient(link) || f.Target == e.Process) && e.Sent != 0 && inForce(f, e.Sent, e.T)
+	})
 }
 
 // outage is the fault that ended a node's life before a fact which tells what came of it:

@@ -131,7 +131,7 @@ type readings struct {
 	end      float64
 	acquires []acquire
 	lanes    []lane // of the faults
-	beliefs  []facts.Belief
+	beliefs  []facts.Window
 	turns    []facts.Turn
 }
 

@@ -44,7 +44,7 @@ func counted(m *readings) (steps plotter.XYs, most int) {
 	}
 	var all []change
 	for _, b := range m.beliefs {
-		all = append(all, change{b.From, 1, b.Key}, change{b.To, -1, b.Key})
+		all = append(all, change{b.From, 1, b.Session.Key()}, change{b.To, -1, b.Session.Key()})
 	}
 	// Who ends at the instant at which another begins is gone by then.
 	slices.SortStableFunc(all, func(a, b change) int { return cmp.Or(cmp.Compare(a.t, b.t), a.by-b.by) })

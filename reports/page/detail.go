@@ -10,6 +10,7 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
 	"lockpick/reports/display"
+	"lockpick/reports/explain"
 	"lockpick/scenarios/outcome"
 )
 
@@ -74,17 +75,9 @@ func told(e *history.Event) string {
 	return name(e.Op) + " " + key
 }
 
-// lifeWords says what became of a key.
-var lifeWords = map[history.Change]string{
-	history.KeySet: "KEY is set", history.KeyChanged: "KEY gets another value", history.KeyExpiry: "KEY gets another expiry",
-	history.KeyDeleted: "KEY is deleted", history.KeyExpired: "KEY has expired", history.KeyEvicted: "KEY is dropped for want of memory",
-	history.KeyFlushed: "KEY is flushed with all others", history.KeyLost: "KEY is lost", history.KeyKept: "KEY is still there",
-	history.KeyReverted: "KEY is what it once was", history.KeyAppeared: "KEY is there again", history.KeyGap: "facts may be missing here",
-}
-
 // toldLife is a fact of a key's life.
 func toldLife(l *history.Life, key string) string {
-	text := strings.ReplaceAll(cmp.Or(lifeWords[l.What], "KEY: "+name(string(l.What))), "KEY", key)
+	text := cmp.Or(explain.Event(l.What, key), key+": "+name(string(l.What)))
 	if l.Old != "" && l.Old != l.Value {
 		text += ", was " + display.Visible(l.Old, 8)
 	}

@@ -23,25 +23,18 @@ type course struct {
 	*facts.Facts
 	sessions []*session // in the order in which their acquire was called
 	named    map[string]*session
-	wires    []*event                     // commands on the wire, in the order in which they were sent
-	tries    []*event                     // those of them that set a key
-	attempts map[*facts.Session][]attempt // the rounds of its acquire, in that order
+	wires    []*event // commands on the wire, in the order in which they were sent
 	applies  map[string]*apply
 	faults   []*facts.Fault // that were seen to be in force, in that order
 	last     int64          // the last instant of the run's own time
 }
 
 func newCourse(h *history.History) *course {
-	f := &course{Facts: facts.ReadUpToStop(h), named: map[string]*session{}, applies: map[string]*apply{}, attempts: map[*facts.Session][]attempt{}}
+	f := &course{Facts: facts.ReadUpToStop(h), named: map[string]*session{}, applies: map[string]*apply{}}
 	for s := range f.Sessions() {
 		f.session(s)
 	}
 	f.wires = f.Sent()
-	for _, e := range f.wires {
-		if e.Op == history.OpSet {
-			f.tries = append(f.tries, e)
-		}
-	}
 	for _, x := range f.Faults {
 		if x.Begin != nil {
 			f.faults = append(f.faults, x)
@@ -66,8 +59,8 @@ func (f *course) nodes() []string {
 		return f.Params.Nodes
 	}
 	var out []string
-	for _, e := range f.tries {
-		if !slices.Contains(out, e.Node) && len(out) < 100 {
+	for _, e := range f.wires {
+		if e.Op == history.OpSet && !slices.Contains(out, e.Node) && len(out) < 100 {
 			out = append(out, e.Node)
 		}
 	}
@@ -116,14 +109,14 @@ type session struct {
 	deadline     int64 // when it stops believing if nothing else ends it; never: no deadline
 	ended        facts.Ending
 	promised     int64 // the deadline that it was granted with; never: none
+
+	tried []attempt // rounds that came to nothing, in the order in which they were sent
+	won   attempt   // the round that got the lock, nil if the wire was not recorded
 }
 
 // session adds one.
 func (f *course) session(x *facts.Session) {
-	s := &session{Session: x, calls: []facts.Operation{x.Acquire}}
-	for a := range x.Actions() {
-		s.calls = append(s.calls, a)
-	}
+	s := &session{Session: x, calls: slices.AppendSeq([]facts.Operation{x.Acquire}, x.Actions())}
 	f.sessions = append(f.sessions, s)
 	if s.Name() != "" && f.named[s.Name()] == nil {
 		f.named[s.Name()] = s
@@ -297,36 +290,36 @@ func (a attempt) refused() bool {
 
 // readAttempts takes the rounds of each acquire, as far as they were sent before it returned.
 func (f *course) readAttempts() {
+	of := map[*facts.Session]*session{}
+	for _, s := range f.sessions {
+		of[s.Session] = s
+	}
 	for _, w := range f.Wires() {
 		for _, a := range w.Attempts {
-			until := min(a.Session.Ended, f.last)
+			s := of[a.Session]
+			until := min(s.Ended, f.last)
 			asked := slices.DeleteFunc(slices.Clone(a.Asked), func(e *event) bool { return e.Sent > until })
-			all := f.attempts[a.Session]
-			n := len(all) - 1
+			n := len(s.tried) - 1
 			switch {
 			case len(asked) == 0:
-			case n >= 0 && all[n][0].Token == a.Token && !slices.ContainsFunc(asked, func(e *event) bool { return all[n].of(e.Node) != nil }):
-				all[n] = append(all[n], asked...) // sent late: nobody is asked twice in one round
+			case n >= 0 && s.tried[n][0].Token == a.Token && !slices.ContainsFunc(asked, func(e *event) bool { return s.tried[n].of(e.Node) != nil }):
+				s.tried[n] = append(s.tried[n], asked...) // sent late: nobody is asked twice in one round
 			default:
-				f.attempts[a.Session] = append(all, asked)
+				s.tried = append(s.tried, asked)
 			}
+		}
+	}
+	for _, s := range f.sessions {
+		if n := len(s.tried) - 1; n >= 0 && s.Granted() {
+			s.tried, s.won = s.tried[:n], s.tried[n]
 		}
 	}
 }
 
-// winning is the round that got the lock, nil if the wire was not recorded.
-func (f *course) winning(s *session) attempt {
-	rounds := f.attempts[s.Session]
-	if !s.Granted() || len(rounds) == 0 {
-		return nil
-	}
-	return rounds[len(rounds)-1]
-}
-
 // start is when the winning round of a session began.
-func (f *course) start(s *session) int64 {
-	if w := f.winning(s); w != nil {
-		return w[0].Sent
+func (s *session) start() int64 {
+	if s.won != nil {
+		return s.won[0].Sent
 	}
 	return s.Acquire.Call.T
 }
@@ -361,15 +354,11 @@ func (f *course) futile(s *session, from int64) futile {
 		if prev.Acquire.Call.T > s.Acquire.Call.T || prev.Acquire.Ended() < from {
 			continue
 		}
-		rounds := f.attempts[prev.Session]
-		if prev == s && s.Granted() && len(rounds) > 0 {
-			rounds = rounds[:len(rounds)-1]
-		}
-		if len(rounds) == 0 && prev != s { // its wire was not recorded
+		if len(prev.tried) == 0 && prev != s { // its wire was not recorded
 			w.add(max(prev.Acquire.Call.T, from), prev.Acquire.Call)
 			w.taken, w.mute = true, false
 		}
-		for _, a := range rounds {
+		for _, a := range prev.tried {
 			if a[0].Sent < from {
 				continue
 			}
@@ -415,7 +404,7 @@ func (f *course) deletions(sessions []*session) []deletion {
 	}
 	set := map[*event]*session{}
 	for _, s := range sessions {
-		for _, e := range f.winning(s) {
+		for _, e := range s.won {
 			set[e] = s
 		}
 	}
@@ -445,13 +434,10 @@ func (f *course) deletions(sessions []*session) []deletion {
 func (f *course) toldDeletions(sessions []*session) []deletion {
 	var out []deletion
 	for _, s := range sessions {
-		if s.Token() == "" {
-			continue
-		}
 		for _, node := range f.Params.Nodes {
 			for _, stay := range f.Lives().Stays(node, s.Key()) {
 				e := stay.End
-				if e == nil || e.Life.What != history.KeyDeleted || facts.LinkClient(stay.By()) != s.Client() || !stay.Holds(s.Token()) || e.T < s.begin || e.T >= s.until {
+				if e == nil || e.Life.What != history.KeyDeleted || !stay.Of(s.Session) || e.T < s.begin || e.T >= s.until {
 					continue
 				}
 				if release := f.ReleaseOf(e); release != nil {
@@ -540,10 +526,8 @@ func (sc *scene) fullSignature(node string) string {
 		s += " deleted"
 	}
 	for i, fs := range sc.focus {
-		if a := sc.f.winning(fs); a != nil {
-			if e := a.of(node); e != nil {
-				s += fmt.Sprintf(" %d %s", i, e.Type)
-			}
+		if e := fs.won.of(node); e != nil {
+			s += fmt.Sprintf(" %d %s", i, e.Type)
 		}
 	}
 	return s
@@ -585,7 +569,7 @@ func (f *course) touched(ft *facts.Fault) *session {
 			continue
 		}
 		busy := s.Acquire.Call.T <= at && (s.pending() || at <= max(s.last(), s.until))
-		if hits(ft, s.Client()) {
+		if ft.Hits(s.Client()) {
 			if busy {
 				return s
 			}
@@ -623,14 +607,4 @@ func (f *course) withNext(s *session) []*session {
 		return []*session{s}
 	}
 	return []*session{s, next}
-}
-
-// onLinkOf reports whether target names a link of the client.
-func onLinkOf(target, client string) bool {
-	return client != "" && strings.HasPrefix(target, client+"-")
-}
-
-// hits reports whether a fault is of a client or of a link of it.
-func hits(ft *facts.Fault, client string) bool {
-	return ft.Target == client || onLinkOf(ft.Target, client)
 }

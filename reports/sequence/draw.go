@@ -261,14 +261,14 @@ func (sc *scene) shown(t int64) bool { return sc.from <= t && t <= sc.to }
 func (sc *scene) settle() {
 	sc.from, sc.to = never, 0
 	for _, s := range sc.focus {
-		sc.from = min(sc.from, sc.f.start(s))
+		sc.from = min(sc.from, s.start())
 		sc.to = max(sc.to, sc.end(s))
 	}
 	for _, d := range sc.deletions {
 		sc.from = min(sc.from, d.release.Sent)
 	}
 	for _, s := range sc.extra {
-		sc.from = min(sc.from, sc.f.start(s))
+		sc.from = min(sc.from, s.start())
 	}
 	if sc.result != nil && sc.result.Witness != nil {
 		sc.to = max(sc.to, min(sc.result.Witness.To, sc.f.last))
@@ -303,7 +303,7 @@ func (sc *scene) changesNothing(ft *facts.Fault) bool {
 		if s.Client() != ft.Target {
 			continue
 		}
-		if ft.From() <= s.until && s.until <= ft.To() || ft.From() <= s.begin && sc.f.start(s) <= ft.To() {
+		if ft.From() <= s.until && s.until <= ft.To() || ft.From() <= s.begin && s.start() <= ft.To() {
 			return false
 		}
 		for _, c := range s.calls[1:] {
@@ -351,8 +351,8 @@ func (sc *scene) end(s *session) int64 {
 // touches reports whether a fault has to do with what is shown: a client of it, a
 // link of such a client, or a node.
 func (sc *scene) touches(ft *facts.Fault) bool {
-	if slices.ContainsFunc(sc.focus, func(s *session) bool { return hits(ft, s.Client()) }) ||
-		slices.ContainsFunc(sc.deletions, func(d deletion) bool { return hits(ft, facts.Sender(d.release)) }) {
+	if slices.ContainsFunc(sc.focus, func(s *session) bool { return ft.Hits(s.Client()) }) ||
+		slices.ContainsFunc(sc.deletions, func(d deletion) bool { return ft.Hits(facts.Sender(d.release)) }) {
 		return true
 	}
 	return slices.Contains(sc.f.Params.Nodes, ft.Target) || ft.Target == sc.f.Params.Resource && ft.Target != ""

@@ -12,6 +12,7 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
 	"lockpick/reports/display"
+	"lockpick/reports/explain"
 )
 
 // row is one fact of a drawing: arrows of one operation, or a mark on a lane.
@@ -112,7 +113,7 @@ func (b *builder) drawAcquire(s *session) {
 	if !s.Granted() {
 		return
 	}
-	won := b.f.winning(s)
+	won := s.won
 	if won == nil {
 		won = b.f.everyNode(s.Acquire.Call, max(s.Acquire.Call.T, b.scene.from))
 	}
@@ -198,7 +199,7 @@ func (sc *scene) grantOf(s *session, won attempt) grant {
 	votes := won.votes(s.Acquire.Return.T)
 	g := grant{s: s, won: won, votes: votes, voters: max(len(sc.f.nodes()), len(votes)), quorum: sc.f.Params.Quorum}
 	for _, o := range sc.focus {
-		first := sc.f.winning(o)
+		first := o.won
 		if o == s || first == nil || o.Key() != s.Key() || !o.believes(s.begin) {
 			continue
 		}
@@ -408,7 +409,7 @@ func (b *builder) drawLosses() {
 		}
 		slices.Sort(names)
 		at := ends[g][0].T
-		nodes, text := nodeRange(unique(names)), gone(g.what, short(b.f.sessions[i].Client()), ends[g][0].Life.By)
+		nodes, text := nodeRange(unique(names)), explain.Lost(g.what, short(b.f.sessions[i].Client())+"'s key", short(facts.LinkClient(ends[g][0].Life.By)))
 		b.sheet.note(note{Lane: g.lane, At: at, Mark: cross, Label: nodes + " " + text, Bad: true, Events: numbers(ends[g]...)})
 		b.caption.tell(at, list(unique(names)), text+" at "+display.Seconds(at))
 	}
@@ -422,24 +423,6 @@ func (sc *scene) ending(l checker.Loss) *event {
 		}
 	}
 	return nil
-}
-
-// gone says how a node lost a client's key.
-func gone(what history.Change, client, by string) string {
-	key := client + "'s key"
-	switch what {
-	case history.KeyExpired:
-		return "let " + key + " expire before its time"
-	case history.KeyReverted:
-		return "lost " + key + ", and has what was there before"
-	case history.KeyChanged:
-		return fmt.Sprintf("has %s put over %s", short(facts.LinkClient(by))+"'s value", key)
-	case history.KeyFlushed:
-		return "lost " + key + " with all others"
-	case history.KeyEvicted:
-		return "dropped " + key + " for want of memory"
-	}
-	return "lost " + key
 }
 
 // drawWork draws what a session did with the resource and how it gave the lock back.
@@ -478,7 +461,7 @@ func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 		b.caption.tell(n.At, short(s.Client()), fmt.Sprintf("found its lease over at %s and did not write", display.Seconds(n.At)))
 		return
 	}
-	hit := slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool { return hits(ft, s.Client()) })
+	hit := slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool { return ft.Hits(s.Client()) })
 	if !hit {
 		return
 	}
@@ -737,7 +720,7 @@ func (sc *scene) faultTargets(g []*facts.Fault) string {
 // linkOwner is the client whose link a target is, "" if it is no link.
 func (sc *scene) linkOwner(target string) string {
 	for _, c := range sc.clients() {
-		if onLinkOf(target, c) {
+		if c != "" && strings.HasPrefix(target, c+"-") {
 			return c
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
 	"lockpick/reports/display"
+	"lockpick/reports/explain"
 )
 
 // summary is the violation in one sentence: its cause and its harm, by the verdict and the
@@ -85,26 +86,7 @@ func (sc inWords) lossOf(a, b string) string {
 	}
 	slices.Sort(nodes)
 	on := cmp.Or(list(unique(nodes)), "the nodes")
-	return strings.NewReplacer("NODES", on, "KEY", a+"'s key", "FIRST", a, "SECOND", b, "DELETER", sc.deleter()).Replace(lossClauses[sc.result.Cause])
-}
-
-var lossClauses = map[string]string{
-	verdict.ExpiredEarly:       "KEY expired early by the clock of NODES",
-	verdict.ToldLate:           "FIRST was not told in time that KEY on NODES had expired",
-	verdict.GrantedLate:        "FIRST learned of its lock only after KEY on NODES had expired",
-	verdict.RestartedAndForgot: "NODES restarted without KEY",
-	verdict.LostUnsynced:       "NODES lost power before KEY was on disk",
-	verdict.FailedOver:         "NODES failed over to a replica without KEY",
-	verdict.DeletedByOther:     "DELETER deleted KEY on NODES",
-	verdict.ReleasedEarly:      "FIRST, who still held it, deleted KEY on NODES",
-	verdict.Overwritten:        "SECOND set its key on NODES over KEY",
-	verdict.NeverSet:           "FIRST was granted the lock without a majority",
-	verdict.GivenShorter:       "KEY on NODES lived shorter than FIRST believed",
-	verdict.ClientClock:        "FIRST's clock fell behind",
-	verdict.DeletedByHarness:   "KEY on NODES was deleted by none of the clients",
-	verdict.Flushed:            "NODES lost KEY with all others in a flush",
-	verdict.Evicted:            "NODES dropped KEY for want of memory",
-	verdict.ClocksDisagree:     "the clocks of FIRST and NODES were both wrong",
+	return explain.Cause(sc.result.Cause, explain.Parties{First: a, Second: b, Nodes: on, Deleter: sc.deleter()})
 }
 
 // deleter is who deleted a key that was not its own.
@@ -157,7 +139,7 @@ func about(ns int64) int64 {
 
 // crosses reports whether a fault of a session's client was in force when its lease ended.
 func crosses(ft *facts.Fault, s *session) bool {
-	return hits(ft, s.Client()) && ft.From() <= s.until && s.until <= ft.To()
+	return ft.Hits(s.Client()) && ft.From() <= s.until && s.until <= ft.To()
 }
 
 // overwriting is the first session shown whose write did away with others', and these: by

@@ -123,7 +123,7 @@ func overlap(t *testing.T, h *history.History) checker.Result {
 	for i, b := range all[1:] {
 		if a := all[i]; b.From < a.To {
 			return checker.Result{Property: checker.MutualExclusion, Outcome: checker.Violated,
-				Witness: &checker.Witness{Events: []int64{a.Opens, b.Opens}, From: b.From, To: min(a.To, b.To)}}
+				Witness: &checker.Witness{Events: []int64{a.Opens.N, b.Opens.N}, From: b.From, To: min(a.To, b.To)}}
 		}
 	}
 	t.Fatal("nobody held the lock at once with another")

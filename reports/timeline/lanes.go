@@ -21,9 +21,9 @@ const mostClients = 24
 func (b *builder) clientLanes() {
 	names := b.chart.first(b.run.f.Params.Clients, mostClients, "client")
 	rows := map[string]int{}
-	beliefs := map[string][]facts.Belief{}
+	beliefs := map[string][]facts.Window{}
 	for _, x := range b.run.beliefs {
-		beliefs[x.Client] = append(beliefs[x.Client], x)
+		beliefs[x.Session.Client()] = append(beliefs[x.Session.Client()], x)
 	}
 	for _, name := range names {
 		if _, twice := rows[name]; twice {
@@ -38,8 +38,8 @@ func (b *builder) clientLanes() {
 	b.operations(rows)
 }
 
-func (b *builder) believed(row int, beliefs []facts.Belief) {
-	slices.SortStableFunc(beliefs, func(x, y facts.Belief) int { return cmp.Compare(x.From, y.From) })
+func (b *builder) believed(row int, beliefs []facts.Window) {
+	slices.SortStableFunc(beliefs, func(x, y facts.Window) int { return cmp.Compare(x.From, y.From) })
 	var last int64
 	for _, x := range beliefs {
 		from := max(x.From, last) // a client that holds two locks believes in one after the other here
@@ -47,12 +47,7 @@ func (b *builder) believed(row int, beliefs []facts.Belief) {
 			continue
 		}
 		last = x.To
-		numbers := []int64{x.Opens}
-		if x.Closes != 0 {
-			numbers = append(numbers, x.Closes)
-		}
-		b.chart.add(item{Row: row, Kind: b.chart.kind("belief"), From: micros(min(from, b.run.end)), To: micros(min(x.To, b.run.end)),
-			Label: b.chart.text(""), Detail: b.chart.text(short(x.Key) + " until " + display.Seconds(x.To)), Session: b.chart.text(x.Session), Events: numbers})
+		b.chart.put(row, "belief", from, x.To, said{detail: short(x.Session.Key()) + " until " + display.Seconds(x.To), session: x.Session.Name()}, x.Opens, x.Closes)
 	}
 }
 
@@ -138,16 +133,17 @@ const mostKeys = 4
 // holderLanes draws for each lock how many clients believe that they hold it. Only
 // what is certain counts, as it does for the checker.
 func (b *builder) holderLanes() {
-	byKey := map[string][]facts.Belief{}
+	byKey := map[string][]facts.Window{}
 	var keys []string
 	for _, x := range b.run.beliefs {
-		if byKey[x.Key] == nil {
-			keys = append(keys, x.Key)
+		key := x.Session.Key()
+		if byKey[key] == nil {
+			keys = append(keys, key)
 		}
 		ε := int64(b.run.f.Params.StampError)
 		x.From, x.To = x.From+ε, x.To-ε
 		if x.From < x.To {
-			byKey[x.Key] = append(byKey[x.Key], x)
+			byKey[key] = append(byKey[key], x)
 		}
 	}
 	for i, key := range keys {
@@ -170,7 +166,7 @@ type step struct {
 	by     int // +1: it begins
 }
 
-func (b *builder) holders(row int, beliefs []facts.Belief) {
+func (b *builder) holders(row int, beliefs []facts.Window) {
 	var steps []step
 	for i, x := range beliefs {
 		steps = append(steps, step{x.From, i, 1}, step{x.To, i, -1})
@@ -199,7 +195,7 @@ func (b *builder) holders(row int, beliefs []facts.Belief) {
 	b.chart.t.Lines = append(b.chart.t.Lines, line{Row: row, Points: points})
 }
 
-func (b *builder) overlap(row int, beliefs []facts.Belief, now []int, from, to int64) {
+func (b *builder) overlap(row int, beliefs []facts.Window, now []int, from, to int64) {
 	i := item{Row: row, Kind: b.chart.kind("overlap"), From: micros(from), To: micros(to), Label: b.chart.text(fmt.Sprintf("%d hold", len(now)))}
 	detail := ""
 	for k, n := range now {
@@ -207,13 +203,10 @@ func (b *builder) overlap(row int, beliefs []facts.Belief, now []int, from, to i
 		if k > 0 {
 			detail += " and "
 		}
-		detail += fmt.Sprintf("%s until %s", short(x.Client), display.Seconds(x.To))
-		i.Events = append(i.Events, x.Opens)
-		if x.Closes != 0 {
-			i.Events = append(i.Events, x.Closes)
-		}
+		detail += fmt.Sprintf("%s until %s", short(x.Session.Client()), display.Seconds(x.To))
+		i.Events = append(i.Events, numbers(x.Opens, x.Closes)...)
 	}
-	i.Detail = b.chart.text(detail + " believe that they hold " + short(beliefs[now[0]].Key))
+	i.Detail = b.chart.text(detail + " believe that they hold " + short(beliefs[now[0]].Session.Key()))
 	b.chart.add(i)
 }
 

@@ -171,8 +171,8 @@ type event = history.Event
 type run struct {
 	f         *facts.Facts
 	end       int64 // of the run's own time, ns
-	beliefs   []facts.Belief
-	bySession map[string][]facts.Belief
+	beliefs   []facts.Window
+	bySession map[string][]facts.Window
 	owners    map[string]string // token: session
 
 	history    *history.History
@@ -181,10 +181,10 @@ type run struct {
 
 func newRun(h *history.History) *run {
 	f := facts.Read(h)
-	r := &run{f: f, beliefs: f.Beliefs(), bySession: map[string][]facts.Belief{}, owners: map[string]string{},
+	r := &run{f: f, beliefs: f.Beliefs(), bySession: map[string][]facts.Window{}, owners: map[string]string{},
 		history: h, violations: map[string][]checker.Result{}}
 	for _, x := range r.beliefs {
-		r.bySession[x.Session] = append(r.bySession[x.Session], x)
+		r.bySession[x.Session.Name()] = append(r.bySession[x.Session.Name()], x)
 	}
 	for s := range f.Sessions() {
 		if token := s.Token(); token != "" {
@@ -417,14 +417,18 @@ func (c *chart) cover() int {
 func (c *chart) put(row int, class string, from, to int64, s said, events ...*event) {
 	from = min(max(from, 0), c.end)
 	to = min(max(to, from), c.end)
-	var numbers []int64
+	c.add(item{Row: row, Kind: c.kind(class), From: micros(from), To: micros(to),
+		Label: c.text(s.label), Detail: c.text(s.detail), Session: c.text(s.session), Events: numbers(events...)})
+}
+
+// numbers lists the numbers of the events that there are.
+func numbers(events ...*event) (all []int64) {
 	for _, e := range events {
 		if e != nil {
-			numbers = append(numbers, e.N)
+			all = append(all, e.N)
 		}
 	}
-	c.add(item{Row: row, Kind: c.kind(class), From: micros(from), To: micros(to),
-		Label: c.text(s.label), Detail: c.text(s.detail), Session: c.text(s.session), Events: numbers})
+	return all
 }
 
 type said struct{ label, detail, session string }

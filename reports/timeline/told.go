@@ -11,6 +11,7 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
 	"lockpick/reports/display"
+	"lockpick/reports/explain"
 )
 
 // told is the lives of keys as the nodes told them.
@@ -64,16 +65,23 @@ func (r *run) toldBy(s *facts.Stay) life {
 	}
 	by := facts.LinkClient(end.Life.By)
 	if own := by != "" && by == l.owner && end.Life.What == history.KeyDeleted; own {
-		if l.how = by + " deletes it"; r.believes(l.session, end.T) {
-			l.early, l.how = true, by+"'s own release deletes it late, while it believes that it holds the lock"
-		}
+		r.released(&l, by, end.T)
 		return l
 	}
 	const tick = 1e6 // a node counts whole milliseconds
 	if l.early = l.to < l.due-tick && by != l.owner; l.early {
-		l.how = ended(end, by)
+		l.how = explain.Early(end.Life.What, end.Life.Why, facts.Doer(end))
 	}
 	return l
+}
+
+// released says that a key was deleted by its own client.
+func (r *run) released(l *life, client string, at int64) {
+	if l.early = r.believes(l.session, at); l.early {
+		l.how = client + "'s own release deletes it late, while it believes that it holds the lock"
+	} else {
+		l.how = client + " deletes it"
+	}
 }
 
 // sessionOf is the session whose token a value is, or has among its fields; "": nobody's.
@@ -87,35 +95,6 @@ func (r *run) sessionOf(s *facts.Stay) string {
 		}
 	}
 	return ""
-}
-
-// ended says how a fact ended a key that was not due yet.
-func ended(end *event, by string) string {
-	who := by
-	switch {
-	case by == "":
-		who = "nobody"
-	case end.Life.By == history.Harness:
-		who = "lockpick"
-	}
-	switch end.Life.What {
-	case history.KeyDeleted:
-		return who + "'s release deletes it, which is not its own"
-	case history.KeyChanged:
-		return who + " puts its own there"
-	case history.KeyExpired:
-		return "its clock says that its time is over"
-	case history.KeyLost, history.KeyReverted:
-		if end.Life.Why == history.Failover {
-			return "failover to a replica that has not got it"
-		}
-		return "the node is back without it"
-	case history.KeyEvicted:
-		return "the node has no memory left"
-	case history.KeyFlushed:
-		return who + " empties the node"
-	}
-	return string(end.Life.What)
 }
 
 // inferred is the lives of keys by what the links saw and what befell the node, for want of
@@ -169,7 +148,7 @@ func (in *inference) command(e *event) {
 	case ok && e.Op == history.OpRelease:
 		how := "a release deleted it"
 		if e.Token != in.set.Token {
-			how = facts.Sender(e) + "'s release deletes it, which is not its own"
+			how = explain.Early(history.KeyDeleted, "", facts.Sender(e))
 		}
 		in.seen = e.Applied
 		in.end(e.Applied, e, how)
@@ -199,10 +178,8 @@ func (in *inference) end(at int64, by *event, how string) {
 	l.to = min(gone, at)
 	own := by != nil && l.to == at && by.Op == history.OpRelease && by.Token == in.set.Token
 	switch {
-	case own && in.believes(l.session, at):
-		l.early, l.how = true, fmt.Sprintf("%s's own release deletes it late, while it believes that it holds the lock", facts.Sender(by))
 	case own:
-		l.how = facts.Sender(by) + " deletes it"
+		in.released(l, facts.Sender(by), at)
 	case l.to < l.due && l.to < in.run.end && gone <= at:
 		l.early, l.how = true, why
 	case by != nil && l.to == at && at < l.due:
@@ -217,23 +194,11 @@ func (in *inference) end(at int64, by *event, how string) {
 // due is when a time to live that began at an instant is over as the node's
 // clock runs then; what happens to that clock later, ends tells.
 func (in *inference) due(at, ttl int64) int64 {
-	rate := clockAt(in.f.TurnsOf(in.node), at).Rate
+	rate := in.f.ClockAt(in.node, at).Rate
 	if ttl <= 0 || ttl > math.MaxInt64/4 || rate <= 0 {
 		return never
 	}
 	return at + int64(float64(ttl)/rate)
-}
-
-// clockAt is the turn by which a clock runs at an instant.
-func clockAt(turns []facts.Turn, at int64) facts.Turn {
-	now := facts.Turn{Rate: 1}
-	for _, t := range turns {
-		if t.T > at {
-			break
-		}
-		now = t
-	}
-	return now
 }
 
 // ends is when a key is gone at the latest by what befell its node after it was last seen
@@ -250,7 +215,7 @@ func (in *inference) ends(l *life, shown int64) (int64, string) {
 				at, why = f.Begin.T, f.Kind+": the node forgets it"
 			}
 		case f.Kind == history.Failover:
-			at, why = f.Begin.T, "failover to a replica that has not got it"
+			at, why = f.Begin.T, explain.Early(history.KeyLost, history.Failover, "")
 		}
 	}
 	return at, why
@@ -260,12 +225,11 @@ func (in *inference) ends(l *life, shown int64) (int64, string) {
 // turns that clock.
 func (in *inference) turnedAway(l *life) (int64, string) {
 	at, why := l.due, ""
-	turns := in.f.TurnsOf(in.node)
-	for i, t := range turns {
+	for i, t := range in.f.TurnsOf(in.node) {
 		if t.T <= in.last || t.T <= in.seen || i == 0 && !t.Wrong() || t.T >= at || l.due == never {
 			continue
 		}
-		jump := t.Offset - clockAt(turns, t.T-1).Ahead(t.T)
+		jump := t.Offset - in.f.ClockAt(in.node, t.T-1).Ahead(t.T)
 		if end := t.T + max(0, l.due-t.T-jump); jump > (l.due-in.last)/1000 && end < at {
 			at, why = end, "its "+clockWords(t)
 		}
@@ -275,7 +239,7 @@ func (in *inference) turnedAway(l *life) (int64, string) {
 
 // believes reports whether a session is believed in at an instant.
 func (r *run) believes(session string, at int64) bool {
-	return slices.ContainsFunc(r.bySession[session], func(x facts.Belief) bool { return x.From <= at && at < x.To })
+	return slices.ContainsFunc(r.bySession[session], func(x facts.Window) bool { return x.From <= at && at < x.To })
 }
 
 // Of so many items the page stays small, and is drawn at once.

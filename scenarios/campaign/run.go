@@ -483,11 +483,11 @@ func (x *trial) judge(h *history.History, ends []*ending) (r result) {
 	f := facts.Read(h)
 	beliefs := f.Beliefs()
 	for _, a := range beliefs {
-		if a.Session != x.first {
+		if a.Session.Name() != x.first {
 			continue
 		}
 		for _, b := range beliefs {
-			if b.Client != x.client || b.Session == a.Session || b.Key != a.Key || max(a.From, b.From) >= min(a.To, b.To) {
+			if b.Session.Client() != x.client || b.Session == a.Session || b.Session.Key() != a.Session.Key() || max(a.From, b.From) >= min(a.To, b.To) {
 				continue
 			}
 			switch d := b.From - x.granted; {

@@ -2,7 +2,6 @@ package facts
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"sort"
 	"strings"
@@ -43,15 +42,16 @@ func (f *Facts) Wires() map[string]*Wire {
 	if f.wires != nil {
 		return f.wires
 	}
-	in := wireReader{locks: map[string]*Wire{}, bidders: map[asker]*bidder{}}
+	in := wireReader{locks: map[string]*Wire{}, clients: map[clientKey]*clientAttempts{}}
 	in.late, in.life = int64(f.Params.NodeTimeout), 2*int64(f.Params.TTL)
 	if len(f.Links) > 0 {
 		for s := range f.Sessions() {
-			b := in.bidder(s.Client(), s.Key())
-			b.sessions = append(b.sessions, s)
+			a := in.client(s.Client(), s.Key())
+			a.sessions = append(a.sessions, s)
 		}
 	}
-	for g := range in.byToken(f.Links) {
+	for _, g := range in.byToken(f.Links) {
+		slices.SortStableFunc(g.events, bySent)
 		in.rounds(g)
 	}
 	for _, w := range in.locks {
@@ -65,35 +65,34 @@ func (f *Facts) Wires() map[string]*Wire {
 
 type wireReader struct {
 	locks   map[string]*Wire
-	bidders map[asker]*bidder
+	clients map[clientKey]*clientAttempts
 	extends []*history.Event // in the order in which they were sent
 	late    int64            // how long a client asks a node
 	life    int64            // by then a key has long lapsed
 }
 
-type asker struct{ client, key string }
+type clientKey struct{ client, key string }
 
-// bidder is what is known of a client at a lock while its commands are read.
-type bidder struct {
+// clientAttempts is what one client did about one lock: its sessions, and its sets and releases by token.
+type clientAttempts struct {
 	sessions []*Session
-	tokens   map[string]int // the number of each token's group
-	token    string         // the last that was seen, and its group
-	group    int
+	groups   map[string]*group
+	last     *group // that was added to
 }
 
-func (in *wireReader) bidder(client, key string) *bidder {
-	b := in.bidders[asker{client, key}]
-	if b == nil {
-		b = &bidder{tokens: map[string]int{}, group: -1}
-		in.bidders[asker{client, key}] = b
+func (in *wireReader) client(client, key string) *clientAttempts {
+	a := in.clients[clientKey{client, key}]
+	if a == nil {
+		a = &clientAttempts{groups: map[string]*group{}}
+		in.clients[clientKey{client, key}] = a
 	}
-	return b
+	return a
 }
 
 // group is the sets and releases of one token, by one client, in the order in which they
 // were sent.
 type group struct {
-	*bidder
+	*clientAttempts
 	wire   *Wire
 	token  string
 	events []*history.Event
@@ -101,47 +100,24 @@ type group struct {
 
 // byToken groups sets and releases, in the order in which their tokens were first seen.
 // It sets what extends a lock aside.
-func (in *wireReader) byToken(links []*history.Event) iter.Seq[group] {
-	var groups []group
-	var sizes []int
-	groupOf := make([]int, len(links)) // of each event's group, from 1
-	for i, e := range links {
-		b, w := in.bidder(Sender(e), e.Key), in.wire(e.Key)
+func (in *wireReader) byToken(links []*history.Event) (all []*group) {
+	for _, e := range links {
+		a, w := in.client(Sender(e), e.Key), in.wire(e.Key)
 		if e.Op == history.OpExtend {
 			in.extends = append(in.extends, e)
 			continue
 		}
-		if b.group < 0 || b.token != e.Token {
-			number, ok := b.tokens[e.Token]
-			if !ok {
-				number = len(groups)
-				b.tokens[e.Token] = number
-				groups, sizes = append(groups, group{bidder: b, wire: w, token: e.Token}), append(sizes, 0)
+		g := a.last
+		if g == nil || g.token != e.Token {
+			if g = a.groups[e.Token]; g == nil {
+				g = &group{clientAttempts: a, wire: w, token: e.Token}
+				a.groups[e.Token], all = g, append(all, g)
 			}
-			b.token, b.group = e.Token, number
+			a.last = g
 		}
-		groupOf[i] = b.group + 1
-		sizes[b.group]++
+		g.events = append(g.events, e)
 	}
-	return func(yield func(group) bool) {
-		room := make([]*history.Event, len(links))
-		for i := range groups {
-			groups[i].events, room = room[:0:sizes[i]], room[sizes[i]:]
-		}
-		for i, e := range links {
-			if p := groupOf[i] - 1; p >= 0 {
-				groups[p].events = append(groups[p].events, e)
-			}
-		}
-		for _, g := range groups {
-			if !slices.IsSortedFunc(g.events, bySent) {
-				slices.SortStableFunc(g.events, bySent)
-			}
-			if !yield(g) {
-				return
-			}
-		}
-	}
+	return all
 }
 
 func (in *wireReader) wire(key string) *Wire {
@@ -198,22 +174,22 @@ func (f *Facts) settle(w *Wire) {
 // goes on renewing then keeps its key for itself.
 func (in *wireReader) extended(f *Facts) {
 	type owned struct {
-		asker
+		clientKey
 		token string
 	}
 	attempts := map[owned][]*Attempt{}
 	if len(in.extends) > 0 {
 		for key, w := range in.locks {
 			for _, a := range w.Attempts {
-				of := owned{asker{a.Session.Client(), key}, a.Token}
+				of := owned{clientKey{a.Session.Client(), key}, a.Token}
 				attempts[of] = append(attempts[of], a)
 			}
 		}
 	}
 	until := map[*Session]int64{}
 	for _, e := range in.extends {
-		from := asker{Sender(e), e.Key}
-		s := lastCalled(in.bidder(from.client, from.key).sessions, e.Sent)
+		from := clientKey{Sender(e), e.Key}
+		s := lastCalled(in.client(from.client, from.key).sessions, e.Sent)
 		of := attempts[owned{from, e.Token}]
 		if i := sort.Search(len(of), func(i int) bool { return of[i].From > e.Sent }); i > 0 {
 			s = of[i-1].Session
@@ -364,7 +340,7 @@ func lastCalled(sessions []*Session, at int64) *Session {
 //
 // A lock may ask all nodes at once, or one after the other, and an answer may be late, so
 // nothing is told by the order of answers.
-func (in *wireReader) rounds(g group) {
+func (in *wireReader) rounds(g *group) {
 	var all []*Attempt
 	var sets, deletes []*history.Event // of this round so far
 	var of *Session

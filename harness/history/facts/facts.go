@@ -3,7 +3,7 @@
 // Its nouns are Facts (a history in order), Session (one acquire call and all that was
 // done with its handle), Operation (a call and its return), Lock (a key and its
 // sessions), Attempt (one round of asking the nodes, as the links saw it), Fault (one
-// fault on one target, from its invoke to its end), Window and Belief (where a session's
+// fault on one target, from its invoke to its end), Window (where a session's
 // client surely believed that it held its lock), Turn (a clock that was turned, as
 // numbers), Stay (a value of a key on a node, as the node told it) and Write (an entry of
 // the resource's log, with the version that it met). Each has a file of its name;

@@ -131,6 +131,11 @@ func (f *Fault) To() int64 {
 // TurnsClock reports whether the fault turns a clock.
 func (f *Fault) TurnsClock() bool { return strings.HasPrefix(f.Kind, "clock-") }
 
+// Hits reports whether the fault is of a client, or of a link of it.
+func (f *Fault) Hits(client string) bool {
+	return f.Target == client || client != "" && strings.HasPrefix(f.Target, client+"-")
+}
+
 // Events are those of the fault that there are.
 func (f *Fault) Events() []*history.Event {
 	all := []*history.Event{f.Invoke, f.Begin, f.End, f.Fail}

@@ -39,8 +39,25 @@ func (s *Stay) Holds(token string) bool {
 	return true
 }
 
+// Of reports whether a session's client put it there, with the session's token.
+func (s *Stay) Of(x *Session) bool {
+	return LinkClient(s.By()) == x.Client() && x.Token() != "" && s.Holds(x.Token())
+}
+
 // By is who put it there: see history.Life.
 func (s *Stay) By() string { return s.Put.Life.By }
+
+// Doer is who made a change that a node reports: a client, lockpick, or nobody.
+func Doer(e *history.Event) string {
+	switch by := e.Life.By; by {
+	case "":
+		return "nobody"
+	case history.Harness:
+		return "lockpick"
+	default:
+		return LinkClient(by)
+	}
+}
 
 // From is when it was put there.
 func (s *Stay) From() int64 { return s.Put.T }

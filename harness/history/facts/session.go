@@ -294,27 +294,14 @@ const (
 	Still    Ending = ""         // the record ended
 )
 
-// Belief is a Window with its end in a word, for those who draw or translate it.
-type Belief struct {
-	Session, Client, Key string
-	From, To             int64
-	Opens                int64 // number of the return that began it
-	Closes               int64 // number of the event that fixed its end; 0: the record's end
-	End                  Ending
-}
-
-// Beliefs is the beliefs of all sessions: by session in the order of their acquires'
-// calls, and those of one in the order of time.
-func (f *Facts) Beliefs() []Belief {
-	var all []Belief
+// Beliefs is the windows of all sessions: by session in the order of their acquires'
+// calls, and those of one in the order of time. Closes is the event that says what ended
+// each (Closing).
+func (f *Facts) Beliefs() (all []Window) {
 	for s := range f.Sessions() {
 		for w := range f.Windows(s) {
-			b := Belief{Session: s.Name(), Client: s.Client(), Key: s.Key(), From: w.From, To: w.To, Opens: w.Opens.N}
-			by, how := f.Closing(w)
-			if b.End = how; by != nil {
-				b.Closes = by.N
-			}
-			all = append(all, b)
+			w.Closes, _ = f.Closing(w)
+			all = append(all, w)
 		}
 	}
 	return all
@@ -389,13 +376,18 @@ func (f *Facts) turn(e *history.Event) {
 
 // TurnsOf is the turns of one process's clock, in the order of time.
 func (f *Facts) TurnsOf(process string) []Turn {
-	var all []Turn
+	return slices.DeleteFunc(slices.Clone(f.Turns), func(t Turn) bool { return t.Process != process })
+}
+
+// ClockAt is the turn by which a process's clock runs at an instant.
+func (f *Facts) ClockAt(process string, at int64) Turn {
+	now := Turn{Rate: 1}
 	for _, t := range f.Turns {
-		if t.Process == process {
-			all = append(all, t)
+		if t.Process == process && t.T <= at {
+			now = t
 		}
 	}
-	return all
+	return now
 }
 
 // readError bounds the error with which a clock is read where it is right.

@@ -1,0 +1,37 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/history"
+)
+
+// Every cause of a shared hold has a clause, but for the one that says that nobody knows.
+func TestEveryCauseHasAClause(t *testing.T) {
+	all := verdict.Causes()
+	for _, cause := range all[:slices.Index(all, verdict.Unexplained)] {
+		text := Cause(cause, Parties{First: "c1", Second: "c2", Nodes: "n1", Deleter: "c3"})
+		if text == "" || strings.ToLower(text) != text {
+			t.Errorf("%s: %q", cause, text)
+		}
+	}
+}
+
+func TestEarly(t *testing.T) {
+	for _, c := range []struct {
+		what      history.Change
+		why, want string
+	}{
+		{history.KeyLost, history.Failover, failedOver},
+		{history.KeyReverted, history.Restart, restarted},
+		{history.KeyFlushed, "", "c2 empties the node"},
+		{"odd", history.Failover, "odd"},
+	} {
+		if got := Early(c.what, c.why, "c2"); got != c.want {
+			t.Errorf("%s after a %q: %s, want %s", c.what, c.why, got, c.want)
+		}
+	}
+}
