@@ -9,6 +9,11 @@
 // (https://jfly.uni-koeln.de/color/), each with one meaning. A color is never the only carrier of
 // its meaning: a hatch, a mark or a word says the same.
 //
+// explain.go has the words for why a key ended: what each change that a node reports is called by the
+// page, the sequence diagram and the timeline, and the clause by which a summary gives the cause of
+// a verdict. The judges' own sentences, which have instants and amounts, are in package cause: judges
+// import no report.
+//
 // Not here: what one format needs, such as the escapes of Markdown and XML.
 package display
 

@@ -10,7 +10,6 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
 	"lockpick/reports/display"
-	"lockpick/reports/explain"
 	"lockpick/scenarios/outcome"
 )
 
@@ -77,7 +76,7 @@ func told(e *history.Event) string {
 
 // toldLife is a fact of a key's life.
 func toldLife(l *history.Life, key string) string {
-	text := cmp.Or(explain.Event(l.What, key), key+": "+name(string(l.What)))
+	text := cmp.Or(display.KeyEvent(l.What, key), key+": "+name(string(l.What)))
 	if l.Old != "" && l.Old != l.Value {
 		text += ", was " + display.Visible(l.Old, 8)
 	}

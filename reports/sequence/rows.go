@@ -12,7 +12,6 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
 	"lockpick/reports/display"
-	"lockpick/reports/explain"
 )
 
 // row is one fact of a drawing: arrows of one operation, or a mark on a lane.
@@ -409,7 +408,7 @@ func (b *builder) drawLosses() {
 		}
 		slices.Sort(names)
 		at := ends[g][0].T
-		nodes, text := nodeRange(unique(names)), explain.Lost(g.what, short(b.f.sessions[i].Client())+"'s key", short(facts.LinkClient(ends[g][0].Life.By)))
+		nodes, text := nodeRange(unique(names)), display.KeyLost(g.what, short(b.f.sessions[i].Client())+"'s key", short(facts.LinkClient(ends[g][0].Life.By)))
 		b.sheet.note(note{Lane: g.lane, At: at, Mark: cross, Label: nodes + " " + text, Bad: true, Events: numbers(ends[g]...)})
 		b.caption.tell(at, list(unique(names)), text+" at "+display.Seconds(at))
 	}

@@ -16,7 +16,6 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
 	"lockpick/reports/display"
-	"lockpick/reports/explain"
 )
 
 // summary is the violation in one sentence: its cause and its harm, by the verdict and the
@@ -86,7 +85,7 @@ func (sc inWords) lossOf(a, b string) string {
 	}
 	slices.Sort(nodes)
 	on := cmp.Or(list(unique(nodes)), "the nodes")
-	return explain.Cause(sc.result.Cause, explain.Parties{First: a, Second: b, Nodes: on, Deleter: sc.deleter()})
+	return display.CauseClause(sc.result.Cause, display.Parties{First: a, Second: b, Nodes: on, Deleter: sc.deleter()})
 }
 
 // deleter is who deleted a key that was not its own.

@@ -11,7 +11,6 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
 	"lockpick/reports/display"
-	"lockpick/reports/explain"
 )
 
 // told is the lives of keys as the nodes told them.
@@ -70,7 +69,7 @@ func (r *run) toldBy(s *facts.Stay) life {
 	}
 	const tick = 1e6 // a node counts whole milliseconds
 	if l.early = l.to < l.due-tick && by != l.owner; l.early {
-		l.how = explain.Early(end.Life.What, end.Life.Why, facts.Doer(end))
+		l.how = display.KeyEndedEarly(end.Life.What, end.Life.Why, facts.Doer(end))
 	}
 	return l
 }
@@ -148,7 +147,7 @@ func (in *inference) command(e *event) {
 	case ok && e.Op == history.OpRelease:
 		how := "a release deleted it"
 		if e.Token != in.set.Token {
-			how = explain.Early(history.KeyDeleted, "", facts.Sender(e))
+			how = display.KeyEndedEarly(history.KeyDeleted, "", facts.Sender(e))
 		}
 		in.seen = e.Applied
 		in.end(e.Applied, e, how)
@@ -215,7 +214,7 @@ func (in *inference) ends(l *life, shown int64) (int64, string) {
 				at, why = f.Begin.T, f.Kind+": the node forgets it"
 			}
 		case f.Kind == history.Failover:
-			at, why = f.Begin.T, explain.Early(history.KeyLost, history.Failover, "")
+			at, why = f.Begin.T, display.KeyEndedEarly(history.KeyLost, history.Failover, "")
 		}
 	}
 	return at, why

@@ -139,23 +139,23 @@ func ReadUpToStop(h *history.History) *Facts {
 	}
 	short := &history.History{Params: h.Params, Cut: h.Cut}
 	for i := range h.Events {
-		if e := &h.Events[i]; !f.takenDown(e) {
+		if e := &h.Events[i]; !takenDown(f.Stop, e) {
 			short.Events = append(short.Events, *e)
 		}
 	}
 	return Read(short)
 }
 
-// takenDown reports whether an event is of the taking down of a stopped run. A command
+// takenDown reports whether an event belongs to the teardown of a run after its stop. A command
 // counts by when it was sent; what is read back then is of the run.
-func (f *Facts) takenDown(e *history.Event) bool {
+func takenDown(stop, e *history.Event) bool {
 	switch {
 	case e.Op == history.OpLog:
 		return false
 	case onWire(e) && e.Sent != 0:
-		return e.Sent > f.Stop.T
+		return e.Sent > stop.T
 	}
-	return e.T > f.Stop.T || e.T == f.Stop.T && e.N > f.Stop.N
+	return e.T > stop.T || e.T == stop.T && e.N > stop.N
 }
 
 // leave notes when a client was gone.

@@ -1,4 +1,4 @@
-package explain
+package display
 
 import (
 	"slices"
@@ -13,14 +13,14 @@ import (
 func TestEveryCauseHasAClause(t *testing.T) {
 	all := verdict.Causes()
 	for _, cause := range all[:slices.Index(all, verdict.Unexplained)] {
-		text := Cause(cause, Parties{First: "c1", Second: "c2", Nodes: "n1", Deleter: "c3"})
+		text := CauseClause(cause, Parties{First: "c1", Second: "c2", Nodes: "n1", Deleter: "c3"})
 		if text == "" || strings.ToLower(text) != text {
 			t.Errorf("%s: %q", cause, text)
 		}
 	}
 }
 
-func TestEarly(t *testing.T) {
+func TestKeyEndedEarly(t *testing.T) {
 	for _, c := range []struct {
 		what      history.Change
 		why, want string
@@ -30,7 +30,7 @@ func TestEarly(t *testing.T) {
 		{history.KeyFlushed, "", "c2 empties the node"},
 		{"odd", history.Failover, "odd"},
 	} {
-		if got := Early(c.what, c.why, "c2"); got != c.want {
+		if got := KeyEndedEarly(c.what, c.why, "c2"); got != c.want {
 			t.Errorf("%s after a %q: %s, want %s", c.what, c.why, got, c.want)
 		}
 	}

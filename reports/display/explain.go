@@ -1,12 +1,4 @@
-// Package explain is why a key ended, in words.
-//
-// It has two tables, so that a change or a cause is added in one place: what each change that a
-// node reports is called by the page, the sequence diagram and the timeline, and the clause by
-// which a summary gives the cause of a verdict. The judges' own sentences, which have instants and
-// amounts, are in package cause: judges import no report.
-//
-// Not here: which change or cause it was.
-package explain
+package display
 
 import (
 	"cmp"
@@ -43,19 +35,19 @@ var changes = map[history.Change]change{
 	history.KeyGap:      {event: "facts may be missing here"},
 }
 
-// Event is a change of a key in one line; "" if it is unknown.
-func Event(what history.Change, key string) string {
+// KeyEvent is a change of a key in one line; "" if it is unknown.
+func KeyEvent(what history.Change, key string) string {
 	return strings.ReplaceAll(changes[what].event, "KEY", key)
 }
 
-// Lost is what a node did with a key that it had before its time was over.
-func Lost(what history.Change, key, who string) string {
+// KeyLost is what a node did with a key that it had before its time was over.
+func KeyLost(what history.Change, key, who string) string {
 	return strings.NewReplacer("KEY", key, "WHO", who).Replace(cmp.Or(changes[what].lost, "lost KEY"))
 }
 
-// Early is why a key ended before its time; why is the end of the server's life that it didn't
+// KeyEndedEarly is why a key ended before its time; why is the end of the server's life that it didn't
 // survive, if that was it.
-func Early(what history.Change, why, who string) string {
+func KeyEndedEarly(what history.Change, why, who string) string {
 	text := cmp.Or(changes[what].early, string(what))
 	if text == restarted && why == history.Failover {
 		return failedOver
@@ -67,8 +59,8 @@ func Early(what history.Change, why, who string) string {
 // Deleter took First's key away.
 type Parties struct{ First, Second, Nodes, Deleter string }
 
-// Cause is the cause of a shared hold in one clause; "" if it is unknown.
-func Cause(cause string, of Parties) string {
+// CauseClause is the cause of a shared hold in one clause; "" if it is unknown.
+func CauseClause(cause string, of Parties) string {
 	return strings.NewReplacer("NODES", of.Nodes, "KEY", of.First+"'s key", "FIRST", of.First, "SECOND", of.Second, "DELETER", of.Deleter).Replace(causes[cause])
 }
 
