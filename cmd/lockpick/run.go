@@ -163,7 +163,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	f.leavesOut(a.errs)
 	started := time.Now()
 	f.named = len(args) > 0
-	r := &report{app: a, ci: ci, flags: f, tally: tally{}, started: started, suite: f.suiteOf(chosen, args, started),
+	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(chosen, args, started),
 		answer: answer{to: a.out, backend: f.backend}}
 	for _, u := range not {
 		r.skip(u.Scenario, u.lacks())

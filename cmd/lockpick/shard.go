@@ -141,7 +141,7 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 		chosen = append(chosen, pick{scenarios.Found{Scenario: x.Scenario, From: x.From}, x.Control})
 	}
 	started := time.Now()
-	r := &report{app: a, ci: ci, flags: f, tally: tally{}, started: started, suite: f.suiteOf(chosen, nil, started), answer: answer{to: a.out, backend: f.backend},
+	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(chosen, nil, started), answer: answer{to: a.out, backend: f.backend},
 		total: s.Total(), outcomes: map[int]outcome.Outcome{}, skipped: s.Skipped}
 	r.suite.Command, r.suite.Version = s.Command, s.Version
 	r.compared = comparison{chosen: chosen, seeds: s.Seeds, numbers: map[int]map[string]float64{}}
@@ -153,31 +153,15 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 	return r.finish(ctx)
 }
 
-// seedSum is what came of many seeds of one scenario.
-type seedSum struct {
-	suites.Scenario
-	name  string
-	shown []outcome.Outcome // the first that were not as expected
-}
-
 const mostShown = 5
 
-func (s *seedSum) add(o outcome.Outcome) {
-	s.name = o.Scenario
-	s.Add(o)
-	s.Note(o)
-	if o.Code != outcome.ExitOK && len(s.shown) < mostShown {
-		s.shown = append(s.shown, o)
-	}
-}
-
-// rates says how often each property was violated, where that is a rate.
-func (s *seedSum) rates(backend string) []rate {
+// ratesOf says how often each property of a scenario was violated, where that is a rate.
+func ratesOf(s outcome.Row, backend string) []rate {
 	var rates []rate
 	for _, name := range checker.Properties() {
 		if c := s.Cell(name); c != nil && (c.Expected != "" || c.Violated > 0) && c.Rated(backend) {
 			low, high := outcome.Wilson(c.Violated, c.Decided)
-			rates = append(rates, rate{s.name, name, c.Decided, c.Violated, c.Idle, float64(c.Violated) / float64(c.Decided), low, high})
+			rates = append(rates, rate{s.Scenario, name, c.Decided, c.Violated, c.Idle, float64(c.Violated) / float64(c.Decided), low, high})
 		}
 	}
 	return rates
@@ -198,8 +182,8 @@ type rate struct {
 // showSeeds notes what came of a scenario's seeds, if there is something to say, and begins another.
 func (r *report) showSeeds() {
 	s := r.sum
-	r.sum = seedSum{}
-	harm := slices.ContainsFunc(s.Cells, func(c suites.Cell) bool {
+	r.sum = outcome.Row{}
+	harm := slices.ContainsFunc(s.Cells, func(c outcome.Cell) bool {
 		return c.Violated > 0 && (c.Expected == "" || c.Expected == outcome.AnyOutcome)
 	})
 	if s.Runs == 0 || !r.printer().detailed() && outcome.Fine(s.Counts) == s.Runs && !harm {
@@ -214,10 +198,10 @@ func (r *report) showSeeds() {
 }
 
 // printSeeds prints what came of a scenario's seeds.
-func (r *report) printSeeds(s seedSum) {
-	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.name, s.Runs, strings.Join(outcome.Counted(s.Counts), ", "))
-	rates := s.rates(r.flags.backend)
-	causes := s.causes(width(r.out))
+func (r *report) printSeeds(s outcome.Row) {
+	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.Scenario, s.Runs, strings.Join(outcome.Counted(s.Counts), ", "))
+	rates := ratesOf(s, r.flags.backend)
+	causes := causesOf(s, width(r.out))
 	for _, property := range checker.Properties() {
 		if i := slices.IndexFunc(rates, func(x rate) bool { return x.Property == property }); i >= 0 {
 			fmt.Fprintln(r.out, "    "+rates[i].said(r.out))
@@ -230,10 +214,11 @@ func (r *report) printSeeds(s seedSum) {
 			}
 		}
 	}
-	for _, o := range s.shown {
+	shown := s.NotFine(mostShown)
+	for _, o := range shown {
 		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(summary(o), "; "), o.Command)
 	}
-	if more := s.Runs - outcome.Fine(s.Counts) - len(s.shown); more > 0 {
+	if more := s.Runs - outcome.Fine(s.Counts) - len(shown); more > 0 {
 		fmt.Fprintf(r.out, "    … and %d more\n", more)
 	}
 }
@@ -250,8 +235,8 @@ func (x rate) said(w io.Writer) string {
 	return text
 }
 
-// causes are what broke, in how many seeds, and the command that shows it soonest.
-func (s *seedSum) causes(width int) []string {
+// causesOf are what broke, in how many seeds, and the command that shows it soonest.
+func causesOf(s outcome.Row, width int) []string {
 	t := table{{"", "", ""}}
 	for _, c := range s.Causes {
 		t = append(t, []string{c.Cause, fmt.Sprint(c.Runs), c.Shortest.Command})
@@ -292,7 +277,7 @@ func (r *report) examples(ctx context.Context, chosen []pick) {
 // broke is a cause of a scenario, for machines.
 type broke struct {
 	Scenario string `json:"scenario"`
-	suites.Cause
+	outcome.Cause
 }
 
 // causes are what broke in many seeds of each scenario.

@@ -78,10 +78,8 @@ type FuzzFind struct {
 
 // Example is a run that shows a find.
 type fuzzExample struct {
-	Scenario int    `json:"scenario"` // which of Scenarios
-	Seed     uint64 `json:"seed"`
-	Events   int    `json:"events"` // up to the last one that proves it
-	Command  string `json:"command"`
+	Scenario int `json:"scenario"` // which of Scenarios
+	outcome.Example
 }
 
 // ErrFuzzTaken says that another process is at the same hunt.
@@ -190,16 +188,12 @@ func (h *Fuzz) Done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
 		if j.Got != checker.Violated || j.Number != nil || j.Follows != "" {
 			continue
 		}
-		this := fuzzExample{scenario, seed, j.Length, o.Command}
+		this := fuzzExample{scenario, outcome.Example{Seed: seed, Events: j.Length, Command: o.Command}}
 		b := Bug{Property: j.Property, Cause: j.Cause}
-		at := slices.IndexFunc(h.Finds, func(f *FuzzFind) bool { return f.Bug == b })
-		if at < 0 {
-			at = len(h.Finds)
-			h.Finds = append(h.Finds, &FuzzFind{Bug: b, First: this, Shortest: this, After: h.Runs})
-			fresh = append(fresh, h.Finds[at])
+		f := outcome.Entry(&h.Finds, func(f *FuzzFind) bool { return f.Bug == b }, FuzzFind{Bug: b, First: this, Shortest: this, After: h.Runs})
+		if f.Runs++; f.Runs == 1 {
+			fresh = append(fresh, f)
 		}
-		f := h.Finds[at]
-		f.Runs++
 		held := j.Expected == string(checker.Holds)
 		f.Held, harm = f.Held || held, harm || held
 		if !f.Settled && before(this, f.First) {
