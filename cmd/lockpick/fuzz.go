@@ -132,8 +132,8 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 		return err
 	}
 	a.tidies()
-	x.crew = newCrew(workers(f.patience, f.store))
-	defer x.crew.stop()
+	x.crew = crew{workers(f.patience, f.store).Start()}
+	defer x.crew.Stop()
 	err = x.corpus(ctx)
 	if err == nil {
 		err = x.run(ctx)
@@ -158,7 +158,7 @@ type hunter struct {
 	*campaign.Fuzz
 	flags   *huntFlags
 	picks   []pick
-	crew    *crew
+	crew    crew
 	started time.Time
 	resumed int        // runs that were done when this call began
 	old     []familiar // of the corpus
@@ -348,19 +348,19 @@ func (x *hunter) run(ctx context.Context) error {
 		case <-over:
 			x.begun.Wait()
 			return x.settle(ctx)
-		case w := <-x.crew.idle:
+		case w := <-x.crew.Idle:
 			x.mu.Lock()
 			i, enough := x.Take(), x.enough
 			x.mu.Unlock()
 			if i >= last || enough {
-				x.crew.idle <- w
+				x.crew.Idle <- w
 				x.begun.Wait()
 				return x.settle(ctx)
 			}
 			x.begun.Go(func() {
 				n, seed := x.Run(i)
 				o := w.Do(ctx, x.seeded(n, seed, campaign.KeepNone))
-				x.crew.idle <- w
+				x.crew.Idle <- w
 				if ctx.Err() == nil {
 					x.done(i, o)
 				}
@@ -417,7 +417,7 @@ func (x *hunter) settle(ctx context.Context) error {
 		x.begun.Wait() // so that what was found first is known, and all processors are free
 		f := x.Finds[i]
 		s := x.picks[f.First.Scenario].Scenario
-		o := x.crew.do(ctx, x.seeded(f.First.Scenario, f.First.Seed, campaign.KeepAll))
+		o := x.crew.Do(ctx, x.seeded(f.First.Scenario, f.First.Seed, campaign.KeepAll))
 		begun, k, why := time.Now(), (*small)(nil), error(nil)
 		if !f.Known {
 			k, why = x.shrink(ctx, s, f)

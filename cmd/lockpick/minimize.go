@@ -96,8 +96,8 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if err := f.canWrite(); err != nil {
 		return usage(fmt.Errorf("write %s: %w", f.file, err), "name a file that can be written with -o")
 	}
-	c := newCrew(workers(f.patience, f.store))
-	defer c.stop()
+	c := crew{workers(f.patience, f.store).Start()}
+	defer c.Stop()
 	bug, err := c.bug(ctx, s, seed, f.property)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 }
 
 // bug is what a run violates that is to be made small: a property that had to hold first.
-func (c *crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
+func (c crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
 	o := c.run(ctx, s, seed)
 	if ctx.Err() != nil {
 		return campaign.Bug{}, ctx.Err()
@@ -210,7 +210,7 @@ type small struct {
 
 // keep leaves a small scenario in a file that is named, or else in the store, and runs that
 // file, so that its run is there with its reports.
-func (c *crew) keep(ctx context.Context, r campaign.Minimized, name, store, file string) (*small, error) {
+func (c crew) keep(ctx context.Context, r campaign.Minimized, name, store, file string) (*small, error) {
 	text, err := r.Write(name, known())
 	if err != nil {
 		return nil, err

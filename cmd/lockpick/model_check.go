@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docker/go-units"
@@ -151,8 +150,8 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 	} else if err := campaign.CanWrite(f.store); err != nil {
 		return noStore(err)
 	}
-	x.crew = newCrew(workers(patience, f.store))
-	defer x.crew.stop()
+	x.crew = crew{workers(patience, f.store).Start()}
+	defer x.crew.Stop()
 	if err := x.all(ctx, rows); err != nil {
 		return err
 	}
@@ -178,7 +177,7 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 type exhaustion struct {
 	*exhaustFlags
 	memory int
-	crew   *crew
+	crew   crew
 }
 
 // exhaustion is the search that the flags ask for.
@@ -208,19 +207,8 @@ func (f *exhaustFlags) exhaustion() (*exhaustion, error) {
 
 // all searches all rows, one on each processor, and runs what they find.
 func (x *exhaustion) all(ctx context.Context, rows []*searched) error {
-	var wait sync.WaitGroup
-	room := make(chan struct{}, runtime.NumCPU())
 	errs := make([]error, len(rows))
-	for i, r := range rows {
-		wait.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			if ctx.Err() == nil {
-				errs[i] = x.one(ctx, r)
-			}
-		})
-	}
-	wait.Wait()
+	campaign.Each(ctx, runtime.NumCPU(), len(rows), func(i int) { errs[i] = x.one(ctx, rows[i]) })
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -454,11 +454,7 @@ func (f *runFlags) each(ctx, more context.Context, b harness.Backend, n int, job
 		workers(f.patience, f.store).Run(more, n, job, done)
 		return
 	}
-	campaign.EachWorker(more, f.jobs, n, func(next <-chan int) {
-		for i := range next {
-			done(i, campaign.Execute(ctx, b, job(i))) // what has begun is done
-		}
-	})
+	campaign.Each(more, f.jobs, n, func(i int) { done(i, campaign.Execute(ctx, b, job(i))) }) // what has begun is done
 }
 
 func printJSON(w io.Writer, v any) error {
