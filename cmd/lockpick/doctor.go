@@ -55,7 +55,7 @@ DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 			}
 			return nil
 		}}
-	c.Flags().BoolVar(&asJSON, "json", false, "print the capabilities as JSON")
+	jsonFlag(c, &asJSON, "the capabilities")
 	return c
 }
 

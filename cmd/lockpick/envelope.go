@@ -67,9 +67,9 @@ those scenarios, the figures, and envelope.json.`,
 	fs.StringVar(&f.lock, "lock", "", "a lock of this kind, as in redsync or KIND:OPTION=VALUE; the arithmetic stays Redlock's")
 	fs.Uint64Var(&f.seed, "seed", 1, "the first seed")
 	fs.IntVar(&f.seeds, "seeds", 100, "so many seeds of each value")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the result (LOCKPICK_STORE)")
+	storeFlag(c, &f.store, "the result")
 	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one run may take")
-	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
+	jsonFlag(c, &f.json, "the result")
 	c.RegisterFlagCompletionFunc("dimension", completes(false, campaign.DimensionNames))
 	return c
 }

@@ -86,11 +86,11 @@ Fuzzing finds all locks with a planted mistake (lock.kind broken), except
 	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, as in redsync or KIND:OPTION=VALUE")
 	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s; voids the expectations")
 	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the progress and what is found (LOCKPICK_STORE)")
+	storeFlag(c, &f.store, "the progress and what is found")
 	fs.StringVar(&f.corpus, "corpus", "", "folder of minimized scenarios (default "+corpusFolder+" in the store)")
 	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one run may take")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "stop after the first violation of a required property")
-	fs.BoolVar(&f.json, "json", false, "print what was found as JSON")
+	jsonFlag(c, &f.json, "what was found")
 	return c
 }
 

@@ -60,9 +60,9 @@ minimal scenario need not be a robust one.`,
 	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s")
 	fs.StringVar(&f.try, "try", "", "run the minimized scenario on this backend as well")
 	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default "+shrunkFolder+" in the store)")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario and its run (LOCKPICK_STORE)")
+	storeFlag(c, &f.store, "the scenario and its run")
 	fs.IntVar(&f.most, "runs", 0, "at most this many runs (0: no limit)")
-	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
+	jsonFlag(c, &f.json, "the result")
 	return c
 }
 

@@ -111,8 +111,8 @@ func (f *exhaustFlags) flags(c *cobra.Command) {
 	fs.StringVar(&f.reduce, "reduce", "full", "states that are not told apart: none, exact (by names and replies) or full")
 	fs.DurationVar(&f.limit, "limit", time.Minute, "give up a search after this time")
 	fs.StringVar(&f.memory, "memory", "1GB", "give up a search whose states take more")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario that is found, and its run (LOCKPICK_STORE)")
-	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
+	storeFlag(c, &f.store, "the scenario that is found, and its run")
+	jsonFlag(c, &f.json, "the result")
 	fs.BoolVar(&f.markdown, "markdown", false, "print the result as parts of a page")
 }
 

@@ -88,11 +88,9 @@ cut are refused (64). So is a sweep of which shards are missing (2).`,
 	}
 	fs := c.Flags()
 	fs.BoolVar(&missing, "missing", false, "print the numbers of the shards that are missing, as in 3,7, and nothing else")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the result as a suite (LOCKPICK_STORE)")
-	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
-	fs.StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
+	storeFlag(c, &f.store, "the result as a suite")
+	outcomeFlags(c, f)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each run, or scenario, not only for what was not as expected")
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only what was not as expected, and the sum")
 	return c
 }
 
