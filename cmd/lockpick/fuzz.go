@@ -497,22 +497,7 @@ func (x *hunter) finish(ctx context.Context) error {
 	if err := suites.Index(x.flags.store); err != nil {
 		return noStore(err)
 	}
-	slices.SortFunc(x.Finds, func(a, b *campaign.FuzzFind) int {
-		at := func(f *campaign.FuzzFind) int { return slices.Index(checker.Properties(), f.Property) }
-		held := func(f *campaign.FuzzFind) int {
-			if f.Held {
-				return 0
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(held(a), held(b)), cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
-	})
-	if slices.ContainsFunc(x.Finds, func(f *campaign.FuzzFind) bool { return f.Held }) {
-		x.code = outcome.Worse(x.code, outcome.ExitUnexpected)
-	}
-	if x.Failed > 0 {
-		x.code = outcome.Worse(x.code, outcome.ExitBackend)
-	}
+	x.code = outcome.Worse(x.code, x.Finish())
 	if x.flags.json {
 		if err := printJSON(x.out, x.Fuzz); err != nil {
 			return err

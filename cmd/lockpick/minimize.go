@@ -173,16 +173,11 @@ func (c crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, propert
 	if o.Error != "" {
 		return campaign.Bug{}, &failure{err: errors.New(o.Error), code: o.Code, hint: o.Hint}
 	}
-	all := violations(o)
-	for _, held := range []bool{true, false} {
-		for _, j := range all {
-			if (property == "" && (!held || !j.AsExpected)) || j.Property == property {
-				return campaign.Bug{Property: j.Property, Cause: j.Cause}, nil
-			}
-		}
+	if bug, ok := campaign.BugOf(o, property); ok {
+		return bug, nil
 	}
 	hint := "lockpick run --seeds N and lockpick fuzz find seeds that violate something"
-	if len(all) > 0 {
+	if all := o.Violations(); len(all) > 0 {
 		hint = "it violates " + all[0].Property
 	}
 	what := "no property"
@@ -190,13 +185,6 @@ func (c crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, propert
 		what = "not " + property
 	}
 	return campaign.Bug{}, usage(fmt.Errorf("%s violates %s with seed %d in the simulation", s.ID(), what, seed), hint)
-}
-
-// violations are what a run violates, but for what only follows from another.
-func violations(o outcome.Outcome) []outcome.Judgement {
-	return slices.DeleteFunc(slices.Clone(o.Judgements), func(j outcome.Judgement) bool {
-		return j.Got != checker.Violated || j.Number != nil || j.Follows != ""
-	})
 }
 
 // small is a scenario that was made small, and where it is kept.
@@ -281,6 +269,6 @@ func (k *small) on(ctx context.Context, a *app, s *stage, f *runFlags) *outcome.
 	if err := prepare(ctx, s, p, a.errs); err != nil {
 		return fail(err.Error())
 	}
-	tried, _ := s.try(ctx, there.job(p[0], 0), k.Property)
+	tried, _ := campaign.Try(ctx, s, there.job(p[0], 0), k.Property)
 	return &tried
 }

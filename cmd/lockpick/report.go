@@ -42,7 +42,7 @@ type report struct {
 	outcomes map[int]outcome.Outcome // those that are not printed yet
 	answer   answer                  // what is printed for machines
 	skipped  []outcome.Outcome
-	compared comparison
+	compared campaign.Comparison
 	printed  int
 	shown    []outcome.Outcome // runs that are printed at the end
 	sum      outcome.Row       // of the scenario whose seeds are being printed
@@ -80,7 +80,7 @@ func (r *report) done(i int, o outcome.Outcome) {
 	r.recent = append(r.recent[max(0, len(r.recent)-recentRuns+1):], time.Now())
 	r.dir = o.Dir
 	r.tries += len(o.Retried)
-	for _, i := range r.compared.settle(r.outcomes, i) {
+	for _, i := range r.compared.Settle(r.outcomes, i) {
 		r.code = outcome.Worse(r.code, r.outcomes[i].Code)
 		r.suite.Add(r.outcomes[i])
 		if s := r.outcomes[i].State(); r.failed != nil && (s == outcome.Unexpected || s == outcome.Failed) {
@@ -89,7 +89,7 @@ func (r *report) done(i int, o outcome.Outcome) {
 	}
 	for {
 		o, ok := r.outcomes[r.printed]
-		if !ok || r.compared.waits(r.printed) {
+		if !ok || r.compared.Waits(r.printed) {
 			return
 		}
 		r.ci.tally.Add(o)
@@ -664,52 +664,4 @@ func (a *answer) end(causes any, code int) error {
 	}
 	_, err = fmt.Fprintf(a.to, "%s%s\n", before, text[1:])
 	return err
-}
-
-// comparison lets outcomes wait for those of other variants, with the same seed,
-// whose numbers theirs are compared with.
-type comparison struct {
-	chosen  []pick
-	seeds   int
-	numbers map[int]map[string]float64 // of runs that are done, by their number
-	waiting []int
-}
-
-// settle takes one more outcome that is there, and returns those that are decided by
-// now and were not before.
-func (c *comparison) settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
-	if slices.ContainsFunc(c.chosen, func(p pick) bool { return len(p.Numbers) > 0 }) {
-		c.numbers[i] = map[string]float64{}
-		if n := outcomes[i].Numbers; n != nil {
-			c.numbers[i] = n
-		}
-	}
-	c.waiting = slices.DeleteFunc(append(c.waiting, i), func(i int) bool {
-		o := outcomes[i]
-		for _, than := range o.Waits() {
-			other, chosen := c.variant(i, than)
-			numbers, there := c.numbers[other]
-			if chosen && !there {
-				return false
-			}
-			campaign.Settle(&o, than, numbers)
-		}
-		outcomes[i] = o
-		decided = append(decided, i)
-		return true
-	})
-	return decided
-}
-
-func (c *comparison) waits(i int) bool { return slices.Contains(c.waiting, i) }
-
-// variant is the run of another variant of the same scenario with the same seed, or
-// one that there is not.
-func (c *comparison) variant(i int, name string) (run int, ok bool) {
-	if name == scenario.BaseVariant {
-		name = ""
-	}
-	this := c.chosen[i/c.seeds]
-	k := slices.IndexFunc(c.chosen, func(p pick) bool { return p.From == this.From && p.Variant == name })
-	return k*c.seeds + i%c.seeds, k >= 0
 }

@@ -448,7 +448,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	job := func(i int) campaign.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
 	r.total = len(chosen) * r.flags.seeds
 	r.outcomes = map[int]outcome.Outcome{}
-	r.compared = comparison{chosen: chosen, seeds: r.flags.seeds, numbers: map[int]map[string]float64{}}
+	r.compared = campaign.Comparison{Scenarios: inShards(chosen), Seeds: r.flags.seeds}
 	r.live = &progress{errs: r.errs, mu: &r.mu, started: r.started, text: r.progress}
 	defer r.live.start()()
 	more, enough := context.WithCancel(ctx)

@@ -372,27 +372,6 @@ func (s *stage) close() error {
 	return nil
 }
 
-// try does a job, again where it does not violate the property, and says what came of that. Where
-// the machine failed, which says nothing of the lock, it has another chance.
-func (s *stage) try(ctx context.Context, j campaign.Job, property string) (t outcome.Try, o outcome.Outcome) {
-	t.Backend = s.Name()
-	for range 2 {
-		o = campaign.Execute(ctx, s, j)
-		if t.Runs += len(o.Retried) + 1; o.Code != outcome.ExitBackend || ctx.Err() != nil {
-			break
-		}
-	}
-	t.State, t.Command, t.Why = outcome.NotConfirmed, o.Command, display.FirstLine(o.Error)
-	switch got := o.Of(property); {
-	case got == nil:
-	case got.Got == checker.Violated:
-		t.State, t.Cause, t.Why = outcome.StateConfirmed, got.Cause, ""
-	default:
-		t.Why = display.Join("; ", t.Why, got.Because)
-	}
-	return t, o
-}
-
 // bout is a run that a card asks for.
 type bout struct {
 	pick
@@ -670,7 +649,7 @@ func (s *scorer) try(ctx context.Context, lock string, x outcome.Shown) outcome.
 	fmt.Fprintf(s.errs, "%s: %s of %s is tried on %s\n", titled(lock), property, fit[0].ID(), s.flags.try)
 	b := bout{pick: fit[0], flags: f}
 	b.own = nil // what the control does is known
-	t, o := s.elsewhere.try(ctx, b.job(campaign.KeepUnexpected), property)
+	t, o := campaign.Try(ctx, s.elsewhere, b.job(campaign.KeepUnexpected), property)
 	if t.State == outcome.StateConfirmed {
 		t.Run = len(s.tries)
 	}

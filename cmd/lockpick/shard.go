@@ -25,12 +25,16 @@ func (r *report) head(chosen []pick) (campaign.ShardHead, error) {
 	if err != nil {
 		return campaign.ShardHead{}, usage(fmt.Errorf("--shard: %w", err), fmt.Sprintf("give K/N with N at most %d, e.g. --shard 3/8 or --shard $SLURM_ARRAY_TASK_ID/8; see lockpick help shards", campaign.MaxShards))
 	}
-	h := campaign.ShardHead{Shard: k, Of: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
-		Command: r.suite.Command, Named: f.named, Sets: f.sets, Skipped: r.skipped}
+	return campaign.ShardHead{Shard: k, Of: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
+		Command: r.suite.Command, Named: f.named, Sets: f.sets, Skipped: r.skipped, Scenarios: inShards(chosen)}, nil
+}
+
+// inShards are scenarios as a shard's file has them.
+func inShards(chosen []pick) (all []campaign.ShardScenario) {
 	for _, p := range chosen {
-		h.Scenarios = append(h.Scenarios, campaign.ShardScenario{From: p.From, Scenario: p.Scenario, Control: p.own})
+		all = append(all, campaign.ShardScenario{From: p.From, Scenario: p.Scenario, Control: p.own})
 	}
-	return h, nil
+	return all
 }
 
 // record runs a shard. What came of it is for merge to judge: it is a success to have it.
@@ -142,7 +146,7 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(chosen, nil, started), answer: answer{to: a.out, backend: f.backend},
 		total: s.Total(), outcomes: map[int]outcome.Outcome{}, skipped: s.Skipped}
 	r.suite.Command, r.suite.Version = s.Command, s.Version
-	r.compared = comparison{chosen: chosen, seeds: s.Seeds, numbers: map[int]map[string]float64{}}
+	r.compared = campaign.Comparison{Scenarios: s.Scenarios, Seeds: s.Seeds}
 	if err := s.Each(ctx, r.done); ctx.Err() != nil {
 		return ctx.Err()
 	} else if err != nil {

@@ -184,10 +184,7 @@ func (h *Fuzz) Done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
 		h.Error = cmp.Or(h.Error, o.Error)
 	}
 	scenario, seed := h.Run(i)
-	for _, j := range o.Judgements {
-		if j.Got != checker.Violated || j.Number != nil || j.Follows != "" {
-			continue
-		}
+	for _, j := range o.Violations() {
 		this := fuzzExample{scenario, outcome.Example{Seed: seed, Events: j.Length, Command: o.Command}}
 		b := Bug{Property: j.Property, Cause: j.Cause}
 		f := outcome.Entry(&h.Finds, func(f *FuzzFind) bool { return f.Bug == b }, FuzzFind{Bug: b, First: this, Shortest: this, After: h.Runs})
@@ -209,6 +206,28 @@ func (h *Fuzz) Done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
 // before says whether a run has the lower number.
 func before(a, b fuzzExample) bool {
 	return cmp.Or(cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Scenario, b.Scenario)) < 0
+}
+
+// Finish puts the finds into the order in which they are told, and returns the exit code that they call for.
+func (h *Fuzz) Finish() int {
+	slices.SortFunc(h.Finds, func(a, b *FuzzFind) int {
+		at := func(f *FuzzFind) int { return slices.Index(checker.Properties(), f.Property) }
+		held := func(f *FuzzFind) int {
+			if f.Held {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(held(a), held(b)), cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
+	})
+	code := outcome.ExitOK
+	if len(h.Finds) > 0 && h.Finds[0].Held {
+		code = outcome.ExitUnexpected
+	}
+	if h.Failed > 0 {
+		code = outcome.Worse(code, outcome.ExitBackend)
+	}
+	return code
 }
 
 // Save writes the hunt's file.

@@ -161,6 +161,11 @@ func (j Judgement) harms() bool { return j.Got == checker.Violated && j.Number =
 // Violated says whether a property was violated, whatever was expected.
 func (o *Outcome) Violated() bool { return slices.ContainsFunc(o.Judgements, Judgement.harms) }
 
+// Violations are the violated properties, but for those that only follow from another.
+func (o *Outcome) Violations() []Judgement {
+	return slices.DeleteFunc(slices.Clone(o.Judgements), func(j Judgement) bool { return !j.harms() || j.Follows != "" })
+}
+
 // FreeOnly reports whether properties were violated, and nothing was expected of any of those.
 func (o *Outcome) FreeOnly() bool {
 	return o.Violated() && !slices.ContainsFunc(o.Judgements, func(j Judgement) bool { return j.harms() && !j.Free() })
