@@ -104,7 +104,9 @@ func beside(r outcome.Run, d sequence.Diagram) []file {
 		as(DrawingFile, string(sequence.SVG(d, sequence.SVGOptions{}))),
 		as(mermaidFile, sequence.Mermaid(d)),
 		{JUnitFile, func(w io.Writer) error {
-			return suites.WriteJUnit(w, []outcome.Outcome{o}, func(outcome.Outcome) string { return text })
+			t := &outcome.Tally{}
+			t.Add(o)
+			return suites.WriteJUnit(w, t, func(outcome.Outcome) string { return text })
 		}},
 		{EDNFile, func(w io.Writer) error { return edn.Write(w, r.History) }},
 		{pictureFile, func(w io.Writer) error { _, err := checker.Visualize(w, r.History, r.Verdict); return err }},

@@ -459,7 +459,7 @@ func listCmd(out io.Writer) *cobra.Command {
 			return nil
 		}}
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "faults, and where it can run on this machine")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the resolved scenarios as JSON")
+	jsonFlag(c, &asJSON, "the resolved scenarios")
 	c.Flags().StringSliceVar(&tags, "tag", nil, "only scenarios with this tag")
 	return c
 }

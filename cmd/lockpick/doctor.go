@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 			}
 			return nil
 		}}
-	c.Flags().BoolVar(&asJSON, "json", false, "print the capabilities as JSON")
+	jsonFlag(c, &asJSON, "the capabilities")
 	return c
 }
 
@@ -136,8 +137,8 @@ type ci struct {
 	junitFile   string
 	summaryFile string // $GITHUB_STEP_SUMMARY
 	annotate    bool
-	junit       suites.JUnit
-	github      suites.GitHub
+	tally       outcome.Tally
+	junit       []byte            // the JUnit file
 	kept        map[string]string // where runs lie that were made again to be kept, by their commands
 }
 
@@ -145,7 +146,6 @@ type ci struct {
 // result can't be written is better not begun.
 func newCI(junitFile string) (*ci, error) {
 	c := &ci{junitFile: junitFile, summaryFile: os.Getenv("GITHUB_STEP_SUMMARY"), annotate: os.Getenv("GITHUB_ACTIONS") == "true"}
-	c.junit.Drawn = sequenceOf
 	if junitFile == "" {
 		return c, nil
 	}
@@ -156,12 +156,19 @@ func newCI(junitFile string) (*ci, error) {
 	return c, f.Close()
 }
 
-// add takes an outcome that is settled.
-func (c *ci) add(o outcome.Outcome) {
-	c.junit.Add(o) // a suite has it, too
-	if c.annotate || c.summaryFile != "" {
-		c.github.Add(o)
+// render makes the JUnit file's text, as long as the store has all the runs that it quotes.
+func (c *ci) render() error {
+	var b bytes.Buffer
+	err := suites.WriteJUnit(&b, &c.tally, sequenceOf)
+	c.junit = b.Bytes()
+	return err
+}
+
+func (c *ci) writeJUnit(w io.Writer) error {
+	if _, err := w.Write(c.junit); err != nil {
+		return fmt.Errorf("write junit file: %w", err)
 	}
+	return nil
 }
 
 // finish writes all. Annotations are lines that GitHub's runner reads from either
@@ -169,16 +176,16 @@ func (c *ci) add(o outcome.Outcome) {
 func (c *ci) finish(to io.Writer) error {
 	var errs []error
 	if c.junitFile != "" {
-		errs = append(errs, written(c.junitFile, os.O_TRUNC, c.junit.Write))
+		errs = append(errs, written(c.junitFile, os.O_TRUNC, c.writeJUnit))
 	}
 	if c.summaryFile != "" {
-		errs = append(errs, written(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return c.github.Summary(w, c.drawing) }))
+		errs = append(errs, written(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return suites.GitHubSummary(w, &c.tally, c.drawing) }))
 	}
 	if c.annotate {
 		if o, ok := to.(*output); ok {
 			to = obeyedOutput{o}
 		}
-		errs = append(errs, c.github.Annotations(to))
+		errs = append(errs, suites.GitHubAnnotations(to, &c.tally))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return unable(err, "make room, or name another file; the runs are in the store")

@@ -67,9 +67,9 @@ those scenarios, the figures, and envelope.json.`,
 	fs.StringVar(&f.lock, "lock", "", "a lock of this kind, as in redsync or KIND:OPTION=VALUE; the arithmetic stays Redlock's")
 	fs.Uint64Var(&f.seed, "seed", 1, "the first seed")
 	fs.IntVar(&f.seeds, "seeds", 100, "so many seeds of each value")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the result (LOCKPICK_STORE)")
+	storeFlag(c, &f.store, "the result")
 	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one run may take")
-	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
+	jsonFlag(c, &f.json, "the result")
 	c.RegisterFlagCompletionFunc("dimension", completes(false, campaign.DimensionNames))
 	return c
 }
@@ -141,10 +141,10 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 		return noStore(err)
 	}
 	a.tidies()
-	c := newCrew(workers(f.patience, f.store))
-	defer c.stop()
+	c := crew{workers(f.patience, f.store).Start()}
+	defer c.Stop()
 	x := &measuring{app: a, flags: f, crew: c, folder: folder}
-	x.search = campaign.EnvelopeSearch{Known: known(), Run: c.run, Workers: len(c.workers), Seed: f.seed, Seeds: f.seeds, Put: f.put}
+	x.search = campaign.EnvelopeSearch{Known: known(), Run: c.run, Workers: cap(c.Idle), Seed: f.seed, Seeds: f.seeds, Put: f.put}
 	x.live = &progress{errs: a.errs, mu: &x.mu, started: time.Now(), text: func(passed time.Duration) string {
 		return fmt.Sprintf("%s, %s, %.0f s", x.doing, display.Plural(x.runs, "run"), passed.Seconds())
 	}}
@@ -167,7 +167,7 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 type measuring struct {
 	*app
 	flags  *envelopeFlags
-	crew   *crew
+	crew   crew
 	search campaign.EnvelopeSearch
 	folder string
 
@@ -225,7 +225,7 @@ func (f *envelopeFlags) put(s scenario.Scenario) (scenario.Scenario, error) {
 
 // shrink makes a small scenario of the first value that broke. Availability is not for the checker
 // to judge, so there is nothing to hold a small scenario to.
-func (y *found) shrink(ctx context.Context, c *crew, x campaign.EnvelopeSearch, d campaign.Dimension, folder, store string) {
+func (y *found) shrink(ctx context.Context, c crew, x campaign.EnvelopeSearch, d campaign.Dimension, folder, store string) {
 	if y.Broke == nil || y.Property == campaign.Availability {
 		return
 	}

@@ -29,7 +29,7 @@ func TestNamedSeedsShowTheirCause(t *testing.T) {
 			if row := fmt.Sprintf(`(?m)^ +%s +%d\s+%s$`, x.Cause, x.Runs, x.Shortest.Command); !regexp.MustCompile(row).MatchString(printed) {
 				t.Errorf("%q is not printed", row)
 			}
-			for _, e := range []suites.Example{x.First, x.Shortest} {
+			for _, e := range []outcome.Example{x.First, x.Shortest} {
 				report := filepath.Join(store, "suites", "latest", c.Kept[e.Seed], "report.html")
 				if _, err := os.Stat(report); err != nil || c.Kept[e.Seed] == "" {
 					t.Errorf("%s, seed %d: its report: %v", c.ID(), e.Seed, err)
@@ -49,7 +49,7 @@ func TestNamedSeedsShowTheirCause(t *testing.T) {
 }
 
 // shows runs an example's command, and looks for the cause that it was named for.
-func shows(t *testing.T, e suites.Example, x suites.Cause) {
+func shows(t *testing.T, e outcome.Example, x outcome.Cause) {
 	t.Helper()
 	words := strings.Fields(e.Command)
 	var answer struct{ Outcomes []outcome.Outcome }

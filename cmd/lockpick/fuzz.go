@@ -86,11 +86,11 @@ Fuzzing finds all locks with a planted mistake (lock.kind broken), except
 	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, as in redsync or KIND:OPTION=VALUE")
 	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s; voids the expectations")
 	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the progress and what is found (LOCKPICK_STORE)")
+	storeFlag(c, &f.store, "the progress and what is found")
 	fs.StringVar(&f.corpus, "corpus", "", "folder of minimized scenarios (default "+corpusFolder+" in the store)")
 	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one run may take")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "stop after the first violation of a required property")
-	fs.BoolVar(&f.json, "json", false, "print what was found as JSON")
+	jsonFlag(c, &f.json, "what was found")
 	return c
 }
 
@@ -132,8 +132,8 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 		return err
 	}
 	a.tidies()
-	x.crew = newCrew(workers(f.patience, f.store))
-	defer x.crew.stop()
+	x.crew = crew{workers(f.patience, f.store).Start()}
+	defer x.crew.Stop()
 	err = x.corpus(ctx)
 	if err == nil {
 		err = x.run(ctx)
@@ -158,7 +158,7 @@ type hunter struct {
 	*campaign.Fuzz
 	flags   *huntFlags
 	picks   []pick
-	crew    *crew
+	crew    crew
 	started time.Time
 	resumed int        // runs that were done when this call began
 	old     []familiar // of the corpus
@@ -348,19 +348,19 @@ func (x *hunter) run(ctx context.Context) error {
 		case <-over:
 			x.begun.Wait()
 			return x.settle(ctx)
-		case w := <-x.crew.idle:
+		case w := <-x.crew.Idle:
 			x.mu.Lock()
 			i, enough := x.Take(), x.enough
 			x.mu.Unlock()
 			if i >= last || enough {
-				x.crew.idle <- w
+				x.crew.Idle <- w
 				x.begun.Wait()
 				return x.settle(ctx)
 			}
 			x.begun.Go(func() {
 				n, seed := x.Run(i)
 				o := w.Do(ctx, x.seeded(n, seed, campaign.KeepNone))
-				x.crew.idle <- w
+				x.crew.Idle <- w
 				if ctx.Err() == nil {
 					x.done(i, o)
 				}
@@ -417,7 +417,7 @@ func (x *hunter) settle(ctx context.Context) error {
 		x.begun.Wait() // so that what was found first is known, and all processors are free
 		f := x.Finds[i]
 		s := x.picks[f.First.Scenario].Scenario
-		o := x.crew.do(ctx, x.seeded(f.First.Scenario, f.First.Seed, campaign.KeepAll))
+		o := x.crew.Do(ctx, x.seeded(f.First.Scenario, f.First.Seed, campaign.KeepAll))
 		begun, k, why := time.Now(), (*small)(nil), error(nil)
 		if !f.Known {
 			k, why = x.shrink(ctx, s, f)
@@ -497,22 +497,7 @@ func (x *hunter) finish(ctx context.Context) error {
 	if err := suites.Index(x.flags.store); err != nil {
 		return noStore(err)
 	}
-	slices.SortFunc(x.Finds, func(a, b *campaign.FuzzFind) int {
-		at := func(f *campaign.FuzzFind) int { return slices.Index(checker.Properties(), f.Property) }
-		held := func(f *campaign.FuzzFind) int {
-			if f.Held {
-				return 0
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(held(a), held(b)), cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
-	})
-	if slices.ContainsFunc(x.Finds, func(f *campaign.FuzzFind) bool { return f.Held }) {
-		x.code = outcome.Worse(x.code, outcome.ExitUnexpected)
-	}
-	if x.Failed > 0 {
-		x.code = outcome.Worse(x.code, outcome.ExitBackend)
-	}
+	x.code = outcome.Worse(x.code, x.Finish())
 	if x.flags.json {
 		if err := printJSON(x.out, x.Fuzz); err != nil {
 			return err

@@ -24,9 +24,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-func crewOf(t *testing.T) *crew {
-	c := newCrew(campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: t.TempDir()})
-	t.Cleanup(c.stop)
+func crewOf(t *testing.T) crew {
+	c := crew{campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: t.TempDir()}.Start()}
+	t.Cleanup(c.Stop)
 	return c
 }
 

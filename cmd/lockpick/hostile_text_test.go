@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -87,20 +88,18 @@ func TestHostileOutcomeForgesNoLines(t *testing.T) {
 // Annotations are commands, one line each, and quote data without obeying it; JUnit's
 // readers get no invisible characters.
 func TestHostileOutcomeInReportsForCI(t *testing.T) {
-	var g suites.GitHub
-	g.Add(judged())
+	var all outcome.Tally
+	all.Add(judged())
 	var b strings.Builder
-	if err := g.Annotations(obeyedOutput{&output{w: &b, github: true}}); err != nil {
+	if err := suites.GitHubAnnotations(obeyedOutput{&output{w: &b, github: true}}, &all); err != nil {
 		t.Fatal(err)
 	}
 	command, rest, _ := strings.Cut(b.String(), "\n")
 	if !strings.HasPrefix(command, "::error title=") || rest != "" || invisible.MatchString(command) || strings.Count(command, "%0A") > 3 {
 		t.Errorf("%q", b.String())
 	}
-	var j suites.JUnit
-	j.Add(judged())
 	file := filepath.Join(t.TempDir(), "junit.xml")
-	must(t, written(file, os.O_TRUNC, j.Write))
+	must(t, written(file, os.O_TRUNC, func(w io.Writer) error { return suites.WriteJUnit(w, &all, nil) }))
 	text, err := os.ReadFile(file)
 	if must(t, err); invisible.Match(text) {
 		t.Errorf("%q", text)

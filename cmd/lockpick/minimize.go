@@ -60,9 +60,9 @@ minimal scenario need not be a robust one.`,
 	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s")
 	fs.StringVar(&f.try, "try", "", "run the minimized scenario on this backend as well")
 	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default "+shrunkFolder+" in the store)")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario and its run (LOCKPICK_STORE)")
+	storeFlag(c, &f.store, "the scenario and its run")
 	fs.IntVar(&f.most, "runs", 0, "at most this many runs (0: no limit)")
-	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
+	jsonFlag(c, &f.json, "the result")
 	return c
 }
 
@@ -96,8 +96,8 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if err := f.canWrite(); err != nil {
 		return usage(fmt.Errorf("write %s: %w", f.file, err), "name a file that can be written with -o")
 	}
-	c := newCrew(workers(f.patience, f.store))
-	defer c.stop()
+	c := crew{workers(f.patience, f.store).Start()}
+	defer c.Stop()
 	bug, err := c.bug(ctx, s, seed, f.property)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 }
 
 // bug is what a run violates that is to be made small: a property that had to hold first.
-func (c *crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
+func (c crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
 	o := c.run(ctx, s, seed)
 	if ctx.Err() != nil {
 		return campaign.Bug{}, ctx.Err()
@@ -173,16 +173,11 @@ func (c *crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, proper
 	if o.Error != "" {
 		return campaign.Bug{}, &failure{err: errors.New(o.Error), code: o.Code, hint: o.Hint}
 	}
-	all := violations(o)
-	for _, held := range []bool{true, false} {
-		for _, j := range all {
-			if (property == "" && (!held || !j.AsExpected)) || j.Property == property {
-				return campaign.Bug{Property: j.Property, Cause: j.Cause}, nil
-			}
-		}
+	if bug, ok := campaign.BugOf(o, property); ok {
+		return bug, nil
 	}
 	hint := "lockpick run --seeds N and lockpick fuzz find seeds that violate something"
-	if len(all) > 0 {
+	if all := o.Violations(); len(all) > 0 {
 		hint = "it violates " + all[0].Property
 	}
 	what := "no property"
@@ -190,13 +185,6 @@ func (c *crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, proper
 		what = "not " + property
 	}
 	return campaign.Bug{}, usage(fmt.Errorf("%s violates %s with seed %d in the simulation", s.ID(), what, seed), hint)
-}
-
-// violations are what a run violates, but for what only follows from another.
-func violations(o outcome.Outcome) []outcome.Judgement {
-	return slices.DeleteFunc(slices.Clone(o.Judgements), func(j outcome.Judgement) bool {
-		return j.Got != checker.Violated || j.Number != nil || j.Follows != ""
-	})
 }
 
 // small is a scenario that was made small, and where it is kept.
@@ -210,7 +198,7 @@ type small struct {
 
 // keep leaves a small scenario in a file that is named, or else in the store, and runs that
 // file, so that its run is there with its reports.
-func (c *crew) keep(ctx context.Context, r campaign.Minimized, name, store, file string) (*small, error) {
+func (c crew) keep(ctx context.Context, r campaign.Minimized, name, store, file string) (*small, error) {
 	text, err := r.Write(name, known())
 	if err != nil {
 		return nil, err
@@ -281,6 +269,6 @@ func (k *small) on(ctx context.Context, a *app, s *stage, f *runFlags) *outcome.
 	if err := prepare(ctx, s, p, a.errs); err != nil {
 		return fail(err.Error())
 	}
-	tried, _ := s.try(ctx, there.job(p[0], 0), k.Property)
+	tried, _ := campaign.Try(ctx, s, there.job(p[0], 0), k.Property)
 	return &tried
 }

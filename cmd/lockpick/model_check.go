@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docker/go-units"
@@ -112,8 +111,8 @@ func (f *exhaustFlags) flags(c *cobra.Command) {
 	fs.StringVar(&f.reduce, "reduce", "full", "states that are not told apart: none, exact (by names and replies) or full")
 	fs.DurationVar(&f.limit, "limit", time.Minute, "give up a search after this time")
 	fs.StringVar(&f.memory, "memory", "1GB", "give up a search whose states take more")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario that is found, and its run (LOCKPICK_STORE)")
-	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
+	storeFlag(c, &f.store, "the scenario that is found, and its run")
+	jsonFlag(c, &f.json, "the result")
 	fs.BoolVar(&f.markdown, "markdown", false, "print the result as parts of a page")
 }
 
@@ -151,8 +150,8 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 	} else if err := campaign.CanWrite(f.store); err != nil {
 		return noStore(err)
 	}
-	x.crew = newCrew(workers(patience, f.store))
-	defer x.crew.stop()
+	x.crew = crew{workers(patience, f.store).Start()}
+	defer x.crew.Stop()
 	if err := x.all(ctx, rows); err != nil {
 		return err
 	}
@@ -178,7 +177,7 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 type exhaustion struct {
 	*exhaustFlags
 	memory int
-	crew   *crew
+	crew   crew
 }
 
 // exhaustion is the search that the flags ask for.
@@ -208,19 +207,8 @@ func (f *exhaustFlags) exhaustion() (*exhaustion, error) {
 
 // all searches all rows, one on each processor, and runs what they find.
 func (x *exhaustion) all(ctx context.Context, rows []*searched) error {
-	var wait sync.WaitGroup
-	room := make(chan struct{}, runtime.NumCPU())
 	errs := make([]error, len(rows))
-	for i, r := range rows {
-		wait.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			if ctx.Err() == nil {
-				errs[i] = x.one(ctx, r)
-			}
-		})
-	}
-	wait.Wait()
+	campaign.Each(ctx, runtime.NumCPU(), len(rows), func(i int) { errs[i] = x.one(ctx, rows[i]) })
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

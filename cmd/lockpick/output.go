@@ -489,7 +489,7 @@ func (r *report) keep(interrupted bool) error {
 		for _, o := range r.skipped {
 			s.Add(o)
 		}
-		dir, err := suites.Write(s, suites.File{Name: reports.JUnitFile, Write: r.ci.junit.Write})
+		dir, err := suites.Write(s, suites.File{Name: reports.JUnitFile, Write: r.ci.writeJUnit})
 		if err != nil {
 			return noStore(err)
 		}

@@ -42,16 +42,15 @@ type report struct {
 	outcomes map[int]outcome.Outcome // those that are not printed yet
 	answer   answer                  // what is printed for machines
 	skipped  []outcome.Outcome
-	compared comparison
+	compared campaign.Comparison
 	printed  int
 	shown    []outcome.Outcome // runs that are printed at the end
-	sum      seedSum
-	sums     []seedSum // of scenarios whose seeds are done, printed at the end
-	tally    tally
-	live     *progress // nil: there is none
-	failed   func()    // told of the first run that came otherwise or failed; nil: nobody asked
-	dir      string    // of the run that ended last
-	page     string    // what there is to look at
+	sum      outcome.Row       // of the scenario whose seeds are being printed
+	sums     []outcome.Row     // of scenarios whose seeds are done, printed at the end
+	live     *progress         // nil: there is none
+	failed   func()            // told of the first run that came otherwise or failed; nil: nobody asked
+	dir      string            // of the run that ended last
+	page     string            // what there is to look at
 	suite    *suites.Suite
 }
 
@@ -81,20 +80,19 @@ func (r *report) done(i int, o outcome.Outcome) {
 	r.recent = append(r.recent[max(0, len(r.recent)-recentRuns+1):], time.Now())
 	r.dir = o.Dir
 	r.tries += len(o.Retried)
-	for _, i := range r.compared.settle(r.outcomes, i) {
+	for _, i := range r.compared.Settle(r.outcomes, i) {
 		r.code = outcome.Worse(r.code, r.outcomes[i].Code)
 		r.suite.Add(r.outcomes[i])
-		r.tally.add(r.outcomes[i])
 		if s := r.outcomes[i].State(); r.failed != nil && (s == outcome.Unexpected || s == outcome.Failed) {
 			r.failed()
 		}
 	}
 	for {
 		o, ok := r.outcomes[r.printed]
-		if !ok || r.compared.waits(r.printed) {
+		if !ok || r.compared.Waits(r.printed) {
 			return
 		}
-		r.ci.add(o)
+		r.ci.tally.Add(o)
 		delete(r.outcomes, r.printed)
 		r.printed++
 		if r.flags.json {
@@ -106,7 +104,7 @@ func (r *report) done(i int, o outcome.Outcome) {
 			r.show(o)
 			continue
 		}
-		r.sum.add(o)
+		r.sum.Add(o)
 		if r.printed%r.flags.seeds == 0 {
 			r.showSeeds()
 		}
@@ -359,11 +357,14 @@ func (r *report) finish(ctx context.Context) error {
 		fmt.Fprintf(r.errs, "stopped at the first run that was not as expected: %d of %d runs are done\n", r.ended, r.total)
 	}
 	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) { // they came after one that did not end
-		r.ci.add(r.outcomes[i])
+		r.ci.tally.Add(r.outcomes[i])
 		r.late(r.outcomes[i])
 	}
 	for _, o := range r.skipped {
-		r.ci.add(o)
+		r.ci.tally.Add(o)
+	}
+	if err := r.ci.render(); err != nil {
+		return err
 	}
 	if err := r.keep(r.ended < r.total || r.suite.Counts[outcome.Interrupted] > 0); err != nil {
 		defer r.complain(err) // after the result, which there is all the same
@@ -400,9 +401,9 @@ func (r *report) printAll() {
 	if r.flags.quiet {
 		return
 	}
-	if !r.printer().detailed() && len(r.tally) > 0 {
+	if t := r.columns(); !r.printer().detailed() && len(t) > 0 {
 		fmt.Fprintln(r.out)
-		printTable(r.out, r.tally.table().fitting(width(r.out)))
+		printTable(r.out, t.table().fitting(width(r.out)))
 	}
 	r.printSkipped()
 }
@@ -415,10 +416,10 @@ func (r *report) late(o outcome.Outcome) {
 	case r.flags.seeds == 1:
 		r.show(o)
 	case r.flags.seeds > 1:
-		if o.Scenario != r.sum.name {
+		if o.Scenario != r.sum.Scenario {
 			r.showSeeds()
 		}
-		r.sum.add(o)
+		r.sum.Add(o)
 	}
 }
 
@@ -445,10 +446,6 @@ func (r *report) printSum() {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
-	seeds := fmt.Sprintf("seed %d", r.flags.seed)
-	if r.flags.seeds > 1 {
-		seeds = fmt.Sprintf("seeds %d to %d", r.flags.seed, r.flags.seed+uint64(r.flags.seeds)-1)
-	}
 	noun, runs := "runs", r.ended+len(r.skipped)
 	if runs == 1 {
 		noun = "run"
@@ -462,7 +459,7 @@ func (r *report) printSum() {
 	if r.flags.verbose {
 		fmt.Fprintln(r.out)
 	}
-	fmt.Fprintf(r.out, "%s\n", painted(r.out, in, fmt.Sprintf("%d %s on %s, %s: %s%s", runs, noun, r.flags.backend, seeds, strings.Join(parts, ", "), r.discarded())))
+	fmt.Fprintf(r.out, "%s\n", painted(r.out, in, fmt.Sprintf("%d %s on %s, %s: %s%s", runs, noun, r.flags.backend, r.suite.SeedRange(), strings.Join(parts, ", "), r.discarded())))
 }
 
 // discarded says how many tries did not count; "": all did.
@@ -476,8 +473,9 @@ func (r *report) discarded() string {
 	return fmt.Sprintf("; %d tries were discarded", r.tries)
 }
 
-// tally counts what came of each property in all runs, for a summary on one screen.
-type tally map[string]map[string]int
+// columnCounts are how often each property came out in which way in all runs, by property and column: a
+// summary on one screen.
+type columnCounts map[string]map[string]int
 
 // numbersRow is the row of all measured numbers that have a bound.
 const numbersRow = "measured numbers"
@@ -493,41 +491,49 @@ const (
 	colOther     = "unexpected"
 )
 
-func (t tally) add(o outcome.Outcome) {
-	for _, j := range o.Judgements {
-		if !j.Tells() {
-			continue
+// columns counts what came of each property in all runs of the suite.
+func (r *report) columns() columnCounts {
+	t := columnCounts{}
+	for _, s := range r.suite.Scenarios {
+		for _, c := range s.Cells {
+			row := c.Property
+			if c.Number != "" {
+				row = numbersRow
+			}
+			for w, n := range c.Ways {
+				if !w.Tells() {
+					continue
+				}
+				if t[row] == nil {
+					t[row] = map[string]int{}
+				}
+				t[row][columnOf(w)] += n
+			}
 		}
-		row, col := j.Property, colHolds
-		if j.Number != nil {
-			row = numbersRow
-		}
-		switch {
-		case !j.AsExpected && j.Open():
-			col = colUndecided
-		case !j.AsExpected:
-			col = colOther
-		case j.Number != nil:
-		case j.Free() && j.Alone():
-			col = colAlone
-		case j.Free():
-			col = colFree
-		case j.Got == checker.Violated:
-			col = colViolated
-		case j.Got == checker.NotExercised:
-			col = colIdle
-		case j.Got == checker.Undecided:
-			col = colUndecided
-		}
-		if t[row] == nil {
-			t[row] = map[string]int{}
-		}
-		t[row][col]++
 	}
+	return t
 }
 
-// table is the tally without rows and columns in which there is nothing.
-func (t tally) table() table {
+func columnOf(w outcome.Way) string {
+	switch {
+	case w.AsExpected && w.Got == checker.Holds:
+		return colHolds
+	case w.Open():
+		return colUndecided
+	case !w.AsExpected:
+		return colOther
+	case w.Free() && w.Alone():
+		return colAlone
+	case w.Free():
+		return colFree
+	case w.Got == checker.Violated:
+		return colViolated
+	}
+	return colIdle
+}
+
+// table leaves out rows and columns in which there is nothing.
+func (t columnCounts) table() table {
 	head := []string{"property"}
 	for _, col := range []string{colHolds, colViolated, colFree, colAlone, colIdle, colUndecided, colOther} {
 		for _, counts := range t {
@@ -614,7 +620,7 @@ type answer struct {
 	to      io.Writer
 	backend string
 	n       int // outcomes that are printed
-	sum     seedSum
+	sum     outcome.Row
 	rates   []rate
 }
 
@@ -625,10 +631,10 @@ func (a *answer) add(o outcome.Outcome) {
 		before = "{\n  \"schema\": 1,\n  \"outcomes\": [\n    "
 	}
 	a.n++
-	if o.Scenario != a.sum.name {
+	if o.Scenario != a.sum.Scenario {
 		a.next()
 	}
-	a.sum.add(o)
+	a.sum.Add(o)
 	text, err := json.MarshalIndent(o, "    ", "  ")
 	if err != nil {
 		panic(err) // plain data
@@ -638,7 +644,7 @@ func (a *answer) add(o outcome.Outcome) {
 
 // next begins the sum of another scenario.
 func (a *answer) next() {
-	a.rates, a.sum = append(a.rates, a.sum.rates(a.backend)...), seedSum{}
+	a.rates, a.sum = append(a.rates, ratesOf(a.sum, a.backend)...), outcome.Row{}
 }
 
 // end prints what all came to; causes is nil where there is one seed.
@@ -658,52 +664,4 @@ func (a *answer) end(causes any, code int) error {
 	}
 	_, err = fmt.Fprintf(a.to, "%s%s\n", before, text[1:])
 	return err
-}
-
-// comparison lets outcomes wait for those of other variants, with the same seed,
-// whose numbers theirs are compared with.
-type comparison struct {
-	chosen  []pick
-	seeds   int
-	numbers map[int]map[string]float64 // of runs that are done, by their number
-	waiting []int
-}
-
-// settle takes one more outcome that is there, and returns those that are decided by
-// now and were not before.
-func (c *comparison) settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
-	if slices.ContainsFunc(c.chosen, func(p pick) bool { return len(p.Numbers) > 0 }) {
-		c.numbers[i] = map[string]float64{}
-		if n := outcomes[i].Numbers; n != nil {
-			c.numbers[i] = n
-		}
-	}
-	c.waiting = slices.DeleteFunc(append(c.waiting, i), func(i int) bool {
-		o := outcomes[i]
-		for _, than := range o.Waits() {
-			other, chosen := c.variant(i, than)
-			numbers, there := c.numbers[other]
-			if chosen && !there {
-				return false
-			}
-			campaign.Settle(&o, than, numbers)
-		}
-		outcomes[i] = o
-		decided = append(decided, i)
-		return true
-	})
-	return decided
-}
-
-func (c *comparison) waits(i int) bool { return slices.Contains(c.waiting, i) }
-
-// variant is the run of another variant of the same scenario with the same seed, or
-// one that there is not.
-func (c *comparison) variant(i int, name string) (run int, ok bool) {
-	if name == scenario.BaseVariant {
-		name = ""
-	}
-	this := c.chosen[i/c.seeds]
-	k := slices.IndexFunc(c.chosen, func(p pick) bool { return p.From == this.From && p.Variant == name })
-	return k*c.seeds + i%c.seeds, k >= 0
 }

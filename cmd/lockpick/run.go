@@ -91,7 +91,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
 	fs.Uint64Var(&f.seed, "seed", 1, "what all that is random is drawn from")
 	fs.IntVar(&f.seeds, "seeds", 1, "run with this many seeds, from --seed on; keeps runs that were not as expected")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the runs (LOCKPICK_STORE)")
+	storeFlag(c, &f.store, "the runs")
 	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
 	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, as in redsync or KIND:OPTION=VALUE, and hold it\nto what their tiers say; see lockpick help locks")
 	fs.StringVar(&f.adapter, "adapter", "", "put the lock of this program under the scenarios, as in \"node adapter.js\", on\n--backend process unless another is named; see lockpick help adapter")
@@ -104,15 +104,28 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.StringVar(&f.client, "client-binary", "", "a lockpick that clients in containers run, if this one can't: static, for Linux")
 	fs.IntVar(&f.jobs, "jobs", 1, "runs at once on real backends: they mostly wait, but a busy machine is late")
 	fs.StringVar(&f.reports, "reports", reportsNamed, "whose reports are drawn at once: named (of runs whose scenario is named, or that were\nnot as expected), all, or none; report and serve draw the others")
-	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
-	fs.StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
+	outcomeFlags(c, f)
 	fs.BoolVar(&f.confirm, "confirm", false, "run each violation of mutual exclusion again with the facts undone that are its cause\n(sim; without it only those that nobody expected)")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved and with the plans that the seeds draw,\nand run nothing")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each run, not only for what was not as expected")
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only what was not as expected, and the sum")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "begin no more runs once one came otherwise than expected, or failed")
 	fs.StringVar(&f.shard, "shard", "", "only the K-th of N parts of the runs, as in 3/8, recorded in the store for\n\"lockpick merge\"; see lockpick help shards")
 	return c
+}
+
+func storeFlag(c *cobra.Command, to *string, keeps string) {
+	c.Flags().StringVar(to, "store", defaultStore(), "folder that keeps "+keeps+" (LOCKPICK_STORE)")
+}
+
+func jsonFlag(c *cobra.Command, to *bool, what string) {
+	c.Flags().BoolVar(to, "json", false, "print "+what+" as JSON")
+}
+
+// outcomeFlags are those of run and merge, which print the same.
+func outcomeFlags(c *cobra.Command, f *runFlags) {
+	jsonFlag(c, &f.json, "the outcomes")
+	c.Flags().StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
+	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "only what was not as expected, and the sum")
 }
 
 func defaultStore() string {
@@ -163,7 +176,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	f.leavesOut(a.errs)
 	started := time.Now()
 	f.named = len(args) > 0
-	r := &report{app: a, ci: ci, flags: f, tally: tally{}, started: started, suite: f.suiteOf(chosen, args, started),
+	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(chosen, args, started),
 		answer: answer{to: a.out, backend: f.backend}}
 	for _, u := range not {
 		r.skip(u.Scenario, u.lacks())
@@ -435,7 +448,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	job := func(i int) campaign.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
 	r.total = len(chosen) * r.flags.seeds
 	r.outcomes = map[int]outcome.Outcome{}
-	r.compared = comparison{chosen: chosen, seeds: r.flags.seeds, numbers: map[int]map[string]float64{}}
+	r.compared = campaign.Comparison{Scenarios: inShards(chosen), Seeds: r.flags.seeds}
 	r.live = &progress{errs: r.errs, mu: &r.mu, started: r.started, text: r.progress}
 	defer r.live.start()()
 	more, enough := context.WithCancel(ctx)
@@ -454,11 +467,7 @@ func (f *runFlags) each(ctx, more context.Context, b harness.Backend, n int, job
 		workers(f.patience, f.store).Run(more, n, job, done)
 		return
 	}
-	campaign.EachWorker(more, f.jobs, n, func(next <-chan int) {
-		for i := range next {
-			done(i, campaign.Execute(ctx, b, job(i))) // what has begun is done
-		}
-	})
+	campaign.Each(more, f.jobs, n, func(i int) { done(i, campaign.Execute(ctx, b, job(i))) }) // what has begun is done
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -94,10 +94,10 @@ func scoreCmd(a *app) *cobra.Command {
 	fs.StringVar(&f.try, "try", "", "try each violation again on this backend")
 	fs.Uint64Var(&f.seed, "seed", 1, "what all that is random is drawn from")
 	fs.IntVar(&f.seeds, "seeds", 10, "random plans of each draw, from --seed on; 0 is none")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the cards (LOCKPICK_STORE)")
+	storeFlag(c, &f.store, "the cards")
 	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
 	fs.IntVar(&f.jobs, "jobs", 1, "runs at once on real backends: they mostly wait, but a busy machine is late")
-	fs.BoolVar(&f.json, "json", false, "print the scorecards as JSON")
+	jsonFlag(c, &f.json, "the scorecards")
 	fs.BoolVar(&f.markdown, "markdown", false, "print them as Markdown")
 	fs.BoolVar(&f.all, "all", false, "each set-up of each kind")
 	fs.StringVar(&f.adapter, "adapter", "", "the lock is this program's, on real processes; what it violates is tried again\n(see lockpick help adapter)")
@@ -370,27 +370,6 @@ func (s *stage) close() error {
 		return c.Close()
 	}
 	return nil
-}
-
-// try does a job, again where it does not violate the property, and says what came of that. Where
-// the machine failed, which says nothing of the lock, it has another chance.
-func (s *stage) try(ctx context.Context, j campaign.Job, property string) (t outcome.Try, o outcome.Outcome) {
-	t.Backend = s.Name()
-	for range 2 {
-		o = campaign.Execute(ctx, s, j)
-		if t.Runs += len(o.Retried) + 1; o.Code != outcome.ExitBackend || ctx.Err() != nil {
-			break
-		}
-	}
-	t.State, t.Command, t.Why = outcome.NotConfirmed, o.Command, display.FirstLine(o.Error)
-	switch got := o.Of(property); {
-	case got == nil:
-	case got.Got == checker.Violated:
-		t.State, t.Cause, t.Why = outcome.StateConfirmed, got.Cause, ""
-	default:
-		t.Why = display.Join("; ", t.Why, got.Because)
-	}
-	return t, o
 }
 
 // bout is a run that a card asks for.
@@ -670,7 +649,7 @@ func (s *scorer) try(ctx context.Context, lock string, x outcome.Shown) outcome.
 	fmt.Fprintf(s.errs, "%s: %s of %s is tried on %s\n", titled(lock), property, fit[0].ID(), s.flags.try)
 	b := bout{pick: fit[0], flags: f}
 	b.own = nil // what the control does is known
-	t, o := s.elsewhere.try(ctx, b.job(campaign.KeepUnexpected), property)
+	t, o := campaign.Try(ctx, s.elsewhere, b.job(campaign.KeepUnexpected), property)
 	if t.State == outcome.StateConfirmed {
 		t.Run = len(s.tries)
 	}

@@ -91,7 +91,7 @@ func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 	var out strings.Builder
 	r := report{app: &app{out: &out}, flags: &runFlags{backend: simulation, named: true}}
 	for _, o := range all {
-		r.sum.add(o)
+		r.sum.Add(o)
 	}
 	r.printSeeds(r.sum)
 	if want := "deadlock-freedom violated in 2 of 23 (8.7 %, 95 %: 2.4–26.8 %); 15 did not exercise it\n"; !strings.Contains(out.String(), want) {

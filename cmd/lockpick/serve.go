@@ -28,7 +28,7 @@ outside of the store is shown, and nothing can be changed; a report that has not
 drawn yet is, when it is opened. It goes on until it is interrupted, which is exit
 code 130.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), store, port) }}
-	c.Flags().StringVar(&store, "store", defaultStore(), "folder that keeps the runs (LOCKPICK_STORE)")
+	storeFlag(c, &store, "the runs")
 	c.Flags().Uint16Var(&port, "port", 8046, "port to listen on; 0: one that is free")
 	return c
 }
@@ -86,7 +86,7 @@ LOCKPICK_KEEP=N in the environment is "gc --keep N" after each run.`,
 			return gc(a.out, store, b, dry)
 		}}
 	fs := c.Flags()
-	fs.StringVar(&store, "store", defaultStore(), "folder that keeps the runs (LOCKPICK_STORE)")
+	storeFlag(c, &store, "the runs")
 	fs.IntVar(&keep, "keep", 0, "keep the newest N suites, and the newest N runs of each scenario")
 	fs.StringVar(&age, "older-than", "", "remove what began longer ago than this, as in 30d or 12h")
 	fs.StringVar(&size, "max-size", "", "remove the oldest until the rest has at most this size, as in 500MB or 2GB")

@@ -25,12 +25,16 @@ func (r *report) head(chosen []pick) (campaign.ShardHead, error) {
 	if err != nil {
 		return campaign.ShardHead{}, usage(fmt.Errorf("--shard: %w", err), fmt.Sprintf("give K/N with N at most %d, e.g. --shard 3/8 or --shard $SLURM_ARRAY_TASK_ID/8; see lockpick help shards", campaign.MaxShards))
 	}
-	h := campaign.ShardHead{Shard: k, Of: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
-		Command: r.suite.Command, Named: f.named, Sets: f.sets, Skipped: r.skipped}
+	return campaign.ShardHead{Shard: k, Of: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
+		Command: r.suite.Command, Named: f.named, Sets: f.sets, Skipped: r.skipped, Scenarios: inShards(chosen)}, nil
+}
+
+// inShards are scenarios as a shard's file has them.
+func inShards(chosen []pick) (all []campaign.ShardScenario) {
 	for _, p := range chosen {
-		h.Scenarios = append(h.Scenarios, campaign.ShardScenario{From: p.From, Scenario: p.Scenario, Control: p.own})
+		all = append(all, campaign.ShardScenario{From: p.From, Scenario: p.Scenario, Control: p.own})
 	}
-	return h, nil
+	return all
 }
 
 // record runs a shard. What came of it is for merge to judge: it is a success to have it.
@@ -88,11 +92,9 @@ cut are refused (64). So is a sweep of which shards are missing (2).`,
 	}
 	fs := c.Flags()
 	fs.BoolVar(&missing, "missing", false, "print the numbers of the shards that are missing, as in 3,7, and nothing else")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the result as a suite (LOCKPICK_STORE)")
-	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
-	fs.StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
+	storeFlag(c, &f.store, "the result as a suite")
+	outcomeFlags(c, f)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each run, or scenario, not only for what was not as expected")
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only what was not as expected, and the sum")
 	return c
 }
 
@@ -141,10 +143,10 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 		chosen = append(chosen, pick{scenarios.Found{Scenario: x.Scenario, From: x.From}, x.Control})
 	}
 	started := time.Now()
-	r := &report{app: a, ci: ci, flags: f, tally: tally{}, started: started, suite: f.suiteOf(chosen, nil, started), answer: answer{to: a.out, backend: f.backend},
+	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(chosen, nil, started), answer: answer{to: a.out, backend: f.backend},
 		total: s.Total(), outcomes: map[int]outcome.Outcome{}, skipped: s.Skipped}
 	r.suite.Command, r.suite.Version = s.Command, s.Version
-	r.compared = comparison{chosen: chosen, seeds: s.Seeds, numbers: map[int]map[string]float64{}}
+	r.compared = campaign.Comparison{Scenarios: s.Scenarios, Seeds: s.Seeds}
 	if err := s.Each(ctx, r.done); ctx.Err() != nil {
 		return ctx.Err()
 	} else if err != nil {
@@ -153,31 +155,15 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 	return r.finish(ctx)
 }
 
-// seedSum is what came of many seeds of one scenario.
-type seedSum struct {
-	suites.Scenario
-	name  string
-	shown []outcome.Outcome // the first that were not as expected
-}
-
 const mostShown = 5
 
-func (s *seedSum) add(o outcome.Outcome) {
-	s.name = o.Scenario
-	s.Add(o)
-	s.Note(o)
-	if o.Code != outcome.ExitOK && len(s.shown) < mostShown {
-		s.shown = append(s.shown, o)
-	}
-}
-
-// rates says how often each property was violated, where that is a rate.
-func (s *seedSum) rates(backend string) []rate {
+// ratesOf says how often each property of a scenario was violated, where that is a rate.
+func ratesOf(s outcome.Row, backend string) []rate {
 	var rates []rate
 	for _, name := range checker.Properties() {
 		if c := s.Cell(name); c != nil && (c.Expected != "" || c.Violated > 0) && c.Rated(backend) {
 			low, high := outcome.Wilson(c.Violated, c.Decided)
-			rates = append(rates, rate{s.name, name, c.Decided, c.Violated, c.Idle, float64(c.Violated) / float64(c.Decided), low, high})
+			rates = append(rates, rate{s.Scenario, name, c.Decided, c.Violated, c.Idle, float64(c.Violated) / float64(c.Decided), low, high})
 		}
 	}
 	return rates
@@ -198,8 +184,8 @@ type rate struct {
 // showSeeds notes what came of a scenario's seeds, if there is something to say, and begins another.
 func (r *report) showSeeds() {
 	s := r.sum
-	r.sum = seedSum{}
-	harm := slices.ContainsFunc(s.Cells, func(c suites.Cell) bool {
+	r.sum = outcome.Row{}
+	harm := slices.ContainsFunc(s.Cells, func(c outcome.Cell) bool {
 		return c.Violated > 0 && (c.Expected == "" || c.Expected == outcome.AnyOutcome)
 	})
 	if s.Runs == 0 || !r.printer().detailed() && outcome.Fine(s.Counts) == s.Runs && !harm {
@@ -214,10 +200,10 @@ func (r *report) showSeeds() {
 }
 
 // printSeeds prints what came of a scenario's seeds.
-func (r *report) printSeeds(s seedSum) {
-	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.name, s.Runs, strings.Join(outcome.Counted(s.Counts), ", "))
-	rates := s.rates(r.flags.backend)
-	causes := s.causes(width(r.out))
+func (r *report) printSeeds(s outcome.Row) {
+	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.Scenario, s.Runs, strings.Join(outcome.Counted(s.Counts), ", "))
+	rates := ratesOf(s, r.flags.backend)
+	causes := causesOf(s, width(r.out))
 	for _, property := range checker.Properties() {
 		if i := slices.IndexFunc(rates, func(x rate) bool { return x.Property == property }); i >= 0 {
 			fmt.Fprintln(r.out, "    "+rates[i].said(r.out))
@@ -230,10 +216,11 @@ func (r *report) printSeeds(s seedSum) {
 			}
 		}
 	}
-	for _, o := range s.shown {
+	shown := s.NotFine(mostShown)
+	for _, o := range shown {
 		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(summary(o), "; "), o.Command)
 	}
-	if more := s.Runs - outcome.Fine(s.Counts) - len(s.shown); more > 0 {
+	if more := s.Runs - outcome.Fine(s.Counts) - len(shown); more > 0 {
 		fmt.Fprintf(r.out, "    … and %d more\n", more)
 	}
 }
@@ -250,8 +237,8 @@ func (x rate) said(w io.Writer) string {
 	return text
 }
 
-// causes are what broke, in how many seeds, and the command that shows it soonest.
-func (s *seedSum) causes(width int) []string {
+// causesOf are what broke, in how many seeds, and the command that shows it soonest.
+func causesOf(s outcome.Row, width int) []string {
 	t := table{{"", "", ""}}
 	for _, c := range s.Causes {
 		t = append(t, []string{c.Cause, fmt.Sprint(c.Runs), c.Shortest.Command})
@@ -292,7 +279,7 @@ func (r *report) examples(ctx context.Context, chosen []pick) {
 // broke is a cause of a scenario, for machines.
 type broke struct {
 	Scenario string `json:"scenario"`
-	suites.Cause
+	outcome.Cause
 }
 
 // causes are what broke in many seeds of each scenario.

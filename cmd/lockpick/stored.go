@@ -131,7 +131,7 @@ tell of, is undecided.`,
 			v := checker.Check(s.History)
 			return a.told(v, campaign.JudgeStored(s, v), asJSON)
 		}}
-	c.Flags().BoolVar(&asJSON, "json", false, "print the verdict as JSON")
+	jsonFlag(c, &asJSON, "the verdict")
 	theirs.flags(c)
 	return c
 }

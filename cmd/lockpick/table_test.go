@@ -16,7 +16,7 @@ func TestSummaryFits(t *testing.T) {
 		for _, col := range columns[:c.columns] {
 			counts[col] = 188
 		}
-		lines := tally{"mutual-exclusion": counts, "lease-linearizable": counts}.table().fitting(c.width).lines("", c.width)
+		lines := columnCounts{"mutual-exclusion": counts, "lease-linearizable": counts}.table().fitting(c.width).lines("", c.width)
 		head := strings.Split(lines[0], "\n")
 		for _, line := range slices.Concat(head, lines[1:]) {
 			if utf8.RuneCountInString(line) > c.width {

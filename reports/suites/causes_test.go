@@ -87,7 +87,7 @@ func TestWhatIsFound(t *testing.T) {
 func TestGridOfMany(t *testing.T) {
 	s := begun(t.TempDir())
 	s.Seeds = 20_000
-	c := &Scenario{Name: "<script>", Command: "lockpick run x --seed 7", States: strings.Repeat(".v", mostCells/2)}
+	c := &Scenario{Name: "<script>", Row: outcome.Row{Command: "lockpick run x --seed 7"}, States: strings.Repeat(".v", mostCells/2)}
 	s.Scenarios = []*Scenario{c}
 	g := s.grid(c)
 	svg := string(g.svg(func(uint64) string { return "" }, true))

@@ -3,6 +3,7 @@ package suites
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"lockpick/checker"
@@ -10,104 +11,21 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// GitHub gathers outcomes. Its zero value is ready.
-type GitHub struct {
-	groups []*githubGroup
-	count  map[string]int // outcomes by state
-	runs   int
-}
-
-// group is the runs of one scenario on one backend.
-type githubGroup struct {
-	scenario, backend string
-	runs              int
-	count             map[string]int
-	rows              []*githubRow
-	skipped           string
-	bad               []outcome.Outcome // the first that were not as expected
-	good              *outcome.Outcome  // the first that was, and shows a violation
-}
-
-// row is one property in all runs of a scenario.
-type githubRow struct {
-	property, expected string
-	first              outcome.Judgement // that was not as expected; else the first
-	runs, unexpected   int
-	violated, decided  int  // runs
-	free               bool // nothing is expected of it, and it was violated
-	idle               int  // runs that gave no occasion to violate it
-}
-
 // mostBad is how many runs of one scenario are told of.
 const mostBad = 3
-
-// Add adds the outcome of one run.
-func (r *GitHub) Add(o outcome.Outcome) {
-	if r.count == nil {
-		r.count = map[string]int{}
-	}
-	g := outcome.Entry(&r.groups, func(g *githubGroup) bool { return g.scenario == o.Scenario && g.backend == o.Backend },
-		githubGroup{scenario: o.Scenario, backend: o.Backend, count: map[string]int{}})
-	r.runs++
-	r.count[o.State()]++
-	g.add(o)
-}
-
-func (g *githubGroup) add(o outcome.Outcome) {
-	g.runs++
-	g.count[o.State()]++
-	if o.Skipped != "" {
-		g.skipped = o.Skipped
-	}
-	if o.Code != outcome.ExitOK && len(g.bad) < mostBad {
-		g.bad = append(g.bad, o)
-	}
-	for _, j := range o.Judgements {
-		if j.Tells() {
-			g.judged(j)
-		}
-		if o.Code == outcome.ExitOK && g.good == nil && j.Got == checker.Violated && j.Number == nil {
-			g.good = &o
-		}
-	}
-}
-
-func (g *githubGroup) judged(j outcome.Judgement) {
-	r := outcome.Entry(&g.rows, func(r *githubRow) bool { return r.property == j.Property }, githubRow{property: j.Property, expected: j.Expected, first: j})
-	r.runs++
-	r.free = r.free || j.Free()
-	switch j.Got {
-	case checker.Violated:
-		r.violated++
-		r.decided++
-	case checker.Holds:
-		r.decided++
-	}
-	if j.Got == checker.NotExercised {
-		r.idle++
-	} else if r.idle > 0 && r.unexpected == 0 && r.first.Got == checker.NotExercised {
-		r.first = j
-	}
-	if !j.AsExpected && !j.Waits() {
-		if r.unexpected == 0 {
-			r.first = j
-		}
-		r.unexpected++
-	}
-}
 
 // mostAnnotations is one less than GitHub shows of one step, so that none is dropped
 // without a word.
 const mostAnnotations = 9
 
-// Annotations writes a workflow command for each outcome that was not as expected: at
+// GitHubAnnotations writes a workflow command for each outcome that was not as expected: at
 // most nine, the last of which says how many more there are.
-func (r *GitHub) Annotations(w io.Writer) error {
+func GitHubAnnotations(w io.Writer, t *outcome.Tally) error {
 	var lines []string
 	all := 0
-	for _, g := range r.groups {
-		all += g.runs - outcome.Fine(g.count) - g.count[outcome.Skipped]
-		for _, o := range g.bad {
+	for _, r := range t.Rows {
+		all += r.Runs - outcome.Fine(r.Counts)
+		for _, o := range r.NotFine(mostBad) {
 			if o.Skipped != "" { // it was required
 				all++
 			}
@@ -247,12 +165,20 @@ const (
 	mostDrawn   = 20        // diagrams
 )
 
-// Summary writes what was gathered as a step's summary. drawing is the sequence
+// GitHubSummary writes a tally as a step's summary. drawing is the sequence
 // diagram of a run: Mermaid's, or plain text; "" if there is none. It is asked only
 // about runs whose diagram is shown, and may be nil.
-func (r *GitHub) Summary(w io.Writer, drawing func(outcome.Outcome) string) error {
+func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) string) error {
 	d := &document{left: mostBytes}
-	d.lines("## lockpick: "+r.verdict(), "")
+	runs := 0
+	for _, n := range t.Counts {
+		runs += n
+	}
+	noun := "runs"
+	if runs == 1 {
+		noun = "run"
+	}
+	d.lines("## lockpick: "+strings.Join(append([]string{fmt.Sprintf("%d %s", runs, noun)}, outcome.Counted(t.Counts)...), ", "), "")
 	drawn := 0
 	show := func(o outcome.Outcome) {
 		if drawing == nil || drawn >= mostDrawn {
@@ -263,45 +189,40 @@ func (r *GitHub) Summary(w io.Writer, drawing func(outcome.Outcome) string) erro
 			d.drawing(text)
 		}
 	}
-	for _, g := range r.groups {
-		for _, o := range g.bad {
+	for _, r := range t.Rows {
+		bad := r.NotFine(mostBad)
+		for _, o := range bad {
 			if o.Skipped == "" {
 				d.run(o)
 				show(o)
 			}
 		}
-		if more := g.runs - outcome.Fine(g.count) - g.count[outcome.Skipped] - len(g.bad); more > 0 {
-			d.lines(fmt.Sprintf("… and %d more runs of %s that were not as expected.", more, plain(g.scenario)), "")
+		if more := r.Runs - outcome.Fine(r.Counts) - len(bad); more > 0 {
+			d.lines(fmt.Sprintf("… and %d more runs of %s that were not as expected.", more, plain(r.Scenario)), "")
 		}
 	}
-	if len(r.groups) <= fewRuns {
-		for _, g := range r.groups {
-			if g.good != nil {
-				if g.good.FreeOnly() {
-					d.lines(fmt.Sprintf("### %s: a violation, seed %d", plain(g.scenario), g.good.Seed), "", "Nothing was expected of it. Run it again:", "")
-					d.fenced("sh", display.Clip(g.good.Command, mostText))
-				} else {
-					d.lines("### "+plain(g.scenario)+": a violation, as expected", "")
-				}
-				show(*g.good)
+	if len(t.Rows) <= fewRuns {
+		for _, r := range t.Rows {
+			i := slices.IndexFunc(r.Quoted, func(o outcome.Outcome) bool { return o.Code == outcome.ExitOK && o.Violated() })
+			if i < 0 {
+				continue
 			}
+			if good := r.Quoted[i]; good.FreeOnly() {
+				d.lines(fmt.Sprintf("### %s: a violation, seed %d", plain(r.Scenario), good.Seed), "", "Nothing was expected of it. Run it again:", "")
+				d.fenced("sh", display.Clip(good.Command, mostText))
+			} else {
+				d.lines("### "+plain(r.Scenario)+": a violation, as expected", "")
+			}
+			show(r.Quoted[i])
 		}
 	}
-	d.table(r)
-	d.skips(r)
+	d.table(t)
+	d.skips(t)
 	d.lines("“holds” means only: no violation was found in these runs.")
 	if _, err := io.WriteString(w, d.b.String()); err != nil {
 		return fmt.Errorf("write summary: %w", err)
 	}
 	return nil
-}
-
-func (r *GitHub) verdict() string {
-	noun := "runs"
-	if r.runs == 1 {
-		noun = "run"
-	}
-	return strings.Join(append([]string{fmt.Sprintf("%d %s", r.runs, noun)}, outcome.Counted(r.count)...), ", ")
 }
 
 func (d *document) run(o outcome.Outcome) {
@@ -322,13 +243,13 @@ func (d *document) run(o outcome.Outcome) {
 }
 
 // table is each scenario with its properties, unexpected ones first.
-func (d *document) table(r *GitHub) {
+func (d *document) table(t *outcome.Tally) {
 	d.lines("| scenario | property | expected | got | |", "|---|---|---|---|---|")
-	for _, unexpected := range []bool{true, false} {
-		for _, g := range r.groups {
-			for _, row := range g.rows {
-				if (row.unexpected > 0) == unexpected {
-					d.lines(row.line(g))
+	for _, first := range []bool{true, false} {
+		for _, r := range t.Rows {
+			for _, property := range r.Told {
+				if c := r.Cell(property); c != nil && (c.Told(unexpected) > 0) == first {
+					d.lines(tableLine(r, c))
 				}
 			}
 		}
@@ -336,56 +257,68 @@ func (d *document) table(r *GitHub) {
 	d.lines("")
 }
 
-func (r *githubRow) line(g *githubGroup) string {
-	j := r.first
+// Ways of runs.
+func unexpected(w outcome.Way) bool { return !w.AsExpected && !w.Waiting }
+func decided(w outcome.Way) bool    { return w.Got == checker.Violated || w.Got == checker.Holds }
+func all(outcome.Way) bool          { return true }
+
+// tableLine is a property in all runs of a scenario that told of it.
+func tableLine(r *outcome.Row, c *outcome.Cell) string {
+	j, runs, free, other := c.Shown, c.Told(all), c.Told(outcome.Way.Free) > 0, c.Told(unexpected)
+	idle := c.Told(func(w outcome.Way) bool { return w.Got == checker.NotExercised })
+	for _, o := range slices.Backward(r.Quoted) {
+		if first := o.Of(c.Property); first != nil && !first.AsExpected && !first.Waits() {
+			j = *first
+		}
+	}
 	got := j.Got.String()
 	if j.Number != nil {
 		got = outcome.Figure(j.Number.Value)
 	}
-	if r.runs > 1 && r.free {
-		got = "violated in " + outcome.Rate(r.violated, r.decided)
+	if runs > 1 && free {
+		got = "violated in " + outcome.Rate(c.Violated, c.Told(decided))
 	} else if j.Cause != "" {
 		got += ": " + j.Cause
 	}
-	if j.Node != "" && (r.runs == 1 || !r.free) {
+	if j.Node != "" && (runs == 1 || !free) {
 		got += " at " + j.Node
 	}
 	mark := "as expected"
 	switch {
 	case j.Waits():
 		mark = "waits for " + j.Number.Bound.Than
-	case r.unexpected > 0 && r.runs > 1:
-		mark = fmt.Sprintf("**not as expected in %d of %d**", r.unexpected, r.runs)
-	case r.unexpected > 0 && j.Open():
+	case other > 0 && runs > 1:
+		mark = fmt.Sprintf("**not as expected in %d of %d**", other, runs)
+	case other > 0 && j.Open():
 		mark = "**undecided**"
-	case r.unexpected > 0:
+	case other > 0:
 		mark = "**unexpected**"
-	case r.free:
+	case free:
 		mark = "nothing expected"
-	case r.idle == 1 && r.runs == 1:
+	case idle == 1 && runs == 1:
 		mark = "need not be"
-	case r.runs > 1:
-		mark = fmt.Sprintf("as expected, in %d runs", r.runs)
+	case runs > 1:
+		mark = fmt.Sprintf("as expected, in %d runs", runs)
 	}
-	if r.idle > 0 && r.runs > 1 {
-		mark += fmt.Sprintf("; %d did not exercise it", r.idle)
+	if idle > 0 && runs > 1 {
+		mark += fmt.Sprintf("; %d did not exercise it", idle)
 	}
-	cells := []string{plain(g.scenario), plain(r.property), plain(r.expected), plain(got)}
+	cells := []string{plain(r.Scenario), plain(c.Property), plain(j.Expected), plain(got)}
 	return "| " + strings.Join(cells, " | ") + " | " + mark + " |"
 }
 
 // skips lists what was not run, and why.
-func (d *document) skips(r *GitHub) {
+func (d *document) skips(t *outcome.Tally) {
 	head := false
-	for _, g := range r.groups {
-		if g.skipped == "" {
+	for _, r := range t.Rows {
+		if r.Skipped == "" {
 			continue
 		}
 		if !head {
 			d.lines("Skipped:", "")
 		}
 		head = true
-		d.lines("- " + plain(g.scenario) + ": " + plain(g.skipped))
+		d.lines("- " + plain(r.Scenario) + ": " + plain(r.Skipped))
 	}
 	if head {
 		d.lines("")

@@ -41,24 +41,24 @@ func hostile() []outcome.Outcome {
 		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}}
 }
 
-func gathered(outcomes []outcome.Outcome) *GitHub {
-	r := &GitHub{}
+func gathered(outcomes []outcome.Outcome) *outcome.Tally {
+	t := &outcome.Tally{}
 	for _, o := range outcomes {
-		r.Add(o)
+		t.Add(o)
 	}
-	return r
+	return t
 }
 
 func TestGoldenGithub(t *testing.T) {
 	for name, outcomes := range map[string][]outcome.Outcome{"suite": runs(), "expected": runs()[:2], "hostile": hostile(), "seeds": seeds(100)} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := gathered(outcomes).Summary(&b, mermaid); err != nil {
+			if err := GitHubSummary(&b, gathered(outcomes), mermaid); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "github/"+name+".md", b.Bytes())
 			b.Reset()
-			if err := gathered(outcomes).Annotations(&b); err != nil {
+			if err := GitHubAnnotations(&b, gathered(outcomes)); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "github/"+name+".txt", b.Bytes())
@@ -89,7 +89,7 @@ func TestNineAnnotations(t *testing.T) {
 			outcomes = append(outcomes, o)
 		}
 		var b bytes.Buffer
-		if err := gathered(outcomes).Annotations(&b); err != nil {
+		if err := GitHubAnnotations(&b, gathered(outcomes)); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Count(b.String(), "\n"); got != want {
@@ -111,7 +111,7 @@ func TestSummaryIsCut(t *testing.T) {
 			outcomes = append(outcomes, o)
 		}
 		var b bytes.Buffer
-		if err := gathered(outcomes).Summary(&b, mermaid); err != nil {
+		if err := GitHubSummary(&b, gathered(outcomes), mermaid); err != nil {
 			t.Fatal(err)
 		}
 		text := b.String()

@@ -15,67 +15,31 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// WriteJUnit writes the outcomes of runs. drawn is the sequence diagram of a run as text,
-// "" if there is none; it is asked only about runs whose diagram is shown, and may be
-// nil.
-func WriteJUnit(w io.Writer, outcomes []outcome.Outcome, drawn func(outcome.Outcome) string) error {
-	r := JUnit{Drawn: drawn}
-	for _, o := range outcomes {
-		r.Add(o)
-	}
-	return r.Write(w)
-}
-
-// JUnit gathers outcomes. Its zero value is ready.
-type JUnit struct {
-	Drawn func(outcome.Outcome) string // as Write's
-
-	suites []*suite
-}
-
-// runCase is the name of the case that stands for the run as a whole.
-const runCase = "run"
-
-// Add adds the outcome of one run.
-func (r *JUnit) Add(o outcome.Outcome) {
-	g := r.group(o)
-	g.seconds += o.Seconds
-	for _, why := range o.Retried {
-		g.note(o, "tried again: "+why)
-	}
-	if o.Stopped != "" {
-		g.note(o, o.Stopped)
-	}
-	if o.Skipped != "" {
-		g.skip(o)
-		return
-	}
-	for _, j := range o.Judgements {
-		if j.Tells() {
-			r.judged(g, o, j)
+// WriteJUnit writes a tally: a suite for each backend, and in it a case for each property of a scenario.
+// drawn is the sequence diagram of a run as text, "" if there is none; it is asked only about runs
+// whose diagram is shown, and may be nil. Runs without a time, such as those of which one
+// run's own file is made while it is still going on, have none in the file.
+func WriteJUnit(w io.Writer, t *outcome.Tally, drawn func(outcome.Outcome) string) error {
+	all := xmlSuites{Name: "lockpick"}
+	total, seconds := 0.0, map[string]float64{}
+	var backends []*xmlSuite
+	for _, r := range t.Rows {
+		x := outcome.Entry(&backends, func(x *xmlSuite) bool { return x.backend == r.Backend }, xmlSuite{Name: short(r.Backend), backend: r.Backend})
+		total, seconds[r.Backend] = total+r.Seconds, seconds[r.Backend]+r.Seconds
+		for i, property := range r.Told {
+			e := junitCase(r, property, drawn)
+			if i == 0 { // so that the sum of the cases is the time of the suite; notes on the scenario's runs stand there, too
+				e.Time, e.notes = span(r.Seconds), append(e.notes, junitNotes(r)...)
+			}
+			x.count(e)
 		}
 	}
-	if idle := unmet(o); idle != "" {
-		g.entry(runCase).runs++
-		g.entry(runCase).fail(true, outcome.Undecided, idle, again(o))
-	}
-	if o.Error != "" || len(g.cases) == 0 || o.Code != outcome.ExitOK && outcome.CodeOf(o.Judgements) == outcome.ExitOK {
-		r.failed(g, o)
-	}
-}
-
-// Write writes all that was added. Runs without a time, such as those of which one
-// run's own file is made while it is still going on, have none in the file.
-func (r *JUnit) Write(w io.Writer) error {
-	all := xmlSuites{Name: "lockpick"}
-	seconds := 0.0
-	for _, s := range r.suites {
-		x := s.xml()
+	for _, x := range backends {
+		x.Time = span(seconds[x.backend])
 		all.Tests, all.Failures, all.Errors = all.Tests+x.Tests, all.Failures+x.Failures, all.Errors+x.Errors
-		seconds += s.seconds
 		all.Suites = append(all.Suites, x)
 	}
-	all.Time = span(seconds)
+	all.Time = span(total)
 	text, err := xml.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write junit file: %w", err)
@@ -86,109 +50,107 @@ func (r *JUnit) Write(w io.Writer) error {
 	return nil
 }
 
-func (r *JUnit) group(o outcome.Outcome) *junitGroup {
-	s := outcome.Entry(&r.suites, func(s *suite) bool { return s.backend == o.Backend }, suite{backend: o.Backend})
-	s.seconds += o.Seconds
-	return outcome.Entry(&s.groups, func(g *junitGroup) bool { return g.scenario == o.Scenario }, junitGroup{scenario: o.Scenario})
-}
-
-func (g *junitGroup) note(o outcome.Outcome, text string) {
-	switch {
-	case len(g.notes) < mostNotes:
-		g.notes = append(g.notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip(text, mostMessage)))
-	case len(g.notes) == mostNotes:
-		g.notes = append(g.notes, "… and more")
-	}
-}
-
-func (g *junitGroup) entry(name string) *junitEntry {
-	return outcome.Entry(&g.cases, func(e *junitEntry) bool { return e.property == name }, junitEntry{property: name, Name: short(name), Class: short(g.scenario)})
-}
-
-// skip notes a run that was not done. One that had to be done is an error.
-func (g *junitGroup) skip(o outcome.Outcome) {
-	e := g.entry(runCase)
-	e.runs++
-	if o.Code == outcome.ExitOK {
-		e.skipped = o.Skipped
-		return
-	}
-	e.fail(true, "required", "not run: "+o.Skipped, "")
-}
-
-// failed notes a run that could not be done or judged.
-func (r *JUnit) failed(g *junitGroup, o outcome.Outcome) {
-	e := g.entry(runCase)
-	e.runs++
-	if o.Code == outcome.ExitOK {
-		return
-	}
-	kind := outcome.Failed
-	switch o.Code {
-	case outcome.ExitUndecided:
-		kind = outcome.Undecided
-	case outcome.ExitInterrupt:
-		kind = outcome.Interrupted
-	case outcome.ExitBug:
-		kind = "bug"
-	}
-	first, rest, _ := strings.Cut(strings.TrimSpace(o.Error), "\n")
-	if first == "" {
-		first = fmt.Sprintf("exit code %d", o.Code)
-	}
-	e.fail(true, kind, first, display.Join("\n\n", rest, again(o)))
-}
-
-func (r *JUnit) judged(g *junitGroup, o outcome.Outcome, j outcome.Judgement) {
-	e := g.entry(j.Property)
-	e.runs++
-	switch j.Got {
-	case checker.Violated:
-		e.violated++
-		e.decided++
-	case checker.Holds:
-		e.decided++
-	}
-	switch {
-	case j.Got == checker.NotExercised && !j.Missed:
-		e.idle++
-		e.idly = fmt.Sprintf("%s: %s", checker.NotExercised, j.Because)
-	case j.AsExpected:
-		if j.Got == checker.Violated && j.Number == nil && e.harm == "" {
-			e.harm = fmt.Sprintf("%s: %s", j, j.Because)
-			if e.free = j.Free(); e.free {
-				e.harm += "\n" + again(o)
-			}
+// junitNotes are the tries that did not count, and runs that were stopped.
+func junitNotes(r *outcome.Row) (notes []string) {
+	for _, o := range r.Quoted {
+		for _, why := range o.Retried {
+			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip("tried again: "+why, mostMessage)))
 		}
-	case j.Waits():
-		e.waits = j.Because
+		if o.Stopped != "" {
+			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip(o.Stopped, mostMessage)))
+		}
+	}
+	if len(notes) > mostNotes {
+		notes = append(notes[:mostNotes], "… and more")
+	}
+	return notes
+}
+
+// junitCase is what came of a property in all runs of a scenario, or of the runs as a whole.
+func junitCase(r *outcome.Row, property string, drawn func(outcome.Outcome) string) *junitEntry {
+	e := &junitEntry{Name: short(property), Class: short(r.Scenario)}
+	c := r.Cell(property)
+	if c == nil {
+		e.whole(r)
+		return e
+	}
+	idle := func(w outcome.Way) bool { return w.Got == checker.NotExercised && !w.Missed }
+	other := func(w outcome.Way) bool { return !idle(w) && !w.AsExpected && !w.Waiting }
+	e.runs, e.idle = c.Told(all), c.Told(idle)
+	e.errors = c.Told(func(w outcome.Way) bool { return other(w) && (w.Open() || w.Missed && w.Undecided) })
+	e.failed = c.Told(other) - e.errors
+	for _, o := range r.Quoted {
+		if j := o.Of(property); j != nil {
+			e.quote(o, *j, drawn)
+		}
+	}
+	switch {
+	case len(e.Errors)+len(e.Failures) > 0:
+	case e.idle > 0 && e.idle == e.runs:
+		e.skip(fmt.Sprintf("%s: %s", checker.NotExercised, c.Silent))
+	case c.Shown.Number != nil:
+		e.skip(c.Silent)
+	}
+	e.sum(outcome.Rate(c.Violated, c.Told(decided)))
+	return e
+}
+
+// quote shows what came of a property in a run, if it is one of the first that was not as expected, or the
+// first violation that was.
+func (e *junitEntry) quote(o outcome.Outcome, j outcome.Judgement, drawn func(outcome.Outcome) string) {
+	switch {
+	case j.Got == checker.NotExercised && !j.Missed, j.Waits():
+	case j.AsExpected:
+		if j.Got == checker.Violated && j.Number == nil && len(e.notes) == 0 {
+			text := fmt.Sprintf("%s: %s", j, j.Because)
+			if e.free = j.Free(); e.free {
+				text += "\n" + again(o)
+			}
+			e.notes = append(e.notes, display.Clip(text, mostMessage))
+		}
 	case j.Open() || j.Missed && o.Code == outcome.ExitUndecided:
-		e.fail(true, string(checker.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o))
+		e.fail(&e.Errors, string(checker.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o))
 	default:
 		text := ""
-		if e.failed < mostDetails {
-			text = display.Join("\n\n", r.drawing(o), again(o))
+		if drawn != nil && e.shown() < mostDetails {
+			text = display.Clip(strings.Trim(drawn(o), "\n"), junitMostDrawing)
 		}
-		e.fail(false, string(j.Got), fmt.Sprintf("%s: %s", j, j.Because), text)
+		e.fail(&e.Failures, string(j.Got), fmt.Sprintf("%s: %s", j, j.Because), display.Join("\n\n", text, again(o)))
 	}
 }
 
-// unmet says which property a run was to put to the test and didn't, "" if there is none.
-// Its case is skipped, and the run is undecided all the same.
-func unmet(o outcome.Outcome) string {
-	for _, j := range o.Judgements {
-		if j.Got == checker.NotExercised && j.Open() {
-			return fmt.Sprintf("%s: %s", j, j.Because)
+// whole shows the runs that could not be done or judged, or whose scenario names a property that they did
+// not put to the test: its case is skipped, and the run is undecided all the same.
+func (e *junitEntry) whole(r *outcome.Row) {
+	e.runs, e.errors = r.Whole, r.WholeFailed
+	for _, o := range r.Quoted {
+		switch {
+		case o.Code == outcome.ExitOK:
+			continue
+		case o.Skipped != "":
+			e.fail(&e.Errors, "required", "not run: "+o.Skipped, "")
+			continue
 		}
+		if j := o.Unmet(); j != nil {
+			e.fail(&e.Errors, outcome.Undecided, fmt.Sprintf("%s: %s", j, j.Because), again(o))
+		}
+		if !o.Unexplained() {
+			continue
+		}
+		kind := outcome.Failed
+		switch o.Code {
+		case outcome.ExitUndecided, outcome.ExitInterrupt:
+			kind = o.State()
+		case outcome.ExitBug:
+			kind = "bug"
+		}
+		first, rest, _ := strings.Cut(strings.TrimSpace(o.Error), "\n")
+		e.fail(&e.Errors, kind, cmp.Or(first, fmt.Sprintf("exit code %d", o.Code)), display.Join("\n\n", rest, again(o)))
 	}
-	return ""
-}
-
-func (r *JUnit) drawing(o outcome.Outcome) string {
-	if r.Drawn == nil {
-		return ""
+	if e.shown() == 0 {
+		e.skip(r.Skipped)
 	}
-	return display.Clip(strings.Trim(r.Drawn(o), "\n"), junitMostDrawing)
+	e.sum("")
 }
 
 // again is where the record of a run is and how to run it again.
@@ -201,13 +163,13 @@ func again(o outcome.Outcome) string {
 }
 
 type xmlSuites struct {
-	XMLName  xml.Name   `xml:"testsuites"`
-	Name     string     `xml:"name,attr"`
-	Tests    int        `xml:"tests,attr"`
-	Failures int        `xml:"failures,attr"`
-	Errors   int        `xml:"errors,attr"`
-	Time     string     `xml:"time,attr,omitempty"`
-	Suites   []xmlSuite `xml:"testsuite"`
+	XMLName  xml.Name    `xml:"testsuites"`
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Errors   int         `xml:"errors,attr"`
+	Time     string      `xml:"time,attr,omitempty"`
+	Suites   []*xmlSuite `xml:"testsuite"`
 }
 
 type xmlSuite struct {
@@ -218,9 +180,11 @@ type xmlSuite struct {
 	Skipped  int           `xml:"skipped,attr"`
 	Time     string        `xml:"time,attr,omitempty"`
 	Cases    []*junitEntry `xml:"testcase"`
+
+	backend string
 }
 
-// entry is a case, with all its runs. It has its parts in the order that the schema asks for.
+// junitEntry is a case, with all its runs. It has its parts in the order that the schema asks for.
 type junitEntry struct {
 	Name     string      `xml:"name,attr"`
 	Class    string      `xml:"classname,attr"`
@@ -230,15 +194,10 @@ type junitEntry struct {
 	Failures []xmlReason `xml:"failure"`
 	Out      *xmlText    `xml:"system-out"`
 
-	property             string
 	runs, failed, errors int
-	idle                 int    // runs that gave no occasion to violate it
-	idly                 string // why
-	waits                string
-	violated, decided    int
-	free                 bool   // nothing is expected of it, and it was violated
-	harm                 string // a violation that was expected: a case that passes, and no pass
-	skipped              string
+	idle                 int      // runs that gave no occasion to violate it
+	free                 bool     // nothing is expected of it, and it was violated
+	notes                []string // a violation that was expected, and how many runs did not pass
 }
 
 type xmlReason struct {
@@ -251,40 +210,11 @@ type xmlText struct {
 	Text string `xml:",cdata"`
 }
 
-// suite is the cases of a backend, in the order in which they came.
-type suite struct {
-	backend string
-	seconds float64
-	groups  []*junitGroup
-}
-
-type junitGroup struct {
-	scenario string
-	seconds  float64
-	cases    []*junitEntry
-	notes    []string // retries and the like
-}
-
-func (s *suite) xml() xmlSuite {
-	x := xmlSuite{Name: short(s.backend), Time: span(s.seconds)}
-	for _, g := range s.groups {
-		for i, e := range g.cases {
-			notes := e.notes()
-			if i == 0 { // so that the sum of the cases is the time of the suite; notes on the scenario's runs stand there, too
-				e.Time, notes = span(g.seconds), append(notes, g.notes...)
-			}
-			if len(notes) > 0 {
-				e.Out = &xmlText{clean(strings.Join(notes, "\n"))}
-			}
-			e.Skipped = e.skip()
-			x.count(e)
-		}
-	}
-	return x
-}
-
 // count adds a case. One that has both is a failure.
 func (x *xmlSuite) count(e *junitEntry) {
+	if len(e.notes) > 0 {
+		e.Out = &xmlText{clean(strings.Join(e.notes, "\n"))}
+	}
 	x.Tests++
 	switch {
 	case len(e.Failures) > 0:
@@ -297,42 +227,31 @@ func (x *xmlSuite) count(e *junitEntry) {
 	x.Cases = append(x.Cases, e)
 }
 
-// fail counts a run that did not pass, as an error or a failure, and keeps the first few.
-func (e *junitEntry) fail(errored bool, kind, message, text string) {
-	to, n := &e.Failures, &e.failed
-	if errored {
-		to, n = &e.Errors, &e.errors
-	}
-	if *n++; len(e.Errors)+len(e.Failures) < mostDetails {
+// shown is how many of the runs that did not pass the case has.
+func (e *junitEntry) shown() int { return len(e.Errors) + len(e.Failures) }
+
+// fail shows a run that did not pass, as an error or a failure, if it is one of the first few.
+func (e *junitEntry) fail(to *[]xmlReason, kind, message, text string) {
+	if e.shown() < mostDetails {
 		*to = append(*to, xmlReason{Type: kind, Message: display.Visible(display.Clip(message, mostMessage), mostMessage), Text: clean(display.Clip(text, junitMostText))})
 	}
 }
 
-// skip is why a case has no answer; nil: it has one.
-func (e *junitEntry) skip() *xmlText {
-	why := cmp.Or(e.skipped, e.waits)
-	if e.idle > 0 && e.idle == e.runs {
-		why = e.idly
+// skip says why a case has no answer; "": it has one.
+func (e *junitEntry) skip(why string) {
+	if why != "" {
+		e.Skipped = &xmlText{clean(display.Clip(why, mostMessage))}
 	}
-	if why == "" || len(e.Errors)+len(e.Failures) > 0 {
-		return nil
-	}
-	return &xmlText{clean(display.Clip(why, mostMessage))}
 }
 
-// notes says how many of several runs did not pass.
-// A violation that was expected is named.
-func (e *junitEntry) notes() []string {
-	var notes []string
-	if e.harm != "" {
-		notes = append(notes, display.Clip(e.harm, mostMessage))
-	}
+// sum says how many of several runs did not pass.
+func (e *junitEntry) sum(rate string) {
 	if e.runs < 2 {
-		return notes
+		return
 	}
 	text := fmt.Sprintf("%d runs: %d as expected", e.runs, e.runs-e.failed-e.errors-e.idle)
 	if e.free {
-		text = fmt.Sprintf("%d runs, nothing expected: violated in %s", e.runs, outcome.Rate(e.violated, e.decided))
+		text = fmt.Sprintf("%d runs, nothing expected: violated in %s", e.runs, rate)
 	}
 	if e.failed > 0 {
 		text += fmt.Sprintf(", %d unexpected", e.failed)
@@ -343,10 +262,10 @@ func (e *junitEntry) notes() []string {
 	if e.idle > 0 {
 		text += fmt.Sprintf(", %d that did not exercise it", e.idle)
 	}
-	if shown := len(e.Errors) + len(e.Failures); shown < e.failed+e.errors {
-		text += fmt.Sprintf("; the first %d are shown", shown)
+	if e.shown() < e.failed+e.errors {
+		text += fmt.Sprintf("; the first %d are shown", e.shown())
 	}
-	return append(notes, text)
+	e.notes = append(e.notes, text)
 }
 
 func span(seconds float64) string {
@@ -388,5 +307,5 @@ func clean(s string) string {
 // What is told at most of the runs of one case, and of one scenario.
 const (
 	mostDetails = 3
-	mostNotes   = 20
+	mostNotes   = outcome.MostRetries
 )

@@ -70,7 +70,7 @@ func TestGoldenJunit(t *testing.T) {
 	for name, outcomes := range map[string][]outcome.Outcome{"suite": junitRuns(), "seeds": seeds, "hostile": junitHostile(), "empty": nil} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := WriteJUnit(&b, outcomes, drawn); err != nil {
+			if err := WriteJUnit(&b, gathered(outcomes), drawn); err != nil {
 				t.Fatal(err)
 			}
 			path := filepath.Join("testdata/junit", name+".xml")
@@ -137,7 +137,7 @@ func TestLongTextsAreCut(t *testing.T) {
 	o.Scenario, o.Command, o.Error, o.Retried = long, long, long+"\n"+long, []string{long}
 	o.Judgements[0].Property, o.Judgements[0].Because = long, long
 	var b bytes.Buffer
-	if err := WriteJUnit(&b, []outcome.Outcome{o}, func(outcome.Outcome) string { return long }); err != nil {
+	if err := WriteJUnit(&b, gathered([]outcome.Outcome{o}), func(outcome.Outcome) string { return long }); err != nil {
 		t.Fatal(err)
 	}
 	if b.Len() > 300<<10 {
@@ -149,7 +149,7 @@ func TestLongTextsAreCut(t *testing.T) {
 // A sweep is no longer than a run, whatever its seeds.
 func TestSweepStaysSmall(t *testing.T) {
 	asked := 0
-	r := JUnit{Drawn: func(outcome.Outcome) string { asked++; return diagram }}
+	r := &outcome.Tally{}
 	for i := range 10_000 {
 		o := junitRuns()[1]
 		o.Seed = uint64(i)
@@ -157,7 +157,7 @@ func TestSweepStaysSmall(t *testing.T) {
 		r.Add(o)
 	}
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
+	if err := WriteJUnit(&b, r, func(outcome.Outcome) string { asked++; return diagram }); err != nil {
 		t.Fatal(err)
 	}
 	if b.Len() > 16<<10 || asked > 2*mostDetails {
@@ -185,7 +185,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 func TestWriteTellsItsError(t *testing.T) {
-	if err := WriteJUnit(full{}, junitRuns(), nil); err == nil || !strings.Contains(err.Error(), "write junit file: no space left") {
+	if err := WriteJUnit(full{}, gathered(junitRuns()), nil); err == nil || !strings.Contains(err.Error(), "write junit file: no space left") {
 		t.Error(err)
 	}
 }

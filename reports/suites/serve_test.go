@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockpick/scenarios/outcome"
 )
 
 // serving serves a store on loopback, as lockpick serve does, and returns its address.
@@ -142,7 +144,7 @@ func TestServeDraws(t *testing.T) {
 		t.Errorf("the index does not link to what it draws: %s", body)
 	}
 	dir, err := Write(&Suite{Store: store, Seeds: 1, Started: time.Unix(1e9, 0), Counts: map[string]int{"as expected": 1}, Runs: 1,
-		Scenarios: []*Scenario{{Name: "plain", Runs: 1, Counts: map[string]int{"as expected": 1}, Dir: toStore + strings.Trim(plain, "/")}}})
+		Scenarios: []*Scenario{{Name: "plain", Row: outcome.Row{Runs: 1, Counts: map[string]int{"as expected": 1}, Dir: toStore + strings.Trim(plain, "/")}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

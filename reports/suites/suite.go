@@ -76,26 +76,14 @@ type Suite struct {
 
 // Scenario is one scenario, or a variant of one, and the sum of its runs.
 type Scenario struct {
-	Name    string         `json:"name"`
-	Variant string         `json:"variant,omitempty"`
-	Claim   string         `json:"claim"`
-	Source  string         `json:"source"`
-	Tags    []string       `json:"tags,omitempty"`
-	Expect  []string       `json:"expect,omitempty"` // in words
-	Skipped string         `json:"skipped,omitempty"`
-	Runs    int            `json:"runs"`
-	Counts  map[string]int `json:"counts,omitempty"`
-	Retried []string       `json:"retried,omitempty"` // why tries did not count, the first few
-	Retries int            `json:"retries,omitempty"` // how many there were
-	Errors  []string       `json:"errors,omitempty"`  // the first few
-	Cells   []Cell         `json:"properties,omitempty"`
-	// Dir is the directory of the run that is shown, "" where none was kept.
-	Dir string `json:"dir,omitempty"`
-	// Command runs the one that is shown again.
-	Command string `json:"command,omitempty"`
+	Name    string   `json:"name"`
+	Variant string   `json:"variant,omitempty"`
+	Claim   string   `json:"claim"`
+	Source  string   `json:"source"`
+	Tags    []string `json:"tags,omitempty"`
+	Expect  []string `json:"expect,omitempty"` // in words
+	outcome.Row
 
-	// Causes are what broke in many seeds, how often, and with which seed it is seen.
-	Causes []Cause `json:"causes,omitempty"`
 	// States is how each of many seeds came out, a letter each from the suite's first on:
 	// see the grid.
 	States string `json:"states,omitempty"`
@@ -103,34 +91,7 @@ type Scenario struct {
 	Kept map[uint64]string `json:"kept,omitempty"`
 	// Seeds is the picture of many seeds, one cell each, in the suite's directory.
 	Seeds string `json:"seeds,omitempty"`
-
-	shown outcome.Outcome
 }
-
-// Cell is what came of one property, or of a number that has a bound, in all runs of
-// a scenario. Got, Cause, Node and Because are those of one run, whose seed and command stand
-// with them.
-type Cell struct {
-	Property   string          `json:"property"`
-	Expected   string          `json:"expected"` // in words; "" if nothing was
-	Got        checker.Outcome `json:"got"`
-	Cause      string          `json:"cause,omitempty"`
-	Node       string          `json:"node,omitempty"`
-	Because    string          `json:"because"`
-	Seed       uint64          `json:"seed"`
-	Command    string          `json:"command,omitempty"`
-	Decided    int             `json:"decided"`                // runs that decided it
-	Violated   int             `json:"violated"`               // runs that violated it
-	Idle       int             `json:"notExercised,omitempty"` // runs that gave no occasion to violate it
-	Unexpected int             `json:"unexpected,omitempty"`   // runs in which it was not as expected
-	Follows    string          `json:"follows,omitempty"`      // the property it comes out as
-	Number     string          `json:"number,omitempty"`       // what was measured, in words
-
-	rank int
-}
-
-// mostKept bounds what is kept word by word of many runs of one scenario.
-const mostKept = 5
 
 // ID is the name with its variant.
 func (c *Scenario) ID() string {
@@ -138,29 +99,6 @@ func (c *Scenario) ID() string {
 		return c.Name
 	}
 	return c.Name + "/" + c.Variant
-}
-
-// Cell returns what came of a property, or nil.
-func (c *Scenario) Cell(property string) *Cell {
-	for i := range c.Cells {
-		if c.Cells[i].Property == property {
-			return &c.Cells[i]
-		}
-	}
-	return nil
-}
-
-// State is what became of a scenario: the worst state of its runs, "" if there are none.
-func (c *Scenario) State() string {
-	for _, s := range outcome.WorstFirst() {
-		if c.Counts[s] > 0 {
-			return s
-		}
-	}
-	if c.Skipped != "" {
-		return outcome.Skipped
-	}
-	return ""
 }
 
 // Add takes an outcome that is settled: nothing in it waits for another run.
@@ -176,17 +114,16 @@ func (s *Suite) Add(o outcome.Outcome) {
 		s.Counts = map[string]int{}
 	}
 	s.Counts[o.State()]++
-	if o.State() == outcome.Skipped {
-		c.Skipped = o.Skipped
-	} else {
+	c.Add(o)
+	if o.State() != outcome.Skipped {
 		s.Runs++
-		c.Add(o)
 		if s.Seeds > 1 {
-			c.Note(o)
 			c.mark(o, s)
+		} else {
+			c.Causes = nil // its one run says it all
 		}
 	}
-	if s.Seeds <= 1 || o.Code != outcome.ExitOK && c.Runs-outcome.Fine(c.Counts) <= mostKept {
+	if s.Seeds <= 1 || o.Code != outcome.ExitOK && c.Runs-outcome.Fine(c.Counts) <= outcome.MostQuoted {
 		s.Outcomes = append(s.Outcomes, o)
 	}
 }
@@ -210,81 +147,6 @@ func (s *Suite) relative(dir string) string {
 func (s *Suite) scenario(id string) *Scenario {
 	name, variant, _ := strings.Cut(id, "/")
 	return outcome.Entry(&s.Scenarios, func(c *Scenario) bool { return c.ID() == id }, Scenario{Name: name, Variant: variant})
-}
-
-// Add takes the outcome of one run.
-func (c *Scenario) Add(o outcome.Outcome) {
-	if c.Counts == nil {
-		c.Counts = map[string]int{}
-	}
-	c.Runs++
-	c.Counts[o.State()]++
-	if c.Runs == 1 || before(o, c.shown) {
-		c.shown, c.Dir, c.Command = o, o.Dir, o.Command
-	}
-	if o.Error != "" && len(c.Errors) < mostKept {
-		c.Errors = append(c.Errors, o.Error)
-	}
-	c.Retries += len(o.Retried)
-	c.Retried = append(c.Retried, o.Retried[:min(len(o.Retried), mostKept-len(c.Retried))]...)
-	for _, j := range o.Judgements {
-		cell := c.Cell(j.Property)
-		if cell == nil {
-			c.Cells = append(c.Cells, Cell{Property: j.Property, rank: -1})
-			cell = &c.Cells[len(c.Cells)-1]
-		}
-		cell.add(j, o)
-	}
-}
-
-// before reports whether one outcome tells more than another: what nobody expected
-// first, then what violates a property, and among equals the smaller seed.
-func before(a, b outcome.Outcome) bool {
-	worst := func(o outcome.Outcome) int {
-		rank := 2 * slices.Index(outcome.WorstFirst(), o.State())
-		if !o.Violated() {
-			rank++
-		}
-		return rank
-	}
-	return cmp.Or(cmp.Compare(worst(a), worst(b)), cmp.Compare(a.Seed, b.Seed)) < 0
-}
-
-func (c *Cell) add(j outcome.Judgement, o outcome.Outcome) {
-	switch j.Got {
-	case checker.Violated:
-		c.Violated++
-		c.Decided++
-	case checker.Holds:
-		c.Decided++
-	case checker.NotExercised:
-		c.Idle++
-	}
-	rank := 1
-	switch {
-	case !j.AsExpected:
-		c.Unexpected++
-		rank = 4
-		if j.Open() {
-			rank = 3
-		}
-	case j.Got == checker.Violated:
-		rank = 2
-	case j.Got == checker.NotExercised:
-		rank = 0
-	}
-	if rank > c.rank || rank == c.rank && o.Seed < c.Seed {
-		c.rank, c.Seed, c.Command = rank, o.Seed, o.Command
-		c.Expected, c.Got, c.Cause, c.Node, c.Because, c.Follows = j.Expected, j.Got, j.Cause, j.Node, j.Because, j.Follows
-		if j.Number != nil {
-			c.Number = j.String()
-		}
-	}
-}
-
-// open reports whether what is shown is neither what was expected nor found to be otherwise.
-func (c Cell) open() bool {
-	return c.Got == checker.Undecided || c.Got == checker.NotExercised && !strings.HasPrefix(c.Expected, string(checker.Violated))
 }
 
 // sorted puts the outcomes into the order of the scenarios, whatever order they ended in.
@@ -384,7 +246,7 @@ func (c *Scenario) troubles() []string {
 
 func (s *Suite) facts() [][2]string {
 	f := [][2]string{
-		{"command", s.Command}, {"backend", s.Backend}, {"seeds", s.seeds()},
+		{"command", s.Command}, {"backend", s.Backend}, {"seeds", s.SeedRange()},
 		{"begun", stamp(s.Started)}, {"wall clock", fmt.Sprintf("%.1f s", s.Seconds)},
 		{"lockpick", s.Version}, {"built with", s.Go}, {"host", fmt.Sprintf("%s/%s, %s", s.OS, s.Arch, display.Plural(s.CPUs, "CPU"))},
 		{"exit code", fmt.Sprint(s.Code)},

@@ -180,7 +180,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	if want := markdown("violated in " + outcome.Rate(5, 40) + "; not as expected in 5 of 40"); !strings.Contains(x.String(), want) {
 		t.Errorf("no %q in\n%s", want, x.String())
 	}
-	if len(a.Outcomes) > 2*mostKept {
+	if len(a.Outcomes) > 2*outcome.MostQuoted {
 		t.Errorf("%d outcomes of 80 are kept", len(a.Outcomes))
 	}
 }
@@ -219,7 +219,7 @@ func TestHostileTexts(t *testing.T) {
 	o := outcome.Outcome{Schema: 1, Scenario: evil, Code: 1, Error: evil, Command: evil, Retried: []string{evil},
 		Judgements: []outcome.Judgement{{Property: checker.MutualExclusion, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}
 	s.Scenarios[0].Dir = "javascript:alert(3)//"
-	s.Scenarios[0].Add(o)
+	s.Add(o)
 	s.Scenarios[0].Dir = "../../x/../../../etc"
 	s.Command, s.Version, s.Backend = evil, evil, evil
 	dir, err := Write(s)

@@ -174,7 +174,7 @@ func columns(all []*Suite) (shown, hidden []string) {
 }
 
 // mark shows a cell: a symbol, a word, and what else there is to say.
-func (s *Suite) mark(c *Scenario, cell *Cell, has there) mark {
+func (s *Suite) mark(c *Scenario, cell *outcome.Cell, has there) mark {
 	if cell == nil {
 		return mark{Symbol: "–", Word: "not judged", Class: "faint"}
 	}
@@ -190,7 +190,7 @@ func (s *Suite) mark(c *Scenario, cell *Cell, has there) mark {
 		m.As = outcome.NothingExpected
 	}
 	switch {
-	case cell.Unexpected > 0 && cell.open():
+	case cell.Unexpected > 0 && cell.Open():
 		m.As, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", m.Got+", expected "+cell.Expected, "open"
 	case cell.Unexpected > 0:
 		m.As, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+m.Got+", expected "+cell.Expected, "alarm"
@@ -218,7 +218,7 @@ func (s *Suite) mark(c *Scenario, cell *Cell, has there) mark {
 }
 
 // often says in how many runs it came so, where there were several.
-func (s *Suite) often(c *Scenario, cell *Cell) string {
+func (s *Suite) often(c *Scenario, cell *outcome.Cell) string {
 	if c.Runs <= 1 {
 		return ""
 	}
@@ -233,7 +233,7 @@ func (s *Suite) often(c *Scenario, cell *Cell) string {
 }
 
 // share is how many of the runs that exercised a property violated it.
-func (s *Suite) share(c Cell) string {
+func (s *Suite) share(c outcome.Cell) string {
 	if c.Rated(s.Backend) {
 		return outcome.Rate(c.Violated, c.Decided)
 	}
@@ -246,50 +246,6 @@ func (s *Suite) dir(c *Scenario, seed uint64) string {
 		return c.Kept[seed]
 	}
 	return c.Dir
-}
-
-// Cause is one way in which a property was violated in many seeds of a scenario, with the
-// first seed that shows it, and the one in which it is seen after the fewest events.
-type Cause struct {
-	Property string  `json:"property"`
-	Cause    string  `json:"cause"`
-	Runs     int     `json:"runs"`
-	First    Example `json:"first"`
-	Shortest Example `json:"shortest"`
-}
-
-// Example is a run that shows a violation.
-type Example struct {
-	Seed    uint64 `json:"seed"`
-	Events  int    `json:"events"` // up to the last one that proves it
-	Command string `json:"command"`
-}
-
-// Note takes what one of many seeds violated, whatever the order in which they come.
-func (c *Scenario) Note(o outcome.Outcome) {
-	for _, j := range o.Judgements {
-		if j.Got != checker.Violated || j.Number != nil {
-			continue
-		}
-		this := Example{o.Seed, j.Length, o.Command}
-		i := slices.IndexFunc(c.Causes, func(x Cause) bool { return x.Property == j.Property && x.Cause == j.Cause })
-		if i < 0 {
-			c.Causes = append(c.Causes, Cause{Property: j.Property, Cause: j.Cause, First: this, Shortest: this})
-			i = len(c.Causes) - 1
-		}
-		x := &c.Causes[i]
-		x.Runs++
-		if this.Seed < x.First.Seed {
-			x.First = this
-		}
-		if cmp.Or(cmp.Compare(this.Events, x.Shortest.Events), cmp.Compare(this.Seed, x.Shortest.Seed)) < 0 {
-			x.Shortest = this
-		}
-	}
-	slices.SortFunc(c.Causes, func(a, b Cause) int {
-		at := func(x Cause) int { return slices.Index(checker.Properties(), x.Property) }
-		return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
-	})
 }
 
 // Examples are the seeds that are named as the first or the shortest of a cause, and that
@@ -318,14 +274,14 @@ func (c *Scenario) keep(seed uint64, dir string) {
 		c.Kept = map[uint64]string{}
 	}
 	c.Kept[seed] = dir
-	if seed == c.shown.Seed {
+	if seed == c.Shown.Seed {
 		c.Dir = dir
 	}
 }
 
 // found is a cause with what a page shows of it.
 type found struct {
-	Cause
+	outcome.Cause
 	Scenario string
 	First    string // where the first is read, "": it was not kept
 	Shortest string
@@ -336,7 +292,7 @@ func (s *Suite) founds(has there) []found {
 	var out []found
 	for _, c := range s.Scenarios {
 		for _, x := range c.Causes {
-			read := func(e Example) string { return has.page(c.Kept[e.Seed], "#p-"+x.Property) }
+			read := func(e outcome.Example) string { return has.page(c.Kept[e.Seed], "#p-"+x.Property) }
 			out = append(out, found{Cause: x, Scenario: c.ID(), First: read(x.First), Shortest: read(x.Shortest)})
 		}
 	}
@@ -541,16 +497,8 @@ func (s *Suite) pictures() []File {
 // mostRates is how many scenarios one picture can name.
 const mostRates = 12
 
-// leastRuns are the runs of which a rate says anything.
-const leastRuns = 20
-
-// Rated reports whether a share of the runs on a backend is a rate. That takes independent
-// trials, which only the simulation has: on others a run that missed its violation is
-// tried again.
-func (c Cell) Rated(backend string) bool { return backend == "sim" && c.Decided >= leastRuns }
-
-// seeds names the seeds of a suite.
-func (s *Suite) seeds() string {
+// SeedRange names the seeds of a suite.
+func (s *Suite) SeedRange() string {
 	if s.Seeds <= 1 {
 		return fmt.Sprintf("seed %d", s.Seed)
 	}
@@ -563,7 +511,7 @@ func (s *Suite) Headline() string {
 	if len(parts) == 0 {
 		parts = []string{"nothing was run"}
 	}
-	text := fmt.Sprintf("%s on %s, %s", display.Plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.seeds())
+	text := fmt.Sprintf("%s on %s, %s", display.Plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.SeedRange())
 	found, missed := s.surprises()
 	free, _ := s.free()
 	if s.anyOutcome() {
@@ -639,7 +587,7 @@ func (s *Suite) free() (text string, violated bool) {
 // decided reports whether any run decided a property.
 func (s *Suite) decided() bool {
 	return slices.ContainsFunc(s.Scenarios, func(c *Scenario) bool {
-		return slices.ContainsFunc(c.Cells, func(cell Cell) bool { return cell.Decided > 0 })
+		return slices.ContainsFunc(c.Cells, func(cell outcome.Cell) bool { return cell.Decided > 0 })
 	})
 }
 
@@ -651,7 +599,7 @@ func (s *Suite) surprises() (found, missed []string) {
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
 			switch {
-			case cell.Unexpected == 0 || cell.open():
+			case cell.Unexpected == 0 || cell.Open():
 			case cell.Follows != "" && c.Cell(cell.Follows) != nil && c.Cell(cell.Follows).Unexpected > 0: // it is told
 			case cell.Number != "":
 				missed = append(missed, c.ID()+" "+cell.Number)
@@ -673,7 +621,7 @@ func few(all []string) []string {
 }
 
 // blame is the cause of a violation and its node, in brackets.
-func blame(c Cell) string {
+func blame(c outcome.Cell) string {
 	text := c.Cause
 	if c.Node != "" {
 		text += " at " + c.Node

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/scenarios/outcome"
 )
 
 // What came otherwise than expected stands first, then what is undecided; a long table folds
@@ -27,7 +28,7 @@ func TestTable(t *testing.T) {
 	add("hidden", 0, checker.Holds)
 	add("hidden/bad", 1, checker.Violated)
 	for _, id := range []string{"a", "b/c"} {
-		s.Scenarios = append(s.Scenarios, &Scenario{Name: id, Skipped: "no power"})
+		s.Scenarios = append(s.Scenarios, &Scenario{Name: id, Row: outcome.Row{Skipped: "no power"}})
 	}
 	v := look(s, nil, func(string) bool { return false })
 	var wrong []string

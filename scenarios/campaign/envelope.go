@@ -231,27 +231,14 @@ func (x EnvelopeSearch) at(ctx context.Context, d Dimension, s EnvelopeSetting, 
 		return p, err
 	}
 	outcomes := make([]outcome.Outcome, x.Seeds)
-	next := make(chan int)
-	done := make(chan struct{})
-	for range x.Workers {
-		go func() {
-			for i := range next {
-				outcomes[i] = x.Run(ctx, sc, x.Seed+uint64(i))
-			}
-			done <- struct{}{}
-		}()
-	}
-	for i := range outcomes {
-		next <- i
-	}
-	close(next)
-	for range x.Workers {
-		<-done
+	Each(ctx, x.Workers, x.Seeds, func(i int) { outcomes[i] = x.Run(ctx, sc, x.Seed+uint64(i)) })
+	if ctx.Err() != nil {
+		return p, ctx.Err()
 	}
 	for i, o := range outcomes {
 		p.add(d.Property, x.Seed+uint64(i), o)
 	}
-	return p, ctx.Err()
+	return p, nil
 }
 
 // The edges. In each, t is counted from the start of the holder's attempt. Up to the grant it may

@@ -78,10 +78,8 @@ type FuzzFind struct {
 
 // Example is a run that shows a find.
 type fuzzExample struct {
-	Scenario int    `json:"scenario"` // which of Scenarios
-	Seed     uint64 `json:"seed"`
-	Events   int    `json:"events"` // up to the last one that proves it
-	Command  string `json:"command"`
+	Scenario int `json:"scenario"` // which of Scenarios
+	outcome.Example
 }
 
 // ErrFuzzTaken says that another process is at the same hunt.
@@ -186,20 +184,13 @@ func (h *Fuzz) Done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
 		h.Error = cmp.Or(h.Error, o.Error)
 	}
 	scenario, seed := h.Run(i)
-	for _, j := range o.Judgements {
-		if j.Got != checker.Violated || j.Number != nil || j.Follows != "" {
-			continue
-		}
-		this := fuzzExample{scenario, seed, j.Length, o.Command}
+	for _, j := range o.Violations() {
+		this := fuzzExample{scenario, outcome.Example{Seed: seed, Events: j.Length, Command: o.Command}}
 		b := Bug{Property: j.Property, Cause: j.Cause}
-		at := slices.IndexFunc(h.Finds, func(f *FuzzFind) bool { return f.Bug == b })
-		if at < 0 {
-			at = len(h.Finds)
-			h.Finds = append(h.Finds, &FuzzFind{Bug: b, First: this, Shortest: this, After: h.Runs})
-			fresh = append(fresh, h.Finds[at])
+		f := outcome.Entry(&h.Finds, func(f *FuzzFind) bool { return f.Bug == b }, FuzzFind{Bug: b, First: this, Shortest: this, After: h.Runs})
+		if f.Runs++; f.Runs == 1 {
+			fresh = append(fresh, f)
 		}
-		f := h.Finds[at]
-		f.Runs++
 		held := j.Expected == string(checker.Holds)
 		f.Held, harm = f.Held || held, harm || held
 		if !f.Settled && before(this, f.First) {
@@ -215,6 +206,28 @@ func (h *Fuzz) Done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
 // before says whether a run has the lower number.
 func before(a, b fuzzExample) bool {
 	return cmp.Or(cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Scenario, b.Scenario)) < 0
+}
+
+// Finish puts the finds into the order in which they are told, and returns the exit code that they call for.
+func (h *Fuzz) Finish() int {
+	slices.SortFunc(h.Finds, func(a, b *FuzzFind) int {
+		at := func(f *FuzzFind) int { return slices.Index(checker.Properties(), f.Property) }
+		held := func(f *FuzzFind) int {
+			if f.Held {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(held(a), held(b)), cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
+	})
+	code := outcome.ExitOK
+	if len(h.Finds) > 0 && h.Finds[0].Held {
+		code = outcome.ExitUnexpected
+	}
+	if h.Failed > 0 {
+		code = outcome.Worse(code, outcome.ExitBackend)
+	}
+	return code
 }
 
 // Save writes the hunt's file.

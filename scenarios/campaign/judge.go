@@ -204,6 +204,59 @@ func Settle(o *outcome.Outcome, than string, numbers map[string]float64) {
 	suiteWrite(o)
 }
 
+// Comparison lets outcomes wait for those of other variants, with the same seed,
+// whose numbers theirs are compared with.
+type Comparison struct {
+	Scenarios []ShardScenario
+	Seeds     int // of each
+
+	numbers map[int]map[string]float64 // of runs that are done, by their number
+	waiting []int
+}
+
+// Settle takes one more outcome that is there, and returns those that are decided by
+// now and were not before.
+func (c *Comparison) Settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
+	if slices.ContainsFunc(c.Scenarios, func(s ShardScenario) bool { return len(s.Scenario.Numbers) > 0 }) {
+		if c.numbers == nil {
+			c.numbers = map[int]map[string]float64{}
+		}
+		c.numbers[i] = map[string]float64{}
+		if n := outcomes[i].Numbers; n != nil {
+			c.numbers[i] = n
+		}
+	}
+	c.waiting = slices.DeleteFunc(append(c.waiting, i), func(i int) bool {
+		o := outcomes[i]
+		for _, than := range o.Waits() {
+			other, chosen := c.variant(i, than)
+			numbers, there := c.numbers[other]
+			if chosen && !there {
+				return false
+			}
+			Settle(&o, than, numbers)
+		}
+		outcomes[i] = o
+		decided = append(decided, i)
+		return true
+	})
+	return decided
+}
+
+// Waits reports whether a run's outcome waits for another's.
+func (c *Comparison) Waits(i int) bool { return slices.Contains(c.waiting, i) }
+
+// variant is the run of another variant of the same scenario with the same seed, or
+// one that there is not.
+func (c *Comparison) variant(i int, name string) (run int, ok bool) {
+	if name == scenario.BaseVariant {
+		name = ""
+	}
+	this := c.Scenarios[i/c.Seeds]
+	k := slices.IndexFunc(c.Scenarios, func(s ShardScenario) bool { return s.From == this.From && s.Scenario.Variant == name })
+	return k*c.Seeds + i%c.Seeds, k >= 0
+}
+
 // compared leaves out the numbers of single steps, which only their plan gives a meaning.
 func compared(numbers map[string]float64) map[string]float64 {
 	out := map[string]float64{}

@@ -30,6 +30,19 @@ func (b Bug) String() string {
 	return fmt.Sprintf("%s (%s)", b.Property, b.Cause)
 }
 
+// BugOf is what a run violates that is to be made small: the property that is named, or else one that had
+// to hold, or else the first.
+func BugOf(o outcome.Outcome, property string) (Bug, bool) {
+	for _, held := range []bool{true, false} {
+		for _, j := range o.Violations() {
+			if (property == "" && (!held || !j.AsExpected)) || j.Property == property {
+				return Bug{Property: j.Property, Cause: j.Cause}, true
+			}
+		}
+	}
+	return Bug{}, false
+}
+
 // Minimizer makes scenarios small.
 type Minimizer struct {
 	Known scenario.Known

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"lockpick/harness/client"
@@ -226,15 +225,7 @@ func (x *search) hop() {
 // shows lists the seeds from 1 on with which the best shows the bug, of so many.
 func (x *search) shows(of int) []uint64 {
 	held := make([]bool, of)
-	var all sync.WaitGroup
-	for i := range held {
-		x.idle <- struct{}{}
-		all.Go(func() {
-			defer func() { <-x.idle }()
-			held[i] = x.Run(x.ctx, x.best, uint64(i+1))
-		})
-	}
-	all.Wait()
+	Each(x.ctx, x.Workers, of, func(i int) { held[i] = x.Run(x.ctx, x.best, uint64(i+1)) })
 	var seeds []uint64
 	for i, h := range held {
 		if h {

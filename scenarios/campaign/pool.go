@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,40 +37,60 @@ type Pool struct {
 // each as it ends, one at a time. It returns early when ctx ends; jobs that were
 // not done then are not reported.
 func (p Pool) Run(ctx context.Context, n int, job func(i int) Job, done func(i int, o outcome.Outcome)) {
+	p.Size = min(p.Size, n)
+	w := p.Start()
+	defer w.Stop()
 	var mu sync.Mutex
-	EachWorker(ctx, p.Size, n, func(next <-chan int) {
-		w := p.Worker()
-		defer w.Stop()
-		for i := range next {
-			o := w.Do(ctx, job(i))
-			if ctx.Err() != nil {
-				return
-			}
-			mu.Lock()
+	Each(ctx, p.Size, n, func(i int) {
+		o := w.Do(ctx, job(i))
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() == nil {
 			done(i, o)
-			mu.Unlock()
 		}
 	})
 }
 
-// EachWorker hands out the numbers below n to workers, until ctx ends, and waits for all of them.
-func EachWorker(ctx context.Context, workers, n int, work func(next <-chan int)) {
-	next := make(chan int)
-	go func() {
-		defer close(next)
-		for i := range n {
-			select {
-			case next <- i:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
+// Each does the numbers below n in order, several at once, until ctx ends, and waits for those it began.
+func Each(ctx context.Context, atOnce, n int, do func(i int)) {
+	var next atomic.Int64
 	var all sync.WaitGroup
-	for range min(workers, n) {
-		all.Go(func() { work(next) })
+	for range min(atOnce, n) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
 	}
 	all.Wait()
+}
+
+// Workers are the worker processes of a pool, for jobs that come one by one.
+type Workers struct {
+	Idle chan *Worker // who takes one puts it back
+}
+
+// Start makes the workers of a pool. Stop ends them.
+func (p Pool) Start() Workers {
+	w := Workers{make(chan *Worker, p.Size)}
+	for range p.Size {
+		w.Idle <- p.Worker()
+	}
+	return w
+}
+
+// Do does a job on the next worker that is idle.
+func (w Workers) Do(ctx context.Context, j Job) outcome.Outcome {
+	next := <-w.Idle
+	defer func() { w.Idle <- next }()
+	return next.Do(ctx, j)
+}
+
+// Stop ends the workers, once what they do is done.
+func (w Workers) Stop() {
+	for range cap(w.Idle) {
+		(<-w.Idle).Stop()
+	}
 }
 
 // Worker is one worker process, started when it is first needed. It does one job at a time.

@@ -44,6 +44,7 @@ import (
 	"lockpick/harness/lock"
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
+	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
 
@@ -122,6 +123,27 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 	o.Seconds = time.Since(begin).Seconds()
 	suiteWrite(&o)
 	return o
+}
+
+// Try does a job, again where it does not violate the property, and says what came of that. Where
+// the machine failed, which says nothing of the lock, it has another chance.
+func Try(ctx context.Context, b harness.Backend, j Job, property string) (t outcome.Try, o outcome.Outcome) {
+	t.Backend = b.Name()
+	for range 2 {
+		o = Execute(ctx, b, j)
+		if t.Runs += len(o.Retried) + 1; o.Code != outcome.ExitBackend || ctx.Err() != nil {
+			break
+		}
+	}
+	t.State, t.Command, t.Why = outcome.NotConfirmed, o.Command, display.FirstLine(o.Error)
+	switch got := o.Of(property); {
+	case got == nil:
+	case got.Got == checker.Violated:
+		t.State, t.Cause, t.Why = outcome.StateConfirmed, got.Cause, ""
+	default:
+		t.Why = display.Join("; ", t.Why, got.Because)
+	}
+	return t, o
 }
 
 // write leaves the outcome in the run directory, where there is one.

@@ -3,7 +3,8 @@
 //
 // An Outcome is one run's: a Judgement for each property and each bounded number, and the exit code
 // they call for. It is stored in outcome.json beside the verdict. A Run is an outcome with all that
-// it was judged by. Rate says how often something happened in many runs.
+// it was judged by. A Tally sums up many, in a Row for each scenario with a Cell for each property, and
+// every report of several runs is drawn from it. Rate says how often something happened in many runs.
 //
 // A Card says what one lock keeps under which failures: a CardRow for each property with a CardCell
 // for each kind of failure, Dice for random plans, and a CardFinding for each violation, the
@@ -154,16 +155,20 @@ func Entry[T any](table *[]*T, is func(*T) bool, fresh T) *T {
 	return &fresh
 }
 
+// harms: a property was violated, whatever was expected.
+func (j Judgement) harms() bool { return j.Got == checker.Violated && j.Number == nil }
+
 // Violated says whether a property was violated, whatever was expected.
-func (o *Outcome) Violated() bool {
-	return slices.ContainsFunc(o.Judgements, func(j Judgement) bool { return j.Got == checker.Violated && j.Number == nil })
+func (o *Outcome) Violated() bool { return slices.ContainsFunc(o.Judgements, Judgement.harms) }
+
+// Violations are the violated properties, but for those that only follow from another.
+func (o *Outcome) Violations() []Judgement {
+	return slices.DeleteFunc(slices.Clone(o.Judgements), func(j Judgement) bool { return !j.harms() || j.Follows != "" })
 }
 
 // FreeOnly reports whether properties were violated, and nothing was expected of any of those.
 func (o *Outcome) FreeOnly() bool {
-	return o.Violated() && !slices.ContainsFunc(o.Judgements, func(j Judgement) bool {
-		return j.Got == checker.Violated && j.Number == nil && !j.Free()
-	})
+	return o.Violated() && !slices.ContainsFunc(o.Judgements, func(j Judgement) bool { return j.harms() && !j.Free() })
 }
 
 // Of is what came of a property, or of a number that has a bound; nil: nobody judged it.
@@ -172,6 +177,19 @@ func (o *Outcome) Of(property string) *Judgement {
 		return &o.Judgements[i]
 	}
 	return nil
+}
+
+// Unmet is the property that a run was to put to the test and did not; nil: there is none.
+func (o *Outcome) Unmet() *Judgement {
+	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Got == checker.NotExercised && j.Open() }); i >= 0 {
+		return &o.Judgements[i]
+	}
+	return nil
+}
+
+// Unexplained reports whether a run failed, or its code is one that no judgement calls for.
+func (o *Outcome) Unexplained() bool {
+	return o.Error != "" || o.Code != ExitOK && CodeOf(o.Judgements) == ExitOK
 }
 
 // Waits: another run of the same suite decides.
@@ -382,7 +400,7 @@ type Finding struct {
 func (o *Outcome) Findings() (all []Finding) {
 next:
 	for _, j := range o.Judgements {
-		if j.Got != checker.Violated || j.Number != nil {
+		if !j.harms() {
 			continue
 		}
 		for i := range all {
