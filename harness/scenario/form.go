@@ -68,9 +68,9 @@ const (
 func (r *reading) form(k Known) object {
 	expect := r.expectForm(k)
 	return object{"the scenario", []field{
-		{key: "name", doc: "what the command line calls it", shape: named("scenario"), must: true},
-		{key: "claim", doc: "what the run shows, in one plain sentence", shape: prose, must: true},
-		{key: "source", doc: "who says so, and where", shape: prose, must: true},
+		{key: "name", doc: "what the command line calls it", shape: named("scenario"), required: true},
+		{key: "claim", doc: "what the run shows, in one plain sentence", shape: prose, required: true},
+		{key: "source", doc: "who says so, and where", shape: prose, required: true},
 		{key: "tags", doc: "words to select it by", shape: wordsOf("tags", named("tag"))},
 		{key: "debate", doc: "whose claim it is: who affirms it, and who denies it", shape: debateForm()},
 		{key: "tier", doc: "which locks of other kinds are held to what it expects: every one, or those of a quorum; none, if it isn't given", shape: oneOf("tier", tiers()...)},
@@ -82,11 +82,11 @@ func (r *reading) form(k Known) object {
 		{key: "plan", doc: "what goes wrong, and when", shape: planForm(r.unit, r.mostSteps), at: whole},
 		{key: "limits", doc: "how much of the lock one hold may have, whatever the lock allows; bounded-hold is judged by it", shape: limitsForm(r.unit)},
 		{key: "expect", doc: "what comes of it; a safety property that isn't listed must hold", shape: expect},
-		{key: "limit", doc: "the run is stopped after this time", shape: duration(r.unit), usual: "2m0s"},
+		{key: "limit", doc: "the run is stopped after this time", shape: duration(r.unit), defaultText: "2m0s"},
 		{key: "exact", doc: "whether things must fall on one microsecond, as only virtual time can have it", shape: truth},
 		{key: "scale", doc: "factor of all durations on real backends, where the scenario must pin it", shape: pace},
 		{key: "variants", doc: "the same scenario with some keys set otherwise", to: &r.variants, shape: dict{"variants", named("variant"), maxVariants, object{"a variant", []field{
-			{key: "set", doc: "keys (lock.ttl) or whole sections (plan) and what they are here", shape: later{scalar{as: setSchema()}}, must: true},
+			{key: "set", doc: "keys (lock.ttl) or whole sections (plan) and what they are here", shape: later{scalar{jsonSchema: setSchema()}}, required: true},
 			{key: "claim", doc: "instead of the scenario's", shape: later{prose}},
 			{key: "debate", doc: "of its own claim", shape: later{debateForm()}},
 			{key: "expect", doc: "where it differs from the scenario's", shape: later{expect}},
@@ -104,9 +104,9 @@ func debateForm() object {
 
 func topologyForm(unit time.Duration) object {
 	return object{"topology", []field{
-		{key: "nodes", doc: "number of independent lock servers", shape: integer(1, maxNodes), usual: "5"},
+		{key: "nodes", doc: "number of independent lock servers", shape: integer(1, maxNodes), defaultText: "5"},
 		{key: "server", doc: "what the servers run besides Redis, as one store of several members; for locks that are on it", shape: oneOf("server", lock.Servers()...)},
-		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf("persistence", PersistNone, "everysec", PersistAlways, "no"), usual: PersistNone},
+		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf("persistence", PersistNone, "everysec", PersistAlways, "no"), defaultText: PersistNone},
 		{key: "expiry", doc: "the clock that keys expire by: the wall clock, as Redis does it, or one that nobody sets", shape: oneOf("clock", "wall", ExpiryMonotonic)},
 		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(0, 1)},
 		{key: "down-after", at: "downAfter", doc: "how long a master is out of reach until its sentinels take it for dead; 1s if it isn't given", shape: duration(unit)},
@@ -127,12 +127,12 @@ func lockForm(k Known, unit time.Duration) object {
 		return span(reflect.ValueOf(client.Range{Min: l.RetryMin, Max: l.RetryMax}))
 	}
 	return object{"lock", []field{
-		{key: "kind", doc: "which lock", shape: oneOf("lock kind", k.Locks...), usual: "redlock"},
+		{key: "kind", doc: "which lock", shape: oneOf("lock kind", k.Locks...), defaultText: "redlock"},
 		{key: "mistake", doc: "what the lock kind broken does wrong", shape: oneOf("mistake", k.Mistakes...)},
-		{key: "ttl", doc: "a key's time to live", shape: duration(unit), usual: "10s"},
-		{key: "drift", doc: "clock drift that is allowed for, as a share of the TTL", shape: percent(0.5), usual: "1%"},
-		{key: "timeout", doc: "bound of one request to one node, below half of the TTL", shape: duration(unit), usual: "50ms"},
-		{key: "retry", doc: "bounds of the random delay between attempts", shape: retry, at: whole, usual: "50ms..250ms"},
+		{key: "ttl", doc: "a key's time to live", shape: duration(unit), defaultText: "10s"},
+		{key: "drift", doc: "clock drift that is allowed for, as a share of the TTL", shape: percent(0.5), defaultText: "1%"},
+		{key: "timeout", doc: "bound of one request to one node, below half of the TTL", shape: duration(unit), defaultText: "50ms"},
+		{key: "retry", doc: "bounds of the random delay between attempts", shape: retry, at: whole, defaultText: "50ms..250ms"},
 		{key: "tries", doc: "attempts in one acquire; 0: no limit", shape: integer(0, maxCount)},
 		{key: "ask", doc: "nodes all at once, or one after another", shape: oneOf("way to ask", "multiplexed", askSequential)},
 		{key: "fence", doc: "whether it hands out fencing tokens", shape: truth},
@@ -186,26 +186,26 @@ func workloadForm(unit time.Duration) object {
 	check.store = func(to reflect.Value, v any) { to.SetBool(!v.(bool)) }
 	check.show = func(v reflect.Value) string { return strconv.FormatBool(!v.Bool()) }
 	return object{"workload", []field{
-		{key: "kind", doc: "what a critical section does", shape: oneOf("workload", "read-modify-write"), usual: "read-modify-write"},
-		{key: "keys", doc: "number of locks that each client works on in turn", shape: integer(1, maxKeys), usual: "1"},
-		{key: "fence", doc: "what the resource refuses", shape: oneOf("fence mode", client.FenceNone, client.FenceToken, client.FenceCounter, client.FenceCheckSet), usual: client.FenceNone},
-		{key: "think", doc: "pause before each cycle", shape: between(0), usual: "50ms..500ms"},
-		{key: "hold", doc: "work between the read and the check before the write", shape: between(0), usual: "100ms..2s"},
+		{key: "kind", doc: "what a critical section does", shape: oneOf("workload", "read-modify-write"), defaultText: "read-modify-write"},
+		{key: "keys", doc: "number of locks that each client works on in turn", shape: integer(1, maxKeys), defaultText: "1"},
+		{key: "fence", doc: "what the resource refuses", shape: oneOf("fence mode", client.FenceNone, client.FenceToken, client.FenceCounter, client.FenceCheckSet), defaultText: client.FenceNone},
+		{key: "think", doc: "pause before each cycle", shape: between(0), defaultText: "50ms..500ms"},
+		{key: "hold", doc: "work between the read and the check before the write", shape: between(0), defaultText: "100ms..2s"},
 		{key: "prepare", doc: "work between the check and the write", shape: between(0)},
 		{key: "cancel-after", at: "cancelAfter", doc: "how long a client waits for its lock before it cancels the acquire", shape: duration(unit)},
 		{key: "extend", doc: "how often a client extends its lock while it works", shape: duration(unit)},
 		{key: "reenter", doc: "how many times a client acquires again what it holds, and gives it back", shape: integer(1, maxReenter)},
 		{key: "cycles", doc: "how often each client works", shape: integer(1, maxCount)},
 		{key: "for", doc: "no cycle starts later than this", shape: duration(unit)},
-		{key: "writes", doc: "writes in one critical section", shape: integer(1, maxWrites), usual: "1"},
+		{key: "writes", doc: "writes in one critical section", shape: integer(1, maxWrites), defaultText: "1"},
 		{key: "check", at: "noCheck", doc: "whether a client looks at its deadline before it writes", shape: check},
 	}}
 }
 
 func limitsForm(unit time.Duration) object {
 	return object{"limits", []field{
-		{key: "extensions", doc: "most extensions of one hold; 0: as many as the lock takes by itself", shape: integer(1, maxCount), must: true},
-		{key: "hold", doc: "longest hold, from the grant to the end of belief", shape: duration(unit), must: true},
+		{key: "extensions", doc: "most extensions of one hold; 0: as many as the lock takes by itself", shape: integer(1, maxCount), required: true},
+		{key: "hold", doc: "longest hold, from the grant to the end of belief", shape: duration(unit), required: true},
 	}}
 }
 
@@ -213,14 +213,14 @@ func limitsForm(unit time.Duration) object {
 func (r *reading) expectForm(k Known) object {
 	outcome := oneOf("outcome", wantHolds, wantViolated, wantAny)
 	violated := field{at: whole, shape: object{"the expected violation", []field{
-		{key: "violated", at: "cause", doc: "cause or class of the violation", shape: oneOf("cause", k.Causes...), must: true},
+		{key: "violated", at: "cause", doc: "cause or class of the violation", shape: oneOf("cause", k.Causes...), required: true},
 		{key: "node", doc: "the node to blame", shape: nodeName},
 	}}}
 	o := object{name: "expect"}
 	for _, property := range k.Properties {
-		want := field{key: "want", shape: outcome, must: true}
+		want := field{key: "want", shape: outcome, required: true}
 		if property == mutualExclusion || property == resourceSafety {
-			want.usual = wantHolds
+			want.defaultText = wantHolds
 		}
 		o.fields = append(o.fields, field{key: property, doc: "what the property comes out as", shape: either{{field: want}, {violated, section, "cause"}}})
 	}
@@ -250,10 +250,10 @@ func setSchema() map[string]any {
 
 // planForm is a list of steps, or how a seed draws them.
 func planForm(unit time.Duration, most int) shape {
-	random := object{"plan", []field{{key: "random", doc: "each seed draws its own plan, in this way", shape: randomForm(unit), must: true}}}
+	random := object{"plan", []field{{key: "random", doc: "each seed draws its own plan, in this way", shape: randomForm(unit), required: true}}}
 	steps := sequence{"plan", 0, most, object{"a step", []field{
-		{key: "when", doc: "what sets the fault off", shape: triggerForm(unit), must: true},
-		{key: "fault", doc: "what is done to whom", shape: faultForm(unit), must: true},
+		{key: "when", doc: "what sets the fault off", shape: triggerForm(unit), required: true},
+		{key: "fault", doc: "what is done to whom", shape: faultForm(unit), required: true},
 		{key: "drawn", doc: "whether it counts as drawn by dice: it need not come, nor meet anything", shape: truth},
 	}}, false}
 	return either{{field: field{key: "plan", shape: steps}}, {field{at: whole, shape: random}, has("random"), "random"}}
@@ -262,21 +262,21 @@ func planForm(unit time.Duration, most int) shape {
 func triggerForm(unit time.Duration) shape {
 	before := field{key: "before", doc: "later it sets nothing off, and it need not come", shape: duration(unit)}
 	form := func(key string, fields ...field) form {
-		return form{field{at: whole, shape: object{"when", fields}, must: true}, has(key), key}
+		return form{field{at: whole, shape: object{"when", fields}, required: true}, has(key), key}
 	}
 	return trigger{either{
-		form("at", field{key: "at", doc: "time since the run began", shape: duration(0), must: true}),
+		form("at", field{key: "at", doc: "time since the run began", shape: duration(0), required: true}),
 		form("event", append(eventFields("event."), field{key: "every", at: "event.every", doc: "each time instead of the nth", shape: truth}, before)...),
 		form("point",
-			field{key: "client", at: "point.client", doc: "whose", shape: clientName, must: true},
-			field{key: "point", at: "point.point", doc: "place in the client's program, where it waits for the fault", shape: oneOf("point", client.Points...), must: true},
-			field{key: "nth", at: "point.nth", doc: "which time, from 1", shape: integer(1, maxCount), usual: "1"},
+			field{key: "client", at: "point.client", doc: "whose", shape: clientName, required: true},
+			field{key: "point", at: "point.point", doc: "place in the client's program, where it waits for the fault", shape: oneOf("point", client.Points...), required: true},
+			field{key: "nth", at: "point.nth", doc: "which time, from 1", shape: integer(1, maxCount), defaultText: "1"},
 			before),
 		form("message",
-			field{key: "link", at: "message.link", doc: "between a client and a node or the resource, as in c1-n3", shape: target, must: true},
-			field{key: "message", at: "message.message", doc: "command on the wire", shape: oneOf("message", nemesis.MessageKinds...), must: true},
-			field{key: "of", at: "message.of", doc: "its request or its reply", shape: oneOf("direction", nemesis.Request, nemesis.Reply), must: true},
-			field{key: "nth", at: "message.nth", doc: "which one on the link, from 1", shape: integer(1, maxCount), usual: "1"},
+			field{key: "link", at: "message.link", doc: "between a client and a node or the resource, as in c1-n3", shape: target, required: true},
+			field{key: "message", at: "message.message", doc: "command on the wire", shape: oneOf("message", nemesis.MessageKinds...), required: true},
+			field{key: "of", at: "message.of", doc: "its request or its reply", shape: oneOf("direction", nemesis.Request, nemesis.Reply), required: true},
+			field{key: "nth", at: "message.nth", doc: "which one on the link, from 1", shape: integer(1, maxCount), defaultText: "1"},
 			before),
 	}}
 }
@@ -284,9 +284,9 @@ func triggerForm(unit time.Duration) shape {
 // eventFields has the keys of an event whose fields have paths that begin with below.
 func eventFields(below string) []field {
 	return []field{
-		{key: "client", at: below + "client", doc: "whose", shape: clientName, must: true},
-		{key: "event", at: below + "event", doc: "what is seen in the history", shape: oneOf("event", nemesis.EventNames()...), must: true},
-		{key: "nth", at: below + "nth", doc: "which time, from 1", shape: integer(1, maxCount), usual: "1"},
+		{key: "client", at: below + "client", doc: "whose", shape: clientName, required: true},
+		{key: "event", at: below + "event", doc: "what is seen in the history", shape: oneOf("event", nemesis.EventNames()...), required: true},
+		{key: "nth", at: below + "nth", doc: "which time, from 1", shape: integer(1, maxCount), defaultText: "1"},
 		{key: "after", at: below + "after", doc: "and this much later", shape: duration(0)},
 	}
 }
@@ -301,7 +301,7 @@ func faultForm(unit time.Duration) object {
 		{key: "step", doc: "how far it is set forward meanwhile", shape: duration(0)},
 	}}
 	return object{"fault", []field{
-		{key: "kind", doc: "which fault", shape: oneOf("fault", kinds...), must: true},
+		{key: "kind", doc: "which fault", shape: oneOf("fault", kinds...), required: true},
 		{key: "targets", doc: "clients, nodes or links", shape: wordsOf("targets", target)},
 		{key: "mode", doc: "how", shape: oneOf("mode", modes...)},
 		{key: "for", doc: "how long it lasts", shape: duration(unit)},
@@ -327,11 +327,11 @@ func randomForm(unit time.Duration) object {
 		modes = append(modes, nemesis.Random{}.ModesOf(k)...)
 	}
 	return object{"random", []field{
-		{key: "faults", doc: "what may be drawn; a seed uses about half of them", shape: wordsOf("faults", oneOf("fault", nemesis.Choices()...)), must: true},
+		{key: "faults", doc: "what may be drawn; a seed uses about half of them", shape: wordsOf("faults", oneOf("fault", nemesis.Choices()...)), required: true},
 		{key: "within", doc: "keeps clocks and restarts within what Redlock assumes", shape: oneOf("bound", nemesis.Assumptions)},
-		{key: "every", doc: "time between two faults of a kind: where a seed's mean lies", shape: between(unit), usual: "1s..5s"},
-		{key: "lasts", doc: "the shortest fault, and the longest; most are short", shape: between(unit), usual: "10ms..20s"},
-		{key: "safety", doc: "share of the limit after which all is healed, and somebody must acquire", shape: percent(1), usual: "60%"},
+		{key: "every", doc: "time between two faults of a kind: where a seed's mean lies", shape: between(unit), defaultText: "1s..5s"},
+		{key: "lasts", doc: "the shortest fault, and the longest; most are short", shape: between(unit), defaultText: "10ms..20s"},
+		{key: "safety", doc: "share of the limit after which all is healed, and somebody must acquire", shape: percent(1), defaultText: "60%"},
 		{key: "modes", doc: "of faults that have several; all if it isn't given", shape: wordsOf("modes", oneOf("mode", modes...))},
 		{key: "shapes", doc: "of what hits links; all if it isn't given", shape: wordsOf("shapes", oneOf("shape", nemesis.Shapes...))},
 	}}

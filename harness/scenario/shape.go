@@ -29,11 +29,11 @@ type shape interface {
 
 // field is one key of a section.
 type field struct {
-	key   string
-	doc   string
-	shape shape
-	must  bool   // required
-	usual string // the default, as a file spells it; "": the zero value
+	key         string
+	doc         string
+	shape       shape
+	required    bool
+	defaultText string // the default, as a file spells it; "": the zero value
 	// at is the path to the value within the section's, by JSON names, as in event.nth. "" is
 	// the key itself, and whole the section's value.
 	at string
@@ -91,13 +91,13 @@ func (f *field) write(w writer, path string, section reflect.Value) *yaml.Node {
 	if !v.IsValid() {
 		return nil
 	}
-	if usual := reflect.New(v.Type()).Elem(); !f.must && !optional && f.usual == "" {
-		if f.fill(usual); reflect.DeepEqual(v.Interface(), usual.Interface()) {
+	if def := reflect.New(v.Type()).Elem(); !f.required && !optional && f.defaultText == "" {
+		if f.fill(def); reflect.DeepEqual(v.Interface(), def.Interface()) {
 			return nil
 		}
 	}
 	n := f.shape.write(w, f.path(path), v)
-	if f.usual != "" && n.Value == f.usual {
+	if f.defaultText != "" && n.Value == f.defaultText {
 		return nil
 	}
 	return n
@@ -109,9 +109,9 @@ func (f *field) fill(v reflect.Value) {
 	case object:
 		s.fill(v, &yaml.Node{})
 	case scalar:
-		if f.usual != "" {
-			usual, _, _ := s.parse(f.usual)
-			s.set(v, usual)
+		if f.defaultText != "" {
+			def, _, _ := s.parse(f.defaultText)
+			s.set(v, def)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (o object) read(n *yaml.Node, to reflect.Value) error {
 		}
 	}
 	for _, f := range o.fields {
-		if f.must && child(n, f.key) < 0 {
+		if f.required && child(n, f.key) < 0 {
 			return bad(n, "add "+f.key+": "+f.doc, "%s has no %s", o.name, f.key)
 		}
 	}
@@ -165,7 +165,7 @@ func (o object) fill(to reflect.Value, n *yaml.Node) {
 		if child(n, f.key) >= 0 {
 			continue
 		}
-		if v, _ := f.part(to, f.usual != ""); v.IsValid() {
+		if v, _ := f.part(to, f.defaultText != ""); v.IsValid() {
 			f.fill(v)
 		}
 	}
@@ -195,7 +195,7 @@ func (o object) schema() map[string]any {
 		s := f.shape.schema()
 		s["description"] = f.doc
 		properties[f.key] = s
-		if f.must {
+		if f.required {
 			required = append(required, f.key)
 		}
 	}
@@ -454,7 +454,7 @@ func (later) read(n *yaml.Node, to reflect.Value) error {
 // for the general hint.
 type scalar struct {
 	name, hint string
-	as         map[string]any // the schema
+	jsonSchema map[string]any // the schema
 	parse      func(text string) (v any, wrong, hint string)
 	store      func(to reflect.Value, v any) // nil: by assignment
 	show       func(v reflect.Value) string  // nil: as fmt.Sprint does
@@ -491,19 +491,19 @@ func (s scalar) write(w writer, path string, v reflect.Value) *yaml.Node {
 	return n
 }
 
-func (s scalar) schema() map[string]any { return maps.Clone(s.as) }
+func (s scalar) schema() map[string]any { return maps.Clone(s.jsonSchema) }
 
 // single returns a scalar whose errors all have the general hint.
-func single[T any](name, hint string, as map[string]any, parse func(text string) (v T, wrong string)) scalar {
-	return scalar{name: name, hint: hint, as: as, parse: func(s string) (any, string, string) {
+func single[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, wrong string)) scalar {
+	return scalar{name: name, hint: hint, jsonSchema: jsonSchema, parse: func(s string) (any, string, string) {
 		v, wrong := parse(s)
 		return v, wrong, ""
 	}}
 }
 
 // fitting returns a scalar whose errors all have the same text, too.
-func fitting[T any](name, hint string, as map[string]any, parse func(text string) (v T, fits bool)) scalar {
-	return single(name, hint, as, func(s string) (T, string) {
+func fitting[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, fits bool)) scalar {
+	return single(name, hint, jsonSchema, func(s string) (T, string) {
 		v, fits := parse(s)
 		if !fits {
 			return v, quote(s) + " is not allowed here"
@@ -521,7 +521,7 @@ var prose = single("a text", "write a sentence", map[string]any{"type": "string"
 
 // oneOf is one of the allowed words.
 func oneOf(sort string, allowed ...string) scalar {
-	return scalar{name: "a " + sort, hint: suggest("", "known", allowed), as: map[string]any{"enum": allowed}, parse: func(s string) (any, string, string) {
+	return scalar{name: "a " + sort, hint: suggest("", "known", allowed), jsonSchema: map[string]any{"enum": allowed}, parse: func(s string) (any, string, string) {
 		if !slices.Contains(allowed, s) {
 			return s, "unknown " + sort + " " + quote(s), suggest(s, "known", allowed)
 		}
@@ -531,7 +531,7 @@ func oneOf(sort string, allowed ...string) scalar {
 
 // matching is a name that matches a pattern.
 func matching(sort string, pattern *regexp.Regexp, hint string) scalar {
-	return scalar{name: "a " + sort, hint: "known: none", as: textLike(pattern.String()), parse: func(s string) (any, string, string) {
+	return scalar{name: "a " + sort, hint: "known: none", jsonSchema: textLike(pattern.String()), parse: func(s string) (any, string, string) {
 		switch {
 		case !pattern.MatchString(s):
 			return nil, quote(s) + " is no name for a " + sort, hint
@@ -585,9 +585,9 @@ func integer(least, most int) scalar {
 		})
 }
 
-func decimal(name, hint string, as map[string]any, fits func(float64) bool) scalar {
-	as["type"] = "number"
-	return fitting(name, hint, as, func(s string) (float64, bool) {
+func decimal(name, hint string, jsonSchema map[string]any, fits func(float64) bool) scalar {
+	jsonSchema["type"] = "number"
+	return fitting(name, hint, jsonSchema, func(s string) (float64, bool) {
 		v, err := strconv.ParseFloat(s, 64)
 		return v, err == nil && fits(v)
 	})
@@ -691,12 +691,12 @@ func parseDuration(s string, least time.Duration) (d time.Duration, wrong, hint 
 }
 
 func duration(least time.Duration) scalar {
-	return scalar{name: "a duration", hint: durationHint, as: textLike("^(" + durationJSON + ")$"), parse: func(s string) (any, string, string) { return parseDuration(s, least) }}
+	return scalar{name: "a duration", hint: durationHint, jsonSchema: textLike("^(" + durationJSON + ")$"), parse: func(s string) (any, string, string) { return parseDuration(s, least) }}
 }
 
 // signed is a duration that may be negative.
 func signed(unit time.Duration) scalar {
-	return scalar{name: "a duration", hint: "a number with its unit, as in 11s, or -5s to go back", as: textLike("^-?(" + durationJSON + ")$"),
+	return scalar{name: "a duration", hint: "a number with its unit, as in 11s, or -5s to go back", jsonSchema: textLike("^-?(" + durationJSON + ")$"),
 		parse: func(s string) (any, string, string) {
 			digits, back := strings.CutPrefix(s, "-")
 			d, wrong, hint := parseDuration(digits, unit)
@@ -710,7 +710,7 @@ func signed(unit time.Duration) scalar {
 // between is a range of durations, "50ms..500ms", or a single one.
 func between(least time.Duration) scalar {
 	return scalar{name: "a range of durations", hint: "one duration, as in 2s, or the two ends of a range, as in 50ms..500ms",
-		as: textLike(fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)),
+		jsonSchema: textLike(fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)),
 		parse: func(s string) (any, string, string) {
 			from, upto, isRange := strings.Cut(s, "..")
 			if !isRange {
