@@ -88,10 +88,7 @@ func Schema(known Known) []byte {
 // read makes a scenario of a tree.
 func (d *document) read(tree *yaml.Node, known Known, variant string) (*reading, error) {
 	r := newReading(fileUnit, variant)
-	if err := r.read(tree, known); err != nil {
-		return nil, d.locate(err, variant)
-	}
-	return r, nil
+	return r, d.locate(r.read(tree, known), variant)
 }
 
 func (r *reading) read(tree *yaml.Node, known Known) error {
@@ -260,7 +257,7 @@ func plain(n *yaml.Node) error {
 	return nil
 }
 
-// locate turns a problem into what the user sees. Other errors stay as they are.
+// locate turns a problem into an Error. Other errors, and nil, stay as they are.
 func (d *document) locate(err error, name string) error {
 	p, ok := errors.AsType[*problem](err)
 	if !ok {
