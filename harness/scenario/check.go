@@ -35,7 +35,7 @@ func checkWhole(s *Scenario, k Known) error {
 
 func checkOptions(s *Scenario, k Known) error {
 	var has []string
-	for _, o := range k.Options[s.Lock.Kind] {
+	for _, o := range k.Kinds[s.Lock.Kind].Options {
 		has = append(has, o.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Lock.Options)) {

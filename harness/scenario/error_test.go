@@ -21,10 +21,13 @@ var known = Known{
 	Backends: []string{"sim", "process"},
 	Locks:    []string{"broken", "failover", "hardened", "redislock", "redlock", "redsync", "rueidis", "single"},
 	Mistakes: mistakes,
-	Kinds:    map[string]lock.Kind{"broken": {Prefix: "b:", Belief: lock.ByNothing, Can: lock.Powers{Reenter: true}, Quorum: func(nodes int) int { return nodes }}},
-	Options: map[string][]lock.Option{"broken": {{Name: "how", Doc: "it breaks", Values: []string{"softly", "loudly"}}}, "redsync": {{Name: "fail-fast", Doc: "fail at the first no", Values: []string{"no", "yes"}}},
-		"hardened": {{Name: "quarantine", Doc: "it waits", Values: []string{"no", "yes"}}, {Name: "repair", Doc: "it sets keys again", Values: []string{"no", "yes"}},
+	Kinds: map[string]lock.Kind{
+		"broken": {Prefix: "b:", Belief: lock.ByNothing, Can: lock.Powers{Reenter: true}, Quorum: func(nodes int) int { return nodes },
+			Options: []lock.Option{{Name: "how", Doc: "it breaks", Values: []string{"softly", "loudly"}}}},
+		"redsync": {Options: []lock.Option{{Name: "fail-fast", Doc: "fail at the first no", Values: []string{"no", "yes"}}}},
+		"hardened": {Options: []lock.Option{{Name: "quarantine", Doc: "it waits", Values: []string{"no", "yes"}}, {Name: "repair", Doc: "it sets keys again", Values: []string{"no", "yes"}},
 			{Name: "context", Doc: "it has a context", Values: []string{"no", "taken", "late"}}, {Name: "late-timers", Doc: "they are late", Values: []string{"no", "yes"}}}},
+	},
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold", "valid-on-return"},
 	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate", "unavailable-longest", "validity-left-min"},
 	Causes: []string{

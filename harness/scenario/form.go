@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,25 +19,19 @@ import (
 // know. Faults, events, points and message kinds it takes from packages nemesis
 // and client.
 type Known struct {
-	Locks      []string                 // kinds of locks
-	Options    map[string][]lock.Option // of each kind that has some
-	Kinds      map[string]lock.Kind     // what follows from a lock's kind; Check takes one that isn't here to be as its settings say
-	Mistakes   []string                 // of the lock kind broken
-	Properties []string                 // that can be expected
-	Causes     []string                 // causes and classes of a violation
-	Numbers    []string                 // that are measured, and can be expected
-	Backends   []string                 // that a run.json may name; no scenario does
-	Folders    []string                 // that a store has for other things, so that no scenario can be called so
+	Locks      []string             // kinds of locks
+	Kinds      map[string]lock.Kind // their options, and what follows from the kind; Check takes one that isn't here to be as its settings say
+	Mistakes   []string             // of the lock kind broken
+	Properties []string             // that can be expected
+	Causes     []string             // causes and classes of a violation
+	Numbers    []string             // that are measured, and can be expected
+	Backends   []string             // that a run.json may name; no scenario does
+	Folders    []string             // that a store has for other things, so that no scenario can be called so
 }
 
 // With returns k for scenarios that may name these kinds of locks, with the settings of their own.
 func (k Known) With(kinds map[string]lock.Kind) Known {
-	k.Locks, k.Kinds, k.Options = slices.Sorted(maps.Keys(kinds)), kinds, map[string][]lock.Option{}
-	for name, kind := range kinds {
-		if len(kind.Options) > 0 {
-			k.Options[name] = kind.Options
-		}
-	}
+	k.Locks, k.Kinds = slices.Sorted(maps.Keys(kinds)), kinds
 	return k
 }
 
@@ -51,35 +46,15 @@ type reading struct {
 	mostSteps int           // of a plan
 }
 
-// variation is one entry of the section variants, before it is applied.
-type variation struct {
-	Name   string     `json:"name"`
-	Claim  *yaml.Node `json:"claim"`
-	Debate *yaml.Node `json:"debate"`
-	Set    *yaml.Node `json:"set"`
-	Expect *yaml.Node `json:"expect"`
+func newReading(unit time.Duration, variant string) *reading {
+	expect := map[string]Expectation{mutualExclusion: implied, resourceSafety: implied}
+	return &reading{scenario: Scenario{Variant: variant, Expect: expect}, unit: unit, mostSteps: maxItems}
 }
 
-// defaults is a scenario that says nothing.
-func defaults() *reading {
-	return &reading{
-		scenario: Scenario{
-			Topology: Topology{Nodes: 5, Persistence: "none"},
-			Lock: lock.Settings{Kind: "redlock", TTL: 10 * time.Second, Timeout: 50 * time.Millisecond, Drift: 0.01,
-				RetryMin: 50 * time.Millisecond, RetryMax: 250 * time.Millisecond},
-			Workload: Workload{
-				Kind: "read-modify-write", Keys: 1, Fence: client.FenceNone, Writes: 1,
-				Think: client.Range{Min: 50 * time.Millisecond, Max: 500 * time.Millisecond},
-				Hold:  client.Range{Min: 100 * time.Millisecond, Max: 2 * time.Second},
-			},
-			Limit: 2 * time.Minute,
-			Expect: map[string]Expectation{
-				mutualExclusion: {Want: wantHolds, Implied: true},
-				resourceSafety:  {Want: wantHolds, Implied: true},
-			},
-		},
-		unit: fileUnit, mostSteps: maxItems,
-	}
+// variation is one entry of the section variants, before it is applied.
+type variation struct {
+	Name                       string
+	Claim, Debate, Set, Expect *yaml.Node
 }
 
 // defaultCycles is how often a client works if neither cycles nor for is given, and
@@ -89,14 +64,13 @@ const (
 	defaultClients = 2
 )
 
-// whole is a scenario file. Every key that a file may hold is in this table or
-// one of those below.
-func (r *reading) whole(k Known) object {
+// form describes a scenario file: every key is in this table or one of those below.
+func (r *reading) form(k Known) object {
 	expect := r.expectForm(k)
-	return object{name: "the scenario", fields: []field{
-		{key: "name", doc: "what the command line calls it", shape: named("scenario"), must: true},
-		{key: "claim", doc: "what the run shows, in one plain sentence", shape: prose, must: true},
-		{key: "source", doc: "who says so, and where", shape: prose, must: true},
+	return object{"the scenario", []field{
+		{key: "name", doc: "what the command line calls it", shape: named("scenario"), required: true},
+		{key: "claim", doc: "what the run shows, in one plain sentence", shape: prose, required: true},
+		{key: "source", doc: "who says so, and where", shape: prose, required: true},
 		{key: "tags", doc: "words to select it by", shape: wordsOf("tags", named("tag"))},
 		{key: "debate", doc: "whose claim it is: who affirms it, and who denies it", shape: debateForm()},
 		{key: "tier", doc: "which locks of other kinds are held to what it expects: every one, or those of a quorum; none, if it isn't given", shape: oneOf("tier", tiers()...)},
@@ -107,16 +81,16 @@ func (r *reading) whole(k Known) object {
 		{key: "workload", doc: "what each client does", shape: workloadForm(r.unit)},
 		{key: "plan", doc: "what goes wrong, and when", shape: planForm(r.unit, r.mostSteps), at: whole},
 		{key: "limits", doc: "how much of the lock one hold may have, whatever the lock allows; bounded-hold is judged by it", shape: limitsForm(r.unit)},
-		{key: "expect", doc: "what comes of it; a safety property that isn't listed must hold", shape: expect, more: true},
-		{key: "limit", doc: "the run is stopped after this time", shape: duration(r.unit)},
+		{key: "expect", doc: "what comes of it; a safety property that isn't listed must hold", shape: expect},
+		{key: "limit", doc: "the run is stopped after this time", shape: duration(r.unit), defaultText: "2m0s"},
 		{key: "exact", doc: "whether things must fall on one microsecond, as only virtual time can have it", shape: truth},
 		{key: "scale", doc: "factor of all durations on real backends, where the scenario must pin it", shape: pace},
-		{key: "variants", doc: "the same scenario with some keys set otherwise", at: whole, shape: elsewhere{dict{"variants", named("variant"), maxVariants, object{name: "a variant", fields: []field{
-			{key: "set", doc: "keys (lock.ttl) or whole sections (plan) and what they are here", shape: later{setSchema}, must: true},
-			{key: "claim", doc: "instead of the scenario's", shape: later{prose.schema}},
-			{key: "debate", doc: "of its own claim", shape: later{debateForm().schema}},
-			{key: "expect", doc: "where it differs from the scenario's", shape: later{expect.schema}},
-		}}}, &r.variants}},
+		{key: "variants", doc: "the same scenario with some keys set otherwise", to: &r.variants, shape: dict{"variants", named("variant"), maxVariants, object{"a variant", []field{
+			{key: "set", doc: "keys (lock.ttl) or whole sections (plan) and what they are here", shape: later{scalar{jsonSchema: setSchema()}}, required: true},
+			{key: "claim", doc: "instead of the scenario's", shape: later{prose}},
+			{key: "debate", doc: "of its own claim", shape: later{debateForm()}},
+			{key: "expect", doc: "where it differs from the scenario's", shape: later{expect}},
+		}}}},
 	}}
 }
 
@@ -129,10 +103,10 @@ func debateForm() object {
 }
 
 func topologyForm(unit time.Duration) object {
-	return object{name: "topology", fields: []field{
-		{key: "nodes", doc: "number of independent lock servers", shape: integer(1, maxNodes)},
+	return object{"topology", []field{
+		{key: "nodes", doc: "number of independent lock servers", shape: integer(1, maxNodes), defaultText: "5"},
 		{key: "server", doc: "what the servers run besides Redis, as one store of several members; for locks that are on it", shape: oneOf("server", lock.Servers()...)},
-		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf("persistence", PersistNone, "everysec", PersistAlways, "no")},
+		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf("persistence", PersistNone, "everysec", PersistAlways, "no"), defaultText: PersistNone},
 		{key: "expiry", doc: "the clock that keys expire by: the wall clock, as Redis does it, or one that nobody sets", shape: oneOf("clock", "wall", ExpiryMonotonic)},
 		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(0, 1)},
 		{key: "down-after", at: "downAfter", doc: "how long a master is out of reach until its sentinels take it for dead; 1s if it isn't given", shape: duration(unit)},
@@ -142,16 +116,23 @@ func topologyForm(unit time.Duration) object {
 }
 
 func lockForm(k Known, unit time.Duration) object {
-	retry := lens[lock.Settings, client.Range]{between(unit),
-		func(l *lock.Settings) client.Range { return client.Range{Min: l.RetryMin, Max: l.RetryMax} },
-		func(l *lock.Settings, r client.Range) { l.RetryMin, l.RetryMax = r.Min, r.Max }}
-	return object{name: "lock", fields: []field{
-		{key: "kind", doc: "which lock", shape: oneOf("lock kind", k.Locks...)},
+	retry := between(unit)
+	span := retry.show
+	retry.store = func(to reflect.Value, v any) {
+		l, r := to.Addr().Interface().(*lock.Settings), v.(client.Range)
+		l.RetryMin, l.RetryMax = r.Min, r.Max
+	}
+	retry.show = func(v reflect.Value) string {
+		l := v.Interface().(lock.Settings)
+		return span(reflect.ValueOf(client.Range{Min: l.RetryMin, Max: l.RetryMax}))
+	}
+	return object{"lock", []field{
+		{key: "kind", doc: "which lock", shape: oneOf("lock kind", k.Locks...), defaultText: "redlock"},
 		{key: "mistake", doc: "what the lock kind broken does wrong", shape: oneOf("mistake", k.Mistakes...)},
-		{key: "ttl", doc: "a key's time to live", shape: duration(unit)},
-		{key: "drift", doc: "clock drift that is allowed for, as a share of the TTL", shape: percent(0.5)},
-		{key: "timeout", doc: "bound of one request to one node, below half of the TTL", shape: duration(unit)},
-		{key: "retry", doc: "bounds of the random delay between attempts", shape: retry, at: whole},
+		{key: "ttl", doc: "a key's time to live", shape: duration(unit), defaultText: "10s"},
+		{key: "drift", doc: "clock drift that is allowed for, as a share of the TTL", shape: percent(0.5), defaultText: "1%"},
+		{key: "timeout", doc: "bound of one request to one node, below half of the TTL", shape: duration(unit), defaultText: "50ms"},
+		{key: "retry", doc: "bounds of the random delay between attempts", shape: retry, at: whole, defaultText: "50ms..250ms"},
 		{key: "tries", doc: "attempts in one acquire; 0: no limit", shape: integer(0, maxCount)},
 		{key: "ask", doc: "nodes all at once, or one after another", shape: oneOf("way to ask", "multiplexed", askSequential)},
 		{key: "fence", doc: "whether it hands out fencing tokens", shape: truth},
@@ -160,11 +141,11 @@ func lockForm(k Known, unit time.Duration) object {
 	}}
 }
 
-// optionsForm has the options of all kinds; checkOptions knows whose each is.
+// optionsForm has the options of all kinds. checkOptions refuses those of other kinds.
 func optionsForm(k Known) object {
 	o := object{name: "options"}
-	for _, kind := range slices.Sorted(maps.Keys(k.Options)) {
-		for _, option := range k.Options[kind] {
+	for _, kind := range slices.Sorted(maps.Keys(k.Kinds)) {
+		for _, option := range k.Kinds[kind].Options {
 			o.fields = append(o.fields, field{key: option.Name, doc: "of " + kind + ": " + option.Doc, shape: oneOf("value of "+option.Name, option.Values...)})
 		}
 	}
@@ -173,10 +154,13 @@ func optionsForm(k Known) object {
 
 // clientsForm is how many clients there are, or who they are.
 func clientsForm(unit time.Duration) shape {
-	number := lens[[]Client, int]{integer(1, maxClients), nil, func(all *[]Client, n int) { *all = clientsNamed(n) }}
-	start := either{field{key: "delay", shape: duration(0)}, field{key: "start", shape: eventForm("start")}, section,
-		func(c any) bool { return c.(*Client).Start != nil }}
-	one := object{name: "a client", fields: []field{
+	number := integer(1, maxClients)
+	number.store = func(to reflect.Value, n any) { to.Set(reflect.ValueOf(clientsNamed(n.(int)))) }
+	start := either{
+		{field: field{key: "delay", shape: duration(0)}},
+		{field{key: "start", shape: object{"start", eventFields("")}}, section, "start"},
+	}
+	one := object{"a client", []field{
 		{key: "start", doc: "when it begins: a time, or an event of another client", shape: start, at: whole},
 		{key: "reach", doc: "the nodes it can talk to; the others refuse it", shape: wordsOf("reach", nodeName)},
 		{key: "think", doc: "instead of the workload's", shape: between(0)},
@@ -184,8 +168,10 @@ func clientsForm(unit time.Duration) shape {
 		{key: "cycles", doc: "instead of the workload's", shape: integer(1, maxCount)},
 		{key: "cancel-after", at: "cancelAfter", doc: "instead of the workload's", shape: duration(unit)},
 	}}
-	return either{field{at: whole, shape: number}, field{at: whole, shape: dict{"clients", clientName, maxClients, one}}, section,
-		func(any) bool { return true }}
+	return either{
+		{field: field{at: whole, shape: number}},
+		{field{at: whole, shape: dict{"clients", clientName, maxClients, one}}, section, whole},
+	}
 }
 
 func clientsNamed(n int) (all []Client) {
@@ -196,53 +182,59 @@ func clientsNamed(n int) (all []Client) {
 }
 
 func workloadForm(unit time.Duration) object {
-	check := lens[Workload, bool]{truth, func(w *Workload) bool { return !w.NoCheck }, func(w *Workload, is bool) { w.NoCheck = !is }}
-	return object{name: "workload", fields: []field{
-		{key: "kind", doc: "what a critical section does", shape: oneOf("workload", "read-modify-write")},
-		{key: "keys", doc: "number of locks that each client works on in turn", shape: integer(1, maxKeys)},
-		{key: "fence", doc: "what the resource refuses", shape: oneOf("fence mode", client.FenceNone, client.FenceToken, client.FenceCounter, client.FenceCheckSet)},
-		{key: "think", doc: "pause before each cycle", shape: between(0)},
-		{key: "hold", doc: "work between the read and the check before the write", shape: between(0)},
+	check := truth
+	check.store = func(to reflect.Value, v any) { to.SetBool(!v.(bool)) }
+	check.show = func(v reflect.Value) string { return strconv.FormatBool(!v.Bool()) }
+	return object{"workload", []field{
+		{key: "kind", doc: "what a critical section does", shape: oneOf("workload", "read-modify-write"), defaultText: "read-modify-write"},
+		{key: "keys", doc: "number of locks that each client works on in turn", shape: integer(1, maxKeys), defaultText: "1"},
+		{key: "fence", doc: "what the resource refuses", shape: oneOf("fence mode", client.FenceNone, client.FenceToken, client.FenceCounter, client.FenceCheckSet), defaultText: client.FenceNone},
+		{key: "think", doc: "pause before each cycle", shape: between(0), defaultText: "50ms..500ms"},
+		{key: "hold", doc: "work between the read and the check before the write", shape: between(0), defaultText: "100ms..2s"},
 		{key: "prepare", doc: "work between the check and the write", shape: between(0)},
 		{key: "cancel-after", at: "cancelAfter", doc: "how long a client waits for its lock before it cancels the acquire", shape: duration(unit)},
 		{key: "extend", doc: "how often a client extends its lock while it works", shape: duration(unit)},
 		{key: "reenter", doc: "how many times a client acquires again what it holds, and gives it back", shape: integer(1, maxReenter)},
 		{key: "cycles", doc: "how often each client works", shape: integer(1, maxCount)},
 		{key: "for", doc: "no cycle starts later than this", shape: duration(unit)},
-		{key: "writes", doc: "writes in one critical section", shape: integer(1, maxWrites)},
-		{key: "check", doc: "whether a client looks at its deadline before it writes", shape: check, at: whole},
+		{key: "writes", doc: "writes in one critical section", shape: integer(1, maxWrites), defaultText: "1"},
+		{key: "check", at: "noCheck", doc: "whether a client looks at its deadline before it writes", shape: check},
 	}}
 }
 
 func limitsForm(unit time.Duration) object {
-	return object{name: "limits", fields: []field{
-		{key: "extensions", doc: "most extensions of one hold; 0: as many as the lock takes by itself", shape: integer(1, maxCount), must: true},
-		{key: "hold", doc: "longest hold, from the grant to the end of belief", shape: duration(unit), must: true},
+	return object{"limits", []field{
+		{key: "extensions", doc: "most extensions of one hold; 0: as many as the lock takes by itself", shape: integer(1, maxCount), required: true},
+		{key: "hold", doc: "longest hold, from the grant to the end of belief", shape: duration(unit), required: true},
 	}}
 }
 
 // expectForm has the properties, and what else of a scenario is said there.
 func (r *reading) expectForm(k Known) object {
-	outcome := either{
-		field{key: "want", shape: oneOf("outcome", wantHolds, wantViolated, wantAny)},
-		field{at: whole, shape: object{name: "the expected violation", fields: []field{
-			{key: "violated", at: "cause", doc: "cause or class of the violation", shape: oneOf("cause", k.Causes...), must: true},
-			{key: "node", doc: "the node to blame", shape: nodeName},
-		}}}, section, func(e any) bool { return e.(*Expectation).Cause != "" },
-	}
+	outcome := oneOf("outcome", wantHolds, wantViolated, wantAny)
+	violated := field{at: whole, shape: object{"the expected violation", []field{
+		{key: "violated", at: "cause", doc: "cause or class of the violation", shape: oneOf("cause", k.Causes...), required: true},
+		{key: "node", doc: "the node to blame", shape: nodeName},
+	}}}
 	o := object{name: "expect"}
 	for _, property := range k.Properties {
-		o.fields = append(o.fields, field{key: property, doc: "what the property comes out as", shape: outcome})
+		want := field{key: "want", shape: outcome, required: true}
+		if property == mutualExclusion || property == resourceSafety {
+			want.defaultText = wantHolds
+		}
+		o.fields = append(o.fields, field{key: property, doc: "what the property comes out as", shape: either{{field: want}, {violated, section, "cause"}}})
 	}
 	numbers := object{name: "numbers"}
 	for _, name := range k.Numbers {
 		numbers.fields = append(numbers.fields, field{key: name, doc: "bound of what is measured", shape: bound})
 	}
 	if len(k.Numbers) > 0 {
-		o.fields = append(o.fields, field{key: "numbers", doc: "bounds of what is measured", shape: elsewhere{numbers, &r.scenario.Numbers}, at: whole, more: true})
+		o.fields = append(o.fields, field{key: "numbers", doc: "bounds of what is measured", shape: numbers, to: &r.scenario.Numbers})
 	}
-	vacuous := lens[bool, string]{oneOf("permission", "allowed"), func(*bool) string { return "allowed" }, func(is *bool, _ string) { *is = true }}
-	o.fields = append(o.fields, field{key: "vacuous", doc: "nobody need acquire", shape: elsewhere{vacuous, &r.scenario.Vacuous}, at: whole, more: true})
+	vacuous := oneOf("permission", "allowed")
+	vacuous.store = func(to reflect.Value, _ any) { to.SetBool(true) }
+	vacuous.show = func(reflect.Value) string { return "allowed" }
+	o.fields = append(o.fields, field{key: "vacuous", doc: "nobody need acquire", shape: vacuous, to: &r.scenario.Vacuous})
 	return o
 }
 
@@ -258,50 +250,45 @@ func setSchema() map[string]any {
 
 // planForm is a list of steps, or how a seed draws them.
 func planForm(unit time.Duration, most int) shape {
-	random := object{name: "plan", fields: []field{{key: "random", doc: "each seed draws its own plan, in this way", shape: randomForm(unit), must: true}}}
-	return either{
-		field{key: "plan", shape: sequence{"plan", 0, most, object{name: "a step", fields: []field{
-			{key: "when", doc: "what sets the fault off", shape: triggerForm(unit), must: true},
-			{key: "fault", doc: "what is done to whom", shape: faultForm(unit), must: true},
-			{key: "drawn", doc: "whether it counts as drawn by dice: it need not come, nor meet anything", shape: truth},
-		}}, false}},
-		field{at: whole, shape: random},
-		func(n *yaml.Node) bool { return n.Kind == yaml.MappingNode && child(n, "random") >= 0 },
-		func(s any) bool { return s.(*Scenario).Random != nil },
-	}
+	random := object{"plan", []field{{key: "random", doc: "each seed draws its own plan, in this way", shape: randomForm(unit), required: true}}}
+	steps := sequence{"plan", 0, most, object{"a step", []field{
+		{key: "when", doc: "what sets the fault off", shape: triggerForm(unit), required: true},
+		{key: "fault", doc: "what is done to whom", shape: faultForm(unit), required: true},
+		{key: "drawn", doc: "whether it counts as drawn by dice: it need not come, nor meet anything", shape: truth},
+	}}, false}
+	return either{{field: field{key: "plan", shape: steps}}, {field{at: whole, shape: random}, has("random"), "random"}}
 }
 
 func triggerForm(unit time.Duration) shape {
 	before := field{key: "before", doc: "later it sets nothing off, and it need not come", shape: duration(unit)}
-	event := eventForm("when").below("event")
-	event.fields = append(event.fields, field{key: "every", at: "event.every", doc: "each time instead of the nth", shape: truth}, before)
-	event.fresh = func(t any) { t.(*nemesis.Trigger).Event = &nemesis.Event{Nth: 1} }
-	return choice{"when", []form{
-		{"at", object{name: "when", fields: []field{{key: "at", doc: "time since the run began", shape: duration(0), must: true}}}},
-		{"event", event},
-		{"point", object{name: "when", fresh: func(t any) { t.(*nemesis.Trigger).Point = &nemesis.OnPoint{Nth: 1} }, fields: []field{
-			{key: "client", at: "point.client", doc: "whose", shape: clientName, must: true},
-			{key: "point", at: "point.point", doc: "place in the client's program, where it waits for the fault", shape: oneOf("point", client.Points...), must: true},
-			{key: "nth", at: "point.nth", doc: "which time, from 1", shape: integer(1, maxCount)},
-			before,
-		}}},
-		{"message", object{name: "when", fresh: func(t any) { t.(*nemesis.Trigger).Message = &nemesis.OnMessage{Nth: 1} }, fields: []field{
-			{key: "link", at: "message.link", doc: "between a client and a node or the resource, as in c1-n3", shape: target, must: true},
-			{key: "message", at: "message.message", doc: "command on the wire", shape: oneOf("message", nemesis.MessageKinds...), must: true},
-			{key: "of", at: "message.of", doc: "its request or its reply", shape: oneOf("direction", nemesis.Request, nemesis.Reply), must: true},
-			{key: "nth", at: "message.nth", doc: "which one on the link, from 1", shape: integer(1, maxCount)},
-			before,
-		}}},
+	form := func(key string, fields ...field) form {
+		return form{field{at: whole, shape: object{"when", fields}, required: true}, has(key), key}
+	}
+	return trigger{either{
+		form("at", field{key: "at", doc: "time since the run began", shape: duration(0), required: true}),
+		form("event", append(eventFields("event."), field{key: "every", at: "event.every", doc: "each time instead of the nth", shape: truth}, before)...),
+		form("point",
+			field{key: "client", at: "point.client", doc: "whose", shape: clientName, required: true},
+			field{key: "point", at: "point.point", doc: "place in the client's program, where it waits for the fault", shape: oneOf("point", client.Points...), required: true},
+			field{key: "nth", at: "point.nth", doc: "which time, from 1", shape: integer(1, maxCount), defaultText: "1"},
+			before),
+		form("message",
+			field{key: "link", at: "message.link", doc: "between a client and a node or the resource, as in c1-n3", shape: target, required: true},
+			field{key: "message", at: "message.message", doc: "command on the wire", shape: oneOf("message", nemesis.MessageKinds...), required: true},
+			field{key: "of", at: "message.of", doc: "its request or its reply", shape: oneOf("direction", nemesis.Request, nemesis.Reply), required: true},
+			field{key: "nth", at: "message.nth", doc: "which one on the link, from 1", shape: integer(1, maxCount), defaultText: "1"},
+			before),
 	}}
 }
 
-func eventForm(name string) object {
-	return object{name: name, fresh: func(e any) { *e.(*nemesis.Event) = nemesis.Event{Nth: 1} }, fields: []field{
-		{key: "client", doc: "whose", shape: clientName, must: true},
-		{key: "event", doc: "what is seen in the history", shape: oneOf("event", nemesis.EventNames()...), must: true},
-		{key: "nth", doc: "which time, from 1", shape: integer(1, maxCount)},
-		{key: "after", doc: "and this much later", shape: duration(0)},
-	}}
+// eventFields has the keys of an event whose fields have paths that begin with below.
+func eventFields(below string) []field {
+	return []field{
+		{key: "client", at: below + "client", doc: "whose", shape: clientName, required: true},
+		{key: "event", at: below + "event", doc: "what is seen in the history", shape: oneOf("event", nemesis.EventNames()...), required: true},
+		{key: "nth", at: below + "nth", doc: "which time, from 1", shape: integer(1, maxCount), defaultText: "1"},
+		{key: "after", at: below + "after", doc: "and this much later", shape: duration(0)},
+	}
 }
 
 func faultForm(unit time.Duration) object {
@@ -309,16 +296,16 @@ func faultForm(unit time.Duration) object {
 	for _, k := range nemesis.Kinds {
 		kinds, modes = append(kinds, k.Name), append(modes, k.Modes...)
 	}
-	timer := object{name: "timer", fields: []field{
+	timer := object{"timer", []field{
 		{key: "rate", doc: "how fast it runs; 1 is right", shape: rate},
 		{key: "step", doc: "how far it is set forward meanwhile", shape: duration(0)},
 	}}
-	return object{name: "fault", fields: []field{
-		{key: "kind", doc: "which fault", shape: oneOf("fault", kinds...), must: true},
+	return object{"fault", []field{
+		{key: "kind", doc: "which fault", shape: oneOf("fault", kinds...), required: true},
 		{key: "targets", doc: "clients, nodes or links", shape: wordsOf("targets", target)},
 		{key: "mode", doc: "how", shape: oneOf("mode", modes...)},
 		{key: "for", doc: "how long it lasts", shape: duration(unit)},
-		{key: "until", doc: "the event that ends it", shape: eventForm("until")},
+		{key: "until", doc: "the event that ends it", shape: object{"until", eventFields("")}},
 		{key: "way", doc: "of a link; both if it isn't given", shape: oneOf("way", nemesis.Request, nemesis.Reply)},
 		{key: "by", doc: "how far a clock goes wrong, as in 11s or -5s", shape: signed(unit)},
 		{key: "rate", doc: "how fast a clock runs; 1 is right", shape: rate},
@@ -339,15 +326,12 @@ func randomForm(unit time.Duration) object {
 	for _, k := range nemesis.Kinds {
 		modes = append(modes, nemesis.Random{}.ModesOf(k)...)
 	}
-	fresh := func(r any) {
-		*r.(*nemesis.Random) = nemesis.Random{Every: nemesis.Span{Min: time.Second, Max: 5 * time.Second}, Lasts: nemesis.Span{Min: 10 * time.Millisecond, Max: 20 * time.Second}, Safety: 0.6}
-	}
-	return object{name: "random", fresh: fresh, fields: []field{
-		{key: "faults", doc: "what may be drawn; a seed uses about half of them", shape: wordsOf("faults", oneOf("fault", nemesis.Choices()...)), must: true},
+	return object{"random", []field{
+		{key: "faults", doc: "what may be drawn; a seed uses about half of them", shape: wordsOf("faults", oneOf("fault", nemesis.Choices()...)), required: true},
 		{key: "within", doc: "keeps clocks and restarts within what Redlock assumes", shape: oneOf("bound", nemesis.Assumptions)},
-		{key: "every", doc: "time between two faults of a kind: where a seed's mean lies", shape: between(unit)},
-		{key: "lasts", doc: "the shortest fault, and the longest; most are short", shape: between(unit)},
-		{key: "safety", doc: "share of the limit after which all is healed, and somebody must acquire", shape: percent(1)},
+		{key: "every", doc: "time between two faults of a kind: where a seed's mean lies", shape: between(unit), defaultText: "1s..5s"},
+		{key: "lasts", doc: "the shortest fault, and the longest; most are short", shape: between(unit), defaultText: "10ms..20s"},
+		{key: "safety", doc: "share of the limit after which all is healed, and somebody must acquire", shape: percent(1), defaultText: "60%"},
 		{key: "modes", doc: "of faults that have several; all if it isn't given", shape: wordsOf("modes", oneOf("mode", modes...))},
 		{key: "shapes", doc: "of what hits links; all if it isn't given", shape: wordsOf("shapes", oneOf("shape", nemesis.Shapes...))},
 	}}

@@ -180,44 +180,36 @@ func (s Scenario) Check(known Known) error {
 		known.Kinds = maps.Clone(known.Kinds)
 		known.Kinds[s.Lock.Kind] = s.Lock.Kindred()
 	}
-	root, at := s.tree(known)
-	fail := func(err error) error {
-		p, ok := errors.AsType[*problem](err)
-		if !ok {
-			return err
-		}
-		n := p.node
-		if n == nil {
-			n = find(root, p.path)
-		}
-		return &Error{Field: at.fields[n], What: p.what, Hint: p.hint}
-	}
+	root, fields := s.tree(known)
 	if s.Variant != "" {
-		if err := named("variant").check(at.in("variant").leaf(s.Variant)); err != nil {
-			return fail(err)
+		if _, wrong, hint := named("variant").parse(s.Variant); wrong != "" {
+			return &Error{Field: "scenario.variant", What: wrong, Hint: hint}
 		}
 	}
-	r := defaults()
-	r.scenario.Variant, r.unit = s.Variant, runUnit
+	r := newReading(runUnit, s.Variant)
 	if slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return st.Drawn }) {
 		r.mostSteps = maxDrawn
 	}
-	if err := r.read(root, known); err != nil {
-		return fail(err)
+	err := r.read(root, known)
+	if p, ok := errors.AsType[*problem](err); ok {
+		return &Error{Field: fields[p.at(root)], What: p.what, Hint: p.hint}
+	} else if err != nil {
+		return err
 	}
 	return s.unlike(r.scenario)
 }
 
 // tree is the scenario as the nodes that a file of it comes to, each with its field.
-func (s Scenario) tree(known Known) (*yaml.Node, place) {
-	w := defaults()
-	w.scenario = s
-	w.scenario.Expect = maps.Clone(s.Expect) // without what follows from the rest
-	maps.DeleteFunc(w.scenario.Expect, func(property string, e Expectation) bool {
-		return e.Follows != "" || e == implied && slices.Contains(required[s.Tier], property)
-	})
-	at, like := place{map[*yaml.Node]string{}, "scenario"}, defaults().scenario
-	return w.whole(known).write(at, reflect.ValueOf(&w.scenario).Elem(), reflect.ValueOf(&like).Elem()), at
+func (s Scenario) tree(known Known) (*yaml.Node, writer) {
+	r := &reading{scenario: s}
+	r.scenario.Expect = map[string]Expectation{} // without what follows from the rest
+	for property, e := range s.Expect {
+		if e.Follows == "" && (e != implied || !slices.Contains(required[s.Tier], property)) {
+			r.scenario.Expect[property] = e
+		}
+	}
+	w := writer{}
+	return r.form(known).write(w, "scenario", reflect.ValueOf(&r.scenario).Elem()), w
 }
 
 // unlike is the error that a file of the scenario comes to another one; nil: it doesn't.

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 // from the tables that Parse reads by; what depends on more than one key
 // (targets that must exist, a timeout that must fit the TTL) only Parse checks.
 func Schema(known Known) []byte {
-	s := defaults().whole(known).schema()
+	s := newReading(fileUnit, "").form(known).schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "lockpick scenario"
 	out, err := json.MarshalIndent(s, "", "  ")
@@ -86,16 +87,12 @@ func Schema(known Known) []byte {
 
 // read makes a scenario of a tree.
 func (d *document) read(tree *yaml.Node, known Known, variant string) (*reading, error) {
-	r := defaults()
-	r.scenario.Variant = variant
-	if err := r.read(tree, known); err != nil {
-		return nil, d.locate(err, variant)
-	}
-	return r, nil
+	r := newReading(fileUnit, variant)
+	return r, d.locate(r.read(tree, known), variant)
 }
 
 func (r *reading) read(tree *yaml.Node, known Known) error {
-	if err := r.whole(known).read(tree, reflect.ValueOf(&r.scenario).Elem()); err != nil {
+	if err := r.form(known).read(tree, reflect.ValueOf(&r.scenario).Elem()); err != nil {
 		return err
 	}
 	r.finish()
@@ -260,25 +257,17 @@ func plain(n *yaml.Node) error {
 	return nil
 }
 
-// locate turns a problem into what the user sees. Other errors stay as they are.
+// locate turns a problem into an Error. Other errors, and nil, stay as they are.
 func (d *document) locate(err error, name string) error {
 	p, ok := errors.AsType[*problem](err)
 	if !ok {
 		return err
 	}
-	n := p.node
-	if n == nil {
-		n = find(d.root, p.path)
-	}
-	src := d.file
-	if s, ok := d.foreign[n]; ok {
-		src = s
-	}
-	what := p.what
+	n, what := p.at(d.root), p.what
 	if name != "" {
 		what = "in variant " + name + ": " + what
 	}
-	return src.fail(n.Line, n.Column, what, p.hint)
+	return cmp.Or(d.foreign[n], d.file).fail(n.Line, n.Column, what, p.hint)
 }
 
 // find returns the node at a dotted path, as in plan.1.fault.for, or the deepest
@@ -336,9 +325,7 @@ func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*
 	c.Content = slices.Clone(n.Content)
 	if i < 0 {
 		section := &yaml.Node{Kind: yaml.MappingNode, Line: key.Line, Column: key.Column}
-		if src, ok := d.foreign[key]; ok {
-			d.foreign[section] = src
-		}
+		d.foreign[section] = d.foreign[key]
 		c.Content = append(c.Content, key, section)
 		i = len(c.Content) - 1
 	} else if n.Kind == yaml.MappingNode && len(path) == 1 {
@@ -427,6 +414,14 @@ type problem struct {
 }
 
 func (p *problem) Error() string { return p.what }
+
+// at returns the problem's node in a tree.
+func (p *problem) at(root *yaml.Node) *yaml.Node {
+	if p.node != nil {
+		return p.node
+	}
+	return find(root, p.path)
+}
 
 func bad(n *yaml.Node, hint, what string, args ...any) error {
 	return &problem{node: n, what: fmt.Sprintf(what, args...), hint: hint}

@@ -10,30 +10,24 @@
 // A file is read in four steps. Variants and overrides work on the tree, so that one
 // reader serves all, and an error shows the line that is to blame:
 //
-//	text ──► tree of nodes, each with its place          (tree.go)
-//	     ──► one tree for the base and for each variant  (parse.go)
-//	     ──► Scenario, key by key                        (form.go: the keys; shape.go and scalar.go: how to read them)
-//	     ──► does it hang together?                      (check.go)
+//	text ──► tree of nodes, each with its place          (parse.go)
+//	     ──► one tree for the base and for each variant  (variants.go)
+//	     ──► Scenario, key by key                        (form.go: the keys; shape.go: how to read and write them)
+//	     ──► do the parts fit together?                  (check.go)
 //
-// Schema describes the same table of keys for editors, and Check, which holds a run.json to
-// all that a file is held to, writes by it the tree that a scenario would be read from.
+// Schema describes the same table of keys for editors. Check, which holds a run.json to
+// the same rules as a file, writes the tree that a scenario would be read from, by that table.
 //
 // The files, each of which uses only those below it:
 //
-//	manifest.go, resolved.go    a run.json, held to all that a file is held to
-//	write.go                    the file of a scenario
-//	parse.go, variants.go       a file, its variants and overrides
-//	check.go, check_….go, refer.go
-//	                            do the parts fit together, and is there what they name?
-//	form.go, form_plan.go       every key that a file may hold
-//	wrap.go, list.go, numbers.go, scalar.go, shape.go
-//	                            how what stands at a key is read, and how it is written
-//	tree.go, writer.go, error.go
-//	                            nodes, their places, and what is wrong there
-//	drawn.go, scaled.go, needs.go, targets.go
-//	                            what a scenario comes to: with a seed, on a backend
-//	scenario.go, expect.go, bounds.go
-//	                            the data, and how much of it there may be
+//	manifest.go    a run.json
+//	write.go       the file of a scenario
+//	variants.go    variants, overrides, and scenarios for other locks
+//	parse.go       the file, its nodes, and errors with their places
+//	check.go       do the parts fit together, and is there what they name?
+//	form.go        every key that a file may have, with its default
+//	shape.go       how each kind of value is read and written
+//	scenario.go    the data, and how much of it there may be
 //
 // The tree is that of go.yaml.in/yaml/v3. The decoder of goccy/go-yaml knows places, too,
 // but its errors speak of Go's types, it takes aliases and reads 010 as 8, and neither what
@@ -478,12 +472,8 @@ func CheckRecord(h *history.History) error {
 const maxProcesses = maxLinks + maxClients + 3*maxNodes + 100
 
 // bound is what a number is expected to keep.
-var bound = scalar[Bound]{"a bound", "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant, or with base",
-	map[string]any{"type": "string", "pattern": `^ *(>=|<=|>|<) *[-+.0-9a-z]+( *\* *[-a-z0-9]+)? *$`},
-	func(s string) (Bound, string, string) {
-		b, wrong := parseBound(s)
-		return b, wrong, ""
-	}, nil}
+var bound = single("a bound", "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant, or with base",
+	textLike(`^ *(>=|<=|>|<) *[-+.0-9a-z]+( *\* *[-a-z0-9]+)? *$`), parseBound)
 
 // parseBound is the reverse of Bound.String. wrong is what is wrong, "" if nothing is.
 func parseBound(text string) (b Bound, wrong string) {

@@ -17,82 +17,114 @@ import (
 	"lockpick/nemesis"
 )
 
-// shape is what may stand at one place of a scenario file. It reads a node into a value,
-// writes the node that a value would be read from, and describes itself: reader, writer
-// and JSON Schema come from the same table, form.go.
+// shape describes what a scenario file may have at one place. It reads a node into a value,
+// writes the node that reads back as a value, and returns its JSON Schema, so that all three
+// follow from one table: form.go.
 type shape interface {
 	read(n *yaml.Node, to reflect.Value) error
-	// write returns nil for what no file says. like is what a file comes to that does not
-	// say it, where there is such a value.
-	write(at place, v, like reflect.Value) *yaml.Node
+	// write returns nil where a file leaves the value out. path is the field of v in a run.json.
+	write(w writer, path string, v reflect.Value) *yaml.Node
 	schema() map[string]any
 }
 
 // field is one key of a section.
 type field struct {
-	key   string
-	doc   string
-	shape shape
-	must  bool // it may not be left out
-	more  bool // its section says what lies elsewhere, too, so it is written whatever its value
-	// at is where its value lies in that of the section, by JSON's names as in event.nth;
-	// "": by its key. Whole is the section's value itself.
+	key         string
+	doc         string
+	shape       shape
+	required    bool
+	defaultText string // the default, as a file spells it; "": the zero value
+	// at is the path to the value within the section's, by JSON names, as in event.nth. "" is
+	// the key itself, and whole the section's value.
 	at string
+	to any // a pointer to the value, if it is stored outside of the section's
 }
 
-// part finds the value of a field in that of its section, behind pointers, for which it
-// makes room if it is told to. There is none behind nil, nor where a map lacks it.
-func (f *field) part(section reflect.Value, room bool) reflect.Value {
-	if !section.IsValid() || f.at == whole {
-		return section
-	}
-	v := section
-	for name := range strings.SplitSeq(f.path(), ".") {
-		if v.Kind() == reflect.Map {
-			item := reflect.New(v.Type().Elem()).Elem()
-			if x := v.MapIndex(reflect.ValueOf(name)); x.IsValid() && !room {
-				item.Set(x)
-			} else if !room {
-				return x
-			}
-			return item
-		}
-		for i := range v.NumField() {
-			if tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); tag == name {
-				v = v.Field(i)
-				break
-			}
-		}
-		if v.Kind() == reflect.Pointer {
-			if v.IsNil() && !room {
-				return reflect.Value{}
-			} else if v.IsNil() {
-				v.Set(reflect.New(v.Type().Elem()))
-			}
-			v = v.Elem()
-		}
-	}
-	return v
-}
+// whole is the path of a field that has its section's value.
+const whole = "."
 
-// path is where the value lies, by JSON's names.
-func (f *field) path() string { return cmp.Or(f.at, f.key) }
+// part returns the field's value within the section's, and whether it is optional: behind a
+// pointer or in a map. A value that is absent is invalid, or with create a new one, which the
+// caller has to put into the map.
+func (f *field) part(section reflect.Value, create bool) (v reflect.Value, optional bool) {
+	switch {
+	case f.to != nil:
+		return reflect.ValueOf(f.to).Elem(), false
+	case f.at == whole:
+		return section, false
+	case section.Kind() == reflect.Map && create:
+		return reflect.New(section.Type().Elem()).Elem(), true
+	case section.Kind() == reflect.Map:
+		return section.MapIndex(reflect.ValueOf(f.key)), true
+	}
+	v = section
+	for name := range strings.SplitSeq(cmp.Or(f.at, f.key), ".") {
+		v = v.FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, name) })
+		if optional = v.Kind() == reflect.Pointer; !optional {
+			continue
+		}
+		if v.IsNil() && !create {
+			return reflect.Value{}, true
+		} else if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		v = v.Elem()
+	}
+	return v, optional
+}
 
 func (f *field) read(n *yaml.Node, section reflect.Value) error {
-	to := f.part(section, true)
-	if err := f.shape.read(n, to); err != nil {
+	v, _ := f.part(section, true)
+	if err := f.shape.read(n, v); err != nil || section.Kind() != reflect.Map || f.to != nil {
 		return err
 	}
-	if section.Kind() == reflect.Map && f.at != whole {
-		if section.IsNil() {
-			section.Set(reflect.MakeMap(section.Type()))
-		}
-		section.SetMapIndex(reflect.ValueOf(f.key), to)
+	if section.IsNil() {
+		section.Set(reflect.MakeMap(section.Type()))
 	}
+	section.SetMapIndex(reflect.ValueOf(f.key), v)
 	return nil
 }
 
-// removedKeys says what to use instead of keys that earlier releases had.
+// write returns nil for defaults.
+func (f *field) write(w writer, path string, section reflect.Value) *yaml.Node {
+	v, optional := f.part(section, false)
+	if !v.IsValid() {
+		return nil
+	}
+	if def := reflect.New(v.Type()).Elem(); !f.required && !optional && f.defaultText == "" {
+		if f.fill(def); reflect.DeepEqual(v.Interface(), def.Interface()) {
+			return nil
+		}
+	}
+	n := f.shape.write(w, f.path(path), v)
+	if f.defaultText != "" && n.Value == f.defaultText {
+		return nil
+	}
+	return n
+}
+
+// fill sets a value to its default.
+func (f *field) fill(v reflect.Value) {
+	switch s := f.shape.(type) {
+	case object:
+		s.fill(v, &yaml.Node{})
+	case scalar:
+		if f.defaultText != "" {
+			def, _, _ := s.parse(f.defaultText)
+			s.set(v, def)
+		}
+	}
+}
+
+// path returns the field's path in a run.json, given its section's.
+func (f *field) path(section string) string {
+	if f.at == whole || f.to != nil {
+		return section
+	}
+	return section + "." + cmp.Or(f.at, f.key)
+}
+
+// removedKeys has a hint for each key of earlier releases.
 var removedKeys = map[string]string{
 	"bypasses": "bypasses are no longer counted; delete the line, or bound jain-index or losing-streak",
 }
@@ -101,73 +133,52 @@ var removedKeys = map[string]string{
 type object struct {
 	name   string
 	fields []field
-	fresh  func(v any) // makes what a section says that says nothing; nil: zero. v is a pointer
 }
 
 func (o object) read(n *yaml.Node, to reflect.Value) error {
-	given, err := pairs(n, o.name, o.example())
+	given, err := pairs(n, o.name, "write key: value pairs; keys here: "+strings.Join(o.keys(), ", "))
 	if err != nil {
 		return err
 	}
-	if o.fresh != nil {
-		o.fresh(to.Addr().Interface())
-	}
 	for _, p := range given {
-		f := o.field(p.key.Value)
-		if f == nil {
+		i := slices.Index(o.keys(), p.key.Value)
+		if i < 0 {
 			hint := cmp.Or(removedKeys[p.key.Value], suggest(p.key.Value, "keys here", o.keys()))
 			return bad(p.key, hint, "unknown key %s in %s", quote(p.key.Value), o.name)
 		}
-		if err := f.read(p.value, to); err != nil {
+		if err := o.fields[i].read(p.value, to); err != nil {
 			return err
 		}
 	}
 	for _, f := range o.fields {
-		if f.must && child(n, f.key) < 0 {
+		if f.required && child(n, f.key) < 0 {
 			return bad(n, "add "+f.key+": "+f.doc, "%s has no %s", o.name, f.key)
 		}
 	}
+	o.fill(to, n)
 	return nil
 }
 
-// write leaves out the keys that say nothing new.
-func (o object) write(at place, v, like reflect.Value) *yaml.Node {
-	if !like.IsValid() {
-		like = reflect.New(v.Type()).Elem()
-		if o.fresh != nil {
-			o.fresh(like.Addr().Interface())
-		}
-	}
-	n := at.node(yaml.MappingNode, "")
+// fill sets the fields that a section leaves out to their defaults.
+func (o object) fill(to reflect.Value, n *yaml.Node) {
 	for _, f := range o.fields {
-		x, y := f.part(v, false), f.part(like, false)
-		if !x.IsValid() || !f.must && !f.more && y.IsValid() && reflect.DeepEqual(x.Interface(), y.Interface()) {
+		if child(n, f.key) >= 0 {
 			continue
 		}
-		in := at.in(f.path())
-		if value := f.shape.write(in, x, y); value != nil {
-			n.Content = append(n.Content, in.leaf(f.key), value)
+		if v, _ := f.part(to, f.defaultText != ""); v.IsValid() {
+			f.fill(v)
+		}
+	}
+}
+
+func (o object) write(w writer, path string, v reflect.Value) *yaml.Node {
+	n := w.node(path, yaml.MappingNode, "")
+	for _, f := range o.fields {
+		if value := f.write(w, path, v); value != nil {
+			n.Content = append(n.Content, w.node(f.path(path), yaml.ScalarNode, f.key), value)
 		}
 	}
 	return n
-}
-
-// below is the same section of a value that lies below another one's.
-func (o object) below(at string) object {
-	o.fields = slices.Clone(o.fields)
-	for i := range o.fields {
-		o.fields[i].at = at + "." + o.fields[i].path()
-	}
-	return o
-}
-
-func (o object) field(key string) *field {
-	for i := range o.fields {
-		if o.fields[i].key == key {
-			return &o.fields[i]
-		}
-	}
-	return nil
 }
 
 func (o object) keys() []string {
@@ -178,17 +189,13 @@ func (o object) keys() []string {
 	return keys
 }
 
-func (o object) example() string {
-	return "write key: value pairs; keys here: " + strings.Join(o.keys(), ", ")
-}
-
 func (o object) schema() map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for _, f := range o.fields {
 		s := f.shape.schema()
 		s["description"] = f.doc
 		properties[f.key] = s
-		if f.must {
+		if f.required {
 			required = append(required, f.key)
 		}
 	}
@@ -240,27 +247,220 @@ func sortOf(n *yaml.Node) string {
 	return quote(n.Value)
 }
 
-// scalar is a shape with one value. parse returns what is wrong with the text, or nothing,
-// and a hint that is better than the usual one, if there is any; show is the reverse.
-type scalar[T any] struct {
-	name, hint string
-	as         map[string]any // the schema
-	parse      func(text string) (v T, wrong, hint string)
-	show       func(v T) string // nil: as fmt.Print does
+// either is one of several forms. The first one is the default.
+type either []form
+
+type form struct {
+	field
+	is   func(n *yaml.Node) bool // whether a node has this form; unused in the first
+	mark string                  // path of a value that only this form has; "": there is none
 }
 
-// fitting is a scalar of which nothing is to be said but whether it fits.
-func fitting[T any](name, hint string, as map[string]any, parse func(text string) (v T, fits bool), show func(T) string) shape {
-	return scalar[T]{name, hint, as, func(s string) (T, string, string) {
-		v, fits := parse(s)
-		if !fits {
-			return v, quote(s) + " is not allowed here", ""
+// matches reports whether a value has this form.
+func (f *form) matches(v reflect.Value) bool {
+	if f.mark == "" {
+		return false
+	}
+	mark, optional := (&field{at: f.mark}).part(v, false)
+	return mark.IsValid() && (optional || !mark.IsZero())
+}
+
+// section reports whether a node is a section rather than a single value.
+func section(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
+
+// has returns a function that reports whether a node is a section with this key.
+func has(key string) func(n *yaml.Node) bool {
+	return func(n *yaml.Node) bool { return n.Kind == yaml.MappingNode && child(n, key) >= 0 }
+}
+
+func (e either) read(n *yaml.Node, to reflect.Value) error {
+	for _, f := range e[1:] {
+		if f.is(n) {
+			return f.read(n, to)
 		}
-		return v, "", ""
-	}, show}
+	}
+	return e[0].read(n, to)
 }
 
-func (s scalar[T]) read(n *yaml.Node, to reflect.Value) error {
+// write merges the sections of a value that has several forms. Reading that reports the error.
+func (e either) write(w writer, path string, v reflect.Value) (n *yaml.Node) {
+	for _, f := range e {
+		if !f.matches(v) {
+			continue
+		}
+		more := f.write(w, path, v)
+		if n != nil && section(n) {
+			more.Content = append(n.Content, more.Content...)
+		}
+		n = more
+	}
+	if n == nil {
+		n = e[0].write(w, path, v)
+	}
+	return n
+}
+
+func (e either) schema() map[string]any {
+	var all []any
+	for _, f := range e {
+		all = append(all, f.shape.schema())
+	}
+	return map[string]any{"oneOf": all}
+}
+
+// trigger is the section when, which must have the key of exactly one form.
+type trigger struct{ either }
+
+func (t trigger) read(n *yaml.Node, to reflect.Value) error {
+	var keys, forms []string
+	for _, f := range t.either {
+		keys, forms = append(keys, f.mark), append(forms, "{"+strings.Join(f.shape.(object).keys(), ", ")+"}")
+	}
+	given, err := pairs(n, "when", "write one of: "+strings.Join(keys, ", "))
+	if err != nil {
+		return err
+	}
+	given = slices.DeleteFunc(given, func(p pair) bool { return !slices.Contains(keys, p.key.Value) })
+	switch {
+	case len(given) == 0:
+		return bad(n, "it is one of "+strings.Join(forms, " or "), "when needs one of %s", strings.Join(keys, ", "))
+	case len(given) > 1:
+		return bad(given[1].key, "keep one; for both make two steps", "two triggers in one when: %s and %s", given[0].key.Value, given[1].key.Value)
+	}
+	return t.either.read(n, to)
+}
+
+// sequence is a list of anything.
+type sequence struct {
+	name   string
+	least  int
+	most   int
+	item   shape
+	differ bool // the items are words, and no two are equal
+}
+
+func (l sequence) read(n *yaml.Node, to reflect.Value) error {
+	if n.Kind != yaml.SequenceNode {
+		return bad(n, "write [a, b], or one item a line, each after a dash", "%s must be a list, not %s", l.name, sortOf(n))
+	}
+	if len(n.Content) > l.most {
+		return bad(n.Content[l.most], fmt.Sprintf("at most %d are allowed", l.most), "%s is too long", l.name)
+	}
+	if len(n.Content) < l.least {
+		return bad(n, "name at least one", "%s is empty", l.name)
+	}
+	if len(n.Content) == 0 {
+		return nil
+	}
+	all := reflect.MakeSlice(to.Type(), len(n.Content), len(n.Content))
+	for i, c := range n.Content {
+		if err := l.item.read(c, all.Index(i)); err != nil {
+			return err
+		}
+	}
+	seen := map[string]bool{}
+	for _, c := range n.Content {
+		if l.differ && seen[c.Value] {
+			return bad(c, "keep one of them", "%s stands twice in %s", quote(c.Value), l.name)
+		}
+		seen[c.Value] = true
+	}
+	to.Set(all)
+	return nil
+}
+
+func (l sequence) write(w writer, path string, v reflect.Value) *yaml.Node {
+	if v.Len() == 0 {
+		return nil
+	}
+	n := w.node(path, yaml.SequenceNode, "")
+	n.Style = yaml.FlowStyle
+	for i := range v.Len() {
+		n.Content = append(n.Content, l.item.write(w, fmt.Sprintf("%s[%d]", path, i), v.Index(i)))
+	}
+	return n
+}
+
+func (l sequence) schema() map[string]any {
+	s := map[string]any{"type": "array", "minItems": l.least, "maxItems": l.most, "items": l.item.schema()}
+	if l.differ {
+		s["uniqueItems"] = true
+	}
+	return s
+}
+
+// wordsOf is a list of words that are all different.
+func wordsOf(name string, item scalar) shape { return sequence{name, 1, maxItems, item, true} }
+
+// dict is a mapping whose keys are names: those of structs, in their order.
+type dict struct {
+	name string
+	key  scalar // what a name may be
+	most int
+	item shape
+}
+
+func (m dict) read(n *yaml.Node, to reflect.Value) error {
+	given, err := pairs(n, m.name, "write name: … pairs")
+	if err != nil {
+		return err
+	}
+	if len(given) == 0 {
+		return bad(n, "leave it out, or name at least one", "%s is empty", m.name)
+	}
+	if len(given) > m.most {
+		return bad(given[m.most].key, fmt.Sprintf("at most %d are allowed", m.most), "too many entries in %s", m.name)
+	}
+	all := reflect.MakeSlice(to.Type(), len(given), len(given))
+	for i, p := range given {
+		if err := m.key.read(p.key, all.Index(i).FieldByName("Name")); err != nil {
+			return err
+		}
+		if err := m.item.read(p.value, all.Index(i)); err != nil {
+			return err
+		}
+	}
+	to.Set(all)
+	return nil
+}
+
+func (m dict) write(w writer, path string, v reflect.Value) *yaml.Node {
+	n := w.node(path, yaml.MappingNode, "")
+	for i := range v.Len() {
+		item := fmt.Sprintf("%s[%d]", path, i)
+		name := w.node(item+".name", yaml.ScalarNode, v.Index(i).FieldByName("Name").String())
+		n.Content = append(n.Content, name, m.item.write(w, item, v.Index(i)))
+	}
+	return n
+}
+
+func (m dict) schema() map[string]any {
+	return map[string]any{
+		"type": "object", "minProperties": 1,
+		"propertyNames":        m.key.schema(),
+		"additionalProperties": m.item.schema(),
+	}
+}
+
+// later stores the node itself, to be read in a later step.
+type later struct{ shape }
+
+func (later) read(n *yaml.Node, to reflect.Value) error {
+	to.Set(reflect.ValueOf(n).Elem())
+	return nil
+}
+
+// scalar is a single value. If the text is wrong, parse returns what is wrong and a hint, or ""
+// for the general hint.
+type scalar struct {
+	name, hint string
+	jsonSchema map[string]any // the schema
+	parse      func(text string) (v any, wrong, hint string)
+	store      func(to reflect.Value, v any) // nil: by assignment
+	show       func(v reflect.Value) string  // nil: as fmt.Sprint does
+}
+
+func (s scalar) read(n *yaml.Node, to reflect.Value) error {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return bad(n, s.hint, "expected %s, not %s", s.name, sortOf(n))
 	}
@@ -268,86 +468,98 @@ func (s scalar[T]) read(n *yaml.Node, to reflect.Value) error {
 	if wrong != "" {
 		return bad(n, cmp.Or(hint, s.hint), "%s", wrong)
 	}
-	to.Set(reflect.ValueOf(v).Convert(to.Type()))
+	s.set(to, v)
 	return nil
 }
 
-func (s scalar[T]) write(at place, v, _ reflect.Value) *yaml.Node {
-	x := v.Convert(reflect.TypeFor[T]()).Interface().(T)
-	switch text, isText := any(x).(string); {
-	case isText:
-		return at.text(text)
-	case s.show == nil:
-		return at.leaf(fmt.Sprint(x))
+func (s scalar) set(to reflect.Value, v any) {
+	if s.store != nil {
+		s.store(to, v)
+	} else {
+		to.Set(reflect.ValueOf(v).Convert(to.Type()))
 	}
-	return at.leaf(s.show(x))
 }
 
-func (s scalar[T]) schema() map[string]any { return maps.Clone(s.as) }
+func (s scalar) write(w writer, path string, v reflect.Value) *yaml.Node {
+	if s.show != nil {
+		return w.node(path, yaml.ScalarNode, s.show(v))
+	}
+	n := w.node(path, yaml.ScalarNode, fmt.Sprint(v.Interface()))
+	if v.Kind() == reflect.String {
+		n.Tag = "!!str" // in quotes where it would be taken for something else without
+	}
+	return n
+}
 
-// prose is a sentence or a line of prose.
-var prose = scalar[string]{"a text", "write a sentence", map[string]any{"type": "string", "minLength": 1}, func(s string) (string, string, string) {
+func (s scalar) schema() map[string]any { return maps.Clone(s.jsonSchema) }
+
+// single returns a scalar whose errors all have the general hint.
+func single[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, wrong string)) scalar {
+	return scalar{name: name, hint: hint, jsonSchema: jsonSchema, parse: func(s string) (any, string, string) {
+		v, wrong := parse(s)
+		return v, wrong, ""
+	}}
+}
+
+// fitting returns a scalar whose errors all have the same text, too.
+func fitting[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, fits bool)) scalar {
+	return single(name, hint, jsonSchema, func(s string) (T, string) {
+		v, fits := parse(s)
+		if !fits {
+			return v, quote(s) + " is not allowed here"
+		}
+		return v, ""
+	})
+}
+
+var prose = single("a text", "write a sentence", map[string]any{"type": "string", "minLength": 1}, func(s string) (string, string) {
 	if strings.TrimSpace(s) == "" {
-		return "", "the text is empty", ""
+		return "", "the text is empty"
 	}
-	return s, "", ""
-}, nil}
+	return s, ""
+})
 
-// word is one of a few words, or of a pattern.
-type word struct {
-	sort    string
-	allowed []string
-	pattern *regexp.Regexp // instead of allowed
-	hint    string         // with a pattern
+// oneOf is one of the allowed words.
+func oneOf(sort string, allowed ...string) scalar {
+	return scalar{name: "a " + sort, hint: suggest("", "known", allowed), jsonSchema: map[string]any{"enum": allowed}, parse: func(s string) (any, string, string) {
+		if !slices.Contains(allowed, s) {
+			return s, "unknown " + sort + " " + quote(s), suggest(s, "known", allowed)
+		}
+		return s, "", ""
+	}}
 }
 
-func oneOf(sort string, allowed ...string) word { return word{sort: sort, allowed: allowed} }
-
-func (w word) check(n *yaml.Node) error {
-	switch v := n.Value; {
-	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
-		return bad(n, suggest("", "known", w.allowed), "expected a %s, not %s", w.sort, sortOf(n))
-	case w.pattern != nil && !w.pattern.MatchString(v):
-		return bad(n, w.hint, "%s is no name for a %s", quote(v), w.sort)
-	case w.pattern != nil && len(v) > longestName:
-		return bad(n, fmt.Sprintf("at most %d characters", longestName), "the name of this %s has %d characters", w.sort, len(v))
-	case w.pattern == nil && !slices.Contains(w.allowed, v):
-		return bad(n, suggest(v, "known", w.allowed), "unknown %s %s", w.sort, quote(v))
-	}
-	return nil
+// matching is a name that matches a pattern.
+func matching(sort string, pattern *regexp.Regexp, hint string) scalar {
+	return scalar{name: "a " + sort, hint: "known: none", jsonSchema: textLike(pattern.String()), parse: func(s string) (any, string, string) {
+		switch {
+		case !pattern.MatchString(s):
+			return nil, quote(s) + " is no name for a " + sort, hint
+		case len(s) > longestName:
+			return nil, fmt.Sprintf("the name of this %s has %d characters", sort, len(s)), fmt.Sprintf("at most %d characters", longestName)
+		}
+		return s, "", ""
+	}}
 }
 
-func (w word) read(n *yaml.Node, to reflect.Value) error {
-	if err := w.check(n); err != nil {
-		return err
-	}
-	to.SetString(n.Value)
-	return nil
+func textLike(pattern string) map[string]any {
+	return map[string]any{"type": "string", "pattern": pattern}
 }
 
-func (w word) write(at place, v, _ reflect.Value) *yaml.Node { return at.text(v.String()) }
-
-func (w word) schema() map[string]any {
-	if w.pattern != nil {
-		return map[string]any{"type": "string", "pattern": w.pattern.String()}
-	}
-	return map[string]any{"enum": w.allowed}
-}
-
-var longestName = 64 // a file name holds two with a plus between them
+const longestName = 64 // a file name holds two with a plus between them
 
 var (
 	namePattern   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 	clientPattern = regexp.MustCompile(`^c[1-9][0-9]{0,2}$`)
 	nodePattern   = regexp.MustCompile(`^n[1-9][0-9]{0,2}$`)
 
-	clientName = word{sort: "client", pattern: clientPattern, hint: "clients are called c1, c2, …"}
-	nodeName   = word{sort: "node", pattern: nodePattern, hint: "nodes are called n1, n2, …"}
-	target     = word{sort: "target", pattern: regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)?$`), hint: "a client (c1), a node (n3) or a link (c1-n3)"}
+	clientName = matching("client", clientPattern, "clients are called c1, c2, …")
+	nodeName   = matching("node", nodePattern, "nodes are called n1, n2, …")
+	target     = matching("target", regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)?$`), "a client (c1), a node (n3) or a link (c1-n3)")
 )
 
-func named(sort string) word {
-	return word{sort: sort, pattern: namePattern, hint: "small letters and digits, with single dashes between them"}
+func named(sort string) scalar {
+	return matching(sort, namePattern, "small letters and digits, with single dashes between them")
 }
 
 // imagePattern is as much of an image's name as can be told without the registry:
@@ -357,60 +569,68 @@ var imagePattern = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([.
 // longestImage is as long as a registry takes.
 const longestImage = 255
 
-var imageName = scalar[string]{"the name of an image", "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7",
-	map[string]any{"type": "string", "pattern": imagePattern.String()}, func(s string) (string, string, string) {
-		if len(s) > longestImage || !imagePattern.MatchString(s) {
-			return "", quote(s) + " is no name of an image", ""
-		}
-		return s, "", ""
-	}, nil}
+var imageName = single("the name of an image", "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7", textLike(imagePattern.String()), func(s string) (string, string) {
+	if len(s) > longestImage || !imagePattern.MatchString(s) {
+		return "", quote(s) + " is no name of an image"
+	}
+	return s, ""
+})
 
 // integer is a whole number within bounds.
-func integer(least, most int) shape {
+func integer(least, most int) scalar {
 	return fitting("a number", fmt.Sprintf("a whole number from %d to %d", least, most), map[string]any{"type": "integer", "minimum": least, "maximum": most},
 		func(s string) (int, bool) {
 			v, err := strconv.Atoi(s)
 			return v, err == nil && v >= least && v <= most
-		}, nil)
+		})
 }
 
-// factor is a number above zero; as says what some of them mean.
-func factor(as string) shape {
-	return fitting("a number", "a number above 0 and up to 100; "+as,
-		map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": maxScale}, func(s string) (float64, bool) {
-			v, err := strconv.ParseFloat(s, 64)
-			return v, err == nil && v > 0 && v <= maxScale
-		}, decimal)
+func decimal(name, hint string, jsonSchema map[string]any, fits func(float64) bool) scalar {
+	jsonSchema["type"] = "number"
+	return fitting(name, hint, jsonSchema, func(s string) (float64, bool) {
+		v, err := strconv.ParseFloat(s, 64)
+		return v, err == nil && fits(v)
+	})
+}
+
+func factor(meaning string) scalar {
+	return decimal("a number", "a number above 0 and up to 100; "+meaning, map[string]any{"exclusiveMinimum": 0, "maximum": maxScale},
+		func(v float64) bool { return v > 0 && v <= maxScale })
 }
 
 var (
 	pace = factor("1 is true to the file, 0.1 ten times as fast")
 	rate = factor("1 is a clock that is right, 1.1 one that gains a tenth, 0.9 one that loses a tenth")
+
+	// processor is a share of one processor. Less than a hundredth no kernel gives in
+	// slices that a run would notice.
+	processor = decimal("a share of one processor", "a number from 0.01 to 1, as in 0.02", map[string]any{"minimum": 0.01, "maximum": 1},
+		func(v float64) bool { return v >= 0.01 && v <= 1 })
 )
 
-// truth is true or false.
-var truth = scalar[bool]{"true or false", "write true or false", map[string]any{"type": "boolean"}, func(s string) (bool, string, string) {
+var truth = single("true or false", "write true or false", map[string]any{"type": "boolean"}, func(s string) (bool, string) {
 	if s != "true" && s != "false" {
-		return false, quote(s) + " is neither true nor false", ""
+		return false, quote(s) + " is neither true nor false"
 	}
-	return s == "true", "", ""
-}, nil}
+	return s == "true", ""
+})
 
 // percent is a share of one that is below a bound, written as in "1%" or "0.5%".
-func percent(below float64) shape {
+func percent(below float64) scalar {
 	return share(fmt.Sprintf("to below %g%%", 100*below), func(v float64) bool { return v < below })
 }
 
 // upToAll is a share that may be all.
 var upToAll = share("up to 100%", func(v float64) bool { return v <= 1 })
 
-func share(until string, fits func(float64) bool) shape {
-	return fitting("a percentage", "a percentage from 0% "+until+", as in 1%",
-		map[string]any{"type": "string", "pattern": `^[0-9.]+%$`}, func(s string) (float64, bool) {
-			digits, ok := strings.CutSuffix(s, "%")
-			v, err := strconv.ParseFloat(digits+"e-2", 64) // divided by 100 it would be rounded twice
-			return v, ok && err == nil && v >= 0 && fits(v)
-		}, hundredfold)
+func share(until string, fits func(float64) bool) scalar {
+	p := fitting("a percentage", "a percentage from 0% "+until+", as in 1%", textLike(`^[0-9.]+%$`), func(s string) (float64, bool) {
+		digits, ok := strings.CutSuffix(s, "%")
+		v, err := strconv.ParseFloat(digits+"e-2", 64) // divided by 100 it would be rounded twice
+		return v, ok && err == nil && v >= 0 && fits(v)
+	})
+	p.show = func(v reflect.Value) string { return hundredfold(v.Float()) }
+	return p
 }
 
 // hundredfold is a share as a percentage that is read as exactly this share.
@@ -432,29 +652,23 @@ func hundredfold(x float64) string {
 	return all[:point+1] + "." + all[point+1:] + "%"
 }
 
-func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-
-// processor is a share of one processor. Less than a hundredth no kernel gives in
-// slices that a run would notice.
-var processor = fitting("a share of one processor", "a number from 0.01 to 1, as in 0.02", map[string]any{"type": "number", "minimum": 0.01, "maximum": 1},
-	func(s string) (float64, bool) {
-		v, err := strconv.ParseFloat(s, 64)
-		return v, err == nil && v >= 0.01 && v <= 1
-	}, decimal)
-
 // size is a number of bytes with its unit. Less than the least no container gets.
-var size = fitting("a number of bytes", "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB", map[string]any{"type": "string", "pattern": `^[0-9]+(KB|MB|GB)$`},
-	func(s string) (int, bool) {
-		digits := strings.TrimRight(s, "KMGB")
-		n, err := strconv.Atoi(digits)
-		bytes := n * map[string]int{"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}[s[len(digits):]]
-		return bytes, err == nil && n <= 1<<20 && bytes >= 6<<20 && bytes <= 1<<30
-	}, func(n int) string {
-		if n%1024 == 0 {
-			return strconv.Itoa(n/1024) + "KB"
+var size = func() scalar {
+	p := fitting("a number of bytes", "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB", textLike(`^[0-9]+(KB|MB|GB)$`),
+		func(s string) (int, bool) {
+			digits := strings.TrimRight(s, "KMGB")
+			n, err := strconv.Atoi(digits)
+			bytes := n * map[string]int{"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}[s[len(digits):]]
+			return bytes, err == nil && n <= 1<<20 && bytes >= 6<<20 && bytes <= 1<<30
+		})
+	p.show = func(v reflect.Value) string {
+		if n := v.Int(); n%1024 != 0 {
+			return strconv.FormatInt(n, 10)
 		}
-		return strconv.Itoa(n)
-	})
+		return strconv.FormatInt(v.Int()/1024, 10) + "KB"
+	}
+	return p
+}()
 
 const (
 	durationHint = "a number with its unit, as in 10s, 50ms or 1m30s"
@@ -476,41 +690,43 @@ func parseDuration(s string, least time.Duration) (d time.Duration, wrong, hint 
 	return d, "", ""
 }
 
-// duration is a length of time.
-func duration(least time.Duration) shape {
-	return scalar[time.Duration]{"a duration", durationHint, map[string]any{"type": "string", "pattern": "^(" + durationJSON + ")$"},
-		func(s string) (time.Duration, string, string) { return parseDuration(s, least) }, nil}
+func duration(least time.Duration) scalar {
+	return scalar{name: "a duration", hint: durationHint, jsonSchema: textLike("^(" + durationJSON + ")$"), parse: func(s string) (any, string, string) { return parseDuration(s, least) }}
 }
 
-// signed is a length of time, or one back.
-func signed(unit time.Duration) shape {
-	return scalar[time.Duration]{"a duration", "a number with its unit, as in 11s, or -5s to go back", map[string]any{"type": "string", "pattern": "^-?(" + durationJSON + ")$"},
-		func(s string) (time.Duration, string, string) {
+// signed is a duration that may be negative.
+func signed(unit time.Duration) scalar {
+	return scalar{name: "a duration", hint: "a number with its unit, as in 11s, or -5s to go back", jsonSchema: textLike("^-?(" + durationJSON + ")$"),
+		parse: func(s string) (any, string, string) {
 			digits, back := strings.CutPrefix(s, "-")
 			d, wrong, hint := parseDuration(digits, unit)
 			if back {
 				d = -d
 			}
 			return d, wrong, hint
-		}, nil}
+		}}
 }
 
 // between is a range of durations, "50ms..500ms", or a single one.
-func between(least time.Duration) shape {
-	return scalar[client.Range]{"a range of durations", "one duration, as in 2s, or the two ends of a range, as in 50ms..500ms",
-		map[string]any{"type": "string", "pattern": fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)},
-		func(s string) (r client.Range, wrong, hint string) {
+func between(least time.Duration) scalar {
+	return scalar{name: "a range of durations", hint: "one duration, as in 2s, or the two ends of a range, as in 50ms..500ms",
+		jsonSchema: textLike(fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)),
+		parse: func(s string) (any, string, string) {
 			from, upto, isRange := strings.Cut(s, "..")
 			if !isRange {
 				upto = from
 			}
-			if r.Min, wrong, hint = parseDuration(strings.TrimSpace(from), least); wrong != "" {
-				return r, wrong, hint
+			shortest, wrong, hint := parseDuration(strings.TrimSpace(from), least)
+			if wrong != "" {
+				return nil, wrong, hint
 			}
-			if r.Max, wrong, hint = parseDuration(strings.TrimSpace(upto), least); wrong == "" && r.Min > r.Max {
-				return r, "the range " + quote(s) + " ends before it begins", fmt.Sprintf("write the shorter end first: %v..%v", r.Max, r.Min)
+			longest, wrong, hint := parseDuration(strings.TrimSpace(upto), least)
+			if wrong == "" && shortest > longest {
+				return nil, "the range " + quote(s) + " ends before it begins", fmt.Sprintf("write the shorter end first: %v..%v", longest, shortest)
 			}
-			return r, wrong, hint
+			return client.Range{Min: shortest, Max: longest}, wrong, hint
 		},
-		func(r client.Range) string { return nemesis.Span(r).String() }}
+		show: func(v reflect.Value) string {
+			return fmt.Sprint(v.Convert(reflect.TypeFor[nemesis.Span]()).Interface())
+		}}
 }

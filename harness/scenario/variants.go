@@ -39,20 +39,20 @@ func (d *document) apply(v variation) (*yaml.Node, error) {
 	}
 	if v.Claim != nil {
 		tree = without(tree, "debate") // it is about the scenario's claim
-		if tree, err = d.replace(tree, []*yaml.Node{leafAt("claim", v.Claim)}, v.Claim); err != nil {
-			return nil, err
-		}
 	}
-	if v.Debate != nil {
-		if tree, err = d.replace(tree, []*yaml.Node{leafAt("debate", v.Debate)}, v.Debate); err != nil {
+	for i, value := range []*yaml.Node{v.Claim, v.Debate} {
+		if value == nil {
+			continue
+		}
+		key := leafAt([]string{"claim", "debate"}[i], value)
+		if tree, err = d.replace(tree, []*yaml.Node{key}, value); err != nil {
 			return nil, err
 		}
 	}
 	if v.Expect == nil {
 		return tree, nil
 	}
-	given, err = pairs(v.Expect, "expect", "write property: outcome pairs")
-	if err != nil {
+	if given, err = pairs(v.Expect, "expect", "write property: outcome pairs"); err != nil {
 		return nil, err
 	}
 	for _, p := range given {
@@ -118,9 +118,7 @@ func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
 	}
 	for _, s := range segments {
 		n := &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: key.Line, Column: column}
-		if src, ok := d.foreign[key]; ok {
-			d.foreign[n] = src
-		}
+		d.foreign[n] = d.foreign[key]
 		path = append(path, n)
 		column += len([]rune(s)) + 1
 	}
