@@ -3,7 +3,7 @@
 // That is not inferred from what clients were answered. The
 // nodes tell what became of each key (history.Life): any two quorums share a node, and there
 // the key by which the first session was granted had ended when the second was granted.
-// For each such node the first row that fits says how (rows.go):
+// For each such node the first row that fits says how (row):
 //
 //	a session's keys are on fewer nodes than a quorum          never-set
 //	it got less time than the TTL, for a wrong clock           expired-early; both clocks: clocks-disagree
@@ -20,7 +20,7 @@
 //
 // What befell a key before is no matter where its time would have been over by then: the
 // second would have been granted all the same. The rows of all common nodes are the cause
-// (Explanation.Losses), each with the fact and the steps of the plan that did it (steps.go);
+// (Explanation.Losses), each with the fact and the steps of the plan that did it;
 // the one that holds on the most nodes gives it its name. A record without the nodes' word
 // (Params.Life) is judged all the same, and its overlaps are unexplained.
 //

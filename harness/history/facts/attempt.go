@@ -11,7 +11,7 @@ import (
 
 // Attempt is one round of asking the nodes: the sets of one token, by one client, during
 // one acquire, each node asked once. A lock may use one token for several rounds, or for
-// several acquires: see round.go.
+// several acquires: see rounds.
 type Attempt struct {
 	Session  *Session
 	Token    string
@@ -23,11 +23,10 @@ type Attempt struct {
 	Sets     []*history.Event // those that a node applied, or may have
 	Deletes  []*history.Event // that can have deleted its keys, applied or not
 
-	first   *Attempt            // of its token, where this is another; nil: it is the first
-	before  *Attempt            // the latest of its session before, that had another token
-	resent  bool                // see again
-	end     int64               // without a next attempt, it was over by then
-	deleted map[string]deletion // by node; made when first asked for
+	first  *Attempt // of its token, where this is another; nil: it is the first
+	before *Attempt // the latest of its session before, that had another token
+	resent bool     // see again
+	end    int64    // without a next attempt, it was over by then
 }
 
 // Wire is what the links saw of one lock, put in the order of its attempts.
@@ -269,52 +268,19 @@ func (f *Facts) over(s *Session) int64 {
 	return at
 }
 
-// deletion is the commands on one node to delete an attempt's key.
-type deletion struct {
-	sent    []int64 // in the order of time
-	applied []int64 // likewise; refused ones are left out
-}
-
 // Deletion of an attempt's key on a node: when it was applied, or Never, and
 // when it was sent, 0 if it was not.
 func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
-	if len(a.Deletes) == 0 {
-		return Never, 0
-	}
-	if a.deleted == nil {
-		a.deleted = deletions(a.Deletes)
-	}
-	d := a.deleted[set.Node]
-	if i, _ := slices.BinarySearch(d.sent, set.Sent); i < len(d.sent) { // else it was meant for an earlier key
-		sent = d.sent[i]
-	}
-	return d.after(Applied(set)), sent
-}
-
-// deletions puts the commands of an attempt in order: one token may have been used for all.
-func deletions(commands []*history.Event) map[string]deletion {
-	all := map[string]deletion{}
-	for _, e := range commands {
-		d := all[e.Node]
-		d.sent = append(d.sent, e.Sent)
-		if !refused(e) {
-			d.applied = append(d.applied, e.Applied)
+	sent = Never
+	for _, d := range a.Deletes {
+		if d.Node == set.Node && d.Sent >= set.Sent { // else it was meant for an earlier key
+			sent = min(sent, d.Sent)
 		}
-		all[e.Node] = d
 	}
-	for _, d := range all {
-		slices.Sort(d.sent)
-		slices.Sort(d.applied)
+	if sent == Never {
+		sent = 0
 	}
-	return all
-}
-
-// after is when the first of them was applied after an instant, or Never.
-func (d deletion) after(at int64) int64 {
-	if i, _ := slices.BinarySearch(d.applied, at+1); i < len(d.applied) {
-		return d.applied[i]
-	}
-	return Never
+	return deletedBy(set, a.Deletes), sent
 }
 
 // refused reports whether a node answered a release with an error: it deleted nothing.
