@@ -110,8 +110,8 @@ type session struct {
 	ended        facts.Ending
 	promised     int64 // the deadline that it was granted with; never: none
 
-	tried []attempt // rounds that came to nothing, in the order in which they were sent
-	won   attempt   // the round that got the lock, nil if the wire was not recorded
+	tried [][]*event // rounds that came to nothing, in the order in which they were sent
+	won   []*event   // the round that got the lock, nil if the wire was not recorded
 }
 
 // session adds one.
@@ -262,30 +262,25 @@ func (f *course) wireWrite(value string) *event {
 	return f.wires[i]
 }
 
-// attempt is one round of asking the nodes for the lock: one command for each node asked.
-type attempt []*event
+// A round is the commands of a facts.Attempt that were sent before its acquire returned.
 
-// votes lists the nodes whose yes had come back by an instant.
-func (a attempt) votes(by int64) []string {
+// votes lists the nodes whose yes in a round had come back by an instant.
+func votes(round []*event, by int64) []string {
 	var out []string
-	for _, e := range a {
-		if e.Type == history.OK && e.Answered != 0 && e.Answered <= by && !slices.Contains(out, e.Node) {
+	for _, e := range round {
+		if e.Type == history.OK && e.Answered != 0 && e.Answered <= by {
 			out = append(out, e.Node)
 		}
 	}
-	return out
+	return unique(out)
 }
 
-// of returns the command to a node, or nil.
-func (a attempt) of(node string) *event {
-	if i := slices.IndexFunc(a, func(e *event) bool { return e.Node == node }); i >= 0 {
-		return a[i]
+// commandTo returns the round's command to a node, or nil.
+func commandTo(round []*event, node string) *event {
+	if i := slices.IndexFunc(round, func(e *event) bool { return e.Node == node }); i >= 0 {
+		return round[i]
 	}
 	return nil
-}
-
-func (a attempt) refused() bool {
-	return slices.ContainsFunc(a, func(e *event) bool { return e.Type == history.Fail })
 }
 
 // readAttempts takes the rounds of each acquire, as far as they were sent before it returned.
@@ -302,7 +297,7 @@ func (f *course) readAttempts() {
 			n := len(s.tried) - 1
 			switch {
 			case len(asked) == 0:
-			case n >= 0 && s.tried[n][0].Token == a.Token && !slices.ContainsFunc(asked, func(e *event) bool { return s.tried[n].of(e.Node) != nil }):
+			case n >= 0 && s.tried[n][0].Token == a.Token && !slices.ContainsFunc(asked, func(e *event) bool { return commandTo(s.tried[n], e.Node) != nil }):
 				s.tried[n] = append(s.tried[n], asked...) // sent late: nobody is asked twice in one round
 			default:
 				s.tried = append(s.tried, asked)
@@ -363,7 +358,7 @@ func (f *course) futile(s *session, from int64) futile {
 				continue
 			}
 			w.add(a[0].Sent, a[0])
-			w.taken = w.taken || a.refused()
+			w.taken = w.taken || slices.ContainsFunc(a, func(e *event) bool { return e.Type == history.Fail })
 			w.mute = w.mute && !slices.ContainsFunc(a, func(e *event) bool { return e.Answered != 0 })
 		}
 	}
@@ -526,7 +521,7 @@ func (sc *scene) fullSignature(node string) string {
 		s += " deleted"
 	}
 	for i, fs := range sc.focus {
-		if e := fs.won.of(node); e != nil {
+		if e := commandTo(fs.won, node); e != nil {
 			s += fmt.Sprintf(" %d %s", i, e.Type)
 		}
 	}

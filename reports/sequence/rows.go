@@ -186,7 +186,7 @@ func (b *builder) drawExpiry(g grant) {
 // grant is how a session got the lock.
 type grant struct {
 	s      *session
-	won    attempt
+	won    []*event
 	votes  []string // the nodes whose yes counted; none: the wire was not recorded
 	voters int      // how many nodes there are to vote
 	quorum int      // how many votes are a majority, 0: nobody knows
@@ -194,17 +194,17 @@ type grant struct {
 }
 
 // grantOf is the grant of a session by its winning round.
-func (sc *scene) grantOf(s *session, won attempt) grant {
-	votes := won.votes(s.Acquire.Return.T)
-	g := grant{s: s, won: won, votes: votes, voters: max(len(sc.f.nodes()), len(votes)), quorum: sc.f.Params.Quorum}
+func (sc *scene) grantOf(s *session, won []*event) grant {
+	yes := votes(won, s.Acquire.Return.T)
+	g := grant{s: s, won: won, votes: yes, voters: max(len(sc.f.nodes()), len(yes)), quorum: sc.f.Params.Quorum}
 	for _, o := range sc.focus {
 		first := o.won
 		if o == s || first == nil || o.Key() != s.Key() || !o.believes(s.begin) {
 			continue
 		}
 		var both []string
-		for _, n := range first.votes(o.begin) {
-			if slices.Contains(votes, n) && first.of(n).Applied < won.of(n).Applied {
+		for _, n := range votes(first, o.begin) {
+			if slices.Contains(yes, n) && commandTo(first, n).Applied < commandTo(won, n).Applied {
 				both = append(both, n)
 			}
 		}
