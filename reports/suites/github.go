@@ -11,7 +11,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// mostBad is how many runs of one scenario are told of.
+// mostBad bounds the runs of one scenario that are shown.
 const mostBad = 3
 
 // mostAnnotations is one less than GitHub shows of one step, so that none is dropped
@@ -247,8 +247,8 @@ func (d *document) table(t *outcome.Tally) {
 	d.lines("| scenario | property | expected | got | |", "|---|---|---|---|---|")
 	for _, first := range []bool{true, false} {
 		for _, r := range t.Rows {
-			for _, property := range r.Told {
-				if c := r.Cell(property); c != nil && (c.Told(unexpected) > 0) == first {
+			for _, property := range r.Reported {
+				if c := r.Cell(property); c != nil && (c.Count(unexpected) > 0) == first {
 					d.lines(tableLine(r, c))
 				}
 			}
@@ -262,10 +262,10 @@ func unexpected(w outcome.Way) bool { return !w.AsExpected && !w.Waiting }
 func decided(w outcome.Way) bool    { return w.Got == checker.Violated || w.Got == checker.Holds }
 func all(outcome.Way) bool          { return true }
 
-// tableLine is a property in all runs of a scenario that told of it.
+// tableLine is a property in all runs of a scenario that are worth a line.
 func tableLine(r *outcome.Row, c *outcome.Cell) string {
-	j, runs, free, other := c.Shown, c.Told(all), c.Told(outcome.Way.Free) > 0, c.Told(unexpected)
-	idle := c.Told(func(w outcome.Way) bool { return w.Got == checker.NotExercised })
+	j, runs, free, other := c.Shown, c.Count(all), c.Count(outcome.Way.Free) > 0, c.Count(unexpected)
+	idle := c.Count(func(w outcome.Way) bool { return w.Got == checker.NotExercised })
 	for _, o := range slices.Backward(r.Quoted) {
 		if first := o.Of(c.Property); first != nil && !first.AsExpected && !first.Waits() {
 			j = *first
@@ -276,7 +276,7 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 		got = outcome.Figure(j.Number.Value)
 	}
 	if runs > 1 && free {
-		got = "violated in " + outcome.Rate(c.Violated, c.Told(decided))
+		got = "violated in " + outcome.Rate(c.Violated, c.Count(decided))
 	} else if j.Cause != "" {
 		got += ": " + j.Cause
 	}

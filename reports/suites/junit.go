@@ -26,7 +26,7 @@ func WriteJUnit(w io.Writer, t *outcome.Tally, drawn func(outcome.Outcome) strin
 	for _, r := range t.Rows {
 		x := outcome.Entry(&backends, func(x *xmlSuite) bool { return x.backend == r.Backend }, xmlSuite{Name: short(r.Backend), backend: r.Backend})
 		total, seconds[r.Backend] = total+r.Seconds, seconds[r.Backend]+r.Seconds
-		for i, property := range r.Told {
+		for i, property := range r.Reported {
 			e := junitCase(r, property, drawn)
 			if i == 0 { // so that the sum of the cases is the time of the suite; notes on the scenario's runs stand there, too
 				e.Time, e.notes = span(r.Seconds), append(e.notes, junitNotes(r)...)
@@ -76,9 +76,9 @@ func junitCase(r *outcome.Row, property string, drawn func(outcome.Outcome) stri
 	}
 	idle := func(w outcome.Way) bool { return w.Got == checker.NotExercised && !w.Missed }
 	other := func(w outcome.Way) bool { return !idle(w) && !w.AsExpected && !w.Waiting }
-	e.runs, e.idle = c.Told(all), c.Told(idle)
-	e.errors = c.Told(func(w outcome.Way) bool { return other(w) && (w.Open() || w.Missed && w.Undecided) })
-	e.failed = c.Told(other) - e.errors
+	e.runs, e.idle = c.Count(all), c.Count(idle)
+	e.errors = c.Count(func(w outcome.Way) bool { return other(w) && (w.Open() || w.Missed && w.Undecided) })
+	e.failed = c.Count(other) - e.errors
 	for _, o := range r.Quoted {
 		if j := o.Of(property); j != nil {
 			e.quote(o, *j, drawn)
@@ -87,11 +87,11 @@ func junitCase(r *outcome.Row, property string, drawn func(outcome.Outcome) stri
 	switch {
 	case len(e.Errors)+len(e.Failures) > 0:
 	case e.idle > 0 && e.idle == e.runs:
-		e.skip(fmt.Sprintf("%s: %s", checker.NotExercised, c.Silent))
+		e.skip(fmt.Sprintf("%s: %s", checker.NotExercised, c.NoAnswer))
 	case c.Shown.Number != nil:
-		e.skip(c.Silent)
+		e.skip(c.NoAnswer)
 	}
-	e.sum(outcome.Rate(c.Violated, c.Told(decided)))
+	e.sum(outcome.Rate(c.Violated, c.Count(decided)))
 	return e
 }
 
@@ -304,7 +304,7 @@ func clean(s string) string {
 	return b.String()
 }
 
-// What is told at most of the runs of one case, and of one scenario.
+// Limits of what is shown of a case, and of the notes on a scenario.
 const (
 	mostDetails = 3
 	mostNotes   = outcome.MostRetries

@@ -31,20 +31,20 @@ type Row struct {
 	Command string         `json:"command,omitempty"` // runs the one that is shown again
 	Causes  []Cause        `json:"causes,omitempty"`  // what broke, how often, and with which seed it is seen
 
-	Shown   Outcome   `json:"-"` // the run that tells most
+	Shown   Outcome   `json:"-"` // the run that a reader should see
 	Quoted  []Outcome `json:"-"` // runs that a report may quote: for each reason the first few
 	Seconds float64   `json:"-"`
-	// Told are the properties of which there was something to tell, in the order in which there was.
-	// WholeRun is among them where it came to runs as a whole.
-	Told []string `json:"-"`
-	// Whole are the runs in which something concerned the whole run; WholeFailed those that failed for it.
+	// Reported lists the properties that are worth a line of a report, in the order in which they became so,
+	// and wholeRun where a run as a whole is.
+	Reported []string `json:"-"`
+	// Whole counts what is reported of runs as a whole, WholeFailed what of it is a failure.
 	Whole, WholeFailed int `json:"-"`
 
 	quoted map[string]int // how many runs by reason
 }
 
-// WholeRun stands for a run as a whole among the properties.
-const WholeRun = "run"
+// wholeRun stands for a run as a whole among the properties.
+const wholeRun = "run"
 
 // Cell is what came of one property, or of a number that has a bound, in all runs of
 // a scenario. Got, Cause, Node and Because are those of one run, whose seed and command stand
@@ -65,14 +65,14 @@ type Cell struct {
 	Follows    string          `json:"follows,omitempty"`      // the property it comes out as
 	Number     string          `json:"number,omitempty"`       // what was measured, in words
 
-	Shown  Judgement   `json:"-"` // of the run that is shown
-	Silent string      `json:"-"` // why the last run that gave no answer gave none
-	Ways   map[Way]int `json:"-"` // how often it came out in which way
+	Shown    Judgement   `json:"-"` // of the run that is shown
+	NoAnswer string      `json:"-"` // why the last run without an answer had none
+	Ways     map[Way]int `json:"-"` // runs by how they came out
 
 	rank int
 }
 
-// Way is how a property came out, as far as sums tell it apart: a judgement without its texts.
+// Way is how a property came out in a run: a judgement without its texts, so that equal ones can be counted.
 type Way struct {
 	Judgement
 	Waiting   bool // another run decides
@@ -127,7 +127,7 @@ func (r *Row) Add(o Outcome) {
 	}
 	r.Runs++
 	r.Counts[o.State()]++
-	if r.Runs == 1 || tellsMore(o, r.Shown) {
+	if r.Runs == 1 || moreTelling(o, r.Shown) {
 		r.Shown, r.Dir, r.Command = o, o.Dir, o.Command
 	}
 	if o.Error != "" && len(r.Errors) < MostQuoted {
@@ -143,7 +143,7 @@ func (r *Row) Add(o Outcome) {
 		}
 		c.add(j, o)
 		if j.Tells() {
-			r.tell(j.Property)
+			r.report(j.Property)
 		}
 	}
 	if o.Unmet() != nil {
@@ -151,21 +151,21 @@ func (r *Row) Add(o Outcome) {
 	}
 	if o.Unexplained() {
 		r.whole(o.Code != ExitOK)
-	} else if len(r.Told) == 0 {
+	} else if len(r.Reported) == 0 {
 		r.whole(false)
 	}
-	r.blame(o)
+	r.addCauses(o)
 }
 
-func (r *Row) tell(property string) {
-	if !slices.Contains(r.Told, property) {
-		r.Told = append(r.Told, property)
+func (r *Row) report(property string) {
+	if !slices.Contains(r.Reported, property) {
+		r.Reported = append(r.Reported, property)
 	}
 }
 
-// whole counts what concerned a run as a whole.
+// whole reports a run as a whole.
 func (r *Row) whole(failed bool) {
-	r.tell(WholeRun)
+	r.report(wholeRun)
 	if r.Whole++; failed {
 		r.WholeFailed++
 	}
@@ -235,9 +235,9 @@ func (r *Row) State() string {
 	return ""
 }
 
-// tellsMore reports whether one outcome tells more than another: what nobody expected
+// moreTelling reports whether a reader should see one outcome rather than another: what nobody expected
 // first, then what violates a property, and among equals the smaller seed.
-func tellsMore(a, b Outcome) bool {
+func moreTelling(a, b Outcome) bool {
 	worst := func(o Outcome) int {
 		rank := 2 * slices.Index(WorstFirst(), o.State())
 		if !o.Violated() {
@@ -284,12 +284,12 @@ func (c *Cell) add(j Judgement, o Outcome) {
 		}
 	}
 	if j.Tells() && (j.Waits() || j.Got == checker.NotExercised && !j.Missed) {
-		c.Silent = j.Because
+		c.NoAnswer = j.Because
 	}
 }
 
-// Told is how many of the runs that were worth a line of a report came out in some ways.
-func (c *Cell) Told(is func(Way) bool) (n int) {
+// Count counts the runs that came out in some ways, of those that are worth a line of a report.
+func (c *Cell) Count(is func(Way) bool) (n int) {
 	for w, k := range c.Ways {
 		if w.Tells() && is(w) {
 			n += k
@@ -311,8 +311,8 @@ const leastRuns = 20
 // tried again.
 func (c Cell) Rated(backend string) bool { return backend == "sim" && c.Decided >= leastRuns }
 
-// blame takes what a run violated, whatever the order in which runs come.
-func (r *Row) blame(o Outcome) {
+// addCauses adds what a run violated. The result does not depend on the order of the runs.
+func (r *Row) addCauses(o Outcome) {
 	for _, j := range o.Judgements {
 		if !j.harms() {
 			continue
