@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -14,12 +10,9 @@ import (
 
 	"lockpick/docker"
 	"lockpick/harness"
-	"lockpick/internal/files"
 	"lockpick/nemesis"
-	"lockpick/reports"
-	"lockpick/reports/suites"
-	"lockpick/scenarios/outcome"
 )
+
 
 func doctorCmd(a *app) *cobra.Command {
 	var asJSON bool
@@ -129,100 +122,4 @@ func grouped(all []harness.Capability) []group {
 		groups[max(i, 0)].all = append(groups[max(i, 0)].all, c)
 	}
 	return groups
-}
-
-// ci is what a run tells of its outcomes to those who run it unattended. It holds no
-// more of a sweep than it will write.
-type ci struct {
-	junitFile   string
-	summaryFile string // $GITHUB_STEP_SUMMARY
-	annotate    bool
-	tally       outcome.Tally
-	junit       []byte            // the JUnit file
-	kept        map[string]string // where runs lie that were made again to be kept, by their commands
-}
-
-// newCI reads the environment. The file is made before anything is run, for a run whose
-// result can't be written is better not begun.
-func newCI(junitFile string) (*ci, error) {
-	c := &ci{junitFile: junitFile, summaryFile: os.Getenv("GITHUB_STEP_SUMMARY"), annotate: os.Getenv("GITHUB_ACTIONS") == "true"}
-	if junitFile == "" {
-		return c, nil
-	}
-	f, err := files.Output(junitFile, 0)
-	if err != nil {
-		return nil, usage(fmt.Errorf("write junit file: %w", err), "name a file that can be written with --junit")
-	}
-	return c, f.Close()
-}
-
-// render makes the JUnit file's text, as long as the store has all the runs that it quotes.
-func (c *ci) render() error {
-	var b bytes.Buffer
-	err := suites.WriteJUnit(&b, &c.tally, sequenceOf)
-	c.junit = b.Bytes()
-	return err
-}
-
-func (c *ci) writeJUnit(w io.Writer) error {
-	if _, err := w.Write(c.junit); err != nil {
-		return fmt.Errorf("write junit file: %w", err)
-	}
-	return nil
-}
-
-// finish writes all. Annotations are lines that GitHub's runner reads from either
-// stream, so they go where no result does.
-func (c *ci) finish(to io.Writer) error {
-	var errs []error
-	if c.junitFile != "" {
-		errs = append(errs, written(c.junitFile, os.O_TRUNC, c.writeJUnit))
-	}
-	if c.summaryFile != "" {
-		errs = append(errs, written(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return suites.GitHubSummary(w, &c.tally, c.drawing) }))
-	}
-	if c.annotate {
-		if o, ok := to.(*output); ok {
-			to = obeyedOutput{o}
-		}
-		errs = append(errs, suites.GitHubAnnotations(to, &c.tally))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return unable(err, "make room, or name another file; the runs are in the store")
-	}
-	return nil
-}
-
-func written(path string, how int, write func(io.Writer) error) error {
-	f, err := files.Output(path, how)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return errors.Join(write(f), f.Close())
-}
-
-// sequenceOf is the diagram that a run left, as text.
-func sequenceOf(o outcome.Outcome) string { return kept(o, reports.SequenceFile) }
-
-// drawing is the diagram that a run left, or the same run when it was made again to be kept: as
-// Mermaid where there is that.
-func (c *ci) drawing(o outcome.Outcome) string {
-	if o.Dir == "" {
-		o.Dir = c.kept[o.Command]
-	}
-	return cmp.Or(kept(o, "sequence.mmd"), sequenceOf(o))
-}
-
-// mostDrawn is larger than any diagram.
-const mostDrawn = 64 << 20
-
-func kept(o outcome.Outcome, name string) string {
-	if o.Dir == "" {
-		return ""
-	}
-	text, err := files.ReadIn(o.Dir, name, mostDrawn)
-	if err != nil { // it is a picture, and the words are there
-		return ""
-	}
-	return string(text)
 }

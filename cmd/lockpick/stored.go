@@ -528,7 +528,7 @@ func (f *foreign) flags(c *cobra.Command) {
 }
 
 // meant sees that what was asked for has a meaning for the file. What isn't there, or is a
-// directory, is no history of Jepsen's, as for suite.Open.
+// directory, is no history of Jepsen's, as for campaign.OpenStored.
 func (f *foreign) meant(c *cobra.Command, path string) (theirs bool, err error) {
 	info, err := os.Stat(path)
 	theirs = err == nil && !info.IsDir() && filepath.Ext(path) == ".edn"

@@ -378,7 +378,7 @@ func (s Scenario) links(target string) []string {
 const MaxFile = 1 << 20
 
 // Bounds of what one run can carry, each by itself. The catalogue needs five nodes and
-// clients, one key and two writes; check_work.go bounds what comes of several together.
+// clients, one key and two writes; checkWork bounds what comes of several together.
 const (
 	maxNodes    = 99
 	maxClients  = 999

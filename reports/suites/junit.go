@@ -286,7 +286,7 @@ const (
 func short(s string) string { return display.Visible(display.Clip(s, mostName), mostName) }
 
 // clean writes what XML 1.0 can't hold, and what is not UTF-8, as an escape
-// (https://www.w3.org/TR/xml/#charsets). It differs from words.Visible, for what reads
+// (https://www.w3.org/TR/xml/#charsets). It differs from display.Visible, for what reads
 // the file is a program, and its texts have lines.
 func clean(s string) string {
 	var b strings.Builder

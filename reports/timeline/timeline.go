@@ -293,7 +293,7 @@ func (b *builder) focus() (span, bool) {
 	return span{}, false
 }
 
-// Style is the timeline's style sheet. It needs the variables of palette.CSS.
+// Style is the timeline's style sheet. It needs the variables of display.ColorsCSS.
 //
 //go:embed timeline.css
 var Style string

@@ -6,9 +6,8 @@
 // fault on one target, from its invoke to its end), Window (where a session's
 // client surely believed that it held its lock), Turn (a clock that was turned, as
 // numbers), Stay (a value of a key on a node, as the node told it) and Write (an entry of
-// the resource's log, with the version that it met). Each has a file of its name;
-// reading.go is the one pass over the events that finds them, and malformed.go says what
-// no client can have done.
+// the resource's log, with the version that it met). One pass over the events finds them
+// (facts.go), and fault.go says what no client can have done.
 //
 // Read takes any history, also one that nobody can have recorded: it pairs what makes
 // sense, says in Malformed what does not, and never panics. Whoever needs to know which
