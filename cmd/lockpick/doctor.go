@@ -13,7 +13,6 @@ import (
 	"lockpick/nemesis"
 )
 
-
 func doctorCmd(a *app) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: "doctor", Short: "show what this machine can run, and how to fix what it can't", Args: noArgs,
