@@ -300,7 +300,7 @@ func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 		}
 		return at.Local - r.Params.Epoch - at.T
 	}
-	return r.ClockAt(name, at.T).Ahead(at.T)
+	return facts.ClockAt(r.TurnsOf(name), at.T).Ahead(at.T)
 }
 
 // outlived tells a claim that outlived its key: the node did all that was asked.

@@ -193,7 +193,7 @@ func (in *inference) end(at int64, by *event, how string) {
 // due is when a time to live that began at an instant is over as the node's
 // clock runs then; what happens to that clock later, ends tells.
 func (in *inference) due(at, ttl int64) int64 {
-	rate := in.f.ClockAt(in.node, at).Rate
+	rate := facts.ClockAt(in.f.TurnsOf(in.node), at).Rate
 	if ttl <= 0 || ttl > math.MaxInt64/4 || rate <= 0 {
 		return never
 	}
@@ -224,11 +224,12 @@ func (in *inference) ends(l *life, shown int64) (int64, string) {
 // turns that clock.
 func (in *inference) turnedAway(l *life) (int64, string) {
 	at, why := l.due, ""
-	for i, t := range in.f.TurnsOf(in.node) {
+	turns := in.f.TurnsOf(in.node)
+	for i, t := range turns {
 		if t.T <= in.last || t.T <= in.seen || i == 0 && !t.Wrong() || t.T >= at || l.due == never {
 			continue
 		}
-		jump := t.Offset - in.f.ClockAt(in.node, t.T-1).Ahead(t.T)
+		jump := t.Offset - facts.ClockAt(turns, t.T-1).Ahead(t.T)
 		if end := t.T + max(0, l.due-t.T-jump); jump > (l.due-in.last)/1000 && end < at {
 			at, why = end, "its "+clockWords(t)
 		}

@@ -379,11 +379,11 @@ func (f *Facts) TurnsOf(process string) []Turn {
 	return slices.DeleteFunc(slices.Clone(f.Turns), func(t Turn) bool { return t.Process != process })
 }
 
-// ClockAt is the turn by which a process's clock runs at an instant.
-func (f *Facts) ClockAt(process string, at int64) Turn {
+// ClockAt is the one of a clock's turns, in the order of time, by which it runs at an instant.
+func ClockAt(turns []Turn, at int64) Turn {
 	now := Turn{Rate: 1}
-	for _, t := range f.Turns {
-		if t.Process == process && t.T <= at {
+	for _, t := range turns {
+		if t.T <= at {
 			now = t
 		}
 	}
