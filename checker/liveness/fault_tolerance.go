@@ -153,11 +153,11 @@ func longestIn(c *lockState, g gap, available func(client string) []spans.Span, 
 	var all []spans.Span // of whomever
 	var waiting []string
 	w := c.callers()
-	could := c.couldAcquire(w.lasting(g.To, w.until, g.From), g.Span, available)
 	for _, client := range w.clients(g.To, w.until, g.From) {
-		longest(could[client], []string{client})
-		if len(could[client]) > 0 {
-			all, waiting = append(all, could[client]...), append(waiting, client)
+		could := c.couldAcquire(c.waits(client, g.Span), g.Span, available(client))
+		longest(could, []string{client})
+		if len(could) > 0 {
+			all, waiting = append(all, could...), append(waiting, client)
 		}
 	}
 	if !found {
@@ -309,9 +309,15 @@ func whyUnavailable(c *lockState, losses []loss, w spans.Span) string {
 		lost[d.session] = "lease of a " + ways[d.fault.Kind].holder
 	}
 	near := near(c, w)
+	waits := map[string][]spans.Span{} // by client
+	for _, s := range near {
+		if wait := spans.Wait(c.Facts, s); wait.From < w.To && wait.To > w.From {
+			waits[s.Client()] = append(waits[s.Client()], wait)
+		}
+	}
 	var reached []spans.Span // a majority, by somebody
-	for _, could := range c.couldAcquire(slices.Values(near), w, c.down.majority) {
-		reached = append(reached, could...)
+	for client, list := range waits {
+		reached = append(reached, c.couldAcquire(list, w, c.down.majority(client))...)
 	}
 	up := spans.Common(spans.Union(reached), spans.Outside(c.stalls))
 	all, reachable := spans.Measure([]spans.Span{w}), spans.Measure(up)
