@@ -448,7 +448,7 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	}
 	count, first := map[string]int64{}, map[string]string{}
 	owners := map[string][]*facts.Attempt{} // by the value that they set
-	attempts := c.attempts(in.To)
+	attempts := attemptsBefore(c.wire, in.To)
 	for _, a := range attempts {
 		owners[a.Token] = append(owners[a.Token], a)
 	}
@@ -505,17 +505,17 @@ func silent(c *lockState, in spans.Span) (of *facts.Session, text string) {
 	return of, text
 }
 
-// attempts lists those that began before an instant, as far as the links saw.
-func (c *lockState) attempts(until int64) []*facts.Attempt {
-	n, _ := slices.BinarySearchFunc(c.wire.Attempts, until, func(a *facts.Attempt, at int64) int { return cmp.Compare(a.From, at) })
-	return c.wire.Attempts[:n]
+// attemptsBefore lists the attempts that began before an instant.
+func attemptsBefore(w *facts.Wire, until int64) []*facts.Attempt {
+	n, _ := slices.BinarySearchFunc(w.Attempts, until, func(a *facts.Attempt, at int64) int { return cmp.Compare(a.From, at) })
+	return w.Attempts[:n]
 }
 
 // asked returns when each session without the lock last asked a node, in attempts that began before
 // an instant.
 func (c *lockState) asked(until int64) map[*facts.Session]int64 {
 	asked := map[*facts.Session]int64{}
-	for _, a := range c.attempts(until) {
+	for _, a := range attemptsBefore(c.wire, until) {
 		if a.Won { // which ended it
 			continue
 		}
