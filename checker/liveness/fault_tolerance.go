@@ -153,11 +153,11 @@ func longestIn(c *lockState, g gap, available func(client string) []spans.Span, 
 	var all []spans.Span // of whomever
 	var waiting []string
 	w := c.callers()
-	could := c.couldAcquire(w.lasting(g.To, w.until, g.From), g.Span, available)
 	for _, client := range w.clients(g.To, w.until, g.From) {
-		longest(could[client], []string{client})
-		if len(could[client]) > 0 {
-			all, waiting = append(all, could[client]...), append(waiting, client)
+		could := c.couldAcquire(c.waits(client, g.Span), g.Span, available(client))
+		longest(could, []string{client})
+		if len(could) > 0 {
+			all, waiting = append(all, could...), append(waiting, client)
 		}
 	}
 	if !found {
@@ -309,9 +309,15 @@ func whyUnavailable(c *lockState, losses []loss, w spans.Span) string {
 		lost[d.session] = "lease of a " + ways[d.fault.Kind].holder
 	}
 	near := near(c, w)
+	waits := map[string][]spans.Span{} // by client
+	for _, s := range near {
+		if wait := spans.Wait(c.Facts, s); wait.From < w.To && wait.To > w.From {
+			waits[s.Client()] = append(waits[s.Client()], wait)
+		}
+	}
 	var reached []spans.Span // a majority, by somebody
-	for _, could := range c.couldAcquire(slices.Values(near), w, c.down.majority) {
-		reached = append(reached, could...)
+	for client, list := range waits {
+		reached = append(reached, c.couldAcquire(list, w, c.down.majority(client))...)
 	}
 	up := spans.Common(spans.Union(reached), spans.Outside(c.stalls))
 	all, reachable := spans.Measure([]spans.Span{w}), spans.Measure(up)
@@ -442,7 +448,7 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	}
 	count, first := map[string]int64{}, map[string]string{}
 	owners := map[string][]*facts.Attempt{} // by the value that they set
-	attempts := c.attempts(in.To)
+	attempts := attemptsBefore(c.wire, in.To)
 	for _, a := range attempts {
 		owners[a.Token] = append(owners[a.Token], a)
 	}
@@ -499,17 +505,17 @@ func silent(c *lockState, in spans.Span) (of *facts.Session, text string) {
 	return of, text
 }
 
-// attempts lists those that began before an instant, as far as the links saw.
-func (c *lockState) attempts(until int64) []*facts.Attempt {
-	n, _ := slices.BinarySearchFunc(c.wire.Attempts, until, func(a *facts.Attempt, at int64) int { return cmp.Compare(a.From, at) })
-	return c.wire.Attempts[:n]
+// attemptsBefore lists the attempts that began before an instant.
+func attemptsBefore(w *facts.Wire, until int64) []*facts.Attempt {
+	n, _ := slices.BinarySearchFunc(w.Attempts, until, func(a *facts.Attempt, at int64) int { return cmp.Compare(a.From, at) })
+	return w.Attempts[:n]
 }
 
 // asked returns when each session without the lock last asked a node, in attempts that began before
 // an instant.
 func (c *lockState) asked(until int64) map[*facts.Session]int64 {
 	asked := map[*facts.Session]int64{}
-	for _, a := range c.attempts(until) {
+	for _, a := range attemptsBefore(c.wire, until) {
 		if a.Won { // which ended it
 			continue
 		}

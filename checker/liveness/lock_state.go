@@ -135,20 +135,23 @@ func (c *lockState) byClient() map[string][]*facts.Session {
 	return c.clients
 }
 
-// couldAcquire returns, by client, the parts of a span in which it was trying to acquire the lock by
-// some of the sessions, and reached enough nodes. Who calls again within a retry delay of a failure
-// is still trying.
-func (c *lockState) couldAcquire(sessions iter.Seq[*facts.Session], in spans.Span, reached func(client string) []spans.Span) map[string][]spans.Span {
-	could := map[string][]spans.Span{}
-	for s := range sessions {
-		if wait := spans.Wait(c.Facts, s); wait.From < in.To && wait.To > in.From {
-			could[s.Client()] = append(could[s.Client()], wait)
+// waits returns the spans in which a client was trying to acquire the lock, as far as they have to do
+// with a span.
+func (c *lockState) waits(client string, in spans.Span) []spans.Span {
+	var list []spans.Span
+	for _, s := range outliving(c.byClient()[client], in.From) {
+		if s.Acquire.Call.T >= in.To {
+			break
 		}
+		list = append(list, spans.Wait(c.Facts, s))
 	}
-	for client, waits := range could {
-		could[client] = spans.Common(spans.Common(spans.Joined(waits, int64(c.Params.RetryMax)), reached(client)), []spans.Span{in})
-	}
-	return could
+	return list
+}
+
+// couldAcquire returns the parts of a span in which a client was trying to acquire the lock and reached
+// enough nodes. Who calls again within a retry delay of a failure is still trying.
+func (c *lockState) couldAcquire(waits []spans.Span, in spans.Span, reached []spans.Span) []spans.Span {
+	return spans.Common(spans.Common(spans.Joined(waits, int64(c.Params.RetryMax)), reached), []spans.Span{in})
 }
 
 // remembered is a hold that may be asked for again.
