@@ -58,13 +58,13 @@ func packagesFor(file string) []string {
 	switch dir := filepath.Dir(file); filepath.Base(dir) {
 	case "facts", "history":
 		first, second := "lease", "."
-		if name := filepath.Base(file); name == "round.go" || name == "attempt.go" { // which votes belong together
+		if filepath.Base(file) == "attempt.go" { // which votes belong together
 			first, second = second, first
 		}
-		return []string{first, second, "cause", "windows", "liveness", "resource", "assumptions"}
+		return []string{first, second, "cause", "spans", "liveness", "resource"}
 	case "mutex", "edn", ".":
 		return []string{dir}
-	case "windows": // lease compares overlaps with brute force
+	case "spans": // lease compares overlaps with brute force
 		return []string{dir, "lease", "."}
 	default:
 		return []string{dir, "."}

@@ -185,9 +185,9 @@ func decided(js []outcome.Judgement) []outcome.Judgement {
 	return slices.DeleteFunc(slices.Clone(js), outcome.Judgement.Waits)
 }
 
-// Settle decides what waited for another variant's numbers; nil: it is not in this
+// settle decides what waited for another variant's numbers; nil: it is not in this
 // run. It writes the outcome again where it is kept.
-func Settle(o *outcome.Outcome, than string, numbers map[string]float64) {
+func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
 	for i := range o.Judgements {
 		j := &o.Judgements[i]
 		if !j.Waits() || j.Number.Bound.Than != than {
@@ -234,7 +234,7 @@ func (c *Comparison) Settle(outcomes map[int]outcome.Outcome, i int) (decided []
 			if chosen && !there {
 				return false
 			}
-			Settle(&o, than, numbers)
+			settle(&o, than, numbers)
 		}
 		outcomes[i] = o
 		decided = append(decided, i)

@@ -56,11 +56,11 @@ func TestSettle(t *testing.T) {
 		{nil, map[string]float64{verdict.SplitVoteRate: 0.2}, outcome.ExitUndecided},
 	} {
 		o := waiting()
-		Settle(o, "other", c.other)
+		settle(o, "other", c.other)
 		if len(o.Waits()) != 1 {
 			t.Errorf("it still waits for %v", o.Waits())
 		}
-		Settle(o, "base", c.base)
+		settle(o, "base", c.base)
 		if o.Code != c.code || len(o.Waits()) != 0 {
 			t.Errorf("%v, %v: code %d, want %d: %v", c.other, c.base, o.Code, c.code, o.Judgements)
 		}
