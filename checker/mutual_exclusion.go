@@ -123,8 +123,8 @@ type overlap struct {
 	Result
 }
 
-// untold is the overlaps of a lock that tells nothing, in the order of time: those that come
-// of a key that had lived its time, or of which the nodes say nothing, or the others.
+// untold lists, by time, overlaps of a lock that tells its holder nothing: if lived, those in which the
+// first key had lived its time or the nodes don't say; otherwise the rest.
 func untold(r *record, lived bool) (all []overlap) {
 	for _, o := range r.beliefs.Overlaps().Each {
 		res := explained(r, o)

@@ -49,7 +49,7 @@ func (n privateNet) at(host int) netip.Addr {
 }
 
 // makeNet makes the run's network in the first of 10.213.0.0/16's subnets that nobody has,
-// beginning by the process, so that several get out of each other's way.
+// starting at one that depends on the pid, so that several lockpicks don't collide.
 func makeNet(ctx context.Context, e *engine.Engine, name string, labels map[string]string) (privateNet, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound) // as in makeBox
 	defer cancel()

@@ -316,8 +316,8 @@ func jainIndex(grants []int) (float64, bool) {
 	return sum * sum / (float64(len(grants)) * squares), true
 }
 
-// callers is a lock's sessions in the order of their calls, so that those that were trying
-// to acquire it in a span are found without a look at each client.
+// callers lists a lock's sessions by call time, so that finding those that were waiting in a span
+// needs no look at every client.
 type callers struct {
 	sessions []*facts.Session
 	place    map[string]int // of a client among all

@@ -191,7 +191,7 @@ func contradictions(r *Log) []harm {
 	return harms
 }
 
-// stay is the session's time on the resource as its client saw it.
+// stayOf is the session's time on the resource as its client saw it.
 func stayOf(s *facts.Session, w facts.Operation) stay {
 	from := w.Call.T
 	for read := range s.Reads() {

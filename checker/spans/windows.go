@@ -135,7 +135,7 @@ func (o *Overlaps) Sweep(ws []Window, end int64) {
 // Meetings counts the acquires of one lock that were under way while another session
 // held it, by windows in the order of their begin: each could have been answered with
 // what somebody had. So could one that failed, where another client had the lock within a
-// TTL. There are none where each session ends before the next is asked for.
+// TTL. There are none if each session ends before the next acquire is called.
 //
 //	c1   |=========|                |=====|
 //	c2        --------------------------------|  it meets both, and is one

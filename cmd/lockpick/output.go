@@ -26,10 +26,10 @@ import (
 )
 
 // output is all that reaches a terminal. Texts come from histories and files that
-// anybody may have written: what could move the cursor, change colours or turn
+// anybody may have written: what could move the cursor, change colors or turn
 // the writing direction is written as \uXXXX, which is harmless in JSON, too.
-// The first error is kept, so that a result that was lost is not taken for told.
-// Once over is closed nobody waits for who does not read.
+// The first error is kept, so that a lost result does not pass as printed.
+// Once over is closed, nothing waits for a reader that does not read.
 type output struct {
 	mu     sync.Mutex
 	w      io.Writer

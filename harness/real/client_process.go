@@ -159,7 +159,7 @@ func (w *wire) send(r clientReport) {
 //
 // It ends with exit status 0 when its work is done, and at once when its stdin ends.
 
-// Order is the first line to a client.
+// clientOrder is the first line to a client.
 type clientOrder struct {
 	Spec   client.Spec   `json:"spec"`
 	Origin time.Duration `json:"origin"` // true time zero, by proc.TrueClock
@@ -167,7 +167,7 @@ type clientOrder struct {
 	Clocks bool `json:"clocks,omitempty"`
 }
 
-// Report is a line from a client. One field is set, beside Broken.
+// clientReport is a line from a client. One field is set, beside Broken.
 type clientReport struct {
 	Event  *history.Event `json:"event,omitempty"` // a fact; T is true time since zero
 	At     string         `json:"at,omitempty"`    // it is at a point, and waits
@@ -188,10 +188,10 @@ func (r clientReport) err() error {
 // broken is a lock.ErrBroken that says so in its text already.
 type broken struct{ error }
 
-// is says that it is lock.ErrBroken.
+// Is says that it is lock.ErrBroken.
 func (broken) Is(err error) bool { return err == lock.ErrBroken }
 
-// Left is how a client came to its end that was in a room.
+// clientExit is how a client of a ClientLoop ended.
 type clientExit struct {
 	Error  string `json:"error,omitempty"`  // "": its exit status was 0
 	Signal int    `json:"signal,omitempty"` // that ended it

@@ -176,7 +176,7 @@ func (m *Clock) began(r ClockReading) error {
 	return m.differs(r)
 }
 
-// Machines are those of a run, by the names of its nodes and clients whose clocks can be
+// clocks are the clocks of a run, by the names of its nodes and clients whose clocks can be
 // turned.
 type clocks struct {
 	Recorder *history.Recorder
@@ -189,7 +189,7 @@ type clocks struct {
 	all map[string]*Clock
 }
 
-// Node is a node's server, as far as its clock can be asked.
+// nodeClock is a node's server, as far as its clock can be asked.
 type nodeClock struct {
 	Name  string                       // the node's, or that of a replica that has taken over
 	Runs  bool                         // its process is there
@@ -298,7 +298,7 @@ const tellBound = 2 * time.Second
 // errPaused says that a client can't tell its clocks.
 var errPaused = errors.New("it is paused")
 
-// Client is one that tells its clocks when it is asked.
+// clientClock is one that tells its clocks when it is asked.
 type clientClock struct {
 	In     io.Writer            // its stdin
 	Clocks <-chan ClockReading  // what it says that they show
@@ -338,7 +338,7 @@ func (c clientClock) Read() (ClockReading, error) {
 // ends, as it does with the process, and the next one goes on with them.
 type RemoteClock struct {
 	Context context.Context      // bounds all calls
-	Both    bool                 // a rate is that of the monotonic clock, too
+	Both    bool                 // a rate applies to the monotonic clock, too
 	True    func() time.Duration // true time, by CLOCK_MONOTONIC of where they are
 
 	mu    sync.Mutex
@@ -411,8 +411,8 @@ var ClockErrors = callErrors{"permission": fs.ErrPermission}
 
 type agent struct{ m vdso.Machine }
 
-// Start lets a process through its gate, by clocks that show what others did. both: a rate
-// is that of the monotonic clock, too.
+// Start lets a process through its gate, with the clocks that its predecessor had. both: a rate applies
+// to the monotonic clock, too.
 func (a *agent) Start(pid int, shown vdso.Shown, both bool) (vdso.Shown, error) {
 	a.m.Monotonic = both
 	a.m.Take(shown)

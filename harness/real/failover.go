@@ -13,7 +13,7 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Server is one server of a backend. Its zero value is none.
+// failoverServer is one server of a backend. Its zero value is none.
 type failoverServer interface {
 	comparable
 	Redis() *proc.Server

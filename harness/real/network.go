@@ -60,7 +60,7 @@ func (n *Network) Addresses(client string) (a addresses, ok bool) {
 
 var _ nemesis.Tapper = (*Network)(nil)
 
-// Client is one client as far as its links go.
+// linkClient is one client as far as its links go.
 type linkClient struct {
 	Name  string   `json:"name"`
 	Reach []string `json:"reach"` // nodes that it can talk to; nil: all
@@ -200,7 +200,7 @@ func (n *Network) link(verb, name string) (*proxy.Link, error) {
 	return nil, fmt.Errorf("%s %s: there is no such link", verb, name)
 }
 
-// Reply is a server's, which it was asked for and gave between two instants of true time
+// stampedReply is a server's, which it was asked for and gave between two instants of true time
 // there.
 type stampedReply struct {
 	Value resp.Value    `json:"value"`
@@ -393,7 +393,7 @@ func (n *Network) ping(l *proxy.Link, within time.Duration) error {
 	return err
 }
 
-// Range is the local ports that a link dials its node from, by which its packets are
+// portRange is the local ports that a link dials its node from, by which its packets are
 // told apart where a node's machine sees them.
 type portRange struct {
 	First int `json:"first"`

@@ -35,7 +35,7 @@ func texts(values []any) (all []json.RawMessage, err error) {
 	return all, nil
 }
 
-// Errors are errors by which a caller branches, by names that both ends know.
+// callErrors are errors by which a caller branches, by names that both ends know.
 type callErrors map[string]error
 
 // names lists which of them err is.

@@ -436,8 +436,7 @@ type Client struct {
 
 	// Freed is called when the client is over; nil: there is nothing to be freed.
 	Freed func()
-	// Gone says how a client ended that was in a room, by a signal that nobody of this
-	// run has sent.
+	// Gone is called when a signal that this run did not send ended a client in a ClientLoop.
 	Gone func(signal int)
 	// Known waits, where the end of a client may be that of more, until that is known.
 	Known func(ctx context.Context, end error)

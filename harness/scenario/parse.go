@@ -469,8 +469,8 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
-// distance is how many letters have to be put in, taken out or changed, or two neighbours
-// swapped, to make one word of the other.
+// distance is the Damerau–Levenshtein distance: how many letters to insert, delete or replace, or
+// neighbors to swap, to turn one word into the other.
 func distance(a, b string) int {
 	before, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Kind is a sort of names: what stands in front of the owner, and what may have them.
+// ownedKind is a sort of names: what stands in front of the owner, and what may have them.
 type ownedKind struct {
 	Prefix string
 	Files  bool // files and links have such names, too, not only folders

@@ -36,7 +36,7 @@ func (o Owner) near(self Owner) bool { return o.Boot == self.Boot && o.Space == 
 
 func (o Owner) runs() bool { return ProcessRuns(o.PID, o.Start) }
 
-// Stat is what /proc says of a process or thread.
+// processStat is what /proc says of a process or thread.
 type processStat struct {
 	State byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
 	Flags uint64 // of the kernel

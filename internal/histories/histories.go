@@ -185,7 +185,7 @@ func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks 
 
 // upheaval makes records that nobody would plan: clients, links, nodes and all kinds of
 // faults that each do what they like, mostly one thing after the other. No property
-// need hold; what is found in two ways must be the same.
+// need hold: tests compare two ways of finding the same thing.
 type upheaval struct {
 	*rand.Rand
 	params  history.Params

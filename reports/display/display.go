@@ -24,6 +24,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"lockpick/checker/verdict"
 )
 
 // NoBreak is a space at which no line is broken; it stands between a number and its unit.
@@ -107,13 +109,7 @@ func Plural(n int, noun string) string {
 }
 
 // List joins names as a sentence does: "n1, n2 and n3".
-func List(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
-}
+func List(names []string) string { return verdict.List(names) }
 
 // Visible makes a text one line that a reader can see all of: what has no form of its
 // own, turns the direction of writing or is not UTF-8 is written as an escape. Of more

@@ -327,7 +327,7 @@ var plain = &unicode.RangeTable{R16: []unicode.Range16{
 const longestText = 4096
 
 // escape makes a text from a history safe to print: what could move the cursor,
-// change colours, turn the writing direction or take no or two columns is
+// change colors, turn the writing direction or take no or two columns is
 // written as an escape. It differs from display.Visible, for a diagram in text stands in
 // columns, and only what plain lists is one column wide in every terminal.
 func escape(s string) string {

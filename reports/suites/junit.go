@@ -113,7 +113,7 @@ func (e *junitEntry) quote(o outcome.Outcome, j outcome.Judgement, drawn func(ou
 	default:
 		text := ""
 		if drawn != nil && e.shown() < mostDetails {
-			text = display.Clip(strings.Trim(drawn(o), "\n"), junitMostDrawing)
+			text = display.Clip(strings.Trim(drawn(o), "\n"), maxJUnitDrawing)
 		}
 		e.fail(&e.Failures, string(j.Got), fmt.Sprintf("%s: %s", j, j.Because), display.Join("\n\n", text, again(o)))
 	}
@@ -233,7 +233,7 @@ func (e *junitEntry) shown() int { return len(e.Errors) + len(e.Failures) }
 // fail shows a run that did not pass, as an error or a failure, if it is one of the first few.
 func (e *junitEntry) fail(to *[]xmlReason, kind, message, text string) {
 	if e.shown() < mostDetails {
-		*to = append(*to, xmlReason{Type: kind, Message: display.Visible(display.Clip(message, mostMessage), mostMessage), Text: clean(display.Clip(text, junitMostText))})
+		*to = append(*to, xmlReason{Type: kind, Message: display.Visible(display.Clip(message, mostMessage), mostMessage), Text: clean(display.Clip(text, maxJUnitText))})
 	}
 }
 
@@ -277,10 +277,10 @@ func span(seconds float64) string {
 
 // What is written at most of one text, in bytes.
 const (
-	mostName         = 256
-	mostMessage      = 4 << 10
-	junitMostDrawing = 48 << 10
-	junitMostText    = 64 << 10
+	mostName        = 256
+	mostMessage     = 4 << 10
+	maxJUnitDrawing = 48 << 10
+	maxJUnitText    = 64 << 10
 )
 
 func short(s string) string { return display.Visible(display.Clip(s, mostName), mostName) }

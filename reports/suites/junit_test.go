@@ -20,8 +20,8 @@ const diagram = "  seconds   client c1   locks n1–n5\n  2.449     ├── ac
 
 func drawn(outcome.Outcome) string { return diagram }
 
-// runs has each way in which a run can come out.
-func junitRuns() []outcome.Outcome {
+// allWays has each way in which a run can come out.
+func allWays() []outcome.Outcome {
 	holds := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
 	violated := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
 		Because: "c1 and c2 believed from 1.2 s to 3.4 s"}
@@ -56,18 +56,18 @@ func junitRuns() []outcome.Outcome {
 func TestGoldenJunit(t *testing.T) {
 	seeds := []outcome.Outcome{}
 	for i := range 10 {
-		o := junitRuns()[i%2]
+		o := allWays()[i%2]
 		o.Scenario, o.Seed = "many", uint64(i+1)
 		seeds = append(seeds, o)
 	}
 	for i := range 3 { // two of three gave an occasion
-		o := junitRuns()[9]
+		o := allWays()[9]
 		if o.Seed = uint64(i + 1); i > 0 {
 			o.Judgements[1].Got = checker.Holds
 		}
 		seeds = append(seeds, o)
 	}
-	for name, outcomes := range map[string][]outcome.Outcome{"suite": junitRuns(), "seeds": seeds, "hostile": junitHostile(), "empty": nil} {
+	for name, outcomes := range map[string][]outcome.Outcome{"suite": allWays(), "seeds": seeds, "hostile": hostileRun(), "empty": nil} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
 			if err := WriteJUnit(&b, gathered(outcomes), drawn); err != nil {
@@ -124,7 +124,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-func junitHostile() []outcome.Outcome {
+func hostileRun() []outcome.Outcome {
 	evil := "]]> <script>&\"' \x00\x1b[31m\x9b \xff \ufffe \U0001f512 \r\n"
 	return []outcome.Outcome{{Scenario: evil, Backend: evil, Code: outcome.ExitUnexpected, Command: evil, Dir: evil, Retried: []string{evil}, Stopped: evil, Error: evil,
 		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}}
@@ -133,7 +133,7 @@ func junitHostile() []outcome.Outcome {
 // A text of a megabyte is cut, wherever it stands.
 func TestLongTextsAreCut(t *testing.T) {
 	long := strings.Repeat("é", 1<<19)
-	o := junitHostile()[0]
+	o := hostileRun()[0]
 	o.Scenario, o.Command, o.Error, o.Retried = long, long, long+"\n"+long, []string{long}
 	o.Judgements[0].Property, o.Judgements[0].Because = long, long
 	var b bytes.Buffer
@@ -143,7 +143,7 @@ func TestLongTextsAreCut(t *testing.T) {
 	if b.Len() > 300<<10 {
 		t.Errorf("%d bytes", b.Len())
 	}
-	junitParse(t, &b)
+	parseJUnit(t, &b)
 }
 
 // A sweep is no longer than a run, whatever its seeds.
@@ -151,7 +151,7 @@ func TestSweepStaysSmall(t *testing.T) {
 	asked := 0
 	r := &outcome.Tally{}
 	for i := range 10_000 {
-		o := junitRuns()[1]
+		o := allWays()[1]
 		o.Seed = uint64(i)
 		o.Retried = []string{"again"}
 		r.Add(o)
@@ -166,10 +166,10 @@ func TestSweepStaysSmall(t *testing.T) {
 	if !strings.Contains(b.String(), "10000 runs: 0 as expected, 10000 unexpected; the first 3 are shown") {
 		t.Errorf("it doesn't say how many:\n%s", b.String())
 	}
-	junitParse(t, &b)
+	parseJUnit(t, &b)
 }
 
-func junitParse(t *testing.T, r io.Reader) {
+func parseJUnit(t *testing.T, r io.Reader) {
 	t.Helper()
 	for d := xml.NewDecoder(r); ; {
 		if _, err := d.Token(); err == io.EOF {
@@ -185,7 +185,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 func TestWriteTellsItsError(t *testing.T) {
-	if err := WriteJUnit(full{}, gathered(junitRuns()), nil); err == nil || !strings.Contains(err.Error(), "write junit file: no space left") {
+	if err := WriteJUnit(full{}, gathered(allWays()), nil); err == nil || !strings.Contains(err.Error(), "write junit file: no space left") {
 		t.Error(err)
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-const scoreHostile = "<script>alert(1)</script>|`\u202e"
+const hostileText = "<script>alert(1)</script>|`\u202e"
 
 // cardOf has one row for each property, with these marks of mutual exclusion, and a finding
 // for each of them that is a failure.
 func cardOf(name string, marks ...outcome.Mark) *outcome.Card {
-	c := &outcome.Card{Lock: name, Doc: scoreHostile, Backend: "sim", Tried: "process", Columns: []string{"none", "networks", "pauses"}[:len(marks)]}
+	c := &outcome.Card{Lock: name, Doc: hostileText, Backend: "sim", Tried: "process", Columns: []string{"none", "networks", "pauses"}[:len(marks)]}
 	for _, p := range checker.Properties() {
 		r := outcome.CardRow{Property: p, Cells: make([]outcome.CardCell, len(marks))}
 		for k := range marks {
 			r.Cells[k].Mark = outcome.Idle
 			if p == checker.MutualExclusion {
-				r.Claim, r.Cells[k].Mark = "“"+scoreHostile+"”", marks[k]
+				r.Claim, r.Cells[k].Mark = "“"+hostileText+"”", marks[k]
 			}
 		}
 		c.Rows = append(c.Rows, r)
@@ -34,10 +34,10 @@ func cardOf(name string, marks ...outcome.Mark) *outcome.Card {
 			continue
 		}
 		try := &outcome.Try{Backend: "process", State: state, Runs: 6}
-		c.Findings = append(c.Findings, outcome.CardFinding{Scenario: scoreHostile, Column: c.Columns[k], Seed: 7, Command: "lockpick run " + scoreHostile, Held: true,
+		c.Findings = append(c.Findings, outcome.CardFinding{Scenario: hostileText, Column: c.Columns[k], Seed: 7, Command: "lockpick run " + hostileText, Held: true,
 			Run: fmt.Sprintf("runs/1-%d-x", k), Control: &outcome.ControlNumbers{Lock: "redlock"},
-			Harms: []outcome.Harm{{Property: checker.MutualExclusion, Because: scoreHostile, Held: true, Control: checker.Holds, Try: try},
-				{Property: checker.ResourceSafety, Because: scoreHostile, Held: true, Control: checker.Holds, Try: try}}})
+			Harms: []outcome.Harm{{Property: checker.MutualExclusion, Because: hostileText, Held: true, Control: checker.Holds, Try: try},
+				{Property: checker.ResourceSafety, Because: hostileText, Held: true, Control: checker.Holds, Try: try}}})
 	}
 	return c
 }
@@ -47,7 +47,7 @@ func written(t *testing.T, b *Scorecards) (page, text string) {
 	pictures := map[string]sequence.Diagram{}
 	for _, c := range b.Cards {
 		for _, f := range c.Findings {
-			pictures[f.Run] = sequence.Diagram{Title: scoreHostile, Caption: []string{scoreHostile}}
+			pictures[f.Run] = sequence.Diagram{Title: hostileText, Caption: []string{hostileText}}
 		}
 	}
 	var html, md bytes.Buffer
@@ -65,7 +65,7 @@ var codes = regexp.MustCompile("`[^`\n]*`")
 
 // What anybody may have written stays text.
 func TestHostile(t *testing.T) {
-	page, text := written(t, &Scorecards{Command: scoreHostile, Cards: []*outcome.Card{cardOf(scoreHostile, outcome.MarkFailed, outcome.Kept), cardOf("b", outcome.Kept, outcome.Kept)}})
+	page, text := written(t, &Scorecards{Command: hostileText, Cards: []*outcome.Card{cardOf(hostileText, outcome.MarkFailed, outcome.Kept), cardOf("b", outcome.Kept, outcome.Kept)}})
 	for _, s := range []string{page, text} {
 		if strings.Contains(codes.ReplaceAllString(s, ""), "<script>") || strings.Contains(s, "\u202e") {
 			t.Errorf("it is not escaped:\n%s", s)

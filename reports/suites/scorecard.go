@@ -178,7 +178,7 @@ func CardTries(t *outcome.Try) string {
 	return fmt.Sprintf("not confirmed on %s, tried %s: %s", t.Backend, display.Times(t.Runs), t.Why)
 }
 
-// Claim says whether the lock's documentation promises a property.
+// cardClaim says whether the lock's documentation promises a property.
 func cardClaim(c *outcome.Card, property string) string {
 	for _, r := range c.Rows {
 		if r.Property == property && r.Claim != "" {
@@ -213,7 +213,7 @@ func (b *Scorecards) Markdown(w io.Writer) error {
 	return t.err
 }
 
-// Limits is what a card can't tell.
+// cardLimits is what a card can't tell.
 const cardLimits = "Each mark speaks of these runs, with their seeds and under their faults. Where a property holds, no violation was found in them: no lock is called safe."
 
 // text writes, and keeps the first error.

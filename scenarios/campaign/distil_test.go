@@ -23,7 +23,7 @@ func TestDistils(t *testing.T) {
 	s := read(t, "random-settings", "extending")
 	s.Lock.Kind, s.Lock.Mistake = "broken", "extension-elapsed-not-subtracted"
 	b := sim.New(kinds.All)
-	k := Minimizer{Known: shrinkKnown,
+	k := Minimizer{Known: knownKinds,
 		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
 			return Execute(ctx, b, Job{Scenario: s, Seed: seed, Backend: "sim", Keep: KeepNone}).Code == outcome.ExitOK
 		},

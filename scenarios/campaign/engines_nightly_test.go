@@ -73,8 +73,8 @@ func says(t *testing.T, c *exec.Cmd) string {
 	return string(text)
 }
 
-// begin starts a server, which ends with the test, and whose last words are told if that fails.
-func shardsBegin(t *testing.T, name string, args ...string) {
+// startServer starts a server, which ends with the test, and whose last words are told if that fails.
+func startServer(t *testing.T, name string, args ...string) {
 	t.Helper()
 	var said bytes.Buffer
 	c := exec.Command(name, args...)

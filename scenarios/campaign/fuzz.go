@@ -21,7 +21,7 @@ const FuzzFile = "hunt.json"
 // mostFile bounds what is read of it. Finds are few, and so is what is done out of order.
 const mostFile = 16 << 20
 
-// Schema is the version of the file.
+// fuzzSchema is the version of the file.
 const fuzzSchema = 1
 
 // Fuzz is what is known of a search. It is not safe for several goroutines.
@@ -45,7 +45,7 @@ type Fuzz struct {
 	ahead  map[int]bool
 }
 
-// Leg is one call's share of a hunt.
+// fuzzLeg is one invocation's share of a search.
 type fuzzLeg struct {
 	Begun   int     `json:"begun"`   // runs that were done before
 	Seconds float64 `json:"seconds"` // that it has taken
@@ -76,7 +76,7 @@ type FuzzFind struct {
 	Settled bool       `json:"settled"`
 }
 
-// Example is a run that shows a find.
+// fuzzExample is a run that shows a find.
 type fuzzExample struct {
 	Scenario int `json:"scenario"` // which of Scenarios
 	outcome.Example

@@ -201,7 +201,7 @@ func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
 		}
 	}
 	o.Code = outcome.Worse(o.Code, outcome.CodeOf(decided(o.Judgements)))
-	suiteWrite(o)
+	writeOutcome(o)
 }
 
 // Comparison lets outcomes wait for those of other variants, with the same seed,

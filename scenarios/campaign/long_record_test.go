@@ -15,7 +15,7 @@ func TestRecordIsBounded(t *testing.T) {
 	const why = "stopped at event 2: too many"
 	params := &history.Params{Schema: history.Schema, Clients: []string{"c1"}, Nodes: []string{"n1"}, Resource: "r1"}
 	var o outcome.Outcome
-	suiteJudged(&o, scenario.Manifest{}, []history.Event{
+	judgeRecorded(&o, scenario.Manifest{}, []history.Event{
 		{N: 1, Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: params},
 		{N: 2, T: 1, Process: history.Harness, Type: history.Info, Op: history.OpStop, Cause: why},
 		{N: 3, T: 2, Process: history.Harness, Type: history.End, Op: history.OpRun},

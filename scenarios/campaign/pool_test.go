@@ -54,11 +54,11 @@ func TestMain(m *testing.M) {
 			os.Stderr.WriteString("runtime: failed to create new OS thread (have 5 already; errno=11)\nfatal error: newosproc\n")
 			os.Exit(2)
 		case "is killed":
-			sweepEnd(syscall.SIGKILL)
+			signalSelf(syscall.SIGKILL)
 		case "is ended":
-			sweepEnd(syscall.SIGTERM)
+			signalSelf(syscall.SIGTERM)
 		case "is told to quit":
-			sweepEnd(syscall.SIGQUIT)
+			signalSelf(syscall.SIGQUIT)
 		case "babbles":
 			os.Stdout.WriteString(answerMark + "what?\n")
 			continue
@@ -71,8 +71,8 @@ func TestMain(m *testing.M) {
 //lint:ignore SA5007 the stack is to overflow
 func overflow(n int) int { return overflow(n+1) + 1 }
 
-// end sends this process a signal that ends it.
-func sweepEnd(s syscall.Signal) {
+// signalSelf sends this process a signal that ends it.
+func signalSelf(s syscall.Signal) {
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
 		err = self.Signal(s)

@@ -98,7 +98,7 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 	for {
 		next := execute(ctx, b, j, earlier)
 		if len(earlier) > 0 && next.Events == 0 && ctx.Err() != nil { // it was ended before it began: what the one before found stands
-			suiteWrite(&next)
+			writeOutcome(&next)
 			break
 		}
 		o = next
@@ -107,7 +107,7 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 			break
 		}
 		o.Seconds = time.Since(begin).Seconds()
-		suiteWrite(&o) // a try that did not count is a record, too
+		writeOutcome(&o) // a try that did not count is a record, too
 		if o.Dir != "" {
 			why += " (" + o.Dir + ")"
 		}
@@ -121,7 +121,7 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 		j.compare(control, &o)
 	}
 	o.Seconds = time.Since(begin).Seconds()
-	suiteWrite(&o)
+	writeOutcome(&o)
 	return o
 }
 
@@ -146,8 +146,8 @@ func Try(ctx context.Context, b harness.Backend, j Job, property string) (t outc
 	return t, o
 }
 
-// write leaves the outcome in the run directory, where there is one.
-func suiteWrite(o *outcome.Outcome) {
+// writeOutcome leaves the outcome in the run directory, where there is one.
+func writeOutcome(o *outcome.Outcome) {
 	if o.Dir == "" {
 		return
 	}
@@ -215,9 +215,9 @@ func giveUp(o *outcome.Outcome) {
 	o.Code = outcome.ExitUndecided
 }
 
-// usual is for how many events there is room when a run begins: as many as the run before had, if
+// eventsExpected is how many events to make room for when a run begins: as many as the run before had, if
 // that was an ordinary one. Sweeps do the same again and again.
-var suiteUsual atomic.Int64
+var eventsExpected atomic.Int64
 
 // execute does it once, after earlier tries that did not count.
 func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o outcome.Outcome) {
@@ -246,12 +246,12 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	var events []history.Event
 	rec.Watch(func(e history.Event) {
 		if len(events) == cap(events) {
-			events = slices.Grow(events, max(1<<10, len(events), int(suiteUsual.Load()))) // append alone would grow by a quarter, and copy often
+			events = slices.Grow(events, max(1<<10, len(events), int(eventsExpected.Load()))) // append alone would grow by a quarter, and copy often
 		}
 		events = append(events, e)
 	})
 	broken, interrupted := false, false
-	defer func() { suiteUsual.Store(int64(min(len(events), 1<<14))) }()
+	defer func() { eventsExpected.Store(int64(min(len(events), 1<<14))) }()
 	if err := harness.RunAtMost(ctx, b, j.Scenario, j.Seed, rec, history.MaxEvents); err != nil {
 		code := outcome.ExitBackend
 		if i, ok := errors.AsType[*harness.Interference](err); ok {
@@ -262,7 +262,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		interrupted = ctx.Err() != nil
 		broken = errors.Is(err, lock.ErrBroken)
 	}
-	h := suiteJudged(&o, d.manifest, events)
+	h := judgeRecorded(&o, d.manifest, events)
 	if broken && o.Code == outcome.ExitUnexpected { // who can't be worked with is accused of nothing
 		o.Code = outcome.ExitBackend
 	}
@@ -285,9 +285,9 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	return o
 }
 
-// judged judges what was recorded, from memory: it is the same as what stands in
+// judgeRecorded judges what was recorded, from memory: it is the same as what stands in
 // the file, and need not be decoded.
-func suiteJudged(o *outcome.Outcome, m scenario.Manifest, events []history.Event) *history.History {
+func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Event) *history.History {
 	h, err := history.New(events)
 	if err != nil {
 		if o.Code == outcome.ExitOK {

@@ -25,7 +25,7 @@ import (
 // ShardFolder is where shards lie in a store.
 const ShardFolder = "shards"
 
-// Schema is the version of a shard's file.
+// shardSchema is the version of a shard's file.
 const shardSchema = 1
 
 // MaxShards bounds the shards of a sweep: they are read side by side.
@@ -170,8 +170,8 @@ func parseHead(line []byte) (h ShardHead, err error) {
 	return h, nil
 }
 
-// mostFile bounds a shard's file: ten million outcomes.
-const shardsMostFile = 16 << 30
+// maxShardFile bounds a shard's file: ten million outcomes.
+const maxShardFile = 16 << 30
 
 // mostDepth is how many folders a shard may lie in below one that is named: an artefact's, its
 // store's, and the shards'.
@@ -197,7 +197,7 @@ type Sweep struct {
 	shards    map[int]string // the path of each, by its number
 }
 
-// ErrNone says that there is no shard where one looked.
+// errNoShard says that there is no shard where one looked.
 var errNoShard = errors.New("no shard's file is there")
 
 // ReadShards reads the shards' files in folders and those below them; a path may be that of a file. It
@@ -358,7 +358,7 @@ type lines struct {
 const mostLine = 16 << 20
 
 func open(path string) (*lines, error) {
-	f, err := files.Open(path, shardsMostFile)
+	f, err := files.Open(path, maxShardFile)
 	if err != nil {
 		return nil, err
 	}

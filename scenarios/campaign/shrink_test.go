@@ -17,7 +17,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-var shrinkKnown = KnownLocks(kinds.All)
+var knownKinds = KnownLocks(kinds.All)
 
 // read is a scenario of the catalogue, by its name and its variant.
 func read(t *testing.T, name, variant string) scenario.Scenario {
@@ -26,7 +26,7 @@ func read(t *testing.T, name, variant string) scenario.Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := scenario.Parse(name, text, shrinkKnown)
+	all, err := scenario.Parse(name, text, knownKinds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestShrinks(t *testing.T) {
 	seed := seedFor(t, s)
 	var first Minimized
 	for _, workers := range []int{1, 2, 7} {
-		r, err := Minimizer{Known: shrinkKnown, Run: pretended, Workers: workers}.Shrink(t.Context(), s, seed, forgot)
+		r, err := Minimizer{Known: knownKinds, Run: pretended, Workers: workers}.Shrink(t.Context(), s, seed, forgot)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestShrinks(t *testing.T) {
 // What does not show the bug is no place to begin, and a bound of runs is kept.
 func TestShrinkRefuses(t *testing.T) {
 	s := read(t, "baseline", "")
-	k := Minimizer{Known: shrinkKnown, Run: func(context.Context, scenario.Scenario, uint64) bool { return false }, Workers: 2}
+	k := Minimizer{Known: knownKinds, Run: func(context.Context, scenario.Scenario, uint64) bool { return false }, Workers: 2}
 	if _, err := k.Shrink(t.Context(), s, 1, forgot); err == nil || !strings.Contains(err.Error(), "does not violate mutual-exclusion (restarted-and-forgot) with seed 1") {
 		t.Error(err)
 	}
@@ -102,7 +102,7 @@ func TestShrinkRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	s = read(t, "random-faults", "")
-	k = Minimizer{Known: shrinkKnown, Run: pretended, Workers: 2, Most: 5}
+	k = Minimizer{Known: knownKinds, Run: pretended, Workers: 2, Most: 5}
 	r, err := k.Shrink(t.Context(), s, seedFor(t, s), forgot)
 	if err != nil || r.Runs != 5 || r.Whole || !strings.Contains(r.Sum(), "more runs might make it smaller") {
 		t.Errorf("%d runs, whole %v, %s, %v", r.Runs, r.Whole, r.Sum(), err)
@@ -117,7 +117,7 @@ func TestShrinksARun(t *testing.T) {
 	run := func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
 		return Execute(ctx, b, Job{Scenario: s, Seed: seed, Backend: "sim", Keep: KeepNone})
 	}
-	k := Minimizer{Known: shrinkKnown, Workers: 2, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
+	k := Minimizer{Known: knownKinds, Workers: 2, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
 		return run(ctx, s, seed).Code == outcome.ExitOK
 	}}
 	for name, want := range map[string]struct {
@@ -132,11 +132,11 @@ func TestShrinksARun(t *testing.T) {
 			if r.After.Steps != 1 || r.After.Clients != 2 || r.After.Nodes != 1 || r.Scenario.Plan[0].Fault.Kind != "kill" || r.Shows < want.shows {
 				t.Errorf("%s: %s", r.Bug, r.Caption())
 			}
-			text, err := r.Write("small", shrinkKnown)
+			text, err := r.Write("small", knownKinds)
 			if err != nil {
 				t.Fatal(err)
 			}
-			all, err := scenario.Parse("small.yaml", text, shrinkKnown)
+			all, err := scenario.Parse("small.yaml", text, knownKinds)
 			if err != nil {
 				t.Fatal(err)
 			}

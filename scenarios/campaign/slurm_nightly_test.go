@@ -64,11 +64,11 @@ func startSlurm(t *testing.T) func(name string, args ...string) string {
 		t.Fatal(err)
 	}
 	t.Setenv("SLURM_CONF", conf)
-	shardsBegin(t, "munged", "--foreground", "--force", "--key-file", filepath.Join(dir, "keys", "munge"), "--socket", filepath.Join(dir, "munge"),
+	startServer(t, "munged", "--foreground", "--force", "--key-file", filepath.Join(dir, "keys", "munge"), "--socket", filepath.Join(dir, "munge"),
 		"--pid-file", filepath.Join(dir, "munge.pid"), "--log-file", filepath.Join(dir, "munge.log"), "--seed-file", filepath.Join(dir, "munge.seed"))
 	await(t, "munged is there", time.Minute, func() bool { _, err := os.Stat(filepath.Join(dir, "munge")); return err == nil })
-	shardsBegin(t, "slurmctld", "-D", "-f", conf)
-	shardsBegin(t, "slurmd", "-D", "-N", host, "-f", conf)
+	startServer(t, "slurmctld", "-D", "-f", conf)
+	startServer(t, "slurmd", "-D", "-N", host, "-f", conf)
 	in := t.TempDir() // where logs of jobs go
 	command := func(name string, args ...string) *exec.Cmd {
 		c := exec.CommandContext(quickly(t), name, args...)

@@ -32,15 +32,15 @@ func (t limits) course(c, n int, a *attempt) {
 	if a.late {
 		t.round(a.start, a.pause, set)
 		t.least(a.pause, a.end, t.gap)
-		t.least(a.start, a.end, storyWindow()+t.gap)
+		t.least(a.start, a.end, beliefWindow()+t.gap)
 	} else {
 		t.round(a.start, a.end, set)
 	}
 	if a.extends {
 		t.exact(a.end, a.extend, t.after)
-		t.round(a.extend, a.extended, storyAsking(t.scope.Nodes, a.ext, a.longer, a.lost))
+		t.round(a.extend, a.extended, roundState(t.scope.Nodes, a.ext, a.longer, a.lost))
 		if a.longer {
-			t.most(a.start, a.extended, storyWindow()-t.gap)
+			t.most(a.start, a.extended, beliefWindow()-t.gap)
 		}
 	}
 	if !a.ended {
@@ -53,7 +53,7 @@ func (t limits) course(c, n int, a *attempt) {
 		t.least(a.release, d.at, t.gap)
 	}
 	if n+1 < len(t.attempts[c]) {
-		wait := storyTimeout // for the DELs' answers
+		wait := nodeTimeout // for the DELs' answers
 		if !a.won {
 			wait += retry
 		}
@@ -65,7 +65,7 @@ func (t limits) course(c, n int, a *attempt) {
 // or when it has heard from all.
 func (t limits) round(begin, end instant, r round) {
 	if r.decides > 0 {
-		t.most(begin, end, storyTimeout-t.gap)
+		t.most(begin, end, nodeTimeout-t.gap)
 		t.exact(r.all[r.decides].at, end, 0)
 	} else {
 		t.exact(begin, end, t.lasts(r))
@@ -142,7 +142,7 @@ func (t limits) nodes() {
 }
 
 // away is how long a node stays down that comes back delayed.
-const away = storyTtl + time.Second
+const away = leaseTTL + time.Second
 
 // decided says that a crash comes after the locks that were given before it, where a lock notices that it has lost
 // its connection to a node that voted.
@@ -212,9 +212,9 @@ func (t limits) told(k keyed, s Step, at instant) keyed {
 	}
 	switch {
 	case k.there && expired:
-		t.least(k.set, at, storyTtl+t.gap)
+		t.least(k.set, at, leaseTTL+t.gap)
 	case k.there && s.Action != del:
-		t.most(k.set, at, storyTtl-t.gap)
+		t.most(k.set, at, leaseTTL-t.gap)
 	}
 	switch {
 	case s.Action == set && s.Yes:
@@ -251,7 +251,7 @@ func (t limits) overlaps() {
 		case t.scope.Mistake == noElapsed:
 			from = own.end
 		}
-		t.most(from, other.end, storyWindow()-overlap)
+		t.most(from, other.end, beliefWindow()-overlap)
 		if t.fixed(c) { // it releases after its section, whatever the other does
 			t.most(own.end, other.end, t.held(c)-overlap)
 		}

@@ -23,11 +23,11 @@ var errUntimed = errors.New("no instants fit the path")
 
 // Settings of the scenarios.
 const (
-	storyTtl     = 10 * time.Second
-	storyDrift   = 0.01
-	storyTimeout = 2 * time.Second
-	retry        = 50 * time.Millisecond
-	overlap      = time.Second // both believe at least so long
+	leaseTTL    = 10 * time.Second
+	leaseDrift  = 0.01
+	nodeTimeout = 2 * time.Second
+	retry       = 50 * time.Millisecond
+	overlap     = time.Second // both believe at least so long
 )
 
 // pace is how far apart things are at least that must be in order: longer than anything takes
@@ -49,8 +49,8 @@ func realPace(times int) pace {
 	return pace{slow(100 * time.Millisecond), slow(400 * time.Millisecond), slow(3 * time.Second), 1 / float64(times)}
 }
 
-// window is how long a client may believe, from the start of its attempt.
-func storyWindow() time.Duration { return storyTtl - redlock.Drift(storyTtl, storyDrift) }
+// beliefWindow is how long a client may believe, from the start of its attempt.
+func beliefWindow() time.Duration { return leaseTTL - redlock.Drift(leaseTTL, leaseDrift) }
 
 // Times that the instants of several steps hang on, to be tried in turn: how long a client
 // holds a lock that it releases, and after how long both extend theirs.
@@ -70,7 +70,7 @@ func ScenarioOf(name string, scope Scope, path []Step, known scenario.Known) (sc
 					return scenario.Scenario{}, err
 				}
 				if (limits{t}).order(); t.solve() {
-					return storyPlay{t}.scenario(name, known)
+					return arrange{t}.scenario(name, known)
 				}
 			}
 		}
@@ -94,8 +94,8 @@ type telling struct {
 // limits puts the instants of a telling in order.
 type limits struct{ *telling }
 
-// play makes clients and a plan of a telling whose instants are known.
-type storyPlay struct{ *telling }
+// arrange makes clients and a plan of a telling whose instants are known.
+type arrange struct{ *telling }
 
 // faulty is a crash or a jump.
 type faulty struct {
@@ -160,7 +160,7 @@ var claims = map[Property]string{
 }
 
 // scenario is the path with its instants.
-func (t storyPlay) scenario(name string, known scenario.Known) (scenario.Scenario, error) {
+func (t arrange) scenario(name string, known scenario.Known) (scenario.Scenario, error) {
 	kind := "redlock"
 	switch {
 	case t.scope.Mistake != "":
@@ -179,7 +179,7 @@ func (t storyPlay) scenario(name string, known scenario.Known) (scenario.Scenari
 	if t.scope.Fence {
 		fence = "token"
 	}
-	text := fmt.Sprintf(head, name, claims[property], t.scope.Nodes, persistence, kind, storyTtl, storyTimeout, retry, t.scope.Attempts, t.scope.Fence, fence)
+	text := fmt.Sprintf(head, name, claims[property], t.scope.Nodes, persistence, kind, leaseTTL, nodeTimeout, retry, t.scope.Attempts, t.scope.Fence, fence)
 	all, err := scenario.Parse(name, []byte(text), known)
 	if err != nil {
 		return scenario.Scenario{}, err
@@ -207,12 +207,12 @@ func (t storyPlay) scenario(name string, known scenario.Known) (scenario.Scenari
 	return s, nil
 }
 
-func (t storyPlay) extending() bool {
+func (t arrange) extending() bool {
 	return t.extends(0) || t.extends(1)
 }
 
 // client is when a client starts, how often it acquires, and how long it holds the lock.
-func (t storyPlay) client(c int, k *scenario.Client) {
+func (t arrange) client(c int, k *scenario.Client) {
 	k.Delay = t.at[t.attempts[c][0].start]
 	hold := t.hold(c)
 	k.Hold = &client.Range{Min: hold, Max: hold}
@@ -226,7 +226,7 @@ func (t storyPlay) client(c int, k *scenario.Client) {
 }
 
 // hold is how long a client holds the lock: until the other has had its section within it.
-func (t storyPlay) hold(c int) time.Duration {
+func (t arrange) hold(c int) time.Duration {
 	if t.fixed(c) {
 		return t.held(c)
 	}
@@ -238,12 +238,12 @@ func (t storyPlay) hold(c int) time.Duration {
 }
 
 // never is later than all that happens.
-func (t storyPlay) never() time.Duration {
+func (t arrange) never() time.Duration {
 	return (slices.Max(t.at) + 30*time.Second).Round(time.Second)
 }
 
 // plan is the faults, and each message that arrives when it does or never.
-func (t storyPlay) plan() nemesis.Plan {
+func (t arrange) plan() nemesis.Plan {
 	var out nemesis.Plan
 	for _, f := range t.faults {
 		out = append(out, t.fault(f)...)
@@ -261,11 +261,11 @@ func (t storyPlay) plan() nemesis.Plan {
 			out = append(out, t.messages(c, "set", n+1, a.start, t.asked(a))...)
 			if t.prolongs(c, n) {
 				prolonged++
-				out = append(out, t.messages(c, "extend", prolonged, a.extend, storyAsking(t.scope.Nodes, a.ext, a.longer, a.lost))...)
+				out = append(out, t.messages(c, "extend", prolonged, a.extend, roundState(t.scope.Nodes, a.ext, a.longer, a.lost))...)
 			}
 			if a.ended {
 				deleted++
-				out = append(out, t.messages(c, "release", deleted, a.release, storyAsking(t.scope.Nodes, a.del, false, false))...)
+				out = append(out, t.messages(c, "release", deleted, a.release, roundState(t.scope.Nodes, a.del, false, false))...)
 			}
 			if t.scope.Property == resourceSafety && a.won && !a.refused {
 				written++
@@ -278,7 +278,7 @@ func (t storyPlay) plan() nemesis.Plan {
 }
 
 // writing is a write that arrives when the path's does, or never.
-func (t storyPlay) writing(c, nth int, a *attempt) nemesis.Step {
+func (t arrange) writing(c, nth int, a *attempt) nemesis.Step {
 	late := t.never()
 	if a.write != nil {
 		late = t.at[a.write.at] - t.at[a.sent]
@@ -291,7 +291,7 @@ func (t storyPlay) writing(c, nth int, a *attempt) nemesis.Step {
 
 // further are attempts of which the path does not speak: a client that has failed makes them, and
 // they come to nothing.
-func (t storyPlay) further(c int) (out nemesis.Plan) {
+func (t arrange) further(c int) (out nemesis.Plan) {
 	failed := 0
 	for _, a := range t.attempts[c] {
 		if failed++; a.won {
@@ -308,14 +308,14 @@ func (t storyPlay) further(c int) (out nemesis.Plan) {
 }
 
 // prolongs says whether a hold lasts so long that it is extended, whatever the path says.
-func (t storyPlay) prolongs(c, n int) bool {
+func (t arrange) prolongs(c, n int) bool {
 	a := t.attempts[c][n]
 	return a.won && t.extending() && (a.extends || t.hold(c) >= t.after)
 }
 
 // messages is a round of messages to all nodes, the nth of its kind: those of the path arrive when
 // they do there, and no others; and its answers are heard, are too late, or are heard last.
-func (t storyPlay) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
+func (t arrange) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
 	hold := func(node int, of string, nth int, d time.Duration) {
 		out = append(out, nemesis.Step{
 			When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-n%d", c+1, node), Message: kind, Of: of, Nth: nth}},
@@ -342,7 +342,7 @@ func (t storyPlay) messages(c int, kind string, nth int, sent instant, r round) 
 
 // reply counts the replies from a node to a client's messages of a kind, until that to one of them:
 // in the order in which they arrived, for those that never do have none.
-func (t storyPlay) reply(c int, kind string, node int, to delivery) int {
+func (t arrange) reply(c int, kind string, node int, to delivery) int {
 	nth := 1
 	for _, a := range t.attempts[c] {
 		all := map[string]map[int]delivery{"set": a.set, "extend": a.ext, "release": a.del}[kind]
@@ -353,12 +353,12 @@ func (t storyPlay) reply(c int, kind string, node int, to delivery) int {
 	return nth
 }
 
-func (t storyPlay) fault(f faulty) nemesis.Plan {
+func (t arrange) fault(f faulty) nemesis.Plan {
 	targets := []string{fmt.Sprintf("n%d", f.Node)}
 	step := nemesis.Step{When: t.trigger(f, t.at[f.at]), Fault: nemesis.Fault{Kind: "kill", Targets: targets, For: new(10 * time.Millisecond)}}
 	switch {
 	case f.Action == jumped:
-		step.Fault = nemesis.Fault{Kind: "clock-jump", Targets: targets, By: storyTtl + time.Second}
+		step.Fault = nemesis.Fault{Kind: "clock-jump", Targets: targets, By: leaseTTL + time.Second}
 	case t.scope.Restart == Delayed:
 		step.Fault.For = new(away)
 	case t.scope.Restart == everySec:
@@ -371,7 +371,7 @@ func (t storyPlay) fault(f faulty) nemesis.Plan {
 
 // trigger sets something of a fault off, unless it comes before all that: by the acquire whose message was the
 // last at its node before the fault, for the process of a client takes some time to begin.
-func (t storyPlay) trigger(f faulty, when time.Duration) nemesis.Trigger {
+func (t arrange) trigger(f faulty, when time.Duration) nemesis.Trigger {
 	for i, s := range slices.Backward(t.path) {
 		if s.Node != f.Node || s.Client == 0 || t.at[t.when[i]] > t.at[f.at] {
 			continue
@@ -467,7 +467,7 @@ func (t *telling) asked(a *attempt) round {
 		return round{nodes: t.scope.Nodes, all: a.set, decides: a.decides}
 	}
 	if !a.counted {
-		return storyAsking(t.scope.Nodes, a.set, a.won, false)
+		return roundState(t.scope.Nodes, a.set, a.won, false)
 	}
 	r := round{nodes: t.scope.Nodes, all: a.set}
 	for n, d := range a.set {
@@ -484,8 +484,8 @@ func (t *telling) asked(a *attempt) round {
 	return r
 }
 
-// asking is a round that is won, definitely lost, or neither.
-func storyAsking(nodes int, all map[int]delivery, won, lost bool) round {
+// roundState is a round that is won, definitely lost, or neither.
+func roundState(nodes int, all map[int]delivery, won, lost bool) round {
 	r := round{nodes: nodes, all: all}
 	heard := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(n int) bool { return !all[n].inTime })
 	agree := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return all[n].yes != won })
@@ -508,9 +508,9 @@ func storyAsking(nodes int, all map[int]delivery, won, lost bool) round {
 // before, when the last comes.
 func (t *telling) lasts(r round) time.Duration {
 	if r.last > 0 {
-		return storyTimeout - 2*t.gap
+		return nodeTimeout - 2*t.gap
 	}
-	return storyTimeout
+	return nodeTimeout
 }
 
 // read sorts the path's steps by attempts.
@@ -655,7 +655,7 @@ func (t *telling) complete() {
 func (t limits) works(c int, a *attempt) {
 	held := t.held(c)
 	if t.extends(c) { // the time that it takes comes on top
-		held += t.lasts(storyAsking(t.scope.Nodes, a.ext, a.longer, a.lost))
+		held += t.lasts(roundState(t.scope.Nodes, a.ext, a.longer, a.lost))
 	}
 	t.exact(a.end, a.sent, held)
 	switch {
@@ -665,9 +665,9 @@ func (t limits) works(c int, a *attempt) {
 		t.exact(a.end, a.release, 0)
 	case a.write != nil && a.write.inTime:
 		t.exact(a.write.at, a.release, 0)
-		t.most(t.lease(a), a.release, storyWindow()-t.gap)
+		t.most(t.lease(a), a.release, beliefWindow()-t.gap)
 	default:
-		t.exact(t.lease(a), a.release, storyWindow())
+		t.exact(t.lease(a), a.release, beliefWindow())
 	}
 }
 
@@ -712,7 +712,7 @@ func (t limits) resource() {
 	for c := range t.attempts {
 		for _, a := range t.attempts[c] {
 			if a.won && !a.refused {
-				t.most(t.lease(a), a.sent, storyWindow()-t.gap)
+				t.most(t.lease(a), a.sent, beliefWindow()-t.gap)
 				if a.write != nil && !a.write.inTime {
 					t.least(a.release, a.write.at, t.gap)
 				}

@@ -50,22 +50,22 @@ func TestAllStoriesHappen(t *testing.T) {
 // named are the stories that tests tell: all, unless one is looked at.
 var named = flag.String("stories", "", "regular expression of the names of scopes whose stories are told")
 
-// told is what a search found, as a scenario.
-type storyTold struct {
+// scenarioFound is what a search found, as a scenario.
+type scenarioFound struct {
 	Result
 	scope    Scope
 	scenario scenario.Scenario
 }
 
 // all is what all searches found, once a test has made them.
-var all []storyTold
+var all []scenarioFound
 
 // stories searches all small scopes, each of them as they are and reduced.
-func stories(t *testing.T) iter.Seq[storyTold] {
+func stories(t *testing.T) iter.Seq[scenarioFound] {
 	if all != nil {
 		return slices.Values(all)
 	}
-	return func(yield func(storyTold) bool) {
+	return func(yield func(scenarioFound) bool) {
 		for _, s := range scopes() {
 			if !regexp.MustCompile(*named).MatchString(s.Name()) {
 				continue
@@ -75,7 +75,7 @@ func stories(t *testing.T) iter.Seq[storyTold] {
 					continue // the counts make too many states
 				}
 				r, found := search(t, s, reductions)
-				if all = append(all, storyTold{r, s, found}); !yield(all[len(all)-1]) {
+				if all = append(all, scenarioFound{r, s, found}); !yield(all[len(all)-1]) {
 					return
 				}
 			}

@@ -90,7 +90,7 @@ type doubt struct {
 	Because  string `json:"because"`
 }
 
-// Skip is why scenarios were not run.
+// cardSkip is why scenarios were not run.
 type cardSkip struct {
 	Why       string   `json:"why"`
 	Scenarios []string `json:"scenarios"`
@@ -241,7 +241,7 @@ func (c *Card) column(name string) int {
 	return i
 }
 
-// Case is one way in which a property was violated under one sort of failure, with the runs
+// cardCase is one way in which a property was violated under one sort of failure, with the runs
 // that show it, the shortest first.
 type cardCase struct {
 	Property, Column, Cause string

@@ -36,7 +36,7 @@ type broken struct{}
 
 func (broken) Error() string { return "adapter" }
 
-// is says that it is a lock.ErrBroken.
+// Is says that it is a lock.ErrBroken.
 func (broken) Is(err error) bool { return err == lock.ErrBroken }
 
 // StartWithin is how long an adapter may take to say hello, and how long to open: on a busy
@@ -316,7 +316,7 @@ func (r *Refused) Error() string {
 	return r.No + ": " + r.Why
 }
 
-// is says that not-held is lock.ErrNotHeld.
+// Is says that not-held is lock.ErrNotHeld.
 func (r *Refused) Is(err error) bool { return err == lock.ErrNotHeld && r.No == noHeld }
 
 // refusal is what a reply says that isn't ok.

@@ -224,7 +224,7 @@ type hardened struct {
 	fresh   redlock.Config // whose nodes have yet to be declared ready
 }
 
-// administrator is the client that knows the nodes to be new when it first acquires.
+// administrator is the client that declares the nodes new before its first acquire.
 const administrator = "c1"
 
 // declare tells the nodes that they have forgotten nothing, as whoever sets them up does.

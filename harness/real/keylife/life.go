@@ -67,7 +67,7 @@ type Lives struct {
 	nodes map[string]*node // those that tell; nil: none does
 }
 
-// New returns the lives of a run that has not begun.
+// New returns a recorder of key lives for a run that has not begun.
 func New(c Config) *Lives {
 	l := &Lives{cfg: c}
 	l.wall = vdso.Ahead(l.now, func() int64 { return time.Now().UnixNano() })

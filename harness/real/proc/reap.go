@@ -160,7 +160,7 @@ func (u *unasked) add(x Unasked) {
 // DiskName is what the disks of runs are called where mounts are listed.
 const DiskName = "lockpick"
 
-// Unmount unmounts a FUSE file system of lockpick's. MNT_FORCE ends its connection: another
+// Unmount unmounts a FUSE file system that lockpick mounted. MNT_FORCE ends its connection: another
 // mount namespace that was made meanwhile has it mounted as well, and would keep it for as long
 // as that lasts. Who has just ended may keep it busy for a moment; after that it is detached.
 func Unmount(dir string) error {

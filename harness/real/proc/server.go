@@ -13,7 +13,7 @@ import (
 	"lockpick/harness/resp"
 )
 
-// Ask sends one command to the server at addr, on a connection of its own, and returns
+// asker sends one command to the server at addr, on a connection of its own, and returns
 // its reply. An error reply is a reply.
 type asker func(ctx context.Context, addr string, args ...string) (resp.Value, error)
 
@@ -218,8 +218,8 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 	if err != nil {
 		return fmt.Errorf("let %s follow %s: %w", s.Name, addr, err)
 	}
-	// Sentinels find a replica where its master says that it is, and the master sees
-	// it come from where the link between them is.
+	// Sentinels look for a replica where its master reports it, which would be the address of the
+	// link between the two.
 	for _, command := range [][]string{
 		{"CONFIG", "SET", "replica-announce-ip", ownHost},
 		{"CONFIG", "SET", "replica-announce-port", ownPort},

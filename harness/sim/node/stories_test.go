@@ -259,7 +259,7 @@ func Late(s *Story, replies []Reply) (r Reply, late bool) {
 	return Reply{}, false
 }
 
-// text writes a reply as stories do.
+// replyText writes a reply as stories do.
 func replyText(v resp.Value) string {
 	switch {
 	case v.Null:
