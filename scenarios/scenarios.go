@@ -118,8 +118,8 @@ func Read(name string) ([]byte, error) {
 
 // Found is a scenario, and what the one who asked calls its file.
 type Found struct {
-	scenario.Scenario
-	From string // a path, or a name of the catalogue
+	From              string `json:"from"` // a path, or a name of the catalogue
+	scenario.Scenario `json:"scenario"`
 }
 
 // Exact names exactly this scenario, as Find takes it.
@@ -195,7 +195,7 @@ func parse(from, name string, text []byte, variant string, known scenario.Known,
 	}
 	var out []Found
 	for _, s := range all {
-		out = append(out, Found{s, from})
+		out = append(out, Found{from, s})
 	}
 	return out, nil
 }

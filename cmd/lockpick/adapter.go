@@ -20,6 +20,7 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
+	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
 
@@ -71,20 +72,9 @@ func meet(ctx context.Context, argv []string) (hello lockexec.Hello, command []s
 	return a.Hello, command, nil
 }
 
-// meet reads the hello of the adapter where it will run: here, or in its image, in which its
-// command is as it stands.
-func (f *runFlags) meet(ctx context.Context) (hello lockexec.Hello, err error) {
-	f.program = strings.Fields(f.adapter)
-	if f.backend != containers {
-		if err := findProgram(f.program); err != nil {
-			return hello, err
-		}
-		if hello, f.program, err = meet(ctx, f.program); err != nil {
-			return hello, unable(err, "see lockpick help adapter")
-		}
-		return hello, nil
-	}
-	line, err := docker.New(docker.Config{Adapter: f.program, AdapterImage: f.image}).Hello(ctx)
+// meetIn reads the hello of an adapter in its image, in which its command is as it stands.
+func meetIn(ctx context.Context, image string, argv []string) (hello lockexec.Hello, err error) {
+	line, err := docker.New(docker.Config{Adapter: argv, AdapterImage: image}).Hello(ctx)
 	if lack, ok := errors.AsType[*docker.Lack](err); ok {
 		return hello, unable(lack.Reason, lack.Remedy)
 	}
@@ -167,22 +157,30 @@ func (f *runFlags) onServers(c *cobra.Command, errs io.Writer) error {
 	return nil
 }
 
-// adapt puts the adapter's lock under the scenarios.
-func (f *runFlags) adapt(ctx context.Context) error {
-	if f.adapter == "" {
-		return nil
+// adapt selects the lock of the adapter that is named, if one is, and returns the program to start,
+// where it will run: here, or in its image.
+func adapt(ctx context.Context, s *campaign.Selection, image string) (program []string, err error) {
+	if s.Adapter == "" {
+		return nil, nil
 	}
-	if f.lock != "" {
-		return usage(errors.New("--adapter and --lock exclude each other"), "leave one out")
+	if s.Lock != "" {
+		return nil, usage(errors.New("--adapter and --lock exclude each other"), "leave one out")
 	}
-	hello, err := f.meet(ctx)
+	var hello lockexec.Hello
+	program = strings.Fields(s.Adapter)
+	if s.Backend == containers {
+		hello, err = meetIn(ctx, image, program)
+	} else if err = findProgram(program); err == nil {
+		if hello, program, err = meet(ctx, program); err != nil {
+			err = unable(err, "see lockpick help adapter")
+		}
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kinds.All = adapted(hello)
-	f.grain = time.Duration(hello.Grain) * time.Millisecond
-	f.lock = lockexec.Name
-	return nil
+	s.Lock, s.TTLUnit = lockexec.Name, time.Duration(hello.Grain)*time.Millisecond
+	return program, nil
 }
 
 // newAdapterCmd writes an adapter to start from, which passes the check as it is.

@@ -16,6 +16,7 @@ import (
 	"lockpick/harness/sim"
 	"lockpick/reports/sequence"
 	"lockpick/reports/timeline"
+	"lockpick/scenarios/campaign"
 )
 
 // What the diagram and the timeline say of a key's end is the fact that the
@@ -29,13 +30,13 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	able := probe(t.Context(), sim.New(kinds.All))
+	able := campaign.Probe(t.Context(), sim.New(kinds.All))
 	losses, ends := 0, 0
 	look := func(p pick, seed uint64) {
 		var record bytes.Buffer
 		b := sim.New(kinds.All)
 		s := p.Scenario.Drawn(seed)
-		if len(able.missing(s)) > 0 {
+		if len(able.Missing(s, kinds.All)) > 0 {
 			return
 		}
 		if err := harness.Run(t.Context(), b, s, seed, history.NewRecorder(&record)); err != nil {

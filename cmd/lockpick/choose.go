@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -44,50 +43,59 @@ type choice struct {
 	sets  []string
 }
 
-// pick is a scenario, and what the command line calls its file.
-type pick struct {
-	scenarios.Found
-	// own is the scenario with its own lock, where another stands in for it.
-	own *scenario.Scenario
+type pick = campaign.Pick
+
+// scenarios returns the scenarios of a choice, with their own locks and expectations.
+func (c choice) scenarios() (all []pick, err error) {
+	s := campaign.Selection{Names: c.names, Tags: c.tags, Sets: c.sets}
+	found, err := s.Find(known())
+	for _, f := range found {
+		all = append(all, pick{Found: f})
+	}
+	return all, invalid(err)
 }
 
-// scenarios resolves a choice.
-func (c choice) scenarios() ([]pick, error) {
-	all, failed, err := scenarios.Choose(c.names, c.tags, known(), c.sets)
-	if err != nil {
-		return nil, usage(err, "see lockpick list"+meant(failed, scenarios.Names()))
-	}
-	var out []pick
-	for _, f := range all {
-		out = append(out, pick{Found: f})
-	}
-	if len(out) == 0 {
-		hint := "see lockpick list for names and tags"
-		for _, t := range c.tags {
-			if all := tagNames(); !slices.Contains(all, t) {
-				hint += meant(t, all)
-			}
-		}
-		return nil, usage(errors.New("no scenario is chosen"), hint)
-	}
-	return out, nil
+// selection is what the flags choose of these names.
+func (f *runFlags) selection(names ...string) campaign.Selection {
+	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Sets: f.sets, Expects: f.expects, Backend: f.backend, Scale: f.scale}
+}
+
+// resolve resolves a selection. The flags, which commands repeat, become what was meant by them.
+func (f *runFlags) resolve(s *campaign.Selection) (campaign.Choice, error) {
+	c, err := s.Choose(known())
+	f.lock, f.sets = s.Lock, s.Sets
+	return c, invalid(err)
 }
 
 // choose resolves what is named with the lock, the expectations and the scale that the flags
 // ask for. not is what is not for the lock.
-func (f *runFlags) choose(names ...string) (fit []pick, not []unfit, err error) {
-	if err := f.otherLock(); err != nil {
-		return nil, nil, err
+func (f *runFlags) choose(names ...string) (fit []pick, not []campaign.Skip, err error) {
+	s := f.selection(names...)
+	c, err := f.resolve(&s)
+	return c.Picks, c.Skipped, err
+}
+
+// invalid says what to do about a selection that is wrong.
+func invalid(err error) error {
+	w, ok := errors.AsType[*campaign.Invalid](err)
+	if !ok {
+		return err
 	}
-	chosen, err := choice{names: names, tags: f.tags, sets: f.sets}.scenarios()
-	if err != nil {
-		return nil, nil, err
+	names := strings.Join(w.Names, ", ")
+	hint := map[string]string{
+		"Names": "see lockpick list", "Tags": "see lockpick list for names and tags", "Sets": "leave one of them out",
+		"Lock": "one of " + names, "Lock.Mistake": "as in --lock broken --set lock.mistake=plain-del", "Lock.Option": "options: " + names,
+		"Expects": "PROPERTY=holds|violated|any, with one of " + names, "Scale": "choose another --scale", "Scale.TTL": "choose a larger --scale",
+	}[w.Field]
+	if w.Field == "Lock.Option" && names == "" {
+		hint = "leave it out"
 	}
-	fit, not = f.withLock(chosen)
-	if err := f.expect(fit); err != nil {
-		return nil, nil, err
+	for _, word := range w.Words {
+		if w.Field == "Names" || !slices.Contains(w.Names, word) {
+			hint += meant(word, w.Names)
+		}
 	}
-	return fit, not, f.scaleAll(fit)
+	return usage(err, hint)
 }
 
 func noArgs(c *cobra.Command, args []string) error {
@@ -143,12 +151,12 @@ type preparer interface {
 }
 
 // prepare lets a backend get what the runs of these need, and passes on what it says.
-func prepare(ctx context.Context, b harness.Backend, all []pick, says io.Writer) error {
+func prepare(ctx context.Context, b harness.Backend, all []scenario.Scenario, says io.Writer) error {
 	p, ok := b.(preparer)
 	if !ok {
 		return nil
 	}
-	err := p.Prepare(ctx, resolved(all), func(line string) { fmt.Fprintf(says, "%s: %s\n", b.Name(), line) })
+	err := p.Prepare(ctx, all, func(line string) { fmt.Fprintf(says, "%s: %s\n", b.Name(), line) })
 	var lack *docker.Lack
 	switch {
 	case ctx.Err() != nil:
@@ -161,210 +169,12 @@ func prepare(ctx context.Context, b harness.Backend, all []pick, says io.Writer)
 	return nil
 }
 
-// abilities is what a backend can do on this machine.
-type abilities map[string]harness.Capability
-
-func probe(ctx context.Context, b harness.Backend) abilities {
-	a := abilities{}
-	for _, c := range b.Probe(ctx) {
-		a[c.Name] = c
-	}
-	return a
-}
-
-// all lists every capability there is, what the backend doesn't know of as missing.
-func (a abilities) all() []harness.Capability {
-	names := append([]string{harness.CanRun}, scenario.Capabilities()...)
-	for _, more := range slices.Sorted(maps.Keys(a)) {
-		if !slices.Contains(names, more) {
-			names = append(names, more)
-		}
-	}
-	var out []harness.Capability
-	for _, name := range names {
-		out = append(out, a.of(name))
-	}
-	return out
-}
-
-func (a abilities) of(name string) harness.Capability {
-	c, known := a[name]
-	if !known {
-		c = harness.Capability{Name: name, Reason: cmp.Or(scenario.LackOf(name), "this backend does not have it")}
-	}
-	return c
-}
-
-// missing lists what a scenario needs and the backend can't do.
-func (a abilities) missing(s scenario.Scenario) []harness.Capability {
-	var out []harness.Capability
-	for _, need := range append([]string{harness.CanRun}, s.NeedsOf(kinds.All[s.Lock.Kind])...) {
-		if c := a.of(need); !c.Available {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-func reasons(cs []harness.Capability) string {
-	var out []string
-	for _, c := range cs {
-		if scenario.LackOf(c.Name) != "" { // its name is a part of the reason
-			out = append(out, c.Reason)
-		} else {
-			out = append(out, c.Name+": "+c.Reason)
-		}
-	}
-	slices.Sort(out)
-	return strings.Join(out, "; ")
-}
-
-// lockLack is what a scenario lacks that isn't for the lock that was asked for.
-const lockLack = "lock"
-
-// unfit is a scenario that isn't for a lock, and why.
-type unfit struct {
-	scenario.Scenario
-	why error
-}
-
-// lacks is why the scenario is skipped, as any other reason is told.
-func (u unfit) lacks() []harness.Capability {
-	return []harness.Capability{{Name: lockLack, Reason: u.why.Error()}}
-}
-
-// otherLock takes the override lock.kind as what it is: a wish to see another lock under the
-// scenarios, which a plain override would put where it does not fit. The kind that makes
-// mistakes needs one named, and stays an override.
-func (f *runFlags) otherLock() error {
-	given := cmp.Or(f.adapter, f.lock)
-	if i := slices.IndexFunc(f.sets, setsKind); given != "" && i >= 0 {
-		return usage(fmt.Errorf("%s and --set %s name two locks", given, f.sets[i]), "leave one of them out")
-	}
-	f.mistaken()
-	f.sets = slices.DeleteFunc(f.sets, func(set string) bool {
-		_, kind, _ := strings.Cut(set, "=")
-		kind = strings.TrimSpace(kind)
-		if _, known := kinds.All[kind]; !setsKind(set) || !known || kind == "broken" {
-			return false
-		}
-		f.lock = kind
-		return true
-	})
-	if f.lock == "" {
-		return nil
-	}
-	if i := slices.IndexFunc(f.sets, setsKind); i >= 0 {
-		return usage(fmt.Errorf("--set lock.kind=%s and --set %s name two locks", f.lock, f.sets[i]), "leave one of them out")
-	}
-	name, options, _ := strings.Cut(f.lock, ":")
-	kind, known := kinds.All[name]
-	switch {
-	case name == "broken":
-		return usage(errors.New("--lock broken makes no sense without a mistake"), "as in --lock broken --set lock.mistake=plain-del")
-	case !known:
-		return usage(fmt.Errorf("no lock kind %q", name), "one of "+strings.Join(kinds.Names(), ", ")+meant(name, kinds.Names()))
-	}
-	return f.lockOptions(name, kind, options)
-}
-
-var kindKey = regexp.MustCompile(`(^|[{,\s"'])kind["']?\s*:`)
-
-// setsKind says whether an override names a kind of lock, by itself or with the whole section.
-func setsKind(set string) bool {
-	key, value, _ := strings.Cut(set, "=")
-	key = strings.TrimSpace(key)
-	return key == "lock.kind" || key == "lock" && kindKey.MatchString(value)
-}
-
-// setsMistake says whether an override names the mistake of a lock.
-func setsMistake(set string) bool { return strings.HasPrefix(set, "lock.mistake=") }
-
-// mistaken takes --lock broken with its mistake for what they come to, overrides.
-func (f *runFlags) mistaken() {
-	if f.lock == "broken" && slices.ContainsFunc(f.sets, setsMistake) {
-		f.lock, f.sets = "", append([]string{"lock.kind=broken"}, f.sets...)
-	}
-}
-
 // unmistakable refuses the lock that makes a mistake where none can be named.
 func unmistakable(verb, lock string) error {
 	if kind, _, _ := strings.Cut(lock, ":"); kind != "broken" {
 		return nil
 	}
 	return usage(fmt.Errorf("%s takes no lock that makes a mistake on purpose, and broken does", verb), "lockpick fuzz --lock broken --set lock.mistake=plain-del looks for what comes of one")
-}
-
-// lockOptions reads what stands behind the kind: OPTION=VALUE,…
-func (f *runFlags) lockOptions(name string, kind lock.Kind, text string) error {
-	f.kind, f.options = name, map[string]string{}
-	if text == "" {
-		return nil
-	}
-	var all []string
-	for _, o := range kind.Options {
-		all = append(all, o.Name+"="+strings.Join(o.Values, "|"))
-	}
-	if len(all) == 0 {
-		return usage(fmt.Errorf("lock %s has no options, and %q is none", name, text), "leave it out")
-	}
-	for part := range strings.SplitSeq(text, ",") {
-		option, value, _ := strings.Cut(part, "=")
-		i := slices.IndexFunc(kind.Options, func(o lock.Option) bool { return o.Name == option })
-		if i < 0 || !slices.Contains(kind.Options[i].Values, value) {
-			return usage(fmt.Errorf("lock %s has no option %q", name, part), "options: "+strings.Join(all, ", "))
-		}
-		f.options[option] = value
-	}
-	return nil
-}
-
-// withLock puts another lock under the scenarios, where one was asked for, and says which
-// ones aren't for it.
-func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
-	if f.kind == "" {
-		return chosen, nil
-	}
-	for _, p := range chosen {
-		kind := kinds.All[f.kind]
-		s, err := p.With(f.kind, kind)
-		s.Numbers = f.comparable(p, chosen)
-		if kind.OwnTime && f.backend == simulation {
-			var left []string
-			if s, left = s.Unturned(); len(left) > 0 {
-				f.undrawn = left
-			}
-		}
-		if err == nil {
-			s = s.Having(kind, f.options)
-			err = s.Check(known())
-		}
-		if err != nil {
-			not = append(not, unfit{p.Scenario, err})
-			continue
-		}
-		if own := p.Scenario; own.Lock.Kind != s.Lock.Kind || len(f.options) > 0 {
-			p.own = &own
-		}
-		p.Scenario = s
-		fit = append(fit, p)
-	}
-	return fit, not
-}
-
-// comparable are the numbers expected of a scenario whose lock stays its own, but for those that
-// are compared with a variant which has another lock now.
-func (f *runFlags) comparable(p pick, chosen []pick) map[string]scenario.Bound {
-	if p.Lock.Kind != f.kind {
-		return nil
-	}
-	numbers := maps.Clone(p.Numbers)
-	maps.DeleteFunc(numbers, func(_ string, b scenario.Bound) bool {
-		return slices.ContainsFunc(chosen, func(o pick) bool {
-			return o.From == p.From && cmp.Or(o.Variant, scenario.BaseVariant) == b.Than && o.Lock.Kind != f.kind
-		})
-	})
-	return numbers
 }
 
 // setupsOf are a kind as it comes, and with each other value of each of its options.
@@ -376,13 +186,6 @@ func setupsOf(kind string) []string {
 		}
 	}
 	return all
-}
-
-// leavesOut says what random plans leave out for the lock's sake.
-func (f *runFlags) leavesOut(w io.Writer) {
-	if len(f.undrawn) > 0 {
-		fmt.Fprintf(w, "%s: random plans leave out %s: this lock reads its own time, which can't be set here\n", f.backend, strings.Join(f.undrawn, ", "))
-	}
 }
 
 // lockTable is the table of kinds.
@@ -435,14 +238,14 @@ func listCmd(out io.Writer) *cobra.Command {
 			if asJSON {
 				return printJSON(out, resolved(all))
 			}
-			able := map[string]abilities{}
+			able := map[string]campaign.Abilities{}
 			for _, name := range backendNames {
 				b, err := backend(name, docker.Config{})
 				if err != nil {
 					return err
 				}
 				if verbose {
-					able[name] = probe(c.Context(), b)
+					able[name] = campaign.Probe(c.Context(), b)
 				}
 			}
 			for _, s := range all {
@@ -523,17 +326,17 @@ func listPlan(out io.Writer, s scenario.Scenario) {
 }
 
 // listBackends prints where a scenario can run here, and what is missing elsewhere.
-func listBackends(out io.Writer, s scenario.Scenario, able map[string]abilities) {
+func listBackends(out io.Writer, s scenario.Scenario, able map[string]campaign.Abilities) {
 	var on, not []string
 	for _, name := range backendNames {
-		lacks := able[name].missing(s)
+		lacks := able[name].Missing(s, kinds.All)
 		switch {
 		case len(lacks) == 0:
 			on = append(on, name)
 		case lacks[0].Name == harness.CanRun: // then nothing else is there either
 			not = append(not, name+": "+lacks[0].Reason)
 		default:
-			not = append(not, name+": "+reasons(lacks))
+			not = append(not, name+": "+campaign.Reasons(lacks))
 		}
 	}
 	if len(on) > 0 {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,7 +11,9 @@ import (
 
 	"lockpick/docker"
 	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
+	"lockpick/scenarios/campaign"
 )
 
 func doctorCmd(a *app) *cobra.Command {
@@ -30,7 +33,7 @@ DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 				if err != nil {
 					return err
 				}
-				all[name] = probe(c.Context(), b).all()
+				all[name] = allOf(campaign.Probe(c.Context(), b))
 				if m, ok := b.(remarker); ok && all[name][0].Available {
 					remarks[name] = m.Remark(c.Context())
 				}
@@ -49,6 +52,20 @@ DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 		}}
 	jsonFlag(c, &asJSON, "the capabilities")
 	return c
+}
+
+// allOf lists every capability there is, what the backend doesn't know of as missing.
+func allOf(able campaign.Abilities) (out []harness.Capability) {
+	names := append([]string{harness.CanRun}, scenario.Capabilities()...)
+	for _, more := range slices.Sorted(maps.Keys(able)) {
+		if !slices.Contains(names, more) {
+			names = append(names, more)
+		}
+	}
+	for _, name := range names {
+		out = append(out, able.Of(name))
+	}
+	return out
 }
 
 // diagnose prints a backend's capabilities by what they are about. What can't run

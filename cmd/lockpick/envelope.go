@@ -109,10 +109,11 @@ func (f *envelopeFlags) settle() error {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	if err := cmp.Or(unmistakable("envelope", f.lock), f.otherLock()); err != nil {
+	kind, err := f.selection().Kind(known())
+	if err := cmp.Or(unmistakable("envelope", f.lock), invalid(err)); err != nil {
 		return err
 	}
-	if kinds.All[f.kind].OneNode {
+	if kinds.All[kind].OneNode {
 		f.Nodes = 1
 	}
 	return nil
@@ -121,8 +122,8 @@ func (f *envelopeFlags) settle() error {
 // found is what envelope tells of one dimension.
 type found struct {
 	campaign.Envelope
-	Small *small `json:"small,omitempty"` // the counterexample where it breaks; nil: there is none
-	Why   string `json:"why,omitempty"`   // or why it could not be made small
+	Small *campaign.MinimizedRun `json:"small,omitempty"` // the counterexample where it breaks; nil: there is none
+	Why   string                 `json:"why,omitempty"`   // or why it could not be made small
 }
 
 func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
@@ -141,10 +142,10 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 		return noStore(err)
 	}
 	a.tidies()
-	c := crew{workers(f.patience, f.store).Start()}
+	c := newCrew(f.patience, f.store)
 	defer c.Stop()
 	x := &measuring{app: a, flags: f, crew: c, folder: folder}
-	x.search = campaign.EnvelopeSearch{Known: known(), Run: c.run, Workers: cap(c.Idle), Seed: f.seed, Seeds: f.seeds, Put: f.put}
+	x.search = campaign.EnvelopeSearch{Known: known(), Run: c.Run, Workers: cap(c.Idle), Seed: f.seed, Seeds: f.seeds, Put: f.put}
 	x.live = &progress{errs: a.errs, mu: &x.mu, started: time.Now(), text: func(passed time.Duration) string {
 		return fmt.Sprintf("%s, %s, %.0f s", x.doing, display.Plural(x.runs, "run"), passed.Seconds())
 	}}
@@ -216,11 +217,16 @@ func (x *measuring) keep(y *found) error {
 
 // put puts another lock under a scenario, where one was asked for.
 func (f *envelopeFlags) put(s scenario.Scenario) (scenario.Scenario, error) {
-	fit, not := f.withLock([]pick{{Found: scenarios.Found{Scenario: s, From: s.Name}}})
-	if len(not) > 0 {
-		return s, not[0].why
+	of := f.selection()
+	of.Given = []scenarios.Found{{From: s.Name, Scenario: s}}
+	c, err := of.Choose(known())
+	if err == nil && len(c.Skipped) > 0 {
+		err = c.Skipped[0].Why
 	}
-	return fit[0].Scenario, nil
+	if err != nil {
+		return s, err
+	}
+	return c.Picks[0].Scenario, nil
 }
 
 // shrink makes a small scenario of the first value that broke. Availability is not for the checker
@@ -236,8 +242,8 @@ func (y *found) shrink(ctx context.Context, c crew, x campaign.EnvelopeSearch, d
 	}
 	if err == nil {
 		var r campaign.Minimized
-		if r, err = c.shrinker(0).Shrink(ctx, s, p.Seed, campaign.Bug{Property: y.Property, Cause: p.Cause}); err == nil {
-			y.Small, err = c.keep(ctx, r, y.File(), store, filepath.Join(folder, y.File()+".yaml"))
+		if r, err = c.Minimizer(0).Shrink(ctx, s, p.Seed, campaign.Bug{Property: y.Property, Cause: p.Cause}); err == nil {
+			y.Small, err = c.SaveMinimized(ctx, r, y.File(), filepath.Join(folder, y.File()+".yaml"), store)
 		}
 	}
 	if err != nil {

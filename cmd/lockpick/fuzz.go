@@ -24,6 +24,7 @@ import (
 	"lockpick/docker"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/broken"
+	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
 	"lockpick/reports/display"
@@ -132,7 +133,7 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 		return err
 	}
 	a.tidies()
-	x.crew = crew{workers(f.patience, f.store).Start()}
+	x.crew = newCrew(f.patience, f.store)
 	defer x.crew.Stop()
 	err = x.corpus(ctx)
 	if err == nil {
@@ -180,15 +181,13 @@ func (x *hunter) choose(args []string) error {
 		args = huntScenarios
 	}
 	given := f.expects
-	if err := f.mistaken(); err != nil {
-		return err
-	}
+	f.mistaken()
 	chosen, not, err := f.runFlags.choose(args...)
 	if err != nil {
 		return err
 	}
 	if len(chosen) == 0 {
-		return usage(fmt.Errorf("no scenario is for this lock: %s: %w", not[0].ID(), not[0].why), "name another")
+		return usage(fmt.Errorf("no scenario is for this lock: %s: %w", not[0].ID(), not[0].Why), "name another")
 	}
 	if err := f.demand(chosen, args, given); err != nil {
 		return err
@@ -198,15 +197,15 @@ func (x *hunter) choose(args []string) error {
 	if err != nil {
 		return err
 	}
-	able := probe(context.Background(), b)
+	able := campaign.Probe(context.Background(), b)
 	for _, p := range chosen {
-		if lacks := able.missing(p.Scenario); len(lacks) > 0 {
+		if lacks := able.Missing(p.Scenario, kinds.All); len(lacks) > 0 {
 			continue
 		}
 		if len(x.picks) > 0 && unnamed && p.Lock.Kind != x.picks[0].Lock.Kind {
 			continue // it is for locks on one node
 		}
-		p.own = nil // what the control does tells nothing of what there is to find
+		p.Control = nil // what the control does tells nothing of what there is to find
 		x.picks = append(x.picks, p)
 	}
 	if len(x.picks) == 0 {
@@ -244,7 +243,7 @@ func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 // of how that counts, unless the user asks: it is no promise of the lock that is hunted.
 func spare(chosen []pick, given []string) {
 	for i, p := range chosen {
-		if p.own != nil && ownCount(*p.own) && !says(given, checker.FencingOrder) {
+		if p.Control != nil && ownCount(*p.Control) && !says(given, checker.FencingOrder) {
 			chosen[i].Expect = maps.Clone(p.Expect)
 			chosen[i].Expect[checker.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
 		}
@@ -259,30 +258,26 @@ func says(given []string, property string) bool {
 	return slices.ContainsFunc(given, func(s string) bool { return strings.HasPrefix(s, property+"=") })
 }
 
-// mistaken takes --lock broken with its mistake for what they come to as overrides. Few of these
+// mistaken settles what is expected of --lock broken with its mistake. Few of these
 // locks hand out fencing tokens, so that only those are asked for them that are wrong in it; and
 // without a fence a holder that was paused may write too late, whatever the lock.
-func (f *huntFlags) mistaken() error {
-	if f.lock != "broken" {
-		return nil
-	}
-	i := slices.IndexFunc(f.sets, setsMistake)
-	if i < 0 || slices.ContainsFunc(f.sets, setsKind) {
-		return nil // otherLock says so
+func (f *huntFlags) mistaken() {
+	s := f.selection()
+	mistake := s.Mistake()
+	if mistake == "" {
+		return
 	}
 	f.mistake = true
-	f.runFlags.mistaken()
 	own := f.expects
 	f.expects = nil
 	for _, p := range []string{checker.MutualExclusion, checker.LeaseLinearizable, checker.DeadlockFreedom, checker.FaultTolerance, checker.ValidOnReturn, checker.BoundedHold} {
 		f.expects = append(f.expects, p+"=holds")
 	}
-	if !strings.Contains(f.sets[i+1], "=fence-") {
+	if !strings.HasPrefix(mistake, "fence-") {
 		f.sets = append(f.sets, "lock.fence=false", "workload.fence=none")
 		f.expects = append(f.expects, checker.ResourceSafety+"=any")
 	}
 	f.expects = append(f.expects, own...)
-	return nil
 }
 
 // open begins the hunt, or goes on with it.
@@ -418,7 +413,7 @@ func (x *hunter) settle(ctx context.Context) error {
 		f := x.Finds[i]
 		s := x.picks[f.First.Scenario].Scenario
 		o := x.crew.Do(ctx, x.seeded(f.First.Scenario, f.First.Seed, campaign.KeepAll))
-		begun, k, why := time.Now(), (*small)(nil), error(nil)
+		begun, k, why := time.Now(), (*campaign.MinimizedRun)(nil), error(nil)
 		if !f.Known {
 			k, why = x.shrink(ctx, s, f)
 		}
@@ -444,21 +439,21 @@ func (x *hunter) settle(ctx context.Context) error {
 
 // shrink makes a scenario small that shows a find, beginning with one that was made small of
 // another if that shows it, too: several properties are often violated at once.
-func (x *hunter) shrink(ctx context.Context, s scenario.Scenario, f *campaign.FuzzFind) (*small, error) {
+func (x *hunter) shrink(ctx context.Context, s scenario.Scenario, f *campaign.FuzzFind) (*campaign.MinimizedRun, error) {
 	from, seed := s, f.First.Seed
 	for _, other := range x.Finds {
-		if r := other.Small; r != nil && x.crew.run(ctx, campaign.Expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
+		if r := other.Small; r != nil && x.crew.Run(ctx, campaign.Expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
 			from, seed = r.Scenario, r.Seed
 			break
 		}
 	}
-	r, err := x.crew.shrinker(0).Shrink(ctx, from, seed, f.Bug)
+	r, err := x.crew.Minimizer(0).Shrink(ctx, from, seed, f.Bug)
 	if err != nil {
 		return nil, err
 	}
 	r.From, r.Given, r.Before = s.ID(), f.First.Seed, campaign.SizeOf(s.Drawn(f.First.Seed))
 	name := corpusName(r)
-	return x.crew.keep(ctx, r, name, x.flags.store, filepath.Join(x.flags.corpus, name+".yaml"))
+	return x.crew.SaveMinimized(ctx, r, name, filepath.Join(x.flags.corpus, name+".yaml"), x.flags.store)
 }
 
 // progress is how far the hunt is.
@@ -647,7 +642,7 @@ func (x *hunter) corpus(ctx context.Context) error {
 		if m := seeded.FindStringSubmatch(base); m != nil {
 			seed, _ = strconv.ParseUint(m[1], 10, 64)
 		}
-		o := x.crew.run(ctx, all[0], seed)
+		o := x.crew.Run(ctx, all[0], seed)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -51,9 +51,9 @@ func TestEndedLockFailsEveryScenario(t *testing.T) {
 		t.Fatal(err)
 	}
 	backend, tried := sim.New(all), 0
-	able := probe(t.Context(), backend)
+	able := campaign.Probe(t.Context(), backend)
 	for _, p := range picked {
-		if p.Tier != scenario.TierEvery || p.Lock.Mistake != "" || len(able.missing(p.Scenario)) > 0 {
+		if p.Tier != scenario.TierEvery || p.Lock.Mistake != "" || len(able.Missing(p.Scenario, kinds.All)) > 0 {
 			continue
 		}
 		t.Run(p.ID(), func(t *testing.T) {

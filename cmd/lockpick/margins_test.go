@@ -17,7 +17,7 @@ import (
 // scaledRuns are a scenario as the simulation runs it, and as processes do: there, what a machine takes
 // in fixed time weighs more.
 func scaledRuns(s scenario.Scenario) []scenario.Scenario {
-	return []scenario.Scenario{s, s.Scaled(cmp.Or(s.Scale, realScale))}
+	return []scenario.Scenario{s, s.Scaled(cmp.Or(s.Scale, campaign.RealScale))}
 }
 
 // While a minority is down, a lock that wants more than a majority can't be had, and that is seen:
@@ -49,10 +49,10 @@ func TestFaultToleranceHasMargins(t *testing.T) {
 		t.Fatal(err)
 	}
 	backend, tried := sim.New(kinds.All), 0
-	able := probe(t.Context(), backend)
+	able := campaign.Probe(t.Context(), backend)
 	for _, p := range all {
 		e := p.Expect[checker.FaultTolerance]
-		if e.Want == "" || e.Want == outcome.AnyOutcome || e.Implied || len(able.missing(p.Scenario)) > 0 {
+		if e.Want == "" || e.Want == outcome.AnyOutcome || e.Implied || len(able.Missing(p.Scenario, kinds.All)) > 0 {
 			continue
 		}
 		for _, s := range scaledRuns(p.Scenario) {

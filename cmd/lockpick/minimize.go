@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,25 +15,26 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/scenario"
-	"lockpick/reports/display"
 	"lockpick/reports/suites"
-	"lockpick/scenarios"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
 
-// shrinkFlags are the flags of shrink.
+// shrinkFlags are the flags of minimize.
 type shrinkFlags struct {
-	runFlags
-	property string
-	try      string // a backend on which the small scenario is tried; "": none
-	file     string // where it is written; "": in the store
-	most     int    // runs
-	seeded   bool   // --seed was given
+	selection campaign.Selection
+	seed      uint64
+	store     string
+	json      bool
+	property  string
+	try       string // a backend on which the small scenario is tried; "": none
+	file      string // where it is written; "": in the store
+	most      int    // runs
+	seeded    bool   // --seed was given
 }
 
 func shrinkCmd(a *app) *cobra.Command {
-	f := &shrinkFlags{runFlags: runFlags{backend: simulation, seeds: 1, jobs: 1, patience: patience, reports: reportsNamed}}
+	f := &shrinkFlags{selection: campaign.Selection{Backend: simulation}}
 	c := &cobra.Command{
 		Use:   "minimize DIR|NAME|FILE",
 		Short: "find the smallest scenario with the same violation",
@@ -56,8 +58,8 @@ minimal scenario need not be a robust one.`,
 	fs := c.Flags()
 	fs.Uint64Var(&f.seed, "seed", 1, "the seed that shows the violation, for a scenario")
 	fs.StringVar(&f.property, "property", "", "the property (default: the first required one that is violated, or else the first violated one)")
-	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenario, as in redsync or KIND:OPTION=VALUE")
-	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s")
+	fs.StringVar(&f.selection.Lock, "lock", "", "put a lock of this kind under the scenario, as in redsync or KIND:OPTION=VALUE")
+	fs.StringArrayVar(&f.selection.Sets, "set", nil, "override, as in lock.ttl=5s")
 	fs.StringVar(&f.try, "try", "", "run the minimized scenario on this backend as well")
 	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default "+shrunkFolder+" in the store)")
 	storeFlag(c, &f.store, "the scenario and its run")
@@ -70,8 +72,8 @@ minimal scenario need not be a robust one.`,
 const shrunkFolder = "shrunk"
 
 func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
-	if err := f.validate(); err != nil {
-		return err
+	if f.store == "" {
+		return noFolder()
 	}
 	if f.property != "" && !slices.Contains(checker.Properties(), f.property) {
 		return usage(fmt.Errorf("no property %q", f.property), "one of "+strings.Join(checker.Properties(), ", ")+meant(f.property, checker.Properties()))
@@ -83,12 +85,12 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if err != nil {
 		return err
 	}
-	var elsewhere *stage
+	var elsewhere *campaign.Runner
 	if f.try != "" {
-		if elsewhere, err = a.stage(ctx, f.try, f.store); err != nil {
+		if elsewhere, err = a.runner(ctx, f.try, f.store, 1); err != nil {
 			return err
 		}
-		defer elsewhere.close()
+		defer elsewhere.Close()
 	}
 	if err := campaign.CanWrite(f.store); err != nil {
 		return noStore(err)
@@ -96,32 +98,41 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if err := f.canWrite(); err != nil {
 		return usage(fmt.Errorf("write %s: %w", f.file, err), "name a file that can be written with -o")
 	}
-	c := crew{workers(f.patience, f.store).Start()}
+	c := newCrew(patience, f.store)
 	defer c.Stop()
-	bug, err := c.bug(ctx, s, seed, f.property)
-	if err != nil {
+	bug, err := violation(c.Run(ctx, s, seed), s, seed, f.property)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
 		return err
 	}
 	fmt.Fprintf(a.errs, "minimizing %s of %s with seed %d\n", bug, s.ID(), seed)
-	r, err := c.shrinker(f.most).Shrink(ctx, s, seed, bug)
+	r, err := c.Minimizer(f.most).Shrink(ctx, s, seed, bug)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		return usage(err, "the violation has to show again with the same seed, in the simulation")
 	}
-	k, err := c.keep(ctx, r, shrunkName(r), f.store, f.file)
-	if err != nil {
-		return err
+	name := shrunkName(r)
+	k, err := c.SaveMinimized(ctx, r, name, cmp.Or(f.file, filepath.Join(f.store, shrunkFolder, name+".yaml")), f.store)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, campaign.ErrNotShown):
+		return &failure{err: err, code: outcome.ExitBug, hint: "this is a bug in lockpick"}
+	case err != nil:
+		return noStore(err)
 	}
 	if elsewhere != nil {
 		fmt.Fprintf(a.errs, "trying it on %s\n", f.try)
-		k.Try = k.on(ctx, a, elsewhere, &f.runFlags)
+		k.TryOn(ctx, elsewhere, known(), f.store)
 	}
 	if f.json {
 		return printJSON(a.out, k)
 	}
-	k.print(a.out)
+	printMinimized(a.out, k)
 	return nil
 }
 
@@ -146,30 +157,26 @@ func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 		switch {
 		case err != nil:
 			return scenario.Scenario{}, 0, usage(err, badRecord)
-		case len(f.sets) > 0 || f.lock != "" || f.seeded:
+		case len(f.selection.Sets) > 0 || f.selection.Lock != "" || f.seeded:
 			return scenario.Scenario{}, 0, usage(errors.New("--set, --lock and --seed don't apply to a stored run"), "name the scenario instead")
 		}
 		return of.Manifest.Scenario, of.Manifest.Seed, runnable(of.Manifest)
 	}
-	chosen, not, err := f.choose(arg)
-	if err != nil {
-		return scenario.Scenario{}, 0, err
+	f.selection.Names = []string{arg}
+	c, err := f.selection.Choose(known())
+	switch n := len(c.Picks) + len(c.Skipped); {
+	case err != nil:
+		return scenario.Scenario{}, 0, invalid(err)
+	case n > 1:
+		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s is %d scenarios", arg, n), "name one: "+arg+"/VARIANT, or "+arg+"/ for the base alone")
+	case len(c.Skipped) > 0:
+		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s is not for this lock: %w", arg, c.Skipped[0].Why), "name another scenario")
 	}
-	switch {
-	case len(chosen)+len(not) > 1:
-		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s is %d scenarios", arg, len(chosen)+len(not)), "name one: "+arg+"/VARIANT, or "+arg+"/ for the base alone")
-	case len(not) > 0:
-		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s is not for this lock: %w", arg, not[0].why), "name another scenario")
-	}
-	return chosen[0].Scenario, f.seed, nil
+	return c.Picks[0].Scenario, f.seed, nil
 }
 
-// bug is what a run violates that is to be made small: a property that had to hold first.
-func (c crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
-	o := c.run(ctx, s, seed)
-	if ctx.Err() != nil {
-		return campaign.Bug{}, ctx.Err()
-	}
+// violation is what a run violates that is to be minimized: a property that had to hold first.
+func violation(o outcome.Outcome, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
 	if o.Error != "" {
 		return campaign.Bug{}, &failure{err: errors.New(o.Error), code: o.Code, hint: o.Hint}
 	}
@@ -185,42 +192,6 @@ func (c crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, propert
 		what = "not " + property
 	}
 	return campaign.Bug{}, usage(fmt.Errorf("%s violates %s with seed %d in the simulation", s.ID(), what, seed), hint)
-}
-
-// small is a scenario that was made small, and where it is kept.
-type small struct {
-	campaign.Minimized
-	File    string       `json:"file"`
-	Dir     string       `json:"dir"` // of its run
-	Command string       `json:"command"`
-	Try     *outcome.Try `json:"try,omitempty"` // nil: it was not tried elsewhere
-}
-
-// keep leaves a small scenario in a file that is named, or else in the store, and runs that
-// file, so that its run is there with its reports.
-func (c crew) keep(ctx context.Context, r campaign.Minimized, name, store, file string) (*small, error) {
-	text, err := r.Write(name, known())
-	if err != nil {
-		return nil, err
-	}
-	k := &small{Minimized: r, File: file}
-	if file == "" {
-		k.File = filepath.Join(store, shrunkFolder, name+".yaml")
-	}
-	written, err := scenario.Parse(k.File, text, known())
-	if err != nil {
-		return nil, err
-	}
-	k.Command = fmt.Sprintf("lockpick run %s --seed %d", quoted(k.File), r.Seed)
-	o, err := c.kept(ctx, written[0], r.Seed, k.File, text, store, k.Command)
-	if err != nil {
-		return nil, err
-	}
-	if o.Code != outcome.ExitOK && ctx.Err() == nil {
-		return nil, &failure{err: fmt.Errorf("%s does not show %s when it is run: %s", k.File, r.Bug, display.FirstLine(o.Error)), code: outcome.ExitBug, hint: "this is a bug in lockpick"}
-	}
-	k.Dir = o.Dir
-	return k, ctx.Err()
 }
 
 // shrunkName is what a small scenario is called: by where it comes from and what it shows.
@@ -240,35 +211,10 @@ func shrunkName(r campaign.Minimized) string {
 	return strings.TrimRight(name[:min(len(name), 64)], "-")
 }
 
-func (k *small) print(w io.Writer) {
+func printMinimized(w io.Writer, k *campaign.MinimizedRun) {
 	fmt.Fprintf(w, "%s\n", strings.TrimRight(k.Caption(), "\n"))
 	if k.Try != nil {
 		fmt.Fprintln(w, suites.CardTries(k.Try))
 	}
 	fmt.Fprintf(w, "\n    scenario:  %s\n    record:    %s\n    run again: %s\n", k.File, k.Dir, k.Command)
-}
-
-// on runs the small scenario on another backend, until it violates the same property there.
-func (k *small) on(ctx context.Context, a *app, s *stage, f *runFlags) *outcome.Try {
-	t := &outcome.Try{Backend: s.Name(), State: outcome.CannotRun}
-	p := []pick{{Found: scenarios.Found{Scenario: k.Scenario, From: k.File}}}
-	there := &runFlags{backend: s.Name(), seed: k.Seed, seeds: 1, jobs: 1, store: f.store, patience: f.patience, expects: []string{k.Property + "=violated"}}
-	fail := func(why string) *outcome.Try {
-		t.Why = display.FirstLine(why)
-		return t
-	}
-	if err := there.expect(p); err != nil {
-		return fail(err.Error())
-	}
-	if err := there.scaleAll(p); err != nil {
-		return fail(err.Error())
-	}
-	if lacks := s.able.missing(p[0].Scenario); len(lacks) > 0 {
-		return fail(reasons(lacks))
-	}
-	if err := prepare(ctx, s, p, a.errs); err != nil {
-		return fail(err.Error())
-	}
-	tried, _ := campaign.Try(ctx, s, there.job(p[0], 0), k.Property)
-	return &tried
 }

@@ -150,7 +150,7 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 	} else if err := campaign.CanWrite(f.store); err != nil {
 		return noStore(err)
 	}
-	x.crew = crew{workers(patience, f.store).Start()}
+	x.crew = newCrew(patience, f.store)
 	defer x.crew.Stop()
 	if err := x.all(ctx, rows); err != nil {
 		return err
@@ -267,7 +267,7 @@ func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenari
 		r.Cause = exhaust.InTheModel
 		return nil
 	}
-	o := x.crew.run(ctx, s, 1)
+	o := x.crew.Run(ctx, s, 1)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -289,9 +289,11 @@ func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenari
 	}
 	r.File = filepath.Join(x.store, exhaustFolder, r.Name()+".yaml")
 	r.Command, r.exact = "lockpick run "+quoted(r.File), s.Exact
-	o, err = x.crew.kept(ctx, s, 1, r.File, text, x.store, r.Command)
+	if o, err = x.crew.Save(ctx, s, 1, r.File, text, x.store, r.Command); err != nil {
+		return noStore(err)
+	}
 	r.Dir = o.Dir
-	return cmp.Or(err, ctx.Err())
+	return ctx.Err()
 }
 
 // property is what the search tried to violate.

@@ -55,7 +55,7 @@ type report struct {
 }
 
 func (r *report) skip(s scenario.Scenario, lacks []harness.Capability) {
-	o := outcome.Outcome{Schema: 1, Scenario: s.ID(), Backend: r.flags.backend, Skipped: reasons(lacks)}
+	o := outcome.Outcome{Schema: 1, Scenario: s.ID(), Backend: r.flags.backend, Skipped: campaign.Reasons(lacks)}
 	if r.required(lacks) || slices.ContainsFunc(lacks, func(c harness.Capability) bool { return c.Unknown }) {
 		o.Code = outcome.ExitBackend
 	}
@@ -63,7 +63,7 @@ func (r *report) skip(s scenario.Scenario, lacks []harness.Capability) {
 }
 
 func (r *report) required(lacks []harness.Capability) bool {
-	if lacks[0].Name == lockLack { // no machine has it
+	if lacks[0].Name == campaign.LockLack { // no machine has it
 		return false
 	}
 	return slices.Contains(r.flags.require, "all") || slices.ContainsFunc(lacks, func(c harness.Capability) bool {

@@ -17,9 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockpick/checker"
 	"lockpick/docker"
 	"lockpick/harness"
+	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
 	"lockpick/reports/suites"
@@ -36,13 +36,8 @@ type runFlags struct {
 	store    string
 	tags     []string
 	lock     string // a kind that stands in for each scenario's own, with its options; "": none
-	kind     string // of it
 	adapter  string // the program that has that lock, as a user wrote it
 	image    string // in which it is, for containers
-	program  []string
-	grain    time.Duration // what that lock counts a TTL in; 0: it takes any
-	options  map[string]string
-	undrawn  []string // faults that random plans leave out for it
 	sets     []string
 	expects  []string
 	require  []string
@@ -55,7 +50,6 @@ type runFlags struct {
 	confirm  bool
 	reports  string
 	most     int  // runs of a scenario that stay in the store; 0 is all
-	sparing  bool // only runs that were not as expected leave a folder
 	named    bool // scenarios were named: what they show is drawn
 	verbose  bool
 	quiet    bool
@@ -142,14 +136,16 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if f.most, err = keeps(); err != nil {
 		return err
 	}
-	if err := f.adapt(ctx); err != nil {
-		return err
-	}
-	chosen, not, err := f.choose(args...)
+	selection := f.selection(args...)
+	program, err := adapt(ctx, &selection, f.image)
 	if err != nil {
 		return err
 	}
-	b, err := backend(f.backend, docker.Config{ClientBinary: f.client, AdapterImage: f.image}, f.program...)
+	c, err := f.resolve(&selection)
+	if err != nil {
+		return err
+	}
+	b, err := backend(f.backend, docker.Config{ClientBinary: f.client, AdapterImage: f.image}, program...)
 	if err != nil {
 		return err
 	}
@@ -157,13 +153,15 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 		defer func() { err = errors.Join(err, c.Close()) }()
 	}
 	if f.dryRun {
-		return printJSON(a.out, f.drawn(chosen))
+		return printJSON(a.out, f.drawn(c.Picks))
 	}
-	able, err := a.enter(ctx, f, b)
+	able, err := a.enter(ctx, b, f.store, f.require...)
 	if err != nil {
 		return err
 	}
-	if err := fit(b, chosen, able); err != nil {
+	chosen := c.Picks
+	c.Restrict(able, kinds.All)
+	if err := fit(b, c.Picks); err != nil {
 		return err
 	}
 	ci, err := newCI(f.junit)
@@ -173,48 +171,52 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if m, ok := b.(remarker); ok {
 		fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), m.Remark(ctx))
 	}
-	f.leavesOut(a.errs)
+	if len(c.Undrawn) > 0 {
+		fmt.Fprintf(a.errs, "%s: random plans leave out %s: this lock reads its own time, which can't be set here\n", f.backend, strings.Join(c.Undrawn, ", "))
+	}
 	started := time.Now()
 	f.named = len(args) > 0
 	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(chosen, args, started),
 		answer: answer{to: a.out, backend: f.backend}}
-	for _, u := range not {
-		r.skip(u.Scenario, u.lacks())
+	for _, x := range c.Skipped {
+		r.skip(x.Scenario, x.Lacks)
 	}
-	chosen = f.able(chosen, able, r)
-	if err := prepare(ctx, b, chosen, a.errs); err != nil {
+	if err := prepare(ctx, b, resolved(c.Picks), a.errs); err != nil {
 		return err
 	}
 	if f.shard != "" {
-		return r.record(ctx, b, chosen)
+		return r.record(ctx, b, c.Picks)
 	}
-	r.runAll(ctx, b, chosen)
+	r.runAll(ctx, b, c.Picks)
 	return cmp.Or(r.finish(ctx), ctx.Err())
 }
 
 // enter says what a backend can do here, and refuses one that can't run, or a store that
 // nothing can be kept in.
-func (a *app) enter(ctx context.Context, f *runFlags, b harness.Backend) (abilities, error) {
+func (a *app) enter(ctx context.Context, b harness.Backend, store string, require ...string) (campaign.Abilities, error) {
 	a.tidies() // a probe tries what a run has
-	able := probe(ctx, b)
-	if c := able[harness.CanRun]; !c.Available {
+	able := campaign.Probe(ctx, b)
+	if c := able.Of(harness.CanRun); !c.Available {
 		return nil, unable(fmt.Errorf("backend %s can't run here: %s", b.Name(), c.Reason), c.Remedy)
 	}
-	if err := f.known(able); err != nil {
-		return nil, err
+	names := append(slices.Sorted(maps.Keys(able)), "all")
+	for _, want := range require {
+		if !slices.Contains(names, want) {
+			return nil, usage(fmt.Errorf("--require %q is no capability", want), "one of "+strings.Join(names, ", "))
+		}
 	}
-	if err := cmp.Or(campaign.CanWrite(f.store), suites.Sweep(f.store)); err != nil {
+	if err := cmp.Or(campaign.CanWrite(store), suites.Sweep(store)); err != nil {
 		return nil, noStore(err)
 	}
 	return able, nil
 }
 
 // fit refuses scenarios that are too large for a backend on any machine.
-func fit(b harness.Backend, chosen []pick, able abilities) error {
+func fit(b harness.Backend, chosen []pick) error {
 	bounded, ok := b.(interface{ Fits(scenario.Scenario) error })
 	for _, p := range chosen {
-		if !ok || len(able.missing(p.Scenario)) > 0 {
-			continue
+		if !ok {
+			break
 		}
 		if err := bounded.Fits(p.Scenario); err != nil {
 			return usage(fmt.Errorf("run %s on %s: %w", p.ID(), b.Name(), err), "use fewer clients or nodes")
@@ -231,6 +233,10 @@ func noStore(err error) error {
 		return usage(err, "choose another folder with --store")
 	}
 	return unable(err, hint)
+}
+
+func noFolder() error {
+	return usage(errors.New("--store names no folder"), "leave it out for "+defaultStore())
 }
 
 // mostSeeds bounds a sweep: a day of work for a large machine.
@@ -261,7 +267,7 @@ func (f *runFlags) validate() error {
 	case !slices.Contains(reportChoices, f.reports):
 		return usage(fmt.Errorf("--reports %s is none of them", f.reports), "one of "+strings.Join(reportChoices, ", "))
 	case f.store == "":
-		return usage(errors.New("--store names no folder"), "leave it out for "+defaultStore())
+		return noFolder()
 	case !(f.scale >= 0 && f.scale <= 1000): // not a number is neither
 		return usage(fmt.Errorf("--scale %g is out of range", f.scale), "a factor up to 1000, as in --scale 0.5")
 	case f.jobs < 1 || f.jobs > mostJobs:
@@ -297,17 +303,6 @@ func (f *runFlags) amount() error {
 	return nil
 }
 
-// known refuses a --require of what no backend has.
-func (f *runFlags) known(able abilities) error {
-	names := append(slices.Sorted(maps.Keys(able)), "all")
-	for _, want := range f.require {
-		if !slices.Contains(names, want) {
-			return usage(fmt.Errorf("--require %q is no capability", want), "one of "+strings.Join(names, ", "))
-		}
-	}
-	return nil
-}
-
 // resolved are the scenarios alone.
 func resolved(ps []pick) []scenario.Scenario {
 	var out []scenario.Scenario
@@ -332,88 +327,12 @@ func (f *runFlags) drawn(ps []pick) []scenario.Scenario {
 	return out
 }
 
-// expect applies what --set and --expect do to expectations. A scenario's numbers and expected
-// violations are those of its own settings, so --set voids them. What a lock under test must
-// guarantee stays; where no lock is named, only safety does.
-func (f *runFlags) expect(chosen []pick) error {
-	for i := range chosen {
-		if len(f.sets) > 0 {
-			chosen[i].Numbers = nil
-			if f.kind == "" {
-				chosen[i].Expect = campaign.Unconditional()
-			} else {
-				chosen[i].Expect = scenario.Guarantees(chosen[i].Expect)
-			}
-			if own := chosen[i].own; own != nil {
-				own.Expect, own.Numbers = scenario.Guarantees(own.Expect), nil
-			}
-		}
-		for _, e := range f.expects {
-			name, want, ok := strings.Cut(e, "=")
-			if !ok || !slices.Contains(known().Properties, name) || !slices.Contains([]string{"holds", "violated", "any"}, want) {
-				return usage(fmt.Errorf("--expect %q is no expectation", e),
-					"PROPERTY=holds|violated|any, with one of "+strings.Join(known().Properties, ", ")+misspelt(name))
-			}
-			chosen[i].Expect[name] = scenario.Expectation{Want: want}
-		}
-		scenario.Imply(chosen[i].Expect, chosen[i].Tier)
-	}
-	return nil
-}
-
-// realScale is what durations are multiplied by on real backends: a TTL of 10 s
-// becomes one second.
-const realScale = 0.1
-
-// scaleAll scales the scenarios for a real backend.
-func (f *runFlags) scaleAll(chosen []pick) error {
-	if f.backend == simulation {
-		return nil
-	}
-	for i, s := range chosen {
-		factor := f.coarse(cmp.Or(f.scale, s.Scale, realScale), s.Lock.TTL)
-		chosen[i].Scenario = s.Scaled(factor)
-		if own := chosen[i].own; own != nil {
-			*own = own.Scaled(factor)
-		}
-		l, err := chosen[i].Lock, chosen[i].Check(known())
-		var wrong *scenario.Error
-		switch errors.As(err, &wrong); {
-		case l.TTL <= 2*l.Timeout:
-			return usage(fmt.Errorf("scale %g makes the TTL of %s %v, too short for a node timeout of %v", factor, s.ID(), l.TTL, l.Timeout),
-				"choose a larger --scale")
-		case wrong != nil:
-			return usage(fmt.Errorf("scale %g makes %s impossible: %s: %s", factor, s.ID(), wrong.Field, wrong.What), "choose another --scale")
-		}
-	}
-	return nil
-}
-
-// coarse is a scale, or the next above it, by which a TTL is one that the lock takes.
-func (f *runFlags) coarse(factor float64, ttl time.Duration) float64 {
-	if f.grain == 0 || ttl == 0 {
-		return factor
-	}
-	scaled := time.Duration(float64(ttl) * factor)
-	return float64((scaled+f.grain-1)/f.grain*f.grain) / float64(ttl)
-}
-
-// able are the scenarios that can be run here; the others are reported as skipped.
-func (f *runFlags) able(chosen []pick, able abilities, r *report) []pick {
-	return slices.DeleteFunc(chosen, func(p pick) bool {
-		lacks := able.missing(p.Scenario)
-		if len(lacks) > 0 {
-			r.skip(p.Scenario, lacks)
-		}
-		return len(lacks) > 0
-	})
-}
-
 // job is one scenario with its n-th seed.
 func (f *runFlags) job(p pick, n int) campaign.Job {
-	j := campaign.Job{Scenario: p.Scenario, Seed: f.seed + uint64(n), Backend: f.backend, Store: f.store, Keep: campaign.KeepAll,
-		Version: version(), Sets: f.sets, Confirm: f.confirm}
-	if f.seeds > 1 || f.sparing {
+	s := f.selection()
+	j := s.Job(p, f.seed+uint64(n))
+	j.Store, j.Version, j.Confirm, j.Command = f.store, version(), f.confirm, f.again(p, j.Seed)
+	if f.seeds > 1 {
 		j.Keep = campaign.KeepUnexpected
 	}
 	switch {
@@ -422,25 +341,7 @@ func (f *runFlags) job(p pick, n int) campaign.Job {
 	case f.reports == reportsNamed && !f.named:
 		j.Reports = campaign.KeepUnexpected
 	}
-	if f.backend != simulation {
-		j.Live, j.Retries = true, 5
-	}
-	if j.Control = p.own; j.Control != nil && len(f.sets) > 0 {
-		j.Relative = f.relative(p)
-	}
-	j.Command = f.again(p, j.Seed)
 	return j
-}
-
-// relative lists the properties that a lock must keep under --set only if the scenario's own lock
-// does: all that must hold, except those that the user names with --expect.
-func (f *runFlags) relative(p pick) (all []string) {
-	for _, property := range known().Properties {
-		if p.Expect[property].Want == string(checker.Holds) && !says(f.expects, property) {
-			all = append(all, property)
-		}
-	}
-	return all
 }
 
 // runAll does the jobs of all scenarios and seeds.
@@ -448,7 +349,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	job := func(i int) campaign.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
 	r.total = len(chosen) * r.flags.seeds
 	r.outcomes = map[int]outcome.Outcome{}
-	r.compared = campaign.Comparison{Scenarios: inShards(chosen), Seeds: r.flags.seeds}
+	r.compared = campaign.Comparison{Scenarios: chosen, Seeds: r.flags.seeds}
 	r.live = &progress{errs: r.errs, mu: &r.mu, started: r.started, text: r.progress}
 	defer r.live.start()()
 	more, enough := context.WithCancel(ctx)
@@ -460,14 +361,10 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	r.examples(more, chosen)
 }
 
-// each does n jobs: simulated ones in workers, one a core; real ones as many at once as
-// --jobs says, since they share the machine's time. None begins once more has ended.
+// each does n jobs, as many real ones at once as --jobs says. None begins once more has ended.
 func (f *runFlags) each(ctx, more context.Context, b harness.Backend, n int, job func(int) campaign.Job, done func(int, outcome.Outcome)) {
-	if b.Name() == simulation {
-		workers(f.patience, f.store).Run(more, n, job, done)
-		return
-	}
-	campaign.Each(more, f.jobs, n, func(i int) { done(i, campaign.Execute(ctx, b, job(i))) }) // what has begun is done
+	r := &campaign.Runner{Backend: b, Workers: workers(f.patience, f.store), AtOnce: f.jobs}
+	r.Each(ctx, more, n, job, done)
 }
 
 func printJSON(w io.Writer, v any) error {

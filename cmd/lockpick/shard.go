@@ -13,7 +13,6 @@ import (
 	"lockpick/checker"
 	"lockpick/harness"
 	"lockpick/reports/suites"
-	"lockpick/scenarios"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
@@ -26,15 +25,7 @@ func (r *report) head(chosen []pick) (campaign.ShardHead, error) {
 		return campaign.ShardHead{}, usage(fmt.Errorf("--shard: %w", err), fmt.Sprintf("give K/N with N at most %d, e.g. --shard 3/8 or --shard $SLURM_ARRAY_TASK_ID/8; see lockpick help shards", campaign.MaxShards))
 	}
 	return campaign.ShardHead{Shard: k, Of: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
-		Command: r.suite.Command, Named: f.named, Sets: f.sets, Skipped: r.skipped, Scenarios: inShards(chosen)}, nil
-}
-
-// inShards are scenarios as a shard's file has them.
-func inShards(chosen []pick) (all []campaign.ShardScenario) {
-	for _, p := range chosen {
-		all = append(all, campaign.ShardScenario{From: p.From, Scenario: p.Scenario, Control: p.own})
-	}
-	return all
+		Command: r.suite.Command, Named: f.named, Sets: f.sets, Skipped: r.skipped, Scenarios: chosen}, nil
 }
 
 // record runs a shard. What came of it is for merge to judge: it is a success to have it.
@@ -138,12 +129,8 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 		return err
 	}
 	f.backend, f.seed, f.seeds, f.sets, f.named = s.Backend, s.Seed, s.Seeds, s.Sets, s.Named
-	var chosen []pick
-	for _, x := range s.Scenarios {
-		chosen = append(chosen, pick{scenarios.Found{Scenario: x.Scenario, From: x.From}, x.Control})
-	}
 	started := time.Now()
-	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(chosen, nil, started), answer: answer{to: a.out, backend: f.backend},
+	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(s.Scenarios, nil, started), answer: answer{to: a.out, backend: f.backend},
 		total: s.Total(), outcomes: map[int]outcome.Outcome{}, skipped: s.Skipped}
 	r.suite.Command, r.suite.Version = s.Command, s.Version
 	r.compared = campaign.Comparison{Scenarios: s.Scenarios, Seeds: s.Seeds}

@@ -21,13 +21,13 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/history/edn"
 	"lockpick/harness/lock/exec"
+	"lockpick/harness/lock/kinds"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
 	"lockpick/reports"
 	"lockpick/reports/sequence"
 	"lockpick/reports/suites"
-	"lockpick/scenarios"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
@@ -223,10 +223,10 @@ func (a *app) replay(ctx context.Context, s campaign.Stored) (err error) {
 	if c, ok := b.(io.Closer); ok { // it keeps something for another run
 		defer func() { err = errors.Join(err, c.Close()) }()
 	}
-	if lacks := probe(ctx, b).missing(m.Scenario); len(lacks) > 0 {
-		return unable(fmt.Errorf("%s can't run this here: %s", b.Name(), reasons(lacks)), lacks[0].Remedy)
+	if lacks := campaign.Probe(ctx, b).Missing(m.Scenario, kinds.All); len(lacks) > 0 {
+		return unable(fmt.Errorf("%s can't run this here: %s", b.Name(), campaign.Reasons(lacks)), lacks[0].Remedy)
 	}
-	if err := prepare(ctx, b, []pick{{Found: scenarios.Found{Scenario: m.Scenario}}}, a.errs); err != nil {
+	if err := prepare(ctx, b, []scenario.Scenario{m.Scenario}, a.errs); err != nil {
 		return err
 	}
 	dir, err := proc.MakeDir(os.TempDir())
@@ -305,29 +305,39 @@ func (f *runFlags) again(p pick, seed uint64) string {
 }
 
 // overrides are the flags that change what is run, as they were given.
-func (f *runFlags) overrides() (c string) {
-	if f.backend != simulation {
-		c += " --backend " + f.backend
+func (f *runFlags) overrides() string {
+	s := f.selection()
+	return overrides(&s, f.client, f.image)
+}
+
+// commandOf is the command that runs a pick of a selection again.
+func commandOf(s *campaign.Selection, p pick, seed uint64) string {
+	return fmt.Sprintf("lockpick run %s --seed %d", quoted(p.Exact()), seed) + overrides(s, "", "")
+}
+
+func overrides(f *campaign.Selection, client, image string) (c string) {
+	if f.Backend != simulation {
+		c += " --backend " + f.Backend
 	}
-	if f.client != "" {
-		c += " --client-binary " + quoted(f.client)
+	if client != "" {
+		c += " --client-binary " + quoted(client)
 	}
-	if f.scale > 0 {
-		c += fmt.Sprintf(" --scale %g", f.scale)
+	if f.Scale > 0 {
+		c += fmt.Sprintf(" --scale %g", f.Scale)
 	}
 	switch {
-	case f.adapter != "":
-		c += " --adapter " + quoted(f.adapter)
-		if f.image != "" {
-			c += " --adapter-image " + quoted(f.image)
+	case f.Adapter != "":
+		c += " --adapter " + quoted(f.Adapter)
+		if image != "" {
+			c += " --adapter-image " + quoted(image)
 		}
-	case f.lock != "":
-		c += " --lock " + quoted(f.lock)
+	case f.Lock != "":
+		c += " --lock " + quoted(f.Lock)
 	}
-	for _, s := range f.sets {
+	for _, s := range f.Sets {
 		c += " --set " + quoted(s)
 	}
-	for _, e := range f.expects {
+	for _, e := range f.Expects {
 		c += " --expect " + quoted(e)
 	}
 	return c

@@ -235,7 +235,7 @@ var never = map[string]string{
 // simulated skips a kind that the simulation says it can't have, and why.
 func simulated(t *testing.T, k nemesis.Kind) {
 	t.Helper()
-	if c := probe(t.Context(), sim.New(nil)).of(k.Capability(k.On[0])); !c.Available && c.Remedy != "" {
+	if c := campaign.Probe(t.Context(), sim.New(nil)).Of(k.Capability(k.On[0])); !c.Available && c.Remedy != "" {
 		t.Skipf("%s; to see it: %s", c.Reason, c.Remedy)
 	}
 }

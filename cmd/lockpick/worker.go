@@ -1,59 +1,24 @@
 package main
 
 import (
-	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"lockpick/checker"
 	"lockpick/docker"
 	"lockpick/harness"
-	"lockpick/harness/history"
 	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/real"
-	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
-	"lockpick/internal/files"
 	"lockpick/scenarios/campaign"
-	"lockpick/scenarios/outcome"
 )
-
-// crew is the workers that do simulated runs which come as they are asked for.
-type crew struct{ campaign.Workers }
-
-func (c crew) run(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
-	return c.Do(ctx, campaign.Job{Scenario: s, Seed: seed, Backend: simulation, Keep: campaign.KeepNone, Version: version()})
-}
-
-// kept writes a scenario to a file, and runs it so that its run is in the store with its reports.
-func (c crew) kept(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, store, command string) (outcome.Outcome, error) {
-	err := os.MkdirAll(filepath.Dir(file), 0o755)
-	if err == nil {
-		err = files.WriteIn(filepath.Dir(file), filepath.Base(file), text)
-	}
-	if err != nil {
-		return outcome.Outcome{}, noStore(err)
-	}
-	return c.Do(ctx, campaign.Job{Scenario: s, Seed: seed, Backend: simulation, Store: store, Keep: campaign.KeepAll, Version: version(), Command: command}), nil
-}
-
-func (c crew) shrinker(most int) campaign.Minimizer {
-	return campaign.Minimizer{Known: known(), Workers: cap(c.Idle), Most: most,
-		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
-			return c.run(ctx, s, seed).Code == outcome.ExitOK
-		},
-		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
-			return campaign.Record(ctx, sim.New(kinds.All), s, seed)
-		}}
-}
 
 // Hidden commands that lockpick starts itself with, besides docker.AgentVerb.
 const (
@@ -72,6 +37,20 @@ func workers(patience time.Duration, stacks string) campaign.Pool {
 		self = os.Args[0] // starting it will tell
 	}
 	return campaign.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: stacks}
+}
+
+// crew runs scenarios in the simulation, one by one.
+type crew = campaign.Simulator
+
+// newCrew starts the workers, which keep their stacks in a store.
+func newCrew(patience time.Duration, store string) crew {
+	return simulator(workers(patience, store))
+}
+
+func simulator(p campaign.Pool) crew {
+	return crew{Workers: p.Start(), Backend: sim.New(kinds.All), Known: known(), Version: version(), Command: func(file string, seed uint64) string {
+		return fmt.Sprintf("lockpick run %s --seed %d", quoted(file), seed)
+	}}
 }
 
 // hiddenCmds are the commands that lockpick starts itself with: to run simulations in a process of its

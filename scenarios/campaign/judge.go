@@ -207,7 +207,7 @@ func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
 // Comparison lets outcomes wait for those of other variants, with the same seed,
 // whose numbers theirs are compared with.
 type Comparison struct {
-	Scenarios []ShardScenario
+	Scenarios []Pick
 	Seeds     int // of each
 
 	numbers map[int]map[string]float64 // of runs that are done, by their number
@@ -217,7 +217,7 @@ type Comparison struct {
 // Settle takes one more outcome that is there, and returns those that are decided by
 // now and were not before.
 func (c *Comparison) Settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
-	if slices.ContainsFunc(c.Scenarios, func(s ShardScenario) bool { return len(s.Scenario.Numbers) > 0 }) {
+	if slices.ContainsFunc(c.Scenarios, func(p Pick) bool { return len(p.Numbers) > 0 }) {
 		if c.numbers == nil {
 			c.numbers = map[int]map[string]float64{}
 		}
@@ -253,7 +253,7 @@ func (c *Comparison) variant(i int, name string) (run int, ok bool) {
 		name = ""
 	}
 	this := c.Scenarios[i/c.Seeds]
-	k := slices.IndexFunc(c.Scenarios, func(s ShardScenario) bool { return s.From == this.From && s.Scenario.Variant == name })
+	k := slices.IndexFunc(c.Scenarios, func(p Pick) bool { return p.From == this.From && p.Variant == name })
 	return k*c.Seeds + i%c.Seeds, k >= 0
 }
 

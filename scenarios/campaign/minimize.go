@@ -3,6 +3,7 @@ package campaign
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
+	"lockpick/reports/display"
+	"lockpick/scenarios"
 	"lockpick/scenarios/outcome"
 )
 
@@ -133,6 +136,56 @@ func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64,
 		r.Seed = shown[0]
 	}
 	return r, ctx.Err()
+}
+
+// MinimizedRun is a minimized scenario with its file and the run of that.
+type MinimizedRun struct {
+	Minimized
+	File    string       `json:"file"`
+	Dir     string       `json:"dir"` // of its run
+	Command string       `json:"command"`
+	Try     *outcome.Try `json:"try,omitempty"` // nil: it was not tried elsewhere
+}
+
+// ErrNotShown says that the file of a minimized scenario does not show what the scenario did.
+var ErrNotShown = errors.New("does not show")
+
+// SaveMinimized writes a minimized scenario to a file under a name, and runs that file, to keep the run
+// in a store with its reports.
+func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, store string) (*MinimizedRun, error) {
+	text, err := r.Write(name, x.Known)
+	if err != nil {
+		return nil, err
+	}
+	written, err := scenario.Parse(file, text, x.Known)
+	if err != nil {
+		return nil, err
+	}
+	o, err := x.Save(ctx, written[0], r.Seed, file, text, store, x.Command(file, r.Seed))
+	switch {
+	case err != nil:
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case o.Code != outcome.ExitOK:
+		return nil, fmt.Errorf("%s %w %s when it is run: %s", file, ErrNotShown, r.Bug, display.FirstLine(o.Error))
+	}
+	return &MinimizedRun{Minimized: r, File: file, Dir: o.Dir, Command: o.Command}, nil
+}
+
+// TryOn runs the scenario on another back end until it violates the same property there.
+func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.Known, store string) {
+	k.Try = &outcome.Try{Backend: r.Name(), State: outcome.CannotRun}
+	there := &Selection{Given: []scenarios.Found{{From: k.File, Scenario: k.Scenario}}, Backend: r.Name(), Expects: []string{k.Property + "=" + wantViolated}}
+	c, err := r.choose(there, known)
+	switch {
+	case err != nil:
+		k.Try.Why = display.FirstLine(err.Error())
+	case len(c.Picks) == 0:
+		k.Try.Why = display.FirstLine(c.Skipped[0].Why.Error())
+	default:
+		*k.Try, _ = try(ctx, r.Backend, r.job(there, c.Picks[0], k.Seed, store, KeepAll), k.Property)
+	}
 }
 
 // Expecting is a scenario of which nothing but a bug is expected: a run of it comes out as

@@ -19,7 +19,10 @@ import (
 	"syscall"
 	"time"
 
+	"lockpick/checker"
 	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/internal/files"
 	"lockpick/scenarios/outcome"
 )
@@ -65,6 +68,52 @@ func Each(ctx context.Context, atOnce, n int, do func(i int)) {
 	all.Wait()
 }
 
+// Runner does the jobs of a campaign on one back end: simulated ones in worker processes, one for
+// each processor; those in real time itself, AtOnce side by side, since they share the machine's time.
+type Runner struct {
+	harness.Backend
+	Able    Abilities
+	Workers Pool
+	AtOnce  int
+	Version string                                         // of lockpick
+	Command func(s *Selection, p Pick, seed uint64) string // repeats a run
+}
+
+// Each does n jobs. None begins once more has ended; those in real time that have begun are done,
+// unless ctx ends.
+func (r *Runner) Each(ctx, more context.Context, n int, job func(i int) Job, done func(i int, o outcome.Outcome)) {
+	if r.Name() == simulation {
+		r.Workers.Run(more, n, job, done)
+		return
+	}
+	Each(more, r.AtOnce, n, func(i int) { done(i, Execute(ctx, r.Backend, job(i))) })
+}
+
+// Close gives back what the back end keeps between runs.
+func (r *Runner) Close() error {
+	if r == nil {
+		return nil
+	}
+	if c, ok := r.Backend.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// choose resolves a selection, and leaves out what the back end can't run.
+func (r *Runner) choose(s *Selection, known scenario.Known) (Choice, error) {
+	c, err := s.Choose(known)
+	c.Restrict(r.Able, known.Kinds)
+	return c, err
+}
+
+// job is a run of a pick.
+func (r *Runner) job(s *Selection, p Pick, seed uint64, store string, keep Keep) Job {
+	j := s.Job(p, seed)
+	j.Store, j.Keep, j.Reports, j.Version, j.Command = store, keep, keep, r.Version, r.Command(s, p, seed)
+	return j
+}
+
 // Workers are the worker processes of a pool, for jobs that come one by one.
 type Workers struct {
 	Idle chan *Worker // who takes one puts it back
@@ -91,6 +140,43 @@ func (w Workers) Stop() {
 	for range cap(w.Idle) {
 		(<-w.Idle).Stop()
 	}
+}
+
+// Simulator runs single scenarios in workers.
+type Simulator struct {
+	Workers
+	Backend harness.Backend // the simulation itself
+	Known   scenario.Known
+	Version string                                // of lockpick
+	Command func(file string, seed uint64) string // runs a scenario file
+}
+
+// Run runs a scenario, and keeps nothing of it.
+func (x Simulator) Run(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
+	return x.Do(ctx, Job{Scenario: s, Seed: seed, Backend: simulation, Keep: KeepNone, Version: x.Version})
+}
+
+// Save writes a scenario to a file and runs it, to keep its run in a store with its reports.
+func (x Simulator) Save(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, store, command string) (outcome.Outcome, error) {
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	if err == nil {
+		err = files.WriteIn(filepath.Dir(file), filepath.Base(file), text)
+	}
+	if err != nil {
+		return outcome.Outcome{}, err
+	}
+	return x.Do(ctx, Job{Scenario: s, Seed: seed, Backend: simulation, Store: store, Keep: KeepAll, Version: x.Version, Command: command}), nil
+}
+
+// Minimizer makes scenarios small by at most so many runs; 0: as many as it takes.
+func (x Simulator) Minimizer(most int) Minimizer {
+	return Minimizer{Known: x.Known, Workers: cap(x.Idle), Most: most,
+		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
+			return x.Run(ctx, s, seed).Code == outcome.ExitOK
+		},
+		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
+			return Record(ctx, x.Backend, s, seed)
+		}}
 }
 
 // Worker is one worker process, started when it is first needed. It does one job at a time.

@@ -89,30 +89,16 @@ type Job struct {
 // code 70 and the stack in Error.
 func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) {
 	begin := time.Now()
-	var earlier []string
 	var control *outcome.Outcome
 	if len(j.Relative) > 0 && j.Control != nil { // its result decides what is expected
 		control = j.control(ctx, b)
 		j.Scenario.Expect = j.excused(control)
 	}
-	for {
-		next := execute(ctx, b, j, earlier)
-		if len(earlier) > 0 && next.Events == 0 && ctx.Err() != nil { // it was ended before it began: what the one before found stands
-			writeOutcome(&next)
-			break
-		}
-		o = next
-		why := again(o)
-		if why == "" || len(earlier) >= j.Retries || ctx.Err() != nil {
-			break
-		}
+	o = retry{j.Retries, again}.run(ctx, func(earlier []string) outcome.Outcome {
+		o := execute(ctx, b, j, earlier)
 		o.Seconds = time.Since(begin).Seconds()
-		writeOutcome(&o) // a try that did not count is a record, too
-		if o.Dir != "" {
-			why += " (" + o.Dir + ")"
-		}
-		earlier = append(earlier[:len(earlier):len(earlier)], why)
-	}
+		return o
+	})
 	giveUp(&o)
 	if j.Control != nil && len(o.Judgements) > 0 && ctx.Err() == nil {
 		if control == nil {
@@ -125,16 +111,52 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 	return o
 }
 
-// Try does a job, again where it does not violate the property, and says what came of that. Where
-// the machine failed, which says nothing of the lock, it has another chance.
-func Try(ctx context.Context, b harness.Backend, j Job, property string) (t outcome.Try, o outcome.Outcome) {
-	t.Backend = b.Name()
-	for range 2 {
-		o = Execute(ctx, b, j)
-		if t.Runs += len(o.Retried) + 1; o.Code != outcome.ExitBackend || ctx.Err() != nil {
-			break
+// retry is the policy by which runs are repeated, of all campaigns. A run that does not count, for
+// the reason that why returns, is repeated at most most times; it stays in the store. The last run
+// is the result, whether it counts or not. Only if it was interrupted before anything happened, the
+// one before it is.
+type retry struct {
+	most int
+	why  func(outcome.Outcome) string // "": it counts
+}
+
+// run runs until a run counts, and tells each why the earlier ones did not.
+func (r retry) run(ctx context.Context, run func(earlier []string) outcome.Outcome) (o outcome.Outcome) {
+	var earlier []string
+	for {
+		next := run(earlier)
+		if len(earlier) > 0 && next.Events == 0 && ctx.Err() != nil {
+			writeOutcome(&next)
+			return o
 		}
+		o = next
+		why := r.why(o)
+		if why == "" || len(earlier) >= r.most || ctx.Err() != nil {
+			return o
+		}
+		writeOutcome(&o) // a try that did not count is a record, too
+		if o.Dir != "" {
+			why += " (" + o.Dir + ")"
+		}
+		earlier = append(earlier[:len(earlier):len(earlier)], why)
 	}
+}
+
+// try does a job that is expected to violate a property, and reports whether it did. A failure of
+// the machine says nothing of the lock, so it has another chance.
+func try(ctx context.Context, b harness.Backend, j Job, property string) (t outcome.Try, o outcome.Outcome) {
+	t.Backend = b.Name()
+	machineFailed := func(o outcome.Outcome) string {
+		if o.Code == outcome.ExitBackend {
+			return "the machine failed"
+		}
+		return ""
+	}
+	o = retry{1, machineFailed}.run(ctx, func([]string) outcome.Outcome {
+		o := Execute(ctx, b, j)
+		t.Runs += len(o.Retried) + 1
+		return o
+	})
 	t.State, t.Command, t.Why = outcome.NotConfirmed, o.Command, display.FirstLine(o.Error)
 	switch got := o.Of(property); {
 	case got == nil:
@@ -544,17 +566,11 @@ func notConfirmed(stays []*facts.Stay, e *ending) bool {
 
 // control runs the scenario with its own lock where another stands in for it: a lock that fails
 // where that one holds is to blame, and one that holds where nothing was to be had has not shown
-// much. It is tried again for the same reasons as any other run.
+// much. It is repeated for the same reasons as any other run.
 func (j Job) control(ctx context.Context, b harness.Backend) *outcome.Outcome {
 	own := j
 	own.Scenario, own.Control, own.Keep, own.Confirm = *j.Control, nil, KeepNone, false
-	c := execute(ctx, b, own, nil)
-	for range j.Retries {
-		if again(c) == "" || ctx.Err() != nil {
-			break
-		}
-		c = execute(ctx, b, own, nil)
-	}
+	c := retry{j.Retries, again}.run(ctx, func([]string) outcome.Outcome { return execute(ctx, b, own, nil) })
 	return &c
 }
 

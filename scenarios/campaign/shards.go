@@ -17,7 +17,6 @@ import (
 	"strconv"
 	"strings"
 
-	"lockpick/harness/scenario"
 	"lockpick/internal/files"
 	"lockpick/scenarios/outcome"
 )
@@ -59,16 +58,8 @@ type ShardHead struct {
 	Command   string            `json:"command"`
 	Named     bool              `json:"named"` // its scenarios were named, so that each is told of
 	Sets      []string          `json:"sets,omitempty"`
-	Scenarios []ShardScenario   `json:"scenarios"`
+	Scenarios []Pick            `json:"scenarios"`
 	Skipped   []outcome.Outcome `json:"skipped,omitempty"`
-}
-
-// ShardScenario is a scenario, resolved, and what the command line called its file.
-type ShardScenario struct {
-	From     string            `json:"from"`
-	Scenario scenario.Scenario `json:"scenario"`
-	// Control is the scenario with its own lock, where another stands in for that; nil: none does.
-	Control *scenario.Scenario `json:"control,omitempty"`
 }
 
 // digest is that of a head: of version, backend, seeds, number of shards, and the scenarios.
@@ -396,7 +387,7 @@ func (l *lines) outcome(j int) (o outcome.Outcome, err error) {
 		err = json.Unmarshal(line, &o)
 	}
 	i := l.Run(j)
-	at, seed := l.Scenarios[i/l.Seeds].Scenario.ID(), l.Seed+uint64(i%l.Seeds)
+	at, seed := l.Scenarios[i/l.Seeds].ID(), l.Seed+uint64(i%l.Seeds)
 	switch {
 	case errors.Is(err, io.EOF), err == nil && o.Schema == 0 && isEnd(line):
 		return o, fmt.Errorf("it was cut: it has %d of %d outcomes", j, l.Runs())

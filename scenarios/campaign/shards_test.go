@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"lockpick/harness/scenario"
+	"lockpick/scenarios"
 	"lockpick/scenarios/outcome"
 )
 
@@ -42,7 +43,7 @@ func TestParse(t *testing.T) {
 // sweep is a head of shard k of n, of two scenarios.
 func sweep(k, n, seeds int) ShardHead {
 	return ShardHead{Shard: k, Of: n, Version: "v1", Backend: "sim", Seed: 5, Seeds: seeds,
-		Scenarios: []ShardScenario{{Scenario: scenario.Scenario{Name: "a"}}, {Scenario: scenario.Scenario{Name: "b", Variant: "c"}}}}
+		Scenarios: []Pick{{Found: scenarios.Found{Scenario: scenario.Scenario{Name: "a"}}}, {Found: scenarios.Found{Scenario: scenario.Scenario{Name: "b", Variant: "c"}}}}}
 }
 
 // outcomeOf is what came of a sweep's run.

@@ -1,0 +1,403 @@
+package campaign
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/harness/lock"
+	"lockpick/harness/scenario"
+	"lockpick/scenarios"
+)
+
+// simulation is the name of the back end in virtual time. The others run in real time, on real servers.
+const simulation = "sim"
+
+// RealScale is the factor of all durations on real servers, unless a scenario or a Selection has
+// another: a TTL of 10 s becomes one second.
+const RealScale = 0.1
+
+// realRetries is how often a run on real servers is repeated that shows nothing. A simulated one
+// would come out the same.
+const realRetries = 5
+
+// Selection says which scenarios run, with which lock and settings, and what is expected of them.
+type Selection struct {
+	Names   []string          // as scenarios.Find takes them; none: the whole catalogue
+	Tags    []string          // only scenarios that have all of these
+	Given   []scenarios.Found // scenarios to run instead of those with these names and tags
+	Lock    string            // KIND or KIND:OPTION=VALUE,… in place of each scenario's own; "": its own
+	Adapter string            // the program that has the lock, as its user names it; "": lockpick has it
+	TTLUnit time.Duration     // the lock takes multiples of it as a TTL; 0: it takes any
+	Sets    []string          // overrides, as in lock.ttl=5s; scenario expectations no longer apply
+	Expects []string          // as in mutual-exclusion=holds
+	Backend string            // name of the back end
+	Scale   float64           // factor of all durations in real time; 0: the scenario's, or RealScale
+}
+
+// Pick is a scenario that was chosen, as it is run.
+type Pick struct {
+	scenarios.Found
+	// Control is the scenario with its own lock, where another stands in for it; nil: none does.
+	Control *scenario.Scenario `json:"control,omitempty"`
+}
+
+// Skip is a scenario that is not run, and why.
+type Skip struct {
+	scenario.Scenario
+	Why   error
+	Lacks []harness.Capability // what it needs and can't have: LockLack where it is not for the lock
+}
+
+// Choice is what a Selection comes to.
+type Choice struct {
+	Picks   []Pick
+	Skipped []Skip
+	Undrawn []string // faults that random plans leave out for the lock's sake
+}
+
+// Invalid says which field of a Selection is wrong.
+type Invalid struct {
+	Field string   // and what is wrong about it, as in Lock, Lock.Mistake or Lock.Option
+	Words []string // words that should be some of Names
+	Names []string
+	Err   error
+}
+
+func (e *Invalid) Error() string { return e.Err.Error() }
+func (e *Invalid) Unwrap() error { return e.Err }
+
+func invalid(field, text string, of ...any) *Invalid {
+	return &Invalid{Field: field, Err: fmt.Errorf(text, of...)}
+}
+
+func (s *Selection) realTime() bool { return s.Backend != simulation }
+
+// Choose resolves the selection. Lock and Sets come out as they were meant: an override of lock.kind
+// is another way to name the lock.
+func (s *Selection) Choose(known scenario.Known) (c Choice, err error) {
+	kind, options, err := s.resolveLock(known)
+	if err != nil {
+		return c, err
+	}
+	chosen, err := s.Find(known)
+	if err != nil {
+		return c, err
+	}
+	for _, f := range chosen {
+		p, left, err := s.withLock(f, kind, options, chosen, known)
+		if len(left) > 0 {
+			c.Undrawn = left
+		}
+		if err != nil {
+			c.Skipped = append(c.Skipped, Skip{f.Scenario, err, []harness.Capability{{Name: LockLack, Reason: err.Error()}}})
+			continue
+		}
+		c.Picks = append(c.Picks, p)
+	}
+	for i := range c.Picks {
+		if err := s.expect(&c.Picks[i], kind); err != nil {
+			return Choice{}, err
+		}
+		if err := s.scale(&c.Picks[i], known); err != nil {
+			return Choice{}, err
+		}
+	}
+	return c, nil
+}
+
+// Find returns the scenarios as they stand in their files, with the overrides.
+func (s *Selection) Find(known scenario.Known) ([]scenarios.Found, error) {
+	if s.Given != nil {
+		return s.Given, nil
+	}
+	all, failed, err := scenarios.Choose(s.Names, s.Tags, known, s.Sets)
+	if err != nil {
+		return nil, &Invalid{"Names", []string{failed}, scenarios.Names(), err}
+	}
+	if len(all) == 0 {
+		none := invalid("Tags", "no scenario is chosen")
+		catalogue, _, err := scenarios.Choose(nil, nil, known, nil)
+		for _, f := range catalogue {
+			none.Names = append(none.Names, f.Tags...)
+		}
+		slices.Sort(none.Names)
+		none.Names, none.Words = slices.Compact(none.Names), s.Tags
+		return nil, cmp.Or[error](err, none)
+	}
+	return all, nil
+}
+
+// brokenLock is the kind of lock that makes a mistake, which must be named beside it.
+const brokenLock = "broken"
+
+// Kind returns the kind of the lock that stands in for those of the scenarios; "": none does.
+func (s Selection) Kind(known scenario.Known) (string, error) {
+	kind, _, err := s.resolveLock(known)
+	return kind, err
+}
+
+// Mistake returns the mistake that Sets name for the lock broken; "": the lock is another.
+func (s *Selection) Mistake() string {
+	for _, set := range s.Sets {
+		if mistake, ok := strings.CutPrefix(set, "lock.mistake="); ok && s.Lock == brokenLock {
+			return mistake
+		}
+	}
+	return ""
+}
+
+// resolveLock takes an override of lock.kind for what it is: the wish to see another lock under the
+// scenarios, where a plain override would put it even where it does not fit. The kind that makes
+// mistakes stays an override.
+func (s *Selection) resolveLock(known scenario.Known) (kind string, options map[string]string, err error) {
+	twoLocks := func(one string) error {
+		if i := slices.IndexFunc(s.Sets, setsKind); one != "" && i >= 0 {
+			return invalid("Sets", "%s and --set %s name two locks", one, s.Sets[i])
+		}
+		return nil
+	}
+	if err := twoLocks(cmp.Or(s.Adapter, s.Lock)); err != nil {
+		return "", nil, err
+	}
+	if s.Mistake() != "" {
+		s.Lock, s.Sets = "", append([]string{"lock.kind=" + brokenLock}, s.Sets...)
+	}
+	s.Sets = slices.DeleteFunc(slices.Clone(s.Sets), func(set string) bool {
+		_, named, _ := strings.Cut(set, "=")
+		named = strings.TrimSpace(named)
+		if _, is := known.Kinds[named]; !setsKind(set) || !is || named == brokenLock {
+			return false
+		}
+		s.Lock = named
+		return true
+	})
+	if s.Lock == "" {
+		return "", nil, nil
+	}
+	if err := twoLocks("--set lock.kind=" + s.Lock); err != nil {
+		return "", nil, err
+	}
+	kind, text, _ := strings.Cut(s.Lock, ":")
+	k, is := known.Kinds[kind]
+	switch {
+	case kind == brokenLock:
+		return "", nil, invalid("Lock.Mistake", "--lock broken makes no sense without a mistake")
+	case !is:
+		return "", nil, &Invalid{"Lock", []string{kind}, known.Locks, fmt.Errorf("no lock kind %q", kind)}
+	}
+	options, err = lockOptions(kind, k, text)
+	return kind, options, err
+}
+
+var kindKey = regexp.MustCompile(`(^|[{,\s"'])kind["']?\s*:`)
+
+// setsKind reports whether an override names a kind of lock, by itself or with the whole section.
+func setsKind(set string) bool {
+	key, value, _ := strings.Cut(set, "=")
+	key = strings.TrimSpace(key)
+	return key == "lock.kind" || key == "lock" && kindKey.MatchString(value)
+}
+
+// lockOptions reads the options of a kind of lock: OPTION=VALUE,…
+func lockOptions(name string, kind lock.Kind, text string) (map[string]string, error) {
+	options := map[string]string{}
+	if text == "" {
+		return options, nil
+	}
+	var all []string
+	for _, o := range kind.Options {
+		all = append(all, o.Name+"="+strings.Join(o.Values, "|"))
+	}
+	if len(all) == 0 {
+		return nil, invalid("Lock.Option", "lock %s has no options, and %q is none", name, text)
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		option, value, _ := strings.Cut(part, "=")
+		i := slices.IndexFunc(kind.Options, func(o lock.Option) bool { return o.Name == option })
+		if i < 0 || !slices.Contains(kind.Options[i].Values, value) {
+			return nil, &Invalid{Field: "Lock.Option", Names: all, Err: fmt.Errorf("lock %s has no option %q", name, part)}
+		}
+		options[option] = value
+	}
+	return options, nil
+}
+
+// withLock puts the lock under a scenario. left are the faults that its random plans leave out for that.
+func (s *Selection) withLock(own scenarios.Found, name string, options map[string]string, chosen []scenarios.Found, known scenario.Known) (p Pick, left []string, err error) {
+	p.Found = own
+	if name == "" {
+		return p, nil, nil
+	}
+	kind := known.Kinds[name]
+	p.Scenario, err = own.With(name, kind)
+	p.Numbers = comparableNumbers(own, name, chosen)
+	if kind.OwnTime && !s.realTime() {
+		p.Scenario, left = p.Unturned()
+	}
+	if err == nil {
+		p.Scenario = p.Having(kind, options)
+		err = p.Check(known)
+	}
+	if own.Lock.Kind != p.Lock.Kind || len(options) > 0 {
+		p.Control = &own.Scenario
+	}
+	return p, left, err
+}
+
+// comparableNumbers returns the numbers expected of a scenario whose lock stays its own, except those that
+// are compared with a variant which has another lock now.
+func comparableNumbers(own scenarios.Found, kind string, chosen []scenarios.Found) map[string]scenario.Bound {
+	if own.Lock.Kind != kind {
+		return nil
+	}
+	numbers := maps.Clone(own.Numbers)
+	maps.DeleteFunc(numbers, func(_ string, b scenario.Bound) bool {
+		return slices.ContainsFunc(chosen, func(o scenarios.Found) bool {
+			return o.From == own.From && cmp.Or(o.Variant, scenario.BaseVariant) == b.Than && o.Lock.Kind != kind
+		})
+	})
+	return numbers
+}
+
+// expect applies what Sets and Expects do to expectations. A scenario's numbers and expected
+// violations are those of its own settings, so Sets void them. What a lock under test must
+// guarantee stays; where no lock is named, only safety does.
+func (s *Selection) expect(p *Pick, kind string) error {
+	if len(s.Sets) > 0 {
+		p.Numbers = nil
+		if kind == "" {
+			p.Expect = Unconditional()
+		} else {
+			p.Expect = scenario.Guarantees(p.Expect)
+		}
+		if own := p.Control; own != nil {
+			own.Expect, own.Numbers = scenario.Guarantees(own.Expect), nil
+		}
+	}
+	for _, e := range s.Expects {
+		name, want, ok := strings.Cut(e, "=")
+		if !ok || !slices.Contains(checker.Properties(), name) || !slices.Contains([]string{wantHolds, wantViolated, wantAny}, want) {
+			return &Invalid{"Expects", []string{name}, checker.Properties(), fmt.Errorf("--expect %q is no expectation", e)}
+		}
+		p.Expect[name] = scenario.Expectation{Want: want}
+	}
+	scenario.Imply(p.Expect, p.Tier)
+	return nil
+}
+
+// scale scales a scenario for a back end in real time.
+func (s *Selection) scale(p *Pick, known scenario.Known) error {
+	if !s.realTime() {
+		return nil
+	}
+	factor := cmp.Or(s.Scale, p.Scale, RealScale)
+	if unit, ttl := s.TTLUnit, p.Lock.TTL; unit != 0 && ttl != 0 { // the next larger one by which the lock takes the TTL
+		scaled := time.Duration(float64(ttl) * factor)
+		factor = float64((scaled+unit-1)/unit*unit) / float64(ttl)
+	}
+	p.Scenario = p.Scaled(factor)
+	if own := p.Control; own != nil {
+		*own = own.Scaled(factor)
+	}
+	err := p.Check(known)
+	wrong, _ := errors.AsType[*scenario.Error](err)
+	switch l := p.Lock; {
+	case l.TTL <= 2*l.Timeout:
+		return invalid("Scale.TTL", "scale %g makes the TTL of %s %v, too short for a node timeout of %v", factor, p.ID(), l.TTL, l.Timeout)
+	case wrong != nil:
+		return invalid("Scale", "scale %g makes %s impossible: %s: %s", factor, p.ID(), wrong.Field, wrong.What)
+	}
+	return nil
+}
+
+// Job returns the job that runs a pick once, or until it shows what it can show.
+func (s *Selection) Job(p Pick, seed uint64) Job {
+	j := Job{Scenario: p.Scenario, Seed: seed, Backend: s.Backend, Keep: KeepAll, Sets: s.Sets, Control: p.Control}
+	if s.realTime() {
+		j.Live, j.Retries = true, realRetries
+	}
+	if j.Control != nil && len(s.Sets) > 0 {
+		for _, property := range checker.Properties() {
+			if p.Expect[property].Want == wantHolds && !s.expected(property) {
+				j.Relative = append(j.Relative, property)
+			}
+		}
+	}
+	return j
+}
+
+// expected reports whether Expects say something of a property.
+func (s *Selection) expected(property string) bool {
+	return slices.ContainsFunc(s.Expects, func(e string) bool { return strings.HasPrefix(e, property+"=") })
+}
+
+// Abilities are the capabilities of a back end on this machine, by name.
+type Abilities map[string]harness.Capability
+
+// Probe finds out what a back end can do here.
+func Probe(ctx context.Context, b harness.Backend) Abilities {
+	a := Abilities{}
+	for _, c := range b.Probe(ctx) {
+		a[c.Name] = c
+	}
+	return a
+}
+
+// Of returns a capability, also one that the back end does not know.
+func (a Abilities) Of(name string) harness.Capability {
+	c, known := a[name]
+	if !known {
+		c = harness.Capability{Name: name, Reason: cmp.Or(scenario.LackOf(name), "this backend does not have it")}
+	}
+	return c
+}
+
+// Missing lists what a scenario needs and the back end can't do.
+func (a Abilities) Missing(s scenario.Scenario, kinds map[string]lock.Kind) []harness.Capability {
+	var out []harness.Capability
+	for _, need := range append([]string{harness.CanRun}, s.NeedsOf(kinds[s.Lock.Kind])...) {
+		if c := a.Of(need); !c.Available {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// LockLack is what a scenario lacks that is not for the lock that was asked for.
+const LockLack = "lock"
+
+// Reasons says why capabilities are missing.
+func Reasons(cs []harness.Capability) string {
+	var out []string
+	for _, c := range cs {
+		if scenario.LackOf(c.Name) != "" { // its name is a part of the reason
+			out = append(out, c.Reason)
+		} else {
+			out = append(out, c.Name+": "+c.Reason)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, "; ")
+}
+
+// Restrict leaves only the scenarios that a back end with these abilities can run.
+func (c *Choice) Restrict(able Abilities, kinds map[string]lock.Kind) {
+	var picks []Pick
+	for _, p := range c.Picks {
+		if lacks := able.Missing(p.Scenario, kinds); len(lacks) > 0 {
+			c.Skipped = append(c.Skipped, Skip{p.Scenario, errors.New(Reasons(lacks)), lacks})
+		} else {
+			picks = append(picks, p)
+		}
+	}
+	c.Picks = picks
+}
