@@ -11,15 +11,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"lockpick/checker"
-	"lockpick/checker/mutex"
 	"lockpick/docker"
-	"lockpick/harness/history"
-	"lockpick/harness/history/edn"
 	"lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/real/proc"
@@ -70,11 +66,15 @@ func (a *app) open(path string) (campaign.Stored, error) {
 	if err := holdsRuns(path); err != nil {
 		return campaign.Stored{}, err
 	}
-	s, err := campaign.OpenStored(path, stored())
+	return a.opened(campaign.OpenStored(path, stored()))
+}
+
+// opened says what is to know of a run before anything else.
+func (a *app) opened(s campaign.Stored, err error) (campaign.Stored, error) {
 	if err != nil {
 		return s, usage(err, badRecord)
 	}
-	if s.History.Cut != "" {
+	if s.History != nil && s.History.Cut != "" {
 		fmt.Fprintf(a.errs, "note: the record is cut short: %s; judged up to there\n", s.History.Cut)
 	}
 	for _, n := range s.Notes {
@@ -117,19 +117,15 @@ tell of, is undecided.`,
   lockpick check history.edn --model mutex              another lock's history, from Jepsen
   lockpick check history.edn --ttl 10s                  of a lock with leases of 10 s`,
 		RunE: func(c *cobra.Command, args []string) error {
-			isTheirs, err := theirs.meant(c, args[0])
+			s, err := theirs.open(a, c, args[0], false)
 			if err != nil {
 				return err
 			}
-			if isTheirs {
-				return theirs.check(a, args[0], asJSON)
+			v, js := s.Judge()
+			if s.Model.Name != "" && !asJSON {
+				fmt.Fprintf(a.out, "model %v\n", s.Model)
 			}
-			s, err := a.open(args[0])
-			if err != nil {
-				return err
-			}
-			v := checker.Check(s.History)
-			return a.told(v, campaign.JudgeStored(s, v), asJSON)
+			return a.told(v, js, asJSON)
 		}}
 	jsonFlag(c, &asJSON, "the verdict")
 	theirs.flags(c)
@@ -173,7 +169,7 @@ func (a *app) printVerdict(v checker.Verdict, js []outcome.Judgement) {
 			}
 		}
 	}
-	if !slices.Contains(mutex.Models(), v.Model) {
+	if (campaign.Model{Name: v.Model}).Holders() {
 		fmt.Fprintf(a.out, "second judge (porcupine): %s\n", secondly[v.Second])
 	}
 	if v.Disagreement != "" {
@@ -185,11 +181,12 @@ func explainCmd(a *app) *cobra.Command {
 	theirs := &foreign{}
 	c := &cobra.Command{Use: "explain DIR|FILE", Short: "draw a counterexample as a sequence diagram in the terminal", Args: oneArg,
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := theirs.open(a, c, args[0])
+			s, err := theirs.open(a, c, args[0], true)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(a.out, sequence.Text(sequence.Tell(s.History, theirs.verdict(s.History)), width(a.out)))
+			v, _ := s.Judge()
+			_, err = fmt.Fprint(a.out, sequence.Text(sequence.Tell(s.History, v), width(a.out)))
 			return err
 		}}
 	theirs.flags(c)
@@ -382,11 +379,11 @@ outcomes that stand in the suite's outcome.json. Nothing is judged anew.`,
 				return err
 			}
 			if path != "" && isRun(path) {
-				s, err := theirs.open(a, c, path)
+				s, err := theirs.open(a, c, path, true)
 				if err != nil {
 					return err
 				}
-				return a.reportRun(s, theirs.verdict(s.History))
+				return a.reportRun(s)
 			}
 			return a.reportSuite(path)
 		}}
@@ -403,9 +400,9 @@ func isRun(path string) bool {
 	return campaign.IsRun(path)
 }
 
-// reportRun writes the reports of a stored run anew, by a verdict.
-func (a *app) reportRun(s campaign.Stored, v checker.Verdict) error {
-	dir, err := draw(s, v, true)
+// reportRun judges a stored run, and writes its reports anew.
+func (a *app) reportRun(s campaign.Stored) error {
+	dir, err := draw(s, true)
 	if err != nil {
 		return err
 	}
@@ -426,12 +423,12 @@ func drawStored(dir string) error {
 	if n := len(s.History.Events); n > mostOpened {
 		return fmt.Errorf("it has %d events, and at most %d are drawn while you wait; run lockpick report %s", n, mostOpened, quoted(dir))
 	}
-	_, err = draw(s, checker.Check(s.History), false)
+	_, err = draw(s, false)
 	return err
 }
 
 // draw draws the reports of a stored run, with images or without, and says where.
-func draw(s campaign.Stored, v checker.Verdict, images bool) (dir string, err error) {
+func draw(s campaign.Stored, images bool) (dir string, err error) {
 	dir = s.Dir
 	if s.Manifest == nil { // there may be a history.edn beside it that is not ours
 		dir += ".report"
@@ -444,7 +441,7 @@ func draw(s campaign.Stored, v checker.Verdict, images bool) (dir string, err er
 	if err := files.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
 		return "", unable(err, "remove it by hand, or copy the history to where one may write")
 	}
-	r := outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: v, Outcome: rejudged(s, v)}
+	r := s.Run()
 	if err = reports.Write(dir, r); err == nil && images {
 		err = reports.WriteImages(dir, r)
 	}
@@ -461,35 +458,6 @@ func unwritable(err error, hint string) error {
 		return usage(err, "remove it, if it is not yours")
 	}
 	return unable(err, hint)
-}
-
-// rejudged is what comes of a stored run now, with what only its outcome.json knows:
-// the tries before it.
-func rejudged(s campaign.Stored, v checker.Verdict) outcome.Outcome {
-	p := s.History.Params
-	o := outcome.Outcome{Schema: 1, Scenario: p.Scenario, Backend: p.Backend, Seed: p.Seed, Verdict: v, Judgements: campaign.JudgeStored(s, v)}
-	if p.Variant != "" {
-		o.Scenario += "/" + p.Variant
-	}
-	if n := len(s.History.Events); n > 0 {
-		o.Events, o.Virtual = n, history.Seconds(s.History.Events[n-1].T)
-	}
-	before, err := campaign.ReadOutcome(s.Dir)
-	if err == nil { // a run that was interrupted has none
-		o.Retried, o.Command, o.Error, o.Stopped, o.Numbers = before.Retried, before.Command, before.Error, before.Stopped, before.Numbers
-		o.Seconds = before.Seconds
-	}
-	if s.Manifest != nil {
-		o.Command = cmp.Or(o.Command, s.Manifest.Command)
-	}
-	o.Code, o.NothingExpected = outcome.CodeOf(o.Judgements), outcome.NoExpectation(o.Judgements)
-	if before.Error != "" {
-		o.Code = outcome.Worse(o.Code, before.Code)
-	}
-	if v.Disagreement != "" {
-		o.Code = outcome.ExitBug
-	}
-	return o
 }
 
 // reportSuite draws a suite again from its outcome.json, without judging its runs
@@ -515,26 +483,12 @@ func (a *app) reportSuite(dir string) error {
 	return errors.Join(err, suites.Index(s.Store))
 }
 
-// Models of locks with handles, by which runs of our own are judged. A history of Jepsen's
-// doesn't say whether its lock has leases: where no model is named nothing lapses, so that two
-// holders are not excused by what nobody said.
-const (
-	handle = "handle"
-	lease  = "lease"
-)
-
-// models is what such a history's lock can be taken for.
-func models() []string { return append(mutex.Models(), handle, lease) }
-
 // foreign is how a history of Jepsen's is judged.
-type foreign struct {
-	model string
-	ttl   time.Duration // of a lease; 0: nobody knows
-}
+type foreign struct{ campaign.Model }
 
 func (f *foreign) flags(c *cobra.Command) {
-	c.Flags().StringVar(&f.model, "model", "", "what the lock of FILE.edn is taken for: "+strings.Join(models(), ", ")+"\n(default: handle, and lease with --ttl)")
-	c.Flags().DurationVar(&f.ttl, "ttl", 0, "how long a lease of FILE.edn lasts from the call of its acquire")
+	c.Flags().StringVar(&f.Name, "model", "", "what the lock of FILE.edn is taken for: "+strings.Join(campaign.Models(), ", ")+"\n(default: handle, and lease with --ttl)")
+	c.Flags().DurationVar(&f.TTL, "ttl", 0, "how long a lease of FILE.edn lasts from the call of its acquire")
 }
 
 // meant sees that what was asked for has a meaning for the file. What isn't there, or is a
@@ -546,116 +500,34 @@ func (f *foreign) meant(c *cobra.Command, path string) (theirs bool, err error) 
 	switch {
 	case c.Flags().Changed("model"):
 	case asked:
-		f.model = lease
+		f.Name = campaign.Lease
 	default:
-		f.model = handle
+		f.Name = campaign.Handle
 	}
 	switch {
-	case !slices.Contains(models(), f.model):
-		return theirs, usage(fmt.Errorf("there is no model %q", f.model), "one of "+strings.Join(models(), ", ")+"; see lockpick check --help")
-	case asked && f.ttl <= 0:
-		return theirs, usage(fmt.Errorf("--ttl %v is no time for a lease to last", f.ttl), "give what the lock was told, such as --ttl 10s")
-	case asked && f.model != lease:
-		return theirs, usage(fmt.Errorf("--ttl with --model %s, which knows no leases", f.model), "leave out one of them, or take --model lease")
+	case !slices.Contains(campaign.Models(), f.Name):
+		return theirs, usage(fmt.Errorf("there is no model %q", f.Name), "one of "+strings.Join(campaign.Models(), ", ")+"; see lockpick check --help")
+	case asked && f.TTL <= 0:
+		return theirs, usage(fmt.Errorf("--ttl %v is no time for a lease to last", f.TTL), "give what the lock was told, such as --ttl 10s")
+	case asked && f.Name != campaign.Lease:
+		return theirs, usage(fmt.Errorf("--ttl with --model %s, which knows no leases", f.Name), "leave out one of them, or take --model lease")
 	case !theirs && (err == nil || path == "") && (asked || c.Flags().Changed("model")):
 		return theirs, usage(errors.New("--model and --ttl are for a history.edn of Jepsen's"), "leave them out: a record of ours says how long its leases last")
 	}
 	return theirs, nil
 }
 
-// judge judges a history by the model.
-func (f *foreign) judge(path string) (v checker.Verdict, js []outcome.Judgement, notes []string, err error) {
-	if slices.Contains(mutex.Models(), f.model) {
-		ops, notes, err := edn.OperationsFile(path)
-		if err != nil {
-			return v, nil, nil, err
-		}
-		v = mutex.Check(f.model, ops)
-		holds := map[string]scenario.Expectation{f.model: {Want: string(checker.Holds), Implied: true}}
-		return v, campaign.Judge(holds, v), notes, nil
-	}
-	h, notes, err := edn.ReadFile(path, f.lapse())
-	if err != nil {
-		return v, nil, nil, err
-	}
-	v = f.verdict(h)
-	v.Model = f.model
-	return v, campaign.JudgeStored(campaign.Stored{Dir: path, History: h, Notes: notes}, v), notes, nil
-}
-
-// verdict is that of a history, one of ours or one of Jepsen's whose lock has handles.
-func (f *foreign) verdict(h *history.History) checker.Verdict {
-	return checker.Check(h, f.properties()...)
-}
-
-// open reads what is to be drawn: a run of ours, or a history of Jepsen's by a model in which
-// somebody believes that he holds.
-func (f *foreign) open(a *app, c *cobra.Command, path string) (campaign.Stored, error) {
+// open reads a run of ours, or a history of Jepsen's by the model: if it is to be drawn, one in
+// which somebody believes that he holds.
+func (f *foreign) open(a *app, c *cobra.Command, path string, drawn bool) (s campaign.Stored, err error) {
 	isTheirs, err := f.meant(c, path)
-	if err != nil {
-		return campaign.Stored{}, err
-	}
-	if !isTheirs {
+	switch {
+	case err != nil:
+		return s, err
+	case !isTheirs:
 		return a.open(path)
+	case drawn && !f.Holders():
+		return s, usage(fmt.Errorf("--model %s knows no holders that could be drawn", f.Name), "take "+campaign.Handle+" or "+campaign.Lease+"; lockpick check judges by "+f.Name)
 	}
-	if slices.Contains(mutex.Models(), f.model) {
-		return campaign.Stored{}, usage(fmt.Errorf("--model %s knows no holders that could be drawn", f.model), "take "+handle+" or "+lease+"; lockpick check judges by "+f.model)
-	}
-	s := campaign.Stored{Dir: path}
-	if s.History, s.Notes, err = edn.ReadFile(path, f.lapse()); err != nil {
-		return s, usage(err, badRecord)
-	}
-	for _, n := range s.Notes {
-		fmt.Fprintf(a.errs, "note: %s\n", n)
-	}
-	return s, nil
-}
-
-// lapse is how long a lease lasts, as package edn has it.
-func (f *foreign) lapse() time.Duration {
-	switch {
-	case f.model == handle:
-		return edn.Never
-	case f.ttl == 0:
-		return edn.Unknown
-	}
-	return f.ttl
-}
-
-// properties are all of them, but of a lease: its deadline is the earliest that can be, so
-// that an acquire that returns after it proves nothing, and when a key was free nobody knows.
-func (f *foreign) properties() []string {
-	return slices.DeleteFunc(checker.Properties(), func(name string) bool {
-		return f.model == lease && (name == checker.ValidOnReturn || checker.Liveness(name))
-	})
-}
-
-// String says what the lock was taken for.
-func (f *foreign) String() string {
-	switch {
-	case f.model == mutex.Mutex:
-		return "mutex: held or free, and anybody may release it"
-	case f.model == mutex.OwnerMutex:
-		return "owner-mutex: held or free, and only the process that holds it may release it"
-	case f.ttl > 0:
-		return fmt.Sprintf("lease: held by a handle until release is called, or for %v", f.ttl)
-	case f.model == lease:
-		return "lease: held by a handle until release is called, or for a time that nobody knows"
-	}
-	return "handle: held by a handle until release is called, however long that takes"
-}
-
-// check is the verb for a history of Jepsen's.
-func (f *foreign) check(a *app, path string, asJSON bool) error {
-	v, js, notes, err := f.judge(path)
-	if err != nil {
-		return usage(err, badRecord)
-	}
-	for _, n := range notes {
-		fmt.Fprintf(a.errs, "note: %s\n", n)
-	}
-	if !asJSON {
-		fmt.Fprintf(a.out, "model %s\n", f)
-	}
-	return a.told(v, js, asJSON)
+	return a.opened(campaign.OpenForeign(path, f.Model))
 }

@@ -167,9 +167,8 @@ type run struct {
 	test  string // its name
 
 	backend harness.Backend // of real servers; nil: workers
-	able    map[string]harness.Capability
-	pool    campaign.Pool
-	idle    chan *campaign.Worker
+	able    campaign.Abilities
+	workers campaign.Workers
 	hung    atomic.Int32
 	store   string
 }
@@ -246,11 +245,8 @@ func (r *run) start(t *testing.T) error {
 		b = process.New(process.Config{Self: append([]string{self, clientVerb}, ownFlags()...)})
 		r.backend = b
 	}
-	r.able = map[string]harness.Capability{}
-	for _, c := range b.Probe(t.Context()) {
-		r.able[c.Name] = c
-	}
-	if c := r.able[harness.CanRun]; !c.Available {
+	r.able = campaign.Probe(t.Context(), b)
+	if c := r.able.Of(harness.CanRun); !c.Available {
 		t.Skipf("%s: %s: %s", b.Name(), c.Reason, c.Remedy)
 	}
 	r.store = t.TempDir()
@@ -288,8 +284,8 @@ const mostTries = 5
 
 // simulate has a job done by a worker. said is what the lock has printed.
 func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, said string) {
-	w := <-r.idle
-	defer func() { r.idle <- w }()
+	w := <-r.workers.Idle
+	defer func() { r.workers.Idle <- w }()
 	for range mostTries {
 		if r.hung.Load() >= mostHung {
 			t.Skipf("%d runs before did not end", mostHung)
@@ -317,14 +313,11 @@ const mostHung = 3
 // found out, the test fails.
 func (r *run) lacks(t *testing.T, s scenario.Scenario) string {
 	var lacks []string
-	for _, need := range s.NeedsOf(r.kind) {
-		c := r.able[need]
+	for _, c := range r.able.Missing(s, r.table) {
 		if c.Unknown {
-			t.Fatalf("%s: %s: %s", need, c.Reason, c.Remedy)
+			t.Fatalf("%s: %s: %s", c.Name, c.Reason, c.Remedy)
 		}
-		if !c.Available {
-			lacks = append(lacks, need+": "+cmp.Or(c.Reason, scenario.LackOf(need), "this backend does not have it"))
-		}
+		lacks = append(lacks, c.Name+": "+c.Reason)
 	}
 	return strings.Join(lacks, "; ")
 }
@@ -399,7 +392,7 @@ func (r *run) choice(own scenario.Scenario) choice {
 			s = undrifted(s)
 		}
 		if r.Backend == Servers {
-			factor := cmp.Or(r.Scale, s.Scale, realScale)
+			factor := cmp.Or(r.Scale, s.Scale, campaign.RealScale)
 			s, c.own = s.Scaled(factor), own.Scaled(factor)
 		}
 		err = s.Check(r.known)
@@ -411,9 +404,6 @@ func (r *run) choice(own scenario.Scenario) choice {
 	c.Scenario = s
 	return c
 }
-
-// realScale is the factor of durations on real servers where nobody says.
-const realScale = 0.1
 
 // resized is the scenario with another number of nodes, unless that would change what it is
 // about: two nodes are few of five, and most of three.

@@ -29,21 +29,12 @@ func (r *run) hire(t *testing.T, self string) {
 	if r.backend != nil {
 		return
 	}
-	r.pool = campaign.Pool{
+	r.workers = campaign.Pool{
 		Command:  append([]string{self, "-test.run=" + pattern(r.test), "-test.timeout=0"}, ownFlags()...),
 		Env:      []string{workerEnv + "=1", "GORACE=atexit_sleep_ms=0"}, // a second each, otherwise
-		Patience: r.Patience, Stacks: r.store,
-	}
-	size := runtime.GOMAXPROCS(0)
-	r.idle = make(chan *campaign.Worker, size)
-	for range size {
-		r.idle <- r.pool.Worker()
-	}
-	t.Cleanup(func() { // after all subtests
-		for range size {
-			(<-r.idle).Stop()
-		}
-	})
+		Patience: r.Patience, Stacks: r.store, Size: runtime.GOMAXPROCS(0),
+	}.Start()
+	t.Cleanup(r.workers.Stop) // after all subtests
 }
 
 // work does runs until there are no more. It does not return.

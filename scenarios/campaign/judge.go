@@ -62,22 +62,25 @@ func length(r checker.Result) int {
 	return int(slices.Max(r.Witness.Events))
 }
 
-// JudgeStored judges a stored run by what its scenario expected, or a bare
-// history by what every lock should hold to, as far as the history can tell.
-func JudgeStored(s Stored, v checker.Verdict) []outcome.Judgement {
-	if s.Manifest != nil {
+// judgements judges a stored run by what its scenario expected, one of Jepsen's by what its model
+// promises, or a bare history by what every lock should hold to, as far as the history can tell.
+func (s Stored) judgements(v checker.Verdict) []outcome.Judgement {
+	switch {
+	case s.Manifest != nil:
 		return append(Judge(s.Manifest.Scenario.Expect, v), judgeNumbers(s.Manifest.Scenario.Numbers, v)...)
+	case !s.Model.Holders():
+		return Judge(map[string]scenario.Expectation{s.Model.Name: {Want: wantHolds, Implied: true}}, v)
 	}
-	expect := Unconditional()
+	expect := unconditional()
 	if s.History.Params.Resource == "" {
 		delete(expect, checker.ResourceSafety)
 	}
 	return Judge(expect, v)
 }
 
-// Unconditional is what is expected where nobody says: a safety violation is
+// unconditional is what is expected where nobody says: a safety violation is
 // never fine.
-func Unconditional() map[string]scenario.Expectation {
+func unconditional() map[string]scenario.Expectation {
 	expect := map[string]scenario.Expectation{
 		checker.MutualExclusion: {Want: wantHolds, Implied: true},
 		checker.ResourceSafety:  {Want: wantHolds, Implied: true},

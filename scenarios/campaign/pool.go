@@ -123,7 +123,7 @@ type Workers struct {
 func (p Pool) Start() Workers {
 	w := Workers{make(chan *Worker, p.Size)}
 	for range p.Size {
-		w.Idle <- p.Worker()
+		w.Idle <- p.worker()
 	}
 	return w
 }
@@ -188,8 +188,8 @@ type Worker struct {
 	said    *speech
 }
 
-// Worker is one of the pool, for jobs that come one by one. Stop ends it.
-func (p Pool) Worker() *Worker { return &Worker{pool: p, said: &speech{}} }
+// worker is one of the pool, for jobs that come one by one. Stop ends it.
+func (p Pool) worker() *Worker { return &Worker{pool: p, said: &speech{}} }
 
 // Said is what the process has printed in its last job, answers aside.
 func (w *Worker) Said() string { return w.said.String() }

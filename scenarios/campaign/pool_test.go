@@ -138,7 +138,7 @@ func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 
 // What a program prints besides its answers is no answer, and can be had, of the last job alone.
 func TestWhatAWorkerHasPrinted(t *testing.T) {
-	w := Pool{Command: []string{os.Args[0]}, Env: []string{"SWEEP_TEST_WORKER=1"}, Patience: time.Minute, Stacks: t.TempDir()}.Worker()
+	w := Pool{Command: []string{os.Args[0]}, Env: []string{"SWEEP_TEST_WORKER=1"}, Patience: time.Minute, Stacks: t.TempDir()}.worker()
 	defer w.Stop()
 	for _, name := range []string{"fine", "dies", "fine"} {
 		o := w.Do(t.Context(), Job{Scenario: scenario.Scenario{Name: name}})
@@ -188,7 +188,7 @@ func TestPoolTellsThatNoWorkerStarts(t *testing.T) {
 // What a lock under test prints into the worker's stdout is passed on as it comes, however
 // long its lines are, and no answer is lost in it.
 func TestLongLinesOfAWorker(t *testing.T) {
-	w := Pool{Command: []string{os.Args[0]}}.Worker()
+	w := Pool{Command: []string{os.Args[0]}}.worker()
 	w.answers = make(chan []byte)
 	out, to := io.Pipe()
 	go w.read(exec.Command("none"), out, w.said)

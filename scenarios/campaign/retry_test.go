@@ -27,7 +27,7 @@ func (idle) Run(_ context.Context, s scenario.Scenario, seed uint64, rec *histor
 // Each try that did not count can be found, with what came of it.
 func TestEveryTryIsKept(t *testing.T) {
 	store := t.TempDir()
-	o := Execute(t.Context(), idle{}, Job{Scenario: scenario.Scenario{Name: "x", Expect: Unconditional()},
+	o := Execute(t.Context(), idle{}, Job{Scenario: scenario.Scenario{Name: "x", Expect: unconditional()},
 		Store: store, Keep: KeepAll, Live: true, Retries: 2})
 	if o.Code != outcome.ExitUndecided || len(o.Retried) != 2 {
 		t.Errorf("code %d, retried %q", o.Code, o.Retried)
@@ -62,7 +62,7 @@ func (e *ended) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *
 func TestTryThatNeverBegan(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	store := t.TempDir()
-	o := Execute(ctx, &ended{end: end}, Job{Scenario: scenario.Scenario{Name: "x", Expect: Unconditional()},
+	o := Execute(ctx, &ended{end: end}, Job{Scenario: scenario.Scenario{Name: "x", Expect: unconditional()},
 		Store: store, Keep: KeepAll, Live: true, Retries: 2})
 	if o.Error != "" || o.Events == 0 || len(o.Retried) > 0 {
 		t.Errorf("error %q, %d events, retried %q: want the first try", o.Error, o.Events, o.Retried)
@@ -86,7 +86,7 @@ func (c counted) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec 
 // A control that misses what its own scenario expects is tried as often as any run.
 func TestControlIsTriedAgain(t *testing.T) {
 	b := counted{runs: map[string]int{}}
-	own := scenario.Scenario{Name: "own", Expect: Unconditional()}
+	own := scenario.Scenario{Name: "own", Expect: unconditional()}
 	Execute(t.Context(), b, Job{Scenario: scenario.Scenario{Name: "other", Expect: map[string]scenario.Expectation{}}, Control: &own, Keep: KeepNone, Retries: 2})
 	if b.runs["own"] != 3 || b.runs["other"] != 1 {
 		t.Errorf("runs: %v, want 3 of the control", b.runs)

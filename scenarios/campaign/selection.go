@@ -275,7 +275,7 @@ func (s *Selection) expect(p *Pick, kind string) error {
 	if len(s.Sets) > 0 {
 		p.Numbers = nil
 		if kind == "" {
-			p.Expect = Unconditional()
+			p.Expect = unconditional()
 		} else {
 			p.Expect = scenario.Guarantees(p.Expect)
 		}

@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,10 +10,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
+	"lockpick/checker"
+	"lockpick/checker/mutex"
 	"lockpick/harness/history"
 	"lockpick/harness/history/edn"
+	"lockpick/harness/history/facts"
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
 	"lockpick/reports"
@@ -199,12 +205,115 @@ func openFacts(dir *files.Folder) (*os.File, error) {
 type Stored struct {
 	Dir      string
 	Manifest *scenario.Manifest // nil for a bare history
-	History  *history.History
-	Notes    []string // what was assumed of a history of Jepsen's, or passed over; nil for one of ours
+	History  *history.History   // nil for one of Jepsen's by a model without holders
+	Model    Model              // by which one of Jepsen's is judged
+	Notes    []string           // what was assumed of that, or passed over
+
+	operations []facts.Operation
 }
 
-// OpenStored reads a run directory, a bare history.jsonl, compressed or not, or Jepsen's history of a
-// lock, whose name ends in .edn. A run.json must be one that a run could have left.
+// Models of locks with handles, besides those of package mutex. A history of Jepsen's doesn't say
+// whether its lock has leases: where no model is named nothing lapses, so that two holders are not
+// excused by what nobody said.
+const (
+	Handle = "handle"
+	Lease  = "lease"
+)
+
+// Model is what the lock of a history of Jepsen's is taken for.
+type Model struct {
+	Name string        // one of Models
+	TTL  time.Duration // how long a lease lasts; 0: nobody knows
+}
+
+// Models lists the models by name.
+func Models() []string { return append(mutex.Models(), Handle, Lease) }
+
+// Holders reports whether somebody can believe that he holds such a lock.
+func (m Model) Holders() bool { return !slices.Contains(mutex.Models(), m.Name) }
+
+// String says what the lock is taken for.
+func (m Model) String() string {
+	switch {
+	case m.Name == mutex.Mutex:
+		return "mutex: held or free, and anybody may release it"
+	case m.Name == mutex.OwnerMutex:
+		return "owner-mutex: held or free, and only the process that holds it may release it"
+	case m.TTL > 0:
+		return fmt.Sprintf("lease: held by a handle until release is called, or for %v", m.TTL)
+	case m.Name == Lease:
+		return "lease: held by a handle until release is called, or for a time that nobody knows"
+	}
+	return "handle: held by a handle until release is called, however long that takes"
+}
+
+// OpenForeign reads Jepsen's history of a lock, which is judged by a model.
+func OpenForeign(path string, m Model) (s Stored, err error) {
+	s = Stored{Dir: path, Model: m}
+	lasts := m.TTL
+	switch {
+	case !m.Holders():
+		s.operations, s.Notes, err = edn.OperationsFile(path)
+		return s, err
+	case m.Name == Handle:
+		lasts = edn.Never
+	case lasts == 0:
+		lasts = edn.Unknown
+	}
+	s.History, s.Notes, err = edn.ReadFile(path, lasts)
+	return s, err
+}
+
+// Judge checks the run, and compares the verdict with what was expected.
+func (s Stored) Judge() (checker.Verdict, []outcome.Judgement) {
+	v := s.check()
+	return v, s.judgements(v)
+}
+
+// check checks the run. A lease of Jepsen's has the earliest deadline that can be, so that an acquire
+// that returns after it proves nothing, and when a key was free nobody knows.
+func (s Stored) check() checker.Verdict {
+	if !s.Model.Holders() {
+		return mutex.Check(s.Model.Name, s.operations)
+	}
+	v := checker.Check(s.History, slices.DeleteFunc(checker.Properties(), func(name string) bool {
+		return s.Model.Name == Lease && (name == checker.ValidOnReturn || checker.Liveness(name))
+	})...)
+	v.Model = s.Model.Name
+	return v
+}
+
+// Run judges the run, with what only its outcome.json knows: the tries before it.
+func (s Stored) Run() outcome.Run {
+	p := s.History.Params
+	o := outcome.Outcome{Schema: 1, Scenario: p.Scenario, Backend: p.Backend, Seed: p.Seed}
+	o.Verdict, o.Judgements = s.Judge()
+	if p.Variant != "" {
+		o.Scenario += "/" + p.Variant
+	}
+	if n := len(s.History.Events); n > 0 {
+		o.Events, o.Virtual = n, history.Seconds(s.History.Events[n-1].T)
+	}
+	before, err := ReadOutcome(s.Dir)
+	if err == nil { // a run that was interrupted has none
+		o.Retried, o.Command, o.Error, o.Stopped, o.Numbers = before.Retried, before.Command, before.Error, before.Stopped, before.Numbers
+		o.Seconds = before.Seconds
+	}
+	if s.Manifest != nil {
+		o.Command = cmp.Or(o.Command, s.Manifest.Command)
+	}
+	o.Code, o.NothingExpected = outcome.CodeOf(o.Judgements), outcome.NoExpectation(o.Judgements)
+	if before.Error != "" {
+		o.Code = outcome.Worse(o.Code, before.Code)
+	}
+	if o.Verdict.Disagreement != "" {
+		o.Code = outcome.ExitBug
+	}
+	return outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: o.Verdict, Outcome: o}
+}
+
+// OpenStored reads a run directory, or a bare history.jsonl, compressed or not. A run.json must be one
+// that a run could have left.
 func OpenStored(path string, known scenario.Known) (Stored, error) {
 	s := Stored{Dir: path}
 	info, err := os.Stat(path)
@@ -214,11 +323,10 @@ func OpenStored(path string, known scenario.Known) (Stored, error) {
 	case info.IsDir():
 		return openDir(path, known)
 	case filepath.Ext(path) == ".edn":
-		s.History, s.Notes, err = edn.ReadFile(path, edn.Never)
-	default:
-		if s.History, err = history.ReadFile(path); err == nil {
-			err = bounded(path, s.History)
-		}
+		return OpenForeign(path, Model{Name: Handle})
+	}
+	if s.History, err = history.ReadFile(path); err == nil {
+		err = bounded(path, s.History)
 	}
 	return s, err
 }
