@@ -283,11 +283,3 @@ func flagError(c *cobra.Command, err error) error {
 	}
 	return usage(err, hint)
 }
-
-// misspelt asks which property was meant by what is none.
-func misspelt(name string) string {
-	if slices.Contains(checker.Properties(), name) {
-		return ""
-	}
-	return meant(name, checker.Properties())
-}

@@ -22,7 +22,6 @@
 package campaign
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -241,6 +240,21 @@ func giveUp(o *outcome.Outcome) {
 // that was an ordinary one. Sweeps do the same again and again.
 var eventsExpected atomic.Int64
 
+// record runs a scenario until it has ended, or has so many events, and returns them; 0: any number.
+// It also writes them as they happen.
+func record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, to io.Writer, most int) (events []history.Event, err error) {
+	rec := history.NewRecorder(to)
+	rec.Watch(func(e history.Event) {
+		if len(events) == cap(events) {
+			events = slices.Grow(events, max(1<<10, len(events), int(eventsExpected.Load()))) // append alone would grow by a quarter, and copy often
+		}
+		events = append(events, e)
+	})
+	defer func() { eventsExpected.Store(int64(min(len(events), 1<<14))) }()
+	err = harness.RunAtMost(ctx, b, s, seed, rec, most)
+	return events, err
+}
+
 // execute does it once, after earlier tries that did not count.
 func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o outcome.Outcome) {
 	j.Scenario = j.Scenario.Drawn(j.Seed)
@@ -264,17 +278,9 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		o.Dir = d.path
 		to = live
 	}
-	rec := history.NewRecorder(to)
-	var events []history.Event
-	rec.Watch(func(e history.Event) {
-		if len(events) == cap(events) {
-			events = slices.Grow(events, max(1<<10, len(events), int(eventsExpected.Load()))) // append alone would grow by a quarter, and copy often
-		}
-		events = append(events, e)
-	})
 	broken, interrupted := false, false
-	defer func() { eventsExpected.Store(int64(min(len(events), 1<<14))) }()
-	if err := harness.RunAtMost(ctx, b, j.Scenario, j.Seed, rec, history.MaxEvents); err != nil {
+	events, err := record(ctx, b, j.Scenario, j.Seed, to, history.MaxEvents)
+	if err != nil {
 		code := outcome.ExitBackend
 		if i, ok := errors.AsType[*harness.Interference](err); ok {
 			o.Disturbed, code = i.Error(), outcome.ExitUndecided
@@ -349,17 +355,19 @@ func stopped(h *history.History) string {
 // Record runs a scenario once, for who wants to look at what happened: what was recorded, and
 // what the checker says of it.
 func Record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
-	rec := history.NewRecorder(nil)
-	var events []history.Event
-	rec.Watch(func(e history.Event) { events = append(events, e) })
-	if err := harness.Run(ctx, b, s, seed, rec); err != nil {
-		return nil, checker.Verdict{}, err
-	}
-	h, err := history.New(events)
+	h, err := recorded(ctx, b, s, seed)
 	if err != nil {
 		return nil, checker.Verdict{}, err
 	}
 	return h, checker.Check(h), nil
+}
+
+func recorded(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, error) {
+	events, err := record(ctx, b, s, seed, nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	return history.New(events)
 }
 
 // near is how far apart two runs may have the same thing, once their courses differ.
@@ -509,11 +517,11 @@ func (x *trial) rerun(ctx context.Context, b harness.Sparer, s scenario.Scenario
 		}
 		return false
 	}
-	var record bytes.Buffer
-	if err := harness.Run(ctx, b.Sparing(spare), s, seed, history.NewRecorder(&record)); err != nil {
-		return nil, fmt.Errorf("run it again with keys kept: %w", err)
+	h, err := recorded(ctx, b.Sparing(spare), s, seed)
+	if err != nil {
+		err = fmt.Errorf("run it again with keys kept: %w", err)
 	}
-	return history.Read(&record)
+	return h, err
 }
 
 // result is what came of a run with keys kept.
