@@ -87,8 +87,11 @@ func invalid(err error) error {
 		"Lock": "one of " + names, "Lock.Mistake": "as in --lock broken --set lock.mistake=plain-del", "Lock.Option": "options: " + names,
 		"Expects": "PROPERTY=holds|violated|any, with one of " + names, "Scale": "choose another --scale", "Scale.TTL": "choose a larger --scale",
 	}[w.Field]
-	if w.Field == "Lock.Option" && names == "" {
+	switch {
+	case w.Field == "Lock.Option" && names == "":
 		hint = "leave it out"
+	case w.Field == "Tags":
+		w.Names = tagNames()
 	}
 	for _, word := range w.Words {
 		if w.Field == "Names" || !slices.Contains(w.Names, word) {
@@ -175,17 +178,6 @@ func unmistakable(verb, lock string) error {
 		return nil
 	}
 	return usage(fmt.Errorf("%s takes no lock that makes a mistake on purpose, and broken does", verb), "lockpick fuzz --lock broken --set lock.mistake=plain-del looks for what comes of one")
-}
-
-// setupsOf are a kind as it comes, and with each other value of each of its options.
-func setupsOf(kind string) []string {
-	all := []string{kind}
-	for _, o := range kinds.All[kind].Options {
-		for _, value := range o.Values[1:] {
-			all = append(all, kind+":"+strings.TrimPrefix(o.With+","+o.Name+"="+value, ","))
-		}
-	}
-	return all
 }
 
 // lockTable is the table of kinds.

@@ -101,7 +101,7 @@ func (f *scoreFlags) named(args []string) (all []string) {
 	for _, arg := range args {
 		if kind, star := strings.CutSuffix(arg, ":*"); star {
 			if _, known := kinds.All[kind]; known {
-				all = append(all, setupsOf(kind)...)
+				all = append(all, kinds.Setups(kind)...)
 				continue
 			}
 		}
@@ -109,7 +109,7 @@ func (f *scoreFlags) named(args []string) (all []string) {
 	}
 	if f.all {
 		for _, kind := range unmistaken() {
-			all = append(all, setupsOf(kind)...)
+			all = append(all, kinds.Setups(kind)...)
 		}
 	}
 	return all

@@ -23,7 +23,7 @@ func TestScoreOnProcesses(t *testing.T) {
 		libraries, only = nil, []string{"--seeds", "20"}
 		for _, kind := range kinds.Names() {
 			if kinds.All[kind].OwnTime {
-				libraries = append(libraries, setupsOf(kind)...)
+				libraries = append(libraries, kinds.Setups(kind)...)
 			}
 		}
 	}

@@ -113,14 +113,17 @@ func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64,
 	r := Minimized{Bug: b, From: s.ID(), Given: seed}
 	s = s.Drawn(seed)
 	r.Before = SizeOf(s)
-	x := &search{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: Expecting(s, b), seen: map[string]bool{}, idle: make(chan struct{}, max(k.Workers, 1)), left: k.Most}
+	x := &search{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: copied(Expecting(s, b)), seen: map[string]bool{}, idle: make(chan struct{}, max(k.Workers, 1)), left: k.Most}
 	if x.left == 0 {
 		x.left = mostRuns
 	}
-	if !x.keeps(func(*scenario.Scenario) bool { return true }) {
-		if ctx.Err() != nil {
-			return r, ctx.Err()
-		}
+	x.seen[nameOf(x.best, seed)] = true
+	x.runs, x.left = 1, x.left-1
+	shows := x.best.Check(k.Known) == nil && k.Run(ctx, x.best, seed)
+	switch {
+	case ctx.Err() != nil:
+		return r, ctx.Err()
+	case !shows:
 		return r, fmt.Errorf("%s does not violate %s with seed %d", s.ID(), b, seed)
 	}
 	x.all()
@@ -247,10 +250,10 @@ func (x *search) distil() {
 	var edits []edit
 	for nearest := range mostAnchors {
 		plan := look.plan(x.best, nearest)
-		edits = append(edits, func(s *scenario.Scenario) bool {
-			fewer := len(plan) < len(s.Plan)
-			s.Plan = plan
-			return fewer
+		edits = append(edits, func(s *scenario.Scenario) {
+			if len(plan) < len(s.Plan) {
+				s.Plan = plan
+			}
 		})
 	}
 	if x.firstOf(edits, append([]uint64{x.seed}, otherSeeds()...)) >= 0 {
@@ -425,18 +428,17 @@ func fewer(best scenario.Scenario) (edits []edit) {
 			continue
 		}
 		for _, one := range targets {
-			edits = append(edits, func(s *scenario.Scenario) bool {
-				had := len(s.Plan[i].Fault.Targets)
-				s.Plan[i].Fault.Targets = []string{one}
-				return had > 1
+			edits = append(edits, func(s *scenario.Scenario) {
+				if f := &s.Plan[i].Fault; len(f.Targets) > 1 {
+					f.Targets = []string{one}
+				}
 			})
 		}
 		for _, gone := range targets {
-			edits = append(edits, func(s *scenario.Scenario) bool {
-				f := &s.Plan[i].Fault
-				had := len(f.Targets)
-				f.Targets = slices.DeleteFunc(f.Targets, func(t string) bool { return t == gone })
-				return had > 1 && len(f.Targets) == had-1
+			edits = append(edits, func(s *scenario.Scenario) {
+				if f := &s.Plan[i].Fault; len(f.Targets) > 1 {
+					f.Targets = slices.DeleteFunc(f.Targets, func(t string) bool { return t == gone })
+				}
 			})
 		}
 	}
@@ -447,13 +449,16 @@ func fewer(best scenario.Scenario) (edits []edit) {
 // about those that are gone goes with them, or comes to befall one that is left.
 func smallWorld(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
-		edits = append(edits, func(s *scenario.Scenario) bool {
-			return len(s.Clients) > 1 && without(s, func(name string) bool { return name == c.Name })
-		}, func(s *scenario.Scenario) bool {
+		this := func(name string) bool { return name == c.Name }
+		edits = append(edits, func(s *scenario.Scenario) {
+			if len(s.Clients) > 1 {
+				without(s, this)
+			}
+		}, func(s *scenario.Scenario) {
 			i := slices.IndexFunc(s.Clients, func(x scenario.Client) bool { return x.Name != c.Name })
 			j := slices.IndexFunc(s.Clients, func(x scenario.Client) bool { return x.Name == c.Name })
 			if i < 0 || j < 0 {
-				return false
+				return
 			}
 			heir := s.Clients[i].Name
 			s.Clients = slices.Delete(s.Clients, j, j+1)
@@ -463,44 +468,35 @@ func smallWorld(best scenario.Scenario) (edits []edit) {
 				}
 				return name
 			})
-			return true
-		}, func(s *scenario.Scenario) bool { // two that come twice do what three do
-			if len(s.Clients) < 3 || s.Workload.Cycles == 0 || !without(s, func(name string) bool { return name == c.Name }) {
-				return false
+		}, func(s *scenario.Scenario) { // two that come twice do what three do
+			if len(s.Clients) >= 3 && s.Workload.Cycles > 0 && without(s, this) {
+				s.Workload.Cycles++
+				for i := range s.Clients {
+					s.Clients[i].Cycles = nil
+				}
 			}
-			s.Workload.Cycles++
-			for i := range s.Clients {
-				s.Clients[i].Cycles = nil
-			}
-			return true
 		})
 	}
 	for n := 1; n < best.Topology.Nodes; n++ {
-		edits = append(edits, func(s *scenario.Scenario) bool {
+		edits = append(edits, func(s *scenario.Scenario) {
 			nodes := s.NodeNames()
-			if n >= len(nodes) {
-				return false
-			}
-			s.Topology.Nodes = n
+			s.Topology.Nodes = min(s.Topology.Nodes, n)
 			renamed(s, func(name string) string {
 				if k := slices.Index(nodes, name); k >= n {
 					return nodes[k%n]
 				}
 				return name
 			})
-			return true
-		}, func(s *scenario.Scenario) bool {
-			if n >= s.Topology.Nodes {
-				return false
+		}, func(s *scenario.Scenario) {
+			if n < s.Topology.Nodes {
+				gone := s.NodeNames()[n:]
+				s.Topology.Nodes = n
+				without(s, func(name string) bool { return slices.Contains(gone, name) })
 			}
-			gone := s.NodeNames()[n:]
-			s.Topology.Nodes = n
-			without(s, func(name string) bool { return slices.Contains(gone, name) })
-			return true
 		})
 	}
 	for n := 1; n < best.Workload.Keys; n *= 2 {
-		edits = append(edits, func(s *scenario.Scenario) bool { return lower(&s.Workload.Keys, n) })
+		edits = append(edits, lower(func(s *scenario.Scenario) *int { return &s.Workload.Keys }, n))
 	}
 	return append(edits, renumbered)
 }
@@ -511,24 +507,22 @@ const patience = 16
 // patient takes one of several clients away, and lets the others work for longer.
 func patient(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
-		edits = append(edits, func(s *scenario.Scenario) bool {
-			if len(s.Clients) < 3 || !without(s, func(name string) bool { return name == c.Name }) {
-				return false
+		edits = append(edits, func(s *scenario.Scenario) {
+			if len(s.Clients) >= 3 && without(s, func(name string) bool { return name == c.Name }) {
+				s.Workload.For, s.Workload.Cycles, s.Limit = s.Workload.For*patience, s.Workload.Cycles*patience, s.Limit*patience
 			}
-			s.Workload.For, s.Workload.Cycles, s.Limit = s.Workload.For*patience, s.Workload.Cycles*patience, s.Limit*patience
-			return true
 		})
 	}
 	return edits
 }
 
-// lower sets a number that is larger.
-func lower[T cmp.Ordered](x *T, to T) bool {
-	if *x <= to {
-		return false
+// lower sets a number that is larger; nil: there is none any more.
+func lower[T cmp.Ordered](of func(*scenario.Scenario) *T, to T) edit {
+	return func(s *scenario.Scenario) {
+		if x := of(s); x != nil {
+			*x = min(*x, to)
+		}
 	}
-	*x = to
-	return true
 }
 
 // without takes clients or nodes away, by their names, and says whether there were any.
@@ -560,7 +554,7 @@ func without(s *scenario.Scenario, gone func(name string) bool) bool {
 }
 
 // renumbered calls the clients c1, c2 and so on where some were taken away.
-func renumbered(s *scenario.Scenario) bool {
+func renumbered(s *scenario.Scenario) {
 	before := s.ClientNames()
 	renamed(s, func(name string) string {
 		if i := slices.Index(before, name); i >= 0 {
@@ -568,7 +562,6 @@ func renumbered(s *scenario.Scenario) bool {
 		}
 		return name
 	})
-	return !slices.Equal(before, s.ClientNames())
 }
 
 // renamed calls clients and nodes otherwise. What is named twice in one place then, is so once.
@@ -616,57 +609,40 @@ func renamed(s *scenario.Scenario, called func(name string) string) {
 }
 
 // plain sets a value to what it is where nobody says anything of it.
-func plain[T comparable](of func(*scenario.Scenario) *T, to T) edit {
-	return func(s *scenario.Scenario) bool {
-		x := of(s)
-		changed := *x != to
-		*x = to
-		return changed
-	}
+func plain[T any](of func(*scenario.Scenario) *T, to T) edit {
+	return func(s *scenario.Scenario) { *of(s) = to }
 }
 
 // absent leaves out what may be left out.
-func absent[T any](of func(*scenario.Scenario) **T) edit {
-	return func(s *scenario.Scenario) bool {
-		x := of(s)
-		was := *x
-		*x = nil
-		return was != nil
-	}
+func absent[T any](of func(*scenario.Scenario) *T) edit {
+	var nothing T
+	return plain(of, nothing)
 }
 
 // plainer leaves out settings.
 func plainer(best scenario.Scenario) []edit {
 	type sc = scenario.Scenario
 	edits := []edit{
-		plain(func(s *sc) *int { return &s.Topology.Replicas }, 0),
+		absent(func(s *sc) *int { return &s.Topology.Replicas }),
 		plain(func(s *sc) *string { return &s.Topology.Persistence }, scenario.PersistNone),
-		plain(func(s *sc) *string { return &s.Topology.Expiry }, ""),
-		func(s *sc) bool {
-			had := s.Topology.Addresses != nil
-			s.Topology.Addresses = nil
-			return had
-		},
+		absent(func(s *sc) *string { return &s.Topology.Expiry }),
+		absent(func(s *sc) *[]string { return &s.Topology.Addresses }),
 		plain(func(s *sc) *string { return &s.Workload.Fence }, client.FenceNone),
-		plain(func(s *sc) *bool { return &s.Lock.Fence }, false),
-		plain(func(s *sc) *string { return &s.Lock.Ask }, ""),
-		plain(func(s *sc) *int { return &s.Lock.Extends }, 0),
+		absent(func(s *sc) *bool { return &s.Lock.Fence }),
+		absent(func(s *sc) *string { return &s.Lock.Ask }),
+		absent(func(s *sc) *int { return &s.Lock.Extends }),
 		plain(func(s *sc) *int { return &s.Workload.Writes }, 1),
-		plain(func(s *sc) *client.Range { return &s.Workload.Prepare }, client.Range{}),
-		plain(func(s *sc) *bool { return &s.Workload.NoCheck }, false),
-		plain(func(s *sc) *bool { return &s.Vacuous }, false),
+		absent(func(s *sc) *client.Range { return &s.Workload.Prepare }),
+		absent(func(s *sc) *bool { return &s.Workload.NoCheck }),
+		absent(func(s *sc) *bool { return &s.Vacuous }),
 	}
 	if best.Expect[verdict.BoundedHold].Want == "" {
-		edits = append(edits, plain(func(s *sc) *scenario.Limits { return &s.Limits }, scenario.Limits{}))
+		edits = append(edits, absent(func(s *sc) *scenario.Limits { return &s.Limits }))
 	}
 	for i := range best.Clients {
 		edits = append(edits,
 			absent(func(s *sc) **nemesis.Event { return &s.Clients[i].Start }),
-			func(s *sc) bool {
-				had := s.Clients[i].Reach != nil
-				s.Clients[i].Reach = nil
-				return had
-			},
+			absent(func(s *sc) *[]string { return &s.Clients[i].Reach }),
 			absent(func(s *sc) **client.Range { return &s.Clients[i].Think }),
 			absent(func(s *sc) **client.Range { return &s.Clients[i].Hold }),
 			absent(func(s *sc) **int { return &s.Clients[i].Cycles }))
@@ -681,50 +657,42 @@ func plainer(best scenario.Scenario) []edit {
 func plainStep(of func(*scenario.Scenario) *nemesis.Step) []edit {
 	type sc = scenario.Scenario
 	return []edit{
-		plain(func(s *sc) *string { return &of(s).Fault.Way }, ""),
-		plain(func(s *sc) *float64 { return &of(s).Fault.Share }, 0),
+		absent(func(s *sc) *string { return &of(s).Fault.Way }),
+		absent(func(s *sc) *float64 { return &of(s).Fault.Share }),
 		absent(func(s *sc) **nemesis.Timer { return &of(s).Fault.Timer }),
 		absent(func(s *sc) **nemesis.Event { return &of(s).Fault.Until }),
-		func(s *sc) bool {
+		func(s *sc) {
 			f := &of(s).Fault
-			kind, _ := nemesis.KindOf(f.Kind)
-			if len(kind.Modes) == 0 || f.Mode == kind.Modes[0] {
-				return false
+			if kind, _ := nemesis.KindOf(f.Kind); len(kind.Modes) > 0 {
+				f.Mode = kind.Modes[0]
 			}
-			f.Mode = kind.Modes[0]
-			return true
 		},
-		func(s *sc) bool {
+		lower(func(s *sc) *int {
 			switch w := of(s).When; {
 			case w.Event != nil:
-				return lower(&w.Event.Nth, 1)
+				return &w.Event.Nth
 			case w.Point != nil:
-				return lower(&w.Point.Nth, 1)
+				return &w.Point.Nth
 			case w.Message != nil:
-				return lower(&w.Message.Nth, 1)
+				return &w.Message.Nth
 			}
-			return false
-		},
+			return nil
+		}, 1),
 	}
 }
 
 // certain makes of a drawn step, which need not come, one that has to: all at once, and each
 // by itself.
 func certain(best scenario.Scenario) []edit {
-	surely := func(st *nemesis.Step) bool {
-		was := st.Drawn || st.When.Before > 0
-		st.Drawn, st.When.Before = false, 0
-		return was
-	}
-	all := []edit{func(s *scenario.Scenario) (any bool) {
+	surely := func(st *nemesis.Step) { st.Drawn, st.When.Before = false, 0 }
+	all := []edit{func(s *scenario.Scenario) {
 		for i := range s.Plan {
-			any = surely(&s.Plan[i]) || any
+			surely(&s.Plan[i])
 		}
-		return any
 	}}
 	for i := range best.Plan {
-		all = append(all, func(s *scenario.Scenario) bool { return surely(&s.Plan[i]) },
-			plain(func(s *scenario.Scenario) *bool { return &s.Plan[i].Drawn }, false))
+		all = append(all, func(s *scenario.Scenario) { surely(&s.Plan[i]) },
+			absent(func(s *scenario.Scenario) *bool { return &s.Plan[i].Drawn }))
 	}
 	return all
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,9 +17,9 @@ import (
 	"lockpick/reports/display"
 )
 
-// edit makes a scenario smaller, or says that there is nothing to do. It may be given any
-// scenario that comes of the one it was made for by other edits of its pass.
-type edit func(s *scenario.Scenario) bool
+// edit makes a scenario smaller, or leaves it as it is. It may be given any scenario that comes of
+// the one it was made for by other edits of its pass.
+type edit func(s *scenario.Scenario)
 
 // search is the way from one scenario to the smallest.
 type search struct {
@@ -48,9 +47,6 @@ func (x *search) pass(edits []edit) {
 		edits = edits[i+1:]
 	}
 }
-
-// keeps tries one edit.
-func (x *search) keeps(e edit) bool { return x.first([]edit{e}) == 0 }
 
 // attempt is an edited scenario, and what came of it.
 type attempt struct {
@@ -103,9 +99,11 @@ func (x *search) firstOf(edits []edit, seeds []uint64) int {
 // begin begins to try edits of a scenario in their order, until ctx ends.
 func (x *search) begin(ctx context.Context, s scenario.Scenario, edits []edit, seeds []uint64, begun chan<- *attempt) {
 	defer close(begun)
+	before := nameOf(s, 0)
 	for i, e := range edits {
 		edited := copied(s)
-		if !e(&edited) || edited.Check(x.Known) != nil {
+		e(&edited)
+		if nameOf(edited, 0) == before || edited.Check(x.Known) != nil {
 			continue
 		}
 		for _, seed := range seeds {
@@ -167,10 +165,7 @@ func (x *search) steps() {
 // less takes a part of so many steps away, one after the other.
 func less(all, size int) (edits []edit) {
 	for from := 0; from < all; from += size {
-		edits = append(edits, func(s *scenario.Scenario) bool {
-			s.Plan = slices.Delete(s.Plan, from, min(from+size, len(s.Plan)))
-			return true
-		})
+		edits = append(edits, func(s *scenario.Scenario) { s.Plan = slices.Delete(s.Plan, from, min(from+size, len(s.Plan))) })
 	}
 	return edits
 }
@@ -212,10 +207,7 @@ const (
 func (x *search) hop() {
 	var edits []edit
 	for i := range x.best.Plan[:min(len(x.best.Plan), mostHops)] {
-		edits = append(edits, func(s *scenario.Scenario) bool {
-			s.Plan = slices.Delete(s.Plan, i, i+1)
-			return true
-		})
+		edits = append(edits, func(s *scenario.Scenario) { s.Plan = slices.Delete(s.Plan, i, i+1) })
 	}
 	edits = append(edits, smallWorld(x.best)...)
 	edits = append(edits, patient(x.best)...)
@@ -239,19 +231,13 @@ func (x *search) shows(of int) []uint64 {
 func shorter(best scenario.Scenario) (edits []edit) {
 	tail := best.Limit - best.Workload.For
 	for d := time.Second; d < best.Workload.For; d = (d * 3 / 2).Round(time.Second / 2) {
-		edits = append(edits, func(s *scenario.Scenario) bool {
-			if s.Workload.For <= d {
-				return false
+		edits = append(edits, func(s *scenario.Scenario) {
+			if s.Workload.For > d {
+				s.Workload.For, s.Limit = d, d+tail
+				s.Plan = slices.DeleteFunc(s.Plan, func(st nemesis.Step) bool { // what would come later never does
+					return st.When.At != nil && *st.When.At >= s.Limit
+				})
 			}
-			s.Workload.For, s.Limit = d, d+tail
-			var plan nemesis.Plan
-			for _, st := range s.Plan {
-				if st.When.At == nil || *st.When.At < s.Limit { // what would come later never does
-					plan = append(plan, st)
-				}
-			}
-			s.Plan = plan
-			return true
 		})
 	}
 	return edits
@@ -260,17 +246,17 @@ func shorter(best scenario.Scenario) (edits []edit) {
 // briefer bounds the clients' work by cycles, and these by fewer.
 func briefer(best scenario.Scenario) (edits []edit) {
 	for n := 1; n <= 8; n *= 2 {
-		edits = append(edits, func(s *scenario.Scenario) bool {
-			if s.Workload.For == 0 {
-				return lower(&s.Workload.Cycles, n)
+		edits = append(edits, func(s *scenario.Scenario) {
+			switch w := &s.Workload; {
+			case w.For == 0:
+				w.Cycles = min(w.Cycles, n)
+			case w.Cycles == 0 || w.Cycles >= n:
+				w.For, w.Cycles = 0, n
 			}
-			had := s.Workload.Cycles
-			s.Workload.For, s.Workload.Cycles = 0, n
-			return had == 0 || had >= n
 		})
 		for i, c := range best.Clients {
 			if c.Cycles != nil {
-				edits = append(edits, func(s *scenario.Scenario) bool { return s.Clients[i].Cycles != nil && lower(s.Clients[i].Cycles, n) })
+				edits = append(edits, lower(func(s *scenario.Scenario) *int { return s.Clients[i].Cycles }, n))
 			}
 		}
 	}
@@ -281,12 +267,10 @@ func briefer(best scenario.Scenario) (edits []edit) {
 // several nodes for no other reason.
 func together(best scenario.Scenario) (edits []edit) {
 	for i := range best.Plan[:min(len(best.Plan), mostHops)] {
-		edits = append(edits, func(s *scenario.Scenario) (any bool) {
+		edits = append(edits, func(s *scenario.Scenario) {
 			for j := range s.Plan {
-				any = any || !reflect.DeepEqual(s.Plan[j].When, s.Plan[i].When)
 				s.Plan[j].When = s.Plan[i].When
 			}
-			return any
 		})
 	}
 	return edits
@@ -295,72 +279,58 @@ func together(best scenario.Scenario) (edits []edit) {
 // rounder makes times short and round, settles what is drawn from a range, and makes other
 // numbers round.
 func rounder(best scenario.Scenario) (edits []edit) {
+	type sc = scenario.Scenario
 	for i := range ranges(&best) {
-		edits = append(edits,
-			func(s *scenario.Scenario) bool {
-				return settled(ranges(s)[i], func(r client.Range) time.Duration { return r.Min })
-			},
-			func(s *scenario.Scenario) bool {
-				return settled(ranges(s)[i], func(r client.Range) time.Duration { return r.Max })
-			},
-			func(s *scenario.Scenario) bool {
-				return settled(ranges(s)[i], func(r client.Range) time.Duration { return (r.Min + r.Max) / 2 })
+		for _, at := range []func(client.Range) time.Duration{
+			func(r client.Range) time.Duration { return r.Min },
+			func(r client.Range) time.Duration { return r.Max },
+			func(r client.Range) time.Duration { return (r.Min + r.Max) / 2 },
+		} {
+			edits = append(edits, func(s *sc) {
+				r := ranges(s)[i]
+				one := at(*r)
+				r.Min, r.Max = one, one
 			})
+		}
 	}
 	for i, st := range best.Plan {
 		if at := st.When.At; at != nil {
 			for d := time.Second; d < *at; d *= 2 {
-				edits = append(edits, func(s *scenario.Scenario) bool { return lower(s.Plan[i].When.At, d) })
+				edits = append(edits, lower(func(s *sc) *time.Duration { return s.Plan[i].When.At }, d))
 			}
 		}
 		if st.Fault.For == nil {
 			continue
 		}
 		for d := 10 * time.Millisecond; d < *st.Fault.For; d *= 2 {
-			edits = append(edits, func(s *scenario.Scenario) bool { return lower(s.Plan[i].Fault.For, d) })
+			edits = append(edits, lower(func(s *sc) *time.Duration { return s.Plan[i].Fault.For }, d))
 		}
 	}
 	for i := range times(&best) {
 		for _, unit := range []time.Duration{time.Second, time.Second / 2, time.Second / 10, 10 * time.Millisecond, time.Millisecond} {
-			edits = append(edits, func(s *scenario.Scenario) bool {
+			edits = append(edits, func(s *sc) {
 				x := times(s)[i]
-				was := *x
 				*x = x.Round(unit)
-				return *x != was
 			})
 		}
 	}
 	for i := range numbers(&best) {
 		for digits := 1; digits <= 2; digits++ {
-			edits = append(edits, func(s *scenario.Scenario) bool {
+			edits = append(edits, func(s *sc) {
 				x := numbers(s)[i]
-				was := *x
-				*x = rounded(was, digits)
-				return *x != was
+				*x = rounded(*x, digits)
 			})
 		}
 	}
 	for i, st := range best.Plan {
 		if st.Fault.Bandwidth > 0 {
-			edits = append(edits, func(s *scenario.Scenario) bool {
+			edits = append(edits, func(s *sc) {
 				x := &s.Plan[i].Fault.Bandwidth
-				was := *x
-				*x = int(rounded(float64(was), 1))
-				return *x != was
+				*x = int(rounded(float64(*x), 1))
 			})
 		}
 	}
 	return edits
-}
-
-// settled makes of a range one time.
-func settled(r *client.Range, at func(client.Range) time.Duration) bool {
-	if r.Min == r.Max {
-		return false
-	}
-	one := at(*r)
-	r.Min, r.Max = one, one
-	return true
 }
 
 // rounded is a number with so many digits that count.

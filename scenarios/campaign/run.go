@@ -355,14 +355,14 @@ func stopped(h *history.History) string {
 // Record runs a scenario once, for who wants to look at what happened: what was recorded, and
 // what the checker says of it.
 func Record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
-	h, err := recorded(ctx, b, s, seed)
+	h, err := recordHistory(ctx, b, s, seed)
 	if err != nil {
 		return nil, checker.Verdict{}, err
 	}
 	return h, checker.Check(h), nil
 }
 
-func recorded(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, error) {
+func recordHistory(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, error) {
 	events, err := record(ctx, b, s, seed, nil, 0)
 	if err != nil {
 		return nil, err
@@ -517,7 +517,7 @@ func (x *trial) rerun(ctx context.Context, b harness.Sparer, s scenario.Scenario
 		}
 		return false
 	}
-	h, err := recorded(ctx, b.Sparing(spare), s, seed)
+	h, err := recordHistory(ctx, b.Sparing(spare), s, seed)
 	if err != nil {
 		err = fmt.Errorf("run it again with keys kept: %w", err)
 	}

@@ -67,8 +67,8 @@ type Choice struct {
 // Invalid says which field of a Selection is wrong.
 type Invalid struct {
 	Field string   // and what is wrong about it, as in Lock, Lock.Mistake or Lock.Option
-	Words []string // words that should be some of Names
-	Names []string
+	Words []string // that should be some of Names
+	Names []string // that there are
 	Err   error
 }
 
@@ -124,14 +124,7 @@ func (s *Selection) Find(known scenario.Known) ([]scenarios.Found, error) {
 		return nil, &Invalid{"Names", []string{failed}, scenarios.Names(), err}
 	}
 	if len(all) == 0 {
-		none := invalid("Tags", "no scenario is chosen")
-		catalogue, _, err := scenarios.Choose(nil, nil, known, nil)
-		for _, f := range catalogue {
-			none.Names = append(none.Names, f.Tags...)
-		}
-		slices.Sort(none.Names)
-		none.Names, none.Words = slices.Compact(none.Names), s.Tags
-		return nil, cmp.Or[error](err, none)
+		return nil, &Invalid{Field: "Tags", Words: s.Tags, Err: errors.New("no scenario is chosen")}
 	}
 	return all, nil
 }

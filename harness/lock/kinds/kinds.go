@@ -46,6 +46,17 @@ var (
 // Names lists the kinds in the order of the alphabet.
 func Names() []string { return slices.Sorted(maps.Keys(All)) }
 
+// Setups lists a kind as it comes, and with each other value of each of its options.
+func Setups(kind string) []string {
+	all := []string{kind}
+	for _, o := range All[kind].Options {
+		for _, value := range o.Values[1:] {
+			all = append(all, kind+":"+strings.TrimPrefix(o.With+","+o.Name+"="+value, ","))
+		}
+	}
+	return all
+}
+
 var _ lock.Factory = New
 
 // New makes the lock of the kind that env's settings name.
