@@ -60,7 +60,7 @@ func (f *runFlags) selection(names ...string) campaign.Selection {
 	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Sets: f.sets, Expects: f.expects, Backend: f.backend, Scale: f.scale}
 }
 
-// resolve resolves a selection. The flags, which commands repeat, become what was meant by them.
+// resolve resolves a selection, and normalizes the flags of its lock for commands that repeat them.
 func (f *runFlags) resolve(s *campaign.Selection) (campaign.Choice, error) {
 	c, err := s.Choose(known())
 	f.lock, f.sets = s.Lock, s.Sets

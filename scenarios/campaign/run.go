@@ -1,12 +1,16 @@
 // Package campaign runs many scenarios: with many seeds, in worker processes, on several machines,
 // looking for violations or for the limits of a lock.
 //
+//	Selection       which scenarios run, with which lock and settings, and what is expected then
 //	Job, Execute    one scenario with a seed on a back end: run, check, judge, retry, write
 //	Pool            worker processes, each the same binary with one processor; whatever ends a
 //	                worker in the middle of a job is the outcome of that one job
+//	Runner          the jobs of a campaign on one back end
+//	Simulator       single scenarios in workers
 //	Sweep           the runs of many seeds in shards, and their outcomes put together again
 //	Fuzz            how far a search for violations has got, in one small file that is replaced as
 //	                a whole: a search that was killed resumes where the file says
+//	Scorer          puts a lock under the catalogue and under random plans, for its scorecard
 //	Minimizer       finds the smallest scenario that still shows a violation (a Bug)
 //	EnvelopeSearch  finds how much of a fault a lock tolerates, and compares that with arithmetic
 //

@@ -81,8 +81,8 @@ func invalid(field, text string, of ...any) *Invalid {
 
 func (s *Selection) realTime() bool { return s.Backend != simulation }
 
-// Choose resolves the selection. Lock and Sets come out as they were meant: an override of lock.kind
-// is another way to name the lock.
+// Choose resolves the selection. It also normalizes Lock and Sets: an override of lock.kind becomes
+// Lock, and a lock with a mistake becomes overrides.
 func (s *Selection) Choose(known scenario.Known) (c Choice, err error) {
 	kind, options, err := s.resolveLock(known)
 	if err != nil {
@@ -148,9 +148,8 @@ func (s *Selection) Mistake() string {
 	return ""
 }
 
-// resolveLock takes an override of lock.kind for what it is: the wish to see another lock under the
-// scenarios, where a plain override would put it even where it does not fit. The kind that makes
-// mistakes stays an override.
+// resolveLock treats an override of lock.kind as a choice of the lock, so that scenarios which the lock
+// does not fit are skipped. The kind that makes mistakes stays an override.
 func (s *Selection) resolveLock(known scenario.Known) (kind string, options map[string]string, err error) {
 	twoLocks := func(one string) error {
 		if i := slices.IndexFunc(s.Sets, setsKind); one != "" && i >= 0 {
