@@ -24,10 +24,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-func crewOf(t *testing.T) crew {
-	c := crew{campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: t.TempDir()}.Start()}
-	t.Cleanup(c.Stop)
-	return c
+func labOf(t *testing.T) campaign.Lab {
+	l := newLab(campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: t.TempDir()}, t.TempDir())
+	t.Cleanup(l.Stop)
+	return l
 }
 
 // TestShrunkForms makes each scenario of the catalogue that expects a violation small, and holds
@@ -37,7 +37,7 @@ func TestShrunkForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := crewOf(t)
+	c := labOf(t)
 	var lines strings.Builder
 	for _, p := range all {
 		seed := uint64(1)
@@ -50,13 +50,13 @@ func TestShrunkForms(t *testing.T) {
 		if want.Property == "" {
 			continue
 		}
-		bug, err := c.bug(t.Context(), p.Scenario, seed, want.Property)
+		bug, err := bugOf(t.Context(), c, p.Scenario, seed, want.Property)
 		if err != nil { // luck
 			fmt.Fprintf(&lines, "%s: seed 1 does not show %s\n", p.ID(), want.Property)
 			continue
 		}
 		begin := time.Now()
-		r, err := c.shrinker(0).Shrink(t.Context(), p.Scenario, seed, bug)
+		r, err := c.Minimizer(0).Shrink(t.Context(), p.Scenario, seed, bug)
 		if err != nil {
 			fmt.Fprintf(&lines, "%s: %v\n", p.ID(), err)
 			continue
@@ -92,7 +92,7 @@ func TestShrunkForms(t *testing.T) {
 // TestShrunkScenariosReplay: what is made small of random plans shows the same when its file is
 // run, in 95 of 100 cases at least, and is small.
 func TestShrunkScenariosReplay(t *testing.T) {
-	c := crewOf(t)
+	c := labOf(t)
 	chosen, err := choice{names: []string{"random-faults"}}.scenarios()
 	if err != nil {
 		t.Fatal(err)
@@ -103,13 +103,13 @@ func TestShrunkScenariosReplay(t *testing.T) {
 	var seconds []float64
 	for seed := uint64(1); tried < all; seed++ {
 		p := chosen[int(seed)%len(chosen)]
-		bug, err := c.bug(t.Context(), p.Scenario, seed, "")
+		bug, err := bugOf(t.Context(), c, p.Scenario, seed, "")
 		if err != nil {
 			continue
 		}
 		tried++
 		begin := time.Now()
-		r, err := c.shrinker(0).Shrink(t.Context(), p.Scenario, seed, bug)
+		r, err := c.Minimizer(0).Shrink(t.Context(), p.Scenario, seed, bug)
 		if err != nil {
 			t.Logf("%s, seed %d, %s: %v", p.ID(), seed, bug, err)
 			continue
@@ -121,7 +121,7 @@ func TestShrunkScenariosReplay(t *testing.T) {
 			continue
 		}
 		written, err := scenario.Parse("small.yaml", text, known())
-		if err == nil && c.run(t.Context(), written[0], r.Seed).Code == outcome.ExitOK {
+		if err == nil && c.Run(t.Context(), written[0], r.Seed).Code == outcome.ExitOK {
 			replayed++
 		} else {
 			t.Logf("%s, seed %d, %s does not show: %v\n%s", p.ID(), seed, bug, err, text)

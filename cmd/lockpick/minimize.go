@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +15,6 @@ import (
 	"lockpick/checker"
 	"lockpick/harness/scenario"
 	"lockpick/reports/display"
-	"lockpick/reports/suites"
 	"lockpick/scenarios"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
@@ -59,15 +58,12 @@ minimal scenario need not be a robust one.`,
 	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenario, as in redsync or KIND:OPTION=VALUE")
 	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s")
 	fs.StringVar(&f.try, "try", "", "run the minimized scenario on this backend as well")
-	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default "+shrunkFolder+" in the store)")
+	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default "+campaign.ShrunkFolder+" in the store)")
 	storeFlag(c, &f.store, "the scenario and its run")
 	fs.IntVar(&f.most, "runs", 0, "at most this many runs (0: no limit)")
 	jsonFlag(c, &f.json, "the result")
 	return c
 }
-
-// shrunkFolder is where small scenarios stand in a store.
-const shrunkFolder = "shrunk"
 
 func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if err := f.validate(); err != nil {
@@ -96,32 +92,32 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if err := f.canWrite(); err != nil {
 		return usage(fmt.Errorf("write %s: %w", f.file, err), "name a file that can be written with -o")
 	}
-	c := crew{workers(f.patience, f.store).Start()}
-	defer c.Stop()
-	bug, err := c.bug(ctx, s, seed, f.property)
+	lab := newLab(workers(f.patience, f.store), f.store)
+	defer lab.Stop()
+	bug, err := bugOf(ctx, lab, s, seed, f.property)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.errs, "minimizing %s of %s with seed %d\n", bug, s.ID(), seed)
-	r, err := c.shrinker(f.most).Shrink(ctx, s, seed, bug)
+	r, err := lab.Minimizer(f.most).Shrink(ctx, s, seed, bug)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		return usage(err, "the violation has to show again with the same seed, in the simulation")
 	}
-	k, err := c.keep(ctx, r, shrunkName(r), f.store, f.file)
+	k, err := lab.KeepMinimized(ctx, r, shrunkName(r), cmp.Or(f.file, filepath.Join(f.store, campaign.ShrunkFolder, shrunkName(r)+".yaml")))
 	if err != nil {
 		return err
 	}
 	if elsewhere != nil {
 		fmt.Fprintf(a.errs, "trying it on %s\n", f.try)
-		k.Try = k.on(ctx, a, elsewhere, &f.runFlags)
+		k.Try = tryElsewhere(ctx, k, a, elsewhere, &f.runFlags)
 	}
 	if f.json {
 		return printJSON(a.out, k)
 	}
-	k.print(a.out)
+	k.Print(a.out)
 	return nil
 }
 
@@ -164,9 +160,9 @@ func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 	return chosen[0].Scenario, f.seed, nil
 }
 
-// bug is what a run violates that is to be made small: a property that had to hold first.
-func (c crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
-	o := c.run(ctx, s, seed)
+// bugOf is what a run violates that is to be made small: a property that had to hold first.
+func bugOf(ctx context.Context, lab campaign.Lab, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
+	o := lab.Run(ctx, s, seed)
 	if ctx.Err() != nil {
 		return campaign.Bug{}, ctx.Err()
 	}
@@ -187,42 +183,6 @@ func (c crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, propert
 	return campaign.Bug{}, usage(fmt.Errorf("%s violates %s with seed %d in the simulation", s.ID(), what, seed), hint)
 }
 
-// small is a scenario that was made small, and where it is kept.
-type small struct {
-	campaign.Minimized
-	File    string       `json:"file"`
-	Dir     string       `json:"dir"` // of its run
-	Command string       `json:"command"`
-	Try     *outcome.Try `json:"try,omitempty"` // nil: it was not tried elsewhere
-}
-
-// keep leaves a small scenario in a file that is named, or else in the store, and runs that
-// file, so that its run is there with its reports.
-func (c crew) keep(ctx context.Context, r campaign.Minimized, name, store, file string) (*small, error) {
-	text, err := r.Write(name, known())
-	if err != nil {
-		return nil, err
-	}
-	k := &small{Minimized: r, File: file}
-	if file == "" {
-		k.File = filepath.Join(store, shrunkFolder, name+".yaml")
-	}
-	written, err := scenario.Parse(k.File, text, known())
-	if err != nil {
-		return nil, err
-	}
-	k.Command = fmt.Sprintf("lockpick run %s --seed %d", quoted(k.File), r.Seed)
-	o, err := c.kept(ctx, written[0], r.Seed, k.File, text, store, k.Command)
-	if err != nil {
-		return nil, err
-	}
-	if o.Code != outcome.ExitOK && ctx.Err() == nil {
-		return nil, &failure{err: fmt.Errorf("%s does not show %s when it is run: %s", k.File, r.Bug, display.FirstLine(o.Error)), code: outcome.ExitBug, hint: "this is a bug in lockpick"}
-	}
-	k.Dir = o.Dir
-	return k, ctx.Err()
-}
-
 // shrunkName is what a small scenario is called: by where it comes from and what it shows.
 func shrunkName(r campaign.Minimized) string {
 	l := r.Scenario.Lock
@@ -240,16 +200,8 @@ func shrunkName(r campaign.Minimized) string {
 	return strings.TrimRight(name[:min(len(name), 64)], "-")
 }
 
-func (k *small) print(w io.Writer) {
-	fmt.Fprintf(w, "%s\n", strings.TrimRight(k.Caption(), "\n"))
-	if k.Try != nil {
-		fmt.Fprintln(w, suites.CardTries(k.Try))
-	}
-	fmt.Fprintf(w, "\n    scenario:  %s\n    record:    %s\n    run again: %s\n", k.File, k.Dir, k.Command)
-}
-
-// on runs the small scenario on another backend, until it violates the same property there.
-func (k *small) on(ctx context.Context, a *app, s *stage, f *runFlags) *outcome.Try {
+// tryElsewhere runs the small scenario on another backend, until it violates the same property there.
+func tryElsewhere(ctx context.Context, k *campaign.Kept, a *app, s *stage, f *runFlags) *outcome.Try {
 	t := &outcome.Try{Backend: s.Name(), State: outcome.CannotRun}
 	p := []pick{{Found: scenarios.Found{Scenario: k.Scenario, From: k.File}}}
 	there := &runFlags{backend: s.Name(), seed: k.Seed, seeds: 1, jobs: 1, store: f.store, patience: f.patience, expects: []string{k.Property + "=violated"}}

@@ -22,6 +22,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
+	"lockpick/reports/display"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
@@ -174,10 +175,8 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 		fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), m.Remark(ctx))
 	}
 	f.leavesOut(a.errs)
-	started := time.Now()
 	f.named = len(args) > 0
-	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(chosen, args, started),
-		answer: answer{to: a.out, backend: f.backend}}
+	r := newReport(a, f, ci, chosen, args)
 	for _, u := range not {
 		r.skip(u.Scenario, u.lacks())
 	}
@@ -447,10 +446,9 @@ func (f *runFlags) relative(p pick) (all []string) {
 func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	job := func(i int) campaign.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
 	r.total = len(chosen) * r.flags.seeds
-	r.outcomes = map[int]outcome.Outcome{}
 	r.compared = campaign.Comparison{Scenarios: inShards(chosen), Seeds: r.flags.seeds}
-	r.live = &progress{errs: r.errs, mu: &r.mu, started: r.started, text: r.progress}
-	defer r.live.start()()
+	r.live = &display.Progress{W: r.errs, Mu: &r.mu, Started: r.started, Text: r.progress}
+	defer r.live.Start()()
 	more, enough := context.WithCancel(ctx)
 	defer enough()
 	if r.flags.failFast {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -21,35 +20,12 @@ import (
 	"lockpick/harness/real"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
-	"lockpick/internal/files"
 	"lockpick/scenarios/campaign"
-	"lockpick/scenarios/outcome"
 )
 
-// crew is the workers that do simulated runs which come as they are asked for.
-type crew struct{ campaign.Workers }
-
-func (c crew) run(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
-	return c.Do(ctx, campaign.Job{Scenario: s, Seed: seed, Backend: simulation, Keep: campaign.KeepNone, Version: version()})
-}
-
-// kept writes a scenario to a file, and runs it so that its run is in the store with its reports.
-func (c crew) kept(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, store, command string) (outcome.Outcome, error) {
-	err := os.MkdirAll(filepath.Dir(file), 0o755)
-	if err == nil {
-		err = files.WriteIn(filepath.Dir(file), filepath.Base(file), text)
-	}
-	if err != nil {
-		return outcome.Outcome{}, noStore(err)
-	}
-	return c.Do(ctx, campaign.Job{Scenario: s, Seed: seed, Backend: simulation, Store: store, Keep: campaign.KeepAll, Version: version(), Command: command}), nil
-}
-
-func (c crew) shrinker(most int) campaign.Minimizer {
-	return campaign.Minimizer{Known: known(), Workers: cap(c.Idle), Most: most,
-		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
-			return c.run(ctx, s, seed).Code == outcome.ExitOK
-		},
+// newLab starts the workers that run scenarios in the simulation as they are asked for.
+func newLab(p campaign.Pool, store string) campaign.Lab {
+	return campaign.Lab{Workers: p.Start(), Known: known(), Version: version(), Store: store,
 		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
 			return campaign.Record(ctx, sim.New(kinds.All), s, seed)
 		}}

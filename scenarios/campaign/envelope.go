@@ -2,16 +2,25 @@ package campaign
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"lockpick/checker/verdict"
 	"lockpick/harness/client"
 	"lockpick/harness/scenario"
+	"lockpick/internal/files"
+	"lockpick/reports/display"
+	"lockpick/reports/figures"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -98,7 +107,9 @@ type Envelope struct {
 	Broke  *float64        `json:"broke"`
 	Edge   *EnvelopeEdge   `json:"edge"` // nil: it must not break at all
 	Agrees bool            `json:"agrees"`
-	Points []EnvelopePoint `json:"points"` // by value
+	Points []EnvelopePoint `json:"points"`          // by value
+	Small  *Kept           `json:"small,omitempty"` // the counterexample where it breaks; nil: there is none
+	Why    string          `json:"why,omitempty"`   // or why it could not be made small
 }
 
 // EnvelopeSearch tries values.
@@ -424,5 +435,149 @@ func (r Envelope) Reckoned() string {
 	return "ARITHMETIC SAYS OTHERWISE: " + text
 }
 
-// File is what the result's files are called.
-func (r Envelope) File() string { return strings.Join([]string{r.Dimension, r.Property}, "-") }
+// file is what the result's files are called.
+func (r Envelope) file() string { return r.Dimension + "-" + r.Property }
+
+// Envelopes finds the envelope of a lock in some dimensions.
+type Envelopes struct {
+	Lab
+	Setting EnvelopeSetting
+	Seed    uint64 // the first of
+	Seeds   int
+	Put     func(scenario.Scenario) (scenario.Scenario, error) // EnvelopeSearch's
+	Log     io.Writer                                          // for how far it is
+	Folder  string                                             // of the results, once there are any
+
+	mu    sync.Mutex // of what follows
+	live  *display.Progress
+	doing string
+	runs  int
+}
+
+// Run finds them in a new folder of the store, and calls found with each.
+func (x *Envelopes) Run(ctx context.Context, dimensions []Dimension, found func(*Envelope)) (all []*Envelope, err error) {
+	x.Folder = filepath.Join(x.Store, envelopesFolder, suites.Stamp(time.Now()))
+	if err := os.MkdirAll(x.Folder, 0o755); err != nil {
+		return nil, failed(StoreFailed, err)
+	}
+	x.live = &display.Progress{W: x.Log, Mu: &x.mu, Started: time.Now(), Text: func(passed time.Duration) string {
+		return fmt.Sprintf("%s, %s, %.0f s", x.doing, display.Plural(x.runs, "run"), passed.Seconds())
+	}}
+	defer x.live.Start()()
+	search := EnvelopeSearch{Known: x.Known, Run: x.Lab.Run, Workers: cap(x.Idle), Seed: x.Seed, Seeds: x.Seeds, Put: x.Put}
+	for _, d := range dimensions {
+		r, err := search.Find(ctx, d, x.Setting, func(p EnvelopePoint) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.runs += p.Runs
+			x.doing = fmt.Sprintf("%s: %s", d.Name, d.Unit.Say(p.Value))
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			return nil, failed(NotMeasurable, fmt.Errorf("%s: %w", d.Name, err))
+		}
+		x.mu.Lock()
+		x.doing = d.Name + ": what breaks it is made small"
+		x.mu.Unlock()
+		x.minimize(ctx, &r, d)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err := r.draw(x.Folder); err != nil {
+			return nil, failed(StoreFailed, err)
+		}
+		x.mu.Lock()
+		x.live.Erase()
+		found(&r)
+		x.mu.Unlock()
+		all = append(all, &r)
+	}
+	return all, nil
+}
+
+// minimize makes a small scenario of the first value that broke. Availability is not for the checker
+// to judge, so there is nothing to hold a small scenario to.
+func (x *Envelopes) minimize(ctx context.Context, r *Envelope, d Dimension) {
+	if r.Broke == nil || r.Property == Availability {
+		return
+	}
+	p := r.At(*r.Broke)
+	s, err := d.Scenario(r.Setting, p.Value, x.Known)
+	if err == nil {
+		s, err = x.Put(s)
+	}
+	if err == nil {
+		var m Minimized
+		if m, err = x.Minimizer(0).Shrink(ctx, s, p.Seed, Bug{Property: r.Property, Cause: p.Cause}); err == nil {
+			r.Small, err = x.KeepMinimized(ctx, m, r.file(), filepath.Join(x.Folder, r.file()+".yaml"))
+		}
+	}
+	if err != nil {
+		r.Why = display.FirstLine(err.Error())
+	}
+}
+
+// draw leaves the figure in a folder.
+func (r *Envelope) draw(folder string) error {
+	var values []float64
+	var rates []figures.Rate
+	for _, p := range r.Points {
+		values, rates = append(values, p.Value), append(rates, figures.Rate{K: p.Broke, N: p.Runs})
+	}
+	var must *figures.Reckoning
+	if e := r.Edge; e != nil {
+		must = &figures.Reckoning{Sum: e.Sum, Safe: e.Safe, Certain: e.Certain}
+	}
+	fig := figures.Edge(r.file(), fmt.Sprintf("%s: %s", r.Property, strings.TrimSuffix(r.Doc, ",")), fmt.Sprintf("%s (%s)", r.Dimension, r.Unit), r.Unit == Nodes, values, rates, must)
+	if fig == nil {
+		return nil
+	}
+	image, err := fig.PNG()
+	if err != nil {
+		return err
+	}
+	return errors.Join(files.WriteIn(folder, fig.Name+".svg", fig.SVG()), files.WriteIn(folder, fig.Name+".png", image))
+}
+
+// failure is the first value of which a run failed; nil: none did.
+func (r *Envelope) failure() *EnvelopePoint {
+	if i := slices.IndexFunc(r.Points, func(p EnvelopePoint) bool { return p.Error != "" }); i >= 0 {
+		return &r.Points[i]
+	}
+	return nil
+}
+
+// Code is the exit code that a result calls for.
+func (r *Envelope) Code() int {
+	switch {
+	case r.failure() != nil:
+		return outcome.ExitBackend
+	case r.Undecided():
+		return outcome.ExitUndecided
+	case !r.Agrees:
+		return outcome.ExitUnexpected
+	}
+	return outcome.ExitOK
+}
+
+// Print prints what was measured, and what arithmetic says of it.
+func (r *Envelope) Print(w io.Writer) {
+	in := display.Good
+	if r.Code() != outcome.ExitOK {
+		in = display.Bad
+	}
+	fmt.Fprintln(w, display.Wrap(display.Width(w), 0, 2, r.String()))
+	fmt.Fprintln(w, "  "+display.Paint(w, in, display.Wrap(display.Width(w), 2, 4, r.Reckoned())))
+	if p := r.failure(); p != nil {
+		fmt.Fprintf(w, "  a run failed at %s: %s\n", r.Unit.Say(p.Value), display.FirstLine(p.Error))
+	}
+	switch {
+	case r.Small != nil:
+		fmt.Fprintf(w, "  shown by: %s\n", r.Small.Command)
+	case r.Why != "":
+		fmt.Fprintf(w, "  not made small: %s\n", r.Why)
+	}
+	fmt.Fprintln(w)
+}

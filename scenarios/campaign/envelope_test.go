@@ -117,3 +117,25 @@ func TestAgrees(t *testing.T) {
 		t.Error("nothing broke, and nothing was to")
 	}
 }
+
+// TestEnvelopeCodes: what nobody could decide, or judge, is no agreement.
+func TestEnvelopeCodes(t *testing.T) {
+	at := func(v float64) *float64 { return &v }
+	edge := &EnvelopeEdge{Sum: 2, Safe: 1.5, Certain: 2}
+	for name, x := range map[string]struct {
+		Envelope
+		code int
+	}{
+		"agrees":           {Envelope{Held: at(1), Broke: at(2), Edge: edge, Agrees: true, Points: []EnvelopePoint{{Value: 1, Runs: 2}, {Value: 2, Runs: 2, Broke: 1}}}, outcome.ExitOK},
+		"elsewhere":        {Envelope{Held: at(0), Broke: at(1), Edge: edge, Points: []EnvelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Broke: 1}}}, outcome.ExitUnexpected},
+		"no occasion":      {Envelope{Agrees: true, Points: []EnvelopePoint{{Value: 0, Runs: 2, Idle: 2}, {Value: 1, Runs: 2, Idle: 2}}}, outcome.ExitUndecided},
+		"not for the most": {Envelope{Held: at(0), Agrees: true, Points: []EnvelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Idle: 2}}}, outcome.ExitUndecided},
+		"nor where less is worse": {Envelope{Held: at(1), Less: true, Agrees: true,
+			Points: []EnvelopePoint{{Value: 0, Runs: 2, Idle: 2}, {Value: 1, Runs: 2}}}, outcome.ExitUndecided},
+		"failed": {Envelope{Held: at(0), Broke: at(1), Agrees: true, Points: []EnvelopePoint{{Value: 0, Runs: 2, Failed: 1, Error: "no"}, {Value: 1, Runs: 2, Broke: 1}}}, outcome.ExitBackend},
+	} {
+		if got := x.Code(); got != x.code {
+			t.Errorf("%s: exit code %d, want %d", name, got, x.code)
+		}
+	}
+}

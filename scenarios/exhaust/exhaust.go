@@ -21,6 +21,7 @@
 //
 // The files, each of which uses only those below it:
 //
+//	report.go   a search, its story run by the real lock, and what came of it in words
 //	story.go    a scenario of a path: instants for its steps, and which messages the network holds
 //	search.go   all states, and the shortest way to a violation; states that need not be told apart
 //	model.go    what can happen next: clients, nodes, fencing tokens, the resource
@@ -275,9 +276,7 @@ func (s Scope) String() string {
 	return strings.Join(append([]string{count(s.Nodes, "node"), count(s.Attempts, "attempt")}, s.besides()...), ", ")
 }
 
-// Besides is what a scope has besides nodes and attempts.
-func (s Scope) Besides() string { return strings.Join(s.besides(), ", ") }
-
+// besides is what a scope has besides nodes and attempts.
 func (s Scope) besides() (parts []string) {
 	if s.Lock != "" {
 		parts = append(parts, s.Lock)
