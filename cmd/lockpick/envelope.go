@@ -122,7 +122,7 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 		return noStore(err)
 	}
 	a.tidies()
-	x := &campaign.Envelopes{Lab: newLab(workers(f.patience, f.store), f.store), Setting: f.EnvelopeSetting, Seed: f.seed, Seeds: f.seeds, Put: f.put, Log: a.errs}
+	x := &campaign.Envelopes{Simulator: newCrew(f.patience, f.store), Store: f.store, Setting: f.EnvelopeSetting, Seed: f.seed, Seeds: f.seeds, Put: f.put, Log: a.errs}
 	defer x.Stop()
 	agree := 0
 	all, err := x.Run(ctx, dimensions, func(r *campaign.Envelope) {

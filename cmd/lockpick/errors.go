@@ -13,6 +13,9 @@ func explained(err error) error {
 	if _, ok := errors.AsType[exhaust.NotReplayed](err); ok {
 		return &failure{err: err, code: outcome.ExitUndecided, hint: "the instants that were chosen for these steps do not show it: try --reduce exact, or another number of nodes"}
 	}
+	if errors.Is(err, campaign.ErrNotShown) {
+		return &failure{err: err, code: outcome.ExitBug, hint: "this is a bug in lockpick"}
+	}
 	e, ok := errors.AsType[*campaign.Error](err)
 	if !ok {
 		return err
@@ -29,8 +32,6 @@ func explained(err error) error {
 		return usage(err, "remove "+e.Path+", or begin anew with --seed")
 	case campaign.NotMeasurable:
 		return usage(err, "see lockpick envelope --help")
-	case campaign.NotRepeated:
-		return &failure{err: err, code: outcome.ExitBug, hint: "this is a bug in lockpick"}
 	}
 	return noStore(err)
 }

@@ -104,7 +104,7 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 	if err != nil {
 		return err
 	}
-	x := &campaign.Fuzzer{Lab: newLab(workers(f.patience, f.store), f.store), Scenarios: resolved(picks), Corpus: f.corpus, Time: f.time, Seed: f.seed, Seeds: f.seeds, Anew: f.anew,
+	x := &campaign.Fuzzer{Simulator: newCrew(f.patience, f.store), Store: f.store, Scenarios: resolved(picks), Corpus: f.corpus, Time: f.time, Seed: f.seed, Seeds: f.seeds, Anew: f.anew,
 		FailFast: f.failFast, Log: a.errs, Job: func(n int, seed uint64) campaign.Job {
 			j := f.job(picks[n], 0)
 			j.Seed, j.Command = seed, f.again(picks[n], seed)

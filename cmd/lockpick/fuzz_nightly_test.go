@@ -24,10 +24,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-func labOf(t *testing.T) campaign.Lab {
-	l := newLab(campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: t.TempDir()}, t.TempDir())
-	t.Cleanup(l.Stop)
-	return l
+func crewOf(t *testing.T) crew {
+	c := simulator(campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: t.TempDir()})
+	t.Cleanup(c.Stop)
+	return c
 }
 
 // TestShrunkForms makes each scenario of the catalogue that expects a violation small, and holds
@@ -37,7 +37,7 @@ func TestShrunkForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := labOf(t)
+	c := crewOf(t)
 	var lines strings.Builder
 	for _, p := range all {
 		seed := uint64(1)
@@ -50,7 +50,7 @@ func TestShrunkForms(t *testing.T) {
 		if want.Property == "" {
 			continue
 		}
-		bug, err := bugOf(t.Context(), c, p.Scenario, seed, want.Property)
+		bug, err := violation(c.Run(t.Context(), p.Scenario, seed), p.Scenario, seed, want.Property)
 		if err != nil { // luck
 			fmt.Fprintf(&lines, "%s: seed 1 does not show %s\n", p.ID(), want.Property)
 			continue
@@ -92,7 +92,7 @@ func TestShrunkForms(t *testing.T) {
 // TestShrunkScenariosReplay: what is made small of random plans shows the same when its file is
 // run, in 95 of 100 cases at least, and is small.
 func TestShrunkScenariosReplay(t *testing.T) {
-	c := labOf(t)
+	c := crewOf(t)
 	chosen, err := choice{names: []string{"random-faults"}}.scenarios()
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestShrunkScenariosReplay(t *testing.T) {
 	var seconds []float64
 	for seed := uint64(1); tried < all; seed++ {
 		p := chosen[int(seed)%len(chosen)]
-		bug, err := bugOf(t.Context(), c, p.Scenario, seed, "")
+		bug, err := violation(c.Run(t.Context(), p.Scenario, seed), p.Scenario, seed, "")
 		if err != nil {
 			continue
 		}

@@ -92,23 +92,32 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if err := f.canWrite(); err != nil {
 		return usage(fmt.Errorf("write %s: %w", f.file, err), "name a file that can be written with -o")
 	}
-	lab := newLab(workers(f.patience, f.store), f.store)
-	defer lab.Stop()
-	bug, err := bugOf(ctx, lab, s, seed, f.property)
-	if err != nil {
+	c := newCrew(f.patience, f.store)
+	defer c.Stop()
+	bug, err := violation(c.Run(ctx, s, seed), s, seed, f.property)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
 		return err
 	}
 	fmt.Fprintf(a.errs, "minimizing %s of %s with seed %d\n", bug, s.ID(), seed)
-	r, err := lab.Minimizer(f.most).Shrink(ctx, s, seed, bug)
+	r, err := c.Minimizer(f.most).Shrink(ctx, s, seed, bug)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		return usage(err, "the violation has to show again with the same seed, in the simulation")
 	}
-	k, err := lab.KeepMinimized(ctx, r, shrunkName(r), cmp.Or(f.file, filepath.Join(f.store, campaign.ShrunkFolder, shrunkName(r)+".yaml")))
-	if err != nil {
+	name := shrunkName(r)
+	k, err := c.SaveMinimized(ctx, r, name, cmp.Or(f.file, filepath.Join(f.store, campaign.ShrunkFolder, name+".yaml")), f.store)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, campaign.ErrNotShown):
 		return err
+	case err != nil:
+		return noStore(err)
 	}
 	if elsewhere != nil {
 		fmt.Fprintf(a.errs, "trying it on %s\n", f.try)
@@ -160,12 +169,8 @@ func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 	return chosen[0].Scenario, f.seed, nil
 }
 
-// bugOf is what a run violates that is to be made small: a property that had to hold first.
-func bugOf(ctx context.Context, lab campaign.Lab, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
-	o := lab.Run(ctx, s, seed)
-	if ctx.Err() != nil {
-		return campaign.Bug{}, ctx.Err()
-	}
+// violation is what a run violates that is to be minimized: a property that had to hold first.
+func violation(o outcome.Outcome, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
 	if o.Error != "" {
 		return campaign.Bug{}, &failure{err: errors.New(o.Error), code: o.Code, hint: o.Hint}
 	}
@@ -201,7 +206,7 @@ func shrunkName(r campaign.Minimized) string {
 }
 
 // tryElsewhere runs the small scenario on another backend, until it violates the same property there.
-func tryElsewhere(ctx context.Context, k *campaign.Kept, a *app, s *stage, f *runFlags) *outcome.Try {
+func tryElsewhere(ctx context.Context, k *campaign.MinimizedRun, a *app, s *stage, f *runFlags) *outcome.Try {
 	t := &outcome.Try{Backend: s.Name(), State: outcome.CannotRun}
 	p := []pick{{Found: scenarios.Found{Scenario: k.Scenario, From: k.File}}}
 	there := &runFlags{backend: s.Name(), seed: k.Seed, seeds: 1, jobs: 1, store: f.store, patience: f.patience, expects: []string{k.Property + "=violated"}}

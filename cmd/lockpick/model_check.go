@@ -13,6 +13,7 @@ import (
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/exhaust"
 	"lockpick/scenarios/outcome"
@@ -139,9 +140,16 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 			return noStore(err)
 		}
 	}
-	lab := newLab(workers(patience, f.store), f.store)
-	defer lab.Stop()
-	x := exhaust.Searcher{Limit: f.limit, Bytes: memory, Known: known(), Store: f.store, Run: lab.Run, Keep: lab.Keep}
+	c := newCrew(patience, f.store)
+	defer c.Stop()
+	x := exhaust.Searcher{Limit: f.limit, Bytes: memory, Known: known(), Store: f.store, Run: c.Run,
+		Keep: func(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, command string) (outcome.Outcome, error) {
+			o, err := c.Save(ctx, s, seed, file, text, f.store, command)
+			if err != nil {
+				err = noStore(err)
+			}
+			return o, err
+		}}
 	errs := make([]error, len(searches))
 	campaign.Each(ctx, runtime.NumCPU(), len(searches), func(i int) { errs[i] = x.Search(ctx, searches[i]) })
 	if err := cmp.Or(ctx.Err(), errors.Join(errs...)); err != nil {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -11,25 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockpick/checker"
 	"lockpick/docker"
 	"lockpick/harness"
-	"lockpick/harness/history"
 	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/real"
-	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/scenarios/campaign"
 )
-
-// newLab starts the workers that run scenarios in the simulation as they are asked for.
-func newLab(p campaign.Pool, store string) campaign.Lab {
-	return campaign.Lab{Workers: p.Start(), Known: known(), Version: version(), Store: store,
-		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
-			return campaign.Record(ctx, sim.New(kinds.All), s, seed)
-		}}
-}
 
 // Hidden commands that lockpick starts itself with, besides docker.AgentVerb.
 const (
@@ -48,6 +37,20 @@ func workers(patience time.Duration, stacks string) campaign.Pool {
 		self = os.Args[0] // starting it will tell
 	}
 	return campaign.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: stacks}
+}
+
+// crew runs scenarios in the simulation, one by one.
+type crew = campaign.Simulator
+
+// newCrew starts the workers, which keep their stacks in a store.
+func newCrew(patience time.Duration, store string) crew {
+	return simulator(workers(patience, store))
+}
+
+func simulator(p campaign.Pool) crew {
+	return crew{Workers: p.Start(), Backend: sim.New(kinds.All), Known: known(), Version: version(), Command: func(file string, seed uint64) string {
+		return fmt.Sprintf("lockpick run %s --seed %d", quoted(file), seed)
+	}}
 }
 
 // hiddenCmds are the commands that lockpick starts itself with: to run simulations in a process of its

@@ -108,7 +108,7 @@ type Envelope struct {
 	Edge   *EnvelopeEdge   `json:"edge"` // nil: it must not break at all
 	Agrees bool            `json:"agrees"`
 	Points []EnvelopePoint `json:"points"`          // by value
-	Small  *Kept           `json:"small,omitempty"` // the counterexample where it breaks; nil: there is none
+	Small  *MinimizedRun   `json:"small,omitempty"` // the counterexample where it breaks; nil: there is none
 	Why    string          `json:"why,omitempty"`   // or why it could not be made small
 }
 
@@ -440,7 +440,8 @@ func (r Envelope) file() string { return r.Dimension + "-" + r.Property }
 
 // Envelopes finds the envelope of a lock in some dimensions.
 type Envelopes struct {
-	Lab
+	Simulator
+	Store   string // of what is found
 	Setting EnvelopeSetting
 	Seed    uint64 // the first of
 	Seeds   int
@@ -464,7 +465,7 @@ func (x *Envelopes) Run(ctx context.Context, dimensions []Dimension, found func(
 		return fmt.Sprintf("%s, %s, %.0f s", x.doing, display.Plural(x.runs, "run"), passed.Seconds())
 	}}
 	defer x.live.Start()()
-	search := EnvelopeSearch{Known: x.Known, Run: x.Lab.Run, Workers: cap(x.Idle), Seed: x.Seed, Seeds: x.Seeds, Put: x.Put}
+	search := EnvelopeSearch{Known: x.Known, Run: x.Simulator.Run, Workers: cap(x.Idle), Seed: x.Seed, Seeds: x.Seeds, Put: x.Put}
 	for _, d := range dimensions {
 		r, err := search.Find(ctx, d, x.Setting, func(p EnvelopePoint) {
 			x.mu.Lock()
@@ -511,7 +512,7 @@ func (x *Envelopes) minimize(ctx context.Context, r *Envelope, d Dimension) {
 	if err == nil {
 		var m Minimized
 		if m, err = x.Minimizer(0).Shrink(ctx, s, p.Seed, Bug{Property: r.Property, Cause: p.Cause}); err == nil {
-			r.Small, err = x.KeepMinimized(ctx, m, r.file(), filepath.Join(x.Folder, r.file()+".yaml"))
+			r.Small, err = x.SaveMinimized(ctx, m, r.file(), filepath.Join(x.Folder, r.file()+".yaml"), x.Store)
 		}
 	}
 	if err != nil {

@@ -269,7 +269,8 @@ func (h *Fuzz) close() error {
 
 // Fuzzer runs scenarios with one seed after another, and minimizes what violates a property.
 type Fuzzer struct {
-	Lab
+	Simulator
+	Store     string // of what is found
 	Scenarios []scenario.Scenario
 	Job       func(n int, seed uint64) Job // of a scenario, by its number
 	Corpus    string                       // folder of minimized scenarios; "": the store's
@@ -455,7 +456,7 @@ func (x *Fuzzer) settle(ctx context.Context) error {
 		j := x.Job(f.First.Scenario, f.First.Seed)
 		j.Keep = KeepAll
 		o := x.Do(ctx, j)
-		begun, k, why := time.Now(), (*Kept)(nil), error(nil)
+		begun, k, why := time.Now(), (*MinimizedRun)(nil), error(nil)
 		if !f.Known {
 			k, why = x.minimize(ctx, f)
 		}
@@ -477,11 +478,11 @@ func (x *Fuzzer) settle(ctx context.Context) error {
 
 // minimize makes a scenario small that shows a find, beginning with one that was made small of another if
 // that shows it, too: several properties are often violated at once.
-func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFind) (*Kept, error) {
+func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFind) (*MinimizedRun, error) {
 	s := x.Scenarios[f.First.Scenario]
 	from, seed := s, f.First.Seed
 	for _, other := range x.Result.Finds {
-		if r := other.Small; r != nil && x.Lab.Run(ctx, Expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
+		if r := other.Small; r != nil && x.Simulator.Run(ctx, Expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
 			from, seed = r.Scenario, r.Seed
 			break
 		}
@@ -492,7 +493,7 @@ func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFind) (*Kept, error) {
 	}
 	r.From, r.Given, r.Before = s.ID(), f.First.Seed, SizeOf(s.Drawn(f.First.Seed))
 	name := corpusName(r)
-	return x.KeepMinimized(ctx, r, name, filepath.Join(x.Corpus, name+".yaml"))
+	return x.SaveMinimized(ctx, r, name, filepath.Join(x.Corpus, name+".yaml"), x.Store)
 }
 
 // progress is how far the search is.
@@ -649,7 +650,7 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 		if m := seeded.FindStringSubmatch(base); m != nil {
 			seed, _ = strconv.ParseUint(m[1], 10, 64)
 		}
-		o := x.Lab.Run(ctx, all[0], seed)
+		o := x.Simulator.Run(ctx, all[0], seed)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -660,7 +661,7 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 		shown++
 		for property, e := range all[0].Expect {
 			if e.Want == wantViolated && e.Follows == "" {
-				x.corpus[Bug{property, e.Cause}] = FuzzFind{File: path, Command: fmt.Sprintf("lockpick run %s --seed %d", display.ShellWord(path), seed)}
+				x.corpus[Bug{property, e.Cause}] = FuzzFind{File: path, Command: x.Command(path, seed)}
 			}
 		}
 	}

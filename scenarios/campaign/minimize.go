@@ -3,7 +3,9 @@ package campaign
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +16,8 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
+	"lockpick/reports/display"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -133,6 +137,50 @@ func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64,
 		r.Seed = shown[0]
 	}
 	return r, ctx.Err()
+}
+
+// MinimizedRun is a minimized scenario with its file and the run of that.
+type MinimizedRun struct {
+	Minimized
+	File    string       `json:"file"`
+	Dir     string       `json:"dir"` // of its run
+	Command string       `json:"command"`
+	Try     *outcome.Try `json:"try,omitempty"` // nil: it was not tried elsewhere
+}
+
+// ErrNotShown says that the file of a minimized scenario does not show what the scenario did.
+var ErrNotShown = errors.New("does not show")
+
+// SaveMinimized writes a minimized scenario to a file under a name, and runs that file, to keep the run
+// in a store with its reports.
+func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, store string) (*MinimizedRun, error) {
+	text, err := r.Write(name, x.Known)
+	if err != nil {
+		return nil, err
+	}
+	written, err := scenario.Parse(file, text, x.Known)
+	if err != nil {
+		return nil, err
+	}
+	o, err := x.Save(ctx, written[0], r.Seed, file, text, store, x.Command(file, r.Seed))
+	switch {
+	case err != nil:
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case o.Code != outcome.ExitOK:
+		return nil, fmt.Errorf("%s %w %s when it is run: %s", file, ErrNotShown, r.Bug, display.FirstLine(o.Error))
+	}
+	return &MinimizedRun{Minimized: r, File: file, Dir: o.Dir, Command: o.Command}, nil
+}
+
+// Print prints what a scenario shows in words, and where it is.
+func (k *MinimizedRun) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s\n", strings.TrimRight(k.Caption(), "\n"))
+	if k.Try != nil {
+		fmt.Fprintln(w, suites.CardTries(k.Try))
+	}
+	fmt.Fprintf(w, "\n    scenario:  %s\n    record:    %s\n    run again: %s\n", k.File, k.Dir, k.Command)
 }
 
 // Expecting is a scenario of which nothing but a bug is expected: a run of it comes out as

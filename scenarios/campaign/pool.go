@@ -19,7 +19,10 @@ import (
 	"syscall"
 	"time"
 
+	"lockpick/checker"
 	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/internal/files"
 	"lockpick/scenarios/outcome"
 )
@@ -91,6 +94,43 @@ func (w Workers) Stop() {
 	for range cap(w.Idle) {
 		(<-w.Idle).Stop()
 	}
+}
+
+// Simulator runs single scenarios in workers.
+type Simulator struct {
+	Workers
+	Backend harness.Backend // the simulation itself
+	Known   scenario.Known
+	Version string                                // of lockpick
+	Command func(file string, seed uint64) string // runs a scenario file
+}
+
+// Run runs a scenario, and keeps nothing of it.
+func (x Simulator) Run(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
+	return x.Do(ctx, Job{Scenario: s, Seed: seed, Backend: simulation, Keep: KeepNone, Version: x.Version})
+}
+
+// Save writes a scenario to a file and runs it, to keep its run in a store with its reports.
+func (x Simulator) Save(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, store, command string) (outcome.Outcome, error) {
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	if err == nil {
+		err = files.WriteIn(filepath.Dir(file), filepath.Base(file), text)
+	}
+	if err != nil {
+		return outcome.Outcome{}, err
+	}
+	return x.Do(ctx, Job{Scenario: s, Seed: seed, Backend: simulation, Store: store, Keep: KeepAll, Version: x.Version, Command: command}), nil
+}
+
+// Minimizer makes scenarios small by at most so many runs; 0: as many as it takes.
+func (x Simulator) Minimizer(most int) Minimizer {
+	return Minimizer{Known: x.Known, Workers: cap(x.Idle), Most: most,
+		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
+			return x.Run(ctx, s, seed).Code == outcome.ExitOK
+		},
+		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
+			return Record(ctx, x.Backend, s, seed)
+		}}
 }
 
 // Worker is one worker process, started when it is first needed. It does one job at a time.
