@@ -44,7 +44,7 @@ func (m *Model) Search(ctx context.Context, b Bounds, accept func([]Step) bool) 
 		if b.Bytes > 0 && all.bytes() > b.Bytes || i%1024 == 0 && ctx.Err() != nil {
 			break
 		}
-		s := m.codec.unpack(m.codec.read(all.state(i)))
+		s := m.codec.unpack(all.state(i))
 		m.next(&s, func(t *state, did Step) {
 			r.Steps++
 			if did.Action == acquired {
