@@ -459,24 +459,21 @@ const mostShown = 5
 // printRow prints what came of a scenario's seeds.
 func (c *Console) printRow(r outcome.Row) {
 	fmt.Fprintf(c.W, "%-44s %d seeds: %s\n", r.Scenario, r.Runs, strings.Join(outcome.Counted(r.Counts), ", "))
-	rates := ratesOf(r, c.Suite.Backend)
 	causes := display.Table{{"", "", ""}} // with how many seeds they broke what, and the command that shows it soonest
 	for _, x := range r.Causes {
 		causes = append(causes, []string{x.Cause, fmt.Sprint(x.Runs), x.Shortest.Command})
 	}
 	lines := causes.Lines("      ", display.Width(c.W))[1:]
 	for _, property := range checker.Properties() {
-		if i := slices.IndexFunc(rates, func(x rate) bool { return x.Property == property }); i >= 0 {
-			text := fmt.Sprintf("%s violated in %s", property, outcome.Rate(rates[i].Violated, rates[i].Runs))
-			if rates[i].Violated > 0 {
+		if x := r.Cell(property); x != nil && (x.Violated > 0 || x.Expected != "" && x.Rated(c.Suite.Backend)) {
+			text := fmt.Sprintf("%s violated in %s", property, c.Suite.share(*x))
+			if x.Violated > 0 {
 				text = display.Paint(c.W, display.Doubt, text)
 			}
-			if n := rates[i].Idle; n > 0 {
-				text += fmt.Sprintf("; %d did not exercise it", n)
+			if x.Idle > 0 && x.Rated(c.Suite.Backend) {
+				text += fmt.Sprintf("; %d did not exercise it", x.Idle)
 			}
 			fmt.Fprintln(c.W, "    "+text)
-		} else if x := r.Cell(property); x != nil && x.Violated > 0 {
-			fmt.Fprintln(c.W, "    "+display.Paint(c.W, display.Doubt, fmt.Sprintf("%s violated in %d of %d", property, x.Violated, x.Decided)))
 		}
 		for i, x := range r.Causes {
 			if x.Property == property {

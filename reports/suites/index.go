@@ -2,6 +2,7 @@ package suites
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -124,20 +125,22 @@ func list(store string, served bool) (index, error) {
 		if len(x.Suites) == mostRuns {
 			break
 		}
-		h := head(dir)
-		e := entry{Time: when(filepath.Base(dir)), Backend: h.text("backend"), Seed: h.number("seed").String(), Scenario: h.text("command"), Size: h.number("size").String(),
-			Counts: strings.Join(outcome.Counted(h.counts("counts")), ", "), Took: h.took(),
-			Href: Folder + "/" + escaped(filepath.Base(dir)) + "/" + PageFile}
-		if seeds, _ := h.number("seeds").Int64(); seeds > 1 {
-			e.Seed = fmt.Sprintf("%d seeds from %s", seeds, e.Seed)
+		h := cmp.Or(head(dir), &heads{})
+		e := entry{Time: when(filepath.Base(dir)), Backend: h.Backend, Seed: h.Seed.String(), Scenario: h.Command, Size: h.Size.String(),
+			Counts: strings.Join(outcome.Counted(h.Counts), ", "), Href: Folder + "/" + escaped(filepath.Base(dir)) + "/" + PageFile}
+		if h.Seconds > 0 && h.Seconds <= 1e9 {
+			e.Took = fmt.Sprintf("%.1f s", h.Seconds)
 		}
-		violated := h.counts("violated")
+		if h.Seeds > 1 {
+			e.Seed = fmt.Sprintf("%d seeds from %s", h.Seeds, e.Seed)
+		}
+		var violated []string
 		for _, p := range checker.Properties() {
-			if n := violated[p]; n > 0 {
-				e.Violated += fmt.Sprintf(", %s %d", p, n)
+			if n := h.Violated[p]; n > 0 {
+				violated = append(violated, fmt.Sprintf("%s %d", p, n))
 			}
 		}
-		e.Violated = strings.TrimPrefix(e.Violated, ", ")
+		e.Violated = strings.Join(violated, ", ")
 		e.mark(h.state())
 		x.Suites = append(x.Suites, e)
 		backends[e.Backend], states[e.State] = true, true

@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -206,28 +207,22 @@ func cardBeside(f outcome.CardFinding) string {
 
 // Markdown writes the book for issues and wikis.
 func (b *Scorecards) Markdown(w io.Writer) error {
-	t := &text{w: w}
+	t := &text{}
 	for _, c := range b.Cards {
 		t.card(c)
 	}
 	t.printf("## What this can't tell\n\n%s\n\nRun again: `%s` (lockpick %s)\n", cardLimits, code(b.Command), b.Version)
-	return t.err
+	_, err := t.WriteTo(w)
+	return err
 }
 
 // cardLimits is what a card can't tell.
 const cardLimits = "Each mark speaks of these runs, with their seeds and under their faults. Where a property holds, no violation was found in them: no lock is called safe."
 
-// text writes, and keeps the first error.
-type text struct {
-	w   io.Writer
-	err error
-}
+// text is Markdown.
+type text struct{ bytes.Buffer }
 
-func (t *text) printf(format string, args ...any) {
-	if _, err := fmt.Fprintf(t.w, format, args...); t.err == nil {
-		t.err = err
-	}
-}
+func (t *text) printf(format string, args ...any) { fmt.Fprintf(t, format, args...) }
 
 // row writes a row of a table; head is whether it is the first.
 func (t *text) row(head bool, cells ...string) {
@@ -258,9 +253,9 @@ func (t *text) card(c *outcome.Card) {
 	}
 	t.printf("\n%s\n", cardLegend(used))
 	t.dice(c)
-	t.findings(c, "Violated, and must hold", func(f outcome.CardFinding) bool { return f.Held && f.Confirmed() })
-	t.findings(c, "Seen "+seenOnly(c), func(f outcome.CardFinding) bool { return f.Held && !f.Confirmed() })
-	t.findings(c, "Violated where nobody promised it, and the scenario's own lock keeps it", func(f outcome.CardFinding) bool { return !f.Held })
+	for _, p := range (cardView{}).Parts(c) {
+		t.findings(p)
+	}
 	if len(c.Open) > 0 {
 		t.printf("\n## Not decided\n\n")
 	}
@@ -299,15 +294,11 @@ func (t *text) dice(c *outcome.Card) {
 	}
 }
 
-func (t *text) findings(c *outcome.Card, title string, is func(outcome.CardFinding) bool) {
-	begun := false
-	for _, f := range c.Findings {
-		if !is(f) {
-			continue
-		}
-		if !begun {
-			t.printf("\n## %s\n", title)
-			begun = true
+func (t *text) findings(p part) {
+	c := p.Card
+	for i, f := range p.Findings {
+		if i == 0 {
+			t.printf("\n## %s\n", p.Title)
 		}
 		t.printf("\n### %s, seed %d (%s)\n\n", cardMarkdown(f.Scenario), f.Seed, f.Column)
 		for _, h := range f.Harms {
@@ -377,39 +368,49 @@ var cardTemplate = template.Must(template.New("score").Funcs(template.FuncMap{
 	"text":     func(s string) string { return display.Visible(s, longest) },
 	"style":    func() template.CSS { return template.CSS(Style + pageStyle + sequence.Style) },
 	"headline": CardHeadline, "basis": cardBasis, "draws": draws, "shares": shares, "rated": rated, "blame": cardBlame, "tries": CardTries, "claimed": claimed, "beside": cardBeside,
-	"seenOnly": seenOnly, "measured": measured, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
+	"measured": measured, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
 	"id": func(card int, parts ...any) string {
 		return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
 	},
-	"part": func(c *outcome.Card, title, note string, which string) part {
-		return part{c, title, note, chosen(c, which)}
-	},
-	"in":    func(m measure, c *outcome.Card, column string) string { return m.of(c, column) },
+	"in":    measure.of,
 	"sorts": sorts, "where": where,
-	"cells":  func(c *outcome.Card, r outcome.CardRow) []cell { return cellsOf(c, r) },
-	"anchor": anchor, "shown": func(v cardView, p part) drawing { return drawing{p, v} },
+	"cells":  cellsOf,
+	"anchor": anchor,
 }).Parse(pageTemplate))
-
-// drawing is a part with the page that has its pictures.
-type drawing struct {
-	Part part
-	View cardView
-}
 
 // part is findings under one heading.
 type part struct {
+	View        cardView
 	Card        *outcome.Card
 	Title, Note string
 	Findings    []outcome.CardFinding
 }
 
-func chosen(c *outcome.Card, which string) (out []outcome.CardFinding) {
-	for _, f := range c.Findings {
-		if (which == "held" && f.Held && f.Confirmed()) || (which == "simulated" && f.Held && !f.Confirmed()) || (which == "alone" && !f.Held) {
-			out = append(out, f)
-		}
+// Parts are the findings of a card, the gravest first.
+func (v cardView) Parts(c *outcome.Card) (all []part) {
+	for _, p := range []struct {
+		mark        outcome.Mark
+		title, note string
+	}{
+		{outcome.MarkFailed, "Violated, and must hold", ""},
+		{outcome.Unconfirmed, "Seen " + seenOnly(c), "Real servers were asked, and did not show it, or can't run it."},
+		{outcome.Alone, "Violated where nobody promised it, and the scenario's own lock keeps it", ""},
+	} {
+		findings := slices.DeleteFunc(slices.Clone(c.Findings), func(f outcome.CardFinding) bool { return markOf(f) != p.mark })
+		all = append(all, part{v, c, p.title, p.note, findings})
 	}
-	return out
+	return all
+}
+
+// markOf is the mark of what a finding shows.
+func markOf(f outcome.CardFinding) outcome.Mark {
+	switch {
+	case !f.Held:
+		return outcome.Alone
+	case f.Confirmed():
+		return outcome.MarkFailed
+	}
+	return outcome.Unconfirmed
 }
 
 // anchor is the id of a run's finding on the page.
@@ -663,12 +664,9 @@ func narrow(t display.Table, width int) display.Table {
 }
 
 func printFinding(w io.Writer, c *outcome.Card, f outcome.CardFinding) {
-	sign, in := outcome.Alone, display.Doubt
-	switch {
-	case f.Held && f.Confirmed():
-		sign, in = outcome.MarkFailed, display.Bad
-	case f.Held:
-		sign = outcome.Unconfirmed
+	sign, in := markOf(f), display.Doubt
+	if sign == outcome.MarkFailed {
+		in = display.Bad
 	}
 	fmt.Fprintf(w, "\n%s %s, seed %d (%s)\n", display.Paint(w, in, string(sign)), f.Scenario, f.Seed, f.Column)
 	for _, h := range f.Harms {

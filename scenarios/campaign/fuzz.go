@@ -45,7 +45,7 @@ type Fuzz struct {
 	Scenarios []string    `json:"scenarios"` // of each seed, in this order
 	Seed      uint64      `json:"seed"`      // the first
 	Next      int         `json:"next"`      // all runs with lower numbers are done
-	Ahead     []int       `json:"ahead,omitempty"`
+	Ahead     []int       `json:"ahead,omitempty"` // others that are, sorted
 	Runs      int         `json:"runs"`
 	Failed    int         `json:"failed,omitempty"` // of these, those that could not be judged
 	Error     string      `json:"error,omitempty"`  // of the first of them
@@ -56,7 +56,6 @@ type Fuzz struct {
 
 	folder string
 	taken  int
-	ahead  map[int]bool
 }
 
 // fuzzLeg is one invocation's share of a search.
@@ -135,12 +134,11 @@ func parse(text []byte) (*Fuzz, error) {
 	if err := files.JSON(text, h); err != nil {
 		return nil, err
 	}
-	h.ahead = map[int]bool{}
-	for _, i := range h.Ahead {
-		if i < h.Next || h.ahead[i] {
+	slices.Sort(h.Ahead)
+	for k, i := range h.Ahead {
+		if i < h.Next || k > 0 && i == h.Ahead[k-1] {
 			return nil, fmt.Errorf("run %d is counted twice", i)
 		}
-		h.ahead[i] = true
 	}
 	switch {
 	case h.Schema != fuzzSchema:
@@ -166,11 +164,16 @@ func (h *Fuzz) resumes() bool { return h.Leg.Seconds > 0 }
 
 // take is the number of the next run that nobody has taken.
 func (h *Fuzz) take() int {
-	for h.ahead[h.taken] {
+	for h.isDone(h.taken) {
 		h.taken++
 	}
 	h.taken++
 	return h.taken - 1
+}
+
+func (h *Fuzz) isDone(i int) bool {
+	_, ahead := slices.BinarySearch(h.Ahead, i)
+	return i < h.Next || ahead
 }
 
 // run is the scenario and the seed of a run's number.
@@ -181,15 +184,13 @@ func (h *Fuzz) run(i int) (scenario int, seed uint64) {
 // done takes what came of a run, and says what nobody had found before, and whether something was
 // violated that had to hold. A run that was taken before counts once.
 func (h *Fuzz) done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
-	if i < h.Next || h.ahead[i] {
+	if h.isDone(i) {
 		return nil, false
 	}
-	if h.ahead == nil {
-		h.ahead = map[int]bool{}
-	}
-	h.ahead[i] = true
-	for h.ahead[h.Next] {
-		delete(h.ahead, h.Next)
+	at, _ := slices.BinarySearch(h.Ahead, i)
+	h.Ahead = slices.Insert(h.Ahead, at, i)
+	for len(h.Ahead) > 0 && h.Ahead[0] == h.Next {
+		h.Ahead = h.Ahead[1:]
 		h.Next++
 	}
 	h.Runs++
@@ -246,11 +247,6 @@ func (h *Fuzz) finish() int {
 
 // save writes the hunt's file.
 func (h *Fuzz) save() error {
-	h.Ahead = nil
-	for i := range h.ahead {
-		h.Ahead = append(h.Ahead, i)
-	}
-	slices.Sort(h.Ahead)
 	text, err := json.MarshalIndent(h, "", " ")
 	if err == nil {
 		err = files.WriteIn(h.folder, fuzzFile, append(text, '\n'))

@@ -88,8 +88,8 @@ func TestKilledHuntsCountOnce(t *testing.T) {
 			h.done(i, came(i)) // told twice it counts once
 		}
 	}
-	if kills < 5 || h.Next != all || h.Runs != all || len(h.ahead) != 0 {
-		t.Errorf("after %d kills %d runs are done, up to %d, and %d ahead", kills, h.Runs, h.Next, len(h.ahead))
+	if kills < 5 || h.Next != all || h.Runs != all || len(h.Ahead) != 0 {
+		t.Errorf("after %d kills %d runs are done, up to %d, and %d ahead", kills, h.Runs, h.Next, len(h.Ahead))
 	}
 	whole := begin(t, t.TempDir())
 	for i := range all {
