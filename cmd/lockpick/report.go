@@ -4,14 +4,18 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"maps"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"lockpick/checker"
 	"lockpick/harness"
 	"lockpick/harness/scenario"
+	"lockpick/reports"
 	"lockpick/reports/display"
 	"lockpick/reports/sequence"
 	"lockpick/reports/suites"
@@ -154,4 +158,94 @@ func (r *report) finish(ctx context.Context) error {
 		return err
 	}
 	return cmp.Or(r.console.Finish(r.code), err)
+}
+
+// progress says how far the runs are, and about how long the rest will take.
+func (r *report) progress(passed time.Duration) string {
+	if r.keeps > 0 {
+		return fmt.Sprintf("%d runs done, %.0f s, %d of %d examples kept", r.ended, passed.Seconds(), r.kept, r.keeps)
+	}
+	parts := []string{fmt.Sprintf("%d of %d runs done", r.ended, r.total)}
+	for _, state := range []string{outcome.Unexpected, outcome.Undecided, outcome.Failed, outcome.Interrupted} {
+		if n := r.suite.Counts[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	parts = append(parts, fmt.Sprintf("%.0f s", passed.Seconds()))
+	if left, ok := r.left(time.Now()); ok {
+		parts = append(parts, fmt.Sprintf("about %.0f s left", left.Seconds()))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// recentRuns is over how many runs the time that is left is averaged.
+const recentRuns = 20
+
+// left estimates the time that is left from how long the most recent runs took, and the wait since.
+func (r *report) left(now time.Time) (time.Duration, bool) {
+	n := len(r.recent)
+	if n < 2 {
+		return 0, false
+	}
+	each := r.recent[n-1].Sub(r.recent[0]) / time.Duration(n-1)
+	each = max(each, now.Sub(r.recent[0])/time.Duration(n)) // no run has ended for longer than usual
+	return each * time.Duration(r.total-r.ended), true
+}
+
+// suiteOf announces what is going to be run, so that what does not come of it is
+// told, too.
+func (f *runFlags) suiteOf(chosen []pick, names []string, started time.Time) *suites.Suite {
+	s := &suites.Suite{Backend: f.backend, Seed: f.seed, Seeds: f.seeds, Started: started.UTC(), Command: f.all(names), Version: version(),
+		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Sets: f.sets, Store: f.store}
+	for _, p := range chosen {
+		c := &suites.Scenario{Name: p.Name, Variant: p.Variant, Claim: p.Claim, Source: p.Source, Tags: p.Tags}
+		for _, property := range checker.Properties() {
+			if e, ok := p.Expect[property]; ok && e.Follows == "" {
+				c.Expect = append(c.Expect, property+" "+e.String())
+			}
+		}
+		s.Scenarios = append(s.Scenarios, c)
+	}
+	return s
+}
+
+// all is the command that runs the whole suite again.
+func (f *runFlags) all(names []string) string {
+	c := "lockpick run"
+	for _, n := range names {
+		c += " " + quoted(n)
+	}
+	for _, t := range f.tags {
+		c += " --tag " + quoted(t)
+	}
+	c += fmt.Sprintf(" --seed %d", f.seed)
+	if f.seeds > 1 {
+		c += fmt.Sprintf(" --seeds %d", f.seeds)
+	}
+	return c + f.overrides()
+}
+
+// keep writes the suite, if it is one, and the index of the store.
+func (r *report) keep(interrupted bool) error {
+	s := r.suite
+	if len(s.Scenarios) > 1 || s.Seeds > 1 {
+		s.Seconds, s.Code, s.Planned, s.Interrupted = time.Since(r.started).Seconds(), r.code, r.total, interrupted
+		for _, o := range r.skipped {
+			s.Add(o)
+		}
+		dir, err := suites.Write(s, suites.File{Name: reports.JUnitFile, Text: r.ci.junit.Bytes()})
+		if err != nil {
+			return noStore(err)
+		}
+		r.page = dir + "/" + suites.PageFile
+	} else if r.dir != "" {
+		r.page = r.dir + "/" + reports.PageFile
+	}
+	if err := suites.Index(r.flags.store); err != nil {
+		return noStore(err)
+	}
+	if r.flags.most == 0 {
+		return nil
+	}
+	return gc(io.Discard, r.flags.store, suites.Bound{Newest: r.flags.most}, false)
 }

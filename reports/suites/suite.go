@@ -162,8 +162,8 @@ func (s *Suite) sorted() {
 
 // File is one more file of a suite's directory, which somebody else makes.
 type File struct {
-	Name  string
-	Write func(io.Writer) error
+	Name string
+	Text []byte
 }
 
 // view is what a suite's report says, in either form: texts, marks and links.
@@ -332,11 +332,7 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 			return err
 		}
 		for _, f := range slices.Concat(pictures, more) {
-			var text bytes.Buffer
-			if err := f.Write(&text); err != nil {
-				return err
-			}
-			if err := files.WriteIn(dir, f.Name, text.Bytes()); err != nil {
+			if err := files.WriteIn(dir, f.Name, f.Text); err != nil {
 				return err
 			}
 		}

@@ -283,9 +283,14 @@ func (t arrange) writing(c, nth int, a *attempt) nemesis.Step {
 	if a.write != nil {
 		late = t.at[a.write.at] - t.at[a.sent]
 	}
+	return held(c, scenario.ResourceName, "write", nemesis.Request, nth, late)
+}
+
+// held is a message between a client and something that the network holds for a while.
+func held(c int, other, kind, of string, nth int, d time.Duration) nemesis.Step {
 	return nemesis.Step{
-		When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-%s", c+1, scenario.ResourceName), Message: "write", Of: nemesis.Request, Nth: nth}},
-		Fault: nemesis.Fault{Kind: nemesis.Hold, For: &late},
+		When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-%s", c+1, other), Message: kind, Of: of, Nth: nth}},
+		Fault: nemesis.Fault{Kind: nemesis.Hold, For: &d},
 	}
 }
 
@@ -317,10 +322,7 @@ func (t arrange) prolongs(c, n int) bool {
 // they do there, and no others; and its answers are heard, are too late, or are heard last.
 func (t arrange) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
 	hold := func(node int, of string, nth int, d time.Duration) {
-		out = append(out, nemesis.Step{
-			When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-n%d", c+1, node), Message: kind, Of: of, Nth: nth}},
-			Fault: nemesis.Fault{Kind: nemesis.Hold, For: &d},
-		})
+		out = append(out, held(c, fmt.Sprintf("n%d", node), kind, of, nth, d))
 	}
 	for node := 1; node <= r.nodes; node++ {
 		d, arrives := r.all[node]
