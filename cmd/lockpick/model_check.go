@@ -70,7 +70,11 @@ came out otherwise.`,
 			if c.Flags().Changed("restart") && f.Crashes == 0 {
 				return usage(errors.New("--restart is what comes after a crash, and there is none"), "add --crashes 1")
 			}
-			f.imply(c.Flags().Changed)
+			if f.lock != exhaust.Locks()[0] {
+				f.Lock = f.lock
+			}
+			f.Restart, f.Property = exhaust.Restart(f.restart), exhaust.Property(f.property)
+			f.Imply(c.Flags().Changed)
 			return a.exhaust(c.Context(), f, own)
 		},
 	}
@@ -106,26 +110,6 @@ func (f *exhaustFlags) flags(c *cobra.Command) {
 	storeFlag(c, &f.store, "the scenario that is found, and its run")
 	jsonFlag(c, &f.json, "the result")
 	fs.BoolVar(&f.markdown, "markdown", false, "print the result as parts of a page")
-}
-
-// imply sets what a mistake or a property can't do without, unless it was said.
-func (f *exhaustFlags) imply(said func(flag string) bool) {
-	ofTokens := strings.HasPrefix(f.Mistake, "fence-") || f.Without == exhaust.ClockCount
-	if strings.HasPrefix(f.Mistake, "extension-") && !said("extends") {
-		f.Extends = 1
-	}
-	if ofTokens && !said("property") {
-		f.property = string(exhaust.FencingOrder)
-	}
-	if (f.Without != "" || f.Quarantine) && !said("lock") {
-		f.lock = exhaust.Hardened
-	}
-	if (f.Without == exhaust.Tombstones || f.Without == exhaust.Debts) && !said("property") {
-		f.property = string(exhaust.LeftKeys)
-	}
-	if (ofTokens || f.property == string(exhaust.FencingOrder)) && !said("fence") {
-		f.Fence = true
-	}
 }
 
 func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
@@ -175,10 +159,6 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 
 // check refuses flags that make no sense, and returns how much memory a search may take.
 func (f *exhaustFlags) check() (memory int, err error) {
-	f.Restart, f.Property = exhaust.Restart(f.restart), exhaust.Property(f.property)
-	if f.lock != exhaust.Locks()[0] {
-		f.Lock = f.lock
-	}
 	bytes, err := units.FromHumanSize(f.memory)
 	switch wrong := f.Check(); {
 	case wrong != nil:

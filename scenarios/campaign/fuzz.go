@@ -41,10 +41,10 @@ const fuzzSchema = 1
 // Fuzz is what is known of a search. It is not safe for several goroutines.
 type Fuzz struct {
 	Schema    int         `json:"schema"`
-	Of        string      `json:"of"`        // tells what is run: scenarios, lock and version
-	Scenarios []string    `json:"scenarios"` // of each seed, in this order
-	Seed      uint64      `json:"seed"`      // the first
-	Next      int         `json:"next"`      // all runs with lower numbers are done
+	Of        string      `json:"of"`              // tells what is run: scenarios, lock and version
+	Scenarios []string    `json:"scenarios"`       // of each seed, in this order
+	Seed      uint64      `json:"seed"`            // the first
+	Next      int         `json:"next"`            // all runs with lower numbers are done
 	Ahead     []int       `json:"ahead,omitempty"` // others that are, sorted
 	Runs      int         `json:"runs"`
 	Failed    int         `json:"failed,omitempty"` // of these, those that could not be judged

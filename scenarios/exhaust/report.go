@@ -38,7 +38,7 @@ type Search struct {
 
 // KnownScopes are the searches of the scopes whose verdicts are known.
 func KnownScopes(reduce string) (all []*Search) {
-	for _, r := range Rows() {
+	for _, r := range knownRows() {
 		all = append(all, &Search{Scope: r.Scope, Reduce: reduce, known: true, Expected: r.Cause})
 	}
 	return all
@@ -50,8 +50,8 @@ var reductions = map[string]struct {
 	same string
 }{
 	"none":  {Reductions{}, "nothing"},
-	"exact": {Exactly, "which node, which client, when replies arrive"},
-	"full":  {Fully, "which node, which client, when replies arrive, what only waits, what only stands in others' way"},
+	"exact": {exactly, "which node, which client, when replies arrive"},
+	"full":  {fully, "which node, which client, when replies arrive, what only waits, what only stands in others' way"},
 }
 
 // ReductionNames lists what Search.Reduce can be.
@@ -82,11 +82,11 @@ func (x Searcher) Search(ctx context.Context, r *Search) error {
 	defer end()
 	begun := time.Now()
 	var found scenario.Scenario
-	r.Result = New(r.Scope, reductions[r.Reduce].Reductions).Search(limited, Bounds{Bytes: x.Bytes}, func(path []Step) bool {
+	r.Result = newModel(r.Scope, reductions[r.Reduce].Reductions).Search(limited, x.Bytes, func(path []Step) bool {
 		if !r.Runs() {
 			return true
 		}
-		s, err := ScenarioOf(r.Name(), r.Scope, path, x.Known)
+		s, err := scenarioOf(r.Name(), r.Scope, path, x.Known)
 		found = s
 		return err == nil
 	})
@@ -106,7 +106,7 @@ func (x Searcher) Search(ctx context.Context, r *Search) error {
 // replay runs what was found in the simulation, and keeps it unless it is known.
 func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) error {
 	if !r.Runs() {
-		r.Cause = InTheModel
+		r.Cause = inTheModel
 		return nil
 	}
 	o := x.Run(ctx, s, 1)
@@ -119,12 +119,12 @@ func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) er
 	}
 	switch {
 	case r.Cause == "":
-		return NotReplayed(fmt.Sprintf("%v: %s is violated in the model, and not where the simulation runs that: %s\n%s", r.Scope, property, o.Error, Caption(r.Story)))
+		return NotReplayed(fmt.Sprintf("%v: %s is violated in the model, and not where the simulation runs that: %s\n%s", r.Scope, property, o.Error, caption(r.Story)))
 	case r.known:
 		return nil
 	}
 	s.Expect[property] = scenario.Expectation{Want: string(verdict.Violated), Cause: r.Cause, Node: r.Node}
-	text, err := scenario.Write(s, fmt.Sprintf("Found in a search of every order of messages and faults: %v.\n\n%s", r.Scope, Caption(r.Story)), x.Known)
+	text, err := scenario.Write(s, fmt.Sprintf("Found in a search of every order of messages and faults: %v.\n\n%s", r.Scope, caption(r.Story)), x.Known)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func assumptions(scope Scope) []string {
 	case scope.Restart == Always:
 		out = append(out, "a node that crashed is back with all that it answered for")
 	}
-	if scope.Fence && scope.Lock == Hardened && scope.Crashes > 0 {
+	if scope.Fence && scope.Lock == hardenedLock && scope.Crashes > 0 {
 		out = append(out, "nodes' clocks do not go back, and differ by less than a node is away that forgot its counts of grants")
 	}
 	return out
@@ -197,7 +197,7 @@ func (r *Search) Print(w io.Writer) {
 	fmt.Fprintf(w, "2 clients, %v: every order of messages, losses, pauses and expiries\n%s, %s, %.1f s, %d MB\n", r.Scope,
 		display.Plural(r.States, "state"), display.Plural(r.Acquires, "acquire"), r.Seconds, (r.Bytes+1<<20-1)>>20)
 	if r.Verdict == verdict.Violated {
-		fmt.Fprintf(w, "%s %s in %d steps, the fewest\n\n%s\n", r.property(), display.Paint(w, display.Bad, "VIOLATED"), len(r.Story), Caption(r.Story))
+		fmt.Fprintf(w, "%s %s in %d steps, the fewest\n\n%s\n", r.property(), display.Paint(w, display.Bad, "VIOLATED"), len(r.Story), caption(r.Story))
 		if !r.Runs() {
 			fmt.Fprintln(w, "no run shows that: there is no such lock but in the model, no verdict on it, or no way to tell it to the simulation")
 			return
@@ -263,7 +263,7 @@ func Markdown(w io.Writer, all []*Search) error {
 	b.WriteString("Assumed:\n\n")
 	var lines []string
 	for _, restart := range Restarts() {
-		for _, line := range assumptions(Scope{Crashes: 1, Restart: restart, Lock: Hardened, Fence: true}) {
+		for _, line := range assumptions(Scope{Crashes: 1, Restart: restart, Lock: hardenedLock, Fence: true}) {
 			if !slices.Contains(lines, line) {
 				lines = append(lines, line)
 				fmt.Fprintf(&b, "- %s\n", line)

@@ -51,7 +51,7 @@ type state struct {
 
 	fence   [maxLeases]uint8   // tokens, as long as anybody may ask for them
 	section [maxLeases]section // what became of a hold's work on the resource
-	top     uint8              // the highest token that the resource has seen, or with FencingOrder that was given
+	top     uint8              // the highest token that the resource has seen, or with fencingOrder that was given
 	harm    bool               // what must not happen did
 }
 
@@ -63,7 +63,7 @@ type clientState struct {
 	asked uint8 // extensions of this hold
 	gen   uint8 // of the window it believes in: 0 the attempt's, 1 the extension's
 	free  uint8 // 1: no window bounds its belief
-	floor uint8 // with FencingOrder: one more than top was when the first SET of this attempt arrived; 0: none has
+	floor uint8 // with fencingOrder: one more than top was when the first SET of this attempt arrived; 0: none has
 }
 
 // node is one server, and the messages to it and from it.
@@ -83,8 +83,8 @@ const up = 0
 
 func downWith(k key) uint8 { return uint8(k) + 1 }
 
-// Model is a scope with the reductions that its search makes.
-type Model struct {
+// model is a scope with the reductions that its search makes.
+type model struct {
 	Scope
 	Reductions
 	rules
@@ -92,15 +92,15 @@ type Model struct {
 	also  func(*state) // one more reduction: tests plant wrong ones
 }
 
-// New makes a model of a scope that Check has passed.
-func New(s Scope, r Reductions) *Model {
+// newModel makes a model of a scope that Check has passed.
+func newModel(s Scope, r Reductions) *model {
 	if s.Restart == "" {
 		s.Restart = Forgets
 	}
 	if s.Property == "" {
 		s.Property = MutualExclusion
 	}
-	m := &Model{Scope: s, Reductions: r, rules: s.rules()}
+	m := &model{Scope: s, Reductions: r, rules: s.rules()}
 	if m.firstCount {
 		m.Symmetry = false // it matters which node is the first
 	}
@@ -109,13 +109,13 @@ func New(s Scope, r Reductions) *Model {
 }
 
 func (s Scope) leases() int         { return 2 * s.Attempts }
-func (m *Model) lease(c, a int) int { return c*m.Attempts + a }
+func (m *model) lease(c, a int) int { return c*m.Attempts + a }
 
 // current is the lease of a client's latest attempt.
-func (m *Model) current(s *state, c int) int { return m.lease(c, int(s.client[c].begun)-1) }
+func (m *model) current(s *state, c int) int { return m.lease(c, int(s.client[c].begun)-1) }
 
 // same says whether two leases have one token.
-func (m *Model) same(s *state, l, k int) bool {
+func (m *model) same(s *state, l, k int) bool {
 	switch {
 	case l == k || m.shares == everybody:
 		return true
@@ -128,7 +128,7 @@ func (m *Model) same(s *state, l, k int) bool {
 }
 
 // believes says whether a client takes the lock for its own.
-func (m *Model) believes(s *state, c int) bool {
+func (m *model) believes(s *state, c int) bool {
 	k := &s.client[c]
 	if k.phase != holding && k.phase != extending {
 		return false
@@ -137,30 +137,30 @@ func (m *Model) believes(s *state, c int) bool {
 }
 
 // violated says whether both do, or another property is violated.
-func (m *Model) violated(s *state) bool {
+func (m *model) violated(s *state) bool {
 	switch m.Property {
 	case MutualExclusion:
 		return m.believes(s, 0) && m.believes(s, 1)
-	case LeftKeys:
+	case leftKeys:
 		return left(m, s)
 	}
 	return s.harm
 }
 
 // mayExpire says whether a key's last window is over.
-func (m *Model) mayExpire(s *state, k key) bool {
+func (m *model) mayExpire(s *state, k key) bool {
 	return k > 0 && int(s.over[k.lease()]) > k.generation()
 }
 
 // first is the state in which nothing has happened.
-func (m *Model) first() state {
+func (m *model) first() state {
 	s := state{crashes: uint8(m.Crashes), jumps: uint8(m.Jumps)}
 	reducer{m}.reduce(&s)
 	return s
 }
 
 // next calls yield with each state that can follow. It keeps none of them.
-func (m *Model) next(s *state, yield func(*state, Step)) {
+func (m *model) next(s *state, yield func(*state, Step)) {
 	w := walk{m, s, yield}
 	for c := range 2 {
 		w.client(c)
@@ -175,7 +175,7 @@ func (m *Model) next(s *state, yield func(*state, Step)) {
 
 // walk is what follows one state.
 type walk struct {
-	*Model
+	*model
 	from  *state
 	yield func(*state, Step)
 }
@@ -184,7 +184,7 @@ type walk struct {
 func (w walk) step(did Step, change func(*state)) {
 	t := *w.from
 	change(&t)
-	reducer{w.Model}.reduce(&t)
+	reducer{w.model}.reduce(&t)
 	w.yield(&t, did)
 }
 
@@ -221,7 +221,7 @@ func (c codec) head(s *state, p *packer) {
 		p.field(&k.asked, 1)
 		p.field(&k.gen, 1)
 		p.field(&k.free, 1)
-		if c.Property == FencingOrder {
+		if c.Property == fencingOrder {
 			p.field(&k.floor, tokenBits)
 		}
 	}

@@ -59,9 +59,9 @@ var (
 	extends  = []time.Duration{time.Second, 3 * time.Second, 5 * time.Second, 7 * time.Second}
 )
 
-// ScenarioOf is a path of a scope as a scenario of that name, which expects that the scope's property
+// scenarioOf is a path of a scope as a scenario of that name, which expects that the scope's property
 // is violated. The names that a file may use are the caller's.
-func ScenarioOf(name string, scope Scope, path []Step, known scenario.Known) (scenario.Scenario, error) {
+func scenarioOf(name string, scope Scope, path []Step, known scenario.Known) (scenario.Scenario, error) {
 	for _, p := range paces {
 		for _, section := range sections {
 			for _, after := range extends[:1+scope.Extends*(len(extends)-1)] {
@@ -156,7 +156,7 @@ expect: {mutual-exclusion: any, resource-safety: any}
 var claims = map[Property]string{
 	MutualExclusion: "Two clients hold the lock at once.",
 	resourceSafety:  "A write is applied over another that its client has not seen.",
-	FencingOrder:    "A lock's fencing token is not above that of one that was given before.",
+	fencingOrder:    "A lock's fencing token is not above that of one that was given before.",
 }
 
 // scenario is the path with its instants.
@@ -166,7 +166,7 @@ func (t arrange) scenario(name string, known scenario.Known) (scenario.Scenario,
 	case t.scope.Mistake != "":
 		kind = "broken, mistake: " + t.scope.Mistake
 	case t.scope.Quarantine:
-		kind = Hardened + ", options: {quarantine: yes}"
+		kind = hardenedLock + ", options: {quarantine: yes}"
 	case t.scope.Lock != "":
 		kind = t.scope.Lock
 	}
@@ -393,8 +393,8 @@ func (t arrange) trigger(f faulty, when time.Duration) nemesis.Trigger {
 	return nemesis.Trigger{At: &when}
 }
 
-// Caption is a path in words, a line for each step.
-func Caption(path []Step) string {
+// caption is a path in words, a line for each step.
+func caption(path []Step) string {
 	var b strings.Builder
 	for i, s := range path {
 		fmt.Fprintf(&b, "%3d  %v\n", i+1, s)
@@ -573,7 +573,7 @@ func (t *telling) read() error {
 }
 
 // hardened says whether the lock returns at a quorum.
-func (t *telling) hardened() bool { return t.scope.Lock == Hardened }
+func (t *telling) hardened() bool { return t.scope.Lock == hardenedLock }
 
 // returns says whether a lock that returns at a quorum could do as the path has it: it has heard so
 // many votes and no more. Its failures and extensions can't be told yet.
