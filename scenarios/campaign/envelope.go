@@ -58,11 +58,20 @@ type Dimension struct {
 	Span func(EnvelopeSetting) (low, high, step float64)
 	// Edge says where it must break, nil: nowhere.
 	Edge func(EnvelopeSetting) *EnvelopeEdge
-	// plan is the part of the scenario that is this dimension's: keys of its file. Where it is nil
-	// two clients contend, of whom the first works for as long as hold says while steps happen.
-	plan  func(s EnvelopeSetting, value float64) string
-	hold  func(EnvelopeSetting) string
+	// world is the part of the scenario that has no fault, and steps are the plan: keys of its file.
+	world func(EnvelopeSetting) string
 	steps func(s EnvelopeSetting, value float64) string
+}
+
+// none is the value that is no fault at all.
+func (d Dimension) none() float64 {
+	switch {
+	case d.Unit == rate:
+		return 1
+	case d.Less:
+		return -1 // any time that a node stays away is one
+	}
+	return 0
 }
 
 // Availability is no property of the checker's: that anybody acquires the lock at all.
