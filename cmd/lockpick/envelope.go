@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,8 +14,6 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
-	"lockpick/internal/files"
-	"lockpick/reports/display"
 	"lockpick/scenarios"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
@@ -122,32 +119,20 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 		return noStore(err)
 	}
 	a.tidies()
-	x := &campaign.Envelopes{Simulator: newCrew(f.patience, f.store), Store: f.store, Setting: f.EnvelopeSetting, Seed: f.seed, Seeds: f.seeds, Put: f.put, Log: a.errs}
+	x := &campaign.Envelopes{Simulator: newCrew(f.patience, f.store), Store: f.store, Lock: f.lock, Setting: f.EnvelopeSetting, Seed: f.seed, Seeds: f.seeds, Put: f.put, Log: a.errs}
 	defer x.Stop()
-	agree := 0
-	all, err := x.Run(ctx, dimensions, func(r *campaign.Envelope) {
-		if a.code = outcome.Worse(a.code, r.Code()); r.Code() == outcome.ExitOK {
-			agree++
-		}
+	r, err := x.Run(ctx, dimensions, func(e *campaign.Envelope) {
 		if !f.json {
-			r.Print(a.out)
+			e.Print(a.out)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	result := map[string]any{"schema": 1, "version": version(), "code": a.code, "lock": f.lock, "setting": f.EnvelopeSetting, "seeds": f.seeds, "seed": f.seed, "results": all}
-	text, err := json.MarshalIndent(result, "", "  ")
-	if err == nil {
-		err = files.WriteIn(x.Folder, "envelope.json", append(text, '\n'))
+	if a.code = outcome.Worse(a.code, r.Code); f.json {
+		return printJSON(a.out, r)
 	}
-	if err != nil {
-		return noStore(err)
-	}
-	if f.json {
-		return printJSON(a.out, result)
-	}
-	fmt.Fprintf(a.out, "%s; %s of each value\n%d of %d as arithmetic says: %s\n", f.EnvelopeSetting, display.Plural(f.seeds, "seed"), agree, len(all), x.Folder)
+	r.Print(a.out)
 	return nil
 }
 

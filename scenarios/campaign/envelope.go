@@ -451,12 +451,12 @@ func (r Envelope) file() string { return r.Dimension + "-" + r.Property }
 type Envelopes struct {
 	Simulator
 	Store   string // of what is found
+	Lock    string // as its user names it
 	Setting EnvelopeSetting
 	Seed    uint64 // the first of
 	Seeds   int
 	Put     func(scenario.Scenario) (scenario.Scenario, error) // EnvelopeSearch's
 	Log     io.Writer                                          // for how far it is
-	Folder  string                                             // of the results, once there are any
 
 	mu    sync.Mutex // of what follows
 	live  *display.Progress
@@ -464,10 +464,25 @@ type Envelopes struct {
 	runs  int
 }
 
-// Run finds them in a new folder of the store, and calls found with each.
-func (x *Envelopes) Run(ctx context.Context, dimensions []Dimension, found func(*Envelope)) (all []*Envelope, err error) {
-	x.Folder = filepath.Join(x.Store, envelopesFolder, suites.Stamp(time.Now()))
-	if err := os.MkdirAll(x.Folder, 0o755); err != nil {
+// EnvelopeResult is the envelope.json of a lock.
+type EnvelopeResult struct {
+	Code    int             `json:"code"` // exit code of all
+	Lock    string          `json:"lock"`
+	Results []*Envelope     `json:"results"`
+	Schema  int             `json:"schema"`
+	Seed    uint64          `json:"seed"` // the first
+	Seeds   int             `json:"seeds"`
+	Setting EnvelopeSetting `json:"setting"`
+	Version string          `json:"version"` // of lockpick
+
+	folder string
+}
+
+// Run finds them, calls found with each, and leaves the result in a new folder of the store.
+func (x *Envelopes) Run(ctx context.Context, dimensions []Dimension, found func(*Envelope)) (*EnvelopeResult, error) {
+	all := &EnvelopeResult{Lock: x.Lock, Schema: 1, Seed: x.Seed, Seeds: x.Seeds, Setting: x.Setting, Version: x.Version,
+		folder: filepath.Join(x.Store, envelopesFolder, suites.Stamp(time.Now()))}
+	if err := os.MkdirAll(all.folder, 0o755); err != nil {
 		return nil, failed(StoreFailed, err)
 	}
 	x.live = &display.Progress{W: x.Log, Mu: &x.mu, Started: time.Now(), Text: func(passed time.Duration) string {
@@ -491,25 +506,31 @@ func (x *Envelopes) Run(ctx context.Context, dimensions []Dimension, found func(
 		x.mu.Lock()
 		x.doing = d.Name + ": what breaks it is made small"
 		x.mu.Unlock()
-		x.minimize(ctx, &r, d)
+		x.minimize(ctx, &r, d, all.folder)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err := r.draw(x.Folder); err != nil {
+		if err := r.draw(all.folder); err != nil {
 			return nil, failed(StoreFailed, err)
 		}
 		x.mu.Lock()
 		x.live.Erase()
 		found(&r)
 		x.mu.Unlock()
-		all = append(all, &r)
+		all.Results, all.Code = append(all.Results, &r), outcome.Worse(all.Code, r.Code())
 	}
-	return all, nil
+	return all, failed(StoreFailed, writeJSON(all.folder, "envelope.json", all))
+}
+
+// Print sums the result up.
+func (r *EnvelopeResult) Print(w io.Writer) {
+	agree := slices.DeleteFunc(slices.Clone(r.Results), func(e *Envelope) bool { return e.Code() != outcome.ExitOK })
+	fmt.Fprintf(w, "%s; %s of each value\n%d of %d as arithmetic says: %s\n", r.Setting, display.Plural(r.Seeds, "seed"), len(agree), len(r.Results), r.folder)
 }
 
 // minimize makes a small scenario of the first value that broke. Availability is not for the checker
 // to judge, so there is nothing to hold a small scenario to.
-func (x *Envelopes) minimize(ctx context.Context, r *Envelope, d Dimension) {
+func (x *Envelopes) minimize(ctx context.Context, r *Envelope, d Dimension, folder string) {
 	if r.Broke == nil || r.Property == Availability {
 		return
 	}
@@ -521,7 +542,7 @@ func (x *Envelopes) minimize(ctx context.Context, r *Envelope, d Dimension) {
 	if err == nil {
 		var m Minimized
 		if m, err = x.Minimizer(0).Shrink(ctx, s, p.Seed, Bug{Property: r.Property, Cause: p.Cause}); err == nil {
-			r.Small, err = x.SaveMinimized(ctx, m, r.file(), filepath.Join(x.Folder, r.file()+".yaml"), x.Store)
+			r.Small, err = x.SaveMinimized(ctx, m, r.file(), filepath.Join(folder, r.file()+".yaml"), x.Store)
 		}
 	}
 	if err != nil {
