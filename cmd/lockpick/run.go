@@ -233,7 +233,7 @@ func noStore(err error) error {
 }
 
 // mostSeeds bounds a sweep: a day of work for a large machine.
-const mostSeeds = 10_000_000
+const mostSeeds = campaign.MaxSeeds
 
 // mostJobs bounds what is run at once.
 const mostJobs = 64

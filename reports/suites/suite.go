@@ -7,6 +7,8 @@
 // to draw the others again. Index rewrites store/index.html, and Server shows a store to a browser
 // on this machine.
 //
+// Console prints outcomes on a terminal, or as JSON, while they arrive.
+//
 // Scorecards is the cards of one call, on one page, as Markdown and as JSON. JUnit has one case for
 // each property of a scenario, whatever the number of seeds; undecided is an error there, because
 // JUnit calls a wrong answer a failure and a missing one an error. GitHub keeps no more outcomes

@@ -44,11 +44,11 @@ var Dimensions = []Dimension{
 	},
 	{
 		Name: "crashes", Doc: "nodes that forget what a holder set on all", Property: verdict.MutualExclusion,
-		Unit: Nodes, Span: anyNodes, Edge: func(s EnvelopeSetting) *EnvelopeEdge { return exact(s.quorum(), "the quorum") }, world: uncontested, steps: forgetful,
+		Unit: nodeCount, Span: anyNodes, Edge: func(s EnvelopeSetting) *envelopeEdge { return exact(s.quorum(), "the quorum") }, world: uncontested, steps: forgetful,
 	},
 	{
-		Name: "crashes", Doc: "nodes that are down", Property: Availability,
-		Unit: Nodes, Span: anyNodes, Edge: func(s EnvelopeSetting) *EnvelopeEdge { return exact(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, world: quick, steps: down,
+		Name: "crashes", Doc: "nodes that are down", Property: availability,
+		Unit: nodeCount, Span: anyNodes, Edge: func(s EnvelopeSetting) *envelopeEdge { return exact(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, world: quick, steps: down,
 	},
 	{
 		Name: "fsync-always", Doc: "losses of power of nodes with fsync always, by the lock's age,", Property: verdict.MutualExclusion, Less: true,

@@ -25,7 +25,7 @@ const MaxSeeds = 10_000_000
 type ErrorKind int
 
 const (
-	StoreFailed   ErrorKind = iota // the store can't be written
+	storeFailed   ErrorKind = iota // the store can't be written
 	CorpusFailed                   // the corpus, or a file of it, can't be read
 	Taken                          // another process is at the same
 	NotResumable                   // what is in the folder is of no use, or of something else

@@ -300,7 +300,7 @@ func (x *Fuzzer) Open() error {
 		return failed(CorpusFailed, fmt.Errorf("open corpus: %w", errors.Unwrap(err)))
 	}
 	if err := CanWrite(x.Store); err != nil {
-		return failed(StoreFailed, err)
+		return failed(storeFailed, err)
 	}
 	text, err := json.Marshal(x.Scenarios)
 	if err != nil {
@@ -321,7 +321,7 @@ func (x *Fuzzer) Open() error {
 		}
 	}
 	if err != nil {
-		return failed(StoreFailed, err)
+		return failed(storeFailed, err)
 	}
 	switch x.Result, err = openFuzz(folder, of[:16], names, x.Seed); {
 	case errors.Is(err, errFuzzTaken):
@@ -346,7 +346,7 @@ func (x *Fuzzer) Run(ctx context.Context) (code int, err error) {
 	x.Result.Leg.Seconds = x.spent()
 	x.Result.Leg.Over = err == nil && ctx.Err() == nil
 	if lost := x.Result.close(); err == nil {
-		err = failed(StoreFailed, lost)
+		err = failed(storeFailed, lost)
 	}
 	return x.Result.finish(), cmp.Or(ctx.Err(), err)
 }
@@ -445,7 +445,7 @@ func (x *Fuzzer) settle(ctx context.Context) error {
 		lost := x.lost
 		x.mu.Unlock()
 		if lost != nil || i < 0 {
-			return failed(StoreFailed, lost)
+			return failed(storeFailed, lost)
 		}
 		x.begun.Wait() // so that what was found first is known, and all processors are free
 		f := x.Result.Finds[i]
@@ -478,7 +478,7 @@ func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFind) (*MinimizedRun, erro
 	s := x.Scenarios[f.First.Scenario]
 	from, seed := s, f.First.Seed
 	for _, other := range x.Result.Finds {
-		if r := other.Small; r != nil && x.Simulator.Run(ctx, Expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
+		if r := other.Small; r != nil && x.Simulator.Run(ctx, expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
 			from, seed = r.Scenario, r.Seed
 			break
 		}
@@ -487,7 +487,7 @@ func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFind) (*MinimizedRun, erro
 	if err != nil {
 		return nil, err
 	}
-	r.From, r.Given, r.Before = s.ID(), f.First.Seed, SizeOf(s.Drawn(f.First.Seed))
+	r.From, r.Given, r.Before = s.ID(), f.First.Seed, sizeOf(s.Drawn(f.First.Seed))
 	name := corpusName(r)
 	return x.SaveMinimized(ctx, r, name, filepath.Join(x.Corpus, name+".yaml"), x.Store)
 }

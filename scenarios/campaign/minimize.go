@@ -99,8 +99,8 @@ type size struct {
 	Keys    int `json:"keys"`
 }
 
-// SizeOf measures a scenario.
-func SizeOf(s scenario.Scenario) size {
+// sizeOf measures a scenario.
+func sizeOf(s scenario.Scenario) size {
 	z := size{Steps: len(s.Plan), Clients: len(s.Clients), Nodes: s.Topology.Nodes, Keys: len(s.KeyNames())}
 	for _, st := range s.Plan {
 		z.Targets += len(st.Fault.Targets)
@@ -113,8 +113,8 @@ func SizeOf(s scenario.Scenario) size {
 func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64, b Bug) (Minimized, error) {
 	r := Minimized{Bug: b, From: s.ID(), Given: seed}
 	s = s.Drawn(seed)
-	r.Before = SizeOf(s)
-	x := &search{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: Expecting(s, b), seen: map[string]bool{}, idle: make(chan struct{}, max(k.Workers, 1)), left: k.Most}
+	r.Before = sizeOf(s)
+	x := &search{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: expecting(s, b), seen: map[string]bool{}, idle: make(chan struct{}, max(k.Workers, 1)), left: k.Most}
 	if x.left == 0 {
 		x.left = mostRuns
 	}
@@ -129,7 +129,7 @@ func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64,
 		return r, ctx.Err()
 	}
 	r.Scenario, r.Runs, r.Whole = x.best, x.runs, x.left > 0
-	r.After = SizeOf(x.best)
+	r.After = sizeOf(x.best)
 	r.Seed, r.Others = x.seed, others
 	shown := x.shows(others)
 	r.Shows = len(shown)
@@ -183,9 +183,9 @@ func (k *MinimizedRun) Print(w io.Writer) {
 	fmt.Fprintf(w, "\n    scenario:  %s\n    record:    %s\n    run again: %s\n", k.File, k.Dir, k.Command)
 }
 
-// Expecting is a scenario of which nothing but a bug is expected: a run of it comes out as
+// expecting is a scenario of which nothing but a bug is expected: a run of it comes out as
 // expected if it has the bug. It is a scenario of its own, with the seed's plan.
-func Expecting(s scenario.Scenario, b Bug) scenario.Scenario {
+func expecting(s scenario.Scenario, b Bug) scenario.Scenario {
 	s.Name, s.Variant, s.Tags, s.Debate, s.Tier, s.Cures, s.Numbers = "small", "", nil, nil, "", nil, nil
 	s.Expect = map[string]scenario.Expectation{ // the two that are held to it unless somebody says otherwise
 		verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome},

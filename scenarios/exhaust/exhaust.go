@@ -30,7 +30,7 @@
 //
 // Deliberately missing: more than two clients or one key, more than one write in a hold,
 // replicas, and clocks that run wrong beyond a budget of jumps. It runs no
-// scenario: its tests hold it to the real client and the simulated node.
+// scenario: whoever searches says how, and its tests hold it to the real client and the simulated node.
 package exhaust
 
 import (
