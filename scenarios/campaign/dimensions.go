@@ -40,7 +40,7 @@ var Dimensions = []Dimension{
 	},
 	{
 		Name: "restart-delay", Doc: "nodes without persistence that stay away after a crash", Property: verdict.MutualExclusion, Less: true,
-		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.step() }, Edge: restart, world: contest(wholly), steps: restarted,
+		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.step() }, Edge: comesBack(after, "the lock's age at the crash"), world: contest(wholly), steps: restarted,
 	},
 	{
 		Name: "crashes", Doc: "nodes that forget what a holder set on all", Property: verdict.MutualExclusion,
@@ -60,7 +60,7 @@ var Dimensions = []Dimension{
 	},
 	{
 		Name: "fsync-no", Doc: "losses of power of nodes with fsync no, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
-		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return s.step(), s.lease(), s.step() }, Edge: forgotten, world: synced(`"no"`), steps: poweredOff,
+		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return s.step(), s.lease(), s.step() }, Edge: comesBack(gone, "the outage"), world: synced(`"no"`), steps: poweredOff,
 	},
 }
 

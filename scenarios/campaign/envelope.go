@@ -298,19 +298,15 @@ func drift(s EnvelopeSetting) *envelopeEdge {
 		Safe: s.ttl() / (s.lease() - 2*s.low() + tick), Certain: s.ttl() / (s.lease() - s.gap() - 4*s.high() - tick)}
 }
 
-// restart: the node is back, empty, at granted + after + v. One that was away answers attempts
-// late, and takes a new connection. The specification asks for a TTL; what is left of the lease suffices.
-func restart(s EnvelopeSetting) *envelopeEdge {
-	left := s.lease() - after.Seconds()
-	return &envelopeEdge{Sum: left, Formula: "TTL − drift·TTL − 2 ms − the lock's age at the crash",
-		Safe: left - 3*s.low(), Certain: left - s.gap() - s.Timeout.Seconds() - 7*s.high()}
-}
-
-// forgotten is restart of a node that is away for a moment, and loses its power later.
-func forgotten(s EnvelopeSetting) *envelopeEdge {
-	left := s.lease() - gone.Seconds()
-	return &envelopeEdge{Sum: left, Formula: "TTL − drift·TTL − 2 ms − the outage",
-		Safe: left - 3*s.low(), Certain: left - s.gap() - s.Timeout.Seconds() - 7*s.high()}
+// comesBack: the node is back, empty, at granted + v and what is lost besides. One that was away answers
+// attempts late, and takes a new connection. The specification asks for a TTL; what is left of the
+// lease suffices.
+func comesBack(besides time.Duration, what string) func(EnvelopeSetting) *envelopeEdge {
+	return func(s EnvelopeSetting) *envelopeEdge {
+		left := s.lease() - besides.Seconds()
+		return &envelopeEdge{Sum: left, Formula: "TTL − drift·TTL − 2 ms − " + what,
+			Safe: left - 3*s.low(), Certain: left - s.gap() - s.Timeout.Seconds() - 7*s.high()}
+	}
 }
 
 // lateWrite: the holder has looked at its lease by 8 ways, and writes at once when it goes on. That
