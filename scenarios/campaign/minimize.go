@@ -610,30 +610,23 @@ func renamed(s *scenario.Scenario, called func(name string) string) {
 	}
 }
 
-// changed changes a value.
-func changed[T comparable](of func(*scenario.Scenario) *T, to func(T) T) edit {
+// plain sets a value to what it is where nobody says anything of it.
+func plain[T comparable](of func(*scenario.Scenario) *T, to T) edit {
 	return func(s *scenario.Scenario) bool {
 		x := of(s)
-		was := *x
-		*x = to(was)
-		return *x != was
+		changed := *x != to
+		*x = to
+		return changed
 	}
 }
 
-// plain sets a value to what it is where nobody says anything of it.
-func plain[T comparable](of func(*scenario.Scenario) *T, to T) edit {
-	return changed(of, func(T) T { return to })
-}
-
 // absent leaves out what may be left out.
-func absent[T any](of func(*scenario.Scenario) **T) edit { return plain(of, nil) }
-
-// absentList is absent of a list.
-func absentList(of func(*scenario.Scenario) *[]string) edit {
+func absent[T any](of func(*scenario.Scenario) **T) edit {
 	return func(s *scenario.Scenario) bool {
-		had := *of(s) != nil
-		*of(s) = nil
-		return had
+		x := of(s)
+		was := *x
+		*x = nil
+		return was != nil
 	}
 }
 
@@ -644,7 +637,11 @@ func plainer(best scenario.Scenario) []edit {
 		plain(func(s *sc) *int { return &s.Topology.Replicas }, 0),
 		plain(func(s *sc) *string { return &s.Topology.Persistence }, scenario.PersistNone),
 		plain(func(s *sc) *string { return &s.Topology.Expiry }, ""),
-		absentList(func(s *sc) *[]string { return &s.Topology.Addresses }),
+		func(s *sc) bool {
+			had := s.Topology.Addresses != nil
+			s.Topology.Addresses = nil
+			return had
+		},
 		plain(func(s *sc) *string { return &s.Workload.Fence }, client.FenceNone),
 		plain(func(s *sc) *bool { return &s.Lock.Fence }, false),
 		plain(func(s *sc) *string { return &s.Lock.Ask }, ""),
@@ -660,7 +657,11 @@ func plainer(best scenario.Scenario) []edit {
 	for i := range best.Clients {
 		edits = append(edits,
 			absent(func(s *sc) **nemesis.Event { return &s.Clients[i].Start }),
-			absentList(func(s *sc) *[]string { return &s.Clients[i].Reach }),
+			func(s *sc) bool {
+				had := s.Clients[i].Reach != nil
+				s.Clients[i].Reach = nil
+				return had
+			},
 			absent(func(s *sc) **client.Range { return &s.Clients[i].Think }),
 			absent(func(s *sc) **client.Range { return &s.Clients[i].Hold }),
 			absent(func(s *sc) **int { return &s.Clients[i].Cycles }))

@@ -210,7 +210,16 @@ const (
 // hop takes steps, clients and nodes away with other seeds. Several steps often do no more than
 // move the others to the instants at which they do harm; another seed has other instants.
 func (x *search) hop() {
-	x.firstOf(slices.Concat(less(min(len(x.best.Plan), mostHops), 1), smallWorld(x.best), patient(x.best)), otherSeeds())
+	var edits []edit
+	for i := range x.best.Plan[:min(len(x.best.Plan), mostHops)] {
+		edits = append(edits, func(s *scenario.Scenario) bool {
+			s.Plan = slices.Delete(s.Plan, i, i+1)
+			return true
+		})
+	}
+	edits = append(edits, smallWorld(x.best)...)
+	edits = append(edits, patient(x.best)...)
+	x.firstOf(edits, otherSeeds())
 }
 
 // shows lists the seeds from 1 on with which the best shows the bug, of so many.
@@ -287,15 +296,16 @@ func together(best scenario.Scenario) (edits []edit) {
 // numbers round.
 func rounder(best scenario.Scenario) (edits []edit) {
 	for i := range ranges(&best) {
-		for _, one := range []func(client.Range) time.Duration{
-			func(r client.Range) time.Duration { return r.Min },
-			func(r client.Range) time.Duration { return r.Max },
-			func(r client.Range) time.Duration { return (r.Min + r.Max) / 2 },
-		} {
-			edits = append(edits, changed(func(s *scenario.Scenario) *client.Range { return ranges(s)[i] }, func(r client.Range) client.Range {
-				return client.Range{Min: one(r), Max: one(r)}
-			}))
-		}
+		edits = append(edits,
+			func(s *scenario.Scenario) bool {
+				return settled(ranges(s)[i], func(r client.Range) time.Duration { return r.Min })
+			},
+			func(s *scenario.Scenario) bool {
+				return settled(ranges(s)[i], func(r client.Range) time.Duration { return r.Max })
+			},
+			func(s *scenario.Scenario) bool {
+				return settled(ranges(s)[i], func(r client.Range) time.Duration { return (r.Min + r.Max) / 2 })
+			})
 	}
 	for i, st := range best.Plan {
 		if at := st.When.At; at != nil {
@@ -312,20 +322,45 @@ func rounder(best scenario.Scenario) (edits []edit) {
 	}
 	for i := range times(&best) {
 		for _, unit := range []time.Duration{time.Second, time.Second / 2, time.Second / 10, 10 * time.Millisecond, time.Millisecond} {
-			edits = append(edits, changed(func(s *scenario.Scenario) *time.Duration { return times(s)[i] }, func(d time.Duration) time.Duration { return d.Round(unit) }))
+			edits = append(edits, func(s *scenario.Scenario) bool {
+				x := times(s)[i]
+				was := *x
+				*x = x.Round(unit)
+				return *x != was
+			})
 		}
 	}
 	for i := range numbers(&best) {
 		for digits := 1; digits <= 2; digits++ {
-			edits = append(edits, changed(func(s *scenario.Scenario) *float64 { return numbers(s)[i] }, func(x float64) float64 { return rounded(x, digits) }))
+			edits = append(edits, func(s *scenario.Scenario) bool {
+				x := numbers(s)[i]
+				was := *x
+				*x = rounded(was, digits)
+				return *x != was
+			})
 		}
 	}
 	for i, st := range best.Plan {
 		if st.Fault.Bandwidth > 0 {
-			edits = append(edits, changed(func(s *scenario.Scenario) *int { return &s.Plan[i].Fault.Bandwidth }, func(x int) int { return int(rounded(float64(x), 1)) }))
+			edits = append(edits, func(s *scenario.Scenario) bool {
+				x := &s.Plan[i].Fault.Bandwidth
+				was := *x
+				*x = int(rounded(float64(was), 1))
+				return *x != was
+			})
 		}
 	}
 	return edits
+}
+
+// settled makes of a range one time.
+func settled(r *client.Range, at func(client.Range) time.Duration) bool {
+	if r.Min == r.Max {
+		return false
+	}
+	one := at(*r)
+	r.Min, r.Max = one, one
+	return true
 }
 
 // rounded is a number with so many digits that count.
