@@ -93,8 +93,6 @@ func list(store string, served bool) (index, error) {
 		return index{}, err
 	}
 	x := index{Runs: len(runs)}
-	// Names begin with the time.
-	slices.SortStableFunc(runs, func(a, b entry) int { return strings.Compare(b.name, a.name) })
 	runs = runs[:min(len(runs), mostRuns)]
 	x.Shown = len(runs)
 	shelves := map[string][]entry{}
@@ -156,7 +154,6 @@ func Runs(store string) []string {
 	if err != nil {
 		return nil
 	}
-	slices.SortStableFunc(runs, func(a, b entry) int { return strings.Compare(b.name, a.name) })
 	var latest, all []string
 	for _, r := range runs {
 		link := filepath.Join(store, filepath.Dir(r.dir), "latest")
@@ -168,7 +165,8 @@ func Runs(store string) []string {
 	return append(latest, all...)
 }
 
-// runsOf lists the run directories of a store by their names alone.
+// runsOf lists the run directories of a store by their names alone, which begin with the time: the
+// newest first.
 func runsOf(store string) ([]entry, error) {
 	in, err := files.OpenFolder(store)
 	if err != nil {
@@ -197,6 +195,7 @@ func runsOf(store string) ([]entry, error) {
 				name: r.Name(), dir: f.Name() + "/" + r.Name()})
 		}
 	}
+	slices.SortStableFunc(out, func(a, b entry) int { return strings.Compare(b.name, a.name) })
 	return out, nil
 }
 
@@ -339,17 +338,17 @@ func everything(store string) ([]*stored, error) {
 		return nil, err
 	}
 	var all []*stored
-	for i, dir := range Stored(store) {
-		refers, err := runsIn(dir)
-		if err != nil {
-			return nil, fmt.Errorf("%w: which runs it refers to is not known; remove it by hand", err)
+	for _, folder := range []string{Folder, ScoreFolder} {
+		for i, dir := range storedIn(store, folder) {
+			refers := map[string]bool{} // a scorecard has its runs in it
+			if folder == Folder {
+				if refers, err = runsIn(dir); err != nil {
+					return nil, fmt.Errorf("%w: which runs it refers to is not known; remove it by hand", err)
+				}
+			}
+			all = append(all, &stored{Excess: Excess{Dir: folder + "/" + filepath.Base(dir)}, begun: filepath.Base(dir), rank: i, runs: refers})
 		}
-		all = append(all, &stored{Excess: Excess{Dir: Folder + "/" + filepath.Base(dir)}, begun: filepath.Base(dir), rank: i, runs: refers})
 	}
-	for i, dir := range storedIn(store, ScoreFolder) { // which has its runs in it
-		all = append(all, &stored{Excess: Excess{Dir: ScoreFolder + "/" + filepath.Base(dir)}, begun: filepath.Base(dir), rank: i, runs: map[string]bool{}})
-	}
-	slices.SortStableFunc(runs, func(a, b entry) int { return strings.Compare(b.name, a.name) })
 	ranks := map[string]int{}
 	for _, r := range runs {
 		all = append(all, &stored{Excess: Excess{Dir: r.dir}, begun: r.name, rank: ranks[r.Scenario]})
