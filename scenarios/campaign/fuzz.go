@@ -478,7 +478,7 @@ func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFind) (*MinimizedRun, erro
 	s := x.Scenarios[f.First.Scenario]
 	from, seed := s, f.First.Seed
 	for _, other := range x.Result.Finds {
-		if r := other.Small; r != nil && x.Simulator.Run(ctx, expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
+		if r := other.Small; r != nil && x.Simulator.Run(ctx, Expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
 			from, seed = r.Scenario, r.Seed
 			break
 		}
@@ -487,7 +487,7 @@ func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFind) (*MinimizedRun, erro
 	if err != nil {
 		return nil, err
 	}
-	r.From, r.Given, r.Before = s.ID(), f.First.Seed, sizeOf(s.Drawn(f.First.Seed))
+	r.From, r.Given, r.Before = s.ID(), f.First.Seed, SizeOf(s.Drawn(f.First.Seed))
 	name := corpusName(r)
 	return x.SaveMinimized(ctx, r, name, filepath.Join(x.Corpus, name+".yaml"), x.Store)
 }

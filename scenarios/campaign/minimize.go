@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 	"lockpick/reports/display"
-	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -99,8 +97,8 @@ type size struct {
 	Keys    int `json:"keys"`
 }
 
-// sizeOf measures a scenario.
-func sizeOf(s scenario.Scenario) size {
+// SizeOf measures a scenario.
+func SizeOf(s scenario.Scenario) size {
 	z := size{Steps: len(s.Plan), Clients: len(s.Clients), Nodes: s.Topology.Nodes, Keys: len(s.KeyNames())}
 	for _, st := range s.Plan {
 		z.Targets += len(st.Fault.Targets)
@@ -113,8 +111,8 @@ func sizeOf(s scenario.Scenario) size {
 func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64, b Bug) (Minimized, error) {
 	r := Minimized{Bug: b, From: s.ID(), Given: seed}
 	s = s.Drawn(seed)
-	r.Before = sizeOf(s)
-	x := &search{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: expecting(s, b), seen: map[string]bool{}, idle: make(chan struct{}, max(k.Workers, 1)), left: k.Most}
+	r.Before = SizeOf(s)
+	x := &search{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: Expecting(s, b), seen: map[string]bool{}, idle: make(chan struct{}, max(k.Workers, 1)), left: k.Most}
 	if x.left == 0 {
 		x.left = mostRuns
 	}
@@ -129,7 +127,7 @@ func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64,
 		return r, ctx.Err()
 	}
 	r.Scenario, r.Runs, r.Whole = x.best, x.runs, x.left > 0
-	r.After = sizeOf(x.best)
+	r.After = SizeOf(x.best)
 	r.Seed, r.Others = x.seed, others
 	shown := x.shows(others)
 	r.Shows = len(shown)
@@ -174,18 +172,9 @@ func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, s
 	return &MinimizedRun{Minimized: r, File: file, Dir: o.Dir, Command: o.Command}, nil
 }
 
-// Print prints what a scenario shows in words, and where it is.
-func (k *MinimizedRun) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s\n", strings.TrimRight(k.Caption(), "\n"))
-	if k.Try != nil {
-		fmt.Fprintln(w, suites.CardTries(k.Try))
-	}
-	fmt.Fprintf(w, "\n    scenario:  %s\n    record:    %s\n    run again: %s\n", k.File, k.Dir, k.Command)
-}
-
-// expecting is a scenario of which nothing but a bug is expected: a run of it comes out as
+// Expecting is a scenario of which nothing but a bug is expected: a run of it comes out as
 // expected if it has the bug. It is a scenario of its own, with the seed's plan.
-func expecting(s scenario.Scenario, b Bug) scenario.Scenario {
+func Expecting(s scenario.Scenario, b Bug) scenario.Scenario {
 	s.Name, s.Variant, s.Tags, s.Debate, s.Tier, s.Cures, s.Numbers = "small", "", nil, nil, "", nil, nil
 	s.Expect = map[string]scenario.Expectation{ // the two that are held to it unless somebody says otherwise
 		verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome},
