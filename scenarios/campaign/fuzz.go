@@ -367,7 +367,7 @@ func (x *Fuzzer) search(ctx context.Context) error {
 		if err := x.settle(ctx); err != nil {
 			return err
 		}
-		i, last := 0, leg.Begun+x.Seeds*len(x.Scenarios)
+		i, last := 0, leg.Begun+x.Seeds*len(x.Scenarios) // i is last where no run is to begin
 		var w *Worker
 		select { // of several that are ready any may be chosen below
 		case <-over:
