@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"lockpick/docker"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -52,7 +53,7 @@ func complain(t *testing.T, all []outcome.Outcome) {
 	t.Helper()
 	for _, o := range all {
 		if o.Code != outcome.ExitOK || o.Skipped != "" {
-			t.Errorf("%s seed %d: %s %s %s", o.Scenario, o.Seed, strings.Join(summary(o), "; "), o.Error, o.Skipped)
+			t.Errorf("%s seed %d: %s %s %s", o.Scenario, o.Seed, strings.Join(suites.Brief(o), "; "), o.Error, o.Skipped)
 		}
 	}
 }

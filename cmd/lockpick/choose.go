@@ -21,9 +21,10 @@ import (
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/internal/files"
-	"lockpick/reports/suites"
+	"lockpick/reports/display"
 	"lockpick/scenarios"
 	"lockpick/scenarios/campaign"
+	"lockpick/scenarios/exhaust"
 )
 
 // known is what a scenario may name.
@@ -34,7 +35,7 @@ func known() scenario.Known {
 }
 
 // storeFolders are those of a store that hold no runs of a scenario.
-var storeFolders = []string{suites.Folder, suites.ScoreFolder, huntsFolder, corpusFolder, campaign.ShardFolder, envelopesFolder, shrunkFolder, exhaustFolder}
+var storeFolders = append(campaign.Folders(), exhaust.Folder)
 
 // choice is which scenarios to run, and with which overrides.
 type choice struct {
@@ -242,10 +243,10 @@ func listCmd(out io.Writer) *cobra.Command {
 			}
 			for _, s := range all {
 				if s.Variant == "" {
-					fmt.Fprintf(out, "%s  %s\n", s.Name, painted(out, faint, "["+strings.Join(s.Tags, ", ")+"]"))
-					fmt.Fprintln(out, "    "+within(width(out)-1, 4, 4, s.Claim))
+					fmt.Fprintf(out, "%s  %s\n", s.Name, display.Paint(out, display.Dim, "["+strings.Join(s.Tags, ", ")+"]"))
+					fmt.Fprintln(out, "    "+display.Wrap(display.Width(out)-1, 4, 4, s.Claim))
 				}
-				fmt.Fprintln(out, "    "+hung("/"+s.Variant, longestVariant(all), expectations(s.Scenario), width(out)))
+				fmt.Fprintln(out, "    "+hung("/"+s.Variant, longestVariant(all), expectations(s.Scenario), display.Width(out)))
 				if verbose {
 					listPlan(out, s.Scenario)
 					listBackends(out, s.Scenario, able)
@@ -271,7 +272,7 @@ func longestVariant(all []pick) int {
 // hung is a word in a column, and a text beside it whose lines stay in theirs.
 func hung(word string, column int, text string, width int) string {
 	beside := 4 + column + 1
-	return fmt.Sprintf("%-*s %s", column, word, within(width-1, beside, beside, text))
+	return fmt.Sprintf("%-*s %s", column, word, display.Wrap(width-1, beside, beside, text))
 }
 
 func expectations(s scenario.Scenario) string {

@@ -21,7 +21,7 @@ type ci struct {
 	summaryFile string // $GITHUB_STEP_SUMMARY
 	annotate    bool
 	tally       outcome.Tally
-	junit       []byte            // the JUnit file
+	junit       bytes.Buffer      // the JUnit file
 	kept        map[string]string // where runs lie that were made again to be kept, by their commands
 }
 
@@ -41,17 +41,7 @@ func newCI(junitFile string) (*ci, error) {
 
 // render makes the JUnit file's text, as long as the store has all the runs that it quotes.
 func (c *ci) render() error {
-	var b bytes.Buffer
-	err := suites.WriteJUnit(&b, &c.tally, sequenceOf)
-	c.junit = b.Bytes()
-	return err
-}
-
-func (c *ci) writeJUnit(w io.Writer) error {
-	if _, err := w.Write(c.junit); err != nil {
-		return fmt.Errorf("write junit file: %w", err)
-	}
-	return nil
+	return suites.WriteJUnit(&c.junit, &c.tally, sequenceOf)
 }
 
 // finish writes all. Annotations are lines that GitHub's runner reads from either
@@ -59,7 +49,12 @@ func (c *ci) writeJUnit(w io.Writer) error {
 func (c *ci) finish(to io.Writer) error {
 	var errs []error
 	if c.junitFile != "" {
-		errs = append(errs, written(c.junitFile, os.O_TRUNC, c.writeJUnit))
+		errs = append(errs, written(c.junitFile, os.O_TRUNC, func(w io.Writer) error {
+			if _, err := w.Write(c.junit.Bytes()); err != nil {
+				return fmt.Errorf("write junit file: %w", err)
+			}
+			return nil
+		}))
 	}
 	if c.summaryFile != "" {
 		errs = append(errs, written(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return suites.GitHubSummary(w, &c.tally, c.drawing) }))

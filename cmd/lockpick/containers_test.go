@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -130,7 +131,7 @@ func TestBackendsAgree(t *testing.T) {
 		}
 		complain(t, all)
 		for _, o := range all {
-			verdicts[o.Scenario] = append(verdicts[o.Scenario], strings.Join(summary(o), "; "))
+			verdicts[o.Scenario] = append(verdicts[o.Scenario], strings.Join(suites.Brief(o), "; "))
 		}
 	}
 	var table strings.Builder

@@ -3,14 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,9 +14,6 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
-	"lockpick/internal/files"
-	"lockpick/reports/display"
-	"lockpick/reports/figures"
 	"lockpick/scenarios"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
@@ -34,9 +26,6 @@ type envelopeFlags struct {
 	dimensions []string
 	drift      float64 // percent
 }
-
-// envelopesFolder is where envelopes stand in a store.
-const envelopesFolder = "envelopes"
 
 func envelopeCmd(a *app) *cobra.Command {
 	f := &envelopeFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: patience, reports: reportsNone}}
@@ -119,13 +108,6 @@ func (f *envelopeFlags) settle() error {
 	return nil
 }
 
-// found is what envelope tells of one dimension.
-type found struct {
-	campaign.Envelope
-	Small *campaign.MinimizedRun `json:"small,omitempty"` // the counterexample where it breaks; nil: there is none
-	Why   string                 `json:"why,omitempty"`   // or why it could not be made small
-}
-
 func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 	if err := f.settle(); err != nil {
 		return err
@@ -137,81 +119,21 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 	if err := campaign.CanWrite(f.store); err != nil {
 		return noStore(err)
 	}
-	folder := filepath.Join(f.store, envelopesFolder, time.Now().UTC().Format("20060102T150405.000Z"))
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return noStore(err)
-	}
 	a.tidies()
-	c := newCrew(f.patience, f.store)
-	defer c.Stop()
-	x := &measuring{app: a, flags: f, crew: c, folder: folder}
-	x.search = campaign.EnvelopeSearch{Known: known(), Run: c.Run, Workers: cap(c.Idle), Seed: f.seed, Seeds: f.seeds, Put: f.put}
-	x.live = &progress{errs: a.errs, mu: &x.mu, started: time.Now(), text: func(passed time.Duration) string {
-		return fmt.Sprintf("%s, %s, %.0f s", x.doing, display.Plural(x.runs, "run"), passed.Seconds())
-	}}
-	defer x.live.start()()
-	var bounds []*found
-	for _, d := range dimensions {
-		y, err := x.find(ctx, d)
-		if err == nil {
-			err = x.keep(y)
+	x := &campaign.Envelopes{Simulator: newCrew(f.patience, f.store), Store: f.store, Lock: f.lock, Setting: f.EnvelopeSetting, Seed: f.seed, Seeds: f.seeds, Put: f.put, Log: a.errs}
+	defer x.Stop()
+	r, err := x.Run(ctx, dimensions, func(e *campaign.Envelope) {
+		if !f.json {
+			e.Print(a.out)
 		}
-		if err != nil {
-			return err
-		}
-		bounds = append(bounds, y)
-	}
-	return f.keep(a, bounds, folder)
-}
-
-// measuring is an envelope that is being looked for.
-type measuring struct {
-	*app
-	flags  *envelopeFlags
-	crew   crew
-	search campaign.EnvelopeSearch
-	folder string
-
-	mu    sync.Mutex // of what follows
-	live  *progress
-	doing string
-	runs  int
-}
-
-// find finds the bound of a dimension, and makes small what breaks it.
-func (x *measuring) find(ctx context.Context, d campaign.Dimension) (*found, error) {
-	r, err := x.search.Find(ctx, d, x.flags.EnvelopeSetting, func(p campaign.EnvelopePoint) {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.runs += p.Runs
-		x.doing = fmt.Sprintf("%s: %s", d.Name, d.Unit.Say(p.Value))
 	})
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
 	if err != nil {
-		return nil, usage(fmt.Errorf("%s: %w", d.Name, err), "see lockpick envelope --help")
+		return err
 	}
-	x.mu.Lock()
-	x.doing = d.Name + ": what breaks it is made small"
-	x.mu.Unlock()
-	y := &found{Envelope: r}
-	y.shrink(ctx, x.crew, x.search, d, x.folder, x.flags.store)
-	return y, ctx.Err()
-}
-
-// keep draws and tells what was found.
-func (x *measuring) keep(y *found) error {
-	if err := y.draw(x.folder); err != nil {
-		return noStore(err)
+	if a.code = outcome.Worse(a.code, r.Code); f.json {
+		return printJSON(a.out, r)
 	}
-	x.code = outcome.Worse(x.code, y.code())
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.live.erase()
-	if !x.flags.json {
-		y.print(x.app)
-	}
+	r.Print(a.out)
 	return nil
 }
 
@@ -227,104 +149,4 @@ func (f *envelopeFlags) put(s scenario.Scenario) (scenario.Scenario, error) {
 		return s, err
 	}
 	return c.Picks[0].Scenario, nil
-}
-
-// shrink makes a small scenario of the first value that broke. Availability is not for the checker
-// to judge, so there is nothing to hold a small scenario to.
-func (y *found) shrink(ctx context.Context, c crew, x campaign.EnvelopeSearch, d campaign.Dimension, folder, store string) {
-	if y.Broke == nil || y.Property == campaign.Availability {
-		return
-	}
-	p := y.At(*y.Broke)
-	s, err := d.Scenario(y.Setting, p.Value, x.Known)
-	if err == nil {
-		s, err = x.Put(s)
-	}
-	if err == nil {
-		var r campaign.Minimized
-		if r, err = c.Minimizer(0).Shrink(ctx, s, p.Seed, campaign.Bug{Property: y.Property, Cause: p.Cause}); err == nil {
-			y.Small, err = c.SaveMinimized(ctx, r, y.File(), filepath.Join(folder, y.File()+".yaml"), store)
-		}
-	}
-	if err != nil {
-		y.Why = display.FirstLine(err.Error())
-	}
-}
-
-// draw leaves the figure in the folder.
-func (y *found) draw(folder string) error {
-	var values []float64
-	var rates []figures.Rate
-	for _, p := range y.Points {
-		values, rates = append(values, p.Value), append(rates, figures.Rate{K: p.Broke, N: p.Runs})
-	}
-	var must *figures.Reckoning
-	if e := y.Edge; e != nil {
-		must = &figures.Reckoning{Sum: e.Sum, Safe: e.Safe, Certain: e.Certain}
-	}
-	unit := string(y.Unit)
-	fig := figures.Edge(y.File(), fmt.Sprintf("%s: %s", y.Property, strings.TrimSuffix(y.Doc, ",")), fmt.Sprintf("%s (%s)", y.Dimension, unit), y.Unit == campaign.Nodes, values, rates, must)
-	if fig == nil {
-		return nil
-	}
-	image, err := fig.PNG()
-	if err != nil {
-		return err
-	}
-	return errors.Join(files.WriteIn(folder, fig.Name+".svg", fig.SVG()), files.WriteIn(folder, fig.Name+".png", image))
-}
-
-// code is the exit code that a result calls for.
-func (y *found) code() int {
-	switch {
-	case slices.ContainsFunc(y.Points, func(p campaign.EnvelopePoint) bool { return p.Error != "" }):
-		return outcome.ExitBackend
-	case y.Undecided():
-		return outcome.ExitUndecided
-	case !y.Agrees:
-		return outcome.ExitUnexpected
-	}
-	return outcome.ExitOK
-}
-
-func (y *found) print(a *app) {
-	in := good
-	if y.code() != outcome.ExitOK {
-		in = alarm
-	}
-	fmt.Fprintln(a.out, within(width(a.out), 0, 2, y.String()))
-	fmt.Fprintln(a.out, "  "+painted(a.out, in, within(width(a.out), 2, 4, y.Reckoned())))
-	if i := slices.IndexFunc(y.Points, func(p campaign.EnvelopePoint) bool { return p.Error != "" }); i >= 0 {
-		fmt.Fprintf(a.out, "  a run failed at %s: %s\n", y.Unit.Say(y.Points[i].Value), display.FirstLine(y.Points[i].Error))
-	}
-	switch {
-	case y.Small != nil:
-		fmt.Fprintf(a.out, "  shown by: %s\n", y.Small.Command)
-	case y.Why != "":
-		fmt.Fprintf(a.out, "  not made small: %s\n", y.Why)
-	}
-	fmt.Fprintln(a.out)
-}
-
-// keep writes the result as a whole, and sums it up.
-func (f *envelopeFlags) keep(a *app, all []*found, folder string) error {
-	result := map[string]any{"schema": 1, "version": version(), "code": a.code, "lock": f.lock, "setting": f.EnvelopeSetting, "seeds": f.seeds, "seed": f.seed, "results": all}
-	text, err := json.MarshalIndent(result, "", "  ")
-	if err == nil {
-		err = files.WriteIn(folder, "envelope.json", append(text, '\n'))
-	}
-	if err != nil {
-		return noStore(err)
-	}
-	if f.json {
-		return printJSON(a.out, result)
-	}
-	agree := 0
-	for _, y := range all {
-		if y.code() == outcome.ExitOK {
-			agree++
-		}
-	}
-	fmt.Fprintf(a.out, "%s; %s of each value\n%d of %d as arithmetic says: %s\n", f.EnvelopeSetting, display.Plural(f.seeds, "seed"), agree, len(all), folder)
-	return nil
 }

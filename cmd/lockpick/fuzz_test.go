@@ -64,12 +64,12 @@ func TestHuntsAskForTokensAsTheirLockCounts(t *testing.T) {
 		if flags.lock == "broken" {
 			flags.sets = []string{"lock.mistake=fence-from-one-node"}
 		}
-		x := &hunter{flags: &huntFlags{runFlags: flags}}
-		if err := x.choose([]string{"random-within-assumptions/" + strings.TrimPrefix(c.scenario, "base")}); err != nil {
+		picks, err := (&huntFlags{runFlags: flags}).choose([]string{"random-within-assumptions/" + strings.TrimPrefix(c.scenario, "base")})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if got := cmp.Or(x.picks[0].Expect["fencing-order"].Want, "any"); len(x.picks) != 1 || got != c.want {
-			t.Errorf("%s, %v: fencing-order=%s is asked of %d, want %s of one", c.scenario, c.lock, got, len(x.picks), c.want)
+		if got := cmp.Or(picks[0].Expect["fencing-order"].Want, "any"); len(picks) != 1 || got != c.want {
+			t.Errorf("%s, %v: fencing-order=%s is asked of %d, want %s of one", c.scenario, c.lock, got, len(picks), c.want)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestHuntsGoOn(t *testing.T) {
 func someDone(t *testing.T, store string, least int) int {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		paths, _ := filepath.Glob(filepath.Join(store, "hunts", "*", campaign.FuzzFile))
+		paths, _ := filepath.Glob(filepath.Join(store, "hunts", "*", "hunt.json"))
 		for _, path := range paths {
 			var h campaign.Fuzz
 			if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &h) == nil && h.Runs >= least {

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"embed"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +15,7 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
+	"lockpick/reports/display"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/exhaust"
 )
@@ -57,27 +56,8 @@ func topic(name string) string {
 const helpWidth = 84
 
 // wrapped breaks a text of help into lines.
-func wrapped(first, others int, text string) string { return within(helpWidth, first, others, text) }
-
-// within breaks a text into lines of a width, the first of which begins at one column and
-// the others at another.
-func within(width, first, others int, text string) string {
-	var b strings.Builder
-	at := first
-	for i, word := range strings.Fields(text) {
-		switch n := utf8.RuneCountInString(word); {
-		case i == 0:
-			at += n
-		case at+1+n > width:
-			b.WriteString("\n" + strings.Repeat(" ", others))
-			at = others + n
-		default:
-			b.WriteString(" ")
-			at += 1 + n
-		}
-		b.WriteString(word)
-	}
-	return b.String()
+func wrapped(first, others int, text string) string {
+	return display.Wrap(helpWidth, first, others, text)
 }
 
 // faults is the table of what the nemesis can do.
@@ -211,7 +191,7 @@ func completion(root *cobra.Command) {
 				return out
 			},
 			"mistake": exhaust.Mistakes, "without": exhaust.Parts,
-			"reduce":  func() []string { return slices.Sorted(maps.Keys(reductions)) },
+			"reduce":  exhaust.ReductionNames,
 			"require": func() []string { return append([]string{"all", harness.CanRun}, scenario.Capabilities()...) },
 		} {
 			if c.Flags().Lookup(name) != nil {

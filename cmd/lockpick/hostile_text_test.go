@@ -63,8 +63,9 @@ func TestHostileOutcomeForgesNoLines(t *testing.T) {
 	print := func(o outcome.Outcome) string {
 		var b strings.Builder
 		a := &app{out: &output{w: &b, github: true}, errs: &output{w: &b, github: true}}
-		r := &report{app: a, flags: &runFlags{named: true, seeds: 1}}
-		r.printer().print(o)
+		c := suites.Console{W: a.out, Suite: &suites.Suite{Seeds: 1}, Named: true, Diagram: diagram}
+		c.Add(o)
+		must(t, c.Finish(o.Code))
 		a.printVerdict(checker.Verdict{}, o.Judgements)
 		return b.String()
 	}

@@ -104,7 +104,7 @@ var house = map[string]row{
 	"scenarios":       {ours: "internal/files harness/scenario", because: "embedded text, looked up by name; it runs nothing"},
 	"scenarios/campaign": {ours: "checker/verdict harness/client harness/scenario reports/display reports/sequence reports/suites scenarios scenarios/outcome checker internal/files harness/history harness/history/facts nemesis harness harness/lock harness/lock/broken harness/history/edn reports checker/mutex", tests: "harness/lock/kinds harness/sim",
 		because: "runs many scenarios and judges them; cmd passes in what starts the binary again"},
-	"scenarios/exhaust": {ours: "checker/verdict harness/client harness/scenario nemesis redlock scenarios/outcome", tests: "harness/history harness/lock harness/lock/broken harness/lock/redlock harness/lock/redsync harness/resp harness/sim/node harness/lock/kinds harness/process harness/real harness/sim scenarios/campaign",
+	"scenarios/exhaust": {ours: "checker/verdict harness/client harness/scenario nemesis redlock reports/display scenarios/outcome", tests: "harness/history harness/lock harness/lock/broken harness/lock/redlock harness/lock/redsync harness/resp harness/sim/node harness/lock/kinds harness/process harness/real harness/sim scenarios/campaign",
 		because: "a model of the lock that shares no line with it; its tests compare the two"},
 	"scenarios/outcome": {ours: "harness/scenario harness/history checker checker/verdict harness/lock nemesis", tests: "harness/lock/kinds",
 		because: "what runs showed and what a scorecard makes of it, as data, for those who judge and those who report"},

@@ -21,6 +21,7 @@ import (
 
 	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
+	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
 
@@ -94,7 +95,7 @@ func guarded(verb func(context.Context) error, ctx context.Context) (err error) 
 			err = &failure{err: fmt.Errorf("panic: %v\n%s", r, debug.Stack()), code: outcome.ExitBug, hint: "this is a bug in lockpick"}
 		}
 	}()
-	return verb(ctx)
+	return explained(verb(ctx))
 }
 
 // app is what the verbs share.
@@ -252,9 +253,9 @@ func (a *app) complain(err error) {
 	if errors.As(err, &s) { // which is drawn
 		text = err.Error()
 	}
-	fmt.Fprintf(a.errs, "%s %s\n", painted(a.errs, alarm, "error:"), text)
+	fmt.Fprintf(a.errs, "%s %s\n", display.Paint(a.errs, display.Bad, "error:"), text)
 	if f, ok := errors.AsType[*failure](err); ok && f.hint != "" && !errors.As(err, &s) {
-		fmt.Fprintf(a.errs, "%s %s\n", painted(a.errs, good, "hint:"), oneLine(f.hint))
+		fmt.Fprintf(a.errs, "%s %s\n", display.Paint(a.errs, display.Good, "hint:"), display.OneLine(f.hint))
 	}
 }
 

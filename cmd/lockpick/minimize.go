@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,6 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/scenario"
-	"lockpick/reports/suites"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
@@ -61,15 +59,12 @@ minimal scenario need not be a robust one.`,
 	fs.StringVar(&f.selection.Lock, "lock", "", "put a lock of this kind under the scenario, as in redsync or KIND:OPTION=VALUE")
 	fs.StringArrayVar(&f.selection.Sets, "set", nil, "override, as in lock.ttl=5s")
 	fs.StringVar(&f.try, "try", "", "run the minimized scenario on this backend as well")
-	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default "+shrunkFolder+" in the store)")
+	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default "+campaign.ShrunkFolder+" in the store)")
 	storeFlag(c, &f.store, "the scenario and its run")
 	fs.IntVar(&f.most, "runs", 0, "at most this many runs (0: no limit)")
 	jsonFlag(c, &f.json, "the result")
 	return c
 }
-
-// shrunkFolder is where small scenarios stand in a store.
-const shrunkFolder = "shrunk"
 
 func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if f.store == "" {
@@ -116,14 +111,12 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 		return usage(err, "the violation has to show again with the same seed, in the simulation")
 	}
 	name := shrunkName(r)
-	k, err := c.SaveMinimized(ctx, r, name, cmp.Or(f.file, filepath.Join(f.store, shrunkFolder, name+".yaml")), f.store)
+	k, err := c.SaveMinimized(ctx, r, name, cmp.Or(f.file, filepath.Join(f.store, campaign.ShrunkFolder, name+".yaml")), f.store)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, campaign.ErrNotShown):
-		return &failure{err: err, code: outcome.ExitBug, hint: "this is a bug in lockpick"}
 	case err != nil:
-		return noStore(err)
+		return err
 	}
 	if elsewhere != nil {
 		fmt.Fprintf(a.errs, "trying it on %s\n", f.try)
@@ -132,7 +125,7 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if f.json {
 		return printJSON(a.out, k)
 	}
-	printMinimized(a.out, k)
+	k.Print(a.out)
 	return nil
 }
 
@@ -209,12 +202,4 @@ func shrunkName(r campaign.Minimized) string {
 	}
 	name := strings.Join(append(parts, r.Cause), "-")
 	return strings.TrimRight(name[:min(len(name), 64)], "-")
-}
-
-func printMinimized(w io.Writer, k *campaign.MinimizedRun) {
-	fmt.Fprintf(w, "%s\n", strings.TrimRight(k.Caption(), "\n"))
-	if k.Try != nil {
-		fmt.Fprintln(w, suites.CardTries(k.Try))
-	}
-	fmt.Fprintf(w, "\n    scenario:  %s\n    record:    %s\n    run again: %s\n", k.File, k.Dir, k.Command)
 }

@@ -1,15 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,12 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"lockpick/checker"
-	"lockpick/reports"
 	"lockpick/reports/display"
-	"lockpick/reports/sequence"
-	"lockpick/reports/suites"
-	"lockpick/scenarios/outcome"
 )
 
 // output is all that reaches a terminal. Texts come from histories and files that
@@ -142,123 +132,6 @@ func visible(s string) string {
 	return b.String()
 }
 
-// oneLine is a text from data, such as a key, a path or an error of a library, as it is
-// printed in a line of ours.
-func oneLine(s string) string { return display.Visible(s, math.MaxInt) }
-
-// printable is a judgement whose texts, which quote data, are one line each.
-func printable(j outcome.Judgement) outcome.Judgement {
-	for _, s := range []*string{&j.Property, &j.Expected, &j.Cause, &j.Node, &j.Because} {
-		*s = oneLine(*s)
-	}
-	return j
-}
-
-// progress tells on stderr how far something is that takes over a second: on a terminal in one
-// line that is written anew, elsewhere in a line now and then. It is over when stop returns.
-type progress struct {
-	errs    io.Writer
-	mu      *sync.Mutex // its caller's
-	started time.Time
-	text    func(passed time.Duration) string
-	shown   bool // the line stands on the terminal
-	over    bool
-}
-
-// redraw is how often a terminal's line is written anew; a second passes between others.
-const redraw = 200 * time.Millisecond
-
-func (p *progress) start() (stop func()) {
-	o, ok := p.errs.(*output)
-	every := time.Second
-	if ok && o.screen.redraws {
-		every = redraw
-	}
-	t := time.NewTicker(every)
-	over := make(chan struct{})
-	go func() {
-		for n := 1; ; n++ {
-			select {
-			case <-t.C:
-				if every == redraw {
-					p.draw()
-				} else if n == 1 || n%5 == 0 {
-					p.say("\n")
-				}
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() {
-		t.Stop()
-		close(over)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.erase()
-		p.over = true
-	}
-}
-
-func (p *progress) say(end string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.over {
-		fmt.Fprint(p.errs, p.text(time.Since(p.started))+end)
-	}
-}
-
-func (p *progress) draw() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.over || time.Since(p.started) < time.Second/2 {
-		return
-	}
-	line := []rune(p.text(time.Since(p.started)))
-	fmt.Fprint(p.errs, string(anew)+string(line[:min(len(line), width(p.errs)-1)]))
-	p.shown = true
-}
-
-// erase makes room for a line of the result. Its caller has the lock.
-func (p *progress) erase() {
-	if p != nil && p.shown {
-		fmt.Fprint(p.errs, string(anew))
-		p.shown = false
-	}
-}
-
-// progress says how far the runs are, and about how long the rest will take.
-func (r *report) progress(passed time.Duration) string {
-	if r.keeps > 0 {
-		return fmt.Sprintf("%d runs done, %.0f s, %d of %d examples kept", r.ended, passed.Seconds(), r.kept, r.keeps)
-	}
-	parts := []string{fmt.Sprintf("%d of %d runs done", r.ended, r.total)}
-	for _, state := range []string{outcome.Unexpected, outcome.Undecided, outcome.Failed, outcome.Interrupted} {
-		if n := r.suite.Counts[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, state))
-		}
-	}
-	parts = append(parts, fmt.Sprintf("%.0f s", passed.Seconds()))
-	if left, ok := r.left(time.Now()); ok {
-		parts = append(parts, fmt.Sprintf("about %.0f s left", left.Seconds()))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// recentRuns is over how many runs the time that is left is averaged.
-const recentRuns = 20
-
-// left estimates the time that is left from how long the most recent runs took, and the wait since.
-func (r *report) left(now time.Time) (time.Duration, bool) {
-	n := len(r.recent)
-	if n < 2 {
-		return 0, false
-	}
-	each := r.recent[n-1].Sub(r.recent[0]) / time.Duration(n-1)
-	each = max(each, now.Sub(r.recent[0])/time.Duration(n)) // no run has ended for longer than usual
-	return each * time.Duration(r.total-r.ended), true
-}
-
 // screen is what a text is written to: its zero value is a file or a pipe.
 type screen struct {
 	columns int  // of a terminal, 0: it is none, or does not say
@@ -278,46 +151,30 @@ func screenOf(w io.Writer) screen {
 	return screen{columns: columns, redraws: smart, colour: smart && os.Getenv("NO_COLOR") == ""}
 }
 
-// ink is a mark in a text that output makes a terminal's. It is a character that nobody
-// uses: a stranger's text that has one is coloured at worst.
-type ink rune
-
-const (
-	plain ink = 0xF0000 + iota
-	alarm
-	doubt
-	good
-	faint
-	anew // the line begins again
-)
-
 // codes are what a terminal obeys, with colours and without.
 var (
-	colours = strings.NewReplacer(string(plain), "\x1b[0m", string(alarm), "\x1b[31m", string(doubt), "\x1b[33m", string(good), "\x1b[32m",
-		string(faint), "\x1b[2m", string(anew), "\r\x1b[K")
-	lines = strings.NewReplacer(string(anew), "\r\x1b[K")
+	colours = strings.NewReplacer(string(display.Plain), "\x1b[0m", string(display.Bad), "\x1b[31m", string(display.Doubt), "\x1b[33m", string(display.Good), "\x1b[32m",
+		string(display.Dim), "\x1b[2m", string(display.ClearLine), "\r\x1b[K")
+	lines = strings.NewReplacer(string(display.ClearLine), "\r\x1b[K")
 )
 
-// marked makes an ink's marks a terminal's codes.
+// marked makes colors a terminal's codes.
 func (s screen) marked(text string) string {
 	switch {
 	case s.colour && s.redraws:
 		return colours.Replace(text)
 	case s.colour:
-		return colours.Replace(strings.ReplaceAll(text, string(anew), ""))
+		return colours.Replace(strings.ReplaceAll(text, string(display.ClearLine), ""))
 	case s.redraws:
 		return lines.Replace(text)
 	}
 	return text
 }
 
-// painted is a text in a colour, where w shows colours.
-func painted(w io.Writer, in ink, text string) string {
-	if o, ok := w.(*output); !ok || !o.screen.colour || text == "" || in == plain {
-		return text
-	}
-	return string(in) + text + string(plain)
-}
+// Columns, Colored and Redraws make it a display.Screen.
+func (o *output) Columns() int  { return o.screen.columns }
+func (o *output) Colored() bool { return o.screen.colour }
+func (o *output) Redraws() bool { return o.screen.redraws }
 
 // setColour obeys --color.
 func (a *app) setColour(when string) error {
@@ -331,177 +188,4 @@ func (a *app) setColour(when string) error {
 		}
 	}
 	return nil
-}
-
-// columns is how wide what w shows may be: what COLUMNS or the terminal says, 0: nobody does.
-func columns(w io.Writer) int {
-	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
-		return n
-	}
-	if o, ok := w.(*output); ok {
-		return o.screen.columns
-	}
-	return 0
-}
-
-// width is how wide a drawing may be, within reason.
-func width(w io.Writer) int { return min(max(cmp.Or(columns(w), sequence.DefaultWidth), 60), 160) }
-
-// table is rows of cells, the first of them the head.
-type table [][]string
-
-// lines sets a table in columns, a text for each row. Where a row gets too long for the width,
-// the last cells of all rows but the head stand on lines of their own. Cells of the head may have
-// several lines.
-func (t table) lines(indent string, width int) []string {
-	var widths []int
-	numeric := t.numeric()
-	longest := 0
-	heads := stacked(t[0])
-	rows := slices.Concat(heads, t[1:])
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			if n := utf8.RuneCountInString(cell); i < len(row)-1 || numeric[i] {
-				widths[i] = max(widths[i], n)
-			} else {
-				longest = max(longest, n)
-			}
-		}
-	}
-	all := utf8.RuneCountInString(indent) + longest
-	for _, n := range widths {
-		all += n + 2
-	}
-	var out []string
-	for k, row := range rows {
-		var line strings.Builder
-		line.WriteString(indent)
-		for i, cell := range row {
-			if numeric[i] {
-				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)) + cell + "  ")
-				continue
-			}
-			if i == len(row)-1 {
-				if all > width && k >= len(heads) {
-					text := strings.TrimRight(line.String(), " ")
-					line.Reset()
-					line.WriteString(text + "\n" + indent + "  ")
-				}
-				line.WriteString(cell)
-				continue
-			}
-			line.WriteString(cell + strings.Repeat(" ", widths[i]+2-utf8.RuneCountInString(cell)))
-		}
-		out = append(out, strings.TrimRight(line.String(), " "))
-	}
-	return slices.Concat([]string{strings.Join(out[:len(heads)], "\n")}, out[len(heads):])
-}
-
-// stacked is a head as rows of its lines, which stand at the bottom.
-func stacked(head []string) (rows table) {
-	for i, cell := range head {
-		parts := strings.Split(cell, "\n")
-		for len(rows) < len(parts) {
-			rows = slices.Insert(rows, 0, make([]string, len(head)))
-		}
-		for k, part := range parts {
-			rows[len(rows)-len(parts)+k][i] = part
-		}
-	}
-	return rows
-}
-
-// fitting is t with the words of its head, but for the first, below each other where it is wider else.
-func (t table) fitting(width int) table {
-	if utf8.RuneCountInString(t.lines("", width)[0]) <= width {
-		return t
-	}
-	head := slices.Clone(t[0])
-	for i := range head[1:] {
-		head[i+1] = strings.ReplaceAll(head[i+1], " ", "\n")
-	}
-	return slices.Concat(table{head}, t[1:])
-}
-
-// printTable prints a table as wide as w shows it.
-func printTable(w io.Writer, t table) {
-	for i, line := range t.lines("", width(w)) {
-		if i == 0 {
-			line = painted(w, faint, line)
-		}
-		fmt.Fprintln(w, line)
-	}
-}
-
-// numeric says of each column whether it has numbers alone, which stand below each other.
-func (t table) numeric() []bool {
-	out := make([]bool, len(t[0]))
-	for i := range out {
-		out[i] = true
-		for _, row := range t[1:] {
-			out[i] = out[i] && strings.Trim(row[i], "0123456789") == ""
-		}
-	}
-	return out
-}
-
-// suiteOf announces what is going to be run, so that what does not come of it is
-// told, too.
-func (f *runFlags) suiteOf(chosen []pick, names []string, started time.Time) *suites.Suite {
-	s := &suites.Suite{Backend: f.backend, Seed: f.seed, Seeds: f.seeds, Started: started.UTC(), Command: f.all(names), Version: version(),
-		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Sets: f.sets, Store: f.store}
-	for _, p := range chosen {
-		c := &suites.Scenario{Name: p.Name, Variant: p.Variant, Claim: p.Claim, Source: p.Source, Tags: p.Tags}
-		for _, property := range checker.Properties() {
-			if e, ok := p.Expect[property]; ok && e.Follows == "" {
-				c.Expect = append(c.Expect, property+" "+e.String())
-			}
-		}
-		s.Scenarios = append(s.Scenarios, c)
-	}
-	return s
-}
-
-// all is the command that runs the whole suite again.
-func (f *runFlags) all(names []string) string {
-	c := "lockpick run"
-	for _, n := range names {
-		c += " " + quoted(n)
-	}
-	for _, t := range f.tags {
-		c += " --tag " + quoted(t)
-	}
-	c += fmt.Sprintf(" --seed %d", f.seed)
-	if f.seeds > 1 {
-		c += fmt.Sprintf(" --seeds %d", f.seeds)
-	}
-	return c + f.overrides()
-}
-
-// keep writes the suite, if it is one, and the index of the store.
-func (r *report) keep(interrupted bool) error {
-	s := r.suite
-	if len(s.Scenarios) > 1 || s.Seeds > 1 {
-		s.Seconds, s.Code, s.Planned, s.Interrupted = time.Since(r.started).Seconds(), r.code, r.total, interrupted
-		for _, o := range r.skipped {
-			s.Add(o)
-		}
-		dir, err := suites.Write(s, suites.File{Name: reports.JUnitFile, Write: r.ci.writeJUnit})
-		if err != nil {
-			return noStore(err)
-		}
-		r.page = dir + "/" + suites.PageFile
-	} else if r.dir != "" {
-		r.page = r.dir + "/" + reports.PageFile
-	}
-	if err := suites.Index(r.flags.store); err != nil {
-		return noStore(err)
-	}
-	if r.flags.most == 0 {
-		return nil
-	}
-	return gc(io.Discard, r.flags.store, suites.Bound{Newest: r.flags.most}, false)
 }

@@ -22,6 +22,7 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
+	"lockpick/reports/display"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
@@ -174,10 +175,8 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if len(c.Undrawn) > 0 {
 		fmt.Fprintf(a.errs, "%s: random plans leave out %s: this lock reads its own time, which can't be set here\n", f.backend, strings.Join(c.Undrawn, ", "))
 	}
-	started := time.Now()
 	f.named = len(args) > 0
-	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(chosen, args, started),
-		answer: answer{to: a.out, backend: f.backend}}
+	r := newReport(a, f, ci, chosen, args)
 	for _, x := range c.Skipped {
 		r.skip(x.Scenario, x.Lacks)
 	}
@@ -240,7 +239,7 @@ func noFolder() error {
 }
 
 // mostSeeds bounds a sweep: a day of work for a large machine.
-const mostSeeds = 10_000_000
+const mostSeeds = campaign.MaxSeeds
 
 // mostJobs bounds what is run at once.
 const mostJobs = 64
@@ -348,10 +347,9 @@ func (f *runFlags) job(p pick, n int) campaign.Job {
 func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	job := func(i int) campaign.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
 	r.total = len(chosen) * r.flags.seeds
-	r.outcomes = map[int]outcome.Outcome{}
 	r.compared = campaign.Comparison{Scenarios: chosen, Seeds: r.flags.seeds}
-	r.live = &progress{errs: r.errs, mu: &r.mu, started: r.started, text: r.progress}
-	defer r.live.start()()
+	r.live = &display.Progress{W: r.errs, Mu: &r.mu, Started: r.started, Text: r.progress}
+	defer r.live.Start()()
 	more, enough := context.WithCancel(ctx)
 	defer enough()
 	if r.flags.failFast {

@@ -8,6 +8,7 @@ import (
 	"lockpick/checker"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
@@ -100,7 +101,7 @@ func TestOtherSettingsKeepTheTier(t *testing.T) {
 				if j == nil || j.Got != checker.Violated || j.Cause != row.cause || o.Code != row.code {
 					t.Errorf("%s: %s", id, verdicts(o))
 				}
-				if said := strings.Join(summary(o), "; "); !strings.Contains(said, row.property) || !strings.Contains(said, " violated (") {
+				if said := strings.Join(suites.Brief(o), "; "); !strings.Contains(said, row.property) || !strings.Contains(said, " violated (") {
 					t.Errorf("%s is violated, and not printed: %s", row.property, said)
 				}
 			}
@@ -121,7 +122,7 @@ func TestViolationsArePrinted(t *testing.T) {
 		{checker.Violated, checker.Violated, false}, {checker.Holds, checker.Holds, false},
 	} {
 		o := outcome.Outcome{Judgements: []outcome.Judgement{judged(checker.MutualExclusion, "", row.lead), judged(checker.LeaseLinearizable, checker.MutualExclusion, row.follower)}}
-		if said := strings.Join(summary(o), "; "); strings.Contains(said, checker.LeaseLinearizable) != row.want {
+		if said := strings.Join(suites.Brief(o), "; "); strings.Contains(said, checker.LeaseLinearizable) != row.want {
 			t.Errorf("%s, and what follows it %s: %q", row.lead, row.follower, said)
 		}
 	}

@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"lockpick/checker"
 	"lockpick/harness"
+	"lockpick/reports/display"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
@@ -36,8 +34,8 @@ func (r *report) record(ctx context.Context, b harness.Backend, chosen []pick) e
 		return err
 	}
 	r.total, r.suite.Counts = h.Runs(), map[string]int{}
-	r.live = &progress{errs: r.errs, mu: &r.mu, started: r.started, text: r.progress}
-	stop := r.live.start()
+	r.live = &display.Progress{W: r.errs, Mu: &r.mu, Started: r.started, Text: r.progress}
+	stop := r.live.Start()
 	job := func(j int) campaign.Job { i := h.Run(j); return f.job(chosen[i/f.seeds], i%f.seeds) }
 	path, err := campaign.WriteShard(f.store, h, func(done func(int, outcome.Outcome)) error {
 		f.each(ctx, ctx, b, r.total, job, func(j int, o outcome.Outcome) {
@@ -129,10 +127,8 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 		return err
 	}
 	f.backend, f.seed, f.seeds, f.sets, f.named = s.Backend, s.Seed, s.Seeds, s.Sets, s.Named
-	started := time.Now()
-	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(s.Scenarios, nil, started), answer: answer{to: a.out, backend: f.backend},
-		total: s.Total(), outcomes: map[int]outcome.Outcome{}, skipped: s.Skipped}
-	r.suite.Command, r.suite.Version = s.Command, s.Version
+	r := newReport(a, f, ci, s.Scenarios, nil)
+	r.total, r.skipped, r.suite.Command, r.suite.Version = s.Total(), s.Skipped, s.Command, s.Version
 	r.compared = campaign.Comparison{Scenarios: s.Scenarios, Seeds: s.Seeds}
 	if err := s.Each(ctx, r.done); ctx.Err() != nil {
 		return ctx.Err()
@@ -140,97 +136,6 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 		return usage(fmt.Errorf("merge: %w", err), "run that shard again")
 	}
 	return r.finish(ctx)
-}
-
-const mostShown = 5
-
-// ratesOf says how often each property of a scenario was violated, where that is a rate.
-func ratesOf(s outcome.Row, backend string) []rate {
-	var rates []rate
-	for _, name := range checker.Properties() {
-		if c := s.Cell(name); c != nil && (c.Expected != "" || c.Violated > 0) && c.Rated(backend) {
-			low, high := outcome.Wilson(c.Violated, c.Decided)
-			rates = append(rates, rate{s.Scenario, name, c.Decided, c.Violated, c.Idle, float64(c.Violated) / float64(c.Decided), low, high})
-		}
-	}
-	return rates
-}
-
-// rate is how often a property of a scenario was violated, with its 95 % interval.
-type rate struct {
-	Scenario string  `json:"scenario"`
-	Property string  `json:"property"`
-	Runs     int     `json:"runs"` // that decided it
-	Violated int     `json:"violated"`
-	Idle     int     `json:"notExercised,omitempty"` // runs that gave no occasion to violate it
-	Rate     float64 `json:"rate"`
-	Low      float64 `json:"low"`
-	High     float64 `json:"high"`
-}
-
-// showSeeds notes what came of a scenario's seeds, if there is something to say, and begins another.
-func (r *report) showSeeds() {
-	s := r.sum
-	r.sum = outcome.Row{}
-	harm := slices.ContainsFunc(s.Cells, func(c outcome.Cell) bool {
-		return c.Violated > 0 && (c.Expected == "" || c.Expected == outcome.AnyOutcome)
-	})
-	if s.Runs == 0 || !r.printer().detailed() && outcome.Fine(s.Counts) == s.Runs && !harm {
-		return
-	}
-	if r.flags.verbose {
-		r.live.erase()
-		r.printSeeds(s)
-		return
-	}
-	r.sums = append(r.sums, s)
-}
-
-// printSeeds prints what came of a scenario's seeds.
-func (r *report) printSeeds(s outcome.Row) {
-	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.Scenario, s.Runs, strings.Join(outcome.Counted(s.Counts), ", "))
-	rates := ratesOf(s, r.flags.backend)
-	causes := causesOf(s, width(r.out))
-	for _, property := range checker.Properties() {
-		if i := slices.IndexFunc(rates, func(x rate) bool { return x.Property == property }); i >= 0 {
-			fmt.Fprintln(r.out, "    "+rates[i].said(r.out))
-		} else if c := s.Cell(property); c != nil && c.Violated > 0 {
-			fmt.Fprintln(r.out, "    "+painted(r.out, doubt, fmt.Sprintf("%s violated in %d of %d", property, c.Violated, c.Decided)))
-		}
-		for i, c := range s.Causes {
-			if c.Property == property {
-				fmt.Fprintln(r.out, causes[i])
-			}
-		}
-	}
-	shown := s.NotFine(mostShown)
-	for _, o := range shown {
-		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(summary(o), "; "), o.Command)
-	}
-	if more := s.Runs - outcome.Fine(s.Counts) - len(shown); more > 0 {
-		fmt.Fprintf(r.out, "    … and %d more\n", more)
-	}
-}
-
-// said is a rate as a sentence, for w.
-func (x rate) said(w io.Writer) string {
-	text := fmt.Sprintf("%s violated in %s", x.Property, outcome.Rate(x.Violated, x.Runs))
-	if x.Violated > 0 {
-		text = painted(w, doubt, text)
-	}
-	if x.Idle > 0 {
-		text += fmt.Sprintf("; %d did not exercise it", x.Idle)
-	}
-	return text
-}
-
-// causesOf are what broke, in how many seeds, and the command that shows it soonest.
-func causesOf(s outcome.Row, width int) []string {
-	t := table{{"", "", ""}}
-	for _, c := range s.Causes {
-		t = append(t, []string{c.Cause, fmt.Sprint(c.Runs), c.Shortest.Command})
-	}
-	return t.lines("      ", width)[1:]
 }
 
 // examples makes the runs again that are named for what they show, to keep them with their
@@ -261,21 +166,4 @@ func (r *report) examples(ctx context.Context, chosen []pick) {
 		r.suite.Keep(o)
 		r.ci.kept[o.Command] = o.Dir
 	})
-}
-
-// broke is a cause of a scenario, for machines.
-type broke struct {
-	Scenario string `json:"scenario"`
-	outcome.Cause
-}
-
-// causes are what broke in many seeds of each scenario.
-func (r *report) causes() []broke {
-	all := []broke{}
-	for _, c := range r.suite.Scenarios {
-		for _, x := range c.Causes {
-			all = append(all, broke{c.ID(), x})
-		}
-	}
-	return all
 }

@@ -22,6 +22,7 @@ import (
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
 	"lockpick/reports"
+	"lockpick/reports/display"
 	"lockpick/reports/sequence"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/campaign"
@@ -145,33 +146,8 @@ func (a *app) told(v checker.Verdict, js []outcome.Judgement, asJSON bool) error
 	return nil
 }
 
-// secondly is what the second judge says of the whole record.
-var secondly = map[checker.Outcome]string{
-	checker.Holds:     "one lease lock could have given these answers",
-	checker.Violated:  "no lease lock could have given these answers",
-	checker.Undecided: "not asked, or the record is too long for its search",
-}
-
 func (a *app) printVerdict(v checker.Verdict, js []outcome.Judgement) {
-	live := false
-	for _, t := range folded(js) {
-		for _, j := range t.js {
-			if !live && checker.Liveness(j.Property) {
-				fmt.Fprintln(a.out, "liveness, where the faults allow it:")
-				live = true
-			}
-			fmt.Fprintln(a.out, j)
-		}
-		fmt.Fprintf(a.out, "    %s\n", t.because)
-		for _, j := range t.js {
-			if r := v.Result(j.Property); r != nil && r.Witness != nil {
-				fmt.Fprintf(a.out, "    witness: events %v\n", r.Witness.Events)
-			}
-		}
-	}
-	if (campaign.Model{Name: v.Model}).Holders() {
-		fmt.Fprintf(a.out, "second judge (porcupine): %s\n", secondly[v.Second])
-	}
+	suites.PrintVerdict(a.out, v, js, (campaign.Model{Name: v.Model}).Holders())
 	if v.Disagreement != "" {
 		fmt.Fprintf(a.errs, "error: the two judges disagree: %s\n", v.Disagreement)
 	}
@@ -186,7 +162,7 @@ func explainCmd(a *app) *cobra.Command {
 				return err
 			}
 			v, _ := s.Judge()
-			_, err = fmt.Fprint(a.out, sequence.Text(sequence.Tell(s.History, v), width(a.out)))
+			_, err = fmt.Fprint(a.out, sequence.Text(sequence.Tell(s.History, v), display.Width(a.out)))
 			return err
 		}}
 	theirs.flags(c)
@@ -341,12 +317,7 @@ func overrides(f *campaign.Selection, client, image string) (c string) {
 }
 
 // quoted is a word as a shell takes it.
-func quoted(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,%+") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+func quoted(s string) string { return display.ShellWord(s) }
 
 func reportCmd(a *app) *cobra.Command {
 	theirs := &foreign{}

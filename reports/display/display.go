@@ -14,6 +14,8 @@
 // a verdict. The judges' own sentences, which have instants and amounts, are in package cause: judges
 // import no report.
 //
+// terminal.go is for those who print on a terminal: colors by meaning, lines and tables that fit it.
+//
 // Not here: what one format needs, such as the escapes of Markdown and XML.
 package display
 
@@ -177,6 +179,14 @@ func Fit(s string, most int) string {
 func FirstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return line
+}
+
+// ShellWord is a word as a POSIX shell takes it.
+func ShellWord(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,%+") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // Join puts the parts that say something behind each other.

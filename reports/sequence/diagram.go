@@ -15,6 +15,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/reports/display"
 )
 
 // Of draws up the part of a run that matters: of the violation r, from the
@@ -40,7 +41,7 @@ func Of(h *history.History, r *checker.Result) Diagram {
 }
 
 // DefaultWidth is how many characters wide a drawing is where no terminal says otherwise.
-const DefaultWidth = 100
+const DefaultWidth = display.DefaultWidth
 
 // Tell draws up the first violation that has a witness, or what happened around the
 // first fault. Where nothing could be decided, it says why.

@@ -174,11 +174,7 @@ func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) 
 	for _, n := range t.Counts {
 		runs += n
 	}
-	noun := "runs"
-	if runs == 1 {
-		noun = "run"
-	}
-	d.lines("## lockpick: "+strings.Join(append([]string{fmt.Sprintf("%d %s", runs, noun)}, outcome.Counted(t.Counts)...), ", "), "")
+	d.lines("## lockpick: "+strings.Join(append([]string{counted(runs, "run")}, outcome.Counted(t.Counts)...), ", "), "")
 	drawn := 0
 	show := func(o outcome.Outcome) {
 		if drawing == nil || drawn >= mostDrawn {

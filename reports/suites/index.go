@@ -2,6 +2,7 @@ package suites
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -92,8 +93,6 @@ func list(store string, served bool) (index, error) {
 		return index{}, err
 	}
 	x := index{Runs: len(runs)}
-	// Names begin with the time.
-	slices.SortStableFunc(runs, func(a, b entry) int { return strings.Compare(b.name, a.name) })
 	runs = runs[:min(len(runs), mostRuns)]
 	x.Shown = len(runs)
 	shelves := map[string][]entry{}
@@ -124,20 +123,22 @@ func list(store string, served bool) (index, error) {
 		if len(x.Suites) == mostRuns {
 			break
 		}
-		h := head(dir)
-		e := entry{Time: when(filepath.Base(dir)), Backend: h.text("backend"), Seed: h.number("seed").String(), Scenario: h.text("command"), Size: h.number("size").String(),
-			Counts: strings.Join(outcome.Counted(h.counts("counts")), ", "), Took: h.took(),
-			Href: Folder + "/" + escaped(filepath.Base(dir)) + "/" + PageFile}
-		if seeds, _ := h.number("seeds").Int64(); seeds > 1 {
-			e.Seed = fmt.Sprintf("%d seeds from %s", seeds, e.Seed)
+		h := cmp.Or(head(dir), &heads{})
+		e := entry{Time: when(filepath.Base(dir)), Backend: h.Backend, Seed: h.Seed.String(), Scenario: h.Command, Size: h.Size.String(),
+			Counts: strings.Join(outcome.Counted(h.Counts), ", "), Href: Folder + "/" + escaped(filepath.Base(dir)) + "/" + PageFile}
+		if h.Seconds > 0 && h.Seconds <= 1e9 {
+			e.Took = fmt.Sprintf("%.1f s", h.Seconds)
 		}
-		violated := h.counts("violated")
+		if h.Seeds > 1 {
+			e.Seed = fmt.Sprintf("%d seeds from %s", h.Seeds, e.Seed)
+		}
+		var violated []string
 		for _, p := range checker.Properties() {
-			if n := violated[p]; n > 0 {
-				e.Violated += fmt.Sprintf(", %s %d", p, n)
+			if n := h.Violated[p]; n > 0 {
+				violated = append(violated, fmt.Sprintf("%s %d", p, n))
 			}
 		}
-		e.Violated = strings.TrimPrefix(e.Violated, ", ")
+		e.Violated = strings.Join(violated, ", ")
 		e.mark(h.state())
 		x.Suites = append(x.Suites, e)
 		backends[e.Backend], states[e.State] = true, true
@@ -153,7 +154,6 @@ func Runs(store string) []string {
 	if err != nil {
 		return nil
 	}
-	slices.SortStableFunc(runs, func(a, b entry) int { return strings.Compare(b.name, a.name) })
 	var latest, all []string
 	for _, r := range runs {
 		link := filepath.Join(store, filepath.Dir(r.dir), "latest")
@@ -165,7 +165,8 @@ func Runs(store string) []string {
 	return append(latest, all...)
 }
 
-// runsOf lists the run directories of a store by their names alone.
+// runsOf lists the run directories of a store by their names alone, which begin with the time: the
+// newest first.
 func runsOf(store string) ([]entry, error) {
 	in, err := files.OpenFolder(store)
 	if err != nil {
@@ -194,6 +195,7 @@ func runsOf(store string) ([]entry, error) {
 				name: r.Name(), dir: f.Name() + "/" + r.Name()})
 		}
 	}
+	slices.SortStableFunc(out, func(a, b entry) int { return strings.Compare(b.name, a.name) })
 	return out, nil
 }
 
@@ -336,17 +338,17 @@ func everything(store string) ([]*stored, error) {
 		return nil, err
 	}
 	var all []*stored
-	for i, dir := range Stored(store) {
-		refers, err := runsIn(dir)
-		if err != nil {
-			return nil, fmt.Errorf("%w: which runs it refers to is not known; remove it by hand", err)
+	for _, folder := range []string{Folder, ScoreFolder} {
+		for i, dir := range storedIn(store, folder) {
+			refers := map[string]bool{} // a scorecard has its runs in it
+			if folder == Folder {
+				if refers, err = runsIn(dir); err != nil {
+					return nil, fmt.Errorf("%w: which runs it refers to is not known; remove it by hand", err)
+				}
+			}
+			all = append(all, &stored{Excess: Excess{Dir: folder + "/" + filepath.Base(dir)}, begun: filepath.Base(dir), rank: i, runs: refers})
 		}
-		all = append(all, &stored{Excess: Excess{Dir: Folder + "/" + filepath.Base(dir)}, begun: filepath.Base(dir), rank: i, runs: refers})
 	}
-	for i, dir := range storedIn(store, ScoreFolder) { // which has its runs in it
-		all = append(all, &stored{Excess: Excess{Dir: ScoreFolder + "/" + filepath.Base(dir)}, begun: filepath.Base(dir), rank: i, runs: map[string]bool{}})
-	}
-	slices.SortStableFunc(runs, func(a, b entry) int { return strings.Compare(b.name, a.name) })
 	ranks := map[string]int{}
 	for _, r := range runs {
 		all = append(all, &stored{Excess: Excess{Dir: r.dir}, begun: r.name, rank: ranks[r.Scenario]})

@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"lockpick/reports/display"
 	"lockpick/reports/sequence"
@@ -81,8 +83,8 @@ func seenOnly(c *outcome.Card) string {
 	return "in the simulation only"
 }
 
-// CardBasis is what a card was made of, in a sentence or two.
-func CardBasis(c *outcome.Card) string {
+// cardBasis is what a card was made of, in a sentence or two.
+func cardBasis(c *outcome.Card) string {
 	where := fmt.Sprintf("%s on %s", display.Plural(c.Runs, "run"), c.Backend)
 	if c.Beside != "" {
 		where += fmt.Sprintf(" and %d on %s", c.There, c.Beside)
@@ -147,9 +149,9 @@ func rated(s outcome.Share) string {
 	return text
 }
 
-// CardBlame is which sorts of failures bring about what dice found of a property, in words; "":
+// cardBlame is which sorts of failures bring about what dice found of a property, in words; "":
 // that can't be told.
-func CardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
+func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
 	if f.Draw == nil || c.Dice == nil {
 		return ""
 	}
@@ -188,8 +190,8 @@ func cardClaim(c *outcome.Card, property string) string {
 	return "Its documentation does not promise it; every lock of the tier is held to it."
 }
 
-// CardBeside is what a run's own lock did, in words.
-func CardBeside(f outcome.CardFinding) string {
+// cardBeside is what a run's own lock did, in words.
+func cardBeside(f outcome.CardFinding) string {
 	if f.Control == nil {
 		return ""
 	}
@@ -205,28 +207,22 @@ func CardBeside(f outcome.CardFinding) string {
 
 // Markdown writes the book for issues and wikis.
 func (b *Scorecards) Markdown(w io.Writer) error {
-	t := &text{w: w}
+	t := &text{}
 	for _, c := range b.Cards {
 		t.card(c)
 	}
 	t.printf("## What this can't tell\n\n%s\n\nRun again: `%s` (lockpick %s)\n", cardLimits, code(b.Command), b.Version)
-	return t.err
+	_, err := t.WriteTo(w)
+	return err
 }
 
 // cardLimits is what a card can't tell.
 const cardLimits = "Each mark speaks of these runs, with their seeds and under their faults. Where a property holds, no violation was found in them: no lock is called safe."
 
-// text writes, and keeps the first error.
-type text struct {
-	w   io.Writer
-	err error
-}
+// text is Markdown.
+type text struct{ bytes.Buffer }
 
-func (t *text) printf(format string, args ...any) {
-	if _, err := fmt.Fprintf(t.w, format, args...); t.err == nil {
-		t.err = err
-	}
-}
+func (t *text) printf(format string, args ...any) { fmt.Fprintf(t, format, args...) }
 
 // row writes a row of a table; head is whether it is the first.
 func (t *text) row(head bool, cells ...string) {
@@ -237,7 +233,7 @@ func (t *text) row(head bool, cells ...string) {
 }
 
 func (t *text) card(c *outcome.Card) {
-	t.printf("# Scorecard of %s\n\n%s\n\n%s\n\n", cardMarkdown(c.Lock), cardMarkdown(CardHeadline(c)), cardMarkdown(CardBasis(c)))
+	t.printf("# Scorecard of %s\n\n%s\n\n%s\n\n", cardMarkdown(c.Lock), cardMarkdown(CardHeadline(c)), cardMarkdown(cardBasis(c)))
 	t.row(true, append([]string{"property"}, c.Columns...)...)
 	used := map[outcome.Mark]bool{}
 	for _, r := range c.Rows {
@@ -255,11 +251,11 @@ func (t *text) card(c *outcome.Card) {
 		}
 		t.row(false, cells...)
 	}
-	t.printf("\n%s\n", CardLegend(used))
+	t.printf("\n%s\n", cardLegend(used))
 	t.dice(c)
-	t.findings(c, "Violated, and must hold", func(f outcome.CardFinding) bool { return f.Held && f.Confirmed() })
-	t.findings(c, "Seen "+seenOnly(c), func(f outcome.CardFinding) bool { return f.Held && !f.Confirmed() })
-	t.findings(c, "Violated where nobody promised it, and the scenario's own lock keeps it", func(f outcome.CardFinding) bool { return !f.Held })
+	for _, p := range (cardView{}).Parts(c) {
+		t.findings(p)
+	}
 	if len(c.Open) > 0 {
 		t.printf("\n## Not decided\n\n")
 	}
@@ -298,26 +294,22 @@ func (t *text) dice(c *outcome.Card) {
 	}
 }
 
-func (t *text) findings(c *outcome.Card, title string, is func(outcome.CardFinding) bool) {
-	begun := false
-	for _, f := range c.Findings {
-		if !is(f) {
-			continue
-		}
-		if !begun {
-			t.printf("\n## %s\n", title)
-			begun = true
+func (t *text) findings(p part) {
+	c := p.Card
+	for i, f := range p.Findings {
+		if i == 0 {
+			t.printf("\n## %s\n", p.Title)
 		}
 		t.printf("\n### %s, seed %d (%s)\n\n", cardMarkdown(f.Scenario), f.Seed, f.Column)
 		for _, h := range f.Harms {
 			t.printf("- %s %s: %s%s\n", h.Property, h.Cause, cardMarkdown(h.Because), also(h))
-			for _, more := range []string{CardTries(h.Try), CardBlame(c, f, h.Property), claimed(c, h)} {
+			for _, more := range []string{CardTries(h.Try), cardBlame(c, f, h.Property), claimed(c, h)} {
 				if more != "" {
 					t.printf("  - %s\n", cardMarkdown(more))
 				}
 			}
 		}
-		if own := CardBeside(f); own != "" {
+		if own := cardBeside(f); own != "" {
 			t.printf("- %s\n- %s\n", cardMarkdown(own), measured(f))
 		}
 		t.printf("\n`%s`\n", code(f.Command))
@@ -342,8 +334,8 @@ func also(h outcome.Harm) string {
 	return cardMarkdown(fmt.Sprintf(" (also %s)", display.List(h.Also)))
 }
 
-// CardLegend says what the marks that are used mean.
-func CardLegend(used map[outcome.Mark]bool) string {
+// cardLegend says what the marks that are used mean.
+func cardLegend(used map[outcome.Mark]bool) string {
 	used[outcome.Kept] = used[outcome.Kept] || used[outcome.KeptAlike]
 	used[outcome.Alike] = used[outcome.Alike] || used[outcome.KeptAlike]
 	var parts []string
@@ -375,40 +367,50 @@ var pageStyle string
 var cardTemplate = template.Must(template.New("score").Funcs(template.FuncMap{
 	"text":     func(s string) string { return display.Visible(s, longest) },
 	"style":    func() template.CSS { return template.CSS(Style + pageStyle + sequence.Style) },
-	"headline": CardHeadline, "basis": CardBasis, "draws": draws, "shares": shares, "rated": rated, "blame": CardBlame, "tries": CardTries, "claimed": claimed, "beside": CardBeside,
-	"seenOnly": seenOnly, "measured": measured, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
+	"headline": CardHeadline, "basis": cardBasis, "draws": draws, "shares": shares, "rated": rated, "blame": cardBlame, "tries": CardTries, "claimed": claimed, "beside": cardBeside,
+	"measured": measured, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
 	"id": func(card int, parts ...any) string {
 		return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
 	},
-	"part": func(c *outcome.Card, title, note string, which string) part {
-		return part{c, title, note, chosen(c, which)}
-	},
-	"in":    func(m measure, c *outcome.Card, column string) string { return m.of(c, column) },
+	"in":    measure.of,
 	"sorts": sorts, "where": where,
-	"cells":  func(c *outcome.Card, r outcome.CardRow) []cell { return cellsOf(c, r) },
-	"anchor": anchor, "shown": func(v cardView, p part) drawing { return drawing{p, v} },
+	"cells":  cellsOf,
+	"anchor": anchor,
 }).Parse(pageTemplate))
-
-// drawing is a part with the page that has its pictures.
-type drawing struct {
-	Part part
-	View cardView
-}
 
 // part is findings under one heading.
 type part struct {
+	View        cardView
 	Card        *outcome.Card
 	Title, Note string
 	Findings    []outcome.CardFinding
 }
 
-func chosen(c *outcome.Card, which string) (out []outcome.CardFinding) {
-	for _, f := range c.Findings {
-		if (which == "held" && f.Held && f.Confirmed()) || (which == "simulated" && f.Held && !f.Confirmed()) || (which == "alone" && !f.Held) {
-			out = append(out, f)
-		}
+// Parts are the findings of a card, the gravest first.
+func (v cardView) Parts(c *outcome.Card) (all []part) {
+	for _, p := range []struct {
+		mark        outcome.Mark
+		title, note string
+	}{
+		{outcome.MarkFailed, "Violated, and must hold", ""},
+		{outcome.Unconfirmed, "Seen " + seenOnly(c), "Real servers were asked, and did not show it, or can't run it."},
+		{outcome.Alone, "Violated where nobody promised it, and the scenario's own lock keeps it", ""},
+	} {
+		findings := slices.DeleteFunc(slices.Clone(c.Findings), func(f outcome.CardFinding) bool { return markOf(f) != p.mark })
+		all = append(all, part{v, c, p.title, p.note, findings})
 	}
-	return out
+	return all
+}
+
+// markOf is the mark of what a finding shows.
+func markOf(f outcome.CardFinding) outcome.Mark {
+	switch {
+	case !f.Held:
+		return outcome.Alone
+	case f.Confirmed():
+		return outcome.MarkFailed
+	}
+	return outcome.Unconfirmed
 }
 
 // anchor is the id of a run's finding on the page.
@@ -568,4 +570,115 @@ func measured(f outcome.CardFinding) (text string) {
 		text += m.Name + " " + m.both(f.Numbers, f.Control.Numbers)
 	}
 	return text
+}
+
+// Print prints the book for people at a terminal.
+func (b *Scorecards) Print(w io.Writer) {
+	for i, c := range b.Cards {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		printCard(w, c)
+	}
+}
+
+func printCard(w io.Writer, c *outcome.Card) {
+	in := display.Good
+	if c.Code() == outcome.ExitUnexpected {
+		in = display.Bad
+	} else if c.Code() != outcome.ExitOK {
+		in = display.Doubt
+	}
+	fmt.Fprintln(w, display.Paint(w, in, display.Wrap(display.Width(w)-1, 0, 0, CardHeadline(c))))
+	display.PrintWrapped(w, 0, 0, cardBasis(c))
+	fmt.Fprintln(w)
+	printMatrix(w, c, false)
+	if c.Beside != "" {
+		fmt.Fprintf(w, "\non %s:\n", c.Beside)
+		printMatrix(w, c, true)
+	}
+	for _, f := range c.Findings {
+		printFinding(w, c, f)
+	}
+	for i, d := range c.Open {
+		if i == 0 {
+			fmt.Fprintln(w, "\nnot decided:")
+		}
+		display.PrintWrapped(w, 2, 4, fmt.Sprintf("%s: %s: %s", d.Scenario, d.Property, d.Because))
+	}
+	for i, s := range c.Skipped {
+		if i == 0 {
+			fmt.Fprintln(w, "\nnot run:")
+		}
+		display.PrintWrapped(w, 2, 4, fmt.Sprintf("%d: %s", len(s.Scenarios), s.Why))
+	}
+	for _, e := range c.Errors {
+		display.PrintWrapped(w, 0, 2, "not judged: "+e)
+	}
+}
+
+// printMatrix prints the marks of a card on one of its backends, without the rows and columns
+// in which nothing was judged, which the reasons for what was not run tell of.
+func printMatrix(w io.Writer, c *outcome.Card, beside bool) {
+	used := map[outcome.Mark]bool{}
+	t := display.Table{{"property"}}
+	var columns []int
+	for k, column := range c.Columns {
+		column, there := outcome.SortOfColumn(column)
+		if there == beside && slices.ContainsFunc(c.Rows, func(r outcome.CardRow) bool { return ruled(r.Cells[k]) }) {
+			columns, t[0] = append(columns, k), append(t[0], column)
+		}
+	}
+	for _, r := range c.Rows {
+		if !slices.ContainsFunc(columns, func(k int) bool { return ruled(r.Cells[k]) }) {
+			continue
+		}
+		row := []string{r.Property}
+		for _, k := range columns {
+			row = append(row, string(r.Cells[k].Mark))
+			used[r.Cells[k].Mark] = true
+		}
+		t = append(t, row)
+	}
+	if len(t) > 1 {
+		narrow(t, display.Width(w)).Print(w)
+		fmt.Fprintln(w)
+		display.PrintWrapped(w, 0, 0, cardLegend(used))
+	}
+}
+
+func ruled(x outcome.CardCell) bool { return x.Mark != outcome.Cannot && x.Mark != outcome.Idle }
+
+// narrow cuts the heads of a table whose rows would be too long.
+func narrow(t display.Table, width int) display.Table {
+	for most := 10; most > 4; most-- {
+		long := slices.ContainsFunc(t.Lines("", width), func(line string) bool { return strings.Contains(line, "\n") })
+		if !long && utf8.RuneCountInString(t.Lines("", width)[0]) <= width {
+			break
+		}
+		for i := range t[0] {
+			t[0][i] = display.Fit(t[0][i], most)
+		}
+	}
+	return t
+}
+
+func printFinding(w io.Writer, c *outcome.Card, f outcome.CardFinding) {
+	sign, in := markOf(f), display.Doubt
+	if sign == outcome.MarkFailed {
+		in = display.Bad
+	}
+	fmt.Fprintf(w, "\n%s %s, seed %d (%s)\n", display.Paint(w, in, string(sign)), f.Scenario, f.Seed, f.Column)
+	for _, h := range f.Harms {
+		display.PrintWrapped(w, 2, 4, fmt.Sprintf("%s %s: %s", h.Property, h.Cause, h.Because))
+		for _, more := range []string{CardTries(h.Try), cardBlame(c, f, h.Property)} {
+			if more != "" {
+				display.PrintWrapped(w, 4, 4, more)
+			}
+		}
+	}
+	if own := cardBeside(f); own != "" {
+		display.PrintWrapped(w, 2, 4, own)
+	}
+	fmt.Fprintf(w, "  %s\n", f.Command)
 }

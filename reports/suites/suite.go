@@ -7,6 +7,8 @@
 // to draw the others again. Index rewrites store/index.html, and Server shows a store to a browser
 // on this machine.
 //
+// Console prints outcomes on a terminal, or as JSON, while they arrive.
+//
 // Scorecards is the cards of one call, on one page, as Markdown and as JSON. JUnit has one case for
 // each property of a scenario, whatever the number of seeds; undecided is an error there, because
 // JUnit calls a wrong answer a failure and a missing one an error. GitHub keeps no more outcomes
@@ -162,8 +164,8 @@ func (s *Suite) sorted() {
 
 // File is one more file of a suite's directory, which somebody else makes.
 type File struct {
-	Name  string
-	Write func(io.Writer) error
+	Name string
+	Text []byte
 }
 
 // view is what a suite's report says, in either form: texts, marks and links.
@@ -332,11 +334,7 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 			return err
 		}
 		for _, f := range slices.Concat(pictures, more) {
-			var text bytes.Buffer
-			if err := f.Write(&text); err != nil {
-				return err
-			}
-			if err := files.WriteIn(dir, f.Name, text.Bytes()); err != nil {
+			if err := files.WriteIn(dir, f.Name, f.Text); err != nil {
 				return err
 			}
 		}
@@ -387,12 +385,12 @@ func draw(dir string, s *Suite) error {
 func beside(s *Suite) []*Suite {
 	newest := map[string]*Suite{}
 	for _, dir := range Stored(s.Store) {
-		backend := head(dir).text("backend")
-		if backend == "" || backend == s.Backend || newest[backend] != nil {
+		h := head(dir)
+		if h == nil || h.Backend == "" || h.Backend == s.Backend || newest[h.Backend] != nil {
 			continue
 		}
 		if o, err := Open(dir); err == nil {
-			newest[backend] = o
+			newest[h.Backend] = o
 		}
 	}
 	var out []*Suite
@@ -511,12 +509,23 @@ func Sweep(store string) error {
 // headSize bounds what is read of an outcome.json to know what it is of.
 const headSize = 16 << 10
 
-// heads is what the beginning of an outcome.json says: values by their names.
-type heads map[string]any
+// heads is what the beginning of an outcome.json says, of a run or a suite.
+type heads struct {
+	Code       *int
+	Backend    string
+	Seed       json.Number
+	Seeds      int
+	Size       json.Number
+	Counts     map[string]int
+	Violated   map[string]int
+	Seconds    float64
+	Command    string
+	AnyOutcome bool
+}
 
 // head reads the beginning of the outcome.json in a directory, of a run or a suite, and
 // nothing that grows with the run. A file that is no such thing says nothing.
-func head(dir string) heads {
+func head(dir string) *heads {
 	in, err := files.OpenFolder(dir)
 	if err != nil {
 		return nil
@@ -528,70 +537,36 @@ func head(dir string) heads {
 	}
 	defer f.Close()
 	d := json.NewDecoder(io.LimitReader(f, headSize))
-	d.UseNumber()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil
 	}
-	h := heads{}
+	fields := map[string]json.RawMessage{}
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
 			return nil
 		}
-		if name == "judgements" || name == "scenarios" {
-			break // the head is over
+		var value json.RawMessage
+		if name == "judgements" || name == "scenarios" || d.Decode(&value) != nil {
+			break // the head is over, or too long
 		}
-		var value any
-		if d.Decode(&value) != nil {
-			break // too long for a head
-		}
-		h[fmt.Sprint(name)] = value
+		fields[fmt.Sprint(name)] = value
+	}
+	h := &heads{}
+	text, err := json.Marshal(fields)
+	if err == nil {
+		json.Unmarshal(text, h) // a field of another type says nothing
 	}
 	return h
 }
 
-// counts is an object of whole numbers.
-func (h heads) counts(name string) map[string]int {
-	all, _ := h[name].(map[string]any)
-	out := map[string]int{}
-	for key, value := range all {
-		n, _ := value.(json.Number)
-		i, _ := n.Int64()
-		out[key] = int(i)
-	}
-	return out
-}
-
-// took is the time of a suite, in words.
-func (h heads) took() string {
-	s, err := h.number("seconds").Float64()
-	if err != nil || s < 0 || s > 1e9 {
-		return ""
-	}
-	return fmt.Sprintf("%.1f s", s)
-}
-
-func (h heads) text(name string) string {
-	s, _ := h[name].(string)
-	return s
-}
-
-func (h heads) number(name string) json.Number {
-	n, _ := h[name].(json.Number)
-	return n
-}
-
 // state is what became of it, as far as its head tells.
-func (h heads) state() string {
-	for _, name := range []string{"code", "backend", "seed"} {
-		if _, there := h[name]; !there {
-			return "no outcome"
-		}
-	}
-	code, _ := h.number("code").Int64()
-	free, _ := h["anyOutcome"].(bool)
-	if counts := h.counts("counts"); len(counts) == 1 && counts[outcome.Skipped] > 0 {
+func (h *heads) state() string {
+	switch {
+	case h == nil || h.Code == nil || h.Backend == "" || h.Seed == "":
+		return "no outcome"
+	case len(h.Counts) == 1 && h.Counts[outcome.Skipped] > 0:
 		return outcome.Skipped
 	}
-	return outcome.Outcome{Code: int(code), NothingExpected: free}.State()
+	return outcome.Outcome{Code: *h.Code, NothingExpected: h.AnyOutcome}.State()
 }

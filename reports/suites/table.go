@@ -465,10 +465,7 @@ func (s *Suite) pictures() []File {
 	}
 	var files []File
 	add := func(name string, svg []byte) string {
-		files = append(files, File{Name: name, Write: func(w io.Writer) error {
-			_, err := w.Write(svg)
-			return err
-		}})
+		files = append(files, File{name, svg})
 		return name
 	}
 	for _, c := range s.Scenarios {

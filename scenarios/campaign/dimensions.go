@@ -16,51 +16,51 @@ import (
 var Dimensions = []Dimension{
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.MutualExclusion,
-		Unit: seconds, Span: tenTTLs, Edge: nowhere, hold: briefly, steps: paused,
+		Unit: seconds, Span: tenTTLs, Edge: nowhere, world: contest(briefly), steps: paused,
 	},
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.ResourceSafety,
-		Unit: seconds, Span: tenTTLs, Edge: lateWrite, hold: briefly, steps: paused,
+		Unit: seconds, Span: tenTTLs, Edge: lateWrite, world: contest(briefly), steps: paused,
 	},
 	{
 		Name: "delay", Doc: "delays of the requests that set the lock", Property: verdict.MutualExclusion,
-		Unit: seconds, Span: tenTTLs, Edge: nowhere, hold: wholly, steps: delayedSets,
+		Unit: seconds, Span: tenTTLs, Edge: nowhere, world: contest(wholly), steps: delayedSets,
 	},
 	{
 		Name: "delay", Doc: "delays of a holder's write", Property: verdict.ResourceSafety,
-		Unit: seconds, Span: tenTTLs, Edge: delayedWrite, hold: briefly, steps: writeDelayed,
+		Unit: seconds, Span: tenTTLs, Edge: delayedWrite, world: contest(briefly), steps: writeDelayed,
 	},
 	{
 		Name: "clock-jump", Doc: "clock jumps of a node", Property: verdict.MutualExclusion,
-		Unit: seconds, Span: oneTTL, Edge: jump, hold: wholly, steps: jumped,
+		Unit: seconds, Span: oneTTL, Edge: jump, world: contest(wholly), steps: jumped,
 	},
 	{
 		Name: "drift", Doc: "clocks of nodes that run fast, at a rate", Property: verdict.MutualExclusion,
-		Unit: rate, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: drift, hold: wholly, steps: drifted,
+		Unit: rate, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: drift, world: contest(wholly), steps: drifted,
 	},
 	{
 		Name: "restart-delay", Doc: "nodes without persistence that stay away after a crash", Property: verdict.MutualExclusion, Less: true,
-		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.step() }, Edge: restart, hold: wholly, steps: restarted,
+		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.step() }, Edge: comesBack(after, "the lock's age at the crash"), world: contest(wholly), steps: restarted,
 	},
 	{
 		Name: "crashes", Doc: "nodes that forget what a holder set on all", Property: verdict.MutualExclusion,
-		Unit: Nodes, Span: anyNodes, Edge: func(s EnvelopeSetting) *EnvelopeEdge { return exact(s.quorum(), "the quorum") }, plan: forgetful,
+		Unit: nodeCount, Span: anyNodes, Edge: func(s EnvelopeSetting) *envelopeEdge { return exact(s.quorum(), "the quorum") }, world: uncontested, steps: forgetful,
 	},
 	{
-		Name: "crashes", Doc: "nodes that are down", Property: Availability,
-		Unit: Nodes, Span: anyNodes, Edge: func(s EnvelopeSetting) *EnvelopeEdge { return exact(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, plan: down,
+		Name: "crashes", Doc: "nodes that are down", Property: availability,
+		Unit: nodeCount, Span: anyNodes, Edge: func(s EnvelopeSetting) *envelopeEdge { return exact(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, world: quick, steps: down,
 	},
 	{
 		Name: "fsync-always", Doc: "losses of power of nodes with fsync always, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
-		Unit: seconds, Span: soonAfter, Edge: nowhere, plan: poweredOff("always"),
+		Unit: seconds, Span: soonAfter, Edge: nowhere, world: synced("always"), steps: poweredOff,
 	},
 	{
 		Name: "fsync-everysec", Doc: "losses of power of nodes with fsync everysec, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
-		Unit: seconds, Span: soonAfter, Edge: unsynced, plan: poweredOff("everysec"),
+		Unit: seconds, Span: soonAfter, Edge: unsynced, world: synced("everysec"), steps: poweredOff,
 	},
 	{
 		Name: "fsync-no", Doc: "losses of power of nodes with fsync no, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
-		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return s.step(), s.lease(), s.step() }, Edge: forgotten, plan: poweredOff(`"no"`),
+		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return s.step(), s.lease(), s.step() }, Edge: comesBack(gone, "the outage"), world: synced(`"no"`), steps: poweredOff,
 	},
 }
 
@@ -77,11 +77,10 @@ func DimensionNames() (names []string) {
 // Scenario is the dimension with a value, as a scenario whose expectations are all open.
 func (d Dimension) Scenario(s EnvelopeSetting, value float64, known scenario.Known) (scenario.Scenario, error) {
 	name := "envelope-" + d.Name
-	plan := d.plan
-	if plan == nil {
-		plan = func(s EnvelopeSetting, v float64) string { return s.contest(d.hold(s), d.steps(s, v)) }
+	text := fmt.Sprintf("name: %s\nclaim: The lock stands %s.\nsource: lockpick envelope\n%s", name, d.Doc, d.world(s))
+	if value != d.none() {
+		text += "plan:\n" + d.steps(s, value)
 	}
-	text := fmt.Sprintf("name: %s\nclaim: The lock stands %s.\nsource: lockpick envelope\n%s", name, d.Doc, plan(s, value))
 	all, err := scenario.Parse(name+".yaml", []byte(text), known)
 	if err != nil {
 		return scenario.Scenario{}, err
@@ -152,13 +151,31 @@ expect: {mutual-exclusion: any, resource-safety: any}
 `, s.Nodes, persistence, s.TTL, 100*s.Drift, s.Timeout, s.Retry.Min, s.Retry.Max, s.Fence, reach1, hold, begin, reach2, span(second), fence)
 }
 
-// contest is a world in which the shared nodes decide, with some steps.
-func (s EnvelopeSetting) contest(hold, steps string) string {
-	text := s.world("none", 0, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), hold)
-	if steps != "" {
-		text += "plan:\n" + steps
+// contest is a world in which the shared nodes decide.
+func contest(hold func(EnvelopeSetting) string) func(EnvelopeSetting) string {
+	return func(s EnvelopeSetting) string {
+		return s.world("none", 0, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), hold(s))
 	}
-	return text
+}
+
+// synced is one in which the first client acquires just after the nodes have synced, so that everysec
+// syncs the grant as late as it ever does.
+func synced(persistence string) func(EnvelopeSetting) string {
+	return func(s EnvelopeSetting) string {
+		return s.world(persistence, powered+after, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), wholly(s))
+	}
+}
+
+// uncontested is one in which both clients reach all nodes, and quick one in which they try for a second.
+func uncontested(s EnvelopeSetting) string {
+	all := nodes(1, s.Nodes)
+	return s.world("none", 0, all, all, wholly(s))
+}
+
+func quick(s EnvelopeSetting) string {
+	all := nodes(1, s.Nodes)
+	text := strings.Replace(s.world("none", 100*time.Millisecond, all, all, briefly(s)), "cycles: 1}", "for: 1s}", 1)
+	return strings.Replace(text, "resource-safety: any}", "resource-safety: any, vacuous: allowed}", 1)
 }
 
 // wholly is for how long a client works that is to believe to the end of its lease, and briefly that
@@ -173,16 +190,10 @@ func step(when, fault string) string {
 var granted = fmt.Sprintf("client: c1, event: acquired, after: %v", after)
 
 func paused(s EnvelopeSetting, v float64) string {
-	if v == 0 {
-		return ""
-	}
 	return step("client: c1, point: between-check-and-write, nth: 1", "kind: pause, targets: [c1], for: "+span(v))
 }
 
 func delayedSets(s EnvelopeSetting, v float64) (steps string) {
-	if v == 0 {
-		return ""
-	}
 	for i := range s.quorum() {
 		steps += step(fmt.Sprintf("link: c1-n%d, message: set, of: request, nth: 1", i+1), "kind: hold, for: "+span(v))
 	}
@@ -190,23 +201,14 @@ func delayedSets(s EnvelopeSetting, v float64) (steps string) {
 }
 
 func writeDelayed(s EnvelopeSetting, v float64) string {
-	if v == 0 {
-		return ""
-	}
 	return step("link: c1-r1, message: write, of: request, nth: 1", "kind: hold, for: "+span(v))
 }
 
 func jumped(s EnvelopeSetting, v float64) string {
-	if v == 0 {
-		return ""
-	}
 	return step(granted, "kind: clock-jump, targets: "+s.shared()+", by: "+span(v))
 }
 
 func drifted(s EnvelopeSetting, v float64) string {
-	if v == 1 {
-		return ""
-	}
 	return step("at: 0s", fmt.Sprintf("kind: clock-rate, targets: %s, rate: %.6f", s.shared(), v))
 }
 
@@ -215,32 +217,17 @@ func restarted(s EnvelopeSetting, v float64) string {
 }
 
 func forgetful(s EnvelopeSetting, v float64) string {
-	all := nodes(1, s.Nodes)
-	text := s.world("none", 0, all, all, wholly(s))
-	if v == 0 {
-		return text
-	}
-	return text + "plan:\n" + step(granted, fmt.Sprintf("kind: kill, targets: %s, for: %v", nodes(1, int(v)), gone))
+	return step(granted, fmt.Sprintf("kind: kill, targets: %s, for: %v", nodes(1, int(v)), gone))
 }
 
 func down(s EnvelopeSetting, v float64) string {
-	all := nodes(1, s.Nodes)
-	text := strings.Replace(s.world("none", 100*time.Millisecond, all, all, briefly(s)), "cycles: 1}", "for: 1s}", 1)
-	text = strings.Replace(text, "resource-safety: any}", "resource-safety: any, vacuous: allowed}", 1)
-	if v == 0 {
-		return text
-	}
-	return text + "plan:\n" + step("at: 0s", fmt.Sprintf("kind: kill, targets: %s", nodes(1, int(v))))
+	return step("at: 0s", fmt.Sprintf("kind: kill, targets: %s", nodes(1, int(v))))
 }
 
-// poweredOff lets the shared nodes lose their power at a time after the grant. They have synced just
-// before that, so that everysec syncs the grant as late as it ever does. Something else is
-// written just before the power fails, for a loss that loses nothing shows nothing.
-func poweredOff(persistence string) func(EnvelopeSetting, float64) string {
-	return func(s EnvelopeSetting, v float64) string {
-		return s.world(persistence, powered+after, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), wholly(s)) + "plan:\n" +
-			step(fmt.Sprintf("at: %v", powered), "kind: touch, targets: "+s.shared()) +
-			step("client: c1, event: acquired, after: "+span(v-0.0001), "kind: touch, targets: "+s.shared()) +
-			step("client: c1, event: acquired, after: "+span(v), fmt.Sprintf("kind: power-loss, targets: %s, for: %v", s.shared(), gone))
-	}
+// poweredOff lets the shared nodes lose their power at a time after the grant. Something else is written
+// just before the power fails, for a loss that loses nothing shows nothing.
+func poweredOff(s EnvelopeSetting, v float64) string {
+	return step(fmt.Sprintf("at: %v", powered), "kind: touch, targets: "+s.shared()) +
+		step("client: c1, event: acquired, after: "+span(v-0.0001), "kind: touch, targets: "+s.shared()) +
+		step("client: c1, event: acquired, after: "+span(v), fmt.Sprintf("kind: power-loss, targets: %s, for: %v", s.shared(), gone))
 }

@@ -112,14 +112,14 @@ func killMidway(t *testing.T, store, variable string) {
 		files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 		for _, f := range files {
 			to, err := os.Readlink(f)
-			if err != nil || filepath.Base(filepath.Dir(to)) != ShardFolder || fileName.MatchString(filepath.Base(to)) {
+			if err != nil || filepath.Base(filepath.Dir(to)) != shardFolder || fileName.MatchString(filepath.Base(to)) {
 				continue
 			}
 			process := filepath.Dir(filepath.Dir(f))
 			environment, _ := os.ReadFile(filepath.Join(process, "environ"))
 			text, _ := os.ReadFile(f)
 			there, err := os.Stat(f)
-			here, missing := os.Stat(filepath.Join(store, ShardFolder, filepath.Base(to)))
+			here, missing := os.Stat(filepath.Join(store, shardFolder, filepath.Base(to)))
 			if err != nil || missing != nil || !os.SameFile(there, here) || bytes.Count(text, []byte("\n")) < 3 ||
 				!bytes.Contains(append([]byte{0}, environment...), []byte("\x00"+variable+"\x00")) {
 				continue

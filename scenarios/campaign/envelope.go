@@ -2,16 +2,25 @@ package campaign
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"lockpick/checker/verdict"
 	"lockpick/harness/client"
 	"lockpick/harness/scenario"
+	"lockpick/internal/files"
+	"lockpick/reports/display"
+	"lockpick/reports/figures"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -33,35 +42,44 @@ type unit string
 
 // Units.
 const (
-	seconds unit = "s"
-	rate    unit = "rate" // of a clock, where 1 is right
-	Nodes   unit = "nodes"
+	seconds   unit = "s"
+	rate      unit = "rate" // of a clock, where 1 is right
+	nodeCount unit = "nodes"
 )
 
 // Dimension is a fault of which there may be more or less.
 type Dimension struct {
 	Name     string
 	Doc      string // what the value is, as it stands in "… up to X"
-	Property string // one of the checker's, or Availability
+	Property string // one of the checker's, or availability
 	Unit     unit
 	Less     bool // less of it is worse, as of the time for which a node stays away
 	// Span is the values that are tried, and Step how close to the edge they get.
 	Span func(EnvelopeSetting) (low, high, step float64)
 	// Edge says where it must break, nil: nowhere.
-	Edge func(EnvelopeSetting) *EnvelopeEdge
-	// plan is the part of the scenario that is this dimension's: keys of its file. Where it is nil
-	// two clients contend, of whom the first works for as long as hold says while steps happen.
-	plan  func(s EnvelopeSetting, value float64) string
-	hold  func(EnvelopeSetting) string
+	Edge func(EnvelopeSetting) *envelopeEdge
+	// world is the part of the scenario that has no fault, and steps are the plan: keys of its file.
+	world func(EnvelopeSetting) string
 	steps func(s EnvelopeSetting, value float64) string
 }
 
-// Availability is no property of the checker's: that anybody acquires the lock at all.
-const Availability = "availability"
+// none is the value that is no fault at all.
+func (d Dimension) none() float64 {
+	switch {
+	case d.Unit == rate:
+		return 1
+	case d.Less:
+		return -1 // any time that a node stays away is one
+	}
+	return 0
+}
 
-// EnvelopeEdge is what arithmetic says of where a property breaks. The property holds in each run up to
+// availability is no property of the checker's: that anybody acquires the lock at all.
+const availability = "availability"
+
+// envelopeEdge is what arithmetic says of where a property breaks. The property holds in each run up to
 // Safe, and breaks in each from Certain on; where less is worse it is the other way round.
-type EnvelopeEdge struct {
+type envelopeEdge struct {
 	// Sum is what it comes to if messages take no time and nobody waits.
 	Sum     float64 `json:"sum"`
 	Safe    float64 `json:"safe"`
@@ -69,8 +87,8 @@ type EnvelopeEdge struct {
 	Formula string  `json:"formula"` // of Sum, in words
 }
 
-// EnvelopePoint is what came of one value.
-type EnvelopePoint struct {
+// envelopePoint is what came of one value.
+type envelopePoint struct {
 	Value float64 `json:"value"`
 	Runs  int     `json:"runs"`
 	Broke int     `json:"broke"`
@@ -96,13 +114,15 @@ type Envelope struct {
 	// each other. nil: there is none of those that were tried.
 	Held   *float64        `json:"held"`
 	Broke  *float64        `json:"broke"`
-	Edge   *EnvelopeEdge   `json:"edge"` // nil: it must not break at all
+	Edge   *envelopeEdge   `json:"edge"` // nil: it must not break at all
 	Agrees bool            `json:"agrees"`
-	Points []EnvelopePoint `json:"points"` // by value
+	Points []envelopePoint `json:"points"`          // by value
+	Small  *MinimizedRun   `json:"small,omitempty"` // the counterexample where it breaks; nil: there is none
+	Why    string          `json:"why,omitempty"`   // or why it could not be made small
 }
 
-// EnvelopeSearch tries values.
-type EnvelopeSearch struct {
+// envelopeSearch tries values.
+type envelopeSearch struct {
 	Known scenario.Known
 	// Run runs a scenario with a seed. It is called by several goroutines at once.
 	Run     func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome
@@ -116,20 +136,20 @@ type EnvelopeSearch struct {
 // grid is how many values are tried first, evenly apart: what is not monotone shows there.
 const grid = 9
 
-// Find finds the edge of a dimension. told is called with each value that was tried.
-func (x EnvelopeSearch) Find(ctx context.Context, d Dimension, s EnvelopeSetting, told func(EnvelopePoint)) (Envelope, error) {
+// find finds the edge of a dimension. told is called with each value that was tried.
+func (x envelopeSearch) find(ctx context.Context, d Dimension, s EnvelopeSetting, told func(envelopePoint)) (Envelope, error) {
 	r := Envelope{Dimension: d.Name, Doc: d.Doc, Property: d.Property, Unit: d.Unit, Less: d.Less, Setting: s, Seeds: x.Seeds, Edge: d.Edge(s)}
 	low, high, step := d.Span(s)
 	snap := func(v float64) float64 { return math.Round(math.Round(v/step)*step*1e6) / 1e6 }
 	try := func(v float64) error {
-		if slices.ContainsFunc(r.Points, func(p EnvelopePoint) bool { return math.Abs(p.Value-v) < step/2 }) {
+		if slices.ContainsFunc(r.Points, func(p envelopePoint) bool { return math.Abs(p.Value-v) < step/2 }) {
 			return nil
 		}
 		p, err := x.at(ctx, d, s, v)
 		if err == nil {
 			told(p)
 			r.Points = append(r.Points, p)
-			slices.SortFunc(r.Points, func(a, b EnvelopePoint) int { return d.worse(a.Value, b.Value) })
+			slices.SortFunc(r.Points, func(a, b envelopePoint) int { return d.worse(a.Value, b.Value) })
 			r.settle()
 		}
 		return err
@@ -159,7 +179,7 @@ func (x EnvelopeSearch) Find(ctx context.Context, d Dimension, s EnvelopeSetting
 		}
 	}
 	r.Agrees = r.agrees(step)
-	slices.SortFunc(r.Points, func(a, b EnvelopePoint) int { return int(math.Copysign(1, a.Value-b.Value)) })
+	slices.SortFunc(r.Points, func(a, b envelopePoint) int { return int(math.Copysign(1, a.Value-b.Value)) })
 	return r, nil
 }
 
@@ -189,7 +209,7 @@ func (r *Envelope) settle() {
 }
 
 // decided says whether any run gave an occasion to break the property, and could be judged.
-func (p EnvelopePoint) decided() bool { return p.Runs > p.Idle+p.Failed }
+func (p envelopePoint) decided() bool { return p.Runs > p.Idle+p.Failed }
 
 // agrees says whether what was measured is what arithmetic says, to within a step.
 func (r *Envelope) agrees(step float64) bool {
@@ -205,28 +225,28 @@ func (r *Envelope) agrees(step float64) bool {
 }
 
 // worst is the most that was tried.
-func (r *Envelope) worst() EnvelopePoint {
-	return slices.MaxFunc(r.Points, func(a, b EnvelopePoint) int { return Dimension{Less: r.Less}.worse(a.Value, b.Value) })
+func (r *Envelope) worst() envelopePoint {
+	return slices.MaxFunc(r.Points, func(a, b envelopePoint) int { return Dimension{Less: r.Less}.worse(a.Value, b.Value) })
 }
 
-// Undecided says that no run gave an occasion to break the property, or could be judged; or none
+// undecided says that no run gave an occasion to break the property, or could be judged; or none
 // with the most that was tried, where nothing broke it.
-func (r *Envelope) Undecided() bool {
+func (r *Envelope) undecided() bool {
 	return r.Broke == nil && !r.worst().decided()
 }
 
-// At is the point of a value that was tried.
-func (r *Envelope) At(value float64) EnvelopePoint {
-	return r.Points[slices.IndexFunc(r.Points, func(p EnvelopePoint) bool { return p.Value == value })]
+// at is the point of a value that was tried.
+func (r *Envelope) at(value float64) envelopePoint {
+	return r.Points[slices.IndexFunc(r.Points, func(p envelopePoint) bool { return p.Value == value })]
 }
 
 // at tries a value with all seeds.
-func (x EnvelopeSearch) at(ctx context.Context, d Dimension, s EnvelopeSetting, value float64) (EnvelopePoint, error) {
+func (x envelopeSearch) at(ctx context.Context, d Dimension, s EnvelopeSetting, value float64) (envelopePoint, error) {
 	sc, err := d.Scenario(s, value, x.Known)
 	if err == nil && x.Put != nil {
 		sc, err = x.Put(sc)
 	}
-	p := EnvelopePoint{Value: value, Runs: x.Seeds}
+	p := envelopePoint{Value: value, Runs: x.Seeds}
 	if err != nil {
 		return p, err
 	}
@@ -258,68 +278,64 @@ func (s EnvelopeSetting) high() float64 { return s.OneWay.Max.Seconds() }
 // failed, gives back what it got, waits, and asks again.
 func (s EnvelopeSetting) gap() float64 { return s.Retry.Max.Seconds() + 4*s.high() }
 
-func nowhere(EnvelopeSetting) *EnvelopeEdge { return nil }
+func nowhere(EnvelopeSetting) *envelopeEdge { return nil }
 
-func exact(n int, formula string) *EnvelopeEdge {
-	return &EnvelopeEdge{Sum: float64(n), Safe: float64(n) - 0.5, Certain: float64(n), Formula: formula}
+func exact(n int, formula string) *envelopeEdge {
+	return &envelopeEdge{Sum: float64(n), Safe: float64(n) - 0.5, Certain: float64(n), Formula: formula}
 }
 
 // jump: the key ends at applied + TTL - v, and two have the lock if the other's answer is back
 // before the lease ends: v > margin + applied + wait + answer.
-func jump(s EnvelopeSetting) *EnvelopeEdge {
-	return &EnvelopeEdge{Sum: s.margin(), Formula: "drift·TTL + 2 ms",
+func jump(s EnvelopeSetting) *envelopeEdge {
+	return &envelopeEdge{Sum: s.margin(), Formula: "drift·TTL + 2 ms",
 		Safe: s.margin() + 2*s.low() - tick, Certain: s.margin() + s.gap() + 4*s.high() + tick}
 }
 
 // drift: the key ends at applied + TTL/v, and two have the lock if that and the answer come
 // before the lease ends.
-func drift(s EnvelopeSetting) *EnvelopeEdge {
-	return &EnvelopeEdge{Sum: s.ttl() / s.lease(), Formula: "TTL ÷ (TTL − drift·TTL − 2 ms)",
+func drift(s EnvelopeSetting) *envelopeEdge {
+	return &envelopeEdge{Sum: s.ttl() / s.lease(), Formula: "TTL ÷ (TTL − drift·TTL − 2 ms)",
 		Safe: s.ttl() / (s.lease() - 2*s.low() + tick), Certain: s.ttl() / (s.lease() - s.gap() - 4*s.high() - tick)}
 }
 
-// restart: the node is back, empty, at granted + after + v. One that was away answers attempts
-// late, and takes a new connection. The specification asks for a TTL; what is left of the lease suffices.
-func restart(s EnvelopeSetting) *EnvelopeEdge {
-	left := s.lease() - after.Seconds()
-	return &EnvelopeEdge{Sum: left, Formula: "TTL − drift·TTL − 2 ms − the lock's age at the crash",
-		Safe: left - 3*s.low(), Certain: left - s.gap() - s.Timeout.Seconds() - 7*s.high()}
-}
-
-// forgotten is restart of a node that is away for a moment, and loses its power later.
-func forgotten(s EnvelopeSetting) *EnvelopeEdge {
-	left := s.lease() - gone.Seconds()
-	return &EnvelopeEdge{Sum: left, Formula: "TTL − drift·TTL − 2 ms − the outage",
-		Safe: left - 3*s.low(), Certain: left - s.gap() - s.Timeout.Seconds() - 7*s.high()}
+// comesBack: the node is back, empty, at granted + v and what is lost besides. One that was away answers
+// attempts late, and takes a new connection. The specification asks for a TTL; what is left of the
+// lease suffices.
+func comesBack(besides time.Duration, what string) func(EnvelopeSetting) *envelopeEdge {
+	return func(s EnvelopeSetting) *envelopeEdge {
+		left := s.lease() - besides.Seconds()
+		return &envelopeEdge{Sum: left, Formula: "TTL − drift·TTL − 2 ms − " + what,
+			Safe: left - 3*s.low(), Certain: left - s.gap() - s.Timeout.Seconds() - 7*s.high()}
+	}
 }
 
 // lateWrite: the holder has looked at its lease by 8 ways, and writes at once when it goes on. That
 // is harm if the next one has read by then: it acquires when the key has ended, and reads over a
 // connection that may be new.
-func lateWrite(s EnvelopeSetting) *EnvelopeEdge {
+func lateWrite(s EnvelopeSetting) *envelopeEdge {
 	if s.Fence {
 		return nil
 	}
-	return &EnvelopeEdge{Sum: s.ttl(), Formula: "TTL", Safe: s.ttl() - 9*s.high() - tick, Certain: s.ttl() + s.gap() + 8*s.high() + tick}
+	return &envelopeEdge{Sum: s.ttl(), Formula: "TTL", Safe: s.ttl() - 9*s.high() - tick, Certain: s.ttl() + s.gap() + 8*s.high() + tick}
 }
 
 // delayedWrite is lateWrite, but the holder is there when its lease ends, and gives the lock back.
-func delayedWrite(s EnvelopeSetting) *EnvelopeEdge {
+func delayedWrite(s EnvelopeSetting) *envelopeEdge {
 	if s.Fence {
 		return nil
 	}
-	return &EnvelopeEdge{Sum: s.lease(), Formula: "TTL − drift·TTL − 2 ms", Safe: s.lease() - 9*s.high(), Certain: s.lease() + s.gap() + 8*s.high()}
+	return &envelopeEdge{Sum: s.lease(), Formula: "TTL − drift·TTL − 2 ms", Safe: s.lease() - 9*s.high(), Certain: s.lease() + s.gap() + 8*s.high()}
 }
 
 // unsynced: everysec syncs what was written a second after the last sync, at the next of Redis's
 // ticks, ten a second, and the disk takes its time (Redis documentation, "Redis persistence": you
 // may lose one second of data).
-func unsynced(s EnvelopeSetting) *EnvelopeEdge {
-	return &EnvelopeEdge{Sum: 1, Formula: "a second", Safe: 1.11, Certain: 1 - after.Seconds() - 8*s.high()}
+func unsynced(s EnvelopeSetting) *envelopeEdge {
+	return &envelopeEdge{Sum: 1, Formula: "a second", Safe: 1.11, Certain: 1 - after.Seconds() - 8*s.high()}
 }
 
 // add counts what came of a run.
-func (p *EnvelopePoint) add(property string, seed uint64, o outcome.Outcome) {
+func (p *envelopePoint) add(property string, seed uint64, o outcome.Outcome) {
 	got, cause := judged(property, o)
 	switch got {
 	case verdict.Violated:
@@ -340,7 +356,7 @@ func (p *EnvelopePoint) add(property string, seed uint64, o outcome.Outcome) {
 
 // judged is what a run says of a property.
 func judged(property string, o outcome.Outcome) (got verdict.Outcome, cause string) {
-	if property == Availability {
+	if property == availability {
 		grants, measured := o.Numbers["grants"]
 		switch {
 		case !measured:
@@ -358,8 +374,8 @@ func judged(property string, o outcome.Outcome) (got verdict.Outcome, cause stri
 	return verdict.Undecided, ""
 }
 
-// Say is a value in words.
-func (u unit) Say(v float64) string {
+// say is a value in words.
+func (u unit) say(v float64) string {
 	switch u {
 	case seconds:
 		return time.Duration(v*1e9 + 0.5).Round(100 * time.Microsecond).String()
@@ -382,40 +398,40 @@ func (s EnvelopeSetting) String() string {
 // String is what was measured, in a sentence.
 func (r Envelope) String() string {
 	of := " at TTL " + r.Setting.TTL.String()
-	if r.Unit == Nodes {
+	if r.Unit == nodeCount {
 		of = fmt.Sprintf(" of %d", r.Setting.Nodes)
 	}
-	if r.Undecided() {
+	if r.undecided() {
 		return fmt.Sprintf("%s: no run decides whether it holds for the most %s", r.Property, strings.TrimSuffix(r.Doc, ","))
 	}
 	if r.Broke == nil {
-		return fmt.Sprintf("%s holds for %s, of all that were tried: %s to %s%s", r.Property, strings.TrimSuffix(r.Doc, ","), r.Unit.Say(r.Points[0].Value), r.Unit.Say(r.Points[len(r.Points)-1].Value), of)
+		return fmt.Sprintf("%s holds for %s, of all that were tried: %s to %s%s", r.Property, strings.TrimSuffix(r.Doc, ","), r.Unit.say(r.Points[0].Value), r.Unit.say(r.Points[len(r.Points)-1].Value), of)
 	}
-	held, broke := "holds for no "+r.Doc, r.At(*r.Broke)
+	held, broke := "holds for no "+r.Doc, r.at(*r.Broke)
 	if r.Held != nil {
-		held = fmt.Sprintf("holds for %s up to %s%s", r.Doc, r.Unit.Say(*r.Held), of)
+		held = fmt.Sprintf("holds for %s up to %s%s", r.Doc, r.Unit.say(*r.Held), of)
 		if r.Less {
-			held = fmt.Sprintf("holds for %s from %s on%s", r.Doc, r.Unit.Say(*r.Held), of)
+			held = fmt.Sprintf("holds for %s from %s on%s", r.Doc, r.Unit.say(*r.Held), of)
 		}
 	}
 	cause := ""
 	if broke.Cause != "" {
 		cause = " (" + broke.Cause + ")"
 	}
-	return fmt.Sprintf("%s %s; breaks at %s%s, with %d of %d seeds", r.Property, held, r.Unit.Say(broke.Value), cause, broke.Broke, broke.Runs)
+	return fmt.Sprintf("%s %s; breaks at %s%s, with %d of %d seeds", r.Property, held, r.Unit.say(broke.Value), cause, broke.Broke, broke.Runs)
 }
 
-// Reckoned is what arithmetic says, and whether that is so.
-func (r Envelope) Reckoned() string {
+// reckoned is what arithmetic says, and whether that is so.
+func (r Envelope) reckoned() string {
 	text := "it never breaks"
 	if e := r.Edge; e != nil {
 		low, high := e.Safe, e.Certain
 		if r.Less {
 			low, high = high, low
 		}
-		text = fmt.Sprintf("it breaks at %s (%s)", r.Unit.Say(e.Sum), e.Formula)
-		if r.Unit != Nodes {
-			text += fmt.Sprintf(", with messages and retries between %s and %s", r.Unit.Say(low), r.Unit.Say(high))
+		text = fmt.Sprintf("it breaks at %s (%s)", r.Unit.say(e.Sum), e.Formula)
+		if r.Unit != nodeCount {
+			text += fmt.Sprintf(", with messages and retries between %s and %s", r.Unit.say(low), r.Unit.say(high))
 		}
 	}
 	if r.Agrees {
@@ -424,5 +440,171 @@ func (r Envelope) Reckoned() string {
 	return "ARITHMETIC SAYS OTHERWISE: " + text
 }
 
-// File is what the result's files are called.
-func (r Envelope) File() string { return strings.Join([]string{r.Dimension, r.Property}, "-") }
+// file is what the result's files are called.
+func (r Envelope) file() string { return r.Dimension + "-" + r.Property }
+
+// Envelopes finds the envelope of a lock in some dimensions.
+type Envelopes struct {
+	Simulator
+	Store   string // of what is found
+	Lock    string // as its user names it
+	Setting EnvelopeSetting
+	Seed    uint64 // the first of
+	Seeds   int
+	Put     func(scenario.Scenario) (scenario.Scenario, error) // envelopeSearch's
+	Log     io.Writer                                          // for how far it is
+
+	mu    sync.Mutex // of what follows
+	live  *display.Progress
+	doing string
+	runs  int
+}
+
+// EnvelopeResult is the envelope.json of a lock.
+type EnvelopeResult struct {
+	Code    int             `json:"code"` // exit code of all
+	Lock    string          `json:"lock"`
+	Results []*Envelope     `json:"results"`
+	Schema  int             `json:"schema"`
+	Seed    uint64          `json:"seed"` // the first
+	Seeds   int             `json:"seeds"`
+	Setting EnvelopeSetting `json:"setting"`
+	Version string          `json:"version"` // of lockpick
+
+	folder string
+}
+
+// Run finds them, calls found with each, and leaves the result in a new folder of the store.
+func (x *Envelopes) Run(ctx context.Context, dimensions []Dimension, found func(*Envelope)) (*EnvelopeResult, error) {
+	all := &EnvelopeResult{Lock: x.Lock, Schema: 1, Seed: x.Seed, Seeds: x.Seeds, Setting: x.Setting, Version: x.Version,
+		folder: filepath.Join(x.Store, envelopesFolder, suites.Stamp(time.Now()))}
+	if err := os.MkdirAll(all.folder, 0o755); err != nil {
+		return nil, failed(storeFailed, err)
+	}
+	x.live = &display.Progress{W: x.Log, Mu: &x.mu, Started: time.Now(), Text: func(passed time.Duration) string {
+		return fmt.Sprintf("%s, %s, %.0f s", x.doing, display.Plural(x.runs, "run"), passed.Seconds())
+	}}
+	defer x.live.Start()()
+	search := envelopeSearch{Known: x.Known, Run: x.Simulator.Run, Workers: cap(x.Idle), Seed: x.Seed, Seeds: x.Seeds, Put: x.Put}
+	for _, d := range dimensions {
+		r, err := search.find(ctx, d, x.Setting, func(p envelopePoint) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.runs += p.Runs
+			x.doing = fmt.Sprintf("%s: %s", d.Name, d.Unit.say(p.Value))
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			return nil, failed(NotMeasurable, fmt.Errorf("%s: %w", d.Name, err))
+		}
+		x.mu.Lock()
+		x.doing = d.Name + ": what breaks it is made small"
+		x.mu.Unlock()
+		x.minimize(ctx, &r, d, all.folder)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err := r.draw(all.folder); err != nil {
+			return nil, failed(storeFailed, err)
+		}
+		x.mu.Lock()
+		x.live.Erase()
+		found(&r)
+		x.mu.Unlock()
+		all.Results, all.Code = append(all.Results, &r), outcome.Worse(all.Code, r.Code())
+	}
+	return all, failed(storeFailed, writeJSON(all.folder, "envelope.json", all))
+}
+
+// Print sums the result up.
+func (r *EnvelopeResult) Print(w io.Writer) {
+	agree := slices.DeleteFunc(slices.Clone(r.Results), func(e *Envelope) bool { return e.Code() != outcome.ExitOK })
+	fmt.Fprintf(w, "%s; %s of each value\n%d of %d as arithmetic says: %s\n", r.Setting, display.Plural(r.Seeds, "seed"), len(agree), len(r.Results), r.folder)
+}
+
+// minimize makes a small scenario of the first value that broke. availability is not for the checker
+// to judge, so there is nothing to hold a small scenario to.
+func (x *Envelopes) minimize(ctx context.Context, r *Envelope, d Dimension, folder string) {
+	if r.Broke == nil || r.Property == availability {
+		return
+	}
+	p := r.at(*r.Broke)
+	s, err := d.Scenario(r.Setting, p.Value, x.Known)
+	if err == nil {
+		s, err = x.Put(s)
+	}
+	if err == nil {
+		var m Minimized
+		if m, err = x.Minimizer(0).Shrink(ctx, s, p.Seed, Bug{Property: r.Property, Cause: p.Cause}); err == nil {
+			r.Small, err = x.SaveMinimized(ctx, m, r.file(), filepath.Join(folder, r.file()+".yaml"), x.Store)
+		}
+	}
+	if err != nil {
+		r.Why = display.FirstLine(err.Error())
+	}
+}
+
+// draw leaves the figure in a folder.
+func (r *Envelope) draw(folder string) error {
+	var values []float64
+	var rates []figures.Rate
+	for _, p := range r.Points {
+		values, rates = append(values, p.Value), append(rates, figures.Rate{K: p.Broke, N: p.Runs})
+	}
+	var must *figures.Reckoning
+	if e := r.Edge; e != nil {
+		must = &figures.Reckoning{Sum: e.Sum, Safe: e.Safe, Certain: e.Certain}
+	}
+	fig := figures.Edge(r.file(), fmt.Sprintf("%s: %s", r.Property, strings.TrimSuffix(r.Doc, ",")), fmt.Sprintf("%s (%s)", r.Dimension, r.Unit), r.Unit == nodeCount, values, rates, must)
+	if fig == nil {
+		return nil
+	}
+	image, err := fig.PNG()
+	if err != nil {
+		return err
+	}
+	return errors.Join(files.WriteIn(folder, fig.Name+".svg", fig.SVG()), files.WriteIn(folder, fig.Name+".png", image))
+}
+
+// failure is the first value of which a run failed; nil: none did.
+func (r *Envelope) failure() *envelopePoint {
+	if i := slices.IndexFunc(r.Points, func(p envelopePoint) bool { return p.Error != "" }); i >= 0 {
+		return &r.Points[i]
+	}
+	return nil
+}
+
+// Code is the exit code that a result calls for.
+func (r *Envelope) Code() int {
+	switch {
+	case r.failure() != nil:
+		return outcome.ExitBackend
+	case r.undecided():
+		return outcome.ExitUndecided
+	case !r.Agrees:
+		return outcome.ExitUnexpected
+	}
+	return outcome.ExitOK
+}
+
+// Print prints what was measured, and what arithmetic says of it.
+func (r *Envelope) Print(w io.Writer) {
+	in := display.Good
+	if r.Code() != outcome.ExitOK {
+		in = display.Bad
+	}
+	fmt.Fprintln(w, display.Wrap(display.Width(w), 0, 2, r.String()))
+	fmt.Fprintln(w, "  "+display.Paint(w, in, display.Wrap(display.Width(w), 2, 4, r.reckoned())))
+	if p := r.failure(); p != nil {
+		fmt.Fprintf(w, "  a run failed at %s: %s\n", r.Unit.say(p.Value), display.FirstLine(p.Error))
+	}
+	switch {
+	case r.Small != nil:
+		fmt.Fprintf(w, "  shown by: %s\n", r.Small.Command)
+	case r.Why != "":
+		fmt.Fprintf(w, "  not made small: %s\n", r.Why)
+	}
+	fmt.Fprintln(w)
+}

@@ -29,12 +29,12 @@ func TestEnvelopes(t *testing.T) {
 		}
 		for _, d := range Dimensions {
 			t.Run(s.String()+"/"+d.Name+"/"+d.Property, func(t *testing.T) {
-				r, err := searching(seeds).Find(t.Context(), d, s, func(EnvelopePoint) {})
+				r, err := searching(seeds).find(t.Context(), d, s, func(envelopePoint) {})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !r.Agrees || r.Undecided() {
-					t.Errorf("%s; %s", r, r.Reckoned())
+				if !r.Agrees || r.undecided() {
+					t.Errorf("%s; %s", r, r.reckoned())
 				}
 			})
 		}

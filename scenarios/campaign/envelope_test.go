@@ -26,8 +26,8 @@ func usual() EnvelopeSetting {
 var backend = sim.New(kinds.All)
 
 // searching runs scenarios in the simulation.
-func searching(seeds int) EnvelopeSearch {
-	return EnvelopeSearch{Known: known, Workers: 1, Seed: 1, Seeds: seeds, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
+func searching(seeds int) envelopeSearch {
+	return envelopeSearch{Known: known, Workers: 1, Seed: 1, Seeds: seeds, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
 		return Execute(ctx, backend, Job{Scenario: s, Seed: seed, Backend: backend.Name(), Keep: KeepNone})
 	}}
 }
@@ -36,22 +36,22 @@ func searching(seeds int) EnvelopeSearch {
 // and a round trip of the sum, in rate within 0.1 %.
 func TestArithmetic(t *testing.T) {
 	s := usual()
-	within := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.high(), rate: 0.001, Nodes: 0}
+	within := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.high(), rate: 0.001, nodeCount: 0}
 	for _, d := range Dimensions {
 		t.Run(d.Name+"/"+d.Property, func(t *testing.T) {
-			r, err := searching(3).Find(t.Context(), d, s, func(EnvelopePoint) {})
+			r, err := searching(3).find(t.Context(), d, s, func(envelopePoint) {})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !r.Agrees || r.Undecided() {
-				t.Fatalf("%s; %s", r, r.Reckoned())
+			if !r.Agrees || r.undecided() {
+				t.Fatalf("%s; %s", r, r.reckoned())
 			}
 			far := within[d.Unit]
 			if d.Name == "fsync-everysec" {
 				far = 0.11 // a tick of Redis's and a sync
 			}
 			if r.Edge != nil && math.Abs(*r.Broke-r.Edge.Sum) > far+1e-9 {
-				t.Errorf("%s; %s", r, r.Reckoned())
+				t.Errorf("%s; %s", r, r.reckoned())
 			}
 		})
 	}
@@ -68,7 +68,7 @@ func TestWrongLockIsNoticed(t *testing.T) {
 		if d.Name != "clock-jump" {
 			continue
 		}
-		if r, err := x.Find(t.Context(), d, usual(), func(EnvelopePoint) {}); err != nil || r.Agrees {
+		if r, err := x.find(t.Context(), d, usual(), func(envelopePoint) {}); err != nil || r.Agrees {
 			t.Errorf("%s; %v", r, err)
 		}
 	}
@@ -93,13 +93,13 @@ func TestAgrees(t *testing.T) {
 		{"everywhere, where less is more harm", true, "bbb", true},
 		{"everywhere, though the most can't", true, "bbbbbbbb", false},
 	} {
-		edge := &EnvelopeEdge{Safe: 3.5, Certain: 4.5}
+		edge := &envelopeEdge{Safe: 3.5, Certain: 4.5}
 		if c.less {
-			edge = &EnvelopeEdge{Safe: 4.5, Certain: 3.5}
+			edge = &envelopeEdge{Safe: 4.5, Certain: 3.5}
 		}
 		r := Envelope{Less: c.less, Edge: edge}
 		for i, outcome := range c.tried {
-			p := EnvelopePoint{Value: float64(i), Runs: 5}
+			p := envelopePoint{Value: float64(i), Runs: 5}
 			if outcome == 'b' {
 				p.Broke = 5
 			}
@@ -113,7 +113,29 @@ func TestAgrees(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.of, got, c.agrees)
 		}
 	}
-	if r := (Envelope{Points: []EnvelopePoint{{Value: 1, Runs: 5}}}); !r.agrees(1) {
+	if r := (Envelope{Points: []envelopePoint{{Value: 1, Runs: 5}}}); !r.agrees(1) {
 		t.Error("nothing broke, and nothing was to")
+	}
+}
+
+// TestEnvelopeCodes: what nobody could decide, or judge, is no agreement.
+func TestEnvelopeCodes(t *testing.T) {
+	at := func(v float64) *float64 { return &v }
+	edge := &envelopeEdge{Sum: 2, Safe: 1.5, Certain: 2}
+	for name, x := range map[string]struct {
+		Envelope
+		code int
+	}{
+		"agrees":           {Envelope{Held: at(1), Broke: at(2), Edge: edge, Agrees: true, Points: []envelopePoint{{Value: 1, Runs: 2}, {Value: 2, Runs: 2, Broke: 1}}}, outcome.ExitOK},
+		"elsewhere":        {Envelope{Held: at(0), Broke: at(1), Edge: edge, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Broke: 1}}}, outcome.ExitUnexpected},
+		"no occasion":      {Envelope{Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, Idle: 2}, {Value: 1, Runs: 2, Idle: 2}}}, outcome.ExitUndecided},
+		"not for the most": {Envelope{Held: at(0), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Idle: 2}}}, outcome.ExitUndecided},
+		"nor where less is worse": {Envelope{Held: at(1), Less: true, Agrees: true,
+			Points: []envelopePoint{{Value: 0, Runs: 2, Idle: 2}, {Value: 1, Runs: 2}}}, outcome.ExitUndecided},
+		"failed": {Envelope{Held: at(0), Broke: at(1), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, Failed: 1, Error: "no"}, {Value: 1, Runs: 2, Broke: 1}}}, outcome.ExitBackend},
+	} {
+		if got := x.Code(); got != x.code {
+			t.Errorf("%s: exit code %d, want %d", name, got, x.code)
+		}
 	}
 }

@@ -2,21 +2,35 @@ package campaign
 
 import (
 	"cmp"
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
+	"math"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"lockpick/checker"
+	"lockpick/harness/lock"
+	"lockpick/harness/scenario"
 	"lockpick/internal/files"
+	"lockpick/reports/display"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
-// FuzzFile is the name of a hunt's file in its folder.
-const FuzzFile = "hunt.json"
+// fuzzFile is the name of a hunt's file in its folder.
+const fuzzFile = "hunt.json"
 
 // mostFile bounds what is read of it. Finds are few, and so is what is done out of order.
 const mostFile = 16 << 20
@@ -27,11 +41,11 @@ const fuzzSchema = 1
 // Fuzz is what is known of a search. It is not safe for several goroutines.
 type Fuzz struct {
 	Schema    int         `json:"schema"`
-	Of        string      `json:"of"`        // tells what is run: scenarios, lock and version
-	Scenarios []string    `json:"scenarios"` // of each seed, in this order
-	Seed      uint64      `json:"seed"`      // the first
-	Next      int         `json:"next"`      // all runs with lower numbers are done
-	Ahead     []int       `json:"ahead,omitempty"`
+	Of        string      `json:"of"`              // tells what is run: scenarios, lock and version
+	Scenarios []string    `json:"scenarios"`       // of each seed, in this order
+	Seed      uint64      `json:"seed"`            // the first
+	Next      int         `json:"next"`            // all runs with lower numbers are done
+	Ahead     []int       `json:"ahead,omitempty"` // others that are, sorted
 	Runs      int         `json:"runs"`
 	Failed    int         `json:"failed,omitempty"` // of these, those that could not be judged
 	Error     string      `json:"error,omitempty"`  // of the first of them
@@ -42,7 +56,6 @@ type Fuzz struct {
 
 	folder string
 	taken  int
-	ahead  map[int]bool
 }
 
 // fuzzLeg is one invocation's share of a search.
@@ -82,23 +95,23 @@ type fuzzExample struct {
 	outcome.Example
 }
 
-// ErrFuzzTaken says that another process is at the same hunt.
-var ErrFuzzTaken = errors.New("another lockpick is at this hunt")
+// errFuzzTaken says that another process is at the same hunt.
+var errFuzzTaken = errors.New("another lockpick is at this hunt")
 
-// OpenFuzz begins a hunt in a folder, or goes on with the one that is there and is of the same.
-func OpenFuzz(folder, of string, scenarios []string, seed uint64) (*Fuzz, error) {
+// openFuzz begins a hunt in a folder, or goes on with the one that is there and is of the same.
+func openFuzz(folder, of string, scenarios []string, seed uint64) (*Fuzz, error) {
 	h := &Fuzz{Schema: fuzzSchema, Of: of, Scenarios: scenarios, Seed: seed, Finds: []*FuzzFind{}, Leg: fuzzLeg{Over: true}}
-	text, err := files.ReadIn(folder, FuzzFile, mostFile)
+	text, err := files.ReadIn(folder, fuzzFile, mostFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return nil, fmt.Errorf("read hunt: %w", err)
 	default:
 		if h, err = parse(text); err != nil {
-			return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, FuzzFile), err)
+			return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, fuzzFile), err)
 		}
 		if h.Of != of || !slices.Equal(h.Scenarios, scenarios) {
-			return nil, fmt.Errorf("read %s: it is of another hunt", filepath.Join(folder, FuzzFile))
+			return nil, fmt.Errorf("read %s: it is of another hunt", filepath.Join(folder, fuzzFile))
 		}
 	}
 	self, err := files.Self()
@@ -106,7 +119,7 @@ func OpenFuzz(folder, of string, scenarios []string, seed uint64) (*Fuzz, error)
 		return nil, fmt.Errorf("open hunt: %w", err)
 	}
 	if other, ok := files.ParseOwner(h.Owner); ok && other != self && !other.Ended(self, time.Time{}) {
-		return nil, ErrFuzzTaken
+		return nil, errFuzzTaken
 	}
 	h.folder, h.Owner = folder, self.String()
 	if h.Leg.Over {
@@ -121,12 +134,11 @@ func parse(text []byte) (*Fuzz, error) {
 	if err := files.JSON(text, h); err != nil {
 		return nil, err
 	}
-	h.ahead = map[int]bool{}
-	for _, i := range h.Ahead {
-		if i < h.Next || h.ahead[i] {
+	slices.Sort(h.Ahead)
+	for k, i := range h.Ahead {
+		if i < h.Next || k > 0 && i == h.Ahead[k-1] {
 			return nil, fmt.Errorf("run %d is counted twice", i)
 		}
-		h.ahead[i] = true
 	}
 	switch {
 	case h.Schema != fuzzSchema:
@@ -147,35 +159,38 @@ func parse(text []byte) (*Fuzz, error) {
 	return h, nil
 }
 
-// Resumes says whether the hunt goes on with what another call was asked for.
-func (h *Fuzz) Resumes() bool { return h.Leg.Seconds > 0 }
+// resumes says whether the hunt goes on with what another call was asked for.
+func (h *Fuzz) resumes() bool { return h.Leg.Seconds > 0 }
 
-// Take is the number of the next run that nobody has taken.
-func (h *Fuzz) Take() int {
-	for h.ahead[h.taken] {
+// take is the number of the next run that nobody has taken.
+func (h *Fuzz) take() int {
+	for h.isDone(h.taken) {
 		h.taken++
 	}
 	h.taken++
 	return h.taken - 1
 }
 
-// Run is the scenario and the seed of a run's number.
-func (h *Fuzz) Run(i int) (scenario int, seed uint64) {
+func (h *Fuzz) isDone(i int) bool {
+	_, ahead := slices.BinarySearch(h.Ahead, i)
+	return i < h.Next || ahead
+}
+
+// run is the scenario and the seed of a run's number.
+func (h *Fuzz) run(i int) (scenario int, seed uint64) {
 	return i % len(h.Scenarios), h.Seed + uint64(i/len(h.Scenarios))
 }
 
-// Done takes what came of a run, and says what nobody had found before, and whether something was
+// done takes what came of a run, and says what nobody had found before, and whether something was
 // violated that had to hold. A run that was taken before counts once.
-func (h *Fuzz) Done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
-	if i < h.Next || h.ahead[i] {
+func (h *Fuzz) done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
+	if h.isDone(i) {
 		return nil, false
 	}
-	if h.ahead == nil {
-		h.ahead = map[int]bool{}
-	}
-	h.ahead[i] = true
-	for h.ahead[h.Next] {
-		delete(h.ahead, h.Next)
+	at, _ := slices.BinarySearch(h.Ahead, i)
+	h.Ahead = slices.Insert(h.Ahead, at, i)
+	for len(h.Ahead) > 0 && h.Ahead[0] == h.Next {
+		h.Ahead = h.Ahead[1:]
 		h.Next++
 	}
 	h.Runs++
@@ -183,7 +198,7 @@ func (h *Fuzz) Done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
 		h.Failed++
 		h.Error = cmp.Or(h.Error, o.Error)
 	}
-	scenario, seed := h.Run(i)
+	scenario, seed := h.run(i)
 	for _, j := range o.Violations() {
 		this := fuzzExample{scenario, outcome.Example{Seed: seed, Events: j.Length, Command: o.Command}}
 		b := Bug{Property: j.Property, Cause: j.Cause}
@@ -208,8 +223,8 @@ func before(a, b fuzzExample) bool {
 	return cmp.Or(cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Scenario, b.Scenario)) < 0
 }
 
-// Finish puts the finds into the order in which they are told, and returns the exit code that they call for.
-func (h *Fuzz) Finish() int {
+// finish puts the finds into the order in which they are told, and returns the exit code that they call for.
+func (h *Fuzz) finish() int {
 	slices.SortFunc(h.Finds, func(a, b *FuzzFind) int {
 		at := func(f *FuzzFind) int { return slices.Index(checker.Properties(), f.Property) }
 		held := func(f *FuzzFind) int {
@@ -230,16 +245,11 @@ func (h *Fuzz) Finish() int {
 	return code
 }
 
-// Save writes the hunt's file.
-func (h *Fuzz) Save() error {
-	h.Ahead = nil
-	for i := range h.ahead {
-		h.Ahead = append(h.Ahead, i)
-	}
-	slices.Sort(h.Ahead)
+// save writes the hunt's file.
+func (h *Fuzz) save() error {
 	text, err := json.MarshalIndent(h, "", " ")
 	if err == nil {
-		err = files.WriteIn(h.folder, FuzzFile, append(text, '\n'))
+		err = files.WriteIn(h.folder, fuzzFile, append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("write hunt: %w", err)
@@ -247,8 +257,419 @@ func (h *Fuzz) Save() error {
 	return nil
 }
 
-// Close writes the file a last time, of a hunt that nobody is at any more.
-func (h *Fuzz) Close() error {
+// close writes the file a last time, of a hunt that nobody is at any more.
+func (h *Fuzz) close() error {
 	h.Owner = ""
-	return h.Save()
+	return h.save()
+}
+
+// Fuzzer runs scenarios with one seed after another, and minimizes what violates a property.
+type Fuzzer struct {
+	Simulator
+	Store     string // of what is found
+	Scenarios []scenario.Scenario
+	Job       func(n int, seed uint64) Job // of a scenario, by its number
+	Corpus    string                       // folder of minimized scenarios; "": the store's
+	Time      time.Duration                // that it may take; 0: there is no limit
+	Seed      uint64                       // the first, where a search begins
+	Seeds     int                          // of each scenario
+	Anew      bool                         // begin, even if there is a search that could go on
+	FailFast  bool                         // end with the first violation of what had to hold
+	Log       io.Writer                    // for what is to be known before the end
+	Result    *Fuzz
+
+	started time.Time
+	resumed int              // runs that were done when this call began
+	corpus  map[Bug]FuzzFind // what the corpus still shows
+
+	begun  sync.WaitGroup // runs that are under way
+	mu     sync.Mutex     // of Result, and what follows
+	live   *display.Progress
+	saved  time.Time
+	lost   error  // of saving
+	small  string // what is being minimized
+	enough bool   // no more runs are to begin
+}
+
+// Open begins the search, or resumes it.
+func (x *Fuzzer) Open() error {
+	x.started = time.Now()
+	if x.Corpus == "" {
+		x.Corpus = filepath.Join(x.Store, CorpusFolder)
+	} else if err := CanWrite(x.Corpus); err != nil {
+		return failed(CorpusFailed, fmt.Errorf("open corpus: %w", errors.Unwrap(err)))
+	}
+	if err := CanWrite(x.Store); err != nil {
+		return failed(storeFailed, err)
+	}
+	text, err := json.Marshal(x.Scenarios)
+	if err != nil {
+		return err
+	}
+	of := fmt.Sprintf("%x", sha256.Sum256(append(text, x.Version...)))
+	var names []string
+	for _, s := range x.Scenarios {
+		names = append(names, s.ID())
+	}
+	l := x.Scenarios[0].Lock
+	name := display.Join("-", x.Scenarios[0].Name, l.Kind, l.Mistake)
+	folder := filepath.Join(x.Store, huntsFolder, name[:min(len(name), 80)]+"-"+of[:8])
+	err = os.MkdirAll(folder, 0o755)
+	if err == nil && x.Anew {
+		if err = os.Remove(filepath.Join(folder, fuzzFile)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return failed(storeFailed, err)
+	}
+	switch x.Result, err = openFuzz(folder, of[:16], names, x.Seed); {
+	case errors.Is(err, errFuzzTaken):
+		return failed(Taken, err)
+	case err != nil:
+		return &Error{NotResumable, folder, err}
+	case x.Result.resumes():
+		fmt.Fprintf(x.Log, "resuming where fuzzing was interrupted: %d runs are done\n", x.Result.Runs)
+	case x.Result.Runs > 0:
+		fmt.Fprintf(x.Log, "continuing with new seeds: %d runs are done\n", x.Result.Runs)
+	}
+	x.resumed = x.Result.Runs
+	return x.Result.save()
+}
+
+// Run searches until time or seeds are over, or ctx is, the scenarios of the corpus first. It returns the
+// exit code that what was found calls for.
+func (x *Fuzzer) Run(ctx context.Context) (code int, err error) {
+	if err = x.runCorpus(ctx); err == nil {
+		err = x.search(ctx)
+	}
+	x.Result.Leg.Seconds = x.spent()
+	x.Result.Leg.Over = err == nil && ctx.Err() == nil
+	if lost := x.Result.close(); err == nil {
+		err = failed(storeFailed, lost)
+	}
+	return x.Result.finish(), cmp.Or(ctx.Err(), err)
+}
+
+// spent is how many seconds the search has taken, those of calls that were interrupted among them.
+func (x *Fuzzer) spent() float64 { return x.Result.Leg.Seconds + time.Since(x.started).Seconds() }
+
+func (x *Fuzzer) search(ctx context.Context) error {
+	leg := x.Result.Leg
+	var over <-chan time.Time
+	if x.Time > 0 {
+		over = time.After(x.Time - time.Duration(leg.Seconds*float64(time.Second)))
+	}
+	x.live = &display.Progress{W: x.Log, Mu: &x.mu, Started: x.started, Text: x.progress}
+	defer x.live.Start()()
+	defer x.begun.Wait()
+	for {
+		if err := x.settle(ctx); err != nil {
+			return err
+		}
+		i, last := 0, leg.Begun+x.Seeds*len(x.Scenarios) // i is last where no run is to begin
+		var w *Worker
+		select { // of several that are ready any may be chosen below
+		case <-over:
+			i = last
+		default:
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-over:
+				i = last
+			case w = <-x.Idle:
+				x.mu.Lock()
+				if i = x.Result.take(); x.enough {
+					i = last
+				}
+				x.mu.Unlock()
+			}
+		}
+		if i >= last {
+			if w != nil {
+				x.Idle <- w
+			}
+			x.begun.Wait()
+			return x.settle(ctx)
+		}
+		x.begun.Go(func() {
+			o := w.Do(ctx, x.job(x.Result.run(i)))
+			x.Idle <- w
+			if ctx.Err() == nil {
+				x.done(i, o)
+			}
+		})
+	}
+}
+
+// job is a run that leaves nothing.
+func (x *Fuzzer) job(n int, seed uint64) Job {
+	j := x.Job(n, seed)
+	j.Keep = KeepNone
+	return j
+}
+
+// saves is how often the file is written where nothing is found: what is done meanwhile is lost if
+// lockpick is killed, and made again.
+const saves = time.Second
+
+// done takes what came of a run.
+func (x *Fuzzer) done(i int, o outcome.Outcome) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	fresh, harm := x.Result.done(i, o)
+	x.enough = x.enough || harm && x.FailFast
+	for _, f := range fresh {
+		f.Seconds = x.spent()
+		x.live.Erase()
+		fmt.Fprintf(x.Log, "found: %s, by %s\n", f.Bug, f.First.Command)
+		if k, had := x.corpus[f.Bug]; had {
+			f.Known, f.File, f.Command = true, k.File, k.Command
+		}
+	}
+	if len(fresh) > 0 || time.Since(x.saved) > saves {
+		x.lost = errors.Join(x.lost, x.Result.save())
+		x.saved = time.Now()
+	}
+}
+
+// settle keeps the runs of what was found, and minimizes it.
+func (x *Fuzzer) settle(ctx context.Context) error {
+	for {
+		x.mu.Lock()
+		i := slices.IndexFunc(x.Result.Finds, func(f *FuzzFind) bool { return !f.Settled })
+		if i >= 0 {
+			x.small = x.Result.Finds[i].Bug.String()
+		}
+		lost := x.lost
+		x.mu.Unlock()
+		if lost != nil || i < 0 {
+			return failed(storeFailed, lost)
+		}
+		x.begun.Wait() // so that what was found first is known, and all processors are free
+		f := x.Result.Finds[i]
+		j := x.Job(f.First.Scenario, f.First.Seed)
+		j.Keep = KeepAll
+		o := x.Do(ctx, j)
+		begun, k, why := time.Now(), (*MinimizedRun)(nil), error(nil)
+		if !f.Known {
+			k, why = x.minimize(ctx, f)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		x.mu.Lock()
+		x.small = ""
+		f.Dir, f.Settled, f.Took = o.Dir, true, time.Since(begun).Seconds()
+		if why != nil {
+			f.Why = display.FirstLine(why.Error())
+		} else if k != nil {
+			f.File, f.Small, f.Command = k.File, &k.Minimized, k.Command
+		}
+		x.lost = errors.Join(x.lost, x.Result.save())
+		x.mu.Unlock()
+	}
+}
+
+// minimize makes a scenario small that shows a find, beginning with one that was made small of another if
+// that shows it, too: several properties are often violated at once.
+func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFind) (*MinimizedRun, error) {
+	s := x.Scenarios[f.First.Scenario]
+	from, seed := s, f.First.Seed
+	for _, other := range x.Result.Finds {
+		if r := other.Small; r != nil && x.Simulator.Run(ctx, Expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
+			from, seed = r.Scenario, r.Seed
+			break
+		}
+	}
+	r, err := x.Minimizer(0).Shrink(ctx, from, seed, f.Bug)
+	if err != nil {
+		return nil, err
+	}
+	r.From, r.Given, r.Before = s.ID(), f.First.Seed, SizeOf(s.Drawn(f.First.Seed))
+	name := corpusName(r)
+	return x.SaveMinimized(ctx, r, name, filepath.Join(x.Corpus, name+".yaml"), x.Store)
+}
+
+// progress is how far the search is.
+func (x *Fuzzer) progress(passed time.Duration) string {
+	h, violated := x.Result, 0
+	for _, f := range h.Finds {
+		violated += f.Runs
+	}
+	runs, fresh, spent := h.Runs-h.Leg.Begun, h.Runs-x.resumed, passed.Seconds()
+	parts := []string{display.Plural(runs, "run"), fmt.Sprintf("%d found, %d times", len(h.Finds), violated)}
+	if h.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", h.Failed))
+	}
+	parts = append(parts, fmt.Sprintf("%.0f s, %.3g per second", spent, float64(fresh)/max(spent, 1e-3)))
+	left := math.Inf(1)
+	if x.Time > 0 {
+		left = max(0, x.Time.Seconds()-h.Leg.Seconds-spent)
+	}
+	if x.Seeds < MaxSeeds && fresh > 0 {
+		left = min(left, float64(x.Seeds*len(x.Scenarios)-runs)*spent/float64(fresh))
+	}
+	if !math.IsInf(left, 1) {
+		parts = append(parts, fmt.Sprintf("about %.0f s left", left))
+	}
+	if x.small != "" {
+		parts = append(parts, "minimizing "+x.small)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Print prints the result, then a table of what was found and how often, then each find.
+func (h *Fuzz) Print(w io.Writer) {
+	h.printResult(w)
+	t := display.Table{{"property", "cause", "runs", "first"}}
+	for _, f := range h.Finds {
+		t = append(t, []string{f.Property, f.Cause, fmt.Sprint(f.Runs), fmt.Sprintf("%s, seed %d", h.Scenarios[f.First.Scenario], f.First.Seed)})
+	}
+	if len(h.Finds) > 0 {
+		fmt.Fprintln(w)
+		t.Print(w)
+	}
+	for _, f := range h.Finds {
+		f.print(w, h.Runs)
+	}
+}
+
+// printResult prints in one line how much was run and what came of it.
+func (h *Fuzz) printResult(w io.Writer) {
+	held := 0
+	for _, f := range h.Finds {
+		if f.Held {
+			held++
+		}
+	}
+	in, text := display.Good, "no violation found, under these faults"
+	switch {
+	case held > 0:
+		in, text = display.Bad, display.Plural(held, "violation")+" of required properties"
+	case len(h.Finds) > 0:
+		in, text = display.Plain, "no required property violated"
+	case h.Runs > 0:
+		_, high := outcome.Wilson(0, h.Runs)
+		text += fmt.Sprintf(": at most %.2g %% of such runs", 100*high)
+	}
+	if h.Failed > 0 {
+		in = display.Bad
+		text += fmt.Sprintf("; %d could not be judged, the first: %s", h.Failed, display.FirstLine(h.Error))
+	}
+	fmt.Fprintln(w, display.Paint(w, in, fmt.Sprintf("%s of %s, %s: %s", display.Plural(h.Runs, "run"), display.Plural(len(h.Scenarios), "scenario"),
+		time.Duration(h.Leg.Seconds*float64(time.Second)).Round(time.Second), text)))
+}
+
+func (f *FuzzFind) print(w io.Writer, runs int) {
+	in, had := display.Doubt, "not required to hold"
+	if f.Held {
+		in, had = display.Bad, "required to hold"
+	}
+	fmt.Fprintf(w, "\n%s, in %s; %s\n", display.Paint(w, in, f.Bug.String()), outcome.Rate(f.Runs, runs), had)
+	if f.Small != nil {
+		for _, st := range f.Small.Scenario.Plan {
+			display.PrintWrapped(w, 2, 4, DescribeStep(st))
+		}
+		display.PrintWrapped(w, 2, 4, f.Small.Sum())
+	}
+	if f.Known {
+		fmt.Fprintln(w, "  known from the corpus")
+	}
+	if f.Why != "" {
+		display.PrintWrapped(w, 2, 4, "not minimized: "+f.Why)
+	}
+	for _, l := range [][2]string{{"scenario:  ", f.File}, {"record:    ", f.Dir}, {"run again: ", cmp.Or(f.Command, f.First.Command)}} {
+		if l[1] != "" {
+			fmt.Fprintln(w, strings.TrimRight("    "+l[0]+l[1], " "))
+		}
+	}
+}
+
+// seeded is the end of a name in the corpus whose scenario is run with another seed than 1.
+var seeded = regexp.MustCompile(`-seed-([0-9]+)$`)
+
+// corpusName is what a small scenario is called in the corpus: by its lock and what it shows.
+func corpusName(r Minimized) string {
+	l := r.Scenario.Lock
+	name := strings.Join([]string{cmp.Or(l.Mistake, l.Kind), r.Property, cmp.Or(r.Cause, "violated")}, "-")
+	end := ""
+	if r.Seed != 1 {
+		end = fmt.Sprintf("-seed-%d", r.Seed)
+	}
+	return clipped(name, 64-len(end)) + end
+}
+
+// clipped is a name of at most so many characters, which no other is clipped to.
+func clipped(name string, most int) string {
+	if len(name) <= most {
+		return name
+	}
+	return fmt.Sprintf("%s-%x", strings.TrimRight(name[:most-9], "-"), sha256.Sum256([]byte(name)))[:most]
+}
+
+// runCorpus runs the scenarios of the corpus that are of the same lock.
+func (x *Fuzzer) runCorpus(ctx context.Context) error {
+	dir, err := files.OpenFolder(x.Corpus)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return failed(CorpusFailed, fmt.Errorf("open corpus: %w", err))
+	}
+	defer dir.Close()
+	entries, err := dir.Entries()
+	if err != nil {
+		return failed(CorpusFailed, fmt.Errorf("open corpus: %w", err))
+	}
+	ran, shown := 0, 0
+	x.corpus = map[Bug]FuzzFind{}
+	for _, e := range entries {
+		base, isYAML := strings.CutSuffix(e.Name(), ".yaml")
+		if !isYAML || !e.Type().IsRegular() {
+			continue
+		}
+		path := filepath.Join(x.Corpus, e.Name())
+		text, err := dir.Read(e.Name(), scenario.MaxFile)
+		if err != nil {
+			return &Error{CorpusFailed, path, fmt.Errorf("read corpus: %w", err)}
+		}
+		all, err := scenario.Parse(path, text, x.Known)
+		if err != nil {
+			return err
+		}
+		if !x.sameLock(all[0].Lock) {
+			continue
+		}
+		seed := uint64(1)
+		if m := seeded.FindStringSubmatch(base); m != nil {
+			seed, _ = strconv.ParseUint(m[1], 10, 64)
+		}
+		o := x.Simulator.Run(ctx, all[0], seed)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if ran++; o.Code != outcome.ExitOK {
+			fmt.Fprintf(x.Log, "corpus: %s shows nothing any more: %s\n", path, display.FirstLine(cmp.Or(o.Error, strings.Join(suites.Brief(o), "; "))))
+			continue
+		}
+		shown++
+		for property, e := range all[0].Expect {
+			if e.Want == wantViolated && e.Follows == "" {
+				x.corpus[Bug{property, e.Cause}] = FuzzFind{File: path, Command: x.Command(path, seed)}
+			}
+		}
+	}
+	if ran > 0 {
+		fmt.Fprintf(x.Log, "corpus: %d of %d show what they did\n", shown, ran)
+	}
+	return nil
+}
+
+// sameLock says whether a lock is one that is searched.
+func (x *Fuzzer) sameLock(l lock.Settings) bool {
+	return slices.ContainsFunc(x.Scenarios, func(s scenario.Scenario) bool {
+		return l.Kind == s.Lock.Kind && l.Mistake == s.Lock.Mistake && maps.Equal(l.Options, s.Lock.Options)
+	})
 }

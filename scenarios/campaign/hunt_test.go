@@ -18,7 +18,7 @@ var names = []string{"a", "a/b", "c"}
 
 func begin(t *testing.T, folder string) *Fuzz {
 	t.Helper()
-	h, err := OpenFuzz(folder, "this", names, 5)
+	h, err := openFuzz(folder, "this", names, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,11 +44,11 @@ func came(i int) outcome.Outcome {
 func TestTake(t *testing.T) {
 	h := begin(t, t.TempDir())
 	for i := range 10 {
-		if got := h.Take(); got != i {
+		if got := h.take(); got != i {
 			t.Fatalf("took %d, want %d", got, i)
 		}
 	}
-	if s, seed := h.Run(7); s != 1 || seed != 7 {
+	if s, seed := h.run(7); s != 1 || seed != 7 {
 		t.Errorf("run 7 is of scenario %d with seed %d", s, seed)
 	}
 }
@@ -68,11 +68,11 @@ func TestKilledHuntsCountOnce(t *testing.T) {
 			kills++
 			h, under = begin(t, folder), nil
 		case r.IntN(6) == 0:
-			if err := h.Save(); err != nil {
+			if err := h.save(); err != nil {
 				t.Fatal(err)
 			}
 		case len(under) < 8:
-			if i := h.Take(); i < all {
+			if i := h.take(); i < all {
 				under = append(under, i)
 				continue
 			}
@@ -84,16 +84,16 @@ func TestKilledHuntsCountOnce(t *testing.T) {
 			k := r.IntN(len(under))
 			i := under[k]
 			under = append(under[:k], under[k+1:]...)
-			h.Done(i, came(i))
-			h.Done(i, came(i)) // told twice it counts once
+			h.done(i, came(i))
+			h.done(i, came(i)) // told twice it counts once
 		}
 	}
-	if kills < 5 || h.Next != all || h.Runs != all || len(h.ahead) != 0 {
-		t.Errorf("after %d kills %d runs are done, up to %d, and %d ahead", kills, h.Runs, h.Next, len(h.ahead))
+	if kills < 5 || h.Next != all || h.Runs != all || len(h.Ahead) != 0 {
+		t.Errorf("after %d kills %d runs are done, up to %d, and %d ahead", kills, h.Runs, h.Next, len(h.Ahead))
 	}
 	whole := begin(t, t.TempDir())
 	for i := range all {
-		whole.Done(whole.Take(), came(i))
+		whole.done(whole.take(), came(i))
 	}
 	for _, f := range whole.Finds {
 		found := false
@@ -118,7 +118,7 @@ func TestKilledHuntsCountOnce(t *testing.T) {
 func TestDoneTellsWhatIsNew(t *testing.T) {
 	h := begin(t, t.TempDir())
 	for i, want := range []int{2, 0, 0, 0, 0, 0, 0, 0} {
-		if fresh, _ := h.Done(h.Take(), came(i)); len(fresh) != want {
+		if fresh, _ := h.done(h.take(), came(i)); len(fresh) != want {
 			t.Errorf("run %d: %d finds are new, want %d", i, len(fresh), want)
 		}
 	}
@@ -132,7 +132,7 @@ func TestDoneTellsOfHarm(t *testing.T) {
 	h := begin(t, t.TempDir())
 	for i, expected := range []string{"any", "holds", "any", "holds"} {
 		o := outcome.Outcome{Judgements: []outcome.Judgement{{Property: checker.FencingOrder, Cause: "holder-refused", Got: checker.Violated, Expected: expected}}}
-		if fresh, harm := h.Done(h.Take(), o); harm != (expected == "holds") || len(fresh) > 0 != (i == 0) {
+		if fresh, harm := h.done(h.take(), o); harm != (expected == "holds") || len(fresh) > 0 != (i == 0) {
 			t.Errorf("run %d, expected %s: harm %v, %d new", i, expected, harm, len(fresh))
 		}
 	}
@@ -142,19 +142,19 @@ func TestDoneTellsOfHarm(t *testing.T) {
 func TestLegs(t *testing.T) {
 	folder := t.TempDir()
 	h := begin(t, folder)
-	h.Done(h.Take(), came(0))
+	h.done(h.take(), came(0))
 	h.Leg.Seconds = 3
-	if err := h.Close(); err != nil {
+	if err := h.close(); err != nil {
 		t.Fatal(err)
 	}
-	if h = begin(t, folder); !h.Resumes() || h.Leg.Begun != 0 {
+	if h = begin(t, folder); !h.resumes() || h.Leg.Begun != 0 {
 		t.Errorf("it does not go on: %+v", h.Leg)
 	}
 	h.Leg.Over = true
-	if err := h.Close(); err != nil {
+	if err := h.close(); err != nil {
 		t.Fatal(err)
 	}
-	if h = begin(t, folder); h.Resumes() || h.Leg.Begun != 1 || h.Runs != 1 {
+	if h = begin(t, folder); h.resumes() || h.Leg.Begun != 1 || h.Runs != 1 {
 		t.Errorf("it goes on: %+v", h.Leg)
 	}
 }
@@ -164,12 +164,12 @@ func TestOpenRefuses(t *testing.T) {
 	folder := t.TempDir()
 	h := begin(t, folder)
 	for i := range 3 {
-		h.Done(h.Take(), came(i))
+		h.done(h.take(), came(i))
 	}
-	if err := h.Close(); err != nil {
+	if err := h.close(); err != nil {
 		t.Fatal(err)
 	}
-	good, err := os.ReadFile(filepath.Join(folder, FuzzFile))
+	good, err := os.ReadFile(filepath.Join(folder, fuzzFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,10 +186,10 @@ func TestOpenRefuses(t *testing.T) {
 		if text == string(good) {
 			t.Fatalf("no %s in %s", x[0], good)
 		}
-		if err := os.WriteFile(filepath.Join(folder, FuzzFile), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, fuzzFile), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenFuzz(folder, "this", names, 5); err == nil || !strings.Contains(err.Error(), x[2]) {
+		if _, err := openFuzz(folder, "this", names, 5); err == nil || !strings.Contains(err.Error(), x[2]) {
 			t.Errorf("%s: %v, want %s", x[1], err, x[2])
 		}
 	}
@@ -210,10 +210,10 @@ func TestOwner(t *testing.T) {
 		taken bool
 	}{{self, false}, {parent, false}} { // nobody has this PID and began then
 		h.Owner = x.owner.String()
-		if err := h.Save(); err != nil {
+		if err := h.save(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenFuzz(folder, "this", names, 5); errors.Is(err, ErrFuzzTaken) != x.taken {
+		if _, err := openFuzz(folder, "this", names, 5); errors.Is(err, errFuzzTaken) != x.taken {
 			t.Errorf("%s: %v", x.owner, err)
 		}
 	}
@@ -229,10 +229,19 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		before := h.Runs
-		i := h.Take()
-		h.Done(i, came(35))
+		i := h.take()
+		h.done(i, came(35))
 		if h.Runs != before+1 {
 			t.Errorf("run %d was taken, and is done already: %s", i, text)
 		}
 	})
+}
+
+// A name that is too long is clipped so that another stays another.
+func TestClippedNames(t *testing.T) {
+	long := strings.Repeat("extension-", 8)
+	a, b := clipped(long+"a", 64), clipped(long+"b", 64)
+	if a == b || len(a) > 64 || !strings.HasPrefix(a, "extension-extension-") || clipped("short", 64) != "short" {
+		t.Error(a, b)
+	}
 }

@@ -3,7 +3,6 @@ package campaign
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -150,9 +149,6 @@ type MinimizedRun struct {
 	Try     *outcome.Try `json:"try,omitempty"` // nil: it was not tried elsewhere
 }
 
-// ErrNotShown says that the file of a minimized scenario does not show what the scenario did.
-var ErrNotShown = errors.New("does not show")
-
 // SaveMinimized writes a minimized scenario to a file under a name, and runs that file, to keep the run
 // in a store with its reports.
 func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, store string) (*MinimizedRun, error) {
@@ -171,7 +167,7 @@ func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, s
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case o.Code != outcome.ExitOK:
-		return nil, fmt.Errorf("%s %w %s when it is run: %s", file, ErrNotShown, r.Bug, display.FirstLine(o.Error))
+		return nil, failed(NotRepeated, fmt.Errorf("%s does not show %s when it is run: %s", file, r.Bug, display.FirstLine(o.Error)))
 	}
 	return &MinimizedRun{Minimized: r, File: file, Dir: o.Dir, Command: o.Command}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 	"lockpick/reports/display"
+	"lockpick/reports/suites"
 )
 
 // edit makes a scenario smaller, or leaves it as it is. It may be given any scenario that comes of
@@ -469,6 +471,15 @@ func (r Minimized) Sum() string {
 		parts = append(parts, "more runs might make it smaller")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Print prints what a scenario shows in words, and where it is.
+func (k *MinimizedRun) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s\n", strings.TrimRight(k.Caption(), "\n"))
+	if k.Try != nil {
+		fmt.Fprintln(w, suites.CardTries(k.Try))
+	}
+	fmt.Fprintf(w, "\n    scenario:  %s\n    record:    %s\n    run again: %s\n", k.File, k.Dir, k.Command)
 }
 
 // DescribeStep is a step in plain words: "at 3s: n2 is killed (for 10ms)".

@@ -163,7 +163,7 @@ func (x Simulator) Save(ctx context.Context, s scenario.Scenario, seed uint64, f
 		err = files.WriteIn(filepath.Dir(file), filepath.Base(file), text)
 	}
 	if err != nil {
-		return outcome.Outcome{}, err
+		return outcome.Outcome{}, failed(storeFailed, err)
 	}
 	return x.Do(ctx, Job{Scenario: s, Seed: seed, Backend: simulation, Store: store, Keep: KeepAll, Version: x.Version, Command: command}), nil
 }

@@ -6,13 +6,13 @@
 //	Pool            worker processes, each the same binary with one processor; whatever ends a
 //	                worker in the middle of a job is the outcome of that one job
 //	Runner          the jobs of a campaign on one back end
-//	Simulator       single scenarios in workers
+//	Simulator       the pool again, for single scenarios of which the next depends on the last
 //	Sweep           the runs of many seeds in shards, and their outcomes put together again
-//	Fuzz            how far a search for violations has got, in one small file that is replaced as
-//	                a whole: a search that was killed resumes where the file says
+//	Fuzzer          searches for violations, and minimizes them. How far it has got is in one small
+//	                file that is replaced as a whole: a search that was killed resumes where it says
 //	Scorer          puts a lock under the catalogue and under random plans, for its scorecard
 //	Minimizer       finds the smallest scenario that still shows a violation (a Bug)
-//	EnvelopeSearch  finds how much of a fault a lock tolerates, and compares that with arithmetic
+//	Envelopes       finds how much of each fault a lock tolerates, and compares that with arithmetic
 //
 // Judge is the only place where an expectation meets a verdict. A run's folder holds run.json,
 // history.jsonl.gz, verdict.json and outcome.json: facts first, so that judging can be repeated.
@@ -22,7 +22,8 @@
 // tries edits, on all processors; which one it keeps depends on their order alone, so that a bug
 // shrinks to the same scenario everywhere.
 //
-// Not here: terminals and flags. The caller passes in how the binary is started again.
+// Not here: flags, exit codes and hints. The caller passes in how the binary is started again, and an
+// Error tells it what went wrong.
 package campaign
 
 import (

@@ -18,9 +18,6 @@ import (
 	"lockpick/scenarios"
 )
 
-// simulation is the name of the back end in virtual time. The others run in real time, on real servers.
-const simulation = "sim"
-
 // RealScale is the factor of all durations on real servers, unless a scenario or a Selection has
 // another: a TTL of 10 s becomes one second.
 const RealScale = 0.1

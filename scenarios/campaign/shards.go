@@ -21,8 +21,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// ShardFolder is where shards lie in a store.
-const ShardFolder = "shards"
+// shardFolder is where shards lie in a store.
+const shardFolder = "shards"
 
 // shardSchema is the version of a shard's file.
 const shardSchema = 1
@@ -107,12 +107,12 @@ func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.O
 		return "", err
 	}
 	defer above.Close()
-	in, err := above.Sub(ShardFolder)
+	in, err := above.Sub(shardFolder)
 	if err != nil {
 		return "", err
 	}
 	defer in.Close()
-	return filepath.Join(store, ShardFolder, h.file()), in.WriteBy(h.file(), func(to io.Writer) error {
+	return filepath.Join(store, shardFolder, h.file()), in.WriteBy(h.file(), func(to io.Writer) error {
 		lines := json.NewEncoder(to)
 		lost := lines.Encode(h)
 		next, early := 0, map[int]outcome.Outcome{}
@@ -239,11 +239,11 @@ func find(path string, depth int, tell func(path string)) error {
 		return err
 	}
 	for _, e := range entries {
-		if (e.Name() == ShardFolder || fileName.MatchString(e.Name())) && e.Type()&fs.ModeSymlink != 0 {
+		if (e.Name() == shardFolder || fileName.MatchString(e.Name())) && e.Type()&fs.ModeSymlink != 0 {
 			return fmt.Errorf("%s is a link, and none is followed", filepath.Join(path, e.Name()))
 		}
-		if e.IsDir() && e.Name() == ShardFolder { // it is a store, and the rest of it are runs
-			return find(filepath.Join(path, ShardFolder), 0, tell)
+		if e.IsDir() && e.Name() == shardFolder { // it is a store, and the rest of it are runs
+			return find(filepath.Join(path, shardFolder), 0, tell)
 		}
 	}
 	for _, e := range entries {

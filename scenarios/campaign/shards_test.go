@@ -107,7 +107,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}); !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(filepath.Join(store, ShardFolder)); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(filepath.Join(store, shardFolder)); err != nil || len(left) > 0 {
 		t.Error(left, err)
 	}
 	if _, err := ReadShards(t.Context(), store); !errors.Is(err, errNoShard) {
@@ -224,7 +224,7 @@ func TestDamagedFiles(t *testing.T) {
 // TestLinks: nothing is read through a link in a store, be it the shards, one of them, or a run.
 func TestLinks(t *testing.T) {
 	for _, what := range []func(store, first string) string{
-		func(store, _ string) string { return filepath.Join(store, ShardFolder) },
+		func(store, _ string) string { return filepath.Join(store, shardFolder) },
 		func(_, first string) string { return first },
 		func(store, _ string) string { return filepath.Join(store, "a") },
 		func(store, _ string) string { return filepath.Join(store, "a", "0") },

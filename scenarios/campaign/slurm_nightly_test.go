@@ -134,7 +134,7 @@ func TestSlurm(t *testing.T) {
 	sameAsOne(t, binary, store)
 
 	for _, k := range []string{"2", "7"} {
-		found, err := filepath.Glob(filepath.Join(store, ShardFolder, "*-"+k+"-of-8.jsonl"))
+		found, err := filepath.Glob(filepath.Join(store, shardFolder, "*-"+k+"-of-8.jsonl"))
 		if err != nil || len(found) != 1 {
 			t.Fatal(found, err)
 		}

@@ -110,7 +110,7 @@ func (s *script) did(t *testing.T, nodes int, change func(*redlock.Config)) (hel
 }
 
 // answered is a state of the model in which the first client has heard these answers.
-func (m *Model) answered(attempt int, answers []byte, late, extends bool) state {
+func (m *model) answered(attempt int, answers []byte, late, extends bool) state {
 	var s state
 	s.client[0] = clientState{phase: asking, begun: uint8(attempt + 1)}
 	l := m.lease(0, attempt)
@@ -131,7 +131,7 @@ func (m *Model) answered(attempt int, answers []byte, late, extends bool) state 
 
 // decides is what the model's client does with answers that it has, which has to be one thing,
 // and the requests that it sends then.
-func (m *Model) decides(t *testing.T, s state) (did Step, after state) {
+func (m *model) decides(t *testing.T, s state) (did Step, after state) {
 	t.Helper()
 	walk{m, &s, func(next *state, step Step) {
 		switch step.Action {
@@ -147,7 +147,7 @@ func (m *Model) decides(t *testing.T, s state) (did Step, after state) {
 }
 
 // expected is what the model makes of a script.
-func (m *Model) expected(t *testing.T, s *script) (held bool, sent []string) {
+func (m *model) expected(t *testing.T, s *script) (held bool, sent []string) {
 	for a := 0; a < len(s.answers) && !held; a++ {
 		did, after := m.decides(t, m.answered(a, s.answers[a], s.elapsed[a] >= window, false))
 		if held = did.Action == acquired; held {
@@ -203,7 +203,7 @@ func multisets(n int) [][]byte {
 }
 
 // differs looks for a case in which the real client does otherwise than the model.
-func (m *Model) differs(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+func (m *model) differs(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, first := range answers {
 		for _, second := range answers {
 			for _, e := range elapsed() {
@@ -223,7 +223,7 @@ func (m *Model) differs(t *testing.T, answers [][]byte, change func(*redlock.Con
 // however long it takes: all cases of three nodes, and all counts of votes of five.
 func TestClient(t *testing.T) {
 	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
-		m := New(Scope{Nodes: nodes, Attempts: 2}, Reductions{})
+		m := newModel(Scope{Nodes: nodes, Attempts: 2}, Reductions{})
 		cases, difference := m.differs(t, answers, nil)
 		if difference != "" {
 			t.Errorf("%d nodes: %s", nodes, difference)
@@ -253,14 +253,14 @@ func TestClientDiffers(t *testing.T) {
 		"a model with a smaller quorum":  {Scope{Nodes: 3, Attempts: 2, Mistake: "quorum-half"}, nil},
 		"a model that looks at no clock": {Scope{Nodes: 3, Attempts: 2, Mistake: "no-elapsed-check"}, nil},
 	} {
-		if _, difference := New(p.scope, Reductions{}).differs(t, vectors(3), p.change); difference == "" {
+		if _, difference := newModel(p.scope, Reductions{}).differs(t, vectors(3), p.change); difference == "" {
 			t.Errorf("%s is not seen", name)
 		}
 	}
 }
 
 // extensionDiffers does likewise for an extension of a lock that was acquired.
-func (m *Model) extensionDiffers(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+func (m *model) extensionDiffers(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, v := range answers {
 		for _, e := range []time.Duration{window - 1, window} {
 			cases++
@@ -294,18 +294,18 @@ func (m *Model) extensionDiffers(t *testing.T, answers [][]byte, change func(*re
 // The same of an extension.
 func TestExtension(t *testing.T) {
 	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
-		m := New(Scope{Nodes: nodes, Attempts: 1, Extends: 1}, Reductions{})
+		m := newModel(Scope{Nodes: nodes, Attempts: 1, Extends: 1}, Reductions{})
 		cases, difference := m.extensionDiffers(t, answers, nil)
 		if difference != "" {
 			t.Errorf("%d nodes: %s", nodes, difference)
 		}
 		t.Logf("%d nodes: %d cases", nodes, cases)
 	}
-	wrong := New(Scope{Nodes: 3, Attempts: 1, Extends: 1, Mistake: "extension-below-quorum"}, Reductions{})
+	wrong := newModel(Scope{Nodes: 3, Attempts: 1, Extends: 1, Mistake: "extension-below-quorum"}, Reductions{})
 	if _, difference := wrong.extensionDiffers(t, vectors(3), nil); difference == "" {
 		t.Error("a model that extends below quorum is not seen")
 	}
-	right := New(Scope{Nodes: 3, Attempts: 1, Extends: 1}, Reductions{})
+	right := newModel(Scope{Nodes: 3, Attempts: 1, Extends: 1}, Reductions{})
 	still := func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }
 	if _, difference := right.extensionDiffers(t, vectors(3), still); difference == "" {
 		t.Error("a clock that stands still is not seen")

@@ -17,10 +17,11 @@
 // key expires only after the window of the request that set or extended it, for it was applied
 // after the window began and lives a full TTL by a clock within the drift. So every run within
 // these assumptions is a path here, and "none" holds for all of them within the scope. A path
-// need not be a run: ScenarioOf gives its steps instants, or says that there are none.
+// need not be a run: scenarioOf gives its steps instants, or says that there are none.
 //
 // The files, each of which uses only those below it:
 //
+//	report.go   a search, its story run by the real lock, and what came of it in words
 //	story.go    a scenario of a path: instants for its steps, and which messages the network holds
 //	search.go   all states, and the shortest way to a violation; states that need not be told apart
 //	model.go    what can happen next: clients, nodes, fencing tokens, the resource
@@ -29,7 +30,7 @@
 //
 // Deliberately missing: more than two clients or one key, more than one write in a hold,
 // replicas, and clocks that run wrong beyond a budget of jumps. It runs no
-// scenario: its tests hold it to the real client and the simulated node.
+// scenario: whoever searches says how, and its tests hold it to the real client and the simulated node.
 package exhaust
 
 import (
@@ -48,7 +49,7 @@ type Scope struct {
 	Restart  Restart `json:"restart,omitempty"` // what a crashed node comes back with; "": Forgets
 	Jumps    int     `json:"jumps,omitempty"`   // of nodes' clocks, each of which makes a key vanish before its time
 	Mistake  string  `json:"mistake,omitempty"` // of package harness/lock/broken; "": the reference
-	// Lock is the specification's, "", or Hardened; Without is a part of that which is left out;
+	// Lock is the specification's, "", or hardenedLock; Without is a part of that which is left out;
 	// Quarantine: a node that crashed gives no vote until what it lost would have expired.
 	Lock       string `json:"lock,omitempty"`
 	Without    string `json:"without,omitempty"`
@@ -65,13 +66,13 @@ type Property string
 const (
 	MutualExclusion Property = "mutual-exclusion" // both clients believe that they hold the lock
 	resourceSafety  Property = "resource-safety"  // a write is applied over one that its holder had not seen
-	FencingOrder    Property = "fencing-order"    // a lock's token is not above that of one that was given before its attempt began
-	LeftKeys        Property = "left-keys"        // a key stays on a node, within its window, of an attempt that is over; no checker's, but a cause
+	fencingOrder    Property = "fencing-order"    // a lock's token is not above that of one that was given before its attempt began
+	leftKeys        Property = "left-keys"        // a key stays on a node, within its window, of an attempt that is over; no checker's, but a cause
 )
 
 // Properties lists them.
 func Properties() []Property {
-	return []Property{MutualExclusion, resourceSafety, FencingOrder, LeftKeys}
+	return []Property{MutualExclusion, resourceSafety, fencingOrder, leftKeys}
 }
 
 // Bounds of a scope.
@@ -149,7 +150,7 @@ func (s Scope) Check() error {
 	if s.Property != "" && !slices.Contains(Properties(), s.Property) {
 		return fmt.Errorf("property is %q, and can be one of %q", s.Property, Properties())
 	}
-	if s.Property == FencingOrder && !s.Fence {
+	if s.Property == fencingOrder && !s.Fence {
 		return fmt.Errorf("%s is of fencing tokens, and the lock gives none", s.Property)
 	}
 	if err := s.checkHardened(); s.Mistake == "" || err != nil {
@@ -167,6 +168,27 @@ func (s Scope) Check() error {
 		return fmt.Errorf("%s is a mistake of fencing tokens, and the lock gives none", s.Mistake)
 	}
 	return nil
+}
+
+// Imply sets what a mistake or a property can't do without, unless somebody set the field of that name.
+func (s *Scope) Imply(set func(field string) bool) {
+	ofTokens := strings.HasPrefix(s.Mistake, "fence-") || s.Without == clockCount
+	if strings.HasPrefix(s.Mistake, "extension-") && !set("extends") {
+		s.Extends = 1
+	}
+	if (s.Without != "" || s.Quarantine) && !set("lock") {
+		s.Lock = hardenedLock
+	}
+	switch {
+	case set("property"):
+	case s.Without == tombstones || s.Without == debts:
+		s.Property = leftKeys
+	case ofTokens:
+		s.Property = fencingOrder
+	}
+	if (ofTokens || s.Property == fencingOrder) && !set("fence") {
+		s.Fence = true
+	}
 }
 
 // rules are those of the scope's lock. With an even number of nodes half of them is one less
@@ -188,9 +210,9 @@ type row struct {
 	Cause string
 }
 
-// Rows are the scopes whose verdicts are known and that take a fraction of a second: the reference
+// knownRows are the scopes whose verdicts are known and that take a fraction of a second: the reference
 // within its assumptions, then what takes it beyond them, and locks with a mistake.
-func Rows() []row {
+func knownRows() []row {
 	return append([]row{
 		{Scope{Nodes: 1, Attempts: 3}, ""},
 		{Scope{Nodes: 3, Attempts: 1}, ""},
@@ -231,42 +253,42 @@ func Rows() []row {
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Fence: true, Property: resourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Jumps: 2, Fence: true, Property: resourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: resourceSafety}, "fence-broken"},
-		{Scope{Nodes: 3, Attempts: 1, Fence: true, Property: FencingOrder}, ""},
-		{Scope{Nodes: 5, Attempts: 1, Fence: true, Property: FencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Fence: true, Property: FencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Jumps: 2, Fence: true, Property: FencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Forgets, Fence: true, Property: FencingOrder}, "token-twice"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: FencingOrder}, "token-twice"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: everySec, Fence: true, Property: FencingOrder}, "token-twice"},
-		{Scope{Nodes: 3, Attempts: 1, Mistake: "fence-from-one-node", Fence: true, Property: FencingOrder}, "token-twice"},
+		{Scope{Nodes: 3, Attempts: 1, Fence: true, Property: fencingOrder}, ""},
+		{Scope{Nodes: 5, Attempts: 1, Fence: true, Property: fencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Fence: true, Property: fencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Jumps: 2, Fence: true, Property: fencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Forgets, Fence: true, Property: fencingOrder}, "token-twice"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: fencingOrder}, "token-twice"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: everySec, Fence: true, Property: fencingOrder}, "token-twice"},
+		{Scope{Nodes: 3, Attempts: 1, Mistake: "fence-from-one-node", Fence: true, Property: fencingOrder}, "token-twice"},
 	}, hardenedRows()...)
 }
 
 // hardenedRows are those of the hardened lock, and of what it is hardened against.
 func hardenedRows() []row {
 	return []row{
-		{Scope{Nodes: 3, Attempts: 3, Lock: Hardened}, ""},
-		{Scope{Nodes: 5, Attempts: 2, Lock: Hardened}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Lock: Hardened}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: Hardened}, "restarted-and-forgot"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: everySec, Lock: Hardened}, "lost-unsynced"},
-		{Scope{Nodes: 3, Attempts: 1, Jumps: 1, Lock: Hardened}, "expired-early"},
-		{Scope{Nodes: 3, Attempts: 3, Crashes: 2, Lock: Hardened, Quarantine: true}, ""},
-		{Scope{Nodes: 5, Attempts: 2, Crashes: 1, Lock: Hardened, Quarantine: true}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: Hardened, Quarantine: true}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: everySec, Lock: Hardened, Quarantine: true}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Property: resourceSafety}, "overrun"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Quarantine: true, Property: resourceSafety}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Property: FencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 2, Restart: Delayed, Fence: true, Lock: Hardened, Property: FencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Without: ClockCount, Property: FencingOrder}, InTheModel},
-		{Scope{Nodes: 1, Attempts: 1, Property: LeftKeys}, InTheModel},
-		{Scope{Nodes: 3, Attempts: 1, Property: LeftKeys}, InTheModel},
-		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Property: LeftKeys}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Extends: 1, Lock: Hardened, Property: LeftKeys}, ""},
-		{Scope{Nodes: 5, Attempts: 1, Lock: Hardened, Property: LeftKeys}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Without: Tombstones, Property: LeftKeys}, InTheModel},
-		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Without: Debts, Property: LeftKeys}, InTheModel},
+		{Scope{Nodes: 3, Attempts: 3, Lock: hardenedLock}, ""},
+		{Scope{Nodes: 5, Attempts: 2, Lock: hardenedLock}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Lock: hardenedLock}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: hardenedLock}, "restarted-and-forgot"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: everySec, Lock: hardenedLock}, "lost-unsynced"},
+		{Scope{Nodes: 3, Attempts: 1, Jumps: 1, Lock: hardenedLock}, "expired-early"},
+		{Scope{Nodes: 3, Attempts: 3, Crashes: 2, Lock: hardenedLock, Quarantine: true}, ""},
+		{Scope{Nodes: 5, Attempts: 2, Crashes: 1, Lock: hardenedLock, Quarantine: true}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: everySec, Lock: hardenedLock, Quarantine: true}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Property: resourceSafety}, "overrun"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: hardenedLock, Quarantine: true, Property: resourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: hardenedLock, Property: fencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 2, Restart: Delayed, Fence: true, Lock: hardenedLock, Property: fencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: hardenedLock, Without: clockCount, Property: fencingOrder}, inTheModel},
+		{Scope{Nodes: 1, Attempts: 1, Property: leftKeys}, inTheModel},
+		{Scope{Nodes: 3, Attempts: 1, Property: leftKeys}, inTheModel},
+		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Property: leftKeys}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Extends: 1, Lock: hardenedLock, Property: leftKeys}, ""},
+		{Scope{Nodes: 5, Attempts: 1, Lock: hardenedLock, Property: leftKeys}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: tombstones, Property: leftKeys}, inTheModel},
+		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: debts, Property: leftKeys}, inTheModel},
 	}
 }
 
@@ -275,9 +297,7 @@ func (s Scope) String() string {
 	return strings.Join(append([]string{count(s.Nodes, "node"), count(s.Attempts, "attempt")}, s.besides()...), ", ")
 }
 
-// Besides is what a scope has besides nodes and attempts.
-func (s Scope) Besides() string { return strings.Join(s.besides(), ", ") }
-
+// besides is what a scope has besides nodes and attempts.
 func (s Scope) besides() (parts []string) {
 	if s.Lock != "" {
 		parts = append(parts, s.Lock)

@@ -15,7 +15,7 @@ func TestManyRealRunsArePaths(t *testing.T) {
 
 // The largest scope that has been searched to its end keeps to the memory that a small machine has.
 func TestLargestScope(t *testing.T) {
-	r := New(Scope{Nodes: 5, Attempts: 2, Extends: 1, Crashes: 1, Restart: Delayed}, Fully).Search(t.Context(), Bounds{Bytes: 300e6}, nil)
+	r := newModel(Scope{Nodes: 5, Attempts: 2, Extends: 1, Crashes: 1, Restart: Delayed}, fully).Search(t.Context(), 300e6, nil)
 	if !r.Whole || r.Story != nil || r.Acquires == 0 {
 		t.Errorf("whole %v, %v", r.Whole, r.Story)
 	}

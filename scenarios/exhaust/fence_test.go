@@ -79,7 +79,7 @@ func (s *script) fencedClient(t *testing.T, nodes int, change func(*redlock.Conf
 }
 
 // fencedModel asks the model.
-func (m *Model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
+func (m *model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	t.Helper()
 	in := m.answered(0, []byte(strings.NewReplacer("1", "y", "2", "y").Replace(string(s.answers[0]))), false, false)
 	var sent []string
@@ -118,7 +118,7 @@ func (m *Model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
 }
 
 // fencedDiffers looks for a case in which the two do not agree.
-func (m *Model) fencedDiffers(t *testing.T, answers, raises [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+func (m *model) fencedDiffers(t *testing.T, answers, raises [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, first := range answers {
 		for _, second := range raises {
 			for _, e := range []time.Duration{window - 1, window} {
@@ -142,7 +142,7 @@ func TestFencedClient(t *testing.T) {
 	}{
 		{1, counts(1), vectors(1)}, {2, counts(2), vectors(2)}, {3, counts(3), vectors(3)}, {5, inOrder(counts(5), "12n-"), multisets(5)},
 	} {
-		m := New(Scope{Nodes: c.nodes, Attempts: 1, Fence: true}, Reductions{})
+		m := newModel(Scope{Nodes: c.nodes, Attempts: 1, Fence: true}, Reductions{})
 		cases, difference := m.fencedDiffers(t, c.answers, c.raises, nil)
 		if difference != "" {
 			t.Errorf("%d nodes: %s", c.nodes, difference)
@@ -176,7 +176,7 @@ func TestFencedClientDiffers(t *testing.T) {
 		"a model that takes the first count":  {wrong, nil},
 		"a client that leaves out the fences": {right, func(c *redlock.Config) { c.Fence = false }},
 	} {
-		if _, difference := New(p.scope, Reductions{}).fencedDiffers(t, counts(3), vectors(3), p.change); difference == "" {
+		if _, difference := newModel(p.scope, Reductions{}).fencedDiffers(t, counts(3), vectors(3), p.change); difference == "" {
 			t.Errorf("%s is not seen", name)
 		}
 	}
@@ -201,7 +201,7 @@ func fencedCommands(t *testing.T) commands {
 
 // countDiffers compares what a node with a key and a count does with each request to what the model
 // has it do: its answer, and its count then. The token that is written back is 3.
-func (m *Model) countDiffers(t *testing.T, sends commands) (cases int, difference string) {
+func (m *model) countDiffers(t *testing.T, sends commands) (cases int, difference string) {
 	for _, a := range []action{set, Raise, extend, del} {
 		for lease := -1; lease < 2; lease++ {
 			for count := range 5 {
@@ -255,7 +255,7 @@ func (m *Model) countDiffers(t *testing.T, sends commands) (cases int, differenc
 
 // The simulated node counts grants, with the real scripts, as the model's does.
 func TestCounts(t *testing.T) {
-	m := New(Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true}, Exactly)
+	m := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true}, exactly)
 	cases, difference := m.countDiffers(t, fencedCommands(t))
 	if difference != "" {
 		t.Error(difference)

@@ -88,7 +88,7 @@ func (r *run) contendHardened(t *testing.T, c, attempts int) {
 }
 
 // unseen adds the states that may follow unseen: a quarantine ends.
-func (m *Model) unseen(now map[state]bool) {
+func (m *model) unseen(now map[state]bool) {
 	for again := true; again; {
 		again = false
 		for s := range maps.Clone(now) {
@@ -102,12 +102,12 @@ func (m *Model) unseen(now map[state]bool) {
 }
 
 var (
-	hardenedContention    = Scope{Nodes: 3, Attempts: 2, Extends: 1, Lock: Hardened}
-	quarantinedContention = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: Hardened, Quarantine: true}
+	hardenedContention    = Scope{Nodes: 3, Attempts: 2, Extends: 1, Lock: hardenedLock}
+	quarantinedContention = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}
 )
 
 // hardenedPlay lets two Lockers contend; change plants something else.
-func hardenedPlay(t *testing.T, m *Model, seed uint64, change func(*run)) (steps []Step, quarantined int) {
+func hardenedPlay(t *testing.T, m *model, seed uint64, change func(*run)) (steps []Step, quarantined int) {
 	var of *run
 	steps = play(t, m, seed, func(r *run) {
 		of, r.hardened, r.sends = r, new(redlock.Config), hardenedSends(t, m.Quarantine)
@@ -122,7 +122,7 @@ func TestHardenedRunsArePaths(t *testing.T) { hardenedRunsArePaths(t, 60) }
 
 func hardenedRunsArePaths(t *testing.T, runs int) {
 	for _, scope := range []Scope{hardenedContention, quarantinedContention} {
-		m, seen, quarantined := New(scope, Reductions{Merge: true}), map[string]int{}, 0
+		m, seen, quarantined := newModel(scope, Reductions{Merge: true}), map[string]int{}, 0
 		for seed := range uint64(runs) {
 			steps, q := hardenedPlay(t, m, seed, func(*run) {})
 			quarantined += q
@@ -166,7 +166,7 @@ func TestOtherHardenedRunsAreNoPaths(t *testing.T) {
 			r.hardened.Now = func() time.Time { return began }
 		}},
 	} {
-		m, noticed := New(p.scope, Reductions{Merge: true}), false
+		m, noticed := newModel(p.scope, Reductions{Merge: true}), false
 		for seed := uint64(0); seed < 400 && !noticed; seed++ {
 			steps, _ := hardenedPlay(t, m, seed, p.change)
 			noticed = m.follows(steps) < len(steps)

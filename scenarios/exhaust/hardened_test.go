@@ -87,7 +87,7 @@ func (s nodeState) real(t *testing.T, scripts map[action]string, a action) strin
 }
 
 // model has the model's node do it.
-func (s nodeState) model(m *Model, a action) string {
+func (s nodeState) model(m *model, a action) string {
 	in := m.before(s.lease, false, a)
 	n := &in.node[0]
 	n.count = uint8(s.count)
@@ -123,7 +123,7 @@ func (s nodeState) model(m *Model, a action) string {
 }
 
 // hardenedNodeDiffers compares the two in each state of a key, its count, its tombstone and a quarantine.
-func hardenedNodeDiffers(t *testing.T, m *Model, scripts map[action]string) (cases int, difference string) {
+func hardenedNodeDiffers(t *testing.T, m *model, scripts map[action]string) (cases int, difference string) {
 	for _, a := range []action{set, del, Raise, extend} {
 		for lease := -1; lease < 2; lease++ {
 			for count := range 5 {
@@ -148,11 +148,11 @@ func hardenedNodeDiffers(t *testing.T, m *Model, scripts map[action]string) (cas
 
 // The simulated node does with the hardened lock's scripts what the model's does.
 func TestHardenedNode(t *testing.T) {
-	scope := Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true, Lock: Hardened, Crashes: 1}
+	scope := Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true, Lock: hardenedLock, Crashes: 1}
 	quarantined := scope
 	quarantined.Quarantine = true
 	for _, s := range []Scope{scope, quarantined} {
-		cases, difference := hardenedNodeDiffers(t, New(s, Reductions{Merge: true}), hardenedScripts(t))
+		cases, difference := hardenedNodeDiffers(t, newModel(s, Reductions{Merge: true}), hardenedScripts(t))
 		if difference != "" {
 			t.Errorf("%v: %s", s, difference)
 		}
@@ -165,7 +165,7 @@ func TestHardenedNode(t *testing.T) {
 		modelled string
 	}{
 		"a tombstone that is not heeded":     {set, `redis.call("exists", KEYS[3]) == 1`, `false`, scope, ""},
-		"a tombstone that is not set":        {del, `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, scope, Tombstones},
+		"a tombstone that is not set":        {del, `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, scope, tombstones},
 		"a grant that does not know its own": {set, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if true then`, scope, ""},
 		"a grant to everybody":               {set, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if false then`, scope, ""},
 		"no quarantine":                      {set, `if left > 0 then`, `if false then`, quarantined, ""},
@@ -179,14 +179,14 @@ func TestHardenedNode(t *testing.T) {
 		}
 		scripts[p.of] = wrong
 		if p.modelled == "" {
-			if _, difference := hardenedNodeDiffers(t, New(p.scope, Reductions{Merge: true}), scripts); difference == "" {
+			if _, difference := hardenedNodeDiffers(t, newModel(p.scope, Reductions{Merge: true}), scripts); difference == "" {
 				t.Errorf("%s is not seen", name)
 			}
 			continue
 		}
 		wrongly := p.scope
 		wrongly.Without = p.modelled
-		if _, difference := hardenedNodeDiffers(t, New(wrongly, Reductions{Merge: true}), hardenedScripts(t)); difference == "" {
+		if _, difference := hardenedNodeDiffers(t, newModel(wrongly, Reductions{Merge: true}), hardenedScripts(t)); difference == "" {
 			t.Errorf("a model without %s is not seen", p.modelled)
 		}
 	}
@@ -234,7 +234,7 @@ func (s *script) hardenedClient(t *testing.T, nodes int, change func(*redlock.Co
 
 // hardenedModel is what the model makes of it. A node whose answer is missing is told to refuse the
 // SET, others to delete their key.
-func (m *Model) hardenedModel(t *testing.T, s *script) (held bool, sent []string) {
+func (m *model) hardenedModel(t *testing.T, s *script) (held bool, sent []string) {
 	before := m.answered(0, s.answers[0], s.elapsed[0] >= window, false)
 	did, after := m.decides(t, before)
 	if held = did.Action == acquired; held {
@@ -253,7 +253,7 @@ func (m *Model) hardenedModel(t *testing.T, s *script) (held bool, sent []string
 	return held, slices.Sorted(slices.Values(sent))
 }
 
-func (m *Model) hardenedDiffers(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+func (m *model) hardenedDiffers(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, v := range answers {
 		for _, e := range []time.Duration{window - 1, window} {
 			cases++
@@ -273,9 +273,9 @@ type barren struct{ redlock.Node }
 // The real Locker does what the model's client does, whatever nodes answer: all cases of three nodes,
 // and all counts of votes of five.
 func TestHardenedClient(t *testing.T) {
-	right := Scope{Nodes: 3, Attempts: 1, Lock: Hardened}
+	right := Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock}
 	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
-		m := New(Scope{Nodes: nodes, Attempts: 1, Lock: Hardened}, Reductions{})
+		m := newModel(Scope{Nodes: nodes, Attempts: 1, Lock: hardenedLock}, Reductions{})
 		cases, difference := m.hardenedDiffers(t, answers, nil)
 		if difference != "" {
 			t.Errorf("%d nodes: %s", nodes, difference)
@@ -283,7 +283,7 @@ func TestHardenedClient(t *testing.T) {
 		t.Logf("%d nodes: %d cases", nodes, cases)
 	}
 	without := right
-	without.Without = Tombstones
+	without.Without = tombstones
 	for name, p := range map[string]struct {
 		scope  Scope
 		change func(*redlock.Config)
@@ -295,7 +295,7 @@ func TestHardenedClient(t *testing.T) {
 		"the specification's model":         {Scope{Nodes: 3, Attempts: 1}, nil},
 		"a model that leaves no tombstones": {without, nil},
 	} {
-		if _, difference := New(p.scope, Reductions{}).hardenedDiffers(t, vectors(3), p.change); difference == "" {
+		if _, difference := newModel(p.scope, Reductions{}).hardenedDiffers(t, vectors(3), p.change); difference == "" {
 			t.Errorf("%s: not seen", name)
 		}
 	}

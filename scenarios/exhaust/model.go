@@ -48,7 +48,7 @@ func (w walk) client(c int) {
 }
 
 // windows is how many windows an attempt has that can end.
-func (m *Model) windows(s *state, c, a int) uint8 {
+func (m *model) windows(s *state, c, a int) uint8 {
 	me := &s.client[c]
 	if a == int(me.begun)-1 {
 		switch me.phase {
@@ -66,14 +66,14 @@ func (w walk) of(c int, a action) Step {
 	return Step{Action: a, Client: c + 1, Attempt: int(w.from.client[c].begun)}
 }
 
-func (m *Model) start(t *state, c int) {
+func (m *model) start(t *state, c int) {
 	t.client[c].phase = asking
 	t.client[c].begun++
 	send(t, m.Nodes, func(n *node) *request { return &n.set[m.current(t, c)] }, flying)
 }
 
 // release ends a hold.
-func (m *Model) release(t *state, c int) {
+func (m *model) release(t *state, c int) {
 	how := flying
 	if m.plainDel {
 		how = plain
@@ -86,7 +86,7 @@ func (m *Model) release(t *state, c int) {
 }
 
 // end ends an attempt or a hold: all nodes are asked to forget it.
-func (m *Model) end(t *state, c int, how request) {
+func (m *model) end(t *state, c int, how request) {
 	me := &t.client[c]
 	me.phase, me.asked, me.gen, me.free = idle, 0, 0, 0
 	send(t, m.Nodes, func(n *node) *request { return &n.del[m.current(t, c)] }, how)
@@ -155,7 +155,7 @@ func (w walk) replies(c int, of func(*node) *request) (agreed, refused uint8) {
 }
 
 // deaf forgets the answers to a lease's rounds that are over: nobody waits for them any more.
-func (m *Model) deaf(t *state, l int) {
+func (m *model) deaf(t *state, l int) {
 	for i := range m.Nodes {
 		n := &t.node[i]
 		for _, r := range []*request{&n.set[l], &n.ext[l], &n.raise[l]} {
@@ -209,7 +209,7 @@ func (w walk) node(n int) {
 	w.messages(n, false)
 }
 
-func (m *Model) crash(t *state, n int) {
+func (m *model) crash(t *state, n int) {
 	t.crashes--
 	me := &t.node[n]
 	before := *me
@@ -242,7 +242,7 @@ func (w walk) messages(n int, expired bool) {
 		}
 		if me.del[l] != none {
 			w.arrive(n, l, del, expired)
-			if w.Property == LeftKeys && !w.debts && !expired {
+			if w.Property == leftKeys && !w.debts && !expired {
 				w.step(Step{Action: Lost, Client: l/w.Attempts + 1, Attempt: l%w.Attempts + 1, Node: n + 1}, func(t *state) { t.node[n].del[l] = none })
 			}
 		}
@@ -265,7 +265,7 @@ func (w walk) arrive(n, l int, a action, expired bool) {
 		case set:
 			w.begins(t, l/w.Attempts, l)
 		case del:
-			bury(w.Model, &t.node[n], l)
+			bury(w.model, &t.node[n], l)
 		}
 		if w.Fence && did.Yes {
 			w.counts(t, n, l, a, old)
@@ -286,7 +286,7 @@ func (w walk) arrive(n, l int, a action, expired bool) {
 }
 
 // counts is what a request that took effect does to a node's count of grants.
-func (m *Model) counts(t *state, n, l int, a action, old key) {
+func (m *model) counts(t *state, n, l int, a action, old key) {
 	switch me := &t.node[n]; a {
 	case set:
 		if !m.hardened || old == 0 { // else it has granted that before
@@ -374,10 +374,10 @@ func (w walk) work(c int) {
 }
 
 // accepts says whether the resource lets a lease's token pass.
-func (m *Model) accepts(s *state, l int) bool { return !m.Fence || s.fence[l] >= s.top }
+func (m *model) accepts(s *state, l int) bool { return !m.Fence || s.fence[l] >= s.top }
 
 // reads is a hold's read: who is refused gives the lock back.
-func (m *Model) reads(t *state, c int) {
+func (m *model) reads(t *state, c int) {
 	l := m.current(t, c)
 	if !m.accepts(t, l) {
 		m.release(t, c)
@@ -388,7 +388,7 @@ func (m *Model) reads(t *state, c int) {
 }
 
 // see has the resource keep the highest token.
-func (m *Model) see(t *state, l int) {
+func (m *model) see(t *state, l int) {
 	if m.Fence {
 		t.top = max(t.top, t.fence[l])
 	}
@@ -406,7 +406,7 @@ func (w walk) writes() {
 }
 
 // write applies a write, or refuses it.
-func (m *Model) write(t *state, l int, accepted bool) {
+func (m *model) write(t *state, l int, accepted bool) {
 	if accepted {
 		m.see(t, l)
 		t.harm = t.harm || t.section[l] == sentLate
@@ -424,7 +424,7 @@ func (m *Model) write(t *state, l int, accepted bool) {
 }
 
 // leave ends a hold's work: what it has sent is still on its way.
-func (m *Model) leave(t *state, l int) {
+func (m *model) leave(t *state, l int) {
 	if s := &t.section[l]; *s != sent && *s != sentLate {
 		*s = unread
 	}
@@ -520,14 +520,14 @@ func (w walk) raised(c int) {
 }
 
 // acquire is the end of an attempt that got the lock, with a token or without.
-func (m *Model) acquire(t *state, c int, fence uint8) {
+func (m *model) acquire(t *state, c int, fence uint8) {
 	l := m.current(t, c)
 	m.deaf(t, l)
 	t.client[c].phase, t.fence[l] = holding, fence
 	if m.noElapsed {
 		t.client[c].free = 1
 	}
-	if m.Property == FencingOrder {
+	if m.Property == fencingOrder {
 		t.harm = t.harm || fence < t.client[c].floor
 		t.top = max(t.top, fence)
 		t.client[c].floor = 0
@@ -536,14 +536,14 @@ func (m *Model) acquire(t *state, c int, fence uint8) {
 
 // begins notes that a SET of an attempt has arrived: it may have been sent just now, and the attempt
 // have begun, after every lock that was given so far.
-func (m *Model) begins(t *state, c, l int) {
-	if me := &t.client[c]; m.Property == FencingOrder && me.floor == 0 && me.phase == asking && l == m.current(t, c) {
+func (m *model) begins(t *state, c, l int) {
+	if me := &t.client[c]; m.Property == fencingOrder && me.floor == 0 && me.phase == asking && l == m.current(t, c) {
 		me.floor = t.top + 1
 	}
 }
 
 // fail is the end of one that did not.
-func (m *Model) fail(t *state, c int) {
+func (m *model) fail(t *state, c int) {
 	l, refused := m.current(t, c), uint8(0)
 	for n := range m.Nodes {
 		if t.node[n].set[l] == heardNo {
@@ -557,7 +557,7 @@ func (m *Model) fail(t *state, c int) {
 }
 
 // settle forgets tokens that nobody will ask for, so that states don't differ in them.
-func (m *Model) settle(t *state) {
+func (m *model) settle(t *state) {
 	for l := range m.leases() {
 		c := l / m.Attempts
 		asked := t.section[l] == sent || t.section[l] == sentLate
@@ -574,7 +574,7 @@ func (m *Model) settle(t *state) {
 	}
 }
 
-// Hardened is the lock that redlock.New makes. It does what the specification's does, and besides:
+// hardenedLock is the lock that redlock.New makes. It does what the specification's does, and besides:
 //
 //   - it returns once a quorum has granted, or none can. Nothing new can come of that: where time is
 //     not counted, a round may be over at any moment, and what it has sent arrives later or never.
@@ -588,63 +588,63 @@ func (m *Model) settle(t *state) {
 //
 // Package wire needs no tombstones, for on one connection nothing overtakes: none of its SETs
 // arrives after its DEL, and here none has an effect after it.
-const Hardened = "hardened"
+const hardenedLock = "hardened"
 
 // Parts of it that Scope.Without can leave out.
 const (
-	Tombstones = "tombstones"
-	Debts      = "debts"
-	ClockCount = "clock-counts"
+	tombstones = "tombstones"
+	debts      = "debts"
+	clockCount = "clock-counts"
 )
 
 // Locks and Parts list what Scope.Lock and Scope.Without can be.
-func Locks() []string { return []string{"redlock", Hardened} }
-func Parts() []string { return []string{Tombstones, Debts, ClockCount} }
+func Locks() []string { return []string{"redlock", hardenedLock} }
+func Parts() []string { return []string{tombstones, debts, clockCount} }
 
 // hardening is those parts.
 type hardening struct{ hardened, tombstones, debts, clockCount bool }
 
 func (s Scope) harden(r *rules) {
-	if s.Lock == Hardened {
-		r.hardening = hardening{true, s.Without != Tombstones, s.Without != Debts, s.Without != ClockCount}
+	if s.Lock == hardenedLock {
+		r.hardening = hardening{true, s.Without != tombstones, s.Without != debts, s.Without != clockCount}
 	}
 }
 
 func (s Scope) checkHardened() error {
-	hardened := s.Lock == Hardened
+	hardened := s.Lock == hardenedLock
 	switch {
 	case s.Lock != "" && !hardened:
 		return fmt.Errorf("lock is %q, and can be one of %q", s.Lock, Locks())
 	case s.Without != "" && !slices.Contains(Parts(), s.Without):
 		return fmt.Errorf("without is %q, and can be one of %q", s.Without, Parts())
 	case (s.Without != "" || s.Quarantine) && !hardened:
-		return fmt.Errorf("tombstones, debts, counts from the clock and quarantine are of lock %s", Hardened)
+		return fmt.Errorf("tombstones, debts, counts from the clock and quarantine are of lock %s", hardenedLock)
 	case hardened && s.Mistake != "":
-		return fmt.Errorf("%s is a mistake of the specification's lock; lock %s can go without one of %q", s.Mistake, Hardened, Parts())
-	case s.Without == ClockCount && !s.Fence:
-		return fmt.Errorf("%s are of fencing tokens, and the lock gives none", ClockCount)
+		return fmt.Errorf("%s is a mistake of the specification's lock; lock %s can go without one of %q", s.Mistake, hardenedLock, Parts())
+	case s.Without == clockCount && !s.Fence:
+		return fmt.Errorf("%s are of fencing tokens, and the lock gives none", clockCount)
 	case s.Quarantine && (s.Crashes == 0 || s.Restart == Delayed):
 		return fmt.Errorf("a quarantine is of nodes that crash and are back at once")
 	case s.Quarantine && s.Restart == everySec && s.Extends > 0 && s.Crashes > 1:
 		return fmt.Errorf("a node in quarantine that loses an extension besides is not searched")
-	case s.Property == LeftKeys && (s.Crashes > 0 || s.Jumps > 0 || s.Mistake != ""):
-		return fmt.Errorf("%s is of scopes without faults and mistakes", LeftKeys)
+	case s.Property == leftKeys && (s.Crashes > 0 || s.Jumps > 0 || s.Mistake != ""):
+		return fmt.Errorf("%s is of scopes without faults and mistakes", leftKeys)
 	}
 	return nil
 }
 
-// InTheModel is the cause of a violation which no run shows.
-const InTheModel = "in the model"
+// inTheModel is the cause of a violation which no run shows.
+const inTheModel = "in the model"
 
 // Runs says whether what violates the scope can be run: there is a lock like that and a verdict on it,
 // and a scenario can tell of it. What breaks the tokens of nodes that come back with older counts
 // takes attempts that fail, of which it can't tell.
 func (s Scope) Runs() bool {
-	return s.Without == "" && s.Property != LeftKeys && !(s.Lock == Hardened && s.Property == FencingOrder && s.Restart == everySec)
+	return s.Without == "" && s.Property != leftKeys && !(s.Lock == hardenedLock && s.Property == fencingOrder && s.Restart == everySec)
 }
 
 // spare leaves out the DELs to nodes that are known to have refused: they have nothing to forget.
-func spare(m *Model, t *state, l int, refused uint8) {
+func spare(m *model, t *state, l int, refused uint8) {
 	for n := range m.Nodes {
 		if m.hardened && refused>>n&1 == 1 {
 			t.node[n].del[l] = none
@@ -653,7 +653,7 @@ func spare(m *Model, t *state, l int, refused uint8) {
 }
 
 // bury has a node refuse the SET of a lease that is still under way.
-func bury(m *Model, n *node, l int) {
+func bury(m *model, n *node, l int) {
 	if m.tombstones && n.set[l] == flying {
 		n.set[l] = doomed
 	}
@@ -670,13 +670,13 @@ func (w walk) lapsed(n, l int, expired bool) {
 	if w.debts {
 		late.node[n].del[l] = flying // if no answer to it was heard, it comes again
 	}
-	walk{w.Model, &late, w.yield}.arrive(n, l, set, expired)
+	walk{w.model, &late, w.yield}.arrive(n, l, set, expired)
 }
 
 // forgets is what a crash takes besides keys and counts. What was sent before it is taken to arrive all
 // the same, so that a tombstone which is lost has its SET arrive. A node that knows no count any more
 // counts from its clock, which is above all that there was.
-func forgets(m *Model, t *state, n int, before *node) {
+func forgets(m *model, t *state, n int, before *node) {
 	me := &t.node[n]
 	if m.Restart != Always {
 		for l := range m.leases() {
@@ -701,7 +701,7 @@ func forgets(m *Model, t *state, n int, before *node) {
 
 // left says whether a key stays on a node for which nobody will ask: its attempt or hold is over, its
 // window is not, and no DEL is on its way.
-func left(m *Model, s *state) bool {
+func left(m *model, s *state) bool {
 	for n := range m.Nodes {
 		k := s.node[n].key
 		if k == 0 || m.mayExpire(s, k) || s.node[n].del[k.lease()] != none {

@@ -79,7 +79,7 @@ func (n *instance) set(t *testing.T, lease int) {
 
 // before is a state in which a node has a lease's key (< 0: none), and a request of the first
 // lease is on its way to it.
-func (m *Model) before(lease int, over bool, a action) state {
+func (m *model) before(lease int, over bool, a action) state {
 	var s state
 	for c := range s.client {
 		s.client[c] = clientState{phase: asking, begun: 1}
@@ -107,7 +107,7 @@ func (m *Model) before(lease int, over bool, a action) state {
 }
 
 // allows is what the model has a node do with a request: its answer, and whose key it has then.
-func (m *Model) allows(lease int, over bool, a action) map[string]bool {
+func (m *model) allows(lease int, over bool, a action) map[string]bool {
 	s, out := m.before(lease, over, a), map[string]bool{}
 	walk{m, &s, func(next *state, did Step) {
 		if did.Action == a {
@@ -125,7 +125,7 @@ func told(yes bool, after string) string { return fmt.Sprintf("yes %v, then key 
 
 // nodeDiffers compares what the node does with what the model allows: all that it does, and
 // nothing that it doesn't.
-func (m *Model) nodeDiffers(t *testing.T, sends commands) (cases int, difference string) {
+func (m *model) nodeDiffers(t *testing.T, sends commands) (cases int, difference string) {
 	for _, a := range []action{set, extend, del} {
 		for lease := -1; lease < 2; lease++ { // none, the asker's, the other's
 			for _, over := range []bool{false, true} {
@@ -161,7 +161,7 @@ func (m *Model) nodeDiffers(t *testing.T, sends commands) (cases int, difference
 // The simulated node does with each request of the reference, in each state of its key, all that
 // the model allows, and nothing else.
 func TestNode(t *testing.T) {
-	cases, difference := New(Scope{Nodes: 1, Attempts: 1, Extends: 1}, Exactly).nodeDiffers(t, reference(t))
+	cases, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly).nodeDiffers(t, reference(t))
 	if difference != "" {
 		t.Error(difference)
 	}
@@ -181,13 +181,13 @@ func TestNodeDiffers(t *testing.T) {
 	} {
 		sends := reference(t)
 		p.change(sends)
-		if _, difference := New(Scope{Nodes: 1, Attempts: 1, Extends: 1}, Exactly).nodeDiffers(t, sends); difference == "" {
+		if _, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly).nodeDiffers(t, sends); difference == "" {
 			t.Errorf("%s is not seen", name)
 		}
 		if p.mistake == "" {
 			continue
 		}
-		wrong := New(Scope{Nodes: 1, Attempts: 1, Extends: 1, Mistake: p.mistake}, Exactly)
+		wrong := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Mistake: p.mistake}, exactly)
 		if _, difference := wrong.nodeDiffers(t, sends); difference != "" {
 			t.Errorf("%s: %s", name, difference)
 		}
@@ -224,7 +224,7 @@ func TestCrash(t *testing.T) {
 		if got := n.has(t); got != c.keeps {
 			t.Errorf("%s, synced %v: the node has key %q, want %q", c.restart, c.synced, got, c.keeps)
 		}
-		m := New(Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: c.restart}, Exactly)
+		m := newModel(Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: c.restart}, exactly)
 		s := m.before(0, false, reply)
 		s.crashes = 1
 		if c.synced {

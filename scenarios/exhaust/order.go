@@ -16,7 +16,7 @@ func (t limits) order() {
 	switch t.scope.Property {
 	case resourceSafety:
 		t.resource()
-	case FencingOrder:
+	case fencingOrder:
 		t.later()
 	default:
 		t.overlaps()

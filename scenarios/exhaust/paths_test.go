@@ -241,7 +241,7 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 }
 
 // play lets two clients contend, and one node crash.
-func play(t *testing.T, m *Model, seed uint64, plant func(*run)) []Step {
+func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 	r := &run{dice: rand.New(rand.NewPCG(seed, 1)), sends: reference(t), fast: 1, way: func(w counted) redlock.Node { return w.wire }}
 	if m.Fence {
 		r.sends, r.way = fencedCommands(t), func(w counted) redlock.Node { return w }
@@ -287,7 +287,7 @@ func play(t *testing.T, m *Model, seed uint64, plant func(*run)) []Step {
 
 // follows says how far the model can go along steps: it may be in several states at once, for
 // nobody sees whether a key had expired, nor which counts a client heard in time.
-func (m *Model) follows(steps []Step) (so int) {
+func (m *model) follows(steps []Step) (so int) {
 	now := map[state]bool{m.first(): true}
 	for i, want := range steps {
 		next := map[state]bool{}
@@ -325,7 +325,7 @@ func realRunsArePaths(t *testing.T, runs int) {
 
 func arePaths(t *testing.T, scope Scope, runs int, also ...string) {
 	t.Helper()
-	m := New(scope, Reductions{Merge: true})
+	m := newModel(scope, Reductions{Merge: true})
 	seen := map[string]int{}
 	for seed := range uint64(runs) {
 		steps := play(t, m, seed, func(*run) {})
@@ -389,7 +389,7 @@ func TestOtherRunsAreNoPaths(t *testing.T) {
 		"a token below the counts":                {fenced, func(r *run) { r.way = func(w counted) redlock.Node { return lower{w} } }},
 		"a token that is not written back":        {fenced, func(r *run) { r.way = func(w counted) redlock.Node { return silent{w} } }},
 	} {
-		m := New(p.scope, Reductions{Merge: true})
+		m := newModel(p.scope, Reductions{Merge: true})
 		noticed := false
 		for seed := uint64(0); seed < 60 && !noticed; seed++ {
 			steps := play(t, m, seed, p.plant)
@@ -405,7 +405,7 @@ func TestOtherRunsAreNoPaths(t *testing.T) {
 func TestOtherTokensAreNoPaths(t *testing.T) {
 	wrong := fenced
 	wrong.Mistake = "fence-from-one-node"
-	m := New(wrong, Reductions{Merge: true})
+	m := newModel(wrong, Reductions{Merge: true})
 	for seed := range uint64(60) {
 		if steps := play(t, m, seed, func(*run) {}); m.follows(steps) < len(steps) {
 			return

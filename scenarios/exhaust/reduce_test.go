@@ -26,12 +26,12 @@ func drawn(r *rand.Rand) Scope {
 	case 0:
 		s.Property, s.Fence = resourceSafety, r.IntN(2) == 0
 	case 1:
-		s.Property, s.Fence = FencingOrder, true
+		s.Property, s.Fence = fencingOrder, true
 	}
 	if r.IntN(3) == 0 {
-		s.Lock, s.Mistake, s.Without = Hardened, "", append(Parts(), "", "")[r.IntN(5)]
+		s.Lock, s.Mistake, s.Without = hardenedLock, "", append(Parts(), "", "")[r.IntN(5)]
 		if s.Quarantine = r.IntN(2) == 0; s.Crashes+s.Jumps == 0 {
-			s.Property, s.Fence = LeftKeys, false
+			s.Property, s.Fence = leftKeys, false
 		}
 	}
 	if s.Check() != nil {
@@ -42,13 +42,13 @@ func drawn(r *rand.Rand) Scope {
 
 // verdictOf is what a search comes to: "" where it takes too much, and its panic where states have
 // one name that differ.
-func verdictOf(t *testing.T, m *Model, most int) (came string) {
+func verdictOf(t *testing.T, m *model, most int) (came string) {
 	defer func() {
 		if r := recover(); r != nil {
 			came = fmt.Sprint(r)
 		}
 	}()
-	r := m.Search(t.Context(), Bounds{Bytes: most}, nil)
+	r := m.Search(t.Context(), most, nil)
 	switch {
 	case r.Story != nil:
 		return "violated"
@@ -60,8 +60,8 @@ func verdictOf(t *testing.T, m *Model, most int) (came string) {
 
 // steps are the reductions, each with those before it.
 var steps = map[string]Reductions{
-	"symmetry": {Symmetry: true}, "merge": {Merge: true}, "exact": Exactly,
-	"eager": {Symmetry: true, Merge: true, Eager: true}, "full": Fully,
+	"symmetry": {Symmetry: true}, "merge": {Merge: true}, "exact": exactly,
+	"eager": {Symmetry: true, Merge: true, Eager: true}, "full": fully,
 }
 
 // agree compares the searches of random scopes with those that reduce nothing, where their states
@@ -71,13 +71,13 @@ func agree(t *testing.T, scopes, most int) {
 	seen := map[string]int{}
 	for range scopes {
 		s := drawn(r)
-		plain := verdictOf(t, New(s, Reductions{}), most)
+		plain := verdictOf(t, newModel(s, Reductions{}), most)
 		seen[plain]++
 		if plain == "" {
 			continue
 		}
 		for name, reductions := range steps {
-			if got := verdictOf(t, New(s, reductions), most); got != plain && got != "" {
+			if got := verdictOf(t, newModel(s, reductions), most); got != plain && got != "" {
 				t.Errorf("%+v: %s with reductions %s, %s without", s, got, name, plain)
 			}
 		}
@@ -92,7 +92,7 @@ func agree(t *testing.T, scopes, most int) {
 func TestReductionsAgree(t *testing.T) { agree(t, 25, 2<<20) }
 
 // everywhere does something to each node and lease.
-func everywhere(m *Model, t *state, do func(*node, int)) {
+func everywhere(m *model, t *state, do func(*node, int)) {
 	for n := range m.Nodes {
 		for l := range m.leases() {
 			do(&t.node[n], l)
@@ -103,105 +103,105 @@ func everywhere(m *Model, t *state, do func(*node, int)) {
 // wrongReductions take away what matters, or add what can't be.
 var wrongReductions = map[string]struct {
 	scope Scope
-	wrong func(m *Model, t *state)
+	wrong func(m *model, t *state)
 }{
-	"every DEL is dropped": {Scope{Nodes: 3, Attempts: 2, Mistake: "same-value-for-retries"}, func(m *Model, t *state) {
+	"every DEL is dropped": {Scope{Nodes: 3, Attempts: 2, Mistake: "same-value-for-retries"}, func(m *model, t *state) {
 		everywhere(m, t, func(n *node, l int) { n.del[l] = none })
 	}},
-	"crashes don't matter":     {Scope{Nodes: 3, Attempts: 1, Crashes: 1}, func(_ *Model, t *state) { t.crashes = 0 }},
-	"clock jumps don't matter": {Scope{Nodes: 3, Attempts: 1, Jumps: 1}, func(_ *Model, t *state) { t.jumps = 0 }},
-	"a vote is as good as none": {Scope{Nodes: 3, Attempts: 1, Mistake: "quorum-half"}, func(m *Model, t *state) {
+	"crashes don't matter":     {Scope{Nodes: 3, Attempts: 1, Crashes: 1}, func(_ *model, t *state) { t.crashes = 0 }},
+	"clock jumps don't matter": {Scope{Nodes: 3, Attempts: 1, Jumps: 1}, func(_ *model, t *state) { t.jumps = 0 }},
+	"a vote is as good as none": {Scope{Nodes: 3, Attempts: 1, Mistake: "quorum-half"}, func(m *model, t *state) {
 		everywhere(m, t, func(n *node, l int) {
 			if n.set[l] == yes {
 				n.set[l] = none
 			}
 		})
 	}},
-	"windows end for those who believe": {Scope{Nodes: 3, Attempts: 1, Mistake: "set-without-nx"}, func(m *Model, t *state) {
+	"windows end for those who believe": {Scope{Nodes: 3, Attempts: 1, Mistake: "set-without-nx"}, func(m *model, t *state) {
 		for l := range m.leases() {
 			t.over[l] = 1
 		}
 	}},
-	"the window does not matter to the client": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *Model, t *state) {
+	"the window does not matter to the client": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *model, t *state) {
 		for c := range t.client {
 			t.client[c].free = 1
 		}
 	}},
-	"keys expire at any time": {Scope{Nodes: 3, Attempts: 1}, func(m *Model, t *state) {
+	"keys expire at any time": {Scope{Nodes: 3, Attempts: 1}, func(m *model, t *state) {
 		for n := range m.Nodes {
 			t.node[n].key = 0
 		}
 	}},
-	"nodes are back at once": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed}, func(m *Model, t *state) {
+	"nodes are back at once": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed}, func(m *model, t *state) {
 		for n := range m.Nodes {
 			t.node[n].down = up
 		}
 	}},
-	"disks lose everything": {Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: Always}, func(m *Model, t *state) {
+	"disks lose everything": {Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: Always}, func(m *model, t *state) {
 		if t.crashes == 0 {
 			t.node[0].key = 0
 		}
 	}},
-	"an extension lasts for ever": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *Model, t *state) {
+	"an extension lasts for ever": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *model, t *state) {
 		for c := range t.client {
 			t.client[c].free |= t.client[c].gen
 		}
 	}},
-	"counts of grants don't matter": {Scope{Nodes: 3, Attempts: 1, Fence: true, Property: FencingOrder}, func(m *Model, t *state) {
+	"counts of grants don't matter": {Scope{Nodes: 3, Attempts: 1, Fence: true, Property: fencingOrder}, func(m *model, t *state) {
 		for n := range m.Nodes {
 			t.node[n].count = 0
 		}
 	}},
-	"nodes remember counts": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: FencingOrder}, func(m *Model, t *state) {
+	"nodes remember counts": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: fencingOrder}, func(m *model, t *state) {
 		for n := range m.Nodes {
 			t.node[n].count = max(t.node[n].count, t.top)
 		}
 	}},
-	"writing back does not matter": {Scope{Nodes: 3, Attempts: 2, Fence: true, Property: FencingOrder}, func(m *Model, t *state) {
+	"writing back does not matter": {Scope{Nodes: 3, Attempts: 2, Fence: true, Property: fencingOrder}, func(m *model, t *state) {
 		everywhere(m, t, func(n *node, l int) {
 			if n.raise[l] == flying {
 				n.raise[l] = yes
 			}
 		})
 	}},
-	"tokens don't matter": {Scope{Nodes: 3, Attempts: 1, Fence: true, Property: resourceSafety}, func(m *Model, t *state) {
+	"tokens don't matter": {Scope{Nodes: 3, Attempts: 1, Fence: true, Property: resourceSafety}, func(m *model, t *state) {
 		t.top = min(t.top, 1)
 		for l := range m.leases() {
 			t.fence[l] = min(t.fence[l], 1)
 		}
 	}},
-	"late writes never arrive": {Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, func(m *Model, t *state) {
+	"late writes never arrive": {Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, func(m *model, t *state) {
 		for l := range m.leases() {
 			if t.section[l] == sentLate {
 				t.section[l] = unread
 			}
 		}
 	}},
-	"reads see what is written later": {Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, func(m *Model, t *state) {
+	"reads see what is written later": {Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, func(m *model, t *state) {
 		for l := range m.leases() {
 			if t.section[l] == sentLate || t.section[l] == readLate {
 				t.section[l]--
 			}
 		}
 	}},
-	"tombstones don't matter": {Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Property: LeftKeys}, func(m *Model, t *state) {
+	"tombstones don't matter": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Property: leftKeys}, func(m *model, t *state) {
 		everywhere(m, t, func(n *node, l int) {
 			if n.set[l] == doomed {
 				n.set[l] = flying
 			}
 		})
 	}},
-	"a quarantine is over at once": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: Hardened, Quarantine: true}, func(m *Model, t *state) {
+	"a quarantine is over at once": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}, func(m *model, t *state) {
 		for n := range m.Nodes {
 			t.node[n].down = up
 		}
 	}},
-	"windows don't matter to keys that are left": {Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Without: Debts, Property: LeftKeys}, func(m *Model, t *state) {
+	"windows don't matter to keys that are left": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: debts, Property: leftKeys}, func(m *model, t *state) {
 		for l := range m.leases() {
 			t.over[l] = 1
 		}
 	}},
-	"whose key it is does not matter": {Scope{Nodes: 3, Attempts: 2}, func(m *Model, t *state) {
+	"whose key it is does not matter": {Scope{Nodes: 3, Attempts: 2}, func(m *model, t *state) {
 		for n := range m.Nodes {
 			if k := t.node[n].key; k > 0 {
 				t.node[n].key = keyOf(0, k.generation())
@@ -213,8 +213,8 @@ var wrongReductions = map[string]struct {
 // Wrong reductions come to another verdict.
 func TestWrongReductionsDiffer(t *testing.T) {
 	for name, p := range wrongReductions {
-		right := verdictOf(t, New(p.scope, Fully), 0)
-		m := New(p.scope, Fully)
+		right := verdictOf(t, newModel(p.scope, fully), 0)
+		m := newModel(p.scope, fully)
 		m.also = func(t *state) { p.wrong(m, t) }
 		if got := verdictOf(t, m, 0); got == right {
 			t.Errorf("%s: %s, as it should be", name, got)

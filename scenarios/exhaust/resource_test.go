@@ -11,7 +11,7 @@ import (
 // resourceDiffers lets holds read and write at random, at the real scripts of the resource on a
 // simulated node and in the model: what is let pass, and whether a write is applied over one that
 // its hold has not seen.
-func (m *Model) resourceDiffers(t *testing.T, rounds int, change func(script string) string) (harms, refusals int, difference string) {
+func (m *model) resourceDiffers(t *testing.T, rounds int, change func(script string) string) (harms, refusals int, difference string) {
 	scripts := resourceScripts(t, change)
 	mode := "none"
 	if m.Fence {
@@ -103,7 +103,7 @@ func number(yes bool) int64 {
 func TestResource(t *testing.T) {
 	same := func(script string) string { return script }
 	for _, fence := range []bool{false, true} {
-		m := New(Scope{Nodes: 1, Attempts: 2, Fence: fence, Property: resourceSafety}, Reductions{})
+		m := newModel(Scope{Nodes: 1, Attempts: 2, Fence: fence, Property: resourceSafety}, Reductions{})
 		harms, refusals, difference := m.resourceDiffers(t, 300, same)
 		if difference != "" {
 			t.Error(difference)

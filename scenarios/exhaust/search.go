@@ -21,14 +21,10 @@ type Result struct {
 	Story    []Step `json:"story"`    // the shortest way to a violation, by names of its own; nil: there is none
 }
 
-// Bounds are where a search gives up; zero means unlimited.
-type Bounds struct {
-	Bytes int
-}
-
-// Search looks at all states until there is a violation that accept takes, nothing is left, a
-// bound is reached, or ctx has ended; the last two leave the result not whole.
-func (m *Model) Search(ctx context.Context, b Bounds, accept func([]Step) bool) Result {
+// Search looks at all states until there is a violation that accept takes, nothing is left, the states
+// take more than so many bytes (0: as many as they like), or ctx has ended; the last two leave the
+// result not whole.
+func (m *model) Search(ctx context.Context, bytesAtMost int, accept func([]Step) bool) Result {
 	r := Result{}
 	all := newTable(m.codec.size())
 	var name []byte
@@ -41,10 +37,10 @@ func (m *Model) Search(ctx context.Context, b Bounds, accept func([]Step) bool) 
 			r.Depth++
 			level = all.count
 		}
-		if b.Bytes > 0 && all.bytes() > b.Bytes || i%1024 == 0 && ctx.Err() != nil {
+		if bytesAtMost > 0 && all.bytes() > bytesAtMost || i%1024 == 0 && ctx.Err() != nil {
 			break
 		}
-		s := m.codec.unpack(m.codec.read(all.state(i)))
+		s := m.codec.unpack(all.state(i))
 		m.next(&s, func(t *state, did Step) {
 			r.Steps++
 			if did.Action == acquired {
@@ -69,7 +65,7 @@ func (m *Model) Search(ctx context.Context, b Bounds, accept func([]Step) bool) 
 }
 
 // story walks to a state of the table from the first one, by names that stay the same on the way.
-func (all *table) story(m *Model, to int) []Step {
+func (all *table) story(m *model, to int) []Step {
 	var way []int
 	for i := to; i != 0; i = all.parent(i) {
 		way = append(way, i)
@@ -176,14 +172,14 @@ type Reductions struct {
 	Dominate bool
 }
 
-// Exactly keeps every run, Fully what is needed to find a violation if there is one.
+// exactly keeps every run, fully what is needed to find a violation if there is one.
 var (
-	Exactly = Reductions{Symmetry: true, Merge: true}
-	Fully   = Reductions{Symmetry: true, Merge: true, Eager: true, Dominate: true}
+	exactly = Reductions{Symmetry: true, Merge: true}
+	fully   = Reductions{Symmetry: true, Merge: true, Eager: true, Dominate: true}
 )
 
 // reducer makes the reductions of a model.
-type reducer struct{ *Model }
+type reducer struct{ *model }
 
 // reduce replaces a state by the one that stands for it.
 func (m reducer) reduce(t *state) {
@@ -226,7 +222,7 @@ func (m reducer) hurry(t *state, c int) {
 		m.hurryWork(t, c)
 	}
 	for a := range int(me.begun) {
-		if m.Property == LeftKeys { // it matters how long keys live that nobody believes by
+		if m.Property == leftKeys { // it matters how long keys live that nobody believes by
 			break
 		}
 		if a == int(me.begun)-1 && (me.phase == asking || me.phase == raising || me.phase == holding || me.phase == extending) {

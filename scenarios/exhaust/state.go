@@ -51,7 +51,7 @@ type state struct {
 
 	fence   [maxLeases]uint8   // tokens, as long as anybody may ask for them
 	section [maxLeases]section // what became of a hold's work on the resource
-	top     uint8              // the highest token that the resource has seen, or with FencingOrder that was given
+	top     uint8              // the highest token that the resource has seen, or with fencingOrder that was given
 	harm    bool               // what must not happen did
 }
 
@@ -63,7 +63,7 @@ type clientState struct {
 	asked uint8 // extensions of this hold
 	gen   uint8 // of the window it believes in: 0 the attempt's, 1 the extension's
 	free  uint8 // 1: no window bounds its belief
-	floor uint8 // with FencingOrder: one more than top was when the first SET of this attempt arrived; 0: none has
+	floor uint8 // with fencingOrder: one more than top was when the first SET of this attempt arrived; 0: none has
 }
 
 // node is one server, and the messages to it and from it.
@@ -83,8 +83,8 @@ const up = 0
 
 func downWith(k key) uint8 { return uint8(k) + 1 }
 
-// Model is a scope with the reductions that its search makes.
-type Model struct {
+// model is a scope with the reductions that its search makes.
+type model struct {
 	Scope
 	Reductions
 	rules
@@ -92,30 +92,30 @@ type Model struct {
 	also  func(*state) // one more reduction: tests plant wrong ones
 }
 
-// New makes a model of a scope that Check has passed.
-func New(s Scope, r Reductions) *Model {
+// newModel makes a model of a scope that Check has passed.
+func newModel(s Scope, r Reductions) *model {
 	if s.Restart == "" {
 		s.Restart = Forgets
 	}
 	if s.Property == "" {
 		s.Property = MutualExclusion
 	}
-	m := &Model{Scope: s, Reductions: r, rules: s.rules()}
+	m := &model{Scope: s, Reductions: r, rules: s.rules()}
 	if m.firstCount {
 		m.Symmetry = false // it matters which node is the first
 	}
-	m.codec = codec{s, m.Symmetry}
+	m.codec = newCodec(s, m.Symmetry)
 	return m
 }
 
 func (s Scope) leases() int         { return 2 * s.Attempts }
-func (m *Model) lease(c, a int) int { return c*m.Attempts + a }
+func (m *model) lease(c, a int) int { return c*m.Attempts + a }
 
 // current is the lease of a client's latest attempt.
-func (m *Model) current(s *state, c int) int { return m.lease(c, int(s.client[c].begun)-1) }
+func (m *model) current(s *state, c int) int { return m.lease(c, int(s.client[c].begun)-1) }
 
 // same says whether two leases have one token.
-func (m *Model) same(s *state, l, k int) bool {
+func (m *model) same(s *state, l, k int) bool {
 	switch {
 	case l == k || m.shares == everybody:
 		return true
@@ -128,7 +128,7 @@ func (m *Model) same(s *state, l, k int) bool {
 }
 
 // believes says whether a client takes the lock for its own.
-func (m *Model) believes(s *state, c int) bool {
+func (m *model) believes(s *state, c int) bool {
 	k := &s.client[c]
 	if k.phase != holding && k.phase != extending {
 		return false
@@ -137,30 +137,30 @@ func (m *Model) believes(s *state, c int) bool {
 }
 
 // violated says whether both do, or another property is violated.
-func (m *Model) violated(s *state) bool {
+func (m *model) violated(s *state) bool {
 	switch m.Property {
 	case MutualExclusion:
 		return m.believes(s, 0) && m.believes(s, 1)
-	case LeftKeys:
+	case leftKeys:
 		return left(m, s)
 	}
 	return s.harm
 }
 
 // mayExpire says whether a key's last window is over.
-func (m *Model) mayExpire(s *state, k key) bool {
+func (m *model) mayExpire(s *state, k key) bool {
 	return k > 0 && int(s.over[k.lease()]) > k.generation()
 }
 
 // first is the state in which nothing has happened.
-func (m *Model) first() state {
+func (m *model) first() state {
 	s := state{crashes: uint8(m.Crashes), jumps: uint8(m.Jumps)}
 	reducer{m}.reduce(&s)
 	return s
 }
 
 // next calls yield with each state that can follow. It keeps none of them.
-func (m *Model) next(s *state, yield func(*state, Step)) {
+func (m *model) next(s *state, yield func(*state, Step)) {
 	w := walk{m, s, yield}
 	for c := range 2 {
 		w.client(c)
@@ -175,7 +175,7 @@ func (m *Model) next(s *state, yield func(*state, Step)) {
 
 // walk is what follows one state.
 type walk struct {
-	*Model
+	*model
 	from  *state
 	yield func(*state, Step)
 }
@@ -184,7 +184,7 @@ type walk struct {
 func (w walk) step(did Step, change func(*state)) {
 	t := *w.from
 	change(&t)
-	reducer{w.Model}.reduce(&t)
+	reducer{w.model}.reduce(&t)
 	w.yield(&t, did)
 }
 
@@ -192,210 +192,151 @@ func (w walk) step(did Step, change func(*state)) {
 // became of the messages of each lease, in as many bytes as their bits take.
 type codec struct {
 	Scope
-	symmetry bool
+	symmetry             bool
+	headBytes, nodeBytes int
 }
 
-const (
-	clientBits  = 11
-	overBits    = 2
-	budgetBits  = 6  // crashes, jumps: 3 each
-	nodeBits    = 12 // key, disk, down: 4 each
-	requestBits = 8  // SET and EXTEND: 3 each, DEL: 2
-	tokenBits   = 5  // no token or count is above MaxNodes × maxLeases
-	raiseBits   = 3
-	sectionBits = 3
-)
-
-// headBits and perNode are how many bits a head takes, and a node.
-func (c codec) headBits() int {
-	n := 2*clientBits + c.leases()*overBits + budgetBits
-	if c.Property != MutualExclusion {
-		n += tokenBits + 1
-	}
-	switch c.Property {
-	case resourceSafety:
-		n += c.leases() * sectionBits
-	case FencingOrder:
-		n += 2 * tokenBits
-	}
-	if c.Fence {
-		n += c.leases() * tokenBits
-	}
-	return n
+func newCodec(s Scope, symmetry bool) codec {
+	c := codec{Scope: s, symmetry: symmetry}
+	var nothing state
+	var head, node packer
+	c.head(&nothing, &head)
+	c.node(&nothing.node[0], &node)
+	c.headBytes, c.nodeBytes = (head.at+7)/8, (node.at+7)/8
+	return c
 }
 
-func (c codec) perNode() int {
-	n := nodeBits + c.leases()*requestBits
-	if c.Fence {
-		n += 2*tokenBits + c.leases()*(tokenBits+raiseBits)
-	}
-	return n
-}
+func (c codec) size() int { return c.headBytes + c.Nodes*c.nodeBytes }
 
-func (c codec) headBytes() int { return (c.headBits() + 7) / 8 }
-func (c codec) nodeBytes() int { return (c.perNode() + 7) / 8 }
-func (c codec) size() int      { return c.headBytes() + c.Nodes*c.nodeBytes() }
+// tokenBits are enough for a token or a count: none is above MaxNodes × maxLeases.
+const tokenBits = 5
 
-// words is a state in words: its head, and one for each node.
-type words struct {
-	head word
-	node [MaxNodes]word
-}
-
-// pack packs a state, with the two clients in each other's place or not.
-func (c codec) pack(s *state, swapped bool) words {
-	var w words
-	w.head = c.head(s, swapped)
-	for i := range c.Nodes {
-		w.node[i] = c.node(&s.node[i], swapped)
-		if !c.symmetry {
-			continue
-		}
-		for k := i; k > 0 && w.node[k].below(w.node[k-1]); k-- {
-			w.node[k], w.node[k-1] = w.node[k-1], w.node[k]
+// head has the fields of a state packed, or set, but for those of its nodes.
+func (c codec) head(s *state, p *packer) {
+	for i := range s.client {
+		k := &s.client[i]
+		p.field((*uint8)(&k.phase), 3)
+		p.field(&k.begun, 2)
+		p.field(&k.held, 3)
+		p.field(&k.asked, 1)
+		p.field(&k.gen, 1)
+		p.field(&k.free, 1)
+		if c.Property == fencingOrder {
+			p.field(&k.floor, tokenBits)
 		}
 	}
-	return w
-}
-
-// other is the lease that stands in a lease's place.
-func (c codec) other(lease int, swapped bool) int {
-	if !swapped {
-		return lease
-	}
-	return (lease + c.Attempts) % c.leases()
-}
-
-func (c codec) head(s *state, swapped bool) word {
-	var b packer
-	for i := range 2 {
-		k := s.client[i]
-		if swapped {
-			k = s.client[1-i]
-		}
-		b.put(uint64(k.phase)|uint64(k.begun)<<3|uint64(k.held)<<5|uint64(k.asked)<<8|uint64(k.gen)<<9|uint64(k.free)<<10, clientBits)
-		if c.Property == FencingOrder {
-			b.put(uint64(k.floor), tokenBits)
-		}
-	}
-	b.put(uint64(s.crashes)|uint64(s.jumps)<<3, budgetBits)
+	p.field(&s.crashes, 3)
+	p.field(&s.jumps, 3)
 	for l := range c.leases() {
-		k := c.other(l, swapped)
-		b.put(uint64(s.over[k]), overBits)
+		p.field(&s.over[l], 2)
 		if c.Property == resourceSafety {
-			b.put(uint64(s.section[k]), sectionBits)
+			p.field((*uint8)(&s.section[l]), 3)
 		}
 		if c.Fence {
-			b.put(uint64(s.fence[k]), tokenBits)
+			p.field(&s.fence[l], tokenBits)
 		}
 	}
 	if c.Property != MutualExclusion {
-		b.put(uint64(s.top), tokenBits)
+		p.field(&s.top, tokenBits)
+		harm := uint8(0)
 		if s.harm {
-			b.put(1, 1)
+			harm = 1
 		}
+		p.field(&harm, 1)
+		s.harm = harm == 1
 	}
-	return b.word
 }
 
-func (c codec) node(n *node, swapped bool) word {
-	named := func(k key) uint64 {
-		if k > 0 {
-			k = keyOf(c.other(k.lease(), swapped), k.generation())
-		}
-		return uint64(k)
-	}
-	var b packer
-	x := named(n.key) | named(n.disk)<<4
-	if n.down != up {
-		x |= (named(key(n.down-1)) + 1) << 8
-	}
-	b.put(x, nodeBits)
+// node is head of one node.
+func (c codec) node(n *node, p *packer) {
+	p.field((*uint8)(&n.key), 4)
+	p.field((*uint8)(&n.disk), 4)
+	p.field(&n.down, 4)
 	if c.Fence {
-		b.put(uint64(n.count)|uint64(n.synced)<<tokenBits, 2*tokenBits)
+		p.field(&n.count, tokenBits)
+		p.field(&n.synced, tokenBits)
 	}
 	for l := range c.leases() {
-		k := c.other(l, swapped)
-		del := uint64(n.del[k])
-		if n.del[k] == plain {
-			del = 2
+		del := uint8(min(n.del[l], 2)) // none, flying or plain
+		p.field((*uint8)(&n.set[l]), 3)
+		p.field((*uint8)(&n.ext[l]), 3)
+		p.field(&del, 2)
+		if n.del[l] = request(del); del == 2 {
+			n.del[l] = plain
 		}
-		b.put(uint64(n.set[k])|uint64(n.ext[k])<<3|del<<6, requestBits)
 		if c.Fence {
-			b.put(uint64(n.granted[k])|uint64(n.raise[k])<<tokenBits, tokenBits+raiseBits)
+			p.field(&n.granted[l], tokenBits)
+			p.field((*uint8)(&n.raise[l]), 3)
 		}
 	}
-	return b.word
 }
 
-// unpack is the inverse of pack, of clients that were not swapped.
-func (c codec) unpack(w words) state {
-	var s state
-	b := packer{word: w.head}
-	for i := range 2 {
-		s.client[i] = clientState{phase: phase(b.take(3)), begun: b.take(2), held: b.take(3), asked: b.take(1), gen: b.take(1), free: b.take(1)}
-		if c.Property == FencingOrder {
-			s.client[i].floor = b.take(tokenBits)
+// swapped is a state with the two clients in each other's place.
+func (c codec) swapped(s *state) state {
+	t := *s
+	t.client[0], t.client[1] = s.client[1], s.client[0]
+	other := func(l int) int { return (l + c.Attempts) % c.leases() }
+	named := func(k *key) {
+		if *k > 0 {
+			*k = keyOf(other(k.lease()), k.generation())
 		}
 	}
-	s.crashes, s.jumps = b.take(3), b.take(3)
+	for n := range c.Nodes {
+		me := &t.node[n]
+		named(&me.key)
+		named(&me.disk)
+		if me.down != up {
+			lost := key(me.down - 1)
+			named(&lost)
+			me.down = downWith(lost)
+		}
+	}
 	for l := range c.leases() {
-		s.over[l] = b.take(overBits)
-		if c.Property == resourceSafety {
-			s.section[l] = section(b.take(sectionBits))
-		}
-		if c.Fence {
-			s.fence[l] = b.take(tokenBits)
+		k := other(l)
+		t.over[l], t.section[l], t.fence[l] = s.over[k], s.section[k], s.fence[k]
+		for n := range c.Nodes {
+			me, old := &t.node[n], &s.node[n]
+			me.set[l], me.ext[l], me.del[l], me.granted[l], me.raise[l] = old.set[k], old.ext[k], old.del[k], old.granted[k], old.raise[k]
 		}
 	}
-	if c.Property != MutualExclusion {
-		s.top, s.harm = b.take(tokenBits), b.take(1) == 1
-	}
+	return t
+}
+
+// append packs a state, each part without the bytes that are always 0.
+func (c codec) append(b []byte, s *state) []byte {
+	var head packer
+	var node [MaxNodes]packer
+	c.head(s, &head)
+	b = head.append(b, c.headBytes)
 	for i := range c.Nodes {
-		b, n := packer{word: w.node[i]}, &s.node[i]
-		n.key, n.disk, n.down = key(b.take(4)), key(b.take(4)), b.take(4)
-		if c.Fence {
-			n.count, n.synced = b.take(tokenBits), b.take(tokenBits)
-		}
-		for l := range c.leases() {
-			n.set[l], n.ext[l], n.del[l] = request(b.take(3)), request(b.take(3)), request(b.take(2))
-			if n.del[l] == 2 {
-				n.del[l] = plain
-			}
-			if c.Fence {
-				n.granted[l], n.raise[l] = b.take(tokenBits), request(b.take(raiseBits))
-			}
+		c.node(&s.node[i], &node[i])
+		for k := i; c.symmetry && k > 0 && node[k].below(node[k-1].word); k-- {
+			node[k], node[k-1] = node[k-1], node[k]
 		}
 	}
-	return s
-}
-
-// append writes words, each without the bytes that are always 0.
-func (c codec) append(b []byte, w words) []byte {
-	b = w.head.append(b, c.headBytes())
-	for _, x := range w.node[:c.Nodes] {
-		b = x.append(b, c.nodeBytes())
+	for _, n := range node[:c.Nodes] {
+		b = n.append(b, c.nodeBytes)
 	}
 	return b
 }
 
-// read is the inverse of append.
-func (c codec) read(b []byte) words {
-	w := words{head: readWord(b[:c.headBytes()])}
+// unpack is the inverse of append.
+func (c codec) unpack(b []byte) (s state) {
+	c.head(&s, &packer{word: readWord(b[:c.headBytes]), takes: true})
 	for n := range c.Nodes {
-		w.node[n] = readWord(b[c.headBytes()+n*c.nodeBytes():][:c.nodeBytes()])
+		c.node(&s.node[n], &packer{word: readWord(b[c.headBytes+n*c.nodeBytes:][:c.nodeBytes]), takes: true})
 	}
-	return w
+	return s
 }
 
 // canonical appends the state that stands for all which differ from this one in names alone.
 func (c codec) canonical(b []byte, s *state) []byte {
-	b = c.append(b, c.pack(s, false))
+	b = c.append(b, s)
 	if !c.symmetry {
 		return b
 	}
-	n := len(b)
-	b = c.append(b, c.pack(s, true))
+	n, other := len(b), c.swapped(s)
+	b = c.append(b, &other)
 	if bytes.Compare(b[n:], b[:n]) < 0 {
 		copy(b, b[n:])
 	}
@@ -424,7 +365,17 @@ func readWord(b []byte) word {
 // packer puts numbers into a word one after the other, or takes them out again.
 type packer struct {
 	word
-	at int // so many bits are done
+	at    int  // so many bits are done
+	takes bool // numbers out
+}
+
+// field packs a number, or sets it.
+func (p *packer) field(x *uint8, bits int) {
+	if p.takes {
+		*x = p.take(bits)
+	} else {
+		p.put(uint64(*x), bits)
+	}
 }
 
 func (p *packer) put(x uint64, bits int) {

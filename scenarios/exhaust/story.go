@@ -59,9 +59,9 @@ var (
 	extends  = []time.Duration{time.Second, 3 * time.Second, 5 * time.Second, 7 * time.Second}
 )
 
-// ScenarioOf is a path of a scope as a scenario of that name, which expects that the scope's property
+// scenarioOf is a path of a scope as a scenario of that name, which expects that the scope's property
 // is violated. The names that a file may use are the caller's.
-func ScenarioOf(name string, scope Scope, path []Step, known scenario.Known) (scenario.Scenario, error) {
+func scenarioOf(name string, scope Scope, path []Step, known scenario.Known) (scenario.Scenario, error) {
 	for _, p := range paces {
 		for _, section := range sections {
 			for _, after := range extends[:1+scope.Extends*(len(extends)-1)] {
@@ -156,7 +156,7 @@ expect: {mutual-exclusion: any, resource-safety: any}
 var claims = map[Property]string{
 	MutualExclusion: "Two clients hold the lock at once.",
 	resourceSafety:  "A write is applied over another that its client has not seen.",
-	FencingOrder:    "A lock's fencing token is not above that of one that was given before.",
+	fencingOrder:    "A lock's fencing token is not above that of one that was given before.",
 }
 
 // scenario is the path with its instants.
@@ -166,7 +166,7 @@ func (t arrange) scenario(name string, known scenario.Known) (scenario.Scenario,
 	case t.scope.Mistake != "":
 		kind = "broken, mistake: " + t.scope.Mistake
 	case t.scope.Quarantine:
-		kind = Hardened + ", options: {quarantine: yes}"
+		kind = hardenedLock + ", options: {quarantine: yes}"
 	case t.scope.Lock != "":
 		kind = t.scope.Lock
 	}
@@ -283,9 +283,14 @@ func (t arrange) writing(c, nth int, a *attempt) nemesis.Step {
 	if a.write != nil {
 		late = t.at[a.write.at] - t.at[a.sent]
 	}
+	return held(c, scenario.ResourceName, "write", nemesis.Request, nth, late)
+}
+
+// held is a message between a client and something that the network holds for a while.
+func held(c int, other, kind, of string, nth int, d time.Duration) nemesis.Step {
 	return nemesis.Step{
-		When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-%s", c+1, scenario.ResourceName), Message: "write", Of: nemesis.Request, Nth: nth}},
-		Fault: nemesis.Fault{Kind: nemesis.Hold, For: &late},
+		When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-%s", c+1, other), Message: kind, Of: of, Nth: nth}},
+		Fault: nemesis.Fault{Kind: nemesis.Hold, For: &d},
 	}
 }
 
@@ -317,10 +322,7 @@ func (t arrange) prolongs(c, n int) bool {
 // they do there, and no others; and its answers are heard, are too late, or are heard last.
 func (t arrange) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
 	hold := func(node int, of string, nth int, d time.Duration) {
-		out = append(out, nemesis.Step{
-			When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-n%d", c+1, node), Message: kind, Of: of, Nth: nth}},
-			Fault: nemesis.Fault{Kind: nemesis.Hold, For: &d},
-		})
+		out = append(out, held(c, fmt.Sprintf("n%d", node), kind, of, nth, d))
 	}
 	for node := 1; node <= r.nodes; node++ {
 		d, arrives := r.all[node]
@@ -391,8 +393,8 @@ func (t arrange) trigger(f faulty, when time.Duration) nemesis.Trigger {
 	return nemesis.Trigger{At: &when}
 }
 
-// Caption is a path in words, a line for each step.
-func Caption(path []Step) string {
+// caption is a path in words, a line for each step.
+func caption(path []Step) string {
 	var b strings.Builder
 	for i, s := range path {
 		fmt.Fprintf(&b, "%3d  %v\n", i+1, s)
@@ -571,7 +573,7 @@ func (t *telling) read() error {
 }
 
 // hardened says whether the lock returns at a quorum.
-func (t *telling) hardened() bool { return t.scope.Lock == Hardened }
+func (t *telling) hardened() bool { return t.scope.Lock == hardenedLock }
 
 // returns says whether a lock that returns at a quorum could do as the path has it: it has heard so
 // many votes and no more. Its failures and extensions can't be told yet.

@@ -38,7 +38,7 @@ func TestAllStoriesHappen(t *testing.T) {
 			unseen++
 		}
 		if happens := j.Got == verdict.Violated && o.Code == outcome.ExitOK; happens == not {
-			t.Errorf("%v: %s %s: %s, code %d %s, not simulated: %v\n%s%s", r.scope, r.scope.Property, j.Got, j.Because, o.Code, o.Error, not, Caption(r.Story), text)
+			t.Errorf("%v: %s %s: %s, code %d %s, not simulated: %v\n%s%s", r.scope, r.scope.Property, j.Got, j.Because, o.Code, o.Error, not, caption(r.Story), text)
 		}
 	}
 	t.Logf("%d stories, of which %d need exact instants, and %d are not simulated; %d paths without instants", found, exact, unseen, untimed)
@@ -70,8 +70,8 @@ func stories(t *testing.T) iter.Seq[scenarioFound] {
 			if !regexp.MustCompile(*named).MatchString(s.Name()) {
 				continue
 			}
-			for _, reductions := range []Reductions{Exactly, Fully} {
-				if s.Fence && s.Nodes > 1 && reductions == Exactly {
+			for _, reductions := range []Reductions{exactly, fully} {
+				if s.Fence && s.Nodes > 1 && reductions == exactly {
 					continue // the counts make too many states
 				}
 				r, found := search(t, s, reductions)
@@ -109,7 +109,7 @@ func scopes() (out []Scope) {
 				add(s)
 				s.Fence = true
 				add(s)
-				s.Property = FencingOrder
+				s.Property = fencingOrder
 				add(s)
 			}
 		}

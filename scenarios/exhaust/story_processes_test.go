@@ -55,11 +55,11 @@ func needRedis(t *testing.T) {
 func TestStoriesOnProcesses(t *testing.T) {
 	needRedis(t)
 	told := map[string]bool{"lost-unsynced": true}
-	for _, row := range Rows() {
+	for _, row := range knownRows() {
 		if row.Cause == "" || !row.Runs() || told[row.Cause] {
 			continue
 		}
-		r, s := search(t, row.Scope, Fully)
+		r, s := search(t, row.Scope, fully)
 		if s.Scale != paces[0].scale {
 			continue
 		}
@@ -69,11 +69,11 @@ func TestStoriesOnProcesses(t *testing.T) {
 			o, text := onProcesses(t, s)
 			t.Logf("%.1f s, tried again: %q", o.Seconds, o.Retried)
 			if j := judged(row.Scope, o); j.Cause != row.Cause || o.Code != outcome.ExitOK {
-				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, Caption(r.Story), text)
+				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Story), text)
 			}
 		})
 	}
-	for _, row := range Rows() {
+	for _, row := range knownRows() {
 		if row.Cause != "" && row.Runs() && !told[row.Cause] {
 			t.Errorf("no story of %s is quick", row.Cause)
 		}

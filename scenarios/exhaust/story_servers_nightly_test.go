@@ -54,7 +54,7 @@ func TestAllStoriesOnProcesses(t *testing.T) {
 				t.Logf("%v was tried again: %q", r.scope, o.Retried)
 			}
 			if got := judged(r.scope, o); got.Cause != j.Cause || o.Code != outcome.ExitOK {
-				t.Errorf("%v: %s (%s), want violated (%s); code %d %s: %s\n%s%s", r.scope, got.Got, got.Cause, j.Cause, o.Code, o.Error, got.Because, Caption(r.Story), text)
+				t.Errorf("%v: %s (%s), want violated (%s); code %d %s: %s\n%s%s", r.scope, got.Got, got.Cause, j.Cause, o.Code, o.Error, got.Because, caption(r.Story), text)
 				return
 			}
 			here[j.Cause]++

@@ -49,9 +49,9 @@ func judged(scope Scope, o outcome.Outcome) outcome.Judgement {
 func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.Scenario) {
 	t.Helper()
 	var s scenario.Scenario
-	r := New(scope, reductions).Search(t.Context(), Bounds{Bytes: 20e6}, func(path []Step) bool {
+	r := newModel(scope, reductions).Search(t.Context(), 20e6, func(path []Step) bool {
 		var err error
-		if s, err = ScenarioOf(scope.Name(), scope, path, known); err != nil && !errors.Is(err, errUntimed) {
+		if s, err = scenarioOf(scope.Name(), scope, path, known); err != nil && !errors.Is(err, errUntimed) {
 			t.Fatal(err)
 		}
 		return err == nil
@@ -62,18 +62,18 @@ func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.
 // Every violation that is known comes as a scenario, whose run by the unchanged lock on the
 // simulated nodes violates mutual exclusion by the cause that the model's fault or mistake has.
 func TestStoriesHappen(t *testing.T) {
-	for _, row := range Rows() {
+	for _, row := range knownRows() {
 		if row.Cause == "" || !row.Runs() {
 			continue
 		}
 		t.Run(row.Name(), func(t *testing.T) {
-			r, s := search(t, row.Scope, Fully)
+			r, s := search(t, row.Scope, fully)
 			if r.Story == nil {
 				t.Fatalf("no path with instants, of %d", r.Untimed)
 			}
 			j, o, text := shown(t, row.Scope, s)
 			if j.Got != verdict.Violated || j.Cause != row.Cause || o.Code != outcome.ExitOK {
-				t.Errorf("mutual exclusion %s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, Caption(r.Story), text)
+				t.Errorf("mutual exclusion %s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Story), text)
 			}
 		})
 	}
@@ -88,7 +88,7 @@ func TestUntimed(t *testing.T) {
 		step(set, 1, 1), step(set, 1, 2), step(acquired, 1, 0),
 		step(set, 2, 1), step(set, 2, 2), step(acquired, 2, 0),
 	}
-	if _, err := ScenarioOf("untimed", Scope{Nodes: 3, Attempts: 1}, path, known); !errors.Is(err, errUntimed) {
+	if _, err := scenarioOf("untimed", Scope{Nodes: 3, Attempts: 1}, path, known); !errors.Is(err, errUntimed) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -60,8 +60,8 @@ func tableOfLocks(t *testing.T) string {
 	for _, m := range broken.Mistakes() {
 		all = append(all, mistaken(m.Name))
 	}
-	right, five := New(Scope{Nodes: 3, Attempts: 2, Extends: 1}, Reductions{}), New(Scope{Nodes: 5, Attempts: 2, Extends: 1}, Reductions{})
-	one := New(Scope{Nodes: 1, Attempts: 1, Extends: 1}, Exactly)
+	right, five := newModel(Scope{Nodes: 3, Attempts: 2, Extends: 1}, Reductions{}), newModel(Scope{Nodes: 5, Attempts: 2, Extends: 1}, Reductions{})
+	one := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly)
 	var b strings.Builder
 	b.WriteString("| lock | cases of 262 in which it does otherwise | the first | of 567 with five nodes | nodes with its requests | a search of its mistake |\n|---|---:|---|---:|---|---|\n")
 	for _, of := range all {
@@ -103,10 +103,10 @@ func most(t *testing.T, name string, differ, cases int) string {
 
 // searched is what comes of the first row of a mistake.
 func searched(t *testing.T, mistake string) string {
-	i := slices.IndexFunc(Rows(), func(r row) bool { return r.Mistake == mistake })
+	i := slices.IndexFunc(knownRows(), func(r row) bool { return r.Mistake == mistake })
 	if mistake == "" || i < 0 {
 		return ""
 	}
-	r := New(Rows()[i].Scope, Fully).Search(t.Context(), Bounds{}, nil)
+	r := newModel(knownRows()[i].Scope, fully).Search(t.Context(), 0, nil)
 	return fmt.Sprintf("violated in %d steps", len(r.Story))
 }

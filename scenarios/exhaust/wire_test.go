@@ -290,7 +290,7 @@ func (of library) window() time.Duration {
 // wireDiffers looks for an answer to which a lock does otherwise than the model: to one attempt all
 // answers, to two all counts of votes, and to an extension all answers. Of five nodes it takes one set of
 // answers for all that have as many votes.
-func (m *Model) wireDiffers(t *testing.T, of library) (asks commands, cases, differ int, difference string) {
+func (m *model) wireDiffers(t *testing.T, of library) (asks commands, cases, differ int, difference string) {
 	asks = commands{}
 	lease := of.window()
 	differs := func(format string, args ...any) {
@@ -354,7 +354,7 @@ func short(sent []string) string {
 func mistaken(mistake string) library { return library{"broken", mistake, nil, broken.New} }
 
 // nodes says how nodes do otherwise with a lock's requests than with those of the model's.
-func (m *Model) nodes(t *testing.T, asks commands) (difference string) {
+func (m *model) nodes(t *testing.T, asks commands) (difference string) {
 	for _, a := range []action{set, extend} {
 		if asks[a] == nil {
 			return fmt.Sprintf("not compared: %s was seen by its digest only", a)
@@ -382,7 +382,7 @@ func locksOnTheWire(t *testing.T, nodes int) {
 		}
 	}
 	for _, of := range all {
-		m := New(Scope{Nodes: nodes, Attempts: 2, Extends: 1, Mistake: of.mistake}, Reductions{})
+		m := newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1, Mistake: of.mistake}, Reductions{})
 		asks, cases, differ, difference := m.wireDiffers(t, of)
 		if differ > 0 {
 			t.Errorf("%s %s, %d nodes: %d of %d cases: %s", of.kind, of.mistake, nodes, differ, cases, difference)
@@ -391,14 +391,14 @@ func locksOnTheWire(t *testing.T, nodes int) {
 		if node.Check() != nil || m.shares != nobody { // one node does not see who has the same token
 			node.Mistake = ""
 		}
-		if difference := New(node, Exactly).nodes(t, asks); difference != "" {
+		if difference := newModel(node, exactly).nodes(t, asks); difference != "" {
 			t.Errorf("%s %s: %s", of.kind, of.mistake, difference)
 		}
 		if of.mistake == "" {
 			continue
 		}
-		_, _, differ, _ = New(Scope{Nodes: nodes, Attempts: 2, Extends: 1}, Reductions{}).wireDiffers(t, of)
-		if differ == 0 && New(Scope{Nodes: 1, Attempts: 1, Extends: 1}, Exactly).nodes(t, asks) == "" {
+		_, _, differ, _ = newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1}, Reductions{}).wireDiffers(t, of)
+		if differ == 0 && newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly).nodes(t, asks) == "" {
 			t.Errorf("%s does what is specified", of.mistake)
 		}
 	}
@@ -410,15 +410,15 @@ func TestRedsyncOnTheWire(t *testing.T) { redsyncOnTheWire(t, 3) }
 
 func redsyncOnTheWire(t *testing.T, nodes int) {
 	of := library{"redsync", "", nil, redsync.New}
-	m := New(Scope{Nodes: nodes, Attempts: 2, Extends: 1, Mistake: "same-value-for-retries"}, Reductions{})
+	m := newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1, Mistake: "same-value-for-retries"}, Reductions{})
 	asks, cases, differ, difference := m.wireDiffers(t, of)
 	if differ > 0 {
 		t.Errorf("%d nodes: %d of %d cases: %s", nodes, differ, cases, difference)
 	}
-	if difference := New(Scope{Nodes: 1, Attempts: 1, Extends: 1}, Exactly).nodes(t, asks); difference != "" {
+	if difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly).nodes(t, asks); difference != "" {
 		t.Error(difference)
 	}
-	right := New(Scope{Nodes: nodes, Attempts: 2, Extends: 1}, Reductions{})
+	right := newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1}, Reductions{})
 	if _, _, differ, _ := right.wireDiffers(t, of); differ == 0 {
 		t.Error("redsync sets a value of its own in each attempt: the model has to be another")
 	}

@@ -1,4 +1,4 @@
-package main
+package suites
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"lockpick/checker"
 	"lockpick/scenarios/outcome"
@@ -21,11 +22,11 @@ func answered(t *testing.T, all []outcome.Outcome) (read struct {
 }) {
 	t.Helper()
 	var out strings.Builder
-	a := answer{to: &out, backend: simulation}
+	c := Console{W: &out, JSON: true, Suite: &Suite{Backend: "sim", Seeds: 30}, Erase: func() {}}
 	for _, o := range all {
-		a.add(o)
+		c.Add(o)
 	}
-	if err := a.end([]broke{}, outcome.ExitUnexpected); err != nil {
+	if err := c.Finish(outcome.ExitUnexpected); err != nil {
 		t.Fatal(err)
 	}
 	d := json.NewDecoder(strings.NewReader(out.String()))
@@ -89,15 +90,44 @@ func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	var out strings.Builder
-	r := report{app: &app{out: &out}, flags: &runFlags{backend: simulation, named: true}}
+	c := Console{W: &out, Named: true, Suite: &Suite{Backend: "sim", Seeds: len(all)}}
 	for _, o := range all {
-		r.sum.Add(o)
+		c.Add(o)
 	}
-	r.printSeeds(r.sum)
+	if err := c.Finish(outcome.ExitUnexpected); err != nil {
+		t.Fatal(err)
+	}
 	if want := "deadlock-freedom violated in 2 of 23 (8.7 %, 95 %: 2.4–26.8 %); 15 did not exercise it\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("want %s in %s", want, out.String())
 	}
 	if len(answered(t, all[:30]).Rates) != 0 {
 		t.Error("there is a rate of too few runs that decided")
+	}
+}
+
+// A summary of all columns that there can be fits a terminal of a hundred columns, one of five
+// one of eighty; what fits as it is stays on one line.
+func TestSummaryFits(t *testing.T) {
+	ways := []outcome.Judgement{ // a column each
+		{Got: checker.Holds, AsExpected: true, Expected: "holds"}, {Got: checker.Violated, AsExpected: true, Expected: "violated"}, {Got: checker.Violated, AsExpected: true, Expected: "any"},
+		{Got: checker.NotExercised, AsExpected: true, Expected: "any"}, {Got: checker.Violated, Expected: "holds"},
+		{Got: checker.Violated, AsExpected: true, Expected: "any", Control: checker.Holds}, {Got: checker.Undecided, Expected: "holds"},
+	}
+	for _, c := range []struct{ columns, width, head int }{{2, 80, 1}, {3, 80, 1}, {5, 80, 3}, {7, 100, 4}} {
+		counts := map[outcome.Way]int{}
+		for _, j := range ways[:c.columns] {
+			counts[outcome.Way{Judgement: j}] = 188
+		}
+		s := Suite{Scenarios: []*Scenario{{Row: outcome.Row{Cells: []outcome.Cell{{Property: "mutual-exclusion", Ways: counts}, {Property: "lease-linearizable", Ways: counts}}}}}}
+		lines := s.summary().Fitting(c.width).Lines("", c.width)
+		head := strings.Split(lines[0], "\n")
+		for _, line := range slices.Concat(head, lines[1:]) {
+			if utf8.RuneCountInString(line) > c.width {
+				t.Errorf("%d columns: %q is wider than %d", c.columns, line, c.width)
+			}
+		}
+		if len(head) != c.head || !strings.HasPrefix(head[len(head)-1], "property ") || len(lines) != 3 || !strings.HasSuffix(lines[1], "188") {
+			t.Errorf("%d columns:\n%s", c.columns, strings.Join(lines, "\n"))
+		}
 	}
 }

@@ -1,0 +1,276 @@
+package exhaust
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/scenario"
+	"lockpick/reports/display"
+	"lockpick/scenarios/outcome"
+)
+
+// Search is a scope and what came of its search.
+type Search struct {
+	Scope
+	Result
+	Reduce  string          `json:"reduce"`
+	Seconds float64         `json:"seconds"`
+	Verdict verdict.Outcome `json:"verdict"`
+	Because string          `json:"because,omitempty"` // what the run of the story showed
+	Cause   string          `json:"cause,omitempty"`
+	Node    string          `json:"node,omitempty"`
+	File    string          `json:"file,omitempty"`
+	Dir     string          `json:"dir,omitempty"`
+	Command string          `json:"command,omitempty"`
+	exact   bool            // what was found needs instants that only the simulation has
+	// known: what comes of it is, and violated by this cause; "": it is not violated.
+	known    bool
+	Expected string `json:"expected,omitempty"`
+}
+
+// KnownScopes are the searches of the scopes whose verdicts are known.
+func KnownScopes(reduce string) (all []*Search) {
+	for _, r := range knownRows() {
+		all = append(all, &Search{Scope: r.Scope, Reduce: reduce, known: true, Expected: r.Cause})
+	}
+	return all
+}
+
+// reductions are those that have a name, with what they do not tell apart.
+var reductions = map[string]struct {
+	Reductions
+	same string
+}{
+	"none":  {Reductions{}, "nothing"},
+	"exact": {exactly, "which node, which client, when replies arrive"},
+	"full":  {fully, "which node, which client, when replies arrive, what only waits, what only stands in others' way"},
+}
+
+// ReductionNames lists what Search.Reduce can be.
+func ReductionNames() []string { return slices.Sorted(maps.Keys(reductions)) }
+
+// Searcher searches scopes, and has what it finds run by the real lock.
+type Searcher struct {
+	Limit time.Duration // of a search
+	Bytes int           // that its states may take
+	Known scenario.Known
+	Store string
+	// Run runs a scenario in the simulation. Keep writes it to a file first, and keeps its run in the store.
+	Run  func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome
+	Keep func(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, command string) (outcome.Outcome, error)
+}
+
+// Folder is where scenarios stand in a store that a search found.
+const Folder = "exhaust"
+
+// NotReplayed says that the simulation does not show what the model does.
+type NotReplayed string
+
+func (e NotReplayed) Error() string { return string(e) }
+
+// Search searches a scope.
+func (x Searcher) Search(ctx context.Context, r *Search) error {
+	limited, end := context.WithTimeout(ctx, x.Limit)
+	defer end()
+	begun := time.Now()
+	var found scenario.Scenario
+	r.Result = newModel(r.Scope, reductions[r.Reduce].Reductions).Search(limited, x.Bytes, func(path []Step) bool {
+		if !r.Runs() {
+			return true
+		}
+		s, err := scenarioOf(r.Name(), r.Scope, path, x.Known)
+		found = s
+		return err == nil
+	})
+	r.Seconds = time.Since(begun).Seconds()
+	switch {
+	case r.Story != nil:
+		r.Verdict = verdict.Violated
+		return x.replay(ctx, r, found)
+	case r.Whole && r.Untimed == 0:
+		r.Verdict = verdict.Holds
+	default:
+		r.Verdict = verdict.Undecided
+	}
+	return nil
+}
+
+// replay runs what was found in the simulation, and keeps it unless it is known.
+func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) error {
+	if !r.Runs() {
+		r.Cause = inTheModel
+		return nil
+	}
+	o := x.Run(ctx, s, 1)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	property := string(r.property())
+	if j := o.Of(property); j != nil && j.Got == verdict.Violated {
+		r.Cause, r.Node, r.Because = j.Cause, j.Node, j.Because
+	}
+	switch {
+	case r.Cause == "":
+		return NotReplayed(fmt.Sprintf("%v: %s is violated in the model, and not where the simulation runs that: %s\n%s", r.Scope, property, o.Error, caption(r.Story)))
+	case r.known:
+		return nil
+	}
+	s.Expect[property] = scenario.Expectation{Want: string(verdict.Violated), Cause: r.Cause, Node: r.Node}
+	text, err := scenario.Write(s, fmt.Sprintf("Found in a search of every order of messages and faults: %v.\n\n%s", r.Scope, caption(r.Story)), x.Known)
+	if err != nil {
+		return err
+	}
+	r.File = filepath.Join(x.Store, Folder, r.Name()+".yaml")
+	r.Command, r.exact = "lockpick run "+display.ShellWord(r.File), s.Exact
+	o, err = x.Keep(ctx, s, 1, r.File, text, r.Command)
+	r.Dir = o.Dir
+	return cmp.Or(err, ctx.Err())
+}
+
+// property is what the search tried to violate.
+func (s Scope) property() Property { return cmp.Or(s.Property, MutualExclusion) }
+
+// Code is the exit code that a search calls for.
+func (r *Search) Code() int {
+	switch {
+	case r.Verdict == verdict.Undecided:
+		return outcome.ExitUndecided
+	case r.known && r.Cause == r.Expected, !r.known && r.Verdict == verdict.Holds:
+		return outcome.ExitOK
+	}
+	return outcome.ExitUnexpected
+}
+
+// assumptions are what "none" hangs on.
+func assumptions(scope Scope) []string {
+	out := []string{
+		"the clocks of clients and nodes run at rates that differ by no more than the drift allowed for",
+		"messages may be late for ever, and clients and nodes may pause for ever",
+	}
+	switch {
+	case scope.Crashes == 0:
+		out = append(out, "nodes keep what they have")
+	case scope.Restart == Delayed:
+		out = append(out, "a node that crashed is back when all that it granted would have expired")
+	case scope.Restart == Always:
+		out = append(out, "a node that crashed is back with all that it answered for")
+	}
+	if scope.Fence && scope.Lock == hardenedLock && scope.Crashes > 0 {
+		out = append(out, "nodes' clocks do not go back, and differ by less than a node is away that forgot its counts of grants")
+	}
+	return out
+}
+
+// outcome is what a search came to, in words.
+func (r *Search) outcome() string {
+	switch {
+	case r.Verdict == verdict.Holds:
+		return "none within this bound"
+	case r.Verdict == verdict.Violated && r.known && r.Cause == r.Expected:
+		return fmt.Sprintf("violated, as expected (%s)", r.Cause)
+	case r.Verdict == verdict.Violated:
+		return fmt.Sprintf("VIOLATED (%s)", r.Cause)
+	case !r.Whole:
+		return "undecided: bound not reached"
+	}
+	return fmt.Sprintf("undecided: %s without instants", display.Plural(r.Untimed, "violation"))
+}
+
+// steps is how many it takes, or nothing.
+func (r *Search) steps() string {
+	if len(r.Story) == 0 {
+		return ""
+	}
+	return fmt.Sprint(len(r.Story))
+}
+
+// Print prints the search of one scope.
+func (r *Search) Print(w io.Writer) {
+	fmt.Fprintf(w, "2 clients, %v: every order of messages, losses, pauses and expiries\n%s, %s, %.1f s, %d MB\n", r.Scope,
+		display.Plural(r.States, "state"), display.Plural(r.Acquires, "acquire"), r.Seconds, (r.Bytes+1<<20-1)>>20)
+	if r.Verdict == verdict.Violated {
+		fmt.Fprintf(w, "%s %s in %d steps, the fewest\n\n%s\n", r.property(), display.Paint(w, display.Bad, "VIOLATED"), len(r.Story), caption(r.Story))
+		if !r.Runs() {
+			fmt.Fprintln(w, "no run shows that: there is no such lock but in the model, no verdict on it, or no way to tell it to the simulation")
+			return
+		}
+		onServers := r.Command + " --backend process"
+		if r.exact {
+			onServers = "not possible, for it takes instants that real time can't promise"
+		}
+		fmt.Fprintf(w, "replayed in the simulation, with the real lock: %s\n\n    scenario:  %s\n    record:    %s\n    run again: %s\n    on redis-servers: %s\n", r.Because, r.File, r.Dir, r.Command, onServers)
+		return
+	}
+	in := display.Plain
+	if r.Verdict == verdict.Holds {
+		in = display.Good
+	}
+	fmt.Fprintf(w, "%s: %s\nassumes: %s\nnot told apart: %s\n", r.property(), display.Paint(w, in, r.outcome()), strings.Join(assumptions(r.Scope), ";\n    "), reductions[r.Reduce].same)
+}
+
+// byProperty calls do for each property with the searches that tried to violate it.
+func byProperty(all []*Search, do func(Property, []*Search)) {
+	for _, p := range Properties() {
+		do(p, slices.DeleteFunc(slices.Clone(all), func(r *Search) bool { return r.property() != p }))
+	}
+}
+
+// Print prints the searches of scopes whose verdicts are known.
+func Print(w io.Writer, all []*Search) {
+	unlike := 0
+	byProperty(all, func(p Property, rows []*Search) {
+		t := display.Table{{"nodes", "attempts", "besides", "states", "acquires", "steps", string(p)}}
+		for _, r := range rows {
+			what := r.outcome()
+			if r.Code() != outcome.ExitOK {
+				unlike++
+				what += ", NOT AS EXPECTED"
+			}
+			t = append(t, []string{fmt.Sprint(r.Nodes), fmt.Sprint(r.Attempts), strings.Join(r.besides(), ", "), fmt.Sprint(r.States), fmt.Sprint(r.Acquires), r.steps(), what})
+		}
+		fmt.Fprintf(w, "%s\n\n", strings.Join(t.Lines("", 160), "\n"))
+	})
+	fmt.Fprintf(w, `Two clients and one key; every order of messages, losses, pauses and expiries.
+assumes: %s
+not told apart: %s
+What is violated was run in the simulation with the real lock, which named the cause, but for what
+is violated in the model: no run shows that.
+%s: %d as expected
+`, strings.Join(assumptions(Scope{Crashes: 1}), ";\n    "), reductions[all[0].Reduce].same, display.Plural(len(all), "scope"), len(all)-unlike)
+}
+
+// Markdown prints the same as parts of a page: a table of each property, and what they hang on.
+func Markdown(w io.Writer, all []*Search) error {
+	var b strings.Builder
+	byProperty(all, func(p Property, rows []*Search) {
+		if len(rows) == 0 {
+			return
+		}
+		fmt.Fprintf(&b, "| scope | states | acquires | steps | %s |\n|---|---:|---:|---:|---|\n", p)
+		for _, r := range rows {
+			fmt.Fprintf(&b, "| %v | %s | %s | %s | %s |\n", r.Scope, display.Grouped(r.States), display.Grouped(r.Acquires), r.steps(), r.outcome())
+		}
+		b.WriteByte('\n')
+	})
+	b.WriteString("Assumed:\n\n")
+	var lines []string
+	for _, restart := range Restarts() {
+		for _, line := range assumptions(Scope{Crashes: 1, Restart: restart, Lock: hardenedLock, Fence: true}) {
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+				fmt.Fprintf(&b, "- %s\n", line)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "\nNot told apart: %s.\n", reductions[all[0].Reduce].same)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
