@@ -126,8 +126,8 @@ func list(store string, served bool) (index, error) {
 		h := cmp.Or(head(dir), &heads{})
 		e := entry{Time: when(filepath.Base(dir)), Backend: h.Backend, Seed: h.Seed.String(), Scenario: h.Command, Size: h.Size.String(),
 			Counts: strings.Join(outcome.Counted(h.Counts), ", "), Href: Folder + "/" + escaped(filepath.Base(dir)) + "/" + PageFile}
-		if h.Seconds > 0 && h.Seconds <= 1e9 {
-			e.Took = fmt.Sprintf("%.1f s", h.Seconds)
+		if s := h.Seconds; s != nil && *s >= 0 && *s <= 1e9 {
+			e.Took = fmt.Sprintf("%.1f s", *s)
 		}
 		if h.Seeds > 1 {
 			e.Seed = fmt.Sprintf("%d seeds from %s", h.Seeds, e.Seed)

@@ -518,7 +518,7 @@ type heads struct {
 	Size       json.Number
 	Counts     map[string]int
 	Violated   map[string]int
-	Seconds    float64
+	Seconds    *float64
 	Command    string
 	AnyOutcome bool
 }
