@@ -18,6 +18,7 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/exec"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
 	"lockpick/internal/files"
 )
@@ -31,19 +32,19 @@ type clientBox struct {
 }
 
 // startProgram starts the program of a client's box.
-func (p *clientBox) startProgram(ctx context.Context, k *turner) (err error) {
+func (p *clientBox) startProgram(ctx context.Context, base *base, k *real.Clock) (err error) {
 	if p.talk != nil {
 		p.leave()
 	}
 	if p.talk, err = p.startTalking(ctx); err != nil {
 		return err
 	}
-	return k.open(ctx, p.box)
+	return base.openGate(ctx, p.box, k)
 }
 
 // makeClient lets a client wait for its order, in a container that it may have had
 // before: a container takes tenths of a second to start, and a run begins at once.
-func (s *site) makeClient(ctx context.Context, name string, k *turner) (*clientBox, error) {
+func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*clientBox, error) {
 	s.mu.Lock()
 	at, host := s.clientBoxes[name], s.hosts[name]
 	s.mu.Unlock()
@@ -74,10 +75,10 @@ func (s *site) makeClient(ctx context.Context, name string, k *turner) (*clientB
 		s.clientBoxes[name] = at
 		s.mu.Unlock()
 	}
-	return at, at.startProgram(ctx, k)
+	return at, at.startProgram(ctx, s.base, k)
 }
 
-func (s *site) makeClientBox(ctx context.Context, name string, host int, k *turner) (*box, error) {
+func (s *site) makeClientBox(ctx context.Context, name string, host int, k *real.Clock) (*box, error) {
 	m := engine.Making{Image: s.image, Command: s.room, Talks: true}
 	switch {
 	case s.adapted != nil:

@@ -24,19 +24,17 @@ import (
 )
 
 type cluster struct {
-	*real.Run[*node]
+	*real.Run
 	*packetFilters // of nodes whose packets the plan loses
 	site           *site
 
 	// These are filled before body is called.
-	names    []string           // of the nodes
-	replicas map[string]*node   // by the names of their nodes
-	turners  map[string]*turner // of nodes and clients whose clocks the plan may turn
-	ahead    time.Duration      // how far the engine's clock is ahead of ours
-	within   time.Duration      // by how much that may be wrong
-	limit    time.Duration      // how long the run may take
-	group    *proc.Group        // directory that disks are mounted below; nil: there are none
-	guard    *guard
+	names  []string      // of the nodes
+	ahead  time.Duration // how far the engine's clock is ahead of ours
+	within time.Duration // by how much that may be wrong
+	limit  time.Duration // how long the run may take
+	group  *proc.Group   // directory that disks are mounted below; nil: there are none
+	guard  *guard
 
 	mu      sync.Mutex
 	waiting map[string]*clientBox // of clients that have no order yet
@@ -57,9 +55,9 @@ func (c *cluster) open(s scenario.Scenario, seed uint64, rec *history.Recorder) 
 	}
 	c.limit = s.Limit
 	c.GoBy(c.ahead)
-	addrs := map[string]string{scenario.ResourceName: c.Store.At}
+	addrs := map[string]string{scenario.ResourceName: c.Store.Addr()}
 	for _, name := range c.names {
-		addrs[name] = c.Nodes.Server(name).At
+		addrs[name] = c.Nodes.Server(name).Addr()
 	}
 	run := real.NetworkRun{Context: c.Ctx, Record: rec.Record, Go: c.Timeline.Go}
 	if len(c.by) > 0 {
@@ -121,9 +119,9 @@ func (c *cluster) sameTime(ctx context.Context) error {
 
 func (c *cluster) at(name string) *node {
 	if n := c.Nodes.Server(name); n != nil {
-		return n
+		return n.(*node)
 	}
-	return c.Store
+	return c.Store.(*node)
 }
 
 // StampError bounds how wrong true stamps can be: those of clients and links are by one
@@ -161,11 +159,12 @@ func versionIn(info string) string {
 	return ""
 }
 
-func (c *cluster) addTurners(s scenario.Scenario) {
+// setClocks prepares that the clocks of nodes and clients can be changed that a scenario may change.
+func (c *cluster) setClocks(s scenario.Scenario) {
 	for _, name := range turnable(s) {
-		r := &real.RemoteClock{Context: c.Ctx, Both: slices.Contains(s.ClientNames(), name), True: c.there}
-		c.turners[name] = &turner{r, c.site.base}
-		c.Clocks.Add(name, &real.Clock{ClockDriver: r, True: c.there})
+		k := real.NewClock(c.Ctx, slices.Contains(s.ClientNames(), name), c.there)
+		context.AfterFunc(c.Ctx, func() { k.Close() })
+		c.AddClock(name, k)
 	}
 }
 
@@ -174,22 +173,22 @@ func (c *cluster) there() time.Duration { return c.Now() + c.Origin() }
 
 // seeOthers asks the nodes whose clocks nobody turns: it is an error if one does not show
 // true time, for a fault must hit whom it is meant for. Who can't answer now is left out.
-func (c *cluster) seeOthers(m *real.Clock) (right []string, err error) {
+func (c *cluster) seeOthers(right vdso.Shown) (names []string, err error) {
 	for _, name := range c.names {
-		n := c.Nodes.Server(name)
-		if n.want.turner != nil || !n.Runs() || n.deaf() {
+		n := c.at(name)
+		if n.want.clock != nil || !n.Runs() || n.deaf() {
 			continue
 		}
 		r, err := c.ReadTime(n)
 		if err != nil {
 			continue
 		}
-		if err := real.ClockDiffers(vdso.Shown{Offset: m.Shown().Offset}, r); err != nil {
+		if err := real.ClockDiffers(right, r); err != nil {
 			return nil, fmt.Errorf("%s, which was not meant: %w", name, err)
 		}
-		right = append(right, name)
+		names = append(names, name)
 	}
-	return right, nil
+	return names, nil
 }
 
 // Prepare gets the images that scenarios need, and says what nodes will run. What can't

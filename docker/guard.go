@@ -4,7 +4,6 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,16 +24,13 @@ import (
 // stopped where the engine is on this machine, and whoever answers no question for longer
 // than answersIn stands still, however that came about.
 type guard struct {
-	run  *real.Run[*node]
+	*real.Monitor
+	run  *real.Run
 	base *base
 
-	mu        sync.Mutex
-	tell      func(harness.Unplanned) // nil: the record has not begun, or has ended
-	when      string                  // as of harness.Interference
-	disturbed error                   // the first that came while there was nobody to tell
-	boxes     map[string]ward         // by the container's id
-	stopped   map[string]bool         // what a signal has stopped, by the container's id
-	hit       bool                    // something came
+	mu      sync.Mutex
+	boxes   map[string]ward // by the container's id
+	stopped map[string]bool // what a signal has stopped, by the container's id
 }
 
 // ward is a container that is looked after, and whose it is.
@@ -49,49 +45,16 @@ type ward struct {
 }
 
 func (g *guard) say(w ward, u harness.Unplanned) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.hit = true
 	u.Node, u.Cause = w.actor, w.what+u.Cause
-	switch {
-	case g.tell != nil:
-		g.tell(u)
-	case g.disturbed == nil:
-		g.disturbed = &harness.Interference{Unplanned: u, When: g.when}
-		g.run.Fail(g.disturbed)
-	}
+	g.Hear(u)
 }
 
-// hand sets who is told of what happens to the processes from now on; nil: nobody.
-func (g *guard) hand(tell func(harness.Unplanned), when string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.tell, g.when = tell, when
-}
-
-// setsUp says whether the run has no record yet.
-func (g *guard) setsUp() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.tell == nil && g.when == harness.SettingUp
-}
-
-// explain puts what somebody did while there was nobody to tell, or that something took too long, in
-// front of the error that came of it.
+// explain is Explain once it was looked what became of the wards.
 func (g *guard) explain(err error) error {
-	if err == nil {
-		return nil
+	if err != nil {
+		g.lookAgain()
 	}
-	g.lookAgain()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case g.disturbed == nil:
-		return harness.Late(err, g.when)
-	case errors.Is(err, g.disturbed):
-		return err
-	}
-	return errors.Join(g.disturbed, err)
+	return g.Explain(err)
 }
 
 func (g *guard) ward(id string) (w ward, ok bool) {
@@ -112,20 +75,16 @@ const (
 	linksPatience = 10 * time.Second
 )
 
-// ask puts a question to a ward until the context ends, and once more then.
-func (g *guard) ask(ctx context.Context, w ward, answers func(context.Context)) {
-	q := proc.Question{Ask: answers, Late: func(waited time.Duration) {
+// question is whether a ward answers.
+func (g *guard) question(w ward, answers func(context.Context)) proc.Question {
+	return proc.Question{Ask: answers, Late: func(waited time.Duration) {
 		switch {
-		case waited == answersIn && (w.actor == linksName || g.base.linksAnswer(context.WithoutCancel(ctx))):
+		case waited == answersIn && (w.actor == linksName || g.base.linksAnswer(context.Background())):
 			g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("it answers nothing for %v", answersIn)})
 		case waited == linksPatience && w.actor == linksName:
 			g.run.Fail(fmt.Errorf("the links answer nothing for %v", linksPatience))
 		}
 	}}
-	q.Put(ctx)
-	if g.run.Ctx.Err() == nil { // or the run is over, and all is taken down
-		q.Last(answersIn)
-	}
 }
 
 func every(ctx context.Context, d time.Duration, f func()) {
@@ -196,8 +155,8 @@ func (w ward) endsStrangely(r *running) bool {
 		return r.status == 0 || r.status == goKilled
 	case w.node != nil && r.starved:
 		return !w.node.everStarved.Load()
-	case w.node != nil && w.node.disk != nil && r.status > 0:
-		return !w.node.disk.Harmed()
+	case w.node != nil && w.node.want.disk != nil && r.status > 0:
+		return !w.node.want.disk.Harmed()
 	}
 	return !w.plays
 }
@@ -325,7 +284,7 @@ func (g *guard) look() {
 // watchSetUp monitors the run's containers while they are made, and ends the run if one is disturbed
 // from outside. Guard takes over once the run has begun.
 func (c *cluster) watchSetUp() {
-	g := &guard{run: c.Run, base: c.site.base, when: harness.SettingUp, boxes: map[string]ward{}, stopped: map[string]bool{}}
+	g := &guard{Monitor: real.NewMonitor(harness.SettingUp, c.Fail), run: c.Run, base: c.site.base, boxes: map[string]ward{}, stopped: map[string]bool{}}
 	c.guard = g
 	said, failed := c.site.engine.Pauses(c.Ctx)
 	if there := c.site.boxes(); len(there) > 0 { // of a run before
@@ -342,7 +301,7 @@ func (c *cluster) watchSetUp() {
 	c.Go(func() {
 		select {
 		case <-time.After(setUpBound):
-			if g.setsUp() {
+			if g.SettingUp() {
 				c.Fail(proc.Late(fmt.Sprintf("it is not set up after %v", setUpBound)))
 			}
 		case <-c.Ctx.Done():
@@ -357,33 +316,28 @@ const setUpBound = 2 * time.Minute
 // Guard looks after the containers of the run until over is called.
 func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 	g := c.guard
-	g.hand(tell, "")
+	g.Report(tell, "")
 	for _, w := range wards(c) {
 		g.take(w)
 	}
-	ctx, cancel := context.WithCancel(c.Ctx)
-	var asking sync.WaitGroup
-	asking.Go(func() {
-		g.ask(ctx, ward{box: c.site.linksBox, actor: linksName}, func(ctx context.Context) { c.site.remote.Clock(ctx) })
-	})
+	links := func(ctx context.Context) { c.site.remote.Clock(ctx) }
+	questions := []proc.Question{g.question(ward{box: c.site.linksBox, actor: linksName}, links)}
 	for _, n := range c.servers() {
-		asking.Go(func() { g.ask(ctx, ward{box: n.box, actor: n.Name}, n.answers) })
+		questions = append(questions, g.question(ward{box: n.box, actor: n.Name}, n.answers))
 	}
+	answered := c.Ask(answersIn, questions...)
 	return func() {
-		cancel()
-		asking.Wait()
+		answered()
 		g.lookAgain()
-		g.hand(nil, harness.PutAway)
+		g.Report(nil, harness.PutAway)
 	}
 }
 
 // servers are the run's redis-servers that somebody may ask something.
-func (c *cluster) servers() []*node {
-	all := []*node{c.Store}
-	for _, name := range c.names {
-		all = append(all, c.Nodes.Server(name))
+func (c *cluster) servers() (all []*node) {
+	for _, n := range c.Servers {
+		all = append(all, n.(*node))
 	}
-	all = append(all, slices.Collect(maps.Values(c.replicas))...)
 	c.site.mu.Lock()
 	defer c.site.mu.Unlock()
 	for _, s := range c.Sentinels {
@@ -412,8 +366,4 @@ func wards(c *cluster) []ward {
 
 // clean says whether nobody but the plan has done anything to the run's containers. Others
 // are of no use to the next run.
-func (c *cluster) clean() bool {
-	c.guard.mu.Lock()
-	defer c.guard.mu.Unlock()
-	return !c.guard.hit
-}
+func (c *cluster) clean() bool { return !c.guard.Heard() }

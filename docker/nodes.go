@@ -36,7 +36,6 @@ type node struct {
 	base    *base
 	address *address
 	want    wanted
-	disk    *fuse.Disk // that can be hit; nil: it has none
 
 	changing sync.Mutex // held while it is started or ended
 	is       proc.Identity
@@ -80,7 +79,7 @@ func (n *node) tell(ctx context.Context) {
 
 // deaf says whether it may be there and answer nobody, whatever its links do.
 func (n *node) deaf() bool {
-	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.disk != nil && n.disk.Stalled()
+	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.want.disk != nil && n.want.disk.Stalled()
 }
 
 // Mute says why it is there and can't answer; "": it can.
@@ -121,7 +120,7 @@ func (n *node) begin(ctx context.Context) (err error) {
 	if err := n.start(ctx); err != nil {
 		return err
 	}
-	if err := n.want.turner.open(ctx, n.box); err != nil {
+	if err := n.base.openGate(ctx, n.box, n.want.clock); err != nil {
 		return err
 	}
 	ended := n.Done()
@@ -200,9 +199,10 @@ func (n *node) end(ctx context.Context) (readBack string, err error) {
 // wanted is what a node's container is to be.
 type wanted struct {
 	persist string
-	once    bool    // it is of no use to another run
-	data    string  // directory of the engine's machine where it keeps its data; "": in the container
-	turner  *turner // of its clocks in this run; nil: nobody turns them
+	once    bool        // it is of no use to another run
+	disk    *fuse.Disk  // that can be hit; nil: it has none
+	data    string      // directory of the engine's machine where it keeps its data; "": in the container
+	clock   *real.Clock // in this run; nil: nobody changes it
 }
 
 // wipe makes it as it was when it was new, and looks whether it is: a master without
@@ -268,7 +268,7 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	makeBox := s.makeBox
-	if want.turner != nil {
+	if want.clock != nil {
 		makeBox = s.makeTurnable
 	}
 	at, err := s.takeAddress(ctx, host)
@@ -446,13 +446,6 @@ func (c *cluster) LosePower(node string, torn bool) (string, error) {
 	return c.Disks.LosePower(node, torn)
 }
 
-// turner turns the clocks of a box, which start right with the run, by an agent that ends
-// and starts with its program: in this process, or in a box beside that one.
-type turner struct {
-	*real.RemoteClock
-	base *base
-}
-
 // lacksClocks says why no clock of a container can be turned on an engine of an
 // architecture; "": it can.
 func lacksClocks(arch string) (reason, remedy string) {
@@ -485,18 +478,18 @@ func (s *base) makeTurnable(ctx context.Context, name string, host int, m engine
 	return b, nil
 }
 
-// open lets the program of a box through the gate that it was started through: by the
-// process, where that can be traced from here, or else from beside.
-func (k *turner) open(ctx context.Context, b *box) error {
+// openGate lets the program of a box through the gate that it was started through, if its clock
+// can be changed: by the process, where that can be traced from here, or else from beside.
+func (s *base) openGate(ctx context.Context, b *box, k *real.Clock) error {
 	if k == nil {
 		return nil
 	}
 	err := fs.ErrPermission
 	if pid := b.traceable(); pid > 0 {
-		err = k.Start(real.LocalClockAgent(b.Done()), pid)
+		err = k.StartGate(pid)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		err = k.openBeside(ctx, b)
+		err = s.openBeside(ctx, b, k)
 	}
 	if err != nil {
 		return fmt.Errorf("start %s by clocks that can be turned: %w", b.name, err)
@@ -518,10 +511,10 @@ func (b *box) traceable() int {
 }
 
 // openBeside opens the gate by an agent in a box beside.
-func (k *turner) openBeside(ctx context.Context, b *box) (err error) {
+func (s *base) openBeside(ctx context.Context, b *box, k *real.Clock) (err error) {
 	if b.beside == nil {
-		b.beside, err = k.base.makeBox(ctx, b.name+"-clock", 0, engine.Making{
-			Image: k.base.image, Command: []string{k.base.client[0], AgentVerb, clockAgent}, Talks: true, Traces: b.id, Capability: "SYS_PTRACE",
+		b.beside, err = s.makeBox(ctx, b.name+"-clock", 0, engine.Making{
+			Image: s.image, Command: []string{s.client[0], AgentVerb, clockAgent}, Talks: true, Traces: b.id, Capability: "SYS_PTRACE",
 		})
 		if err != nil {
 			return err
@@ -539,7 +532,7 @@ func (k *turner) openBeside(ctx context.Context, b *box) (err error) {
 	if err := b.beside.start(ctx); err != nil {
 		return err
 	}
-	err = k.Start(agent, 1)
+	err = k.StartBeside(agent, 1)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; let the engine's seccomp profile and the Yama of its machine allow ptrace to who has SYS_PTRACE", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,9 +17,9 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
-	"lockpick/nemesis"
 )
 
 // sites counts the sites of this process.
@@ -78,7 +79,7 @@ func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder)
 	}
 	go c.watch()
 	sentinel := func(name string) (*proc.Sentinel, error) { return c.site.makeSentinel(c.Ctx, name) }
-	if err := c.SetUp(s, c.replicas, sentinel); err != nil {
+	if err := c.SetUp(s, sentinel); err != nil {
 		return err
 	}
 	return c.Begin()
@@ -197,56 +198,18 @@ func (s *site) setUp(ctx context.Context, b *backend) (err error) {
 // fill makes all containers that are not there, at once, and returns when the servers
 // answer and the clients wait for their orders.
 func (c *cluster) fill(s scenario.Scenario) error {
-	var all sync.WaitGroup
-	var errs []error // guarded by c.mu, as what is kept
-	do := func(make func() error) {
-		all.Go(func() {
-			if err := make(); err != nil {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				errs = append(errs, err)
-			}
-		})
-	}
-	serve := func(name string, host int, want wanted, keep func(*node)) {
-		do(func() error {
-			want.turner = c.turners[name]
-			// Nodes with replicas are changed in ways that wipe does not know.
-			want.once = want.turner != nil || want.data != "" || s.Topology.Replicas > 0 && name != scenario.ResourceName
-			n, err := c.site.makeNode(c.Ctx, name, host, want)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if n != nil {
-				keep(n)
-			}
-			return err
-		})
-	}
-	c.addTurners(s)
+	c.setClocks(s)
 	c.names = s.NodeNames()
 	if err := c.site.vacate(c.Ctx, len(c.names)); err != nil {
 		return err
 	}
+	var also []func() error
 	if c.site.talk == nil {
-		do(func() error { return c.site.join(c.Ctx) })
-	}
-	serve(scenario.ResourceName, resourceHost, wanted{persist: "none"}, func(n *node) { c.Store = n })
-	for i, name := range c.names {
-		want := wanted{persist: s.Topology.Persistence}
-		if c.Of(name) != nil {
-			want.data = c.group.DataDir(name)
-		}
-		serve(name, anyNode, want, func(n *node) {
-			n.disk = c.Of(name)
-			c.Serve(name, n)
-		})
-		if s.Topology.Replicas > 0 {
-			serve(nemesis.LinkName(name, nemesis.Replica), firstReplica+i, wanted{persist: s.Topology.Persistence, once: true}, func(n *node) { c.replicas[name] = n })
-		}
+		also = append(also, func() error { return c.site.join(c.Ctx) })
 	}
 	for _, client := range s.ClientNames() {
-		do(func() error {
-			p, err := c.site.makeClient(c.Ctx, client, c.turners[client])
+		also = append(also, func() error {
+			p, err := c.site.makeClient(c.Ctx, client, c.Clock(client))
 			if err != nil {
 				return err
 			}
@@ -256,8 +219,24 @@ func (c *cluster) fill(s scenario.Scenario) error {
 			return nil
 		})
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return errors.Join(c.StartServers(s, c.names, c.startServer, also...)...)
+}
+
+func (c *cluster) startServer(r real.Role) (real.Server, error) {
+	host := anyNode
+	want := wanted{persist: r.Persistence, disk: c.Of(r.Name), clock: c.Clock(r.Name)}
+	switch {
+	case r.Name == scenario.ResourceName:
+		host = resourceHost
+	case r.Master != "":
+		host = firstReplica + slices.Index(c.names, r.Master)
+	}
+	if want.disk != nil {
+		want.data = c.group.DataDir(r.Name)
+	}
+	// Nodes with replicas are changed in ways that wipe does not know.
+	want.once = want.clock != nil || want.disk != nil || r.Replicated
+	return c.site.makeNode(c.Ctx, r.Name, host, want)
 }
 
 // startClient takes the container that waits for the client's order, or starts it again
@@ -269,7 +248,7 @@ func (c *cluster) startClient(name string) (*real.Client, error) {
 	c.mu.Unlock()
 	if at == nil {
 		var err error
-		if at, err = c.site.makeClient(c.Ctx, name, c.turners[name]); err != nil {
+		if at, err = c.site.makeClient(c.Ctx, name, c.Clock(name)); err != nil {
 			return nil, err
 		}
 	}
@@ -297,13 +276,12 @@ func awaitWhoKnows(ctx context.Context, end error) {
 
 func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c := &cluster{
-		Run: real.New[*node](ctx, rec), site: s,
-		replicas: map[string]*node{}, turners: map[string]*turner{}, waiting: map[string]*clientBox{},
+		Run: real.New(ctx, rec), site: s, waiting: map[string]*clientBox{},
 	}
 	c.packetFilters = &packetFilters{base: s.base, ctx: c.Ctx, by: map[string]*filter{}}
 	c.Start, c.True = c.startClient, c.there
-	c.Clocks.Others = func(m *real.Clock) error {
-		_, err := c.seeOthers(m)
+	c.Others = func(m *real.Clock) error {
+		_, err := c.seeOthers(vdso.Shown{Offset: m.Shown().Offset})
 		return err
 	}
 	c.Disks.Around = func(node string) func() { return c.at(node).quiet(c.Ctx) }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -124,60 +123,32 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	return err
 }
 
-// pair is the clocks of a client and of its adapter, which are turned as one.
-type pair struct{ client, adapter *vdso.Machine }
-
-// Shown is what they show.
-func (p pair) Shown() vdso.Shown { return p.client.Shown() }
-
-// Turn turns both.
-func (p pair) Turn(by time.Duration, rate float64) (from, to time.Duration, err error) {
-	other := make(chan error, 1)
-	go func() {
-		_, _, err := p.adapter.Turn(by, rate)
-		other <- err
-	}()
-	from, to, err = p.client.Turn(by, rate)
-	return from, to, errors.Join(err, <-other)
-}
-
-// turnable prepares that the clocks of nodes and clients can be turned: their
+// setClocks prepares that the clocks of nodes, clients and adapters can be changed: their
 // processes start traced. The others' clocks are not touched.
-func (c *cluster) turnable(s scenario.Scenario) {
-	own := map[string]*vdso.Machine{}
+func (c *cluster) setClocks(s scenario.Scenario) {
+	all := map[string]*real.Clock{} // by the names of processes
+	add := func(name string, client bool) {
+		all[name] = real.NewClock(c.Ctx, client, proc.TrueClock)
+		c.group.Cleanup(all[name].Close)
+	}
 	for _, name := range redisOf(s) {
-		own[name] = &vdso.Machine{}
+		add(name, false)
+		c.AddClock(name, all[name])
 	}
 	for _, name := range s.ClientNames() {
-		own[name] = &vdso.Machine{Monotonic: true}
-	}
-	for name, m := range own {
-		c.Clocks.Add(name, &real.Clock{ClockDriver: m, True: proc.TrueClock})
-		c.group.Cleanup(m.Close)
-	}
-	if s.Lock.Kind == lockexec.Name {
-		for _, name := range s.ClientNames() {
-			m := &vdso.Machine{Monotonic: true}
-			c.Clocks.Add(name, &real.Clock{ClockDriver: pair{own[name], m}, True: proc.TrueClock})
-			own[adapterOf(name)] = m
-			c.group.Cleanup(m.Close)
+		add(name, true)
+		c.AddClock(name, all[name])
+		if s.Lock.Kind == lockexec.Name {
+			add(adapterOf(name), true)
+			all[name].With = all[adapterOf(name)]
 		}
 	}
 	c.group.AtStart = func(name string, pid int) error {
-		if m := own[name]; m != nil {
-			return startBy(m, pid)
+		if m := all[name]; m != nil {
+			return m.Start(pid)
 		}
 		return nil
 	}
-}
-
-// startBy lets a process start by a machine's clocks.
-func startBy(m *vdso.Machine, pid int) error {
-	err := m.Start(pid)
-	if errors.Is(err, vdso.ErrSignaled) {
-		return fmt.Errorf("%w: %w", proc.ErrStruck, err)
-	}
-	return err
 }
 
 // tryClock is whether a process's clock can be turned on this machine: it really
@@ -190,12 +161,12 @@ func tryClock(dir string) error {
 }
 
 func dateAhead(ctx context.Context, group *proc.Group) error {
-	var m vdso.Machine
+	m := real.NewClock(ctx, false, proc.TrueClock)
 	defer m.Close()
-	if _, _, err := m.Turn(24*time.Hour, 1); err != nil {
+	if _, err := m.Turn(24*time.Hour, 1, func(time.Duration) {}, func() (string, error) { return "", nil }); err != nil {
 		return err
 	}
-	group.AtStart = func(_ string, pid int) error { return startBy(&m, pid) }
+	group.AtStart = func(_ string, pid int) error { return m.Start(pid) }
 	out, err := os.Create(filepath.Join(group.Dir, "date"))
 	if err != nil {
 		return err
@@ -240,20 +211,13 @@ func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 		}
 		tell(unplanned(x))
 	})
-	ctx, cancel := context.WithCancel(c.Ctx)
-	var asking sync.WaitGroup
-	for _, s := range c.servers {
-		q := c.question(s, tell)
-		asking.Go(func() {
-			q.Put(ctx)
-			if c.Ctx.Err() == nil { // or the run is over, and all is taken down
-				q.Last(answersIn)
-			}
-		})
+	var questions []proc.Question
+	for _, s := range c.Servers {
+		questions = append(questions, c.question(s.(*proc.Redis), tell))
 	}
+	answered := c.Ask(answersIn, questions...)
 	return func() {
-		cancel()
-		asking.Wait()
+		answered()
 		unlisten()
 	}
 }
@@ -267,27 +231,11 @@ func unplanned(x proc.Unasked) harness.Unplanned {
 // is called with the first interference. explain puts it, or that something took too long, in
 // front of the error that came of it.
 func interfered(group *proc.Group, when string, fail func(error)) (explain func(error) error) {
-	var mu sync.Mutex
-	var first error
-	over := group.Listen(func(x proc.Unasked) {
-		mu.Lock()
-		defer mu.Unlock()
-		if first == nil {
-			first = &harness.Interference{Unplanned: unplanned(x), When: when}
-			fail(first)
-		}
-	})
+	m := real.NewMonitor(when, fail)
+	over := group.Listen(func(x proc.Unasked) { m.Hear(unplanned(x)) })
 	return func(err error) error {
 		over()
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case first == nil:
-			return harness.Late(err, when)
-		case errors.Is(err, first):
-			return err
-		}
-		return errors.Join(first, err)
+		return m.Explain(err)
 	}
 }
 

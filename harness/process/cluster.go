@@ -12,7 +12,7 @@ import (
 )
 
 type cluster struct {
-	*real.Run[*proc.Redis]
+	*real.Run
 	network  *real.Network
 	bin      string   // the servers' program
 	self     []string // the clients', and its arguments
@@ -20,7 +20,6 @@ type cluster struct {
 	program  []string                        // the adapters', and its arguments; nil: none are needed
 	adapters map[string]*real.AdapterProcess // by client
 	runs     string                          // what the nodes run, in words; "": this machine's redis-server
-	servers  []*proc.Redis                   // the resource's, the nodes' and their replicas'
 }
 
 var _ real.Cluster = (*cluster)(nil)

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -57,22 +56,21 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 // setUp starts all that a run has before its clients.
 func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 	if needsClocks(s) {
-		c.turnable(s)
+		c.setClocks(s)
 	}
 	if err := c.Disks.MountHit(s.Plan, s.NodeNames(), c.group); err != nil {
 		return err
 	}
-	replicas, err := c.startServers(s)
-	if err == nil {
-		err = c.startStore(ctx, s)
+	if err := c.startServers(s); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := c.startStore(ctx, s); err != nil {
 		return err
 	}
 	if err := c.network.Open(s.NodeNames(), real.LinkClients(s)); err != nil {
 		return err
 	}
-	err = c.SetUp(s, replicas, func(name string) (*proc.Sentinel, error) { return c.group.StartSentinel(c.Ctx, name, c.bin) })
+	err := c.SetUp(s, func(name string) (*proc.Sentinel, error) { return c.group.StartSentinel(c.Ctx, name, c.bin) })
 	if err != nil {
 		return err
 	}
@@ -83,7 +81,7 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 }
 
 func newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *history.Recorder) *cluster {
-	c := &cluster{Run: real.New[*proc.Redis](ctx, rec), group: group}
+	c := &cluster{Run: real.New(ctx, rec), group: group}
 	c.network = real.NewNetwork(c.Ctx, seed, c.Now, rec.Record)
 	c.network.Addr, c.network.Down, c.network.Mute, c.network.Go = c.addr, c.down, c.mute, c.Timeline.Go
 	c.Links, c.Start = c.network, c.startChild
@@ -107,7 +105,7 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	if err != nil {
 		return err
 	}
-	if err := repeated(func() (err error) { c.runs, err = proc.VersionOf(ctx, of); return err }); err != nil {
+	if err := repeated(func() (err error) { c.runs, err = of.AskVersion(ctx); return err }); err != nil {
 		return err
 	}
 	all, err := c.group.StartStore(c.Ctx, of, s.NodeNames())
@@ -116,53 +114,30 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	}
 	for _, m := range all {
 		c.Serve(m.Name, m)
+		c.Servers = append(c.Servers, m)
 	}
-	c.servers, c.network.Store = append(c.servers, all...), &of
+	c.network.Store = &of
 	return nil
 }
 
-// startServers starts the nodes, their replicas and the resource, all at once.
-func (c *cluster) startServers(s scenario.Scenario) (replicas map[string]*proc.Redis, err error) {
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	var errs []error
-	count := 0
-	start := func(name, persist string, keep func(*proc.Redis)) {
-		count++
-		all.Go(func() {
-			p, err := c.group.StartRedis(c.Ctx, name, c.bin, persist)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, err)
-				return
-			}
-			c.servers = append(c.servers, p)
-			keep(p)
-		})
-	}
-	replicas = map[string]*proc.Redis{}
-	start(scenario.ResourceName, "none", func(p *proc.Redis) { c.Store = p })
-	for _, node := range redisOf(s) {
-		start(node, s.Topology.Persistence, func(p *proc.Redis) { c.Serve(node, p) })
-		if s.Topology.Replicas > 0 {
-			start(nemesis.LinkName(node, nemesis.Replica), s.Topology.Persistence, func(p *proc.Redis) { replicas[node] = p })
-		}
-	}
-	all.Wait()
-	if len(errs) == 0 {
-		return replicas, nil
+// startServers starts the resource, the nodes and their replicas, all at once.
+func (c *cluster) startServers(s scenario.Scenario) error {
+	failed := c.StartServers(s, redisOf(s), func(r real.Role) (real.Server, error) {
+		return c.group.StartRedis(c.Ctx, r.Name, c.bin, r.Persistence)
+	})
+	if len(failed) == 0 {
+		return nil
 	}
 	if c.Ctx.Err() != nil { // somebody ended the run, and nothing is wrong with the program
-		return nil, errs[0]
+		return failed[0]
 	}
 	// What stops one stops them all: one is enough to read.
 	program, err := exec.LookPath(c.bin)
 	if err != nil {
 		program = c.bin
 	}
-	return nil, fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and whether %s has room",
-		errs[0], len(errs), count, program, filepath.Dir(c.group.Dir))
+	return fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and whether %s has room",
+		failed[0], len(failed), len(failed)+len(c.Servers), program, filepath.Dir(c.group.Dir))
 }
 
 // spareFiles is what servers, logs and questions to servers take for a moment.
@@ -306,18 +281,38 @@ func hasSentinels(ctx context.Context, dir, bin string) error {
 	})
 }
 
-// tries is how to find out whether it can do what not every machine lets it.
-func (b *backend) tries(ctx context.Context) map[string]func() harness.Capability {
-	mount, clocks := sync.OnceValue(b.canMount), sync.OnceValue(b.canTurnClocks)
-	tries := map[string]func() harness.Capability{
-		fuse.LosesPower: mount, fuse.HitsDisks: mount,
-		scenario.CanTellLife: func() harness.Capability { return b.canTell(ctx) },
-		watches:              func() harness.Capability { return b.canWatch(ctx) },
+// own is what not every machine lets it do, as it turns out when it is tried.
+func (b *backend) own(ctx context.Context) map[string]harness.Capability {
+	disks, clocks := b.canMount(), b.canTurnClocks()
+	own := map[string]harness.Capability{
+		fuse.LosesPower: disks, fuse.HitsDisks: disks, scenario.CanTellLife: b.canTell(ctx), watches: b.canWatch(ctx),
 	}
 	for _, name := range real.ClockPowers {
-		tries[name] = clocks
+		own[name] = clocks
 	}
-	return tries
+	for _, s := range proc.Stores {
+		if _, err := exec.LookPath(s.Program); err != nil {
+			own[s.Name] = harness.Capability{Reason: s.Program + " is not on PATH", Remedy: s.Remedy}
+		}
+	}
+	return own
+}
+
+// tried is what comes of a trial.
+func tried(err error, otherwise string) harness.Capability {
+	if err == nil {
+		return harness.Capability{Available: true}
+	}
+	return harness.Capability{Reason: telling(err), Remedy: remedy(err, otherwise), Unknown: unknown(err)}
+}
+
+// blamed is tried of a program that what is said about, if the trial says something about it.
+func blamed(err error, what, otherwise string) harness.Capability {
+	c := tried(err, otherwise)
+	if !c.Available && !c.Unknown {
+		c.Reason = what + ": " + strings.TrimSuffix(c.Reason, ":")
+	}
+	return c
 }
 
 // canMount tries a disk: whether a user may mount one, nothing but a mount tells.
@@ -325,51 +320,38 @@ func (b *backend) canMount() harness.Capability {
 	if reason, remedy := fuse.Missing(); reason != "" {
 		return harness.Capability{Reason: reason, Remedy: remedy}
 	}
-	if err := tryDisk(b.cfg.Dir); err != nil {
-		return harness.Capability{Reason: telling(err), Remedy: remedy(err, fuse.Remedy), Unknown: unknown(err)}
-	}
-	return harness.Capability{Available: true}
+	return tried(tryDisk(b.cfg.Dir), fuse.Remedy)
 }
 
 // watches needs a redis-server that can be a sentinel.
 var watches = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
 
 func (b *backend) canWatch(ctx context.Context) harness.Capability {
-	err := hasSentinels(ctx, b.cfg.Dir, b.cfg.RedisServer)
-	if err == nil {
-		return harness.Capability{Available: true}
-	}
-	why := telling(err)
-	if unknown(err) {
-		return harness.Capability{Reason: why, Remedy: remedy(err, ""), Unknown: true}
-	}
-	return harness.Capability{Reason: b.cfg.RedisServer + " can't be a sentinel: " + strings.TrimSuffix(why, ":"),
-		Remedy: "apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH"}
+	return blamed(hasSentinels(ctx, b.cfg.Dir, b.cfg.RedisServer), b.cfg.RedisServer+" can't be a sentinel",
+		"apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH")
 }
 
 // canTell says whether nodes tell of their keys. Runs do without.
 func (b *backend) canTell(ctx context.Context) harness.Capability {
-	err := tellsLife(ctx, b.cfg.Dir, b.cfg.RedisServer)
-	if err == nil {
-		return harness.Capability{Available: true}
+	c := tried(tellsLife(ctx, b.cfg.Dir, b.cfg.RedisServer), "use Redis 7.0 or later that allows CONFIG and MONITOR")
+	if !c.Available {
+		c.Reason = "causes come from what clients saw alone: " + c.Reason
 	}
-	return harness.Capability{Reason: "causes come from what clients saw alone: " + telling(err),
-		Remedy: remedy(err, "use Redis 7.0 or later that allows CONFIG and MONITOR"), Unknown: unknown(err)}
+	return c
 }
 
 func (b *backend) canTurnClocks() harness.Capability {
-	err := tryClock(b.cfg.Dir)
-	if err == nil {
-		return harness.Capability{Available: true}
-	}
-	c := harness.Capability{Reason: "no process can be given a wrong clock: " + telling(err), Remedy: "use the simulation (--backend sim)", Unknown: unknown(err)}
+	err, otherwise := tryClock(b.cfg.Dir), "use the simulation (--backend sim)"
 	switch {
 	case vdso.Available() != nil:
-		c.Remedy = "run it on Linux on amd64, or in the simulation (--backend sim)"
+		otherwise = "run it on Linux on amd64, or in the simulation (--backend sim)"
 	case errors.Is(err, fs.ErrPermission):
-		c.Remedy = "allow ptrace: in a container run it with --cap-add SYS_PTRACE and a seccomp profile that lets it pass; otherwise sysctl kernel.yama.ptrace_scope=1"
+		otherwise = "allow ptrace: in a container run it with --cap-add SYS_PTRACE and a seccomp profile that lets it pass; otherwise sysctl kernel.yama.ptrace_scope=1"
 	}
-	c.Remedy = remedy(err, c.Remedy)
+	c := tried(err, otherwise)
+	if !c.Available {
+		c.Reason = "no process can be given a wrong clock: " + c.Reason
+	}
 	return c
 }
 
@@ -382,7 +364,7 @@ func remedy(err error, otherwise string) string {
 }
 
 // trust looks at what the program says of itself, and tries it.
-func (b *backend) trust(ctx context.Context, run harness.Capability) harness.Capability {
+func (b *backend) trust(ctx context.Context) harness.Capability {
 	program, err := exec.LookPath(b.cfg.RedisServer)
 	if err == nil {
 		err = repeated(func() error { _, err := b.Version(ctx); return err })
@@ -390,17 +372,9 @@ func (b *backend) trust(ctx context.Context, run harness.Capability) harness.Cap
 	if err == nil {
 		err = answers(ctx, b.cfg.Dir, b.cfg.RedisServer)
 	}
-	if err != nil {
-		why := telling(err)
-		run.Available = false
-		if unknown(err) {
-			run.Reason, run.Remedy, run.Unknown = why, remedy(err, ""), true
-			return run
-		}
-		run.Reason = fmt.Sprintf("%s is no redis-server that runs here: %s", program, strings.TrimSuffix(why, ":"))
-		run.Remedy = "apt-get install redis-server, and see that it comes first on PATH"
-	}
-	return run
+	c := blamed(err, program+" is no redis-server that runs here", "apt-get install redis-server, and see that it comes first on PATH")
+	c.Name = harness.CanRun
+	return c
 }
 
 // telling is the line of an error, with a server's log in it, that says what the machine is

@@ -20,6 +20,8 @@
 package real
 
 import (
+	"slices"
+
 	"lockpick/harness"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
@@ -57,4 +59,28 @@ type SmokeStep struct {
 	Expected string // with the limit
 	Got      string
 	Failed   bool
+}
+
+// Abilities lists what a real back end can do on this machine, whose cluster has powers: nothing if
+// it can't run, else what own says of a capability, or all of it. What it never does stays so.
+func Abilities(run harness.Capability, powers any, own map[string]harness.Capability, never ...harness.Capability) []harness.Capability {
+	all := []harness.Capability{run}
+	for _, name := range append([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime, scenario.CanImage}, scenario.Stores()...) {
+		all = append(all, harness.Capability{Name: name, Available: true})
+	}
+	all = append(all, harness.PowersOf(powers)...)
+	for i, c := range all {
+		what, tried := own[c.Name]
+		no := slices.IndexFunc(never, func(n harness.Capability) bool { return n.Name == c.Name })
+		switch {
+		case no >= 0:
+			all[i] = never[no]
+		case !run.Available:
+			all[i] = run
+		case tried:
+			all[i] = what
+		}
+		all[i].Name = c.Name
+	}
+	return all
 }

@@ -101,29 +101,6 @@ func join(ctx context.Context, all []*Redis) error {
 	})
 }
 
-// versionBound is how long a program may take to tell its version.
-const versionBound = 5 * time.Second
-
-// VersionOf is what the program of a store says that it is, as "etcd 3.4.23".
-func VersionOf(ctx context.Context, of Store) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionBound)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, of.Program, of.Version...)
-	cmd.WaitDelay = versionBound // what it has started may keep its output open
-	var out Output
-	cmd.Stdout = &out
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", of.Program, err)
-	}
-	text := out.String()
-	for _, word := range strings.Fields(text) {
-		if v := strings.TrimPrefix(word, "v"); v != "" && v[0] >= '0' && v[0] <= '9' {
-			return of.Name + " " + v, nil
-		}
-	}
-	return "", fmt.Errorf("ask %s for its version: it says %.100q", of.Program, text)
-}
-
 // Redis is one redis-server, or one member of a store that stands in its place. It keeps its
 // port and its directory when it is killed and started again.
 type Redis struct {

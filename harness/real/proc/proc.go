@@ -20,7 +20,9 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -370,4 +372,24 @@ func reply(v resp.Value) any {
 		return items
 	}
 	return v.Str
+}
+
+// versionBound is how long a program may take to tell its version.
+const versionBound = 5 * time.Second
+
+// AskVersion runs a program that tells its version, which is the group of pattern.
+func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionBound)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.WaitDelay = versionBound // what it has started may keep its output open
+	var out Output
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("ask %s for its version: %w", program, err)
+	}
+	if found := pattern.FindStringSubmatch(out.String()); found != nil {
+		return found[1], nil
+	}
+	return "", fmt.Errorf("ask %s for its version: it says %.100q", program, out.String())
 }

@@ -39,15 +39,7 @@ const (
 )
 
 // errSilent says that a server runs and does not answer.
-var errSilent = late("no answer in time")
-
-// late is the error of a wait that took too long.
-type late string
-
-func (l late) Error() string { return string(l) }
-
-// Timeout is as of package net's errors.
-func (late) Timeout() bool { return true }
+var errSilent = Late("no answer in time")
 
 // ErrWontStart says that a server ends when it is started.
 var ErrWontStart = errors.New("redis-server ended")
@@ -238,7 +230,7 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return late(fmt.Sprintf("let %s follow %s: not in step after %v\n%s", s.Name, addr, readyBound, s.Log()))
+			return Late(fmt.Sprintf("let %s follow %s: not in step after %v\n%s", s.Name, addr, readyBound, s.Log()))
 		}
 		select {
 		case <-ctx.Done():
@@ -359,7 +351,7 @@ func (s *Sentinel) Meet(ctx context.Context, name string, sentinels int) error {
 	}
 }
 
-var errAlone = late(fmt.Sprintf("it has not met the others or the replica in %v", readyBound))
+var errAlone = Late(fmt.Sprintf("it has not met the others or the replica in %v", readyBound))
 
 // hasReplica says whether it knows a replica that it could promote.
 func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
