@@ -32,14 +32,14 @@ type clientBox struct {
 }
 
 // startProgram starts the program of a client's box.
-func (p *clientBox) startProgram(ctx context.Context, base *base, k *real.Clock) (err error) {
+func (p *clientBox) startProgram(ctx context.Context, s *site, k *real.Clock) (err error) {
 	if p.talk != nil {
 		p.leave()
 	}
 	if p.talk, err = p.startTalking(ctx); err != nil {
 		return err
 	}
-	return base.openGate(ctx, p.box, k)
+	return s.openGate(ctx, p.box, k)
 }
 
 // makeClient lets a client wait for its order, in a container that it may have had
@@ -75,11 +75,11 @@ func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*cli
 		s.clientBoxes[name] = at
 		s.mu.Unlock()
 	}
-	return at, at.startProgram(ctx, s.base, k)
+	return at, at.startProgram(ctx, s, k)
 }
 
 func (s *site) makeClientBox(ctx context.Context, name string, host int, k *real.Clock) (*box, error) {
-	m := engine.Making{Image: s.image, Command: s.room, Talks: true}
+	m := engine.Making{Image: s.image, Command: s.agent(append([]string{loopAgent}, s.client...)...), Talks: true}
 	switch {
 	case s.adapted != nil:
 		return s.makeAdapted(ctx, name, host, m)
@@ -136,7 +136,7 @@ func (s supply) hasAdapters(ctx context.Context) error {
 }
 
 // makeAdapted makes the container of a client and its adapter.
-func (s *base) makeAdapted(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
+func (s *site) makeAdapted(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
 	m.Image, m.Command = s.adapted.image, s.adapted.room
 	b, err := s.makeBox(ctx, name, host, m)
 	if err != nil {

@@ -53,7 +53,7 @@ func (b bench) turn(target string, by time.Duration, rate float64) string {
 
 func (b bench) onNode(node string, args ...string) any {
 	b.Helper()
-	v, err := b.at(node).command(b.T.Context(), node, args)
+	v, err := b.at(node).Command(b.T.Context(), node, args)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestPowerLossAndDisks(t *testing.T) {
 				t.Error("a disk could be filled that is none")
 			}
 			b.do("fill", func() (string, error) { return b.FillDisk("n1") })
-			b.at("n1").command(t.Context(), "n1", []string{"SET", "k2", strings.Repeat("v", 5000)})
+			b.at("n1").Command(t.Context(), "n1", []string{"SET", "k2", strings.Repeat("v", 5000)})
 			if back, err := b.FreeDisk("n1"); mode == "always" && (err != nil || !strings.HasPrefix(back, "it met ")) {
 				t.Errorf("free says %q, %v", back, err)
 			}

@@ -26,7 +26,7 @@ import (
 type guard struct {
 	*real.Monitor
 	run  *real.Run
-	base *base
+	site *site
 
 	mu      sync.Mutex
 	boxes   map[string]ward // by the container's id
@@ -79,7 +79,7 @@ const (
 func (g *guard) question(w ward, answers func(context.Context)) proc.Question {
 	return proc.Question{Ask: answers, Late: func(waited time.Duration) {
 		switch {
-		case waited == answersIn && (w.actor == linksName || g.base.linksAnswer(context.Background())):
+		case waited == answersIn && (w.actor == linksName || g.site.linksAnswer(context.Background())):
 			g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("it answers nothing for %v", answersIn)})
 		case waited == linksPatience && w.actor == linksName:
 			g.run.Fail(fmt.Errorf("the links answer nothing for %v", linksPatience))
@@ -166,7 +166,7 @@ func (w ward) endsStrangely(r *running) bool {
 func (g *guard) lookAgain() {
 	ctx, cancel := context.WithTimeout(context.Background(), engineBound)
 	defer cancel()
-	if g.base.here {
+	if g.site.here {
 		g.look()
 	}
 	g.mu.Lock()
@@ -284,7 +284,7 @@ func (g *guard) look() {
 // watchSetUp monitors the run's containers while they are made, and ends the run if one is disturbed
 // from outside. Guard takes over once the run has begun.
 func (c *cluster) watchSetUp() {
-	g := &guard{Monitor: real.NewMonitor(harness.SettingUp, c.Fail), run: c.Run, base: c.site.base, boxes: map[string]ward{}, stopped: map[string]bool{}}
+	g := &guard{Monitor: real.NewMonitor(harness.SettingUp, c.Fail), run: c.Run, site: c.site, boxes: map[string]ward{}, stopped: map[string]bool{}}
 	c.guard = g
 	said, failed := c.site.engine.Pauses(c.Ctx)
 	if there := c.site.boxes(); len(there) > 0 { // of a run before

@@ -86,19 +86,6 @@ func taken(subnet netip.Prefix) bool {
 	return false
 }
 
-// site is what the engine has for one run after the other: a base, and the containers of
-// nodes and clients there.
-type site struct {
-	*base
-
-	mu          sync.Mutex
-	nodes       map[role]*node        // with the resource, replicas and sentinels
-	clientBoxes map[string]*clientBox // of clients
-	hosts       map[string]int        // of clients, on the network
-	housed      map[int]bool          // hosts where a node is, or is about to be
-	addresses   map[int]*address      // by host
-}
-
 // assignHosts gives each client its host on the network, for as long as the site stands; false:
 // there is no room for all.
 func (s *site) assignHosts(clients []string) bool {
@@ -316,9 +303,9 @@ type filter struct {
 // mayFilter is the capability without which nobody has rules for packets.
 const mayFilter = "NET_ADMIN"
 
-func (s *base) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
+func (s *site) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
 	b, err := s.makeBox(ctx, n.name+"-packets", 0, engine.Making{
-		Image: s.image, Command: []string{s.links[0], AgentVerb, packetsAgent}, Talks: true, Beside: n.address.id, Capability: may,
+		Image: s.image, Command: s.agent(packetsAgent), Talks: true, Beside: n.address.id, Capability: may,
 	})
 	if err != nil {
 		return nil, err
@@ -431,7 +418,7 @@ func (fs *packetFilters) filterPackets(s scenario.Scenario, server func(name str
 		if !losesPackets(s, name) {
 			return nil
 		}
-		f, err := fs.base.makeFilter(fs.ctx, server(name), mayFilter)
+		f, err := fs.site.makeFilter(fs.ctx, server(name), mayFilter)
 		if err != nil {
 			return err
 		}
@@ -456,14 +443,14 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ports, err := fs.base.remote.Ports(link)
+	ports, err := fs.site.remote.Ports(link)
 	if err != nil {
 		return "", err
 	}
 	var rules []packets.Rule
 	for _, w := range []string{nemesis.Request, nemesis.Reply} {
 		if way == "" || way == w {
-			rules = append(rules, packets.Rule{Peer: fs.base.net.at(linksHost), First: uint16(ports.First), Last: uint16(ports.Last), Way: w})
+			rules = append(rules, packets.Rule{Peer: fs.site.net.at(linksHost), First: uint16(ports.First), Last: uint16(ports.Last), Way: w})
 		}
 	}
 	if err := f.cut(fs.ctx, link, rules); err != nil {
@@ -472,7 +459,7 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	if !f.node.Runs() {
 		return "the node is down", nil
 	}
-	back, err := fs.base.remote.Silent(link)
+	back, err := fs.site.remote.Silent(link)
 	if err != nil {
 		return "", err
 	}
@@ -496,7 +483,7 @@ func (fs *packetFilters) MendPackets(link string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("mend %s: %w", link, err)
 	}
-	back, err := fs.base.remote.Heard(link)
+	back, err := fs.site.remote.Heard(link)
 	if err != nil {
 		return "", err
 	}
@@ -512,7 +499,7 @@ func (fs *packetFilters) filterOf(link string) (*filter, error) {
 }
 
 type packetFilters struct {
-	base *base
+	site *site
 	ctx  context.Context    // ends with the run
 	by   map[string]*filter // by node
 }

@@ -33,7 +33,7 @@ const redisPort = "6379"
 type node struct {
 	proc.Server
 	*box
-	base    *base
+	site    *site
 	address *address
 	want    wanted
 
@@ -57,16 +57,10 @@ type role struct {
 
 func (n *node) role() role { return role{n.Name, n.want.persist, n.want.once} }
 
-// command is Ask whose error replies are errors.
-func (n *node) command(ctx context.Context, name string, args []string) (any, error) {
-	v, err := n.Ask(ctx, n.At, args...)
-	return proc.Answer(name, args, v, err)
-}
-
 // tell tells the links how it is: they close the clients of one that is down at once,
 // since a connect to an address where nobody is takes seconds to fail.
 func (n *node) tell(ctx context.Context) {
-	remote, err := n.base.network(ctx)
+	remote, err := n.site.network(ctx)
 	if err != nil {
 		return
 	}
@@ -120,7 +114,7 @@ func (n *node) begin(ctx context.Context) (err error) {
 	if err := n.start(ctx); err != nil {
 		return err
 	}
-	if err := n.base.openGate(ctx, n.box, n.want.clock); err != nil {
+	if err := n.site.openGate(ctx, n.box, n.want.clock); err != nil {
 		return err
 	}
 	ended := n.Done()
@@ -167,13 +161,8 @@ func (n *node) Shutdown(ctx context.Context) (readBack string, err error) {
 	case n.Paused() || n.unplugged.Load():
 		return "", fmt.Errorf("shut %s down: it is paused or unplugged, and hears nothing", n.Name)
 	}
-	n.mayEnd(true)
-	if err := n.Server.End(ctx, n.Done()); err != nil {
-		n.mayEnd(false)
+	if err := n.Server.Shutdown(ctx, n.Done(), n.mayEnd, n.box.End); err != nil {
 		return "", err
-	}
-	if err := n.box.End(); err != nil {
-		return "", fmt.Errorf("shut %s down: it ended with %w:\n%s", n.Name, err, n.Log())
 	}
 	n.tell(ctx)
 	return fmt.Sprintf("container %.12s ended in good order", n.id), nil
@@ -209,7 +198,7 @@ type wanted struct {
 // keys and scripts, and the process that we know.
 func (n *node) wipe(ctx context.Context) error {
 	for _, command := range [][]string{{"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
-		if _, err := n.command(ctx, n.Name, command); err != nil {
+		if _, err := n.Command(ctx, n.Name, command); err != nil {
 			return fmt.Errorf("wipe: %w", err)
 		}
 	}
@@ -238,7 +227,7 @@ type address struct {
 
 // newNode is a redis-server in a container that has not started.
 func (s *site) newNode(b *box, at *address, want wanted) *node {
-	n := &node{box: b, base: s.base, address: at, want: want}
+	n := &node{box: b, site: s, address: at, want: want}
 	n.Server = proc.Server{
 		Name: b.name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
 		Log: func() string { return s.engine.Logs(context.Background(), b.id) },
@@ -370,7 +359,7 @@ func (s *site) takeAddress(ctx context.Context, host int) (*address, error) {
 			return nil, err
 		}
 	}
-	b, err := s.makeBox(ctx, fmt.Sprintf("address%d", host), host, engine.Making{Image: s.image, Command: []string{s.client[0], AgentVerb, addressAgent}, Talks: true})
+	b, err := s.makeBox(ctx, fmt.Sprintf("address%d", host), host, engine.Making{Image: s.image, Command: s.agent(addressAgent), Talks: true})
 	if err != nil {
 		return nil, err
 	}
@@ -460,7 +449,7 @@ func lacksClocks(arch string) (reason, remedy string) {
 }
 
 // makeTurnable makes a container whose program waits at a gate.
-func (s *base) makeTurnable(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
+func (s *site) makeTurnable(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
 	files, gate := map[string][]byte(nil), []string{s.client[0]}
 	if m.Image != s.image {
 		files, gate = s.own.apart(gateDir)
@@ -480,7 +469,7 @@ func (s *base) makeTurnable(ctx context.Context, name string, host int, m engine
 
 // openGate lets the program of a box through the gate that it was started through, if its clock
 // can be changed: by the process, where that can be traced from here, or else from beside.
-func (s *base) openGate(ctx context.Context, b *box, k *real.Clock) error {
+func (s *site) openGate(ctx context.Context, b *box, k *real.Clock) error {
 	if k == nil {
 		return nil
 	}
@@ -511,10 +500,10 @@ func (b *box) traceable() int {
 }
 
 // openBeside opens the gate by an agent in a box beside.
-func (s *base) openBeside(ctx context.Context, b *box, k *real.Clock) (err error) {
+func (s *site) openBeside(ctx context.Context, b *box, k *real.Clock) (err error) {
 	if b.beside == nil {
 		b.beside, err = s.makeBox(ctx, b.name+"-clock", 0, engine.Making{
-			Image: s.image, Command: []string{s.client[0], AgentVerb, clockAgent}, Talks: true, Traces: b.id, Capability: "SYS_PTRACE",
+			Image: s.image, Command: s.agent(clockAgent), Talks: true, Traces: b.id, Capability: "SYS_PTRACE",
 		})
 		if err != nil {
 			return err

@@ -57,7 +57,7 @@ func TestRunsShareASite(t *testing.T) {
 		})
 	}
 	ask := func(c *cluster, node string, args ...string) any {
-		v, err := c.at(node).command(t.Context(), node, args)
+		v, err := c.at(node).Command(t.Context(), node, args)
 		if err != nil {
 			t.Errorf("%s %v: %v", node, args, err)
 		}

@@ -105,7 +105,7 @@ func (b *backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
 	st = &site{
-		base:  &base{engine: e, here: e.IsHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{})},
+		engine: e, here: e.IsHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}),
 		nodes: map[role]*node{}, clientBoxes: map[string]*clientBox{}, hosts: map[string]int{}, housed: map[int]bool{}, addresses: map[int]*address{},
 	}
 	if err := st.identify(); err != nil {
@@ -175,14 +175,11 @@ func (s *site) setUp(ctx context.Context, b *backend) (err error) {
 	if s.software, err = from.nodes(ctx, s.named); err != nil {
 		return err
 	}
-	client, command, err := from.clients(ctx)
-	if err != nil {
+	if s.own, s.client, err = from.clients(ctx); err != nil {
 		return err
 	}
-	s.client, s.links = command, []string{command[0], AgentVerb, linksAgent}
-	s.room = append([]string{command[0], AgentVerb, loopAgent}, command...)
-	s.image, s.own = client.ref, client
-	if s.adapted, err = from.adapters(ctx, client, command); err != nil {
+	s.image = s.own.ref
+	if s.adapted, err = from.adapters(ctx, s.own, s.client); err != nil {
 		return err
 	}
 	if err := engine.Sweep(ctx, s.engine, s.here, s.software.ref, s.image); err != nil {
@@ -278,7 +275,7 @@ func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c := &cluster{
 		Run: real.New(ctx, rec), site: s, waiting: map[string]*clientBox{},
 	}
-	c.packetFilters = &packetFilters{base: s.base, ctx: c.Ctx, by: map[string]*filter{}}
+	c.packetFilters = &packetFilters{site: s, ctx: c.Ctx, by: map[string]*filter{}}
 	c.Start, c.True = c.startClient, c.there
 	c.Others = func(m *real.Clock) error {
 		_, err := c.seeOthers(vdso.Shown{Offset: m.Shown().Offset})

@@ -84,7 +84,7 @@ func TestStarvedNode(t *testing.T) {
 			t.Errorf("feed says %q", back)
 		}
 		b.do("starve", func() (string, error) { return b.Starve("n1", 0, 16<<20) })
-		if v, err := b.at("n1").command(t.Context(), "n1", []string{"EVAL", "redis.call('SETRANGE', 'k', 33554432, 'x') return redis.call('BITCOUNT', 'k')", "0"}); err == nil {
+		if v, err := b.at("n1").Command(t.Context(), "n1", []string{"EVAL", "redis.call('SETRANGE', 'k', 33554432, 'x') return redis.call('BITCOUNT', 'k')", "0"}); err == nil {
 			t.Errorf("it holds 32 MB: %v", v)
 		}
 		n1 := b.at("n1")

@@ -46,9 +46,7 @@ func (b bench) turn(target string, by time.Duration, rate float64) string {
 
 func (b bench) onNode(node string, args ...string) any {
 	b.Helper()
-	s := b.Nodes.Server(node).Redis()
-	reply, err := s.Ask(b.T.Context(), s.Addr(), args...)
-	v, err := proc.Answer(node, args, reply, err)
+	v, err := b.Nodes.Server(node).Redis().Command(b.T.Context(), node, args)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -342,17 +340,16 @@ func TestManyStarts(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				_, err = k.Turn(-time.Hour, 1, func(time.Duration) {}, func() (string, error) {
-					return k.See("TIME shows", func() (real.ClockReading, error) {
-						is, err := real.AskStamped(t.Context(), r.Addr(), "TIME")
-						if err != nil {
-							return real.ClockReading{}, err
-						}
-						return real.ReadTime(is.Value, is.From, is.To)
-					})
+				_, err = k.Turn(-time.Hour, 1)
+				_, see := k.See("TIME shows", func() (real.ClockReading, error) {
+					is, err := real.AskStamped(t.Context(), r.Addr(), "TIME")
+					if err != nil {
+						return real.ClockReading{}, err
+					}
+					return real.ReadTime(is.Value, is.From, is.To)
 				})
 				_, kill := r.Kill(t.Context())
-				if err := errors.Join(err, kill); err != nil {
+				if err := errors.Join(err, see, kill); err != nil {
 					t.Error(err)
 				}
 			})

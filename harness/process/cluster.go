@@ -19,7 +19,6 @@ type cluster struct {
 	group    *proc.Group
 	program  []string                        // the adapters', and its arguments; nil: none are needed
 	adapters map[string]*real.AdapterProcess // by client
-	runs     string                          // what the nodes run, in words; "": this machine's redis-server
 }
 
 var _ real.Cluster = (*cluster)(nil)
@@ -42,13 +41,6 @@ func (c *cluster) addr(node string) string {
 		return n.Addr()
 	}
 	return c.Store.Addr()
-}
-
-// NodeReport names the nodes' program only if it isn't Redis.
-func (c *cluster) NodeReport() harness.NodeReport {
-	r := c.Run.NodeReport()
-	r.ServerVersion = c.runs
-	return r
 }
 
 func (c *cluster) down(node string) bool {

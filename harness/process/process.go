@@ -12,7 +12,6 @@ package process
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -26,9 +25,9 @@ import (
 	"lockpick/nemesis"
 )
 
-// Config says where things are. The zero value is ready.
+// Config says where things are. The zero value is ready to be probed.
 type Config struct {
-	Self        []string // command that starts a client; nil: this executable with "__client"
+	Self        []string // command that starts a client
 	Adapter     []string // command of the program that has the lock, of kind exec; see package lock/exec
 	RedisServer string   // program; "": redis-server on PATH
 	Dir         string   // where a run has its temporary directory; "": the system's
@@ -98,16 +97,4 @@ var serverVersion = regexp.MustCompile(` server v=(\S+)`)
 // Version is what the redis-server program says of itself, as "7.0.15".
 func (b *backend) Version(ctx context.Context) (string, error) {
 	return proc.AskVersion(ctx, serverVersion, b.cfg.RedisServer, "--version")
-}
-
-// self is the command that starts a client.
-func (b *backend) self() ([]string, error) {
-	if len(b.cfg.Self) > 0 {
-		return b.cfg.Self, nil
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find own executable: %w", err)
-	}
-	return []string{exe, "__client"}, nil
 }

@@ -32,10 +32,6 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if can := b.canRun(); !can.Available {
 		return fmt.Errorf("run: %s; to fix it: %s", can.Reason, can.Remedy)
 	}
-	self, err := b.self()
-	if err != nil {
-		return err
-	}
 	if err := enough(s); err != nil {
 		return err
 	}
@@ -44,7 +40,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		return err
 	}
 	c := newCluster(ctx, seed, group, rec)
-	c.bin, c.self, c.program = b.cfg.RedisServer, self, b.cfg.Adapter
+	c.bin, c.self, c.program = b.cfg.RedisServer, b.cfg.Self, b.cfg.Adapter
 	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
 	explain := interfered(group, harness.SettingUp, c.Fail)
 	if err := c.setUp(ctx, s); err != nil {
@@ -105,7 +101,7 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	if err != nil {
 		return err
 	}
-	if err := repeated(func() (err error) { c.runs, err = of.AskVersion(ctx); return err }); err != nil {
+	if err := repeated(func() (err error) { c.Version, err = of.AskVersion(ctx); return err }); err != nil {
 		return err
 	}
 	all, err := c.group.StartStore(c.Ctx, of, s.NodeNames())
@@ -178,20 +174,20 @@ const trialBound = 5 * time.Second
 // trials is how often a probe is tried if its failure says nothing about the machine.
 const trials = 3
 
-// trial tries something for a moment, and leaves nothing of it.
-func trial(ctx context.Context, dir string, try func(context.Context, *proc.Group) error) error {
+// try tries something for a moment, and leaves nothing of it.
+func (b *backend) try(ctx context.Context, do func(context.Context, *proc.Group) error) error {
 	return repeated(func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, trialBound)
 		defer cancel()
 		ctx, fail := context.WithCancelCause(ctx)
 		defer fail(nil)
-		group, err := proc.NewGroup(dir)
+		group, err := proc.NewGroup(b.cfg.Dir)
 		if err != nil {
 			return err
 		}
 		explain := interfered(group, "while the machine was tried", fail)
 		defer func() { err = errors.Join(err, group.Close()) }()
-		if err := try(ctx, group); err != nil {
+		if err := do(ctx, group); err != nil {
 			return explain(err)
 		}
 		return nil
@@ -234,53 +230,6 @@ func unknown(err error) bool {
 	return ok || files.Remedy(err, files.TempDirHint) != ""
 }
 
-// answers starts the program for a moment and sees that it answers PING under its
-// own process id: anything can be called redis-server.
-func answers(ctx context.Context, dir, bin string) error {
-	return trial(ctx, dir, func(ctx context.Context, group *proc.Group) error {
-		if _, err := group.StartRedis(ctx, "trial", bin, "none"); err != nil {
-			return fmt.Errorf("it does not answer PING: %w", err)
-		}
-		return nil
-	})
-}
-
-// tellsLife starts the program for a moment and lets it tell of its keys.
-func tellsLife(ctx context.Context, dir, bin string) error {
-	return trial(ctx, dir, func(ctx context.Context, group *proc.Group) error {
-		r, err := group.StartRedis(ctx, "trial", bin, "none")
-		if err != nil {
-			return err
-		}
-		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: func(history.Event) {}})
-		return errors.Join(lives.Watch(map[string]string{"trial": r.Addr()}), lives.Close())
-	})
-}
-
-func tryDisk(dir string) error {
-	return trial(context.Background(), dir, func(_ context.Context, group *proc.Group) error {
-		at := group.DataDir("trial")
-		if err := os.Mkdir(at, 0o755); err != nil {
-			return err
-		}
-		d, err := fuse.Mount(at)
-		if err != nil {
-			return err
-		}
-		group.Cleanup(d.Unmount)
-		return nil
-	})
-}
-
-// hasSentinels starts the program for a moment as a sentinel. One that is built
-// without knows no such mode.
-func hasSentinels(ctx context.Context, dir, bin string) error {
-	return trial(ctx, dir, func(ctx context.Context, group *proc.Group) error {
-		_, err := group.StartSentinel(ctx, "trial", bin)
-		return err
-	})
-}
-
 // own is what not every machine lets it do, as it turns out when it is tried.
 func (b *backend) own(ctx context.Context) map[string]harness.Capability {
 	disks, clocks := b.canMount(), b.canTurnClocks()
@@ -306,6 +255,13 @@ func tried(err error, otherwise string) harness.Capability {
 	return harness.Capability{Reason: telling(err), Remedy: remedy(err, otherwise), Unknown: unknown(err)}
 }
 
+func prefixed(prefix string, c harness.Capability) harness.Capability {
+	if !c.Available {
+		c.Reason = prefix + c.Reason
+	}
+	return c
+}
+
 // blamed is tried of a program that what is said about, if the trial says something about it.
 func blamed(err error, what, otherwise string) harness.Capability {
 	c := tried(err, otherwise)
@@ -320,39 +276,52 @@ func (b *backend) canMount() harness.Capability {
 	if reason, remedy := fuse.Missing(); reason != "" {
 		return harness.Capability{Reason: reason, Remedy: remedy}
 	}
-	return tried(tryDisk(b.cfg.Dir), fuse.Remedy)
+	return tried(b.try(context.Background(), func(_ context.Context, group *proc.Group) error {
+		at := group.DataDir("trial")
+		if err := os.Mkdir(at, 0o755); err != nil {
+			return err
+		}
+		d, err := fuse.Mount(at)
+		if err == nil {
+			group.Cleanup(d.Unmount)
+		}
+		return err
+	}), fuse.Remedy)
 }
 
-// watches needs a redis-server that can be a sentinel.
+// watches needs a redis-server that can be a sentinel. One that is built without knows no such mode.
 var watches = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
 
 func (b *backend) canWatch(ctx context.Context) harness.Capability {
-	return blamed(hasSentinels(ctx, b.cfg.Dir, b.cfg.RedisServer), b.cfg.RedisServer+" can't be a sentinel",
+	err := b.try(ctx, func(ctx context.Context, group *proc.Group) error {
+		_, err := group.StartSentinel(ctx, "trial", b.cfg.RedisServer)
+		return err
+	})
+	return blamed(err, b.cfg.RedisServer+" can't be a sentinel",
 		"apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH")
 }
 
 // canTell says whether nodes tell of their keys. Runs do without.
 func (b *backend) canTell(ctx context.Context) harness.Capability {
-	c := tried(tellsLife(ctx, b.cfg.Dir, b.cfg.RedisServer), "use Redis 7.0 or later that allows CONFIG and MONITOR")
-	if !c.Available {
-		c.Reason = "causes come from what clients saw alone: " + c.Reason
-	}
-	return c
+	err := b.try(ctx, func(ctx context.Context, group *proc.Group) error {
+		r, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none")
+		if err != nil {
+			return err
+		}
+		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: func(history.Event) {}})
+		return errors.Join(lives.Watch(map[string]string{"trial": r.Addr()}), lives.Close())
+	})
+	return prefixed("causes come from what clients saw alone: ", tried(err, "use Redis 7.0 or later that allows CONFIG and MONITOR"))
 }
 
 func (b *backend) canTurnClocks() harness.Capability {
-	err, otherwise := tryClock(b.cfg.Dir), "use the simulation (--backend sim)"
-	switch {
-	case vdso.Available() != nil:
+	otherwise, err := "use the simulation (--backend sim)", vdso.Available()
+	if err != nil {
 		otherwise = "run it on Linux on amd64, or in the simulation (--backend sim)"
-	case errors.Is(err, fs.ErrPermission):
+	} else if err = b.try(context.Background(), dateAhead); errors.Is(err, fs.ErrPermission) {
 		otherwise = "allow ptrace: in a container run it with --cap-add SYS_PTRACE and a seccomp profile that lets it pass; otherwise sysctl kernel.yama.ptrace_scope=1"
 	}
-	c := tried(err, otherwise)
-	if !c.Available {
-		c.Reason = "no process can be given a wrong clock: " + c.Reason
-	}
-	return c
+	return prefixed("no process can be given a wrong clock: ", tried(err, otherwise))
 }
 
 // remedy is what to do about the error of a trial, or else otherwise.
@@ -363,14 +332,20 @@ func remedy(err error, otherwise string) string {
 	return cmp.Or(files.Remedy(err, files.TempDirHint), otherwise)
 }
 
-// trust looks at what the program says of itself, and tries it.
+// trust looks at what the program says of itself, and sees that it answers PING under its own process
+// id: anything can be called redis-server.
 func (b *backend) trust(ctx context.Context) harness.Capability {
 	program, err := exec.LookPath(b.cfg.RedisServer)
 	if err == nil {
 		err = repeated(func() error { _, err := b.Version(ctx); return err })
 	}
 	if err == nil {
-		err = answers(ctx, b.cfg.Dir, b.cfg.RedisServer)
+		err = b.try(ctx, func(ctx context.Context, group *proc.Group) error {
+			if _, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none"); err != nil {
+				return fmt.Errorf("it does not answer PING: %w", err)
+			}
+			return nil
+		})
 	}
 	c := blamed(err, program+" is no redis-server that runs here", "apt-get install redis-server, and see that it comes first on PATH")
 	c.Name = harness.CanRun

@@ -150,23 +150,15 @@ func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, 
 	return from, to, errors.Join(err, <-other)
 }
 
-// Turn changes the clocks, and reads them back by see. turned is told from when on they
-// count as changed.
-func (m *Clock) Turn(by time.Duration, rate float64, turned func(at time.Duration), see func() (string, error)) (string, error) {
-	m.turning.Lock()
-	defer m.turning.Unlock()
+// Turn changes the clocks, and says from when on they count as changed. A lock holder's belief is
+// reckoned from what a client's clocks did: the instant is chosen so that it comes out shorter.
+func (m *Clock) Turn(by time.Duration, rate float64) (at time.Duration, err error) {
 	before := m.Shown().Rate()
-	at, to, err := m.change(by, rate)
-	if err != nil {
-		return "", err
-	}
-	// A lock holder's belief is reckoned from what a client's clocks did: the turn is
-	// stamped so that it comes out shorter.
+	from, to, err := m.change(by, rate)
 	if by < 0 || by == 0 && rate < before {
-		at = to
+		return to, err
 	}
-	turned(at)
-	return see()
+	return from, err
 }
 
 // record records what a node's clock shows from an instant of true time on, or a client's
@@ -265,8 +257,8 @@ func (m *Clock) differs(r ClockReading) error {
 	return nil
 }
 
-// starts keeps the clocks from being turned until its process has begun; the
-// function that it returns may be called again.
+// starts keeps the clocks from being changed until its process has begun, or another change is read
+// back; the function that it returns may be called again.
 func (m *Clock) starts() (started func()) {
 	if m == nil {
 		return func() {}
@@ -319,12 +311,17 @@ func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (stri
 	case !isNode && cs.run.over(target):
 		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
 	}
-	turned := func(at time.Duration) { m.record(cs.run.rec, target, at, cs.run.Origin()) }
-	see := func() (string, error) { return cs.seeClient(target, m) }
-	if isNode {
-		see = func() (string, error) { return cs.seeNode(n, m) }
+	defer m.starts()()
+	at, err := m.Turn(by, rate)
+	var back string
+	if err == nil {
+		m.record(cs.run.rec, target, at, cs.run.Origin())
+		if isNode {
+			back, err = cs.seeNode(n, m)
+		} else {
+			back, err = cs.seeClient(target, m)
+		}
 	}
-	back, err := m.Turn(by, rate, turned, see)
 	if err != nil {
 		return "", fmt.Errorf("turn clock of %s: %w", target, err)
 	}

@@ -171,13 +171,11 @@ func (n *Nodes) Watch(s scenario.Scenario, start startSentinel) error {
 
 // bySentinels does something for each of them, all at once.
 func (n *Nodes) bySentinels(f func(i int) error) error {
-	errs := make([]error, len(n.Sentinels))
-	var all sync.WaitGroup
+	var jobs []func() error
 	for i := range n.Sentinels {
-		all.Go(func() { errs[i] = f(i) })
+		jobs = append(jobs, func() error { return f(i) })
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return errors.Join(proc.AtOnce(jobs...)...)
 }
 
 // FailOverBySentinel takes a node's master away and waits until a quorum of its

@@ -105,22 +105,20 @@ func TestAnAgentTurnsClocks(t *testing.T) {
 		{time.Hour, 1, ", which is right, rate 1"},
 		{0, 2, "rate 2, seen over"},
 	} {
-		var at time.Duration
-		back, err := m.Turn(c.by, c.rate, func(t time.Duration) { at = t }, see)
-		if err != nil || !strings.Contains(back, c.want) || at == 0 {
-			t.Errorf("turned by %v at rate %g at %v: %q, %v", c.by, c.rate, at, back, err)
+		at, err := m.Turn(c.by, c.rate)
+		if back, notSeen := see(); err != nil || notSeen != nil || !strings.Contains(back, c.want) || at == 0 {
+			t.Errorf("turned by %v at rate %g at %v: %q, %v, %v", c.by, c.rate, at, back, err, notSeen)
 		}
 	}
-	if _, err := m.Turn(0, -1, func(time.Duration) {}, see); err == nil || !strings.Contains(err.Error(), "a rate of -1") {
+	if _, err := m.Turn(0, -1); err == nil || !strings.Contains(err.Error(), "a rate of -1") {
 		t.Errorf("a clock that runs backwards: %v", err)
 	}
 
 	// Its agent ends with a process. The next ones go on with the clocks as they are.
 	end()
 	<-agent.Ended()
-	alone := func() (string, error) { return m.alone(), nil }
-	if back, err := m.Turn(-48*time.Hour, 1, func(time.Duration) {}, alone); err != nil || !strings.HasPrefix(back, "no process runs there") {
-		t.Errorf("without a process: %q, %v", back, err)
+	if _, err := m.Turn(-48*time.Hour, 1); err != nil || !strings.HasPrefix(m.alone(), "no process runs there") {
+		t.Errorf("without a process: %q, %v", m.alone(), err)
 	}
 	agent, _ = here(t)
 	for from, start := range map[string]func(pid int) error{"an agent": beside, "this process": m.StartGate} {

@@ -70,6 +70,7 @@ type Run struct {
 	Ctx     context.Context // ends with the run
 	Store   Server          // the resource's
 	Servers []Server        // with all nodes and replicas, as they were started
+	Version string          // of what nodes run; "": not to be named
 
 	// Start starts a client, or takes one that waits for its order.
 	Start func(name string) (*Client, error)
@@ -93,9 +94,9 @@ func (r *Run) Begin() (err error) {
 	return err
 }
 
-// NodeReport is what the nodes are, but for their version, which the back end knows.
+// NodeReport is what the nodes are.
 func (r *Run) NodeReport() harness.NodeReport {
-	return harness.NodeReport{ReportsKeys: r.tells, Epoch: r.epoch}
+	return harness.NodeReport{ReportsKeys: r.tells, Epoch: r.epoch, ServerVersion: r.Version}
 }
 
 // server is what serves a node now, or an error of what was to be done to it.
@@ -107,31 +108,17 @@ func (r *Run) server(verb, node string) (Server, error) {
 	return n, nil
 }
 
-// up is server of what has to run.
-func (r *Run) up(verb, node string) (Server, error) {
-	n, err := r.server(verb, node)
-	if err == nil && !n.Runs() { // nobody would refuse
-		err = fmt.Errorf("%s %s: it is down", verb, node)
-	}
-	return n, err
-}
-
 // Resource asks the resource directly. Its error replies are errors.
 func (r *Run) Resource(ctx context.Context, args ...string) (any, error) {
-	return command(ctx, r.Store.Redis(), "the resource", args)
-}
-
-func command(ctx context.Context, s *proc.Server, name string, args []string) (any, error) {
-	if len(args) == 0 {
-		return nil, fmt.Errorf("ask %s: no command", name)
-	}
-	v, err := s.Ask(ctx, s.Addr(), args...)
-	return proc.Answer(name, args, v, err)
+	return r.Store.Redis().Command(ctx, "the resource", args)
 }
 
 // Touch writes a key on a node, past the links, and reads it back.
 func (r *Run) Touch(node string) (string, error) {
-	n, err := r.up("touch", node)
+	n, err := r.server("touch", node)
+	if err == nil && !n.Runs() { // nobody would refuse
+		err = fmt.Errorf("touch %s: it is down", node)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -159,35 +146,11 @@ type Role struct {
 	Replicated        bool   // it is a replica, or has one
 }
 
-// roles are those of a scenario whose nodes are redis-servers.
-func roles(s scenario.Scenario, nodes []string) []Role {
-	all := []Role{{Name: scenario.ResourceName, Persistence: "none"}}
-	for _, node := range nodes {
-		role := Role{Name: node, Persistence: s.Topology.Persistence, Replicated: s.Topology.Replicas > 0}
-		all = append(all, role)
-		if role.Replicated {
-			role.Name, role.Master = nemesis.LinkName(node, nemesis.Replica), node
-			all = append(all, role)
-		}
-	}
-	return all
-}
-
 // StartServers starts the resource and, with their replicas, the nodes that are redis-servers,
 // all at once and along with what else has to be done. It returns what failed.
 func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role) (Server, error), also ...func() error) (failed []error) {
-	var all sync.WaitGroup
-	do := func(f func() error) {
-		all.Go(func() {
-			if err := f(); err != nil {
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				failed = append(failed, err)
-			}
-		})
-	}
-	for _, role := range roles(s, nodes) {
-		do(func() error {
+	add := func(role Role) {
+		also = append(also, func() error {
 			server, err := start(role)
 			if err == nil {
 				r.serve(role, server)
@@ -195,11 +158,16 @@ func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role)
 			return err
 		})
 	}
-	for _, f := range also {
-		do(f)
+	add(Role{Name: scenario.ResourceName, Persistence: "none"})
+	for _, node := range nodes {
+		role := Role{Name: node, Persistence: s.Topology.Persistence, Replicated: s.Topology.Replicas > 0}
+		add(role)
+		if role.Replicated {
+			role.Name, role.Master = nemesis.LinkName(node, nemesis.Replica), node
+			add(role)
+		}
 	}
-	all.Wait()
-	return failed
+	return proc.AtOnce(also...)
 }
 
 func (r *Run) serve(role Role, server Server) {

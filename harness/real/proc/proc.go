@@ -342,9 +342,13 @@ func Asked(server, from string) bool {
 	return ok && TrueClock()-at < askedFor
 }
 
-// Answer is what a server that has a name for messages has answered to a command, as Go
-// has it: nil, int64, string or a []any of them. An error reply is an error.
-func Answer(name string, args []string, v resp.Value, err error) (any, error) {
+// Command asks a server, which has a name for messages, and returns its answer as Go has it: nil,
+// int64, string or a []any of them. An error reply is an error.
+func (s *Server) Command(ctx context.Context, name string, args []string) (any, error) {
+	if len(args) == 0 {
+		return nil, fmt.Errorf("ask %s: no command", name)
+	}
+	v, err := s.Ask(ctx, s.At, args...)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", name, err)
 	}
@@ -392,4 +396,21 @@ func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, arg
 		return found[1], nil
 	}
 	return "", fmt.Errorf("ask %s for its version: it says %.100q", program, out.String())
+}
+
+// AtOnce does all jobs at the same time, and returns their errors as they come.
+func AtOnce(jobs ...func() error) (failed []error) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, do := range jobs {
+		all.Go(func() {
+			if err := do(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = append(failed, err)
+			}
+		})
+	}
+	all.Wait()
+	return failed
 }

@@ -109,8 +109,22 @@ func (s *Server) Again(ctx context.Context, before, now Identity) (readBack stri
 	return fmt.Sprintf("run_id %.8s was %.8s (keys: %d)", now.Run, before.Run, keys), nil
 }
 
-// End asks it to end in good order, and returns once it has ended, however.
-func (s *Server) End(ctx context.Context, ended <-chan struct{}) error {
+// Shutdown asks it to end in good order, and returns once it has. mayEnd is told whether it is being
+// asked to, and status says how it ended.
+func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, mayEnd func(bool), status func() error) error {
+	mayEnd(true)
+	if err := s.end(ctx, ended); err != nil {
+		mayEnd(false)
+		return err
+	}
+	if err := status(); err != nil {
+		return fmt.Errorf("shut %s down: it ended with %w:\n%s", s.Name, err, s.Log())
+	}
+	return nil
+}
+
+// end asks it to end, and returns once it has ended, however.
+func (s *Server) end(ctx context.Context, ended <-chan struct{}) error {
 	// One that ends as asked closes the connection without an answer.
 	if v, err := s.Ask(ctx, s.At, "SHUTDOWN"); err == nil {
 		return fmt.Errorf("shut %s down: it says %q", s.Name, v.Str)

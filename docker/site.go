@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"lockpick/docker/engine"
@@ -15,14 +16,13 @@ import (
 	"lockpick/harness/resp"
 )
 
-// base is what all of a site stands on: a network, and the container of the links, which
-// keep their names and addresses for as long as the site stands.
-type base struct {
+// site is what the engine has for one run after the other: a network, the container of the
+// links, which keep their names and addresses for as long as the site stands, and those of
+// nodes and clients.
+type site struct {
 	engine   *engine.Engine
 	here     bool     // the engine is on this machine
-	links    []string // program that makes links, and its arguments
 	client   []string // program of a client, and its arguments
-	room     []string // and of who runs one client after the other
 	named    string   // image that the scenario wants for nodes; "": none
 	software software // and what they run
 	image    string   // of clients and links
@@ -38,10 +38,22 @@ type base struct {
 	talk     *talk         // with the container of the links; nil: it was not made
 	linksBox *box          // that container
 	joined   chan struct{} // closed when the links can be talked to, or never will
+
+	mu          sync.Mutex
+	nodes       map[role]*node        // with the resource, replicas and sentinels
+	clientBoxes map[string]*clientBox // of clients
+	hosts       map[string]int        // of clients, on the network
+	housed      map[int]bool          // hosts where a node is, or is about to be
+	addresses   map[int]*address      // by host
+}
+
+// agent is the command that starts an agent, see Agent.
+func (s *site) agent(role ...string) []string {
+	return append([]string{s.client[0], AgentVerb}, role...)
 }
 
 // lives says whether its links do, without which it is of no use.
-func (s *base) lives() bool {
+func (s *site) lives() bool {
 	select {
 	case <-s.remote.Ended():
 		return false
@@ -52,7 +64,7 @@ func (s *base) lives() bool {
 
 // makeBox makes a container on the site's network, called as it is unless m has a name. It is
 // not broken off: the engine would go on, and make what close has not seen.
-func (s *base) makeBox(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
+func (s *site) makeBox(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -71,10 +83,10 @@ func (s *base) makeBox(ctx context.Context, name string, host int, m engine.Maki
 }
 
 // join makes the container of the links, and returns once it can be talked to.
-func (s *base) join(ctx context.Context) error {
+func (s *site) join(ctx context.Context) error {
 	defer close(s.joined)
 	b, err := s.makeBox(ctx, linksName, linksHost, engine.Making{
-		Image: s.image, Command: s.links, Talks: true,
+		Image: s.image, Command: s.agent(linksAgent), Talks: true,
 		// A link that dials from few ports takes one again whose last connection only waits.
 		Sysctls: map[string]string{"net.ipv4.tcp_tw_reuse": "1"},
 	})
@@ -96,7 +108,7 @@ func (s *base) join(ctx context.Context) error {
 }
 
 // network waits for the links, which reach everybody.
-func (s *base) network(ctx context.Context) (*real.RemoteNetwork, error) {
+func (s *site) network(ctx context.Context) (*real.RemoteNetwork, error) {
 	select {
 	case <-s.joined:
 	case <-ctx.Done():
@@ -120,7 +132,7 @@ const (
 func driftIn(d time.Duration) time.Duration { return time.Duration(drifts * float64(d)) }
 
 // ask sends a server a command from the links' container, past all links.
-func (s *base) ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
+func (s *site) ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
 	remote, err := s.network(ctx)
 	if err != nil {
 		return resp.Value{}, err
@@ -139,7 +151,7 @@ const readyBound = 10 * time.Second // how long the links may take to answer
 // linksName is what the record calls the container of the links.
 const linksName = "links"
 
-func (s *base) linksAnswer(ctx context.Context) bool {
+func (s *site) linksAnswer(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerSoon)
 	defer cancel()
 	_, _, err := s.remote.Clock(ctx)
