@@ -79,7 +79,7 @@ func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*cli
 }
 
 func (s *site) makeClientBox(ctx context.Context, name string, host int, k *real.Clock) (*box, error) {
-	m := engine.Making{Image: s.image, Command: s.agent(append([]string{loopAgent}, s.client...)...), Talks: true}
+	m := engine.Making{Command: s.agent(append([]string{loopAgent}, s.client...)...), Talks: true}
 	switch {
 	case s.adapted != nil:
 		return s.makeAdapted(ctx, name, host, m)

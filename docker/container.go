@@ -27,6 +27,7 @@ const engineBound = 15 * time.Second
 type box struct {
 	engine   *engine.Engine
 	name, id string
+	host     int  // on the network
 	near     bool // its processes are on this machine
 	here     bool // and ours to kill
 	beside   *box // from where its gate is opened; nil: it has none, or it is opened from this process

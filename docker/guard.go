@@ -87,19 +87,6 @@ func (g *guard) question(w ward, answers func(context.Context)) proc.Question {
 	}}
 }
 
-func every(ctx context.Context, d time.Duration, f func()) {
-	t := time.NewTicker(d)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-			f()
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // answers asks it until it answers, or need not.
 func (n *node) answers(ctx context.Context) {
 	proc.Answers(ctx, n.excused, func(ctx context.Context) error {
@@ -253,6 +240,19 @@ func (g *guard) paused(w ward, over bool) {
 // lookTick is how often /proc is looked at.
 const lookTick = 20 * time.Millisecond
 
+func (g *guard) lookOften(ctx context.Context) {
+	t := time.NewTicker(lookTick)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			g.look()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // look sees who is stopped by a signal, as no fault of the plan does in a container.
 func (g *guard) look() {
 	g.mu.Lock()
@@ -296,7 +296,7 @@ func (c *cluster) watchSetUp() {
 	c.site.made = func(b *box) { g.take(ward{box: b, actor: b.name, fresh: true}) }
 	c.Go(func() { g.hear(said, failed) })
 	if c.site.here {
-		c.Go(func() { every(c.Ctx, lookTick, g.look) })
+		c.Go(func() { g.lookOften(c.Ctx) })
 	}
 	c.Go(func() {
 		select {
@@ -351,7 +351,7 @@ func (c *cluster) servers() (all []*node) {
 func wards(c *cluster) []ward {
 	all := []ward{{box: c.site.linksBox, actor: linksName}}
 	for _, n := range c.servers() {
-		all = append(all, ward{box: n.box, actor: n.Name, node: n}, ward{box: n.address.box, actor: n.Name, what: "what has its address, "})
+		all = append(all, ward{box: n.box, actor: n.Name, node: n}, ward{box: n.address, actor: n.Name, what: "what has its address, "})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

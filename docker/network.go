@@ -113,7 +113,7 @@ func (s *site) boxes() (all []*box) {
 		all = append(all, p.box)
 	}
 	for _, a := range s.addresses {
-		all = append(all, a.box)
+		all = append(all, a)
 	}
 	return all
 }
@@ -305,7 +305,7 @@ const mayFilter = "NET_ADMIN"
 
 func (s *site) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
 	b, err := s.makeBox(ctx, n.name+"-packets", 0, engine.Making{
-		Image: s.image, Command: s.agent(packetsAgent), Talks: true, Beside: n.address.id, Capability: may,
+		Command: s.agent(packetsAgent), Talks: true, Beside: n.address.id, Capability: may,
 	})
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ type node struct {
 	proc.Server
 	*box
 	site    *site
-	address *address
+	address *box // that has its network
 	want    wanted
 
 	changing sync.Mutex // held while it is started or ended
@@ -217,27 +217,6 @@ func (n *node) wipe(ctx context.Context) error {
 	return nil
 }
 
-// address is a container that does nothing but to have an address on the site's network,
-// as a machine has. A node that shares its network is started and ended in less than
-// half the time: the engine need not make the network anew.
-type address struct {
-	*box
-	host int
-}
-
-// newNode is a redis-server in a container that has not started.
-func (s *site) newNode(b *box, at *address, want wanted) *node {
-	n := &node{box: b, site: s, address: at, want: want}
-	n.Server = proc.Server{
-		Name: b.name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
-		Log: func() string { return s.engine.Logs(context.Background(), b.id) },
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.nodes[n.role()] = n
-	return n
-}
-
 // makeNode gives the container of a node, or of the resource, and starts it: that
 // which is there, wiped, if it will do.
 func (s *site) makeNode(ctx context.Context, name string, host int, want wanted) (*node, error) {
@@ -256,20 +235,37 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	makeBox := s.makeBox
-	if want.clock != nil {
-		makeBox = s.makeTurnable
-	}
 	at, err := s.takeAddress(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	m := engine.Making{Image: s.software.ref, Command: s.command(settings), Data: want.data, Name: fmt.Sprintf("%s-%d", name, at.host), Beside: at.id}
+	return s.serve(ctx, name, at, want, engine.Making{Command: s.command(settings), Name: fmt.Sprintf("%s-%d", name, at.host)}, nil)
+}
+
+// serve makes the container of a redis-server at an address, with files, and starts it.
+func (s *site) serve(ctx context.Context, name string, at *box, want wanted, m engine.Making, files map[string][]byte) (*node, error) {
+	makeBox := s.makeBox
+	if want.clock != nil {
+		makeBox = s.makeTurnable
+	}
+	m.Image, m.Data, m.Beside = s.software.ref, want.data, at.id
 	b, err := makeBox(ctx, name, at.host, m)
 	if err != nil {
 		return nil, err
 	}
-	n = s.newNode(b, at, want)
+	n := &node{box: b, site: s, address: at, want: want}
+	n.Server = proc.Server{
+		Name: name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
+		Log: func() string { return s.engine.Logs(context.Background(), b.id) },
+	}
+	s.mu.Lock()
+	s.nodes[n.role()] = n
+	s.mu.Unlock()
+	if len(files) > 0 {
+		if err := s.engine.Put(ctx, b.id, files); err != nil {
+			return nil, fmt.Errorf("configure %s: %w", name, err)
+		}
+	}
 	return n, n.begin(ctx)
 }
 
@@ -325,16 +321,9 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, e
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.makeBox(ctx, name, at.host, engine.Making{Image: s.software.ref, Command: s.command(proc.SentinelArgs(sentinelConfig)), Beside: at.id})
+	files := map[string][]byte{sentinelConfig: []byte(proc.SentinelConfig(s.net.at(at.host).String()))}
+	n, err := s.serve(ctx, name, at, wanted{once: true}, engine.Making{Command: s.command(proc.SentinelArgs(sentinelConfig))}, files)
 	if err != nil {
-		return nil, err
-	}
-	n := s.newNode(b, at, wanted{once: true})
-	host, _, _ := strings.Cut(n.At, ":")
-	if err := s.engine.Put(ctx, n.id, map[string][]byte{sentinelConfig: []byte(proc.SentinelConfig(host))}); err != nil {
-		return nil, fmt.Errorf("configure %s: %w", name, err)
-	}
-	if err := n.begin(ctx); err != nil {
 		return nil, err
 	}
 	return proc.NewSentinel(ctx, n.Redis())
@@ -342,7 +331,7 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, e
 
 // takeAddress gives an address that no node has, at a host or, if that is anyNode, at the first
 // that is free of those for nodes: there is one, see vacate.
-func (s *site) takeAddress(ctx context.Context, host int) (*address, error) {
+func (s *site) takeAddress(ctx context.Context, host int) (*box, error) {
 	s.mu.Lock()
 	if host == anyNode {
 		for host = firstNode; s.housed[host]; host++ {
@@ -359,18 +348,17 @@ func (s *site) takeAddress(ctx context.Context, host int) (*address, error) {
 			return nil, err
 		}
 	}
-	b, err := s.makeBox(ctx, fmt.Sprintf("address%d", host), host, engine.Making{Image: s.image, Command: s.agent(addressAgent), Talks: true})
+	p, err := s.makeBox(ctx, fmt.Sprintf("address%d", host), host, engine.Making{Command: s.agent(addressAgent), Talks: true})
 	if err != nil {
 		return nil, err
 	}
-	p = &address{b, host}
 	s.mu.Lock()
 	s.addresses[host] = p
 	s.mu.Unlock()
 	return p, p.start(ctx)
 }
 
-func (s *site) removeAddress(ctx context.Context, p *address) error {
+func (s *site) removeAddress(ctx context.Context, p *box) error {
 	s.mu.Lock()
 	delete(s.addresses, p.host)
 	s.mu.Unlock()
@@ -379,7 +367,7 @@ func (s *site) removeAddress(ctx context.Context, p *address) error {
 
 // leaveAddress gives a node's address up, and removes it if it is spoiled: the next node
 // there would find what was done to it.
-func (s *site) leaveAddress(ctx context.Context, a *address, spoiled bool) error {
+func (s *site) leaveAddress(ctx context.Context, a *box, spoiled bool) error {
 	if spoiled {
 		if err := s.removeAddress(ctx, a); err != nil {
 			return err
@@ -451,7 +439,7 @@ func lacksClocks(arch string) (reason, remedy string) {
 // makeTurnable makes a container whose program waits at a gate.
 func (s *site) makeTurnable(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
 	files, gate := map[string][]byte(nil), []string{s.client[0]}
-	if m.Image != s.image {
+	if m.Image != "" {
 		files, gate = s.own.apart(gateDir)
 	}
 	m.Command = slices.Concat(gate, []string{vdso.GateVerb}, m.Command)
@@ -503,7 +491,7 @@ func (b *box) traceable() int {
 func (s *site) openBeside(ctx context.Context, b *box, k *real.Clock) (err error) {
 	if b.beside == nil {
 		b.beside, err = s.makeBox(ctx, b.name+"-clock", 0, engine.Making{
-			Image: s.image, Command: s.agent(clockAgent), Talks: true, Traces: b.id, Capability: "SYS_PTRACE",
+			Command: s.agent(clockAgent), Talks: true, Traces: b.id, Capability: "SYS_PTRACE",
 		})
 		if err != nil {
 			return err

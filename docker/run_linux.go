@@ -104,12 +104,15 @@ func (b *backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 		reason, remedy := engine.Explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
+	self, err := files.Self()
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	id := fmt.Sprintf("%s.%d", self, sites.Add(1))
 	st = &site{
 		engine: e, here: e.IsHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}),
-		nodes: map[role]*node{}, clientBoxes: map[string]*clientBox{}, hosts: map[string]int{}, housed: map[int]bool{}, addresses: map[int]*address{},
-	}
-	if err := st.identify(); err != nil {
-		return nil, errors.Join(err, e.Close())
+		labels: map[string]string{engine.OwnerLabel: self.String(), runLabel: id}, prefix: "lockpick-" + id + "-",
+		nodes: map[role]*node{}, clientBoxes: map[string]*clientBox{}, hosts: map[string]int{}, housed: map[int]bool{}, addresses: map[int]*box{},
 	}
 	st.assignHosts(s.ClientNames())
 	if err := st.setUp(ctx, b); err != nil {
@@ -156,18 +159,6 @@ func (b *backend) Close() error {
 	return errors.Join(errs...)
 }
 
-// identify says whose all is that is made on the site, and by which names.
-func (s *site) identify() error {
-	self, err := files.Self()
-	if err != nil {
-		return err
-	}
-	id := fmt.Sprintf("%s.%d", self, sites.Add(1))
-	s.labels = map[string]string{engine.OwnerLabel: self.String(), runLabel: id}
-	s.prefix = "lockpick-" + id + "-"
-	return nil
-}
-
 // setUp sees to it that the engine has the images, sweeps what others left, and makes the
 // network. Prepare has said what images take, if anybody cares.
 func (s *site) setUp(ctx context.Context, b *backend) (err error) {
@@ -178,11 +169,10 @@ func (s *site) setUp(ctx context.Context, b *backend) (err error) {
 	if s.own, s.client, err = from.clients(ctx); err != nil {
 		return err
 	}
-	s.image = s.own.ref
 	if s.adapted, err = from.adapters(ctx, s.own, s.client); err != nil {
 		return err
 	}
-	if err := engine.Sweep(ctx, s.engine, s.here, s.software.ref, s.image); err != nil {
+	if err := engine.Sweep(ctx, s.engine, s.here, s.software.ref, s.own.ref); err != nil {
 		return err
 	}
 	if _, err := proc.Sweep(os.TempDir()); err != nil { // disks, after the containers that had them
