@@ -23,28 +23,9 @@ import (
 	"lockpick/internal/files"
 )
 
-// clientBox is the container of a client. It stays for the next run, and what is in it talks
-// on: a room, or a program whose clocks the run turns.
-type clientBox struct {
-	*box
-	*talk
-	turns bool // the run turns its clocks
-}
-
-// startProgram starts the program of a client's box.
-func (p *clientBox) startProgram(ctx context.Context, s *site, k *real.Clock) (err error) {
-	if p.talk != nil {
-		p.leave()
-	}
-	if p.talk, err = p.startTalking(ctx); err != nil {
-		return err
-	}
-	return s.openGate(ctx, p.box, k)
-}
-
 // makeClient lets a client wait for its order, in a container that it may have had
 // before: a container takes tenths of a second to start, and a run begins at once.
-func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*clientBox, error) {
+func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*box, error) {
 	s.mu.Lock()
 	at, host := s.clientBoxes[name], s.hosts[name]
 	s.mu.Unlock()
@@ -52,7 +33,6 @@ func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*cli
 		if err := at.remove(ctx); err != nil {
 			return nil, err
 		}
-		at.leave()
 		at = nil
 	}
 	switch {
@@ -70,12 +50,15 @@ func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*cli
 		if err != nil {
 			return nil, err
 		}
-		at = &clientBox{box: b, turns: k != nil}
+		at, b.turns = b, k != nil
 		s.mu.Lock()
 		s.clientBoxes[name] = at
 		s.mu.Unlock()
 	}
-	return at, at.startProgram(ctx, s, k)
+	if err := at.startTalking(ctx); err != nil {
+		return nil, err
+	}
+	return at, s.openGate(ctx, at, k)
 }
 
 func (s *site) makeClientBox(ctx context.Context, name string, host int, k *real.Clock) (*box, error) {
@@ -170,19 +153,15 @@ func (b *backend) Hello(ctx context.Context) (line string, err error) {
 	}
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
 	at := &box{engine: e, name: "the adapter", id: id}
-	t, err := at.talk(ctx)
-	if err != nil {
+	defer at.leave()
+	if err := at.startTalking(ctx); err != nil {
 		return "", err
 	}
-	defer t.leave()
-	if err := at.start(ctx); err != nil {
-		return "", err
-	}
-	late := time.AfterFunc(exec.StartWithin, func() { t.out.CloseWithError(fmt.Errorf("it has said no hello within %v", exec.StartWithin)) })
+	late := time.AfterFunc(exec.StartWithin, func() { at.talk.out.CloseWithError(fmt.Errorf("it has said no hello within %v", exec.StartWithin)) })
 	defer late.Stop()
-	line, err = bufio.NewReader(io.LimitReader(t.out, 64<<10)).ReadString('\n')
+	line, err = bufio.NewReader(io.LimitReader(at.talk.out, 64<<10)).ReadString('\n')
 	if err != nil {
-		return "", fmt.Errorf("%s in a container of %s: %w\n%s", strings.Join(b.cfg.Adapter, " "), b.cfg.AdapterImage, err, t.Words())
+		return "", fmt.Errorf("%s in a container of %s: %w\n%s", strings.Join(b.cfg.Adapter, " "), b.cfg.AdapterImage, err, at.Words())
 	}
 	return line, nil
 }

@@ -37,7 +37,7 @@ type cluster struct {
 	guard  *guard
 
 	mu      sync.Mutex
-	waiting map[string]*clientBox // of clients that have no order yet
+	waiting map[string]*box // of clients that have no order yet
 }
 
 var _ real.Cluster = (*cluster)(nil)
@@ -70,7 +70,7 @@ func (c *cluster) open(s scenario.Scenario, seed uint64, rec *history.Recorder) 
 func (c *cluster) watch() {
 	select {
 	case <-c.site.remote.Ended():
-		c.Fail(fmt.Errorf("the links have ended, with their container or with the engine: %w; %s", real.ErrAgentGone, cmp.Or(c.site.talk.Words(), "they said nothing")))
+		c.Fail(fmt.Errorf("the links have ended, with their container or with the engine: %w; %s", real.ErrAgentGone, cmp.Or(c.site.linksBox.Words(), "they said nothing")))
 	case <-c.Ctx.Done():
 	}
 }

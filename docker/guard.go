@@ -64,8 +64,8 @@ func (g *guard) ward(id string) (w ward, ok bool) {
 	return w, ok
 }
 
-func (p *clientBox) ward(name string) ward {
-	return ward{box: p.box, actor: name, client: true, plays: p.turns}
+func clientWard(b *box) ward {
+	return ward{box: b, actor: b.name, client: true, plays: b.turns}
 }
 
 // A question is to be answered in answersIn. Where the links don't answer in linksPatience
@@ -355,11 +355,11 @@ func wards(c *cluster) []ward {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, at := range c.waiting {
-		all = append(all, at.ward(name))
+	for _, at := range c.waiting {
+		all = append(all, clientWard(at))
 	}
-	for name, p := range c.Clients() {
-		all = append(all, p.Program.(*clientBox).ward(name))
+	for _, p := range c.Clients() {
+		all = append(all, clientWard(p.Program.(*box)))
 	}
 	return all
 }

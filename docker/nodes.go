@@ -497,24 +497,16 @@ func (s *site) openBeside(ctx context.Context, b *box, k *real.Clock) (err error
 			return err
 		}
 	}
-	t, err := b.beside.talk(ctx)
-	if err != nil {
+	if err := b.beside.startTalking(ctx); err != nil {
 		return err
 	}
-	agent := real.NewCaller(t.in, t.out, real.ClockErrors, nil)
-	go func() {
-		<-agent.Ended()
-		t.leave()
-	}()
-	if err := b.beside.start(ctx); err != nil {
-		return err
-	}
+	agent := real.NewCaller(b.beside.talk.in, b.beside.talk.out, real.ClockErrors, nil)
 	err = k.StartBeside(agent, 1)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; let the engine's seccomp profile and the Yama of its machine allow ptrace to who has SYS_PTRACE", err)
 	}
 	if err != nil {
-		return fmt.Errorf("%w %s", err, t.Words())
+		return fmt.Errorf("%w %s", err, b.beside.Words())
 	}
 	return nil
 }

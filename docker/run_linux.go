@@ -37,7 +37,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err != nil {
 		return err
 	}
-	if st.talk != nil { // it is of a run before
+	if st.linksBox != nil { // it is of a run before
 		made()
 	}
 	c := newCluster(ctx, st, rec)
@@ -112,7 +112,7 @@ func (b *backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 	st = &site{
 		engine: e, here: e.IsHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}),
 		labels: map[string]string{engine.OwnerLabel: self.String(), runLabel: id}, prefix: "lockpick-" + id + "-",
-		nodes: map[role]*node{}, clientBoxes: map[string]*clientBox{}, hosts: map[string]int{}, housed: map[int]bool{}, addresses: map[int]*box{},
+		nodes: map[role]*node{}, clientBoxes: map[string]*box{}, hosts: map[string]int{}, housed: map[int]bool{}, addresses: map[int]*box{},
 	}
 	st.assignHosts(s.ClientNames())
 	if err := st.setUp(ctx, b); err != nil {
@@ -191,7 +191,7 @@ func (c *cluster) fill(s scenario.Scenario) error {
 		return err
 	}
 	var also []func() error
-	if c.site.talk == nil {
+	if c.site.linksBox == nil {
 		also = append(also, func() error { return c.site.join(c.Ctx) })
 	}
 	for _, client := range s.ClientNames() {
@@ -239,11 +239,11 @@ func (c *cluster) startClient(name string) (*real.Client, error) {
 			return nil, err
 		}
 	}
-	c.guard.take(at.ward(name))
+	c.guard.take(clientWard(at))
 	gone := func(signal int) {
-		c.guard.say(at.ward(name), harness.Unplanned{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was ended by signal %d", at.id, signal)})
+		c.guard.say(clientWard(at), harness.Unplanned{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was ended by signal %d", at.id, signal)})
 	}
-	return &real.Client{Program: at, In: at.in, Out: at.out, Gone: gone, Known: awaitWhoKnows}, nil
+	return &real.Client{Program: at, In: at.talk.in, Out: at.talk.out, Gone: gone, Known: awaitWhoKnows}, nil
 }
 
 // goneBound is how long the end of the links may come after that of a client, where both
@@ -263,7 +263,7 @@ func awaitWhoKnows(ctx context.Context, end error) {
 
 func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c := &cluster{
-		Run: real.New(ctx, rec), site: s, waiting: map[string]*clientBox{},
+		Run: real.New(ctx, rec), site: s, waiting: map[string]*box{},
 	}
 	c.packetFilters = &packetFilters{site: s, ctx: c.Ctx, by: map[string]*filter{}}
 	c.Start, c.True = c.startClient, c.there

@@ -34,15 +34,14 @@ type site struct {
 	made func(*box) // sees each container before it starts; nil: nobody does
 
 	remote   *real.RemoteNetwork
-	talk     *talk         // with the container of the links; nil: it was not made
-	linksBox *box          // that container
+	linksBox *box          // the container of the links; nil: it was not made
 	joined   chan struct{} // closed when the links can be talked to, or never will
 
 	mu          sync.Mutex
-	nodes       map[role]*node        // with the resource, replicas and sentinels
-	clientBoxes map[string]*clientBox // of clients
-	hosts       map[string]int        // of clients, on the network
-	housed      map[int]bool          // hosts where a node is, or is about to be
+	nodes       map[role]*node  // with the resource, replicas and sentinels
+	clientBoxes map[string]*box // of clients, which stay for the next run, and what is in them talks on
+	hosts       map[string]int  // of clients, on the network
+	housed      map[int]bool    // hosts where a node is, or is about to be
 	// addresses are containers that do nothing but to have an address on the network, by host, as a
 	// machine has. A node that shares its network is started and ended in less than half the time:
 	// the engine need not make the network anew.
@@ -96,14 +95,14 @@ func (s *site) join(ctx context.Context) error {
 		return err
 	}
 	s.linksBox = b
-	if s.talk, err = b.startTalking(ctx); err != nil {
+	if err := b.startTalking(ctx); err != nil {
 		return err
 	}
-	remote := real.DialNetwork(s.talk.in, s.talk.out)
+	remote := real.DialNetwork(b.talk.in, b.talk.out)
 	limit, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
 	if _, _, err := remote.Offset(limit); err != nil {
-		return fmt.Errorf("talk to the links: %w: %s", err, s.talk.Words())
+		return fmt.Errorf("talk to the links: %w: %s", err, b.Words())
 	}
 	s.remote = remote
 	return nil
