@@ -64,7 +64,7 @@ func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*box
 func (s *site) makeClientBox(ctx context.Context, name string, host int, k *real.Clock) (*box, error) {
 	m := engine.Making{Command: s.agent(append([]string{loopAgent}, s.client...)...), Talks: true}
 	switch {
-	case s.adapted != nil:
+	case len(s.cfg.Adapter) > 0:
 		return s.makeAdapted(ctx, name, host, m)
 	case k != nil:
 		m.Command = s.client
@@ -87,27 +87,11 @@ func clearRoom() {
 	}
 }
 
-// adapted is how clients run in an image of somebody else's, each beside the adapter that it
-// starts: what is done to their container is done to both.
-type adapted struct {
-	image string
-	room  []string          // who runs one client after the other there
-	files map[string][]byte // lockpick's program, with all that it needs
-}
-
-// adapters is how clients run beside their adapters; nil: they have none.
-func (s supply) adapters(ctx context.Context, own *image, client []string) (*adapted, error) {
-	if len(s.cfg.Adapter) == 0 {
-		return nil, nil
-	}
-	if err := s.hasAdapters(ctx); err != nil {
-		return nil, err
-	}
-	files, gate := own.apart(gateDir)
-	return &adapted{s.cfg.AdapterImage, slices.Concat(gate, []string{AgentVerb, loopAgent}, gate, client[1:], s.cfg.Adapter), files}, nil
-}
-
+// hasAdapters sees that the engine has the image of the adapters, if clients have any.
 func (s supply) hasAdapters(ctx context.Context) error {
+	if len(s.cfg.Adapter) == 0 {
+		return nil
+	}
 	has, err := s.engine.HasImage(ctx, s.cfg.AdapterImage)
 	switch {
 	case err != nil:
@@ -118,14 +102,16 @@ func (s supply) hasAdapters(ctx context.Context) error {
 	return nil
 }
 
-// makeAdapted makes the container of a client and its adapter.
+// makeAdapted makes the container of a client, in the image of the adapter that it starts: what is
+// done to the container is done to both.
 func (s *site) makeAdapted(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
-	m.Image, m.Command = s.adapted.image, s.adapted.room
+	files, gate := s.own.apart(gateDir)
+	m.Image, m.Command = s.cfg.AdapterImage, slices.Concat(gate, []string{AgentVerb, loopAgent}, gate, s.client[1:], s.cfg.Adapter)
 	b, err := s.makeBox(ctx, name, host, m)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.engine.Put(ctx, b.id, s.adapted.files); err != nil {
+	if err := s.engine.Put(ctx, b.id, files); err != nil {
 		return nil, fmt.Errorf("put lockpick into the container of %s: %w", name, err)
 	}
 	return b, nil

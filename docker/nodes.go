@@ -52,10 +52,8 @@ type node struct {
 // more for a run that does to its nodes what wipe does not undo.
 type role struct {
 	name, persist string
-	once          bool
+	once          bool // it is of no use to another run
 }
-
-func (n *node) role() role { return role{n.Name, n.want.persist, n.want.once} }
 
 // tell tells the links how it is: they close the clients of one that is down at once,
 // since a connect to an address where nobody is takes seconds to fail.
@@ -187,11 +185,10 @@ func (n *node) end(ctx context.Context) (readBack string, err error) {
 
 // wanted is what a node's container is to be.
 type wanted struct {
-	persist string
-	once    bool        // it is of no use to another run
-	disk    *fuse.Disk  // that can be hit; nil: it has none
-	data    string      // directory of the engine's machine where it keeps its data; "": in the container
-	clock   *real.Clock // in this run; nil: nobody changes it
+	role
+	disk  *fuse.Disk  // that can be hit; nil: it has none
+	data  string      // directory of the engine's machine where it keeps its data; "": in the container
+	clock *real.Clock // in this run; nil: nobody changes it
 }
 
 // wipe makes it as it was when it was new, and looks whether it is: a master without
@@ -219,9 +216,9 @@ func (n *node) wipe(ctx context.Context) error {
 
 // makeNode gives the container of a node, or of the resource, and starts it: that
 // which is there, wiped, if it will do.
-func (s *site) makeNode(ctx context.Context, name string, host int, want wanted) (*node, error) {
+func (s *site) makeNode(ctx context.Context, host int, want wanted) (*node, error) {
 	s.mu.Lock()
-	n := s.nodes[role{name, want.persist, want.once}]
+	n := s.nodes[want.role]
 	s.mu.Unlock()
 	if n != nil && !want.once && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
 		return n, nil
@@ -233,37 +230,37 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 	}
 	settings, err := proc.RedisArgs(want.persist)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		return nil, fmt.Errorf("start %s: %w", want.name, err)
 	}
 	at, err := s.takeAddress(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	return s.serve(ctx, name, at, want, engine.Making{Command: s.command(settings), Name: fmt.Sprintf("%s-%d", name, at.host)}, nil)
+	return s.serve(ctx, at, want, engine.Making{Command: s.command(settings), Name: fmt.Sprintf("%s-%d", want.name, at.host)}, nil)
 }
 
 // serve makes the container of a redis-server at an address, with files, and starts it.
-func (s *site) serve(ctx context.Context, name string, at *box, want wanted, m engine.Making, files map[string][]byte) (*node, error) {
+func (s *site) serve(ctx context.Context, at *box, want wanted, m engine.Making, files map[string][]byte) (*node, error) {
 	makeBox := s.makeBox
 	if want.clock != nil {
 		makeBox = s.makeTurnable
 	}
 	m.Image, m.Data, m.Beside = s.software.ref, want.data, at.id
-	b, err := makeBox(ctx, name, at.host, m)
+	b, err := makeBox(ctx, want.name, at.host, m)
 	if err != nil {
 		return nil, err
 	}
 	n := &node{box: b, site: s, address: at, want: want}
 	n.Server = proc.Server{
-		Name: name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
+		Name: want.name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
 		Log: func() string { return s.engine.Logs(context.Background(), b.id) },
 	}
 	s.mu.Lock()
-	s.nodes[n.role()] = n
+	s.nodes[want.role] = n
 	s.mu.Unlock()
 	if len(files) > 0 {
 		if err := s.engine.Put(ctx, b.id, files); err != nil {
-			return nil, fmt.Errorf("configure %s: %w", name, err)
+			return nil, fmt.Errorf("configure %s: %w", want.name, err)
 		}
 	}
 	return n, n.begin(ctx)
@@ -278,7 +275,7 @@ func (s *site) command(settings []string) []string {
 // removeNode removes a node that is of no more use.
 func (s *site) removeNode(ctx context.Context, n *node) error {
 	s.mu.Lock()
-	delete(s.nodes, n.role())
+	delete(s.nodes, n.want.role)
 	s.mu.Unlock()
 	n.telling.Lock()
 	n.removed = true
@@ -322,7 +319,7 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, e
 		return nil, err
 	}
 	files := map[string][]byte{sentinelConfig: []byte(proc.SentinelConfig(s.net.at(at.host).String()))}
-	n, err := s.serve(ctx, name, at, wanted{once: true}, engine.Making{Command: s.command(proc.SentinelArgs(sentinelConfig))}, files)
+	n, err := s.serve(ctx, at, wanted{role: role{name: name, once: true}}, engine.Making{Command: s.command(proc.SentinelArgs(sentinelConfig))}, files)
 	if err != nil {
 		return nil, err
 	}

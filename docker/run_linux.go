@@ -110,7 +110,7 @@ func (b *backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 	}
 	id := fmt.Sprintf("%s.%d", self, sites.Add(1))
 	st = &site{
-		engine: e, here: e.IsHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}),
+		cfg: b.cfg, engine: e, here: e.IsHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}),
 		labels: map[string]string{engine.OwnerLabel: self.String(), runLabel: id}, prefix: "lockpick-" + id + "-",
 		nodes: map[role]*node{}, clientBoxes: map[string]*box{}, hosts: map[string]int{}, housed: map[int]bool{}, addresses: map[int]*box{},
 	}
@@ -169,7 +169,7 @@ func (s *site) setUp(ctx context.Context, b *backend) (err error) {
 	if s.own, s.client, err = from.clients(ctx); err != nil {
 		return err
 	}
-	if s.adapted, err = from.adapters(ctx, s.own, s.client); err != nil {
+	if err := from.hasAdapters(ctx); err != nil {
 		return err
 	}
 	if err := engine.Sweep(ctx, s.engine, s.here, s.software.ref, s.own.ref); err != nil {
@@ -211,7 +211,7 @@ func (c *cluster) fill(s scenario.Scenario) error {
 
 func (c *cluster) startServer(r real.Role) (real.Server, error) {
 	host := anyNode
-	want := wanted{persist: r.Persistence, disk: c.Of(r.Name), clock: c.Clock(r.Name)}
+	want := wanted{role: role{name: r.Name, persist: r.Persistence}, disk: c.Of(r.Name), clock: c.Clock(r.Name)}
 	switch {
 	case r.Name == scenario.ResourceName:
 		host = resourceHost
@@ -223,7 +223,7 @@ func (c *cluster) startServer(r real.Role) (real.Server, error) {
 	}
 	// Nodes with replicas are changed in ways that wipe does not know.
 	want.once = want.clock != nil || want.disk != nil || r.Replicated
-	return c.site.makeNode(c.Ctx, r.Name, host, want)
+	return c.site.makeNode(c.Ctx, host, want)
 }
 
 // startClient takes the container that waits for the client's order, or starts it again

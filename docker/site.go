@@ -20,13 +20,13 @@ import (
 // links, which keep their names and addresses for as long as the site stands, and those of
 // nodes and clients.
 type site struct {
+	cfg      Config
 	engine   *engine.Engine
 	here     bool     // the engine is on this machine
 	client   []string // program of a client, and its arguments
 	named    string   // image that the scenario wants for nodes; "": none
 	software software // and what they run
 	own      *image   // of clients and links, and of which gates are made
-	adapted  *adapted // what clients run in beside their adapters; nil: they have none
 	labels   map[string]string
 	prefix   string // of the names of containers
 	net      privateNet

@@ -69,7 +69,7 @@ func (ch *child) Paused() bool { return ch.paused.Load() }
 func (ch *child) End() error { return ch.Err() }
 
 func (c *cluster) startChild(name string) (*real.Client, error) {
-	cmd := exec.Command(c.self[0], c.self[1:]...)
+	cmd := exec.Command(c.cfg.Self[0], c.cfg.Self[1:]...)
 	var leader *proc.Child
 	if a := c.adapters[name]; a != nil {
 		cmd.ExtraFiles, cmd.Env = []*os.File{a.Out, a.In}, append(os.Environ(), lockexec.Pipes+"=1")
@@ -93,12 +93,12 @@ func (c *cluster) startAdapters(s scenario.Scenario) error {
 	if s.Lock.Kind != lockexec.Name {
 		return nil
 	}
-	if len(c.program) == 0 {
+	if len(c.cfg.Adapter) == 0 {
 		return errors.New("run: lock exec has no program: say --adapter COMMAND")
 	}
 	c.adapters = map[string]*real.AdapterProcess{}
 	for _, name := range s.ClientNames() {
-		a, err := real.StartAdapter(c.group, adapterOf(name), c.program)
+		a, err := real.StartAdapter(c.group, adapterOf(name), c.cfg.Adapter)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (c *cluster) startAdapters(s scenario.Scenario) error {
 	}
 	for _, name := range s.ClientNames() {
 		if err := c.adapters[name].Speaks(c.Ctx, lockexec.StartWithin); err != nil {
-			return fmt.Errorf("start the adapter of %s (%s): %w%s", name, strings.Join(c.program, " "), err, c.adapters[name].Words())
+			return fmt.Errorf("start the adapter of %s (%s): %w%s", name, strings.Join(c.cfg.Adapter, " "), err, c.adapters[name].Words())
 		}
 	}
 	return nil

@@ -13,11 +13,9 @@ import (
 
 type cluster struct {
 	*real.Run
+	cfg      Config
 	network  *real.Network
-	bin      string   // the servers' program
-	self     []string // the clients', and its arguments
 	group    *proc.Group
-	program  []string                        // the adapters', and its arguments; nil: none are needed
 	adapters map[string]*real.AdapterProcess // by client
 }
 

@@ -39,8 +39,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err != nil {
 		return err
 	}
-	c := newCluster(ctx, seed, group, rec)
-	c.bin, c.self, c.program = b.cfg.RedisServer, b.cfg.Self, b.cfg.Adapter
+	c := b.newCluster(ctx, seed, group, rec)
 	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
 	explain := interfered(group, harness.SettingUp, c.Fail)
 	if err := c.setUp(ctx, s); err != nil {
@@ -66,7 +65,9 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 	if err := c.network.Open(s.NodeNames(), real.LinkClients(s)); err != nil {
 		return err
 	}
-	err := c.SetUp(s, func(name string) (*proc.Sentinel, error) { return c.group.StartSentinel(c.Ctx, name, c.bin) })
+	err := c.SetUp(s, func(name string) (*proc.Sentinel, error) {
+		return c.group.StartSentinel(c.Ctx, name, c.cfg.RedisServer)
+	})
 	if err != nil {
 		return err
 	}
@@ -76,8 +77,8 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 	return c.Begin()
 }
 
-func newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *history.Recorder) *cluster {
-	c := &cluster{Run: real.New(ctx, rec), group: group}
+func (b *backend) newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *history.Recorder) *cluster {
+	c := &cluster{Run: real.New(ctx, rec), cfg: b.cfg, group: group}
 	c.network = real.NewNetwork(c.Ctx, seed, c.Now, rec.Record)
 	c.network.Addr, c.network.Down, c.network.Mute, c.network.Go = c.addr, c.down, c.mute, c.Timeline.Go
 	c.Links, c.Start = c.network, c.startChild
@@ -119,7 +120,7 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 // startServers starts the resource, the nodes and their replicas, all at once.
 func (c *cluster) startServers(s scenario.Scenario) error {
 	failed := c.StartServers(s, redisOf(s), func(r real.Role) (real.Server, error) {
-		return c.group.StartRedis(c.Ctx, r.Name, c.bin, r.Persistence)
+		return c.group.StartRedis(c.Ctx, r.Name, c.cfg.RedisServer, r.Persistence)
 	})
 	if len(failed) == 0 {
 		return nil
@@ -128,9 +129,9 @@ func (c *cluster) startServers(s scenario.Scenario) error {
 		return failed[0]
 	}
 	// What stops one stops them all: one is enough to read.
-	program, err := exec.LookPath(c.bin)
+	program, err := exec.LookPath(c.cfg.RedisServer)
 	if err != nil {
-		program = c.bin
+		program = c.cfg.RedisServer
 	}
 	return fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and whether %s has room",
 		failed[0], len(failed), len(failed)+len(c.Servers), program, filepath.Dir(c.group.Dir))
