@@ -310,7 +310,7 @@ func (f *filter) begin(ctx context.Context) error {
 	if err := f.startTalking(ctx); err != nil {
 		return err
 	}
-	f.caller = real.NewCaller(f.talk.in, f.talk.out, nil, nil)
+	f.caller = real.NewCaller(f.talk.in, f.talk.out, nil)
 	limit, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
 	if err := f.caller.Call(limit, "Ready", nil); err != nil {

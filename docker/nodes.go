@@ -497,7 +497,7 @@ func (s *site) openBeside(ctx context.Context, b *box, k *real.Clock) (err error
 	if err := b.beside.startTalking(ctx); err != nil {
 		return err
 	}
-	agent := real.NewCaller(b.beside.talk.in, b.beside.talk.out, real.ClockErrors, nil)
+	agent := real.NewCaller(b.beside.talk.in, b.beside.talk.out, nil)
 	err = k.StartBeside(agent, 1)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; let the engine's seccomp profile and the Yama of its machine allow ptrace to who has SYS_PTRACE", err)

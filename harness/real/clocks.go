@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"strconv"
 	"sync"
@@ -420,9 +419,6 @@ func (p *Client) ReadClocks(true func() time.Duration) (ClockReading, error) {
 	}
 }
 
-// ClockErrors are those of an agent by which callers branch.
-var ClockErrors = callErrors{"permission": fs.ErrPermission}
-
 type agent struct{ m vdso.Machine }
 
 // Start lets a process through its gate, with the clocks that its predecessor had. both: a rate applies
@@ -443,6 +439,6 @@ func (a *agent) Turn(by time.Duration, rate float64) (from, to time.Duration, sh
 func ServeClock(in io.Reader, out io.Writer) error {
 	a := &agent{}
 	defer a.m.Close()
-	s := CallServer{Errors: ClockErrors, Of: func() []any { return []any{a} }}
+	s := CallServer{Of: func() []any { return []any{a} }}
 	return s.Serve(in, out)
 }

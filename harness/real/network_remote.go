@@ -42,12 +42,9 @@ var (
 // DialNetwork returns the network that is served behind a process's stdin and stdout.
 func DialNetwork(in io.Writer, out io.Reader) *RemoteNetwork {
 	r := &RemoteNetwork{run: NetworkRun{Context: context.Background()}}
-	r.caller = NewCaller(in, out, known, notices{r})
+	r.caller = NewCaller(in, out, notices{r})
 	return r
 }
-
-// known are the errors by which the engine branches.
-var known = callErrors{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded}
 
 // Ended is closed when nobody serves it any more.
 func (r *RemoteNetwork) Ended() <-chan struct{} { return r.caller.Ended() }
@@ -283,7 +280,7 @@ type servedRun struct {
 // until that ends.
 func ServeLinks(in io.Reader, out io.Writer) error {
 	s := &served{}
-	s.wire.Errors, s.wire.Of = known, func() []any {
+	s.wire.Of = func() []any {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.run == nil {

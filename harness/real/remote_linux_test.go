@@ -50,7 +50,7 @@ func here(t *testing.T) (agent *Caller, end func()) {
 	go func() { out.CloseWithError(ServeClock(in, out)) }()
 	end = sync.OnceFunc(func() { ask.Close() })
 	t.Cleanup(end)
-	return NewCaller(ask, answers, ClockErrors, nil), end
+	return NewCaller(ask, answers, nil), end
 }
 
 // behind starts a process behind a gate, opens it, and gives what reads the process's clocks.
