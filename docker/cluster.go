@@ -63,7 +63,7 @@ func (c *cluster) open(s scenario.Scenario, seed uint64, rec *history.Recorder) 
 	if len(c.by) > 0 {
 		run.Ports = firstPort
 	}
-	return remote.Open(run, seed, c.site.net.at(linksHost).String(), addrs, c.names, real.LinkClients(s))
+	return remote.Open(run, seed, c.site.net.at(linksHost).String(), addrs, c.names, s.Clients)
 }
 
 // watch ends the run if the links do.

@@ -62,7 +62,7 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 	if err := c.startStore(ctx, s); err != nil {
 		return err
 	}
-	if err := c.network.Open(s.NodeNames(), real.LinkClients(s)); err != nil {
+	if err := c.network.Open(s.NodeNames(), s.Clients); err != nil {
 		return err
 	}
 	err := c.SetUp(s, func(name string) (*proc.Sentinel, error) {
@@ -155,7 +155,7 @@ func enough(s scenario.Scenario) error {
 	}
 	need := len(open) + spareFiles
 	nodes := len(s.NodeNames())
-	for _, c := range real.LinkClients(s) {
+	for _, c := range s.Clients {
 		reached := nodes
 		if c.Reach != nil {
 			reached = len(c.Reach)

@@ -11,6 +11,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -92,7 +93,7 @@ func say(r *RemoteNetwork, name string, args ...any) (back string, err error) {
 }
 
 // Open makes the links of a run, between addresses that the other process can reach.
-func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map[string]string, nodes []string, clients []linkClient) error {
+func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map[string]string, nodes []string, clients []scenario.Client) error {
 	r.mu.Lock()
 	r.run, r.taps = run, map[int64]func(nemesis.Held){}
 	r.mu.Unlock()
@@ -307,7 +308,7 @@ func (s *served) Ask(addr string, args []string, within time.Duration) (stampedR
 
 // Open makes the links of a run on the address host, which dial from the port ports on
 // where that is not 0.
-func (s *served) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []linkClient) (map[string]addresses, error) {
+func (s *served) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []scenario.Client) (map[string]addresses, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil {
