@@ -46,7 +46,14 @@ func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*box
 		}
 	}
 	if at == nil {
-		b, err := s.makeClientBox(ctx, name, host, k)
+		makeBox, m := s.makeBox, engine.Making{Command: s.agent(append([]string{loopAgent}, s.client...)...), Talks: true}
+		switch {
+		case len(s.cfg.Adapter) > 0:
+			makeBox = s.makeAdapted
+		case k != nil:
+			makeBox, m.Command = s.makeTurnable, s.client
+		}
+		b, err := makeBox(ctx, name, host, m)
 		if err != nil {
 			return nil, err
 		}
@@ -59,18 +66,6 @@ func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*box
 		return nil, err
 	}
 	return at, s.openGate(ctx, at, k)
-}
-
-func (s *site) makeClientBox(ctx context.Context, name string, host int, k *real.Clock) (*box, error) {
-	m := engine.Making{Command: s.agent(append([]string{loopAgent}, s.client...)...), Talks: true}
-	switch {
-	case len(s.cfg.Adapter) > 0:
-		return s.makeAdapted(ctx, name, host, m)
-	case k != nil:
-		m.Command = s.client
-		return s.makeTurnable(ctx, name, host, m)
-	}
-	return s.makeBox(ctx, name, host, m)
 }
 
 // clearRoom ends what a client has left running in its container, and waits for it.

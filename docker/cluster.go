@@ -86,7 +86,7 @@ func (c *cluster) close() error {
 			errs = append(errs, err)
 		}
 	}
-	if c.Links != nil && (c.clean() || c.site.linksAnswer(ctx)) {
+	if c.Links != nil && (!c.guard.Heard() || c.site.linksAnswer(ctx)) {
 		limit, cancel := context.WithTimeout(ctx, linksPatience)
 		defer cancel()
 		errs = append(errs, c.sameTime(limit), c.site.remote.Close(limit))
@@ -136,16 +136,11 @@ func (c *cluster) StampError() time.Duration {
 // NodeReport includes what the nodes call themselves, and their image.
 func (c *cluster) NodeReport() harness.NodeReport {
 	r := c.Run.NodeReport()
-	r.ServerVersion = c.serverVersion()
-	return r
-}
-
-func (c *cluster) serverVersion() string {
-	info, err := c.Resource(c.Ctx, "INFO", "server")
-	if err != nil {
-		return c.site.software.String()
+	r.ServerVersion = c.site.software.String()
+	if info, err := c.Resource(c.Ctx, "INFO", "server"); err == nil {
+		r.ServerVersion = versionIn(fmt.Sprint(info)) + r.ServerVersion
 	}
-	return versionIn(fmt.Sprint(info)) + c.site.software.String()
+	return r
 }
 
 // versionIn is how a server's INFO names it. A Valkey calls itself a Redis, too.

@@ -363,7 +363,3 @@ func wards(c *cluster) []ward {
 	}
 	return all
 }
-
-// clean says whether nobody but the plan has done anything to the run's containers. Others
-// are of no use to the next run.
-func (c *cluster) clean() bool { return !c.guard.Heard() }

@@ -291,9 +291,9 @@ type filter struct {
 // mayFilter is the capability without which nobody has rules for packets.
 const mayFilter = "NET_ADMIN"
 
-func (s *site) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
-	b, err := s.makeBox(ctx, n.name+"-packets", 0, engine.Making{
-		Command: s.agent(packetsAgent), Talks: true, Beside: n.address.id, Capability: may,
+func makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
+	b, err := n.site.makeBox(ctx, n.name+"-packets", 0, engine.Making{
+		Command: n.site.agent(packetsAgent), Talks: true, Beside: n.address.id, Capability: may,
 	})
 	if err != nil {
 		return nil, err
@@ -406,7 +406,7 @@ func (fs *packetFilters) filterPackets(s scenario.Scenario, server func(name str
 		if !losesPackets(s, name) {
 			return nil
 		}
-		f, err := fs.site.makeFilter(fs.ctx, server(name), mayFilter)
+		f, err := makeFilter(fs.ctx, server(name), mayFilter)
 		if err != nil {
 			return err
 		}

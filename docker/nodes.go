@@ -283,7 +283,15 @@ func (s *site) removeNode(ctx context.Context, n *node) error {
 	if err := n.remove(ctx); err != nil {
 		return err
 	}
-	return s.leaveAddress(ctx, n.address, n.spoiled.Load())
+	if n.spoiled.Load() { // or the next node there would find what was done to it
+		if err := s.removeAddress(ctx, n.address); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.housed, n.address.host)
+	return nil
 }
 
 // removeNodes removes all those that are to go, for the next run to make its own.
@@ -360,20 +368,6 @@ func (s *site) removeAddress(ctx context.Context, p *box) error {
 	delete(s.addresses, p.host)
 	s.mu.Unlock()
 	return p.remove(ctx)
-}
-
-// leaveAddress gives a node's address up, and removes it if it is spoiled: the next node
-// there would find what was done to it.
-func (s *site) leaveAddress(ctx context.Context, a *box, spoiled bool) error {
-	if spoiled {
-		if err := s.removeAddress(ctx, a); err != nil {
-			return err
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.housed, a.host)
-	return nil
 }
 
 // mountDisks gives a disk to each node whose disk or power the plan hits, below a directory

@@ -89,7 +89,7 @@ func TestPacketsOfALinkAreLost(t *testing.T) {
 // Where the kernel does not let a filter lose packets, the run says so before it begins.
 func TestFilterThatMayNot(t *testing.T) {
 	run(t, twoNodes, func(b bench) {
-		_, err := b.site.makeFilter(t.Context(), b.Store.(*node), "")
+		_, err := makeFilter(t.Context(), b.Store.(*node), "")
 		if err == nil || !strings.Contains(err.Error(), "it needs the capability NET_ADMIN") {
 			t.Errorf("%v, want what it lacks", err)
 		}

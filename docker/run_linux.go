@@ -65,7 +65,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		return c.guard.explain(err)
 	}
 	err = body(c.Ctx, c)
-	well = c.clean()
+	well = !c.guard.Heard() // or the site is of no use to the next run
 	return err
 }
 
