@@ -13,6 +13,7 @@ import (
 
 	"github.com/docker/docker/api/types/events"
 
+	"lockpick/docker/engine"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real"
@@ -40,7 +41,6 @@ type ward struct {
 	what   string // of the actor's it is, in words; "": the actor itself
 	node   *node  // that it is; nil: it is none
 	client bool   // its program is a client's, or starts those
-	plays  bool   // its program is a client's, and ends with it
 	fresh  bool   // it is being made, and may fail to start
 }
 
@@ -65,7 +65,7 @@ func (g *guard) ward(id string) (w ward, ok bool) {
 }
 
 func clientWard(b *box) ward {
-	return ward{box: b, actor: b.name, client: true, plays: b.turns}
+	return ward{box: b, actor: b.name, client: true}
 }
 
 // A question is to be answered in answersIn. Where the links don't answer in linksPatience
@@ -145,7 +145,7 @@ func (w ward) endsStrangely(r *running) bool {
 	case w.node != nil && w.node.want.disk != nil && r.status > 0:
 		return !w.node.want.disk.Harmed()
 	}
-	return !w.plays
+	return !w.turns // a client's program, and not what starts those, ends with the client
 }
 
 // lookAgain sees what became of the wards just before the run's end, of which the engine
@@ -159,30 +159,27 @@ func (g *guard) lookAgain() {
 	g.mu.Lock()
 	all := slices.Collect(maps.Values(g.boxes))
 	g.mu.Unlock()
-	var looks sync.WaitGroup
-	for _, w := range all {
-		looks.Go(func() {
-			w.mu.Lock()
-			runs, r, mine, known := w.runs(), w.run, w.paused, w.frozen
-			w.mu.Unlock()
-			if !runs {
-				return
+	engine.AtOnce(all, func(w ward) error {
+		w.mu.Lock()
+		runs, r, mine, known := w.runs(), w.run, w.paused, w.frozen
+		w.mu.Unlock()
+		if !runs {
+			return nil
+		}
+		status, _, err := w.engine.State(ctx, w.id)
+		switch {
+		case err != nil: // others will see
+		case status == "paused" && !mine && !known:
+			g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("container %.12s is paused", w.id)})
+		case strings.HasPrefix(status, "exit") || status == "dead" || r.process > 0 && !proc.InContainer(r.process, w.id):
+			select {
+			case <-r.told:
+				g.ended(w.box, r)
+			case <-ctx.Done():
 			}
-			status, _, err := w.engine.State(ctx, w.id)
-			switch {
-			case err != nil:
-			case status == "paused" && !mine && !known:
-				g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("container %.12s is paused", w.id)})
-			case strings.HasPrefix(status, "exit") || status == "dead" || r.process > 0 && !proc.InContainer(r.process, w.id):
-				select {
-				case <-r.told:
-					g.ended(w.box, r)
-				case <-ctx.Done():
-				}
-			}
-		})
-	}
-	looks.Wait()
+		}
+		return nil
+	})
 }
 
 // take monitors a container from now on. A fresh one that has ended did so before the run, and is about
