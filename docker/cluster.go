@@ -154,7 +154,7 @@ func versionIn(info string) string {
 	return ""
 }
 
-// setClocks prepares that the clocks of nodes and clients can be changed that a scenario may change.
+// setClocks lets the clocks be changed that the scenario may change.
 func (c *cluster) setClocks(s scenario.Scenario) {
 	for _, name := range turnable(s) {
 		k := real.NewClock(c.Ctx, slices.Contains(s.ClientNames(), name), c.there)

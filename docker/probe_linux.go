@@ -12,7 +12,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// try asks for the engine, whether there is something to make clients of, and what
+// try finds the engine, and sees whether there is something to make clients of, and what
 // can be done to containers there. Nodes' images may have to be pulled: only Prepare tells.
 func (b *backend) try(ctx context.Context) (can abilities) {
 	e, a, err := engine.Meet(ctx)

@@ -39,12 +39,11 @@ type site struct {
 
 	mu          sync.Mutex
 	nodes       map[role]*node  // with the resource, replicas and sentinels
-	clientBoxes map[string]*box // of clients, which stay for the next run, and what is in them talks on
+	clientBoxes map[string]*box // of clients; they stay for the next run, and so do their programs
 	hosts       map[string]int  // of clients, on the network
 	housed      map[int]bool    // hosts where a node is, or is about to be
-	// addresses are containers that do nothing but to have an address on the network, by host, as a
-	// machine has. A node that shares its network is started and ended in less than half the time:
-	// the engine need not make the network anew.
+	// addresses are containers that only hold an address on the network, by host. A node that shares
+	// one's network starts and ends in less than half the time: the engine need not make that anew.
 	addresses map[int]*box
 }
 

@@ -121,8 +121,8 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	return err
 }
 
-// setClocks prepares that the clocks of nodes, clients and adapters can be changed: their
-// processes start traced. The others' clocks are not touched.
+// setClocks lets the clocks of nodes, clients and adapters be changed: their processes start
+// traced. The others' clocks are not touched.
 func (c *cluster) setClocks(s scenario.Scenario) {
 	all := map[string]*real.Clock{} // by the names of processes
 	add := func(name string, client bool) {

@@ -231,7 +231,7 @@ func unknown(err error) bool {
 	return ok || files.Remedy(err, files.TempDirHint) != ""
 }
 
-// own is what not every machine lets it do, as it turns out when it is tried.
+// own lists the capabilities that depend on the machine. Each is tried.
 func (b *backend) own(ctx context.Context) map[string]harness.Capability {
 	disks, clocks := b.canMount(), b.canTurnClocks()
 	own := map[string]harness.Capability{
@@ -248,7 +248,7 @@ func (b *backend) own(ctx context.Context) map[string]harness.Capability {
 	return own
 }
 
-// tried is what comes of a trial.
+// tried turns the error of a trial into a capability. otherwise is the remedy where the error has none.
 func tried(err error, otherwise string) harness.Capability {
 	if err == nil {
 		return harness.Capability{Available: true}
@@ -263,7 +263,8 @@ func prefixed(prefix string, c harness.Capability) harness.Capability {
 	return c
 }
 
-// blamed is tried of a program that what is said about, if the trial says something about it.
+// blamed is tried for a program: what it can't do stands before the reason, unless the trial shows nothing
+// about it.
 func blamed(err error, what, otherwise string) harness.Capability {
 	c := tried(err, otherwise)
 	if !c.Available && !c.Unknown {

@@ -20,8 +20,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// Clock is the clocks of one node, client or adapter, which stay as they are when its process
-// ends and another starts. This process changes them, or an agent where it may not trace theirs.
+// Clock is the clocks of one node, client or adapter. They stay as they are when its process
+// ends and another starts. This process changes them, or an agent if this one may not trace theirs.
 type Clock struct {
 	With *Clock // another, which is changed at the same instant; nil: none
 
@@ -56,7 +56,7 @@ func (m *Clock) Start(pid int) error {
 
 // StartGate lets a process through its gate, and returns when its program runs by these clocks.
 func (m *Clock) StartGate(pid int) error {
-	m.obey(nil)
+	m.handTo(nil)
 	started := make(chan error, 1)
 	go func() { started <- m.machine.StartGate(pid) }()
 	ctx, cancel := context.WithTimeout(m.ctx, callBound) // one that is frozen never comes out
@@ -71,12 +71,12 @@ func (m *Clock) StartGate(pid int) error {
 
 // StartBeside is StartGate by an agent, which ends with the process; the id is as the agent sees it.
 func (m *Clock) StartBeside(agent *Caller, pid int) error {
-	shown := m.obey(agent)
+	shown := m.handTo(agent)
 	return m.call(agent, "Start", CallArgs{pid, shown, m.machine.Monotonic})
 }
 
-// obey hands the clocks, as they are, to whoever changes them from now on.
-func (m *Clock) obey(agent *Caller) vdso.Shown {
+// handTo lets an agent change the clocks from now on, as they are; nil: this process does.
+func (m *Clock) handTo(agent *Caller) vdso.Shown {
 	shown := m.Shown()
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -146,8 +146,8 @@ type Role struct {
 	Replicated        bool   // it is a replica, or has one
 }
 
-// StartServers starts the resource and, with their replicas, the nodes that are redis-servers,
-// all at once and along with what else has to be done. It returns what failed.
+// StartServers starts the resource, the nodes that are redis-servers, and their replicas. It does all
+// that at once, and other jobs with it, and returns what failed.
 func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role) (Server, error), also ...func() error) (failed []error) {
 	add := func(role Role) {
 		also = append(also, func() error {

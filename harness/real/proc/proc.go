@@ -381,7 +381,7 @@ func reply(v resp.Value) any {
 // versionBound is how long a program may take to tell its version.
 const versionBound = 5 * time.Second
 
-// AskVersion runs a program that tells its version, which is the group of pattern.
+// AskVersion runs a program that prints its version, and returns what the group of pattern matches.
 func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionBound)
 	defer cancel()
@@ -398,7 +398,7 @@ func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, arg
 	return "", fmt.Errorf("ask %s for its version: it says %.100q", program, out.String())
 }
 
-// AtOnce does all jobs at the same time, and returns their errors as they come.
+// AtOnce does all jobs at the same time, and returns the errors in the order in which they came.
 func AtOnce(jobs ...func() error) (failed []error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
