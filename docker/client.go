@@ -18,32 +18,14 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/exec"
+	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
 	"lockpick/internal/files"
 )
 
-// clientBox is the container of a client. It stays for the next run, and what is in it talks
-// on: a room, or a program whose clocks the run turns.
-type clientBox struct {
-	*box
-	*talk
-	turns bool // the run turns its clocks
-}
-
-// startProgram starts the program of a client's box.
-func (p *clientBox) startProgram(ctx context.Context, k *turner) (err error) {
-	if p.talk != nil {
-		p.leave()
-	}
-	if p.talk, err = p.startTalking(ctx); err != nil {
-		return err
-	}
-	return k.open(ctx, p.box)
-}
-
 // makeClient lets a client wait for its order, in a container that it may have had
 // before: a container takes tenths of a second to start, and a run begins at once.
-func (s *site) makeClient(ctx context.Context, name string, k *turner) (*clientBox, error) {
+func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*box, error) {
 	s.mu.Lock()
 	at, host := s.clientBoxes[name], s.hosts[name]
 	s.mu.Unlock()
@@ -51,7 +33,6 @@ func (s *site) makeClient(ctx context.Context, name string, k *turner) (*clientB
 		if err := at.remove(ctx); err != nil {
 			return nil, err
 		}
-		at.leave()
 		at = nil
 	}
 	switch {
@@ -65,28 +46,26 @@ func (s *site) makeClient(ctx context.Context, name string, k *turner) (*clientB
 		}
 	}
 	if at == nil {
-		b, err := s.makeClientBox(ctx, name, host, k)
+		makeBox, m := s.makeBox, engine.Making{Command: s.agent(append([]string{loopAgent}, s.client...)...), Talks: true}
+		switch {
+		case len(s.cfg.Adapter) > 0:
+			makeBox = s.makeAdapted
+		case k != nil:
+			makeBox, m.Command = s.makeTurnable, s.client
+		}
+		b, err := makeBox(ctx, name, host, m)
 		if err != nil {
 			return nil, err
 		}
-		at = &clientBox{box: b, turns: k != nil}
+		at, b.turns = b, k != nil
 		s.mu.Lock()
 		s.clientBoxes[name] = at
 		s.mu.Unlock()
 	}
-	return at, at.startProgram(ctx, k)
-}
-
-func (s *site) makeClientBox(ctx context.Context, name string, host int, k *turner) (*box, error) {
-	m := engine.Making{Image: s.image, Command: s.room, Talks: true}
-	switch {
-	case s.adapted != nil:
-		return s.makeAdapted(ctx, name, host, m)
-	case k != nil:
-		m.Command = s.client
-		return s.makeTurnable(ctx, name, host, m)
+	if err := at.startTalking(ctx); err != nil {
+		return nil, err
 	}
-	return s.makeBox(ctx, name, host, m)
+	return at, s.openGate(ctx, at, k)
 }
 
 // clearRoom ends what a client has left running in its container, and waits for it.
@@ -103,27 +82,11 @@ func clearRoom() {
 	}
 }
 
-// adapted is how clients run in an image of somebody else's, each beside the adapter that it
-// starts: what is done to their container is done to both.
-type adapted struct {
-	image string
-	room  []string          // who runs one client after the other there
-	files map[string][]byte // lockpick's program, with all that it needs
-}
-
-// adapters is how clients run beside their adapters; nil: they have none.
-func (s supply) adapters(ctx context.Context, own *image, client []string) (*adapted, error) {
-	if len(s.cfg.Adapter) == 0 {
-		return nil, nil
-	}
-	if err := s.hasAdapters(ctx); err != nil {
-		return nil, err
-	}
-	files, gate := own.apart(gateDir)
-	return &adapted{s.cfg.AdapterImage, slices.Concat(gate, []string{AgentVerb, loopAgent}, gate, client[1:], s.cfg.Adapter), files}, nil
-}
-
+// hasAdapters sees that the engine has the image of the adapters, if clients have any.
 func (s supply) hasAdapters(ctx context.Context) error {
+	if len(s.cfg.Adapter) == 0 {
+		return nil
+	}
 	has, err := s.engine.HasImage(ctx, s.cfg.AdapterImage)
 	switch {
 	case err != nil:
@@ -134,14 +97,16 @@ func (s supply) hasAdapters(ctx context.Context) error {
 	return nil
 }
 
-// makeAdapted makes the container of a client and its adapter.
-func (s *base) makeAdapted(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
-	m.Image, m.Command = s.adapted.image, s.adapted.room
+// makeAdapted makes the container of a client, in the image of the adapter that it starts: what is
+// done to the container is done to both.
+func (s *site) makeAdapted(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
+	files, gate := s.own.apart(gateDir)
+	m.Image, m.Command = s.cfg.AdapterImage, slices.Concat(gate, []string{AgentVerb, loopAgent}, gate, s.client[1:], s.cfg.Adapter)
 	b, err := s.makeBox(ctx, name, host, m)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.engine.Put(ctx, b.id, s.adapted.files); err != nil {
+	if err := s.engine.Put(ctx, b.id, files); err != nil {
 		return nil, fmt.Errorf("put lockpick into the container of %s: %w", name, err)
 	}
 	return b, nil
@@ -169,19 +134,15 @@ func (b *backend) Hello(ctx context.Context) (line string, err error) {
 	}
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
 	at := &box{engine: e, name: "the adapter", id: id}
-	t, err := at.talk(ctx)
-	if err != nil {
+	defer at.leave()
+	if err := at.startTalking(ctx); err != nil {
 		return "", err
 	}
-	defer t.leave()
-	if err := at.start(ctx); err != nil {
-		return "", err
-	}
-	late := time.AfterFunc(exec.StartWithin, func() { t.out.CloseWithError(fmt.Errorf("it has said no hello within %v", exec.StartWithin)) })
+	late := time.AfterFunc(exec.StartWithin, func() { at.talk.out.CloseWithError(fmt.Errorf("it has said no hello within %v", exec.StartWithin)) })
 	defer late.Stop()
-	line, err = bufio.NewReader(io.LimitReader(t.out, 64<<10)).ReadString('\n')
+	line, err = bufio.NewReader(io.LimitReader(at.talk.out, 64<<10)).ReadString('\n')
 	if err != nil {
-		return "", fmt.Errorf("%s in a container of %s: %w\n%s", strings.Join(b.cfg.Adapter, " "), b.cfg.AdapterImage, err, t.Words())
+		return "", fmt.Errorf("%s in a container of %s: %w\n%s", strings.Join(b.cfg.Adapter, " "), b.cfg.AdapterImage, err, at.Words())
 	}
 	return line, nil
 }

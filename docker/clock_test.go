@@ -13,7 +13,6 @@ import (
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
-	"lockpick/harness/real"
 	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
@@ -23,8 +22,8 @@ import (
 func clocked(t *testing.T, persist string, targets ...string) scenario.Scenario {
 	t.Helper()
 	needEngine(t)
-	if lacks := testBackend().missing(t.Context()).clocks; lacks != (why{}) {
-		t.Skipf("%s: %s", lacks.reason, lacks.remedy)
+	if clocks := testBackend().can(t.Context()).clocks; !clocks.Available {
+		t.Skipf("%s: %s", clocks.Reason, clocks.Remedy)
 	}
 	s := twoNodes
 	s.Topology.Persistence = persist
@@ -54,7 +53,7 @@ func (b bench) turn(target string, by time.Duration, rate float64) string {
 
 func (b bench) onNode(node string, args ...string) any {
 	b.Helper()
-	v, err := b.Nodes.Server(node).command(b.T.Context(), node, args)
+	v, err := b.at(node).Command(b.T.Context(), node, args)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -198,15 +197,6 @@ func clientsClocks(t *testing.T, on *backend) {
 	}
 }
 
-// aside is a machine whose true time is not that of the others.
-type aside struct{ real.ClockDriver }
-
-func (a aside) Shown() vdso.Shown {
-	s := a.ClockDriver.Shown()
-	s.Offset += int64(time.Second)
-	return s
-}
-
 // Where nodes run somebody's image, their gates are put into it with all that they need.
 func TestClocksInANamedImage(t *testing.T) {
 	s := clocked(t, "none", "n1")
@@ -217,12 +207,12 @@ func TestClocksInANamedImage(t *testing.T) {
 
 func TestOthersMustBeRight(t *testing.T) {
 	run(t, clocked(t, "none", "n1"), func(b bench) {
-		k := b.Clocks.Of("n1")
-		if right, err := b.seeOthers(k); err != nil || fmt.Sprint(right) != "[n2]" {
-			t.Errorf("the others that are right are %v, %v", right, err)
+		right := vdso.Shown{Offset: b.Clock("n1").Shown().Offset}
+		if names, err := b.seeOthers(right); err != nil || fmt.Sprint(names) != "[n2]" {
+			t.Errorf("the others that are right are %v, %v", names, err)
 		}
-		k.ClockDriver = aside{k.ClockDriver}
-		if _, err := b.seeOthers(k); err == nil || !strings.Contains(err.Error(), "n2, which was not meant: its wall clock shows") {
+		right.Offset += int64(time.Second)
+		if _, err := b.seeOthers(right); err == nil || !strings.Contains(err.Error(), "n2, which was not meant: its wall clock shows") {
 			t.Errorf("a node that is a second off: %v", err)
 		}
 	})

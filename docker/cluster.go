@@ -24,22 +24,20 @@ import (
 )
 
 type cluster struct {
-	*real.Run[*node]
+	*real.Run
 	*packetFilters // of nodes whose packets the plan loses
 	site           *site
 
 	// These are filled before body is called.
-	names    []string           // of the nodes
-	replicas map[string]*node   // by the names of their nodes
-	turners  map[string]*turner // of nodes and clients whose clocks the plan may turn
-	ahead    time.Duration      // how far the engine's clock is ahead of ours
-	within   time.Duration      // by how much that may be wrong
-	limit    time.Duration      // how long the run may take
-	group    *proc.Group        // directory that disks are mounted below; nil: there are none
-	guard    *guard
+	names  []string      // of the nodes
+	ahead  time.Duration // how far the engine's clock is ahead of ours
+	within time.Duration // by how much that may be wrong
+	limit  time.Duration // how long the run may take
+	group  *proc.Group   // directory that disks are mounted below; nil: there are none
+	guard  *guard
 
 	mu      sync.Mutex
-	waiting map[string]*clientBox // of clients that have no order yet
+	waiting map[string]*box // of clients that have no order yet
 }
 
 var _ real.Cluster = (*cluster)(nil)
@@ -57,22 +55,22 @@ func (c *cluster) open(s scenario.Scenario, seed uint64, rec *history.Recorder) 
 	}
 	c.limit = s.Limit
 	c.GoBy(c.ahead)
-	addrs := map[string]string{scenario.ResourceName: c.Store.At}
+	addrs := map[string]string{scenario.ResourceName: c.Store.Addr()}
 	for _, name := range c.names {
-		addrs[name] = c.Nodes.Server(name).At
+		addrs[name] = c.Nodes.Server(name).Addr()
 	}
 	run := real.NetworkRun{Context: c.Ctx, Record: rec.Record, Go: c.Timeline.Go}
 	if len(c.by) > 0 {
 		run.Ports = firstPort
 	}
-	return remote.Open(run, seed, c.site.net.at(linksHost).String(), addrs, c.names, real.LinkClients(s))
+	return remote.Open(run, seed, c.site.net.at(linksHost).String(), addrs, c.names, s.Clients)
 }
 
 // watch ends the run if the links do.
 func (c *cluster) watch() {
 	select {
 	case <-c.site.remote.Ended():
-		c.Fail(fmt.Errorf("the links have ended, with their container or with the engine: %w; %s", real.ErrAgentGone, cmp.Or(c.site.talk.Words(), "they said nothing")))
+		c.Fail(fmt.Errorf("the links have ended, with their container or with the engine: %w; %s", real.ErrAgentGone, cmp.Or(c.site.linksBox.Words(), "they said nothing")))
 	case <-c.Ctx.Done():
 	}
 }
@@ -88,7 +86,7 @@ func (c *cluster) close() error {
 			errs = append(errs, err)
 		}
 	}
-	if c.Links != nil && (c.clean() || c.site.linksAnswer(ctx)) {
+	if c.Links != nil && (!c.guard.Heard() || c.site.linksAnswer(ctx)) {
 		limit, cancel := context.WithTimeout(ctx, linksPatience)
 		defer cancel()
 		errs = append(errs, c.sameTime(limit), c.site.remote.Close(limit))
@@ -121,9 +119,9 @@ func (c *cluster) sameTime(ctx context.Context) error {
 
 func (c *cluster) at(name string) *node {
 	if n := c.Nodes.Server(name); n != nil {
-		return n
+		return n.(*node)
 	}
-	return c.Store
+	return c.Store.(*node)
 }
 
 // StampError bounds how wrong true stamps can be: those of clients and links are by one
@@ -138,16 +136,11 @@ func (c *cluster) StampError() time.Duration {
 // NodeReport includes what the nodes call themselves, and their image.
 func (c *cluster) NodeReport() harness.NodeReport {
 	r := c.Run.NodeReport()
-	r.ServerVersion = c.serverVersion()
-	return r
-}
-
-func (c *cluster) serverVersion() string {
-	info, err := c.Resource(c.Ctx, "INFO", "server")
-	if err != nil {
-		return c.site.software.String()
+	r.ServerVersion = c.site.software.String()
+	if info, err := c.Resource(c.Ctx, "INFO", "server"); err == nil {
+		r.ServerVersion = versionIn(fmt.Sprint(info)) + r.ServerVersion
 	}
-	return versionIn(fmt.Sprint(info)) + c.site.software.String()
+	return r
 }
 
 // versionIn is how a server's INFO names it. A Valkey calls itself a Redis, too.
@@ -161,11 +154,12 @@ func versionIn(info string) string {
 	return ""
 }
 
-func (c *cluster) addTurners(s scenario.Scenario) {
+// setClocks lets the clocks be changed that the scenario may change.
+func (c *cluster) setClocks(s scenario.Scenario) {
 	for _, name := range turnable(s) {
-		r := &real.RemoteClock{Context: c.Ctx, Both: slices.Contains(s.ClientNames(), name), True: c.there}
-		c.turners[name] = &turner{r, c.site.base}
-		c.Clocks.Add(name, &real.Clock{ClockDriver: r, True: c.there})
+		k := real.NewClock(c.Ctx, slices.Contains(s.ClientNames(), name), c.there)
+		context.AfterFunc(c.Ctx, func() { k.Close() })
+		c.AddClock(name, k)
 	}
 }
 
@@ -174,22 +168,22 @@ func (c *cluster) there() time.Duration { return c.Now() + c.Origin() }
 
 // seeOthers asks the nodes whose clocks nobody turns: it is an error if one does not show
 // true time, for a fault must hit whom it is meant for. Who can't answer now is left out.
-func (c *cluster) seeOthers(m *real.Clock) (right []string, err error) {
+func (c *cluster) seeOthers(right vdso.Shown) (names []string, err error) {
 	for _, name := range c.names {
-		n := c.Nodes.Server(name)
-		if n.want.turner != nil || !n.Runs() || n.deaf() {
+		n := c.at(name)
+		if n.want.clock != nil || !n.Runs() || n.deaf() {
 			continue
 		}
 		r, err := c.ReadTime(n)
 		if err != nil {
 			continue
 		}
-		if err := real.ClockDiffers(vdso.Shown{Offset: m.Shown().Offset}, r); err != nil {
+		if err := real.ClockDiffers(right, r); err != nil {
 			return nil, fmt.Errorf("%s, which was not meant: %w", name, err)
 		}
-		right = append(right, name)
+		names = append(names, name)
 	}
-	return right, nil
+	return names, nil
 }
 
 // Prepare gets the images that scenarios need, and says what nodes will run. What can't

@@ -27,9 +27,12 @@ const engineBound = 15 * time.Second
 type box struct {
 	engine   *engine.Engine
 	name, id string
-	near     bool // its processes are on this machine
-	here     bool // and ours to kill
-	beside   *box // from where its gate is opened; nil: it has none, or it is opened from this process
+	host     int   // on the network
+	near     bool  // its processes are on this machine
+	here     bool  // and ours to kill
+	beside   *box  // from where its gate is opened; nil: it has none, or it is opened from this process
+	turns    bool  // it is a client's, and the run changes its clocks
+	talk     *talk // with its program; nil: nobody talks with it
 
 	mu     sync.Mutex
 	run    *running // the latest; nil: it was never started
@@ -332,6 +335,7 @@ func (b *box) remove(ctx context.Context) error {
 			return err
 		}
 	}
+	defer b.leave()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound)
 	defer cancel()
 	if err := b.engine.Remove(ctx, b.id); err != nil {

@@ -15,8 +15,8 @@ import (
 // A power loss takes what a node had not synced, and it is back with what it had; a
 // disk that stalls or is full is met. It needs no capability in the container.
 func TestPowerLossAndDisks(t *testing.T) {
-	if l := testBackend().lacks(t.Context()).disks; l.reason != "" {
-		t.Skipf("%s: %s", l.reason, l.remedy)
+	if disks := testBackend().can(t.Context()).disks; !disks.Available {
+		t.Skipf("%s: %s", disks.Reason, disks.Remedy)
 	}
 	for mode, want := range map[string]string{"always": " (keys: 1)", "no": " (keys: 0)"} {
 		s := twoNodes
@@ -42,7 +42,7 @@ func TestPowerLossAndDisks(t *testing.T) {
 				t.Error("a disk could be filled that is none")
 			}
 			b.do("fill", func() (string, error) { return b.FillDisk("n1") })
-			b.Nodes.Server("n1").command(t.Context(), "n1", []string{"SET", "k2", strings.Repeat("v", 5000)})
+			b.at("n1").Command(t.Context(), "n1", []string{"SET", "k2", strings.Repeat("v", 5000)})
 			if back, err := b.FreeDisk("n1"); mode == "always" && (err != nil || !strings.HasPrefix(back, "it met ")) {
 				t.Errorf("free says %q, %v", back, err)
 			}

@@ -2,10 +2,10 @@
 // resource each in one, on a network of their own, in real time.
 //
 // Its nouns are Backend; site, which is what the engine has for one run after the other: a
-// base, which is a network and the box of the links, and what is on it; cluster, which is
+// network, the box of the links, and what is on it; cluster, which is
 // one run there (real.Run) and has its powers; box, one container, which is a node's, a
 // client's or that of the links; address, a box that only has an address, at which nodes
-// come and go; clientBox, a box in which clients do; and image, what they are made of. Package engine below it is the Docker
+// come and go; and image, what they are made of. Package engine below it is the Docker
 // engine, and where it is.
 //
 //	                    lockpick

@@ -25,7 +25,7 @@ func replicated(steps ...nemesis.Step) scenario.Scenario {
 func (b bench) set() (link string) {
 	b.Helper()
 	way, _ := b.Addresses("c1")
-	link, replica := way.Nodes[0].Addr, b.Replica("n1")
+	link, replica := way.Nodes[0].Addr, b.Replica("n1").(*node)
 	b.must(link, "OK", "SET", "early", "v")
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		if n, err := replica.Keys(b.T.Context()); err == nil && n == 1 {
@@ -54,14 +54,14 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 	site := inTurn(t)
 	var master, replica *node
 	site("by hand", replicated(), func(b bench) {
-		master, replica = b.Nodes.Server("n1"), b.Replica("n1")
+		master, replica = b.at("n1"), b.Replica("n1").(*node)
 		link := b.set()
 		if back := b.do("fail over", func() (string, error) { return b.FailOver("n1") }); !strings.Contains(back, " (keys: 1); container ") {
 			t.Errorf("failover says %q", back)
 		}
 		b.must(link, "v", "GET", "early")
 		b.must(link, "", "GET", "late")
-		if b.Nodes.Server("n1") != replica {
+		if b.at("n1") != replica {
 			t.Error("the node is not its replica")
 		}
 		if _, err := b.FailOver("n1"); err == nil {
@@ -84,13 +84,13 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 		b.must(link, "PONG", "PING")
 	})
 	site("again", replicated(), func(b bench) {
-		if b.Nodes.Server("n1").id == master.id || b.Replica("n1").id == replica.id {
+		if b.at("n1").id == master.id || b.Replica("n1").(*node).id == replica.id {
 			t.Error("a server of the run before is there")
 		}
 		b.set()
 	})
 	site("without replicas", twoNodes, func(b bench) {
-		b.must(b.Nodes.Server("n1").At, "", "GET", "early")
+		b.must(b.at("n1").At, "", "GET", "early")
 	})
 }
 

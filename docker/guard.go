@@ -4,7 +4,6 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/docker/docker/api/types/events"
 
+	"lockpick/docker/engine"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real"
@@ -25,16 +25,13 @@ import (
 // stopped where the engine is on this machine, and whoever answers no question for longer
 // than answersIn stands still, however that came about.
 type guard struct {
-	run  *real.Run[*node]
-	base *base
+	*real.Monitor
+	run  *real.Run
+	site *site
 
-	mu        sync.Mutex
-	tell      func(harness.Unplanned) // nil: the record has not begun, or has ended
-	when      string                  // as of harness.Interference
-	disturbed error                   // the first that came while there was nobody to tell
-	boxes     map[string]ward         // by the container's id
-	stopped   map[string]bool         // what a signal has stopped, by the container's id
-	hit       bool                    // something came
+	mu      sync.Mutex
+	boxes   map[string]ward // by the container's id
+	stopped map[string]bool // what a signal has stopped, by the container's id
 }
 
 // ward is a container that is looked after, and whose it is.
@@ -44,54 +41,20 @@ type ward struct {
 	what   string // of the actor's it is, in words; "": the actor itself
 	node   *node  // that it is; nil: it is none
 	client bool   // its program is a client's, or starts those
-	plays  bool   // its program is a client's, and ends with it
 	fresh  bool   // it is being made, and may fail to start
 }
 
 func (g *guard) say(w ward, u harness.Unplanned) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.hit = true
 	u.Node, u.Cause = w.actor, w.what+u.Cause
-	switch {
-	case g.tell != nil:
-		g.tell(u)
-	case g.disturbed == nil:
-		g.disturbed = &harness.Interference{Unplanned: u, When: g.when}
-		g.run.Fail(g.disturbed)
-	}
+	g.Hear(u)
 }
 
-// hand sets who is told of what happens to the processes from now on; nil: nobody.
-func (g *guard) hand(tell func(harness.Unplanned), when string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.tell, g.when = tell, when
-}
-
-// setsUp says whether the run has no record yet.
-func (g *guard) setsUp() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.tell == nil && g.when == harness.SettingUp
-}
-
-// explain puts what somebody did while there was nobody to tell, or that something took too long, in
-// front of the error that came of it.
+// explain is Explain once it was looked what became of the wards.
 func (g *guard) explain(err error) error {
-	if err == nil {
-		return nil
+	if err != nil {
+		g.lookAgain()
 	}
-	g.lookAgain()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case g.disturbed == nil:
-		return harness.Late(err, g.when)
-	case errors.Is(err, g.disturbed):
-		return err
-	}
-	return errors.Join(g.disturbed, err)
+	return g.Explain(err)
 }
 
 func (g *guard) ward(id string) (w ward, ok bool) {
@@ -101,8 +64,8 @@ func (g *guard) ward(id string) (w ward, ok bool) {
 	return w, ok
 }
 
-func (p *clientBox) ward(name string) ward {
-	return ward{box: p.box, actor: name, client: true, plays: p.turns}
+func clientWard(b *box) ward {
+	return ward{box: b, actor: b.name, client: true}
 }
 
 // A question is to be answered in answersIn. Where the links don't answer in linksPatience
@@ -112,33 +75,16 @@ const (
 	linksPatience = 10 * time.Second
 )
 
-// ask puts a question to a ward until the context ends, and once more then.
-func (g *guard) ask(ctx context.Context, w ward, answers func(context.Context)) {
-	q := proc.Question{Ask: answers, Late: func(waited time.Duration) {
+// question is whether a ward answers.
+func (g *guard) question(w ward, answers func(context.Context)) proc.Question {
+	return proc.Question{Ask: answers, Late: func(waited time.Duration) {
 		switch {
-		case waited == answersIn && (w.actor == linksName || g.base.linksAnswer(context.WithoutCancel(ctx))):
+		case waited == answersIn && (w.actor == linksName || g.site.linksAnswer(context.Background())):
 			g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("it answers nothing for %v", answersIn)})
 		case waited == linksPatience && w.actor == linksName:
 			g.run.Fail(fmt.Errorf("the links answer nothing for %v", linksPatience))
 		}
 	}}
-	q.Put(ctx)
-	if g.run.Ctx.Err() == nil { // or the run is over, and all is taken down
-		q.Last(answersIn)
-	}
-}
-
-func every(ctx context.Context, d time.Duration, f func()) {
-	t := time.NewTicker(d)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-			f()
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // answers asks it until it answers, or need not.
@@ -196,10 +142,10 @@ func (w ward) endsStrangely(r *running) bool {
 		return r.status == 0 || r.status == goKilled
 	case w.node != nil && r.starved:
 		return !w.node.everStarved.Load()
-	case w.node != nil && w.node.disk != nil && r.status > 0:
-		return !w.node.disk.Harmed()
+	case w.node != nil && w.node.want.disk != nil && r.status > 0:
+		return !w.node.want.disk.Harmed()
 	}
-	return !w.plays
+	return !w.turns // a client's program, and not what starts those, ends with the client
 }
 
 // lookAgain sees what became of the wards just before the run's end, of which the engine
@@ -207,36 +153,33 @@ func (w ward) endsStrangely(r *running) bool {
 func (g *guard) lookAgain() {
 	ctx, cancel := context.WithTimeout(context.Background(), engineBound)
 	defer cancel()
-	if g.base.here {
+	if g.site.here {
 		g.look()
 	}
 	g.mu.Lock()
 	all := slices.Collect(maps.Values(g.boxes))
 	g.mu.Unlock()
-	var looks sync.WaitGroup
-	for _, w := range all {
-		looks.Go(func() {
-			w.mu.Lock()
-			runs, r, mine, known := w.runs(), w.run, w.paused, w.frozen
-			w.mu.Unlock()
-			if !runs {
-				return
+	engine.AtOnce(all, func(w ward) error {
+		w.mu.Lock()
+		runs, r, mine, known := w.runs(), w.run, w.paused, w.frozen
+		w.mu.Unlock()
+		if !runs {
+			return nil
+		}
+		status, _, err := w.engine.State(ctx, w.id)
+		switch {
+		case err != nil: // others will see
+		case status == "paused" && !mine && !known:
+			g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("container %.12s is paused", w.id)})
+		case strings.HasPrefix(status, "exit") || status == "dead" || r.process > 0 && !proc.InContainer(r.process, w.id):
+			select {
+			case <-r.told:
+				g.ended(w.box, r)
+			case <-ctx.Done():
 			}
-			status, _, err := w.engine.State(ctx, w.id)
-			switch {
-			case err != nil:
-			case status == "paused" && !mine && !known:
-				g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("container %.12s is paused", w.id)})
-			case strings.HasPrefix(status, "exit") || status == "dead" || r.process > 0 && !proc.InContainer(r.process, w.id):
-				select {
-				case <-r.told:
-					g.ended(w.box, r)
-				case <-ctx.Done():
-				}
-			}
-		})
-	}
-	looks.Wait()
+		}
+		return nil
+	})
 }
 
 // take monitors a container from now on. A fresh one that has ended did so before the run, and is about
@@ -294,6 +237,19 @@ func (g *guard) paused(w ward, over bool) {
 // lookTick is how often /proc is looked at.
 const lookTick = 20 * time.Millisecond
 
+func (g *guard) lookOften(ctx context.Context) {
+	t := time.NewTicker(lookTick)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			g.look()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // look sees who is stopped by a signal, as no fault of the plan does in a container.
 func (g *guard) look() {
 	g.mu.Lock()
@@ -325,7 +281,7 @@ func (g *guard) look() {
 // watchSetUp monitors the run's containers while they are made, and ends the run if one is disturbed
 // from outside. Guard takes over once the run has begun.
 func (c *cluster) watchSetUp() {
-	g := &guard{run: c.Run, base: c.site.base, when: harness.SettingUp, boxes: map[string]ward{}, stopped: map[string]bool{}}
+	g := &guard{Monitor: real.NewMonitor(harness.SettingUp, c.Fail), run: c.Run, site: c.site, boxes: map[string]ward{}, stopped: map[string]bool{}}
 	c.guard = g
 	said, failed := c.site.engine.Pauses(c.Ctx)
 	if there := c.site.boxes(); len(there) > 0 { // of a run before
@@ -337,12 +293,12 @@ func (c *cluster) watchSetUp() {
 	c.site.made = func(b *box) { g.take(ward{box: b, actor: b.name, fresh: true}) }
 	c.Go(func() { g.hear(said, failed) })
 	if c.site.here {
-		c.Go(func() { every(c.Ctx, lookTick, g.look) })
+		c.Go(func() { g.lookOften(c.Ctx) })
 	}
 	c.Go(func() {
 		select {
 		case <-time.After(setUpBound):
-			if g.setsUp() {
+			if g.SettingUp() {
 				c.Fail(proc.Late(fmt.Sprintf("it is not set up after %v", setUpBound)))
 			}
 		case <-c.Ctx.Done():
@@ -357,33 +313,28 @@ const setUpBound = 2 * time.Minute
 // Guard looks after the containers of the run until over is called.
 func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 	g := c.guard
-	g.hand(tell, "")
+	g.Report(tell, "")
 	for _, w := range wards(c) {
 		g.take(w)
 	}
-	ctx, cancel := context.WithCancel(c.Ctx)
-	var asking sync.WaitGroup
-	asking.Go(func() {
-		g.ask(ctx, ward{box: c.site.linksBox, actor: linksName}, func(ctx context.Context) { c.site.remote.Clock(ctx) })
-	})
+	links := func(ctx context.Context) { c.site.remote.Clock(ctx) }
+	questions := []proc.Question{g.question(ward{box: c.site.linksBox, actor: linksName}, links)}
 	for _, n := range c.servers() {
-		asking.Go(func() { g.ask(ctx, ward{box: n.box, actor: n.Name}, n.answers) })
+		questions = append(questions, g.question(ward{box: n.box, actor: n.Name}, n.answers))
 	}
+	answered := c.Ask(answersIn, questions...)
 	return func() {
-		cancel()
-		asking.Wait()
+		answered()
 		g.lookAgain()
-		g.hand(nil, harness.PutAway)
+		g.Report(nil, harness.PutAway)
 	}
 }
 
 // servers are the run's redis-servers that somebody may ask something.
-func (c *cluster) servers() []*node {
-	all := []*node{c.Store}
-	for _, name := range c.names {
-		all = append(all, c.Nodes.Server(name))
+func (c *cluster) servers() (all []*node) {
+	for _, n := range c.Servers {
+		all = append(all, n.(*node))
 	}
-	all = append(all, slices.Collect(maps.Values(c.replicas))...)
 	c.site.mu.Lock()
 	defer c.site.mu.Unlock()
 	for _, s := range c.Sentinels {
@@ -397,23 +348,15 @@ func (c *cluster) servers() []*node {
 func wards(c *cluster) []ward {
 	all := []ward{{box: c.site.linksBox, actor: linksName}}
 	for _, n := range c.servers() {
-		all = append(all, ward{box: n.box, actor: n.Name, node: n}, ward{box: n.address.box, actor: n.Name, what: "what has its address, "})
+		all = append(all, ward{box: n.box, actor: n.Name, node: n}, ward{box: n.address, actor: n.Name, what: "what has its address, "})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, at := range c.waiting {
-		all = append(all, at.ward(name))
+	for _, at := range c.waiting {
+		all = append(all, clientWard(at))
 	}
-	for name, p := range c.Clients() {
-		all = append(all, p.Program.(*clientBox).ward(name))
+	for _, p := range c.Clients() {
+		all = append(all, clientWard(p.Program.(*box)))
 	}
 	return all
-}
-
-// clean says whether nobody but the plan has done anything to the run's containers. Others
-// are of no use to the next run.
-func (c *cluster) clean() bool {
-	c.guard.mu.Lock()
-	defer c.guard.mu.Unlock()
-	return !c.guard.hit
 }

@@ -105,8 +105,8 @@ func unlessShort(t *testing.T) {
 func needEngine(t *testing.T) {
 	t.Helper()
 	unlessShort(t)
-	if lacks := testBackend().missing(t.Context()).run; lacks != (why{}) {
-		t.Skipf("%s: %s", lacks.reason, lacks.remedy)
+	if run := testBackend().can(t.Context()).run; !run.Available {
+		t.Skipf("%s: %s", run.Reason, run.Remedy)
 	}
 }
 

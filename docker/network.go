@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -86,19 +87,6 @@ func taken(subnet netip.Prefix) bool {
 	return false
 }
 
-// site is what the engine has for one run after the other: a base, and the containers of
-// nodes and clients there.
-type site struct {
-	*base
-
-	mu          sync.Mutex
-	nodes       map[role]*node        // with the resource, replicas and sentinels
-	clientBoxes map[string]*clientBox // of clients
-	hosts       map[string]int        // of clients, on the network
-	housed      map[int]bool          // hosts where a node is, or is about to be
-	addresses   map[int]*address      // by host
-}
-
 // assignHosts gives each client its host on the network, for as long as the site stands; false:
 // there is no room for all.
 func (s *site) assignHosts(clients []string) bool {
@@ -122,13 +110,8 @@ func (s *site) boxes() (all []*box) {
 	for _, n := range s.nodes {
 		all = append(all, n.box)
 	}
-	for _, p := range s.clientBoxes {
-		all = append(all, p.box)
-	}
-	for _, a := range s.addresses {
-		all = append(all, a.box)
-	}
-	return all
+	all = slices.AppendSeq(all, maps.Values(s.clientBoxes))
+	return slices.AppendSeq(all, maps.Values(s.addresses))
 }
 
 // close removes all that is on the site.
@@ -136,13 +119,8 @@ func (s *site) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeBound)
 	defer cancel()
 	err := engine.ClearPatiently(ctx, s.engine, runLabel+"="+s.labels[runLabel])
-	if s.talk != nil {
-		s.talk.leave()
-	}
-	for _, at := range s.clientBoxes {
-		if at.talk != nil {
-			at.leave()
-		}
+	for _, b := range s.boxes() {
+		b.leave()
 	}
 	return errors.Join(err, s.engine.Close())
 }
@@ -156,33 +134,25 @@ type talk struct {
 	errors bytes.Buffer // the end of its stderr
 }
 
-// talk joins them, before the container starts, and beyond the context: what it says
-// while it is ended is still read.
-func (b *box) talk(ctx context.Context) (*talk, error) {
+// startTalking starts its program, and talks with it from its first word on, and beyond the context:
+// what it says while it is ended is still read.
+func (b *box) startTalking(ctx context.Context) error {
+	b.leave()
 	b.mu.Lock()
 	err := b.settle() // or it would be the talk with who has just ended
 	b.mu.Unlock()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	out, stdout := io.Pipe()
 	t := &talk{out: out}
 	in, copyOut, err := b.engine.Attach(context.WithoutCancel(ctx), b.id, stdout, t)
 	if err != nil {
-		return nil, fmt.Errorf("attach to %s: %w", b.name, err)
+		return fmt.Errorf("attach to %s: %w", b.name, err)
 	}
-	t.in = in
+	t.in, b.talk = in, t
 	go func() { stdout.CloseWithError(copyOut()) }()
-	return t, nil
-}
-
-// startTalking starts its program, and talks with it from its first word on.
-func (b *box) startTalking(ctx context.Context) (*talk, error) {
-	t, err := b.talk(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return t, b.start(ctx)
+	return b.start(ctx)
 }
 
 // mostWords bounds what is kept of a program's stderr.
@@ -198,15 +168,21 @@ func (t *talk) Write(b []byte) (int, error) {
 }
 
 // Words is the end of what it has written on stderr.
-func (t *talk) Words() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(t.errors.String())
+func (b *box) Words() string {
+	b.talk.mu.Lock()
+	defer b.talk.mu.Unlock()
+	return strings.TrimSpace(b.talk.errors.String())
 }
 
-func (t *talk) leave() {
-	t.in.Close()
-	t.out.Close()
+// leave ends the talk, if there is one, and that with what opens its gate.
+func (b *box) leave() {
+	if b.beside != nil {
+		b.beside.leave()
+	}
+	if b.talk != nil {
+		b.talk.in.Close()
+		b.talk.out.Close()
+	}
 }
 
 var _ nemesis.Unplugger = (*cluster)(nil)
@@ -308,7 +284,6 @@ type filter struct {
 	node *node
 
 	mu     sync.Mutex
-	talk   *talk
 	caller *real.Caller
 	rules  map[string][]packets.Rule // in force, by link
 }
@@ -316,9 +291,9 @@ type filter struct {
 // mayFilter is the capability without which nobody has rules for packets.
 const mayFilter = "NET_ADMIN"
 
-func (s *base) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
-	b, err := s.makeBox(ctx, n.name+"-packets", 0, engine.Making{
-		Image: s.image, Command: []string{s.links[0], AgentVerb, packetsAgent}, Talks: true, Beside: n.address.id, Capability: may,
+func makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
+	b, err := n.site.makeBox(ctx, n.name+"-packets", 0, engine.Making{
+		Command: n.site.agent(packetsAgent), Talks: true, Beside: n.address.id, Capability: may,
 	})
 	if err != nil {
 		return nil, err
@@ -331,16 +306,16 @@ func (s *base) makeFilter(ctx context.Context, n *node, may string) (*filter, er
 }
 
 // begin starts it, and returns once it can lose packets.
-func (f *filter) begin(ctx context.Context) (err error) {
-	if f.talk, err = f.startTalking(ctx); err != nil {
+func (f *filter) begin(ctx context.Context) error {
+	if err := f.startTalking(ctx); err != nil {
 		return err
 	}
-	f.caller = real.NewCaller(f.talk.in, f.talk.out, nil, nil)
+	f.caller = real.NewCaller(f.talk.in, f.talk.out, nil)
 	limit, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
 	if err := f.caller.Call(limit, "Ready", nil); err != nil {
 		f.Kill(ctx) // or what it says may not have come yet
-		return fmt.Errorf("lose packets beside %s: %w: %s", f.node.name, err, f.talk.Words())
+		return fmt.Errorf("lose packets beside %s: %w: %s", f.node.name, err, f.Words())
 	}
 	return nil
 }
@@ -394,7 +369,7 @@ func (f *filter) close(ctx context.Context) error {
 	defer f.mu.Unlock()
 	if f.Runs() {
 		f.mayEnd(true)
-		f.talk.leave()
+		f.leave()
 		select {
 		case <-f.Done():
 		case <-time.After(leaveBound):
@@ -431,7 +406,7 @@ func (fs *packetFilters) filterPackets(s scenario.Scenario, server func(name str
 		if !losesPackets(s, name) {
 			return nil
 		}
-		f, err := fs.base.makeFilter(fs.ctx, server(name), mayFilter)
+		f, err := makeFilter(fs.ctx, server(name), mayFilter)
 		if err != nil {
 			return err
 		}
@@ -456,14 +431,14 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ports, err := fs.base.remote.Ports(link)
+	ports, err := fs.site.remote.Ports(link)
 	if err != nil {
 		return "", err
 	}
 	var rules []packets.Rule
 	for _, w := range []string{nemesis.Request, nemesis.Reply} {
 		if way == "" || way == w {
-			rules = append(rules, packets.Rule{Peer: fs.base.net.at(linksHost), First: uint16(ports.First), Last: uint16(ports.Last), Way: w})
+			rules = append(rules, packets.Rule{Peer: fs.site.net.at(linksHost), First: uint16(ports.First), Last: uint16(ports.Last), Way: w})
 		}
 	}
 	if err := f.cut(fs.ctx, link, rules); err != nil {
@@ -472,7 +447,7 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	if !f.node.Runs() {
 		return "the node is down", nil
 	}
-	back, err := fs.base.remote.Silent(link)
+	back, err := fs.site.remote.Silent(link)
 	if err != nil {
 		return "", err
 	}
@@ -496,7 +471,7 @@ func (fs *packetFilters) MendPackets(link string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("mend %s: %w", link, err)
 	}
-	back, err := fs.base.remote.Heard(link)
+	back, err := fs.site.remote.Heard(link)
 	if err != nil {
 		return "", err
 	}
@@ -512,7 +487,7 @@ func (fs *packetFilters) filterOf(link string) (*filter, error) {
 }
 
 type packetFilters struct {
-	base *base
+	site *site
 	ctx  context.Context    // ends with the run
 	by   map[string]*filter // by node
 }

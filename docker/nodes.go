@@ -33,10 +33,9 @@ const redisPort = "6379"
 type node struct {
 	proc.Server
 	*box
-	base    *base
-	address *address
+	site    *site
+	address *box // that has its network
 	want    wanted
-	disk    *fuse.Disk // that can be hit; nil: it has none
 
 	changing sync.Mutex // held while it is started or ended
 	is       proc.Identity
@@ -53,21 +52,13 @@ type node struct {
 // more for a run that does to its nodes what wipe does not undo.
 type role struct {
 	name, persist string
-	once          bool
-}
-
-func (n *node) role() role { return role{n.Name, n.want.persist, n.want.once} }
-
-// command is Ask whose error replies are errors.
-func (n *node) command(ctx context.Context, name string, args []string) (any, error) {
-	v, err := n.Ask(ctx, n.At, args...)
-	return proc.Answer(name, args, v, err)
+	once          bool // it is of no use to another run
 }
 
 // tell tells the links how it is: they close the clients of one that is down at once,
 // since a connect to an address where nobody is takes seconds to fail.
 func (n *node) tell(ctx context.Context) {
-	remote, err := n.base.network(ctx)
+	remote, err := n.site.network(ctx)
 	if err != nil {
 		return
 	}
@@ -80,7 +71,7 @@ func (n *node) tell(ctx context.Context) {
 
 // deaf says whether it may be there and answer nobody, whatever its links do.
 func (n *node) deaf() bool {
-	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.disk != nil && n.disk.Stalled()
+	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.want.disk != nil && n.want.disk.Stalled()
 }
 
 // Mute says why it is there and can't answer; "": it can.
@@ -121,7 +112,7 @@ func (n *node) begin(ctx context.Context) (err error) {
 	if err := n.start(ctx); err != nil {
 		return err
 	}
-	if err := n.want.turner.open(ctx, n.box); err != nil {
+	if err := n.site.openGate(ctx, n.box, n.want.clock); err != nil {
 		return err
 	}
 	ended := n.Done()
@@ -168,13 +159,8 @@ func (n *node) Shutdown(ctx context.Context) (readBack string, err error) {
 	case n.Paused() || n.unplugged.Load():
 		return "", fmt.Errorf("shut %s down: it is paused or unplugged, and hears nothing", n.Name)
 	}
-	n.mayEnd(true)
-	if err := n.Server.End(ctx, n.Done()); err != nil {
-		n.mayEnd(false)
+	if err := n.Server.Shutdown(ctx, n.Done(), n.mayEnd, n.box.End); err != nil {
 		return "", err
-	}
-	if err := n.box.End(); err != nil {
-		return "", fmt.Errorf("shut %s down: it ended with %w:\n%s", n.Name, err, n.Log())
 	}
 	n.tell(ctx)
 	return fmt.Sprintf("container %.12s ended in good order", n.id), nil
@@ -199,17 +185,17 @@ func (n *node) end(ctx context.Context) (readBack string, err error) {
 
 // wanted is what a node's container is to be.
 type wanted struct {
-	persist string
-	once    bool    // it is of no use to another run
-	data    string  // directory of the engine's machine where it keeps its data; "": in the container
-	turner  *turner // of its clocks in this run; nil: nobody turns them
+	role
+	disk  *fuse.Disk  // that can be hit; nil: it has none
+	data  string      // directory of the engine's machine where it keeps its data; "": in the container
+	clock *real.Clock // in this run; nil: nobody changes it
 }
 
 // wipe makes it as it was when it was new, and looks whether it is: a master without
 // keys and scripts, and the process that we know.
 func (n *node) wipe(ctx context.Context) error {
 	for _, command := range [][]string{{"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
-		if _, err := n.command(ctx, n.Name, command); err != nil {
+		if _, err := n.Command(ctx, n.Name, command); err != nil {
 			return fmt.Errorf("wipe: %w", err)
 		}
 	}
@@ -228,32 +214,11 @@ func (n *node) wipe(ctx context.Context) error {
 	return nil
 }
 
-// address is a container that does nothing but to have an address on the site's network,
-// as a machine has. A node that shares its network is started and ended in less than
-// half the time: the engine need not make the network anew.
-type address struct {
-	*box
-	host int
-}
-
-// newNode is a redis-server in a container that has not started.
-func (s *site) newNode(b *box, at *address, want wanted) *node {
-	n := &node{box: b, base: s.base, address: at, want: want}
-	n.Server = proc.Server{
-		Name: b.name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
-		Log: func() string { return s.engine.Logs(context.Background(), b.id) },
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.nodes[n.role()] = n
-	return n
-}
-
 // makeNode gives the container of a node, or of the resource, and starts it: that
 // which is there, wiped, if it will do.
-func (s *site) makeNode(ctx context.Context, name string, host int, want wanted) (*node, error) {
+func (s *site) makeNode(ctx context.Context, host int, want wanted) (*node, error) {
 	s.mu.Lock()
-	n := s.nodes[role{name, want.persist, want.once}]
+	n := s.nodes[want.role]
 	s.mu.Unlock()
 	if n != nil && !want.once && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
 		return n, nil
@@ -265,22 +230,39 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 	}
 	settings, err := proc.RedisArgs(want.persist)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	makeBox := s.makeBox
-	if want.turner != nil {
-		makeBox = s.makeTurnable
+		return nil, fmt.Errorf("start %s: %w", want.name, err)
 	}
 	at, err := s.takeAddress(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	m := engine.Making{Image: s.software.ref, Command: s.command(settings), Data: want.data, Name: fmt.Sprintf("%s-%d", name, at.host), Beside: at.id}
-	b, err := makeBox(ctx, name, at.host, m)
+	return s.serve(ctx, at, want, engine.Making{Command: s.command(settings), Name: fmt.Sprintf("%s-%d", want.name, at.host)}, nil)
+}
+
+// serve makes the container of a redis-server at an address, with files, and starts it.
+func (s *site) serve(ctx context.Context, at *box, want wanted, m engine.Making, files map[string][]byte) (*node, error) {
+	makeBox := s.makeBox
+	if want.clock != nil {
+		makeBox = s.makeTurnable
+	}
+	m.Image, m.Data, m.Beside = s.software.ref, want.data, at.id
+	b, err := makeBox(ctx, want.name, at.host, m)
 	if err != nil {
 		return nil, err
 	}
-	n = s.newNode(b, at, want)
+	n := &node{box: b, site: s, address: at, want: want}
+	n.Server = proc.Server{
+		Name: want.name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
+		Log: func() string { return s.engine.Logs(context.Background(), b.id) },
+	}
+	s.mu.Lock()
+	s.nodes[want.role] = n
+	s.mu.Unlock()
+	if len(files) > 0 {
+		if err := s.engine.Put(ctx, b.id, files); err != nil {
+			return nil, fmt.Errorf("configure %s: %w", want.name, err)
+		}
+	}
 	return n, n.begin(ctx)
 }
 
@@ -293,7 +275,7 @@ func (s *site) command(settings []string) []string {
 // removeNode removes a node that is of no more use.
 func (s *site) removeNode(ctx context.Context, n *node) error {
 	s.mu.Lock()
-	delete(s.nodes, n.role())
+	delete(s.nodes, n.want.role)
 	s.mu.Unlock()
 	n.telling.Lock()
 	n.removed = true
@@ -301,7 +283,15 @@ func (s *site) removeNode(ctx context.Context, n *node) error {
 	if err := n.remove(ctx); err != nil {
 		return err
 	}
-	return s.leaveAddress(ctx, n.address, n.spoiled.Load())
+	if n.spoiled.Load() { // or the next node there would find what was done to it
+		if err := s.removeAddress(ctx, n.address); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.housed, n.address.host)
+	return nil
 }
 
 // removeNodes removes all those that are to go, for the next run to make its own.
@@ -336,16 +326,9 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, e
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.makeBox(ctx, name, at.host, engine.Making{Image: s.software.ref, Command: s.command(proc.SentinelArgs(sentinelConfig)), Beside: at.id})
+	files := map[string][]byte{sentinelConfig: []byte(proc.SentinelConfig(s.net.at(at.host).String()))}
+	n, err := s.serve(ctx, at, wanted{role: role{name: name, once: true}}, engine.Making{Command: s.command(proc.SentinelArgs(sentinelConfig))}, files)
 	if err != nil {
-		return nil, err
-	}
-	n := s.newNode(b, at, wanted{once: true})
-	host, _, _ := strings.Cut(n.At, ":")
-	if err := s.engine.Put(ctx, n.id, map[string][]byte{sentinelConfig: []byte(proc.SentinelConfig(host))}); err != nil {
-		return nil, fmt.Errorf("configure %s: %w", name, err)
-	}
-	if err := n.begin(ctx); err != nil {
 		return nil, err
 	}
 	return proc.NewSentinel(ctx, n.Redis())
@@ -353,7 +336,7 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, e
 
 // takeAddress gives an address that no node has, at a host or, if that is anyNode, at the first
 // that is free of those for nodes: there is one, see vacate.
-func (s *site) takeAddress(ctx context.Context, host int) (*address, error) {
+func (s *site) takeAddress(ctx context.Context, host int) (*box, error) {
 	s.mu.Lock()
 	if host == anyNode {
 		for host = firstNode; s.housed[host]; host++ {
@@ -370,36 +353,21 @@ func (s *site) takeAddress(ctx context.Context, host int) (*address, error) {
 			return nil, err
 		}
 	}
-	b, err := s.makeBox(ctx, fmt.Sprintf("address%d", host), host, engine.Making{Image: s.image, Command: []string{s.client[0], AgentVerb, addressAgent}, Talks: true})
+	p, err := s.makeBox(ctx, fmt.Sprintf("address%d", host), host, engine.Making{Command: s.agent(addressAgent), Talks: true})
 	if err != nil {
 		return nil, err
 	}
-	p = &address{b, host}
 	s.mu.Lock()
 	s.addresses[host] = p
 	s.mu.Unlock()
 	return p, p.start(ctx)
 }
 
-func (s *site) removeAddress(ctx context.Context, p *address) error {
+func (s *site) removeAddress(ctx context.Context, p *box) error {
 	s.mu.Lock()
 	delete(s.addresses, p.host)
 	s.mu.Unlock()
 	return p.remove(ctx)
-}
-
-// leaveAddress gives a node's address up, and removes it if it is spoiled: the next node
-// there would find what was done to it.
-func (s *site) leaveAddress(ctx context.Context, a *address, spoiled bool) error {
-	if spoiled {
-		if err := s.removeAddress(ctx, a); err != nil {
-			return err
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.housed, a.host)
-	return nil
 }
 
 // mountDisks gives a disk to each node whose disk or power the plan hits, below a directory
@@ -446,13 +414,6 @@ func (c *cluster) LosePower(node string, torn bool) (string, error) {
 	return c.Disks.LosePower(node, torn)
 }
 
-// turner turns the clocks of a box, which start right with the run, by an agent that ends
-// and starts with its program: in this process, or in a box beside that one.
-type turner struct {
-	*real.RemoteClock
-	base *base
-}
-
 // lacksClocks says why no clock of a container can be turned on an engine of an
 // architecture; "": it can.
 func lacksClocks(arch string) (reason, remedy string) {
@@ -467,9 +428,9 @@ func lacksClocks(arch string) (reason, remedy string) {
 }
 
 // makeTurnable makes a container whose program waits at a gate.
-func (s *base) makeTurnable(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
+func (s *site) makeTurnable(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
 	files, gate := map[string][]byte(nil), []string{s.client[0]}
-	if m.Image != s.image {
+	if m.Image != "" {
 		files, gate = s.own.apart(gateDir)
 	}
 	m.Command = slices.Concat(gate, []string{vdso.GateVerb}, m.Command)
@@ -485,18 +446,18 @@ func (s *base) makeTurnable(ctx context.Context, name string, host int, m engine
 	return b, nil
 }
 
-// open lets the program of a box through the gate that it was started through: by the
-// process, where that can be traced from here, or else from beside.
-func (k *turner) open(ctx context.Context, b *box) error {
+// openGate lets the program of a box through the gate that it was started through, if its clock
+// can be changed: by the process, where that can be traced from here, or else from beside.
+func (s *site) openGate(ctx context.Context, b *box, k *real.Clock) error {
 	if k == nil {
 		return nil
 	}
 	err := fs.ErrPermission
 	if pid := b.traceable(); pid > 0 {
-		err = k.Start(real.LocalClockAgent(b.Done()), pid)
+		err = k.StartGate(pid)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		err = k.openBeside(ctx, b)
+		err = s.openBeside(ctx, b, k)
 	}
 	if err != nil {
 		return fmt.Errorf("start %s by clocks that can be turned: %w", b.name, err)
@@ -518,33 +479,25 @@ func (b *box) traceable() int {
 }
 
 // openBeside opens the gate by an agent in a box beside.
-func (k *turner) openBeside(ctx context.Context, b *box) (err error) {
+func (s *site) openBeside(ctx context.Context, b *box, k *real.Clock) (err error) {
 	if b.beside == nil {
-		b.beside, err = k.base.makeBox(ctx, b.name+"-clock", 0, engine.Making{
-			Image: k.base.image, Command: []string{k.base.client[0], AgentVerb, clockAgent}, Talks: true, Traces: b.id, Capability: "SYS_PTRACE",
+		b.beside, err = s.makeBox(ctx, b.name+"-clock", 0, engine.Making{
+			Command: s.agent(clockAgent), Talks: true, Traces: b.id, Capability: "SYS_PTRACE",
 		})
 		if err != nil {
 			return err
 		}
 	}
-	t, err := b.beside.talk(ctx)
-	if err != nil {
+	if err := b.beside.startTalking(ctx); err != nil {
 		return err
 	}
-	agent := real.NewCaller(t.in, t.out, real.ClockErrors, nil)
-	go func() {
-		<-agent.Ended()
-		t.leave()
-	}()
-	if err := b.beside.start(ctx); err != nil {
-		return err
-	}
-	err = k.Start(agent, 1)
+	agent := real.NewCaller(b.beside.talk.in, b.beside.talk.out, nil)
+	err = k.StartBeside(agent, 1)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; let the engine's seccomp profile and the Yama of its machine allow ptrace to who has SYS_PTRACE", err)
 	}
 	if err != nil {
-		return fmt.Errorf("%w %s", err, t.Words())
+		return fmt.Errorf("%w %s", err, b.beside.Words())
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func TestPacketsOfALinkAreLost(t *testing.T) {
 			t.Error("packets could be lost where no plan said so")
 		}
 		b.do("cut", func() (string, error) { return b.CutPackets("c1-r1", "") }) // for the rest of the run
-		r1, f := b.Store, b.by["r1"]
+		r1, f := b.Store.(*node), b.by["r1"]
 		if err := f.close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -89,7 +89,7 @@ func TestPacketsOfALinkAreLost(t *testing.T) {
 // Where the kernel does not let a filter lose packets, the run says so before it begins.
 func TestFilterThatMayNot(t *testing.T) {
 	run(t, twoNodes, func(b bench) {
-		_, err := b.site.makeFilter(t.Context(), b.Store, "")
+		_, err := makeFilter(t.Context(), b.Store.(*node), "")
 		if err == nil || !strings.Contains(err.Error(), "it needs the capability NET_ADMIN") {
 			t.Errorf("%v, want what it lacks", err)
 		}

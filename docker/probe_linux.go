@@ -12,22 +12,20 @@ import (
 	"lockpick/internal/files"
 )
 
-// lacks asks for the engine, whether there is something to make clients of, and what
+// try finds the engine, and sees whether there is something to make clients of, and what
 // can be done to containers there. Nodes' images may have to be pulled: only Prepare tells.
-func (b *backend) lacks(ctx context.Context) (l lacking) {
+func (b *backend) try(ctx context.Context) (can abilities) {
 	e, a, err := engine.Meet(ctx)
 	if err != nil {
-		l.run = whyOf(engine.Explain(err))
-		return l
+		can.run = capable(engine.Explain(err))
+		return can
 	}
 	defer e.Close()
-	l.run = whyOf(b.lacksClients(ctx, a.Arch))
-	l.clocks = whyOf(lacksClocks(a.Arch))
-	l.disks = whyOf(lacksDisk(e, a))
-	if l.bounds.reason = e.Starves(ctx); l.bounds.reason != "" {
-		l.bounds.remedy = "see the warnings of docker info"
-	}
-	return l
+	can.run = capable(b.lacksClients(ctx, a.Arch))
+	can.clocks = capable(lacksClocks(a.Arch))
+	can.disks = capable(lacksDisk(e, a))
+	can.bounds = capable(e.Starves(ctx), "see the warnings of docker info")
+	return can
 }
 
 // lacksClients says why there is no program for clients on an architecture.

@@ -50,14 +50,14 @@ func TestRunsShareASite(t *testing.T) {
 	onSite := inTurn(t)
 	run := func(name string, s scenario.Scenario, body func(c *cluster) error) {
 		onSite(name, s, func(b bench) {
-			ids = append(ids, map[string]string{"n1": b.Nodes.Server("n1").id, "n2": b.Nodes.Server("n2").id})
+			ids = append(ids, map[string]string{"n1": b.at("n1").id, "n2": b.at("n2").id})
 			if err := body(b.cluster); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		})
 	}
 	ask := func(c *cluster, node string, args ...string) any {
-		v, err := c.Nodes.Server(node).command(t.Context(), node, args)
+		v, err := c.at(node).Command(t.Context(), node, args)
 		if err != nil {
 			t.Errorf("%s %v: %v", node, args, err)
 		}

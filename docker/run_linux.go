@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,9 +17,9 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
-	"lockpick/nemesis"
 )
 
 // sites counts the sites of this process.
@@ -36,7 +37,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err != nil {
 		return err
 	}
-	if st.talk != nil { // it is of a run before
+	if st.linksBox != nil { // it is of a run before
 		made()
 	}
 	c := newCluster(ctx, st, rec)
@@ -64,7 +65,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		return c.guard.explain(err)
 	}
 	err = body(c.Ctx, c)
-	well = c.clean()
+	well = !c.guard.Heard() // or the site is of no use to the next run
 	return err
 }
 
@@ -78,7 +79,7 @@ func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder)
 	}
 	go c.watch()
 	sentinel := func(name string) (*proc.Sentinel, error) { return c.site.makeSentinel(c.Ctx, name) }
-	if err := c.SetUp(s, c.replicas, sentinel); err != nil {
+	if err := c.SetUp(s, sentinel); err != nil {
 		return err
 	}
 	return c.Begin()
@@ -103,12 +104,15 @@ func (b *backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 		reason, remedy := engine.Explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
-	st = &site{
-		base:  &base{engine: e, here: e.IsHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{})},
-		nodes: map[role]*node{}, clientBoxes: map[string]*clientBox{}, hosts: map[string]int{}, housed: map[int]bool{}, addresses: map[int]*address{},
-	}
-	if err := st.identify(); err != nil {
+	self, err := files.Self()
+	if err != nil {
 		return nil, errors.Join(err, e.Close())
+	}
+	id := fmt.Sprintf("%s.%d", self, sites.Add(1))
+	st = &site{
+		cfg: b.cfg, engine: e, here: e.IsHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}),
+		labels: map[string]string{engine.OwnerLabel: self.String(), runLabel: id}, prefix: "lockpick-" + id + "-",
+		nodes: map[role]*node{}, clientBoxes: map[string]*box{}, hosts: map[string]int{}, housed: map[int]bool{}, addresses: map[int]*box{},
 	}
 	st.assignHosts(s.ClientNames())
 	if err := st.setUp(ctx, b); err != nil {
@@ -155,18 +159,6 @@ func (b *backend) Close() error {
 	return errors.Join(errs...)
 }
 
-// identify says whose all is that is made on the site, and by which names.
-func (s *site) identify() error {
-	self, err := files.Self()
-	if err != nil {
-		return err
-	}
-	id := fmt.Sprintf("%s.%d", self, sites.Add(1))
-	s.labels = map[string]string{engine.OwnerLabel: self.String(), runLabel: id}
-	s.prefix = "lockpick-" + id + "-"
-	return nil
-}
-
 // setUp sees to it that the engine has the images, sweeps what others left, and makes the
 // network. Prepare has said what images take, if anybody cares.
 func (s *site) setUp(ctx context.Context, b *backend) (err error) {
@@ -174,17 +166,13 @@ func (s *site) setUp(ctx context.Context, b *backend) (err error) {
 	if s.software, err = from.nodes(ctx, s.named); err != nil {
 		return err
 	}
-	client, command, err := from.clients(ctx)
-	if err != nil {
+	if s.own, s.client, err = from.clients(ctx); err != nil {
 		return err
 	}
-	s.client, s.links = command, []string{command[0], AgentVerb, linksAgent}
-	s.room = append([]string{command[0], AgentVerb, loopAgent}, command...)
-	s.image, s.own = client.ref, client
-	if s.adapted, err = from.adapters(ctx, client, command); err != nil {
+	if err := from.hasAdapters(ctx); err != nil {
 		return err
 	}
-	if err := engine.Sweep(ctx, s.engine, s.here, s.software.ref, s.image); err != nil {
+	if err := engine.Sweep(ctx, s.engine, s.here, s.software.ref, s.own.ref); err != nil {
 		return err
 	}
 	if _, err := proc.Sweep(os.TempDir()); err != nil { // disks, after the containers that had them
@@ -197,56 +185,18 @@ func (s *site) setUp(ctx context.Context, b *backend) (err error) {
 // fill makes all containers that are not there, at once, and returns when the servers
 // answer and the clients wait for their orders.
 func (c *cluster) fill(s scenario.Scenario) error {
-	var all sync.WaitGroup
-	var errs []error // guarded by c.mu, as what is kept
-	do := func(make func() error) {
-		all.Go(func() {
-			if err := make(); err != nil {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				errs = append(errs, err)
-			}
-		})
-	}
-	serve := func(name string, host int, want wanted, keep func(*node)) {
-		do(func() error {
-			want.turner = c.turners[name]
-			// Nodes with replicas are changed in ways that wipe does not know.
-			want.once = want.turner != nil || want.data != "" || s.Topology.Replicas > 0 && name != scenario.ResourceName
-			n, err := c.site.makeNode(c.Ctx, name, host, want)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if n != nil {
-				keep(n)
-			}
-			return err
-		})
-	}
-	c.addTurners(s)
+	c.setClocks(s)
 	c.names = s.NodeNames()
 	if err := c.site.vacate(c.Ctx, len(c.names)); err != nil {
 		return err
 	}
-	if c.site.talk == nil {
-		do(func() error { return c.site.join(c.Ctx) })
-	}
-	serve(scenario.ResourceName, resourceHost, wanted{persist: "none"}, func(n *node) { c.Store = n })
-	for i, name := range c.names {
-		want := wanted{persist: s.Topology.Persistence}
-		if c.Of(name) != nil {
-			want.data = c.group.DataDir(name)
-		}
-		serve(name, anyNode, want, func(n *node) {
-			n.disk = c.Of(name)
-			c.Serve(name, n)
-		})
-		if s.Topology.Replicas > 0 {
-			serve(nemesis.LinkName(name, nemesis.Replica), firstReplica+i, wanted{persist: s.Topology.Persistence, once: true}, func(n *node) { c.replicas[name] = n })
-		}
+	var also []func() error
+	if c.site.linksBox == nil {
+		also = append(also, func() error { return c.site.join(c.Ctx) })
 	}
 	for _, client := range s.ClientNames() {
-		do(func() error {
-			p, err := c.site.makeClient(c.Ctx, client, c.turners[client])
+		also = append(also, func() error {
+			p, err := c.site.makeClient(c.Ctx, client, c.Clock(client))
 			if err != nil {
 				return err
 			}
@@ -256,8 +206,24 @@ func (c *cluster) fill(s scenario.Scenario) error {
 			return nil
 		})
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return errors.Join(c.StartServers(s, c.names, c.startServer, also...)...)
+}
+
+func (c *cluster) startServer(r real.Role) (real.Server, error) {
+	host := anyNode
+	want := wanted{role: role{name: r.Name, persist: r.Persistence}, disk: c.Of(r.Name), clock: c.Clock(r.Name)}
+	switch {
+	case r.Name == scenario.ResourceName:
+		host = resourceHost
+	case r.Master != "":
+		host = firstReplica + slices.Index(c.names, r.Master)
+	}
+	if want.disk != nil {
+		want.data = c.group.DataDir(r.Name)
+	}
+	// Nodes with replicas are changed in ways that wipe does not know.
+	want.once = want.clock != nil || want.disk != nil || r.Replicated
+	return c.site.makeNode(c.Ctx, host, want)
 }
 
 // startClient takes the container that waits for the client's order, or starts it again
@@ -269,15 +235,15 @@ func (c *cluster) startClient(name string) (*real.Client, error) {
 	c.mu.Unlock()
 	if at == nil {
 		var err error
-		if at, err = c.site.makeClient(c.Ctx, name, c.turners[name]); err != nil {
+		if at, err = c.site.makeClient(c.Ctx, name, c.Clock(name)); err != nil {
 			return nil, err
 		}
 	}
-	c.guard.take(at.ward(name))
+	c.guard.take(clientWard(at))
 	gone := func(signal int) {
-		c.guard.say(at.ward(name), harness.Unplanned{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was ended by signal %d", at.id, signal)})
+		c.guard.say(clientWard(at), harness.Unplanned{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was ended by signal %d", at.id, signal)})
 	}
-	return &real.Client{Program: at, In: at.in, Out: at.out, Gone: gone, Known: awaitWhoKnows}, nil
+	return &real.Client{Program: at, In: at.talk.in, Out: at.talk.out, Gone: gone, Known: awaitWhoKnows}, nil
 }
 
 // goneBound is how long the end of the links may come after that of a client, where both
@@ -297,13 +263,12 @@ func awaitWhoKnows(ctx context.Context, end error) {
 
 func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c := &cluster{
-		Run: real.New[*node](ctx, rec), site: s,
-		replicas: map[string]*node{}, turners: map[string]*turner{}, waiting: map[string]*clientBox{},
+		Run: real.New(ctx, rec), site: s, waiting: map[string]*box{},
 	}
-	c.packetFilters = &packetFilters{base: s.base, ctx: c.Ctx, by: map[string]*filter{}}
+	c.packetFilters = &packetFilters{site: s, ctx: c.Ctx, by: map[string]*filter{}}
 	c.Start, c.True = c.startClient, c.there
-	c.Clocks.Others = func(m *real.Clock) error {
-		_, err := c.seeOthers(m)
+	c.Others = func(m *real.Clock) error {
+		_, err := c.seeOthers(vdso.Shown{Offset: m.Shown().Offset})
 		return err
 	}
 	c.Disks.Around = func(node string) func() { return c.at(node).quiet(c.Ctx) }

@@ -14,14 +14,14 @@ import (
 
 // Run always fails: Probe says why.
 func (b *backend) Run(ctx context.Context, _ scenario.Scenario, _ uint64, _ *history.Recorder, _ harness.Body) error {
-	return errors.New("run: " + b.missing(ctx).run.reason)
+	return errors.New("run: " + b.can(ctx).run.Reason)
 }
 
-func (*backend) lacks(context.Context) lacking { return lacking{} } // missing has said no before
+func (*backend) try(context.Context) abilities { return abilities{} } // can has said no before
 
 // Hello always fails, likewise.
 func (b *backend) Hello(ctx context.Context) (string, error) {
-	return "", errors.New("ask the adapter: " + b.missing(ctx).run.reason)
+	return "", errors.New("ask the adapter: " + b.can(ctx).run.Reason)
 }
 
 // Agent always fails: nobody starts it here.

@@ -48,7 +48,7 @@ func TestUnpluggedNodeIsUnheard(t *testing.T) {
 			t.Errorf("plug says %q", back)
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
-		if !b.Nodes.Server("n1").spoiled.Load() {
+		if !b.at("n1").spoiled.Load() {
 			t.Error("the next run would get it")
 		}
 	})
@@ -84,10 +84,10 @@ func TestStarvedNode(t *testing.T) {
 			t.Errorf("feed says %q", back)
 		}
 		b.do("starve", func() (string, error) { return b.Starve("n1", 0, 16<<20) })
-		if v, err := b.Nodes.Server("n1").command(t.Context(), "n1", []string{"EVAL", "redis.call('SETRANGE', 'k', 33554432, 'x') return redis.call('BITCOUNT', 'k')", "0"}); err == nil {
+		if v, err := b.at("n1").Command(t.Context(), "n1", []string{"EVAL", "redis.call('SETRANGE', 'k', 33554432, 'x') return redis.call('BITCOUNT', 'k')", "0"}); err == nil {
 			t.Errorf("it holds 32 MB: %v", v)
 		}
-		n1 := b.Nodes.Server("n1")
+		n1 := b.at("n1")
 		receive(t, "end of the node", n1.Done())
 		for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // an engine may hear of why later
 			if met, err := n1.engine.Used(t.Context(), n1.id); err != nil || strings.HasSuffix(met.Ended, "true") {
@@ -97,7 +97,7 @@ func TestStarvedNode(t *testing.T) {
 		if back = b.do("feed", func() (string, error) { return b.Feed("n1") }); back != "it has ended with status 137, for want of memory: true; the node has ended" {
 			t.Errorf("feed says %q", back)
 		}
-		if b.Nodes.Server("n1").Runs() {
+		if b.at("n1").Runs() {
 			t.Error("it is back")
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })

@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +19,6 @@ import (
 	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/real"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/vdso"
 	"lockpick/harness/scenario"
 )
 
@@ -72,7 +69,7 @@ func (ch *child) Paused() bool { return ch.paused.Load() }
 func (ch *child) End() error { return ch.Err() }
 
 func (c *cluster) startChild(name string) (*real.Client, error) {
-	cmd := exec.Command(c.self[0], c.self[1:]...)
+	cmd := exec.Command(c.cfg.Self[0], c.cfg.Self[1:]...)
 	var leader *proc.Child
 	if a := c.adapters[name]; a != nil {
 		cmd.ExtraFiles, cmd.Env = []*os.File{a.Out, a.In}, append(os.Environ(), lockexec.Pipes+"=1")
@@ -96,12 +93,12 @@ func (c *cluster) startAdapters(s scenario.Scenario) error {
 	if s.Lock.Kind != lockexec.Name {
 		return nil
 	}
-	if len(c.program) == 0 {
+	if len(c.cfg.Adapter) == 0 {
 		return errors.New("run: lock exec has no program: say --adapter COMMAND")
 	}
 	c.adapters = map[string]*real.AdapterProcess{}
 	for _, name := range s.ClientNames() {
-		a, err := real.StartAdapter(c.group, adapterOf(name), c.program)
+		a, err := real.StartAdapter(c.group, adapterOf(name), c.cfg.Adapter)
 		if err != nil {
 			return err
 		}
@@ -109,7 +106,7 @@ func (c *cluster) startAdapters(s scenario.Scenario) error {
 	}
 	for _, name := range s.ClientNames() {
 		if err := c.adapters[name].Speaks(c.Ctx, lockexec.StartWithin); err != nil {
-			return fmt.Errorf("start the adapter of %s (%s): %w%s", name, strings.Join(c.program, " "), err, c.adapters[name].Words())
+			return fmt.Errorf("start the adapter of %s (%s): %w%s", name, strings.Join(c.cfg.Adapter, " "), err, c.adapters[name].Words())
 		}
 	}
 	return nil
@@ -124,86 +121,43 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	return err
 }
 
-// pair is the clocks of a client and of its adapter, which are turned as one.
-type pair struct{ client, adapter *vdso.Machine }
-
-// Shown is what they show.
-func (p pair) Shown() vdso.Shown { return p.client.Shown() }
-
-// Turn turns both.
-func (p pair) Turn(by time.Duration, rate float64) (from, to time.Duration, err error) {
-	other := make(chan error, 1)
-	go func() {
-		_, _, err := p.adapter.Turn(by, rate)
-		other <- err
-	}()
-	from, to, err = p.client.Turn(by, rate)
-	return from, to, errors.Join(err, <-other)
-}
-
-// turnable prepares that the clocks of nodes and clients can be turned: their
-// processes start traced. The others' clocks are not touched.
-func (c *cluster) turnable(s scenario.Scenario) {
-	own := map[string]*vdso.Machine{}
+// setClocks lets the clocks of nodes, clients and adapters be changed: their processes start
+// traced. The others' clocks are not touched.
+func (c *cluster) setClocks(s scenario.Scenario) {
+	all := map[string]*real.Clock{} // by the names of processes
+	add := func(name string, client bool) {
+		all[name] = real.NewClock(c.Ctx, client, proc.TrueClock)
+		c.group.Cleanup(all[name].Close)
+	}
 	for _, name := range redisOf(s) {
-		own[name] = &vdso.Machine{}
+		add(name, false)
+		c.AddClock(name, all[name])
 	}
 	for _, name := range s.ClientNames() {
-		own[name] = &vdso.Machine{Monotonic: true}
-	}
-	for name, m := range own {
-		c.Clocks.Add(name, &real.Clock{ClockDriver: m, True: proc.TrueClock})
-		c.group.Cleanup(m.Close)
-	}
-	if s.Lock.Kind == lockexec.Name {
-		for _, name := range s.ClientNames() {
-			m := &vdso.Machine{Monotonic: true}
-			c.Clocks.Add(name, &real.Clock{ClockDriver: pair{own[name], m}, True: proc.TrueClock})
-			own[adapterOf(name)] = m
-			c.group.Cleanup(m.Close)
+		add(name, true)
+		c.AddClock(name, all[name])
+		if s.Lock.Kind == lockexec.Name {
+			add(adapterOf(name), true)
+			all[name].With = all[adapterOf(name)]
 		}
 	}
 	c.group.AtStart = func(name string, pid int) error {
-		if m := own[name]; m != nil {
-			return startBy(m, pid)
+		if m := all[name]; m != nil {
+			return m.Start(pid)
 		}
 		return nil
 	}
 }
 
-// startBy lets a process start by a machine's clocks.
-func startBy(m *vdso.Machine, pid int) error {
-	err := m.Start(pid)
-	if errors.Is(err, vdso.ErrSignaled) {
-		return fmt.Errorf("%w: %w", proc.ErrStruck, err)
-	}
-	return err
-}
-
-// tryClock is whether a process's clock can be turned on this machine: it really
-// turns one, of a program that prints the time.
-func tryClock(dir string) error {
-	if err := vdso.Available(); err != nil {
-		return err
-	}
-	return trial(context.Background(), dir, dateAhead)
-}
-
+// dateAhead changes the clock of a program that prints the time.
 func dateAhead(ctx context.Context, group *proc.Group) error {
-	var m vdso.Machine
+	m := real.NewClock(ctx, false, proc.TrueClock)
 	defer m.Close()
-	if _, _, err := m.Turn(24*time.Hour, 1); err != nil {
+	if _, err := m.Turn(24*time.Hour, 1); err != nil {
 		return err
 	}
-	group.AtStart = func(_ string, pid int) error { return startBy(&m, pid) }
-	out, err := os.Create(filepath.Join(group.Dir, "date"))
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	cmd := exec.Command("date", "+%s")
-	cmd.Stdout = out
-	child, err := group.Start("date", cmd)
+	group.AtStart = func(_ string, pid int) error { return m.Start(pid) }
+	child, err := group.Start("date", exec.Command("date", "+%s"))
 	if err != nil {
 		return err
 	}
@@ -215,13 +169,9 @@ func dateAhead(ctx context.Context, group *proc.Group) error {
 	if err := child.Err(); err != nil {
 		return fmt.Errorf("date: %w", err)
 	}
-	text, err := os.ReadFile(out.Name())
+	got, err := strconv.ParseInt(child.Words(), 10, 64)
 	if err != nil {
-		return err
-	}
-	got, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil {
-		return fmt.Errorf("date prints %q: %w", text, err)
+		return fmt.Errorf("date prints %q: %w", child.Words(), err)
 	}
 	want, _ := m.Shown().Wall(proc.TrueClock())
 	if d := want.Sub(time.Unix(got, 0)); d.Abs() > time.Minute {
@@ -240,20 +190,13 @@ func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 		}
 		tell(unplanned(x))
 	})
-	ctx, cancel := context.WithCancel(c.Ctx)
-	var asking sync.WaitGroup
-	for _, s := range c.servers {
-		q := c.question(s, tell)
-		asking.Go(func() {
-			q.Put(ctx)
-			if c.Ctx.Err() == nil { // or the run is over, and all is taken down
-				q.Last(answersIn)
-			}
-		})
+	var questions []proc.Question
+	for _, s := range c.Servers {
+		questions = append(questions, c.question(s.(*proc.Redis), tell))
 	}
+	answered := c.Ask(answersIn, questions...)
 	return func() {
-		cancel()
-		asking.Wait()
+		answered()
 		unlisten()
 	}
 }
@@ -267,27 +210,11 @@ func unplanned(x proc.Unasked) harness.Unplanned {
 // is called with the first interference. explain puts it, or that something took too long, in
 // front of the error that came of it.
 func interfered(group *proc.Group, when string, fail func(error)) (explain func(error) error) {
-	var mu sync.Mutex
-	var first error
-	over := group.Listen(func(x proc.Unasked) {
-		mu.Lock()
-		defer mu.Unlock()
-		if first == nil {
-			first = &harness.Interference{Unplanned: unplanned(x), When: when}
-			fail(first)
-		}
-	})
+	m := real.NewMonitor(when, fail)
+	over := group.Listen(func(x proc.Unasked) { m.Hear(unplanned(x)) })
 	return func(err error) error {
 		over()
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case first == nil:
-			return harness.Late(err, when)
-		case errors.Is(err, first):
-			return err
-		}
-		return errors.Join(first, err)
+		return m.Explain(err)
 	}
 }
 

@@ -46,9 +46,7 @@ func (b bench) turn(target string, by time.Duration, rate float64) string {
 
 func (b bench) onNode(node string, args ...string) any {
 	b.Helper()
-	s := b.Nodes.Server(node).Redis()
-	reply, err := s.Ask(b.T.Context(), s.Addr(), args...)
-	v, err := proc.Answer(node, args, reply, err)
+	v, err := b.Nodes.Server(node).Redis().Command(b.T.Context(), node, args)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -236,7 +234,7 @@ func TestTurnsTellWhatAClientReads(t *testing.T) {
 			rate float64
 		}{{0, 0.5}, {time.Hour, 0.5}, {-2 * time.Hour, 1}, {0, 1.25}} {
 			b.turn("c1", turn.by, turn.rate)
-			r, err := b.Clocks.Client("c1").Read()
+			r, err := b.Client("c1").ReadClocks(b.True)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -291,13 +289,13 @@ func TestTurnIsRefused(t *testing.T) {
 // A process whose clock does not do what it was told is no fault in force.
 func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 	runClocked(t, 1, func(b bench) {
-		k := b.Clocks.Of("n1")
+		k := b.Clock("n1")
 		stray := real.ClockReading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
 		if _, err := k.See("TIME shows", func() (real.ClockReading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
 			t.Errorf("a clock that is a second off: %v", err)
 		}
 		// The process's lines are taken from it: it shows true time, whatever is written.
-		if err := k.ClockDriver.(*vdso.Machine).Close(); err != nil {
+		if err := k.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.TurnClock("n1", time.Minute, 1); err == nil || !strings.Contains(err.Error(), "should show") {
@@ -321,19 +319,19 @@ func TestManyStarts(t *testing.T) {
 	}
 	defer group.Close()
 	var mu sync.Mutex
-	machines := map[string]*vdso.Machine{}
+	clocks := map[string]*real.Clock{}
 	group.AtStart = func(name string, pid int) error {
 		mu.Lock()
 		defer mu.Unlock()
-		return machines[name].Start(pid)
+		return clocks[name].Start(pid)
 	}
 	for round := range 10 {
 		var all sync.WaitGroup
 		for i := range 5 {
 			name := fmt.Sprintf("n%d", 5*round+i)
-			k := &vdso.Machine{}
+			k := real.NewClock(t.Context(), false, proc.TrueClock)
 			mu.Lock()
-			machines[name] = k
+			clocks[name] = k
 			mu.Unlock()
 			all.Go(func() {
 				defer k.Close()
@@ -342,9 +340,8 @@ func TestManyStarts(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				_, _, err = k.Turn(-time.Hour, 1)
-				seen := real.Clock{ClockDriver: k, True: proc.TrueClock}
-				_, see := seen.See("TIME shows", func() (real.ClockReading, error) {
+				_, err = k.Turn(-time.Hour, 1)
+				_, see := k.See("TIME shows", func() (real.ClockReading, error) {
 					is, err := real.AskStamped(t.Context(), r.Addr(), "TIME")
 					if err != nil {
 						return real.ClockReading{}, err

@@ -12,15 +12,11 @@ import (
 )
 
 type cluster struct {
-	*real.Run[*proc.Redis]
+	*real.Run
+	cfg      Config
 	network  *real.Network
-	bin      string   // the servers' program
-	self     []string // the clients', and its arguments
 	group    *proc.Group
-	program  []string                        // the adapters', and its arguments; nil: none are needed
 	adapters map[string]*real.AdapterProcess // by client
-	runs     string                          // what the nodes run, in words; "": this machine's redis-server
-	servers  []*proc.Redis                   // the resource's, the nodes' and their replicas'
 }
 
 var _ real.Cluster = (*cluster)(nil)
@@ -43,13 +39,6 @@ func (c *cluster) addr(node string) string {
 		return n.Addr()
 	}
 	return c.Store.Addr()
-}
-
-// NodeReport names the nodes' program only if it isn't Redis.
-func (c *cluster) NodeReport() harness.NodeReport {
-	r := c.Run.NodeReport()
-	r.ServerVersion = c.runs
-	return r
 }
 
 func (c *cluster) down(node string) bool {

@@ -122,11 +122,11 @@ func TestClientThatCannotDoItsPart(t *testing.T) {
 		if err := b.RunClient(t.Context(), s, never); err == nil || !strings.Contains(err.Error(), `there is no kind "padlock"`) {
 			t.Errorf("unknown lock: %v", err)
 		}
-		b.self = []string{"/bin/sh", "-c", "echo it hurts >&2; exit 7"}
+		b.cfg.Self = []string{"/bin/sh", "-c", "echo it hurts >&2; exit 7"}
 		if err := b.RunClient(t.Context(), spec("c1", 1), never); err == nil || !strings.Contains(err.Error(), "it hurts") && !strings.Contains(err.Error(), "pipe") {
 			t.Errorf("broken client: %v", err)
 		}
-		b.self = []string{"/bin/echo", "nonsense"}
+		b.cfg.Self = []string{"/bin/echo", "nonsense"}
 		if err := b.RunClient(t.Context(), spec("c1", 1), never); err == nil || !strings.Contains(err.Error(), "c1") {
 			t.Errorf("client that talks nonsense: %v", err)
 		}

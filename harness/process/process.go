@@ -12,13 +12,11 @@ package process
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"slices"
-	"strings"
-	"time"
 
 	"lockpick/harness"
 	"lockpick/harness/real"
@@ -27,9 +25,9 @@ import (
 	"lockpick/nemesis"
 )
 
-// Config says where things are. The zero value is ready.
+// Config says where things are. The zero value is ready to be probed.
 type Config struct {
-	Self        []string // command that starts a client; nil: this executable with "__client"
+	Self        []string // command that starts a client
 	Adapter     []string // command of the program that has the lock, of kind exec; see package lock/exec
 	RedisServer string   // program; "": redis-server on PATH
 	Dir         string   // where a run has its temporary directory; "": the system's
@@ -58,48 +56,21 @@ func (*backend) Name() string { return "process" }
 func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	run := b.canRun()
 	if run.Available {
-		run = b.trust(ctx, run)
+		run = b.trust(ctx)
 	}
-	tries := b.tries(ctx)
-	out := []harness.Capability{run}
-	for _, name := range []string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime} {
-		out = append(out, harness.Capability{Name: name, Available: true})
+	var own map[string]harness.Capability
+	if run.Available {
+		own = b.own(ctx)
 	}
-	out = append(out, harness.PowersOf(powers, uncontained...)...)
-	for i, c := range out {
-		try, tried := tries[c.Name]
-		switch {
-		case slices.Contains(uncontained, c):
-			continue
-		case !run.Available:
-			out[i] = run
-		case tried:
-			out[i] = try()
-		}
-		out[i].Name = c.Name
-	}
-	for _, s := range proc.Stores {
-		out = append(out, b.canServe(run, s))
-	}
-	return append(out, imageless)
+	return real.Abilities(run, powers, own, unable...)
 }
 
-// canServe says whether the program of a store is there.
-func (b *backend) canServe(run harness.Capability, s proc.Store) harness.Capability {
-	if _, err := exec.LookPath(s.Program); err != nil && run.Available {
-		run = harness.Capability{Reason: s.Program + " is not on PATH", Remedy: s.Remedy}
-	}
-	run.Name = s.Name
-	return run
-}
-
-var uncontained = []harness.Capability{
+var unable = []harness.Capability{
 	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and packets are dropped in a node's own", Remedy: "use --backend docker, or a cut of another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, and have no cable of their own", Remedy: "use --backend docker, or cut the node's links"},
 	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "nodes share this machine's processors and memory, without bounds of their own", Remedy: "use --backend docker, or pause the node"},
+	{Name: scenario.CanImage, Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"},
 }
-
-var imageless = harness.Capability{Name: scenario.CanImage, Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"}
 
 func needsClocks(s scenario.Scenario) bool {
 	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(real.ClockPowers, c) })
@@ -121,39 +92,9 @@ func (b *backend) canRun() harness.Capability {
 	return c
 }
 
-// versionBound is how long the program may take to tell its version.
-const versionBound = 5 * time.Second
+var serverVersion = regexp.MustCompile(` server v=(\S+)`)
 
 // Version is what the redis-server program says of itself, as "7.0.15".
 func (b *backend) Version(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionBound)
-	defer cancel()
-	c := exec.CommandContext(ctx, b.cfg.RedisServer, "--version")
-	c.WaitDelay = versionBound // what it has started may keep its output open
-	var out proc.Output
-	c.Stdout = &out
-	if err := c.Run(); err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", b.cfg.RedisServer, err)
-	}
-	text := out.String()
-	if strings.Contains(text, " server v=") {
-		for _, word := range strings.Fields(text) {
-			if v, ok := strings.CutPrefix(word, "v="); ok {
-				return v, nil
-			}
-		}
-	}
-	return "", fmt.Errorf("ask %s for its version: it says %.100q", b.cfg.RedisServer, text)
-}
-
-// self is the command that starts a client.
-func (b *backend) self() ([]string, error) {
-	if len(b.cfg.Self) > 0 {
-		return b.cfg.Self, nil
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find own executable: %w", err)
-	}
-	return []string{exe, "__client"}, nil
+	return proc.AskVersion(ctx, serverVersion, b.cfg.RedisServer, "--version")
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -33,10 +32,6 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if can := b.canRun(); !can.Available {
 		return fmt.Errorf("run: %s; to fix it: %s", can.Reason, can.Remedy)
 	}
-	self, err := b.self()
-	if err != nil {
-		return err
-	}
 	if err := enough(s); err != nil {
 		return err
 	}
@@ -44,8 +39,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err != nil {
 		return err
 	}
-	c := newCluster(ctx, seed, group, rec)
-	c.bin, c.self, c.program = b.cfg.RedisServer, self, b.cfg.Adapter
+	c := b.newCluster(ctx, seed, group, rec)
 	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
 	explain := interfered(group, harness.SettingUp, c.Fail)
 	if err := c.setUp(ctx, s); err != nil {
@@ -57,22 +51,23 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 // setUp starts all that a run has before its clients.
 func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 	if needsClocks(s) {
-		c.turnable(s)
+		c.setClocks(s)
 	}
 	if err := c.Disks.MountHit(s.Plan, s.NodeNames(), c.group); err != nil {
 		return err
 	}
-	replicas, err := c.startServers(s)
-	if err == nil {
-		err = c.startStore(ctx, s)
-	}
-	if err != nil {
+	if err := c.startServers(s); err != nil {
 		return err
 	}
-	if err := c.network.Open(s.NodeNames(), real.LinkClients(s)); err != nil {
+	if err := c.startStore(ctx, s); err != nil {
 		return err
 	}
-	err = c.SetUp(s, replicas, func(name string) (*proc.Sentinel, error) { return c.group.StartSentinel(c.Ctx, name, c.bin) })
+	if err := c.network.Open(s.NodeNames(), s.Clients); err != nil {
+		return err
+	}
+	err := c.SetUp(s, func(name string) (*proc.Sentinel, error) {
+		return c.group.StartSentinel(c.Ctx, name, c.cfg.RedisServer)
+	})
 	if err != nil {
 		return err
 	}
@@ -82,8 +77,8 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 	return c.Begin()
 }
 
-func newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *history.Recorder) *cluster {
-	c := &cluster{Run: real.New[*proc.Redis](ctx, rec), group: group}
+func (b *backend) newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *history.Recorder) *cluster {
+	c := &cluster{Run: real.New(ctx, rec), cfg: b.cfg, group: group}
 	c.network = real.NewNetwork(c.Ctx, seed, c.Now, rec.Record)
 	c.network.Addr, c.network.Down, c.network.Mute, c.network.Go = c.addr, c.down, c.mute, c.Timeline.Go
 	c.Links, c.Start = c.network, c.startChild
@@ -107,7 +102,7 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	if err != nil {
 		return err
 	}
-	if err := repeated(func() (err error) { c.runs, err = proc.VersionOf(ctx, of); return err }); err != nil {
+	if err := repeated(func() (err error) { c.Version, err = of.AskVersion(ctx); return err }); err != nil {
 		return err
 	}
 	all, err := c.group.StartStore(c.Ctx, of, s.NodeNames())
@@ -116,53 +111,30 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	}
 	for _, m := range all {
 		c.Serve(m.Name, m)
+		c.Servers = append(c.Servers, m)
 	}
-	c.servers, c.network.Store = append(c.servers, all...), &of
+	c.network.Store = &of
 	return nil
 }
 
-// startServers starts the nodes, their replicas and the resource, all at once.
-func (c *cluster) startServers(s scenario.Scenario) (replicas map[string]*proc.Redis, err error) {
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	var errs []error
-	count := 0
-	start := func(name, persist string, keep func(*proc.Redis)) {
-		count++
-		all.Go(func() {
-			p, err := c.group.StartRedis(c.Ctx, name, c.bin, persist)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, err)
-				return
-			}
-			c.servers = append(c.servers, p)
-			keep(p)
-		})
-	}
-	replicas = map[string]*proc.Redis{}
-	start(scenario.ResourceName, "none", func(p *proc.Redis) { c.Store = p })
-	for _, node := range redisOf(s) {
-		start(node, s.Topology.Persistence, func(p *proc.Redis) { c.Serve(node, p) })
-		if s.Topology.Replicas > 0 {
-			start(nemesis.LinkName(node, nemesis.Replica), s.Topology.Persistence, func(p *proc.Redis) { replicas[node] = p })
-		}
-	}
-	all.Wait()
-	if len(errs) == 0 {
-		return replicas, nil
+// startServers starts the resource, the nodes and their replicas, all at once.
+func (c *cluster) startServers(s scenario.Scenario) error {
+	failed := c.StartServers(s, redisOf(s), func(r real.Role) (real.Server, error) {
+		return c.group.StartRedis(c.Ctx, r.Name, c.cfg.RedisServer, r.Persistence)
+	})
+	if len(failed) == 0 {
+		return nil
 	}
 	if c.Ctx.Err() != nil { // somebody ended the run, and nothing is wrong with the program
-		return nil, errs[0]
+		return failed[0]
 	}
 	// What stops one stops them all: one is enough to read.
-	program, err := exec.LookPath(c.bin)
+	program, err := exec.LookPath(c.cfg.RedisServer)
 	if err != nil {
-		program = c.bin
+		program = c.cfg.RedisServer
 	}
-	return nil, fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and whether %s has room",
-		errs[0], len(errs), count, program, filepath.Dir(c.group.Dir))
+	return fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and whether %s has room",
+		failed[0], len(failed), len(failed)+len(c.Servers), program, filepath.Dir(c.group.Dir))
 }
 
 // spareFiles is what servers, logs and questions to servers take for a moment.
@@ -183,7 +155,7 @@ func enough(s scenario.Scenario) error {
 	}
 	need := len(open) + spareFiles
 	nodes := len(s.NodeNames())
-	for _, c := range real.LinkClients(s) {
+	for _, c := range s.Clients {
 		reached := nodes
 		if c.Reach != nil {
 			reached = len(c.Reach)
@@ -203,20 +175,20 @@ const trialBound = 5 * time.Second
 // trials is how often a probe is tried if its failure says nothing about the machine.
 const trials = 3
 
-// trial tries something for a moment, and leaves nothing of it.
-func trial(ctx context.Context, dir string, try func(context.Context, *proc.Group) error) error {
+// try tries something for a moment, and leaves nothing of it.
+func (b *backend) try(ctx context.Context, do func(context.Context, *proc.Group) error) error {
 	return repeated(func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, trialBound)
 		defer cancel()
 		ctx, fail := context.WithCancelCause(ctx)
 		defer fail(nil)
-		group, err := proc.NewGroup(dir)
+		group, err := proc.NewGroup(b.cfg.Dir)
 		if err != nil {
 			return err
 		}
 		explain := interfered(group, "while the machine was tried", fail)
 		defer func() { err = errors.Join(err, group.Close()) }()
-		if err := try(ctx, group); err != nil {
+		if err := do(ctx, group); err != nil {
 			return explain(err)
 		}
 		return nil
@@ -259,65 +231,46 @@ func unknown(err error) bool {
 	return ok || files.Remedy(err, files.TempDirHint) != ""
 }
 
-// answers starts the program for a moment and sees that it answers PING under its
-// own process id: anything can be called redis-server.
-func answers(ctx context.Context, dir, bin string) error {
-	return trial(ctx, dir, func(ctx context.Context, group *proc.Group) error {
-		if _, err := group.StartRedis(ctx, "trial", bin, "none"); err != nil {
-			return fmt.Errorf("it does not answer PING: %w", err)
-		}
-		return nil
-	})
-}
-
-// tellsLife starts the program for a moment and lets it tell of its keys.
-func tellsLife(ctx context.Context, dir, bin string) error {
-	return trial(ctx, dir, func(ctx context.Context, group *proc.Group) error {
-		r, err := group.StartRedis(ctx, "trial", bin, "none")
-		if err != nil {
-			return err
-		}
-		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: func(history.Event) {}})
-		return errors.Join(lives.Watch(map[string]string{"trial": r.Addr()}), lives.Close())
-	})
-}
-
-func tryDisk(dir string) error {
-	return trial(context.Background(), dir, func(_ context.Context, group *proc.Group) error {
-		at := group.DataDir("trial")
-		if err := os.Mkdir(at, 0o755); err != nil {
-			return err
-		}
-		d, err := fuse.Mount(at)
-		if err != nil {
-			return err
-		}
-		group.Cleanup(d.Unmount)
-		return nil
-	})
-}
-
-// hasSentinels starts the program for a moment as a sentinel. One that is built
-// without knows no such mode.
-func hasSentinels(ctx context.Context, dir, bin string) error {
-	return trial(ctx, dir, func(ctx context.Context, group *proc.Group) error {
-		_, err := group.StartSentinel(ctx, "trial", bin)
-		return err
-	})
-}
-
-// tries is how to find out whether it can do what not every machine lets it.
-func (b *backend) tries(ctx context.Context) map[string]func() harness.Capability {
-	mount, clocks := sync.OnceValue(b.canMount), sync.OnceValue(b.canTurnClocks)
-	tries := map[string]func() harness.Capability{
-		fuse.LosesPower: mount, fuse.HitsDisks: mount,
-		scenario.CanTellLife: func() harness.Capability { return b.canTell(ctx) },
-		watches:              func() harness.Capability { return b.canWatch(ctx) },
+// own lists the capabilities that depend on the machine. Each is tried.
+func (b *backend) own(ctx context.Context) map[string]harness.Capability {
+	disks, clocks := b.canMount(), b.canTurnClocks()
+	own := map[string]harness.Capability{
+		fuse.LosesPower: disks, fuse.HitsDisks: disks, scenario.CanTellLife: b.canTell(ctx), watches: b.canWatch(ctx),
 	}
 	for _, name := range real.ClockPowers {
-		tries[name] = clocks
+		own[name] = clocks
 	}
-	return tries
+	for _, s := range proc.Stores {
+		if _, err := exec.LookPath(s.Program); err != nil {
+			own[s.Name] = harness.Capability{Reason: s.Program + " is not on PATH", Remedy: s.Remedy}
+		}
+	}
+	return own
+}
+
+// tried turns the error of a trial into a capability. otherwise is the remedy where the error has none.
+func tried(err error, otherwise string) harness.Capability {
+	if err == nil {
+		return harness.Capability{Available: true}
+	}
+	return harness.Capability{Reason: telling(err), Remedy: remedy(err, otherwise), Unknown: unknown(err)}
+}
+
+func prefixed(prefix string, c harness.Capability) harness.Capability {
+	if !c.Available {
+		c.Reason = prefix + c.Reason
+	}
+	return c
+}
+
+// blamed is tried for a program: what it can't do stands before the reason, unless the trial shows nothing
+// about it.
+func blamed(err error, what, otherwise string) harness.Capability {
+	c := tried(err, otherwise)
+	if !c.Available && !c.Unknown {
+		c.Reason = what + ": " + strings.TrimSuffix(c.Reason, ":")
+	}
+	return c
 }
 
 // canMount tries a disk: whether a user may mount one, nothing but a mount tells.
@@ -325,52 +278,52 @@ func (b *backend) canMount() harness.Capability {
 	if reason, remedy := fuse.Missing(); reason != "" {
 		return harness.Capability{Reason: reason, Remedy: remedy}
 	}
-	if err := tryDisk(b.cfg.Dir); err != nil {
-		return harness.Capability{Reason: telling(err), Remedy: remedy(err, fuse.Remedy), Unknown: unknown(err)}
-	}
-	return harness.Capability{Available: true}
+	return tried(b.try(context.Background(), func(_ context.Context, group *proc.Group) error {
+		at := group.DataDir("trial")
+		if err := os.Mkdir(at, 0o755); err != nil {
+			return err
+		}
+		d, err := fuse.Mount(at)
+		if err == nil {
+			group.Cleanup(d.Unmount)
+		}
+		return err
+	}), fuse.Remedy)
 }
 
-// watches needs a redis-server that can be a sentinel.
+// watches needs a redis-server that can be a sentinel. One that is built without knows no such mode.
 var watches = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
 
 func (b *backend) canWatch(ctx context.Context) harness.Capability {
-	err := hasSentinels(ctx, b.cfg.Dir, b.cfg.RedisServer)
-	if err == nil {
-		return harness.Capability{Available: true}
-	}
-	why := telling(err)
-	if unknown(err) {
-		return harness.Capability{Reason: why, Remedy: remedy(err, ""), Unknown: true}
-	}
-	return harness.Capability{Reason: b.cfg.RedisServer + " can't be a sentinel: " + strings.TrimSuffix(why, ":"),
-		Remedy: "apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH"}
+	err := b.try(ctx, func(ctx context.Context, group *proc.Group) error {
+		_, err := group.StartSentinel(ctx, "trial", b.cfg.RedisServer)
+		return err
+	})
+	return blamed(err, b.cfg.RedisServer+" can't be a sentinel",
+		"apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH")
 }
 
 // canTell says whether nodes tell of their keys. Runs do without.
 func (b *backend) canTell(ctx context.Context) harness.Capability {
-	err := tellsLife(ctx, b.cfg.Dir, b.cfg.RedisServer)
-	if err == nil {
-		return harness.Capability{Available: true}
-	}
-	return harness.Capability{Reason: "causes come from what clients saw alone: " + telling(err),
-		Remedy: remedy(err, "use Redis 7.0 or later that allows CONFIG and MONITOR"), Unknown: unknown(err)}
+	err := b.try(ctx, func(ctx context.Context, group *proc.Group) error {
+		r, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none")
+		if err != nil {
+			return err
+		}
+		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: func(history.Event) {}})
+		return errors.Join(lives.Watch(map[string]string{"trial": r.Addr()}), lives.Close())
+	})
+	return prefixed("causes come from what clients saw alone: ", tried(err, "use Redis 7.0 or later that allows CONFIG and MONITOR"))
 }
 
 func (b *backend) canTurnClocks() harness.Capability {
-	err := tryClock(b.cfg.Dir)
-	if err == nil {
-		return harness.Capability{Available: true}
+	otherwise, err := "use the simulation (--backend sim)", vdso.Available()
+	if err != nil {
+		otherwise = "run it on Linux on amd64, or in the simulation (--backend sim)"
+	} else if err = b.try(context.Background(), dateAhead); errors.Is(err, fs.ErrPermission) {
+		otherwise = "allow ptrace: in a container run it with --cap-add SYS_PTRACE and a seccomp profile that lets it pass; otherwise sysctl kernel.yama.ptrace_scope=1"
 	}
-	c := harness.Capability{Reason: "no process can be given a wrong clock: " + telling(err), Remedy: "use the simulation (--backend sim)", Unknown: unknown(err)}
-	switch {
-	case vdso.Available() != nil:
-		c.Remedy = "run it on Linux on amd64, or in the simulation (--backend sim)"
-	case errors.Is(err, fs.ErrPermission):
-		c.Remedy = "allow ptrace: in a container run it with --cap-add SYS_PTRACE and a seccomp profile that lets it pass; otherwise sysctl kernel.yama.ptrace_scope=1"
-	}
-	c.Remedy = remedy(err, c.Remedy)
-	return c
+	return prefixed("no process can be given a wrong clock: ", tried(err, otherwise))
 }
 
 // remedy is what to do about the error of a trial, or else otherwise.
@@ -381,26 +334,24 @@ func remedy(err error, otherwise string) string {
 	return cmp.Or(files.Remedy(err, files.TempDirHint), otherwise)
 }
 
-// trust looks at what the program says of itself, and tries it.
-func (b *backend) trust(ctx context.Context, run harness.Capability) harness.Capability {
+// trust looks at what the program says of itself, and sees that it answers PING under its own process
+// id: anything can be called redis-server.
+func (b *backend) trust(ctx context.Context) harness.Capability {
 	program, err := exec.LookPath(b.cfg.RedisServer)
 	if err == nil {
 		err = repeated(func() error { _, err := b.Version(ctx); return err })
 	}
 	if err == nil {
-		err = answers(ctx, b.cfg.Dir, b.cfg.RedisServer)
+		err = b.try(ctx, func(ctx context.Context, group *proc.Group) error {
+			if _, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none"); err != nil {
+				return fmt.Errorf("it does not answer PING: %w", err)
+			}
+			return nil
+		})
 	}
-	if err != nil {
-		why := telling(err)
-		run.Available = false
-		if unknown(err) {
-			run.Reason, run.Remedy, run.Unknown = why, remedy(err, ""), true
-			return run
-		}
-		run.Reason = fmt.Sprintf("%s is no redis-server that runs here: %s", program, strings.TrimSuffix(why, ":"))
-		run.Remedy = "apt-get install redis-server, and see that it comes first on PATH"
-	}
-	return run
+	c := blamed(err, program+" is no redis-server that runs here", "apt-get install redis-server, and see that it comes first on PATH")
+	c.Name = harness.CanRun
+	return c
 }
 
 // telling is the line of an error, with a server's log in it, that says what the machine is

@@ -18,7 +18,7 @@ func (b *backend) Run(context.Context, scenario.Scenario, uint64, *history.Recor
 
 var powers any // no run is possible, for any fault
 
-// trust and tries are never asked: canRun has said no before.
-func (*backend) trust(_ context.Context, run harness.Capability) harness.Capability { return run }
+// trust and own are never asked: canRun has said no before.
+func (*backend) trust(context.Context) harness.Capability { return harness.Capability{} }
 
-func (*backend) tries(context.Context) map[string]func() harness.Capability { return nil }
+func (*backend) own(context.Context) map[string]harness.Capability { return nil }

@@ -180,16 +180,10 @@ type clientReport struct {
 // err is the error that it reports.
 func (r clientReport) err() error {
 	if r.Broken {
-		return broken{errors.New(r.Error)}
+		return &failure{r.Error, []error{lock.ErrBroken}} // which its text says already
 	}
 	return errors.New(r.Error)
 }
-
-// broken is a lock.ErrBroken that says so in its text already.
-type broken struct{ error }
-
-// Is says that it is lock.ErrBroken.
-func (broken) Is(err error) bool { return err == lock.ErrBroken }
 
 // clientExit is how a client of a ClientLoop ended.
 type clientExit struct {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package real
 
 import (
@@ -6,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"strconv"
 	"sync"
@@ -19,50 +20,149 @@ import (
 	"lockpick/nemesis"
 )
 
-// ClockDriver are clocks that can be turned.
-type ClockDriver interface {
-	// Turn sets the wall clock by `by` and lets the clocks run at rate; it came to be
-	// between two instants of true time.
-	Turn(by time.Duration, rate float64) (from, to time.Duration, err error)
-	// Shown is what they show.
-	Shown() vdso.Shown
-}
-
-// Clock is what a node or a client runs on, as far as its clocks go. Nil is one
-// whose clocks nobody turns.
+// Clock is the clocks of one node, client or adapter. They stay as they are when its process
+// ends and another starts. This process changes them, or an agent if this one may not trace theirs.
 type Clock struct {
-	ClockDriver
-	True func() time.Duration // true time, by CLOCK_MONOTONIC of where it is
+	With *Clock // another, which is changed at the same instant; nil: none
 
-	turning sync.Mutex // held while its clocks are turned and read back, and while its process starts
+	ctx     context.Context      // bounds calls of the agent
+	true    func() time.Duration // true time, by CLOCK_MONOTONIC of where the process is
+	machine vdso.Machine
+
+	mu    sync.Mutex
+	agent *Caller    // the latest; nil: this process changes them
+	shown vdso.Shown // what the agent said last
+
+	turning sync.Mutex // held while they are changed and read back, and while the process starts
 
 	// Of a client's monotonic clock: how far what it shows is ahead of the machine's, at
 	// least and at most.
 	least, most int64
 }
 
-// Turn turns the clocks, and reads them back by see. turned is told from when on they
-// count as such.
-func (m *Clock) Turn(by time.Duration, rate float64, turned func(at time.Duration), see func() (string, error)) (string, error) {
-	m.turning.Lock()
-	defer m.turning.Unlock()
-	before := m.Shown().Rate()
-	at, to, err := m.ClockDriver.Turn(by, rate)
-	if err != nil {
-		return "", err
-	}
-	// A lock holder's belief is reckoned from what a client's clocks did: the turn is
-	// stamped so that it comes out shorter.
-	if by < 0 || by == 0 && rate < before {
-		at = to
-	}
-	turned(at)
-	return see()
+// NewClock returns clocks that are right. both: a rate applies to the monotonic clock, too.
+func NewClock(ctx context.Context, both bool, true func() time.Duration) *Clock {
+	return &Clock{ctx: ctx, true: true, machine: vdso.Machine{Monotonic: both}}
 }
 
-// Record records what a node's clock shows from an instant of true time on, or a client's
+// Start gives its clocks to a process that the calling thread traces, see vdso.Machine.
+func (m *Clock) Start(pid int) error {
+	err := m.machine.Start(pid)
+	if errors.Is(err, vdso.ErrSignaled) {
+		return fmt.Errorf("%w: %w", proc.ErrStruck, err)
+	}
+	return err
+}
+
+// StartGate lets a process through its gate, and returns when its program runs by these clocks.
+func (m *Clock) StartGate(pid int) error {
+	m.handTo(nil)
+	started := make(chan error, 1)
+	go func() { started <- m.machine.StartGate(pid) }()
+	ctx, cancel := context.WithTimeout(m.ctx, callBound) // one that is frozen never comes out
+	defer cancel()
+	select {
+	case err := <-started:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("call Start: %w", context.Cause(ctx))
+	}
+}
+
+// StartBeside is StartGate by an agent, which ends with the process; the id is as the agent sees it.
+func (m *Clock) StartBeside(agent *Caller, pid int) error {
+	shown := m.handTo(agent)
+	return m.call(agent, "Start", CallArgs{pid, shown, m.machine.Monotonic})
+}
+
+// handTo lets an agent change the clocks from now on, as they are; nil: this process does.
+func (m *Clock) handTo(agent *Caller) vdso.Shown {
+	shown := m.Shown()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.machine.Take(shown)
+	m.agent, m.shown = agent, shown
+	return shown
+}
+
+// Close forgets the process.
+func (m *Clock) Close() error { return m.machine.Close() }
+
+// Shown is what they show.
+func (m *Clock) Shown() vdso.Shown {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.agent == nil {
+		return m.machine.Shown()
+	}
+	return m.shown
+}
+
+// callBound is how long an agent may take; to wait for a gate takes the longest.
+const callBound = 10 * time.Second
+
+// call calls an agent, which answers at last what the clocks show.
+func (m *Clock) call(agent *Caller, call string, args CallArgs, results ...any) error {
+	ctx, cancel := context.WithTimeout(m.ctx, callBound)
+	defer cancel()
+	var shown vdso.Shown
+	if err := agent.Call(ctx, call, args, append(results, &shown)...); err != nil {
+		return err
+	}
+	m.set(shown)
+	return nil
+}
+
+func (m *Clock) set(shown vdso.Shown) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shown = shown
+}
+
+// change sets the wall clock by `by` and lets the clocks run at rate. It came to be between two
+// instants of true time. Where no process runs, the next one finds them so.
+func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, err error) {
+	other := make(chan error, 1)
+	go func() {
+		var err error
+		if m.With != nil {
+			_, _, err = m.With.change(by, rate)
+		}
+		other <- err
+	}()
+	m.mu.Lock()
+	agent := m.agent
+	m.mu.Unlock()
+	if agent == nil {
+		from, to, err = m.machine.Turn(by, rate)
+	} else {
+		err = m.call(agent, "Turn", CallArgs{by, rate}, &from, &to)
+	}
+	if errors.Is(err, ErrAgentGone) {
+		var shown vdso.Shown
+		from = m.true()
+		to = from
+		if shown, err = m.Shown().Turned(from, by, rate, m.machine.Monotonic); err == nil {
+			m.set(shown)
+		}
+	}
+	return from, to, errors.Join(err, <-other)
+}
+
+// Turn changes the clocks, and says from when on they count as changed. A lock holder's belief is
+// reckoned from what a client's clocks did: the instant is chosen so that it comes out shorter.
+func (m *Clock) Turn(by time.Duration, rate float64) (at time.Duration, err error) {
+	before := m.Shown().Rate()
+	from, to, err := m.change(by, rate)
+	if by < 0 || by == 0 && rate < before {
+		return to, err
+	}
+	return from, err
+}
+
+// record records what a node's clock shows from an instant of true time on, or a client's
 // clocks.
-func (m *Clock) Record(rec *history.Recorder, whose string, client bool, at, origin time.Duration) {
+func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Duration) {
 	s := m.Shown()
 	shown, _ := s.Wall(at)
 	e := history.Event{
@@ -71,7 +171,7 @@ func (m *Clock) Record(rec *history.Recorder, whose string, client bool, at, ori
 	}
 	e.Wall, e.Local = true, shown.UnixNano()
 	rec.Record(e)
-	if !client { // its monotonic clock is true
+	if !m.machine.Monotonic { // a node's is true
 		return
 	}
 	e.Wall, e.Local = false, int64(s.Mono(at))+m.most
@@ -84,7 +184,7 @@ func (m *Clock) alone() string { return m.unasked("no process runs there") }
 // unasked is what a process would show that can't be asked: what is written where it
 // would read it, which was read back.
 func (m *Clock) unasked(why string) string {
-	shown, right := m.Shown().Wall(m.True())
+	shown, right := m.Shown().Wall(m.true())
 	return m.words(why+"; the machine's clock shows", shown, right)
 }
 
@@ -156,8 +256,8 @@ func (m *Clock) differs(r ClockReading) error {
 	return nil
 }
 
-// starts keeps the clocks from being turned until its process has begun; the
-// function that it returns may be called again.
+// starts keeps the clocks from being changed until its process has begun, or another change is read
+// back; the function that it returns may be called again.
 func (m *Clock) starts() (started func()) {
 	if m == nil {
 		return func() {}
@@ -176,102 +276,96 @@ func (m *Clock) began(r ClockReading) error {
 	return m.differs(r)
 }
 
-// clocks are the clocks of a run, by the names of its nodes and clients whose clocks can be
-// turned.
+// clocks are the clocks of a run that can be changed, by the names of its nodes and clients.
 type clocks struct {
-	Recorder *history.Recorder
-	Origin   func() time.Duration           // true time zero
-	Node     func(name string) nodeClock    // a node's server as it is now; the zero value: there is no such node
-	Client   func(name string) *clientClock // that runs; nil: it does not
-	Over     func(client string) bool       // it ran, and runs no more
-	Others   func(m *Clock) error           // looks whether nodes were turned that were not meant; nil: nobody looks
+	Others func(m *Clock) error // looks whether nodes were turned that were not meant; nil: nobody looks
 
+	run *Run
 	all map[string]*Clock
 }
 
-// nodeClock is a node's server, as far as its clock can be asked.
-type nodeClock struct {
-	Name  string                       // the node's, or that of a replica that has taken over
-	Runs  bool                         // its process is there
-	Mute  string                       // why it can't answer; "": it can
-	Time  func() (ClockReading, error) // asks it
-	Ended func() bool                  // it does not run any more, if only since just now
-}
-
-// Add lets a node's or a client's clocks be turned. It is called before the run begins.
-func (ms *clocks) Add(name string, m *Clock) {
-	if ms.all == nil {
-		ms.all = map[string]*Clock{}
+// AddClock lets a node's or a client's clocks be changed. It is called before the run begins.
+func (cs *clocks) AddClock(name string, m *Clock) {
+	if cs.all == nil {
+		cs.all = map[string]*Clock{}
 	}
-	ms.all[name] = m
+	cs.all[name] = m
 }
 
-// Of is the machine of a node or a client; nil: nobody turns its clocks.
-func (ms *clocks) Of(name string) *Clock { return ms.all[name] }
+// Clock is the clocks of a node or a client; nil: nobody changes them.
+func (cs *clocks) Clock(name string) *Clock { return cs.all[name] }
 
-// Turn turns the clocks of a node or a client, and reads back what its process shows.
+// TurnClock changes the clocks of a node or a client, and reads back what its process shows.
 // While no process runs, its next one is read back at its start.
-func (ms *clocks) Turn(target string, by time.Duration, rate float64) (string, error) {
-	n := ms.Node(target)
-	m := ms.Of(cmp.Or(n.Name, target)) // a replica that has taken over has none
+func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (string, error) {
+	name := target
+	n, isNode := cs.run.Find(target)
+	if isNode {
+		name = n.Redis().Name // a replica that has taken over has no clock
+	}
+	m := cs.Clock(name)
 	switch {
 	case m == nil:
 		return "", fmt.Errorf("turn clock of %s: no such node or client has a clock that can be turned", target)
-	case n.Name == "" && ms.Over(target):
+	case !isNode && cs.run.over(target):
 		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
 	}
-	turned := func(at time.Duration) { m.Record(ms.Recorder, target, n.Name == "", at, ms.Origin()) }
-	see := func() (string, error) { return ms.seeClient(target, m) }
-	if n.Name != "" {
-		see = func() (string, error) { return ms.seeNode(target, m) }
+	defer m.starts()()
+	at, err := m.Turn(by, rate)
+	var back string
+	if err == nil {
+		m.record(cs.run.rec, target, at, cs.run.Origin())
+		if isNode {
+			back, err = cs.seeNode(n, m)
+		} else {
+			back, err = cs.seeClient(target, m)
+		}
 	}
-	back, err := m.Turn(by, rate, turned, see)
 	if err != nil {
 		return "", fmt.Errorf("turn clock of %s: %w", target, err)
 	}
 	return back, nil
 }
 
-// Again reads back the clock of a node that was started again, which is as wrong as it
-// was; "": nobody turns it.
-func (ms *clocks) Again(node string) (string, error) {
-	m := ms.Of(ms.Node(node).Name)
+// clockAgain reads back the clock of a node that was started again, which is as wrong as it
+// was; "": nobody changes it.
+func (cs *clocks) clockAgain(n Server) (string, error) {
+	m := cs.Clock(n.Redis().Name)
 	if m == nil {
 		return "", nil
 	}
-	back, err := ms.seeNode(node, m)
+	back, err := cs.seeNode(n, m)
 	return "; " + back, err
 }
 
 // seeNode reads back the clock of a node.
-func (ms *clocks) seeNode(node string, m *Clock) (string, error) {
-	n := ms.Node(node)
-	switch {
-	case !n.Runs:
+func (cs *clocks) seeNode(n Server, m *Clock) (string, error) {
+	if !n.Runs() {
 		return m.alone(), nil
-	case n.Mute != "":
-		return m.unasked(n.Mute), nil
 	}
-	back, err := m.See("TIME shows", n.Time)
+	if mute := n.Mute(); mute != "" {
+		return m.unasked(mute), nil
+	}
+	back, err := m.See("TIME shows", func() (ClockReading, error) { return cs.run.ReadTime(n) })
 	switch {
 	case err != nil && n.Ended():
 		return m.alone(), nil
-	case err != nil || ms.Others == nil:
+	case err != nil || cs.Others == nil:
 		return back, err
 	}
-	return back, ms.Others(m)
+	return back, cs.Others(m)
 }
 
 // seeClient reads back the clocks of a client.
-func (ms *clocks) seeClient(client string, m *Clock) (string, error) {
-	c := ms.Client(client)
+func (cs *clocks) seeClient(client string, m *Clock) (string, error) {
+	c := cs.run.Client(client)
 	switch {
-	case c == nil && ms.Over(client):
+	case c == nil && cs.run.over(client):
 		return "", nemesis.ErrEnded
 	case c == nil:
 		return m.unasked("it has not begun"), nil
 	}
-	back, err := m.See("wall clock shows", c.Read)
+	back, err := m.See("wall clock shows", func() (ClockReading, error) { return c.ReadClocks(cs.run.True) })
 	switch {
 	case errors.Is(err, proc.ErrEnded):
 		return "", nemesis.ErrEnded
@@ -298,34 +392,25 @@ const tellBound = 2 * time.Second
 // errPaused says that a client can't tell its clocks.
 var errPaused = errors.New("it is paused")
 
-// clientClock is one that tells its clocks when it is asked.
-type clientClock struct {
-	In     io.Writer            // its stdin
-	Clocks <-chan ClockReading  // what it says that they show
-	Ended  <-chan struct{}      // closed when it has
-	Paused func() bool          // it is, and says nothing
-	True   func() time.Duration // true time, by CLOCK_MONOTONIC of where it is
-}
-
-// Read asks a client for its clocks.
-func (c clientClock) Read() (ClockReading, error) {
-	asked, began := c.True(), time.Now()
-	if _, err := io.WriteString(c.In, tellClock); err != nil {
+// ReadClocks asks it for its clocks. true is true time where it is.
+func (p *Client) ReadClocks(true func() time.Duration) (ClockReading, error) {
+	asked, began, ended := true(), time.Now(), p.Done()
+	if _, err := io.WriteString(p.In, tellClock); err != nil {
 		return ClockReading{}, proc.ErrEnded // nobody reads it any more
 	}
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for {
 		select {
-		case r := <-c.Clocks:
+		case r := <-p.clocks:
 			if r.From >= asked { // or it answers an earlier question
 				return r, nil
 			}
-		case <-c.Ended:
+		case <-ended:
 			return ClockReading{}, proc.ErrEnded
 		case <-look.C:
 			switch {
-			case c.Paused():
+			case p.Paused():
 				return ClockReading{}, errPaused
 			case time.Since(began) > tellBound:
 				return ClockReading{}, fmt.Errorf("it did not tell its clocks within %v", tellBound)
@@ -333,81 +418,6 @@ func (c clientClock) Read() (ClockReading, error) {
 		}
 	}
 }
-
-// RemoteClock is clocks that an Agent turns. They stay as wrong as they are when the agent
-// ends, as it does with the process, and the next one goes on with them.
-type RemoteClock struct {
-	Context context.Context      // bounds all calls
-	Both    bool                 // a rate applies to the monotonic clock, too
-	True    func() time.Duration // true time, by CLOCK_MONOTONIC of where they are
-
-	mu    sync.Mutex
-	shown vdso.Shown
-	agent *Caller // the latest
-}
-
-var _ ClockDriver = (*RemoteClock)(nil)
-
-// callBound is how long an agent may take; to wait for a gate takes the longest.
-const callBound = 10 * time.Second
-
-// Start lets a process through its gate, whose id is as the agent sees it. It returns
-// when its program runs by these clocks.
-func (r *RemoteClock) Start(agent *Caller, pid int) error {
-	r.mu.Lock()
-	r.agent = agent
-	r.mu.Unlock()
-	shown := r.Shown()
-	if err := r.call("Start", CallArgs{pid, shown, r.Both}, &shown); err != nil {
-		return err
-	}
-	r.set(shown)
-	return nil
-}
-
-// Turn is of Clocks. Where no process runs, the next one finds them so.
-func (r *RemoteClock) Turn(by time.Duration, rate float64) (from, to time.Duration, err error) {
-	var shown vdso.Shown
-	err = r.call("Turn", CallArgs{by, rate}, &from, &to, &shown)
-	if errors.Is(err, ErrAgentGone) {
-		from = r.True()
-		to = from
-		shown, err = r.Shown().Turned(from, by, rate, r.Both)
-	}
-	if err != nil {
-		return 0, 0, err
-	}
-	r.set(shown)
-	return from, to, nil
-}
-
-// Shown is of Clocks.
-func (r *RemoteClock) Shown() vdso.Shown {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.shown
-}
-
-func (r *RemoteClock) set(s vdso.Shown) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.shown = s
-}
-
-func (r *RemoteClock) call(call string, args CallArgs, results ...any) error {
-	r.mu.Lock()
-	agent := r.agent
-	r.mu.Unlock()
-	if agent == nil {
-		return fmt.Errorf("call %s: %w", call, ErrAgentGone)
-	}
-	ctx, cancel := context.WithTimeout(r.Context, callBound)
-	defer cancel()
-	return agent.Call(ctx, call, args, results...)
-}
-
-// ClockErrors are those of an agent by which callers branch.
-var ClockErrors = callErrors{"permission": fs.ErrPermission}
 
 type agent struct{ m vdso.Machine }
 
@@ -429,18 +439,6 @@ func (a *agent) Turn(by time.Duration, rate float64) (from, to time.Duration, sh
 func ServeClock(in io.Reader, out io.Writer) error {
 	a := &agent{}
 	defer a.m.Close()
-	s := CallServer{Errors: ClockErrors, Of: func() []any { return []any{a} }}
+	s := CallServer{Of: func() []any { return []any{a} }}
 	return s.Serve(in, out)
-}
-
-// LocalClockAgent is an agent in this process, for one that ended tells the end of.
-func LocalClockAgent(ended <-chan struct{}) *Caller {
-	in, ask := io.Pipe()
-	answers, out := io.Pipe()
-	go func() { out.CloseWithError(ServeClock(in, out)) }()
-	go func() {
-		<-ended
-		ask.Close()
-	}()
-	return NewCaller(ask, answers, ClockErrors, nil)
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package real
 
 import (
@@ -13,23 +15,9 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// failoverServer is one server of a backend. Its zero value is none.
-type failoverServer interface {
-	comparable
-	Redis() *proc.Server
-	Runs() bool
-	Resume(ctx context.Context) (readBack string, err error)
-	Restart(ctx context.Context) (readBack string, err error)
-}
-
-// Nodes are the servers of a run's nodes. Its functions are called with the name of a
-// node that has a replica.
-type Nodes[S failoverServer] struct {
-	Context context.Context                                  // ends with the run
-	Kill    func(node string) (readBack string, err error)   // ends what serves it now
-	Pause   func(node string) (readBack string, err error)   // stops it
-	Gate    func(node string) (open func() error, err error) // keeps all data of its links meanwhile
-	Turn    func(node, upstream string) error                // lets its links lead to another server
+// Nodes are the servers of a run's nodes, and how one takes over from another.
+type Nodes struct {
+	run *Run
 
 	// These are filled before the run begins.
 	Sentinels []*proc.Sentinel
@@ -37,42 +25,42 @@ type Nodes[S failoverServer] struct {
 	leisure   time.Duration // their failover-timeout while a master is well
 
 	mu       sync.Mutex
-	masters  map[string]S // behind each node's links
-	replicas map[string]S // that have not taken over from a master
-	formers  map[string]S // masters that one has taken over from, by sentinels
+	masters  map[string]Server // behind each node's links
+	replicas map[string]Server // that have not taken over from a master
+	formers  map[string]Server // masters that one has taken over from, by sentinels
 }
 
 // Serve lets a server be a node's first.
-func (n *Nodes[S]) Serve(node string, master S) { n.put(&n.masters, node, master) }
+func (n *Nodes) Serve(node string, master Server) { n.put(&n.masters, node, master) }
 
 // replicate lets a server follow a node by the link at addr, and returns once it is
 // in step.
-func (n *Nodes[S]) replicate(node string, replica S, addr string) error {
-	if err := replica.Redis().Follow(n.Context, addr); err != nil {
+func (n *Nodes) replicate(node string, replica Server, addr string) error {
+	if err := replica.Redis().Follow(n.run.Ctx, addr); err != nil {
 		return err
 	}
 	n.put(&n.replicas, node, replica)
 	return nil
 }
 
-func (n *Nodes[S]) put(in *map[string]S, node string, s S) {
+func (n *Nodes) put(in *map[string]Server, node string, s Server) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if *in == nil {
-		*in = map[string]S{}
+		*in = map[string]Server{}
 	}
 	(*in)[node] = s
 }
 
 // Server is what serves a node now, behind its links; none: there is no such node.
-func (n *Nodes[S]) Server(node string) S {
+func (n *Nodes) Server(node string) Server {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.masters[node]
 }
 
 // Find is Server of a node that there may be.
-func (n *Nodes[S]) Find(node string) (s S, ok bool) {
+func (n *Nodes) Find(node string) (s Server, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s, ok = n.masters[node]
@@ -80,16 +68,15 @@ func (n *Nodes[S]) Find(node string) (s S, ok bool) {
 }
 
 // Replica is the one that can take over from a node's master, or none.
-func (n *Nodes[S]) Replica(node string) S {
+func (n *Nodes) Replica(node string) Server {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.replicas[node]
 }
 
 // replica is its replica's server, or an error.
-func (n *Nodes[S]) replica(node string) (*proc.Server, error) {
-	var none S
-	if r := n.Replica(node); r != none {
+func (n *Nodes) replica(node string) (*proc.Server, error) {
+	if r := n.Replica(node); r != nil {
 		return r.Redis(), nil
 	}
 	return nil, fmt.Errorf("fail over %s: it has no replica", node)
@@ -97,21 +84,21 @@ func (n *Nodes[S]) replica(node string) (*proc.Server, error) {
 
 // FailOver kills a node's master and lets the replica take its place behind the
 // clients' links. Whoever connects meanwhile finds nobody.
-func (n *Nodes[S]) FailOver(node string) (readBack string, err error) {
+func (n *Nodes) FailOver(node string) (readBack string, err error) {
 	replica, err := n.replica(node)
 	if err != nil {
 		return "", err
 	}
-	open, err := n.Gate(node)
+	open, err := n.run.Gate(node)
 	if err != nil {
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
 	defer func() { err = errors.Join(err, open()) }()
-	dead, err := n.Kill(node)
+	dead, err := n.run.Kill(node)
 	if err != nil {
 		return "", err
 	}
-	back, err := replica.Promote(n.Context)
+	back, err := replica.Promote(n.run.Ctx)
 	if err != nil {
 		return "", err
 	}
@@ -123,9 +110,9 @@ func (n *Nodes[S]) FailOver(node string) (readBack string, err error) {
 
 // takeOver puts a promoted replica behind the clients' links, and returns the
 // former master.
-func (n *Nodes[S]) takeOver(node string) (former S, err error) {
+func (n *Nodes) takeOver(node string) (former Server, err error) {
 	replica := n.Replica(node)
-	if err := n.Turn(node, replica.Redis().Addr()); err != nil {
+	if err := n.run.turn(node, replica.Addr()); err != nil {
 		return former, fmt.Errorf("fail over %s: %w", node, err)
 	}
 	n.mu.Lock()
@@ -154,7 +141,7 @@ type startSentinel func(name string) (*proc.Sentinel, error)
 // returns once they know each other and the replicas. They don't watch the others:
 // who pauses a node by another fault doesn't want it replaced. They reach everybody
 // past all links, so that no cut between a client and a node is one for them.
-func (n *Nodes[S]) Watch(s scenario.Scenario, start startSentinel) error {
+func (n *Nodes) Watch(s scenario.Scenario, start startSentinel) error {
 	nodes := s.BySentinel()
 	if len(nodes) == 0 {
 		return nil
@@ -169,12 +156,12 @@ func (n *Nodes[S]) Watch(s scenario.Scenario, start startSentinel) error {
 		}
 		for _, node := range nodes {
 			set := proc.SentinelSettings{Quorum: quorum, DownAfter: s.Topology.DownAfter, FailoverTimeout: n.leisure}
-			if err := n.Sentinels[i].Watch(n.Context, node, n.Server(node).Redis().Addr(), set); err != nil {
+			if err := n.Sentinels[i].Watch(n.run.Ctx, node, n.Server(node).Addr(), set); err != nil {
 				return err
 			}
 		}
 		for _, node := range nodes {
-			if err := n.Sentinels[i].Meet(n.Context, node, sentinels); err != nil {
+			if err := n.Sentinels[i].Meet(n.run.Ctx, node, sentinels); err != nil {
 				return err
 			}
 		}
@@ -183,30 +170,28 @@ func (n *Nodes[S]) Watch(s scenario.Scenario, start startSentinel) error {
 }
 
 // bySentinels does something for each of them, all at once.
-func (n *Nodes[S]) bySentinels(f func(i int) error) error {
-	errs := make([]error, len(n.Sentinels))
-	var all sync.WaitGroup
+func (n *Nodes) bySentinels(f func(i int) error) error {
+	var jobs []func() error
 	for i := range n.Sentinels {
-		all.Go(func() { errs[i] = f(i) })
+		jobs = append(jobs, func() error { return f(i) })
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return errors.Join(proc.AtOnce(jobs...)...)
 }
 
 // FailOverBySentinel takes a node's master away and waits until a quorum of its
 // sentinels says that the replica is the master, and the replica says so, too. Only
 // then the clients' links lead to it.
-func (n *Nodes[S]) FailOverBySentinel(node string, stop bool) (readBack string, err error) {
+func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err error) {
 	replica, err := n.replica(node)
 	if err != nil {
 		return "", err
 	}
-	if k := n.agree(node, n.Server(node).Redis().Addr()); k < quorum {
+	if k := n.agree(node, n.Server(node).Addr()); k < quorum {
 		return "", fmt.Errorf("fail over %s: only %d sentinels watch its master", node, k)
 	}
-	take := n.Kill
+	take := n.run.Kill
 	if stop {
-		take = n.Pause
+		take = n.run.Pause
 	}
 	gone, err := take(node)
 	if err != nil {
@@ -217,12 +202,12 @@ func (n *Nodes[S]) FailOverBySentinel(node string, stop bool) (readBack string, 
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
 	took := time.Since(began).Round(time.Millisecond)
-	open, err := n.Gate(node)
+	open, err := n.run.Gate(node)
 	if err != nil {
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
 	defer func() { err = errors.Join(err, open()) }()
-	back, err := replica.Promoted(n.Context)
+	back, err := replica.Promoted(n.run.Ctx)
 	if err != nil {
 		return "", err
 	}
@@ -235,10 +220,10 @@ func (n *Nodes[S]) FailOverBySentinel(node string, stop bool) (readBack string, 
 }
 
 // agree counts the sentinels that say a node's master is at addr.
-func (n *Nodes[S]) agree(node, addr string) int {
+func (n *Nodes) agree(node, addr string) int {
 	count := 0
 	for _, s := range n.Sentinels {
-		if is, err := s.Master(n.Context, node); err == nil && is == addr {
+		if is, err := s.Master(n.run.Ctx, node); err == nil && is == addr {
 			count++
 		}
 	}
@@ -247,19 +232,19 @@ func (n *Nodes[S]) agree(node, addr string) int {
 
 var errNoPromotion = errors.New("its sentinels promoted nobody")
 
-func (n *Nodes[S]) awaitPromotion(node string, replica *proc.Server) error {
-	ctx, cancel := context.WithTimeoutCause(n.Context, n.patience(), errNoPromotion)
+func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
+	ctx, cancel := context.WithTimeoutCause(n.run.Ctx, n.patience(), errNoPromotion)
 	defer cancel()
 	hurried := map[*proc.Sentinel]bool{}
 	for n.agree(node, replica.Addr()) < quorum {
 		n.hurry(node, hurried)
 		select {
 		case <-ctx.Done():
-			if n.Context.Err() != nil {
-				return context.Cause(n.Context)
+			if n.run.Ctx.Err() != nil {
+				return context.Cause(n.run.Ctx)
 			}
 			err := fmt.Errorf("%w in %v; the last word of one of them: %s", errNoPromotion, n.patience(), lastLine(n.Sentinels[0].Log()))
-			return errors.Join(err, n.bySentinels(func(i int) error { return n.Sentinels[i].SetFailoverTimeout(n.Context, node, n.leisure) }))
+			return errors.Join(err, n.bySentinels(func(i int) error { return n.Sentinels[i].SetFailoverTimeout(n.run.Ctx, node, n.leisure) }))
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -268,46 +253,45 @@ func (n *Nodes[S]) awaitPromotion(node string, replica *proc.Server) error {
 
 // hurry shortens failover-timeout in each sentinel that takes a node's master for dead. Not
 // before: with a master that is well its replica would be made to follow it past the link.
-func (n *Nodes[S]) hurry(node string, done map[*proc.Sentinel]bool) {
+func (n *Nodes) hurry(node string, done map[*proc.Sentinel]bool) {
 	for _, s := range n.Sentinels {
-		if !done[s] && s.SeesDown(n.Context, node) {
-			done[s] = s.SetFailoverTimeout(n.Context, node, urgent) == nil
+		if !done[s] && s.SeesDown(n.run.Ctx, node) {
+			done[s] = s.SetFailoverTimeout(n.run.Ctx, node, urgent) == nil
 		}
 	}
 }
 
-func (n *Nodes[S]) patience() time.Duration { return cmp.Or(n.Patience, promoteBound) }
+func (n *Nodes) patience() time.Duration { return cmp.Or(n.Patience, promoteBound) }
 
 func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
 // ReturnMaster brings an old master back, as it was stopped or with what its disk has
 // kept, and waits until the sentinels have made it follow the new one. Where they
 // don't, that is what became of it, and no error.
-func (n *Nodes[S]) ReturnMaster(node string) (string, error) {
+func (n *Nodes) ReturnMaster(node string) (string, error) {
 	n.mu.Lock()
 	back, now := n.formers[node], n.masters[node]
 	delete(n.formers, node)
 	n.mu.Unlock()
-	var none S
-	if back == none {
+	if back == nil {
 		return "", fmt.Errorf("return the old master of %s: its sentinels have replaced none", node)
 	}
 	again := back.Restart
 	if back.Runs() {
 		again = back.Resume
 	}
-	if _, err := again(n.Context); err != nil {
+	if _, err := again(n.run.Ctx); err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
 	old := back.Redis()
-	had, err := old.Keys(n.Context)
+	had, err := old.Keys(n.run.Ctx)
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
-	ctx, cancel := context.WithTimeout(n.Context, demoteBound)
+	ctx, cancel := context.WithTimeout(n.run.Ctx, demoteBound)
 	defer cancel()
 	for {
-		if follows, err := old.Follows(ctx, now.Redis().Addr()); err == nil && follows {
+		if follows, err := old.Follows(ctx, now.Addr()); err == nil && follows {
 			break
 		}
 		select {
@@ -316,7 +300,7 @@ func (n *Nodes[S]) ReturnMaster(node string) (string, error) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	has, err := old.Keys(n.Context)
+	has, err := old.Keys(n.run.Ctx)
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}

@@ -49,7 +49,7 @@ func TestRemoteNodesTell(t *testing.T) {
 			}
 		}}
 		addrs := map[string]string{"n1": node.Addr(), scenario.ResourceName: node.Addr()}
-		must(t, r.Open(run, 1, "", addrs, []string{"n1"}, []linkClient{{Name: "c1"}}))
+		must(t, r.Open(run, 1, "", addrs, []string{"n1"}, []scenario.Client{{Name: "c1"}}))
 		must(t, r.LetTell(map[string]string{"n1": node.Addr()}))
 		epoch, err := r.Begin(proc.TrueClock())
 		must(t, err)

@@ -60,24 +60,9 @@ func (n *Network) Addresses(client string) (a addresses, ok bool) {
 
 var _ nemesis.Tapper = (*Network)(nil)
 
-// linkClient is one client as far as its links go.
-type linkClient struct {
-	Name  string   `json:"name"`
-	Reach []string `json:"reach"` // nodes that it can talk to; nil: all
-}
-
-// LinkClients are a scenario's clients.
-func LinkClients(s scenario.Scenario) []linkClient {
-	var out []linkClient
-	for _, c := range s.Clients {
-		out = append(out, linkClient{c.Name, c.Reach})
-	}
-	return out
-}
-
 // Open makes the links of every client to all nodes and the resource, and an address
 // that refuses for each node that it can't reach.
-func (n *Network) Open(nodes []string, clients []linkClient) error {
+func (n *Network) Open(nodes []string, clients []scenario.Client) error {
 	n.addrs, n.refused = map[string]addresses{}, map[string]func() error{}
 	n.Mesh.Witness = n.witness
 	for _, client := range clients {
@@ -99,7 +84,7 @@ func (n *Network) Open(nodes []string, clients []linkClient) error {
 	return nil
 }
 
-func (n *Network) openLink(client linkClient, node string) (addr string, err error) {
+func (n *Network) openLink(client scenario.Client, node string) (addr string, err error) {
 	if client.Reach != nil && !slices.Contains(client.Reach, node) {
 		addr, release, err := n.Mesh.Refuse()
 		if err == nil {

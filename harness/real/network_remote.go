@@ -11,6 +11,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -42,12 +43,9 @@ var (
 // DialNetwork returns the network that is served behind a process's stdin and stdout.
 func DialNetwork(in io.Writer, out io.Reader) *RemoteNetwork {
 	r := &RemoteNetwork{run: NetworkRun{Context: context.Background()}}
-	r.caller = NewCaller(in, out, known, notices{r})
+	r.caller = NewCaller(in, out, notices{r})
 	return r
 }
-
-// known are the errors by which the engine branches.
-var known = callErrors{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded}
 
 // Ended is closed when nobody serves it any more.
 func (r *RemoteNetwork) Ended() <-chan struct{} { return r.caller.Ended() }
@@ -95,7 +93,7 @@ func say(r *RemoteNetwork, name string, args ...any) (back string, err error) {
 }
 
 // Open makes the links of a run, between addresses that the other process can reach.
-func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map[string]string, nodes []string, clients []linkClient) error {
+func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map[string]string, nodes []string, clients []scenario.Client) error {
 	r.mu.Lock()
 	r.run, r.taps = run, map[int64]func(nemesis.Held){}
 	r.mu.Unlock()
@@ -283,7 +281,7 @@ type servedRun struct {
 // until that ends.
 func ServeLinks(in io.Reader, out io.Writer) error {
 	s := &served{}
-	s.wire.Errors, s.wire.Of = known, func() []any {
+	s.wire.Of = func() []any {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.run == nil {
@@ -310,7 +308,7 @@ func (s *served) Ask(addr string, args []string, within time.Duration) (stampedR
 
 // Open makes the links of a run on the address host, which dial from the port ports on
 // where that is not 0.
-func (s *served) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []linkClient) (map[string]addresses, error) {
+func (s *served) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []scenario.Client) (map[string]addresses, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil {

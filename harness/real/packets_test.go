@@ -12,6 +12,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -37,7 +38,7 @@ func remote(t *testing.T, ports int) *RemoteNetwork {
 	go func() { over <- ServeLinks(in, out) }()
 	r := DialNetwork(calls, answers)
 	run := NetworkRun{Context: t.Context(), Record: func(history.Event) {}, Go: func(f func()) { go f() }, Ports: ports}
-	if err := r.Open(run, 1, "127.0.0.1", map[string]string{"n1": node.Addr(), "r1": node.Addr()}, []string{"n1"}, []linkClient{{Name: "c1"}}); err != nil {
+	if err := r.Open(run, 1, "127.0.0.1", map[string]string{"n1": node.Addr(), "r1": node.Addr()}, []string{"n1"}, []scenario.Client{{Name: "c1"}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

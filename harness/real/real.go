@@ -1,13 +1,17 @@
-// Package real holds what the real back ends (processes and containers) share: a run's
-// clients, links, clocks and fail-overs, and how each fault is read back.
+// Package real is what the real back ends (processes and containers) have in common: a run's
+// servers, clients, links, clocks and fail-overs, and how each fault is read back.
 //
-//	Run             one run: the powers that package nemesis declares, over servers, clients,
-//	                links, clocks and disks; a back end embeds it and starts the programs
+//	Machine         where a program runs, as a back end has it: it pauses, resumes and kills it.
+//	                Server and Program are the machines of a server and of a client
+//	Run             one run: the powers that package nemesis declares, over machines, links, clocks
+//	                and disks; a back end embeds it and tells it how to start a server and a client
+//	Abilities       what a back end can do here, from what it has tried
 //	Network         the links between clients and nodes; RemoteNetwork has the same powers over
 //	                links of another process, which ServeLinks makes there
-//	Clocks          the clocks of a run's processes; ServeClock changes those of a container
+//	Clock           the clocks of one process, changed from here or by ServeClock in its container
 //	Client          a client process, whose program is ClientMain
 //	Nodes           which server serves each node, and fail-over by hand or by sentinels
+//	Monitor         what somebody else does to the programs of a run
 //	Caller          calls to a part of lockpick in another process, one JSON value a line
 //	AdapterProcess  the program that has a lock under test; SmokeTest tries it before a run
 //
@@ -20,6 +24,8 @@
 package real
 
 import (
+	"slices"
+
 	"lockpick/harness"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
@@ -57,4 +63,28 @@ type SmokeStep struct {
 	Expected string // with the limit
 	Got      string
 	Failed   bool
+}
+
+// Abilities lists what a real back end can do on this machine, whose cluster has powers: nothing if
+// it can't run, else what own says of a capability, or all of it. What it never does stays so.
+func Abilities(run harness.Capability, powers any, own map[string]harness.Capability, never ...harness.Capability) []harness.Capability {
+	all := []harness.Capability{run}
+	for _, name := range append([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime, scenario.CanImage}, scenario.Stores()...) {
+		all = append(all, harness.Capability{Name: name, Available: true})
+	}
+	all = append(all, harness.PowersOf(powers)...)
+	for i, c := range all {
+		what, tried := own[c.Name]
+		no := slices.IndexFunc(never, func(n harness.Capability) bool { return n.Name == c.Name })
+		switch {
+		case no >= 0:
+			all[i] = never[no]
+		case !run.Available:
+			all[i] = run
+		case tried:
+			all[i] = what
+		}
+		all[i].Name = c.Name
+	}
+	return all
 }

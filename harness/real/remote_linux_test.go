@@ -45,15 +45,16 @@ func tell() {
 
 // here starts an agent, and what tells it to end.
 func here(t *testing.T) (agent *Caller, end func()) {
-	ended := make(chan struct{})
-	end = sync.OnceFunc(func() { close(ended) })
+	in, ask := io.Pipe()
+	answers, out := io.Pipe()
+	go func() { out.CloseWithError(ServeClock(in, out)) }()
+	end = sync.OnceFunc(func() { ask.Close() })
 	t.Cleanup(end)
-	return LocalClockAgent(ended), end
+	return NewCaller(ask, answers, nil), end
 }
 
-// behind starts a process behind a gate, lets an agent open it, and gives what reads the
-// process's clocks.
-func behind(t *testing.T, r *RemoteClock, agent *Caller) (read func() (ClockReading, error)) {
+// behind starts a process behind a gate, opens it, and gives what reads the process's clocks.
+func behind(t *testing.T, start func(pid int) error) (read func() (ClockReading, error)) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], vdso.GateVerb, os.Args[0], "__tell")
 	in, err1 := cmd.StdinPipe()
@@ -67,7 +68,7 @@ func behind(t *testing.T, r *RemoteClock, agent *Caller) (read func() (ClockRead
 			t.Error(err)
 		}
 	})
-	if err := r.Start(agent, cmd.Process.Pid); err != nil {
+	if err := start(cmd.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
 	answers := json.NewDecoder(out)
@@ -83,10 +84,10 @@ func TestAnAgentTurnsClocks(t *testing.T) {
 	if err := vdso.Available(); err != nil {
 		t.Skip(err)
 	}
-	r := &RemoteClock{Context: t.Context(), Both: true, True: proc.TrueClock}
-	m := &Clock{ClockDriver: r, True: proc.TrueClock}
+	m := NewClock(t.Context(), true, proc.TrueClock)
 	agent, end := here(t)
-	read := behind(t, r, agent)
+	beside := func(pid int) error { return m.StartBeside(agent, pid) }
+	read := behind(t, beside)
 	first, err := read()
 	if err == nil {
 		err = m.began(first)
@@ -104,48 +105,59 @@ func TestAnAgentTurnsClocks(t *testing.T) {
 		{time.Hour, 1, ", which is right, rate 1"},
 		{0, 2, "rate 2, seen over"},
 	} {
-		var at time.Duration
-		back, err := m.Turn(c.by, c.rate, func(t time.Duration) { at = t }, see)
-		if err != nil || !strings.Contains(back, c.want) || at == 0 {
-			t.Errorf("turned by %v at rate %g at %v: %q, %v", c.by, c.rate, at, back, err)
+		at, err := m.Turn(c.by, c.rate)
+		if back, notSeen := see(); err != nil || notSeen != nil || !strings.Contains(back, c.want) || at == 0 {
+			t.Errorf("turned by %v at rate %g at %v: %q, %v, %v", c.by, c.rate, at, back, err, notSeen)
 		}
 	}
-	if _, err := m.Turn(0, -1, func(time.Duration) {}, see); err == nil || !strings.Contains(err.Error(), "a rate of -1") {
+	if _, err := m.Turn(0, -1); err == nil || !strings.Contains(err.Error(), "a rate of -1") {
 		t.Errorf("a clock that runs backwards: %v", err)
 	}
 
 	// Its agent ends with a process. The next ones go on with the clocks as they are.
 	end()
 	<-agent.Ended()
-	alone := func() (string, error) { return m.alone(), nil }
-	if back, err := m.Turn(-48*time.Hour, 1, func(time.Duration) {}, alone); err != nil || !strings.HasPrefix(back, "no process runs there") {
-		t.Errorf("without a process: %q, %v", back, err)
+	if _, err := m.Turn(-48*time.Hour, 1); err != nil || !strings.HasPrefix(m.alone(), "no process runs there") {
+		t.Errorf("without a process: %q, %v", m.alone(), err)
 	}
 	agent, _ = here(t)
-	read = behind(t, r, agent)
-	m.least, m.most = 0, 0 // another process counts from another start
-	if back, err := see(); err != nil || !strings.Contains(back, "47h59m59.") {
-		t.Errorf("the next process shows %q, %v", back, err)
+	for from, start := range map[string]func(pid int) error{"an agent": beside, "this process": m.StartGate} {
+		read = behind(t, start)
+		m.least, m.most = 0, 0 // another process counts from another start
+		if back, err := see(); err != nil || !strings.Contains(back, "47h59m59.") {
+			t.Errorf("the next process, started by %s, shows %q, %v", from, back, err)
+		}
 	}
 }
 
 func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
-	m := &Clock{ClockDriver: new(vdso.Machine), True: proc.TrueClock}
+	m := NewClock(t.Context(), false, proc.TrueClock)
 	stray := ClockReading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
 	if _, err := m.See("TIME shows", func() (ClockReading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
 		t.Errorf("a clock that is a second off: %v", err)
 	}
 }
 
+// silent is a client that tells nothing.
+type silent struct {
+	Program
+	paused bool
+	ended  chan struct{}
+}
+
+func (p silent) Paused() bool          { return p.paused }
+func (p silent) Done() <-chan struct{} { return p.ended }
+
 func TestAClientThatCantTell(t *testing.T) {
-	ended := make(chan struct{})
-	c := clientClock{In: io.Discard, Ended: ended, Paused: func() bool { return true }, True: proc.TrueClock}
-	if _, err := c.Read(); !errors.Is(err, errPaused) {
+	p := silent{paused: true, ended: make(chan struct{})}
+	c := &Client{Program: p, In: io.Discard}
+	if _, err := c.ReadClocks(proc.TrueClock); !errors.Is(err, errPaused) {
 		t.Errorf("paused: %v", err)
 	}
-	close(ended)
-	c.Paused = func() bool { return false }
-	if _, err := c.Read(); !errors.Is(err, proc.ErrEnded) {
+	close(p.ended)
+	p.paused = false
+	c.Program = p
+	if _, err := c.ReadClocks(proc.TrueClock); !errors.Is(err, proc.ErrEnded) {
 		t.Errorf("ended: %v", err)
 	}
 }

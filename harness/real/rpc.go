@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"reflect"
 	"slices"
 	"sync"
+
+	"lockpick/nemesis"
 )
 
 // message is a line. One with an id and a call asks, one with an id alone answers, and
@@ -21,7 +24,7 @@ type message struct {
 	Args    []json.RawMessage `json:"args,omitempty"`
 	Results []json.RawMessage `json:"results,omitempty"`
 	Error   string            `json:"error,omitempty"`
-	Is      []string          `json:"is,omitempty"` // which of Errors it is
+	Is      []string          `json:"is,omitempty"` // which of those that are known it is
 }
 
 func texts(values []any) (all []json.RawMessage, err error) {
@@ -35,11 +38,11 @@ func texts(values []any) (all []json.RawMessage, err error) {
 	return all, nil
 }
 
-// callErrors are errors by which a caller branches, by names that both ends know.
-type callErrors map[string]error
+// known are the errors by which a caller branches, by names that both ends know.
+var known = map[string]error{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded, "permission": fs.ErrPermission}
 
 // names lists which of them err is.
-func (known callErrors) names(err error) (is []string) {
+func names(err error) (is []string) {
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if errors.Is(err, known[name]) {
 			is = append(is, name)
@@ -58,7 +61,7 @@ func (f *failure) Error() string   { return f.text }
 func (f *failure) Unwrap() []error { return f.is }
 
 // revive makes the error of a message again.
-func (known callErrors) revive(m message) error {
+func revive(m message) error {
 	if m.Error == "" {
 		return nil
 	}
@@ -73,8 +76,7 @@ func (known callErrors) revive(m message) error {
 
 // CallServer is the end that answers, by the exported methods of some values.
 type CallServer struct {
-	Of     func() []any // the values, as they are now; the first that has a method is called
-	Errors callErrors
+	Of func() []any // the values, as they are now; the first that has a method is called
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -109,7 +111,7 @@ func (s *CallServer) answer(m message) {
 	results, err := invoke(s.Of(), m)
 	text, bad := texts(results)
 	if err = errors.Join(err, bad); err != nil {
-		reply.Error, reply.Is = err.Error(), s.Errors.names(err)
+		reply.Error, reply.Is = err.Error(), names(err)
 	}
 	reply.Results = text
 	s.send(reply)
@@ -173,9 +175,8 @@ var ErrAgentGone = errors.New("it has ended")
 
 // Caller is the end that asks.
 type Caller struct {
-	errors callErrors
-	hears  any // what notices call methods of; nil: there are none
-	ended  chan struct{}
+	hears any // what notices call methods of; nil: there are none
+	ended chan struct{}
 
 	mu    sync.Mutex // guards what follows, and keeps lines whole
 	in    *json.Encoder
@@ -186,8 +187,8 @@ type Caller struct {
 
 // NewCaller asks over in and reads out until that ends. Notices call methods of hears,
 // one after the other, and before the answers that came after them are given.
-func NewCaller(in io.Writer, out io.Reader, known callErrors, hears any) *Caller {
-	c := &Caller{errors: known, hears: hears, ended: make(chan struct{}), in: json.NewEncoder(in), waits: map[int64]chan message{}}
+func NewCaller(in io.Writer, out io.Reader, hears any) *Caller {
+	c := &Caller{hears: hears, ended: make(chan struct{}), in: json.NewEncoder(in), waits: map[int64]chan message{}}
 	go func() {
 		err := c.read(out)
 		c.mu.Lock()
@@ -274,5 +275,5 @@ func (c *Caller) take(m message, call string, results []any) error {
 			return fmt.Errorf("call %s: it answers %.100q: %w", call, m.Results[i], err)
 		}
 	}
-	return c.errors.revive(m)
+	return revive(m)
 }

@@ -41,25 +41,36 @@ type Links interface {
 	Ends(node string, inOrder bool) (goesOn func())
 }
 
-// server is one redis-server of a backend.
-type server interface {
-	failoverServer
+// Machine runs one program at a time: a process of this machine, or a container.
+type Machine interface {
+	Pause(ctx context.Context) (readBack string, err error)
+	Resume(ctx context.Context) (readBack string, err error)
+	Kill(ctx context.Context) (readBack string, err error)
+}
+
+// Server is one server on its machine. It keeps its address when it is killed and restarted.
+type Server interface {
+	Machine
+	Redis() *proc.Server
+	Addr() string
+	Runs() bool
 	Ended() bool  // it runs no more, if only since just now
 	Mute() string // why it runs and can't answer; "": it can
-	Pause(ctx context.Context) (readBack string, err error)
-	Kill(ctx context.Context) (readBack string, err error)
+	Restart(ctx context.Context) (readBack string, err error)
 	Shutdown(ctx context.Context) (readBack string, err error)
 }
 
 // Run is one run.
-type Run[S server] struct {
+type Run struct {
 	*proc.Timeline
 	Links // set before the servers are told of
 	*fuse.Disks
-	*Nodes[S]
-	Ctx    context.Context // ends with the run
-	Clocks clocks          // of nodes and clients, where they can be turned
-	Store  S               // the resource's server
+	*Nodes
+	*clocks                 // of nodes and clients, where they can be turned
+	Ctx     context.Context // ends with the run
+	Store   Server          // the resource's
+	Servers []Server        // with all nodes and replicas, as they were started
+	Version string          // of what nodes run; "": not to be named
 
 	// Start starts a client, or takes one that waits for its order.
 	Start func(name string) (*Client, error)
@@ -70,25 +81,26 @@ type Run[S server] struct {
 	tells bool  // the nodes tell of their keys
 	epoch int64 // what a right wall clock shows at true time zero
 
-	mu      sync.Mutex
-	clients map[string]*Client // those that run
-	ended   map[string]bool    // those that ran and run no more
+	mu        sync.Mutex
+	followers map[string]Server  // replicas, by their nodes
+	clients   map[string]*Client // those that run
+	ended     map[string]bool    // those that ran and run no more
 }
 
 // Begin makes this instant true time zero.
-func (r *Run[S]) Begin() (err error) {
+func (r *Run) Begin() (err error) {
 	r.Timeline.Begin()
 	r.epoch, err = r.Links.Begin(r.Origin())
 	return err
 }
 
-// NodeReport is what the nodes are, but for their version, which the back end knows.
-func (r *Run[S]) NodeReport() harness.NodeReport {
-	return harness.NodeReport{ReportsKeys: r.tells, Epoch: r.epoch}
+// NodeReport is what the nodes are.
+func (r *Run) NodeReport() harness.NodeReport {
+	return harness.NodeReport{ReportsKeys: r.tells, Epoch: r.epoch, ServerVersion: r.Version}
 }
 
 // server is what serves a node now, or an error of what was to be done to it.
-func (r *Run[S]) server(verb, node string) (S, error) {
+func (r *Run) server(verb, node string) (Server, error) {
 	n, ok := r.Nodes.Find(node)
 	if !ok {
 		return n, fmt.Errorf("%s %s: there is no such node", verb, node)
@@ -96,31 +108,17 @@ func (r *Run[S]) server(verb, node string) (S, error) {
 	return n, nil
 }
 
-// up is server of what has to run.
-func (r *Run[S]) up(verb, node string) (S, error) {
-	n, err := r.server(verb, node)
-	if err == nil && !n.Runs() { // nobody would refuse
-		err = fmt.Errorf("%s %s: it is down", verb, node)
-	}
-	return n, err
-}
-
 // Resource asks the resource directly. Its error replies are errors.
-func (r *Run[S]) Resource(ctx context.Context, args ...string) (any, error) {
-	return command(ctx, r.Store.Redis(), "the resource", args)
-}
-
-func command(ctx context.Context, s *proc.Server, name string, args []string) (any, error) {
-	if len(args) == 0 {
-		return nil, fmt.Errorf("ask %s: no command", name)
-	}
-	v, err := s.Ask(ctx, s.Addr(), args...)
-	return proc.Answer(name, args, v, err)
+func (r *Run) Resource(ctx context.Context, args ...string) (any, error) {
+	return r.Store.Redis().Command(ctx, "the resource", args)
 }
 
 // Touch writes a key on a node, past the links, and reads it back.
-func (r *Run[S]) Touch(node string) (string, error) {
-	n, err := r.up("touch", node)
+func (r *Run) Touch(node string) (string, error) {
+	n, err := r.server("touch", node)
+	if err == nil && !n.Runs() { // nobody would refuse
+		err = fmt.Errorf("touch %s: it is down", node)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -132,33 +130,70 @@ func (r *Run[S]) Touch(node string) (string, error) {
 }
 
 // New returns a run that has not begun, without servers.
-func New[S server](ctx context.Context, rec *history.Recorder) *Run[S] {
-	r := &Run[S]{rec: rec, True: proc.TrueClock, clients: map[string]*Client{}, ended: map[string]bool{}}
+func New(ctx context.Context, rec *history.Recorder) *Run {
+	r := &Run{rec: rec, True: proc.TrueClock, followers: map[string]Server{}, clients: map[string]*Client{}, ended: map[string]bool{}}
 	r.Timeline = proc.NewTimeline(ctx)
 	r.Ctx = r.Timeline.Context()
-	r.Clocks = clocks{Recorder: rec, Origin: r.Origin, Node: r.clockOf, Client: func(name string) *clientClock {
-		p := r.Client(name)
-		if p == nil {
-			return nil
-		}
-		return &clientClock{In: p.In, Clocks: p.clocks, Ended: p.Done(), Paused: p.Paused, True: r.True}
-	}, Over: r.over}
+	r.clocks, r.Nodes = &clocks{run: r}, &Nodes{run: r}
 	r.Disks = &fuse.Disks{Kill: r.Kill, Runs: func(node string) bool { return r.Nodes.Server(node).Runs() }}
-	r.Nodes = &Nodes[S]{Context: r.Ctx, Kill: r.Kill, Pause: r.Pause, Turn: r.turn,
-		Gate: func(node string) (func() error, error) { return r.Links.Gate(node) }}
 	return r
+}
+
+// Role is what a server is started for.
+type Role struct {
+	Name, Persistence string
+	Master            string // the node that it is a replica of; "": it is none
+	Replicated        bool   // it is a replica, or has one
+}
+
+// StartServers starts the resource, the nodes that are redis-servers, and their replicas. It does all
+// that at once, and other jobs with it, and returns what failed.
+func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role) (Server, error), also ...func() error) (failed []error) {
+	add := func(role Role) {
+		also = append(also, func() error {
+			server, err := start(role)
+			if err == nil {
+				r.serve(role, server)
+			}
+			return err
+		})
+	}
+	add(Role{Name: scenario.ResourceName, Persistence: "none"})
+	for _, node := range nodes {
+		role := Role{Name: node, Persistence: s.Topology.Persistence, Replicated: s.Topology.Replicas > 0}
+		add(role)
+		if role.Replicated {
+			role.Name, role.Master = nemesis.LinkName(node, nemesis.Replica), node
+			add(role)
+		}
+	}
+	return proc.AtOnce(also...)
+}
+
+func (r *Run) serve(role Role, server Server) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Servers = append(r.Servers, server)
+	switch {
+	case role.Name == scenario.ResourceName:
+		r.Store = server
+	case role.Master != "":
+		r.followers[role.Master] = server
+	default:
+		r.Serve(role.Name, server)
+	}
 }
 
 // SetUp does, once the links are there, what is left to be done before a run can begin:
 // the nodes tell of their keys where they can, each replica follows its node over a link
 // of its own, and sentinels watch.
-func (r *Run[S]) SetUp(s scenario.Scenario, replicas map[string]S, sentinel startSentinel) error {
+func (r *Run) SetUp(s scenario.Scenario, sentinel startSentinel) error {
 	addrs := map[string]string{}
 	for _, node := range s.NodeNames() {
-		addrs[node] = r.Nodes.Server(node).Redis().Addr()
+		addrs[node] = r.Nodes.Server(node).Addr()
 	}
 	r.tells = s.Topology.Server == "" && r.LetTell(addrs) == nil // the run does without: Probe says what keeps them from it
-	for node, replica := range replicas {
+	for node, replica := range r.followers {
 		link, err := r.OpenReplication(node, addrs[node])
 		if err != nil {
 			return err
@@ -179,7 +214,7 @@ func (r *Run[S]) SetUp(s scenario.Scenario, replicas map[string]S, sentinel star
 // awaitSecond lets a run under everysec begin with a second of the nodes' wall clock.
 // Redis up to 7.0 counts by these, not from its last sync: a plan that places a crash
 // between two syncs needs no luck then.
-func (r *Run[S]) awaitSecond(node string) error {
+func (r *Run) awaitSecond(node string) error {
 	now, err := r.ReadTime(r.Nodes.Server(node))
 	if err != nil {
 		return err
@@ -193,14 +228,14 @@ func (r *Run[S]) awaitSecond(node string) error {
 }
 
 // turn lets a node's links lead to its replica. The disk was the dead master's.
-func (r *Run[S]) turn(node, upstream string) error {
+func (r *Run) turn(node, upstream string) error {
 	r.Forget(node)
 	r.Again(node, upstream, history.Failover)
 	return r.Links.Turn(node, upstream)
 }
 
 // Pause stops a client or a node.
-func (r *Run[S]) Pause(target string) (string, error) {
+func (r *Run) Pause(target string) (string, error) {
 	if n, ok := r.Nodes.Find(target); ok {
 		return n.Pause(r.Ctx)
 	}
@@ -213,7 +248,7 @@ func (r *Run[S]) Pause(target string) (string, error) {
 }
 
 // Resume lets it go on. There is nothing to do for one that was killed meanwhile.
-func (r *Run[S]) Resume(target string) (string, error) {
+func (r *Run) Resume(target string) (string, error) {
 	if n, ok := r.Nodes.Find(target); ok {
 		return n.Resume(r.Ctx)
 	}
@@ -225,7 +260,7 @@ func (r *Run[S]) Resume(target string) (string, error) {
 }
 
 // Kill ends a client or a node by SIGKILL.
-func (r *Run[S]) Kill(target string) (string, error) {
+func (r *Run) Kill(target string) (string, error) {
 	if n, ok := r.Nodes.Find(target); ok {
 		return r.EndBy(target, false, func() (string, error) { return n.Kill(r.Ctx) })
 	}
@@ -253,7 +288,7 @@ func overIfEnded(verb, client string, err error) error {
 }
 
 // Shutdown ends a node as an operator does.
-func (r *Run[S]) Shutdown(node string) (string, error) {
+func (r *Run) Shutdown(node string) (string, error) {
 	n, err := r.server("shut down", node)
 	if err != nil {
 		return "", err
@@ -262,7 +297,7 @@ func (r *Run[S]) Shutdown(node string) (string, error) {
 }
 
 // EndBy ends a node whose last facts are waited for.
-func (r *Run[S]) EndBy(node string, inOrder bool, end func() (string, error)) (string, error) {
+func (r *Run) EndBy(node string, inOrder bool, end func() (string, error)) (string, error) {
 	goesOn := r.Ends(node, inOrder)
 	back, err := end()
 	if err != nil {
@@ -273,7 +308,7 @@ func (r *Run[S]) EndBy(node string, inOrder bool, end func() (string, error)) (s
 
 // Restart starts a node again that is down. One whose disk can lose data or be full
 // may not come back, which is what becomes of such nodes, and no error.
-func (r *Run[S]) Restart(node string) (back string, err error) {
+func (r *Run) Restart(node string) (back string, err error) {
 	n, err := r.server("restart", node)
 	if err != nil {
 		return "", err
@@ -283,7 +318,7 @@ func (r *Run[S]) Restart(node string) (back string, err error) {
 		return "", fmt.Errorf("restart %s: %w", node, err)
 	}
 	defer func() { err = errors.Join(err, open()) }()
-	defer r.Clocks.Of(n.Redis().Name).starts()()
+	defer r.Clock(n.Redis().Name).starts()()
 	back, err = n.Restart(r.Ctx)
 	if errors.Is(err, proc.ErrWontStart) && r.Of(node) != nil {
 		return "it did not come back: " + err.Error(), nil
@@ -291,29 +326,14 @@ func (r *Run[S]) Restart(node string) (back string, err error) {
 	if err != nil {
 		return back, err
 	}
-	r.Again(node, n.Redis().Addr(), history.Restart)
-	shown, err := r.Clocks.Again(node)
+	r.Again(node, n.Addr(), history.Restart)
+	shown, err := r.clockAgain(n)
 	return back + shown, err
 }
 
-// TurnClock turns the clocks of a node or a client.
-func (r *Run[S]) TurnClock(target string, by time.Duration, rate float64) (string, error) {
-	return r.Clocks.Turn(target, by, rate)
-}
-
-// clockOf is a node's server, as far as its clock can be asked.
-func (r *Run[S]) clockOf(node string) nodeClock {
-	n, ok := r.Nodes.Find(node)
-	if !ok {
-		return nodeClock{}
-	}
-	read := func() (ClockReading, error) { return r.ReadTime(n) }
-	return nodeClock{Name: n.Redis().Name, Runs: n.Runs(), Mute: n.Mute(), Time: read, Ended: n.Ended}
-}
-
 // ReadTime asks a server for its clock, past the links.
-func (r *Run[S]) ReadTime(s S) (ClockReading, error) {
-	reply, err := r.AskStamped(r.Ctx, s.Redis().Addr(), "TIME")
+func (r *Run) ReadTime(s Server) (ClockReading, error) {
+	reply, err := r.AskStamped(r.Ctx, s.Addr(), "TIME")
 	if err != nil {
 		return ClockReading{}, err
 	}
@@ -322,13 +342,13 @@ func (r *Run[S]) ReadTime(s S) (ClockReading, error) {
 
 // RunClient runs a client until it has ended. Its error is harness.ErrKilled if Kill
 // ended it.
-func (r *Run[S]) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
+func (r *Run) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
 	a, ok := r.Addresses(s.Name)
 	if !ok {
 		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
 	}
 	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, r.Now()
-	m := r.Clocks.Of(s.Name)
+	m := r.Clock(s.Name)
 	started := m.starts()
 	defer started()
 	p, err := r.enter(s.Name)
@@ -379,7 +399,7 @@ func (r *Run[S]) RunClient(ctx context.Context, s client.Spec, at func(point str
 }
 
 // enter starts a client that does not run.
-func (r *Run[S]) enter(name string) (*Client, error) {
+func (r *Run) enter(name string) (*Client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.clients[name] != nil {
@@ -395,21 +415,21 @@ func (r *Run[S]) enter(name string) (*Client, error) {
 }
 
 // Client is one that runs; nil: it does not.
-func (r *Run[S]) Client(name string) *Client {
+func (r *Run) Client(name string) *Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.clients[name]
 }
 
 // Clients are those that run, by their names.
-func (r *Run[S]) Clients() map[string]*Client {
+func (r *Run) Clients() map[string]*Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.clients)
 }
 
 // over reports whether a client ran and runs no more.
-func (r *Run[S]) over(client string) bool {
+func (r *Run) over(client string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ended[client] && r.clients[client] == nil
@@ -418,9 +438,7 @@ func (r *Run[S]) over(client string) bool {
 // Program is what a client runs as. What is done to one that has ended is proc.ErrEnded,
 // but to resume it.
 type Program interface {
-	Pause(ctx context.Context) (readBack string, err error)
-	Resume(ctx context.Context) (readBack string, err error)
-	Kill(ctx context.Context) (readBack string, err error)
+	Machine
 	Paused() bool
 	Done() <-chan struct{}
 	End() error    // how it ended: nil is exit status 0; it waits for the end

@@ -37,7 +37,7 @@ func TestRemoteTurnsToTheReplica(t *testing.T) {
 	r := dial(t)
 	run := NetworkRun{Context: t.Context(), Record: func(history.Event) {}, Go: func(f func()) { go f() }}
 	addrs := map[string]string{"n1": master.Addr(), scenario.ResourceName: master.Addr()}
-	must(t, r.Open(run, 1, "", addrs, []string{"n1"}, []linkClient{{Name: "c1"}}))
+	must(t, r.Open(run, 1, "", addrs, []string{"n1"}, []scenario.Client{{Name: "c1"}}))
 	defer func() { must(t, r.Close(t.Context())) }()
 	a, _ := r.Addresses("c1")
 	ask := func(args ...string) string {

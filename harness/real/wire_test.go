@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"testing"
-)
 
-var errIdle = errors.New("it met nothing")
+	"lockpick/nemesis"
+)
 
 // pair is a caller and its server, joined by pipes.
 func pair(t *testing.T, s *CallServer, hears any) (c *Caller, end func()) {
@@ -27,7 +27,7 @@ func pair(t *testing.T, s *CallServer, hears any) (c *Caller, end func()) {
 			t.Error(err)
 		}
 	})
-	return NewCaller(ask, answers, s.Errors, hears), end
+	return NewCaller(ask, answers, hears), end
 }
 
 // methods are what is called, and hearing hears of it.
@@ -40,7 +40,7 @@ func (*methods) Twice(n int) int { return 2 * n }
 func (m *methods) Wait()         { <-m.release }
 func (m *methods) Go()           { m.s.notify("Gone", "on"); close(m.release) }
 func (*methods) Idle() (string, int, error) {
-	return "all well", 7, fmt.Errorf("unshape c1-n1: %w", errIdle)
+	return "all well", 7, fmt.Errorf("unshape c1-n1: %w", nemesis.ErrIdle)
 }
 
 type hearing struct{ noticed []string }
@@ -49,7 +49,7 @@ func (h *hearing) Gone(how string) { h.noticed = append(h.noticed, "gone "+how) 
 
 func TestCalls(t *testing.T) {
 	heard := &hearing{}
-	s := &CallServer{Errors: callErrors{"idle": errIdle}}
+	s := &CallServer{}
 	m := &methods{s, make(chan struct{})}
 	s.Of = func() []any { return []any{heard, m} } // the second where the first has no such method
 	c, end := pair(t, s, heard)
@@ -74,10 +74,10 @@ func TestCalls(t *testing.T) {
 	var back string
 	var seven int
 	err := c.Call(ctx, "Idle", nil, &back, &seven)
-	if back != "all well" || seven != 7 || !errors.Is(err, errIdle) || err.Error() != "unshape c1-n1: it met nothing" {
+	if back != "all well" || seven != 7 || !errors.Is(err, nemesis.ErrIdle) || err.Error() != "unshape c1-n1: "+nemesis.ErrIdle.Error() {
 		t.Errorf("idle is %q, %v", back, err)
 	}
-	if err := c.Call(ctx, "Twice", CallArgs{"x"}); err == nil || errors.Is(err, errIdle) {
+	if err := c.Call(ctx, "Twice", CallArgs{"x"}); err == nil || errors.Is(err, nemesis.ErrIdle) {
 		t.Errorf("arguments of another type: %v", err)
 	}
 	if err := c.Call(ctx, "Twice", nil); err == nil || err.Error() != "call Twice: it takes 1 arguments, not 0" {

@@ -78,50 +78,21 @@ func (g *Group) members(bin string, of Store, names []string) (all []*Redis, err
 
 // join starts them all, and waits until each has joined the others.
 func join(ctx context.Context, all []*Redis) error {
-	each := func(do func(*Redis) error) error {
-		errs := make(chan error, len(all))
-		for _, r := range all {
-			go func() { errs <- do(r) }()
-		}
-		var err error
-		for range all {
-			err = errors.Join(err, <-errs)
-		}
-		return err
+	var start, meet []func() error
+	for _, r := range all {
+		start = append(start, func() error { return r.start(ctx) })
+		meet = append(meet, func() error {
+			err := r.Await(ctx, r.child.Done(), memberEvery, func(ctx context.Context) error { return r.member.Joined(ctx, r.member.StoreMember) })
+			if err != nil {
+				return fmt.Errorf("start %s at %s: %w", r.Name, r.At, err)
+			}
+			return nil
+		})
 	}
-	if err := each(func(r *Redis) error { return r.start(ctx) }); err != nil {
-		return err
+	if failed := AtOnce(start...); len(failed) > 0 {
+		return errors.Join(failed...)
 	}
-	return each(func(r *Redis) error {
-		err := r.Await(ctx, r.child.Done(), memberEvery, func(ctx context.Context) error { return r.member.Joined(ctx, r.member.StoreMember) })
-		if err != nil {
-			return fmt.Errorf("start %s at %s: %w", r.Name, r.At, err)
-		}
-		return nil
-	})
-}
-
-// versionBound is how long a program may take to tell its version.
-const versionBound = 5 * time.Second
-
-// VersionOf is what the program of a store says that it is, as "etcd 3.4.23".
-func VersionOf(ctx context.Context, of Store) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionBound)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, of.Program, of.Version...)
-	cmd.WaitDelay = versionBound // what it has started may keep its output open
-	var out Output
-	cmd.Stdout = &out
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", of.Program, err)
-	}
-	text := out.String()
-	for _, word := range strings.Fields(text) {
-		if v := strings.TrimPrefix(word, "v"); v != "" && v[0] >= '0' && v[0] <= '9' {
-			return of.Name + " " + v, nil
-		}
-	}
-	return "", fmt.Errorf("ask %s for its version: it says %.100q", of.Program, text)
+	return errors.Join(AtOnce(meet...)...)
 }
 
 // Redis is one redis-server, or one member of a store that stands in its place. It keeps its
@@ -407,13 +378,8 @@ func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 	case r.stopped:
 		return "", fmt.Errorf("shut %s down: it is stopped, and hears nothing", r.Name)
 	}
-	r.child.mayEnd(true)
-	if err := r.End(ctx, r.child.Done()); err != nil {
-		r.child.mayEnd(false)
+	if err := r.Server.Shutdown(ctx, r.child.Done(), r.child.mayEnd, r.child.Err); err != nil {
 		return "", err
-	}
-	if err := r.child.Err(); err != nil {
-		return "", fmt.Errorf("shut %s down: it ended with %w:\n%s", r.Name, err, r.log())
 	}
 	pid := r.child.PID()
 	r.child = nil

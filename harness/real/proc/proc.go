@@ -20,7 +20,9 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -340,9 +342,13 @@ func Asked(server, from string) bool {
 	return ok && TrueClock()-at < askedFor
 }
 
-// Answer is what a server that has a name for messages has answered to a command, as Go
-// has it: nil, int64, string or a []any of them. An error reply is an error.
-func Answer(name string, args []string, v resp.Value, err error) (any, error) {
+// Command asks a server, which has a name for messages, and returns its answer as Go has it: nil,
+// int64, string or a []any of them. An error reply is an error.
+func (s *Server) Command(ctx context.Context, name string, args []string) (any, error) {
+	if len(args) == 0 {
+		return nil, fmt.Errorf("ask %s: no command", name)
+	}
+	v, err := s.Ask(ctx, s.At, args...)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", name, err)
 	}
@@ -370,4 +376,41 @@ func reply(v resp.Value) any {
 		return items
 	}
 	return v.Str
+}
+
+// versionBound is how long a program may take to tell its version.
+const versionBound = 5 * time.Second
+
+// AskVersion runs a program that prints its version, and returns what the group of pattern matches.
+func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionBound)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.WaitDelay = versionBound // what it has started may keep its output open
+	var out Output
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("ask %s for its version: %w", program, err)
+	}
+	if found := pattern.FindStringSubmatch(out.String()); found != nil {
+		return found[1], nil
+	}
+	return "", fmt.Errorf("ask %s for its version: it says %.100q", program, out.String())
+}
+
+// AtOnce does all jobs at the same time, and returns the errors in the order in which they came.
+func AtOnce(jobs ...func() error) (failed []error) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, do := range jobs {
+		all.Go(func() {
+			if err := do(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = append(failed, err)
+			}
+		})
+	}
+	all.Wait()
+	return failed
 }

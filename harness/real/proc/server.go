@@ -39,15 +39,7 @@ const (
 )
 
 // errSilent says that a server runs and does not answer.
-var errSilent = late("no answer in time")
-
-// late is the error of a wait that took too long.
-type late string
-
-func (l late) Error() string { return string(l) }
-
-// Timeout is as of package net's errors.
-func (late) Timeout() bool { return true }
+var errSilent = Late("no answer in time")
 
 // ErrWontStart says that a server ends when it is started.
 var ErrWontStart = errors.New("redis-server ended")
@@ -117,8 +109,22 @@ func (s *Server) Again(ctx context.Context, before, now Identity) (readBack stri
 	return fmt.Sprintf("run_id %.8s was %.8s (keys: %d)", now.Run, before.Run, keys), nil
 }
 
-// End asks it to end in good order, and returns once it has ended, however.
-func (s *Server) End(ctx context.Context, ended <-chan struct{}) error {
+// Shutdown asks it to end in good order, and returns once it has. mayEnd is told whether it is being
+// asked to, and status says how it ended.
+func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, mayEnd func(bool), status func() error) error {
+	mayEnd(true)
+	if err := s.end(ctx, ended); err != nil {
+		mayEnd(false)
+		return err
+	}
+	if err := status(); err != nil {
+		return fmt.Errorf("shut %s down: it ended with %w:\n%s", s.Name, err, s.Log())
+	}
+	return nil
+}
+
+// end asks it to end, and returns once it has ended, however.
+func (s *Server) end(ctx context.Context, ended <-chan struct{}) error {
 	// One that ends as asked closes the connection without an answer.
 	if v, err := s.Ask(ctx, s.At, "SHUTDOWN"); err == nil {
 		return fmt.Errorf("shut %s down: it says %q", s.Name, v.Str)
@@ -238,7 +244,7 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return late(fmt.Sprintf("let %s follow %s: not in step after %v\n%s", s.Name, addr, readyBound, s.Log()))
+			return Late(fmt.Sprintf("let %s follow %s: not in step after %v\n%s", s.Name, addr, readyBound, s.Log()))
 		}
 		select {
 		case <-ctx.Done():
@@ -359,7 +365,7 @@ func (s *Sentinel) Meet(ctx context.Context, name string, sentinels int) error {
 	}
 }
 
-var errAlone = late(fmt.Sprintf("it has not met the others or the replica in %v", readyBound))
+var errAlone = Late(fmt.Sprintf("it has not met the others or the replica in %v", readyBound))
 
 // hasReplica says whether it knows a replica that it could promote.
 func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {

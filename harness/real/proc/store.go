@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"lockpick/harness/lock"
@@ -50,6 +51,17 @@ var Stores = []Store{
 		alive:   func(me StoreMember) string { return "http://" + me.Addrs[0] + "/v1/agent/self" },
 		joined:  func(me StoreMember) (string, string) { return "http://" + me.Addrs[0] + "/v1/status/leader", ":" },
 	},
+}
+
+var storeVersion = regexp.MustCompile(`(?:^|\s)v?([0-9]\S*)`)
+
+// AskVersion is what the program of a store says that it is, as "etcd 3.4.23".
+func (s Store) AskVersion(ctx context.Context) (string, error) {
+	v, err := AskVersion(ctx, storeVersion, s.Program, s.Version...)
+	if err != nil {
+		return "", err
+	}
+	return s.Name + " " + v, nil
 }
 
 // StoreOf finds one by its name.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"lockpick/docker/engine"
@@ -15,19 +16,17 @@ import (
 	"lockpick/harness/resp"
 )
 
-// base is what all of a site stands on: a network, and the container of the links, which
-// keep their names and addresses for as long as the site stands.
-type base struct {
+// site is what the engine has for one run after the other: a network, the container of the
+// links, which keep their names and addresses for as long as the site stands, and those of
+// nodes and clients.
+type site struct {
+	cfg      Config
 	engine   *engine.Engine
 	here     bool     // the engine is on this machine
-	links    []string // program that makes links, and its arguments
 	client   []string // program of a client, and its arguments
-	room     []string // and of who runs one client after the other
 	named    string   // image that the scenario wants for nodes; "": none
 	software software // and what they run
-	image    string   // of clients and links
-	own      *image   // the clients', of which gates are made
-	adapted  *adapted // what clients run in beside their adapters; nil: they have none
+	own      *image   // of clients and links, and of which gates are made
 	labels   map[string]string
 	prefix   string // of the names of containers
 	net      privateNet
@@ -35,13 +34,26 @@ type base struct {
 	made func(*box) // sees each container before it starts; nil: nobody does
 
 	remote   *real.RemoteNetwork
-	talk     *talk         // with the container of the links; nil: it was not made
-	linksBox *box          // that container
+	linksBox *box          // the container of the links; nil: it was not made
 	joined   chan struct{} // closed when the links can be talked to, or never will
+
+	mu          sync.Mutex
+	nodes       map[role]*node  // with the resource, replicas and sentinels
+	clientBoxes map[string]*box // of clients; they stay for the next run, and so do their programs
+	hosts       map[string]int  // of clients, on the network
+	housed      map[int]bool    // hosts where a node is, or is about to be
+	// addresses are containers that only hold an address on the network, by host. A node that shares
+	// one's network starts and ends in less than half the time: the engine need not make that anew.
+	addresses map[int]*box
+}
+
+// agent is the command that starts an agent, see Agent.
+func (s *site) agent(role ...string) []string {
+	return append([]string{s.client[0], AgentVerb}, role...)
 }
 
 // lives says whether its links do, without which it is of no use.
-func (s *base) lives() bool {
+func (s *site) lives() bool {
 	select {
 	case <-s.remote.Ended():
 		return false
@@ -50,20 +62,21 @@ func (s *base) lives() bool {
 	}
 }
 
-// makeBox makes a container on the site's network, called as it is unless m has a name. It is
-// not broken off: the engine would go on, and make what close has not seen.
-func (s *base) makeBox(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
+// makeBox makes a container on the site's network, called as it is unless m has a name, of
+// lockpick's image unless m has another. It is not broken off: the engine would go on, and
+// make what close has not seen.
+func (s *site) makeBox(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound)
 	defer cancel()
-	m.Name, m.Network, m.Addr, m.Labels = s.prefix+cmp.Or(m.Name, name), s.net.name, s.net.at(host), s.labels
+	m.Image, m.Name, m.Network, m.Addr, m.Labels = cmp.Or(m.Image, s.own.ref), s.prefix+cmp.Or(m.Name, name), s.net.name, s.net.at(host), s.labels
 	id, err := s.engine.Create(ctx, m)
 	if err != nil {
 		return nil, fmt.Errorf("make the container of %s: %w", name, err)
 	}
-	b := &box{engine: s.engine, name: name, id: id, near: s.here, here: s.here && os.Geteuid() == 0}
+	b := &box{engine: s.engine, name: name, id: id, host: host, near: s.here, here: s.here && os.Geteuid() == 0}
 	if s.made != nil && m.Traces == "" { // which ends with the one that it traces
 		s.made(b)
 	}
@@ -71,10 +84,10 @@ func (s *base) makeBox(ctx context.Context, name string, host int, m engine.Maki
 }
 
 // join makes the container of the links, and returns once it can be talked to.
-func (s *base) join(ctx context.Context) error {
+func (s *site) join(ctx context.Context) error {
 	defer close(s.joined)
 	b, err := s.makeBox(ctx, linksName, linksHost, engine.Making{
-		Image: s.image, Command: s.links, Talks: true,
+		Command: s.agent(linksAgent), Talks: true,
 		// A link that dials from few ports takes one again whose last connection only waits.
 		Sysctls: map[string]string{"net.ipv4.tcp_tw_reuse": "1"},
 	})
@@ -82,21 +95,21 @@ func (s *base) join(ctx context.Context) error {
 		return err
 	}
 	s.linksBox = b
-	if s.talk, err = b.startTalking(ctx); err != nil {
+	if err := b.startTalking(ctx); err != nil {
 		return err
 	}
-	remote := real.DialNetwork(s.talk.in, s.talk.out)
+	remote := real.DialNetwork(b.talk.in, b.talk.out)
 	limit, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
 	if _, _, err := remote.Offset(limit); err != nil {
-		return fmt.Errorf("talk to the links: %w: %s", err, s.talk.Words())
+		return fmt.Errorf("talk to the links: %w: %s", err, b.Words())
 	}
 	s.remote = remote
 	return nil
 }
 
 // network waits for the links, which reach everybody.
-func (s *base) network(ctx context.Context) (*real.RemoteNetwork, error) {
+func (s *site) network(ctx context.Context) (*real.RemoteNetwork, error) {
 	select {
 	case <-s.joined:
 	case <-ctx.Done():
@@ -120,7 +133,7 @@ const (
 func driftIn(d time.Duration) time.Duration { return time.Duration(drifts * float64(d)) }
 
 // ask sends a server a command from the links' container, past all links.
-func (s *base) ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
+func (s *site) ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
 	remote, err := s.network(ctx)
 	if err != nil {
 		return resp.Value{}, err
@@ -139,7 +152,7 @@ const readyBound = 10 * time.Second // how long the links may take to answer
 // linksName is what the record calls the container of the links.
 const linksName = "links"
 
-func (s *base) linksAnswer(ctx context.Context) bool {
+func (s *site) linksAnswer(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerSoon)
 	defer cancel()
 	_, _, err := s.remote.Clock(ctx)

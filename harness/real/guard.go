@@ -1,0 +1,97 @@
+//go:build linux
+
+package real
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/real/proc"
+)
+
+// Monitor hears what somebody else does to a run's programs. While there is nobody to report it to,
+// the first of that ends the run.
+type Monitor struct {
+	fail func(error)
+
+	mu     sync.Mutex
+	report func(harness.Unplanned) // nil: the record has not begun, or has ended
+	when   string                  // as of harness.Interference
+	first  error                   // that came while there was nobody to report it to
+	heard  bool                    // something came
+}
+
+// NewMonitor returns a monitor that has nobody to report to. fail ends the run.
+func NewMonitor(when string, fail func(error)) *Monitor { return &Monitor{when: when, fail: fail} }
+
+// Hear takes in something that no plan asks for.
+func (m *Monitor) Hear(u harness.Unplanned) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.heard = true
+	switch {
+	case m.report != nil:
+		m.report(u)
+	case m.first == nil:
+		m.first = &harness.Interference{Unplanned: u, When: m.when}
+		m.fail(m.first)
+	}
+}
+
+// Report sets who is told from now on; nil: nobody.
+func (m *Monitor) Report(to func(harness.Unplanned), when string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.report, m.when = to, when
+}
+
+// SettingUp says whether the run has no record yet.
+func (m *Monitor) SettingUp() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.report == nil && m.when == harness.SettingUp
+}
+
+// Heard says whether something came.
+func (m *Monitor) Heard() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.heard
+}
+
+// Explain puts what came while nobody was told, or that something took too long, in front of the
+// error that came of it.
+func (m *Monitor) Explain(err error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err == nil:
+		return nil
+	case m.first == nil:
+		return harness.Late(err, m.when)
+	case errors.Is(err, m.first):
+		return err
+	}
+	return errors.Join(m.first, err)
+}
+
+// Ask puts questions until over is called, and then each once more.
+func (r *Run) Ask(patience time.Duration, all ...proc.Question) (over func()) {
+	ctx, cancel := context.WithCancel(r.Ctx)
+	var asking sync.WaitGroup
+	for _, q := range all {
+		asking.Go(func() {
+			q.Put(ctx)
+			if r.Ctx.Err() == nil { // or the run is over, and all is taken down
+				q.Last(patience)
+			}
+		})
+	}
+	return func() {
+		cancel()
+		asking.Wait()
+	}
+}
