@@ -580,7 +580,7 @@ type link struct {
 	host     *host
 	server   *server
 	refuses  bool // the client is not meant to reach this server
-	cut      cut
+	cut      nemesis.LinkCut
 	shapes   []*shape
 	up, down direction
 	dialled  int64 // connections so far

@@ -161,10 +161,10 @@ func (s *server) accept(c *conn) {
 	switch {
 	case c.closed:
 		return // it was given up
-	case s.off && !c.link.refuses && c.link.cut.mode != nemesis.CutRefuse:
+	case s.off && !c.link.refuses && c.link.cut.Mode != nemesis.CutRefuse:
 		s.dials = append(s.dials, c)
 		return
-	case s.node == nil || c.link.refuses || c.link.cut.mode == nemesis.CutRefuse:
+	case s.node == nil || c.link.refuses || c.link.cut.Mode == nemesis.CutRefuse:
 		c.down.send(&message{deliver: func() {
 			c.ended(syscall.ECONNREFUSED)
 			c.answerDial(syscall.ECONNREFUSED)
@@ -173,7 +173,7 @@ func (s *server) accept(c *conn) {
 	}
 	c.session = s.node.Open()
 	c.down.send(&message{deliver: func() { c.answerDial(nil) }})
-	if c.link.cut.mode == nemesis.CutReset {
+	if c.link.cut.Mode == nemesis.CutReset {
 		c.reset()
 	}
 }
