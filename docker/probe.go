@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"lockpick/harness"
+	"lockpick/harness/lock"
 	"lockpick/harness/real/fuse"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
@@ -37,7 +38,7 @@ func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	for _, name := range []string{scenario.CanPersist, scenario.CanReplicate, scenario.CanImage, scenario.CanTellLife} {
 		out = append(out, lacks.run.capability(name))
 	}
-	for _, store := range scenario.Stores() {
+	for _, store := range lock.Servers() {
 		out = append(out, why{"containers of nodes run Redis", "run it on real processes (--backend process)"}.capability(store))
 	}
 	needs := map[string]why{fuse.LosesPower: lacks.disks, fuse.HitsDisks: lacks.disks, nemesis.Capability("starve", nemesis.Node): lacks.bounds}
