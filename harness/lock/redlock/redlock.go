@@ -37,25 +37,8 @@ func New(env lock.Env) (lock.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, clients := onGoRedis(env)
-	return newReference(cfg, nodes, clients)
-}
-
-// OnWire is New with package wire in place of go-redis. It is in no table of kinds: it shows
-// what of a run's price is the driver's.
-func OnWire(env lock.Env) (lock.Lock, error) {
-	cfg, err := configure(env)
-	if err != nil {
-		return nil, err
-	}
-	nodes, clients := onWire(env, cfg)
-	return newReference(cfg, nodes, clients)
-}
-
-func newReference(cfg redlock.Config, nodes []redlock.Node, clients io.Closer) (lock.Lock, error) {
-	cfg.Nodes = nodes
-	l := &reference{Closer: clients}
-	var err error
+	l := &reference{}
+	cfg.Nodes, l.Closer = onGoRedis(env)
 	if l.redlock, err = redlock.Specification(cfg); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

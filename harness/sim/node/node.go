@@ -122,7 +122,6 @@ type Session struct {
 	name  string
 	resp3 bool
 	quit  bool
-	in    resp.Scanner
 	out   []byte
 
 	multi     *transaction    // nil: none is open
@@ -143,26 +142,21 @@ func (n *Node) Open() *Session {
 	return s
 }
 
-// Feed takes the next bytes of the connection and returns the replies to the
-// commands that are complete now. The replies are valid until the next call.
+// Take takes the commands that are complete by the next bytes of the connection, and what is
+// wrong with what follows them. It returns the replies, which are valid until the next call.
 // Hang up says that the node closes the connection after them.
-func (s *Session) Feed(b []byte) (replies []byte, hangUp bool) {
-	commands, wrong := s.in.Commands(b)
-	s.out, s.node.current = s.out[:0], s
-	for _, args := range commands {
-		s.do(args)
-	}
-	return s.replies(wrong)
-}
-
-// Take is Feed for whoever has cut the bytes into commands already: those that are complete
-// now, and what is wrong with what follows them.
 func (s *Session) Take(commands []*resp.Command, wrong error) (replies []byte, hangUp bool) {
 	s.out, s.node.current = s.out[:0], s
 	for _, c := range commands {
 		s.do(c.Args)
 	}
-	return s.replies(wrong)
+	s.node.broadcast()
+	s.node.current = nil
+	if wrong != nil && !s.quit {
+		s.out = appendReply(s.out, failure("ERR Protocol error: "+wrong.Error()), s.resp3)
+		return s.out, true
+	}
+	return s.out, s.quit
 }
 
 // do does one command of those that came.
@@ -172,17 +166,6 @@ func (s *Session) do(args []string) {
 		s.out = appendReply(s.out, v, s.resp3)
 		s.settle()
 	}
-}
-
-// replies is what is to be sent for all that came.
-func (s *Session) replies(wrong error) (replies []byte, hangUp bool) {
-	s.node.broadcast()
-	s.node.current = nil
-	if wrong != nil && !s.quit {
-		s.out = appendReply(s.out, failure("ERR Protocol error: "+wrong.Error()), s.resp3)
-		return s.out, true
-	}
-	return s.out, s.quit
 }
 
 // exec runs one command, or queues it; args has at least its name.
