@@ -337,14 +337,9 @@ const (
 // maxLine bounds one line, so that a file which is no history can't eat the memory.
 const maxLine = 16 << 20
 
-// minLine is the length of the shortest line that is an event.
-const minLine = int64(len(`{"n":1,"process":"c","type":"o","op":"r"}`))
-
 const bufferSize = 1 << 16
 
-// The first piece is small, since most histories are, and so that a file which
-// merely has many lines doesn't get room for as many events; no later one is
-// larger than maxPiece, unless the number is known.
+// The first piece is small, since most histories are; no later one is larger than maxPiece.
 const (
 	minPiece = 64
 	maxPiece = 1 << 14
@@ -356,19 +351,17 @@ const (
 // names the line.
 //
 // It keeps one line of the file and the events, which it gathers in pieces; so for
-// a moment there are twice as many. ReadFile, which can know how many there will
-// be, needs them once.
-func Read(r io.Reader) (*History, error) { return read(r, 0, math.MaxInt) }
+// a moment there are twice as many.
+func Read(r io.Reader) (*History, error) { return read(r, math.MaxInt) }
 
-// read reads a history of about so many lines, and of at most that many events.
-func read(r io.Reader, lines, most int) (*History, error) {
+// read reads a history of at most that many events.
+func read(r io.Reader, most int) (*History, error) {
 	br := bufio.NewReaderSize(r, bufferSize)
 	var long []byte // a line that is longer than the buffer
 	d := codec{seen: newRecent()}
 	events := make([]Event, 0, minPiece)
 	var full [][]Event // pieces before these, so that none is moved as they become more
 	lastN := int64(0)
-	lines = min(lines, most)
 	cutLine := ""
 	for line := 1; ; line++ {
 		text, err := readLine(br, &long)
@@ -399,11 +392,7 @@ func read(r io.Reader, lines, most int) (*History, error) {
 			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, lastN)
 		}
 		lastN = e.N
-		switch size := cap(events); {
-		case len(events) < size:
-		case lines > size:
-			events = append(make([]Event, 0, lines), events...)
-		default:
+		if size := cap(events); len(events) == size {
 			full = append(full, events)
 			events = make([]Event, 0, min(2*size, maxPiece))
 		}
@@ -489,18 +478,13 @@ func ReadFile(path string) (*History, error) {
 	return h, nil
 }
 
-// FromFile reads the history in an open file, also where it is compressed. It goes through
-// a regular file that is not twice: to count its lines costs little, and saves as much
-// memory as the events take.
+// FromFile reads the history in an open file, also where it is compressed.
 func FromFile(f *os.File) (*History, error) {
-	if !packed(f) {
-		return read(f, countLines(f), MaxStored)
-	}
 	text, err := Unpack(f)
 	if err != nil {
 		return nil, err
 	}
-	return read(text, 0, MaxStored)
+	return read(text, MaxStored)
 }
 
 // Pack compresses a history's text by gzip; the same text gives the same bytes.
@@ -547,23 +531,6 @@ func (u *unpacked) Read(p []byte) (int, error) {
 		return n, io.EOF
 	}
 	return n, err
-}
-
-// countLines counts the lines of a regular file, where they could hold an event, without
-// moving in it; 0 of anything else. What it can't read, read will tell of.
-func countLines(f *os.File) int {
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return 0
-	}
-	lines, size := 1, int64(0) // the last one may lack its end
-	for buffer := make([]byte, bufferSize); err == nil; {
-		var n int
-		n, err = f.ReadAt(buffer, size)
-		lines += bytes.Count(buffer[:n], []byte{'\n'})
-		size += int64(n)
-	}
-	return int(min(int64(lines), size/minLine+1))
 }
 
 // readLine reads a line, with its end. It holds until the next one is read.
