@@ -300,13 +300,7 @@ func (n *Node) settings() [][2]string {
 	return [][2]string{{"appendonly", keeps}, {"appendfsync", string(policy)}, {"save", ""}, {"databases", "1"}, {"maxmemory", "0"}}
 }
 
-func config(n *Node, _ *Session, a []string) any {
-	if !strings.EqualFold(a[1], "GET") {
-		return unknownSubcommand(a)
-	}
-	if len(a) < 3 {
-		return wrongNumber("config|get")
-	}
+func configGet(n *Node, _ *Session, a []string) any {
 	out := pairs{}
 	for _, s := range n.settings() {
 		for _, pattern := range a[2:] {
@@ -388,51 +382,28 @@ func selectDB(n *Node, s *Session, a []string) any {
 	return ok
 }
 
-// client also takes SETINFO, which Redis knows since 7.2: libraries send it unasked.
-func client(n *Node, s *Session, a []string) any {
-	want := map[string]int{"ID": 2, "GETNAME": 2, "SETNAME": 3, "SETINFO": 4, "KILL": -3, "TRACKING": -3, "CACHING": 3, "GETREDIR": 2, "TRACKINGINFO": 2}
-	sub := strings.ToUpper(a[1])
-	words, known := want[sub]
-	if !known {
-		return unknownSubcommand(a)
+func clientName(_ *Node, s *Session, _ []string) any {
+	if s.name == "" {
+		return nil
 	}
-	if !(command{arity: words}).takes(len(a)) {
-		return wrongNumber("client|" + strings.ToLower(sub))
+	return s.name
+}
+
+func setClientName(_ *Node, s *Session, a []string) any {
+	if strings.ContainsFunc(a[2], func(r rune) bool { return r < '!' || r > '~' }) {
+		return failure("ERR Client names cannot contain spaces, newlines or special characters.")
 	}
-	switch sub {
-	case "ID":
-		return s.id
-	case "KILL":
-		return clientKill(n, s, a[2:])
-	case "TRACKING":
-		return clientTracking(n, s, a)
-	case "CACHING":
-		return clientCaching(s, a)
-	case "GETREDIR":
-		return redirection(s)
-	case "TRACKINGINFO":
-		return trackingInfo(s)
-	case "GETNAME":
-		if s.name == "" {
-			return nil
-		}
-		return s.name
-	case "SETNAME":
-		if strings.ContainsFunc(a[2], func(r rune) bool { return r < '!' || r > '~' }) {
-			return failure("ERR Client names cannot contain spaces, newlines or special characters.")
-		}
-		s.name = a[2]
-	}
+	s.name = a[2]
 	return ok
 }
 
 // clientKill ends another session by its number, which is all that it can tell sessions by.
 func clientKill(n *Node, s *Session, a []string) any {
-	if len(a) != 2 || !strings.EqualFold(a[0], "ID") {
-		n.lacks(s, "CLIENT KILL "+strings.ToUpper(a[0]))
+	if len(a) != 4 || !strings.EqualFold(a[2], "ID") {
+		n.lacks(s, "CLIENT KILL "+strings.ToUpper(a[2]))
 		return syntax
 	}
-	id, isInt := integer(a[1])
+	id, isInt := integer(a[3])
 	if !isInt || id < 1 {
 		return failure("ERR client-id should be greater than 0")
 	}
@@ -671,18 +642,18 @@ func commands() map[string]command {
 		"hdel":      {arity: -3, writes: true, run: of(hash, hdel)},
 		"eval":      {arity: -3, noScript: true, run: eval},
 		"evalsha":   {arity: -3, noScript: true, run: eval},
-		"script":    {arity: -2, noScript: true, run: scripts},
+		"script":    {arity: -2, noScript: true, run: subcommand},
 		"time":      {arity: 1, run: clockTime},
 		"ping":      {arity: -1, heard: true, run: ping},
 		"echo":      {arity: 2, run: func(_ *Node, _ *Session, a []string) any { return a[1] }},
 		"dbsize":    {arity: 1, run: dbsize},
 		"flushall":  {arity: -1, writes: true, run: flushAll},
 		"info":      {arity: -1, run: info},
-		"config":    {arity: -2, noScript: true, run: config},
+		"config":    {arity: -2, noScript: true, run: subcommand},
 		"hello":     {arity: -1, noScript: true, run: hello},
 		"auth":      {arity: -2, noScript: true, run: auth},
 		"select":    {arity: 2, run: selectDB},
-		"client":    {arity: -2, noScript: true, run: client},
+		"client":    {arity: -2, noScript: true, run: subcommand},
 		"quit":      {arity: -1, noScript: true, atOnce: true, heard: true, run: quit},
 
 		"getrange":    {arity: 4, reads: 1, run: getrange},
@@ -701,6 +672,35 @@ func commands() map[string]command {
 		"subscribe":   {arity: -2, noScript: true, heard: true, run: subscribe},
 		"unsubscribe": {arity: -1, noScript: true, heard: true, run: unsubscribe},
 		"publish":     {arity: 3, run: publish},
+	}
+}
+
+// subcommands are those of a command, of whose words there are arity in all.
+var subcommands = map[string]command{
+	"client|id":           {arity: 2, run: func(_ *Node, s *Session, _ []string) any { return s.id }},
+	"client|getname":      {arity: 2, run: clientName},
+	"client|setname":      {arity: 3, run: setClientName},
+	"client|setinfo":      {arity: 4, run: func(*Node, *Session, []string) any { return ok }}, // Redis knows it since 7.2: libraries send it unasked
+	"client|kill":         {arity: -3, run: clientKill},
+	"client|tracking":     {arity: -3, run: clientTracking},
+	"client|caching":      {arity: 3, run: clientCaching},
+	"client|getredir":     {arity: 2, run: redirection},
+	"client|trackinginfo": {arity: 2, run: trackingInfo},
+	"config|get":          {arity: -3, run: configGet},
+	"script|load":         {arity: 3, run: scriptLoad},
+	"script|exists":       {arity: -3, run: scriptExists},
+	"script|flush":        {arity: -2, run: scriptFlush},
+}
+
+func subcommand(n *Node, s *Session, a []string) any {
+	full := strings.ToLower(a[0] + "|" + a[1])
+	switch c, known := subcommands[full]; {
+	case !known:
+		return unknownSubcommand(a)
+	case !c.takes(len(a)):
+		return wrongNumber(full)
+	default:
+		return c.run(n, s, a)
 	}
 }
 
