@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +19,7 @@ import (
 type pipe struct {
 	conn  *conn
 	of    string // requests or replies
-	split splitter
+	split resp.Scanner
 	queue []*piece // without bound: lock commands are small, and clients give up
 	ended bool     // the source has closed its side
 	dead  bool     // it has lost a piece: what follows is lost, too
@@ -151,7 +150,7 @@ func (p *pipe) take(b []byte) {
 		return
 	}
 	now := int64(at)
-	for _, data := range p.split.after(b) {
+	for _, data := range p.split.Cut(b) {
 		q := &piece{data: data}
 		p.queue = append(p.queue, q)
 		if p.of == nemesis.Request {
@@ -223,38 +222,6 @@ func (l *Link) write(cmd *resp.Command) {
 			l.record(e)
 		}
 	}
-}
-
-// splitter cuts a stream after each message.
-type splitter struct {
-	part   []byte // of the message that has begun
-	broken bool   // it is no RESP
-}
-
-// after cuts b after each message that ends in it. What is no RESP passes uncut.
-func (s *splitter) after(b []byte) [][]byte {
-	var out [][]byte
-	rest := append(s.part, b...)
-	for len(rest) > 0 && !s.broken {
-		_, r, err := resp.Parse(rest)
-		if errors.Is(err, resp.ErrShort) {
-			break
-		}
-		if err != nil {
-			s.broken = true
-			break
-		}
-		n := len(b) - len(r)
-		out, b, rest = append(out, b[:n]), b[n:], r
-	}
-	if len(b) > 0 {
-		out = append(out, b)
-	}
-	s.part = nil
-	if !s.broken {
-		s.part = append(s.part, rest...)
-	}
-	return out
 }
 
 // Cut cuts the link until Mend, in one of the modes of a cut; "" holds. Where it
