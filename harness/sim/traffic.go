@@ -138,14 +138,12 @@ var _ nemesis.Tapper = (*cluster)(nil)
 
 // tap keeps one message of a link.
 type tap struct {
-	on   nemesis.OnMessage
-	hit  func(nemesis.Held)
-	net  *network
-	seen int
-	open bool // the message was let pass, or lost
-	// The message while it is held, and where.
-	message *message
-	flow    *flow
+	on      nemesis.OnMessage
+	hit     func(nemesis.Held)
+	net     *network
+	seen    int
+	open    bool     // the message was let pass, or lost
+	message *message // while it is held
 }
 
 // Tap keeps the message that on describes.
@@ -211,7 +209,7 @@ func (t *tap) letGo() {
 	}
 	t.open = true
 	if m := t.message; m != nil && m.state == held {
-		t.flow.depart(m, t.net.latency(t.flow.dir, m.content))
+		m.flow.depart(m, t.net.latency(m.flow.dir, m.content))
 	}
 }
 
@@ -224,8 +222,8 @@ func (t *tap) lose() {
 		return
 	}
 	t.open = true
-	t.flow.next()
-	t.flow.dead = true
-	t.flow.conn.reset()
-	t.net.record(t.flow.dir.link, m.answers())
+	m.flow.next()
+	m.flow.dead = true
+	m.flow.conn.reset()
+	t.net.record(m.flow.dir.link, m.answers())
 }
