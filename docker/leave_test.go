@@ -17,7 +17,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
-	"lockpick/harness/scenario"
+	"lockpick/harness/lock"
 	"lockpick/internal/files"
 )
 
@@ -129,7 +129,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 func TestProbeNamesWhatIsMissing(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+t.TempDir()+"/none.sock")
 	for _, c := range New(Config{}).Probe(t.Context()) {
-		if slices.Contains(scenario.Stores(), c.Name) { // which no engine would help to
+		if slices.Contains(lock.Servers(), c.Name) { // which no engine would help to
 			continue
 		}
 		if c.Available || !strings.Contains(c.Reason, "no Docker engine answers") || c.Remedy != engine.StartEngine {

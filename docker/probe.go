@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"lockpick/harness"
+	"lockpick/harness/lock"
 	"lockpick/harness/real"
 	"lockpick/harness/real/fuse"
 	"lockpick/harness/scenario"
@@ -40,7 +41,7 @@ func (b *backend) Probe(ctx context.Context) []harness.Capability {
 		}
 	}
 	var never []harness.Capability
-	for _, store := range scenario.Stores() {
+	for _, store := range lock.Servers() {
 		never = append(never, harness.Capability{Name: store, Reason: "containers of nodes run Redis", Remedy: "run it on real processes (--backend process)"})
 	}
 	if len(b.cfg.Adapter) > 0 {

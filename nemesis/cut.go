@@ -2,6 +2,8 @@ package nemesis
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -30,6 +32,28 @@ var oneWay = []string{CutHold, CutDrop, CutPackets}
 
 // cutsOneWay says whether a cut of a mode can be one way.
 func cutsOneWay(mode string) bool { return slices.Contains(oneWay, cmp.Or(mode, CutHold)) }
+
+// LinkCut is how a link is cut, in any mode but CutPackets. The zero value: it isn't.
+type LinkCut struct{ Mode, Way string }
+
+// Begin returns the cut of a mode and a way. Without a mode it holds.
+func (c LinkCut) Begin(mode, way string) (LinkCut, error) {
+	mode = cmp.Or(mode, CutHold)
+	switch {
+	case c != LinkCut{}:
+		return c, errors.New("it is cut already")
+	case mode == CutPackets || !slices.Contains(cut.Modes, mode):
+		return c, fmt.Errorf("unknown mode %q", mode)
+	case way != "" && !cutsOneWay(mode):
+		return c, fmt.Errorf("mode %s has no one way", mode)
+	}
+	return LinkCut{mode, way}, nil
+}
+
+// Blocks says whether what travels a direction doesn't arrive.
+func (c LinkCut) Blocks(of string) bool {
+	return (c.Mode == CutHold || c.Mode == CutDrop) && (c.Way == "" || c.Way == of)
+}
 
 // Cutter cuts a link and mends it, in all modes but CutPackets. The way is Request,
 // Reply or "", both; see CutsOneWay.

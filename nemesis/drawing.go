@@ -71,17 +71,17 @@ func (d *drawing) spelledOut(target string) []string {
 // Shapes of what hits links: who is kept from whom. Partitions are between clients
 // and lock nodes; nodes of Redlock don't talk to each other.
 const (
-	isolate  = "isolate"  // one client, or one node, from all
-	halves   = "halves"   // half of the clients and nodes from the other half
-	majority = "majority" // some clients with a minority of the nodes from the others with the majority
-	bridge   = "bridge"   // halves, but for one node that both see
-	ring     = "ring"     // each client sees a majority, no two the same
-	single   = "single"   // a few links
-	OneWay   = "one-way"  // and any of them in one direction only
+	isolate    = "isolate"  // one client, or one node, from all
+	halves     = "halves"   // half of the clients and nodes from the other half
+	majority   = "majority" // some clients with a minority of the nodes from the others with the majority
+	bridge     = "bridge"   // halves, but for one node that both see
+	ring       = "ring"     // each client sees a majority, no two the same
+	single     = "single"   // a few links
+	oneWayOnly = "one-way"  // and any of them in one direction only
 )
 
 // Shapes lists them all.
-var Shapes = []string{isolate, halves, majority, bridge, ring, single, OneWay}
+var Shapes = []string{isolate, halves, majority, bridge, ring, single, oneWayOnly}
 
 func (d *drawing) shapeable(shape string) bool {
 	return d.Shapes == nil || slices.Contains(d.Shapes, shape)
@@ -89,7 +89,7 @@ func (d *drawing) shapeable(shape string) bool {
 
 // shape draws which links are hit.
 func (d *drawing) shape(s style, k string) []string {
-	shapes := slices.DeleteFunc(slices.Clone(Shapes), func(x string) bool { return x == OneWay || !d.shapeable(x) })
+	shapes := slices.DeleteFunc(slices.Clone(Shapes), func(x string) bool { return x == oneWayOnly || !d.shapeable(x) })
 	if len(shapes) == 0 || len(d.Clients) == 0 {
 		return nil
 	}

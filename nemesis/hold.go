@@ -1,5 +1,10 @@
 package nemesis
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Held is a message that a tap keeps. One of the two is called, once.
 type Held struct {
 	Pass func() // delivers it, even if the client has closed the connection meanwhile
@@ -11,6 +16,19 @@ type Held struct {
 // connection waits behind it, other connections don't.
 type Tapper interface {
 	Tap(m OnMessage, hit func(Held)) error
+}
+
+// Check says what is wrong with a message that a tap is to keep; nil: nothing.
+func (m OnMessage) Check() error {
+	switch {
+	case m.Of != Request && m.Of != Reply:
+		return fmt.Errorf("%q is neither %s nor %s", m.Of, Request, Reply)
+	case !slices.Contains(MessageKinds, m.Message):
+		return fmt.Errorf("unknown message %q; known are %v", m.Message, MessageKinds)
+	case m.Nth < 1:
+		return fmt.Errorf("messages are counted from 1, not %d", m.Nth)
+	}
+	return nil
 }
 
 // What is done to a single message.

@@ -224,7 +224,7 @@ func (d *drawing) style(c Choice, swarm []Choice) style {
 	if modes := d.ModesOf(c.Kind); len(modes) > 0 {
 		s.mode = modes[d.upto(len(modes), c.Word, "mode")]
 	}
-	if slices.Contains(c.Kind.Takes, "way") && d.shapeable(OneWay) && (len(c.Kind.Modes) == 0 || c.Kind.Name != cut.Name || cutsOneWay(s.mode)) {
+	if slices.Contains(c.Kind.Takes, "way") && d.shapeable(oneWayOnly) && (len(c.Kind.Modes) == 0 || c.Kind.Name != cut.Name || cutsOneWay(s.mode)) {
 		s.way = []string{"", "", Request, Reply}[d.upto(4, c.Word, "way")]
 	}
 	switch c.On {

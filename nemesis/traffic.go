@@ -30,6 +30,36 @@ type Shaper interface {
 	Unshape(link string, t Traffic) (readBack string, err error)
 }
 
+// Impact is what a change of a link's traffic has met.
+type Impact struct {
+	Met, Hit int  // messages with lock commands
+	Felt     bool // one of them was lost, or late by enough to notice
+}
+
+// Count takes in a message: whether there is a lock command in it, and what the change did to it.
+func (i *Impact) Count(locks, hit, felt bool) {
+	if locks {
+		i.Met++
+	}
+	if locks && hit {
+		i.Hit++
+		i.Felt = i.Felt || felt
+	}
+}
+
+// ReadBack says what was hit, and what a PING met once the change had ended. If nobody can have
+// noticed the change, the error is ErrIdle.
+func (i Impact) ReadBack(ping string) (string, error) {
+	back := fmt.Sprintf("it hit %d of %d messages; %s", i.Hit, i.Met, ping)
+	switch {
+	case i.Felt:
+		return back, nil
+	case i.Hit > 0:
+		back = fmt.Sprintf("none was late by as much as %v; %s", Felt, back)
+	}
+	return back, ErrIdle
+}
+
 // On says whether messages of a direction are concerned.
 func (t Traffic) On(of string) bool { return t.Way == "" || t.Way == of }
 

@@ -8,30 +8,123 @@ import (
 	"time"
 )
 
-// Lease is what a Locker gives: one acquisition, with a token of its own. All of it is fixed
-// but the deadline, which extensions move. It may be used by several goroutines at once.
-type Lease struct {
-	locker     *Locker
+// held is what a quorum has granted, and until when: what a Lock and a Lease have in common.
+type held struct {
+	client     *Client // whose arithmetic it is
 	key, token string
 	fence      int64
+	votes      int
 	start      time.Time // of the attempt
-	within     context.Context
-	grants     *ballot  // nil of Batchers
-	answers    []Answer // that decided it
-	watched    watched  // the Locker's watch has it
 
 	mu       sync.Mutex // never held while nodes are asked
 	until    time.Time
-	extends  int // tried so far
-	released bool
-	cause    error         // why it has ended
-	ctx      *leaseContext // nil until somebody asks for it
-	repaired []bool        // by node: its key was set again, or may still be; nil: none
+	extends  int   // tried so far
+	released bool  // of a Lease
+	cause    error // why it has ended, of a Lease
 }
 
-func (l *Locker) lease(ctx context.Context, key, token string, fence int64, start time.Time, answers []Answer) *Lease {
-	return &Lease{locker: l, key: key, token: token, fence: fence, start: start, within: ctx, answers: answers,
-		until: start.Add(l.cfg.TTL - l.cfg.drift())}
+func (c *Client) held(key, token string, fence int64, start time.Time, answers []Answer) held {
+	return held{client: c, key: key, token: token, fence: fence, votes: Count(answers).Yes, start: start,
+		until: start.Add(c.cfg.TTL - c.cfg.drift())}
+}
+
+// Key is the name of what is locked.
+func (h *held) Key() string { return h.key }
+
+// Token is the random value that the key has on the nodes.
+func (h *held) Token() string { return h.token }
+
+// Fence is the fencing token, above that of every earlier holder of the key; 0 without
+// Config.Fence.
+func (h *held) Fence() int64 { return h.fence }
+
+// Votes is the number of nodes that had granted it when it was acquired.
+func (h *held) Votes() int { return h.votes }
+
+// Until is the deadline, by the clock of Config.Now, at which the holder must have stopped. A
+// failed Extend does not move it.
+func (h *held) Until() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until
+}
+
+// extend moves the deadline, if a quorum of those who are asked agrees to it in time. The answers
+// are those that decided it.
+func (h *held) extend(ctx context.Context, ask func() []Answer) (answers []Answer, err *Error) {
+	c := h.client
+	fail := Error{Op: "extend", Key: h.key}
+	if ctx.Err() != nil {
+		return nil, cancelled(ctx, fail)
+	}
+	start := c.cfg.Now()
+	if fail.Kind = h.admit(start); fail.Kind != nil {
+		return nil, &fail
+	}
+	answers = ask()
+	end := c.cfg.Now()
+	kind := c.standing(Count(answers))
+	if kind == nil {
+		kind = h.prolong(start, end)
+	}
+	if kind == nil {
+		return answers, nil
+	}
+	failed := c.failure(fail.Op, h.key, kind, answers)
+	if kind == ErrNoQuorum && ctx.Err() != nil {
+		failed = cancelled(ctx, *failed)
+	}
+	return answers, failed
+}
+
+// admit says whether an extension may be tried, and counts it.
+func (h *held) admit(start time.Time) error {
+	cfg := h.client.cfg
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.released:
+		return ErrReleased
+	case !start.Before(h.until):
+		return ErrExpired
+	case h.extends >= cfg.Extends, cfg.MaxHold > 0 && start.Add(cfg.TTL-cfg.drift()).Sub(h.start) > cfg.MaxHold:
+		return ErrLimit
+	}
+	h.extends++
+	return nil
+}
+
+// prolong moves the deadline, if an extension that a quorum agreed to ended in time. It never
+// revives a lease that was declared over meanwhile: its context has ended for good.
+func (h *held) prolong(start, end time.Time) error {
+	cfg := h.client.cfg
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause != nil {
+		return h.cause
+	}
+	if !end.Before(h.until) || Validity(cfg.TTL, end.Sub(start), cfg.drift()) <= 0 {
+		return ErrExpired
+	}
+	if until := start.Add(cfg.TTL - cfg.drift()); until.After(h.until) {
+		h.until = until
+	}
+	return nil
+}
+
+// Lease is what a Locker gives: one acquisition, with a token of its own. All of it is fixed
+// but the deadline, which extensions move. It may be used by several goroutines at once.
+type Lease struct {
+	held
+	locker  *Locker
+	within  context.Context
+	grants  *ballot  // nil of Batchers
+	answers []Answer // that decided it
+	watched watched  // the Locker's watch has it
+
+	// Guarded by held.mu.
+	ctx      *leaseContext // nil until somebody asks for it
+	repaired []bool        // by node: its key was set again, or may still be; nil: none
 }
 
 // begin starts what a lease does by itself.
@@ -41,28 +134,8 @@ func (s *Lease) begin() {
 	}
 }
 
-// Key is the name of what is locked.
-func (s *Lease) Key() string { return s.key }
-
-// Token is the random value that the key has on the nodes.
-func (s *Lease) Token() string { return s.token }
-
-// Fence is the fencing token, above that of every earlier holder of the key; 0 without
-// Config.Fence.
-func (s *Lease) Fence() int64 { return s.fence }
-
-// Votes is the number of nodes that had granted it when it was acquired.
-func (s *Lease) Votes() int { return Count(s.answers).Yes }
-
 // Refusals are the nodes that had not granted it then, and why.
 func (s *Lease) Refusals() []NodeError { return s.locker.plain.causes(s.answers) }
-
-// Until is the deadline, by the clock of Config.Now, at which the holder must have stopped.
-func (s *Lease) Until() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.until
-}
 
 // Remaining is the time left until the deadline, and not above zero once it has passed. A lease
 // that ends before its deadline, because it was lost or released, does not shorten it: for that
@@ -111,73 +184,17 @@ func (s *Lease) Extend(ctx context.Context) error {
 }
 
 func (s *Lease) extend(ctx context.Context) *Error {
-	l := s.locker
-	fail := Error{Op: "extend", Key: s.key}
-	if ctx.Err() != nil {
-		return cancelled(ctx, fail)
-	}
-	start := l.cfg.Now()
-	if fail.Kind = s.admit(start); fail.Kind != nil {
-		return &fail
-	}
-	quorum := Quorum(len(l.all))
+	l, quorum := s.locker, Quorum(len(s.locker.all))
 	if l.cfg.Repair {
 		quorum = all
 	}
-	b := l.ask(ctx, l.all, Request{Op: OpExtend, Key: s.key, Token: s.token, Terms: l.terms()})
-	defer b.leave()
-	answers := b.until(patience{Context: ctx}, quorum, nil)
-	end := l.cfg.Now()
-	kind := l.plain.standing(Count(answers))
-	if kind == nil {
-		kind = s.prolong(start, end)
+	answers, err := s.held.extend(ctx, func() []Answer {
+		return l.answers(patience{Context: ctx}, l.all, Request{Op: OpExtend, Key: s.key, Token: s.token, Terms: l.terms()}, quorum)
+	})
+	if err == nil && l.cfg.Repair {
+		s.repair(ctx, answers)
 	}
-	if kind == nil {
-		if l.cfg.Repair {
-			s.repair(ctx, answers)
-		}
-		return nil
-	}
-	failed := l.plain.failure(fail.Op, s.key, kind, answers)
-	if kind == ErrNoQuorum && ctx.Err() != nil {
-		return cancelled(ctx, *failed)
-	}
-	return failed
-}
-
-// admit says whether an extension may be tried, and counts it.
-func (s *Lease) admit(start time.Time) error {
-	cfg := s.locker.cfg
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.released:
-		return ErrReleased
-	case !start.Before(s.until):
-		return ErrExpired
-	case s.extends >= cfg.Extends, cfg.MaxHold > 0 && start.Add(cfg.TTL-cfg.drift()).Sub(s.start) > cfg.MaxHold:
-		return ErrLimit
-	}
-	s.extends++
-	return nil
-}
-
-// prolong moves the deadline, if an extension that a quorum agreed to ended in time. It never
-// revives a lease that was declared over meanwhile: its context has ended for good.
-func (s *Lease) prolong(start, end time.Time) error {
-	cfg := s.locker.cfg
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cause != nil {
-		return s.cause
-	}
-	if !end.Before(s.until) || Validity(cfg.TTL, end.Sub(start), cfg.drift()) <= 0 {
-		return ErrExpired
-	}
-	if until := start.Add(cfg.TTL - cfg.drift()); until.After(s.until) {
-		s.until = until
-	}
-	return nil
+	return err
 }
 
 // repair sets the key again on nodes that said, in a round in which a majority confirmed the
@@ -204,10 +221,9 @@ func (s *Lease) repair(ctx context.Context, answers []Answer) {
 	s.locker.observe(Event{Type: Invoke, Op: "repair", Key: s.key, Token: s.token})
 	terms := s.locker.terms()
 	terms.Fence, terms.Quarantine = false, 0 // it is no new grant, and what it sets a majority has confirmed
-	b := s.locker.ask(ctx, lost, Request{Op: OpGrant, Key: s.key, Token: s.token, Terms: terms})
-	defer b.leave()
+	again := s.locker.answers(patience{Context: ctx}, lost, Request{Op: OpGrant, Key: s.key, Token: s.token, Terms: terms}, all)
 	e := Event{Type: OK, Op: "repair", Key: s.key, Token: s.token}
-	if Count(b.until(patience{Context: ctx}, all, nil)).Yes < len(lost) {
+	if Count(again).Yes < len(lost) {
 		e.Type = Info
 	}
 	s.locker.observe(e)
@@ -258,37 +274,7 @@ func (s *Lease) debt() (debt, func(node int) bool) {
 
 // Lock is what a client holds after a quorum granted it. It may be used by
 // several goroutines at once.
-type Lock struct {
-	client     *Client
-	key, token string
-	fence      int64
-	votes      int
-
-	mu      sync.Mutex // never held while nodes are asked
-	until   time.Time
-	extends int // tried so far
-}
-
-// Key is the name of what is locked.
-func (l *Lock) Key() string { return l.key }
-
-// Token is the random value that the key has on the nodes.
-func (l *Lock) Token() string { return l.token }
-
-// Votes is the number of nodes that granted it.
-func (l *Lock) Votes() int { return l.votes }
-
-// Fence is the fencing token, above that of every earlier holder of the key; 0
-// without Config.Fence.
-func (l *Lock) Fence() int64 { return l.fence }
-
-// Until is the deadline, by the clock of Config.Now, at which the holder must
-// have stopped. A failed Extend does not move it.
-func (l *Lock) Until() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.until
-}
+type Lock struct{ held }
 
 // Extend moves the deadline to a TTL, less drift, from its start, if a quorum
 // still has the key and moves its expiry, all within the validity that the lock
@@ -297,55 +283,11 @@ func (l *Lock) Until() time.Time {
 // is valid until its old deadline, except after ErrLost.
 func (l *Lock) Extend(ctx context.Context) error {
 	c := l.client
-	fail := Error{Op: "extend", Key: l.key}
-	if ctx.Err() != nil {
-		return cancelled(ctx, fail)
-	}
-	start := c.cfg.Now()
-	if fail.Kind = l.admit(start); fail.Kind != nil {
-		return &fail
-	}
-	answers := c.ask(ctx, c.all, Request{Op: OpExtend, Key: l.key, Token: l.token, Terms: Terms{TTL: c.cfg.TTL}})
-	end := c.cfg.Now()
-
-	kind := c.standing(Count(answers))
-	if kind == nil {
-		kind = l.prolong(start, end)
-	}
-	if kind == nil {
-		return nil
-	}
-	failed := c.failure(fail.Op, l.key, kind, answers)
-	if kind == ErrNoQuorum && ctx.Err() != nil {
-		return cancelled(ctx, *failed)
-	}
-	return failed
-}
-
-// admit says whether an extension may be tried, and counts it.
-func (l *Lock) admit(start time.Time) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case !start.Before(l.until):
-		return ErrExpired
-	case l.extends >= l.client.cfg.Extends:
-		return ErrLimit
-	}
-	l.extends++
-	return nil
-}
-
-// prolong moves the deadline, if an extension that a quorum agreed to ended in time.
-func (l *Lock) prolong(start, end time.Time) error {
-	cfg := l.client.cfg
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !end.Before(l.until) || Validity(cfg.TTL, end.Sub(start), cfg.drift()) <= 0 {
-		return ErrExpired
-	}
-	if until := start.Add(cfg.TTL - cfg.drift()); until.After(l.until) {
-		l.until = until
+	_, err := l.extend(ctx, func() []Answer {
+		return c.ask(ctx, c.all, Request{Op: OpExtend, Key: l.key, Token: l.token, Terms: Terms{TTL: c.cfg.TTL}})
+	})
+	if err != nil {
+		return err
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ func (l *Locker) attempt(p patience, key string) (*Lease, *Error, error) {
 		if !l.agreed.Load() {
 			grants.then(l.greet(p.Context))
 		}
-		s := l.lease(p.Context, key, token, fence, start, answers)
+		s := &Lease{held: l.plain.held(key, token, fence, start, answers), locker: l, within: p.Context, answers: answers}
 		if grants.rounds == nil {
 			s.grants = grants
 		}
@@ -173,22 +173,16 @@ func (l *Locker) undo(ctx context.Context, d debt) func(Answer) {
 	}
 }
 
-// raise writes the fencing token back where it is behind (see Client.grantFenced), and takes
-// the votes of those that do not confirm it out of answers.
+// raise gives the fencing token (see Client.raise).
 func (l *Locker) raise(p patience, key, token string, answers []Answer) int64 {
-	if !l.cfg.Fence || Count(answers).Yes < Quorum(len(l.all)) {
-		return 0
-	}
-	fence, behind := Highest(answers)
-	if len(behind) == 0 {
-		return fence
-	}
-	b := l.ask(p.Context, behind, Request{Op: OpRaiseFence, Key: key, Token: token, Count: fence})
+	return l.plain.raise(key, token, answers, func(nodes []int, r Request) []Answer { return l.answers(p, nodes, r, all) })
+}
+
+// answers asks nodes, and waits for as many answers as make a quorum sure.
+func (l *Locker) answers(p patience, nodes []int, r Request, quorum int) []Answer {
+	b := l.ask(p.Context, nodes, r)
 	defer b.leave()
-	for _, a := range b.until(p, all, nil) {
-		answers[a.Node] = a
-	}
-	return fence
+	return b.until(p, quorum, nil)
 }
 
 func (l *Locker) terms() Terms {
@@ -230,8 +224,7 @@ func (l *Locker) distinct(p patience, answers []Answer) error {
 		}
 	}
 	if len(ask) > 0 {
-		b := l.ask(p.Context, ask, Request{Op: OpIdentify})
-		for _, a := range b.until(p, all, nil) {
+		for _, a := range l.answers(p, ask, Request{Op: OpIdentify}, all) {
 			if a.Err != nil {
 				answers[a.Node] = a
 			}

@@ -123,10 +123,7 @@ func (c *Client) attempt(p patience, key string) (*Lock, *Error, error) {
 
 	kind := c.judge(Count(answers), elapsed)
 	if kind == nil && ctx.Err() == nil {
-		return &Lock{
-			client: c, key: key, token: token, fence: fence, votes: Count(answers).Yes,
-			until: start.Add(c.cfg.TTL - c.cfg.drift()),
-		}, nil, nil
+		return &Lock{c.held(key, token, fence, start, answers)}, nil, nil
 	}
 	c.release(ctx, key, token)
 	return nil, c.failure("acquire", key, kind, answers), nil
@@ -134,10 +131,12 @@ func (c *Client) attempt(p patience, key string) (*Lock, *Error, error) {
 
 // grant asks all nodes for the key, and gives the fencing token if there is to be one.
 func (c *Client) grant(ctx context.Context, key, token string) (answers []Answer, fence int64) {
+	op := OpSet
 	if c.cfg.Fence {
-		return c.grantFenced(ctx, key, token)
+		op = OpSetFenced
 	}
-	return c.ask(ctx, c.all, Request{Op: OpSet, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}}), 0
+	answers = c.ask(ctx, c.all, Request{Op: op, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}})
+	return answers, c.raise(key, token, answers, func(nodes []int, r Request) []Answer { return c.ask(ctx, nodes, r) })
 }
 
 // judge says why an attempt with these answers failed, or nil.
@@ -478,29 +477,27 @@ func cancelled(ctx context.Context, e Error) *Error {
 	return &e
 }
 
-// grantFenced asks all nodes for the key and for their counts of its grants.
-// The fencing token is the highest count of those that granted.
+// raise gives the fencing token, which is the highest count of the nodes that granted; 0: there
+// is to be none.
 //
 // Two quorums share a node, but the next holder's quorum may share only one
 // whose count is low. So the token is written back to every node that granted
 // and is behind, by a script that looks whether the key is still this
-// attempt's, and a node which does not confirm it has no vote. Then each node of
-// this quorum counts at least as high as the token, and the next grant on any of
-// them is above it.
-func (c *Client) grantFenced(ctx context.Context, key, token string) ([]Answer, int64) {
-	answers := c.ask(ctx, c.all, Request{Op: OpSetFenced, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}})
-	if Count(answers).Yes < Quorum(len(c.all)) {
-		return answers, 0 // there is no lock to give a token to
+// attempt's, and a node which does not confirm it has no vote: its answer takes
+// the place of its grant. Then each node of this quorum counts at least as high
+// as the token, and the next grant on any of them is above it.
+func (c *Client) raise(key, token string, answers []Answer, ask func(nodes []int, r Request) []Answer) int64 {
+	if !c.cfg.Fence || Count(answers).Yes < Quorum(len(c.all)) {
+		return 0 // there is no lock to give a token to
 	}
 	fence, behind := Highest(answers)
 	if len(behind) == 0 {
-		return answers, fence
+		return fence
 	}
-	raised := c.ask(ctx, behind, Request{Op: OpRaiseFence, Key: key, Token: token, Count: fence})
-	for _, r := range raised { // answers has one for each node, in order
-		answers[r.Node] = r
+	for _, a := range ask(behind, Request{Op: OpRaiseFence, Key: key, Token: token, Count: fence}) {
+		answers[a.Node] = a
 	}
-	return answers, fence
+	return fence
 }
 
 // Highest returns the highest count, and the nodes that granted with a lower one.

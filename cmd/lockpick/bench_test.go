@@ -6,7 +6,6 @@ import (
 	"maps"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -26,13 +25,15 @@ func BenchmarkMinute(b *testing.B) {
 	benchRuns(b, kinds.All, baseline(b, "workload={think: 50ms..500ms, hold: 100ms..2s, for: 60s}"))
 }
 
-// BenchmarkBaseline is the scenario baseline, with go-redis and with package wire.
+// BenchmarkBaseline is the scenario baseline with the hardened lock, on go-redis and on package wire.
 func BenchmarkBaseline(b *testing.B) {
-	drivers := map[string]lock.Factory{"go-redis": redlock.New, "wire": redlock.OnWire}
-	for _, driver := range slices.Sorted(maps.Keys(drivers)) {
+	for driver, wire := range map[string]string{"go-redis": "no", "wire": "yes"} {
 		b.Run(driver, func(b *testing.B) {
 			locks := maps.Clone(kinds.All)
-			locks["redlock"] = lock.Kind{New: drivers[driver], Can: kinds.All["redlock"].Can}
+			locks["redlock"] = lock.Kind{Can: kinds.All["redlock"].Can, New: func(env lock.Env) (lock.Lock, error) {
+				env.Settings.Options = map[string]string{"wire": wire}
+				return redlock.Hardened(env)
+			}}
 			benchRuns(b, locks, baseline(b))
 		})
 	}

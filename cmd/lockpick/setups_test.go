@@ -9,19 +9,29 @@ import (
 
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
-	redsyncs "lockpick/harness/lock/redsync"
-	"lockpick/harness/lock/rueidis"
 	"lockpick/harness/scenario"
 )
 
 // setups are the libraries as they can be set up, by names that only these tests know.
 var setups = map[string]lock.Kind{
-	"redsync-defaults":        {New: redsyncs.Options{DriverDefaults: true}.New, OwnTime: true},
-	"redsync-context-timeout": {New: redsyncs.Options{DriverDefaults: true, ContextTimeout: true}.New, OwnTime: true},
-	"redsync-fail-fast":       {New: redsyncs.Options{FailFast: true}.New, OwnTime: true},
-	"redsync-set-nx":          {New: redsyncs.Options{SetNXOnExtend: true}.New, OwnTime: true},
-	"rueidis-caching":         {New: rueidis.Options{Caching: true, NoLoop: true}.New, OwnTime: true, OwnTokens: true},
-	"rueidis-looping":         {New: rueidis.Options{Caching: true}.New, OwnTime: true, OwnTokens: true},
+	"redsync-defaults":        setUp("redsync", "driver", "defaults"),
+	"redsync-context-timeout": setUp("redsync", "driver", "context-timeout"),
+	"redsync-fail-fast":       setUp("redsync", "fail-fast", "yes"),
+	"redsync-set-nx":          setUp("redsync", "set-nx-on-extend", "yes"),
+	"rueidis-caching":         setUp("rueidis", "caching", "yes"),
+	"rueidis-looping":         setUp("rueidis", "caching", "yes", "no-loop", "no"),
+}
+
+// setUp is a kind with some of its options, which are names and values by turns.
+func setUp(kind string, options ...string) lock.Kind {
+	k := kinds.All[kind]
+	return lock.Kind{OwnTime: k.OwnTime, OwnTokens: k.OwnTokens, New: func(env lock.Env) (lock.Lock, error) {
+		env.Settings.Options = map[string]string{}
+		for i := 0; i < len(options); i += 2 {
+			env.Settings.Options[options[i]] = options[i+1]
+		}
+		return k.New(env)
+	}}
 }
 
 // locks are all kinds, and the set-ups.

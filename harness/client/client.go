@@ -348,8 +348,7 @@ func (c *section) enter(ctx context.Context) (_ lock.Handle, going bool) {
 		return nil, c.s.NoCheck || c.check()
 	}
 	deadline := c.own.deadline()
-	e := c.event(history.Invoke, history.OpExtend)
-	e.Value = history.OpAcquire
+	e := instead(c.event(history.Invoke, history.OpExtend), history.OpAcquire)
 	c.emit(e)
 	within, cancel := c.within(ctx, c.patience())
 	defer cancel()
@@ -366,23 +365,17 @@ func (c *section) enter(ctx context.Context) (_ lock.Handle, going bool) {
 	if h.Deadline().After(deadline) {
 		deadline = h.Deadline()
 	}
-	e = c.believe(history.OpExtend, deadline)
-	e.Value = history.OpAcquire
-	c.emit(e)
+	c.emit(instead(c.believe(history.OpExtend, deadline), history.OpAcquire))
 	return h, true
 }
 
 // leave gives back one of several.
 func (c *section) leave(ctx context.Context, h lock.Handle) (going bool) {
-	e := c.event(history.Invoke, history.OpExtend)
-	e.Value = history.OpRelease
-	c.emit(e)
+	c.emit(instead(c.event(history.Invoke, history.OpExtend), history.OpRelease))
 	if err := h.Release(ctx); err != nil {
 		c.fail(refused(err), history.OpExtend, err)
 		return refused(err) != history.Fail
 	}
-	e = c.believe(history.OpExtend, c.own.deadline())
-	e.Value = history.OpRelease
-	c.emit(e)
+	c.emit(instead(c.believe(history.OpExtend, c.own.deadline()), history.OpRelease))
 	return true
 }

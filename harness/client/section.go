@@ -181,12 +181,8 @@ func (c *section) outlivedDeadline() bool {
 	if !ok || h.Context().Err() != nil {
 		return false
 	}
-	e := c.event(history.Invoke, history.OpExtend)
-	e.Value = history.OpCheck
-	c.emit(e)
-	e = c.believe(history.OpExtend, c.clock().Add(c.patience()))
-	e.Value = history.OpCheck
-	c.emit(e)
+	c.emit(instead(c.event(history.Invoke, history.OpExtend), history.OpCheck))
+	c.emit(instead(c.believe(history.OpExtend, c.clock().Add(c.patience())), history.OpCheck))
 	return true
 }
 
@@ -240,6 +236,12 @@ func (c *section) entry(value string) entry {
 		claim = c.session
 	}
 	return entry{key: c.key, value: value, session: c.session, token: claim, version: c.version, fence: c.fence}
+}
+
+// instead is an extension that the client made by doing something else, see history.OpExtend.
+func instead(e history.Event, of string) history.Event {
+	e.Value = of
+	return e
 }
 
 func (c *section) event(t history.Type, op string) history.Event {

@@ -36,59 +36,16 @@ func Lines(events []Event) (lines []byte, err error) {
 // appendLine appends an event as its JSON line, the very bytes that
 // encoding/json writes, at a fraction of its price: a run writes thousands.
 func appendLine(b []byte, e *Event) ([]byte, error) {
-	b = append(b, `{"n":`...)
-	b = strconv.AppendInt(b, e.N, 10)
-	b = append(b, `,"t":`...)
-	b = strconv.AppendInt(b, e.T, 10)
-	b = appendString(append(b, `,"process":`...), e.Process)
-	b = appendString(append(b, `,"type":`...), string(e.Type))
-	b = appendString(append(b, `,"op":`...), e.Op)
-	b = appendText(b, `,"key":`, e.Key)
-	b = appendText(b, `,"session":`, e.Session)
-	b = appendText(b, `,"token":`, e.Token)
-	b = appendNumber(b, `,"fence":`, e.Fence)
-	b = appendNumber(b, `,"validUntil":`, e.ValidUntil)
-	b = appendNumber(b, `,"local":`, e.Local)
-	if e.Wall {
-		b = append(b, `,"wall":true`...)
-	}
-	b = appendNumber(b, `,"drift":`, e.Drift)
-	b = appendText(b, `,"node":`, e.Node)
-	b = appendText(b, `,"value":`, e.Value)
-	b = appendNumber(b, `,"version":`, e.Version)
-	b = appendNumber(b, `,"ttl":`, e.TTL)
-	b = appendNumber(b, `,"sent":`, e.Sent)
-	b = appendNumber(b, `,"applied":`, e.Applied)
-	b = appendNumber(b, `,"answered":`, e.Answered)
-	b = appendNumber(b, `,"step":`, int64(e.Step))
-	b = appendText(b, `,"cause":`, e.Cause)
-	if e.Life != nil {
-		b = e.Life.append(append(b, `,"life":`...))
-	}
+	c := codec{job: writing, out: b}
+	c.fields(e)
 	if e.Params != nil {
 		params, err := json.Marshal(e.Params)
 		if err != nil {
 			return nil, err
 		}
-		b = append(append(b, `,"params":`...), params...)
+		c.out = append(append(c.out, `,"params":`...), params...)
 	}
-	return append(b, '}', '\n'), nil
-}
-
-// appendNumber and appendText append a field unless it is empty.
-
-func appendNumber(b []byte, name string, n int64) []byte {
-	if n == 0 {
-		return b
-	}
-	return strconv.AppendInt(append(b, name...), n, 10)
-}
-
-func appendText(b []byte, name, s string) []byte {
-	if s == "" {
-		return b
-	}
-	return appendString(append(b, name...), s)
+	return append(c.out, '}', '\n'), nil
 }
 
 // appendString leaves whatever needs thought to encoding/json.
@@ -106,16 +63,12 @@ func appendString(b []byte, s string) []byte {
 // readable is the event as a reader will have it: JSON knows no bytes that are
 // no text, so they are lost in writing, as is whether an empty list was there.
 func (e Event) readable() Event {
-	for _, s := range e.texts() {
-		valid(s)
-	}
-	if e.Life != nil && !e.Life.isText() {
+	if e.Life != nil {
 		l := *e.Life
-		for _, s := range l.texts() {
-			valid(s)
-		}
 		e.Life = &l
 	}
+	c := codec{job: repairing}
+	c.fields(&e)
 	if e.Params != nil {
 		var p Params
 		if text, err := json.Marshal(e.Params); err == nil && json.Unmarshal(text, &p) == nil {
@@ -125,100 +78,145 @@ func (e Event) readable() Event {
 	return e
 }
 
-func (l *Life) isText() bool {
-	for _, s := range l.texts() {
-		if !utf8.ValidString(*s) {
-			return false
-		}
-	}
-	return true
+// codec does one job with each field of an event, in the order in which a line has them. Lines
+// that appendLine wrote it takes straight from the bytes, at a fraction of encoding/json's
+// price. Any other goes to decode, which alone says what is wrong with a line; on every line
+// that plain takes, the two agree.
+type codec struct {
+	job    job
+	always bool   // writing: a field that is empty is written, too
+	out    []byte // writing: the line so far
+	rest   []byte // reading: what is not read yet; nil once it proved not to be plain
+	seen   recent // reading and sharing
 }
 
-func valid(s *string) {
-	if !utf8.ValidString(*s) {
-		*s = string([]rune(*s))
-	}
-}
+type job int
 
-func (e *Event) texts() [9]*string {
-	return [9]*string{&e.Process, (*string)(&e.Type), &e.Op, &e.Key, &e.Session, &e.Token, &e.Node, &e.Value, &e.Cause}
-}
-
-// decoder decodes lines. Those that appendLine wrote it takes straight from the bytes, at
-// a fraction of encoding/json's price. Any other goes to decode, which alone says what is
-// wrong with a line; on every line that plain takes, the two agree.
-type decoder struct {
-	rest []byte // of the line, not read yet; nil once it proved not to be plain
-	seen recent
-}
+const (
+	reading job = iota
+	writing
+	repairing // replaces what is no text
+	sharing   // lets equal texts be one
+)
 
 // event decodes a line into e, which must be empty.
-func (d *decoder) event(line []byte, e *Event) error {
-	if d.plain(line, e) {
+func (c *codec) event(line []byte, e *Event) error {
+	if c.plain(line, e) {
 		return nil
 	}
 	var err error
 	*e, err = decode(line)
-	for _, s := range e.texts() {
-		*s = d.seen.again(*s)
-	}
-	if e.Life != nil {
-		for _, s := range e.Life.texts() {
-			*s = d.seen.again(*s)
-		}
-	}
+	c.job = sharing
+	c.fields(e)
 	return err
 }
 
 // plain decodes a line as appendLine writes it, without params and escapes, or
 // says that this is none. The order of the fields is fixed, so that none can be
 // there twice; one that is missing is empty, as in encoding/json.
-func (d *decoder) plain(line []byte, e *Event) bool {
-	var step int64
-	d.rest = line
-	d.number(`{"n":`, &e.N)
-	d.number(`,"t":`, &e.T)
-	d.text(`,"process":"`, &e.Process)
-	d.text(`,"type":"`, (*string)(&e.Type))
-	d.text(`,"op":"`, &e.Op)
-	d.text(`,"key":"`, &e.Key)
-	d.text(`,"session":"`, &e.Session)
-	d.text(`,"token":"`, &e.Token)
-	d.number(`,"fence":`, &e.Fence)
-	d.number(`,"validUntil":`, &e.ValidUntil)
-	d.number(`,"local":`, &e.Local)
-	e.Wall = d.next(`,"wall":true`)
-	d.number(`,"drift":`, &e.Drift)
-	d.text(`,"node":"`, &e.Node)
-	d.text(`,"value":"`, &e.Value)
-	d.number(`,"version":`, &e.Version)
-	d.number(`,"ttl":`, &e.TTL)
-	d.number(`,"sent":`, &e.Sent)
-	d.number(`,"applied":`, &e.Applied)
-	d.number(`,"answered":`, &e.Answered)
-	d.number(`,"step":`, &step)
-	d.text(`,"cause":"`, &e.Cause)
-	d.life(e)
-	e.Step = int(step)
-	ended := string(d.rest) == "}\n" || string(d.rest) == "}" // a last line may lack its end
-	return ended && int64(e.Step) == step && e.check() == nil
+func (c *codec) plain(line []byte, e *Event) bool {
+	c.job, c.rest = reading, line
+	c.fields(e)
+	ended := string(c.rest) == "}\n" || string(c.rest) == "}" // a last line may lack its end
+	return ended && e.check() == nil
+}
+
+// fields goes through all fields but the params.
+func (c *codec) fields(e *Event) {
+	c.always = true
+	c.number(`{"n":`, &e.N)
+	c.number(`,"t":`, &e.T)
+	c.text(`,"process":`, &e.Process)
+	c.text(`,"type":`, (*string)(&e.Type))
+	c.text(`,"op":`, &e.Op)
+	c.always = false
+	c.text(`,"key":`, &e.Key)
+	c.text(`,"session":`, &e.Session)
+	c.text(`,"token":`, &e.Token)
+	c.number(`,"fence":`, &e.Fence)
+	c.number(`,"validUntil":`, &e.ValidUntil)
+	c.number(`,"local":`, &e.Local)
+	c.flag(`,"wall":true`, &e.Wall)
+	c.number(`,"drift":`, &e.Drift)
+	c.text(`,"node":`, &e.Node)
+	c.text(`,"value":`, &e.Value)
+	c.number(`,"version":`, &e.Version)
+	c.number(`,"ttl":`, &e.TTL)
+	c.number(`,"sent":`, &e.Sent)
+	c.number(`,"applied":`, &e.Applied)
+	c.number(`,"answered":`, &e.Answered)
+	step := int64(e.Step)
+	c.number(`,"step":`, &step)
+	if e.Step = int(step); int64(e.Step) != step {
+		c.rest = nil
+	}
+	c.text(`,"cause":`, &e.Cause)
+	c.life(`,"life":`, &e.Life)
+}
+
+// life goes through the fields of a fact.
+func (c *codec) life(name string, life **Life) {
+	switch {
+	case c.job == reading && c.next(name):
+		*life = &Life{}
+	case *life == nil:
+		return
+	case c.job == writing:
+		c.out = append(c.out, name...)
+	}
+	l := *life
+	c.always = true
+	c.text(`{"what":`, (*string)(&l.What))
+	c.always = false
+	c.number(`,"seq":`, &l.Seq)
+	c.text(`,"run":`, &l.Run)
+	c.text(`,"value":`, &l.Value)
+	c.text(`,"old":`, &l.Old)
+	c.number(`,"expires":`, &l.Expires)
+	c.number(`,"before":`, &l.Before)
+	c.number(`,"lo":`, &l.Lo)
+	c.number(`,"hi":`, &l.Hi)
+	c.text(`,"by":`, &l.By)
+	c.text(`,"command":`, &l.Command)
+	c.flag(`,"script":true`, &l.Script)
+	c.text(`,"why":`, &l.Why)
+	switch {
+	case c.job == writing:
+		c.out = append(c.out, '}')
+	case c.job == reading && !c.next(`}`):
+		c.rest = nil
+	}
 }
 
 // next takes a field's name off the line, if that is what comes next.
-func (d *decoder) next(name string) bool {
-	if len(d.rest) < len(name) || string(d.rest[:len(name)]) != name {
+func (c *codec) next(name string) bool {
+	if len(c.rest) < len(name) || string(c.rest[:len(name)]) != name {
 		return false
 	}
-	d.rest = d.rest[len(name):]
+	c.rest = c.rest[len(name):]
 	return true
 }
 
-// number reads a field that is a whole number, if it is the next one.
-func (d *decoder) number(name string, n *int64) {
-	if !d.next(name) {
-		return
+func (c *codec) flag(whole string, b *bool) {
+	switch {
+	case c.job == reading:
+		*b = c.next(whole)
+	case c.job == writing && *b:
+		c.out = append(c.out, whole...)
 	}
-	b := d.rest
+}
+
+func (c *codec) number(name string, n *int64) {
+	switch {
+	case c.job == reading && c.next(name):
+		c.readNumber(n)
+	case c.job == writing && (c.always || *n != 0):
+		c.out = strconv.AppendInt(append(c.out, name...), *n, 10)
+	}
+}
+
+func (c *codec) readNumber(n *int64) {
+	b := c.rest
 	i, sign := 0, int64(1)
 	if len(b) > 0 && b[0] == '-' {
 		i, sign = 1, -1
@@ -229,28 +227,45 @@ func (d *decoder) number(name string, n *int64) {
 	}
 	// Nineteen digits fit into 64 bits; JSON knows no leading zeros.
 	if digits := i - first; digits == 0 || digits > 19 || v > math.MaxInt64 || b[first] == '0' && digits > 1 {
-		d.rest = nil
+		c.rest = nil
 		return
 	}
-	*n, d.rest = sign*int64(v), b[i:]
+	*n, c.rest = sign*int64(v), b[i:]
 }
 
-// text reads a field that is a string, if it is the next one.
-func (d *decoder) text(name string, s *string) {
-	if !d.next(name) {
-		return
+func (c *codec) text(name string, s *string) {
+	switch c.job {
+	case reading:
+		if c.next(name) {
+			c.readText(s)
+		}
+	case writing:
+		if c.always || *s != "" {
+			c.out = appendString(append(c.out, name...), *s)
+		}
+	case repairing:
+		if !utf8.ValidString(*s) {
+			*s = string([]rune(*s))
+		}
+	case sharing:
+		*s = c.seen.again(*s)
 	}
-	for i, c := range d.rest {
-		switch {
-		case c == '"':
-			*s, d.rest = d.seen.of(d.rest[:i]), d.rest[i+1:]
-			return
-		case c < ' ' || c > '~' || c == '\\':
-			d.rest = nil
-			return
+}
+
+func (c *codec) readText(s *string) {
+	if c.next(`"`) {
+		for i, b := range c.rest {
+			switch {
+			case b == '"':
+				*s, c.rest = c.seen.of(c.rest[:i]), c.rest[i+1:]
+				return
+			case b < ' ' || b > '~' || b == '\\':
+				c.rest = nil
+				return
+			}
 		}
 	}
-	d.rest = nil
+	c.rest = nil
 }
 
 func decode(line []byte) (Event, error) {
@@ -322,14 +337,9 @@ const (
 // maxLine bounds one line, so that a file which is no history can't eat the memory.
 const maxLine = 16 << 20
 
-// minLine is the length of the shortest line that is an event.
-const minLine = int64(len(`{"n":1,"process":"c","type":"o","op":"r"}`))
-
 const bufferSize = 1 << 16
 
-// The first piece is small, since most histories are, and so that a file which
-// merely has many lines doesn't get room for as many events; no later one is
-// larger than maxPiece, unless the number is known.
+// The first piece is small, since most histories are; no later one is larger than maxPiece.
 const (
 	minPiece = 64
 	maxPiece = 1 << 14
@@ -341,19 +351,17 @@ const (
 // names the line.
 //
 // It keeps one line of the file and the events, which it gathers in pieces; so for
-// a moment there are twice as many. ReadFile, which can know how many there will
-// be, needs them once.
-func Read(r io.Reader) (*History, error) { return read(r, 0, math.MaxInt) }
+// a moment there are twice as many.
+func Read(r io.Reader) (*History, error) { return read(r, math.MaxInt) }
 
-// read reads a history of about so many lines, and of at most that many events.
-func read(r io.Reader, lines, most int) (*History, error) {
+// read reads a history of at most that many events.
+func read(r io.Reader, most int) (*History, error) {
 	br := bufio.NewReaderSize(r, bufferSize)
 	var long []byte // a line that is longer than the buffer
-	d := decoder{seen: newRecent()}
+	d := codec{seen: newRecent()}
 	events := make([]Event, 0, minPiece)
 	var full [][]Event // pieces before these, so that none is moved as they become more
 	lastN := int64(0)
-	lines = min(lines, most)
 	cutLine := ""
 	for line := 1; ; line++ {
 		text, err := readLine(br, &long)
@@ -384,11 +392,7 @@ func read(r io.Reader, lines, most int) (*History, error) {
 			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, lastN)
 		}
 		lastN = e.N
-		switch size := cap(events); {
-		case len(events) < size:
-		case lines > size:
-			events = append(make([]Event, 0, lines), events...)
-		default:
+		if size := cap(events); len(events) == size {
 			full = append(full, events)
 			events = make([]Event, 0, min(2*size, maxPiece))
 		}
@@ -474,18 +478,13 @@ func ReadFile(path string) (*History, error) {
 	return h, nil
 }
 
-// FromFile reads the history in an open file, also where it is compressed. It goes through
-// a regular file that is not twice: to count its lines costs little, and saves as much
-// memory as the events take.
+// FromFile reads the history in an open file, also where it is compressed.
 func FromFile(f *os.File) (*History, error) {
-	if !packed(f) {
-		return read(f, countLines(f), MaxStored)
-	}
 	text, err := Unpack(f)
 	if err != nil {
 		return nil, err
 	}
-	return read(text, 0, MaxStored)
+	return read(text, MaxStored)
 }
 
 // Pack compresses a history's text by gzip; the same text gives the same bytes.
@@ -532,23 +531,6 @@ func (u *unpacked) Read(p []byte) (int, error) {
 		return n, io.EOF
 	}
 	return n, err
-}
-
-// countLines counts the lines of a regular file, where they could hold an event, without
-// moving in it; 0 of anything else. What it can't read, read will tell of.
-func countLines(f *os.File) int {
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return 0
-	}
-	lines, size := 1, int64(0) // the last one may lack its end
-	for buffer := make([]byte, bufferSize); err == nil; {
-		var n int
-		n, err = f.ReadAt(buffer, size)
-		lines += bytes.Count(buffer[:n], []byte{'\n'})
-		size += int64(n)
-	}
-	return int(min(int64(lines), size/minLine+1))
 }
 
 // readLine reads a line, with its end. It holds until the next one is read.

@@ -12,7 +12,7 @@ import (
 
 // checkDecoder compares what the decoder makes of a line with what encoding/json
 // makes of it. It says whether the line was plain.
-func checkDecoder(t testing.TB, d *decoder, line []byte) bool {
+func checkDecoder(t testing.TB, d *codec, line []byte) bool {
 	t.Helper()
 	want, wantErr := decode(line)
 	var got Event
@@ -33,7 +33,7 @@ func checkDecoder(t testing.TB, d *decoder, line []byte) bool {
 }
 
 func TestWhatARecorderWritesIsPlain(t *testing.T) {
-	d := decoder{seen: newRecent()}
+	d := codec{seen: newRecent()}
 	lines, err := readAll(&generated{cycles: 100})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ const plainLine = `{"n":7,"t":5,"process":"c1","type":"ok","op":"read","key":"k"
 func with(old, text string) string { return strings.Replace(plainLine, old, text, 1) }
 
 func TestDecoderAgreesWithJSON(t *testing.T) {
-	d := decoder{seen: newRecent()}
+	d := codec{seen: newRecent()}
 	for _, line := range odd {
 		checkDecoder(t, &d, []byte(line))
 	}
@@ -98,7 +98,7 @@ func TestDecoderAgreesWithJSON(t *testing.T) {
 
 // Lines of a recorder with a few bytes changed, taken out, doubled, or put in.
 func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
-	d := decoder{seen: newRecent()}
+	d := codec{seen: newRecent()}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	lines, _ := readAll(&generated{cycles: 20})
 	for _, line := range odd {
@@ -144,13 +144,13 @@ func FuzzDecode(f *testing.F) {
 	for _, line := range odd {
 		f.Add([]byte(line))
 	}
-	d := decoder{seen: newRecent()}
+	d := codec{seen: newRecent()}
 	f.Fuzz(func(t *testing.T, line []byte) { checkDecoder(t, &d, line) })
 }
 
 // Also what encoding/json decodes shares its strings.
 func TestOddLinesShareStrings(t *testing.T) {
-	d := decoder{seen: newRecent()}
+	d := codec{seen: newRecent()}
 	var a, b Event
 	for line, e := range map[string]*Event{plainLine: &a, with(`"t":5`, `"t": 5`): &b} {
 		if err := d.event([]byte(strings.ReplaceAll(line, `"k"`, `"lock-1"`)), e); err != nil {
@@ -188,7 +188,7 @@ func TestRecentStringsAreShared(t *testing.T) {
 
 // Each field of a fact alone, and its extremes.
 func TestFactsArePlain(t *testing.T) {
-	d := decoder{seen: newRecent()}
+	d := codec{seen: newRecent()}
 	for i := range reflect.TypeFor[Life]().NumField() {
 		for _, n := range []int64{-1<<63 + 1, -1, 2, 1<<63 - 1} {
 			var l, full Life

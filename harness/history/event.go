@@ -186,55 +186,6 @@ const (
 	Failover = "failover"
 )
 
-func (l *Life) texts() [7]*string {
-	return [7]*string{(*string)(&l.What), &l.Run, &l.Value, &l.Old, &l.By, &l.Command, &l.Why}
-}
-
-// append appends the very bytes that encoding/json writes.
-func (l *Life) append(b []byte) []byte {
-	b = appendString(append(b, `{"what":`...), string(l.What))
-	b = appendNumber(b, `,"seq":`, l.Seq)
-	b = appendText(b, `,"run":`, l.Run)
-	b = appendText(b, `,"value":`, l.Value)
-	b = appendText(b, `,"old":`, l.Old)
-	b = appendNumber(b, `,"expires":`, l.Expires)
-	b = appendNumber(b, `,"before":`, l.Before)
-	b = appendNumber(b, `,"lo":`, l.Lo)
-	b = appendNumber(b, `,"hi":`, l.Hi)
-	b = appendText(b, `,"by":`, l.By)
-	b = appendText(b, `,"command":`, l.Command)
-	if l.Script {
-		b = append(b, `,"script":true`...)
-	}
-	b = appendText(b, `,"why":`, l.Why)
-	return append(b, '}')
-}
-
-// life reads a fact as append writes it, if it is the next field.
-func (d *decoder) life(e *Event) {
-	if !d.next(`,"life":{`) {
-		return
-	}
-	l := &Life{}
-	d.text(`"what":"`, (*string)(&l.What))
-	d.number(`,"seq":`, &l.Seq)
-	d.text(`,"run":"`, &l.Run)
-	d.text(`,"value":"`, &l.Value)
-	d.text(`,"old":"`, &l.Old)
-	d.number(`,"expires":`, &l.Expires)
-	d.number(`,"before":`, &l.Before)
-	d.number(`,"lo":`, &l.Lo)
-	d.number(`,"hi":`, &l.Hi)
-	d.text(`,"by":"`, &l.By)
-	d.text(`,"command":"`, &l.Command)
-	l.Script = d.next(`,"script":true`)
-	d.text(`,"why":"`, &l.Why)
-	if !d.next(`}`) {
-		d.rest = nil
-	}
-	e.Life = l
-}
-
 // Peaks is a list of heights. The tree is in one piece: below i are 2i and 2i+1.
 type Peaks struct {
 	tree []int64

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -61,11 +60,9 @@ func readSlowly(text []byte) (*History, error) {
 func checkRead(t testing.TB, text []byte) *History {
 	t.Helper()
 	want, wantErr := readSlowly(text)
-	for _, lines := range []int{0, 1, minPiece + 1, bytes.Count(text, []byte("\n")) + 1} {
-		got, err := read(bytes.NewReader(text), lines, math.MaxInt)
-		if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
-			t.Errorf("%.500q:\ngot  %+v, %v\nwant %+v, %v", text, got, err, want, wantErr)
-		}
+	got, err := Read(bytes.NewReader(text))
+	if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
+		t.Errorf("%.500q:\ngot  %+v, %v\nwant %+v, %v", text, got, err, want, wantErr)
 	}
 	if wantErr != nil {
 		return nil
@@ -105,10 +102,6 @@ func TestReadOfAnyLength(t *testing.T) {
 		filed, err := ReadFile(path)
 		if err != nil || !reflect.DeepEqual(filed, h) {
 			t.Errorf("%d cycles: a file gives %v, other events than a stream", cycles, err)
-		}
-		// In one piece: what the file has, with room for a line without its end.
-		if spare := cap(filed.Events) - len(filed.Events); cycles > 3 && spare != 1 {
-			t.Errorf("%d cycles: room for %d events too many", cycles, spare)
 		}
 	}
 }
@@ -295,16 +288,12 @@ func BenchmarkRead(b *testing.B) {
 	if _, err := text.ReadFrom(&generated{cycles: 10_000}); err != nil {
 		b.Fatal(err)
 	}
-	for name, lines := range map[string]int{"stream": 0, "file": bytes.Count(text.Bytes(), []byte("\n"))} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(text.Len()))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := read(bytes.NewReader(text.Bytes()), lines, math.MaxInt); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+	b.SetBytes(int64(text.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Read(bytes.NewReader(text.Bytes())); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/lock"
 	"lockpick/harness/real"
 	"lockpick/harness/real/fuse"
 	"lockpick/harness/real/proc"
@@ -200,7 +201,7 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 	b := New(Config{})
 	caps := b.Probe(t.Context())
 	faults, has := nemesis.Capabilities(powers)
-	if len(caps) != 1+len(faults)+len([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime, scenario.CanImage})+len(scenario.Stores()) || caps[0].Name != harness.CanRun {
+	if len(caps) != 1+len(faults)+len([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime, scenario.CanImage})+len(lock.Servers()) || caps[0].Name != harness.CanRun {
 		t.Errorf("%+v", caps)
 	}
 	for _, c := range caps {

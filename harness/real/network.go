@@ -487,7 +487,7 @@ func (n *Network) Unshape(name string, t nemesis.Traffic) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	met, hit, felt, err := l.Unshape(t)
+	met, err := l.Unshape(t)
 	if err != nil {
 		return "", err
 	}
@@ -495,12 +495,5 @@ func (n *Network) Unshape(name string, t nemesis.Traffic) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("unshape %s: %w", name, err)
 	}
-	back = fmt.Sprintf("it hit %d of %d messages; %s", hit, met, back)
-	if !felt {
-		if hit > 0 {
-			back = fmt.Sprintf("none was late by as much as %v; %s", nemesis.Felt, back)
-		}
-		return back, nemesis.ErrIdle
-	}
-	return back, nil
+	return met.ReadBack(back)
 }

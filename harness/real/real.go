@@ -27,6 +27,7 @@ import (
 	"slices"
 
 	"lockpick/harness"
+	"lockpick/harness/lock"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -69,7 +70,7 @@ type SmokeStep struct {
 // it can't run, else what own says of a capability, or all of it. What it never does stays so.
 func Abilities(run harness.Capability, powers any, own map[string]harness.Capability, never ...harness.Capability) []harness.Capability {
 	all := []harness.Capability{run}
-	for _, name := range append([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime, scenario.CanImage}, scenario.Stores()...) {
+	for _, name := range append([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime, scenario.CanImage}, lock.Servers()...) {
 		all = append(all, harness.Capability{Name: name, Available: true})
 	}
 	all = append(all, harness.PowersOf(powers)...)

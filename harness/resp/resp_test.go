@@ -315,7 +315,7 @@ func FuzzWords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		words := new(Scanner).words
 		args, rest, err := words(b)
-		if v, r, e := Parse(b); e == nil && v.Kind == '*' && b[0] == '*' && !slices.ContainsFunc(v.Items, func(w Value) bool { return w.Kind != '$' || w.Null }) {
+		if v, r, e := parse(b, 0); e == nil && v.Kind == '*' && b[0] == '*' && !slices.ContainsFunc(v.Items, func(w Value) bool { return w.Kind != '$' || w.Null }) {
 			if err != nil || !bytes.Equal(rest, r) || !slices.Equal(args, v.Strings()) {
 				t.Errorf("%q: words %q, %q, %v; Parse %q, %q", b, args, rest, err, v.Strings(), r)
 			}
@@ -323,7 +323,7 @@ func FuzzWords(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, _, err := words(b[:len(b)-len(rest)-1]); err != ErrShort {
+		if _, _, err := words(b[:len(b)-len(rest)-1]); err != errShort {
 			t.Errorf("%q is a command without its last byte, too: %v", b, err)
 		}
 		if again, rest, err := words(Append(nil, args...)); err != nil || len(rest) > 0 || !slices.Equal(again, args) {

@@ -251,8 +251,8 @@ func (v Value) Strings() []string {
 	return out
 }
 
-// ErrShort says that a value is not complete yet.
-var ErrShort = errors.New("incomplete")
+// errShort says that a value is not complete yet.
+var errShort = errors.New("incomplete")
 
 const (
 	maxBulk  = 64 << 20
@@ -274,7 +274,7 @@ type Scanner struct {
 func (s *Scanner) Feed(b []byte) (out []Value, err error) {
 	rest := s.behind(b)
 	for len(rest) > 0 && s.err == nil {
-		v, r, err := Parse(rest)
+		v, r, err := parse(rest, 0)
 		if !s.goesOn(err) {
 			break
 		}
@@ -300,6 +300,24 @@ func (s *Scanner) Commands(b []byte) ([][]string, error) {
 	return s.commands, s.err
 }
 
+// Cut cuts b after each value that ends in it. What is no RESP stays in one piece.
+func (s *Scanner) Cut(b []byte) (pieces [][]byte) {
+	rest := s.behind(b)
+	for len(rest) > 0 && s.err == nil {
+		_, r, err := parse(rest, 0)
+		if !s.goesOn(err) {
+			break
+		}
+		n := len(b) - len(r)
+		pieces, b, rest = append(pieces, b[:n]), b[n:], r
+	}
+	s.keep(rest)
+	if len(b) > 0 {
+		pieces = append(pieces, b)
+	}
+	return pieces
+}
+
 // behind is b behind what is still incomplete.
 func (s *Scanner) behind(b []byte) []byte {
 	if len(s.buf) == 0 {
@@ -311,7 +329,7 @@ func (s *Scanner) behind(b []byte) []byte {
 
 // goesOn says whether a value was cut off, and remembers what was wrong.
 func (s *Scanner) goesOn(err error) bool {
-	if err != nil && err != ErrShort {
+	if err != nil && err != errShort {
 		s.err = err
 	}
 	return err == nil
@@ -356,7 +374,7 @@ func (s *Scanner) words(b []byte) (args []string, rest []byte, err error) {
 			return nil, nil, errors.New("invalid bulk length")
 		}
 		if int64(len(rest)) < size+2 {
-			return nil, nil, ErrShort
+			return nil, nil, errShort
 		}
 		at := len(b) - len(rest)
 		s.ends, rest = append(s.ends, at, at+int(size)), rest[size+2:]
@@ -376,7 +394,7 @@ func cutLine(b []byte) (line, rest []byte, err error) {
 		if len(b) > 64<<10 {
 			return nil, nil, errors.New("too big inline request")
 		}
-		return nil, nil, ErrShort
+		return nil, nil, errShort
 	}
 	return bytes.TrimSuffix(b[:i], []byte("\r")), b[i+1:], nil
 }
@@ -390,16 +408,14 @@ func Append(out []byte, args ...string) []byte {
 	return out
 }
 
-// Parse cuts the first value off b; ErrShort says that b ends inside it. Inline commands ("PING\r\n") become arrays.
-func Parse(b []byte) (Value, []byte, error) { return parse(b, 0) }
-
+// parse cuts the first value off b; errShort says that b ends inside it. Inline commands ("PING\r\n") become arrays.
 func parse(b []byte, depth int) (Value, []byte, error) {
 	if depth > maxDepth {
 		return Value{}, nil, errors.New("RESP value is nested too deep")
 	}
 	i := bytes.Index(b, crlf)
 	if i < 0 {
-		return Value{}, nil, ErrShort
+		return Value{}, nil, errShort
 	}
 	line, rest := b[:i], b[i+2:]
 	if len(line) == 0 {
@@ -436,7 +452,7 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 	case n > maxBulk:
 		return Value{}, nil, fmt.Errorf("RESP string of %d bytes is too long", n)
 	case int64(len(rest)) < n+2:
-		return Value{}, nil, ErrShort
+		return Value{}, nil, errShort
 	}
 	v.Str = string(rest[:n])
 	return v, rest[n+2:], nil

@@ -379,7 +379,7 @@ const (
 // topologies, and of each fault on each sort of target.
 func Capabilities() []string {
 	all := []string{CanPersist, CanReplicate, CanImage, CanExpireMonotonic, CanSetOwnTime, CanBeExact}
-	all = append(all, Stores()...)
+	all = append(all, lock.Servers()...)
 	faults, _ := nemesis.Capabilities(nil)
 	return append(all, faults...)
 }

@@ -13,7 +13,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"lockpick/harness/lock"
 	"lockpick/internal/files"
 	"lockpick/nemesis"
 )
@@ -101,9 +100,6 @@ func (m *Manifest) check(known Known) error {
 
 // Locks may be on other servers than Redis: on a store, whose members agree among themselves. What
 // a scenario needs of Redis itself they lack.
-
-// Stores lists them. Each is a capability: that a backend can start its members.
-func Stores() []string { return lock.Servers() }
 
 // storeNeeds are what members of a store can be hit by as redis-servers can, and their links.
 var storeNeeds = []string{

@@ -82,7 +82,7 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 	out = append(out,
 		harness.Capability{Name: scenario.CanImage, Reason: "simulated nodes run no image", Remedy: "run it in containers (--backend docker)"},
 		harness.Capability{Name: scenario.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
-	for _, store := range scenario.Stores() {
+	for _, store := range lock.Servers() {
 		out = append(out, harness.Capability{Name: store, Reason: "simulated nodes are Redis", Remedy: "run it on real processes (--backend process)"})
 	}
 	return append(out, harness.PowersOf((*cluster)(nil), uncontained...)...)

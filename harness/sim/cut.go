@@ -15,14 +15,6 @@ import (
 
 var _ nemesis.Cutter = (*cluster)(nil)
 
-// cut is how a link is cut. The zero value: it isn't.
-type cut struct{ mode, way string }
-
-// blocks says whether what travels a direction doesn't arrive.
-func (c cut) blocks(of string) bool {
-	return (c.mode == nemesis.CutHold || c.mode == nemesis.CutDrop) && (c.way == "" || c.way == of)
-}
-
 // Cut cuts a link.
 func (w *wires) Cut(name, mode, way string) (string, error) {
 	w.net.mu.Lock()
@@ -31,26 +23,15 @@ func (w *wires) Cut(name, mode, way string) (string, error) {
 		return r.cutOff(way)
 	}
 	l := w.link(name)
-	if mode == "" {
-		mode = nemesis.CutHold
-	}
-	switch {
-	case l == nil:
+	if l == nil {
 		return "", fmt.Errorf("cut %s: there is no such link", name)
-	case l.cut != cut{}:
-		return "", fmt.Errorf("cut %s: it is cut already", name)
 	}
-	switch mode {
-	case nemesis.CutHold, nemesis.CutDrop:
-	case nemesis.CutReset, nemesis.CutRefuse:
-		if way != "" {
-			return "", fmt.Errorf("cut %s: mode %s has no one way", name, mode)
-		}
-	default:
-		return "", fmt.Errorf("cut %s: unknown mode %q", name, mode)
+	cut, err := l.cut.Begin(mode, way)
+	if err != nil {
+		return "", fmt.Errorf("cut %s: %w", name, err)
 	}
-	l.cut = cut{mode, way}
-	if mode == nemesis.CutReset {
+	l.cut = cut
+	if cut.Mode == nemesis.CutReset {
 		for _, conn := range l.conns {
 			conn.reset()
 		}
@@ -69,7 +50,7 @@ func (w *wires) Mend(name string) (string, error) {
 	switch {
 	case l == nil:
 		return "", fmt.Errorf("mend %s: there is no such link", name)
-	case l.cut == cut{}:
+	case l.cut == nemesis.LinkCut{}:
 		return "", fmt.Errorf("mend %s: it isn't cut", name)
 	}
 	l.mend()
@@ -79,7 +60,7 @@ func (w *wires) Mend(name string) (string, error) {
 // mend lets what waits go on, each connection's messages in their order, and
 // ends the connections that have lost any.
 func (l *link) mend() {
-	l.cut = cut{}
+	l.cut = nemesis.LinkCut{}
 	l.resetBroken()
 	for _, c := range l.conns {
 		c.up.resume()
@@ -110,18 +91,18 @@ func (c *conn) reset() {
 // would have taken is told where the link's traffic is shaped.
 func (l *link) ping() string {
 	switch {
-	case l.cut.blocks(nemesis.Request):
+	case l.cut.Blocks(nemesis.Request):
 		return "no answer"
-	case l.cut.mode == nemesis.CutRefuse:
+	case l.cut.Mode == nemesis.CutRefuse:
 		return "refused"
 	}
 	reply := l.server.ping()
 	switch {
-	case l.cut.blocks(nemesis.Reply) && reply != "PONG":
+	case l.cut.Blocks(nemesis.Reply) && reply != "PONG":
 		return "no answer, and none without the cut: " + reply
-	case l.cut.blocks(nemesis.Reply):
+	case l.cut.Blocks(nemesis.Reply):
 		return "no answer, though the node gave one: " + reply
-	case l.server.node != nil && l.cut.mode == nemesis.CutReset:
+	case l.server.node != nil && l.cut.Mode == nemesis.CutReset:
 		return "reset"
 	case len(l.shapes) > 0:
 		return fmt.Sprintf("%s after %v", reply, l.trip())
@@ -134,12 +115,12 @@ func (l *link) ping() string {
 // are sent again and again.
 func (d *direction) keeps(m *message) bool {
 	cut := d.link.cut
-	return cut.blocks(d.of) && (cut.mode == nemesis.CutHold || m.size == 0)
+	return cut.Blocks(d.of) && (cut.Mode == nemesis.CutHold || m.size == 0)
 }
 
 // loses says whether a message that would be delivered now is lost.
 func (f *flow) loses(m *message) bool {
-	return m.size > 0 && (f.dead || f.dir.link.cut.blocks(f.dir.of) || f.dir.lost(m))
+	return m.size > 0 && (f.dead || f.dir.link.cut.Blocks(f.dir.of) || f.dir.lost(m))
 }
 
 // A client has its bubble apart if its lock reads package time itself and the plan

@@ -138,10 +138,7 @@ func (s *server) promote() (readBack string) {
 	kept := r.node.Dump()
 	s.lives++
 	if s.disk != nil {
-		met := s.disk.Met
-		s.disk = node.NewDisk(s.disk.Policy())
-		s.disk.Met = met // of the node's, whoever is it
-		s.disk.Keep(kept)
+		s.disk = s.disk.Another(kept)
 	}
 	s.runID = r.runID
 	s.begin(node.Config{RunID: r.runID, ProcessID: 2000, Clock: s.clock, Monotonic: s.mono, Disk: s.disk, Lacks: s.lacks})

@@ -277,7 +277,9 @@ func (c *conn) shut() {
 // instant later, in the order in which the connections were dialled.
 func (c *conn) finish() {
 	l := c.link
-	c.up.queue = append(c.up.queue, &message{deliver: func() { l.server.finished(c) }})
+	end := &message{}
+	end.deliver = func() { l.server.finished(end) }
+	c.up.queue = append(c.up.queue, end)
 	l.ending = append(l.ending, c)
 	if len(l.ending) == 1 {
 		c.net.at(l.up.slot, c.net.now()+1, l.sendEnds)
@@ -528,7 +530,7 @@ func (f *flow) arrive(m *message) {
 	}
 	if t := m.nextTap(); t != nil {
 		m.state = held
-		t.message, t.flow = m, f
+		t.message = m
 		go t.hit(nemesis.Held{Pass: t.pass, Lose: t.lose})
 		return
 	}
@@ -546,7 +548,7 @@ func (f *flow) arrive(m *message) {
 	case m.deliver != nil:
 		m.deliver()
 	case f == &f.conn.up:
-		f.dir.link.server.receive(arrival{conn: f.conn, commands: m.commands, wrong: m.wrong, sent: m.sent})
+		f.dir.link.server.receive(m)
 	default:
 		f.conn.received(m)
 	}
@@ -580,7 +582,7 @@ type link struct {
 	host     *host
 	server   *server
 	refuses  bool // the client is not meant to reach this server
-	cut      cut
+	cut      nemesis.LinkCut
 	shapes   []*shape
 	up, down direction
 	dialled  int64 // connections so far

@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"lockpick/harness/resp"
 	"lockpick/harness/sim/node"
 	"lockpick/nemesis"
 )
@@ -88,29 +87,19 @@ func thatWaited(n int) string {
 	return fmt.Sprintf("%d things waited", n)
 }
 
-// arrival is what comes for a server: commands on a connection, or its end. While the
-// server can't run, the kernel of its machine keeps them, whatever the client does.
-type arrival struct {
-	conn     *conn
-	commands []*resp.Command // that are complete by it
-	wrong    error           // why what follows them is no command
-	sent     int64           // when it entered the link
-	end      bool
-}
-
 // runs reports whether the Redis does something with what comes in now.
 func (s *server) runs() bool { return s.node != nil && !s.paused && !s.waiting && len(s.backlog) == 0 }
 
-// take does what an arrival asks for.
-func (s *server) take(a arrival) {
-	c := a.conn
+// take does what a message asks for: commands, or the end of its connection.
+func (s *server) take(m *message) {
+	c := m.flow.conn
 	switch {
-	case a.end:
+	case m.deliver != nil:
 		c.leave()
 		s.net.record(c.link, c.unanswered())
 		c.retire()
 	case c.session != nil:
-		out, hangUp := s.feed(a)
+		out, hangUp := s.feed(m)
 		s.flush(response{c, out, hangUp})
 	}
 }
@@ -153,9 +142,9 @@ func (s *server) catchUp() {
 		if s.node == nil || s.paused || s.waiting || len(s.backlog) == 0 {
 			return
 		}
-		a := s.backlog[0]
+		m := s.backlog[0]
 		s.backlog = s.backlog[1:]
-		s.take(a)
+		s.take(m)
 		s.catchUp()
 	})
 }

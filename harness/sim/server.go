@@ -33,7 +33,7 @@ type server struct {
 	off      bool           // the machine has no power
 	paused   bool           // the Redis is stopped
 	waiting  bool           // the Redis waits for its disk
-	backlog  []arrival      // what came while the Redis could not run
+	backlog  []*message     // what came while the Redis could not run: the machine's kernel keeps it, whatever the client does
 	catching bool           // what comes next of it is on the timeline
 	looking  bool           // the Redis' next tick is
 	stalled  []func()       // syncs that don't come back
@@ -161,10 +161,10 @@ func (s *server) accept(c *conn) {
 	switch {
 	case c.closed:
 		return // it was given up
-	case s.off && !c.link.refuses && c.link.cut.mode != nemesis.CutRefuse:
+	case s.off && !c.link.refuses && c.link.cut.Mode != nemesis.CutRefuse:
 		s.dials = append(s.dials, c)
 		return
-	case s.node == nil || c.link.refuses || c.link.cut.mode == nemesis.CutRefuse:
+	case s.node == nil || c.link.refuses || c.link.cut.Mode == nemesis.CutRefuse:
 		c.down.send(&message{deliver: func() {
 			c.ended(syscall.ECONNREFUSED)
 			c.answerDial(syscall.ECONNREFUSED)
@@ -173,14 +173,14 @@ func (s *server) accept(c *conn) {
 	}
 	c.session = s.node.Open()
 	c.down.send(&message{deliver: func() { c.answerDial(nil) }})
-	if c.link.cut.mode == nemesis.CutReset {
+	if c.link.cut.Mode == nemesis.CutReset {
 		c.reset()
 	}
 }
 
 // receive takes what a client sent.
-func (s *server) receive(a arrival) {
-	c := a.conn
+func (s *server) receive(m *message) {
+	c := m.flow.conn
 	switch {
 	case c.orphan && s.off:
 		c.unheard = true
@@ -188,9 +188,9 @@ func (s *server) receive(a arrival) {
 		s.hangUp(c, syscall.ECONNRESET)
 	case c.session == nil: // killed meanwhile; the end of the connection is on its way
 	case !s.runs():
-		s.backlog = append(s.backlog, a)
+		s.backlog = append(s.backlog, m)
 	default:
-		s.take(a)
+		s.take(m)
 	}
 }
 
@@ -203,13 +203,12 @@ func (s *server) hangUp(c *conn, err error) {
 
 // finished takes the end of what a client sends. A Redis that can't run notices
 // it later, and does before what was sent before.
-func (s *server) finished(c *conn) {
-	a := arrival{conn: c, end: true}
-	if c.session != nil && !s.runs() {
-		s.backlog = append(s.backlog, a)
+func (s *server) finished(end *message) {
+	if end.flow.conn.session != nil && !s.runs() {
+		s.backlog = append(s.backlog, end)
 		return
 	}
-	s.take(a)
+	s.take(end)
 }
 
 // host is the machine of one client. While it is paused, everything that its
@@ -420,12 +419,12 @@ func (w *witness) event(f node.Fact) history.Event {
 }
 
 // feed gives a node what a client sent.
-func (s *server) feed(a arrival) (replies []byte, hangUp bool) {
+func (s *server) feed(m *message) (replies []byte, hangUp bool) {
 	if w := s.witness; w != nil {
-		w.link, w.sent = a.conn.link, a.sent
+		w.link, w.sent = m.flow.conn.link, m.sent
 		defer func() { w.link = nil }()
 	}
-	return a.conn.session.Take(a.commands, a.wrong)
+	return m.flow.conn.session.Take(m.commands, m.wrong)
 }
 
 // remembers keeps what a life of the server that is about to end has.

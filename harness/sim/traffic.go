@@ -14,9 +14,8 @@ var _ nemesis.Shaper = (*cluster)(nil)
 // shape is something that a link does to its traffic, and what it met.
 type shape struct {
 	nemesis.Traffic
-	met, hit int                  // messages with lock commands
-	felt     bool                 // one of them was lost, or late by enough to notice
-	busy     map[*direction]int64 // when the last byte that has its turn is through
+	nemesis.Impact
+	busy map[*direction]int64 // when the last byte that has its turn is through
 }
 
 // Shape changes the traffic of a link.
@@ -51,14 +50,7 @@ func (w *wires) Unshape(name string, t nemesis.Traffic) (string, error) {
 	if t.Lose {
 		l.resetBroken()
 	}
-	back := fmt.Sprintf("it hit %d of %d messages; PING through %s: %s", s.hit, s.met, name, l.ping())
-	if !s.felt {
-		if s.hit > 0 {
-			back = fmt.Sprintf("none was late by as much as %v; %s", nemesis.Felt, back)
-		}
-		return back, nemesis.ErrIdle
-	}
-	return back, nil
+	return s.ReadBack(fmt.Sprintf("PING through %s: %s", name, l.ping()))
 }
 
 // meets says whether the shape hits a message, and counts. k tells the shapes of
@@ -67,13 +59,7 @@ func (s *shape) meets(m *message, k int, late func() int64) (hit bool, by int64)
 	if hit = s.Hits(mix(m.name, uint64(k), 1)); hit {
 		by = late()
 	}
-	if m.locks {
-		s.met++
-		if hit {
-			s.hit++
-		}
-		s.felt = s.felt || hit && (s.Lose || by >= int64(nemesis.Felt))
-	}
+	s.Count(m.locks, hit, s.Lose || by >= int64(nemesis.Felt))
 	return hit, by
 }
 
@@ -152,14 +138,12 @@ var _ nemesis.Tapper = (*cluster)(nil)
 
 // tap keeps one message of a link.
 type tap struct {
-	on   nemesis.OnMessage
-	hit  func(nemesis.Held)
-	net  *network
-	seen int
-	open bool // the message was let pass, or lost
-	// The message while it is held, and where.
-	message *message
-	flow    *flow
+	on      nemesis.OnMessage
+	hit     func(nemesis.Held)
+	net     *network
+	seen    int
+	open    bool     // the message was let pass, or lost
+	message *message // while it is held
 }
 
 // Tap keeps the message that on describes.
@@ -167,15 +151,13 @@ func (w *wires) Tap(on nemesis.OnMessage, hit func(nemesis.Held)) error {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
 	l := w.link(on.Link)
-	switch {
-	case l == nil:
+	if l == nil {
 		return fmt.Errorf("tap %s: there is no such link", on.Link)
-	case on.Of != nemesis.Request && on.Of != nemesis.Reply:
-		return fmt.Errorf("tap %s: %q is neither %s nor %s", on.Link, on.Of, nemesis.Request, nemesis.Reply)
-	case !slices.Contains(nemesis.MessageKinds, on.Message):
-		return fmt.Errorf("tap %s: unknown message %q; known are %v", on.Link, on.Message, nemesis.MessageKinds)
 	}
 	on.Nth = max(on.Nth, 1)
+	if err := on.Check(); err != nil {
+		return fmt.Errorf("tap %s: %w", on.Link, err)
+	}
 	l.taps = append(l.taps, &tap{on: on, hit: hit, net: w.net})
 	return nil
 }
@@ -227,7 +209,7 @@ func (t *tap) letGo() {
 	}
 	t.open = true
 	if m := t.message; m != nil && m.state == held {
-		t.flow.depart(m, t.net.latency(t.flow.dir, m.content))
+		m.flow.depart(m, t.net.latency(m.flow.dir, m.content))
 	}
 }
 
@@ -240,8 +222,8 @@ func (t *tap) lose() {
 		return
 	}
 	t.open = true
-	t.flow.next()
-	t.flow.dead = true
-	t.flow.conn.reset()
-	t.net.record(t.flow.dir.link, m.answers())
+	m.flow.next()
+	m.flow.dead = true
+	m.flow.conn.reset()
+	t.net.record(m.flow.dir.link, m.answers())
 }

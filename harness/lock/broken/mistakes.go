@@ -311,41 +311,52 @@ var renewsOn = mistake{Mistake{"renews-after-failed-release",
 	"the release failed, so the lock is still held and has to be kept"},
 	func(l *broken) {
 		l.give = func(h *handle) lock.Handle {
-			r := &renewing{handle: h, over: make(chan struct{})}
-			go r.renew()
+			r := &renewing{tended{handle: h, over: make(chan struct{})}}
+			go r.each(func() (done bool) {
+				l.ask(context.Background(), l.all, func(ctx context.Context, node int) (int64, error) {
+					return l.extend(ctx, node, h.key, h.value)
+				})
+				return false
+			})
 			return r
 		}
 	}}
 
 // renewing is a handle whose keys are renewed in the background. Its deadline stays as it is.
-type renewing struct {
-	*handle
-	over    chan struct{}
-	release sync.Once
-}
+type renewing struct{ tended }
 
 func (r *renewing) Release(ctx context.Context) error {
 	err := r.handle.Release(ctx)
 	if err == nil {
-		r.release.Do(func() { close(r.over) })
+		r.end()
 	}
 	return err
 }
 
-// renew renews the keys three times in a TTL, until the lock is released or its client is gone.
-func (r *renewing) renew() {
-	l := r.handle.lock
+// tended is a handle with which something is done in the background.
+type tended struct {
+	*handle
+	over chan struct{}
+	once sync.Once
+}
+
+func (t *tended) end() { t.once.Do(func() { close(t.over) }) }
+
+// each does something three times in a TTL, until that says that it is done, the lock is
+// released or its client is gone.
+func (t *tended) each(do func() (done bool)) {
+	l := t.handle.lock
 	for {
 		select {
-		case <-r.over:
+		case <-t.over:
 			return
 		case <-l.closed:
 			return
 		case <-l.cfg.After(l.cfg.TTL / 3):
 		}
-		l.ask(context.Background(), l.all, func(ctx context.Context, node int) (int64, error) {
-			return l.extend(ctx, node, r.key, r.value)
-		})
+		if do() {
+			return
+		}
 	}
 }
 
@@ -373,17 +384,22 @@ var tellsLate = mistake{Mistake{"tells-late",
 	func(l *broken) {
 		l.current = func(*handle, time.Time) bool { return true }
 		l.give = func(h *handle) lock.Handle {
-			w := &watched{handle: h, lost: make(chan struct{}), over: make(chan struct{})}
-			go w.watch()
+			w := &watched{tended{handle: h, over: make(chan struct{})}, make(chan struct{})}
+			go w.each(func() (done bool) {
+				h.extends = 0 // no limit is for these
+				if done = errors.Is(h.Extend(context.Background()), lock.ErrNotHeld); done {
+					close(w.lost)
+				}
+				return done
+			})
 			return w
 		}
 	}}
 
 // watched is a handle that extends itself and has a signal in place of a deadline.
 type watched struct {
-	*handle
-	lost, over chan struct{}
-	release    sync.Once
+	tended
+	lost chan struct{}
 }
 
 var _ lock.Loser = (*watched)(nil)
@@ -394,25 +410,6 @@ func (w *watched) Deadline() time.Time { return time.Time{} }
 func (w *watched) Lost() <-chan struct{} { return w.lost }
 
 func (w *watched) Release(ctx context.Context) error {
-	w.release.Do(func() { close(w.over) })
+	w.end()
 	return w.handle.Release(ctx)
-}
-
-// watch extends the lock three times in a TTL, until it is given back or a quorum has said no.
-func (w *watched) watch() {
-	l := w.handle.lock
-	for {
-		select {
-		case <-w.over:
-			return
-		case <-l.closed:
-			return
-		case <-l.cfg.After(l.cfg.TTL / 3):
-		}
-		w.handle.extends = 0 // no limit is for these
-		if err := w.handle.Extend(context.Background()); errors.Is(err, lock.ErrNotHeld) {
-			close(w.lost)
-			return
-		}
-	}
 }

@@ -108,7 +108,7 @@ func (a *Adapter) compare(ctx context.Context) error {
 	best := reading{took: math.MaxInt64}
 	for range comparisons {
 		from := a.now()
-		mono, _, err := a.Clocks(ctx)
+		mono, _, err := a.readClocks(ctx)
 		if err != nil {
 			return fmt.Errorf("clock: %w", err)
 		}
@@ -132,7 +132,7 @@ func (a *Adapter) turned(ctx context.Context) error {
 	var off time.Duration
 	for range comparisons {
 		from := time.Now().Round(0)
-		_, wall, err := a.Clocks(ctx)
+		_, wall, err := a.readClocks(ctx)
 		if err != nil {
 			return fmt.Errorf("clock: %w", err)
 		}
@@ -353,8 +353,8 @@ func (a *Adapter) Ping(ctx context.Context) error {
 	return err
 }
 
-// Clocks are what its clocks show, in nanoseconds.
-func (a *Adapter) Clocks(ctx context.Context) (monotonic, wall int64, err error) {
+// readClocks are what its clocks show, in nanoseconds.
+func (a *Adapter) readClocks(ctx context.Context) (monotonic, wall int64, err error) {
 	r, err := a.ask(ctx, request{Op: "clock"})
 	return int64(r.Mono), int64(r.Wall), err
 }

@@ -7,7 +7,6 @@
 package kinds
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -55,22 +54,6 @@ func Setups(kind string) []string {
 		}
 	}
 	return all
-}
-
-var _ lock.Factory = New
-
-// New makes the lock of the kind that env's settings name.
-func New(env lock.Env) (lock.Lock, error) {
-	kind := env.Settings.Kind
-	k, ok := All[kind]
-	if !ok {
-		return nil, fmt.Errorf("make lock of kind %q: no such kind; say one of %s", kind, strings.Join(Names(), ", "))
-	}
-	l, err := k.New(env)
-	if err != nil {
-		return nil, fmt.Errorf("make lock of kind %s: %w", kind, err)
-	}
-	return l, nil
 }
 
 // Claims is what the documentation of a kind promises, by the kind's name and the property's,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +38,7 @@ func open(t *testing.T, client, addr string, s lock.Settings) lock.Lock {
 	if s.Kind == "broken" {
 		s.Mistake = "no-jitter"
 	}
-	l, err := New(lock.Env{
+	l, err := All[s.Kind].New(lock.Env{
 		Client: client, Nodes: []lock.Node{{Name: "n1", Addr: addr}}, Dial: (&net.Dialer{}).DialContext,
 		Now: time.Now, Wall: time.Now, After: time.After, Settings: s,
 		Random: func(string) uint64 { return uint64(client[1]) },
@@ -99,7 +98,7 @@ func TestDriftIsAsSet(t *testing.T) {
 	}
 }
 
-func TestNew(t *testing.T) {
+func TestEachKindLocksARealNode(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for _, name := range Names() {
 		l := open(t, "c1", addr, lock.Settings{Kind: name, Timeout: 5 * time.Second, TTL: 10 * time.Second})
@@ -107,15 +106,6 @@ func TestNew(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		} else if err := h.Release(t.Context()); err != nil && !errors.Is(err, rueidis.ErrUnknown) {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for want, settings := range map[string]lock.Settings{
-		`"chubby": no such kind; say one of ` + strings.Join(Names(), ", "): {Kind: "chubby"},
-		`"": no such kind; say one of ` + strings.Join(Names(), ", "):       {},
-		"make lock of kind broken: lock broken knows no":                    {Kind: "broken"},
-	} {
-		if l, err := New(lock.Env{Settings: settings}); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one with %q", err, want)
 		}
 	}
 }

@@ -37,25 +37,8 @@ func New(env lock.Env) (lock.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, clients := onGoRedis(env)
-	return newReference(cfg, nodes, clients)
-}
-
-// OnWire is New with package wire in place of go-redis. It is in no table of kinds: it shows
-// what of a run's price is the driver's.
-func OnWire(env lock.Env) (lock.Lock, error) {
-	cfg, err := configure(env)
-	if err != nil {
-		return nil, err
-	}
-	nodes, clients := onWire(env, cfg)
-	return newReference(cfg, nodes, clients)
-}
-
-func newReference(cfg redlock.Config, nodes []redlock.Node, clients io.Closer) (lock.Lock, error) {
-	cfg.Nodes = nodes
-	l := &reference{Closer: clients}
-	var err error
+	l := &reference{}
+	cfg.Nodes, l.Closer = onGoRedis(env)
 	if l.redlock, err = redlock.Specification(cfg); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -131,23 +114,25 @@ func (l *reference) Acquire(ctx context.Context, key string) (lock.Handle, error
 	if err != nil {
 		return nil, err
 	}
-	return handle{held}, nil
+	return handle[*redlock.Lock]{held}, nil
 }
 
-// handle is a held lock.
-type handle struct{ held *redlock.Lock }
+// handle is a held lock, of either kind.
+type handle[H holding] struct{ held H }
 
-var (
-	_ lock.Extender = handle{}
-	_ lock.Tokener  = handle{}
-	_ lock.Fencer   = handle{}
-)
+type holding interface {
+	Release(ctx context.Context) error
+	Extend(ctx context.Context) error
+	Until() time.Time
+	Token() string
+	Fence() int64
+}
 
-func (h handle) Release(ctx context.Context) error { return verdict(h.held.Release(ctx)) }
-func (h handle) Extend(ctx context.Context) error  { return verdict(h.held.Extend(ctx)) }
-func (h handle) Deadline() time.Time               { return h.held.Until() }
-func (h handle) Token() string                     { return h.held.Token() }
-func (h handle) Fence() int64                      { return h.held.Fence() }
+func (h handle[_]) Release(ctx context.Context) error { return verdict(h.held.Release(ctx)) }
+func (h handle[_]) Extend(ctx context.Context) error  { return verdict(h.held.Extend(ctx)) }
+func (h handle[_]) Deadline() time.Time               { return h.held.Until() }
+func (h handle[_]) Token() string                     { return h.held.Token() }
+func (h handle[_]) Fence() int64                      { return h.held.Fence() }
 
 // verdict says a definite no in the words of the harness.
 func verdict(err error) error {
@@ -271,8 +256,7 @@ func (l *hardened) Close() error {
 	return errors.Join(err, l.clients.Close())
 }
 
-// lease is a held lock.
-type lease struct{ held *redlock.Lease }
+type lease = handle[*redlock.Lease]
 
 var (
 	_ lock.Extender = lease{}
@@ -283,12 +267,6 @@ var (
 	_ lock.Contexter = contextTaken{}
 	_ lock.Contexter = contextLate{}
 )
-
-func (h lease) Release(ctx context.Context) error { return verdict(h.held.Release(ctx)) }
-func (h lease) Extend(ctx context.Context) error  { return verdict(h.held.Extend(ctx)) }
-func (h lease) Deadline() time.Time               { return h.held.Until() }
-func (h lease) Token() string                     { return h.held.Token() }
-func (h lease) Fence() int64                      { return h.held.Fence() }
 
 // told is a lease whose client goes by its deadline, and listens for its loss: its context is in
 // use from the start.

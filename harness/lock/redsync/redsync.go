@@ -30,19 +30,6 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-// Options are set-ups of the library and its driver.
-type Options struct {
-	// DriverDefaults: go-redis as it comes. A request goes on for five seconds and is sent four
-	// times, whatever time-out the library gives its context, so that this has no effect.
-	DriverDefaults bool
-	// ContextTimeout: the same with go-redis's ContextTimeoutEnabled.
-	ContextTimeout bool
-	// FailFast: it takes the first answers that make a quorum, either way.
-	FailFast bool
-	// SetNXOnExtend: an extension sets the key anew where it is gone.
-	SetNXOnExtend bool
-}
-
 var _ lock.Factory = New
 
 // Own is the settings that only this kind has.
@@ -53,44 +40,36 @@ var Own = []lock.Option{
 	{Name: "set-nx-on-extend", Doc: "an extension sets the key anew where it is gone", Values: []string{"no", "yes"}},
 }
 
-// New returns redsync as the scenario's options set it up.
-func New(env lock.Env) (lock.Lock, error) {
-	own := env.Settings.Options
-	return Options{
-		DriverDefaults: own["driver"] == "defaults" || own["driver"] == "context-timeout", ContextTimeout: own["driver"] == "context-timeout",
-		FailFast: own["fail-fast"] == "yes", SetNXOnExtend: own["set-nx-on-extend"] == "yes",
-	}.New(env)
-}
-
 // retryBackoff is the least that go-redis waits before it sends a request again. It would draw
 // from a longer span each time, by dice that nobody can seed.
 const retryBackoff = 8 * time.Millisecond
 
-// driver is the options of a node's client.
-func (o Options) driver(addr string) *redis.Options {
+// driver is the options of a node's client. As it comes, go-redis goes on with a request for five
+// seconds and sends it four times, whatever time-out the library gives its context.
+func driver(setUp, addr string) *redis.Options {
 	tuned := redisnode.Options(addr)
-	if !o.DriverDefaults {
+	if setUp != "defaults" && setUp != "context-timeout" {
 		return tuned
 	}
 	return &redis.Options{
-		Addr: addr, ContextTimeoutEnabled: o.ContextTimeout,
+		Addr: addr, ContextTimeoutEnabled: setUp == "context-timeout",
 		MinRetryBackoff: retryBackoff, MaxRetryBackoff: retryBackoff, PoolSize: tuned.PoolSize,
 		MaintNotificationsConfig: tuned.MaintNotificationsConfig,
 	}
 }
 
 // New returns redsync as one client's lock.
-func (o Options) New(env lock.Env) (lock.Lock, error) {
+func New(env lock.Env) (lock.Lock, error) {
 	s, err := env.ForLibrary("redsync", "nodes: give at least one", "say multiplexed")
 	if err != nil {
 		return nil, err
 	}
-	l := &library{options: o, settings: s, env: env, quorum: len(env.Nodes)/2 + 1}
+	l := &library{settings: s, env: env, quorum: len(env.Nodes)/2 + 1}
 	var pools []rsredis.Pool
 	for _, n := range env.Nodes {
-		driver := o.driver(n.Addr)
-		driver.Dialer = env.Dial
-		client := redis.NewClient(driver)
+		o := driver(s.Options["driver"], n.Addr)
+		o.Dialer = env.Dial
+		client := redis.NewClient(o)
 		l.Clients = append(l.Clients, client)
 		pools = append(pools, goredis.NewPool(client))
 	}
@@ -101,7 +80,6 @@ func (o Options) New(env lock.Env) (lock.Lock, error) {
 // library is redsync as a lock.Lock.
 type library struct {
 	lock.Clients[*redis.Client]
-	options  Options
 	settings lock.Settings
 	env      lock.Env
 	quorum   int
@@ -116,10 +94,10 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	s := l.settings
 	options := []redsync.Option{
 		redsync.WithExpiry(s.TTL), redsync.WithTries(s.Tries), redsync.WithRetryDelayFunc(l.delay), redsync.WithGenValueFunc(l.token),
-		redsync.WithTimeoutFactor(float64(s.Timeout) / float64(s.TTL)), redsync.WithFailFast(l.options.FailFast),
+		redsync.WithTimeoutFactor(float64(s.Timeout) / float64(s.TTL)), redsync.WithFailFast(s.Options["fail-fast"] == "yes"),
 		redsync.WithDriftFactor(s.Drift),
 	}
-	if l.options.SetNXOnExtend {
+	if s.Options["set-nx-on-extend"] == "yes" {
 		options = append(options, redsync.WithSetNXOnExtend())
 	}
 	m := l.redsync.NewMutex(key, options...)

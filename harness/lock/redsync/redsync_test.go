@@ -161,23 +161,23 @@ func TestSilence(t *testing.T) {
 // defaults the library's time-out has no effect.
 func TestDrivers(t *testing.T) {
 	for name, c := range map[string]struct {
-		new  lock.Factory
-		want time.Duration
+		options map[string]string
+		want    time.Duration
 	}{
-		"New":            {New, 100 * time.Millisecond},
-		"Defaults":       {Options{DriverDefaults: true}.New, 3 * time.Second},
-		"ContextTimeout": {Options{DriverDefaults: true, ContextTimeout: true}.New, 100 * time.Millisecond},
-		"FailFast":       {Options{FailFast: true}.New, 100 * time.Millisecond},
+		"New":            {nil, 100 * time.Millisecond},
+		"Defaults":       {map[string]string{"driver": "defaults"}, 3 * time.Second},
+		"ContextTimeout": {map[string]string{"driver": "context-timeout"}, 100 * time.Millisecond},
+		"FailFast":       {map[string]string{"fail-fast": "yes"}, 100 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := env("c1", "10.0.0.1:6379")
-			e.Settings.Timeout = 50 * time.Millisecond
+			e.Settings.Timeout, e.Settings.Options = 50*time.Millisecond, c.options
 			e.Dial = func(context.Context, string, string) (net.Conn, error) {
 				client, node := net.Pipe()
 				go io.Copy(io.Discard, node)
 				return client, nil
 			}
-			l, err := c.new(e)
+			l, err := New(e)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,11 +213,12 @@ func TestSetups(t *testing.T) {
 		go io.Copy(io.Discard, node)
 		return client, nil
 	}
-	for name, factory := range map[string]lock.Factory{"FailFast": Options{FailFast: true}.New, "SetNXOnExtend": Options{SetNXOnExtend: true}.New} {
+	for name, option := range map[string]string{"FailFast": "fail-fast", "SetNXOnExtend": "set-nx-on-extend"} {
 		if name == "SetNXOnExtend" {
 			e = env("c1", addrs...)
 		}
-		l, err := factory(e)
+		e.Settings.Options = map[string]string{option: "yes"}
+		l, err := New(e)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,16 +27,6 @@ import (
 	"lockpick/harness/lock"
 )
 
-// Options are the library's own that change what it does.
-type Options struct {
-	// Caching: who waits is told by the server when the key changes, and so is the holder.
-	// Without it, who waits asks again after each time-out.
-	Caching bool
-	// NoLoop: with Caching, nobody is told of what it changes itself. A Redis before 7.0.5
-	// keeps more from it than that.
-	NoLoop bool
-}
-
 var _ lock.Factory = New
 
 // Own is the settings that only this kind has.
@@ -45,26 +35,21 @@ var Own = []lock.Option{
 	{Name: "no-loop", Doc: "with caching, nobody is told of what it changes itself", Values: []string{"yes", "no"}, With: "caching=yes"},
 }
 
-// New returns rueidislock as the scenario's options set it up.
-func New(env lock.Env) (lock.Lock, error) {
-	own := env.Settings.Options
-	return Options{Caching: own["caching"] == "yes", NoLoop: own["caching"] == "yes" && own["no-loop"] != "no"}.New(env)
-}
-
 // Prefix is what the library makes a key of a lock's name by, with KeyMajority 1.
 const Prefix = "rueidislock:0:"
 
 // New returns rueidislock as one client's lock on the first node.
-func (o Options) New(env lock.Env) (lock.Lock, error) {
+func New(env lock.Env) (lock.Lock, error) {
 	s, err := env.ForLibrary("rueidis", "node: give one", "it has one node to ask")
 	if err != nil {
 		return nil, err
 	}
+	caching := s.Options["caching"] == "yes"
 	l := &library{env: env, tries: env.Settings.Tries, opened: make(chan struct{})}
 	option := rueidislock.LockerOption{
 		ClientBuilder: unconnected,
-		ClientOption:  l.client(!o.Caching),
-		KeyValidity:   s.TTL, TryNextAfter: env.Settings.Timeout, KeyMajority: 1, NoLoopTracking: o.NoLoop,
+		ClientOption:  l.client(!caching),
+		KeyValidity:   s.TTL, TryNextAfter: env.Settings.Timeout, KeyMajority: 1, NoLoopTracking: caching && s.Options["no-loop"] != "no",
 	}
 	go func() { // it connects, which may take as long as a dial may
 		defer close(l.opened)

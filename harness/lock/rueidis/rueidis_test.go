@@ -33,9 +33,9 @@ func env(client string, addrs ...string) lock.Env {
 	return e
 }
 
-func open(t *testing.T, o Options, e lock.Env) lock.Lock {
+func open(t *testing.T, e lock.Env) lock.Lock {
 	t.Helper()
-	l, err := o.New(e)
+	l, err := New(e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +59,18 @@ func soon(t *testing.T, what string, ch <-chan struct{}) {
 	}
 }
 
+// setups are the options by which the library does something else.
+var setups = map[string]map[string]string{"plain": nil, "caching": {"caching": "yes"}, "looping": {"caching": "yes", "no-loop": "no"}}
+
 // On a real server, each set-up: who waits gets the lock when it is given back, the key lives
 // for as long as the lock is held, and the holder is told that somebody deleted it.
 func TestSetups(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
-	for name, o := range map[string]Options{"plain": {}, "caching": {Caching: true, NoLoop: true}, "looping": {Caching: true}} {
+	for name, options := range setups {
 		t.Run(name, func(t *testing.T) {
-			first, second := open(t, o, env("c1", addr)), open(t, o, env("c2", addr))
+			e1, e2 := env("c1", addr), env("c2", addr)
+			e1.Settings.Options, e2.Settings.Options = options, options
+			first, second := open(t, e1), open(t, e2)
 			server, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true})
 			if err != nil {
 				t.Fatal(err)
@@ -125,7 +130,7 @@ func TestSetups(t *testing.T) {
 func TestTries(t *testing.T) {
 	e := env("c1", redistest.Start(t, 1)[0])
 	e.Settings.Tries = 2
-	l := open(t, Options{}, e)
+	l := open(t, e)
 	ctx, cancel := context.WithCancel(t.Context())
 	h, err := l.Acquire(ctx, "k")
 	if err != nil {
@@ -196,8 +201,9 @@ func TestRefused(t *testing.T) {
 	} {
 		e := env("c1", "127.0.0.1:1")
 		change(&e)
-		for _, factory := range []lock.Factory{New, Options{Caching: true, NoLoop: true}.New, Options{Caching: true}.New} {
-			if l, err := factory(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
+		for _, options := range setups {
+			e.Settings.Options = options
+			if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("error: %v; want one with %q", err, want)
 			}
 		}

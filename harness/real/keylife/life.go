@@ -84,16 +84,10 @@ func (l *Lives) Epoch() int64 { return l.wall + l.origin.Load() }
 // the error says what keeps one from it, and nothing is recorded then.
 func (l *Lives) Watch(nodes map[string]string) error {
 	all := map[string]*node{}
-	errs := make(chan error, len(nodes))
 	for name, addr := range nodes {
-		n := &node{lives: l, name: name, addr: addr, keys: map[string]*state{}, past: map[string][]*state{}}
-		all[name] = n
-		go func() { errs <- n.first() }()
+		all[name] = &node{lives: l, name: name, addr: addr, keys: map[string]*state{}, past: map[string][]*state{}}
 	}
-	var err error
-	for range nodes {
-		err = errors.Join(err, <-errs)
-	}
+	err := atOnce(all, (*node).first)
 	l.mu.Lock()
 	l.nodes = all
 	l.mu.Unlock()
@@ -101,13 +95,6 @@ func (l *Lives) Watch(nodes map[string]string) error {
 		err = errors.Join(err, l.leave(func(n *node) error { return n.leave(false) }))
 	}
 	return err
-}
-
-// Tells says whether the nodes tell.
-func (l *Lives) Tells() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.nodes != nil
 }
 
 // Again takes in that a node has come back, or that the server at another address has
@@ -162,11 +149,14 @@ func (l *Lives) leave(how func(*node) error) error {
 	nodes := l.nodes
 	l.nodes = nil
 	l.mu.Unlock()
+	return atOnce(nodes, how)
+}
+
+func atOnce(nodes map[string]*node, do func(*node) error) (err error) {
 	errs := make(chan error, len(nodes))
 	for _, n := range nodes {
-		go func() { errs <- how(n) }()
+		go func() { errs <- do(n) }()
 	}
-	var err error
 	for range nodes {
 		err = errors.Join(err, <-errs)
 	}

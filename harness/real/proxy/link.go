@@ -29,7 +29,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -68,7 +67,7 @@ type Link struct {
 	upstream string     // where the node listens
 	listener net.Listener
 	refusing func() error // frees the address while nobody listens there
-	cut      cut
+	cut      nemesis.LinkCut
 	shapes   []*shape
 	random   *rand.Rand
 	gates    int             // how many read the node back, which nobody else may change
@@ -98,14 +97,8 @@ func (l *Link) Addr() string { return l.proxy.Listen }
 // Tap holds the nth message that m describes, and what follows it on the same
 // connection and direction, until it is let pass or lost; hit is called in a goroutine.
 func (l *Link) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
-	if !slices.Contains(nemesis.MessageKinds, m.Message) {
-		return fmt.Errorf("tap link %s: message %q is none of %v", l.name, m.Message, nemesis.MessageKinds)
-	}
-	if m.Of != nemesis.Request && m.Of != nemesis.Reply {
-		return fmt.Errorf("tap link %s: %q is neither %s nor %s", l.name, m.Of, nemesis.Request, nemesis.Reply)
-	}
-	if m.Nth < 1 {
-		return fmt.Errorf("tap link %s: messages are counted from 1, not %d", l.name, m.Nth)
+	if err := m.Check(); err != nil {
+		return fmt.Errorf("tap link %s: %w", l.name, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -403,7 +396,7 @@ func (l *Link) lacks(err error) bool {
 // connect joins a client that has come to the node.
 func (l *Link) connect(client *net.TCPConn) {
 	l.mu.Lock()
-	resets, closed, upstream, way := l.cut.mode == nemesis.CutReset, l.closed || l.down, l.upstream, l.way
+	resets, closed, upstream, way := l.cut.Mode == nemesis.CutReset, l.closed || l.down, l.upstream, l.way
 	l.mu.Unlock()
 	if resets {
 		client.SetLinger(0)
@@ -446,7 +439,7 @@ func (l *Link) join(way context.Context, client *net.TCPConn, node net.Conn) {
 	l.proxy.Toxics.StartLink(l.server, name+"downstream", node, client, stream.Downstream)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cut.mode == nemesis.CutReset || l.closed {
+	if l.cut.Mode == nemesis.CutReset || l.closed {
 		c.reset() // it came between
 	}
 }

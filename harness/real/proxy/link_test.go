@@ -20,6 +20,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/resp"
 	"lockpick/nemesis"
 )
 
@@ -223,14 +224,14 @@ func TestRefuse(t *testing.T) {
 }
 
 func TestWhatIsNoRESPPasses(t *testing.T) {
-	var s splitter
+	var s resp.Scanner
 	for _, b := range []string{"*1\r\n$4\r\nPI", "NG\r\nPING\r\n*x\r\n", "garbage"} {
-		if got := s.after([]byte(b)); join(got) != b {
+		if got := s.Cut([]byte(b)); join(got) != b {
 			t.Errorf("%q became %q", b, got)
 		}
 	}
-	var whole splitter
-	if got := whole.after([]byte("PING\r\n$1\r\na\r\n+")); len(got) != 3 || string(got[1]) != "$1\r\na\r\n" {
+	var whole resp.Scanner
+	if got := whole.Cut([]byte("PING\r\n$1\r\na\r\n+")); len(got) != 3 || string(got[1]) != "$1\r\na\r\n" {
 		t.Errorf("cut into %q", got)
 	}
 }

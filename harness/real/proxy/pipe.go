@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +19,7 @@ import (
 type pipe struct {
 	conn  *conn
 	of    string // requests or replies
-	split splitter
+	split resp.Scanner
 	queue []*piece // without bound: lock commands are small, and clients give up
 	ended bool     // the source has closed its side
 	dead  bool     // it has lost a piece: what follows is lost, too
@@ -77,8 +76,8 @@ func (p *pipe) look(now time.Duration) step {
 		s.over = p.ended
 		return s
 	}
-	blocked := l.cut.blocks(p.of)
-	if blocked && l.cut.mode == nemesis.CutHold || l.gates > 0 {
+	blocked := l.cut.Blocks(p.of)
+	if blocked && l.cut.Mode == nemesis.CutHold || l.gates > 0 {
 		return s
 	}
 	for len(p.queue) > 0 {
@@ -111,7 +110,7 @@ func (p *pipe) lose() {
 	p.queue = p.queue[1:]
 	p.dead, c.broken = true, true
 	losing := slices.ContainsFunc(l.shapes, func(s *shape) bool { return s.Lose })
-	if !losing && !l.cut.blocks(p.of) {
+	if !losing && !l.cut.Blocks(p.of) {
 		c.reset() // what lost it is over already
 	}
 }
@@ -151,7 +150,7 @@ func (p *pipe) take(b []byte) {
 		return
 	}
 	now := int64(at)
-	for _, data := range p.split.after(b) {
+	for _, data := range p.split.Cut(b) {
 		q := &piece{data: data}
 		p.queue = append(p.queue, q)
 		if p.of == nemesis.Request {
@@ -225,67 +224,16 @@ func (l *Link) write(cmd *resp.Command) {
 	}
 }
 
-// splitter cuts a stream after each message.
-type splitter struct {
-	part   []byte // of the message that has begun
-	broken bool   // it is no RESP
-}
-
-// after cuts b after each message that ends in it. What is no RESP passes uncut.
-func (s *splitter) after(b []byte) [][]byte {
-	var out [][]byte
-	rest := append(s.part, b...)
-	for len(rest) > 0 && !s.broken {
-		_, r, err := resp.Parse(rest)
-		if errors.Is(err, resp.ErrShort) {
-			break
-		}
-		if err != nil {
-			s.broken = true
-			break
-		}
-		n := len(b) - len(r)
-		out, b, rest = append(out, b[:n]), b[n:], r
-	}
-	if len(b) > 0 {
-		out = append(out, b)
-	}
-	s.part = nil
-	if !s.broken {
-		s.part = append(s.part, rest...)
-	}
-	return out
-}
-
-// cut is how a link is cut. The zero value: it isn't.
-type cut struct{ mode, way string }
-
-// blocks says whether what travels a direction doesn't arrive.
-func (c cut) blocks(of string) bool {
-	return (c.mode == nemesis.CutHold || c.mode == nemesis.CutDrop) && (c.way == "" || c.way == of)
-}
-
 // Cut cuts the link until Mend, in one of the modes of a cut; "" holds. Where it
 // holds or drops, connects succeed meanwhile, as far as the node lives.
 func (l *Link) Cut(mode, way string) error {
-	if mode == "" {
-		mode = nemesis.CutHold
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cut != (cut{}) {
-		return fmt.Errorf("cut link %s: it is cut already", l.name)
+	cut, err := l.cut.Begin(mode, way)
+	if err != nil {
+		return fmt.Errorf("cut link %s: %w", l.name, err)
 	}
-	switch mode {
-	case nemesis.CutHold, nemesis.CutDrop:
-	case nemesis.CutReset, nemesis.CutRefuse:
-		if way != "" {
-			return fmt.Errorf("cut link %s: mode %s has no one way", l.name, mode)
-		}
-	default:
-		return fmt.Errorf("cut link %s: unknown mode %q", l.name, mode)
-	}
-	if mode == nemesis.CutRefuse {
+	if cut.Mode == nemesis.CutRefuse {
 		release, err := occupy(l.Addr())
 		if err != nil {
 			return fmt.Errorf("cut link %s: %w", l.name, err)
@@ -293,8 +241,8 @@ func (l *Link) Cut(mode, way string) error {
 		l.refusing = release
 		l.listener.Close()
 	}
-	l.cut = cut{mode, way}
-	if mode == nemesis.CutReset {
+	l.cut = cut
+	if cut.Mode == nemesis.CutReset {
 		for c := range l.conns {
 			c.reset()
 		}
@@ -311,7 +259,7 @@ func (l *Link) Mend() error {
 	if l.closed {
 		return nil
 	}
-	if l.cut.mode == nemesis.CutRefuse {
+	if l.cut.Mode == nemesis.CutRefuse {
 		ln, err := listen(l.Addr())
 		if err != nil {
 			return fmt.Errorf("mend link %s: %w", l.name, err)
@@ -323,7 +271,7 @@ func (l *Link) Mend() error {
 			return fmt.Errorf("mend link %s: %w", l.name, err)
 		}
 	}
-	l.cut = cut{}
+	l.cut = nemesis.LinkCut{}
 	l.resetBroken()
 	l.wake()
 	return nil
@@ -408,9 +356,8 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 // shape is something that a link does to its traffic, and what it met.
 type shape struct {
 	nemesis.Traffic
-	met, hit int                      // messages with lock commands
-	felt     bool                     // one of them was lost, or late by enough to notice
-	busy     map[string]time.Duration // of each direction: when the last byte that has its turn is through
+	nemesis.Impact
+	busy map[string]time.Duration // of each direction: when the last byte that has its turn is through
 }
 
 // Shape changes the traffic until Unshape. Several shapes may be in force.
@@ -418,22 +365,21 @@ func (l *Link) Shape(t nemesis.Traffic) {
 	l.update(func() { l.shapes = append(l.shapes, &shape{Traffic: t, busy: map[string]time.Duration{}}) })
 }
 
-// Unshape ends a shape and returns how many messages with lock commands it met,
-// and hit, and whether anybody can have felt it. The connections that have lost any are reset.
-func (l *Link) Unshape(t nemesis.Traffic) (met, hit int, felt bool, err error) {
+// Unshape ends a shape and returns what it met. The connections that have lost any message are reset.
+func (l *Link) Unshape(t nemesis.Traffic) (nemesis.Impact, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.IndexFunc(l.shapes, func(s *shape) bool { return s.Traffic == t })
 	if i < 0 {
-		return 0, 0, false, fmt.Errorf("unshape link %s: its traffic isn't shaped so", l.name)
+		return nemesis.Impact{}, fmt.Errorf("unshape link %s: its traffic isn't shaped so", l.name)
 	}
-	s := l.shapes[i]
+	met := l.shapes[i].Impact
 	l.shapes = slices.Delete(l.shapes, i, i+1)
 	if t.Lose {
 		l.resetBroken()
 	}
 	l.wake()
-	return s.met, s.hit, s.felt, nil
+	return met, nil
 }
 
 // Disturbed says whether anything is done to the link's traffic, so that a PING
@@ -441,7 +387,7 @@ func (l *Link) Unshape(t nemesis.Traffic) (met, hit int, felt bool, err error) {
 func (l *Link) Disturbed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.shapes) > 0 || l.cut != (cut{}) || l.gates > 0
+	return len(l.shapes) > 0 || l.cut != nemesis.LinkCut{} || l.gates > 0
 }
 
 // meet draws what becomes of a piece that has come in. The link's mutex is held.
@@ -451,23 +397,16 @@ func (l *Link) meet(of string, p *piece, commands []*resp.Command, now time.Dura
 		if !s.On(of) {
 			continue
 		}
-		hit := s.Hits(l.random.Uint64())
-		if p.locks {
-			s.met++
-			if hit {
-				s.hit++
-			}
-		}
+		hit, late := s.Hits(l.random.Uint64()), time.Duration(0)
 		switch {
 		case !hit:
 		case s.Lose:
 			p.lost = true
-			s.felt = s.felt || p.locks
 		case s.DelayMax > 0:
-			late := s.Late(l.random.Uint64())
+			late = s.Late(l.random.Uint64())
 			p.due = max(p.due, now) + late
-			s.felt = s.felt || p.locks && late >= nemesis.Felt
 		}
+		s.Count(p.locks, hit, s.Lose || late >= nemesis.Felt)
 	}
 }
 
@@ -478,7 +417,7 @@ func (l *Link) turn(of string, p *piece, now time.Duration) (due time.Duration) 
 		if s.Bandwidth > 0 && s.On(of) {
 			s.busy[of] = max(now, s.busy[of]) + s.Takes(len(p.data))
 			due = max(due, s.busy[of])
-			s.felt = s.felt || p.locks && s.busy[of]-now >= nemesis.Felt
+			s.Felt = s.Felt || p.locks && s.busy[of]-now >= nemesis.Felt
 		}
 	}
 	return due

@@ -19,9 +19,9 @@ const ms = time.Millisecond
 // counts ends a shape and checks what it says that it met and hit.
 func (b *bench) counts(t nemesis.Traffic, met, hit int) {
 	b.t.Helper()
-	m, h, _, err := b.link.Unshape(t)
-	if err != nil || m != met || h != hit {
-		b.t.Errorf("%v: it hit %d of %d, %v; want %d of %d", t, h, m, err, hit, met)
+	s, err := b.link.Unshape(t)
+	if err != nil || s.Met != met || s.Hit != hit {
+		b.t.Errorf("%v: %+v, %v; want %d of %d hit", t, s, err, hit, met)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestLose(t *testing.T) {
 			c.send("SET a 1")
 			callers = append(callers, c)
 		}
-		b.until("twenty messages", func(l *Link) bool { return l.shapes[0].met == 20 })
+		b.until("twenty messages", func(l *Link) bool { return l.shapes[0].Met == 20 })
 		lost := 0
 		b.until("the losses", func(l *Link) bool {
 			lost = 0
@@ -109,7 +109,7 @@ func TestLose(t *testing.T) {
 					lost++
 				}
 			}
-			return lost == l.shapes[0].hit
+			return lost == l.shapes[0].Hit
 		})
 		b.counts(shape, 20, lost)
 		reset := 0
@@ -145,7 +145,7 @@ func TestLose(t *testing.T) {
 
 func TestUnshapeOfWhatIsNone(t *testing.T) {
 	b := newBench(t)
-	if _, _, _, err := b.link.Unshape(nemesis.Traffic{Lose: true}); err == nil || b.link.Disturbed() {
+	if _, err := b.link.Unshape(nemesis.Traffic{Lose: true}); err == nil || b.link.Disturbed() {
 		t.Error("there was something to end")
 	}
 	b.link.Shape(nemesis.Traffic{Lose: true})

@@ -295,12 +295,8 @@ func setIfFree(n *Node, _ *Session, a []string) any {
 	return int64(1)
 }
 
-func get(n *Node, _ *Session, a []string) any {
-	v, ok := n.find(a[1], text)
-	switch {
-	case !ok:
-		return wrongType
-	case v == nil:
+func get(_ *Node, v *value, _ []string) any {
+	if len(v.words) == 0 {
 		return nil
 	}
 	return v.words[0]
@@ -360,16 +356,9 @@ func getrange(n *Node, _ *Session, a []string) any {
 	return word[from : to+1]
 }
 
-func getdel(n *Node, _ *Session, a []string) any {
-	v, ok := n.find(a[1], text)
-	switch {
-	case !ok:
-		return wrongType
-	case v == nil:
-		return nil
-	}
+func getdel(n *Node, v *value, a []string) any {
 	n.drop(a[1])
-	return v.words[0]
+	return get(n, v, a)
 }
 
 // getex reads a text, and may give it another expiry, or none.
@@ -739,26 +728,20 @@ func persist(n *Node, _ *Session, a []string) any {
 	return int64(1)
 }
 
-// expiryOf is EXPIRETIME and PEXPIRETIME.
-func (k *keyspace) expiryOf(key string, unit int64) any {
-	v := k.look(key)
-	switch {
-	case v == nil:
-		return int64(-2)
-	case v.expires == 0:
-		return int64(-1)
+// expiry is when a key expires, or for how long it still lives, in a unit of so many milliseconds.
+func expiry(unit int64, left bool) func(*Node, *Session, []string) any {
+	return func(n *Node, _ *Session, a []string) any {
+		v := n.look(a[1])
+		switch {
+		case v == nil:
+			return int64(-2)
+		case v.expires == 0:
+			return int64(-1)
+		}
+		at := v.expires
+		if left {
+			at -= n.millis()
+		}
+		return (at + unit/2) / unit
 	}
-	return (v.expires + unit/2) / unit
-}
-
-func (k *keyspace) timeToLive(key string, unit int64) any {
-	v := k.look(key)
-	switch {
-	case v == nil:
-		return int64(-2)
-	case v.expires == 0:
-		return int64(-1)
-	}
-	left := v.expires - k.millis()
-	return (left + unit/2) / unit
 }

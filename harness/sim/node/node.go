@@ -122,7 +122,6 @@ type Session struct {
 	name  string
 	resp3 bool
 	quit  bool
-	in    resp.Scanner
 	out   []byte
 
 	multi     *transaction    // nil: none is open
@@ -143,26 +142,21 @@ func (n *Node) Open() *Session {
 	return s
 }
 
-// Feed takes the next bytes of the connection and returns the replies to the
-// commands that are complete now. The replies are valid until the next call.
+// Take takes the commands that are complete by the next bytes of the connection, and what is
+// wrong with what follows them. It returns the replies, which are valid until the next call.
 // Hang up says that the node closes the connection after them.
-func (s *Session) Feed(b []byte) (replies []byte, hangUp bool) {
-	commands, wrong := s.in.Commands(b)
-	s.out, s.node.current = s.out[:0], s
-	for _, args := range commands {
-		s.do(args)
-	}
-	return s.replies(wrong)
-}
-
-// Take is Feed for whoever has cut the bytes into commands already: those that are complete
-// now, and what is wrong with what follows them.
 func (s *Session) Take(commands []*resp.Command, wrong error) (replies []byte, hangUp bool) {
 	s.out, s.node.current = s.out[:0], s
 	for _, c := range commands {
 		s.do(c.Args)
 	}
-	return s.replies(wrong)
+	s.node.broadcast()
+	s.node.current = nil
+	if wrong != nil && !s.quit {
+		s.out = appendReply(s.out, failure("ERR Protocol error: "+wrong.Error()), s.resp3)
+		return s.out, true
+	}
+	return s.out, s.quit
 }
 
 // do does one command of those that came.
@@ -172,17 +166,6 @@ func (s *Session) do(args []string) {
 		s.out = appendReply(s.out, v, s.resp3)
 		s.settle()
 	}
-}
-
-// replies is what is to be sent for all that came.
-func (s *Session) replies(wrong error) (replies []byte, hangUp bool) {
-	s.node.broadcast()
-	s.node.current = nil
-	if wrong != nil && !s.quit {
-		s.out = appendReply(s.out, failure("ERR Protocol error: "+wrong.Error()), s.resp3)
-		return s.out, true
-	}
-	return s.out, s.quit
 }
 
 // exec runs one command, or queues it; args has at least its name.
@@ -317,13 +300,7 @@ func (n *Node) settings() [][2]string {
 	return [][2]string{{"appendonly", keeps}, {"appendfsync", string(policy)}, {"save", ""}, {"databases", "1"}, {"maxmemory", "0"}}
 }
 
-func config(n *Node, _ *Session, a []string) any {
-	if !strings.EqualFold(a[1], "GET") {
-		return unknownSubcommand(a)
-	}
-	if len(a) < 3 {
-		return wrongNumber("config|get")
-	}
+func configGet(n *Node, _ *Session, a []string) any {
 	out := pairs{}
 	for _, s := range n.settings() {
 		for _, pattern := range a[2:] {
@@ -405,51 +382,28 @@ func selectDB(n *Node, s *Session, a []string) any {
 	return ok
 }
 
-// client also takes SETINFO, which Redis knows since 7.2: libraries send it unasked.
-func client(n *Node, s *Session, a []string) any {
-	want := map[string]int{"ID": 2, "GETNAME": 2, "SETNAME": 3, "SETINFO": 4, "KILL": -3, "TRACKING": -3, "CACHING": 3, "GETREDIR": 2, "TRACKINGINFO": 2}
-	sub := strings.ToUpper(a[1])
-	words, known := want[sub]
-	if !known {
-		return unknownSubcommand(a)
+func clientName(_ *Node, s *Session, _ []string) any {
+	if s.name == "" {
+		return nil
 	}
-	if !(command{arity: words}).takes(len(a)) {
-		return wrongNumber("client|" + strings.ToLower(sub))
+	return s.name
+}
+
+func setClientName(_ *Node, s *Session, a []string) any {
+	if strings.ContainsFunc(a[2], func(r rune) bool { return r < '!' || r > '~' }) {
+		return failure("ERR Client names cannot contain spaces, newlines or special characters.")
 	}
-	switch sub {
-	case "ID":
-		return s.id
-	case "KILL":
-		return clientKill(n, s, a[2:])
-	case "TRACKING":
-		return clientTracking(n, s, a)
-	case "CACHING":
-		return clientCaching(s, a)
-	case "GETREDIR":
-		return redirection(s)
-	case "TRACKINGINFO":
-		return trackingInfo(s)
-	case "GETNAME":
-		if s.name == "" {
-			return nil
-		}
-		return s.name
-	case "SETNAME":
-		if strings.ContainsFunc(a[2], func(r rune) bool { return r < '!' || r > '~' }) {
-			return failure("ERR Client names cannot contain spaces, newlines or special characters.")
-		}
-		s.name = a[2]
-	}
+	s.name = a[2]
 	return ok
 }
 
 // clientKill ends another session by its number, which is all that it can tell sessions by.
 func clientKill(n *Node, s *Session, a []string) any {
-	if len(a) != 2 || !strings.EqualFold(a[0], "ID") {
-		n.lacks(s, "CLIENT KILL "+strings.ToUpper(a[0]))
+	if len(a) != 4 || !strings.EqualFold(a[2], "ID") {
+		n.lacks(s, "CLIENT KILL "+strings.ToUpper(a[2]))
 		return syntax
 	}
-	id, isInt := integer(a[1])
+	id, isInt := integer(a[3])
 	if !isInt || id < 1 {
 		return failure("ERR client-id should be greater than 0")
 	}
@@ -659,7 +613,7 @@ func commands() map[string]command {
 	return map[string]command{
 		"set":       {arity: -3, writes: true, run: set},
 		"setnx":     {arity: 3, writes: true, run: setIfFree},
-		"get":       {arity: 2, reads: 1, run: get},
+		"get":       {arity: 2, reads: 1, run: of(text, get)},
 		"del":       {arity: -2, writes: true, run: del},
 		"unlink":    {arity: -2, writes: true, run: del},
 		"exists":    {arity: -2, reads: 2, run: exists},
@@ -670,8 +624,8 @@ func commands() map[string]command {
 		"pexpire":   {arity: -3, writes: true, run: expireIn("pexpire", 1, false)},
 		"expireat":  {arity: -3, writes: true, run: expireIn("expireat", 1000, true)},
 		"pexpireat": {arity: -3, writes: true, run: expireIn("pexpireat", 1, true)},
-		"ttl":       {arity: 2, reads: 1, run: func(n *Node, _ *Session, a []string) any { return n.timeToLive(a[1], 1000) }},
-		"pttl":      {arity: 2, reads: 1, run: func(n *Node, _ *Session, a []string) any { return n.timeToLive(a[1], 1) }},
+		"ttl":       {arity: 2, reads: 1, run: expiry(1000, true)},
+		"pttl":      {arity: 2, reads: 1, run: expiry(1, true)},
 		"lpush":     {arity: -3, writes: true, run: of(list, lpush)},
 		"lpop":      {arity: -2, writes: true, run: pop(true)},
 		"rpop":      {arity: -2, writes: true, run: pop(false)},
@@ -688,26 +642,26 @@ func commands() map[string]command {
 		"hdel":      {arity: -3, writes: true, run: of(hash, hdel)},
 		"eval":      {arity: -3, noScript: true, run: eval},
 		"evalsha":   {arity: -3, noScript: true, run: eval},
-		"script":    {arity: -2, noScript: true, run: scripts},
+		"script":    {arity: -2, noScript: true, run: subcommand},
 		"time":      {arity: 1, run: clockTime},
 		"ping":      {arity: -1, heard: true, run: ping},
 		"echo":      {arity: 2, run: func(_ *Node, _ *Session, a []string) any { return a[1] }},
 		"dbsize":    {arity: 1, run: dbsize},
 		"flushall":  {arity: -1, writes: true, run: flushAll},
 		"info":      {arity: -1, run: info},
-		"config":    {arity: -2, noScript: true, run: config},
+		"config":    {arity: -2, noScript: true, run: subcommand},
 		"hello":     {arity: -1, noScript: true, run: hello},
 		"auth":      {arity: -2, noScript: true, run: auth},
 		"select":    {arity: 2, run: selectDB},
-		"client":    {arity: -2, noScript: true, run: client},
+		"client":    {arity: -2, noScript: true, run: subcommand},
 		"quit":      {arity: -1, noScript: true, atOnce: true, heard: true, run: quit},
 
 		"getrange":    {arity: 4, reads: 1, run: getrange},
-		"getdel":      {arity: 2, writes: true, run: getdel},
+		"getdel":      {arity: 2, writes: true, run: of(text, getdel)},
 		"getex":       {arity: -2, writes: true, run: getex},
 		"persist":     {arity: 2, writes: true, run: persist},
-		"expiretime":  {arity: 2, reads: 1, run: func(n *Node, _ *Session, a []string) any { return n.expiryOf(a[1], 1000) }},
-		"pexpiretime": {arity: 2, reads: 1, run: func(n *Node, _ *Session, a []string) any { return n.expiryOf(a[1], 1) }},
+		"expiretime":  {arity: 2, reads: 1, run: expiry(1000, false)},
+		"pexpiretime": {arity: 2, reads: 1, run: expiry(1, false)},
 
 		"multi":   {arity: 1, noScript: true, atOnce: true, run: multi},
 		"exec":    {arity: 1, noScript: true, atOnce: true, run: execute},
@@ -718,6 +672,35 @@ func commands() map[string]command {
 		"subscribe":   {arity: -2, noScript: true, heard: true, run: subscribe},
 		"unsubscribe": {arity: -1, noScript: true, heard: true, run: unsubscribe},
 		"publish":     {arity: 3, run: publish},
+	}
+}
+
+// subcommands are those of a command, of whose words there are arity in all.
+var subcommands = map[string]command{
+	"client|id":           {arity: 2, run: func(_ *Node, s *Session, _ []string) any { return s.id }},
+	"client|getname":      {arity: 2, run: clientName},
+	"client|setname":      {arity: 3, run: setClientName},
+	"client|setinfo":      {arity: 4, run: func(*Node, *Session, []string) any { return ok }}, // Redis knows it since 7.2: libraries send it unasked
+	"client|kill":         {arity: -3, run: clientKill},
+	"client|tracking":     {arity: -3, run: clientTracking},
+	"client|caching":      {arity: 3, run: clientCaching},
+	"client|getredir":     {arity: 2, run: redirection},
+	"client|trackinginfo": {arity: 2, run: trackingInfo},
+	"config|get":          {arity: -3, run: configGet},
+	"script|load":         {arity: 3, run: scriptLoad},
+	"script|exists":       {arity: -3, run: scriptExists},
+	"script|flush":        {arity: -2, run: scriptFlush},
+}
+
+func subcommand(n *Node, s *Session, a []string) any {
+	full := strings.ToLower(a[0] + "|" + a[1])
+	switch c, known := subcommands[full]; {
+	case !known:
+		return unknownSubcommand(a)
+	case !c.takes(len(a)):
+		return wrongNumber(full)
+	default:
+		return c.run(n, s, a)
 	}
 }
 

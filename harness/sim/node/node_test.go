@@ -60,7 +60,7 @@ func TestAnswersAsRedis(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s:%d: %v", file, i+2, err)
 		}
-		if got, _ := s.Feed(resp.Append(nil, words(lines[i])...)); string(got) != want {
+		if got, _ := feed(s, new(resp.Scanner), resp.Append(nil, words(lines[i])...)); string(got) != want {
 			t.Errorf("%s:%d: %s\n got %q\nwant %q", file, i+1, strings.TrimSpace(lines[i]), got, want)
 		}
 	}
@@ -112,16 +112,16 @@ func TestAnswers(t *testing.T) {
 		{`EVAL "return {math.random(1000),math.random(1000),math.random(1000)}" 0`, "*3\r\n:171\r\n:750\r\n:97\r\n"},
 		{`EVAL "math.randomseed(0) return math.random(1000)" 0`, ":171\r\n"},
 	} {
-		if got, _ := s.Feed(resp.Append(nil, words(tt.command)...)); string(got) != tt.want {
+		if got, _ := feed(s, new(resp.Scanner), resp.Append(nil, words(tt.command)...)); string(got) != tt.want {
 			t.Errorf("%s\n got %q\nwant %q", tt.command, got, tt.want)
 		}
 	}
 	for _, script := range []string{"retur 1", "return 1 + nil", "local x; return x.y", "local function f() return f() + 1 end return f()", "local t = {} t[1] = t return t"} {
-		if got, _ := s.Feed(resp.Append(nil, "EVAL", script, "0")); !strings.HasPrefix(strings.TrimPrefix(string(got), "*1\r\n"), "-ERR ") && !strings.Contains(string(got), "stack limit") {
+		if got, _ := feed(s, new(resp.Scanner), resp.Append(nil, "EVAL", script, "0")); !strings.HasPrefix(strings.TrimPrefix(string(got), "*1\r\n"), "-ERR ") && !strings.Contains(string(got), "stack limit") {
 			t.Errorf("%s: %q", script, got)
 		}
 	}
-	if got, _ := s.Feed([]byte("PING\r\n")); string(got) != "+PONG\r\n" {
+	if got, _ := feed(s, new(resp.Scanner), []byte("PING\r\n")); string(got) != "+PONG\r\n" {
 		t.Errorf("after bad scripts: %q", got)
 	}
 }
@@ -165,6 +165,16 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// feed gives a session bytes of its connection.
+func feed(s *Session, in *resp.Scanner, b []byte) (replies []byte, hangUp bool) {
+	all, wrong := in.Commands(b)
+	var commands []*resp.Command
+	for _, args := range all {
+		commands = append(commands, &resp.Command{Args: args})
+	}
+	return s.Take(commands, wrong)
+}
+
 func TestFeedTakesAnyChunks(t *testing.T) {
 	var now time.Duration
 	whole := append(resp.Append(nil, "SET", "k", "a\r\nb"), "PING\r\n\r\n*0\r\n"...)
@@ -173,8 +183,9 @@ func TestFeedTakesAnyChunks(t *testing.T) {
 	for size := 1; size <= len(whole); size++ {
 		s := start(&now).Open()
 		var got []byte
+		var in resp.Scanner
 		for chunk := range slices.Chunk(whole, size) {
-			out, hangUp := s.Feed(chunk)
+			out, hangUp := feed(s, &in, chunk)
 			if hangUp {
 				t.Fatalf("chunks of %d: it hung up", size)
 			}
@@ -195,7 +206,7 @@ func TestHangUp(t *testing.T) {
 		"*1\r\n$x\r\n":         "-ERR Protocol error: invalid bulk length\r\n",
 		"*1\r\n$-5\r\n":        "-ERR Protocol error: invalid bulk length\r\n",
 	} {
-		if got, hangUp := start(&now).Open().Feed([]byte(in)); string(got) != want || !hangUp {
+		if got, hangUp := feed(start(&now).Open(), new(resp.Scanner), []byte(in)); string(got) != want || !hangUp {
 			t.Errorf("%q: %q, hang up %v", in, got, hangUp)
 		}
 	}
@@ -213,7 +224,7 @@ func FuzzFeed(f *testing.F) {
 		var now time.Duration
 		n := start(&now)
 		s := n.Open()
-		s.Feed(b)
+		feed(s, new(resp.Scanner), b)
 		n.Pushed()
 		now += time.Hour
 		n.Expire()

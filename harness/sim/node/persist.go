@@ -139,12 +139,6 @@ func (f *appender) Shutdown() {
 	d.synced = len(d.written)
 }
 
-// Keep makes a disk hold this and nothing else, safe.
-func (d *Disk) Keep(r Record) {
-	d.written, d.synced = []Record{r}, 1
-	d.losses++
-}
-
 // Fsync is when a node asks its disk to sync what it wrote, as appendfsync of Redis.
 type Fsync string
 
@@ -179,8 +173,11 @@ type Disk struct {
 // NewDisk returns an empty disk for a node with this policy.
 func NewDisk(policy Fsync) *Disk { return &Disk{policy: policy} }
 
-// Policy is the node's.
-func (d *Disk) Policy() Fsync { return d.policy }
+// Another is the disk of the machine that takes the node's place. It has this record, safe, and
+// nothing else; what was met is told of the node, whoever is it.
+func (d *Disk) Another(kept Record) *Disk {
+	return &Disk{policy: d.policy, written: []Record{kept}, synced: 1, Met: d.Met}
+}
 
 // Sync begins a sync; done ends it.
 func (d *Disk) Sync() (done func()) {

@@ -121,35 +121,29 @@ func keyCount(a []string) (int, failure) {
 	return int(n), ""
 }
 
-func scripts(n *Node, _ *Session, a []string) any {
-	switch sub := strings.ToLower(a[1]); sub {
-	case "load":
-		if len(a) != 3 {
-			return wrongNumber("script|load")
-		}
-		l, bad := n.load(a[2])
-		if bad != "" {
-			return bad
-		}
-		return l.sha
-	case "exists":
-		if len(a) < 3 {
-			return wrongNumber("script|exists")
-		}
-		out := []any{}
-		for _, sha := range a[2:] {
-			out = append(out, yesNo(n.scripts[strings.ToLower(sha)] != nil))
-		}
-		return out
-	case "flush":
-		if len(a) > 3 || len(a) == 3 && !syncWord(a[2]) {
-			return failure("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
-		}
-		clear(n.scripts)
-		clear(n.texts)
-		return ok
+func scriptLoad(n *Node, _ *Session, a []string) any {
+	l, bad := n.load(a[2])
+	if bad != "" {
+		return bad
 	}
-	return unknownSubcommand(a)
+	return l.sha
+}
+
+func scriptExists(n *Node, _ *Session, a []string) any {
+	out := []any{}
+	for _, sha := range a[2:] {
+		out = append(out, yesNo(n.scripts[strings.ToLower(sha)] != nil))
+	}
+	return out
+}
+
+func scriptFlush(n *Node, _ *Session, a []string) any {
+	if len(a) > 3 || len(a) == 3 && !syncWord(a[2]) {
+		return failure("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+	}
+	clear(n.scripts)
+	clear(n.texts)
+	return ok
 }
 
 // chunkName is what Redis calls each script in its errors.

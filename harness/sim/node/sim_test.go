@@ -46,7 +46,7 @@ func (s *simulated) Dial() (line, error) {
 }
 
 func (v *virtual) Send(words []string) error {
-	out, _ := v.session.Feed(resp.Append(nil, words...))
+	out, _ := v.session.Take([]*resp.Command{{Args: words}}, nil)
 	if err := v.take(out); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *simulated) Do(words []string) (resp.Value, error) {
 	}
 	session := s.node.Open()
 	defer session.Close()
-	out, _ := session.Feed(resp.Append(nil, words...))
+	out, _ := session.Take([]*resp.Command{{Args: words}}, nil)
 	var scan resp.Scanner
 	values, err := scan.Feed(out)
 	if err != nil || len(values) != 1 {

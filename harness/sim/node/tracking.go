@@ -333,7 +333,7 @@ func overlap(old, added []string) failure {
 
 // clientCaching is CLIENT CACHING: it says of the next command whether what it reads is
 // tracked.
-func clientCaching(s *Session, a []string) any {
+func clientCaching(_ *Node, s *Session, a []string) any {
 	t := s.tracking
 	yes, no := strings.EqualFold(a[2], "YES"), strings.EqualFold(a[2], "NO")
 	switch {
@@ -351,15 +351,15 @@ func clientCaching(s *Session, a []string) any {
 }
 
 // redirection is CLIENT GETREDIR.
-func redirection(s *Session) int64 {
+func redirection(_ *Node, s *Session, _ []string) any {
 	if s.tracking == nil {
-		return -1
+		return int64(-1)
 	}
 	return s.tracking.redirect
 }
 
 // trackingInfo is CLIENT TRACKINGINFO.
-func trackingInfo(s *Session) any {
+func trackingInfo(_ *Node, s *Session, _ []string) any {
 	t := s.tracking
 	if t == nil {
 		return pairs{"flags", distinct{"off"}, "redirect", int64(-1), "prefixes", []any{}}
