@@ -218,7 +218,7 @@ func starved(d unavailability) verdict.Result {
 func ending(c *lockState, s *facts.Session) []*history.Event {
 	t := c.hold(s)
 	events := []*history.Event{s.Acquire.Call, s.Acquire.Return}
-	for x := range s.Releases() {
+	for x := range s.Calls(history.OpRelease) {
 		if x.Return != nil && x.Return.T == t.To {
 			return append(events, x.Return)
 		}
@@ -253,15 +253,15 @@ func availability(r *Run, n map[string]float64, words map[string]string) {
 		}
 	}
 	if elapsed := r.Last - r.First; elapsed > 0 && len(r.Locks) > 0 {
-		n[verdict.UnavailableSeconds] = history.Seconds(sum)
-		n[verdict.UnavailableShare] = float64(sum) / float64(elapsed) / float64(len(r.Locks))
+		n["unavailable-seconds"] = history.Seconds(sum)
+		n["unavailable-share"] = float64(sum) / float64(elapsed) / float64(len(r.Locks))
 	}
 	if of != nil {
 		n[verdict.UnavailableMax] = history.Seconds(longest.Length())
 		words[verdict.UnavailableMax] = whyUnavailable(of, r.losses, longest)
 	}
 	if slowest := deathToGrant(r.losses); slowest > 0 {
-		n[verdict.DeathToGrant] = history.Seconds(slowest)
+		n["death-to-grant-max"] = history.Seconds(slowest)
 	}
 	orphans(r.conditions, n)
 }

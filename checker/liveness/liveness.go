@@ -233,11 +233,11 @@ func fairness(r *Run, n map[string]float64) {
 		}
 	}
 	if split+won > 0 {
-		n[verdict.SplitVoteRate] = float64(split) / float64(split+won)
-		n[verdict.LosingStreak] = float64(streak)
+		n["split-vote-rate"] = float64(split) / float64(split+won)
+		n["losing-streak"] = float64(streak)
 	}
 	if jain, ok := jainIndex(r.Shares); ok {
-		n[verdict.JainIndex] = jain
+		n["jain-index"] = jain
 	}
 }
 
