@@ -414,7 +414,8 @@ func stuckIn(c *lockState, reported []unavailability) (all []verdict.Incident, o
 		case share > patience+c.delayed([]string{d.session.Client()}, d.Span):
 			all = append(all, verdict.Incident{From: d.From, Tell: d.tell})
 		case share > patience && open == "":
-			open = fmt.Sprintf("%s had not returned within %s; %s", d.call(), facts.Seconds(patience), c.stalledFor(d.Span))
+			open = fmt.Sprintf("%s's %s of %s, called at %s, had not returned within %s; %s", d.session.Client(), d.of.Call.Op,
+				verdict.LockName(c.name), facts.Seconds(d.of.Call.T), facts.Seconds(patience), c.stalledFor(d.Span))
 		}
 	}
 	for s := range c.called {
@@ -443,10 +444,6 @@ func stuckIn(c *lockState, reported []unavailability) (all []verdict.Incident, o
 // free returns the spans in which nobody can have held the lock and no leftover keys blocked it.
 func (c *lockState) free() []spans.Span {
 	return spans.Common(spans.Outside(heldBy(c.holders())), spans.Outside(c.blocked()))
-}
-
-func (d stuck) call() string {
-	return fmt.Sprintf("%s's %s of %s, called at %s,", d.session.Client(), d.of.Call.Op, verdict.LockName(d.lock.name), facts.Seconds(d.of.Call.T))
 }
 
 // tell tells of it.
