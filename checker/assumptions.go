@@ -159,7 +159,7 @@ func spanOf(r *facts.Facts, f *facts.Fault) spans.Span {
 // of its link was over.
 func absent(r *usage, node string, f *facts.Fault) bool {
 	// What a rate has made of a clock stays when it ends, what a jump has does not.
-	stays := f.Kind == facts.ClockRate || f.Kind == facts.ClockSlew
+	stays := f.Kind == "clock-rate" || f.Kind == "clock-slew"
 	d := r.downs[node].last(f)
 	switch {
 	case d == nil:

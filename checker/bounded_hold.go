@@ -82,7 +82,7 @@ func holdUnder(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHol
 	}
 	h = longHold{session: s, at: facts.Never}
 	var granted []*history.Event
-	for x := range s.Extends() {
+	for x := range s.Calls(history.OpExtend) {
 		// One of several releases extends nothing, nor does an answer that the lock is held.
 		if x.Outcome() == history.OK && x.Call.Value != history.OpRelease && x.Call.Value != history.OpCheck {
 			granted = append(granted, x.Return)

@@ -171,11 +171,11 @@ func TestValidityLeft(t *testing.T) {
 9 c1 invoke acquire session=c1/4
 9 c1 ok acquire session=c1/4 until=11
 12 harness end run`))
-	if n, _ := numbers(r); n[verdict.ValidityLeftMin] != -1 || n[verdict.ValidityLeftP50] != 2 {
-		t.Errorf("smallest %g, median %g; want -1 and 2", n[verdict.ValidityLeftMin], n[verdict.ValidityLeftP50])
+	if n, _ := numbers(r); n["validity-left-min"] != -1 || n["validity-left-p50"] != 2 {
+		t.Errorf("smallest %g, median %g; want -1 and 2", n["validity-left-min"], n["validity-left-p50"])
 	}
 	n, _ := numbers(newRecord(tale(t, "params clients=c1\n12 harness end run")))
-	if n, ok := n[verdict.ValidityLeftMin]; ok {
+	if n, ok := n["validity-left-min"]; ok {
 		t.Errorf("%g left where nobody acquired", n)
 	}
 }

@@ -40,6 +40,7 @@
 package checker
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -254,9 +255,17 @@ const (
 	HolderTold        = verdict.HolderTold
 )
 
-// Causes lists what a violation may be put down to, Numbers the names of what is measured.
-func Causes() []string  { return verdict.Causes() }
-func Numbers() []string { return verdict.Numbers() }
+// Causes lists what a violation may be put down to.
+func Causes() []string { return verdict.Causes() }
+
+// Numbers lists the names of what is measured.
+func Numbers() []string {
+	var names []string
+	for _, n := range verdict.Numbers {
+		names = append(names, n.Name)
+	}
+	return names
+}
 
 // Visualize writes porcupine's picture of a verdict's violation: see package second.
 func Visualize(w io.Writer, h *history.History, v Verdict) (shown bool, err error) {
@@ -268,9 +277,9 @@ func Visualize(w io.Writer, h *history.History, v Verdict) (shown bool, err erro
 func numbers(r *record) (n map[string]float64, words map[string]string) {
 	o := r.beliefs.Overlaps()
 	n = map[string]float64{
-		verdict.Grants:              0,
-		verdict.DoubleHoldSeconds:   history.Seconds(o.DoubleHold),
-		verdict.DoubleHoldIncidents: float64(len(o.Each)),
+		verdict.Grants:        0,
+		"double-hold-seconds": history.Seconds(o.DoubleHold),
+		"incidents":           float64(len(o.Each)),
 	}
 	sessions(r.Facts, n)
 	r.log().Numbers(n)
@@ -295,16 +304,16 @@ func sessions(r *facts.Facts, n map[string]float64) {
 	slices.Sort(left)
 	n[verdict.Grants] = float64(len(latency))
 	if elapsed := r.Last - r.First; elapsed > 0 {
-		n[verdict.GrantsPerSecond] = float64(len(latency)) / history.Seconds(elapsed)
+		n["grants-per-second"] = float64(len(latency)) / history.Seconds(elapsed)
 	}
 	if len(latency) > 0 {
-		n[verdict.AcquireP50] = history.Seconds(ranked(latency, 50))
-		n[verdict.AcquireP99] = history.Seconds(ranked(latency, 99))
-		n[verdict.AcquireMax] = history.Seconds(latency[len(latency)-1])
+		n["acquire-latency-p50"] = history.Seconds(ranked(latency, 50))
+		n["acquire-latency-p99"] = history.Seconds(ranked(latency, 99))
+		n["acquire-latency-max"] = history.Seconds(latency[len(latency)-1])
 	}
 	if len(left) > 0 {
-		n[verdict.ValidityLeftMin] = history.Seconds(left[0])
-		n[verdict.ValidityLeftP50] = history.Seconds(ranked(left, 50))
+		n["validity-left-min"] = history.Seconds(left[0])
+		n["validity-left-p50"] = history.Seconds(ranked(left, 50))
 	}
 }
 
@@ -395,7 +404,7 @@ func newRecord(h *history.History) *record {
 // its result counts but no more than so many, in the order of time. Each is told by the
 // result that would show it if there were no other. One of them is what the verdict shows,
 // but that of mutual exclusion is without its cause.
-func Incidents(h *history.History, property string, most int) []Result {
+func Incidents(h *history.History, property string, most int) (all []Result) {
 	r := newRecord(h)
 	res, f := find(r, property)
 	switch {
@@ -404,5 +413,9 @@ func Incidents(h *history.History, property string, most int) []Result {
 	case res.Incidents == 1:
 		return []Result{res}
 	}
-	return verdict.Told(f.Incidents, most)
+	slices.SortStableFunc(f.Incidents, func(a, b verdict.Incident) int { return cmp.Compare(a.From, b.From) })
+	for _, x := range f.Incidents[:min(len(f.Incidents), most)] {
+		all = append(all, x.Tell())
+	}
+	return all
 }

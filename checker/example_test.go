@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"lockpick/checker"
-	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 )
 
@@ -27,7 +26,7 @@ func ExampleCheck() {
 	r := v.Result(checker.MutualExclusion)
 	fmt.Println(r.Outcome)
 	fmt.Println(r.Because)
-	fmt.Println(r.Witness.Events, v.Numbers[verdict.DoubleHoldSeconds])
+	fmt.Println(r.Witness.Events, v.Numbers["double-hold-seconds"])
 	// Output:
 	// violated
 	// c1 and c2 both believed they held lock-1 from 4 s to 9 s (5 s): the record has no facts of the nodes

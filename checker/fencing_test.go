@@ -248,7 +248,7 @@ func TestRefusedHolders(t *testing.T) {
 11 r1 fail log session=c1/1 value=x applied=7.2 cause=write
 12 harness end run`
 		all, _ := numbers(newRecord(tale(t, text)))
-		if n, ok := all[verdict.RefusedHolders]; n != row.want || ok != (row.fence != "none") {
+		if n, ok := all["refused-holders"]; n != row.want || ok != (row.fence != "none") {
 			t.Errorf("%s: %g, %v; want %g", row.fence, n, ok, row.want)
 		}
 	}

@@ -77,7 +77,7 @@ func proof(r *facts.Facts, w spans.Window) []*history.Event {
 			continue
 		}
 		if b.Closes == nil {
-			b.Closes = r.Departure(w.Session.Client())
+			b.Closes, _ = r.Closing(b)
 		}
 		events = append(events, b.Opens, b.Closes)
 	}

@@ -24,8 +24,8 @@ func TestNumbersAreNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, verdict, _ := strings.Cut(string(text), "-- verdict --")
-		for line := range strings.Lines(verdict) {
+		_, measured, _ := strings.Cut(string(text), "-- verdict --")
+		for line := range strings.Lines(measured) {
 			words := strings.Fields(line)
 			if len(words) < 2 || strings.HasSuffix(words[0], ":") || line[0] == ' ' || strings.HasPrefix(words[0], "fault-") {
 				continue
@@ -39,9 +39,12 @@ func TestNumbersAreNamed(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range Numbers() {
-		if !seen[name] {
-			t.Errorf("no story measures %s", name)
+	for _, n := range verdict.Numbers {
+		if !seen[n.Name] {
+			t.Errorf("no story measures %s", n.Name)
+		}
+		if n.Meaning == "" {
+			t.Errorf("%s has no meaning", n.Name)
 		}
 	}
 }

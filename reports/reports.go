@@ -36,10 +36,10 @@ import (
 const (
 	PageFile     = "report.html"    // all of it on one page
 	SequenceFile = "sequence.txt"   // the sequence diagram
-	DrawingFile  = "sequence.svg"   // the same as a picture
+	drawingFile  = "sequence.svg"   // the same as a picture
 	mermaidFile  = "sequence.mmd"   // the same for issues and summaries
 	JUnitFile    = "junit.xml"      // the outcome, for CI
-	EDNFile      = "history.edn"    // the history as Jepsen writes one
+	ednFile      = "history.edn"    // the history as Jepsen writes one
 	pictureFile  = "porcupine.html" // the violated history as porcupine draws it, where there is one
 )
 
@@ -101,14 +101,14 @@ func beside(r outcome.Run, d sequence.Diagram) []file {
 	}
 	return []file{
 		as(SequenceFile, text),
-		as(DrawingFile, string(sequence.SVG(d, sequence.SVGOptions{}))),
+		as(drawingFile, string(sequence.SVG(d, sequence.SVGOptions{}))),
 		as(mermaidFile, sequence.Mermaid(d)),
 		{JUnitFile, func(w io.Writer) error {
 			t := &outcome.Tally{}
 			t.Add(o)
 			return suites.WriteJUnit(w, t, func(outcome.Outcome) string { return text })
 		}},
-		{EDNFile, func(w io.Writer) error { return edn.Write(w, r.History) }},
+		{ednFile, func(w io.Writer) error { return edn.Write(w, r.History) }},
 		{pictureFile, func(w io.Writer) error { _, err := checker.Visualize(w, r.History, r.Verdict); return err }},
 	}
 }

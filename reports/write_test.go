@@ -46,7 +46,7 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files := []string{PageFile, SequenceFile, DrawingFile, mermaidFile, JUnitFile, EDNFile}
+		files := []string{PageFile, SequenceFile, drawingFile, mermaidFile, JUnitFile, ednFile}
 		if picture {
 			files = append(files, pictureFile)
 		}

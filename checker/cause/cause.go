@@ -340,7 +340,7 @@ func outlived(r *facts.Facts, x losing) {
 // saidHeld is the lock's last answer to its holder, once the deadline had passed, that the lock is
 // held; nil: it gave none.
 func saidHeld(s *facts.Session) (said *history.Event) {
-	for x := range s.Extends() {
+	for x := range s.Calls(history.OpExtend) {
 		if x.Call.Value == history.OpCheck && x.Outcome() == history.OK {
 			said = x.Return
 		}
@@ -350,7 +350,7 @@ func saidHeld(s *facts.Session) (said *history.Event) {
 
 // renewed reports whether an acquire was not known to be granted, and an extension named a deadline.
 func renewed(s *facts.Session) bool {
-	for x := range s.Extends() {
+	for x := range s.Calls(history.OpExtend) {
 		if x.Outcome() == history.OK && x.Return.ValidUntil != 0 {
 			return !s.Granted()
 		}
@@ -431,7 +431,7 @@ func deleted(r *facts.Facts, x losing, end *history.Event) {
 // oneOfSeveral reports whether a release on the wire was of a lock that its holder had
 // acquired again, and so had still.
 func oneOfSeveral(s *facts.Session, client string, d *history.Event) bool {
-	for x := range s.Extends() {
+	for x := range s.Calls(history.OpExtend) {
 		if x.Call.Value == history.OpRelease && client == s.Client() && d.Sent >= x.Call.T && d.Sent <= x.Ended() {
 			return true
 		}

@@ -391,11 +391,7 @@ func mortal(r *facts.Facts) map[string]int64 {
 // have taken effect.
 func leaseOps(s *facts.Session, ops []leaseOp) []leaseOp {
 	add := func(o facts.Operation, op string, lapse int64) {
-		x := leaseOp{Operation: o, op: op, outcome: o.Outcome(), call: o.Call.T, ret: facts.Never, lapse: lapse}
-		if x.outcome != history.Info {
-			x.ret = o.Return.T
-		}
-		ops = append(ops, x)
+		ops = append(ops, leaseOp{Operation: o, op: op, outcome: o.Outcome(), call: o.Call.T, ret: o.Returned(), lapse: lapse})
 	}
 	lapse := s.Until // facts.Nothing: nobody knows what an acquire without an answer claims
 	switch {

@@ -39,58 +39,40 @@ func (r *Run) FaultTolerance() (f verdict.Finding) {
 	case len(r.Params.Nodes) == 0:
 		return verdict.Finding{Undecided: "the history has no nodes, so there is no majority"}
 	}
-	t := r.tolerated()
-	longest := 0
-	for _, d := range t.long {
-		f.Incidents = append(f.Incidents, verdict.Incident{From: d.From, Tell: func() verdict.Result { return starved(d) }})
-		if d.Length() > t.long[longest].Length() {
-			longest = len(f.Incidents) - 1
-		}
-	}
-	for _, d := range t.hung {
-		f.Incidents = append(f.Incidents, verdict.Incident{From: d.From, Tell: d.tell})
-	}
-	if len(f.Incidents) > 0 {
-		f.Worst = f.Incidents[longest].Tell
-	}
-	f.Occasions, f.Undecided = t.judged+len(f.Incidents), t.open
-	f.Because = "nobody wanted a free lock while a majority was available to them"
-	if t.judged > 0 {
-		f.Because = fmt.Sprintf("whenever a lock was free and a majority available to somebody who wanted it, somebody acquired within %s, in %s",
-			facts.Seconds(rounds(&r.Params)), verdict.Plural(t.judged, "span"))
-	}
-	return f
-}
-
-// tolerance sums up the gaps and the hung calls of all locks.
-type tolerance struct {
-	judged int              // gaps that ended in a grant to somebody who was available
-	long   []unavailability // too long, whatever the host did; at most one for each gap
-	hung   []stuck          // likewise
-	open   string           // tells of the first that was too long and for which the host may be to blame
-}
-
-func (r *Run) tolerated() (f tolerance) {
+	judged := 0 // gaps that ended in a grant to somebody who was available
+	longest := int64(0)
+	var hung []verdict.Incident
 	for _, c := range r.locks {
-		begun := len(f.long)
+		var long []unavailability // too long, whatever the host did; at most one for each gap
 		for g := range gaps(c) {
 			d, found := longestIn(c, g, c.surelyAvailable, func(clients []string, s spans.Span) int64 { return rounds(&c.Params) + c.delayed(clients, s) })
 			if found {
-				f.long = append(f.long, d)
+				long = append(long, d)
+				f.Incidents = append(f.Incidents, verdict.Incident{From: d.From, Tell: func() verdict.Result { return starved(d) }})
+				if d.Length() > longest {
+					longest, f.Worst = d.Length(), f.Incidents[len(f.Incidents)-1].Tell
+				}
 				continue
 			}
 			if c.real() {
 				d, found = longestIn(c, g, c.available, func([]string, spans.Span) int64 { return rounds(&c.Params) })
 			}
 			switch {
-			case found:
-				f.open = cmp.Or(f.open, d.excuse())
+			case found: // the host may be to blame
+				f.Undecided = cmp.Or(f.Undecided, d.excuse())
 			case g.next != nil && g.next.Granted() && spans.Meets(c.available(g.next.Client()), spans.Of(g.asked-1, g.asked)):
-				f.judged++
+				judged++
 			}
 		}
-		hung, open := stuckIn(c, f.long[begun:])
-		f.hung, f.open = append(f.hung, hung...), cmp.Or(f.open, open)
+		calls, open := stuckIn(c, long)
+		hung, f.Undecided = append(hung, calls...), cmp.Or(f.Undecided, open)
+	}
+	f.Incidents = append(f.Incidents, hung...)
+	f.Occasions = judged + len(f.Incidents)
+	f.Because = "nobody wanted a free lock while a majority was available to them"
+	if judged > 0 {
+		f.Because = fmt.Sprintf("whenever a lock was free and a majority available to somebody who wanted it, somebody acquired within %s, in %s",
+			facts.Seconds(rounds(&r.Params)), verdict.Plural(judged, "span"))
 	}
 	return f
 }
@@ -218,7 +200,7 @@ func starved(d unavailability) verdict.Result {
 func ending(c *lockState, s *facts.Session) []*history.Event {
 	t := c.hold(s)
 	events := []*history.Event{s.Acquire.Call, s.Acquire.Return}
-	for x := range s.Releases() {
+	for x := range s.Calls(history.OpRelease) {
 		if x.Return != nil && x.Return.T == t.To {
 			return append(events, x.Return)
 		}
@@ -253,15 +235,15 @@ func availability(r *Run, n map[string]float64, words map[string]string) {
 		}
 	}
 	if elapsed := r.Last - r.First; elapsed > 0 && len(r.Locks) > 0 {
-		n[verdict.UnavailableSeconds] = history.Seconds(sum)
-		n[verdict.UnavailableShare] = float64(sum) / float64(elapsed) / float64(len(r.Locks))
+		n["unavailable-seconds"] = history.Seconds(sum)
+		n["unavailable-share"] = float64(sum) / float64(elapsed) / float64(len(r.Locks))
 	}
 	if of != nil {
 		n[verdict.UnavailableMax] = history.Seconds(longest.Length())
 		words[verdict.UnavailableMax] = whyUnavailable(of, r.losses, longest)
 	}
 	if slowest := deathToGrant(r.losses); slowest > 0 {
-		n[verdict.DeathToGrant] = history.Seconds(slowest)
+		n["death-to-grant-max"] = history.Seconds(slowest)
 	}
 	orphans(r.conditions, n)
 }

@@ -233,11 +233,11 @@ func fairness(r *Run, n map[string]float64) {
 		}
 	}
 	if split+won > 0 {
-		n[verdict.SplitVoteRate] = float64(split) / float64(split+won)
-		n[verdict.LosingStreak] = float64(streak)
+		n["split-vote-rate"] = float64(split) / float64(split+won)
+		n["losing-streak"] = float64(streak)
 	}
 	if jain, ok := jainIndex(r.Shares); ok {
-		n[verdict.JainIndex] = jain
+		n["jain-index"] = jain
 	}
 }
 
@@ -401,7 +401,7 @@ type stuck struct {
 
 // stuckIn finds those of a lock, in the order of their sessions, but for acquires in spans that are
 // reported already. It tells of the first for which stalls of the host may be to blame.
-func stuckIn(c *lockState, reported []unavailability) (all []stuck, open string) {
+func stuckIn(c *lockState, reported []unavailability) (all []verdict.Incident, open string) {
 	patience := rounds(&c.Params) + int64(c.Params.TTL)
 	judge := func(d stuck, could []spans.Span, patience int64) {
 		if t, gone := c.Gone[d.session.Client()]; gone {
@@ -412,9 +412,10 @@ func stuckIn(c *lockState, reported []unavailability) (all []stuck, open string)
 		}
 		switch share := spans.Share(could, d.Span); {
 		case share > patience+c.delayed([]string{d.session.Client()}, d.Span):
-			all = append(all, d)
+			all = append(all, verdict.Incident{From: d.From, Tell: d.tell})
 		case share > patience && open == "":
-			open = fmt.Sprintf("%s had not returned within %s; %s", d.call(), facts.Seconds(patience), c.stalledFor(d.Span))
+			open = fmt.Sprintf("%s's %s of %s, called at %s, had not returned within %s; %s", d.session.Client(), d.of.Call.Op,
+				verdict.LockName(c.name), facts.Seconds(d.of.Call.T), facts.Seconds(patience), c.stalledFor(d.Span))
 		}
 	}
 	for s := range c.called {
@@ -425,41 +426,24 @@ func stuckIn(c *lockState, reported []unavailability) (all []stuck, open string)
 			}
 		}
 	}
-	for _, d := range silentAcquires(c) {
-		met := false
-		for _, u := range reported {
-			met = met || u.From < d.To && d.From < u.To
-		}
-		if !met {
-			judge(d, spans.Common(c.down.settled(c.carried.majority(d.session.Client())), c.free()), patience+c.slowest)
+	if c.wire == nil { // nobody knows who asked a node
+		return all, open
+	}
+	asked := c.asked(c.End + 1)
+	for s := range c.called {
+		since := max(s.Called, asked[s])
+		d := stuck{lock: c, session: s, of: s.Acquire, Span: spans.Of(since, c.End), asked: since}
+		met := func(u unavailability) bool { return u.From < d.To && d.From < u.To }
+		if s.Acquire.Return == nil && !slices.ContainsFunc(reported, met) {
+			judge(d, spans.Common(c.down.settled(c.carried.majority(s.Client())), c.free()), patience+c.slowest)
 		}
 	}
 	return all, open
 }
 
-// silentAcquires is the acquires that never returned, from when they last asked a node. There are
-// none where the links saw nothing of the lock.
-func silentAcquires(c *lockState) (all []stuck) {
-	if c.wire == nil {
-		return nil
-	}
-	asked := c.asked(c.End + 1)
-	for s := range c.called {
-		if s.Acquire.Return == nil {
-			since := max(s.Called, asked[s])
-			all = append(all, stuck{lock: c, session: s, of: s.Acquire, Span: spans.Of(since, c.End), asked: since})
-		}
-	}
-	return all
-}
-
 // free returns the spans in which nobody can have held the lock and no leftover keys blocked it.
 func (c *lockState) free() []spans.Span {
 	return spans.Common(spans.Outside(heldBy(c.holders())), spans.Outside(c.blocked()))
-}
-
-func (d stuck) call() string {
-	return fmt.Sprintf("%s's %s of %s, called at %s,", d.session.Client(), d.of.Call.Op, verdict.LockName(d.lock.name), facts.Seconds(d.of.Call.T))
 }
 
 // tell tells of it.

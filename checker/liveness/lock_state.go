@@ -39,6 +39,16 @@ type lockState struct {
 	delaysOf map[string]spans.Measured // memo of delays
 }
 
+// remember returns what a memo has of a key, which is made when it is first asked for.
+func remember[K comparable, V any](memo map[K]V, key K, make func() V) V {
+	value, ok := memo[key]
+	if !ok {
+		value = make()
+		memo[key] = value
+	}
+	return value
+}
+
 // locksOf is the locks of a record, in the order of first use.
 func locksOf(r *conditions) []*lockState {
 	var locks []*lockState
@@ -163,13 +173,11 @@ type remembered struct {
 
 // hold is a session's, for those who may ask for it often.
 func (c *lockState) hold(s *facts.Session) remembered {
-	h, ok := c.holds[s]
-	if !ok {
+	return remember(c.holds, s, func() (h remembered) {
 		h.hold, h.ok = holdOf(c.Facts, c.keys, s, c.wire)
 		h.over = overBy(c.Facts, s, c.wire, h.lapse)
-		c.holds[s] = h
-	}
-	return h
+		return h
+	})
 }
 
 // holders is all holds of the lock, in the order in which their acquires were over.
@@ -183,22 +191,14 @@ func (c *lockState) holders() []holder {
 // majority is where a client goes on, and reaches a majority of nodes which no fault
 // keeps from giving it this lock, once somebody gives it back.
 func (c *lockState) majority(client string) []spans.Span {
-	list, ok := c.ready[client]
-	if !ok {
-		list = c.down.majorityBut(client, c.kept)
-		c.ready[client] = list
-	}
-	return list
+	return remember(c.ready, client, func() []spans.Span { return c.down.majorityBut(client, c.kept) })
 }
 
 // available is where it has had time to notice, too.
 func (c *lockState) available(client string) []spans.Span {
-	list, ok := c.noticed[client]
-	if !ok {
-		list = spans.Common(c.down.settled(c.down.majority(client)), c.majority(client))
-		c.noticed[client] = list
-	}
-	return list
+	return remember(c.noticed, client, func() []spans.Span {
+		return spans.Common(c.down.settled(c.down.majority(client)), c.majority(client))
+	})
 }
 
 // surelyMajority is where no key that stayed because the host was slow was in its way either.
@@ -206,12 +206,7 @@ func (c *lockState) surelyMajority(client string) []spans.Span {
 	if len(c.slow) == 0 {
 		return c.majority(client)
 	}
-	list, ok := c.surely[client]
-	if !ok {
-		list = c.down.majorityBut(client, c.leftOn())
-		c.surely[client] = list
-	}
-	return list
+	return remember(c.surely, client, func() []spans.Span { return c.down.majorityBut(client, c.leftOn()) })
 }
 
 // surelyAvailable is where it has had time to notice, too.
@@ -273,11 +268,8 @@ func keptOf(r *conditions, w *facts.Wire) (kept, slow map[string][]spans.Span) {
 			}
 		}
 	}
-	for _, by := range []map[string][]spans.Span{kept, slow} {
-		for node, list := range by {
-			by[node] = spans.Union(list)
-		}
-	}
+	unite(kept)
+	unite(slow)
 	return kept, slow
 }
 
@@ -358,7 +350,7 @@ func keptOfHolder(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Eve
 // set there, and the client has had no answer of it since, up to an instant.
 func parted(r *facts.Facts, s *facts.Session, set *history.Event, until int64) bool {
 	back, claimed := int64(spans.Ever), false
-	for x := range s.Releases() {
+	for x := range s.Calls(history.OpRelease) {
 		claimed = claimed || x.Return != nil && x.Return.Type == history.OK
 	}
 	for _, f := range r.Faults {
@@ -599,7 +591,7 @@ func lastApplied(a *facts.Attempt) int64 {
 func givingBack(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 	var span spans.Span
 	called := false
-	for x := range s.Releases() {
+	for x := range s.Calls(history.OpRelease) {
 		if !called {
 			span.From, called = x.Call.T, true
 		}
@@ -699,10 +691,8 @@ func overBy(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 
 		return spans.Ever
 	}
 	at := freed(r, s, w, lapse)
-	for x := range s.Releases() {
-		if x.Outcome() != history.Info {
-			at = min(at, x.Return.T)
-		}
+	for x := range s.Calls(history.OpRelease) {
+		at = min(at, x.Returned())
 	}
 	return at
 }

@@ -61,12 +61,8 @@ func outagesOf(r *facts.Facts, takenBy func(*facts.Fault) taken) *outages {
 			o.little[f.Target] = append(o.little[f.Target], during(r, f))
 		}
 	}
-	for name, list := range o.little {
-		o.little[name] = spans.Union(list)
-	}
-	for name, list := range o.of {
-		o.of[name] = spans.Union(list)
-	}
+	unite(o.little)
+	unite(o.of)
 	o.all = spans.Union(o.all)
 	for _, reach := range r.Params.Reach {
 		o.reach[reach.Client] = map[string]bool{}
@@ -77,6 +73,13 @@ func outagesOf(r *facts.Facts, takenBy func(*facts.Fault) taken) *outages {
 	return o
 }
 
+// unite makes lists of spans that are in any order.
+func unite(of map[string][]spans.Span) {
+	for name, list := range of {
+		of[name] = spans.Union(list)
+	}
+}
+
 // client is where a client did nothing, or nothing is promised it.
 func (o *outages) client(name string) []spans.Span {
 	return spans.Union(slices.Concat(o.of[name], o.all))
@@ -85,15 +88,12 @@ func (o *outages) client(name string) []spans.Span {
 // link is where a client had nothing of a node, both alive or not.
 func (o *outages) link(client, node string) []spans.Span {
 	name := client + "-" + node
-	if list, ok := o.links[name]; ok {
-		return list
-	}
-	list := spans.Union(slices.Concat(o.of[name], o.of[node], o.of[client], o.all))
-	if o.never(client, node) {
-		list = []spans.Span{{From: spans.Ever, To: facts.Never}}
-	}
-	o.links[name] = list
-	return list
+	return remember(o.links, name, func() []spans.Span {
+		if o.never(client, node) {
+			return []spans.Span{{From: spans.Ever, To: facts.Never}}
+		}
+		return spans.Union(slices.Concat(o.of[name], o.of[node], o.of[client], o.all))
+	})
 }
 
 // never reports whether a client can't reach a node at any time.
@@ -104,12 +104,7 @@ func (o *outages) never(client, node string) bool {
 
 // majority is where a client goes on and reaches as many nodes that answer as the lock needs, both ways.
 func (o *outages) majority(client string) []spans.Span {
-	up, ok := o.up[client]
-	if !ok {
-		up = o.majorityBut(client, nil)
-		o.up[client] = up
-	}
-	return up
+	return remember(o.up, client, func() []spans.Span { return o.majorityBut(client, nil) })
 }
 
 // majorityBut is the same where nodes are kept from the client by more than
@@ -214,12 +209,9 @@ func (c *lockState) delayed(clients []string, in spans.Span) int64 {
 
 // delays returns the spans in which the host stalled or the client's attempts were lost to a stall.
 func (c *lockState) delays(client string) spans.Measured {
-	m, ok := c.delaysOf[client]
-	if !ok {
-		m = spans.Measure(spans.Union(slices.Concat(c.stalls, c.spoiled()[client])))
-		c.delaysOf[client] = m
-	}
-	return m
+	return remember(c.delaysOf, client, func() spans.Measured {
+		return spans.Measure(spans.Union(slices.Concat(c.stalls, c.spoiled()[client])))
+	})
 }
 
 // spoiled returns, by client, the rounds lost to stalls: from the start of an attempt to the latest
@@ -239,9 +231,7 @@ func (c *lockState) spoiled() map[string][]spans.Span {
 			c.spoils[client] = append(c.spoils[client], spans.Of(a.From, max(a.To, a.From+timeout)+retry))
 		}
 	}
-	for client, list := range c.spoils {
-		c.spoils[client] = spans.Union(list)
-	}
+	unite(c.spoils)
 	return c.spoils
 }
 

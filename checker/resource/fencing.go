@@ -21,17 +21,17 @@ func refusals(r *Log) []harm {
 		switch accepted := e.Type == history.OK; {
 		case accepted && below:
 			harms = append(harms, refusal(r, verdict.StaleAccepted, "stale token accepted", e, top, fmt.Sprintf(
-				"%s's %s with token %d was accepted at %s", who(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(instant(e)))))
+				"%s's %s with token %d was accepted at %s", who(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
 		case accepted:
 			if top == nil || e.Fence > top.Fence {
 				tops[e.Key] = e
 			}
 		case !below:
 			harms = append(harms, refusal(r, verdict.FreshRefused, "good token refused", e, top, fmt.Sprintf(
-				"%s's %s with token %d was refused at %s", who(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(instant(e)))))
+				"%s's %s with token %d was refused at %s", who(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
 		case refusedHolder(r, e, top):
 			harms = append(harms, refusal(r, verdict.HolderRefused, "valid holder refused", e, top, fmt.Sprintf(
-				"%s held %s when its %s with token %d was refused at %s", who(r.Facts, e.Session), verdict.LockName(e.Key), entryName(e), e.Fence, facts.Seconds(instant(e)))))
+				"%s held %s when its %s with token %d was refused at %s", who(r.Facts, e.Session), verdict.LockName(e.Key), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
 		}
 	}
 	return harms
@@ -39,13 +39,13 @@ func refusals(r *Log) []harm {
 
 // refusal is a wrong answer; top is the entry with the highest token until then, if there was one.
 func refusal(r *Log, class, kind string, e, top *history.Event, text string) harm {
-	h := harm{class: class, kind: kind, text: text, key: e.Key, at: e, from: instant(e), sessions: []string{e.Session}, events: []*history.Event{top, e}}
+	h := harm{class: class, kind: kind, text: text, key: e.Key, at: e, from: facts.Applied(e), sessions: []string{e.Session}, events: []*history.Event{top, e}}
 	if top == nil {
 		h.text += ", and none had been accepted before"
 		return h
 	}
-	h.text += fmt.Sprintf(", and the highest before was %d, of %s at %s", top.Fence, who(r.Facts, top.Session), facts.Seconds(instant(top)))
-	h.from = instant(top)
+	h.text += fmt.Sprintf(", and the highest before was %d, of %s at %s", top.Fence, who(r.Facts, top.Session), facts.Seconds(facts.Applied(top)))
+	h.from = facts.Applied(top)
 	if top.Session != e.Session {
 		h.sessions = ordered(r.Facts, top.Session, e.Session)
 	}
@@ -89,7 +89,7 @@ func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
 	if s == nil || !s.Granted() {
 		return facts.Window{}, false
 	}
-	call, told, answered := s.Acquire.Return.T, int64(facts.Never), instant(e) // it can't have called before
+	call, told, answered := s.Acquire.Return.T, int64(facts.Never), facts.Applied(e) // it can't have called before
 	if x, ok := r.courses.of(s).answeredBy(e); ok {
 		call, told = x.Call.T, x.Returned()
 		if e.Applied == 0 && told != facts.Never {

@@ -46,7 +46,7 @@ func Read(of *facts.Facts) *Log {
 		}
 		r.applied = append(r.applied, w)
 		r.values[w.Value] = w.Event
-		if !within(r, stay{w.Session, instant(w.Event), instant(w.Event)}) {
+		if !within(r, stay{w.Session, facts.Applied(w.Event), facts.Applied(w.Event)}) {
 			r.outside++
 		}
 	}
@@ -61,9 +61,9 @@ type stay struct {
 }
 
 func stayAt(w facts.Write) stay {
-	s := stay{session: w.Session, from: instant(w.Event), to: instant(w.Event)}
+	s := stay{session: w.Session, from: facts.Applied(w.Event), to: facts.Applied(w.Event)}
 	if w.Read != nil {
-		s.from = instant(w.Read)
+		s.from = facts.Applied(w.Read)
 	}
 	return s
 }
@@ -92,10 +92,10 @@ func lostUpdates(r *Log) []harm {
 		if other, ok := earlier.unseen(w); ok {
 			harms = append(harms, harm{
 				kind: lostUpdate, class: classify(r, []stay{stayAt(other), stayAt(w)}), key: w.Key,
-				at: w.Event, from: instant(other.Event), sessions: ordered(r.Facts, other.Session, w.Session),
+				at: w.Event, from: facts.Applied(other.Event), sessions: ordered(r.Facts, other.Session, w.Session),
 				events: []*history.Event{other.Read, other.Event, w.Read, w.Event},
 				text: fmt.Sprintf("%s's write, based on version %d, was applied at %s to version %d: what %s had written at %s is lost",
-					who(r.Facts, w.Session), w.Version, facts.Seconds(instant(w.Event)), w.Met, who(r.Facts, other.Session), facts.Seconds(instant(other.Event))),
+					who(r.Facts, w.Session), w.Version, facts.Seconds(facts.Applied(w.Event)), w.Met, who(r.Facts, other.Session), facts.Seconds(facts.Applied(other.Event))),
 			})
 		}
 		earlier.add(w)
@@ -153,10 +153,10 @@ func interleavings(r *Log) []harm {
 			other := s.after
 			harms = append(harms, harm{
 				kind: interleaving, class: classify(r, []stay{stayAt(s.last), stayAt(other), stayAt(w)}), key: w.Key,
-				at: w.Event, from: instant(s.last.Event), sessions: ordered(r.Facts, s.last.Session, other.Session),
+				at: w.Event, from: facts.Applied(s.last.Event), sessions: ordered(r.Facts, s.last.Session, other.Session),
 				events: []*history.Event{s.last.Event, other.Event, w.Event},
 				text: fmt.Sprintf("%s wrote at %s between two writes of %s, at %s and %s",
-					who(r.Facts, other.Session), facts.Seconds(instant(other.Event)), who(r.Facts, w.Session), facts.Seconds(instant(s.last.Event)), facts.Seconds(instant(w.Event))),
+					who(r.Facts, other.Session), facts.Seconds(facts.Applied(other.Event)), who(r.Facts, w.Session), facts.Seconds(facts.Applied(s.last.Event)), facts.Seconds(facts.Applied(w.Event))),
 			})
 		}
 		sections[section{w.Key, w.Session}] = &seen{last: w}
@@ -170,7 +170,7 @@ func interleavings(r *Log) []harm {
 func contradictions(r *Log) []harm {
 	var harms []harm
 	for s := range r.Sessions() {
-		for w := range s.Writes() {
+		for w := range s.Calls(history.OpWrite) {
 			if w.Call.Value == "" {
 				continue
 			}
@@ -194,7 +194,7 @@ func contradictions(r *Log) []harm {
 // stayOf is the session's time on the resource as its client saw it.
 func stayOf(s *facts.Session, w facts.Operation) stay {
 	from := w.Call.T
-	for read := range s.Reads() {
+	for read := range s.Calls(history.OpRead) {
 		if read.Outcome() == history.OK && read.Return.T < w.Call.T {
 			from = read.Return.T
 		}

@@ -36,7 +36,7 @@ func coursesOf(rng *rand.Rand, r *Log) (got, want string) {
 			}
 		}
 		d := facts.Deadline(s.Acquire.Return)
-		for x := range s.Extends() {
+		for x := range s.Calls(history.OpExtend) {
 			if x.Outcome() == history.OK && x.Return.T <= at {
 				d = facts.Renewed(x.Return, d)
 			}
@@ -55,7 +55,7 @@ func coursesOf(rng *rand.Rand, r *Log) (got, want string) {
 // answer is the session's write of an entry's value, or its only read.
 func answer(s *facts.Session, e *history.Event) (found facts.Operation, ok bool) {
 	if e.Cause == history.OpWrite {
-		for x := range s.Writes() {
+		for x := range s.Calls(history.OpWrite) {
 			if x.Call.Value != "" && x.Call.Value == e.Value {
 				return x, true
 			}
@@ -63,7 +63,7 @@ func answer(s *facts.Session, e *history.Event) (found facts.Operation, ok bool)
 		return found, false
 	}
 	n := 0
-	for x := range s.Reads() {
+	for x := range s.Calls(history.OpRead) {
 		found = x
 		n++
 	}

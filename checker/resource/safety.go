@@ -90,7 +90,7 @@ func withoutLog(r *Log) verdict.Finding {
 	first := map[base]acked{}
 	var stalled *harm
 	for s := range r.Sessions() {
-		for w := range s.Writes() {
+		for w := range s.Calls(history.OpWrite) {
 			if w.Outcome() != history.OK {
 				continue
 			}
@@ -160,14 +160,14 @@ func told(r *facts.Facts, h harm) verdict.Result {
 	}
 	return verdict.Result{
 		Outcome: verdict.Violated, Cause: h.class, Because: fmt.Sprintf("%s: %s", h.kind, h.text),
-		Witness: &verdict.Witness{Events: verdict.Numbered(events), Sessions: h.sessions, Key: h.key, From: h.from, To: instant(h.at)},
+		Witness: &verdict.Witness{Events: verdict.Numbered(events), Sessions: h.sessions, Key: h.key, From: h.from, To: facts.Applied(h.at)},
 	}
 }
 
 // writesOf is the session's own calls and returns of the writes in a harm.
 func writesOf(s *facts.Session, harm []*history.Event) []*history.Event {
 	var events []*history.Event
-	for w := range s.Writes() {
+	for w := range s.Calls(history.OpWrite) {
 		if w.Call.Value != "" && slices.ContainsFunc(harm, func(e *history.Event) bool { return e != nil && e.Value == w.Call.Value }) {
 			events = append(events, w.Call, w.Return)
 		}
@@ -201,14 +201,6 @@ func who(r *facts.Facts, session string) string {
 	return "session " + session
 }
 
-// instant is when a log entry was applied; for other events when they happened.
-func instant(e *history.Event) int64 {
-	if e.Op == history.OpLog && e.Applied > 0 {
-		return e.Applied
-	}
-	return e.T
-}
-
 // ordered is two sessions' names, the one that acquired first first.
 func ordered(r *facts.Facts, a, b string) []string {
 	x, y := r.Named(a), r.Named(b)
@@ -223,12 +215,12 @@ func (r *Log) Numbers(n map[string]float64) {
 	if len(r.Log) == 0 {
 		return
 	}
-	n[verdict.Writes] = float64(r.writes)
-	n[verdict.RefusedWrites] = float64(r.refused)
-	n[verdict.WritesOutsideBelief] = float64(r.outside)
-	n[verdict.LostUpdates] = float64(len(r.lost))
+	n["writes"] = float64(r.writes)
+	n["refused-writes"] = float64(r.refused)
+	n["writes-outside-belief"] = float64(r.outside)
+	n["lost-updates"] = float64(len(r.lost))
 	if fenced(r.Facts) {
-		n[verdict.RefusedHolders] = float64(refusedHolders(r))
+		n["refused-holders"] = float64(refusedHolders(r))
 	}
 }
 

@@ -34,7 +34,7 @@ const Timeout = 2 * time.Second
 
 // Judge asks porcupine about a record whether one lease lock could have given its answers:
 // Holds, Violated, or Undecided where it ran out of time or a key has more than Operations
-// or Unknown.
+// or mostUnknown.
 type Judge struct {
 	r       *facts.Facts
 	answers map[*facts.Lock]verdict.Outcome // about whole locks
@@ -108,8 +108,8 @@ func (j Judge) Some(ss iter.Seq[*facts.Session], timeout time.Duration) verdict.
 
 // Limits of the search, which is exponential in unknown outcomes.
 const (
-	operations = 60 // of one key, at most
-	Unknown    = 8  // of these without an outcome
+	operations  = 60 // of one key, at most
+	mostUnknown = 8  // of these without an outcome
 )
 
 // Question is one operation as porcupine is asked about it. The translation is its own,
@@ -136,7 +136,7 @@ func questions(r *facts.Facts, ss iter.Seq[*facts.Session]) (all []porcupine.Ope
 				unknown++
 			}
 		}
-		if len(all) > operations || unknown > Unknown {
+		if len(all) > operations || unknown > mostUnknown {
 			return nil, false
 		}
 	}

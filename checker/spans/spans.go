@@ -17,6 +17,7 @@ import (
 	"slices"
 	"sort"
 
+	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
 
@@ -199,8 +200,10 @@ func Wait(r *facts.Facts, s *facts.Session) Span {
 // Stalls is where the host stalled, in the order of time.
 func Stalls(r *facts.Facts) []Span {
 	var all []Span
-	for _, f := range r.Stalls() {
-		all = append(all, Span{f.Begin.T, f.End.T})
+	for _, f := range r.Faults {
+		if f.Kind == history.OpStall && f.Begin != nil && f.End != nil {
+			all = append(all, Span{f.Begin.T, f.End.T})
+		}
 	}
 	return all
 }

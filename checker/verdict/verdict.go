@@ -183,16 +183,6 @@ func (f Finding) Result() Result {
 	return res
 }
 
-// Told tells the first incidents in the order of time, at most so many.
-func Told(all []Incident, most int) []Result {
-	slices.SortStableFunc(all, func(a, b Incident) int { return cmp.Compare(a.From, b.From) })
-	var told []Result
-	for _, x := range all[:min(len(all), most)] {
-		told = append(told, x.Tell())
-	}
-	return told
-}
-
 // Names of the properties.
 const (
 	MutualExclusion   = "mutual-exclusion"
@@ -287,40 +277,51 @@ func Causes() []string {
 		LeftKeys, NoMajority, WaitedLong, SplitVote, TurnedAway, TooFewVotes, Hung}
 }
 
-// Names of the numbers in a verdict. A number that has no meaning in a run, such
-// as the latency of acquires where nobody acquired, is left out.
+// Numbers that more than the judge that measures them asks for.
 const (
-	Grants              = "grants"                // acquires that returned the lock
-	GrantsPerSecond     = "grants-per-second"     // of true time, from the first client's event to the last
-	AcquireP50          = "acquire-latency-p50"   // seconds from call to return of granted acquires; nearest rank
-	AcquireP99          = "acquire-latency-p99"   //
-	AcquireMax          = "acquire-latency-max"   //
-	DoubleHoldSeconds   = "double-hold-seconds"   // true time in which a lock was believed in by two sessions or more
-	DoubleHoldIncidents = "incidents"             // connected components of overlapping belief windows
-	Writes              = "writes"                // that came to the resource, applied or refused
-	RefusedWrites       = "refused-writes"        // of these
-	WritesOutsideBelief = "writes-outside-belief" // applied when their session no longer believed
-	LostUpdates         = "lost-updates"          // applied over another session's write that they had not seen
-	RefusedHolders      = "refused-holders"       // reads and writes that the fence refused while their session believed
-	ValidityLeftMin     = "validity-left-min"     // seconds left of a lock when its acquire returned, by the client's clock
-	ValidityLeftP50     = "validity-left-p50"     // nearest rank
-	SplitVoteRate       = "split-vote-rate"       // split attempts as a share of those on a free lock: split or won
-	LosingStreak        = "losing-streak"         // the most split attempts in a row, of whomever, on one lock
-	JainIndex           = "jain-index"            // of grants per client that tried: 1 is equal shares, 1/n all for one of n
-	UnavailableSeconds  = "unavailable-seconds"   // nobody believed to hold a lock that somebody was trying to acquire; summed over locks
-	UnavailableShare    = "unavailable-share"     // of the true time from the clients' first event to their last, per lock
-	UnavailableMax      = "unavailable-longest"   // the longest such window, seconds; Verdict.Words has its cause
-	DeathToGrant        = "death-to-grant-max"    // seconds from a holder's death to the next grant, the longest
-	OrphanKeys          = "orphan-keys"           // keys that a node still had TTL·(1+ρ) + slack after they were last set or extended
-	StalledSeconds      = "stalled-seconds"       // the machine stood still, in all; a run in which it never did has neither
-	StalledMax          = "stalled-longest"       // and at most at once
+	Grants         = "grants"
+	UnavailableMax = "unavailable-longest"
+	OrphanKeys     = "orphan-keys"
+	StalledSeconds = "stalled-seconds"
+	StalledMax     = "stalled-longest"
 )
 
-// Numbers lists the names of what is measured, but for those of single steps of a plan.
-func Numbers() []string {
-	return []string{Grants, GrantsPerSecond, AcquireP50, AcquireP99, AcquireMax, DoubleHoldSeconds, DoubleHoldIncidents,
-		Writes, RefusedWrites, WritesOutsideBelief, LostUpdates, RefusedHolders, ValidityLeftMin, ValidityLeftP50,
-		SplitVoteRate, LosingStreak, JainIndex, UnavailableSeconds, UnavailableShare, UnavailableMax, DeathToGrant, OrphanKeys, StalledSeconds, StalledMax}
+// Number is something that is measured in a run and reported, not judged.
+type Number struct {
+	Name       string
+	Unit       string // "" of a count
+	Meaning    string
+	Lengthened bool // it is a time that stalls of the host may lengthen
+}
+
+// Numbers is what is measured, in the order of reports, but for what becomes of single steps of a plan.
+// A number that has no meaning in a run, such as the latency of acquires where nobody acquired, is
+// left out of its verdict.
+var Numbers = []Number{
+	{Grants, "", "acquires that returned the lock", false},
+	{"grants-per-second", "/s", "of true time, from the first client's event to the last", false},
+	{"acquire-latency-p50", "s", "from call to return of granted acquires: half took at most this", true},
+	{"acquire-latency-p99", "s", "99 of 100 took at most this", true},
+	{"acquire-latency-max", "s", "the longest", true},
+	{"double-hold-seconds", "s", "true time in which two sessions or more believed that they held a lock", true},
+	{"incidents", "", "spells of such time", false},
+	{"writes", "", "that came to the resource, applied or refused", false},
+	{"refused-writes", "", "of these", false},
+	{"writes-outside-belief", "", "applied when their session no longer believed", false},
+	{"lost-updates", "", "writes applied over another session's that they had not seen", false},
+	{"refused-holders", "", "reads and writes that the fence refused while their session believed", false},
+	{"validity-left-min", "s", "least time left of a lock when its acquire returned, by the client's clock", true},
+	{"validity-left-p50", "s", "the same, median", true},
+	{"split-vote-rate", "share", "attempts on a free lock in which nobody got a majority", false},
+	{"losing-streak", "", "most of these in a row on one lock", false},
+	{"jain-index", "", "of grants per client: 1 is equal shares, 1/n all for one of n", false},
+	{"unavailable-seconds", "s", "nobody believed to hold a lock that somebody wanted", true},
+	{"unavailable-share", "share", "the same as a share of the clients' time, per lock", false},
+	{UnavailableMax, "s", "the longest such spell, and why", true},
+	{"death-to-grant-max", "s", "the longest from a holder's death to the next grant", true},
+	{OrphanKeys, "", "keys that a node still had after their TTL", false},
+	{StalledSeconds, "s", "the machine stood still, which nobody planned", false},
+	{StalledMax, "s", "the longest such spell", false},
 }
 
 // LockName names a lock in a sentence.

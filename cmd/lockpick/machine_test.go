@@ -18,7 +18,6 @@ import (
 	"lockpick/harness/history/edn"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
-	"lockpick/reports"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
@@ -38,7 +37,7 @@ func TestStoredRuns(t *testing.T) {
 		}
 		t.Run(s.ID(), func(t *testing.T) {
 			h := judgedAgain(t, o)
-			jepsen(t, filepath.Join(o.Dir, reports.EDNFile), h, o.Verdict)
+			jepsen(t, filepath.Join(o.Dir, "history.edn"), h, o.Verdict)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -191,35 +192,21 @@ const (
 	mostTimes = 12
 )
 
-// occurrences are the faults of each step, in the order in which they came. Steps
-// below 1 have those that nobody planned.
-func occurrences(f *facts.Facts) map[int][]*facts.Fault {
-	out := map[int][]*facts.Fault{}
-	for _, x := range f.Faults {
-		out[x.Step] = append(out[x.Step], x)
-	}
-	return out
-}
-
 func faults(r outcome.Run, rows map[int64]bool) faultTable {
 	var t faultTable
-	all := occurrences(facts.Read(r.History))
+	all := map[int][]*facts.Fault{} // by step, in the order in which they came; below 1 are those that nobody planned
+	for _, x := range facts.Read(r.History).Faults {
+		all[x.Step] = append(all[x.Step], x)
+	}
 	steps := slices.Clone(r.History.Params.Steps)
 	planned := map[int]bool{}
 	for _, s := range steps {
 		planned[s.Step] = true
 	}
-	var others []int
-	for s := range all {
-		if !planned[s] {
-			others = append(others, s)
-		}
-	}
-	slices.Sort(others)
-	for _, s := range others {
+	for _, s := range slices.Sorted(maps.Keys(all)) {
 		var kinds []string
 		for _, x := range all[s] {
-			if !slices.Contains(kinds, x.Kind) {
+			if !planned[s] && !slices.Contains(kinds, x.Kind) {
 				kinds = append(kinds, x.Kind)
 				steps = append(steps, history.PlannedStep{Step: s, Fault: x.Kind, When: "nobody planned it"})
 			}

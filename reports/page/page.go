@@ -137,47 +137,18 @@ func refs(ns []int64, rows map[int64]bool) []ref {
 
 type number struct{ Name, Value, Unit, Meaning, Word string }
 
-// meanings says of each of checker.Numbers what it is, and in which unit.
-var meanings = map[string]struct{ unit, meaning string }{
-	verdict.Grants:              {"", "acquires that returned the lock"},
-	verdict.GrantsPerSecond:     {"/s", "of true time, from the first client's event to the last"},
-	verdict.AcquireP50:          {"s", "from call to return of granted acquires: half took at most this"},
-	verdict.AcquireP99:          {"s", "99 of 100 took at most this"},
-	verdict.AcquireMax:          {"s", "the longest"},
-	verdict.DoubleHoldSeconds:   {"s", "true time in which two sessions or more believed that they held a lock"},
-	verdict.DoubleHoldIncidents: {"", "spells of such time"},
-	verdict.Writes:              {"", "that came to the resource, applied or refused"},
-	verdict.RefusedWrites:       {"", "of these"},
-	verdict.WritesOutsideBelief: {"", "applied when their session no longer believed"},
-	verdict.LostUpdates:         {"", "writes applied over another session's that they had not seen"},
-	verdict.RefusedHolders:      {"", "reads and writes that the fence refused while their session believed"},
-	verdict.ValidityLeftMin:     {"s", "least time left of a lock when its acquire returned, by the client's clock"},
-	verdict.ValidityLeftP50:     {"s", "the same, median"},
-	verdict.SplitVoteRate:       {"share", "attempts on a free lock in which nobody got a majority"},
-	verdict.LosingStreak:        {"", "most of these in a row on one lock"},
-	verdict.JainIndex:           {"", "of grants per client: 1 is equal shares, 1/n all for one of n"},
-	verdict.UnavailableSeconds:  {"s", "nobody believed to hold a lock that somebody wanted"},
-	verdict.UnavailableShare:    {"share", "the same as a share of the clients' time, per lock"},
-	verdict.UnavailableMax:      {"s", "the longest such spell, and why"},
-	verdict.DeathToGrant:        {"s", "the longest from a holder's death to the next grant"},
-	verdict.OrphanKeys:          {"", "keys that a node still had after their TTL"},
-	verdict.StalledSeconds:      {"s", "the machine stood still, which nobody planned"},
-	verdict.StalledMax:          {"s", "the longest such spell"},
-}
-
 func measured(r outcome.Run) []number {
 	var out []number
-	for _, n := range checker.Numbers() {
-		x, ok := r.Verdict.Numbers[n]
+	for _, n := range verdict.Numbers {
+		x, ok := r.Verdict.Numbers[n.Name]
 		if !ok {
 			continue
 		}
-		m := meanings[n]
-		v := number{Name: n, Value: figure(x), Unit: m.unit, Meaning: m.meaning, Word: plain(r.Verdict.Words[n])}
+		v := number{Name: n.Name, Value: figure(x), Unit: n.Unit, Meaning: n.Meaning, Word: plain(r.Verdict.Words[n.Name])}
 		switch {
-		case m.unit == "share":
+		case n.Unit == "share":
 			v.Value, v.Unit = figure(100*x), "%"
-		case m.unit == "s" && x != 0 && math.Abs(x) < 1:
+		case n.Unit == "s" && x != 0 && math.Abs(x) < 1:
 			v.Value, v.Unit = figure(1000*x), "ms"
 		}
 		out = append(out, v)
@@ -382,9 +353,6 @@ func centre(r outcome.Run) int {
 		at = x.Witness.From + (x.Witness.To-x.Witness.From)/2
 	} else if all := facts.Read(r.History).Faults; len(all) > 0 {
 		at = all[0].First().T
-		for _, f := range all {
-			at = min(at, f.First().T)
-		}
 	}
 	i, _ := slices.BinarySearchFunc(r.History.Events, at, func(e history.Event, t int64) int { return cmp.Compare(e.T, t) })
 	return i

@@ -215,18 +215,6 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// Each number has a meaning, and no other has.
-func TestMeanings(t *testing.T) {
-	for _, n := range checker.Numbers() {
-		if meanings[n].meaning == "" {
-			t.Errorf("%s has no meaning", n)
-		}
-	}
-	if len(meanings) != len(checker.Numbers()) {
-		t.Error("there is a meaning without a number")
-	}
-}
-
 func BenchmarkWrite(b *testing.B) {
 	var more []history.Event
 	for i := range 2000 {

@@ -133,7 +133,7 @@ func (f *course) session(x *facts.Session) {
 	default:
 		return
 	}
-	for e := range x.Extends() {
+	for e := range x.Calls(history.OpExtend) {
 		if e.Outcome() == history.OK {
 			s.deadline = facts.Renewed(e.Return, s.deadline)
 		}

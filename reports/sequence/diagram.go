@@ -119,23 +119,23 @@ type arrow struct {
 	Answer  bool    `json:"answer,omitempty"` // it goes back: what counts is when it arrived
 	Slow    bool    `json:"slow,omitempty"`   // it took so long that its ends are facts of their own
 	Lost    bool    `json:"lost,omitempty"`   // it is not known to have arrived
-	Mark    Mark    `json:"mark,omitempty"`   // what it led to where it arrived
+	Mark    symbol  `json:"mark,omitempty"`   // what it led to where it arrived
 	Label   string  `json:"label"`            // one or two words
 	Detail  string  `json:"detail,omitempty"` // the same in full
 	Bad     bool    `json:"bad,omitempty"`
 	Events  []int64 `json:"events"`
 }
 
-// Mark is how a point on a lane looks.
-type Mark string
+// symbol is how a point on a lane looks.
+type symbol string
 
 const (
-	dot   Mark = "●" // something took effect
-	cross Mark = "✗" // something was refused, or somebody died
-	ring  Mark = "○" // somebody began again
-	stop  Mark = "┻" // a lease ended
-	down  Mark = "▼" // a fault began
-	up    Mark = "▲" // a fault ended
+	dot   symbol = "●" // something took effect
+	cross symbol = "✗" // something was refused, or somebody died
+	ring  symbol = "○" // somebody began again
+	stop  symbol = "┻" // a lease ended
+	down  symbol = "▼" // a fault began
+	up    symbol = "▲" // a fault ended
 )
 
 // state is what a bar says of its lane.
@@ -143,7 +143,7 @@ type state string
 
 const (
 	believes state = "believes" // the client believes that it holds the lock
-	Paused   state = "paused"
+	paused   state = "paused"
 	dead     state = "dead"
 )
 
@@ -160,7 +160,7 @@ type bar struct {
 type note struct {
 	Lane   int     `json:"lane"`
 	At     int64   `json:"at"`
-	Mark   Mark    `json:"mark"`
+	Mark   symbol  `json:"mark"`
 	Label  string  `json:"label"`
 	Bad    bool    `json:"bad,omitempty"`
 	Events []int64 `json:"events"`

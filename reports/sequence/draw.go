@@ -101,7 +101,7 @@ func digits(rows []row) map[int64]int {
 // drawLanes draws all lanes as they are at an instant, and the gutter.
 func (p *page) drawLanes(l line, at int64) {
 	for i := range p.d.Lanes {
-		r, paused := '│', false
+		r, still := '│', false
 		for _, b := range p.d.Bars {
 			if b.Lane != i || at < b.From || at >= b.To {
 				continue
@@ -112,12 +112,12 @@ func (p *page) drawLanes(l line, at int64) {
 				r = '┃'
 			case dead:
 				r = ' '
-			case Paused:
-				paused = true
+			case paused:
+				still = true
 			}
 		}
 		l.put(p.x(i), string(r))
-		if paused {
+		if still {
 			l.put(p.x(i)+1, "░")
 		}
 	}
@@ -396,7 +396,7 @@ func (sc *scene) omitted() string {
 	var parts []string
 	if n > 0 {
 		slices.Sort(clients)
-		clients = unique(clients)
+		clients = slices.Compact(clients)
 		if len(clients) > 5 {
 			clients = append(clients[:4], fmt.Sprintf("%d others", len(clients)-4))
 		}

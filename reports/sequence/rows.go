@@ -21,7 +21,7 @@ type row struct {
 	arrows []arrow
 	part   part
 	lane   int
-	mark   Mark
+	mark   symbol
 	label  string
 	bad    bool
 }
@@ -94,11 +94,7 @@ func arrowRow(arrows []arrow, p part) row {
 }
 
 func latest(arrows []arrow) int64 {
-	t := arrows[0].Arrived
-	for _, a := range arrows {
-		t = max(t, a.Arrived)
-	}
-	return t
+	return slices.MaxFunc(arrows, func(a, b arrow) int { return cmp.Compare(a.Arrived, b.Arrived) }).Arrived
 }
 
 // drawAcquire draws how a session got the lock: what was tried in vain in one
@@ -323,8 +319,7 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 	for _, e := range releases {
 		names = append(names, e.Node)
 	}
-	slices.Sort(names)
-	nodes := nodeRange(unique(names))
+	nodes := nodeRange(names)
 	g := laneEvents{events: releases}
 	whose := short(victim.Client()) + "'s"
 	b.sheet.facts++
@@ -378,39 +373,36 @@ func (b *builder) drawLosses() {
 	if b.scene.result == nil {
 		return
 	}
-	type group struct {
+	type lost struct {
 		lane  int
 		first string
 		what  history.Change
 	}
-	ends := map[group][]*event{}
-	var order []group
+	of := map[*event]lost{}
+	var ends []*event
 	for _, l := range b.scene.result.Losses {
 		e := b.scene.ending(l)
 		lane, ok := b.lanes.of(l.Node)
 		if e == nil || !ok || e.Life.What == history.KeyDeleted && l.Cause == verdict.DeletedByOther || !b.scene.shown(e.T) {
 			continue
 		}
-		g := group{lane, l.First, e.Life.What}
-		if ends[g] == nil {
-			order = append(order, g)
-		}
-		ends[g] = append(ends[g], e)
+		of[e], ends = lost{lane, l.First, e.Life.What}, append(ends, e)
 	}
-	for _, g := range order {
-		i := slices.IndexFunc(b.f.sessions, func(s *session) bool { return s.Name() == g.first })
-		if i < 0 {
+	for _, g := range grouped(ends, func(e *event) lost { return of[e] }) {
+		what, at := of[g[0]], g[0].T
+		s := b.f.named[what.first]
+		if s == nil {
 			continue
 		}
 		var names []string
-		for _, e := range ends[g] {
+		for _, e := range g {
 			names = append(names, e.Process)
 		}
 		slices.Sort(names)
-		at := ends[g][0].T
-		nodes, text := nodeRange(unique(names)), display.KeyLost(g.what, short(b.f.sessions[i].Client())+"'s key", short(facts.LinkClient(ends[g][0].Life.By)))
-		b.sheet.note(note{Lane: g.lane, At: at, Mark: cross, Label: nodes + " " + text, Bad: true, Events: numbers(ends[g]...)})
-		b.caption.tell(at, list(unique(names)), text+" at "+display.Seconds(at))
+		names = slices.Compact(names)
+		text := display.KeyLost(what.what, short(s.Client())+"'s key", short(facts.LinkClient(g[0].Life.By)))
+		b.sheet.note(note{Lane: what.lane, At: at, Mark: cross, Label: nodeRange(names) + " " + text, Bad: true, Events: numbers(g...)})
+		b.caption.tell(at, list(names), text+" at "+display.Seconds(at))
 	}
 }
 
@@ -658,7 +650,7 @@ func (b *builder) drawFaults() {
 }
 
 func (b *builder) faultBar(ft *facts.Fault) {
-	state := map[nemesis.State]state{nemesis.Stopped: Paused, nemesis.Down: dead}[nemesis.ToldOf(ft.Kind).State]
+	state := map[nemesis.State]state{nemesis.Stopped: paused, nemesis.Down: dead}[nemesis.ToldOf(ft.Kind).State]
 	lane, ok := b.lanes.of(ft.Target)
 	if !ok || state == "" || len(b.lanes.all[lane].Members) > 1 {
 		return
@@ -713,7 +705,7 @@ func (sc *scene) faultTargets(g []*facts.Fault) string {
 		_, node, _ := nemesis.SplitLink(ft.Target[len(owner):])
 		names = append(names, node)
 	}
-	return nodeRange(unique(names))
+	return nodeRange(names)
 }
 
 // linkOwner is the client whose link a target is, "" if it is no link.
@@ -764,7 +756,7 @@ const longestSaw = 200
 
 type faultWords struct {
 	nemesis.Told
-	mark, over Mark
+	mark, over symbol
 }
 
 // whole tells of a fault that ended. What a node came back with matters.

@@ -84,7 +84,7 @@ func (sc inWords) lossOf(a, b string) string {
 		nodes = []string{sc.result.Node}
 	}
 	slices.Sort(nodes)
-	on := cmp.Or(list(unique(nodes)), "the nodes")
+	on := cmp.Or(list(slices.Compact(nodes)), "the nodes")
 	return display.CauseClause(sc.result.Cause, display.Parties{First: a, Second: b, Nodes: on, Deleter: sc.deleter()})
 }
 
@@ -249,7 +249,7 @@ func list(names []string) string {
 	return display.List(out)
 }
 
-// nodeRange names nodes briefly, in their order: "n1–n5", "n1 n2", "n1 n2 n4 n5".
+// nodeRange names nodes briefly, in their order and each once: "n1–n5", "n1 n2", "n1 n2 n4 n5".
 func nodeRange(nodes []string) string {
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b string) int {
@@ -257,6 +257,7 @@ func nodeRange(nodes []string) string {
 		pb, nb, _ := numbered(b)
 		return cmp.Or(cmp.Compare(pa, pb), cmp.Compare(na, nb), cmp.Compare(a, b))
 	})
+	nodes = slices.Compact(nodes)
 	var parts []string
 	for i := 0; i < len(nodes); {
 		j := i

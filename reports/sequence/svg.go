@@ -177,7 +177,7 @@ func (p *picture) drawBands(d Diagram) {
 
 func (p *picture) drawBars(d Diagram) {
 	// What is drawn later covers what was before: a dead client first, a pause last.
-	for _, state := range []state{dead, believes, Paused} {
+	for _, state := range []state{dead, believes, paused} {
 		for _, b := range d.Bars {
 			if b.State != state || b.Lane < 0 || b.Lane >= len(p.lanes) {
 				continue
@@ -195,7 +195,7 @@ func (p *picture) drawBars(d Diagram) {
 
 func (p *picture) bar(state state, x, y, w float64) string {
 	switch state {
-	case Paused:
+	case paused:
 		return shape(`<rect x="%v" y="%v" width="%v" height="26" fill="url(#%vstall)" opacity=".8"/>`, x, y-13, w, p.prefix())
 	case dead:
 		return shape(`<rect class="sq-gone" x="%v" y="%v" width="%v" height="4"/><path class="sq-dead" d="M%v %vh%v"/>`, x, y-2, w, x, y, w)
@@ -330,7 +330,7 @@ func (p *picture) foot(d Diagram) {
 	for _, l := range []struct {
 		state state
 		text  string
-	}{{believes, "bar: believes that it holds the lock"}, {Paused, "hatched: paused"}, {dead, "dotted lane: dead"}} {
+	}{{believes, "bar: believes that it holds the lock"}, {paused, "hatched: paused"}, {dead, "dotted lane: dead"}} {
 		if p.used[l.state] {
 			legend = append(legend, l.text)
 		}
@@ -599,7 +599,7 @@ func (p *picture) group(events []int64, title, inner string) string {
 }
 
 type mark struct {
-	mark   Mark
+	mark   symbol
 	x, y   float64
 	bad    bool
 	title  string
@@ -619,7 +619,7 @@ func (m mark) shape() string {
 }
 
 // shapes are the marks that are no dot.
-var shapes = map[Mark]string{
+var shapes = map[symbol]string{
 	cross: `<path class="{line}" stroke-width="2" d="M{x} {y}m-6 -6l12 12m0 -12l-12 12"/>`,
 	ring:  `<circle class="sq-dot" style="fill:var(--paper);stroke:var(--ink)" cx="{x}" cy="{y}" r="5"/>`,
 	stop:  `<path class="{line}" stroke-width="2" d="M{x} {y}m0 -13v26"/>`,

@@ -167,7 +167,7 @@ func TestHostilePicture(t *testing.T) {
 		Lanes:  []lane{{Name: evil, Role: client}, {Name: evil, Role: locks}},
 		Arrows: []arrow{{Fact: 1, From: 0, To: 1, Sent: 1e9, Arrived: 2e9, Label: evil, Detail: evil, Events: []int64{1}}, {Fact: 2, From: 5, To: -1}},
 		Notes:  []note{{Lane: 0, At: 3e9, Label: evil, Bad: true, Events: []int64{2}}, {Lane: 9, At: 3e9, Label: evil}},
-		Bars:   []bar{{Lane: 7}, {Lane: 0, State: Paused, From: -1 << 62, To: 1 << 62}},
+		Bars:   []bar{{Lane: 7}, {Lane: 0, State: paused, From: -1 << 62, To: 1 << 62}},
 		Bands:  []band{{From: 1e9, To: 3e9, Label: evil}}}
 	svg := SVG(d, SVGOptions{Prefix: evil[:20]})
 	validXML(t, "hostile", svg)

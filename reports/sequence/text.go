@@ -124,7 +124,7 @@ func (p *page) legend() string {
 	for _, s := range []struct {
 		state state
 		text  string
-	}{{believes, "┃ believes that it holds the lock"}, {Paused, "░ paused"}, {dead, "no line: dead"}} {
+	}{{believes, "┃ believes that it holds the lock"}, {paused, "░ paused"}, {dead, "no line: dead"}} {
 		if p.used[s.state] {
 			parts = append(parts, s.text)
 		}
@@ -233,7 +233,7 @@ func mermaidText(s string, most int) string {
 }
 
 type written struct {
-	mark  Mark
+	mark  symbol
 	label string
 	words string // for the caption
 	bad   bool

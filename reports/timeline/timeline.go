@@ -169,11 +169,10 @@ type event = history.Event
 
 // run is what is known of the run that is drawn.
 type run struct {
-	f         *facts.Facts
-	end       int64 // of the run's own time, ns
-	beliefs   []facts.Window
-	bySession map[string][]facts.Window
-	owners    map[string]string // token: session
+	f       *facts.Facts
+	end     int64 // of the run's own time, ns
+	beliefs []facts.Window
+	owners  map[string]string // token: session
 
 	history    *history.History
 	violations map[string][]checker.Result // memo of incidents, by property
@@ -181,11 +180,7 @@ type run struct {
 
 func newRun(h *history.History) *run {
 	f := facts.Read(h)
-	r := &run{f: f, beliefs: f.Beliefs(), bySession: map[string][]facts.Window{}, owners: map[string]string{},
-		history: h, violations: map[string][]checker.Result{}}
-	for _, x := range r.beliefs {
-		r.bySession[x.Session.Name()] = append(r.bySession[x.Session.Name()], x)
-	}
+	r := &run{f: f, beliefs: f.Beliefs(), owners: map[string]string{}, history: h, violations: map[string][]checker.Result{}}
 	for s := range f.Sessions() {
 		if token := s.Token(); token != "" {
 			r.owners[token] = s.Name()
@@ -209,10 +204,8 @@ func (r *run) clientOf(session string) string {
 	if s := r.f.Named(session); s != nil {
 		return s.Client()
 	}
-	for i := len(session) - 1; i > 0; i-- {
-		if session[i] == '/' {
-			return session[:i]
-		}
+	if i := strings.LastIndexByte(session, '/'); i > 0 {
+		return session[:i]
 	}
 	return session
 }

@@ -239,7 +239,8 @@ func (in *inference) turnedAway(l *life) (int64, string) {
 
 // believes reports whether a session is believed in at an instant.
 func (r *run) believes(session string, at int64) bool {
-	return slices.ContainsFunc(r.bySession[session], func(x facts.Window) bool { return x.From <= at && at < x.To })
+	s := r.f.Named(session)
+	return s != nil && slices.ContainsFunc(slices.Collect(r.f.Windows(s)), func(x facts.Window) bool { return x.From <= at && at < x.To })
 }
 
 // Of so many items the page stays small, and is drawn at once.

@@ -154,15 +154,12 @@ func judgeNumbers(bounds map[string]scenario.Bound, v checker.Verdict) []outcome
 	return out
 }
 
-// numberTimes are the numbers that are in seconds.
-var numberTimes = []string{verdict.AcquireP50, verdict.AcquireP99, verdict.AcquireMax, verdict.DoubleHoldSeconds, verdict.ValidityLeftMin, verdict.ValidityLeftP50,
-	verdict.UnavailableSeconds, verdict.UnavailableMax, verdict.DeathToGrant}
-
 // stalls reports whether stalls of the host may be why a number misses its bound. Any may, but
 // a time has to miss it by no more than the host stalled in all.
 func stalls(name string, by float64, v checker.Verdict) bool {
 	still := v.Numbers[verdict.StalledSeconds]
-	return still > 0 && (!slices.Contains(numberTimes, name) || math.Abs(by) <= still)
+	time := slices.ContainsFunc(verdict.Numbers, func(n verdict.Number) bool { return n.Name == name && n.Lengthened })
+	return still > 0 && (!time || math.Abs(by) <= still)
 }
 
 // undecided leaves a number open.

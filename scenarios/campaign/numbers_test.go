@@ -38,10 +38,10 @@ func TestJudgeNumbers(t *testing.T) {
 // meanwhile; without it, or without its number, it is undecided.
 func TestSettle(t *testing.T) {
 	bounds := map[string]scenario.Bound{
-		verdict.Grants:        {Is: "<", Value: 0.5, Than: "other"},
-		verdict.SplitVoteRate: {Is: ">", Value: 1, Than: "base"},
+		verdict.Grants:    {Is: "<", Value: 0.5, Than: "other"},
+		"split-vote-rate": {Is: ">", Value: 1, Than: "base"},
 	}
-	v := checker.Verdict{Numbers: map[string]float64{verdict.Grants: 8, verdict.SplitVoteRate: 0.3}}
+	v := checker.Verdict{Numbers: map[string]float64{verdict.Grants: 8, "split-vote-rate": 0.3}}
 	waiting := func() *outcome.Outcome { return &outcome.Outcome{Judgements: judgeNumbers(bounds, v)} }
 	if o := waiting(); len(o.Waits()) != 2 || again(*o) != "" {
 		t.Errorf("it waits for %v, and is tried again for %q", o.Waits(), again(*o))
@@ -50,10 +50,10 @@ func TestSettle(t *testing.T) {
 		other, base map[string]float64
 		code        int
 	}{
-		{map[string]float64{verdict.Grants: 17}, map[string]float64{verdict.SplitVoteRate: 0.2}, outcome.ExitOK},
-		{map[string]float64{verdict.Grants: 16}, map[string]float64{verdict.SplitVoteRate: 0.2}, outcome.ExitUnexpected},
+		{map[string]float64{verdict.Grants: 17}, map[string]float64{"split-vote-rate": 0.2}, outcome.ExitOK},
+		{map[string]float64{verdict.Grants: 16}, map[string]float64{"split-vote-rate": 0.2}, outcome.ExitUnexpected},
 		{map[string]float64{verdict.Grants: 17}, map[string]float64{}, outcome.ExitUndecided},
-		{nil, map[string]float64{verdict.SplitVoteRate: 0.2}, outcome.ExitUndecided},
+		{nil, map[string]float64{"split-vote-rate": 0.2}, outcome.ExitUndecided},
 	} {
 		o := waiting()
 		settle(o, "other", c.other)

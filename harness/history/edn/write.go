@@ -117,7 +117,7 @@ func (t *writing) session(s *facts.Session) {
 		acquire.Return = &late
 	}
 	t.operation(history.OpAcquire, acquire)
-	for x := range s.Releases() {
+	for x := range s.Calls(history.OpRelease) {
 		if released || !s.Granted() {
 			t.operation(history.OpRelease, x)
 		}

@@ -227,16 +227,20 @@ func (in *reading) event(e *history.Event) {
 		in.book(c, e)
 	case e.Process == history.Nemesis:
 		in.nemesis(e)
-	case e.Op == history.OpLife:
-		in.life(e)
+	case e.Op == history.OpLife && e.Life != nil:
+		in.told = append(in.told, e)
+	case e.Op == history.OpLife: // it tells nothing
 	case e.Op == history.OpLack:
 		in.Lacks = append(in.Lacks, e)
 	case e.Op == history.OpLog:
 		in.Log = append(in.Log, e)
 	case e.Process == history.Harness:
-		in.harness(e)
+		if e.Op == history.OpStop && in.Stop == nil {
+			in.Stop = e
+		}
+	case e.Node == "" && e.Op == history.OpClient: // of nobody whom the run knows
 	case e.Node == "":
-		in.remark(e)
+		in.Loose = append(in.Loose, e)
 	case e.Op == history.OpSet || e.Op == history.OpExtend || e.Op == history.OpRelease:
 		in.Links = append(in.Links, e)
 	default:
@@ -259,27 +263,6 @@ func (in *reading) nemesis(e *history.Event) {
 	in.fault(e)
 	if c := in.clients[e.Node]; c != nil && e.Op == Kill && e.Type == history.Begin {
 		c.die(e)
-	}
-}
-
-// harness books where the run was stopped.
-func (in *reading) harness(e *history.Event) {
-	if e.Op == history.OpStop && in.Stop == nil {
-		in.Stop = e
-	}
-}
-
-// life books what a node told of a key.
-func (in *reading) life(e *history.Event) {
-	if e.Life != nil {
-		in.told = append(in.told, e)
-	}
-}
-
-// remark books what nobody did whom the run knows.
-func (in *reading) remark(e *history.Event) {
-	if e.Op != history.OpClient {
-		in.Loose = append(in.Loose, e)
 	}
 }
 

@@ -18,8 +18,6 @@ const (
 	Failover  = "failover"   // a replica takes a node's place
 	Cut       = "cut"        // a link carries nothing
 	ClockJump = "clock-jump"
-	ClockSlew = "clock-slew"
-	ClockRate = "clock-rate"
 )
 
 // Fault is one fault on one target. A fault that is planned for every occurrence of its
@@ -142,19 +140,8 @@ func (f *Fault) Events() []*history.Event {
 	return slices.DeleteFunc(all, func(e *history.Event) bool { return e == nil })
 }
 
-// Stalls is where the host stalled, in the order of time.
-func (f *Facts) Stalls() []*Fault {
-	var all []*Fault
-	for _, x := range f.Faults {
-		if x.Kind == history.OpStall && x.Begin != nil && x.End != nil {
-			all = append(all, x)
-		}
-	}
-	return all
-}
-
-// Departure is the event by which a client was gone, if a fault took it; or nil.
-func (f *Facts) Departure(client string) *history.Event {
+// departure is the event by which a client was gone, if a fault took it; or nil.
+func (f *Facts) departure(client string) *history.Event {
 	if f.departed == nil {
 		f.departed = map[string]*history.Event{}
 		for _, x := range f.Faults {
@@ -303,11 +290,11 @@ func (in *reading) unfaithful() string {
 	return ""
 }
 
-// stops is where a process was surely stopped: its pauses and kills in the order in which
-// they were tried, and all instants at which one was in force.
+// stops is the pauses and kills of a process that were surely in force for a time, in the order in
+// which they were tried, and when each was over.
 type stops struct {
 	faults []*Fault
-	still  [][2]int64 // from and to, both within; disjoint, in the order of time
+	to     history.Peaks
 }
 
 // stopsIn is the stops of each process that the faults ever stopped.
@@ -317,49 +304,31 @@ func stopsIn(faults []*Fault) map[string]*stops {
 		if f.Begin == nil || f.Kind != Pause && f.Kind != Kill || f.To() <= f.Begin.T {
 			continue
 		}
-		s := all[f.Target]
-		if s == nil {
-			s = &stops{}
-			all[f.Target] = s
+		if all[f.Target] == nil {
+			all[f.Target] = &stops{}
 		}
-		s.faults = append(s.faults, f)
+		all[f.Target].faults = append(all[f.Target].faults, f)
 	}
 	for _, s := range all {
-		s.join()
+		var to []int64
+		for _, f := range s.faults {
+			to = append(to, f.To())
+		}
+		s.to = history.PeaksOf(to)
 	}
 	return all
 }
 
-func (s *stops) join() {
-	var spans [][2]int64
-	for _, f := range s.faults {
-		to := int64(Never)
-		if f.End != nil {
-			to = f.End.T - 1
-		}
-		if f.Begin.T < Never && (f.End == nil || f.End.T > f.Begin.T+1) {
-			spans = append(spans, [2]int64{f.Begin.T + 1, to})
-		}
-	}
-	slices.SortFunc(spans, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
-	for _, x := range spans {
-		if last := len(s.still) - 1; last >= 0 && x[0] <= s.still[last][1] {
-			s.still[last][1] = max(s.still[last][1], x[1])
-		} else {
-			s.still = append(s.still, x)
-		}
-	}
-}
-
-// at is the first fault that was in force at an instant, or nil.
+// at is the first fault that was in force at an instant, or nil. At the instants of its begin and its
+// end it may not have been.
 func (s *stops) at(t int64) *Fault {
 	if s == nil {
 		return nil
 	}
-	i, _ := slices.BinarySearchFunc(s.still, t, func(x [2]int64, t int64) int { return cmp.Compare(x[1], t) })
-	if i == len(s.still) || s.still[i][0] > t {
-		return nil
+	for i := s.to.From(0, t+1); i < len(s.faults) && s.faults[i].First().T < t; i = s.to.From(i+1, t+1) {
+		if s.faults[i].Begin.T < t {
+			return s.faults[i]
+		}
 	}
-	i = slices.IndexFunc(s.faults, func(f *Fault) bool { return t > f.Begin.T && (f.End == nil || t < f.End.T) })
-	return s.faults[i]
+	return nil
 }

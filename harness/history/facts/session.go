@@ -38,16 +38,10 @@ func (s *Session) Token() string {
 // Granted reports whether the acquire returned the lock.
 func (s *Session) Granted() bool { return s.Until != Nothing }
 
-// Extends are the session's extensions, in the order of their calls. So are the others.
-func (s *Session) Extends() iter.Seq[Operation]  { return s.of(history.OpExtend) }
-func (s *Session) Reads() iter.Seq[Operation]    { return s.of(history.OpRead) }
-func (s *Session) Writes() iter.Seq[Operation]   { return s.of(history.OpWrite) }
-func (s *Session) Releases() iter.Seq[Operation] { return s.of(history.OpRelease) }
-
-// of is the operations of one kind, in the order of their calls.
-func (s *Session) of(op string) iter.Seq[Operation] {
+// Calls is the session's operations of one kind, in the order of their calls.
+func (s *Session) Calls(op string) iter.Seq[Operation] {
 	return func(yield func(Operation) bool) {
-		for a := range s.Actions() {
+		for _, a := range s.actions {
 			if a.Call.Op == op && !yield(a) {
 				return
 			}
@@ -57,27 +51,16 @@ func (s *Session) of(op string) iter.Seq[Operation] {
 
 // Actions is all that was done with the handle, in the order of calls. The client's look at its
 // own deadline is an action that takes no time: its call is its return.
-func (s *Session) Actions() iter.Seq[Operation] {
-	return func(yield func(Operation) bool) {
-		for _, a := range s.actions {
-			if !yield(a) {
-				return
-			}
-		}
-	}
-}
+func (s *Session) Actions() iter.Seq[Operation] { return slices.Values(s.actions) }
 
 // Extended reports whether an extension was called.
 func (s *Session) Extended() bool {
-	for range s.Extends() {
-		return true
-	}
-	return false
+	return slices.ContainsFunc(s.actions, func(a Operation) bool { return a.Call.Op == history.OpExtend })
 }
 
 // FirstRelease is the call of the first release, or nil.
 func (s *Session) FirstRelease() *history.Event {
-	for x := range s.Releases() {
+	for x := range s.Calls(history.OpRelease) {
 		return x.Call
 	}
 	return nil
@@ -86,7 +69,7 @@ func (s *Session) FirstRelease() *history.Event {
 // Released is when the session had surely given the lock back, by its client's own
 // account, or Never.
 func (s *Session) Released() int64 {
-	for x := range s.Releases() {
+	for x := range s.Calls(history.OpRelease) {
 		if x.Outcome() != history.Info {
 			return x.Return.T
 		}
@@ -208,7 +191,7 @@ func (f *Facts) Windows(s *Session) iter.Seq[Window] {
 			last = Window{From: s.Ended, To: s.Until, Session: s, Opens: s.Acquire.Return, Closes: s.Acquire.Return}
 			until = s.Until
 		}
-		for x := range s.Extends() {
+		for x := range s.Calls(history.OpExtend) {
 			switch ret := x.Return; x.Outcome() {
 			case history.OK:
 				d := Renewed(ret, until)
@@ -341,7 +324,7 @@ func (f *Facts) promise(reckoned []history.Event) {
 func (f *Facts) Closing(w Window) (*history.Event, Ending) {
 	switch e := w.Closes; {
 	case e == nil:
-		if d := f.Departure(w.Session.Client()); d != nil && d.T == w.To {
+		if d := f.departure(w.Session.Client()); d != nil && d.T == w.To {
 			return d, Died
 		}
 		return nil, Still
