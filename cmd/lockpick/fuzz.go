@@ -20,7 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/docker"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/broken"
@@ -232,7 +232,7 @@ func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 			continue
 		}
 		for property, e := range own[i].Expect {
-			if !says(given, property) && (e.Want == outcome.AnyOutcome || property == checker.FencingOrder && p.Lock.Fence && !ownCount(own[i].Scenario)) {
+			if !says(given, property) && (e.Want == outcome.AnyOutcome || property == verdict.FencingOrder && p.Lock.Fence && !ownCount(own[i].Scenario)) {
 				p.Expect[property] = e
 			}
 		}
@@ -244,9 +244,9 @@ func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 // of how that counts, unless the user asks: it is no promise of the lock that is hunted.
 func spare(chosen []pick, given []string) {
 	for i, p := range chosen {
-		if p.own != nil && ownCount(*p.own) && !says(given, checker.FencingOrder) {
+		if p.own != nil && ownCount(*p.own) && !says(given, verdict.FencingOrder) {
 			chosen[i].Expect = maps.Clone(p.Expect)
-			chosen[i].Expect[checker.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
+			chosen[i].Expect[verdict.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
 		}
 	}
 }
@@ -274,12 +274,12 @@ func (f *huntFlags) mistaken() error {
 	f.runFlags.mistaken()
 	own := f.expects
 	f.expects = nil
-	for _, p := range []string{checker.MutualExclusion, checker.LeaseLinearizable, checker.DeadlockFreedom, checker.FaultTolerance, checker.ValidOnReturn, checker.BoundedHold} {
+	for _, p := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance, verdict.ValidOnReturn, verdict.BoundedHold} {
 		f.expects = append(f.expects, p+"=holds")
 	}
 	if !strings.Contains(f.sets[i+1], "=fence-") {
 		f.sets = append(f.sets, "lock.fence=false", "workload.fence=none")
-		f.expects = append(f.expects, checker.ResourceSafety+"=any")
+		f.expects = append(f.expects, verdict.ResourceSafety+"=any")
 	}
 	f.expects = append(f.expects, own...)
 	return nil

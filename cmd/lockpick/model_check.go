@@ -15,7 +15,6 @@ import (
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/reports/display"
@@ -221,7 +220,7 @@ type searched struct {
 	exhaust.Result
 	Reduce  string          `json:"reduce"`
 	Seconds float64         `json:"seconds"`
-	Verdict checker.Outcome `json:"verdict"`
+	Verdict verdict.Outcome `json:"verdict"`
 	Because string          `json:"because,omitempty"` // what the run of the story showed
 	Cause   string          `json:"cause,omitempty"`
 	Node    string          `json:"node,omitempty"`
@@ -251,12 +250,12 @@ func (x *exhaustion) one(ctx context.Context, r *searched) error {
 	r.Seconds = time.Since(begun).Seconds()
 	switch {
 	case r.Story != nil:
-		r.Verdict = checker.Violated
+		r.Verdict = verdict.Violated
 		return x.replay(ctx, r, found)
 	case r.Whole && r.Untimed == 0:
-		r.Verdict = checker.Holds
+		r.Verdict = verdict.Holds
 	default:
-		r.Verdict = checker.Undecided
+		r.Verdict = verdict.Undecided
 	}
 	return nil
 }
@@ -271,7 +270,7 @@ func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenari
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if j := o.Of(string(r.property())); j != nil && j.Got == checker.Violated {
+	if j := o.Of(string(r.property())); j != nil && j.Got == verdict.Violated {
 		r.Cause, r.Node, r.Because = j.Cause, j.Node, j.Because
 	}
 	if r.Cause == "" {
@@ -305,9 +304,9 @@ const exhaustFolder = "exhaust"
 // code is the exit code that a search calls for.
 func (r *searched) code() int {
 	switch {
-	case r.Verdict == checker.Undecided:
+	case r.Verdict == verdict.Undecided:
 		return outcome.ExitUndecided
-	case r.Known && r.Cause == r.Expected, !r.Known && r.Verdict == checker.Holds:
+	case r.Known && r.Cause == r.Expected, !r.Known && r.Verdict == verdict.Holds:
 		return outcome.ExitOK
 	}
 	return outcome.ExitUnexpected
@@ -347,11 +346,11 @@ func reduced(reduce string) string {
 // outcome is what a search came to, in words.
 func (r *searched) outcome() string {
 	switch {
-	case r.Verdict == checker.Holds:
+	case r.Verdict == verdict.Holds:
 		return "none within this bound"
-	case r.Verdict == checker.Violated && r.Known && r.Cause == r.Expected:
+	case r.Verdict == verdict.Violated && r.Known && r.Cause == r.Expected:
 		return fmt.Sprintf("violated, as expected (%s)", r.Cause)
-	case r.Verdict == checker.Violated:
+	case r.Verdict == verdict.Violated:
 		return fmt.Sprintf("VIOLATED (%s)", r.Cause)
 	case !r.Whole:
 		return "undecided: bound not reached"
@@ -371,9 +370,9 @@ func (r *searched) steps() string {
 func (r *searched) print(w io.Writer) {
 	fmt.Fprintf(w, "2 clients, %v: every order of messages, losses, pauses and expiries\n%s, %.1f s, %d MB\n", r.Scope, r.size(), r.Seconds, (r.Bytes+1<<20-1)>>20)
 	switch r.Verdict {
-	case checker.Holds:
+	case verdict.Holds:
 		fmt.Fprintf(w, "%s: %s\n", r.property(), painted(w, good, r.outcome()))
-	case checker.Violated:
+	case verdict.Violated:
 		fmt.Fprintf(w, "%s %s in %d steps, the fewest\n\n%s\n", r.property(), painted(w, alarm, "VIOLATED"), len(r.Story), exhaust.Caption(r.Story))
 		if !r.Runs() {
 			fmt.Fprintln(w, "no run shows that: there is no such lock but in the model, no verdict on it, or no way to tell it to the simulation")

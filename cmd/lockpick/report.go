@@ -288,13 +288,13 @@ func parts(o outcome.Outcome) (all []part) {
 	for _, j := range o.Judgements {
 		lead := o.Of(j.Follows)
 		switch {
-		case j.Got == checker.Violated && j.Number == nil:
+		case j.Got == verdict.Violated && j.Number == nil:
 			if i := slices.IndexFunc(findings, func(f outcome.Finding) bool { return f.Property == j.Property }); i >= 0 {
 				flush()
 				all = append(all, partOf(findings[i]))
 			}
-		case !j.Tells(), j.Follows != "" && j.AsExpected && lead != nil && lead.Got != checker.Violated:
-		case j.Got == checker.Holds && j.AsExpected:
+		case !j.Tells(), j.Follows != "" && j.AsExpected && lead != nil && lead.Got != verdict.Violated:
+		case j.Got == verdict.Holds && j.AsExpected:
 			flush()
 			all = append(all, part{text: printable(j).String()})
 		default:
@@ -516,7 +516,7 @@ func (r *report) columns() columnCounts {
 
 func columnOf(w outcome.Way) string {
 	switch {
-	case w.AsExpected && w.Got == checker.Holds:
+	case w.AsExpected && w.Got == verdict.Holds:
 		return colHolds
 	case w.Open():
 		return colUndecided
@@ -526,7 +526,7 @@ func columnOf(w outcome.Way) string {
 		return colAlone
 	case w.Free():
 		return colFree
-	case w.Got == checker.Violated:
+	case w.Got == verdict.Violated:
 		return colViolated
 	}
 	return colIdle

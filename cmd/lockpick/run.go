@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/docker"
 	"lockpick/harness"
 	"lockpick/harness/scenario"
@@ -436,7 +436,7 @@ func (f *runFlags) job(p pick, n int) campaign.Job {
 // does: all that must hold, except those that the user names with --expect.
 func (f *runFlags) relative(p pick) (all []string) {
 	for _, property := range known().Properties {
-		if p.Expect[property].Want == string(checker.Holds) && !says(f.expects, property) {
+		if p.Expect[property].Want == string(verdict.Holds) && !says(f.expects, property) {
 			all = append(all, property)
 		}
 	}

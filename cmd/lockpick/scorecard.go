@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/docker"
 	"lockpick/harness"
 	lockexec "lockpick/harness/lock/exec"
@@ -508,14 +509,14 @@ func (s *scorer) dice(ctx context.Context, c *outcome.Card, lock string) ([]outc
 	}
 	var expects []string
 	for _, property := range checker.Properties() {
-		if e, ok := whole[0].Expect[property]; ok && e.Want == string(checker.Holds) && e.Follows == "" {
+		if e, ok := whole[0].Expect[property]; ok && e.Want == string(verdict.Holds) && e.Follows == "" {
 			expects = append(expects, property+"=holds")
 		}
 	}
 	draws := outcome.Draws(whole[0].Scenario)
 	for i := range draws {
 		f := s.runFlags(lock, s.flags.backend, []string{"plan.random.faults=[" + strings.Join(draws[i].Faults, ", ") + "]"},
-			append([]string{checker.ResourceSafety + "=any"}, expects...))
+			append([]string{verdict.ResourceSafety + "=any"}, expects...))
 		p, _, err := s.picked(ctx, f, s.on, diceScenario)
 		if err != nil {
 			return nil, err
@@ -559,7 +560,7 @@ const mostAgain = 3
 func same(f outcome.CardFinding, o outcome.Outcome) bool {
 	return !slices.ContainsFunc(f.Harms, func(h outcome.Harm) bool {
 		j := o.Of(h.Property)
-		return j == nil || j.Got != checker.Violated || j.Cause != h.Cause
+		return j == nil || j.Got != verdict.Violated || j.Cause != h.Cause
 	})
 }
 
@@ -617,7 +618,7 @@ func (s *scorer) try(ctx context.Context, lock string, x outcome.Shown) outcome.
 	shows := func(k int) bool {
 		o := s.tries[k].out
 		got := o.Of(property)
-		if got == nil || got.Got != checker.Violated {
+		if got == nil || got.Got != verdict.Violated {
 			return false
 		}
 		t.State, t.Cause, t.Command, t.Run = outcome.StateConfirmed, got.Cause, o.Command, k

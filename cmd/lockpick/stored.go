@@ -17,6 +17,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/checker/mutex"
+	"lockpick/checker/verdict"
 	"lockpick/docker"
 	"lockpick/harness/history"
 	"lockpick/harness/history/edn"
@@ -137,7 +138,7 @@ tell of, is undecided.`,
 }
 
 // told prints a verdict, and what was expected decides the exit code.
-func (a *app) told(v checker.Verdict, js []outcome.Judgement, asJSON bool) error {
+func (a *app) told(v verdict.Verdict, js []outcome.Judgement, asJSON bool) error {
 	a.code = outcome.Worse(a.code, outcome.CodeOf(js))
 	if v.Disagreement != "" {
 		a.code = outcome.ExitBug
@@ -150,13 +151,13 @@ func (a *app) told(v checker.Verdict, js []outcome.Judgement, asJSON bool) error
 }
 
 // secondly is what the second judge says of the whole record.
-var secondly = map[checker.Outcome]string{
-	checker.Holds:     "one lease lock could have given these answers",
-	checker.Violated:  "no lease lock could have given these answers",
-	checker.Undecided: "not asked, or the record is too long for its search",
+var secondly = map[verdict.Outcome]string{
+	verdict.Holds:     "one lease lock could have given these answers",
+	verdict.Violated:  "no lease lock could have given these answers",
+	verdict.Undecided: "not asked, or the record is too long for its search",
 }
 
-func (a *app) printVerdict(v checker.Verdict, js []outcome.Judgement) {
+func (a *app) printVerdict(v verdict.Verdict, js []outcome.Judgement) {
 	live := false
 	for _, t := range folded(js) {
 		for _, j := range t.js {
@@ -394,7 +395,7 @@ func isRun(path string) bool {
 }
 
 // reportRun writes the reports of a stored run anew, by a verdict.
-func (a *app) reportRun(s campaign.Stored, v checker.Verdict) error {
+func (a *app) reportRun(s campaign.Stored, v verdict.Verdict) error {
 	dir, err := draw(s, v, true)
 	if err != nil {
 		return err
@@ -421,7 +422,7 @@ func drawStored(dir string) error {
 }
 
 // draw draws the reports of a stored run, with images or without, and says where.
-func draw(s campaign.Stored, v checker.Verdict, images bool) (dir string, err error) {
+func draw(s campaign.Stored, v verdict.Verdict, images bool) (dir string, err error) {
 	dir = s.Dir
 	if s.Manifest == nil { // there may be a history.edn beside it that is not ours
 		dir += ".report"
@@ -455,7 +456,7 @@ func unwritable(err error, hint string) error {
 
 // rejudged is what comes of a stored run now, with what only its outcome.json knows:
 // the tries before it.
-func rejudged(s campaign.Stored, v checker.Verdict) outcome.Outcome {
+func rejudged(s campaign.Stored, v verdict.Verdict) outcome.Outcome {
 	p := s.History.Params
 	o := outcome.Outcome{Schema: 1, Scenario: p.Scenario, Backend: p.Backend, Seed: p.Seed, Verdict: v, Judgements: campaign.JudgeStored(s, v)}
 	if p.Variant != "" {
@@ -554,14 +555,14 @@ func (f *foreign) meant(c *cobra.Command, path string) (theirs bool, err error) 
 }
 
 // judge judges a history by the model.
-func (f *foreign) judge(path string) (v checker.Verdict, js []outcome.Judgement, notes []string, err error) {
+func (f *foreign) judge(path string) (v verdict.Verdict, js []outcome.Judgement, notes []string, err error) {
 	if slices.Contains(mutex.Models(), f.model) {
 		ops, notes, err := edn.OperationsFile(path)
 		if err != nil {
 			return v, nil, nil, err
 		}
 		v = mutex.Check(f.model, ops)
-		holds := map[string]scenario.Expectation{f.model: {Want: string(checker.Holds), Implied: true}}
+		holds := map[string]scenario.Expectation{f.model: {Want: string(verdict.Holds), Implied: true}}
 		return v, campaign.Judge(holds, v), notes, nil
 	}
 	h, notes, err := edn.ReadFile(path, f.lapse())
@@ -574,7 +575,7 @@ func (f *foreign) judge(path string) (v checker.Verdict, js []outcome.Judgement,
 }
 
 // verdict is that of a history, one of ours or one of Jepsen's whose lock has handles.
-func (f *foreign) verdict(h *history.History) checker.Verdict {
+func (f *foreign) verdict(h *history.History) verdict.Verdict {
 	return checker.Check(h, f.properties()...)
 }
 
@@ -616,7 +617,7 @@ func (f *foreign) lapse() time.Duration {
 // that an acquire that returns after it proves nothing, and when a key was free nobody knows.
 func (f *foreign) properties() []string {
 	return slices.DeleteFunc(checker.Properties(), func(name string) bool {
-		return f.model == lease && (name == checker.ValidOnReturn || checker.Liveness(name))
+		return f.model == lease && (name == verdict.ValidOnReturn || checker.Liveness(name))
 	})
 }
 

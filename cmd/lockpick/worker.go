@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/docker"
 	"lockpick/harness"
 	"lockpick/harness/history"
@@ -50,7 +50,7 @@ func (c crew) shrinker(most int) campaign.Minimizer {
 		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
 			return c.run(ctx, s, seed).Code == outcome.ExitOK
 		},
-		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
+		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error) {
 			return campaign.Record(ctx, sim.New(kinds.All), s, seed)
 		}}
 }

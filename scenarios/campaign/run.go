@@ -138,7 +138,7 @@ func Try(ctx context.Context, b harness.Backend, j Job, property string) (t outc
 	t.State, t.Command, t.Why = outcome.NotConfirmed, o.Command, display.FirstLine(o.Error)
 	switch got := o.Of(property); {
 	case got == nil:
-	case got.Got == checker.Violated:
+	case got.Got == verdict.Violated:
 		t.State, t.Cause, t.Why = outcome.StateConfirmed, got.Cause, ""
 	default:
 		t.Why = display.Join("; ", t.Why, got.Because)
@@ -326,16 +326,16 @@ func stopped(h *history.History) string {
 
 // Record runs a scenario once, for who wants to look at what happened: what was recorded, and
 // what the checker says of it.
-func Record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
+func Record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error) {
 	rec := history.NewRecorder(nil)
 	var events []history.Event
 	rec.Watch(func(e history.Event) { events = append(events, e) })
 	if err := harness.Run(ctx, b, s, seed, rec); err != nil {
-		return nil, checker.Verdict{}, err
+		return nil, verdict.Verdict{}, err
 	}
 	h, err := history.New(events)
 	if err != nil {
-		return nil, checker.Verdict{}, err
+		return nil, verdict.Verdict{}, err
 	}
 	return h, checker.Check(h), nil
 }
@@ -347,7 +347,7 @@ const near = int64(20 * time.Millisecond)
 // What comes of it changes neither the cause nor the exit code.
 func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History, o *outcome.Outcome) {
 	i := slices.IndexFunc(o.Judgements, func(x outcome.Judgement) bool {
-		return x.Property == checker.MutualExclusion && x.Got == checker.Violated && (j.Confirm || !x.AsExpected)
+		return x.Property == verdict.MutualExclusion && x.Got == verdict.Violated && (j.Confirm || !x.AsExpected)
 	})
 	if i < 0 {
 		return
@@ -364,9 +364,9 @@ func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History,
 // undone. That merely the overlap is gone would say little: most losses between two grants
 // are needed for the second one, as when a failed attempt cleans up on the same nodes. So
 // each node is asked for what the cause says of it: with the key kept, it refuses.
-func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, h *history.History, v checker.Verdict) (*outcome.Confirmation, error) {
-	r := v.Result(checker.MutualExclusion)
-	if r == nil || r.Outcome != checker.Violated {
+func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, h *history.History, v verdict.Verdict) (*outcome.Confirmation, error) {
+	r := v.Result(verdict.MutualExclusion)
+	if r == nil || r.Outcome != verdict.Violated {
 		return nil, nil
 	}
 	c := &outcome.Confirmation{State: outcome.NotApplicable, Why: "no key ended before its time"}
@@ -436,7 +436,7 @@ type ending struct {
 	due      int64  // when the key's time was over
 }
 
-func newTrial(h *history.History, r *checker.Result) *trial {
+func newTrial(h *history.History, r *verdict.Result) *trial {
 	x := &trial{}
 	f := facts.Read(h)
 	lives := f.Lives()
@@ -563,7 +563,7 @@ func (j Job) control(ctx context.Context, b harness.Backend) *outcome.Outcome {
 func (j Job) excused(control *outcome.Outcome) map[string]scenario.Expectation {
 	expect := maps.Clone(j.Scenario.Expect)
 	for _, property := range j.Relative {
-		if r := control.Verdict.Result(property); r != nil && r.Outcome == checker.Violated {
+		if r := control.Verdict.Result(property); r != nil && r.Outcome == verdict.Violated {
 			expect[property] = scenario.Expectation{Want: wantAny, Follows: expect[property].Follows}
 		}
 	}
@@ -585,7 +585,7 @@ func (j Job) compare(c, o *outcome.Outcome) {
 		}
 	}
 	for _, r := range c.Verdict.Results {
-		if r.Outcome == checker.Violated {
+		if r.Outcome == verdict.Violated {
 			o.Control.Violated = append(o.Control.Violated, outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because})
 		}
 	}
