@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockpick/checker/spans"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -279,7 +280,7 @@ func latenessOf(r *facts.Facts) lateness {
 //	              |  a step of the plan, due meanwhile, comes as soon as the stall is over
 //
 // A stall that made nothing late is no excuse.
-func (l lateness) stalled(res Result) Result {
+func (l lateness) stalled(res verdict.Result) verdict.Result {
 	if len(l.stalls) == 0 {
 		return res
 	}
@@ -304,7 +305,7 @@ func within(instants []int64, s spans.Span) bool {
 }
 
 // witnessed is the span of what a witness shows.
-func witnessed(r *facts.Facts, w *Witness) spans.Span {
+func witnessed(r *facts.Facts, w *verdict.Witness) spans.Span {
 	if w == nil {
 		return spans.Of(facts.Never, spans.Ever)
 	}

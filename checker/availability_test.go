@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -26,17 +27,17 @@ func TestFaultToleranceBound(t *testing.T) {
 	for _, row := range []struct {
 		params string
 		at     float64
-		want   Outcome
+		want   verdict.Outcome
 	}{
-		{full, 2.5, Holds},
-		{full, 2.501, Violated},
-		{strings.Replace(full, "rounds=4", "rounds=5", 1), 2.501, Holds},
-		{strings.Replace(full, " rounds=4", "", 1), 50, Undecided},
-		{strings.Replace(full, " retryMax=200ms", "", 1), 50, Undecided},
-		{strings.Replace(full, " nodes=n1", "", 1), 50, Undecided},
-		{full + "\n1.2 nemesis begin stall node=machine\n1.9 nemesis end stall node=machine", 3, Undecided},
+		{full, 2.5, verdict.Holds},
+		{full, 2.501, verdict.Violated},
+		{strings.Replace(full, "rounds=4", "rounds=5", 1), 2.501, verdict.Holds},
+		{strings.Replace(full, " rounds=4", "", 1), 50, verdict.Undecided},
+		{strings.Replace(full, " retryMax=200ms", "", 1), 50, verdict.Undecided},
+		{strings.Replace(full, " nodes=n1", "", 1), 50, verdict.Undecided},
+		{full + "\n1.2 nemesis begin stall node=machine\n1.9 nemesis end stall node=machine", 3, verdict.Undecided},
 	} {
-		if got := judge(newRecord(tale(t, row.params+fmt.Sprintf(tries, row.at))), FaultTolerance); got.Outcome != row.want {
+		if got := judge(newRecord(tale(t, row.params+fmt.Sprintf(tries, row.at))), verdict.FaultTolerance); got.Outcome != row.want {
 			t.Errorf("%s, granted at %g: %s, want %s: %s", row.params, row.at, got.Outcome, row.want, got.Because)
 		}
 	}
@@ -64,7 +65,7 @@ func BenchmarkCheckUnderFaults(b *testing.B) {
 		events[i].N = int64(i + 1)
 	}
 	h.Events = events
-	if n := judge(newRecord(h), DeadlockFreedom).Occasions; n < 9000 {
+	if n := judge(newRecord(h), verdict.DeadlockFreedom).Occasions; n < 9000 {
 		b.Fatalf("%d holders are lost", n)
 	}
 	for b.Loop() {

@@ -3,6 +3,8 @@ package checker
 import (
 	"strings"
 	"testing"
+
+	"lockpick/checker/verdict"
 )
 
 // unmet is a run in which a step waits for a grant that never comes.
@@ -24,24 +26,24 @@ func TestRunInWhichNobodyGotTheLock(t *testing.T) {
 	const vacuous = "step 1 (pause c1, when: after c1 acquired) never came: its trigger was not seen"
 	for name, row := range map[string]struct {
 		more       string
-		tolerant   Outcome
+		tolerant   verdict.Outcome
 		assumption string
 	}{
-		"a majority was up":                     {"", Violated, ""},
-		"all but one node were up":              {"0.005 nemesis begin kill node=n1", Violated, ""},
-		"no majority was up":                    {"0.005 nemesis begin kill node=n1\n0.005 nemesis begin kill node=n2", Undecided, vacuous},
-		"a majority was up, and a fault failed": {"5 nemesis fail kill node=n1", Violated, ""},
+		"a majority was up":                     {"", verdict.Violated, ""},
+		"all but one node were up":              {"0.005 nemesis begin kill node=n1", verdict.Violated, ""},
+		"no majority was up":                    {"0.005 nemesis begin kill node=n1\n0.005 nemesis begin kill node=n2", verdict.Undecided, vacuous},
+		"a majority was up, and a fault failed": {"5 nemesis fail kill node=n1", verdict.Violated, ""},
 	} {
 		v := Check(tale(t, unmet+row.more))
 		if v.Assumption != row.assumption || v.Disagreement != "" {
 			t.Errorf("%s: assumption %q, want %q %s", name, v.Assumption, row.assumption, v.Disagreement)
 		}
 		for _, res := range v.Results {
-			want := Undecided
-			if res.Property == FaultTolerance {
+			want := verdict.Undecided
+			if res.Property == verdict.FaultTolerance {
 				want = row.tolerant
 			}
-			if res.Outcome != want || want == Undecided && res.Because != "the run is vacuous: "+vacuous {
+			if res.Outcome != want || want == verdict.Undecided && res.Because != "the run is vacuous: "+vacuous {
 				t.Errorf("%s: %s: %s, want %s: %s", name, res.Property, res.Outcome, want, res.Because)
 			}
 		}
@@ -49,7 +51,7 @@ func TestRunInWhichNobodyGotTheLock(t *testing.T) {
 			t.Errorf("%s: %d results, %d numbers", name, len(v.Results), len(v.Numbers))
 		}
 	}
-	if v := Check(tale(t, strings.Replace(unmet, "step 1", "step 2", 1)), FaultTolerance); v.Results[0].Outcome != Violated {
+	if v := Check(tale(t, strings.Replace(unmet, "step 1", "step 2", 1)), verdict.FaultTolerance); v.Results[0].Outcome != verdict.Violated {
 		t.Errorf("asked for it alone: %+v", v.Results)
 	}
 }
@@ -57,7 +59,7 @@ func TestRunInWhichNobodyGotTheLock(t *testing.T) {
 // What was still to come where a record is cut is no assumption that failed.
 func TestCutRecordMayHaveHadMoreToCome(t *testing.T) {
 	h := tale(t, "step 1 pause c2 at 7 s\ncut it ends here\n"+quietHold)
-	if v := Check(h); v.Assumption != "" || v.Cut != "it ends here" || v.Result(MutualExclusion).Outcome != Undecided {
+	if v := Check(h); v.Assumption != "" || v.Cut != "it ends here" || v.Result(verdict.MutualExclusion).Outcome != verdict.Undecided {
 		t.Errorf("assumption %q: %+v", v.Assumption, v.Results)
 	}
 	if h.Cut = ""; Check(h).Assumption == "" {
@@ -68,8 +70,8 @@ func TestCutRecordMayHaveHadMoreToCome(t *testing.T) {
 // Which properties are of liveness.
 func TestLiveness(t *testing.T) {
 	for name, want := range map[string]bool{
-		DeadlockFreedom: true, FaultTolerance: true, BoundedHold: true,
-		MutualExclusion: false, LeaseLinearizable: false, ResourceSafety: false, FencingOrder: false, ValidOnReturn: false, HolderTold: false,
+		verdict.DeadlockFreedom: true, verdict.FaultTolerance: true, verdict.BoundedHold: true,
+		verdict.MutualExclusion: false, verdict.LeaseLinearizable: false, verdict.ResourceSafety: false, verdict.FencingOrder: false, verdict.ValidOnReturn: false, verdict.HolderTold: false,
 		"": false, "honesty": false,
 	} {
 		if got := Liveness(name); got != want {

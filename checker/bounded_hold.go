@@ -38,7 +38,7 @@ func boundedHold(r *facts.Facts) (f verdict.Finding) {
 		if h.cause == "" {
 			continue
 		}
-		tell := func() Result { return tooLong(r, h) }
+		tell := func() verdict.Result { return tooLong(r, h) }
 		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Tell: tell})
 		if f.Worst == nil || h.at < first {
 			first, f.Worst = h.at, tell
@@ -113,9 +113,9 @@ func holdUnder(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHol
 	return h, s.Granted() || h.to != 0
 }
 
-func tooLong(r *facts.Facts, h longHold) Result {
+func tooLong(r *facts.Facts, h longHold) verdict.Result {
 	s := h.session
-	res := Result{Outcome: Violated, Cause: h.cause}
+	res := verdict.Result{Outcome: verdict.Violated, Cause: h.cause}
 	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.Client(), verdict.LockName(s.Key()), times(h.extends))
 	if n := r.Params.MaxExtends; n > 0 {
 		res.Because += fmt.Sprintf(", and the limit is %d", n)
@@ -124,7 +124,7 @@ func tooLong(r *facts.Facts, h longHold) Result {
 	if most := r.Params.MaxHold; most > 0 {
 		res.Because += ", and the limit is " + facts.Seconds(int64(most))
 	}
-	res.Witness = &Witness{
+	res.Witness = &verdict.Witness{
 		Events:   verdict.Numbered(append([]*history.Event{s.Acquire.Call, s.Acquire.Return}, h.events...)),
 		Sessions: []string{s.Name()}, Key: s.Key(), From: h.from, To: h.to,
 	}

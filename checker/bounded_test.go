@@ -31,62 +31,62 @@ func extending(n int) string {
 
 var boundedRows = []struct {
 	name, params, history string
-	outcome               Outcome
+	outcome               verdict.Outcome
 	cause                 string
 	occasions             int
 	because               string
 }{
-	{"nobody extended", "maxExtends=3 maxHold=20s", "", NotExercised, "", 0, "nobody extended a lock"},
-	{"nobody extended, and there are no limits", "", "", NotExercised, "", 0, "nobody extended a lock"},
-	{"no limits", "", extending(1), Undecided, "", 1, "has no limits"},
-	{"one limit only, and it is kept", "maxExtends=3", extending(3), Undecided, "", 1, "has no limits"},
-	{"one limit only, and it is not", "maxExtends=2", extending(3), Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times, and the limit is 2; it held it from 1 s to 20 s (19 s)"},
-	{"the other only", "maxHold=18s", extending(3), Violated, verdict.HeldTooLong, 1, "3 times; it held it from 1 s to 20 s (19 s), and the limit is 18 s"},
-	{"up to both limits", "maxExtends=3 maxHold=19s", extending(3), Holds, "", 1, "at most 3 extensions of one hold, and the limit is 3; at most 19 s long, and the limit is 19 s"},
-	{"one too many", "maxExtends=2 maxHold=19s", extending(3), Violated, verdict.ExtendedTooOften, 1, ""},
-	{"too long", "maxExtends=3 maxHold=18999ms", extending(3), Violated, verdict.HeldTooLong, 1, ""},
-	{"too long, but for the error of the stamps", "maxExtends=3 maxHold=18999ms stampError=1ms", extending(3), Holds, "", 1, ""},
-	{"the first limit that was passed", "maxExtends=2 maxHold=8s", extending(3), Violated, verdict.HeldTooLong, 1, ""},
-	{"the first limit, the other way round", "maxExtends=1 maxHold=12s", extending(3), Violated, verdict.ExtendedTooOften, 1, ""},
-	{"both limits at one instant", "maxExtends=1 maxHold=6s", extending(2), Violated, verdict.ExtendedTooOften, 1, ""},
+	{"nobody extended", "maxExtends=3 maxHold=20s", "", verdict.NotExercised, "", 0, "nobody extended a lock"},
+	{"nobody extended, and there are no limits", "", "", verdict.NotExercised, "", 0, "nobody extended a lock"},
+	{"no limits", "", extending(1), verdict.Undecided, "", 1, "has no limits"},
+	{"one limit only, and it is kept", "maxExtends=3", extending(3), verdict.Undecided, "", 1, "has no limits"},
+	{"one limit only, and it is not", "maxExtends=2", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times, and the limit is 2; it held it from 1 s to 20 s (19 s)"},
+	{"the other only", "maxHold=18s", extending(3), verdict.Violated, verdict.HeldTooLong, 1, "3 times; it held it from 1 s to 20 s (19 s), and the limit is 18 s"},
+	{"up to both limits", "maxExtends=3 maxHold=19s", extending(3), verdict.Holds, "", 1, "at most 3 extensions of one hold, and the limit is 3; at most 19 s long, and the limit is 19 s"},
+	{"one too many", "maxExtends=2 maxHold=19s", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
+	{"too long", "maxExtends=3 maxHold=18999ms", extending(3), verdict.Violated, verdict.HeldTooLong, 1, ""},
+	{"too long, but for the error of the stamps", "maxExtends=3 maxHold=18999ms stampError=1ms", extending(3), verdict.Holds, "", 1, ""},
+	{"the first limit that was passed", "maxExtends=2 maxHold=8s", extending(3), verdict.Violated, verdict.HeldTooLong, 1, ""},
+	{"the first limit, the other way round", "maxExtends=1 maxHold=12s", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
+	{"both limits at one instant", "maxExtends=1 maxHold=6s", extending(2), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
 	{"two that passed it at one instant", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
 		"3 c2 invoke extend session=c2/1\n3 c2 ok extend session=c2/1 until=13\n7 c2 invoke extend session=c2/1\n7 c2 ok extend session=c2/1 until=17\n" +
-		extending(2), Violated, verdict.ExtendedTooOften, 2, "c1 extended its hold of lock-1 2 times"},
-	{"too long without any extension", "maxExtends=3 maxHold=9s", "", Violated, verdict.HeldTooLong, 1, "c1 extended its hold of lock-1 0 times"},
-	{"a release ends it", "maxExtends=3 maxHold=9s", "5 c1 invoke release session=c1/1\n5 c1 ok release session=c1/1\n", NotExercised, "", 0, ""},
+		extending(2), verdict.Violated, verdict.ExtendedTooOften, 2, "c1 extended its hold of lock-1 2 times"},
+	{"too long without any extension", "maxExtends=3 maxHold=9s", "", verdict.Violated, verdict.HeldTooLong, 1, "c1 extended its hold of lock-1 0 times"},
+	{"a release ends it", "maxExtends=3 maxHold=9s", "5 c1 invoke release session=c1/1\n5 c1 ok release session=c1/1\n", verdict.NotExercised, "", 0, ""},
 	{"only what was granted counts", "maxExtends=1 maxHold=20s", extending(1) +
-		"7 c1 invoke extend session=c1/1\n8 c1 info extend session=c1/1\n9 c1 invoke extend session=c1/1\n10 c1 fail extend session=c1/1\n", Holds, "", 1,
+		"7 c1 invoke extend session=c1/1\n8 c1 info extend session=c1/1\n9 c1 invoke extend session=c1/1\n10 c1 fail extend session=c1/1\n", verdict.Holds, "", 1,
 		"at most 1 extension of one hold, and the limit is 1; at most 9 s long"},
 	{"one of several releases is no extension", "maxExtends=1 maxHold=20s", extending(1) +
-		"7 c1 invoke extend session=c1/1 value=release\n7 c1 ok extend session=c1/1 value=release until=14\n", Holds, "", 1, "at most 1 extension of one hold"},
+		"7 c1 invoke extend session=c1/1 value=release\n7 c1 ok extend session=c1/1 value=release until=14\n", verdict.Holds, "", 1, "at most 1 extension of one hold"},
 	{"the lock's word that it is held is no extension", "maxExtends=1 maxHold=20s", extending(1) +
-		"15 c1 invoke extend session=c1/1 value=check\n15 c1 ok extend session=c1/1 value=check until=20\n", Holds, "", 1, "at most 1 extension of one hold"},
+		"15 c1 invoke extend session=c1/1 value=check\n15 c1 ok extend session=c1/1 value=check until=20\n", verdict.Holds, "", 1, "at most 1 extension of one hold"},
 	{"an acquire of what it holds is one", "maxExtends=1 maxHold=20s", extending(1) +
-		"7 c1 invoke extend session=c1/1 value=acquire\n7 c1 ok extend session=c1/1 value=acquire until=14\n", Violated, verdict.ExtendedTooOften, 1, "2 times"},
+		"7 c1 invoke extend session=c1/1 value=acquire\n7 c1 ok extend session=c1/1 value=acquire until=14\n", verdict.Violated, verdict.ExtendedTooOften, 1, "2 times"},
 	{"each hold by itself", "maxExtends=2 maxHold=20s", extending(2) + "8 c1 invoke release session=c1/1\n8 c1 ok release session=c1/1\n" +
-		"9 c2 invoke acquire session=c2/1\n9 c2 ok acquire session=c2/1 until=19\n10 c2 invoke extend session=c2/1\n10 c2 ok extend session=c2/1 until=20\n", Holds, "", 2,
+		"9 c2 invoke acquire session=c2/1\n9 c2 ok acquire session=c2/1 until=19\n10 c2 invoke extend session=c2/1\n10 c2 ok extend session=c2/1 until=20\n", verdict.Holds, "", 2,
 		"at most 2 extensions of one hold"},
 	{"of two, the one that passed it first", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
 		"3 c2 invoke extend session=c2/1\n3 c2 ok extend session=c2/1 until=13\n4 c2 invoke extend session=c2/1\n4 c2 ok extend session=c2/1 until=14\n" +
-		extending(2), Violated, verdict.ExtendedTooOften, 2, "c2 extended its hold of lock-2 2 times"},
+		extending(2), verdict.Violated, verdict.ExtendedTooOften, 2, "c2 extended its hold of lock-2 2 times"},
 	{"an acquire of unknown outcome, which an extension makes known", "maxExtends=1", "20 c1 invoke release session=c1/1\n20 c1 ok release session=c1/1\n" +
 		"21 c1 invoke acquire session=c1/2\n22 c1 info acquire session=c1/2\n23 c1 invoke extend session=c1/2\n23 c1 ok extend session=c1/2 until=30\n" +
-		"24 c1 invoke extend session=c1/2\n24 c1 ok extend session=c1/2 until=31\n", Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 2 times"},
+		"24 c1 invoke extend session=c1/2\n24 c1 ok extend session=c1/2 until=31\n", verdict.Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 2 times"},
 	{"extensions of what nobody believed in", "maxExtends=1", "20 c1 invoke release session=c1/1\n20 c1 ok release session=c1/1\n" +
-		"21 c1 invoke acquire session=c1/2\n22 c1 info acquire session=c1/2\n23 c1 invoke extend session=c1/2\n23 c1 fail extend session=c1/2\n", NotExercised, "", 0, "nobody extended"},
+		"21 c1 invoke acquire session=c1/2\n22 c1 info acquire session=c1/2\n23 c1 invoke extend session=c1/2\n23 c1 fail extend session=c1/2\n", verdict.NotExercised, "", 0, "nobody extended"},
 	{"an extension that comes late: one hold all the same", "maxExtends=2 maxHold=20s",
-		"10 c1 invoke extend session=c1/1\n15 c1 ok extend session=c1/1 until=22\n", Violated, verdict.HeldTooLong, 1, "from 1 s to 22 s"},
+		"10 c1 invoke extend session=c1/1\n15 c1 ok extend session=c1/1 until=22\n", verdict.Violated, verdict.HeldTooLong, 1, "from 1 s to 22 s"},
 }
 
 func TestBoundedHold(t *testing.T) {
 	for _, row := range boundedRows {
 		t.Run(row.name, func(t *testing.T) {
-			res := judge(newRecord(tale(t, fmt.Sprintf(boundedPrelude, row.params)+row.history+"40 harness end run")), BoundedHold)
+			res := judge(newRecord(tale(t, fmt.Sprintf(boundedPrelude, row.params)+row.history+"40 harness end run")), verdict.BoundedHold)
 			if res.Outcome != row.outcome || res.Cause != row.cause || res.Occasions != row.occasions || !strings.Contains(res.Because, row.because) {
 				t.Errorf("got %s %s, %d occasions: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Occasions, res.Because,
 					row.outcome, row.cause, row.occasions, row.because)
 			}
-			if (res.Witness != nil) != (res.Outcome == Violated) {
+			if (res.Witness != nil) != (res.Outcome == verdict.Violated) {
 				t.Errorf("witness %+v of %s", res.Witness, res.Outcome)
 			}
 		})
@@ -96,7 +96,7 @@ func TestBoundedHold(t *testing.T) {
 // TestLongWitness checks that a witness stays short, and ends with the one too many.
 func TestLongWitness(t *testing.T) {
 	h := tale(t, fmt.Sprintf(boundedPrelude, "maxExtends=50")+extending(60)+"400 harness end run")
-	w := judge(newRecord(h), BoundedHold).Witness
+	w := judge(newRecord(h), verdict.BoundedHold).Witness
 	if last := w.Events[len(w.Events)-1]; len(w.Events) != 2+shown || last != 2+2*51 {
 		t.Errorf("witness %v, want %d events up to %d", w.Events, 2+shown, 2+2*51)
 	}
@@ -110,8 +110,8 @@ func TestBoundedAgainstDumb(t *testing.T) {
 	for i := range 10_000 {
 		h := histories.Random(rnd)
 		h.Params.MaxExtends, h.Params.MaxHold = 1+rnd.IntN(2), time.Duration(histories.Beat*int64(3+rnd.IntN(12)))
-		got, want := judge(newRecord(h), BoundedHold), dumbBounded(h)
-		if got.Incidents != want || (got.Outcome == Violated) != (want > 0) {
+		got, want := judge(newRecord(h), verdict.BoundedHold), dumbBounded(h)
+		if got.Incidents != want || (got.Outcome == verdict.Violated) != (want > 0) {
 			t.Fatalf("history %d: %s with %d incidents, want %d: %s\n%s", i, got.Outcome, got.Incidents, want, got.Because, histories.Lines(h))
 		}
 		if want > 0 {

@@ -1,7 +1,7 @@
 // Package checker judges a history, as package facts puts it in order, and nothing
 // else: it knows no backend, no fault injector and no expectation.
 //
-// Check answers with a Verdict: for each property holds, violated, undecided or
+// Check answers with a verdict.Verdict: for each property holds, violated, undecided or
 // not exercised, why in one sentence, and where it is violated the cause and a
 // Witness, the numbers of the events that prove it. Each property is one search, and
 // its result follows from what that found and covered (verdict.Finding). What was never
@@ -59,15 +59,15 @@ import (
 
 // properties is the one table of them, in the order of reports.
 var properties = []property{
-	{MutualExclusion, safety, mutualExclusion},
-	{LeaseLinearizable, safety, func(r *record) verdict.Finding { f, _ := r.lease(); return f }},
-	{ResourceSafety, safety, func(r *record) verdict.Finding { return r.log().Safety() }},
-	{FencingOrder, safety, func(r *record) verdict.Finding { return r.log().FencingOrder() }},
-	{ValidOnReturn, safety, func(r *record) verdict.Finding { return validOnReturn(r.Facts) }},
-	{DeadlockFreedom, lives, func(r *record) verdict.Finding { return r.liveness().DeadlockFreedom() }},
-	{FaultTolerance, lives, func(r *record) verdict.Finding { return r.liveness().FaultTolerance() }},
-	{BoundedHold, lives, func(r *record) verdict.Finding { return boundedHold(r.Facts) }},
-	{HolderTold, safety, holderTold},
+	{verdict.MutualExclusion, safety, mutualExclusion},
+	{verdict.LeaseLinearizable, safety, func(r *record) verdict.Finding { f, _ := r.lease(); return f }},
+	{verdict.ResourceSafety, safety, func(r *record) verdict.Finding { return r.log().Safety() }},
+	{verdict.FencingOrder, safety, func(r *record) verdict.Finding { return r.log().FencingOrder() }},
+	{verdict.ValidOnReturn, safety, func(r *record) verdict.Finding { return validOnReturn(r.Facts) }},
+	{verdict.DeadlockFreedom, lives, func(r *record) verdict.Finding { return r.liveness().DeadlockFreedom() }},
+	{verdict.FaultTolerance, lives, func(r *record) verdict.Finding { return r.liveness().FaultTolerance() }},
+	{verdict.BoundedHold, lives, func(r *record) verdict.Finding { return boundedHold(r.Facts) }},
+	{verdict.HolderTold, safety, holderTold},
 }
 
 // A safety property says that nothing bad happens, whatever the faults; liveness
@@ -98,12 +98,12 @@ func Properties() []string {
 }
 
 // Check judges a history by the named properties, or by all if none is named.
-func Check(h *history.History, names ...string) (v Verdict) {
+func Check(h *history.History, names ...string) (v verdict.Verdict) {
 	if len(names) == 0 {
 		names = Properties()
 	}
 	if len(names) > 1 && !h.Params.Untold { // it would say of nearly every lock that it isn't about it
-		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == HolderTold })
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == verdict.HolderTold })
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -131,7 +131,7 @@ func Check(h *history.History, names ...string) (v Verdict) {
 		v.Numbers, v.Words = numbers(r)
 		return v
 	}
-	v = Verdict{Schema: verdict.Schema, Cut: h.Cut}
+	v = verdict.Verdict{Schema: verdict.Schema, Cut: h.Cut}
 	v.Numbers, v.Words = numbers(r)
 	late := latenessOf(r.Facts)
 	barren := vacuous != "" && r.Grants == 0 && !r.Params.MayBeIdle
@@ -140,8 +140,8 @@ func Check(h *history.History, names ...string) (v Verdict) {
 		res := cutShort(r, vacuous, judge(r, name))
 		switch {
 		case vacuous == "" || h.Cut != "" && !barren:
-		case res.Outcome != Violated: // nothing holds in a run that shows nothing
-			res = Result{Property: name, Outcome: Undecided, Because: "the run is vacuous: " + vacuous}
+		case res.Outcome != verdict.Violated: // nothing holds in a run that shows nothing
+			res = verdict.Result{Property: name, Outcome: verdict.Undecided, Because: "the run is vacuous: " + vacuous}
 		default: // but what was violated was
 			explained = explained || barren && Liveness(name) || res.Cause == verdict.Hung
 		}
@@ -156,31 +156,31 @@ func Check(h *history.History, names ...string) (v Verdict) {
 }
 
 // nothing is a verdict that leaves all undecided.
-func nothing(h *history.History, names []string, because string) Verdict {
-	v := Verdict{Schema: verdict.Schema, Cut: h.Cut, Second: Undecided}
+func nothing(h *history.History, names []string, because string) verdict.Verdict {
+	v := verdict.Verdict{Schema: verdict.Schema, Cut: h.Cut, Second: verdict.Undecided}
 	for _, name := range names {
-		v.Results = append(v.Results, Result{Property: name, Outcome: Undecided, Because: because})
+		v.Results = append(v.Results, verdict.Result{Property: name, Outcome: verdict.Undecided, Because: because})
 	}
 	return v
 }
 
 // judge judges by one property.
-func judge(r *record, name string) Result {
+func judge(r *record, name string) verdict.Result {
 	res, _ := find(r, name)
 	return res
 }
 
 // find searches by one property, and judges by what it found. A search that panics has decided nothing.
-func find(r *record, name string) (res Result, f verdict.Finding) {
+func find(r *record, name string) (res verdict.Result, f verdict.Finding) {
 	defer func() {
 		if p := recover(); p != nil {
-			res = Result{Outcome: Undecided, Because: fmt.Sprintf("the checker failed: %v", p)}
+			res = verdict.Result{Outcome: verdict.Undecided, Because: fmt.Sprintf("the checker failed: %v", p)}
 		}
 		res.Property = name
 	}()
 	i := slices.IndexFunc(properties, func(p property) bool { return p.name == name })
 	if i < 0 {
-		return Result{Outcome: Undecided, Because: "there is no such property: try " + strings.Join(Properties(), ", ")}, f
+		return verdict.Result{Outcome: verdict.Undecided, Because: "there is no such property: try " + strings.Join(Properties(), ", ")}, f
 	}
 	f = properties[i].find(r)
 	return f.Result(), f
@@ -188,11 +188,11 @@ func find(r *record, name string) (res Result, f verdict.Finding) {
 
 // cutShort weakens a result as a cut record demands: what was violated stays violated,
 // but what the run was to show may have been still to come.
-func cutShort(r *record, vacuous string, res Result) Result {
+func cutShort(r *record, vacuous string, res verdict.Result) verdict.Result {
 	switch {
-	case r.Cut == "" || res.Outcome == Violated:
-	case vacuous != "" && (res.Outcome == Holds || res.Outcome == NotExercised):
-		res.Outcome = Undecided
+	case r.Cut == "" || res.Outcome == verdict.Violated:
+	case vacuous != "" && (res.Outcome == verdict.Holds || res.Outcome == verdict.NotExercised):
+		res.Outcome = verdict.Undecided
 		res.Because = fmt.Sprintf("the record is cut (%s), and up to there %s", r.Cut, vacuous)
 	default:
 		res.Because += fmt.Sprintf("; the record is cut: %s", r.Cut)
@@ -203,60 +203,27 @@ func cutShort(r *record, vacuous string, res Result) Result {
 // disagreement says where the judges contradict each other, or "": porcupine
 // the violations that were found, porcupine lease-linearizable as a whole in
 // either direction, and the certificate a verdict that it holds.
-func disagreement(r *record, v Verdict) string {
-	for _, name := range []string{MutualExclusion, LeaseLinearizable} {
+func disagreement(r *record, v verdict.Verdict) string {
+	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
 		if why := r.second.Against(v.Result(name)); why != "" {
 			return why
 		}
 	}
-	first := v.Result(LeaseLinearizable)
-	if first == nil || first.Outcome == Undecided {
+	first := v.Result(verdict.LeaseLinearizable)
+	if first == nil || first.Outcome == verdict.Undecided {
 		return ""
 	}
 	answer := first.Outcome.Answer()
-	if answer == Holds {
+	if answer == verdict.Holds {
 		if _, why := r.lease(); why != "" {
-			return fmt.Sprintf("%s is said to hold, but %s", LeaseLinearizable, why)
+			return fmt.Sprintf("%s is said to hold, but %s", verdict.LeaseLinearizable, why)
 		}
 	}
-	if v.Second != Undecided && v.Second != answer {
-		return fmt.Sprintf("%s came out as %s, and porcupine answers %s", LeaseLinearizable, first.Outcome, v.Second)
+	if v.Second != verdict.Undecided && v.Second != answer {
+		return fmt.Sprintf("%s came out as %s, and porcupine answers %s", verdict.LeaseLinearizable, first.Outcome, v.Second)
 	}
 	return ""
 }
-
-// What the checker answers, under its own name: see package verdict.
-type (
-	Verdict = verdict.Verdict
-	Result  = verdict.Result
-	Witness = verdict.Witness
-	Loss    = verdict.Loss
-	Outcome = verdict.Outcome
-)
-
-// Outcomes.
-const (
-	Holds        = verdict.Holds
-	Violated     = verdict.Violated
-	Undecided    = verdict.Undecided
-	NotExercised = verdict.NotExercised
-)
-
-// Names of the properties.
-const (
-	MutualExclusion   = verdict.MutualExclusion
-	LeaseLinearizable = verdict.LeaseLinearizable
-	ResourceSafety    = verdict.ResourceSafety
-	DeadlockFreedom   = verdict.DeadlockFreedom
-	FaultTolerance    = verdict.FaultTolerance
-	FencingOrder      = verdict.FencingOrder
-	ValidOnReturn     = verdict.ValidOnReturn
-	BoundedHold       = verdict.BoundedHold
-	HolderTold        = verdict.HolderTold
-)
-
-// Causes lists what a violation may be put down to.
-func Causes() []string { return verdict.Causes() }
 
 // Numbers lists the names of what is measured.
 func Numbers() []string {
@@ -268,7 +235,7 @@ func Numbers() []string {
 }
 
 // Visualize writes porcupine's picture of a verdict's violation: see package second.
-func Visualize(w io.Writer, h *history.History, v Verdict) (shown bool, err error) {
+func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, err error) {
 	return second.Visualize(w, h, v)
 }
 
@@ -404,14 +371,14 @@ func newRecord(h *history.History) *record {
 // its result counts but no more than so many, in the order of time. Each is told by the
 // result that would show it if there were no other. One of them is what the verdict shows,
 // but that of mutual exclusion is without its cause.
-func Incidents(h *history.History, property string, most int) (all []Result) {
+func Incidents(h *history.History, property string, most int) (all []verdict.Result) {
 	r := newRecord(h)
 	res, f := find(r, property)
 	switch {
-	case r.Malformed != "" || res.Outcome != Violated:
+	case r.Malformed != "" || res.Outcome != verdict.Violated:
 		return nil
 	case res.Incidents == 1:
-		return []Result{res}
+		return []verdict.Result{res}
 	}
 	slices.SortStableFunc(f.Incidents, func(a, b verdict.Incident) int { return cmp.Compare(a.From, b.From) })
 	for _, x := range f.Incidents[:min(len(f.Incidents), most)] {

@@ -35,17 +35,17 @@ params clients=c1,c2 nodes=n1 quorum=1 ttl=10s
 // A property that is added later can't hold without an occasion, whatever it says.
 func TestNothingHoldsWithoutAnOccasion(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	tell := func() Result { return Result{Witness: &Witness{}} }
+	tell := func() verdict.Result { return verdict.Result{Witness: &verdict.Witness{}} }
 	for _, c := range []struct {
 		finds verdict.Finding
-		want  Result
+		want  verdict.Result
 	}{
-		{verdict.Finding{}, Result{Outcome: Undecided}},
-		{verdict.Finding{Occasions: 2}, Result{Outcome: Undecided, Occasions: 2}},
-		{verdict.Finding{Because: "it looked"}, Result{Outcome: NotExercised}},
-		{verdict.Finding{Because: "it looked", Occasions: 2}, Result{Outcome: Holds, Occasions: 2}},
-		{verdict.Finding{Because: "it looked", Occasions: 2, Undecided: "or was it"}, Result{Outcome: Undecided, Occasions: 2}},
-		{verdict.Finding{Because: "it looked", Occasions: 1, Undecided: "or was it", Incidents: []verdict.Incident{{Tell: tell}, {Tell: tell}}}, Result{Outcome: Violated, Occasions: 2}},
+		{verdict.Finding{}, verdict.Result{Outcome: verdict.Undecided}},
+		{verdict.Finding{Occasions: 2}, verdict.Result{Outcome: verdict.Undecided, Occasions: 2}},
+		{verdict.Finding{Because: "it looked"}, verdict.Result{Outcome: verdict.NotExercised}},
+		{verdict.Finding{Because: "it looked", Occasions: 2}, verdict.Result{Outcome: verdict.Holds, Occasions: 2}},
+		{verdict.Finding{Because: "it looked", Occasions: 2, Undecided: "or was it"}, verdict.Result{Outcome: verdict.Undecided, Occasions: 2}},
+		{verdict.Finding{Because: "it looked", Occasions: 1, Undecided: "or was it", Incidents: []verdict.Incident{{Tell: tell}, {Tell: tell}}}, verdict.Result{Outcome: verdict.Violated, Occasions: 2}},
 	} {
 		properties = []property{{"new", lives, func(*record) verdict.Finding { return c.finds }}}
 		h := tale(t, twoHolders)
@@ -63,7 +63,7 @@ func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
 	properties = []property{{"broken", safety, func(r *record) verdict.Finding { return verdict.Finding{Because: r.Named("nobody").Name()} }}}
 	res := Check(tale(t, twoHolders)).Result("broken")
-	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
+	if res == nil || res.Outcome != verdict.Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)
 	}
 }
@@ -71,24 +71,24 @@ func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
 // A checker that fails outside a property, here by a witness that is missing, has decided nothing either.
 func TestCheckerThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	properties = []property{{MutualExclusion, safety, func(*record) verdict.Finding {
-		return verdict.Finding{Incidents: []verdict.Incident{{Tell: func() Result { return Result{} }}}}
+	properties = []property{{verdict.MutualExclusion, safety, func(*record) verdict.Finding {
+		return verdict.Finding{Incidents: []verdict.Incident{{Tell: func() verdict.Result { return verdict.Result{} }}}}
 	}}}
-	res := Check(tale(t, twoHolders)).Result(MutualExclusion)
-	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
+	res := Check(tale(t, twoHolders)).Result(verdict.MutualExclusion)
+	if res == nil || res.Outcome != verdict.Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)
 	}
 }
 
 func TestNamedProperties(t *testing.T) {
-	v := Check(tale(t, twoHolders), DeadlockFreedom, "honesty")
-	if len(v.Results) != 2 || v.Results[0].Property != DeadlockFreedom {
+	v := Check(tale(t, twoHolders), verdict.DeadlockFreedom, "honesty")
+	if len(v.Results) != 2 || v.Results[0].Property != verdict.DeadlockFreedom {
 		t.Errorf("got %+v", v.Results)
 	}
-	if r := v.Result("honesty"); r == nil || r.Outcome != Undecided || !strings.Contains(r.Because, "try mutual-exclusion") {
+	if r := v.Result("honesty"); r == nil || r.Outcome != verdict.Undecided || !strings.Contains(r.Because, "try mutual-exclusion") {
 		t.Errorf("got %+v for a property that isn't there", r)
 	}
-	if v.Result(MutualExclusion) != nil {
+	if v.Result(verdict.MutualExclusion) != nil {
 		t.Error("got a result that nobody asked for")
 	}
 }
@@ -98,12 +98,12 @@ func TestWhatIsMissingDecidesNothing(t *testing.T) {
 	h := tale(t, twoHolders)
 	h.Params.Resource, h.Params.TTL = "", 0
 	v := Check(h)
-	for name, because := range map[string]string{ResourceSafety: "tells of no resource", DeadlockFreedom: "has no TTL"} {
-		if r := v.Result(name); r.Outcome != Undecided || !strings.Contains(r.Because, because) {
+	for name, because := range map[string]string{verdict.ResourceSafety: "tells of no resource", verdict.DeadlockFreedom: "has no TTL"} {
+		if r := v.Result(name); r.Outcome != verdict.Undecided || !strings.Contains(r.Because, because) {
 			t.Errorf("got %+v", r)
 		}
 	}
-	if r := v.Result(MutualExclusion); r.Outcome != Violated {
+	if r := v.Result(verdict.MutualExclusion); r.Outcome != verdict.Violated {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -179,8 +179,8 @@ params clients=c1,c2 stampError=%s
 0.020 c2 invoke acquire session=c2/1
 1.003 c2 ok acquire session=c2/1 until=5
 9     harness end run`
-	for ε, want := range map[string]Outcome{"0s": Violated, "900us": Violated, "1ms": Holds, "2s": NotExercised} {
-		if got := Check(tale(t, fmt.Sprintf(turns, ε))).Result(MutualExclusion); got.Outcome != want {
+	for ε, want := range map[string]verdict.Outcome{"0s": verdict.Violated, "900us": verdict.Violated, "1ms": verdict.Holds, "2s": verdict.NotExercised} {
+		if got := Check(tale(t, fmt.Sprintf(turns, ε))).Result(verdict.MutualExclusion); got.Outcome != want {
 			t.Errorf("stamp error %s: %s, want %s: %s", ε, got.Outcome, want, got.Because)
 		}
 	}
@@ -191,42 +191,42 @@ func TestDisagreement(t *testing.T) {
 	h := tale(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
 	unseen := &history.History{Params: h.Params, Events: h.Events}
 	unseen.Params.Untold = true
-	witness := func(r *record) *Witness {
+	witness := func(r *record) *verdict.Witness {
 		pair := []string{"c1/1", "c2/1"}
-		return &Witness{Sessions: pair, Key: "lock-1", Of: []*facts.Session{r.Named(pair[0]), r.Named(pair[1])}}
+		return &verdict.Witness{Sessions: pair, Key: "lock-1", Of: []*facts.Session{r.Named(pair[0]), r.Named(pair[1])}}
 	}
 	r := newRecord(h)
-	wrong := Result{Property: MutualExclusion, Outcome: Violated, Witness: witness(r)}
+	wrong := verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Witness: witness(r)}
 	if got := r.second.Against(&wrong); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
 		t.Errorf("got %q", got)
 	}
 	for _, row := range []struct {
 		history       *history.History
-		first, second Outcome
+		first, second verdict.Outcome
 		want          string
 	}{
-		{h, Holds, Holds, ""},
-		{h, Holds, Undecided, ""},
-		{h, Undecided, Violated, ""},
-		{unseen, Violated, Undecided, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
-		{h, Holds, Violated, "lease-linearizable came out as holds, and porcupine answers violated"},
-		{h, Violated, Holds, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
-		{tale(t, twoHolders), Violated, Holds, "lease-linearizable came out as violated, and porcupine answers holds"},
-		{tale(t, twoHolders), Holds, Undecided, "lease-linearizable is said to hold, but c1 and c2 must both have held lock-1 from 0.023 s to 5 s (4.977 s)"},
+		{h, verdict.Holds, verdict.Holds, ""},
+		{h, verdict.Holds, verdict.Undecided, ""},
+		{h, verdict.Undecided, verdict.Violated, ""},
+		{unseen, verdict.Violated, verdict.Undecided, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
+		{h, verdict.Holds, verdict.Violated, "lease-linearizable came out as holds, and porcupine answers violated"},
+		{h, verdict.Violated, verdict.Holds, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
+		{tale(t, twoHolders), verdict.Violated, verdict.Holds, "lease-linearizable came out as violated, and porcupine answers holds"},
+		{tale(t, twoHolders), verdict.Holds, verdict.Undecided, "lease-linearizable is said to hold, but c1 and c2 must both have held lock-1 from 0.023 s to 5 s (4.977 s)"},
 	} {
 		r := newRecord(row.history)
-		v := Verdict{Second: row.second, Results: []Result{{Property: LeaseLinearizable, Outcome: row.first, Witness: witness(r)}}}
+		v := verdict.Verdict{Second: row.second, Results: []verdict.Result{{Property: verdict.LeaseLinearizable, Outcome: row.first, Witness: witness(r)}}}
 		if got := disagreement(r, v); got != row.want {
 			t.Errorf("%s, and porcupine says %s: got %q, want %q", row.first, row.second, got, row.want)
 		}
 	}
-	if got := second.New(facts.Read(h)).Answer(time.Second); got != Holds {
+	if got := second.New(facts.Read(h)).Answer(time.Second); got != verdict.Holds {
 		t.Errorf("the second judge says %s of one holder", got)
 	}
-	if got := second.New(facts.Read(tale(t, twoHolders))).Answer(time.Second); got != Violated {
+	if got := second.New(facts.Read(tale(t, twoHolders))).Answer(time.Second); got != verdict.Violated {
 		t.Errorf("the second judge says %s of two holders", got)
 	}
-	if got := second.New(facts.Read(tale(t, strings.Replace(twoHolders, "until=5", "until=0.015", 1)))).Answer(time.Second); got != Holds {
+	if got := second.New(facts.Read(tale(t, strings.Replace(twoHolders, "until=5", "until=0.015", 1)))).Answer(time.Second); got != verdict.Holds {
 		t.Errorf("the second judge says %s of a lease that had lapsed", got)
 	}
 }
@@ -246,32 +246,32 @@ func TestDeadlockFreedom(t *testing.T) {
 	full := "params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms"
 	rows := []struct {
 		params, more, end string
-		want              Outcome
+		want              verdict.Outcome
 		because           string
 	}{
-		{"params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms", "", "40", Undecided, "the history has no retry delay"},
-		{full, "", "40", Violated, "had not been granted again by 40 s"},
-		{full, "", "11", Undecided, "must be free again by 11.801 s, and the record ends at 11 s"},
-		{full, "", "11.801", Violated, "must be free again by 11.801 s, and had not been granted again by 11.801 s"},
-		{full, "", "11.800999999", Undecided, "must be free again by 11.801 s"},
-		{full, "1.0005 c1 invoke release session=c1/1\n1.001 c1 ok release session=c1/1", "40", NotExercised, "no client died"},
-		{full, "1.0005 c1 invoke release session=c1/1\n1.001 c1 fail release session=c1/1", "40", NotExercised, "no client died"},
-		{full, "1.0005 c1 invoke release session=c1/1\n1.001 c1 info release session=c1/1", "40", Violated, "had not been granted again by 40 s"},
-		{full, "5 c2 fail acquire session=c2/1", "40", NotExercised, "no client died"},
-		{full, "5 nemesis begin cut node=c2-n1\n20 nemesis end cut node=c2-n1", "40", NotExercised, "left out for other faults in force: 1"},
-		{full, "0.2 nemesis begin kill node=n1\n0.6 nemesis end kill node=n1", "40", NotExercised, "left out for other faults in force: 1"},
-		{full, "0.2 nemesis begin kill node=n1\n0.4 nemesis end kill node=n1", "40", Violated, ""},
-		{full, "5 nemesis begin cut node=c1-n1\n20 nemesis end cut node=c1-n1", "40", Violated, ""},
-		{full, "11.9 c2 ok acquire session=c2/1 until=20", "40", Violated, "granted again only at 11.9 s, to c2"},
-		{full, "0.1 c3 begin client\n0.1 c3 invoke acquire session=c3/1\n11.9 c2 ok acquire session=c2/1 until=20", "40", Holds, "in 1 death of a holder"},
-		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.9 c1-n1 ok set", "40", Violated, ""},
-		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.05 c1-n1 ok set sent=0.011", "40", NotExercised, "no client died while it held"},
-		{full, "11.8 c2 ok acquire session=c2/1 until=20", "40", Holds, "in time, in 1 death of a holder"},
-		{full, "11.5 nemesis begin stall node=machine\n12 nemesis end stall node=machine\n12.3 c2 ok acquire session=c2/1 until=20", "40", Undecided, "the host stalled or was slow, which may be why"},
-		{full, "11.5 nemesis begin stall node=machine\n11.7 nemesis end stall node=machine\n11.8 c2 ok acquire session=c2/1 until=20", "40", Holds, "in time, in 1 death of a holder"},
+		{"params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms", "", "40", verdict.Undecided, "the history has no retry delay"},
+		{full, "", "40", verdict.Violated, "had not been granted again by 40 s"},
+		{full, "", "11", verdict.Undecided, "must be free again by 11.801 s, and the record ends at 11 s"},
+		{full, "", "11.801", verdict.Violated, "must be free again by 11.801 s, and had not been granted again by 11.801 s"},
+		{full, "", "11.800999999", verdict.Undecided, "must be free again by 11.801 s"},
+		{full, "1.0005 c1 invoke release session=c1/1\n1.001 c1 ok release session=c1/1", "40", verdict.NotExercised, "no client died"},
+		{full, "1.0005 c1 invoke release session=c1/1\n1.001 c1 fail release session=c1/1", "40", verdict.NotExercised, "no client died"},
+		{full, "1.0005 c1 invoke release session=c1/1\n1.001 c1 info release session=c1/1", "40", verdict.Violated, "had not been granted again by 40 s"},
+		{full, "5 c2 fail acquire session=c2/1", "40", verdict.NotExercised, "no client died"},
+		{full, "5 nemesis begin cut node=c2-n1\n20 nemesis end cut node=c2-n1", "40", verdict.NotExercised, "left out for other faults in force: 1"},
+		{full, "0.2 nemesis begin kill node=n1\n0.6 nemesis end kill node=n1", "40", verdict.NotExercised, "left out for other faults in force: 1"},
+		{full, "0.2 nemesis begin kill node=n1\n0.4 nemesis end kill node=n1", "40", verdict.Violated, ""},
+		{full, "5 nemesis begin cut node=c1-n1\n20 nemesis end cut node=c1-n1", "40", verdict.Violated, ""},
+		{full, "11.9 c2 ok acquire session=c2/1 until=20", "40", verdict.Violated, "granted again only at 11.9 s, to c2"},
+		{full, "0.1 c3 begin client\n0.1 c3 invoke acquire session=c3/1\n11.9 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "in 1 death of a holder"},
+		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.9 c1-n1 ok set", "40", verdict.Violated, ""},
+		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.05 c1-n1 ok set sent=0.011", "40", verdict.NotExercised, "no client died while it held"},
+		{full, "11.8 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "in time, in 1 death of a holder"},
+		{full, "11.5 nemesis begin stall node=machine\n12 nemesis end stall node=machine\n12.3 c2 ok acquire session=c2/1 until=20", "40", verdict.Undecided, "the host stalled or was slow, which may be why"},
+		{full, "11.5 nemesis begin stall node=machine\n11.7 nemesis end stall node=machine\n11.8 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "in time, in 1 death of a holder"},
 	}
 	for _, row := range rows {
-		res := judge(newRecord(tale(t, strings.Replace(row.params, "c1,c2", "c1,c2,c3", 1)+fmt.Sprintf(dies, row.more, row.end))), DeadlockFreedom)
+		res := judge(newRecord(tale(t, strings.Replace(row.params, "c1,c2", "c1,c2,c3", 1)+fmt.Sprintf(dies, row.more, row.end))), verdict.DeadlockFreedom)
 		if res.Outcome != row.want || !strings.Contains(res.Because, row.because) {
 			t.Errorf("%s %s: got %s: %s\nwant %s: %s", row.params, row.more, res.Outcome, res.Because, row.want, row.because)
 		}
@@ -284,7 +284,7 @@ func BenchmarkCheck(b *testing.B) {
 	h := turns(100_000)
 	b.ReportMetric(float64(len(h.Events)), "events")
 	for b.Loop() {
-		if v := Check(h); v.Results[0].Outcome.Answer() != Holds {
+		if v := Check(h); v.Results[0].Outcome.Answer() != verdict.Holds {
 			b.Fatal(v.Results[0].Because)
 		}
 	}
@@ -339,7 +339,7 @@ func TestLacksDecideNothing(t *testing.T) {
 		h := tale(t, twoHolders+"\n6 harness info lack node=n1 value=ZADD")
 		h.Cut = cut
 		for _, res := range Check(h).Results {
-			if res.Outcome != Undecided || !strings.Contains(res.Because, "does not know ZADD") {
+			if res.Outcome != verdict.Undecided || !strings.Contains(res.Because, "does not know ZADD") {
 				t.Errorf("cut %q: %s %s: %s", cut, res.Property, res.Outcome, res.Because)
 			}
 		}
@@ -359,7 +359,7 @@ func TestNoNodes(t *testing.T) {
 3 c1 invoke release session=c1/1
 4 c1 info release session=c1/1
 40 harness end run`))
-	if res := v.Result(MutualExclusion); res.Outcome != Violated {
+	if res := v.Result(verdict.MutualExclusion); res.Outcome != verdict.Violated {
 		t.Errorf("%s: %s", res.Outcome, res.Because)
 	}
 	for _, res := range v.Results {

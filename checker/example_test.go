@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 )
 
@@ -22,8 +23,8 @@ func ExampleCheck() {
 			{N: 8, T: 10e9, Process: "c1", Type: history.OK, Op: history.OpRelease, Session: "c1/1"},
 		},
 	}
-	v := checker.Check(h, checker.MutualExclusion)
-	r := v.Result(checker.MutualExclusion)
+	v := checker.Check(h, verdict.MutualExclusion)
+	r := v.Result(verdict.MutualExclusion)
 	fmt.Println(r.Outcome)
 	fmt.Println(r.Because)
 	fmt.Println(r.Witness.Events, v.Numbers["double-hold-seconds"])

@@ -15,62 +15,62 @@ const fencingPrelude = "\nparams clients=c1,c2,c3 nodes=n1,n2"
 var fencingRows = []struct {
 	name      string
 	history   string
-	outcome   Outcome
+	outcome   verdict.Outcome
 	cause     string
 	incidents int
 	because   string
 }{
 	{"no tokens", `
 1 c1 invoke acquire session=c1/1
-2 c1 ok acquire session=c1/1`, NotExercised, "", 0, "gave no fencing tokens"},
+2 c1 ok acquire session=c1/1`, verdict.NotExercised, "", 0, "gave no fencing tokens"},
 	{"they rise", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=1
 3 c2 invoke acquire session=c2/1
-4 c2 ok acquire session=c2/1 fence=7`, Holds, "", 0, "2 tokens rose"},
+4 c2 ok acquire session=c2/1 fence=7`, verdict.Holds, "", 0, "2 tokens rose"},
 	{"they fall", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2 invoke acquire session=c2/1
-4 c2 ok acquire session=c2/1 fence=1`, Violated, verdict.TokenOrder, 1, "c2 got token 1 with lock-1 at 4 s, though c1 had got 7 by 2 s, before that attempt began at 3 s"},
+4 c2 ok acquire session=c2/1 fence=1`, verdict.Violated, verdict.TokenOrder, 1, "c2 got token 1 with lock-1 at 4 s, though c1 had got 7 by 2 s, before that attempt began at 3 s"},
 	{"one twice", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2 invoke acquire session=c2/1
-4 c2 ok acquire session=c2/1 fence=7`, Violated, verdict.TokenTwice, 1, "c1 and c2 both got token 7"},
+4 c2 ok acquire session=c2/1 fence=7`, verdict.Violated, verdict.TokenTwice, 1, "c1 and c2 both got token 7"},
 	{"one twice at once", `
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
 4 c1 ok acquire session=c1/1 fence=7
-4 c2 ok acquire session=c2/1 fence=7`, Violated, verdict.TokenTwice, 1, "c1 and c2 both got token 7"},
+4 c2 ok acquire session=c2/1 fence=7`, verdict.Violated, verdict.TokenTwice, 1, "c1 and c2 both got token 7"},
 	{"one client's own", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c1 invoke acquire session=c1/2
-4 c1 ok acquire session=c1/2 fence=6`, Violated, verdict.TokenOrder, 1, "c1 got token 6"},
+4 c1 ok acquire session=c1/2 fence=6`, verdict.Violated, verdict.TokenOrder, 1, "c1 got token 6"},
 	{"of two locks", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2 invoke acquire session=c2/1 key=lock-2
-4 c2 ok acquire session=c2/1 key=lock-2 fence=7`, NotExercised, "", 0, "none to compare it with"},
+4 c2 ok acquire session=c2/1 key=lock-2 fence=7`, verdict.NotExercised, "", 0, "none to compare it with"},
 	{"called at the instant of a return", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 2 c2 invoke acquire session=c2/1
-4 c2 ok acquire session=c2/1 fence=1`, Holds, "", 0, ""},
+4 c2 ok acquire session=c2/1 fence=1`, verdict.Holds, "", 0, ""},
 	{"called before, asked after", `
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2-n1 ok set token=B sent=2.5 applied=2.7
-4 c2 ok acquire session=c2/1 token=B fence=1`, Violated, verdict.TokenOrder, 1, "before that attempt began at 2.5 s"},
+4 c2 ok acquire session=c2/1 token=B fence=1`, verdict.Violated, verdict.TokenOrder, 1, "before that attempt began at 2.5 s"},
 	{"called before, one node asked before", `
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2-n1 ok set token=B sent=2.5 applied=2.7
 3 c2-n2 fail set token=B sent=1.5 applied=2.7
-4 c2 ok acquire session=c2/1 token=B fence=1`, Holds, "", 0, ""},
+4 c2 ok acquire session=c2/1 token=B fence=1`, verdict.Holds, "", 0, ""},
 	{"another attempt's set, another client's, another lock's", `
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
@@ -79,27 +79,27 @@ var fencingRows = []struct {
 1.7 c2-n1 ok set token=B sent=1.5 applied=1.6 key=lock-2
 2 c1 ok acquire session=c1/1 fence=7
 3 c2-n1 ok set token=B sent=2.5 applied=2.7
-4 c2 ok acquire session=c2/1 token=B fence=1`, Violated, verdict.TokenOrder, 1, "before that attempt began at 2.5 s"},
+4 c2 ok acquire session=c2/1 token=B fence=1`, verdict.Violated, verdict.TokenOrder, 1, "before that attempt began at 2.5 s"},
 	{"a set that nobody knows the time of", `
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2-n1 ok set token=B sent=2.5 applied=2.7
 3 c2-n2 ok set token=B sent=0 applied=2.7
-4 c2 ok acquire session=c2/1 token=B fence=1`, Holds, "", 0, ""},
+4 c2 ok acquire session=c2/1 token=B fence=1`, verdict.Holds, "", 0, ""},
 	{"the lock does not tell its token", `
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2-n1 ok set token=B sent=2.5 applied=2.7
-4 c2 ok acquire session=c2/1 fence=1`, Holds, "", 0, ""},
+4 c2 ok acquire session=c2/1 fence=1`, verdict.Holds, "", 0, ""},
 	{"the record is cut, and may lack the first set", `
 cut here
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2-n1 ok set token=B sent=2.5 applied=2.7
-4 c2 ok acquire session=c2/1 token=B fence=1`, Holds, "", 0, ""},
+4 c2 ok acquire session=c2/1 token=B fence=1`, verdict.Holds, "", 0, ""},
 	{"one token for all attempts and acquires", `
 1 c2 invoke acquire session=c2/1
 1.3 c2-n1 ok set token=B sent=1.1 applied=1.2
@@ -108,20 +108,20 @@ cut here
 1.6 c2 invoke acquire session=c2/2
 2 c1 ok acquire session=c1/1 fence=7
 3 c2-n1 ok set token=B sent=2.5 applied=2.7
-4 c2 ok acquire session=c2/2 token=B fence=6`, Violated, verdict.TokenOrder, 1, "before that attempt began at 2.5 s"},
+4 c2 ok acquire session=c2/2 token=B fence=6`, verdict.Violated, verdict.TokenOrder, 1, "before that attempt began at 2.5 s"},
 	{"a failed acquire between", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2 invoke acquire session=c2/1
 4 c2 info acquire session=c2/1 fence=1
 5 c3 invoke acquire session=c3/1
-6 c3 ok acquire session=c3/1 fence=8`, Holds, "", 0, "2 tokens rose"},
+6 c3 ok acquire session=c3/1 fence=8`, verdict.Holds, "", 0, "2 tokens rose"},
 }
 
 func TestFencingOrder(t *testing.T) {
 	for _, row := range fencingRows {
 		t.Run(row.name, func(t *testing.T) {
-			res := judge(newRecord(tale(t, fencingPrelude+row.history+"\n12 harness end run")), FencingOrder)
+			res := judge(newRecord(tale(t, fencingPrelude+row.history+"\n12 harness end run")), verdict.FencingOrder)
 			if res.Outcome != row.outcome || res.Cause != row.cause || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) {
 				t.Errorf("got %s %s, %d incidents: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Incidents, res.Because,
 					row.outcome, row.cause, row.incidents, row.because)
@@ -150,7 +150,7 @@ var fencedLogs = []struct {
 	name      string
 	params    string
 	log       string
-	outcome   Outcome
+	outcome   verdict.Outcome
 	cause     string
 	incidents int
 	because   string
@@ -160,74 +160,74 @@ r1 ok log session=c1/1 fence=1 applied=1 cause=read
 r1 ok log session=c1/1 fence=1 value=x applied=2 cause=write
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 fail log session=c1/1 fence=1 value=x2 applied=6.2 cause=write
-r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write`, Holds, "", 0, "the resource went by them in 5 answers"},
+r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Holds, "", 0, "the resource went by them in 5 answers"},
 	{"a write below a read", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
-r1 ok log session=c1/1 fence=1 value=x applied=6.2 cause=write`, Violated, verdict.StaleAccepted, 1,
+r1 ok log session=c1/1 fence=1 value=x applied=6.2 cause=write`, verdict.Violated, verdict.StaleAccepted, 1,
 		"c1's write with token 1 was accepted at 6.2 s, and the highest before was 2, of c2 at 6.1 s"},
 	{"a read below a read", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
-r1 ok log session=c1/1 fence=1 applied=6.2 cause=read`, Violated, verdict.StaleAccepted, 1, "c1's read with token 1 was accepted"},
+r1 ok log session=c1/1 fence=1 applied=6.2 cause=read`, verdict.Violated, verdict.StaleAccepted, 1, "c1's read with token 1 was accepted"},
 	{"a refused one sets no mark", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 fail log session=c1/1 fence=1 applied=6.2 cause=read
 r1 fail log session=c3/1 fence=3 applied=6.3 cause=read
-r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write`, Violated, verdict.FreshRefused, 1,
+r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Violated, verdict.FreshRefused, 1,
 		"c3's read with token 3 was refused at 6.3 s, and the highest before was 2, of c2"},
 	{"the first of all is refused", "fence=token", `
-r1 fail log session=c1/1 fence=1 applied=1 cause=read`, Violated, verdict.FreshRefused, 1, "none had been accepted before"},
+r1 fail log session=c1/1 fence=1 applied=1 cause=read`, verdict.Violated, verdict.FreshRefused, 1, "none had been accepted before"},
 	{"as high as the highest, and refused", "fence=token", `
 r1 ok log session=c1/1 fence=1 applied=1 cause=read
-r1 fail log session=c1/1 fence=1 value=x applied=2 cause=write`, Violated, verdict.FreshRefused, 1, "c1's write with token 1 was refused at 2 s, and the highest before was 1"},
+r1 fail log session=c1/1 fence=1 value=x applied=2 cause=write`, verdict.Violated, verdict.FreshRefused, 1, "c1's write with token 1 was refused at 2 s, and the highest before was 1"},
 	{"the valid holder, by an earlier one's token", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
-r1 fail log session=c2/1 fence=2 value=y applied=7.1 cause=write`, Violated, verdict.HolderRefused, 1,
+r1 fail log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Violated, verdict.HolderRefused, 1,
 		"c2 held lock-1 when its write with token 2 was refused at 7.1 s, and the highest before was 3, of c3"},
 	{"the valid holder's read", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
-r1 fail log session=c2/1 fence=2 applied=6.1 cause=read`, Violated, verdict.HolderRefused, 1, "its read with token 2"},
+r1 fail log session=c2/1 fence=2 applied=6.1 cause=read`, verdict.Violated, verdict.HolderRefused, 1, "its read with token 2"},
 	{"one that may have been answered after its lease", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
-r1 fail log session=c2/1 fence=2 value=y applied=10.1 cause=write`, Holds, "", 0, ""},
+r1 fail log session=c2/1 fence=2 value=y applied=10.1 cause=write`, verdict.Holds, "", 0, ""},
 	{"the same, by the error of the stamps", "fence=token stampError=200ms", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
-r1 fail log session=c2/1 fence=2 value=y applied=9.7 cause=write`, Holds, "", 0, ""},
+r1 fail log session=c2/1 fence=2 value=y applied=9.7 cause=write`, verdict.Holds, "", 0, ""},
 	{"the error of the stamps leaves a client's own order", "fence=token stampError=200ms\n7.95 c2 invoke release session=c2/1", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
-r1 fail log session=c2/1 fence=2 value=y applied=7.85 cause=write`, Violated, verdict.HolderRefused, 1, "refused at 7.85 s"},
+r1 fail log session=c2/1 fence=2 value=y applied=7.85 cause=write`, verdict.Violated, verdict.HolderRefused, 1, "refused at 7.85 s"},
 	{"nobody knows when", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
-r1 fail log session=c2/1 fence=2 value=z cause=write`, Holds, "", 0, ""},
+r1 fail log session=c2/1 fence=2 value=z cause=write`, verdict.Holds, "", 0, ""},
 	{"only the client knows when", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 cause=read
-r1 fail log session=c2/1 fence=2 value=y cause=write`, Violated, verdict.HolderRefused, 2, "c2 held lock-1 when its read with token 2"},
+r1 fail log session=c2/1 fence=2 value=y cause=write`, verdict.Violated, verdict.HolderRefused, 2, "c2 held lock-1 when its read with token 2"},
 	{"by the token of who was granted it since: the lock's fault", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=4 cause=read
-r1 fail log session=c1/1 fence=1 value=x applied=4.5 cause=write`, Holds, "", 0, ""},
+r1 fail log session=c1/1 fence=1 value=x applied=4.5 cause=write`, verdict.Holds, "", 0, ""},
 	{"by a stranger's token", "fence=token", `
 r1 ok log session=c9/1 fence=9 applied=4 cause=read
-r1 fail log session=c2/1 fence=2 value=y applied=7.1 cause=write`, Violated, verdict.HolderRefused, 1, "of session c9/1"},
+r1 fail log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Violated, verdict.HolderRefused, 1, "of session c9/1"},
 	{"each lock has marks of its own", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
-r1 ok log session=c1/1 key=lock-2 fence=1 applied=6.2 cause=read`, NotExercised, "", 0, ""},
+r1 ok log session=c1/1 key=lock-2 fence=1 applied=6.2 cause=read`, verdict.NotExercised, "", 0, ""},
 	{"by claims there are no tokens", "fence=check-and-set", `
 r1 ok log session=c1/1 applied=1 cause=claim
 r1 ok log session=c3/1 applied=6 cause=claim
-r1 fail log session=c2/1 value=y applied=7.1 cause=write`, NotExercised, "", 0, "gave no fencing tokens"},
-	{"the log is missing", "fence=token", "", Undecided, "", 0, "was not read back"},
+r1 fail log session=c2/1 value=y applied=7.1 cause=write`, verdict.NotExercised, "", 0, "gave no fencing tokens"},
+	{"the log is missing", "fence=token", "", verdict.Undecided, "", 0, "was not read back"},
 	{"the log may go on", "fence=token\ncut in the middle", `
-r1 ok log session=c1/1 fence=1 applied=1 cause=read`, Undecided, "", 0, "may not be whole"},
+r1 ok log session=c1/1 fence=1 applied=1 cause=read`, verdict.Undecided, "", 0, "may not be whole"},
 	{"the log may go on, but what is there suffices", "fence=token\ncut in the middle", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
-r1 ok log session=c1/1 fence=1 applied=6.2 cause=read`, Violated, verdict.StaleAccepted, 1, ""},
+r1 ok log session=c1/1 fence=1 applied=6.2 cause=read`, verdict.Violated, verdict.StaleAccepted, 1, ""},
 }
 
 func TestFencedResource(t *testing.T) {
 	for _, row := range fencedLogs {
 		t.Run(row.name, func(t *testing.T) {
 			text := fmt.Sprintf(fencedPrelude, row.params) + strings.ReplaceAll(row.log, "\nr1", "\n11 r1") + "\n12 harness end run"
-			res := judge(newRecord(tale(t, text)), FencingOrder)
+			res := judge(newRecord(tale(t, text)), verdict.FencingOrder)
 			if res.Outcome != row.outcome || res.Cause != row.cause || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) {
 				t.Errorf("got %s %s, %d incidents: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Incidents, res.Because,
 					row.outcome, row.cause, row.incidents, row.because)

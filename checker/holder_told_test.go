@@ -41,18 +41,18 @@ func TestHolderTold(t *testing.T) {
 		text                   string
 		exclusion, told, lease verdict.Outcome
 	}{
-		"the key lived its time":         {strings.Replace(unseen, "END", expired, 1), NotExercised, Violated, Holds},
-		"another deleted it":             {strings.ReplaceAll(strings.Replace(unseen, "END", deleted, 1), "12.0", "6.0"), Violated, Holds, Holds},
-		"nobody tells how the key ended": {strings.Replace(unseen, "END", "", 1), Violated, Holds, Holds},
-		"the nodes tell nothing":         {silent, NotExercised, Violated, Holds},
-		"the lock was asked":             {strings.Replace(unseen, "END", expired+"\n12 c1 info lost session=c1/1", 1), NotExercised, Holds, Holds},
+		"the key lived its time":         {strings.Replace(unseen, "END", expired, 1), verdict.NotExercised, verdict.Violated, verdict.Holds},
+		"another deleted it":             {strings.ReplaceAll(strings.Replace(unseen, "END", deleted, 1), "12.0", "6.0"), verdict.Violated, verdict.Holds, verdict.Holds},
+		"nobody tells how the key ended": {strings.Replace(unseen, "END", "", 1), verdict.Violated, verdict.Holds, verdict.Holds},
+		"the nodes tell nothing":         {silent, verdict.NotExercised, verdict.Violated, verdict.Holds},
+		"the lock was asked":             {strings.Replace(unseen, "END", expired+"\n12 c1 info lost session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
 		"it was given back first": {strings.Replace(unseen, "END", "9 c1 invoke release session=c1/1\n9.001 c1-n1 ok release token=A\n"+
-			"9.001 n1 life deleted old=A by=c1 sent=9 command=del\n9.1 c1 ok release session=c1/1", 1), NotExercised, Holds, Holds},
+			"9.001 n1 life deleted old=A by=c1 sent=9 command=del\n9.1 c1 ok release session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
 	} {
 		v := Check(tale(t, row.text))
-		for property, want := range map[string]verdict.Outcome{MutualExclusion: row.exclusion, HolderTold: row.told, LeaseLinearizable: row.lease} {
+		for property, want := range map[string]verdict.Outcome{verdict.MutualExclusion: row.exclusion, verdict.HolderTold: row.told, verdict.LeaseLinearizable: row.lease} {
 			got := v.Result(property)
-			if got == nil || got.Outcome != want && (want != NotExercised || got.Outcome == Violated) {
+			if got == nil || got.Outcome != want && (want != verdict.NotExercised || got.Outcome == verdict.Violated) {
 				t.Errorf("%s: %s: %+v, want %s", name, property, got, want)
 			}
 		}
@@ -60,7 +60,7 @@ func TestHolderTold(t *testing.T) {
 			t.Errorf("%s: %s", name, v.Disagreement)
 		}
 	}
-	if v := Check(tale(t, strings.Replace(strings.Replace(unseen, " untold", "", 1), "END", expired, 1))); v.Result(HolderTold) != nil || v.Result(MutualExclusion).Outcome != Violated {
+	if v := Check(tale(t, strings.Replace(strings.Replace(unseen, " untold", "", 1), "END", expired, 1))); v.Result(verdict.HolderTold) != nil || v.Result(verdict.MutualExclusion).Outcome != verdict.Violated {
 		t.Errorf("of a lock that is to tell its holder: %+v", v.Results)
 	}
 }
@@ -74,21 +74,21 @@ func TestHolderToldAgainstBruteForce(t *testing.T) {
 		h.Params.Untold, h.Params.Life = true, rnd.IntN(2) == 0
 		r := newRecord(h)
 		want := bruteforce.MutualExclusion(h, histories.Beat).Incidents
-		broken, told := judge(r, MutualExclusion), judge(r, HolderTold)
-		if broken.Incidents+told.Incidents != want || (broken.Incidents > 0) != (broken.Outcome == Violated) || (told.Incidents > 0) != (told.Outcome == Violated) {
+		broken, told := judge(r, verdict.MutualExclusion), judge(r, verdict.HolderTold)
+		if broken.Incidents+told.Incidents != want || (broken.Incidents > 0) != (broken.Outcome == verdict.Violated) || (told.Incidents > 0) != (told.Outcome == verdict.Violated) {
 			t.Fatalf("%d and %d overlaps, %s and %s, want %d:\n%s", broken.Incidents, told.Incidents, broken.Outcome, told.Outcome, want, histories.Lines(h))
 		}
 		if v := Check(h); v.Disagreement != "" {
 			t.Fatalf("%s:\n%s", v.Disagreement, histories.Lines(h))
 		}
-		for _, property := range []string{MutualExclusion, HolderTold} {
+		for _, property := range []string{verdict.MutualExclusion, verdict.HolderTold} {
 			if n := len(Incidents(h, property, 100)); n != judge(r, property).Incidents {
 				t.Fatalf("%d incidents of %s are listed:\n%s", n, property, histories.Lines(h))
 			}
 		}
 		overlaps += min(want, 1)
 	}
-	if overlaps < 500 || !slices.Contains(Properties(), HolderTold) {
+	if overlaps < 500 || !slices.Contains(Properties(), verdict.HolderTold) {
 		t.Errorf("%d of 3000 histories overlap: the comparison is one-sided", overlaps)
 	}
 }

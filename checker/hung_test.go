@@ -46,8 +46,8 @@ func TestCallsThatHang(t *testing.T) {
 			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
 			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n2.9 c2-n1,n2,n3 fail set token=C\n4.6 c2-n1,n2,n3 fail set token=D\n5 harness end run", false},
 	} {
-		got := judge(newRecord(tale(t, row.events)), FaultTolerance)
-		if hangs := got.Outcome == Violated && got.Cause == verdict.Hung; hangs != row.hangs || hangs && (got.Witness == nil || got.Incidents != 1) {
+		got := judge(newRecord(tale(t, row.events)), verdict.FaultTolerance)
+		if hangs := got.Outcome == verdict.Violated && got.Cause == verdict.Hung; hangs != row.hangs || hangs && (got.Witness == nil || got.Incidents != 1) {
 			t.Errorf("%s: %s (%s), %d incidents: %s", name, got.Outcome, got.Cause, got.Incidents, got.Because)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/internal/histories"
 )
@@ -20,7 +21,7 @@ func TestIncidentsAreWhatVerdictsCount(t *testing.T) {
 	look := func(name string, h *history.History) {
 		t.Helper()
 		for _, res := range Check(h).Results {
-			if res.Outcome != Violated {
+			if res.Outcome != verdict.Violated {
 				continue
 			}
 			all := Incidents(h, res.Property, math.MaxInt)
@@ -29,7 +30,7 @@ func TestIncidentsAreWhatVerdictsCount(t *testing.T) {
 			}
 			shown := 0
 			for i, x := range all {
-				if x.Outcome != Violated || x.Because == "" || len(x.Witness.Events) == 0 || i > 0 && x.Witness.From < all[i-1].Witness.From {
+				if x.Outcome != verdict.Violated || x.Because == "" || len(x.Witness.Events) == 0 || i > 0 && x.Witness.From < all[i-1].Witness.From {
 					t.Fatalf("%s: incident %d of %s: %+v", name, i, res.Property, x)
 				}
 				if x.Witness.Shows(res.Witness) && strings.HasPrefix(res.Because, x.Because) {

@@ -3,6 +3,8 @@ package checker
 import (
 	"fmt"
 	"testing"
+
+	"lockpick/checker/verdict"
 )
 
 // TestLeaseStampError checks that what the error of the stamps can explain is
@@ -61,16 +63,16 @@ params clients=c1,c2 stampError=%s
 9     harness end run`
 	for _, row := range []struct {
 		story, ε string
-		want     Outcome
+		want     verdict.Outcome
 	}{
-		{hands, "0s", Violated}, {hands, "400us", Violated}, {hands, "500us", Holds},
-		{atOnce, "0s", Violated}, // one thing after the other, whatever the stamps
-		{says, "0s", Holds},      // an extension that claims nothing moves no deadline
-		{early, "0s", Violated}, {early, "2ms", Violated}, {early, "2500us", Holds}, {early, "2s", Holds},
-		{extends, "0s", Violated}, {extends, "100ms", Violated}, {extends, "2s", Holds},
+		{hands, "0s", verdict.Violated}, {hands, "400us", verdict.Violated}, {hands, "500us", verdict.Holds},
+		{atOnce, "0s", verdict.Violated}, // one thing after the other, whatever the stamps
+		{says, "0s", verdict.Holds},      // an extension that claims nothing moves no deadline
+		{early, "0s", verdict.Violated}, {early, "2ms", verdict.Violated}, {early, "2500us", verdict.Holds}, {early, "2s", verdict.Holds},
+		{extends, "0s", verdict.Violated}, {extends, "100ms", verdict.Violated}, {extends, "2s", verdict.Holds},
 	} {
 		v := Check(tale(t, fmt.Sprintf(row.story, row.ε)))
-		if got := v.Result(LeaseLinearizable); got.Outcome != row.want || v.Second != row.want || v.Disagreement != "" {
+		if got := v.Result(verdict.LeaseLinearizable); got.Outcome != row.want || v.Second != row.want || v.Disagreement != "" {
 			t.Errorf("stamp error %s: %s, porcupine %s, want %s: %s %s", row.ε, got.Outcome, v.Second, row.want, got.Because, v.Disagreement)
 		}
 	}
@@ -85,8 +87,8 @@ func TestWorstOfKeys(t *testing.T) {
 				i, c, c, i, i, lasts)
 		}
 	}
-	res := Check(tale(t, text+"\n9 harness end run")).Result(LeaseLinearizable)
-	if res.Outcome != Violated || res.Incidents != 3 || res.Witness.Key != "k1" {
+	res := Check(tale(t, text+"\n9 harness end run")).Result(verdict.LeaseLinearizable)
+	if res.Outcome != verdict.Violated || res.Incidents != 3 || res.Witness.Key != "k1" {
 		t.Errorf("got %+v", res)
 	}
 }

@@ -3,6 +3,8 @@ package checker
 import (
 	"strings"
 	"testing"
+
+	"lockpick/checker/verdict"
 )
 
 // A client that dies may have held more than what it asked for last.
@@ -20,21 +22,21 @@ MORE
 	const givenUp = "2.5 c1 invoke release session=c1/1\n2.6 c1 info release session=c1/1\n"
 	for name, row := range map[string]struct {
 		more string
-		want Outcome
+		want verdict.Outcome
 		text string
 	}{
-		"nothing more":                              {"", Violated, "11."},
-		"a release that nobody knows of":            {givenUp, Violated, "11."},
-		"a release that its node knows of":          {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=2.65", NotExercised, "no client died"},
-		"a release that its node knows of too late": {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=4.65", Violated, "11."},
-		"then another lock is wanted":               {givenUp + "3 c1 invoke acquire session=c1/2 key=lock-2", Violated, "11."},
-		"then the same lock is wanted":              {givenUp + "3 c1 invoke acquire session=c1/2", Violated, "11."},
-		"another lock is held, too":                 {"3 c1 invoke acquire session=c1/2 key=lock-2\n3.01 c1-n1 ok set token=B sent=3.001 applied=3.005 answered=3.01\n3.01 c1 ok acquire session=c1/2 key=lock-2 token=B until=12", Violated, "11."},
-		"it was given back":                         {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1\n3 c1 invoke acquire session=c1/2 key=lock-2", NotExercised, "no client died"},
-		"it was given back, and nothing is wanted":  {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1", NotExercised, "no client died"},
+		"nothing more":                              {"", verdict.Violated, "11."},
+		"a release that nobody knows of":            {givenUp, verdict.Violated, "11."},
+		"a release that its node knows of":          {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=2.65", verdict.NotExercised, "no client died"},
+		"a release that its node knows of too late": {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=4.65", verdict.Violated, "11."},
+		"then another lock is wanted":               {givenUp + "3 c1 invoke acquire session=c1/2 key=lock-2", verdict.Violated, "11."},
+		"then the same lock is wanted":              {givenUp + "3 c1 invoke acquire session=c1/2", verdict.Violated, "11."},
+		"another lock is held, too":                 {"3 c1 invoke acquire session=c1/2 key=lock-2\n3.01 c1-n1 ok set token=B sent=3.001 applied=3.005 answered=3.01\n3.01 c1 ok acquire session=c1/2 key=lock-2 token=B until=12", verdict.Violated, "11."},
+		"it was given back":                         {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1\n3 c1 invoke acquire session=c1/2 key=lock-2", verdict.NotExercised, "no client died"},
+		"it was given back, and nothing is wanted":  {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1", verdict.NotExercised, "no client died"},
 	} {
-		res := judge(newRecord(tale(t, strings.Replace(dies, "MORE", row.more, 1))), DeadlockFreedom)
-		if res.Outcome != row.want || !strings.Contains(res.Because, row.text) || row.want == Violated && res.Incidents != 1 {
+		res := judge(newRecord(tale(t, strings.Replace(dies, "MORE", row.more, 1))), verdict.DeadlockFreedom)
+		if res.Outcome != row.want || !strings.Contains(res.Because, row.text) || row.want == verdict.Violated && res.Incidents != 1 {
 			t.Errorf("%s: %s, %d incidents: %s", name, res.Outcome, res.Incidents, res.Because)
 		}
 	}
@@ -67,13 +69,13 @@ BACK c1 ok acquire session=c1/2 token=TOKEN until=30
 	const call = "c2 invoke acquire session=c2/1"
 	for name, row := range map[string]struct {
 		called, back, token string
-		want                Outcome
+		want                verdict.Outcome
 	}{
-		"others want it later":             {"29", "20", "B", NotExercised},
-		"it has it in time":                {"2", "11.2", "B", Holds},
-		"nobody has it in time":            {"2", "20", "B", Violated},
-		"it has what it had":               {"2", "11.2", "A", Violated},
-		"it has what it had, wanted later": {"29", "20", "A", Violated},
+		"others want it later":             {"29", "20", "B", verdict.NotExercised},
+		"it has it in time":                {"2", "11.2", "B", verdict.Holds},
+		"nobody has it in time":            {"2", "20", "B", verdict.Violated},
+		"it has what it had":               {"2", "11.2", "A", verdict.Violated},
+		"it has what it had, wanted later": {"29", "20", "A", verdict.Violated},
 	} {
 		text := strings.NewReplacer(row.called+" CALL", row.called+" "+call, "BACK", row.back, "TOKEN", row.token).Replace(paused)
 		var lines []string
@@ -82,7 +84,7 @@ BACK c1 ok acquire session=c1/2 token=TOKEN until=30
 				lines = append(lines, line)
 			}
 		}
-		res := judge(newRecord(tale(t, strings.Join(lines, ""))), DeadlockFreedom)
+		res := judge(newRecord(tale(t, strings.Join(lines, ""))), verdict.DeadlockFreedom)
 		if res.Outcome != row.want {
 			t.Errorf("%s: %s: %s", name, res.Outcome, res.Because)
 		}

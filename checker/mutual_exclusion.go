@@ -28,11 +28,11 @@ func mutualExclusion(r *record) (f verdict.Finding) {
 		f.Incidents, f.Worst = untoldOverlaps(untold(r, false))
 		but = " but by a key that had lived its time, of which this lock tells nobody"
 	} else if o := r.beliefs.Overlaps(); len(o.Each) > 0 {
-		f.Worst = func() Result { return explained(r, o.Overlap) }
+		f.Worst = func() verdict.Result { return explained(r, o.Overlap) }
 		f.Incidents = make([]verdict.Incident, len(o.Each))
 		for i := range o.Each { // without the cause: to explain a thousand takes long
 			x := &o.Each[i]
-			f.Incidents[i] = verdict.Incident{From: x.From, Tell: func() Result { return shared(r.Facts, *x, nil) }}
+			f.Incidents[i] = verdict.Incident{From: x.From, Tell: func() verdict.Result { return shared(r.Facts, *x, nil) }}
 		}
 	}
 	f.Because = fmt.Sprintf("no two clients held the lock at once%s (%s); %s", but, verdict.Plural(r.Grants, "grant"), asked(f.Occasions))
@@ -40,7 +40,7 @@ func mutualExclusion(r *record) (f verdict.Finding) {
 }
 
 // explained tells an overlap with its cause.
-func explained(r *record, o spans.Overlap) Result {
+func explained(r *record, o spans.Overlap) verdict.Result {
 	why := cause.Explain(r.Facts, o.A.Session, o.B.Session)
 	res := shared(r.Facts, o, why.Events)
 	res.Because += ": " + why.Text
@@ -49,12 +49,12 @@ func explained(r *record, o spans.Overlap) Result {
 }
 
 // shared tells an overlap, with what else shows it.
-func shared(r *facts.Facts, o spans.Overlap, besides []*history.Event) Result {
+func shared(r *facts.Facts, o spans.Overlap, besides []*history.Event) verdict.Result {
 	a, b := o.A.Session, o.B.Session
-	return Result{
-		Outcome: Violated,
+	return verdict.Result{
+		Outcome: verdict.Violated,
 		Because: fmt.Sprintf("%s both believed they held %s %s", verdict.Pair(a, b), verdict.LockName(a.Key()), facts.FromTo(o.From, o.To)),
-		Witness: &Witness{
+		Witness: &verdict.Witness{
 			Events:   verdict.Numbered(slices.Concat(proof(r, o.A), proof(r, o.B), besides)),
 			Sessions: []string{a.Name(), b.Name()}, Key: a.Key(), From: o.From, To: o.To, Of: []*facts.Session{a, b},
 		},
@@ -120,7 +120,7 @@ func withoutStalled(r *record, all []overlap) (sure []overlap, stalled *overlap)
 // overlap is one with its cause.
 type overlap struct {
 	spans.Overlap
-	Result
+	verdict.Result
 }
 
 // untold lists, by time, overlaps of a lock that tells its holder nothing: if lived, those in which the
@@ -136,10 +136,10 @@ func untold(r *record, lived bool) (all []overlap) {
 }
 
 // untoldOverlaps lists overlaps as incidents, of which the longest is the worst.
-func untoldOverlaps(all []overlap) (incidents []verdict.Incident, worst func() Result) {
+func untoldOverlaps(all []overlap) (incidents []verdict.Incident, worst func() verdict.Result) {
 	length := int64(-1)
 	for _, o := range all {
-		incidents = append(incidents, verdict.Incident{From: o.From, Tell: func() Result { return o.Result }})
+		incidents = append(incidents, verdict.Incident{From: o.From, Tell: func() verdict.Result { return o.Result }})
 		if o.To-o.From > length {
 			length, worst = o.To-o.From, incidents[len(incidents)-1].Tell
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"lockpick/checker/second"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -39,12 +40,12 @@ var mutexModel = porcupine.Model{
 var peers = map[string]porcupine.Model{"mutex": mutexModel, "lease": second.Model}
 
 // askPeer puts each key's operations before porcupine, all keys at once.
-func askPeer(model porcupine.Model, keys [][]porcupine.Operation) Outcome {
+func askPeer(model porcupine.Model, keys [][]porcupine.Operation) verdict.Outcome {
 	model.Partition = func([]porcupine.Operation) [][]porcupine.Operation { return keys }
 	if porcupine.CheckOperations(model, nil) {
-		return Holds
+		return verdict.Holds
 	}
-	return Violated
+	return verdict.Violated
 }
 
 // peerOps is the acquires and releases of a history in porcupine's form, key by
@@ -146,15 +147,15 @@ func count(h *history.History) (operations, unknown int) {
 // are spared where their search would have no end.
 func checkLabel(t *testing.T, c contention, h *history.History, unknown int) bool {
 	t.Helper()
-	want, incidents := Holds, 0
+	want, incidents := verdict.Holds, 0
 	if c.violated {
-		want, incidents = Violated, 1
+		want, incidents = verdict.Violated, 1
 	}
 	if why := malformed(h); why != "" {
 		t.Fatalf("%+v: malformed: %s", c, why)
 	}
 	r := newRecord(h)
-	for _, name := range []string{MutualExclusion, LeaseLinearizable} {
+	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
 		res := judge(r, name)
 		if res.Outcome.Answer() != want || res.Incidents != incidents {
 			t.Errorf("%+v: %s is %s: %s", c, name, res.Outcome, res.Because)
@@ -188,7 +189,7 @@ func TestMutexKnowsNoLapse(t *testing.T) {
 			e.Type, lapsed = history.Fail, true
 		}
 	}
-	if v := Check(h); v.Result(MutualExclusion).Outcome.Answer() != Holds || v.Result(LeaseLinearizable).Outcome != Holds {
+	if v := Check(h); v.Result(verdict.MutualExclusion).Outcome.Answer() != verdict.Holds || v.Result(verdict.LeaseLinearizable).Outcome != verdict.Holds {
 		t.Error(v.Results)
 	}
 	got := fmt.Sprintf("mutex %s, lease %s", askPeer(mutexModel, peerOps(h)), askPeer(second.Model, peerOps(h)))

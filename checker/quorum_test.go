@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"lockpick/checker/verdict"
 )
 
 // A lock that needs all nodes, or one, is held to what it can do with those that are up.
@@ -23,8 +25,8 @@ func TestQuorumOfTheLock(t *testing.T) {
 		for n := range row.down {
 			text += fmt.Sprintf("0.5 nemesis begin kill node=n%d step=1\n", n+1)
 		}
-		got := judge(newRecord(tale(t, text+"9 c1 fail acquire session=c1/1\n9 c1 end client\n9.1 harness end run")), FaultTolerance)
-		if (got.Outcome == Violated) != row.violated {
+		got := judge(newRecord(tale(t, text+"9 c1 fail acquire session=c1/1\n9 c1 end client\n9.1 harness end run")), verdict.FaultTolerance)
+		if (got.Outcome == verdict.Violated) != row.violated {
 			t.Errorf("quorum %d of %d, %d down: %s: %s", row.quorum, row.nodes, row.down, got.Outcome, got.Because)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lockpick/checker/second"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/internal/histories"
 )
@@ -24,21 +25,21 @@ func TestAgainstPorcupine(t *testing.T) {
 		}
 		r := newRecord(h)
 		answer := r.second.Answer(second.Timeout)
-		if v := Check(h); v.Disagreement != "" || v.Second != v.Result(LeaseLinearizable).Outcome.Answer() {
+		if v := Check(h); v.Disagreement != "" || v.Second != v.Result(verdict.LeaseLinearizable).Outcome.Answer() {
 			t.Fatalf("%s:\n%s", v.Disagreement, histories.Lines(h))
 		}
-		if answer == Holds {
+		if answer == verdict.Holds {
 			fine++
 		}
 		if len(r.beliefs.Overlaps().Each) == 0 {
 			continue
 		}
 		violated++
-		if answer != Violated {
+		if answer != verdict.Violated {
 			t.Fatalf("porcupine says %s of the whole:\n%s", answer, histories.Lines(h))
 		}
-		res := judge(r, MutualExclusion)
-		if why := r.second.Against(&res); res.Outcome != Violated || why != "" {
+		res := judge(r, verdict.MutualExclusion)
+		if why := r.second.Against(&res); res.Outcome != verdict.Violated || why != "" {
 			t.Fatalf("%s: %s:\n%s", res.Outcome, why, histories.Lines(h))
 		}
 	}

@@ -72,14 +72,14 @@ func TestRenewedWhenGivenUp(t *testing.T) {
 		"a holder that tries to acquire it again":    {granted, "3 c1 invoke acquire session=c1/2\n3.1 c1 fail acquire session=c1/2", every(1, 30, "extend"), 35},
 		"a holder that has not released":             {granted, "", every(1, 30, "extend"), 35},
 	} {
-		want, until := Holds, row.free
+		want, until := verdict.Holds, row.free
 		if row.free == 0 {
-			want, until = Violated, 34.5
+			want, until = verdict.Violated, 34.5
 		}
 		got := fmt.Sprintf("%f c2-n1 ok set token=B sent=%f applied=%[2]f\n%[1]f n1 life set value=B by=c2 sent=%[2]f command=set\n%[3]f c2 ok acquire session=c2/1 token=B until=39", until+0.501, until+0.5, until+0.502)
 		text := strings.NewReplacer("ACQUIRED", row.acquired, "CLIENT", row.client, "RENEWALS", row.renewals+inVain(until)+got).Replace(renewed)
 		r := newRecord(tale(t, text))
-		res := judge(r, FaultTolerance)
+		res := judge(r, verdict.FaultTolerance)
 		if res.Outcome != want || r.Malformed != "" {
 			t.Errorf("%s: %s (%s), want %s: %s %s", name, res.Outcome, res.Cause, want, res.Because, r.Malformed)
 		}
@@ -125,8 +125,8 @@ C2
 		h := tale(t, row.text)
 		h.Params.Steps[0].Delay = row.delay
 		v := Check(h)
-		res := v.Result(FaultTolerance)
-		if hangs := res.Outcome == Violated && res.Cause == verdict.Hung; hangs != row.hangs || hangs != (v.Assumption == "") {
+		res := v.Result(verdict.FaultTolerance)
+		if hangs := res.Outcome == verdict.Violated && res.Cause == verdict.Hung; hangs != row.hangs || hangs != (v.Assumption == "") {
 			t.Errorf("%s: %s (%s), assumption %q: %s", name, res.Outcome, res.Cause, v.Assumption, res.Because)
 		}
 	}

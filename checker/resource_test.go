@@ -28,7 +28,7 @@ const retaken = `
 var resourceLogs = []struct {
 	name      string
 	history   string
-	outcome   Outcome
+	outcome   verdict.Outcome
 	class     string
 	incidents int
 	because   string
@@ -36,48 +36,48 @@ var resourceLogs = []struct {
 	{"two writes of one section on one base", `
 11 r1 ok log session=c1/1 version=0 applied=1 cause=read
 11 r1 ok log session=c1/1 value=x1 version=0 applied=2 cause=write
-11 r1 ok log session=c1/1 value=x2 version=0 applied=3 cause=write`, NotExercised, "", 0, "in 2 writes"},
+11 r1 ok log session=c1/1 value=x2 version=0 applied=3 cause=write`, verdict.NotExercised, "", 0, "in 2 writes"},
 	{"the same on top of another's", `
 11 r1 ok log session=c1/1 value=x version=0 applied=3 cause=write
 11 r1 ok log session=c2/1 value=y1 version=1 applied=6 cause=write
-11 r1 ok log session=c2/1 value=y2 version=1 applied=7 cause=write`, Holds, "", 0, "in 3 writes"},
+11 r1 ok log session=c2/1 value=y2 version=1 applied=7 cause=write`, verdict.Holds, "", 0, "in 3 writes"},
 	{"one lost update twice over is two", `
 11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write
 11 r1 ok log session=c1/1 value=x1 version=0 applied=7 cause=write
-11 r1 ok log session=c1/1 value=x2 version=0 applied=8 cause=write`, Violated, verdict.Overrun, 2, "lost update: c1's write, based on version 0, was applied at 7 s to version 1"},
+11 r1 ok log session=c1/1 value=x2 version=0 applied=8 cause=write`, verdict.Violated, verdict.Overrun, 2, "lost update: c1's write, based on version 0, was applied at 7 s to version 1"},
 	{"a key of its own has versions of its own", `
 11 r1 ok log session=c1/1 value=x version=0 applied=1 cause=write
-11 r1 ok log session=c2/1 key=lock-2 value=y version=0 applied=6 cause=write`, NotExercised, "", 0, ""},
+11 r1 ok log session=c2/1 key=lock-2 value=y version=0 applied=6 cause=write`, verdict.NotExercised, "", 0, ""},
 	{"the resource's count is believed", `
 11 r1 ok log session=c1/1 version=7 applied=1 cause=read
 11 r1 ok log session=c1/1 value=x version=7 applied=2 cause=write
 11 r1 ok log session=c2/1 version=8 applied=6 cause=claim
-11 r1 ok log session=c2/1 value=y version=8 applied=7 cause=write`, Holds, "", 0, ""},
+11 r1 ok log session=c2/1 value=y version=8 applied=7 cause=write`, verdict.Holds, "", 0, ""},
 	{"a refused read is none", `
 11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write
 11 r1 fail log session=c2/1 version=0 applied=6 cause=read
-11 r1 ok log session=c2/1 value=y version=1 applied=7 cause=write`, Holds, "", 0, ""},
+11 r1 ok log session=c2/1 value=y version=1 applied=7 cause=write`, verdict.Holds, "", 0, ""},
 	{"a write outside belief that harms nobody", `
 11 r1 ok log session=c1/1 version=0 applied=1 cause=read
-11 r1 ok log session=c1/1 value=x version=0 applied=5.1 cause=write`, NotExercised, "", 0, ""},
+11 r1 ok log session=c1/1 value=x version=0 applied=5.1 cause=write`, verdict.NotExercised, "", 0, ""},
 	{"acknowledged and missing", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 ok write session=c2/1
-11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, Violated, verdict.Unexplained, 1, "missing write: c2 was told that its write was applied"},
+11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, verdict.Violated, verdict.Unexplained, 1, "missing write: c2 was told that its write was applied"},
 	{"refused and there", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 fail write session=c2/1
-11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, Violated, verdict.Unexplained, 1, "refused write: c2 was told that its write was refused"},
+11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, verdict.Violated, verdict.Unexplained, 1, "refused write: c2 was told that its write was refused"},
 	{"of unknown outcome and there, or not", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 info write session=c2/1
 5.5 c2 invoke write session=c2/1 value=z version=0
 5.6 c2 info write session=c2/1
-11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, NotExercised, "", 0, ""},
-	{"nobody touched it", "", NotExercised, "", 0, "in 0 writes"},
+11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, verdict.NotExercised, "", 0, ""},
+	{"nobody touched it", "", verdict.NotExercised, "", 0, "in 0 writes"},
 	{"the log is missing", `
 5.3 c2 invoke read session=c2/1
-5.4 c2 ok read session=c2/1`, Undecided, "", 0, "was not read back"},
+5.4 c2 ok read session=c2/1`, verdict.Undecided, "", 0, "was not read back"},
 	{"the log is missing, and two sessions of one client wrote on one base", `
 2 c1 invoke write session=c1/1 value=x version=0
 2.1 c1 ok write session=c1/1
@@ -86,53 +86,53 @@ var resourceLogs = []struct {
 3 c1 invoke acquire session=c1/2
 3.1 c1 ok acquire session=c1/2 until=5
 3.2 c1 invoke write session=c1/2 value=y version=0
-3.3 c1 ok write session=c1/2`, Violated, verdict.LockBroken, 1, "both based on version 0, were acknowledged, so one is lost"},
+3.3 c1 ok write session=c1/2`, verdict.Violated, verdict.LockBroken, 1, "both based on version 0, were acknowledged, so one is lost"},
 	{"the log is missing, and who wrote on one base had read before its lease lapsed", retaken + `
 7.2 c1 invoke write session=c1/1 value=x version=0
-7.3 c1 ok write session=c1/1`, Violated, verdict.Overrun, 1, "both based on version 0"},
+7.3 c1 ok write session=c1/1`, verdict.Violated, verdict.Overrun, 1, "both based on version 0"},
 	{"the same, and reads again later", retaken + `
 7.2 c1 invoke write session=c1/1 value=x version=0
 7.3 c1 ok write session=c1/1
 7.4 c1 invoke read session=c1/1
-7.5 c1 ok read session=c1/1`, Violated, verdict.Overrun, 1, "both based on version 0"},
+7.5 c1 ok read session=c1/1`, verdict.Violated, verdict.Overrun, 1, "both based on version 0"},
 	{"the same, and had read again before", retaken + `
 7.1 c1 invoke read session=c1/1
 7.15 c1 ok read session=c1/1
 7.2 c1 invoke write session=c1/1 value=x version=0
-7.3 c1 ok write session=c1/1`, Violated, verdict.LockBroken, 1, "both based on version 0"},
+7.3 c1 ok write session=c1/1`, verdict.Violated, verdict.LockBroken, 1, "both based on version 0"},
 	{"the same, and that read got no answer", retaken + `
 7.1 c1 invoke read session=c1/1
 7.15 c1 info read session=c1/1
 7.2 c1 invoke write session=c1/1 value=x version=0
-7.3 c1 ok write session=c1/1`, Violated, verdict.Overrun, 1, "both based on version 0"},
+7.3 c1 ok write session=c1/1`, verdict.Violated, verdict.Overrun, 1, "both based on version 0"},
 	{"the log is missing, and one base is of two locks", `
 2 c1 invoke write session=c1/1 value=x version=0
 2.1 c1 ok write session=c1/1
 5.3 c2 invoke acquire session=c2/2 key=lock-2
 5.4 c2 ok acquire session=c2/2 key=lock-2 until=10
 5.5 c2 invoke write session=c2/2 key=lock-2 value=y version=0
-5.6 c2 ok write session=c2/2 key=lock-2`, Undecided, "", 0, "was not read back"},
+5.6 c2 ok write session=c2/2 key=lock-2`, verdict.Undecided, "", 0, "was not read back"},
 	{"the log is missing, and one of two writes on one base was not acknowledged", `
 2 c1 invoke write session=c1/1 value=x version=0
 2.1 c1 ok write session=c1/1
 5.3 c2 invoke write session=c2/1 value=y version=0
-5.4 c2 info write session=c2/1`, Undecided, "", 0, "was not read back"},
+5.4 c2 info write session=c2/1`, verdict.Undecided, "", 0, "was not read back"},
 	{"the record is cut, and nobody touched it", `
-cut in the middle`, NotExercised, "", 0, "in 0 writes"},
+cut in the middle`, verdict.NotExercised, "", 0, "in 0 writes"},
 	{"the log may go on", `
 cut in the middle
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 ok write session=c2/1
-11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, Undecided, "", 0, "may not have been read back whole"},
+11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, verdict.Undecided, "", 0, "may not have been read back whole"},
 	{"an unknown session's write", `
 11 r1 ok log session=c9/1 value=x version=0 applied=2 cause=write
-11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write`, Violated, verdict.Overrun, 1, "what session c9/1 had written"},
+11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write`, verdict.Violated, verdict.Overrun, 1, "what session c9/1 had written"},
 }
 
 func TestResourceSafety(t *testing.T) {
 	for _, row := range resourceLogs {
 		t.Run(row.name, func(t *testing.T) {
-			res := judge(newRecord(tale(t, resourcePrelude+row.history+"\n12 harness end run")), ResourceSafety)
+			res := judge(newRecord(tale(t, resourcePrelude+row.history+"\n12 harness end run")), verdict.ResourceSafety)
 			if res.Outcome != row.outcome || res.Cause != row.class || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) {
 				t.Errorf("got %s %s, %d incidents: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Incidents, res.Because,
 					row.outcome, row.class, row.incidents, row.because)

@@ -3,6 +3,8 @@ package checker
 import (
 	"strings"
 	"testing"
+
+	"lockpick/checker/verdict"
 )
 
 // goneOn is an attempt that is undone at once, whose client's driver sends its sets again three seconds
@@ -56,16 +58,16 @@ var metAgain = map[string]string{
 }
 
 // tolerated is what comes of fault tolerance where sets go on, after what else their client did.
-func tolerated(t *testing.T, session, sets string) Result {
+func tolerated(t *testing.T, session, sets string) verdict.Result {
 	t.Helper()
 	v := Check(tale(t, strings.NewReplacer("SESSION", session, "SETS", sets).Replace(goneOn)))
 	for _, r := range v.Results {
-		if r.Property == FaultTolerance {
+		if r.Property == verdict.FaultTolerance {
 			return r
 		}
 	}
 	t.Fatalf("it was not judged: %+v", v)
-	return Result{}
+	return verdict.Result{}
 }
 
 // No fault excuses a key that was sent to a node when its attempt had long been over, whether its client
@@ -87,7 +89,7 @@ func TestSetsThatGoOn(t *testing.T) {
 4.500 c1 fail acquire session=c1/2`,
 	} {
 		for fault, sets := range metAgain {
-			if r := tolerated(t, text, sets); r.Outcome != Violated || r.Cause != "left-keys" {
+			if r := tolerated(t, text, sets); r.Outcome != verdict.Violated || r.Cause != "left-keys" {
 				t.Errorf("%s, %s: %s (%s): %s", session, fault, r.Outcome, r.Cause, r.Because)
 			}
 		}
@@ -103,7 +105,7 @@ func TestSetsInTime(t *testing.T) {
 		"an acquire with the token of another": "0.070 c1 fail acquire session=c1/1\n2.8 c1 invoke acquire session=c1/2\n4.500 c1 fail acquire session=c1/2",
 	} {
 		for fault, sets := range metAgain {
-			if r := tolerated(t, text, sets); (r.Outcome == Violated) != (fault == "no fault") {
+			if r := tolerated(t, text, sets); (r.Outcome == verdict.Violated) != (fault == "no fault") {
 				t.Errorf("%s, %s: %s (%s): %s", session, fault, r.Outcome, r.Cause, r.Because)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockpick/checker/verdict"
 )
 
 // lateHistories are histories in which something took so long, in seconds, since an instant, of a property
@@ -15,7 +17,7 @@ var lateHistories = []struct {
 	since, bound   float64
 	history        func(took float64) string
 }{
-	{"nobody gets a free lock", FaultTolerance, 1, 1.5, func(took float64) string {
+	{"nobody gets a free lock", verdict.FaultTolerance, 1, 1.5, func(took float64) string {
 		return fmt.Sprintf(`params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rounds=4
 0 c1 begin client
 0 c2 begin client
@@ -25,10 +27,10 @@ var lateHistories = []struct {
 85 c1 ok release session=c1/1
 99 harness end run`, 1+took)
 	}},
-	{"a release returns late", FaultTolerance, 1, 12.1, func(took float64) string {
+	{"a release returns late", verdict.FaultTolerance, 1, 12.1, func(took float64) string {
 		return held + fmt.Sprintf("1 c1 invoke release session=c1/1\n%[1]f c1 ok release session=c1/1\n%[1]f c1 end client\n99 harness end run", 1+took)
 	}},
-	{"a dead client's lock is free late", DeadlockFreedom, 1.001, 10.8, func(took float64) string {
+	{"a dead client's lock is free late", verdict.DeadlockFreedom, 1.001, 10.8, func(took float64) string {
 		return fmt.Sprintf(`params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms
 0     c1 begin client
 0     c2 begin client
@@ -40,7 +42,7 @@ var lateHistories = []struct {
 %f c2 ok acquire session=c2/1 until=80
 99 harness end run`, 1.001+took)
 	}},
-	{"a hold is too long", BoundedHold, 1, 15, func(took float64) string {
+	{"a hold is too long", verdict.BoundedHold, 1, 15, func(took float64) string {
 		return fmt.Sprintf(`params clients=c1,c2 nodes=n1 maxExtends=3 maxHold=15s
 1 c1 invoke acquire session=c1/1
 1 c1 ok acquire session=c1/1 until=11
@@ -48,10 +50,10 @@ var lateHistories = []struct {
 4 c1 ok extend session=c1/1 until=%f
 99 harness end run`, 1+took)
 	}},
-	{"an acquire returns an ended lock", ValidOnReturn, 2, 0.25, func(took float64) string {
+	{"an acquire returns an ended lock", verdict.ValidOnReturn, 2, 0.25, func(took float64) string {
 		return fmt.Sprintf("params clients=c1 nodes=n1 slack=250ms\n1 c1 invoke acquire session=c1/1\n%f c1 ok acquire session=c1/1 until=2", 2+took)
 	}},
-	{"a client works past its lease", ResourceSafety, 4.2, 0.8, func(took float64) string {
+	{"a client works past its lease", verdict.ResourceSafety, 4.2, 0.8, func(took float64) string {
 		return resourcePrelude + fmt.Sprintf(`
 4.0 c1 invoke read session=c1/1
 4.1 c1 ok read session=c1/1 version=0
@@ -63,7 +65,7 @@ var lateHistories = []struct {
 5.24 c2 ok write session=c2/1
 99 harness end run`, 4.2+took)
 	}},
-	{"two work at once, for a holder is not told", HolderTold, 11.011, 1, func(took float64) string {
+	{"two work at once, for a holder is not told", verdict.HolderTold, 11.011, 1, func(took float64) string {
 		return strings.Replace(unseen, "END", fmt.Sprintf("11.011 n1 life expired old=A\n%f c1 info lost session=c1/1", 11.011+took), 1)
 	}},
 }
@@ -75,7 +77,7 @@ func TestStallsLengthenBounds(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	const ms = 0.001
 	for _, l := range lateHistories {
-		judged := func(took float64, stalls []float64) Outcome {
+		judged := func(took float64, stalls []float64) verdict.Outcome {
 			at, text := l.since+took*0.01, l.history(took)
 			for _, s := range stalls {
 				text += fmt.Sprintf("\n%f nemesis begin stall node=machine\n%f nemesis end stall node=machine", at, at+s)
@@ -104,19 +106,19 @@ func TestStallsLengthenBounds(t *testing.T) {
 			for _, row := range []struct {
 				took   float64
 				stalls []float64
-				want   Outcome
+				want   verdict.Outcome
 			}{
-				{took, nil, Violated},
-				{took, shorter, Violated},
-				{took, longer, Undecided},
+				{took, nil, verdict.Violated},
+				{took, shorter, verdict.Violated},
+				{took, longer, verdict.Undecided},
 			} {
 				if got := judged(row.took, row.stalls); got != row.want {
 					t.Errorf("%s: took %v more than its bound, and the host stalled for %v: %s, want %s", l.name,
 						time.Duration((row.took-l.bound)*1e9), row.stalls, got, row.want)
 				}
 			}
-			if l.property != ResourceSafety { // whose harm is another one then
-				if got := judged(l.bound-ms, longer); got == Violated || got == Undecided && l.property != ValidOnReturn {
+			if l.property != verdict.ResourceSafety { // whose harm is another one then
+				if got := judged(l.bound-ms, longer); got == verdict.Violated || got == verdict.Undecided && l.property != verdict.ValidOnReturn {
 					t.Errorf("%s: in time, and the host stalled for %v: %s", l.name, longer, got)
 				}
 			}
@@ -145,21 +147,21 @@ func TestStallsExcuseKeysThatStayed(t *testing.T) {
 	const stall = "\n%s nemesis begin stall node=machine\n%s nemesis end stall node=machine"
 	for name, row := range map[string]struct {
 		answered, from, to string
-		want               Outcome
+		want               verdict.Outcome
 	}{
-		"answered in time, and no stall":     {"0.012", "", "", Violated},
-		"answered in time, a stall later":    {"0.012", "0.5", "0.53", Violated},
-		"answered late":                      {"0.065", "", "", Undecided},
-		"never answered":                     {"0", "", "", Undecided},
-		"a stall where its release was due":  {"0.012", "0.02", "0.06", Undecided},
-		"a stall before and one that is due": {"0.012", "0.001", "0.04", Undecided},
+		"answered in time, and no stall":     {"0.012", "", "", verdict.Violated},
+		"answered in time, a stall later":    {"0.012", "0.5", "0.53", verdict.Violated},
+		"answered late":                      {"0.065", "", "", verdict.Undecided},
+		"never answered":                     {"0", "", "", verdict.Undecided},
+		"a stall where its release was due":  {"0.012", "0.02", "0.06", verdict.Undecided},
+		"a stall before and one that is due": {"0.012", "0.001", "0.04", verdict.Undecided},
 	} {
 		text := strings.Replace(kept, "ANSWERED", row.answered, 1)
 		if row.from != "" {
 			text += fmt.Sprintf(stall, row.from, row.to)
 		}
 		r := newRecord(tale(t, text))
-		if got := judge(r, FaultTolerance); got.Outcome != row.want || r.Malformed != "" {
+		if got := judge(r, verdict.FaultTolerance); got.Outcome != row.want || r.Malformed != "" {
 			t.Errorf("%s: %s, want %s: %s %s", name, got.Outcome, row.want, got.Because, r.Malformed)
 		}
 	}

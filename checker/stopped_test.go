@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/internal/histories"
 )
@@ -27,11 +28,11 @@ func TestStoppedRunIsJudgedUpToThere(t *testing.T) {
 	if v.Cut != "stopped at event 7" || v.Assumption != "" {
 		t.Errorf("cut %q, assumption %q", v.Cut, v.Assumption)
 	}
-	mutex := v.Result(MutualExclusion)
-	if mutex.Outcome != Violated || mutex.Witness.From != 4e9 || mutex.Witness.To != 4.5e9 {
+	mutex := v.Result(verdict.MutualExclusion)
+	if mutex.Outcome != verdict.Violated || mutex.Witness.From != 4e9 || mutex.Witness.To != 4.5e9 {
 		t.Errorf("%s: %+v", mutex.Outcome, mutex.Witness)
 	}
-	if got := v.Result(DeadlockFreedom).Outcome; got != Undecided {
+	if got := v.Result(verdict.DeadlockFreedom).Outcome; got != verdict.Undecided {
 		t.Errorf("a step was still to come, and deadlock-freedom %s", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/internal/histories"
@@ -82,7 +83,7 @@ func stories(t *testing.T) iter.Seq2[string, *history.History] {
 }
 
 // tell writes a verdict as people read it.
-func tell(h *history.History, v Verdict) string {
+func tell(h *history.History, v verdict.Verdict) string {
 	var b strings.Builder
 	if v.Assumption != "" {
 		fmt.Fprintf(&b, "assumption: %s\n", v.Assumption)
@@ -96,7 +97,7 @@ func tell(h *history.History, v Verdict) string {
 			fmt.Fprintf(&b, " (%s)", strings.TrimSpace(r.Cause+" "+r.Node))
 		}
 		fmt.Fprintf(&b, "\n  %s\n", r.Because)
-		if r.Outcome != Undecided {
+		if r.Outcome != verdict.Undecided {
 			fmt.Fprintf(&b, "  occasions %d, incidents %d\n", r.Occasions, r.Incidents)
 		}
 		if r.Stalled > 0 {

@@ -95,7 +95,7 @@ func whyNobody(t *testing.T, name, wire, want string) {
 	t.Helper()
 	v := Check(tale(t, sought+wire+"9 c1 fail acquire session=c1/1\n9 c2 fail acquire session=c2/1\n9 c1 end client\n9 c2 end client\n9.1 harness end run cause=completed"))
 	for _, res := range v.Results {
-		if res.Property == FaultTolerance && (res.Outcome != Violated || res.Cause != want) {
+		if res.Property == verdict.FaultTolerance && (res.Outcome != verdict.Violated || res.Cause != want) {
 			t.Errorf("%s: %s (%s), want violated (%s): %s", name, res.Outcome, res.Cause, want, res.Because)
 		}
 	}
@@ -156,7 +156,7 @@ func TestWhyNobodyAfterARelease(t *testing.T) {
 	for name, changes := range map[string][]change{
 		"a release that was answered": nil, "one that was not": {told}, "one that is under way": {without("c1 ok release")},
 	} {
-		got := judge(newRecord(tale(t, neighbour(t, "release-to-a-quorum", changes))), FaultTolerance)
+		got := judge(newRecord(tale(t, neighbour(t, "release-to-a-quorum", changes))), verdict.FaultTolerance)
 		if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "could not ask n1, and met keys on n3 that c1's release at 1 s had left there") {
 			t.Errorf("%s: %s: %s", name, got.Cause, got.Because)
 		}
@@ -191,7 +191,7 @@ func TestWhyNobodyAfterAStraySet(t *testing.T) {
 9      c1 end client
 9      c2 end client
 9.1    harness end run cause=completed`
-	got := judge(newRecord(tale(t, held)), FaultTolerance)
+	got := judge(newRecord(tale(t, held)), verdict.FaultTolerance)
 	if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "met keys on n1 and n2 that attempts of c1 had left there") {
 		t.Errorf("%s: %s", got.Cause, got.Because)
 	}

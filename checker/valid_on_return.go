@@ -44,7 +44,7 @@ func validOnReturn(r *facts.Facts) (f verdict.Finding) {
 		}
 		f.Occasions++
 		if left <= 0 {
-			tell := func() Result { return late.tell(x) }
+			tell := func() verdict.Result { return late.tell(x) }
 			f.Incidents = append(f.Incidents, verdict.Incident{From: x.until(), Tell: tell})
 			if left < least {
 				least, f.Worst = left, tell
@@ -169,11 +169,11 @@ func (t *returns) lastVote(s *facts.Session, stopped []spans.Span) (*history.Eve
 	return last, came(last)
 }
 
-func (t *returns) tell(x lateReturn) Result {
+func (t *returns) tell(x lateReturn) verdict.Result {
 	s := x.session
 	call, ret := s.Acquire.Call, s.Acquire.Return
 	events := []*history.Event{call, x.vote, ret}
-	res := Result{Outcome: Violated, Cause: verdict.ReturnedLate}
+	res := verdict.Result{Outcome: verdict.Violated, Cause: verdict.ReturnedLate}
 	res.Because = fmt.Sprintf("%s's acquire of %s returned at %s, and the lock was past its deadline since %s",
 		s.Client(), verdict.LockName(s.Key()), facts.Seconds(ret.T), facts.Seconds(x.until()))
 	for _, f := range t.Faults {
@@ -188,6 +188,6 @@ func (t *returns) tell(x lateReturn) Result {
 	} else {
 		res.Because += fmt.Sprintf("; it ran for %s since", facts.Seconds(x.ran))
 	}
-	res.Witness = &Witness{Events: verdict.Numbered(events), Sessions: []string{s.Name()}, Key: s.Key(), From: x.until(), To: ret.T}
+	res.Witness = &verdict.Witness{Events: verdict.Numbered(events), Sessions: []string{s.Name()}, Key: s.Key(), From: x.until(), To: ret.T}
 	return res
 }

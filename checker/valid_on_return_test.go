@@ -6,77 +6,78 @@ import (
 	"strings"
 	"testing"
 
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 )
 
 var returnRows = []struct {
 	name, history string
-	outcome       Outcome
+	outcome       verdict.Outcome
 	occasions     int
 	incidents     int
 	because       string
 }{
-	{"time left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2.000001", Holds, 1, 0, "in 1 grant"},
+	{"time left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2.000001", verdict.Holds, 1, 0, "in 1 grant"},
 	{"time left, and none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire session=c1/2 until=9",
-		Holds, 1, 0, "in 1 grant; 1 lock had none left, but may"},
-	{"no deadline", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1", NotExercised, 0, 0, "with a deadline"},
-	{"no deadline, and lost", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n5 c1 info lost session=c1/1", NotExercised, 0, 0, "with a deadline"},
-	{"no deadline, and lost at once", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n2 c1 info lost session=c1/1", NotExercised, 0, 0, "with a deadline"},
-	{"time left, and lost at once", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=9\n2 c1 info lost session=c1/1", Holds, 1, 0, "in 1 grant"},
-	{"ran on, and lost at once", "1 c1 invoke acquire session=c1/1\n2.5 c1 ok acquire session=c1/1 until=2\n2.5 c1 info lost session=c1/1", Violated, 1, 1, "past its deadline since 2 s"},
-	{"not granted", "1 c1 invoke acquire session=c1/1\n2 c1 info acquire session=c1/1 until=1", NotExercised, 0, 0, "with a deadline"},
-	{"none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2", NotExercised, 0, 0, "1 lock had none left, but may have been stopped when it had looked at the clock"},
-	{"late by what scheduling may take", "1 c1 invoke acquire session=c1/1\n2.2 c1 ok acquire session=c1/1 until=2", NotExercised, 0, 0, "1 lock had none left"},
-	{"ran on", "1 c1 invoke acquire session=c1/1\n2.5 c1 ok acquire session=c1/1 until=2", Violated, 1, 1,
+		verdict.Holds, 1, 0, "in 1 grant; 1 lock had none left, but may"},
+	{"no deadline", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1", verdict.NotExercised, 0, 0, "with a deadline"},
+	{"no deadline, and lost", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n5 c1 info lost session=c1/1", verdict.NotExercised, 0, 0, "with a deadline"},
+	{"no deadline, and lost at once", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n2 c1 info lost session=c1/1", verdict.NotExercised, 0, 0, "with a deadline"},
+	{"time left, and lost at once", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=9\n2 c1 info lost session=c1/1", verdict.Holds, 1, 0, "in 1 grant"},
+	{"ran on, and lost at once", "1 c1 invoke acquire session=c1/1\n2.5 c1 ok acquire session=c1/1 until=2\n2.5 c1 info lost session=c1/1", verdict.Violated, 1, 1, "past its deadline since 2 s"},
+	{"not granted", "1 c1 invoke acquire session=c1/1\n2 c1 info acquire session=c1/1 until=1", verdict.NotExercised, 0, 0, "with a deadline"},
+	{"none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2", verdict.NotExercised, 0, 0, "1 lock had none left, but may have been stopped when it had looked at the clock"},
+	{"late by what scheduling may take", "1 c1 invoke acquire session=c1/1\n2.2 c1 ok acquire session=c1/1 until=2", verdict.NotExercised, 0, 0, "1 lock had none left"},
+	{"ran on", "1 c1 invoke acquire session=c1/1\n2.5 c1 ok acquire session=c1/1 until=2", verdict.Violated, 1, 1,
 		"c1's acquire of lock-1 returned at 2.5 s, and the lock was past its deadline since 2 s; it ran for 0.5 s since"},
 	{"the worst of two", "1 c1 invoke acquire session=c1/1\n2.3 c1 ok acquire session=c1/1 until=1.9\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire session=c1/2 until=3.5",
-		Violated, 2, 2, "returned at 4 s, and the lock was past its deadline since 3.5 s"},
-	{"past its deadline when it was called", "3 c1 invoke acquire session=c1/1\n3.1 c1 ok acquire session=c1/1 until=2", NotExercised, 0, 0, "1 lock had none left"},
+		verdict.Violated, 2, 2, "returned at 4 s, and the lock was past its deadline since 3.5 s"},
+	{"past its deadline when it was called", "3 c1 invoke acquire session=c1/1\n3.1 c1 ok acquire session=c1/1 until=2", verdict.NotExercised, 0, 0, "1 lock had none left"},
 	{"ran on when it had been stopped", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=c1\n5 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
-		Violated, 1, 1, "; c1 had been paused at 2 s; it ran for 1 s since"},
+		verdict.Violated, 1, 1, "; c1 had been paused at 2 s; it ran for 1 s since"},
 	{"stopped before", "0.1 nemesis begin pause node=c1\n0.2 nemesis end pause node=c1\n1 c1 invoke acquire session=c1/1\n6 c1 ok acquire session=c1/1 until=4",
-		Violated, 1, 1, "since 4 s; it ran"},
+		verdict.Violated, 1, 1, "since 4 s; it ran"},
 	{"stopped until it returned", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
-		NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 lock had none left"},
 	{"about to be stopped", "1 c1 invoke acquire session=c1/1\n4.1 nemesis invoke pause node=c1\n5 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
-		NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 lock had none left"},
 	{"another is stopped", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=n1\n5.9 nemesis end pause node=n1\n6 c1 ok acquire session=c1/1 until=4",
-		Violated, 1, 1, "it ran for 2 s since"},
+		verdict.Violated, 1, 1, "it ran for 2 s since"},
 	{"the host stalled", "1 c1 invoke acquire session=c1/1\n4.1 nemesis begin stall node=machine\n5.95 nemesis end stall node=machine\n6 c1 ok acquire session=c1/1 until=4",
-		Undecided, 0, 0, "1 lock had no time left when its acquire returned; the host stalled, which may be why"},
+		verdict.Undecided, 0, 0, "1 lock had no time left when its acquire returned; the host stalled, which may be why"},
 	{"a vote while it is stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n2 nemesis begin pause node=c1\n3 c1-n2 ok set token=A\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
-		Violated, 1, 1, "; the vote of n2, which made its quorum, can't have reached it before 5.9 s"},
+		verdict.Violated, 1, 1, "; the vote of n2, which made its quorum, can't have reached it before 5.9 s"},
 	{"a vote too many while it is stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 ok set token=A\n2 nemesis begin pause node=c1\n3 c1-n3 ok set token=A\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
-		NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 lock had none left"},
 	{"a vote as it is about to be stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n2 nemesis invoke pause node=c1\n2.5 c1-n2 ok set token=A\n3 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
-		NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 lock had none left"},
 	{"a vote after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
-		Violated, 1, 1, "before 4.01 s"},
+		verdict.Violated, 1, 1, "before 4.01 s"},
 	{"a vote at the deadline, as it returns", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4 c1-n2 ok set token=A\n4 c1 ok acquire session=c1/1 token=A until=4",
-		Violated, 1, 1, "before 4 s"},
+		verdict.Violated, 1, 1, "before 4 s"},
 	{"one later, and one at the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4\n" +
 		"5 c1 invoke acquire session=c1/2\n5.5 c1-n1 ok set token=B\n6 c1-n2 ok set token=B\n6 c1 ok acquire session=c1/2 token=B until=6",
-		Violated, 2, 2, "before 4.01 s"},
+		verdict.Violated, 2, 2, "before 4.01 s"},
 	{"a vote after it by the error of the stamps", "params stampError=10ms\n1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
-		Violated, 1, 1, "before 4.01 s"},
+		verdict.Violated, 1, 1, "before 4.01 s"},
 	{"a vote after it by less", "params stampError=11ms\n1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
-		NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 lock had none left"},
 	{"an answer that is no vote, and a vote after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 info set token=A\n4.01 c1-n3 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
-		Violated, 1, 1, "the vote of n3"},
+		verdict.Violated, 1, 1, "the vote of n3"},
 	{"a refusal after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 ok set token=A\n4.01 c1-n3 fail set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
-		NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 lock had none left"},
 	{"too few votes", "1 c1 invoke acquire session=c1/1\n4.01 c1-n1 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
-		NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 lock had none left"},
 }
 
 func TestValidOnReturn(t *testing.T) {
 	for _, row := range returnRows {
 		t.Run(row.name, func(t *testing.T) {
 			h := tale(t, "params clients=c1 nodes=n1,n2,n3 quorum=2 slack=250ms\n"+row.history+"\n12 harness end run")
-			if n := len(Incidents(h, ValidOnReturn, 100)); n != row.incidents {
+			if n := len(Incidents(h, verdict.ValidOnReturn, 100)); n != row.incidents {
 				t.Errorf("%d incidents are listed, want %d", n, row.incidents)
 			}
-			res := judge(newRecord(h), ValidOnReturn)
+			res := judge(newRecord(h), verdict.ValidOnReturn)
 			if res.Outcome != row.outcome || res.Occasions != row.occasions || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) ||
 				row.name == "stopped before" && strings.Contains(res.Because, "paused") {
 				t.Errorf("got %s, %d of %d: %s\nwant %s, %d of %d: %s", res.Outcome, res.Incidents, res.Occasions, res.Because,
@@ -84,8 +85,8 @@ func TestValidOnReturn(t *testing.T) {
 			}
 		})
 	}
-	res := judge(newRecord(tale(t, "params clients=c1\n1 c1 invoke acquire session=c1/1\n6 c1 ok acquire session=c1/1 until=4\n12 harness end run")), ValidOnReturn)
-	if res.Outcome != Undecided || !strings.Contains(res.Because, "slack") {
+	res := judge(newRecord(tale(t, "params clients=c1\n1 c1 invoke acquire session=c1/1\n6 c1 ok acquire session=c1/1 until=4\n12 harness end run")), verdict.ValidOnReturn)
+	if res.Outcome != verdict.Undecided || !strings.Contains(res.Because, "slack") {
 		t.Errorf("without a slack: %s: %s", res.Outcome, res.Because)
 	}
 }
@@ -117,8 +118,8 @@ func TestLateReturnsAgainstAnyLook(t *testing.T) {
 		fmt.Fprintf(b, "%d c1 ok acquire session=c1/1 token=A until=%d\n30 harness end run\n", ended, until)
 		h := tale(t, b.String())
 		want := until <= ended && !mayHaveLooked(h, until, ended)
-		res := judge(newRecord(h), ValidOnReturn)
-		if got := res.Outcome == Violated; got != want {
+		res := judge(newRecord(h), verdict.ValidOnReturn)
+		if got := res.Outcome == verdict.Violated; got != want {
 			t.Fatalf("%s: %s, want violated: %v\n%s", res.Outcome, res.Because, want, b)
 		}
 		if want {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -211,7 +211,7 @@ func TestCheck(t *testing.T) {
 			res := v.Results[0]
 			want, ok := c.want[model]
 			if !ok {
-				want = because{checker.Holds, "could have given these answers", nil}
+				want = because{verdict.Holds, "could have given these answers", nil}
 			}
 			var witness []int64
 			if res.Witness != nil {
@@ -225,7 +225,7 @@ func TestCheck(t *testing.T) {
 }
 
 type because struct {
-	outcome checker.Outcome
+	outcome verdict.Outcome
 	text    string
 	witness []int64
 }
@@ -237,34 +237,34 @@ var checks = []struct {
 	want         map[string]because // of those that don't hold
 }{
 	{"two holders", second, map[string]because{
-		Mutex: {checker.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, and lock was held since p0's acquire (operations 1 and 2): " +
+		Mutex: {verdict.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, and lock was held since p0's acquire (operations 1 and 2): " +
 			"no release that had been called by then is left to come between", []int64{1, 2, 3, 4}},
-		OwnerMutex: {checker.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, and p0 held lock since p0's acquire (operations 1 and 2): " +
+		OwnerMutex: {verdict.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, and p0 held lock since p0's acquire (operations 1 and 2): " +
 			"p0 had not called release by then", []int64{1, 2, 3, 4}},
 	}},
 	{"another gives it back", "p0 invoke acquire\np0 ok acquire\np1 invoke release\np1 ok release\n", map[string]because{
-		OwnerMutex: {checker.Violated, "p1's release (operations 3 and 4) returned ok at 4 s, and it did not hold lock: it had not acquired it", []int64{3, 4}},
+		OwnerMutex: {verdict.Violated, "p1's release (operations 3 and 4) returned ok at 4 s, and it did not hold lock: it had not acquired it", []int64{3, 4}},
 	}},
 	{"twice given back", "p0 invoke acquire\np0 ok acquire\np0 invoke release\np0 ok release\np0 invoke release\np0 ok release\n", map[string]because{
-		Mutex: {checker.Violated, "p0's release (operations 5 and 6) returned ok at 6 s, and lock was free since p0's release (operations 3 and 4): " +
+		Mutex: {verdict.Violated, "p0's release (operations 5 and 6) returned ok at 6 s, and lock was free since p0's release (operations 3 and 4): " +
 			"no acquire that had been called", []int64{3, 4, 5, 6}},
-		OwnerMutex: {checker.Violated, "it did not hold lock: it had given it back by p0's release (operations 3 and 4)", []int64{3, 4, 5, 6}},
+		OwnerMutex: {verdict.Violated, "it did not hold lock: it had given it back by p0's release (operations 3 and 4)", []int64{3, 4, 5, 6}},
 	}},
 	{"given back before all", "p0 invoke release\np0 ok release\n", map[string]because{
-		Mutex:      {checker.Violated, "lock was free from the beginning", []int64{1, 2}},
-		OwnerMutex: {checker.Violated, "it had not acquired it", []int64{1, 2}},
+		Mutex:      {verdict.Violated, "lock was free from the beginning", []int64{1, 2}},
+		OwnerMutex: {verdict.Violated, "it had not acquired it", []int64{1, 2}},
 	}},
 	{"acquired within", "p0 invoke acquire\np0 ok acquire\np0 invoke acquire\np0 ok acquire\n", map[string]because{
-		Mutex:      {checker.Violated, "lock was held since p0's acquire (operations 1 and 2)", []int64{1, 2, 3, 4}},
-		OwnerMutex: {checker.Violated, "it held lock since p0's acquire (operations 1 and 2): it had not called release", []int64{1, 2, 3, 4}},
+		Mutex:      {verdict.Violated, "lock was held since p0's acquire (operations 1 and 2)", []int64{1, 2, 3, 4}},
+		OwnerMutex: {verdict.Violated, "it held lock since p0's acquire (operations 1 and 2): it had not called release", []int64{1, 2, 3, 4}},
 	}},
 	{"two locks, and the second is broken", "p9 invoke acquire a\np9 ok acquire a\n" + strings.ReplaceAll(second, "\n", " b\n"), map[string]because{
-		Mutex:      {checker.Violated, "and b was held", []int64{3, 4, 5, 6}},
-		OwnerMutex: {checker.Violated, "p0 held b since", []int64{3, 4, 5, 6}},
+		Mutex:      {verdict.Violated, "and b was held", []int64{3, 4, 5, 6}},
+		OwnerMutex: {verdict.Violated, "p0 held b since", []int64{3, 4, 5, 6}},
 	}},
 	{"two locks, two holders", "p0 invoke acquire a\np0 ok acquire a\np1 invoke acquire b\np1 ok acquire b\n", nil},
 	{"nobody acquired", "p0 invoke acquire\np0 fail acquire\np1 invoke acquire\np1 info acquire\n", map[string]because{
-		Mutex:      {checker.Undecided, "nobody acquired a lock", nil},
-		OwnerMutex: {checker.Undecided, "nobody acquired a lock", nil},
+		Mutex:      {verdict.Undecided, "nobody acquired a lock", nil},
+		OwnerMutex: {verdict.Undecided, "nobody acquired a lock", nil},
 	}},
 }

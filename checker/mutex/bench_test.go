@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -17,7 +17,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.Run(model, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if res := Check(model, ops).Results[0]; res.Outcome != checker.Holds {
+				if res := Check(model, ops).Results[0]; res.Outcome != verdict.Holds {
 					b.Fatal(res.Because)
 				}
 			}

@@ -15,12 +15,13 @@ import (
 
 	"lockpick/checker"
 	"lockpick/checker/second"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/internal/histories"
 )
 
-func visualize(t *testing.T, h *history.History, v checker.Verdict) string {
+func visualize(t *testing.T, h *history.History, v verdict.Verdict) string {
 	t.Helper()
 	var page bytes.Buffer
 	shown, err := second.Visualize(&page, h, v)
@@ -129,8 +130,8 @@ func crowd(sessions int) *history.History {
 // A picture is cut out of a long history, with the witness in it.
 func TestPictureIsCutOut(t *testing.T) {
 	h := crowd(400)
-	v := checker.Check(h, checker.MutualExclusion, checker.LeaseLinearizable)
-	if v.Assumption != "" || v.Results[0].Outcome != checker.Violated {
+	v := checker.Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable)
+	if v.Assumption != "" || v.Results[0].Outcome != verdict.Violated {
 		t.Fatalf("%s %+v", v.Assumption, v.Results)
 	}
 	first := visualize(t, h, v)
@@ -166,8 +167,8 @@ func TestHostileNamesAreInertInAPicture(t *testing.T) {
 		e.Key = hostile
 	}
 	h.Params.Clients[0] += hostile
-	v := checker.Check(h, checker.MutualExclusion, checker.LeaseLinearizable)
-	if v.Results[0].Outcome != checker.Violated {
+	v := checker.Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable)
+	if v.Results[0].Outcome != verdict.Violated {
 		t.Fatalf("%s %+v", v.Assumption, v.Results)
 	}
 	page, plain := visualize(t, h, v), visualize(t, crowd(6), checker.Check(crowd(6)))
@@ -201,10 +202,10 @@ func TestWhateverIsViolatedCanBeDrawn(t *testing.T) {
 		h.Params.Untold, h.Params.Life = i%2 == 0, i%4 == 0
 		v := checker.Check(h)
 		page := visualize(t, h, v)
-		switch broken := v.Result(checker.MutualExclusion); {
+		switch broken := v.Result(verdict.MutualExclusion); {
 		case page != "":
 			drawn++
-		case broken != nil && broken.Outcome == checker.Violated:
+		case broken != nil && broken.Outcome == verdict.Violated:
 			untold++
 			if !h.Params.Untold {
 				t.Errorf("no picture of\n%s", histories.Lines(h))
@@ -218,13 +219,13 @@ func TestWhateverIsViolatedCanBeDrawn(t *testing.T) {
 
 func TestNothingToDraw(t *testing.T) {
 	h := crowd(4)
-	for _, v := range []checker.Verdict{{}, {Results: []checker.Result{{Property: checker.MutualExclusion, Outcome: checker.Holds}, {Property: checker.ResourceSafety, Outcome: checker.Violated, Witness: &checker.Witness{}}}}} {
+	for _, v := range []verdict.Verdict{{}, {Results: []verdict.Result{{Property: verdict.MutualExclusion, Outcome: verdict.Holds}, {Property: verdict.ResourceSafety, Outcome: verdict.Violated, Witness: &verdict.Witness{}}}}} {
 		if page := visualize(t, h, v); page != "" {
 			t.Error("a picture of nothing")
 		}
 	}
 	// A verdict of another history is an error, not a panic.
-	other := checker.Verdict{Results: []checker.Result{{Property: checker.MutualExclusion, Outcome: checker.Violated, Witness: &checker.Witness{Sessions: []string{"x", "y"}, Key: "z"}}}}
+	other := verdict.Verdict{Results: []verdict.Result{{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Witness: &verdict.Witness{Sessions: []string{"x", "y"}, Key: "z"}}}}
 	var page bytes.Buffer
 	if shown, err := second.Visualize(&page, h, other); shown || err == nil || page.Len() > 0 {
 		t.Errorf("%v, %v", shown, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	read "lockpick/harness/history/facts"
@@ -75,7 +76,7 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 type pictures struct {
 	h *history.History
 	f *read.Facts
-	v checker.Verdict
+	v verdict.Verdict
 
 	diagram  map[int64]bool      // events that it points to
 	timeline map[int64][][]int64 // by event: items that stand for it, as their events
@@ -125,9 +126,9 @@ func (x *pictures) contradictions() (wrong []string) {
 			}
 		}
 	}
-	r := x.v.Result(checker.MutualExclusion)
+	r := x.v.Result(verdict.MutualExclusion)
 	shown := sequence.Shown(x.v)
-	if r == nil || r.Outcome != checker.Violated {
+	if r == nil || r.Outcome != verdict.Violated {
 		return wrong
 	}
 	for _, l := range r.Losses {
@@ -143,7 +144,7 @@ func (x *pictures) contradictions() (wrong []string) {
 		if !slices.ContainsFunc(x.timeline[l.Fact], func(item []int64) bool { return slices.Contains(item, s.Put.N) }) {
 			say("the timeline does not show that event %d ended what %d had put on %s (%s)", l.Fact, s.Put.N, l.Node, l.Cause)
 		}
-		if shown.Property == checker.MutualExclusion && !x.diagram[l.Fact] && !x.diagram[x.release(s.End)] {
+		if shown.Property == verdict.MutualExclusion && !x.diagram[l.Fact] && !x.diagram[x.release(s.End)] {
 			say("the diagram does not show event %d, by which %s lost a key (%s)", l.Fact, l.Node, l.Cause)
 		}
 	}

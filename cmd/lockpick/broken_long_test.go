@@ -10,7 +10,7 @@ import (
 	"testing"
 	"text/tabwriter"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
@@ -45,7 +45,7 @@ func TestBrokenLocks(t *testing.T) {
 				continue
 			}
 			for _, j := range o.Judgements {
-				if j.Got == checker.Violated && j.Follows == "" {
+				if j.Got == verdict.Violated && j.Follows == "" {
 					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", m.Name, s.ID(), j.Property, j.Cause, seed)
 				}
 			}

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/lock/broken"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
@@ -112,7 +112,7 @@ func (h search) violations(ctx context.Context, s pick, from uint64, n int) [][]
 		if o.Error != "" || o.Skipped != "" {
 			h.t.Errorf("%s, seed %d: %s%s", s.ID(), o.Seed, o.Error, o.Skipped)
 		}
-		all[i] = slices.DeleteFunc(o.Judgements, func(j outcome.Judgement) bool { return j.Got != checker.Violated })
+		all[i] = slices.DeleteFunc(o.Judgements, func(j outcome.Judgement) bool { return j.Got != verdict.Violated })
 	})
 	return all
 }

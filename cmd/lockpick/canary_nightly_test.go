@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
@@ -25,7 +24,7 @@ func TestCanary(t *testing.T) {
 				t.Skipf("this machine can't run it: %+v", all)
 			}
 			caught := len(all) == 1 && slices.ContainsFunc(all[0].Judgements, func(j outcome.Judgement) bool {
-				return j.Property == checker.MutualExclusion && j.Got == checker.Violated && j.Cause == verdict.DeletedByOther && !j.AsExpected
+				return j.Property == verdict.MutualExclusion && j.Got == verdict.Violated && j.Cause == verdict.DeletedByOther && !j.AsExpected
 			})
 			if code != outcome.ExitUnexpected || !caught {
 				t.Errorf("exit code %d, want %d for a lock that deletes others' keys; it came out as %+v", code, outcome.ExitUnexpected, all)

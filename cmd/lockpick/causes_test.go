@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
 
@@ -45,7 +45,7 @@ func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 // brokenBy is the cause for which mutual exclusion was violated, or "".
 func brokenBy(o outcome.Outcome) string {
 	i := slices.IndexFunc(o.Judgements, func(j outcome.Judgement) bool {
-		return j.Property == checker.MutualExclusion && j.Got == checker.Violated
+		return j.Property == verdict.MutualExclusion && j.Got == verdict.Violated
 	})
 	if i < 0 {
 		return ""

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/docker"
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/kinds"
@@ -188,7 +188,7 @@ func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 			continue
 		}
 		for property, e := range own[i].Expect {
-			if !says(given, property) && (e.Want == outcome.AnyOutcome || property == checker.FencingOrder && p.Lock.Fence && !ownCount(own[i].Scenario)) {
+			if !says(given, property) && (e.Want == outcome.AnyOutcome || property == verdict.FencingOrder && p.Lock.Fence && !ownCount(own[i].Scenario)) {
 				p.Expect[property] = e
 			}
 		}
@@ -202,7 +202,7 @@ func spare(chosen []pick, given []string) {
 	for i, p := range chosen {
 		if p.Control != nil && ownCount(*p.Control) && !says(given, checker.FencingOrder) {
 			chosen[i].Expect = maps.Clone(p.Expect)
-			chosen[i].Expect[checker.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
+			chosen[i].Expect[verdict.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
 		}
 	}
 }
@@ -227,12 +227,12 @@ func (f *huntFlags) mistaken() {
 	f.mistake = true
 	own := f.expects
 	f.expects = nil
-	for _, p := range []string{checker.MutualExclusion, checker.LeaseLinearizable, checker.DeadlockFreedom, checker.FaultTolerance, checker.ValidOnReturn, checker.BoundedHold} {
+	for _, p := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance, verdict.ValidOnReturn, verdict.BoundedHold} {
 		f.expects = append(f.expects, p+"=holds")
 	}
 	if !strings.HasPrefix(mistake, "fence-") {
 		f.sets = append(f.sets, "lock.fence=false", "workload.fence=none")
-		f.expects = append(f.expects, checker.ResourceSafety+"=any")
+		f.expects = append(f.expects, verdict.ResourceSafety+"=any")
 	}
 	f.expects = append(f.expects, own...)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
@@ -54,7 +54,7 @@ func TestTextOfOthersIsShownAndNotObeyed(t *testing.T) {
 // judged is an outcome all of whose texts are hostile.
 func judged() outcome.Outcome {
 	return outcome.Outcome{Scenario: hostile, Backend: "sim", Code: outcome.ExitUnexpected, Command: hostile, Dir: hostile, Error: hostile, Hint: hostile, Stopped: hostile, Retried: []string{hostile},
-		Judgements: []outcome.Judgement{{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated, Cause: hostile, Node: hostile, Because: hostile,
+		Judgements: []outcome.Judgement{{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: hostile, Node: hostile, Because: hostile,
 			Confirmation: &outcome.Confirmation{Why: hostile}}}}
 }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
@@ -63,7 +63,7 @@ func TestEndedLockFailsEveryScenario(t *testing.T) {
 			}
 			for _, s := range both {
 				o := campaign.Execute(t.Context(), backend, campaign.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: campaign.KeepNone})
-				if j := o.Of(checker.ValidOnReturn); j == nil || j.Got != checker.Violated || j.AsExpected || o.Code != outcome.ExitUnexpected {
+				if j := o.Of(verdict.ValidOnReturn); j == nil || j.Got != verdict.Violated || j.AsExpected || o.Code != outcome.ExitUnexpected {
 					t.Errorf("%s: exit %d %s: %v", s.Lock.Kind, o.Code, o.Error, o.Judgements)
 				}
 				tried++

@@ -14,6 +14,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/checker/mutex"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/edn"
 	"lockpick/harness/lock/kinds"
@@ -51,7 +52,7 @@ func judgedAgain(t *testing.T, o outcome.Outcome) *history.History {
 		t.Fatal(err)
 	}
 	for _, r := range o.Verdict.Results {
-		if (r.Occasions > 0) != (r.Outcome == checker.Holds || r.Outcome == checker.Violated) && r.Outcome != checker.Undecided {
+		if (r.Occasions > 0) != (r.Outcome == verdict.Holds || r.Outcome == verdict.Violated) && r.Outcome != verdict.Undecided {
 			t.Errorf("%s %s with %d occasions", r.Property, r.Outcome, r.Occasions)
 		}
 	}
@@ -63,7 +64,7 @@ func judgedAgain(t *testing.T, o outcome.Outcome) *history.History {
 
 // jepsen reads a history as Jepsen's tools do, by a library that isn't ours, and then
 // judges it as one of Jepsen's.
-func jepsen(t *testing.T, path string, h *history.History, v checker.Verdict) {
+func jepsen(t *testing.T, path string, h *history.History, v verdict.Verdict) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -108,19 +109,19 @@ func jepsen(t *testing.T, path string, h *history.History, v checker.Verdict) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, want := checker.Check(back, checker.MutualExclusion).Results[0], v.Result(checker.MutualExclusion)
-	if want.Outcome == checker.Undecided || got.Outcome == checker.Undecided {
+	got, want := checker.Check(back, verdict.MutualExclusion).Results[0], v.Result(verdict.MutualExclusion)
+	if want.Outcome == verdict.Undecided || got.Outcome == verdict.Undecided {
 		return
 	}
 	ops, _, err := edn.Operations(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := mutex.Check(mutex.OwnerMutex, ops).Results[0]; m.Outcome != got.Outcome && !(m.Outcome == checker.Holds && got.Outcome == checker.NotExercised) {
+	if m := mutex.Check(mutex.OwnerMutex, ops).Results[0]; m.Outcome != got.Outcome && !(m.Outcome == verdict.Holds && got.Outcome == verdict.NotExercised) {
 		t.Errorf("as %s it is %s (%s), as a lease %s (%s)", m.Property, m.Outcome, m.Because, got.Outcome, got.Because)
 	}
 	// Jepsen's knows no TTL, and so of fewer occasions.
-	if (got.Outcome == checker.Violated) != (want.Outcome == checker.Violated) || got.Outcome == checker.Holds && want.Outcome != checker.Holds {
+	if (got.Outcome == verdict.Violated) != (want.Outcome == verdict.Violated) || got.Outcome == verdict.Holds && want.Outcome != verdict.Holds {
 		t.Errorf("as Jepsen's it is %s (%s), as ours %s (%s)", got.Outcome, got.Because, want.Outcome, want.Because)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
@@ -34,7 +35,7 @@ func TestMinorityDownCatchesALockThatWantsFour(t *testing.T) {
 		}
 		for seed := range uint64(3) {
 			o := campaign.Execute(t.Context(), sim.New(kinds.All), campaign.Job{Scenario: s, Seed: seed, Backend: simulation, Keep: campaign.KeepNone})
-			if j := o.Of(checker.FaultTolerance); j == nil || j.Got != checker.Violated || o.Code != outcome.ExitOK {
+			if j := o.Of(verdict.FaultTolerance); j == nil || j.Got != verdict.Violated || o.Code != outcome.ExitOK {
 				t.Errorf("TTL %v, seed %d: exit %d %s: %v", s.Lock.TTL, seed, o.Code, o.Error, o.Judgements)
 			}
 		}
@@ -63,15 +64,15 @@ func TestFaultToleranceHasMargins(t *testing.T) {
 			tried++
 			bound := time.Duration(h.Params.Rounds)*(h.Params.NodeTimeout+h.Params.RetryMax) + h.Params.Slack
 			about := fmt.Sprintf("%s with a TTL of %v and a bound of %v", s.ID(), s.Lock.TTL, bound)
-			if got := v.Result(checker.FaultTolerance); string(got.Outcome) != e.Want {
+			if got := v.Result(verdict.FaultTolerance); string(got.Outcome) != e.Want {
 				t.Errorf("%s: %s: %s", about, got.Outcome, got.Because)
 			}
 			// The same run is judged by a bound that is twice as long, or half.
 			tight := *h
-			if tight.Params.Rounds /= 2; e.Want == string(checker.Violated) {
+			if tight.Params.Rounds /= 2; e.Want == string(verdict.Violated) {
 				tight.Params.Rounds = 2*h.Params.Rounds + int((h.Params.Slack+h.Params.NodeTimeout+h.Params.RetryMax-1)/(h.Params.NodeTimeout+h.Params.RetryMax))
 			}
-			if got := checker.Check(&tight, checker.FaultTolerance).Results[0]; string(got.Outcome) != e.Want {
+			if got := checker.Check(&tight, verdict.FaultTolerance).Results[0]; string(got.Outcome) != e.Want {
 				t.Errorf("%s: %s by another bound: %s", about, got.Outcome, got.Because)
 			}
 			for _, st := range s.Plan {

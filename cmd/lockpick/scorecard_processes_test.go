@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/lock/kinds"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
@@ -45,7 +45,7 @@ func complete(t *testing.T, c *outcome.Card) {
 	for _, sort := range []string{outcome.NoFailure, "clocks", "crashes", "disks", "networks", "pauses", outcome.Several} {
 		for _, backend := range []string{c.Backend, c.Beside} {
 			k := slices.Index(c.Columns, c.On(sort, backend))
-			i := slices.IndexFunc(c.Rows, func(r outcome.CardRow) bool { return r.Property == checker.MutualExclusion })
+			i := slices.IndexFunc(c.Rows, func(r outcome.CardRow) bool { return r.Property == verdict.MutualExclusion })
 			if k < 0 || c.Rows[i].Cells[k].Mark == outcome.Cannot || c.Rows[i].Cells[k].Mark == outcome.Idle {
 				t.Errorf("%s on %s: mutual exclusion was not put to the test under %s", c.Lock, backend, sort)
 			}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/lock/kinds"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
@@ -112,13 +113,13 @@ func replayed(t *testing.T, dir string, book suites.Scorecards) (n int) {
 // violates says whether a stored run violates a property by a cause.
 func violates(t *testing.T, run, property, cause string) bool {
 	t.Helper()
-	var v checker.Verdict
+	var v verdict.Verdict
 	out, _ := exec.Command("lockpick", "check", run, "--json").Output()
 	if err := json.Unmarshal(out, &v); err != nil {
 		t.Fatal(run, err)
 	}
 	r := v.Result(property)
-	return r != nil && r.Outcome == checker.Violated && r.Cause == cause
+	return r != nil && r.Outcome == verdict.Violated && r.Cause == cause
 }
 
 // KIND:* is the kind as it comes, and with each value of each option, with what that takes.

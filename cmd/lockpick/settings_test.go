@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
 	"lockpick/reports/suites"
@@ -91,14 +91,14 @@ func TestOtherSettingsKeepTheTier(t *testing.T) {
 		cause          string
 		code           int
 	}{
-		"the lock fails alone":            {"redsync", "cancelled-acquire/", []string{"lock.ttl=24s"}, checker.FaultTolerance, "left-keys", outcome.ExitUnexpected},
-		"both fail":                       {"redsync", "clean-restart/", []string{"topology.persistence=none"}, checker.MutualExclusion, "restarted-and-forgot", outcome.ExitOK},
-		"the scenario's own, which fails": {"redlock", "clean-restart/", []string{"topology.persistence=none"}, checker.MutualExclusion, "restarted-and-forgot", outcome.ExitUnexpected},
+		"the lock fails alone":            {"redsync", "cancelled-acquire/", []string{"lock.ttl=24s"}, verdict.FaultTolerance, "left-keys", outcome.ExitUnexpected},
+		"both fail":                       {"redsync", "clean-restart/", []string{"topology.persistence=none"}, verdict.MutualExclusion, "restarted-and-forgot", outcome.ExitOK},
+		"the scenario's own, which fails": {"redlock", "clean-restart/", []string{"topology.persistence=none"}, verdict.MutualExclusion, "restarted-and-forgot", outcome.ExitUnexpected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for id, o := range underLock(t, row.kind, []string{row.scenario}, func(pick) []string { return row.sets }) {
 				j := o.Of(row.property)
-				if j == nil || j.Got != checker.Violated || j.Cause != row.cause || o.Code != row.code {
+				if j == nil || j.Got != verdict.Violated || j.Cause != row.cause || o.Code != row.code {
 					t.Errorf("%s: %s", id, verdicts(o))
 				}
 				if said := strings.Join(suites.Brief(o), "; "); !strings.Contains(said, row.property) || !strings.Contains(said, " violated (") {
@@ -111,15 +111,15 @@ func TestOtherSettingsKeepTheTier(t *testing.T) {
 
 // What follows another property is printed if it is violated and the other one is not.
 func TestViolationsArePrinted(t *testing.T) {
-	judged := func(property, follows string, got checker.Outcome) outcome.Judgement {
+	judged := func(property, follows string, got verdict.Outcome) outcome.Judgement {
 		return outcome.Judgement{Property: property, Expected: outcome.AnyOutcome, Got: got, Follows: follows, AsExpected: true}
 	}
 	for _, row := range []struct {
-		lead, follower checker.Outcome
+		lead, follower verdict.Outcome
 		want           bool
 	}{
-		{checker.Holds, checker.Violated, true}, {checker.NotExercised, checker.Violated, true},
-		{checker.Violated, checker.Violated, false}, {checker.Holds, checker.Holds, false},
+		{verdict.Holds, verdict.Violated, true}, {verdict.NotExercised, verdict.Violated, true},
+		{verdict.Violated, verdict.Violated, false}, {verdict.Holds, verdict.Holds, false},
 	} {
 		o := outcome.Outcome{Judgements: []outcome.Judgement{judged(checker.MutualExclusion, "", row.lead), judged(checker.LeaseLinearizable, checker.MutualExclusion, row.follower)}}
 		if said := strings.Join(suites.Brief(o), "; "); strings.Contains(said, checker.LeaseLinearizable) != row.want {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/client"
 	"lockpick/harness/lock"
 	"lockpick/harness/scenario"
@@ -44,7 +44,7 @@ func TestNoFalseAlarms(t *testing.T) {
 			t.Errorf("%s, seed %d: %s%s", name, o.Seed, o.Error, o.Skipped)
 		}
 		for _, j := range o.Judgements {
-			if j.Got == checker.Violated && slices.Contains(promises(shapes.All[name]), j.Property) {
+			if j.Got == verdict.Violated && slices.Contains(promises(shapes.All[name]), j.Property) {
 				alarms[name]++
 				t.Errorf("%s, %s seed %d: %s: %s", name, o.Scenario, o.Seed, j, j.Because)
 			}
@@ -95,9 +95,9 @@ func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 
 // promises are what every lock keeps within the assumptions.
 func promises(s shapes.Shape) []string {
-	all := []string{checker.HolderTold, checker.MutualExclusion, checker.LeaseLinearizable, checker.DeadlockFreedom, checker.FaultTolerance}
+	all := []string{verdict.HolderTold, verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance}
 	if s.Fenced {
-		all = append(all, checker.ResourceSafety, checker.FencingOrder)
+		all = append(all, verdict.ResourceSafety, verdict.FencingOrder)
 	}
 	return all
 }
@@ -108,22 +108,22 @@ var catches = map[string]struct {
 	scenario, property, cause string
 	seeds                     uint64
 }{
-	"binary":      {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
-	"counter":     {"fence-after-grant/", checker.FencingOrder, "holder-refused", 1},
-	"endless":     {"holder-crashes/while-acquiring", checker.DeadlockFreedom, "left-keys", 1},
-	"fair":        {"random-within-assumptions/one-node", checker.FaultTolerance, "turned-away", 20},
-	"field":       {"foreign-release/", checker.MutualExclusion, "deleted-by-other", 1},
-	"hasty":       {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
-	"idempotent":  {"no-answer/", checker.MutualExclusion, "never-set", 1},
-	"instance":    {"foreign-release/under-way", checker.MutualExclusion, "deleted-by-other", 1},
-	"majority":    {"disjoint-views/", checker.MutualExclusion, "never-set", 1},
-	"polling":     {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
-	"reentrant":   {"baseline/", checker.MutualExclusion, "released-early", 1},
-	"reversed":    {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
-	"scripted":    {"slow-network/", checker.MutualExclusion, "overwritten", 1},
-	"transaction": {"holder-crashes/", checker.DeadlockFreedom, "left-keys", 1},
-	"unanimous":   {"random-within-assumptions/long-leases", checker.MutualExclusion, "never-set", 20},
-	"watchdog":    {"renewal-meets-other-key/", checker.DeadlockFreedom, "left-keys", 1},
+	"binary":      {"lost-reply/", verdict.FaultTolerance, "left-keys", 1},
+	"counter":     {"fence-after-grant/", verdict.FencingOrder, "holder-refused", 1},
+	"endless":     {"holder-crashes/while-acquiring", verdict.DeadlockFreedom, "left-keys", 1},
+	"fair":        {"random-within-assumptions/one-node", verdict.FaultTolerance, "turned-away", 20},
+	"field":       {"foreign-release/", verdict.MutualExclusion, "deleted-by-other", 1},
+	"hasty":       {"lost-reply/", verdict.FaultTolerance, "left-keys", 1},
+	"idempotent":  {"no-answer/", verdict.MutualExclusion, "never-set", 1},
+	"instance":    {"foreign-release/under-way", verdict.MutualExclusion, "deleted-by-other", 1},
+	"majority":    {"disjoint-views/", verdict.MutualExclusion, "never-set", 1},
+	"polling":     {"lost-reply/", verdict.FaultTolerance, "left-keys", 1},
+	"reentrant":   {"baseline/", verdict.MutualExclusion, "released-early", 1},
+	"reversed":    {"lost-reply/", verdict.FaultTolerance, "left-keys", 1},
+	"scripted":    {"slow-network/", verdict.MutualExclusion, "overwritten", 1},
+	"transaction": {"holder-crashes/", verdict.DeadlockFreedom, "left-keys", 1},
+	"unanimous":   {"random-within-assumptions/long-leases", verdict.MutualExclusion, "never-set", 20},
+	"watchdog":    {"renewal-meets-other-key/", verdict.DeadlockFreedom, "left-keys", 1},
 }
 
 // A lock of each shape with the mistake that is typical of it is caught, where the correct one
@@ -165,7 +165,7 @@ func shapeViolates(t *testing.T, kind, name, property string, seed uint64) *outc
 		t.Errorf("%s on %s: %s%s", name, kind, o.Error, o.Skipped)
 	}
 	for _, j := range o.Judgements {
-		if j.Property == property && j.Got == checker.Violated {
+		if j.Property == property && j.Got == verdict.Violated {
 			return &j
 		}
 	}

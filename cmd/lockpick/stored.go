@@ -134,7 +134,7 @@ tell of, is undecided.`,
 }
 
 // told prints a verdict, and what was expected decides the exit code.
-func (a *app) told(v checker.Verdict, js []outcome.Judgement, asJSON bool) error {
+func (a *app) told(v verdict.Verdict, js []outcome.Judgement, asJSON bool) error {
 	a.code = outcome.Worse(a.code, outcome.CodeOf(js))
 	if v.Disagreement != "" {
 		a.code = outcome.ExitBug

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
@@ -17,7 +16,7 @@ import (
 // fails here, so that it is done on purpose.
 func TestVerdictFileIsTold(t *testing.T) {
 	sections := strings.Split(topic("verdict-file"), "\n\n")[1:]
-	structs := []any{checker.Verdict{}, checker.Result{}, checker.Loss{}, checker.Witness{}, outcome.Outcome{}, outcome.Judgement{}, outcome.Control{}, outcome.Confirmation{}, outcome.Number{}, scenario.Bound{}}
+	structs := []any{verdict.Verdict{}, verdict.Result{}, verdict.Loss{}, verdict.Witness{}, outcome.Outcome{}, outcome.Judgement{}, outcome.Control{}, outcome.Confirmation{}, outcome.Number{}, scenario.Bound{}}
 	if len(sections) != len(structs) {
 		t.Fatalf("%d sections, want %d", len(sections), len(structs))
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/lock/redlock"
@@ -43,17 +43,17 @@ func TestLockThatTellsNothing(t *testing.T) {
 	}}
 	all := maps.Clone(kinds.All)
 	all["muted"] = kind
-	for name, want := range map[string]struct{ told, exclusion checker.Outcome }{
-		"pause-before-check":       {checker.Violated, checker.Holds},
-		"loss-is-told":             {checker.Violated, checker.Holds},
-		"lost-reply":               {checker.Holds, checker.Holds},
-		"single-instance-restart":  {checker.Holds, checker.Violated},
-		"clock-jump":               {checker.Holds, checker.Violated},
-		"failover-loses-lock":      {checker.Holds, checker.Violated},
-		"gc-like-pauses":           {checker.Violated, checker.Holds},
-		"clock-drift-both-ways":    {checker.Holds, checker.Violated},
-		"power-loss-no-fsync":      {checker.Holds, checker.Violated},
-		"restart-delay-fast-clock": {checker.Holds, checker.Violated},
+	for name, want := range map[string]struct{ told, exclusion verdict.Outcome }{
+		"pause-before-check":       {verdict.Violated, verdict.Holds},
+		"loss-is-told":             {verdict.Violated, verdict.Holds},
+		"lost-reply":               {verdict.Holds, verdict.Holds},
+		"single-instance-restart":  {verdict.Holds, verdict.Violated},
+		"clock-jump":               {verdict.Holds, verdict.Violated},
+		"failover-loses-lock":      {verdict.Holds, verdict.Violated},
+		"gc-like-pauses":           {verdict.Violated, verdict.Holds},
+		"clock-drift-both-ways":    {verdict.Holds, verdict.Violated},
+		"power-loss-no-fsync":      {verdict.Holds, verdict.Violated},
+		"restart-delay-fast-clock": {verdict.Holds, verdict.Violated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			picked, err := choice{names: []string{name + "/"}}.scenarios()
@@ -65,9 +65,9 @@ func TestLockThatTellsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: 1, Backend: simulation, Store: t.TempDir(), Keep: campaign.KeepAll})
-			told, exclusion := o.Verdict.Result(checker.HolderTold), o.Verdict.Result(checker.MutualExclusion)
-			if o.Error != "" || o.Code != outcome.ExitOK || told == nil || told.Outcome != want.told || (exclusion.Outcome == checker.Violated) != (want.exclusion == checker.Violated) ||
-				want.told == checker.Violated && told.Cause != "told-late" {
+			told, exclusion := o.Verdict.Result(verdict.HolderTold), o.Verdict.Result(verdict.MutualExclusion)
+			if o.Error != "" || o.Code != outcome.ExitOK || told == nil || told.Outcome != want.told || (exclusion.Outcome == verdict.Violated) != (want.exclusion == verdict.Violated) ||
+				want.told == verdict.Violated && told.Cause != "told-late" {
 				t.Errorf("code %d %s: %+v; %+v; %+v", o.Code, o.Error, told, exclusion, o.Judgements)
 			}
 		})
@@ -121,11 +121,11 @@ func TestLockThatAnswersNoRelease(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: campaign.KeepNone})
-			exclusion, lease := o.Of(checker.MutualExclusion), o.Of(checker.LeaseLinearizable)
+			exclusion, lease := o.Of(verdict.MutualExclusion), o.Of(verdict.LeaseLinearizable)
 			switch {
-			case apart && (o.Code != outcome.ExitUnexpected || exclusion.Got != checker.Violated):
+			case apart && (o.Code != outcome.ExitUnexpected || exclusion.Got != verdict.Violated):
 				t.Errorf("%s: two hold it at once, and exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
-			case !apart && (o.Code != outcome.ExitOK || exclusion.Got != checker.Holds || lease.Got != checker.NotExercised || !strings.Contains(lease.String(), "not applicable to this lock")):
+			case !apart && (o.Code != outcome.ExitOK || exclusion.Got != verdict.Holds || lease.Got != verdict.NotExercised || !strings.Contains(lease.String(), "not applicable to this lock")):
 				t.Errorf("%s: exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/lock/kinds"
@@ -297,7 +298,7 @@ func TestAFaultInVainIsUndecided(t *testing.T) {
 					t.Errorf("undecided for %q, want %s", v.Assumption, x.because)
 				}
 				for _, r := range v.Results {
-					if r.Outcome != checker.Undecided || !strings.Contains(r.Because, v.Assumption) {
+					if r.Outcome != verdict.Undecided || !strings.Contains(r.Because, v.Assumption) {
 						t.Errorf("%s %s: %s", r.Property, r.Outcome, r.Because)
 					}
 				}
@@ -308,7 +309,7 @@ func TestAFaultInVainIsUndecided(t *testing.T) {
 
 // try runs a small scenario through the whole pipe: c1 holds the lock for a second,
 // and then c2 does.
-func try(t *testing.T, topology string, change func(*nemesis.Fault), steps ...string) (*history.History, checker.Verdict, []outcome.Judgement) {
+func try(t *testing.T, topology string, change func(*nemesis.Fault), steps ...string) (*history.History, verdict.Verdict, []outcome.Judgement) {
 	t.Helper()
 	nodes := "nodes: 3"
 	if topology != "" {

@@ -75,6 +75,7 @@ import (
 	"time"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/lock"
@@ -507,7 +508,7 @@ func (r *run) diagram(o outcome.Outcome) []string {
 	}
 	v := checker.Check(s.History)
 	for _, j := range o.Judgements {
-		if x := v.Result(j.Property); x != nil && !j.AsExpected && x.Outcome == checker.Violated && x.Witness != nil {
+		if x := v.Result(j.Property); x != nil && !j.AsExpected && x.Outcome == verdict.Violated && x.Witness != nil {
 			return []string{drawn(sequence.Of(s.History, x))}
 		}
 	}

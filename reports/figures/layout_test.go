@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
@@ -75,7 +76,7 @@ func TestNothingIsCutOrCovered(t *testing.T) {
 // catalogue calls f with the history of each run of the catalogue that the simulation can make.
 func catalogue(t *testing.T, f func(name string, h *history.History)) {
 	t.Helper()
-	known := scenario.Known{Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
+	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
 	for _, m := range broken.Mistakes() {
 		known.Mistakes = append(known.Mistakes, m.Name)
 	}

@@ -25,7 +25,6 @@ import (
 	"strconv"
 	"strings"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
@@ -223,10 +222,10 @@ func limits(r outcome.Run, l listing) []term {
 	}
 	var untested []string
 	for _, res := range v.Results {
-		if res.Outcome == checker.NotExercised {
+		if res.Outcome == verdict.NotExercised {
 			untested = append(untested, res.Property)
 		}
-		if res.Outcome == checker.Undecided && v.Assumption == "" {
+		if res.Outcome == verdict.Undecided && v.Assumption == "" {
 			add(res.Property+" is undecided", "%s", full(res.Because))
 		}
 	}
@@ -236,7 +235,7 @@ func limits(r outcome.Run, l listing) []term {
 	if p.Resource == "" {
 		add("No resource", "The history tells of no protected resource, so what the lock is for could not be judged.")
 	}
-	if v.Second == checker.Undecided && v.Assumption == "" {
+	if v.Second == verdict.Undecided && v.Assumption == "" {
 		add("The second judge", "porcupine was not asked about the whole record, or it is too long for its search; it was asked about what was found to be violated.")
 	}
 	for _, why := range r.Outcome.Retried {

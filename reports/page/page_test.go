@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/scenario"
 	"lockpick/reports/display"
@@ -54,7 +55,7 @@ func judge(h *history.History, want string) outcome.Run {
 		Scenario: scenario.Scenario{Claim: "It tells.", Source: "A book, https://example.org/a?b=1&c, javascript:alert(1), data:text/html,x."}}}
 	for _, res := range v.Results {
 		j := outcome.Judgement{Property: res.Property, Got: res.Outcome, Because: res.Because, Cause: res.Cause, AsExpected: true}
-		if res.Property == checker.MutualExclusion {
+		if res.Property == verdict.MutualExclusion {
 			j.Expected, j.AsExpected = want, want == string(res.Outcome)
 		}
 		r.Outcome.Judgements = append(r.Outcome.Judgements, j)
@@ -205,7 +206,7 @@ func TestWindow(t *testing.T) {
 	if len(l.Has) > mostRows || len(l.Has)+l.Left != len(r.History.Events) {
 		t.Errorf("%d rows and %d left out of %d events", len(l.Has), l.Left, len(r.History.Events))
 	}
-	for _, n := range r.Verdict.Result(checker.MutualExclusion).Witness.Events {
+	for _, n := range r.Verdict.Result(verdict.MutualExclusion).Witness.Events {
 		if !l.Has[n] {
 			t.Errorf("event %d of the witness has no row", n)
 		}

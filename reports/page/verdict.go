@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/reports/display"
 	"lockpick/reports/sequence"
@@ -61,9 +62,9 @@ func lede(p Page) string {
 	for _, j := range r.Outcome.Judgements {
 		if j.Missed {
 			s += fmt.Sprintf(" %s was expected to be %s, and was not.", j.Property, j.Expected)
-		} else if j.Got == checker.NotExercised && !j.AsExpected {
+		} else if j.Got == verdict.NotExercised && !j.AsExpected {
 			s += fmt.Sprintf(" %s had no occasion to be violated: %s.", j.Property, strings.TrimSuffix(j.Because, "."))
-		} else if j.Got == checker.Undecided && !j.AsExpected {
+		} else if j.Got == verdict.Undecided && !j.AsExpected {
 			s += fmt.Sprintf(" %s could not be decided: %s.", j.Property, strings.TrimSuffix(j.Because, "."))
 		}
 	}
@@ -107,7 +108,7 @@ func verb(n int) string {
 // open nobody said what to expect.
 func violated(r outcome.Run) (expected, unexpected, open []string) {
 	for _, res := range r.Verdict.Results {
-		if res.Outcome != checker.Violated {
+		if res.Outcome != verdict.Violated {
 			continue
 		}
 		switch j := r.Outcome.Of(res.Property); {
@@ -124,11 +125,11 @@ func violated(r outcome.Run) (expected, unexpected, open []string) {
 
 // shown is the result that the page is about: the first violated one, rather with
 // a witness.
-func shown(r outcome.Run) *checker.Result {
+func shown(r outcome.Run) *verdict.Result {
 	if res := sequence.Shown(r.Verdict); res != nil {
 		return res
 	}
-	if i := slices.IndexFunc(r.Verdict.Results, func(res checker.Result) bool { return res.Outcome == checker.Violated }); i >= 0 {
+	if i := slices.IndexFunc(r.Verdict.Results, func(res verdict.Result) bool { return res.Outcome == verdict.Violated }); i >= 0 {
 		return &r.Verdict.Results[i]
 	}
 	return nil
@@ -255,8 +256,8 @@ type result struct {
 	Range                               string // of the timeline, "FROM-TO" in seconds
 }
 
-var outcomes = map[checker.Outcome]badge{
-	checker.Holds: {good, "○"}, checker.Violated: {alarm, "✗"}, checker.Undecided: {doubt, "?"}, checker.NotExercised: {calm, "–"},
+var outcomes = map[verdict.Outcome]badge{
+	verdict.Holds: {good, "○"}, verdict.Violated: {alarm, "✗"}, verdict.Undecided: {doubt, "?"}, verdict.NotExercised: {calm, "–"},
 }
 
 // judged is the table of properties and of the numbers that have a bound: first what is
@@ -288,7 +289,7 @@ func judged(r outcome.Run, rows map[int64]bool) (all []result) {
 	return all
 }
 
-func resultOf(j outcome.Judgement, res *checker.Result, rows map[int64]bool) result {
+func resultOf(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) result {
 	x := begun(j)
 	x.Because = plain(full(j.Because))
 	x.Cause = name(j.Cause)
@@ -312,7 +313,7 @@ func resultOf(j outcome.Judgement, res *checker.Result, rows map[int64]bool) res
 }
 
 // checked says how often a property was put to the test, and how often it was violated.
-func checked(res *checker.Result) string {
+func checked(res *verdict.Result) string {
 	if res.Occasions == 0 {
 		return "never"
 	}
@@ -329,7 +330,7 @@ type lossRow struct {
 	Fact               ref
 }
 
-func losses(res *checker.Result, rows map[int64]bool) (all []lossRow) {
+func losses(res *verdict.Result, rows map[int64]bool) (all []lossRow) {
 	for _, l := range res.Losses {
 		x := lossRow{Node: name(l.Node), Cause: name(l.Cause)}
 		if l.Fact > 0 {
@@ -353,7 +354,7 @@ func boundOf(j outcome.Judgement) result {
 	x := begun(j)
 	x.Sort = "number"
 	x.Got, x.Mark, x.Tone = outcome.Figure(j.Number.Value), "○", good
-	if j.Got == checker.Undecided {
+	if j.Got == verdict.Undecided {
 		x.Got, x.Mark, x.Tone = "unknown", "?", doubt
 	} else if !j.AsExpected {
 		x.Mark, x.Tone = "✗", alarm
@@ -364,7 +365,7 @@ func boundOf(j outcome.Judgement) result {
 
 func begun(j outcome.Judgement) result {
 	look := outcomes[j.Got]
-	x := result{Property: name(j.Property), Sort: "safety", Idle: j.Got == checker.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: look.Text, Tone: look.Tone}
+	x := result{Property: name(j.Property), Sort: "safety", Idle: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: look.Text, Tone: look.Tone}
 	if checker.Liveness(j.Property) {
 		x.Sort = "liveness"
 	}
@@ -373,7 +374,7 @@ func begun(j outcome.Judgement) result {
 		x.AsExpected, x.AsTone = "–", calm
 	case j.Waits():
 		x.AsExpected, x.AsTone = "waits for another run", doubt
-	case j.AsExpected && j.Got == checker.NotExercised:
+	case j.AsExpected && j.Got == verdict.NotExercised:
 		x.AsExpected, x.AsTone = "– need not be", calm
 	case j.AsExpected:
 		x.AsExpected, x.AsTone = "✓ as expected", good

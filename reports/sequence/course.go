@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -489,7 +489,7 @@ func (sc *scene) nodeGroups(room int) [][]string {
 
 // aboutNodes reports whether single nodes matter to the story.
 func (sc *scene) aboutNodes() bool {
-	if sc.result != nil && (sc.result.Property == checker.MutualExclusion || sc.result.Node != "") {
+	if sc.result != nil && (sc.result.Property == verdict.MutualExclusion || sc.result.Node != "") {
 		return true
 	}
 	return slices.ContainsFunc(sc.f.nodes(), func(n string) bool { return sc.faultSignature(n) != sc.faultSignature("") })
@@ -530,7 +530,7 @@ func (sc *scene) fullSignature(node string) string {
 
 // focus chooses the sessions that the diagram is about, the earlier first: those of
 // the witness, else those that the first fault touched, else the first two.
-func (f *course) focus(r *checker.Result) []*session {
+func (f *course) focus(r *verdict.Result) []*session {
 	if r != nil && r.Witness != nil {
 		var out []*session
 		for _, name := range r.Witness.Sessions {

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/reports/display"
 )
@@ -21,7 +21,7 @@ import (
 // Of draws up the part of a run that matters: of the violation r, from the
 // earlier session's acquire to the end of the harm; where r is nil or has no
 // witness, of the sessions that the first fault touched. It takes any history.
-func Of(h *history.History, r *checker.Result) Diagram {
+func Of(h *history.History, r *verdict.Result) Diagram {
 	sc := newScene(newCourse(h), r)
 	b := &builder{f: sc.f, scene: sc, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
 	for _, s := range b.scene.focus {
@@ -45,7 +45,7 @@ const DefaultWidth = display.DefaultWidth
 
 // Tell draws up the first violation that has a witness, or what happened around the
 // first fault. Where nothing could be decided, it says why.
-func Tell(h *history.History, v checker.Verdict) Diagram {
+func Tell(h *history.History, v verdict.Verdict) Diagram {
 	d := Of(h, Shown(v))
 	if v.ShowsNothing() {
 		d.Title = strings.TrimSuffix(d.Title, nothingShown) + "undecided"
@@ -56,9 +56,9 @@ func Tell(h *history.History, v checker.Verdict) Diagram {
 
 // Shown is the result that a diagram is about: the first violated one with a
 // witness, or nil.
-func Shown(v checker.Verdict) *checker.Result {
+func Shown(v verdict.Verdict) *verdict.Result {
 	for i := range v.Results {
-		if r := &v.Results[i]; r.Outcome == checker.Violated && r.Witness != nil {
+		if r := &v.Results[i]; r.Outcome == verdict.Violated && r.Witness != nil {
 			return r
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
@@ -232,7 +232,7 @@ func (p *page) labelled(l line, a arrow, part part) bool {
 // scene is the part of a course that a diagram shows.
 type scene struct {
 	f         *course
-	result    *checker.Result // nil: nothing is violated
+	result    *verdict.Result // nil: nothing is violated
 	focus     []*session
 	deletions []deletion
 	extra     []*session     // whose releases deleted a key of the focus
@@ -245,7 +245,7 @@ type scene struct {
 // mostTargets is how many single targets the faults of a scene may have.
 const mostTargets = 60
 
-func newScene(f *course, r *checker.Result) *scene {
+func newScene(f *course, r *verdict.Result) *scene {
 	sc := &scene{f: f, result: r, focus: f.focus(r)}
 	sc.deletions = f.deletions(sc.focus)
 	sc.extra = sc.deleters()
@@ -253,7 +253,7 @@ func newScene(f *course, r *checker.Result) *scene {
 	return sc
 }
 
-func (sc *scene) violated() bool { return sc.result != nil && sc.result.Outcome == checker.Violated }
+func (sc *scene) violated() bool { return sc.result != nil && sc.result.Outcome == verdict.Violated }
 
 // shown reports whether an instant lies in the span that is drawn.
 func (sc *scene) shown(t int64) bool { return sc.from <= t && t <= sc.to }
@@ -312,7 +312,7 @@ func (sc *scene) changesNothing(ft *facts.Fault) bool {
 			}
 		}
 	}
-	return !slices.ContainsFunc(sc.result.Losses, func(l checker.Loss) bool { return slices.Contains(l.Steps, ft.Step) })
+	return !slices.ContainsFunc(sc.result.Losses, func(l verdict.Loss) bool { return slices.Contains(l.Steps, ft.Step) })
 }
 
 // deleters are the sessions beside the focus whose clients' releases took a key away.

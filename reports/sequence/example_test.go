@@ -3,7 +3,7 @@ package sequence_test
 import (
 	"fmt"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/reports/sequence"
 )
@@ -21,9 +21,9 @@ func Example() {
 			{N: 5, T: 5 * s, Process: "c1", Type: history.Invoke, Op: history.OpRelease, Key: "lock-1", Session: "c1/1"},
 		},
 	}
-	violated := &checker.Result{
-		Property: checker.MutualExclusion, Outcome: checker.Violated,
-		Witness: &checker.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 4 * s, To: 5 * s},
+	violated := &verdict.Result{
+		Property: verdict.MutualExclusion, Outcome: verdict.Violated,
+		Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 4 * s, To: 5 * s},
 	}
 	fmt.Print(sequence.Text(sequence.Of(h, violated), 80))
 	// Output:

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 )
 
@@ -27,7 +28,7 @@ func (p *pick) n(n int) int {
 func choose[T any](p *pick, of ...T) T { return of[p.n(len(of))] }
 
 // anyHistory makes a history that looks like one in its words only.
-func anyHistory(p *pick) (*history.History, *checker.Result) {
+func anyHistory(p *pick) (*history.History, *verdict.Result) {
 	long := strings.Repeat("ü", 200)
 	names := []string{"c1", "c2", "c3", "n1", "n3", "c1-n1", "c1-n3", "c2-r1", "r1", history.Nemesis, history.Harness, "", "\x1b[2J", long}
 	sessions := []string{"c1/1", "c1/2", "c2/1", "c3/1", "", "\n"}
@@ -53,13 +54,13 @@ func anyHistory(p *pick) (*history.History, *checker.Result) {
 	if p.n(2) == 0 && len(h.Events) > 0 {
 		history.Sort(h.Events)
 	}
-	r := &checker.Result{Property: choose(p, append(checker.Properties(), "\x1b")...), Outcome: checker.Violated, Cause: choose(p, texts...), Node: choose(p, names...),
-		Witness: &checker.Witness{Sessions: []string{"c1/1", choose(p, "c2/1", "c1/2", "c1/1", "gone")}, From: choose(p, times...), To: choose(p, times...)}}
+	r := &verdict.Result{Property: choose(p, append(checker.Properties(), "\x1b")...), Outcome: verdict.Violated, Cause: choose(p, texts...), Node: choose(p, names...),
+		Witness: &verdict.Witness{Sessions: []string{"c1/1", choose(p, "c2/1", "c1/2", "c1/1", "gone")}, From: choose(p, times...), To: choose(p, times...)}}
 	return h, choose(p, r, r, nil)
 }
 
 // fits checks what holds of every drawing.
-func fits(t *testing.T, h *history.History, r *checker.Result, width int) {
+func fits(t *testing.T, h *history.History, r *verdict.Result, width int) {
 	t.Helper()
 	text := Text(Of(h, r), width)
 	for line := range strings.Lines(text) {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/lock/broken"
@@ -50,7 +51,7 @@ func TestNothingIsCutOrCrossed(t *testing.T) {
 // catalogue calls f with the diagram of each run of the catalogue that the simulation can make.
 func catalogue(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
-	known := scenario.Known{Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
+	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
 	for _, m := range broken.Mistakes() {
 		known.Mistakes = append(known.Mistakes, m.Name)
 	}

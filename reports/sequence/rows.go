@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
@@ -350,7 +349,7 @@ func (b *builder) drawOverlap() {
 		}
 		return
 	}
-	if b.scene.result.Property == checker.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
+	if b.scene.result.Property == verdict.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
 		from, to = w.From, w.To // the verdict allows for the error of the stamps
 	}
 	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", short(x.Client()), short(y.Client()), short(x.Key()))
@@ -407,7 +406,7 @@ func (b *builder) drawLosses() {
 }
 
 // ending is the fact that ended a key before its time, or nil.
-func (sc *scene) ending(l checker.Loss) *event {
+func (sc *scene) ending(l verdict.Loss) *event {
 	for _, s := range sc.f.Lives().Stays(l.Node, sc.result.Witness.Key) {
 		if s.End != nil && s.End.N == l.Fact {
 			return s.End

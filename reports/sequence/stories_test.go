@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 )
 
 var update = flag.Bool("update", false, "write the drawings in testdata anew")
@@ -38,9 +38,9 @@ func told(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File, d Diagr
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r *checker.Result
+	var r *verdict.Result
 	if f := parts["result"]; f != nil {
-		r = &checker.Result{Outcome: checker.Violated}
+		r = &verdict.Result{Outcome: verdict.Violated}
 		if err := json.Unmarshal(f.Data, r); err != nil {
 			t.Fatalf("result: %v", err)
 		}

@@ -10,7 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
@@ -27,9 +26,9 @@ func (sc *scene) summary() string {
 	}
 	text := ""
 	switch sc.result.Property {
-	case checker.MutualExclusion:
+	case verdict.MutualExclusion:
 		text = inWords{sc}.sharedHold()
-	case checker.ResourceSafety:
+	case verdict.ResourceSafety:
 		text = inWords{sc}.overrun()
 	}
 	return cmp.Or(text, strings.TrimSuffix(sc.result.Because, "."))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/reports/display"
@@ -37,8 +36,8 @@ func TestEveryPartNamesItsEvents(t *testing.T) {
 	for _, name := range []string{"gc-pause", "restart-forgets", "delayed-release", "holder-cut-off"} {
 		h := readStory(t, name)
 		last := h.Events[len(h.Events)-1].N
-		d := Of(h, &checker.Result{Outcome: checker.Violated, Property: checker.MutualExclusion,
-			Witness: &checker.Witness{Sessions: []string{"c1/1", "c2/1"}, To: math.MaxInt64}})
+		d := Of(h, &verdict.Result{Outcome: verdict.Violated, Property: verdict.MutualExclusion,
+			Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, To: math.MaxInt64}})
 		var all [][]int64
 		for _, a := range d.Arrows {
 			all = append(all, a.Events)
@@ -120,10 +119,10 @@ func TestInstantsThatDifferLookDifferent(t *testing.T) {
 
 func TestTellDrawsTheFirstViolationThatHasAWitness(t *testing.T) {
 	h := readStory(t, "restart-forgets")
-	v := checker.Verdict{Results: []checker.Result{
-		{Property: checker.DeadlockFreedom, Outcome: checker.Undecided},
-		{Property: checker.MutualExclusion, Outcome: checker.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
-			Witness: &checker.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 1058300000, To: 2065000000}},
+	v := verdict.Verdict{Results: []verdict.Result{
+		{Property: verdict.DeadlockFreedom, Outcome: verdict.Undecided},
+		{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
+			Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 1058300000, To: 2065000000}},
 	}}
 	text := Text(Tell(h, v), DefaultWidth)
 	for _, want := range []string{"mutual-exclusion violated (restarted-and-forgot, n3)", "BOTH c1 and c2"} {

@@ -6,16 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
 
 // loose is the outcome of a seed of which nothing was expected; "": nothing is violated.
 func loose(id string, seed uint64, length int, cause string) outcome.Outcome {
-	j := judged(checker.MutualExclusion, "any", checker.Holds, "", true)
+	j := judged(verdict.MutualExclusion, "any", verdict.Holds, "", true)
 	if cause != "" {
-		j.Got, j.Cause, j.Length = checker.Violated, cause, length
+		j.Got, j.Cause, j.Length = verdict.Violated, cause, length
 	}
 	return outcome.Outcome{Schema: 1, Scenario: id, Backend: "sim", Seed: seed, NothingExpected: true, Judgements: []outcome.Judgement{j},
 		Command: fmt.Sprintf("lockpick run %s/ --seed %d", id, seed)}
@@ -74,7 +73,7 @@ func TestWhatIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := again.Scenarios[0]
-		if cell := c.Cells[0]; cell.Got != checker.Violated || cell.Seed != 9 || cell.Command != "lockpick run dice/ --seed 9" || c.Command != cell.Command {
+		if cell := c.Cells[0]; cell.Got != verdict.Violated || cell.Seed != 9 || cell.Command != "lockpick run dice/ --seed 9" || c.Command != cell.Command {
 			t.Errorf("what is quoted is beside another seed: %+v, %s", cell, c.Command)
 		}
 		if again.Headline() != s.Headline() || head(dir).state() != outcome.NothingExpected {

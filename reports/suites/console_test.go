@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
 
@@ -47,7 +47,7 @@ func TestAnswersAreWhole(t *testing.T) {
 		var want []rate
 		read := answered(t, all)
 		for i := range n {
-			want = append(want, rate{Scenario: fmt.Sprint("s", i), Property: checker.MutualExclusion, Runs: 30, Violated: 30, Rate: 1})
+			want = append(want, rate{Scenario: fmt.Sprint("s", i), Property: verdict.MutualExclusion, Runs: 30, Violated: 30, Rate: 1})
 			for k := range 30 {
 				if o := read.Outcomes[30*i+k]; o.Scenario != want[i].Scenario || o.Seed != uint64(k) || o.Error != "<\n>" {
 					t.Errorf("%d scenarios: %+v", n, o)
@@ -62,7 +62,7 @@ func TestAnswersAreWhole(t *testing.T) {
 		}
 		for k := range uint64(30) {
 			all = append(all, outcome.Outcome{Schema: 1, Scenario: fmt.Sprint("s", n), Seed: k, Error: "<\n>", Judgements: []outcome.Judgement{
-				{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated}}})
+				{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated}}})
 		}
 	}
 }
@@ -71,14 +71,14 @@ func TestAnswersAreWhole(t *testing.T) {
 func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 	var all []outcome.Outcome
 	for seed := range uint64(40) {
-		j := outcome.Judgement{Property: checker.DeadlockFreedom, Expected: "holds", Got: checker.Holds, AsExpected: true}
+		j := outcome.Judgement{Property: verdict.DeadlockFreedom, Expected: "holds", Got: verdict.Holds, AsExpected: true}
 		switch {
 		case seed < 15:
-			j.Got = checker.NotExercised
+			j.Got = verdict.NotExercised
 		case seed < 17:
-			j.Got, j.AsExpected = checker.Undecided, false
+			j.Got, j.AsExpected = verdict.Undecided, false
 		case seed < 19:
-			j.Got, j.AsExpected = checker.Violated, false
+			j.Got, j.AsExpected = verdict.Violated, false
 		}
 		all = append(all, outcome.Outcome{Scenario: "a", Seed: seed, Judgements: []outcome.Judgement{j}})
 	}

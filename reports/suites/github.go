@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
@@ -255,13 +255,13 @@ func (d *document) table(t *outcome.Tally) {
 
 // Ways of runs.
 func unexpected(w outcome.Way) bool { return !w.AsExpected && !w.Waiting }
-func decided(w outcome.Way) bool    { return w.Got == checker.Violated || w.Got == checker.Holds }
+func decided(w outcome.Way) bool    { return w.Got == verdict.Violated || w.Got == verdict.Holds }
 func all(outcome.Way) bool          { return true }
 
 // tableLine is a property in all runs of a scenario that are worth a line.
 func tableLine(r *outcome.Row, c *outcome.Cell) string {
 	j, runs, free, other := c.Shown, c.Count(all), c.Count(outcome.Way.Free) > 0, c.Count(unexpected)
-	idle := c.Count(func(w outcome.Way) bool { return w.Got == checker.NotExercised })
+	idle := c.Count(func(w outcome.Way) bool { return w.Got == verdict.NotExercised })
 	for _, o := range slices.Backward(r.Quoted) {
 		if first := o.Of(c.Property); first != nil && !first.AsExpected && !first.Waits() {
 			j = *first

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
@@ -14,12 +13,12 @@ import (
 func mermaid(outcome.Outcome) string { return "sequenceDiagram\n  c1->>n1: acquire\n" }
 
 func runs() []outcome.Outcome {
-	holds := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
-	violated := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
+	holds := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
+	violated := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
 		Because: "c1 and c2 believed from 1.2 s to 3.4 s"}
 	meant := violated
 	meant.Expected, meant.AsExpected = "violated", true
-	unknown := outcome.Judgement{Property: checker.ResourceSafety, Expected: "holds", Got: checker.Undecided, Because: "the pause did not take effect"}
+	unknown := outcome.Judgement{Property: verdict.ResourceSafety, Expected: "holds", Got: verdict.Undecided, Because: "the pause did not take effect"}
 	one := func(name string, code int, js ...outcome.Judgement) outcome.Outcome {
 		return outcome.Outcome{Scenario: name, Backend: "sim", Seed: 1, Code: code, Judgements: js, Command: "lockpick run " + name + "/ --seed 1"}
 	}
@@ -27,7 +26,7 @@ func runs() []outcome.Outcome {
 	broken.Error = "panic: no such thing\ngoroutine 1"
 	skipped := one("needs-disk", outcome.ExitOK)
 	skipped.Skipped = "no power-loss: /dev/fuse is missing"
-	idle := outcome.Judgement{Property: checker.DeadlockFreedom, Expected: "holds", Got: checker.NotExercised, Because: "no client died"}
+	idle := outcome.Judgement{Property: verdict.DeadlockFreedom, Expected: "holds", Got: verdict.NotExercised, Because: "no client died"}
 	spared := idle
 	spared.AsExpected = true
 	return []outcome.Outcome{one("baseline", outcome.ExitOK, holds), one("meant-to-break", outcome.ExitOK, meant),
@@ -38,7 +37,7 @@ func runs() []outcome.Outcome {
 func hostile() []outcome.Outcome {
 	evil := "a|b `c` ```\n## <script>alert(1)</script> [x](http://y) @me #1 %0A ::error::x, \x1b[31m \xff \u202e"
 	return []outcome.Outcome{{Scenario: evil, Backend: "sim", Code: outcome.ExitUnexpected, Command: evil, Error: evil,
-		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}}
+		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: verdict.Violated, Cause: evil, Node: evil, Because: evil}}}}
 }
 
 func gathered(outcomes []outcome.Outcome) *outcome.Tally {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
 
@@ -56,7 +56,7 @@ func TestTwoAtOnce(t *testing.T) {
 					t.Error(err)
 				}
 				s := begun(store) // all begin in the same millisecond
-				s.Add(came(store, "pause", 1, 0, judged(checker.MutualExclusion, "holds", checker.Holds, "", true)))
+				s.Add(came(store, "pause", 1, 0, judged(verdict.MutualExclusion, "holds", verdict.Holds, "", true)))
 				if _, err := Write(s); err != nil {
 					t.Error(err)
 				}

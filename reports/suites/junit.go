@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
 )
@@ -74,7 +74,7 @@ func junitCase(r *outcome.Row, property string, drawn func(outcome.Outcome) stri
 		e.whole(r)
 		return e
 	}
-	idle := func(w outcome.Way) bool { return w.Got == checker.NotExercised && !w.Missed }
+	idle := func(w outcome.Way) bool { return w.Got == verdict.NotExercised && !w.Missed }
 	other := func(w outcome.Way) bool { return !idle(w) && !w.AsExpected && !w.Waiting }
 	e.runs, e.idle = c.Count(all), c.Count(idle)
 	e.errors = c.Count(func(w outcome.Way) bool { return other(w) && (w.Open() || w.Missed && w.Undecided) })
@@ -87,7 +87,7 @@ func junitCase(r *outcome.Row, property string, drawn func(outcome.Outcome) stri
 	switch {
 	case len(e.Errors)+len(e.Failures) > 0:
 	case e.idle > 0 && e.idle == e.runs:
-		e.skip(fmt.Sprintf("%s: %s", checker.NotExercised, c.NoAnswer))
+		e.skip(fmt.Sprintf("%s: %s", verdict.NotExercised, c.NoAnswer))
 	case c.Shown.Number != nil:
 		e.skip(c.NoAnswer)
 	}
@@ -99,9 +99,9 @@ func junitCase(r *outcome.Row, property string, drawn func(outcome.Outcome) stri
 // first violation that was.
 func (e *junitEntry) quote(o outcome.Outcome, j outcome.Judgement, drawn func(outcome.Outcome) string) {
 	switch {
-	case j.Got == checker.NotExercised && !j.Missed, j.Waits():
+	case j.Got == verdict.NotExercised && !j.Missed, j.Waits():
 	case j.AsExpected:
-		if j.Got == checker.Violated && j.Number == nil && len(e.notes) == 0 {
+		if j.Got == verdict.Violated && j.Number == nil && len(e.notes) == 0 {
 			text := fmt.Sprintf("%s: %s", j, j.Because)
 			if e.free = j.Free(); e.free {
 				text += "\n" + again(o)
@@ -109,7 +109,7 @@ func (e *junitEntry) quote(o outcome.Outcome, j outcome.Judgement, drawn func(ou
 			e.notes = append(e.notes, display.Clip(text, mostMessage))
 		}
 	case j.Open() || j.Missed && o.Code == outcome.ExitUndecided:
-		e.fail(&e.Errors, string(checker.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o))
+		e.fail(&e.Errors, string(verdict.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o))
 	default:
 		text := ""
 		if drawn != nil && e.shown() < mostDetails {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
@@ -22,16 +21,16 @@ func drawn(outcome.Outcome) string { return diagram }
 
 // allWays has each way in which a run can come out.
 func allWays() []outcome.Outcome {
-	holds := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
-	violated := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
+	holds := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
+	violated := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
 		Because: "c1 and c2 believed from 1.2 s to 3.4 s"}
-	number := outcome.Judgement{Property: verdict.Grants, Expected: ">= 3", Got: checker.Violated, Because: "grants is 2", Number: &outcome.Number{Value: 2}}
-	waits := outcome.Judgement{Property: "split-vote-rate", Expected: "< 0.2 * no-jitter", Got: checker.Undecided, Because: "it is compared with no-jitter",
+	number := outcome.Judgement{Property: verdict.Grants, Expected: ">= 3", Got: verdict.Violated, Because: "grants is 2", Number: &outcome.Number{Value: 2}}
+	waits := outcome.Judgement{Property: "split-vote-rate", Expected: "< 0.2 * no-jitter", Got: verdict.Undecided, Because: "it is compared with no-jitter",
 		Number: &outcome.Number{Waits: true}}
-	unknown := outcome.Judgement{Property: checker.ResourceSafety, Expected: "holds", Got: checker.Undecided, Because: "the pause did not take effect"}
+	unknown := outcome.Judgement{Property: verdict.ResourceSafety, Expected: "holds", Got: verdict.Undecided, Because: "the pause did not take effect"}
 	expected := violated
 	expected.Expected, expected.AsExpected = "violated", true
-	quiet := outcome.Judgement{Property: checker.BoundedHold, Got: checker.Holds, AsExpected: true}
+	quiet := outcome.Judgement{Property: verdict.BoundedHold, Got: verdict.Holds, AsExpected: true}
 	one := func(name string, code int, js ...outcome.Judgement) outcome.Outcome {
 		return outcome.Outcome{Scenario: name, Backend: "sim", Seed: 1, Code: code, Judgements: js, Seconds: 0.25, Command: "lockpick run " + name + "/ --seed 1"}
 	}
@@ -45,7 +44,7 @@ func allWays() []outcome.Outcome {
 	required.Scenario, required.Code = "must-have-disk", outcome.ExitBackend
 	bad := one("restart-forgets", outcome.ExitUnexpected, violated, number, quiet)
 	bad.Dir = "store/restart-forgets/1"
-	idle := outcome.Judgement{Property: checker.DeadlockFreedom, Expected: "holds", Got: checker.NotExercised, Because: "no client died"}
+	idle := outcome.Judgement{Property: verdict.DeadlockFreedom, Expected: "holds", Got: verdict.NotExercised, Because: "no client died"}
 	spared := idle
 	spared.AsExpected = true
 	return []outcome.Outcome{one("baseline", outcome.ExitOK, holds, quiet), bad, one("meant-to-break", outcome.ExitOK, expected), one("vacuous", outcome.ExitUndecided, holds, unknown),
@@ -63,7 +62,7 @@ func TestGoldenJunit(t *testing.T) {
 	for i := range 3 { // two of three gave an occasion
 		o := allWays()[9]
 		if o.Seed = uint64(i + 1); i > 0 {
-			o.Judgements[1].Got = checker.Holds
+			o.Judgements[1].Got = verdict.Holds
 		}
 		seeds = append(seeds, o)
 	}
@@ -127,7 +126,7 @@ func TestSchemaRefuses(t *testing.T) {
 func hostileRun() []outcome.Outcome {
 	evil := "]]> <script>&\"' \x00\x1b[31m\x9b \xff \ufffe \U0001f512 \r\n"
 	return []outcome.Outcome{{Scenario: evil, Backend: evil, Code: outcome.ExitUnexpected, Command: evil, Dir: evil, Retried: []string{evil}, Stopped: evil, Error: evil,
-		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}}
+		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: verdict.Violated, Cause: evil, Node: evil, Because: evil}}}}
 }
 
 // A text of a megabyte is cut, wherever it stands.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/reports/sequence"
 	"lockpick/scenarios/outcome"
 )
@@ -22,7 +23,7 @@ func cardOf(name string, marks ...outcome.Mark) *outcome.Card {
 		r := outcome.CardRow{Property: p, Cells: make([]outcome.CardCell, len(marks))}
 		for k := range marks {
 			r.Cells[k].Mark = outcome.Idle
-			if p == checker.MutualExclusion {
+			if p == verdict.MutualExclusion {
 				r.Claim, r.Cells[k].Mark = "“"+hostileText+"”", marks[k]
 			}
 		}
@@ -36,8 +37,8 @@ func cardOf(name string, marks ...outcome.Mark) *outcome.Card {
 		try := &outcome.Try{Backend: "process", State: state, Runs: 6}
 		c.Findings = append(c.Findings, outcome.CardFinding{Scenario: hostileText, Column: c.Columns[k], Seed: 7, Command: "lockpick run " + hostileText, Held: true,
 			Run: fmt.Sprintf("runs/1-%d-x", k), Control: &outcome.ControlNumbers{Lock: "redlock"},
-			Harms: []outcome.Harm{{Property: checker.MutualExclusion, Because: hostileText, Held: true, Control: checker.Holds, Try: try},
-				{Property: checker.ResourceSafety, Because: hostileText, Held: true, Control: checker.Holds, Try: try}}})
+			Harms: []outcome.Harm{{Property: verdict.MutualExclusion, Because: hostileText, Held: true, Control: verdict.Holds, Try: try},
+				{Property: verdict.ResourceSafety, Because: hostileText, Held: true, Control: verdict.Holds, Try: try}}})
 	}
 	return c
 }
@@ -108,7 +109,7 @@ func TestHeadlines(t *testing.T) {
 		c := cardOf("x", marks...)
 		if marks == nil {
 			c = cardOf("x", outcome.MarkFailed)
-			c.Findings = append(c.Findings, outcome.CardFinding{Held: true, Harms: []outcome.Harm{{Property: checker.FaultTolerance, Held: true, Try: &outcome.Try{State: outcome.CannotRun}}}})
+			c.Findings = append(c.Findings, outcome.CardFinding{Held: true, Harms: []outcome.Harm{{Property: verdict.FaultTolerance, Held: true, Try: &outcome.Try{State: outcome.CannotRun}}}})
 		}
 		if got := CardHeadline(c); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -34,7 +34,7 @@ import (
 	"strings"
 	"time"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/internal/files"
 	"lockpick/reports/display"
 	"lockpick/scenarios/outcome"
@@ -105,7 +105,7 @@ func (c *Scenario) ID() string {
 
 // Add takes an outcome that is settled: nothing in it waits for another run.
 func (s *Suite) Add(o outcome.Outcome) {
-	o.Verdict = checker.Verdict{} // its witness holds the whole history
+	o.Verdict = verdict.Verdict{} // its witness holds the whole history
 	o.Dir = s.relative(o.Dir)
 	o.Retried = slices.Clone(o.Retried)
 	for i, why := range o.Retried {

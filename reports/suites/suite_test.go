@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // judged is one property's judgement.
-func judged(property, expected string, got checker.Outcome, cause string, asExpected bool) outcome.Judgement {
+func judged(property, expected string, got verdict.Outcome, cause string, asExpected bool) outcome.Judgement {
 	return outcome.Judgement{Property: property, Expected: expected, Got: got, Cause: cause, Because: "because of " + property, AsExpected: asExpected}
 }
 
@@ -52,17 +52,17 @@ func made(store string) *Suite {
 	say("broken", "", "It can't be run.")
 	say("lacking", "", "Power is lost.")
 	say("late", "", "It had no turn.")
-	const me, rs = checker.MutualExclusion, checker.ResourceSafety
-	s.Add(came(store, "clean", 1, 0, judged(me, "holds", checker.Holds, "", true), judged(rs, "holds", checker.Holds, "", true)))
-	s.Add(came(store, "pause", 1, 0, judged(me, "holds", checker.Holds, "", true), judged(rs, "violated: overrun", checker.Violated, "overrun", true)))
-	s.Add(came(store, "pause/fenced", 1, 0, judged(me, "holds", checker.Holds, "", true), judged(rs, "holds", checker.Holds, "", true)))
-	s.Add(came(store, "clean/flawed", 1, 0, judged(me, "violated", checker.Violated, "never-set", true), judged(rs, "any", checker.Violated, "lock-broken", true)))
-	s.Add(came(store, "surprise", 1, 1, judged(me, "holds", checker.Violated, "expired-early", false), judged(rs, "violated: overrun", checker.Holds, "", false)))
-	vacuous := came(store, "vacuous", 1, 2, judged(me, "holds", checker.Undecided, "", false))
+	const me, rs = verdict.MutualExclusion, verdict.ResourceSafety
+	s.Add(came(store, "clean", 1, 0, judged(me, "holds", verdict.Holds, "", true), judged(rs, "holds", verdict.Holds, "", true)))
+	s.Add(came(store, "pause", 1, 0, judged(me, "holds", verdict.Holds, "", true), judged(rs, "violated: overrun", verdict.Violated, "overrun", true)))
+	s.Add(came(store, "pause/fenced", 1, 0, judged(me, "holds", verdict.Holds, "", true), judged(rs, "holds", verdict.Holds, "", true)))
+	s.Add(came(store, "clean/flawed", 1, 0, judged(me, "violated", verdict.Violated, "never-set", true), judged(rs, "any", verdict.Violated, "lock-broken", true)))
+	s.Add(came(store, "surprise", 1, 1, judged(me, "holds", verdict.Violated, "expired-early", false), judged(rs, "violated: overrun", verdict.Holds, "", false)))
+	vacuous := came(store, "vacuous", 1, 2, judged(me, "holds", verdict.Undecided, "", false))
 	vacuous.Retried = []string{"mutual-exclusion is undecided: nobody acquired (" + store + "/vacuous/20260102T030404.000Z-sim-1)"}
 	s.Add(vacuous)
-	s.Add(came(store, "drawn", 1, 0, judged(me, "holds", checker.Holds, "", true), judged(rs, "holds", checker.NotExercised, "", true)))
-	s.Add(came(store, "named", 1, 2, judged(me, "holds", checker.Holds, "", true), judged(rs, "holds", checker.NotExercised, "", false)))
+	s.Add(came(store, "drawn", 1, 0, judged(me, "holds", verdict.Holds, "", true), judged(rs, "holds", verdict.NotExercised, "", true)))
+	s.Add(came(store, "named", 1, 2, judged(me, "holds", verdict.Holds, "", true), judged(rs, "holds", verdict.NotExercised, "", false)))
 	broken := came(store, "broken", 1, 70)
 	broken.Error = "panic: out of luck\ngoroutine 1"
 	s.Add(broken)
@@ -159,11 +159,11 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	var all []outcome.Outcome
 	for seed := range uint64(40) {
 		for _, name := range []string{"one", "two"} {
-			got, code := checker.Holds, 0
+			got, code := verdict.Holds, 0
 			if seed%8 == 3 {
-				got, code = checker.Violated, 1
+				got, code = verdict.Violated, 1
 			}
-			all = append(all, came(store, name, seed, code, judged(checker.MutualExclusion, "holds", got, "", code == 0)))
+			all = append(all, came(store, name, seed, code, judged(verdict.MutualExclusion, "holds", got, "", code == 0)))
 		}
 	}
 	for i := range all {
@@ -191,7 +191,7 @@ func TestOtherBackendsStandBeside(t *testing.T) {
 	kept(t, store, "pause")
 	real := begun(store)
 	real.Backend, real.Started = "process", real.Started.Add(-time.Hour)
-	o := came(store, "pause", 1, 0, judged(checker.ResourceSafety, "holds", checker.Holds, "", true))
+	o := came(store, "pause", 1, 0, judged(verdict.ResourceSafety, "holds", verdict.Holds, "", true))
 	o.Backend = "process"
 	real.Add(o)
 	real.Add(outcome.Outcome{Schema: 1, Scenario: "other", Backend: "process", Skipped: "no power"})
@@ -217,7 +217,7 @@ func TestHostileTexts(t *testing.T) {
 	s := begun(store)
 	s.Scenarios = []*Scenario{{Name: evil, Claim: evil, Source: evil}, {Name: "b"}}
 	o := outcome.Outcome{Schema: 1, Scenario: evil, Code: 1, Error: evil, Command: evil, Retried: []string{evil},
-		Judgements: []outcome.Judgement{{Property: checker.MutualExclusion, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}
+		Judgements: []outcome.Judgement{{Property: verdict.MutualExclusion, Expected: evil, Got: verdict.Violated, Cause: evil, Node: evil, Because: evil}}}
 	s.Scenarios[0].Dir = "javascript:alert(3)//"
 	s.Add(o)
 	s.Scenarios[0].Dir = "../../x/../../../etc"
@@ -274,9 +274,9 @@ func TestUnfinished(t *testing.T) {
 // A suite of many seeds shows which came out how, and how often harm came.
 func TestSeedsArePictures(t *testing.T) {
 	s := &Suite{Store: t.TempDir(), Seed: 7, Seeds: 3, Scenarios: []*Scenario{{Name: "a", Variant: "b"}}}
-	for seed, got := range map[uint64]checker.Outcome{9: checker.Violated, 7: checker.Holds} {
+	for seed, got := range map[uint64]verdict.Outcome{9: verdict.Violated, 7: verdict.Holds} {
 		s.Add(outcome.Outcome{Schema: 1, Scenario: "a/b", Seed: seed, Judgements: []outcome.Judgement{
-			{Property: checker.MutualExclusion, Expected: "any", Got: got, AsExpected: true}}})
+			{Property: verdict.MutualExclusion, Expected: "any", Got: got, AsExpected: true}}})
 	}
 	dir, err := Write(s)
 	if err != nil {

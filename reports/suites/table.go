@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/reports/display"
 	"lockpick/reports/figures"
 	"lockpick/scenarios/outcome"
@@ -166,7 +167,7 @@ func columns(all []*Suite) (shown, hidden []string) {
 		switch {
 		case any(asked):
 			shown = append(shown, p)
-		case any(judged) || p != checker.HolderTold:
+		case any(judged) || p != verdict.HolderTold:
 			hidden = append(hidden, p)
 		}
 	}
@@ -194,16 +195,16 @@ func (s *Suite) mark(c *Scenario, cell *outcome.Cell, has there) mark {
 		m.As, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", m.Got+", expected "+cell.Expected, "open"
 	case cell.Unexpected > 0:
 		m.As, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+m.Got+", expected "+cell.Expected, "alarm"
-	case cell.Got == checker.NotExercised:
+	case cell.Got == verdict.NotExercised:
 		m.Symbol, m.Word, m.Class, m.Href = "–", m.Got, "faint", ""
-	case cell.Got == checker.Undecided:
+	case cell.Got == verdict.Undecided:
 		m.Symbol, m.Word, m.Class, m.Href = "?", m.Got, "faint", "" // and nothing was expected
-	case cell.Got == checker.Violated && m.As == outcome.NothingExpected:
+	case cell.Got == verdict.Violated && m.As == outcome.NothingExpected:
 		m.Symbol, m.Word, m.Class = "✗", "violated", "harm"
 		if c.State() != outcome.NothingExpected {
 			m.Detail += ", any outcome is fine"
 		}
-	case cell.Got == checker.Violated:
+	case cell.Got == verdict.Violated:
 		m.Symbol, m.Word, m.Class = "✗", "violated as expected", "harm"
 	case m.As == outcome.NothingExpected:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "faint", ""
@@ -600,7 +601,7 @@ func (s *Suite) surprises() (found, missed []string) {
 			case cell.Follows != "" && c.Cell(cell.Follows) != nil && c.Cell(cell.Follows).Unexpected > 0: // it is told
 			case cell.Number != "":
 				missed = append(missed, c.ID()+" "+cell.Number)
-			case cell.Got == checker.Violated && strings.HasPrefix(cell.Expected, string(checker.Holds)):
+			case cell.Got == verdict.Violated && strings.HasPrefix(cell.Expected, string(verdict.Holds)):
 				found = append(found, c.ID()+" "+cell.Property+blame(cell))
 			default:
 				missed = append(missed, fmt.Sprintf("%s %s %s%s, expected %s", c.ID(), cell.Property, cell.Got, blame(cell), cell.Expected))

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
 
@@ -16,17 +16,17 @@ import (
 // variants, unless one of them came otherwise, and has one line for each reason of a skip.
 func TestTable(t *testing.T) {
 	s := begun(t.TempDir())
-	add := func(id string, code int, got checker.Outcome) {
-		s.Add(came(s.Store, id, 1, code, judged(checker.MutualExclusion, "holds", got, "", code == 0)))
+	add := func(id string, code int, got verdict.Outcome) {
+		s.Add(came(s.Store, id, 1, code, judged(verdict.MutualExclusion, "holds", got, "", code == 0)))
 	}
 	for n := range leastFolded {
-		add(fmt.Sprint("calm", n), 0, checker.Holds)
+		add(fmt.Sprint("calm", n), 0, verdict.Holds)
 	}
-	add("calm3/one", 0, checker.Holds)
-	add("calm3/two", 0, checker.Holds)
-	add("open", 2, checker.Undecided)
-	add("hidden", 0, checker.Holds)
-	add("hidden/bad", 1, checker.Violated)
+	add("calm3/one", 0, verdict.Holds)
+	add("calm3/two", 0, verdict.Holds)
+	add("open", 2, verdict.Undecided)
+	add("hidden", 0, verdict.Holds)
+	add("hidden/bad", 1, verdict.Violated)
 	for _, id := range []string{"a", "b/c"} {
 		s.Scenarios = append(s.Scenarios, &Scenario{Name: id, Row: outcome.Row{Skipped: "no power"}})
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -34,7 +35,7 @@ func TestHostileNamesStayText(t *testing.T) {
 		h.Events[i].Key = evil
 	}
 	v := checker.Check(h)
-	v.Results = append(v.Results, checker.Result{Property: evil, Outcome: checker.Violated, Because: evil, Witness: &checker.Witness{Events: []int64{1}, To: 5}})
+	v.Results = append(v.Results, verdict.Result{Property: evil, Outcome: verdict.Violated, Because: evil, Witness: &verdict.Witness{Events: []int64{1}, To: 5}})
 	html, err := Of(h, v).Fragment()
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +55,7 @@ func TestHostileNamesStayText(t *testing.T) {
 
 func TestNothingToDraw(t *testing.T) {
 	for _, h := range []*history.History{nil, {}, {Params: history.Params{Clients: []string{"c1", "c1"}, Nodes: []string{"n1", "n1"}}}} {
-		if _, err := Of(h, checker.Verdict{}).Fragment(); err != nil {
+		if _, err := Of(h, verdict.Verdict{}).Fragment(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -63,7 +64,7 @@ func TestNothingToDraw(t *testing.T) {
 // A hundred thousand events, with an overlap in the middle.
 func TestLongRunIsCapped(t *testing.T) {
 	h := long(100_000)
-	v := checker.Verdict{Results: []checker.Result{overlap(t, h)}}
+	v := verdict.Verdict{Results: []verdict.Result{overlap(t, h)}}
 	tl := laidOutAs(t, h, v)
 	data, err := json.Marshal(tl)
 	if err != nil {
@@ -117,17 +118,17 @@ func unpacked(t *testing.T, html string) []byte {
 
 // overlap is the first pair of beliefs that overlap, as a violation. The checker
 // itself would ask porcupine about them for seconds.
-func overlap(t *testing.T, h *history.History) checker.Result {
+func overlap(t *testing.T, h *history.History) verdict.Result {
 	t.Helper()
 	all := facts.Read(h).Beliefs()
 	for i, b := range all[1:] {
 		if a := all[i]; b.From < a.To {
-			return checker.Result{Property: checker.MutualExclusion, Outcome: checker.Violated,
-				Witness: &checker.Witness{Events: []int64{a.Opens.N, b.Opens.N}, From: b.From, To: min(a.To, b.To)}}
+			return verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated,
+				Witness: &verdict.Witness{Events: []int64{a.Opens.N, b.Opens.N}, From: b.From, To: min(a.To, b.To)}}
 		}
 	}
 	t.Fatal("nobody held the lock at once with another")
-	return checker.Result{}
+	return verdict.Result{}
 }
 
 // long makes a history of two clients that take turns, but for one overlap.

@@ -31,7 +31,7 @@ func TestStoriesAreLaidOutWell(t *testing.T) {
 
 // Every run of the catalogue.
 func TestCatalogueIsLaidOutWell(t *testing.T) {
-	known := scenario.Known{Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
+	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
 	for _, m := range broken.Mistakes() {
 		known.Mistakes = append(known.Mistakes, m.Name)
 	}
@@ -72,7 +72,7 @@ func laidOut(t *testing.T, h *history.History) Timeline {
 	return laidOutAs(t, h, checker.Check(h))
 }
 
-func laidOutAs(t *testing.T, h *history.History, v checker.Verdict) Timeline {
+func laidOutAs(t *testing.T, h *history.History, v verdict.Verdict) Timeline {
 	t.Helper()
 	tl := Of(h, v)
 	first, err := json.Marshal(tl)
@@ -139,7 +139,7 @@ func items(t *testing.T, tl Timeline, h *history.History) {
 
 // incidents sees that each that the verdict counts can be reached, and that the page opens
 // with the whole of the one that it shows.
-func incidents(t *testing.T, tl Timeline, v checker.Verdict) {
+func incidents(t *testing.T, tl Timeline, v verdict.Verdict) {
 	t.Helper()
 	of := map[string]int{}
 	for i, x := range tl.Views {
@@ -163,7 +163,7 @@ func incidents(t *testing.T, tl Timeline, v checker.Verdict) {
 	}
 }
 
-func counts(t *testing.T, tl Timeline, h *history.History, v checker.Verdict) {
+func counts(t *testing.T, tl Timeline, h *history.History, v verdict.Verdict) {
 	t.Helper()
 	of := map[string]float64{}
 	for _, i := range tl.Items {
@@ -181,16 +181,16 @@ func counts(t *testing.T, tl Timeline, h *history.History, v checker.Verdict) {
 	if want := v.Numbers["double-hold-seconds"]; math.Abs(double-want) > 1e-5*(1+v.Numbers["incidents"]) {
 		t.Errorf("the line says that more than one held for %f s, the checker %f s", double, want)
 	}
-	if r := v.Result(checker.MutualExclusion); r.Outcome != checker.Undecided && (most > 1) != (r.Outcome == checker.Violated) {
+	if r := v.Result(verdict.MutualExclusion); r.Outcome != verdict.Undecided && (most > 1) != (r.Outcome == verdict.Violated) {
 		t.Errorf("the line rises to %d, and mutual exclusion is %s", most, r.Outcome)
 	}
 	if of["acquire-ok"] != v.Numbers["grants"] {
 		t.Errorf("%v grants are drawn, and there were %v", of["acquire-ok"], v.Numbers["grants"])
 	}
-	if r := v.Result(checker.ResourceSafety); r.Outcome != checker.Undecided && (of["accepted"]+of["harm"]+of["refused"] != v.Numbers["writes"] || of["refused"] != v.Numbers["refused-writes"]) {
+	if r := v.Result(verdict.ResourceSafety); r.Outcome != verdict.Undecided && (of["accepted"]+of["harm"]+of["refused"] != v.Numbers["writes"] || of["refused"] != v.Numbers["refused-writes"]) {
 		t.Errorf("writes drawn: %v, counted: %v, refused %v", of, v.Numbers["writes"], v.Numbers["refused-writes"])
 	}
-	if r := v.Result(checker.ResourceSafety); r.Outcome == checker.Violated && of["harm"] == 0 && of["accepted"] > 0 && r.Cause != verdict.Unexplained {
+	if r := v.Result(verdict.ResourceSafety); r.Outcome == verdict.Violated && of["harm"] == 0 && of["accepted"] > 0 && r.Cause != verdict.Unexplained {
 		t.Error("the resource came to harm, and nothing shows it")
 	}
 }

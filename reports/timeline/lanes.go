@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
@@ -269,7 +269,7 @@ func (b *builder) drawLife(row int, l life) {
 
 // resourceLane draws the writes that the resource accepted or refused, from its
 // own log.
-func (b *builder) resourceLane(v checker.Verdict) {
+func (b *builder) resourceLane(v verdict.Verdict) {
 	if !slices.ContainsFunc(b.run.f.Log, func(e *event) bool { return e.Applied != 0 }) {
 		return
 	}
@@ -301,11 +301,11 @@ func (b *builder) resourceLane(v checker.Verdict) {
 }
 
 // harmed is the events by which the resource came to harm, and how.
-func (r *run) harmed(v checker.Verdict) map[int64]string {
+func (r *run) harmed(v verdict.Verdict) map[int64]string {
 	harm := map[int64]string{}
-	for _, name := range []string{checker.FencingOrder, checker.ResourceSafety} {
+	for _, name := range []string{verdict.FencingOrder, verdict.ResourceSafety} {
 		res := v.Result(name)
-		if res == nil || res.Outcome != checker.Violated || res.Witness == nil {
+		if res == nil || res.Outcome != verdict.Violated || res.Witness == nil {
 			continue
 		}
 		for _, x := range r.incidents(res) {

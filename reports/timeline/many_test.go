@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/internal/histories"
 )
@@ -25,8 +25,8 @@ func TestManyIncidents(t *testing.T) {
 	}
 	add(history.Event{T: 2e12, Process: history.Harness, Type: history.End, Op: history.OpRun})
 	last := h.Events[writes-1]
-	tl := Of(h, checker.Verdict{Results: []checker.Result{{Property: checker.ResourceSafety, Outcome: checker.Violated, Incidents: writes - 1,
-		Witness: &checker.Witness{Sessions: []string{"c2/1", "c1/1"}, Events: []int64{last.N - 1, last.N}, Key: "k", From: last.Applied - 1e6, To: last.Applied}}}})
+	tl := Of(h, verdict.Verdict{Results: []verdict.Result{{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Incidents: writes - 1,
+		Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Events: []int64{last.N - 1, last.N}, Key: "k", From: last.Applied - 1e6, To: last.Applied}}}})
 	if n := len(tl.Views); n != mostViews+1 || tl.Unlisted == "" || !slices.Equal(tl.Views[tl.First].Events, []int64{last.N - 1, last.N}) {
 		t.Errorf("%d incidents, the page opens with %v; %q", n, tl.Views[tl.First], tl.Unlisted)
 	}

@@ -32,6 +32,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/reports/display"
@@ -131,7 +132,7 @@ type view struct {
 
 // Of lays a run out as the verdict judges it. It takes any history, also one that
 // no run could have made: what makes no sense is left out.
-func Of(h *history.History, v checker.Verdict) Timeline {
+func Of(h *history.History, v verdict.Verdict) Timeline {
 	b := newBuilder(h)
 	b.views(v)
 	b.faultLane()
@@ -175,12 +176,12 @@ type run struct {
 	owners  map[string]string // token: session
 
 	history    *history.History
-	violations map[string][]checker.Result // memo of incidents, by property
+	violations map[string][]verdict.Result // memo of incidents, by property
 }
 
 func newRun(h *history.History) *run {
 	f := facts.Read(h)
-	r := &run{f: f, beliefs: f.Beliefs(), owners: map[string]string{}, history: h, violations: map[string][]checker.Result{}}
+	r := &run{f: f, beliefs: f.Beliefs(), owners: map[string]string{}, history: h, violations: map[string][]verdict.Result{}}
 	for s := range f.Sessions() {
 		if token := s.Token(); token != "" {
 			r.owners[token] = s.Name()
@@ -226,15 +227,15 @@ const mostViews = 1000
 
 // views lists what is violated: what the verdict shows, and every other incident that it
 // counts, in the order of time. First is the one that the verdict shows first.
-func (b *builder) views(v checker.Verdict) {
+func (b *builder) views(v verdict.Verdict) {
 	all, unlisted := []view{}, []string{}
 	for _, r := range v.Results {
-		if r.Outcome != checker.Violated || r.Witness == nil {
+		if r.Outcome != verdict.Violated || r.Witness == nil {
 			continue
 		}
 		shown := len(all) == 0
-		found := append([]checker.Result{r}, b.run.incidents(&r)...)
-		if i := slices.IndexFunc(found[1:], func(x checker.Result) bool { return x.Witness.Shows(r.Witness) }); i >= 0 {
+		found := append([]verdict.Result{r}, b.run.incidents(&r)...)
+		if i := slices.IndexFunc(found[1:], func(x verdict.Result) bool { return x.Witness.Shows(r.Witness) }); i >= 0 {
 			found = slices.Delete(found, i+1, i+2)
 		}
 		for i, x := range found {
@@ -262,7 +263,7 @@ func (b *builder) views(v checker.Verdict) {
 
 // incidents is what a verdict counts of a property that it says is violated, as many as can
 // be drawn.
-func (r *run) incidents(res *checker.Result) []checker.Result {
+func (r *run) incidents(res *verdict.Result) []verdict.Result {
 	if res.Incidents < 2 {
 		return nil
 	}

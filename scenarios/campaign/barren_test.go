@@ -5,7 +5,7 @@ import (
 	"maps"
 	"testing"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
@@ -47,7 +47,7 @@ func TestLockThatNobodyGets(t *testing.T) {
 			t.Errorf("%s: code %d, assumption %q", name, o.Code, o.Verdict.Assumption)
 		}
 		for _, r := range o.Verdict.Results {
-			if want := r.Property == checker.FaultTolerance; (r.Outcome == checker.Violated) != want || !want && r.Outcome != checker.Undecided {
+			if want := r.Property == verdict.FaultTolerance; (r.Outcome == verdict.Violated) != want || !want && r.Outcome != verdict.Undecided {
 				t.Errorf("%s: %s is %s: %s", name, r.Property, r.Outcome, r.Because)
 			}
 		}

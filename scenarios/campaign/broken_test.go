@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
@@ -39,7 +39,7 @@ func TestBrokenLockIsNotAccused(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := all[0]
-	s.Expect = map[string]scenario.Expectation{checker.MutualExclusion: {Want: string(checker.Violated)}}
+	s.Expect = map[string]scenario.Expectation{verdict.MutualExclusion: {Want: string(verdict.Violated)}}
 	for _, c := range []struct {
 		err  error
 		code int

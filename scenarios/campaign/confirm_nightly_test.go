@@ -130,9 +130,9 @@ func (c *counts) violation(t *testing.T, s scenario.Scenario, seed uint64) {
 		t.Errorf("seed %d: %v", seed, err)
 		return
 	}
-	v := checker.Check(h, checker.MutualExclusion)
-	r := v.Result(checker.MutualExclusion)
-	if r.Outcome != checker.Violated {
+	v := checker.Check(h, verdict.MutualExclusion)
+	r := v.Result(verdict.MutualExclusion)
+	if r.Outcome != verdict.Violated {
 		return
 	}
 	got, err := confirm(ctx, b, s, seed, h, v)
@@ -149,7 +149,7 @@ func (c *counts) violation(t *testing.T, s scenario.Scenario, seed uint64) {
 	c.spare[r.Spare]++
 	c.controls += tried
 	c.passed += passed
-	if slices.ContainsFunc(r.Losses, func(l checker.Loss) bool { return l.Cause != r.Cause }) {
+	if slices.ContainsFunc(r.Losses, func(l verdict.Loss) bool { return l.Cause != r.Cause }) {
 		c.several++
 	}
 	if r.Cause == verdict.Unexplained || got.State == outcome.Refuted || got.State == outcome.NotApplicable {
@@ -159,7 +159,7 @@ func (c *counts) violation(t *testing.T, s scenario.Scenario, seed uint64) {
 
 // controls tries other ends of keys on the common nodes, between the first's acquire and
 // the second's grant, as if they were the cause.
-func controls(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64, h *history.History, r *checker.Result) (tried, passed int) {
+func controls(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64, h *history.History, r *verdict.Result) (tried, passed int) {
 	x := newTrial(h, r)
 	if len(x.ends) == 0 {
 		return 0, 0

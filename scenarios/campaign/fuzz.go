@@ -206,7 +206,7 @@ func (h *Fuzz) done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
 		if f.Runs++; f.Runs == 1 {
 			fresh = append(fresh, f)
 		}
-		held := j.Expected == string(checker.Holds)
+		held := j.Expected == string(verdict.Holds)
 		f.Held, harm = f.Held || held, harm || held
 		if !f.Settled && before(this, f.First) {
 			f.First = this

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
 
@@ -12,7 +12,7 @@ import (
 func FuzzOutcome(f *testing.F) {
 	whole, err := json.Marshal(outcome.Outcome{Schema: 1, Scenario: "a/b", Backend: "sim", Seed: 1, Code: 1, Error: "e", Retried: []string{"r"}, Seconds: 1.5, Events: 3,
 		Numbers:    map[string]float64{"grants": 3},
-		Judgements: []outcome.Judgement{{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated}, {Property: "grants", Number: &outcome.Number{Value: 2}}}})
+		Judgements: []outcome.Judgement{{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated}, {Property: "grants", Number: &outcome.Number{Value: 2}}}})
 	if err != nil {
 		f.Fatal(err)
 	}

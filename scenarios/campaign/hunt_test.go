@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/internal/files"
 	"lockpick/scenarios/outcome"
 )
@@ -29,13 +29,13 @@ func begin(t *testing.T, folder string) *Fuzz {
 func came(i int) outcome.Outcome {
 	o := outcome.Outcome{Command: fmt.Sprintf("run %d", i)}
 	add := func(property, cause, expected string) {
-		o.Judgements = append(o.Judgements, outcome.Judgement{Property: property, Cause: cause, Got: checker.Violated, Expected: expected, Length: 100 - i})
+		o.Judgements = append(o.Judgements, outcome.Judgement{Property: property, Cause: cause, Got: verdict.Violated, Expected: expected, Length: 100 - i})
 	}
 	if i%7 == 0 {
-		add(checker.MutualExclusion, "flushed", "holds")
+		add(verdict.MutualExclusion, "flushed", "holds")
 	}
 	if i%5 == 0 {
-		add(checker.ResourceSafety, "overrun", "any")
+		add(verdict.ResourceSafety, "overrun", "any")
 	}
 	return o
 }

@@ -17,13 +17,13 @@ import (
 // Words of an expectation.
 const (
 	wantAny      = outcome.AnyOutcome
-	wantHolds    = string(checker.Holds)
-	wantViolated = string(checker.Violated)
+	wantHolds    = string(verdict.Holds)
+	wantViolated = string(verdict.Violated)
 )
 
 // Judge holds a verdict against what was expected. It is the only place where
 // the two meet. Properties that nothing is expected of come out as they are.
-func Judge(expect map[string]scenario.Expectation, v checker.Verdict) []outcome.Judgement {
+func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, r := range v.Results {
 		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true, Length: length(r), NotApplicable: r.NotApplicable}
@@ -31,12 +31,12 @@ func Judge(expect map[string]scenario.Expectation, v checker.Verdict) []outcome.
 			hold(&j, want, r)
 			if v.Assumption != "" { // a run that shows nothing is not what anybody expected
 				j.AsExpected = false
-				if r.Outcome == checker.Violated && want.Want != wantHolds {
-					j.Got, j.Because = checker.Undecided, fmt.Sprintf("the run is vacuous: %s; %s", v.Assumption, r.Because)
+				if r.Outcome == verdict.Violated && want.Want != wantHolds {
+					j.Got, j.Because = verdict.Undecided, fmt.Sprintf("the run is vacuous: %s; %s", v.Assumption, r.Because)
 				}
 			}
 			if j.Missed && v.Cut != "" { // it may have been still to come
-				j.Missed, j.Got, j.Because = false, checker.Undecided, "not violated so far: "+r.Because
+				j.Missed, j.Got, j.Because = false, verdict.Undecided, "not violated so far: "+r.Because
 			}
 			excuse(&j, want, r)
 		}
@@ -44,7 +44,7 @@ func Judge(expect map[string]scenario.Expectation, v checker.Verdict) []outcome.
 	}
 	for name, want := range expect {
 		if v.Result(name) == nil {
-			out = append(out, outcome.Judgement{Property: name, Expected: want.String(), Got: checker.Undecided,
+			out = append(out, outcome.Judgement{Property: name, Expected: want.String(), Got: verdict.Undecided,
 				Because: "no property of this name was judged"})
 		}
 	}
@@ -55,7 +55,7 @@ func Judge(expect map[string]scenario.Expectation, v checker.Verdict) []outcome.
 }
 
 // length is how many events there are up to the last that proves a violation.
-func length(r checker.Result) int {
+func length(r verdict.Result) int {
 	if r.Witness == nil || len(r.Witness.Events) == 0 {
 		return 0
 	}
@@ -73,7 +73,7 @@ func (s Stored) judgements(v checker.Verdict) []outcome.Judgement {
 	}
 	expect := unconditional()
 	if s.History.Params.Resource == "" {
-		delete(expect, checker.ResourceSafety)
+		delete(expect, verdict.ResourceSafety)
 	}
 	return Judge(expect, v)
 }
@@ -82,51 +82,51 @@ func (s Stored) judgements(v checker.Verdict) []outcome.Judgement {
 // never fine.
 func unconditional() map[string]scenario.Expectation {
 	expect := map[string]scenario.Expectation{
-		checker.MutualExclusion: {Want: wantHolds, Implied: true},
-		checker.ResourceSafety:  {Want: wantHolds, Implied: true},
+		verdict.MutualExclusion: {Want: wantHolds, Implied: true},
+		verdict.ResourceSafety:  {Want: wantHolds, Implied: true},
 	}
 	scenario.Imply(expect, "")
 	return expect
 }
 
 // hold holds one result against what was expected of it.
-func hold(j *outcome.Judgement, want scenario.Expectation, r checker.Result) {
+func hold(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
 	j.Expected, j.Follows = want.String(), want.Follows
 	switch want.Want {
 	case wantAny:
 		return
 	case wantHolds:
 		// A property that the scenario names must have been put to the test, if the lock lets it.
-		j.AsExpected = r.Outcome == checker.Holds || r.Outcome == checker.NotExercised && (want.Implied || r.NotApplicable)
+		j.AsExpected = r.Outcome == verdict.Holds || r.Outcome == verdict.NotExercised && (want.Implied || r.NotApplicable)
 	case wantViolated:
-		j.Missed = r.Outcome == checker.Holds || r.Outcome == checker.NotExercised
+		j.Missed = r.Outcome == verdict.Holds || r.Outcome == verdict.NotExercised
 		// Right for the wrong reason is not as expected.
-		j.AsExpected = r.Outcome == checker.Violated &&
+		j.AsExpected = r.Outcome == verdict.Violated &&
 			(want.Cause == "" || want.Cause == r.Cause) && (want.Node == "" || want.Node == r.Node)
 	}
 }
 
 // excuse leaves open an expected violation that was missed, or had another cause, where the host
 // stalled so that the plan was late. That a stall is no violation's cause the checker has seen to.
-func excuse(j *outcome.Judgement, want scenario.Expectation, r checker.Result) {
+func excuse(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
 	if j.AsExpected || r.Stalled == 0 || want.Want != wantViolated {
 		return
 	}
 	switch r.Outcome {
-	case checker.Violated:
+	case verdict.Violated:
 		j.Because = "the host stalled, which may be why: " + r.Because
-	case checker.Holds:
+	case verdict.Holds:
 		j.Because = "the host stalled, and the violation may have been missed for that: " + r.Because
 	default:
 		return
 	}
-	j.Got = checker.Undecided
+	j.Got = verdict.Undecided
 }
 
 // judgeNumbers holds measured numbers against their bounds. One that has no
 // meaning in the run, and so is missing, is undecided. One that is compared with
 // another variant waits for Settle.
-func judgeNumbers(bounds map[string]scenario.Bound, v checker.Verdict) []outcome.Judgement {
+func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, name := range slices.Sorted(maps.Keys(bounds)) {
 		b := bounds[name]
@@ -156,7 +156,7 @@ func judgeNumbers(bounds map[string]scenario.Bound, v checker.Verdict) []outcome
 
 // stalls reports whether stalls of the host may be why a number misses its bound. Any may, but
 // a time has to miss it by no more than the host stalled in all.
-func stalls(name string, by float64, v checker.Verdict) bool {
+func stalls(name string, by float64, v verdict.Verdict) bool {
 	still := v.Numbers[verdict.StalledSeconds]
 	time := slices.ContainsFunc(verdict.Numbers, func(n verdict.Number) bool { return n.Name == name && n.Lengthened })
 	return still > 0 && (!time || math.Abs(by) <= still)
@@ -164,15 +164,15 @@ func stalls(name string, by float64, v checker.Verdict) bool {
 
 // undecided leaves a number open.
 func undecided(j *outcome.Judgement, because string) {
-	j.AsExpected, j.Got, j.Because = false, checker.Undecided, because
+	j.AsExpected, j.Got, j.Because = false, verdict.Undecided, because
 }
 
 // keep decides by the numbers.
 func keep(j *outcome.Judgement, x, other float64) {
 	b := j.Number.Bound
-	j.Got, j.AsExpected = checker.Violated, b.Keeps(x, other)
+	j.Got, j.AsExpected = verdict.Violated, b.Keeps(x, other)
 	if j.AsExpected {
-		j.Got = checker.Holds
+		j.Got = verdict.Holds
 	}
 	j.Because = fmt.Sprintf("%s is %s", j.Property, outcome.Figure(x))
 	if b.Than != "" {
@@ -270,7 +270,7 @@ func compared(numbers map[string]float64) map[string]float64 {
 
 // KnownLocks is what a scenario may name where these are the kinds of locks.
 func KnownLocks(locks map[string]lock.Kind) scenario.Known {
-	k := scenario.Known{Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()}.With(locks)
+	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(locks)
 	for _, m := range broken.Mistakes() {
 		k.Mistakes = append(k.Mistakes, m.Name)
 	}

@@ -5,22 +5,21 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
 func TestJudge(t *testing.T) {
-	const me = checker.MutualExclusion
-	yes := checker.Result{Property: me, Outcome: checker.Holds, Occasions: 3}
-	idle := checker.Result{Property: me, Outcome: checker.NotExercised}
-	no := checker.Result{Property: me, Outcome: checker.Violated, Occasions: 3, Cause: verdict.RestartedAndForgot, Node: "n3"}
-	open := checker.Result{Property: me, Outcome: checker.Undecided}
+	const me = verdict.MutualExclusion
+	yes := verdict.Result{Property: me, Outcome: verdict.Holds, Occasions: 3}
+	idle := verdict.Result{Property: me, Outcome: verdict.NotExercised}
+	no := verdict.Result{Property: me, Outcome: verdict.Violated, Occasions: 3, Cause: verdict.RestartedAndForgot, Node: "n3"}
+	open := verdict.Result{Property: me, Outcome: verdict.Undecided}
 	for _, c := range []struct {
 		name string
 		want scenario.Expectation
-		got  checker.Result
+		got  verdict.Result
 		ok   bool
 		code int
 	}{
@@ -39,7 +38,7 @@ func TestJudge(t *testing.T) {
 		{"nor a violation", scenario.Expectation{Want: "violated"}, open, false, outcome.ExitUndecided},
 		{"any", scenario.Expectation{Want: "any"}, no, true, outcome.ExitOK},
 	} {
-		js := Judge(map[string]scenario.Expectation{me: c.want}, checker.Verdict{Results: []checker.Result{c.got}})
+		js := Judge(map[string]scenario.Expectation{me: c.want}, verdict.Verdict{Results: []verdict.Result{c.got}})
 		if len(js) != 1 || js[0].AsExpected != c.ok || outcome.CodeOf(js) != c.code {
 			t.Errorf("%s: %+v, code %d", c.name, js, outcome.CodeOf(js))
 		}
@@ -48,9 +47,9 @@ func TestJudge(t *testing.T) {
 
 // A run that shows nothing is as nobody expected, whatever they would have taken.
 func TestJudgeVacuous(t *testing.T) {
-	v := checker.Verdict{Assumption: "step 1 never came", Results: []checker.Result{{Property: checker.MutualExclusion, Outcome: checker.Undecided}}}
+	v := verdict.Verdict{Assumption: "step 1 never came", Results: []verdict.Result{{Property: verdict.MutualExclusion, Outcome: verdict.Undecided}}}
 	for _, want := range []string{"any", "holds", "violated"} {
-		js := Judge(map[string]scenario.Expectation{checker.MutualExclusion: {Want: want}}, v)
+		js := Judge(map[string]scenario.Expectation{verdict.MutualExclusion: {Want: want}}, v)
 		if outcome.CodeOf(js) != outcome.ExitUndecided {
 			t.Errorf("%s: %+v, code %d", want, js, outcome.CodeOf(js))
 		}
@@ -58,7 +57,7 @@ func TestJudgeVacuous(t *testing.T) {
 }
 
 func TestJudgeMissesNoExpectation(t *testing.T) {
-	js := Judge(map[string]scenario.Expectation{"no-such-property": {Want: "holds"}}, checker.Verdict{})
+	js := Judge(map[string]scenario.Expectation{"no-such-property": {Want: "holds"}}, verdict.Verdict{})
 	if len(js) != 1 || js[0].AsExpected || outcome.CodeOf(js) != outcome.ExitUndecided {
 		t.Errorf("%+v", js)
 	}
@@ -66,14 +65,14 @@ func TestJudgeMissesNoExpectation(t *testing.T) {
 
 // Lease-linearizable follows mutual-exclusion, and is judged all the same.
 func TestJudgeFollower(t *testing.T) {
-	expect := map[string]scenario.Expectation{checker.MutualExclusion: {Want: "violated", Cause: verdict.NeverSet}}
+	expect := map[string]scenario.Expectation{verdict.MutualExclusion: {Want: "violated", Cause: verdict.NeverSet}}
 	scenario.Imply(expect, "")
-	for got, code := range map[checker.Outcome]int{checker.Violated: outcome.ExitOK, checker.Holds: outcome.ExitUnexpected, checker.Undecided: outcome.ExitUndecided} {
-		js := Judge(expect, checker.Verdict{Results: []checker.Result{
-			{Property: checker.MutualExclusion, Outcome: checker.Violated, Cause: verdict.NeverSet},
-			{Property: checker.LeaseLinearizable, Outcome: got, Cause: verdict.Overlap},
+	for got, code := range map[verdict.Outcome]int{verdict.Violated: outcome.ExitOK, verdict.Holds: outcome.ExitUnexpected, verdict.Undecided: outcome.ExitUndecided} {
+		js := Judge(expect, verdict.Verdict{Results: []verdict.Result{
+			{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.NeverSet},
+			{Property: verdict.LeaseLinearizable, Outcome: got, Cause: verdict.Overlap},
 		}})
-		if len(js) != 2 || js[1].Follows != checker.MutualExclusion || outcome.CodeOf(js) != code {
+		if len(js) != 2 || js[1].Follows != verdict.MutualExclusion || outcome.CodeOf(js) != code {
 			t.Errorf("%s: %+v, code %d, want %d", got, js, outcome.CodeOf(js), code)
 		}
 	}
@@ -85,12 +84,12 @@ func TestJudgeFollower(t *testing.T) {
 // A violation that nobody expected is final; a missed one and a vacuous run are
 // tried again, and are undecided in the end.
 func TestRetries(t *testing.T) {
-	missed := outcome.Judgement{Property: "a", Got: checker.Holds, Missed: true}
-	vacuous := outcome.Judgement{Property: "b", Got: checker.Undecided}
-	harm := outcome.Judgement{Property: "c", Got: checker.Violated}
-	idle := outcome.Judgement{Property: "e", Got: checker.NotExercised, Expected: "holds"}
-	spared := outcome.Judgement{Property: "f", Got: checker.NotExercised, AsExpected: true}
-	fine := outcome.Judgement{Property: "d", Got: checker.Holds, AsExpected: true}
+	missed := outcome.Judgement{Property: "a", Got: verdict.Holds, Missed: true}
+	vacuous := outcome.Judgement{Property: "b", Got: verdict.Undecided}
+	harm := outcome.Judgement{Property: "c", Got: verdict.Violated}
+	idle := outcome.Judgement{Property: "e", Got: verdict.NotExercised, Expected: "holds"}
+	spared := outcome.Judgement{Property: "f", Got: verdict.NotExercised, AsExpected: true}
+	fine := outcome.Judgement{Property: "d", Got: verdict.Holds, AsExpected: true}
 	for i, c := range []struct {
 		js    []outcome.Judgement
 		again bool

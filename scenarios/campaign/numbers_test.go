@@ -3,19 +3,18 @@ package campaign
 import (
 	"testing"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
 func TestJudgeNumbers(t *testing.T) {
-	measured := checker.Verdict{Numbers: map[string]float64{verdict.Grants: 8}}
+	measured := verdict.Verdict{Numbers: map[string]float64{verdict.Grants: 8}}
 	vacuous := measured
 	vacuous.Assumption = "nobody acquired a lock"
 	for _, c := range []struct {
 		bound scenario.Bound
-		v     checker.Verdict
+		v     verdict.Verdict
 		text  string
 		code  int
 	}{
@@ -23,7 +22,7 @@ func TestJudgeNumbers(t *testing.T) {
 		{scenario.Bound{Is: "<=", Value: 8}, measured, "grants 8 (<= 8)", outcome.ExitOK},
 		{scenario.Bound{Is: ">", Value: 8}, measured, "grants 8, expected > 8", outcome.ExitUnexpected},
 		{scenario.Bound{Is: "<", Value: 8}, measured, "grants 8, expected < 8", outcome.ExitUnexpected},
-		{scenario.Bound{Is: ">=", Value: 8}, checker.Verdict{}, "grants undecided, expected >= 8", outcome.ExitUndecided},
+		{scenario.Bound{Is: ">=", Value: 8}, verdict.Verdict{}, "grants undecided, expected >= 8", outcome.ExitUndecided},
 		{scenario.Bound{Is: ">=", Value: 8}, vacuous, "grants undecided, expected >= 8", outcome.ExitUndecided},
 		{scenario.Bound{Is: "<", Value: 0.5, Than: "other"}, measured, "grants undecided, expected < 0.5 * other", outcome.ExitUndecided},
 	} {
@@ -41,7 +40,7 @@ func TestSettle(t *testing.T) {
 		verdict.Grants:    {Is: "<", Value: 0.5, Than: "other"},
 		"split-vote-rate": {Is: ">", Value: 1, Than: "base"},
 	}
-	v := checker.Verdict{Numbers: map[string]float64{verdict.Grants: 8, "split-vote-rate": 0.3}}
+	v := verdict.Verdict{Numbers: map[string]float64{verdict.Grants: 8, "split-vote-rate": 0.3}}
 	waiting := func() *outcome.Outcome { return &outcome.Outcome{Judgements: judgeNumbers(bounds, v)} }
 	if o := waiting(); len(o.Waits()) != 2 || again(*o) != "" {
 		t.Errorf("it waits for %v, and is tried again for %q", o.Waits(), again(*o))

@@ -164,7 +164,7 @@ func try(ctx context.Context, b harness.Backend, j Job, property string) (t outc
 	t.State, t.Command, t.Why = outcome.NotConfirmed, o.Command, display.FirstLine(o.Error)
 	switch got := o.Of(property); {
 	case got == nil:
-	case got.Got == checker.Violated:
+	case got.Got == verdict.Violated:
 		t.State, t.Cause, t.Why = outcome.StateConfirmed, got.Cause, ""
 	default:
 		t.Why = display.Join("; ", t.Why, got.Because)
@@ -362,7 +362,7 @@ func stopped(h *history.History) string {
 func Record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
 	h, err := recordHistory(ctx, b, s, seed)
 	if err != nil {
-		return nil, checker.Verdict{}, err
+		return nil, verdict.Verdict{}, err
 	}
 	return h, checker.Check(h), nil
 }
@@ -382,7 +382,7 @@ const near = int64(20 * time.Millisecond)
 // What comes of it changes neither the cause nor the exit code.
 func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History, o *outcome.Outcome) {
 	i := slices.IndexFunc(o.Judgements, func(x outcome.Judgement) bool {
-		return x.Property == checker.MutualExclusion && x.Got == checker.Violated && (j.Confirm || !x.AsExpected)
+		return x.Property == verdict.MutualExclusion && x.Got == verdict.Violated && (j.Confirm || !x.AsExpected)
 	})
 	if i < 0 {
 		return
@@ -399,9 +399,9 @@ func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History,
 // undone. That merely the overlap is gone would say little: most losses between two grants
 // are needed for the second one, as when a failed attempt cleans up on the same nodes. So
 // each node is asked for what the cause says of it: with the key kept, it refuses.
-func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, h *history.History, v checker.Verdict) (*outcome.Confirmation, error) {
-	r := v.Result(checker.MutualExclusion)
-	if r == nil || r.Outcome != checker.Violated {
+func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, h *history.History, v verdict.Verdict) (*outcome.Confirmation, error) {
+	r := v.Result(verdict.MutualExclusion)
+	if r == nil || r.Outcome != verdict.Violated {
 		return nil, nil
 	}
 	c := &outcome.Confirmation{State: outcome.NotApplicable, Why: "no key ended before its time"}
@@ -471,7 +471,7 @@ type ending struct {
 	due      int64  // when the key's time was over
 }
 
-func newTrial(h *history.History, r *checker.Result) *trial {
+func newTrial(h *history.History, r *verdict.Result) *trial {
 	x := &trial{}
 	f := facts.Read(h)
 	lives := f.Lives()
@@ -592,7 +592,7 @@ func (j Job) control(ctx context.Context, b harness.Backend) *outcome.Outcome {
 func (j Job) excused(control *outcome.Outcome) map[string]scenario.Expectation {
 	expect := maps.Clone(j.Scenario.Expect)
 	for _, property := range j.Relative {
-		if r := control.Verdict.Result(property); r != nil && r.Outcome == checker.Violated {
+		if r := control.Verdict.Result(property); r != nil && r.Outcome == verdict.Violated {
 			expect[property] = scenario.Expectation{Want: wantAny, Follows: expect[property].Follows}
 		}
 	}
@@ -614,7 +614,7 @@ func (j Job) compare(c, o *outcome.Outcome) {
 		}
 	}
 	for _, r := range c.Verdict.Results {
-		if r.Outcome == checker.Violated {
+		if r.Outcome == verdict.Violated {
 			o.Control.Violated = append(o.Control.Violated, outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because})
 		}
 	}

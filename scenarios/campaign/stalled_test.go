@@ -3,7 +3,6 @@ package campaign
 import (
 	"testing"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
@@ -12,38 +11,38 @@ import (
 // A host that stalled excuses a violation that was expected and did not come, or came otherwise
 // than planned. One that nobody expected it does not excuse: that is the checker's to say.
 func TestStallExcuses(t *testing.T) {
-	violated := func(property, cause string) checker.Result {
-		return checker.Result{Property: property, Outcome: checker.Violated, Cause: cause, Occasions: 1}
+	violated := func(property, cause string) verdict.Result {
+		return verdict.Result{Property: property, Outcome: verdict.Violated, Cause: cause, Occasions: 1}
 	}
-	holds := func(property string) checker.Result {
-		return checker.Result{Property: property, Outcome: checker.Holds, Occasions: 1}
+	holds := func(property string) verdict.Result {
+		return verdict.Result{Property: property, Outcome: verdict.Holds, Occasions: 1}
 	}
 	yes, no := scenario.Expectation{Want: wantHolds}, scenario.Expectation{Want: wantViolated, Cause: verdict.RestartedAndForgot}
 	for _, c := range []struct {
 		want    scenario.Expectation
-		got     checker.Result
+		got     verdict.Result
 		code    int // without a stall
 		excused bool
 	}{
-		{no, violated(checker.MutualExclusion, verdict.RestartedAndForgot), outcome.ExitOK, false},
-		{no, violated(checker.MutualExclusion, verdict.ExpiredEarly), outcome.ExitUnexpected, true},
-		{no, holds(checker.MutualExclusion), outcome.ExitUnexpected, true},
-		{no, violated(checker.FencingOrder, verdict.TokenOrder), outcome.ExitUnexpected, true},
-		{yes, violated(checker.MutualExclusion, verdict.ExpiredEarly), outcome.ExitUnexpected, false},
-		{yes, violated(checker.LeaseLinearizable, verdict.Overlap), outcome.ExitUnexpected, false},
-		{yes, violated(checker.FencingOrder, verdict.TokenOrder), outcome.ExitUnexpected, false},
-		{yes, violated(checker.ResourceSafety, verdict.LockBroken), outcome.ExitUnexpected, false},
-		{yes, violated(checker.ResourceSafety, verdict.FenceBroken), outcome.ExitUnexpected, false},
-		{yes, violated(checker.ResourceSafety, verdict.Overrun), outcome.ExitUnexpected, false},
-		{yes, violated(checker.DeadlockFreedom, ""), outcome.ExitUnexpected, false},
-		{yes, violated(checker.FaultTolerance, verdict.SplitVote), outcome.ExitUnexpected, false},
-		{yes, violated(checker.BoundedHold, verdict.HeldTooLong), outcome.ExitUnexpected, false},
-		{yes, violated(checker.ValidOnReturn, verdict.ReturnedLate), outcome.ExitUnexpected, false},
-		{yes, holds(checker.MutualExclusion), outcome.ExitOK, false},
+		{no, violated(verdict.MutualExclusion, verdict.RestartedAndForgot), outcome.ExitOK, false},
+		{no, violated(verdict.MutualExclusion, verdict.ExpiredEarly), outcome.ExitUnexpected, true},
+		{no, holds(verdict.MutualExclusion), outcome.ExitUnexpected, true},
+		{no, violated(verdict.FencingOrder, verdict.TokenOrder), outcome.ExitUnexpected, true},
+		{yes, violated(verdict.MutualExclusion, verdict.ExpiredEarly), outcome.ExitUnexpected, false},
+		{yes, violated(verdict.LeaseLinearizable, verdict.Overlap), outcome.ExitUnexpected, false},
+		{yes, violated(verdict.FencingOrder, verdict.TokenOrder), outcome.ExitUnexpected, false},
+		{yes, violated(verdict.ResourceSafety, verdict.LockBroken), outcome.ExitUnexpected, false},
+		{yes, violated(verdict.ResourceSafety, verdict.FenceBroken), outcome.ExitUnexpected, false},
+		{yes, violated(verdict.ResourceSafety, verdict.Overrun), outcome.ExitUnexpected, false},
+		{yes, violated(verdict.DeadlockFreedom, ""), outcome.ExitUnexpected, false},
+		{yes, violated(verdict.FaultTolerance, verdict.SplitVote), outcome.ExitUnexpected, false},
+		{yes, violated(verdict.BoundedHold, verdict.HeldTooLong), outcome.ExitUnexpected, false},
+		{yes, violated(verdict.ValidOnReturn, verdict.ReturnedLate), outcome.ExitUnexpected, false},
+		{yes, holds(verdict.MutualExclusion), outcome.ExitOK, false},
 	} {
 		for _, stalled := range []float64{0, 4} {
 			c.got.Stalled = stalled
-			o := outcome.Outcome{Judgements: Judge(map[string]scenario.Expectation{c.got.Property: c.want}, checker.Verdict{Results: []checker.Result{c.got}})}
+			o := outcome.Outcome{Judgements: Judge(map[string]scenario.Expectation{c.got.Property: c.want}, verdict.Verdict{Results: []verdict.Result{c.got}})}
 			o.Code = outcome.CodeOf(o.Judgements)
 			want, retried := c.code, o.Judgements[0].Missed
 			if c.excused && stalled > 0 {
@@ -73,7 +72,7 @@ func TestStallExcusesNumbers(t *testing.T) {
 		{verdict.UnavailableMax, wait, 1.4, 0.5, outcome.ExitUndecided},
 		{verdict.UnavailableMax, wait, 1.6, 0.5, outcome.ExitUnexpected},
 	} {
-		v := checker.Verdict{Numbers: map[string]float64{row.name: row.is, verdict.StalledMax: row.stalled, verdict.StalledSeconds: row.stalled}}
+		v := verdict.Verdict{Numbers: map[string]float64{row.name: row.is, verdict.StalledMax: row.stalled, verdict.StalledSeconds: row.stalled}}
 		if got := outcome.CodeOf(judgeNumbers(map[string]scenario.Bound{row.name: row.bound}, v)); got != row.code {
 			t.Errorf("%s is %g after a stall of %g s: code %d, want %d", row.name, row.is, row.stalled, got, row.code)
 		}
@@ -83,7 +82,7 @@ func TestStallExcusesNumbers(t *testing.T) {
 // What nobody planned makes each try one that does not count, whatever its error and
 // whatever was expected.
 func TestUnplannedIsTriedAgain(t *testing.T) {
-	v := checker.Verdict{Assumption: "nobody planned it: n1 ended at 1 s", Unplanned: true}
+	v := verdict.Verdict{Assumption: "nobody planned it: n1 ended at 1 s", Unplanned: true}
 	for _, o := range []outcome.Outcome{{}, {Error: "the resource is gone", Code: outcome.ExitBackend}, {Stopped: "at a violation"}} {
 		o.Verdict = v
 		if again(o) != v.Assumption {

@@ -4,37 +4,36 @@ import (
 	"slices"
 	"testing"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 )
 
 // TestFindings checks which violated properties make one finding.
 func TestFindings(t *testing.T) {
 	violated := func(property, cause, node, expected string) Judgement {
-		return Judgement{Property: property, Got: checker.Violated, Cause: cause, Node: node, Expected: expected, AsExpected: expected != "holds"}
+		return Judgement{Property: property, Got: verdict.Violated, Cause: cause, Node: node, Expected: expected, AsExpected: expected != "holds"}
 	}
-	two := violated(checker.MutualExclusion, verdict.RestartedAndForgot, "n3", "holds")
-	overlap := violated(checker.LeaseLinearizable, verdict.Overlap, "", "holds")
-	harm := violated(checker.ResourceSafety, verdict.LockBroken, "", "holds")
+	two := violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "holds")
+	overlap := violated(verdict.LeaseLinearizable, verdict.Overlap, "", "holds")
+	harm := violated(verdict.ResourceSafety, verdict.LockBroken, "", "holds")
 	for name, c := range map[string]struct {
 		js   []Judgement
 		want []string
 	}{
 		"one cause": {[]Judgement{two, overlap, harm},
 			[]string{"mutual-exclusion, lease-linearizable and resource-safety violated (restarted-and-forgot at n3), expected holds"}},
-		"harm for another reason": {[]Judgement{two, violated(checker.ResourceSafety, verdict.Overrun, "", "holds")},
+		"harm for another reason": {[]Judgement{two, violated(verdict.ResourceSafety, verdict.Overrun, "", "holds")},
 			[]string{"mutual-exclusion violated (restarted-and-forgot at n3), expected holds", "resource-safety violated (overrun), expected holds"}},
 		"harm alone": {[]Judgement{harm}, []string{"resource-safety violated (lock-broken), expected holds"}},
-		"other expectations": {[]Judgement{violated(checker.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"), harm},
+		"other expectations": {[]Judgement{violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"), harm},
 			[]string{"mutual-exclusion violated, as expected (restarted-and-forgot at n3)", "resource-safety violated (lock-broken), expected holds"}},
-		"what follows": {[]Judgement{violated(checker.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"),
-			{Property: checker.LeaseLinearizable, Got: checker.Violated, Cause: verdict.LostEarly, Expected: "violated", AsExpected: true, Follows: checker.MutualExclusion}},
+		"what follows": {[]Judgement{violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"),
+			{Property: verdict.LeaseLinearizable, Got: verdict.Violated, Cause: verdict.LostEarly, Expected: "violated", AsExpected: true, Follows: verdict.MutualExclusion}},
 			[]string{"mutual-exclusion violated, as expected (restarted-and-forgot at n3)"}},
-		"same cause": {[]Judgement{violated(checker.FaultTolerance, verdict.LeftKeys, "", "holds"), violated(checker.DeadlockFreedom, verdict.LeftKeys, "", "holds")},
+		"same cause": {[]Judgement{violated(verdict.FaultTolerance, verdict.LeftKeys, "", "holds"), violated(verdict.DeadlockFreedom, verdict.LeftKeys, "", "holds")},
 			[]string{"fault-tolerance and deadlock-freedom violated (left-keys), expected holds"}},
-		"what holds is none": {[]Judgement{{Property: checker.MutualExclusion, Got: checker.Holds, AsExpected: true}, overlap},
+		"what holds is none": {[]Judgement{{Property: verdict.MutualExclusion, Got: verdict.Holds, AsExpected: true}, overlap},
 			[]string{"lease-linearizable violated (overlap), expected holds"}},
-		"numbers are none": {[]Judgement{{Property: "grants", Got: checker.Violated, Number: &Number{}}}, nil},
+		"numbers are none": {[]Judgement{{Property: "grants", Got: verdict.Violated, Number: &Number{}}}, nil},
 	} {
 		var got []string
 		o := Outcome{Judgements: c.js}

@@ -20,7 +20,6 @@ import (
 	"strconv"
 	"strings"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/scenario"
@@ -48,7 +47,7 @@ type Outcome struct {
 	Events          int                `json:"events"`
 	Numbers         map[string]float64 `json:"numbers,omitempty"` // that other variants may be compared with
 	Control         *Control           `json:"control,omitempty"` // nil: there is none
-	Verdict         checker.Verdict    `json:"-"`
+	Verdict         verdict.Verdict    `json:"-"`
 	// Disturbed says how somebody else disturbed the run beside its record; "": nobody did.
 	Disturbed string `json:"-"`
 }
@@ -66,7 +65,7 @@ type Control struct {
 type Run struct {
 	Manifest *scenario.Manifest // nil: a bare history
 	History  *history.History
-	Verdict  checker.Verdict
+	Verdict  verdict.Verdict
 	Outcome  Outcome
 }
 
@@ -95,7 +94,7 @@ const AnyOutcome = "any"
 type Judgement struct {
 	Property string          `json:"property"`
 	Expected string          `json:"expected"` // in words; "" if nothing was
-	Got      checker.Outcome `json:"got"`
+	Got      verdict.Outcome `json:"got"`
 	Cause    string          `json:"cause,omitempty"`
 	Node     string          `json:"node,omitempty"`
 	Because  string          `json:"because"`
@@ -111,7 +110,7 @@ type Judgement struct {
 	// Confirmation is what came of trying the cause, nil: it was not tried.
 	Confirmation *Confirmation `json:"confirmation,omitempty"`
 	// Control is what came of the property with the scenario's own lock, "": nobody asked.
-	Control checker.Outcome `json:"control,omitempty"`
+	Control verdict.Outcome `json:"control,omitempty"`
 	// Number is set where the property is a measured number that has a bound.
 	Number *Number `json:"number,omitempty"`
 }
@@ -131,18 +130,18 @@ func NoExpectation(js []Judgement) bool {
 
 // Free: it was violated, and nothing was expected of it.
 func (j Judgement) Free() bool {
-	return j.Got == checker.Violated && j.AsExpected && (j.Expected == "" || j.Expected == AnyOutcome)
+	return j.Got == verdict.Violated && j.AsExpected && (j.Expected == "" || j.Expected == AnyOutcome)
 }
 
 // Open: nothing was found that is not as expected, nor that what was is so: the property is
 // undecided, or was to hold and had no occasion to be violated.
 func (j Judgement) Open() bool {
-	return j.Got == checker.Undecided || j.Got == checker.NotExercised && !j.AsExpected && !j.Missed
+	return j.Got == verdict.Undecided || j.Got == verdict.NotExercised && !j.AsExpected && !j.Missed
 }
 
 // Tells: it is worth a line of a report. What nobody expected and nothing violated is not.
 func (j Judgement) Tells() bool {
-	return j.Expected != "" || j.Got == checker.Violated || !j.AsExpected
+	return j.Expected != "" || j.Got == verdict.Violated || !j.AsExpected
 }
 
 // Entry is the entry of a table that is asked for, or a new one, added to the table: so
@@ -156,7 +155,7 @@ func Entry[T any](table *[]*T, is func(*T) bool, fresh T) *T {
 }
 
 // harms: a property was violated, whatever was expected.
-func (j Judgement) harms() bool { return j.Got == checker.Violated && j.Number == nil }
+func (j Judgement) harms() bool { return j.Got == verdict.Violated && j.Number == nil }
 
 // Violated says whether a property was violated, whatever was expected.
 func (o *Outcome) Violated() bool { return slices.ContainsFunc(o.Judgements, Judgement.harms) }
@@ -181,7 +180,7 @@ func (o *Outcome) Of(property string) *Judgement {
 
 // Unmet is the property that a run was to put to the test and did not; nil: there is none.
 func (o *Outcome) Unmet() *Judgement {
-	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Got == checker.NotExercised && j.Open() }); i >= 0 {
+	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Got == verdict.NotExercised && j.Open() }); i >= 0 {
 		return &o.Judgements[i]
 	}
 	return nil
@@ -227,7 +226,7 @@ func (j Judgement) String() string {
 	if j.NotApplicable {
 		text = j.Property + " not applicable to this lock"
 	}
-	if j.AsExpected && j.Got == checker.Violated && j.Expected != "" && j.Expected != AnyOutcome {
+	if j.AsExpected && j.Got == verdict.Violated && j.Expected != "" && j.Expected != AnyOutcome {
 		text += ", as expected"
 	}
 	if cause != "" {
@@ -237,7 +236,7 @@ func (j Judgement) String() string {
 		text += ", expected " + j.Expected
 	}
 	switch {
-	case j.Control == j.Got && j.Got == checker.Violated:
+	case j.Control == j.Got && j.Got == verdict.Violated:
 		text += ", as with the scenario's own lock"
 	case j.Alone():
 		text += "; with the scenario's own lock it " + controlled[j.Control]
@@ -246,16 +245,16 @@ func (j Judgement) String() string {
 }
 
 // controlled are the words for what came of a control.
-var controlled = map[checker.Outcome]string{checker.Holds: "holds", checker.Undecided: "is undecided", checker.NotExercised: "is not exercised"}
+var controlled = map[verdict.Outcome]string{verdict.Holds: "holds", verdict.Undecided: "is undecided", verdict.NotExercised: "is not exercised"}
 
 // Alone: it was violated, and was not with the scenario's own lock.
 func (j Judgement) Alone() bool {
-	return j.Got == checker.Violated && j.Control != "" && j.Control != checker.Violated
+	return j.Got == verdict.Violated && j.Control != "" && j.Control != verdict.Violated
 }
 
 func (j Judgement) number() string {
 	text := j.Property
-	if j.Got == checker.Undecided {
+	if j.Got == verdict.Undecided {
 		text += " " + string(j.Got)
 	} else {
 		text += " " + Figure(j.Number.Value)
@@ -422,7 +421,7 @@ func (f Finding) explains(j Judgement) bool {
 	case j.AsExpected != f.AsExpected || j.Expected != f.Expected || j.Control != f.Control:
 		return false
 	}
-	if f.Property == checker.MutualExclusion && (j.Cause == verdict.Overlap || j.Cause == verdict.LockBroken) {
+	if f.Property == verdict.MutualExclusion && (j.Cause == verdict.Overlap || j.Cause == verdict.LockBroken) {
 		return true
 	}
 	return j.Cause != "" && j.Cause == f.Cause && j.Node == f.Node

@@ -4,14 +4,13 @@ import (
 	"slices"
 	"testing"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/lock"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
-const me = checker.MutualExclusion
+const me = verdict.MutualExclusion
 
 // under is a scenario with a fault of each kind.
 func under(name string, kinds ...string) scenario.Scenario {
@@ -23,10 +22,10 @@ func under(name string, kinds ...string) scenario.Scenario {
 }
 
 // ran is a run that came to one judgement.
-func ran(n int, s scenario.Scenario, expected string, got, control checker.Outcome, length int) CardEntry {
+func ran(n int, s scenario.Scenario, expected string, got, control verdict.Outcome, length int) CardEntry {
 	j := Judgement{Property: me, Expected: expected, Got: got, Control: control, Length: length,
-		AsExpected: expected != "holds" || got == checker.Holds}
-	if got == checker.Violated {
+		AsExpected: expected != "holds" || got == verdict.Holds}
+	if got == verdict.Violated {
 		j.Cause = verdict.DeletedByOther
 	}
 	return CardEntry{Scenario: s, Run: n, Outcome: Outcome{Scenario: s.ID(), Backend: "sim", Seed: 1, Judgements: []Judgement{j},
@@ -38,7 +37,7 @@ func card() *Card { return NewCard("mine", lock.Kind{}, nil, "sim", 1) }
 // The mark of a cell is the gravest of what came.
 func TestMarks(t *testing.T) {
 	const holds, any = "holds", "any"
-	h, v, u := checker.Holds, checker.Violated, checker.Undecided
+	h, v, u := verdict.Holds, verdict.Violated, verdict.Undecided
 	for want, runs := range map[Mark][]CardEntry{
 		MarkFailed: {ran(1, under("a"), holds, h, h, 0), ran(2, under("b"), holds, v, v, 9), ran(3, under("c"), any, v, h, 9)},
 		Alone:      {ran(1, under("a"), holds, h, h, 0), ran(2, under("b"), any, v, h, 9)},
@@ -47,7 +46,7 @@ func TestMarks(t *testing.T) {
 		Alike:      {ran(1, under("a"), any, v, v, 9), ran(2, under("b"), holds, u, h, 0)},
 		Open:       {ran(1, under("a"), holds, u, h, 0), ran(2, under("b"), any, h, h, 0)},
 		free:       {ran(1, under("a"), any, h, h, 0)},
-		Idle:       {ran(1, under("a"), any, checker.NotExercised, h, 0)},
+		Idle:       {ran(1, under("a"), any, verdict.NotExercised, h, 0)},
 	} {
 		c := card()
 		for _, e := range runs {
@@ -66,10 +65,10 @@ func TestMarks(t *testing.T) {
 // What a lock can't do, and what nothing could be run of, is told apart from what nobody asked.
 func TestCannot(t *testing.T) {
 	c := card()
-	c.Add(ran(1, under("a"), "holds", checker.Holds, checker.Holds, 0))
+	c.Add(ran(1, under("a"), "holds", verdict.Holds, verdict.Holds, 0))
 	c.Skip(under("b", "pause"), "sim", "pauses are not to be had")
 	c.Skip(under("c", "kill"), "sim", "kills are not to be had")
-	c.Add(ran(2, under("d", "kill"), "holds", checker.Holds, checker.Holds, 0))
+	c.Add(ran(2, under("d", "kill"), "holds", verdict.Holds, verdict.Holds, 0))
 	c.Settle()
 	if want := []string{NoFailure, "crashes", "pauses"}; !slices.Equal(c.Columns, want) {
 		t.Fatalf("columns %v, want %v", c.Columns, want)
@@ -78,10 +77,10 @@ func TestCannot(t *testing.T) {
 	if row[0].Mark != Kept || row[1].Mark != Kept || row[2].Mark != Cannot || row[2].Why != "pauses are not to be had" {
 		t.Errorf("%+v", row)
 	}
-	if x := c.row(checker.DeadlockFreedom).Cells[1]; x.Mark != Idle {
+	if x := c.row(verdict.DeadlockFreedom).Cells[1]; x.Mark != Idle {
 		t.Errorf("a property that no run of the column judged: %+v", x)
 	}
-	for _, property := range []string{checker.BoundedHold, checker.FencingOrder} {
+	for _, property := range []string{verdict.BoundedHold, verdict.FencingOrder} {
 		if x := c.row(property).Cells[0]; x.Mark != Cannot || x.Why == "" {
 			t.Errorf("%s: %+v", property, x)
 		}
@@ -94,7 +93,7 @@ func TestBeside(t *testing.T) {
 	c.Beside = "process"
 	for i, backend := range []string{"process", "sim"} {
 		for k, kind := range []string{"pause", "cut"} {
-			e := ran(2*i+k, under(kind, kind), "holds", checker.Violated, checker.Holds, 10)
+			e := ran(2*i+k, under(kind, kind), "holds", verdict.Violated, verdict.Holds, 10)
 			if e.Outcome.Backend = backend; backend == "sim" && kind == "cut" {
 				continue
 			}
@@ -124,7 +123,7 @@ func TestBeside(t *testing.T) {
 func TestColumnsInOrder(t *testing.T) {
 	c := card()
 	for i, s := range []scenario.Scenario{under("a", "pause", "kill"), under("b", "touch"), under("c", "pause"), under("d", "cut"), under("e")} {
-		c.Add(ran(i, s, "holds", checker.Holds, checker.Holds, 0))
+		c.Add(ran(i, s, "holds", verdict.Holds, verdict.Holds, 0))
 	}
 	if want := []string{NoFailure, "networks", "pauses", otherSort, Several}; !slices.Equal(c.Columns, want) {
 		t.Errorf("columns %v, want %v", c.Columns, want)
@@ -135,9 +134,9 @@ func TestColumnsInOrder(t *testing.T) {
 func violated() *Card {
 	c := card()
 	for i, length := range []int{30, 10, 20} {
-		c.Add(ran(i, under(string(rune('a'+i)), "pause"), "holds", checker.Violated, checker.Holds, length))
+		c.Add(ran(i, under(string(rune('a'+i)), "pause"), "holds", verdict.Violated, verdict.Holds, length))
 	}
-	c.Add(ran(3, under("d", "cut"), "holds", checker.Violated, checker.Holds, 5))
+	c.Add(ran(3, under("d", "cut"), "holds", verdict.Violated, verdict.Holds, 5))
 	c.Settle()
 	return c
 }
@@ -223,12 +222,12 @@ func TestBlame(t *testing.T) {
 	draws := Draws(scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut"}}})
 	c := card()
 	for i, d := range draws {
-		got := checker.Holds
+		got := verdict.Holds
 		if slices.Contains(d.Faults, "cut") {
-			got = checker.Violated
+			got = verdict.Violated
 		}
 		for range 4 {
-			e := ran(i, under("dice"), "holds", got, checker.Holds, 10-i)
+			e := ran(i, under("dice"), "holds", got, verdict.Holds, 10-i)
 			e.Draw = &draws[i]
 			c.Throw(e, 4, draws)
 		}
@@ -240,9 +239,9 @@ func TestBlame(t *testing.T) {
 	}
 	few := Dice{Draws: draws, Rows: []DiceRow{{Property: me, Shares: make([]Share, len(draws))}}}
 	for k := range draws {
-		few.Rows[0].Shares[k].add(Judgement{Got: checker.Holds})
+		few.Rows[0].Shares[k].add(Judgement{Got: verdict.Holds})
 	}
-	few.Rows[0].Shares[0].add(Judgement{Got: checker.Violated})
+	few.Rows[0].Shares[0].add(Judgement{Got: verdict.Violated})
 	if alone, needed := few.Blame(me); len(alone)+len(needed) > 0 {
 		t.Errorf("one of two: alone %v, needed %v", alone, needed)
 	}

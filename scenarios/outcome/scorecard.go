@@ -257,14 +257,14 @@ type Shown struct {
 }
 
 // promised says whether a property had to hold.
-func promised(j Judgement) bool { return j.Expected == string(checker.Holds) }
+func promised(j Judgement) bool { return j.Expected == string(verdict.Holds) }
 
 // lacking is why a lock can't be held to a property; "": it can.
 func (c *Card) lacking(property string) string {
 	switch {
-	case property == checker.BoundedHold && !c.kind.Can.Limit:
+	case property == verdict.BoundedHold && !c.kind.Can.Limit:
 		return "the lock has no limit of extensions"
-	case property == checker.FencingOrder && !c.kind.Can.Fence:
+	case property == verdict.FencingOrder && !c.kind.Can.Fence:
 		return "the lock gives no fencing tokens"
 	}
 	return ""
@@ -278,19 +278,19 @@ func (c *Card) judge(column string, j Judgement, e CardEntry) {
 	x := &c.row(j.Property).Cells[c.column(column)]
 	held := promised(j)
 	switch {
-	case j.Got == checker.Violated && held:
+	case j.Got == verdict.Violated && held:
 		x.Failed++
 		c.found(column, j, e, true)
 	case j.Alone():
 		x.Alone++
 		c.found(column, j, e, false)
-	case j.Got == checker.Violated:
+	case j.Got == verdict.Violated:
 		x.Alike++
-	case j.Got == checker.Holds && held:
+	case j.Got == verdict.Holds && held:
 		x.Kept++
-	case j.Got == checker.Holds:
+	case j.Got == verdict.Holds:
 		x.Free++
-	case held && (j.Got == checker.Undecided || !j.AsExpected):
+	case held && (j.Got == verdict.Undecided || !j.AsExpected):
 		x.Open++
 		c.Open = append(c.Open, doubt{e.Outcome.Scenario, j.Property, column, j.Because})
 	}
@@ -454,7 +454,7 @@ func (c *Card) Throw(e CardEntry, seeds int, draws []Draw) {
 		}
 		d.Rows[i].Held = d.Rows[i].Held || promised(j)
 		d.Rows[i].Shares[at].add(j)
-		if j.Got == checker.Violated && promised(j) {
+		if j.Got == verdict.Violated && promised(j) {
 			c.found(drawn, j, e, true)
 		}
 	}
@@ -462,15 +462,15 @@ func (c *Card) Throw(e CardEntry, seeds int, draws []Draw) {
 
 func (s *Share) add(j Judgement) {
 	switch j.Got {
-	case checker.Violated:
+	case verdict.Violated:
 		s.Violated++
 		s.Runs++
-	case checker.Holds:
+	case verdict.Holds:
 		s.Runs++
 	default:
 		s.Idle++
 	}
-	if j.Control == checker.Violated {
+	if j.Control == verdict.Violated {
 		s.Own++
 	}
 	s.Low, s.High = Wilson(s.Violated, s.Runs)
@@ -530,7 +530,7 @@ type Harm struct {
 	Cause    string          `json:"cause"`
 	Because  string          `json:"because"`
 	Held     bool            `json:"held"`              // it had to hold
-	Control  checker.Outcome `json:"control,omitempty"` // what came of it with the scenario's own lock
+	Control  verdict.Outcome `json:"control,omitempty"` // what came of it with the scenario's own lock
 	Also     []string        `json:"also,omitempty"`    // other runs that show the same
 	Try      *Try            `json:"try,omitempty"`     // nil: it was not tried elsewhere
 }

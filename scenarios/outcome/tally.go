@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 )
 
 // Tally sums up runs by scenario, and within each by property and cause. A million runs take no more
@@ -52,7 +53,7 @@ const wholeRun = "run"
 type Cell struct {
 	Property   string          `json:"property"`
 	Expected   string          `json:"expected"` // in words; "" if nothing was
-	Got        checker.Outcome `json:"got"`
+	Got        verdict.Outcome `json:"got"`
 	Cause      string          `json:"cause,omitempty"`
 	Node       string          `json:"node,omitempty"`
 	Because    string          `json:"because"`
@@ -113,7 +114,7 @@ func (t *Tally) Add(o Outcome) {
 
 // Add adds the outcome of one more run of the scenario.
 func (r *Row) Add(o Outcome) {
-	o.Verdict = checker.Verdict{} // its witness holds the whole history
+	o.Verdict = verdict.Verdict{} // its witness holds the whole history
 	r.Scenario, r.Backend = o.Scenario, o.Backend
 	r.Seconds += o.Seconds
 	r.quote(o)
@@ -254,12 +255,12 @@ func (c *Cell) add(j Judgement, o Outcome) {
 	}
 	c.Ways[Way{Judgement{Expected: j.Expected, Got: j.Got, AsExpected: j.AsExpected, Missed: j.Missed, Control: j.Control}, j.Waits(), o.Code == ExitUndecided}]++
 	switch j.Got {
-	case checker.Violated:
+	case verdict.Violated:
 		c.Violated++
 		c.Decided++
-	case checker.Holds:
+	case verdict.Holds:
 		c.Decided++
-	case checker.NotExercised:
+	case verdict.NotExercised:
 		c.Idle++
 	}
 	rank := 1
@@ -271,9 +272,9 @@ func (c *Cell) add(j Judgement, o Outcome) {
 		if j.Open() {
 			rank = 3
 		}
-	case j.Got == checker.Violated:
+	case j.Got == verdict.Violated:
 		rank = 2
-	case j.Got == checker.NotExercised:
+	case j.Got == verdict.NotExercised:
 		rank = 0
 	}
 	if rank > c.rank || rank == c.rank && o.Seed < c.Seed {
@@ -283,7 +284,7 @@ func (c *Cell) add(j Judgement, o Outcome) {
 			c.Number = j.String()
 		}
 	}
-	if j.Tells() && (j.Waits() || j.Got == checker.NotExercised && !j.Missed) {
+	if j.Tells() && (j.Waits() || j.Got == verdict.NotExercised && !j.Missed) {
 		c.NoAnswer = j.Because
 	}
 }
@@ -300,7 +301,7 @@ func (c *Cell) Count(is func(Way) bool) (n int) {
 
 // Open reports whether what is shown is neither what was expected nor found to be otherwise.
 func (c Cell) Open() bool {
-	return c.Got == checker.Undecided || c.Got == checker.NotExercised && !strings.HasPrefix(c.Expected, string(checker.Violated))
+	return c.Got == verdict.Undecided || c.Got == verdict.NotExercised && !strings.HasPrefix(c.Expected, string(verdict.Violated))
 }
 
 // leastRuns are the runs of which a rate says anything.

@@ -8,6 +8,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/checker/mutex"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 )
 
@@ -15,14 +16,14 @@ import (
 // what it was: two believe at one instant as a lease, and as an owner-mutex, if they did in ours.
 func TestWrittenAgainstOurs(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
-	seen := map[checker.Outcome]int{}
+	seen := map[verdict.Outcome]int{}
 	for range 3000 {
 		h := ours(rnd)
-		want := checker.Check(h, checker.MutualExclusion).Results[0]
-		if want.Outcome == checker.Undecided {
+		want := checker.Check(h, verdict.MutualExclusion).Results[0]
+		if want.Outcome == verdict.Undecided {
 			continue
 		}
-		violated := want.Outcome == checker.Violated
+		violated := want.Outcome == verdict.Violated
 		seen[want.Outcome]++
 		var b bytes.Buffer
 		if err := Write(&b, h); err != nil {
@@ -30,16 +31,16 @@ func TestWrittenAgainstOurs(t *testing.T) {
 		}
 		text := b.String()
 		for name, got := range answers(t, text, 0) {
-			if name != checker.MutualExclusion && name != mutex.OwnerMutex {
+			if name != verdict.MutualExclusion && name != mutex.OwnerMutex {
 				continue // they judge answers, too, and a lapse is none
 			}
-			if got == checker.Violated != violated {
+			if got == verdict.Violated != violated {
 				t.Fatalf("ours is %s (%s), and read back %s is %s:\n%s", want.Outcome, want.Because, name, got, text)
 			}
 		}
 	}
 	t.Log(seen)
-	if seen[checker.Violated] < 300 || seen[checker.Holds]+seen[checker.NotExercised] < 300 {
+	if seen[verdict.Violated] < 300 || seen[verdict.Holds]+seen[verdict.NotExercised] < 300 {
 		t.Errorf("the comparison is one-sided: %v", seen)
 	}
 }

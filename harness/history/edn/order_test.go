@@ -10,6 +10,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/checker/mutex"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -124,13 +125,13 @@ func (s *simulated) granted() bool {
 }
 
 // answers are what a text is judged as: by each model without leases, and as a lease.
-func answers(t *testing.T, text string, ttl time.Duration) map[string]checker.Outcome {
+func answers(t *testing.T, text string, ttl time.Duration) map[string]verdict.Outcome {
 	t.Helper()
 	ops, _, err := Operations(strings.NewReader(text))
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, text)
 	}
-	all := map[string]checker.Outcome{}
+	all := map[string]verdict.Outcome{}
 	for _, model := range mutex.Models() {
 		all[model] = mutex.Check(model, ops).Results[0].Outcome
 	}
@@ -138,9 +139,9 @@ func answers(t *testing.T, text string, ttl time.Duration) map[string]checker.Ou
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, text)
 	}
-	for _, r := range checker.Check(h, checker.MutualExclusion, checker.LeaseLinearizable).Results {
-		if r.Outcome == checker.NotExercised {
-			r.Outcome = checker.Holds
+	for _, r := range checker.Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable).Results {
+		if r.Outcome == verdict.NotExercised {
+			r.Outcome = verdict.Holds
 		}
 		all[r.Property] = r.Outcome
 	}
@@ -166,7 +167,7 @@ func TestStampsAgainstOrder(t *testing.T) {
 			}
 		}
 		for name, got := range exact {
-			if s.honest && got != checker.Holds {
+			if s.honest && got != verdict.Holds {
 				t.Fatalf("an honest lock: %s is %s:\n%s", name, got, s.text(1))
 			}
 			seen[name+" "+string(got)]++
@@ -178,7 +179,7 @@ func TestStampsAgainstOrder(t *testing.T) {
 		}
 	}
 	t.Log(seen)
-	for _, name := range []string{mutex.Mutex, mutex.OwnerMutex, checker.MutualExclusion, checker.LeaseLinearizable} {
+	for _, name := range []string{mutex.Mutex, mutex.OwnerMutex, verdict.MutualExclusion, verdict.LeaseLinearizable} {
 		if seen[name+" holds"] < 100 || seen[name+" violated"] < 100 {
 			t.Errorf("%s: the comparison is one-sided: %v", name, seen)
 		}
@@ -197,23 +198,23 @@ func TestLeasesAgainstTheirLock(t *testing.T) {
 			continue
 		}
 		right := answers(t, s.text(1), ttl)
-		for _, name := range []string{checker.MutualExclusion, checker.LeaseLinearizable} {
-			if right[name] != checker.Holds {
+		for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
+			if right[name] != verdict.Holds {
 				t.Fatalf("%s is %s:\n%s", name, right[name], s.text(1))
 			}
-			if answers(t, s.text(1), 0)[name] == checker.Violated {
+			if answers(t, s.text(1), 0)[name] == verdict.Violated {
 				violated[name+" without a TTL"]++
 			}
-			if answers(t, s.text(1), 2*ttl)[name] == checker.Violated {
+			if answers(t, s.text(1), 2*ttl)[name] == verdict.Violated {
 				violated[name+" with a longer TTL"]++
 			}
 		}
-		if right[mutex.OwnerMutex] == checker.Violated {
+		if right[mutex.OwnerMutex] == verdict.Violated {
 			violated[mutex.OwnerMutex]++
 		}
 	}
 	t.Log(violated)
-	if len(violated) != 5 || slices.ContainsFunc([]string{mutex.OwnerMutex, checker.MutualExclusion + " with a longer TTL"}, func(name string) bool { return violated[name] < 50 }) {
+	if len(violated) != 5 || slices.ContainsFunc([]string{mutex.OwnerMutex, verdict.MutualExclusion + " with a longer TTL"}, func(name string) bool { return violated[name] < 50 }) {
 		t.Errorf("leases seldom lapse: %v", violated)
 	}
 }
