@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"lockpick/checker/verdict"
 )
 
 // benchLimit is what a judge may take for one history, beyond making it.
@@ -26,7 +28,7 @@ type benchFigures struct {
 	time   time.Duration
 	worked time.Duration // of that, on a core
 	memory int64
-	answer Outcome
+	answer verdict.Outcome
 	gaveUp string // why there is no answer
 }
 
@@ -83,7 +85,7 @@ func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFig
 			case len(line) == 5 && line[0] == "end":
 				began = time.Time{}
 				times, worked = append(times, number(line[1])), append(worked, number(line[2]))
-				memory, f.answer = append(memory, number(line[3])), Outcome(line[4])
+				memory, f.answer = append(memory, number(line[3])), verdict.Outcome(line[4])
 			}
 		case <-tick.C:
 			switch {

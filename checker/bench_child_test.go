@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 )
 
@@ -33,28 +34,28 @@ func TestMain(m *testing.M) {
 
 // benchJudges are the columns of the table. Each takes a history and returns the
 // question, which is timed; what it does before is not.
-var benchJudges = map[string]func(*history.History) func() Outcome{
-	"two": func(h *history.History) func() Outcome {
-		return func() Outcome { return both(Check(h, MutualExclusion, LeaseLinearizable)) }
+var benchJudges = map[string]func(*history.History) func() verdict.Outcome{
+	"two": func(h *history.History) func() verdict.Outcome {
+		return func() verdict.Outcome { return both(Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable)) }
 	},
-	"all":   func(h *history.History) func() Outcome { return func() Outcome { return both(Check(h)) } },
+	"all":   func(h *history.History) func() verdict.Outcome { return func() verdict.Outcome { return both(Check(h)) } },
 	"mutex": peer("mutex"),
 	"lease": peer("lease"),
 }
 
-func peer(model string) func(*history.History) func() Outcome {
-	return func(h *history.History) func() Outcome {
+func peer(model string) func(*history.History) func() verdict.Outcome {
+	return func(h *history.History) func() verdict.Outcome {
 		keys := peerOps(h)
-		return func() Outcome { return askPeer(peers[model], keys) }
+		return func() verdict.Outcome { return askPeer(peers[model], keys) }
 	}
 }
 
 // both is what two properties agree on, and otherwise what is wrong.
-func both(v Verdict) Outcome {
-	m, l := v.Result(MutualExclusion).Outcome.Answer(), v.Result(LeaseLinearizable).Outcome.Answer()
+func both(v verdict.Verdict) verdict.Outcome {
+	m, l := v.Result(verdict.MutualExclusion).Outcome.Answer(), v.Result(verdict.LeaseLinearizable).Outcome.Answer()
 	switch {
 	case v.Assumption != "" || v.Disagreement != "":
-		return Outcome(strings.ReplaceAll(v.Assumption+v.Disagreement, " ", "_"))
+		return verdict.Outcome(strings.ReplaceAll(v.Assumption+v.Disagreement, " ", "_"))
 	case m != l:
 		return m + "/" + l
 	}

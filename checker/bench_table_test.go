@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockpick/checker/verdict"
 )
 
 const benchHead = `
@@ -92,7 +94,7 @@ type sized struct {
 }
 
 func (b *bench) row(c contention) {
-	want := map[bool]Outcome{false: Holds, true: Violated}[c.violated]
+	want := map[bool]verdict.Outcome{false: verdict.Holds, true: verdict.Violated}[c.violated]
 	fmt.Printf("%5s %4d %5d %% %-8s", count1000(c.operations), c.keys, c.unknown, benchVerdicts[c.violated])
 	var own benchFigures
 	for _, col := range benchColumns {

@@ -200,7 +200,7 @@ func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 // of how that counts, unless the user asks: it is no promise of the lock that is hunted.
 func spare(chosen []pick, given []string) {
 	for i, p := range chosen {
-		if p.Control != nil && ownCount(*p.Control) && !says(given, checker.FencingOrder) {
+		if p.Control != nil && ownCount(*p.Control) && !says(given, verdict.FencingOrder) {
 			chosen[i].Expect = maps.Clone(p.Expect)
 			chosen[i].Expect[verdict.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
 		}

@@ -66,7 +66,7 @@ func TestHostileOutcomeForgesNoLines(t *testing.T) {
 		c := suites.Console{W: a.out, Suite: &suites.Suite{Seeds: 1}, Named: true, Diagram: diagram}
 		c.Add(o)
 		must(t, c.Finish(o.Code))
-		a.printVerdict(checker.Verdict{}, o.Judgements)
+		a.printVerdict(verdict.Verdict{}, o.Judgements)
 		return b.String()
 	}
 	o := judged()

@@ -52,7 +52,7 @@ func TestFaultToleranceHasMargins(t *testing.T) {
 	backend, tried := sim.New(kinds.All), 0
 	able := campaign.Probe(t.Context(), backend)
 	for _, p := range all {
-		e := p.Expect[checker.FaultTolerance]
+		e := p.Expect[verdict.FaultTolerance]
 		if e.Want == "" || e.Want == outcome.AnyOutcome || e.Implied || len(able.Missing(p.Scenario, kinds.All)) > 0 {
 			continue
 		}

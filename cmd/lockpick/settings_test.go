@@ -121,8 +121,8 @@ func TestViolationsArePrinted(t *testing.T) {
 		{verdict.Holds, verdict.Violated, true}, {verdict.NotExercised, verdict.Violated, true},
 		{verdict.Violated, verdict.Violated, false}, {verdict.Holds, verdict.Holds, false},
 	} {
-		o := outcome.Outcome{Judgements: []outcome.Judgement{judged(checker.MutualExclusion, "", row.lead), judged(checker.LeaseLinearizable, checker.MutualExclusion, row.follower)}}
-		if said := strings.Join(suites.Brief(o), "; "); strings.Contains(said, checker.LeaseLinearizable) != row.want {
+		o := outcome.Outcome{Judgements: []outcome.Judgement{judged(verdict.MutualExclusion, "", row.lead), judged(verdict.LeaseLinearizable, verdict.MutualExclusion, row.follower)}}
+		if said := strings.Join(suites.Brief(o), "; "); strings.Contains(said, verdict.LeaseLinearizable) != row.want {
 			t.Errorf("%s, and what follows it %s: %q", row.lead, row.follower, said)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/docker"
 	"lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
@@ -146,7 +146,7 @@ func (a *app) told(v verdict.Verdict, js []outcome.Judgement, asJSON bool) error
 	return nil
 }
 
-func (a *app) printVerdict(v checker.Verdict, js []outcome.Judgement) {
+func (a *app) printVerdict(v verdict.Verdict, js []outcome.Judgement) {
 	suites.PrintVerdict(a.out, v, js, (campaign.Model{Name: v.Model}).Holders())
 	if v.Disagreement != "" {
 		fmt.Fprintf(a.errs, "error: the two judges disagree: %s\n", v.Disagreement)

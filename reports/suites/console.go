@@ -233,7 +233,7 @@ func (s *Suite) summary() display.Table {
 
 func columnOf(w outcome.Way) string {
 	switch {
-	case w.AsExpected && w.Got == checker.Holds:
+	case w.AsExpected && w.Got == verdict.Holds:
 		return colHolds
 	case w.Open():
 		return colUndecided
@@ -243,7 +243,7 @@ func columnOf(w outcome.Way) string {
 		return colAlone
 	case w.Free():
 		return colFree
-	case w.Got == checker.Violated:
+	case w.Got == verdict.Violated:
 		return colViolated
 	}
 	return colIdle
@@ -389,13 +389,13 @@ func remarks(o outcome.Outcome) (all []remark) {
 	for _, j := range o.Judgements {
 		lead := o.Of(j.Follows)
 		switch {
-		case j.Got == checker.Violated && j.Number == nil:
+		case j.Got == verdict.Violated && j.Number == nil:
 			if i := slices.IndexFunc(findings, func(f outcome.Finding) bool { return f.Property == j.Property }); i >= 0 {
 				flush()
 				all = append(all, remarkOf(findings[i]))
 			}
-		case !j.Tells(), j.Follows != "" && j.AsExpected && lead != nil && lead.Got != checker.Violated:
-		case j.Got == checker.Holds && j.AsExpected:
+		case !j.Tells(), j.Follows != "" && j.AsExpected && lead != nil && lead.Got != verdict.Violated:
+		case j.Got == verdict.Holds && j.AsExpected:
 			flush()
 			all = append(all, remark{text: printable(j).String()})
 		default:
@@ -563,15 +563,15 @@ func (c *Console) endJSON(code int) error {
 }
 
 // secondly is what the second judge says of the whole record.
-var secondly = map[checker.Outcome]string{
-	checker.Holds:     "one lease lock could have given these answers",
-	checker.Violated:  "no lease lock could have given these answers",
-	checker.Undecided: "not asked, or the record is too long for its search",
+var secondly = map[verdict.Outcome]string{
+	verdict.Holds:     "one lease lock could have given these answers",
+	verdict.Violated:  "no lease lock could have given these answers",
+	verdict.Undecided: "not asked, or the record is too long for its search",
 }
 
 // PrintVerdict prints a verdict and what was expected of it; second is whether a second judge was there
 // to be asked. A reason that is true of the whole run is said once.
-func PrintVerdict(w io.Writer, v checker.Verdict, js []outcome.Judgement, second bool) {
+func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second bool) {
 	live := false
 	for len(js) > 0 {
 		js = slices.Clone(js)

@@ -109,9 +109,9 @@ func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 // one of eighty; what fits as it is stays on one line.
 func TestSummaryFits(t *testing.T) {
 	ways := []outcome.Judgement{ // a column each
-		{Got: checker.Holds, AsExpected: true, Expected: "holds"}, {Got: checker.Violated, AsExpected: true, Expected: "violated"}, {Got: checker.Violated, AsExpected: true, Expected: "any"},
-		{Got: checker.NotExercised, AsExpected: true, Expected: "any"}, {Got: checker.Violated, Expected: "holds"},
-		{Got: checker.Violated, AsExpected: true, Expected: "any", Control: checker.Holds}, {Got: checker.Undecided, Expected: "holds"},
+		{Got: verdict.Holds, AsExpected: true, Expected: "holds"}, {Got: verdict.Violated, AsExpected: true, Expected: "violated"}, {Got: verdict.Violated, AsExpected: true, Expected: "any"},
+		{Got: verdict.NotExercised, AsExpected: true, Expected: "any"}, {Got: verdict.Violated, Expected: "holds"},
+		{Got: verdict.Violated, AsExpected: true, Expected: "any", Control: verdict.Holds}, {Got: verdict.Undecided, Expected: "holds"},
 	}
 	for _, c := range []struct{ columns, width, head int }{{2, 80, 1}, {3, 80, 1}, {5, 80, 3}, {7, 100, 4}} {
 		counts := map[outcome.Way]int{}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/lock"
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"

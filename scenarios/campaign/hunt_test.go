@@ -131,7 +131,7 @@ func TestDoneTellsWhatIsNew(t *testing.T) {
 func TestDoneTellsOfHarm(t *testing.T) {
 	h := begin(t, t.TempDir())
 	for i, expected := range []string{"any", "holds", "any", "holds"} {
-		o := outcome.Outcome{Judgements: []outcome.Judgement{{Property: checker.FencingOrder, Cause: "holder-refused", Got: checker.Violated, Expected: expected}}}
+		o := outcome.Outcome{Judgements: []outcome.Judgement{{Property: verdict.FencingOrder, Cause: "holder-refused", Got: verdict.Violated, Expected: expected}}}
 		if fresh, harm := h.done(h.take(), o); harm != (expected == "holds") || len(fresh) > 0 != (i == 0) {
 			t.Errorf("run %d, expected %s: harm %v, %d new", i, expected, harm, len(fresh))
 		}

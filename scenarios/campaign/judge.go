@@ -64,7 +64,7 @@ func length(r verdict.Result) int {
 
 // judgements judges a stored run by what its scenario expected, one of Jepsen's by what its model
 // promises, or a bare history by what every lock should hold to, as far as the history can tell.
-func (s Stored) judgements(v checker.Verdict) []outcome.Judgement {
+func (s Stored) judgements(v verdict.Verdict) []outcome.Judgement {
 	switch {
 	case s.Manifest != nil:
 		return append(Judge(s.Manifest.Scenario.Expect, v), judgeNumbers(s.Manifest.Scenario.Numbers, v)...)

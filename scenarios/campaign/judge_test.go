@@ -76,7 +76,7 @@ func TestJudgeFollower(t *testing.T) {
 			t.Errorf("%s: %+v, code %d, want %d", got, js, outcome.CodeOf(js), code)
 		}
 	}
-	if e := unconditional()[checker.LeaseLinearizable]; e.Want != "holds" || !e.Implied {
+	if e := unconditional()[verdict.LeaseLinearizable]; e.Want != "holds" || !e.Implied {
 		t.Errorf("where nobody says, %+v", e)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/scenario"
@@ -174,7 +174,7 @@ func (x Simulator) Minimizer(most int) Minimizer {
 		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
 			return x.Run(ctx, s, seed).Code == outcome.ExitOK
 		},
-		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
+		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error) {
 			return Record(ctx, x.Backend, s, seed)
 		}}
 }

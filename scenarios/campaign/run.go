@@ -359,7 +359,7 @@ func stopped(h *history.History) string {
 
 // Record runs a scenario once, for who wants to look at what happened: what was recorded, and
 // what the checker says of it.
-func Record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
+func Record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error) {
 	h, err := recordHistory(ctx, b, s, seed)
 	if err != nil {
 		return nil, verdict.Verdict{}, err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
 	"lockpick/reports/display"
@@ -159,7 +160,7 @@ func (s *Scorer) randomPlans(c *outcome.Card, lock string) ([]outcome.Draw, erro
 	if len(whole.Picks) == 0 {
 		return nil, nil
 	}
-	expects := []string{checker.ResourceSafety + "=" + wantAny}
+	expects := []string{verdict.ResourceSafety + "=" + wantAny}
 	for _, property := range checker.Properties() {
 		if e, ok := whole.Picks[0].Expect[property]; ok && e.Want == wantHolds && e.Follows == "" {
 			expects = append(expects, property+"="+wantHolds)
@@ -223,7 +224,7 @@ func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x ou
 		}
 	}
 	for k, t := range s.tries { // or the run may have been tried for another property
-		if got := t.out.Of(property); t.run == x.Run && got != nil && got.Got == checker.Violated {
+		if got := t.out.Of(property); t.run == x.Run && got != nil && got.Got == verdict.Violated {
 			return outcome.Try{Backend: c.Tried, State: outcome.StateConfirmed, Runs: len(t.out.Retried) + 1, Cause: got.Cause, Command: t.out.Command, Run: k}
 		}
 	}
@@ -309,7 +310,7 @@ func (s *Scorer) keep(ctx context.Context, c *outcome.Card) {
 func shows(o outcome.Outcome, f outcome.CardFinding) bool {
 	return !slices.ContainsFunc(f.Harms, func(h outcome.Harm) bool {
 		j := o.Of(h.Property)
-		return j == nil || j.Got != checker.Violated || j.Cause != h.Cause
+		return j == nil || j.Got != verdict.Violated || j.Cause != h.Cause
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/checker/mutex"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/edn"
 	"lockpick/harness/history/facts"
@@ -265,19 +266,19 @@ func OpenForeign(path string, m Model) (s Stored, err error) {
 }
 
 // Judge checks the run, and compares the verdict with what was expected.
-func (s Stored) Judge() (checker.Verdict, []outcome.Judgement) {
+func (s Stored) Judge() (verdict.Verdict, []outcome.Judgement) {
 	v := s.check()
 	return v, s.judgements(v)
 }
 
 // check checks the run. A lease of Jepsen's has the earliest deadline that can be, so that an acquire
 // that returns after it proves nothing, and when a key was free nobody knows.
-func (s Stored) check() checker.Verdict {
+func (s Stored) check() verdict.Verdict {
 	if !s.Model.Holders() {
 		return mutex.Check(s.Model.Name, s.operations)
 	}
 	v := checker.Check(s.History, slices.DeleteFunc(checker.Properties(), func(name string) bool {
-		return s.Model.Name == Lease && (name == checker.ValidOnReturn || checker.Liveness(name))
+		return s.Model.Name == Lease && (name == verdict.ValidOnReturn || checker.Liveness(name))
 	})...)
 	v.Model = s.Model.Name
 	return v
