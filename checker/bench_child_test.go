@@ -38,7 +38,9 @@ var benchJudges = map[string]func(*history.History) func() verdict.Outcome{
 	"two": func(h *history.History) func() verdict.Outcome {
 		return func() verdict.Outcome { return both(Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable)) }
 	},
-	"all":   func(h *history.History) func() verdict.Outcome { return func() verdict.Outcome { return both(Check(h)) } },
+	"all": func(h *history.History) func() verdict.Outcome {
+		return func() verdict.Outcome { return both(Check(h)) }
+	},
 	"mutex": peer("mutex"),
 	"lease": peer("lease"),
 }
