@@ -1,26 +1,5 @@
 package campaign
 
-import "lockpick/reports/suites"
-
-// simulation is the name of the back end in virtual time. The others run in real time, on real servers.
-const simulation = "sim"
-
-// Folders of a store that hold no runs of a scenario, but what campaigns leave.
-const (
-	huntsFolder     = "hunts"
-	CorpusFolder    = "corpus"
-	envelopesFolder = "envelopes"
-	ShrunkFolder    = "shrunk"
-)
-
-// Folders lists them, with those of suites and scorecards.
-func Folders() []string {
-	return []string{suites.Folder, suites.ScoreFolder, huntsFolder, CorpusFolder, shardFolder, envelopesFolder, ShrunkFolder}
-}
-
-// MaxSeeds bounds the seeds of a campaign: a day of work for a large machine.
-const MaxSeeds = 10_000_000
-
 // ErrorKind tells errors of a campaign apart by what can be done about them.
 type ErrorKind int
 

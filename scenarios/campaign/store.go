@@ -23,6 +23,7 @@ import (
 	"lockpick/harness/scenario"
 	"lockpick/internal/files"
 	"lockpick/reports"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -34,6 +35,19 @@ const (
 	verdictFile  = "verdict.json"
 	outcomeFile  = "outcome.json"
 )
+
+// Folders of a store that hold no runs of a scenario, but what campaigns leave.
+const (
+	huntsFolder     = "hunts"
+	CorpusFolder    = "corpus"
+	envelopesFolder = "envelopes"
+	ShrunkFolder    = "shrunk"
+)
+
+// Folders lists them, with those of suites and scorecards.
+func Folders() []string {
+	return []string{suites.Folder, suites.ScoreFolder, huntsFolder, CorpusFolder, shardFolder, envelopesFolder, ShrunkFolder}
+}
 
 // runDir is one run's place in the store.
 type runDir struct {
