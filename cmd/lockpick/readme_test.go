@@ -22,6 +22,9 @@ import (
 func TestReadme(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "--store", store)
+	if n := strings.Count(printed, "\n"); n > 25 {
+		t.Errorf("the whole catalogue takes %d lines, which fit on no screen", n)
+	}
 	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	lockpick(t, "report", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	asShown(t, filepath.Join(store, "gc-pause-after-acquire", "latest", reports.DrawingFile), "testdata/gc-pause-after-acquire.svg")

@@ -39,7 +39,7 @@ func TestArithmetic(t *testing.T) {
 	within := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.high(), rate: 0.001, Nodes: 0}
 	for _, d := range Dimensions {
 		t.Run(d.Name+"/"+d.Property, func(t *testing.T) {
-			r, err := searching(3).Find(t.Context(), d, s, func(EnvelopePoint) {})
+			r, err := searching(1).Find(t.Context(), d, s, func(EnvelopePoint) {})
 			if err != nil {
 				t.Fatal(err)
 			}
