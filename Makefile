@@ -21,7 +21,7 @@ adapters:
 # beside others mostly wait: for servers, clocks and signals.
 test: setup
 	$(GO) vet ./...
-	$(GO) test -vet=off -short -parallel 8 ./...
+	$(GO) test -vet=off -short -p 3 -parallel 4 ./...
 
 # What the compiler lets pass, in the builds of all tags, and what go.mod should say.
 # .ci/tools has the versions of the tools. The first time takes minutes.
@@ -35,7 +35,7 @@ RACE = ./harness ./harness/client ./harness/lock/... ./harness/process ./harness
 	./harness/real/packets ./harness/real/proc ./harness/real/proxy ./harness/resp ./harness/sim/node ./internal/files ./redlock/... \
 	./scenarios/campaign
 race:
-	CGO_ENABLED=1 $(GO) test -race -vet=off -short $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -vet=off -short -parallel 4 $(RACE)
 
 race-all:
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./...

@@ -4,4 +4,4 @@ package main
 
 // stride leaves out most mutants: it takes the next of the wild values each time, as the
 // two have no common divisor. All of them run at night.
-const stride = 29
+const stride = 13
