@@ -79,7 +79,7 @@ func TestOnATerminal(t *testing.T) {
 	if strings.Contains(said, "\x1b[3") || !strings.Contains(said, "\x1b[K") {
 		t.Errorf("with NO_COLOR: %q", said)
 	}
-	if said = onTerminal(t, []string{"TERM=dumb"}, "run", "random-faults/", "--seeds", "20"); strings.Contains(said, "\x1b") {
+	if said = onTerminal(t, []string{"TERM=dumb"}, "run", "random-faults/", "--seeds", "12"); strings.Contains(said, "\x1b") {
 		t.Errorf("on a dumb terminal: %q", said)
 	}
 }
