@@ -17,10 +17,11 @@ setup:
 adapters:
 	@for set in node python python-old go java rust; do .ci/adapters $$set || [ $$? = 75 ] || exit 1; done
 
-# The tests that need an engine of containers take minutes: make containers.
+# The tests that need an engine of containers take minutes: make containers. Those that run
+# beside others mostly wait: for servers, clocks and signals.
 test: setup
 	$(GO) vet ./...
-	$(GO) test -vet=off -short ./...
+	$(GO) test -vet=off -short -p 3 -parallel 4 ./...
 
 # What the compiler lets pass, in the builds of all tags, and what go.mod should say.
 # .ci/tools has the versions of the tools. The first time takes minutes.
@@ -34,7 +35,7 @@ RACE = ./harness ./harness/client ./harness/lock/... ./harness/process ./harness
 	./harness/real/packets ./harness/real/proc ./harness/real/proxy ./harness/resp ./harness/sim/node ./internal/files ./redlock/... \
 	./scenarios/campaign
 race:
-	CGO_ENABLED=1 $(GO) test -race -vet=off -short $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -vet=off -short -parallel 4 $(RACE)
 
 race-all:
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./...
@@ -55,17 +56,17 @@ cross-all:
 # The longer checks stand in files with a build tag: long (the simulation, the checker's
 # mutants, a browser), processes (real servers, in real time), containers (an engine), and
 # nightly, which lets the others take longer as well. tagged runs the tests of the files
-# with tag $(1), and no others of their packages, built with tags $(2).
+# with tag $(1), and no others of their packages, built with tags $(2), with further flags $(4).
 files = $(shell grep -rlE '^//go:build.*\b($(1))\b' --include=*_test.go .)
 names = $(shell grep -hoE '^func Test[A-Za-z0-9]+' $(call files,$(1)) | sed 's/^func //')
 space := $() $()
-tagged = $(GO) test -tags '$(2)' -count=1 -p 1 -timeout $(3) -v -run '^($(subst $(space),|,$(call names,$(1))))$$' $(sort $(dir $(call files,$(1))))
+tagged = $(GO) test -tags '$(2)' -count=1 $(or $(4),-p 1) -timeout $(3) -v -run '^($(subst $(space),|,$(call names,$(1))))$$' $(sort $(dir $(call files,$(1))))
 
 simulation:
-	$(call tagged,long,long,20m)
+	$(call tagged,long,long,20m,-p 2)
 
 processes:
-	$(call tagged,processes,processes,20m)
+	$(call tagged,processes,processes,20m,-p 1 -parallel 4)
 
 # The tests of package docker that need an engine are among its quick ones.
 containers:
@@ -84,7 +85,7 @@ canary:
 
 # Each lock with a mistake: by which scenario it is caught, as what, and with which seed.
 broken:
-	$(GO) test -tags long -count=1 -timeout 10m -v -run '^TestBrokenLocks$$' ./cmd/lockpick
+	$(GO) test -tags long -count=1 -timeout 10m -v -run '^TestBrokenLocks$$' ./scenarios
 
 # The same locks under random plans, which nobody has told what to look for: some minutes.
 broken-random:

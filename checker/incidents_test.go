@@ -16,7 +16,10 @@ import (
 
 // Incidents are as many as the verdict counts, in the order of time, and the one that it shows
 // is one of them, in the same words.
-func TestIncidentsAreWhatVerdictsCount(t *testing.T) {
+func TestIncidentsAreWhatVerdictsCount(t *testing.T) { incidentsAreWhatVerdictsCount(t, 600) }
+
+func incidentsAreWhatVerdictsCount(t *testing.T, random int) {
+	t.Helper()
 	several := map[string]int{}
 	look := func(name string, h *history.History) {
 		t.Helper()
@@ -53,7 +56,7 @@ func TestIncidentsAreWhatVerdictsCount(t *testing.T) {
 		look(name+" twice", twice(h))
 	}
 	rnd := rand.New(rand.NewPCG(15, 1))
-	for range 3_000 {
+	for range random {
 		look("random", histories.Random(rnd))
 		look("upheaval", histories.Upheaval(rnd.Uint64()))
 		h := histories.Random(rnd)

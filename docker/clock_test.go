@@ -39,6 +39,7 @@ func eitherWay(t *testing.T, test func(t *testing.T, on *backend)) {
 			if !far && os.Geteuid() != 0 {
 				t.Skip("only root may trace a container's process")
 			}
+			t.Parallel() // it mostly waits
 			b := testBackend()
 			b.far = far
 			test(t, b)

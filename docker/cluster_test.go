@@ -101,6 +101,7 @@ func TestKilledClientIsNoFailure(t *testing.T) {
 // A node keeps its address over kills, and its data as far as it persists them;
 // its links refuse meanwhile, and lead to it again.
 func TestNodesEndAndComeBack(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for mode, keys := range map[string]string{"none": " (keys: 0)", "always": " (keys: 1)"} {
 		s := twoNodes
 		s.Topology.Persistence = mode

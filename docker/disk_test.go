@@ -15,6 +15,7 @@ import (
 // A power loss takes what a node had not synced, and it is back with what it had; a
 // disk that stalls or is full is met. It needs no capability in the container.
 func TestPowerLossAndDisks(t *testing.T) {
+	t.Parallel() // it mostly waits
 	if disks := testBackend().can(t.Context()).disks; !disks.Available {
 		t.Skipf("%s: %s", disks.Reason, disks.Remedy)
 	}

@@ -51,6 +51,7 @@ func (b bench) must(addr, want string, args ...string) {
 // A replica takes its node's place with what it got, and is the node from then on.
 // The next run's servers are others.
 func TestReplicaTakesTheNodesPlace(t *testing.T) {
+	t.Parallel() // it mostly waits
 	site := inTurn(t)
 	var master, replica *node
 	site("by hand", replicated(), func(b bench) {
@@ -97,6 +98,7 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 // Sentinels promote what the replica has; the old master comes back to follow it, and
 // loses what it alone had.
 func TestSentinelsPromote(t *testing.T) {
+	t.Parallel() // it mostly waits
 	site := inTurn(t)
 	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
 		step := nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: mode, Targets: []string{"n1"}}}

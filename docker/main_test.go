@@ -94,11 +94,11 @@ func (h held) Deadline() time.Time               { return time.Time{} }
 
 func testBackend() *backend { return New(Config{Client: []string{os.Args[0], "__client"}}) }
 
-// unlessShort skips a test of an engine where only what is quick is asked for.
+// unlessShort skips a test of an engine, or one that builds, where only what is quick is asked for.
 func unlessShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it needs an engine and seconds: run it with make containers")
+		t.Skip("it takes seconds: run it with make containers")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 // A program for containers is this one with the libraries that it needs, or one that the
 // user names and that must need none.
 func TestProgramForContainers(t *testing.T) {
+	unlessShort(t)
 	tool, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("there is no go on PATH to build with")

@@ -55,16 +55,24 @@ func TestAdapterInContainers(t *testing.T) {
 	binary := build(t)
 	const image, wrong = "lockpick-adapter-test:right", "lockpick-adapter-test:wrong"
 	inImage(t, binary, image, "Put your library", "Put your library")
-	args := []string{"run", "--backend", "docker", "--adapter", "/app/adapter", "--adapter-image"}
-	code, all := outcomes(t, binary, append(args, image, "gc-pause-after-acquire/", "holder-crashes/", "wall-clock-forward/")...)
-	if code != outcome.ExitOK || len(all) != 3 || all[0].Skipped+all[1].Skipped != "" || !strings.Contains(all[2].Skipped, "an adapter in a container") {
-		t.Errorf("exit code %d: %+v", code, all)
-	}
 	inImage(t, binary, wrong, "token, began, err := l.lock(r.Key)", `panic("no more memory")`+"\n"+`token, began, err := l.lock(r.Key)`)
-	out, _ := exec.Command(binary, append(args, wrong, "baseline/", "--store", t.TempDir())...).CombinedOutput()
-	if want := "panic: no more memory"; !strings.Contains(string(out), want) {
-		t.Errorf("no %q in\n%s", want, out)
-	}
+	args := []string{"run", "--backend", "docker", "--adapter", "/app/adapter", "--adapter-image"}
+	t.Run("runs", func(t *testing.T) {
+		t.Run("right", func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			code, all := outcomes(t, binary, append(args, image, "gc-pause-after-acquire/", "holder-crashes/", "wall-clock-forward/")...)
+			if code != outcome.ExitOK || len(all) != 3 || all[0].Skipped+all[1].Skipped != "" || !strings.Contains(all[2].Skipped, "an adapter in a container") {
+				t.Errorf("exit code %d: %+v", code, all)
+			}
+		})
+		t.Run("wrong", func(t *testing.T) {
+			t.Parallel()
+			out, _ := exec.Command(binary, append(args, wrong, "baseline/", "--store", t.TempDir())...).CombinedOutput()
+			if want := "panic: no more memory"; !strings.Contains(string(out), want) {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		})
+	})
 	for _, c := range []struct{ image, command, want string }{
 		{image, "/nowhere", "/nowhere: no such file"},
 		{"lockpick-adapter-test:none", "/app/adapter", "the engine has no image lockpick-adapter-test:none"},

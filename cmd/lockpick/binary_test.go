@@ -5,11 +5,13 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"lockpick/docker"
@@ -17,18 +19,29 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// build makes the binary as a user does. The longer checks run it, not the test
-// binary: bubbles must work outside "go test", and "go run" hides exit codes.
+// build returns the binary as a user builds it, made once. The longer checks run it, not the
+// test binary: bubbles must work outside "go test", and "go run" hides exit codes.
 func build(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "lockpick")
-	cmd := exec.Command("go", "build", "-o", path, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
+
+var built = sync.OnceValues(func() (path string, err error) {
+	if builtIn, err = os.MkdirTemp("", "lockpick-built-"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(builtIn, "lockpick")
+	cmd := exec.Command("go", "build", "-o", path, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
 
 // outcomes runs lockpick with --json and returns its exit code and what came out.
 func outcomes(t *testing.T, binary string, args ...string) (int, []outcome.Outcome) {

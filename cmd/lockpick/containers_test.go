@@ -121,11 +121,14 @@ func TestBackendsAgree(t *testing.T) {
 	binary := build(t)
 	verdicts := map[string][]string{}
 	for _, b := range backendNames {
-		var args []string
+		args := []string{"run", "--backend", b}
+		if b != simulation {
+			args = append(args, "--jobs", "2")
+		}
 		for _, s := range sameEverywhere {
 			args = append(args, s+"/")
 		}
-		code, all := outcomes(t, binary, append([]string{"run", "--backend", b}, args...)...)
+		code, all := outcomes(t, binary, args...)
 		if code != 0 {
 			t.Errorf("%s: exit code %d", b, code)
 		}

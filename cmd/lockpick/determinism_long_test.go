@@ -67,7 +67,7 @@ func storm(t *testing.T, seed uint64) scenario.Scenario {
 // Seeds of each scenario that are run twice, and random plans. At night there are more.
 var (
 	pairs = flag.Uint64("pairs", map[bool]uint64{false: 1, true: 5}[night], "seeds of each scenario that are run twice; of storms eight times as many")
-	plans = flag.Uint64("plans", map[bool]uint64{false: 150, true: 1000}[night], "random plans that are run twice")
+	plans = flag.Uint64("plans", map[bool]uint64{false: 75, true: 1000}[night], "random plans that are run twice")
 )
 
 // Every scenario and variant, and storms, each seed twice: on one processor, and

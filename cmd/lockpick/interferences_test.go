@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -27,6 +28,77 @@ import (
 )
 
 var interferences = flag.Int("interferences", 0, "processes or containers that TestInterferences… kills, stops or pauses; 0: a few by day, many at night")
+
+// attack is what somebody else does to a run: hit is called once in each of the first
+// tries, when a client has begun to write.
+type attack struct {
+	binary   string
+	scenario string
+	backend  string
+	tries    int
+	hit      func(lockpick int) error
+}
+
+// every is more tries than a run has.
+const every = 99
+
+// run runs lockpick meanwhile, and returns its exit code and what it said.
+func (a attack) run(t *testing.T) (code int, said string) {
+	t.Helper()
+	store := t.TempDir()
+	cmd := exec.Command(a.binary, "run", a.scenario, "--backend", a.backend, "--store", store)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); cmd.Wait() }() // how it ended, its state says
+	hit := map[string]bool{}
+	for {
+		select {
+		case <-done:
+			if len(hit) == 0 {
+				t.Errorf("nothing was hit")
+			}
+			return cmd.ProcessState.ExitCode(), out.String()
+		case <-time.After(2 * time.Millisecond):
+		}
+		filepath.WalkDir(store, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.Name() != "history.jsonl" || hit[path] || len(hit) >= a.tries {
+				return nil
+			}
+			if text, err := os.ReadFile(path); err != nil || !bytes.Contains(text, []byte(`"op":"write"`)) {
+				return nil
+			}
+			hit[path] = true
+			if err := a.hit(cmd.Process.Pid); err != nil {
+				t.Errorf("hit it: %v", err)
+			}
+			return nil
+		})
+	}
+}
+
+// onChild hits one process of a run on processes.
+func onChild(name string, all ...syscall.Signal) func(int) error {
+	return func(lockpick int) error {
+		pid, err := childOf(lockpick, name)
+		if err != nil {
+			return err
+		}
+		return signals(pid, all...)
+	}
+}
+
+// hitOnce sees that a run whose first try was hit passes by the next one, and says so.
+func hitOnce(t *testing.T, a attack, name string) {
+	t.Helper()
+	code, said := a.run(t)
+	if want := "discarded, and tried again: nobody planned it: " + name + " "; code != 0 || !strings.Contains(said, want) {
+		t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
+	}
+}
 
 // interference is what an outsider does to one process or container of a run.
 type interference struct {
@@ -376,4 +448,13 @@ func signalProcess(target, way string) (at time.Time, err error) {
 		signals(pid, all[1:]...) // or lockpick has ended it meanwhile
 	}
 	return at, nil
+}
+
+// onDocker interferes with runs in containers.
+func onDocker(t *testing.T) *saboteur {
+	return &saboteur{T: t, binary: build(t), backend: "docker", ways: waysToHitContainer, actors: containersOf, hit: hitContainer,
+		late: 500 * time.Millisecond, args: map[string][]string{
+			"baseline": {"baseline/", "--expect", "fault-tolerance=any"}, "power-loss-everysec": {"power-loss-everysec/"}, "clock-jump": {"clock-jump/"},
+			"lost-packets": {"lost-packets/", "--expect", "fault-tolerance=any"}, "watched": {watchedNode, "--scale", "0.5"},
+		}}
 }

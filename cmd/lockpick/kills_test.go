@@ -1,4 +1,4 @@
-//go:build (processes || nightly) && linux
+//go:build nightly && linux
 
 package main
 

@@ -13,6 +13,7 @@ import (
 // Each library, unmodified, on real redis-servers: its clients exclude one another, and each of
 // them gets the lock.
 func TestLibrariesOnProcesses(t *testing.T) {
+	t.Parallel() // it mostly waits
 	needRedis(t)
 	binary := build(t)
 	for _, kind := range libraries() {
@@ -20,7 +21,7 @@ func TestLibrariesOnProcesses(t *testing.T) {
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
-			t.Parallel() // it mostly waits
+			t.Parallel()
 			code, all := outcomes(t, binary, "run", "baseline/", "--backend", "process", "--set", "lock.kind="+kind)
 			if code != 0 || len(all) != 1 {
 				t.Errorf("%s: exit code %d, %d runs", kind, code, len(all))

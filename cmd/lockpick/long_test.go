@@ -20,7 +20,7 @@ import (
 // testing.MainStart with own deps in harness/sim/bubble.go, which is all that
 // knows of it.
 func TestBuiltBinaryRunsBubbles(t *testing.T) {
-	seeds := 200
+	seeds := 100
 	if night {
 		seeds = 1000
 	}
@@ -38,7 +38,7 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seeds := 60
+	seeds := 25
 	if night {
 		seeds = 250
 	}
@@ -73,8 +73,8 @@ func TestHardenedUnderRandomPlans(t *testing.T) {
 	}
 }
 
-// Every scenario, each twice: in a worker with one processor, and in a process
-// with two.
+// A stored run is the same again in a process with one processor or two: by day every fourth
+// of the catalogue, at night all of them on both. TestEverySeedTwice has each of them twice.
 func TestSameSeedSameBytes(t *testing.T) {
 	binary := build(t)
 	_, all := outcomes(t, binary, "run", "--seed", "7")
@@ -86,8 +86,11 @@ func TestSameSeedSameBytes(t *testing.T) {
 			continue
 		}
 		on := []string{"1", "2"}
+		if !night && i%4 > 0 {
+			continue
+		}
 		if !night {
-			on = on[i%2 : i%2+1]
+			on = on[i/4%2 : i/4%2+1]
 		}
 		for _, procs := range on {
 			cmd := exec.Command(binary, "replay", o.Dir)

@@ -16,6 +16,7 @@ import (
 // the simulation finds, too: by day of a scenario for each sort of failure, at night of all scenarios
 // and each set-up. Each counterexample shows what the card says.
 func TestScoreOnProcesses(t *testing.T) {
+	t.Parallel() // it mostly waits
 	needRedis(t)
 	libraries := []string{"redislock"}
 	only := []string{"--tag", "score"}
@@ -29,7 +30,7 @@ func TestScoreOnProcesses(t *testing.T) {
 	}
 	for _, lock := range libraries {
 		t.Run(lock, func(t *testing.T) {
-			t.Parallel() // it mostly waits
+			t.Parallel()
 			dir, book, code := scored(t, append([]string{"scorecard", lock, "--beside", "process", "--jobs", "2"}, only...)...)
 			c := onlyCard(t, book, code)
 			complete(t, c)

@@ -30,8 +30,12 @@ func (f foreground) Run() int {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
+	defer func() { os.RemoveAll(builtIn) }() // nothing, where it is ""
 	return f.M.Run()
 }
+
+// builtIn is the folder of the binary that build makes.
+var builtIn string
 
 // programs is what the test binary is where it is called by one of these names.
 var programs = map[string]func(){"lockpick": main, tracerName: traces, shapesName: runsShapes}

@@ -79,7 +79,7 @@ func sameVerdicts(t *testing.T, names ...string) {
 }
 
 func TestOwnSettingsChangeNoVerdict(t *testing.T) {
-	sameVerdicts(t, "baseline/", "cancelled-acquire/", "lost-reply/", "restart-forgets/", "delayed-release-kills-retry/", "gc-pause-after-acquire/fenced")
+	sameVerdicts(t, "cancelled-acquire/", "restart-forgets/", "gc-pause-after-acquire/fenced")
 }
 
 // Under other settings a lock must keep what its tier requires and the scenario's own lock keeps.

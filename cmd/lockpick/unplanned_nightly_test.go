@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -129,4 +130,11 @@ func inside(pid int) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("process %d has started none: %v", pid, err)
+}
+
+// Whatever of a run in containers somebody kills, pauses, stops or ends, and whenever, from the
+// first container to the last that is removed: the try is discarded, and the next one counts.
+func TestInterferencesOnDocker(t *testing.T) {
+	needEngine(t)
+	onDocker(t).sabotage(cmp.Or(*interferences, 60), 2)
 }

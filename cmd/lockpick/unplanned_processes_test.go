@@ -14,8 +14,11 @@ import (
 	"time"
 )
 
-// The same of every process of a run, and every way to hit it.
+// Where somebody kills or stops a process of each try, no run passes; where of the first
+// only, the next one counts, and it is said why that one does not. That is so of every
+// process of a run, and every way to hit it.
 func TestUnplannedOnProcesses(t *testing.T) {
+	t.Parallel() // it mostly waits
 	needRedis(t)
 	binary := build(t)
 	for _, name := range []string{"n1", "r1", "c1"} {
@@ -33,6 +36,33 @@ func TestUnplannedOnProcesses(t *testing.T) {
 			}
 		})
 	}
+	t.Run("n1 is killed in each try", func(t *testing.T) {
+		t.Parallel()
+		code, said := attack{binary, oneNode, "process", every, onChild("n1", syscall.SIGKILL)}.run(t)
+		if code != 2 {
+			t.Errorf("exit code %d, want 2:\n%s", code, said)
+		}
+		for _, want := range []string{"nobody planned it: n1 ended", "signal 9", "5 tries were discarded"} {
+			if !strings.Contains(said, want) {
+				t.Errorf("it does not say %q:\n%s", want, said)
+			}
+		}
+	})
+}
+
+// TestMoreUnplannedWhileSetUp hits what TestUnplannedWhileSetUp spares, and a process of each try.
+func TestMoreUnplannedWhileSetUp(t *testing.T) {
+	t.Parallel() // it mostly waits
+	for _, hit := range [][2]string{{"n1", "terminated"}, {"n1", "stopped"}, {"r1", "killed"}, {"c1-adapter", "killed"}} {
+		hitWhileSetUp(t, hit[0], hit[1])
+	}
+	t.Run("in each try", func(t *testing.T) {
+		t.Parallel()
+		code, said := strikeWhileSetUp(t, "n1", "killed", eachTime)
+		if code != 2 || !strings.Contains(said, "n1 ended while the run was set up") || !strings.Contains(said, "5 tries were discarded") {
+			t.Errorf("exit code %d, want 2 and why:\n%s", code, said)
+		}
+	})
 }
 
 // Whatever of a run on processes somebody kills, stops or ends, and whenever, from the first
@@ -46,9 +76,12 @@ func TestInterferencesOnProcesses(t *testing.T) {
 			"clock-jump": {"clock-jump/"}, "failover-loses-lock": {"failover-loses-lock/"}, "watched": {watchedNode, "--scale", "0.5"},
 			"adapter": {oneNode, "--adapter", adapter},
 		}}
-	n := 7
-	if night {
-		n = 140
+	n := 140
+	if !night { // those whose processes no other scenario has, and the plainest
+		n = 3
+		maps.DeleteFunc(s.args, func(name string, _ []string) bool {
+			return !slices.Contains([]string{"adapter", "baseline", "watched"}, name)
+		})
 	}
 	s.sabotage(cmp.Or(*interferences, n), 4)
 }
@@ -56,6 +89,7 @@ func TestInterferencesOnProcesses(t *testing.T) {
 // Where lockpick itself stands still, what its plan was to bring about does not come, or
 // comes otherwise: that is no lock's fault, and tried again.
 func TestStallIsNoViolation(t *testing.T) {
+	t.Parallel() // it mostly waits
 	needRedis(t)
 	binary := build(t)
 	stop := func(lockpick int) error {

@@ -23,11 +23,11 @@ var hostile = map[string]struct {
 	says    []string
 }{
 	"spins": {func(context.Context, lock.Env) (lock.Handle, error) { return spin() },
-		[]string{"did not end within 2s", "locktest.spin("}},
+		[]string{"did not end within 1s", "locktest.spin("}},
 	"waits-outside": {func(context.Context, lock.Env) (lock.Handle, error) { return wait() },
-		[]string{"did not end within 2s", "locktest.wait("}},
+		[]string{"did not end within 1s", "locktest.wait("}},
 	"waits-for-a-mutex": {func(context.Context, lock.Env) (lock.Handle, error) { return contend() },
-		[]string{"did not end within 2s", "locktest.contend("}},
+		[]string{"did not end within 1s", "locktest.contend("}},
 	"panics": {func(context.Context, lock.Env) (lock.Handle, error) { panic("no such slot") },
 		[]string{"panic: no such slot", "hostile_test.go:"}},
 	"panics-elsewhere": {func(context.Context, lock.Env) (lock.Handle, error) { return crash() },
@@ -101,7 +101,7 @@ func TestHostile(t *testing.T) {
 	}
 	patience := time.Minute // a busy machine is slow
 	if strings.HasPrefix(hostile[name].says[0], "did not end") {
-		patience = 2 * time.Second
+		patience = time.Second
 	}
 	Run(t, lock.Kind{OneNode: true, New: func(env lock.Env) (lock.Lock, error) {
 		return hostileLock{env, hostile[name].acquire}, nil

@@ -308,7 +308,10 @@ func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 }
 
 // Five servers at a time, again and again: each follows its clock.
-func TestManyStarts(t *testing.T) {
+func TestManyStarts(t *testing.T) { manyStarts(t, 4) }
+
+func manyStarts(t *testing.T, rounds int) {
+	t.Helper()
 	needRedis(t)
 	if err := vdso.Available(); err != nil {
 		t.Skip(err)
@@ -325,7 +328,7 @@ func TestManyStarts(t *testing.T) {
 		defer mu.Unlock()
 		return clocks[name].Start(pid)
 	}
-	for round := range 10 {
+	for round := range rounds {
 		var all sync.WaitGroup
 		for i := range 5 {
 			name := fmt.Sprintf("n%d", 5*round+i)

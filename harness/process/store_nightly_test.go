@@ -87,3 +87,6 @@ func TestStoreThatWontStart(t *testing.T) {
 		t.Errorf("run: %v", err)
 	}
 }
+
+// The same as TestManyStarts, for longer.
+func TestVeryManyStarts(t *testing.T) { manyStarts(t, 50) }

@@ -5,18 +5,11 @@ import (
 	"encoding/json"
 	"math"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"lockpick/checker"
 	"lockpick/checker/verdict"
-	"lockpick/harness"
 	"lockpick/harness/history"
-	"lockpick/harness/lock/broken"
-	"lockpick/harness/lock/kinds"
-	"lockpick/harness/scenario"
-	"lockpick/harness/sim"
-	"lockpick/scenarios"
 )
 
 func TestStoriesAreLaidOutWell(t *testing.T) {
@@ -26,43 +19,6 @@ func TestStoriesAreLaidOutWell(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) { laidOut(t, tale(t, file)) })
-	}
-}
-
-// Every run of the catalogue.
-func TestCatalogueIsLaidOutWell(t *testing.T) {
-	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
-	for _, m := range broken.Mistakes() {
-		known.Mistakes = append(known.Mistakes, m.Name)
-	}
-	for _, name := range scenarios.Names() {
-		data, err := scenarios.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := scenario.Parse(name, data, known)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range all {
-			t.Run(s.ID(), func(t *testing.T) {
-				backend := sim.New(kinds.All)
-				for _, c := range backend.Probe(t.Context()) {
-					if !c.Available && slices.Contains(s.Needs(), c.Name) {
-						t.Skip(c.Reason)
-					}
-				}
-				var record bytes.Buffer
-				if err := harness.Run(t.Context(), backend, s, 1, history.NewRecorder(&record)); err != nil {
-					t.Fatal(err)
-				}
-				h, err := history.Read(&record)
-				if err != nil {
-					t.Fatal(err)
-				}
-				laidOut(t, h)
-			})
-		}
 	}
 }
 

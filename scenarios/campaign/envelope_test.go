@@ -39,7 +39,7 @@ func TestArithmetic(t *testing.T) {
 	within := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.high(), rate: 0.001, nodeCount: 0}
 	for _, d := range Dimensions {
 		t.Run(d.Name+"/"+d.Property, func(t *testing.T) {
-			r, err := searching(3).find(t.Context(), d, s, func(envelopePoint) {})
+			r, err := searching(1).find(t.Context(), d, s, func(envelopePoint) {})
 			if err != nil {
 				t.Fatal(err)
 			}

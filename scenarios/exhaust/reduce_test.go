@@ -89,7 +89,7 @@ func agree(t *testing.T, scopes, most int) {
 }
 
 // Each reduction comes to the same verdict as none.
-func TestReductionsAgree(t *testing.T) { agree(t, 25, 2<<20) }
+func TestReductionsAgree(t *testing.T) { agree(t, 10, 2<<20) }
 
 // everywhere does something to each node and lease.
 func everywhere(m *model, t *state, do func(*node, int)) {

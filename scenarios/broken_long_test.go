@@ -1,6 +1,6 @@
-//go:build long && !windows
+//go:build long
 
-package main
+package scenarios_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
+	"lockpick/scenarios"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
@@ -24,10 +25,7 @@ const ownSeeds = 200
 // TestBrokenLocks runs the catalogue's scenarios against the lock that each is
 // there to catch, and prints which caught what, and how soon.
 func TestBrokenLocks(t *testing.T) {
-	all, err := choice{}.scenarios()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := choose(t)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "mistake\tscenario\tproperty\tcause\tseeds")
 	for _, m := range broken.Mistakes() {
@@ -58,7 +56,7 @@ func TestBrokenLocks(t *testing.T) {
 }
 
 // caught is the first seed with which all comes out as the scenario expects, 0 if none does.
-func caught(t *testing.T, s pick) (seed uint64, o outcome.Outcome) {
+func caught(t *testing.T, s scenarios.Found) (seed uint64, o outcome.Outcome) {
 	t.Helper()
 	for seed = 1; seed <= ownSeeds; seed++ {
 		o = campaign.Execute(t.Context(), sim.New(kinds.All), campaign.Job{Scenario: s.Scenario, Seed: seed, Backend: "sim", Keep: campaign.KeepNone})

@@ -1,4 +1,4 @@
-package main
+package campaign_test
 
 import (
 	"bytes"
@@ -236,8 +236,10 @@ var never = map[string]string{
 // simulated skips a kind that the simulation says it can't have, and why.
 func simulated(t *testing.T, k nemesis.Kind) {
 	t.Helper()
-	if c := campaign.Probe(t.Context(), sim.New(nil)).Of(k.Capability(k.On[0])); !c.Available && c.Remedy != "" {
-		t.Skipf("%s; to see it: %s", c.Reason, c.Remedy)
+	for _, c := range sim.New(nil).Probe(t.Context()) {
+		if c.Name == k.Capability(k.On[0]) && !c.Available && c.Remedy != "" {
+			t.Skipf("%s; to see it: %s", c.Reason, c.Remedy)
+		}
 	}
 }
 
@@ -335,7 +337,7 @@ expect:
   mutual-exclusion: holds
   resource-safety: holds
 `
-	all, err := scenario.Parse("trial.yaml", []byte(text), known())
+	all, err := scenario.Parse("trial.yaml", []byte(text), campaign.KnownLocks(kinds.All))
 	if err != nil {
 		t.Fatal(err)
 	}

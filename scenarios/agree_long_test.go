@@ -1,6 +1,6 @@
-//go:build long && !windows
+//go:build long
 
-package main
+package scenarios_test
 
 import (
 	"bytes"
@@ -17,27 +17,19 @@ import (
 	"lockpick/harness/sim"
 	"lockpick/reports/sequence"
 	"lockpick/reports/timeline"
-	"lockpick/scenarios/campaign"
+	"lockpick/scenarios"
 )
 
 // What the diagram and the timeline say of a key's end is the fact that the
 // node told and the verdict names, over the catalogue and random plans.
 func TestPicturesAgreeWithVerdicts(t *testing.T) {
-	all, err := choice{}.scenarios()
-	if err != nil {
-		t.Fatal(err)
-	}
-	random, err := choice{names: []string{"random-faults"}}.scenarios()
-	if err != nil {
-		t.Fatal(err)
-	}
-	able := campaign.Probe(t.Context(), sim.New(kinds.All))
+	random := choose(t, "random-faults")
 	losses, ends := 0, 0
-	look := func(p pick, seed uint64) {
+	look := func(p scenarios.Found, seed uint64) {
 		var record bytes.Buffer
 		b := sim.New(kinds.All)
 		s := p.Scenario.Drawn(seed)
-		if len(able.Missing(s, kinds.All)) > 0 {
+		if !simulates(t, s) {
 			return
 		}
 		if err := harness.Run(t.Context(), b, s, seed, history.NewRecorder(&record)); err != nil {
@@ -56,10 +48,10 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 		losses += x.losses
 		ends += x.ends
 	}
-	for _, p := range all {
+	for _, p := range choose(t) {
 		look(p, 1)
 	}
-	plans := uint64(100)
+	plans := uint64(40)
 	if night {
 		plans = 200
 	}

@@ -1,11 +1,12 @@
-package main
+//go:build long
+
+package scenarios_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -23,22 +24,26 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// What every run of the catalogue leaves is what other tools take, and what it was judged by.
+// What every run of the catalogue leaves is what other tools take, and what it was judged by. At night
+// its reports are drawn, too.
 func TestStoredRuns(t *testing.T) {
-	t.Parallel()
-	all, err := choice{}.scenarios()
-	if err != nil {
-		t.Fatal(err)
+	drawn := campaign.KeepNone
+	if night {
+		drawn = campaign.KeepAll
 	}
 	store := t.TempDir()
-	for _, s := range all {
-		o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: s.Scenario, Seed: 2, Store: store, Keep: campaign.KeepAll})
+	for _, s := range choose(t) {
+		o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: s.Scenario, Seed: 2, Store: store, Keep: campaign.KeepAll, Reports: drawn})
 		if o.Error != "" {
 			t.Fatalf("%s: %s", s.ID(), o.Error)
 		}
 		t.Run(s.ID(), func(t *testing.T) {
 			h := judgedAgain(t, o)
-			jepsen(t, filepath.Join(o.Dir, "history.edn"), h, o.Verdict)
+			var text bytes.Buffer
+			if err := edn.Write(&text, h); err != nil {
+				t.Fatal(err)
+			}
+			jepsen(t, text.Bytes(), o.Verdict)
 		})
 	}
 }
@@ -64,12 +69,8 @@ func judgedAgain(t *testing.T, o outcome.Outcome) *history.History {
 
 // jepsen reads a history as Jepsen's tools do, by a library that isn't ours, and then
 // judges it as one of Jepsen's.
-func jepsen(t *testing.T, path string, h *history.History, v verdict.Verdict) {
+func jepsen(t *testing.T, text []byte, v verdict.Verdict) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := goedn.NewDecoder(bytes.NewReader(text))
 	last, open := int64(0), map[int64]goedn.Keyword{}
 	acquires := false

@@ -1,4 +1,4 @@
-package main
+package campaign_test
 
 import (
 	"bytes"
@@ -98,7 +98,7 @@ func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 		t.Run(strings.Trim(strings.ReplaceAll(fmt.Sprint(c.args), "/", ""), "[]"), func(t *testing.T) {
 			locks := maps.Clone(kinds.All)
 			locks["asks"] = asks(c.args)
-			k := known()
+			k := campaign.KnownLocks(kinds.All)
 			k.Locks = append(k.Locks, "asks")
 			all, err := scenario.Parse("asks.yaml", []byte(asksYAML), k)
 			if err != nil {

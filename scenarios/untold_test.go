@@ -1,4 +1,4 @@
-package main
+package scenarios_test
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 	"lockpick/checker/verdict"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
-	"lockpick/harness/lock/redlock"
-	"lockpick/harness/lock/single"
 	"lockpick/harness/sim"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
@@ -38,7 +36,7 @@ func (l muted) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 // key that did not live its time is a violation all the same. Either can be shown.
 func TestLockThatTellsNothing(t *testing.T) {
 	kind := lock.Kind{OneNode: true, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {
-		l, err := single.New(e)
+		l, err := kinds.All["single"].New(e)
 		return muted{l}, err
 	}}
 	all := maps.Clone(kinds.All)
@@ -56,15 +54,11 @@ func TestLockThatTellsNothing(t *testing.T) {
 		"restart-delay-fast-clock": {verdict.Holds, verdict.Violated},
 	} {
 		t.Run(name, func(t *testing.T) {
-			picked, err := choice{names: []string{name + "/"}}.scenarios()
+			s, err := choose(t, name+"/")[0].With("muted", kind)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := picked[0].With("muted", kind)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: 1, Backend: simulation, Store: t.TempDir(), Keep: campaign.KeepAll})
+			o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: 1, Backend: "sim", Store: t.TempDir(), Keep: campaign.KeepAll})
 			told, exclusion := o.Verdict.Result(verdict.HolderTold), o.Verdict.Result(verdict.MutualExclusion)
 			if o.Error != "" || o.Code != outcome.ExitOK || told == nil || told.Outcome != want.told || (exclusion.Outcome == verdict.Violated) != (want.exclusion == verdict.Violated) ||
 				want.told == verdict.Violated && told.Cause != "told-late" {
@@ -100,7 +94,7 @@ func TestLockThatAnswersNoRelease(t *testing.T) {
 	for name, from := range map[string]struct {
 		lock.Factory
 		oneNode bool
-	}{"single": {single.New, true}, "redlock": {redlock.New, false}} {
+	}{"single": {kinds.All["single"].New, true}, "redlock": {kinds.All["redlock"].New, false}} {
 		for _, apart := range []bool{false, true} {
 			kind := lock.Kind{OneNode: from.oneNode, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {
 				l, err := from.Factory(e)
@@ -112,15 +106,11 @@ func TestLockThatAnswersNoRelease(t *testing.T) {
 			}}
 			all := maps.Clone(kinds.All)
 			all["unsure"] = kind
-			picked, err := choice{names: []string{"baseline/"}}.scenarios()
+			s, err := choose(t, "baseline/")[0].With("unsure", kind)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := picked[0].With("unsure", kind)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: campaign.KeepNone})
+			o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: 1, Backend: "sim", Keep: campaign.KeepNone})
 			exclusion, lease := o.Of(verdict.MutualExclusion), o.Of(verdict.LeaseLinearizable)
 			switch {
 			case apart && (o.Code != outcome.ExitUnexpected || exclusion.Got != verdict.Violated):

@@ -1,0 +1,94 @@
+//go:build long
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"lockpick/checker"
+	"lockpick/harness/lock/broken"
+	"lockpick/reports"
+)
+
+// TestReadme holds what the READMEs show against what a reader gets. With -update they are
+// rewritten.
+func TestReadme(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	printed := lockpick(t, "run", "--store", store)
+	if n := strings.Count(printed, "\n"); n > 25 {
+		t.Errorf("the whole catalogue takes %d lines, which fit on no screen", n)
+	}
+	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
+	lockpick(t, "report", filepath.Join(store, "gc-pause-after-acquire", "latest"))
+	asShown(t, filepath.Join(store, "gc-pause-after-acquire", "latest", reports.DrawingFile), "testdata/gc-pause-after-acquire.svg")
+	inReadme(t, "../../README.md", map[string]string{
+		"run": fence(printed), "explain gc-pause-after-acquire/": fence(drawn), "own lock": ownLock(t),
+	})
+	inReadme(t, "../../harness/lock/README.md", map[string]string{"broken": brokenLocks(t)})
+	inReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"exhaust": lockpick(t, "model-check", "--markdown")})
+}
+
+// ownLock is the lock that the README shows, which is the example of how to add one.
+func ownLock(t *testing.T) string {
+	t.Helper()
+	a, err := txtar.ParseFile("testdata/contributing/lock.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "```go\n" + string(a.Files[0].Data) + "```\n"
+}
+
+// asShown holds the README's picture to the one that a reader gets.
+func asShown(t *testing.T, drawn, shown string) {
+	t.Helper()
+	got, err := os.ReadFile(drawn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(shown, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(shown); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what one gets: run go test -tags long ./cmd/lockpick -run Readme -update (%v)", shown, err)
+	}
+}
+
+func fence(text string) string { return "```\n" + strings.TrimSpace(text) + "\n```\n" }
+
+// brokenLocks is the table of locks with a mistake: where each is caught, and as what.
+func brokenLocks(t *testing.T) string {
+	t.Helper()
+	all, err := choice{}.scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("| mistake | what its author thought | what it does wrong | caught by | as |\n|---|---|---|---|---|\n")
+	for _, m := range broken.Mistakes() {
+		caught := false
+		for _, s := range all {
+			if s.Lock.Mistake != m.Name {
+				continue
+			}
+			for _, property := range checker.Properties() {
+				if e := s.Expect[property]; !caught && e.Want == "violated" && e.Cause != "" {
+					fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s violated: %s |\n", m.Name, m.Thought, m.Doc, s.ID(), property, e.Cause)
+					caught = true
+				}
+			}
+		}
+		if !caught {
+			t.Errorf("no scenario says how it catches the mistake %s", m.Name)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,17 @@
+//go:build long
+
+package broken
+
+import "testing"
+
+// Each lock makes its own mistake and no other.
+func TestExactlyOneMistake(t *testing.T) {
+	n := start(t)
+	for _, m := range Mistakes() {
+		for name, makes := range experiments {
+			if got := makes(n, m.Name); got != (name == m.Name) {
+				t.Errorf("lock with the mistake %s makes the mistake %s: %v", m.Name, name, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,63 @@
+//go:build nightly
+
+package figures
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock/broken"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/scenarios"
+)
+
+// TestNothingOfTheCatalogueIsCutOrCovered looks at the figures of each run of the catalogue.
+func TestNothingOfTheCatalogueIsCutOrCovered(t *testing.T) {
+	drawn := 0
+	catalogue(t, func(name string, h *history.History) { look(t, &drawn, name, Of(h)...) })
+	t.Logf("%d figures", drawn)
+	if drawn < 500 {
+		t.Errorf("only %d figures", drawn)
+	}
+}
+
+// catalogue calls f with the history of each run of the catalogue that the simulation can make.
+func catalogue(t *testing.T, f func(name string, h *history.History)) {
+	t.Helper()
+	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
+	for _, m := range broken.Mistakes() {
+		known.Mistakes = append(known.Mistakes, m.Name)
+	}
+	backend := sim.New(kinds.All)
+	lacks := func(s scenario.Scenario) bool {
+		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
+	}
+	for _, name := range scenarios.Names() {
+		data, err := scenarios.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := scenario.Parse(name, data, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range slices.DeleteFunc(all, lacks) {
+			var record bytes.Buffer
+			if err := harness.Run(t.Context(), backend, s, 1, history.NewRecorder(&record)); err != nil {
+				t.Fatal(err)
+			}
+			h, err := history.Read(&record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f(s.ID(), h)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+//go:build nightly
+
+package sequence
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock/broken"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/scenarios"
+)
+
+// TestNothingOfTheCatalogueIsCutOrCrossed looks at the picture of each run of the catalogue.
+func TestNothingOfTheCatalogueIsCutOrCrossed(t *testing.T) { nothingIsCut(t, catalogue, 150) }
+
+// catalogue calls f with the diagram of each run of the catalogue that the simulation can make.
+func catalogue(t *testing.T, f func(name string, d Diagram)) {
+	t.Helper()
+	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
+	for _, m := range broken.Mistakes() {
+		known.Mistakes = append(known.Mistakes, m.Name)
+	}
+	backend := sim.New(kinds.All)
+	lacks := func(s scenario.Scenario) bool {
+		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
+	}
+	for _, name := range scenarios.Names() {
+		data, err := scenarios.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := scenario.Parse(name, data, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			if lacks(s) {
+				continue
+			}
+			var record bytes.Buffer
+			if err := harness.Run(t.Context(), backend, s, 1, history.NewRecorder(&record)); err != nil {
+				t.Fatal(err)
+			}
+			h, err := history.Read(&record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f(s.ID(), Tell(h, checker.Check(h)))
+		}
+	}
+}
