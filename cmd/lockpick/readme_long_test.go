@@ -14,7 +14,6 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/lock/broken"
-	"lockpick/reports"
 )
 
 // TestReadme holds what the READMEs show against what a reader gets. With -update they are
@@ -27,7 +26,7 @@ func TestReadme(t *testing.T) {
 	}
 	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	lockpick(t, "report", filepath.Join(store, "gc-pause-after-acquire", "latest"))
-	asShown(t, filepath.Join(store, "gc-pause-after-acquire", "latest", reports.DrawingFile), "testdata/gc-pause-after-acquire.svg")
+	asShown(t, filepath.Join(store, "gc-pause-after-acquire", "latest", "sequence.svg"), "testdata/gc-pause-after-acquire.svg")
 	inReadme(t, "../../README.md", map[string]string{
 		"run": fence(printed), "explain gc-pause-after-acquire/": fence(drawn), "own lock": ownLock(t),
 	})

@@ -6,7 +6,6 @@ import (
 
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
-	"lockpick/harness/scenario"
 )
 
 // setups are the libraries as they can be set up, by names that only these tests know.
