@@ -124,7 +124,7 @@ func TestBackendsAgree(t *testing.T) {
 		for _, s := range sameEverywhere {
 			args = append(args, s+"/")
 		}
-		code, all := outcomes(t, binary, append([]string{"run", "--backend", b, "--jobs", "2"}, args...)...)
+		code, all := outcomes(t, binary, append([]string{"run", "--backend", b}, args...)...)
 		if code != 0 {
 			t.Errorf("%s: exit code %d", b, code)
 		}
