@@ -121,14 +121,11 @@ func TestBackendsAgree(t *testing.T) {
 	binary := build(t)
 	verdicts := map[string][]string{}
 	for _, b := range backendNames {
-		args := []string{"run", "--backend", b}
-		if b != simulation {
-			args = append(args, "--jobs", "2")
-		}
+		var args []string
 		for _, s := range sameEverywhere {
 			args = append(args, s+"/")
 		}
-		code, all := outcomes(t, binary, args...)
+		code, all := outcomes(t, binary, append([]string{"run", "--backend", b}, args...)...)
 		if code != 0 {
 			t.Errorf("%s: exit code %d", b, code)
 		}
