@@ -24,6 +24,7 @@ import (
 // container. It takes tenths of a second; beyond the bound something is wrong.
 const engineBound = 15 * time.Second
 
+// box is a container of a run: a node, a client, a link or an adapter.
 type box struct {
 	engine   *engine.Engine
 	name, id string
