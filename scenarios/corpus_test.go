@@ -3,7 +3,6 @@ package scenarios_test
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,9 +13,6 @@ import (
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
-
-// seeded is the end of a name in the corpus whose scenario is run with another seed than 1.
-var seeded = regexp.MustCompile(`-seed-([0-9]+)$`)
 
 // Each scenario of the project's corpus shows what it did when a hunt had found it, and is small.
 func TestCorpus(t *testing.T) {
