@@ -174,7 +174,8 @@ func (b *box) Words() string {
 	return strings.TrimSpace(b.talk.errors.String())
 }
 
-// leave ends the talk, if there is one, and that with what opens its gate.
+// leave ends the conversation with the container's program, if there is one, and the one with the
+// container that opens its gate.
 func (b *box) leave() {
 	if b.beside != nil {
 		b.beside.leave()

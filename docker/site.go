@@ -63,8 +63,8 @@ func (s *site) lives() bool {
 }
 
 // makeBox makes a container on the site's network, called as it is unless m has a name, of
-// lockpick's image unless m has another. It is not broken off: the engine would go on, and
-// make what close has not seen.
+// lockpick's image unless m has another. It is not canceled halfway, because the engine
+// would go on and create a container that close does not know of.
 func (s *site) makeBox(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -1,7 +1,6 @@
 package scenarios_test
 
 import (
-	"slices"
 	"testing"
 
 	"lockpick/harness/lock/kinds"
@@ -21,14 +20,8 @@ func choose(t *testing.T, names ...string) []scenarios.Found {
 	return all
 }
 
-// simulates reports whether the simulation has all that a scenario needs.
+// simulates reports whether the simulation can run a scenario.
 func simulates(t *testing.T, s scenario.Scenario) bool {
 	t.Helper()
-	needs := s.NeedsOf(kinds.All[s.Lock.Kind])
-	for _, c := range sim.New(kinds.All).Probe(t.Context()) {
-		if i := slices.Index(needs, c.Name); i >= 0 && c.Available {
-			needs = slices.Delete(needs, i, i+1)
-		}
-	}
-	return len(needs) == 0
+	return len(campaign.Probe(t.Context(), sim.New(kinds.All)).Missing(s, kinds.All)) == 0
 }

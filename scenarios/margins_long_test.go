@@ -18,9 +18,9 @@ import (
 )
 
 // scaledRuns are a scenario as the simulation runs it, and as processes do: there, what a machine takes
-// in fixed time weighs more. They are ten times as short, unless the scenario says otherwise.
+// in fixed time weighs more.
 func scaledRuns(s scenario.Scenario) []scenario.Scenario {
-	return []scenario.Scenario{s, s.Scaled(cmp.Or(s.Scale, 0.1))}
+	return []scenario.Scenario{s, s.Scaled(cmp.Or(s.Scale, campaign.RealScale))}
 }
 
 // While a minority is down, a lock that wants more than a majority can't be had, and that is seen:

@@ -2,5 +2,5 @@
 
 package main
 
-// night is false by day: the checks before a change lands end in minutes.
+// night is false in the checks that run before a change lands, which must take minutes.
 const night = false

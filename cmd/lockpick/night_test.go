@@ -2,5 +2,5 @@
 
 package main
 
-// night lets the longer checks draw as many seeds as a night has time for.
+// night makes the longer checks draw more seeds, because nightly runs have the time.
 const night = true

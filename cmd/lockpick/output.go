@@ -17,7 +17,7 @@ import (
 
 // output is all that reaches a terminal. Texts come from histories and files that
 // anybody may have written: what could move the cursor, change colors or turn
-// the writing direction is written as \uXXXX, which is harmless in JSON, too.
+// the writing direction is written as an escape such as \u202e, which is harmless in JSON, too.
 // The first error is kept, so that a lost result does not pass as printed.
 // Once over is closed, nothing waits for a reader that does not read.
 type output struct {

@@ -209,7 +209,7 @@ func (f *runFlags) suiteOf(chosen []pick, names []string, started time.Time) *su
 	return s
 }
 
-// all is the command that runs the whole suite again.
+// all returns the command that reruns the whole suite.
 func (f *runFlags) all(names []string) string {
 	c := "lockpick run"
 	for _, n := range names {

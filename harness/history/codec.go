@@ -78,10 +78,9 @@ func (e Event) readable() Event {
 	return e
 }
 
-// codec does one job with each field of an event, in the order in which a line has them. Lines
-// that appendLine wrote it takes straight from the bytes, at a fraction of encoding/json's
-// price. Any other goes to decode, which alone says what is wrong with a line; on every line
-// that plain takes, the two agree.
+// codec does one job with each field of an event, in the order of a line. It parses lines written by
+// appendLine directly, at a fraction of the cost of encoding/json. All others go to decode, which
+// is the only one to report errors; on every line that plain accepts, both agree.
 type codec struct {
 	job    job
 	always bool   // writing: a field that is empty is written, too

@@ -207,8 +207,8 @@ func unplanned(x proc.Unasked) harness.Unplanned {
 }
 
 // interfered waits for what becomes of a group's processes before Guard looks after them. fail
-// is called with the first interference. explain puts it, or that something took too long, in
-// front of the error that came of it.
+// is called with the first interference. explain puts it, or that something took too long,
+// before the error that it caused.
 func interfered(group *proc.Group, when string, fail func(error)) (explain func(error) error) {
 	m := real.NewMonitor(when, fail)
 	over := group.Listen(func(x proc.Unasked) { m.Hear(unplanned(x)) })

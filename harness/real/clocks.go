@@ -101,7 +101,7 @@ func (m *Clock) Shown() vdso.Shown {
 // callBound is how long an agent may take; to wait for a gate takes the longest.
 const callBound = 10 * time.Second
 
-// call calls an agent, which answers at last what the clocks show.
+// call makes a call to an agent. The last result of every call is what the clocks show afterwards.
 func (m *Clock) call(agent *Caller, call string, args CallArgs, results ...any) error {
 	ctx, cancel := context.WithTimeout(m.ctx, callBound)
 	defer cancel()
@@ -327,8 +327,8 @@ func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (stri
 	return back, nil
 }
 
-// clockAgain reads back the clock of a node that was started again, which is as wrong as it
-// was; "": nobody changes it.
+// clockAgain reads back the clock of a restarted node, which is still off by what it was before.
+// It returns "" if the run does not change that clock.
 func (cs *clocks) clockAgain(n Server) (string, error) {
 	m := cs.Clock(n.Redis().Name)
 	if m == nil {

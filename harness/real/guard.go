@@ -12,19 +12,19 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// Monitor hears what somebody else does to a run's programs. While there is nobody to report it to,
-// the first of that ends the run.
+// Monitor collects what others do to a run's programs, such as a signal that no step of the plan sent.
+// As long as it has nobody to report to, the first such interference ends the run.
 type Monitor struct {
 	fail func(error)
 
 	mu     sync.Mutex
 	report func(harness.Unplanned) // nil: the record has not begun, or has ended
 	when   string                  // as of harness.Interference
-	first  error                   // that came while there was nobody to report it to
+	first  error                   // the first interference without a receiver
 	heard  bool                    // something came
 }
 
-// NewMonitor returns a monitor that has nobody to report to. fail ends the run.
+// NewMonitor returns a monitor without a receiver. fail ends the run.
 func NewMonitor(when string, fail func(error)) *Monitor { return &Monitor{when: when, fail: fail} }
 
 // Hear takes in something that no plan asks for.
@@ -41,29 +41,29 @@ func (m *Monitor) Hear(u harness.Unplanned) {
 	}
 }
 
-// Report sets who is told from now on; nil: nobody.
+// Report sets the receiver of further reports; nil: none.
 func (m *Monitor) Report(to func(harness.Unplanned), when string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.report, m.when = to, when
 }
 
-// SettingUp says whether the run has no record yet.
+// SettingUp reports whether the run is still being set up, so that there is no record yet.
 func (m *Monitor) SettingUp() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.report == nil && m.when == harness.SettingUp
 }
 
-// Heard says whether something came.
+// Heard reports whether there was any interference.
 func (m *Monitor) Heard() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.heard
 }
 
-// Explain puts what came while nobody was told, or that something took too long, in front of the
-// error that came of it.
+// Explain puts the first interference that was not reported, or that something took too long, before
+// the error that it caused.
 func (m *Monitor) Explain(err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

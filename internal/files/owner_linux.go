@@ -36,7 +36,7 @@ func (o Owner) near(self Owner) bool { return o.Boot == self.Boot && o.Space == 
 
 func (o Owner) runs() bool { return ProcessRuns(o.PID, o.Start) }
 
-// processStat is what /proc says of a process or thread.
+// processStat is the part of /proc/PID/stat that is used here, of a process or a thread.
 type processStat struct {
 	State byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
 	Flags uint64 // of the kernel

@@ -39,25 +39,22 @@ func catalogue(t *testing.T, f func(name string, h *history.History)) {
 	lacks := func(s scenario.Scenario) bool {
 		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
 	}
-	for _, name := range scenarios.Names() {
-		data, err := scenarios.Read(name)
+	all, _, err := scenarios.Choose(nil, nil, known, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		if lacks(s.Scenario) {
+			continue
+		}
+		var record bytes.Buffer
+		if err := harness.Run(t.Context(), backend, s.Scenario, 1, history.NewRecorder(&record)); err != nil {
+			t.Fatal(err)
+		}
+		h, err := history.Read(&record)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := scenario.Parse(name, data, known)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range slices.DeleteFunc(all, lacks) {
-			var record bytes.Buffer
-			if err := harness.Run(t.Context(), backend, s, 1, history.NewRecorder(&record)); err != nil {
-				t.Fatal(err)
-			}
-			h, err := history.Read(&record)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f(s.ID(), h)
-		}
+		f(s.ID(), h)
 	}
 }

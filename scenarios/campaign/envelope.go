@@ -121,7 +121,7 @@ type Envelope struct {
 	Why    string          `json:"why,omitempty"`   // or why it could not be made small
 }
 
-// envelopeSearch tries values.
+// envelopeSearch looks for the largest value of a dimension that a property survives.
 type envelopeSearch struct {
 	Known scenario.Known
 	// Run runs a scenario with a seed. It is called by several goroutines at once.
@@ -524,8 +524,8 @@ func (r *EnvelopeResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s; %s of each value\n%d of %d as arithmetic says: %s\n", r.Setting, display.Plural(r.Seeds, "seed"), len(agree), len(r.Results), r.folder)
 }
 
-// minimize makes a small scenario of the first value that broke. availability is not for the checker
-// to judge, so there is nothing to hold a small scenario to.
+// minimize minimizes the scenario at the first value that broke the property. The checker does not judge
+// availability, so there is nothing a minimized scenario could be required to show.
 func (x *Envelopes) minimize(ctx context.Context, r *Envelope, d Dimension, folder string) {
 	if r.Broke == nil || r.Property == availability {
 		return
@@ -546,7 +546,7 @@ func (x *Envelopes) minimize(ctx context.Context, r *Envelope, d Dimension, fold
 	}
 }
 
-// draw leaves the figure in a folder.
+// draw writes the figure to a folder, as SVG and PNG.
 func (r *Envelope) draw(folder string) error {
 	var values []float64
 	var rates []figures.Rate

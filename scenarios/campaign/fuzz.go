@@ -264,12 +264,6 @@ func (h *Fuzz) close() error {
 	return h.save()
 }
 
-// simulation is the name of the back end in virtual time.
-const simulation = "sim"
-
-// MaxSeeds bounds the seeds of a campaign: a day of work for a large machine.
-const MaxSeeds = 10_000_000
-
 // Fuzzer runs scenarios with one seed after another, and minimizes what violates a property.
 type Fuzzer struct {
 	Simulator

@@ -18,6 +18,12 @@ import (
 	"lockpick/scenarios"
 )
 
+// simulation is the name of the back end in virtual time.
+const simulation = "sim"
+
+// MaxSeeds bounds the seeds of a campaign: a day of work for a large machine.
+const MaxSeeds = 10_000_000
+
 // RealScale is the factor of all durations on real servers, unless a scenario or a Selection has
 // another: a TTL of 10 s becomes one second.
 const RealScale = 0.1
@@ -196,7 +202,7 @@ func setsKind(set string) bool {
 	return key == "lock.kind" || key == "lock" && kindKey.MatchString(value)
 }
 
-// lockOptions reads the options of a kind of lock: OPTION=VALUE,…
+// lockOptions parses options of a lock kind, written as OPTION=VALUE,…
 func lockOptions(name string, kind lock.Kind, text string) (map[string]string, error) {
 	options := map[string]string{}
 	if text == "" {

@@ -285,8 +285,8 @@ func (s Stored) Judge() (verdict.Verdict, []outcome.Judgement) {
 	return v, s.judgements(v)
 }
 
-// check checks the run. A lease of Jepsen's has the earliest deadline that can be, so that an acquire
-// that returns after it proves nothing, and when a key was free nobody knows.
+// check judges the run. In a history from Jepsen a lease has the earliest deadline possible, so an
+// acquire that returns after it proves nothing, and nobody knows when a key was free.
 func (s Stored) check() verdict.Verdict {
 	if !s.Model.Holders() {
 		return mutex.Check(s.Model.Name, s.operations)

@@ -236,10 +236,8 @@ var never = map[string]string{
 // simulated skips a kind that the simulation says it can't have, and why.
 func simulated(t *testing.T, k nemesis.Kind) {
 	t.Helper()
-	for _, c := range sim.New(nil).Probe(t.Context()) {
-		if c.Name == k.Capability(k.On[0]) && !c.Available && c.Remedy != "" {
-			t.Skipf("%s; to see it: %s", c.Reason, c.Remedy)
-		}
+	if c := campaign.Probe(t.Context(), sim.New(nil)).Of(k.Capability(k.On[0])); !c.Available && c.Remedy != "" {
+		t.Skipf("%s; to see it: %s", c.Reason, c.Remedy)
 	}
 }
 
