@@ -80,7 +80,7 @@ func TestAgain(t *testing.T) {
 				events = append(events, strings.TrimSpace(text+" "+e.Value))
 			}}
 			row.lock.until = begin.Add(10 * time.Second)
-			c := &section{program: &program{s: Spec{Reenter: 2}, e: env, lock: &row.lock}, handle: &row.lock, own: belief{until: begin.Add(row.until)}}
+			c := &section{program: &program{s: Spec{Reenter: 2}, e: env, lock: &row.lock, record: make(chan struct{}, 1)}, handle: &row.lock, own: belief{until: begin.Add(row.until)}}
 			going := c.again(t.Context(), time.Second)
 			if got := strings.Join(events, "; "); going != row.going || got != row.want || row.lock.inner != row.left {
 				t.Errorf("%s: goes on %v, want %v; %d not given back, want %d\ngot  %s\nwant %s", row.name, going, row.going, row.lock.inner, row.left, got, row.want)

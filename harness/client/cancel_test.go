@@ -42,7 +42,7 @@ func TestCancelAfter(t *testing.T) {
 	} {
 		w := &world{}
 		row.lock.world, row.lock.until = w, epoch.Add(10*time.Second)
-		c := &section{program: &program{s: Spec{Cancel: row.cancel}, e: w.env(), lock: &row.lock}}
+		c := &section{program: &program{s: Spec{Cancel: row.cancel}, e: w.env(), lock: &row.lock, record: make(chan struct{}, 1)}}
 		holds := c.acquire(t.Context())
 		if got := strings.Join(w.events, "; "); holds != row.holds || got != row.want {
 			t.Errorf("%s: holds %v, want %v\ngot  %s\nwant %s", row.name, holds, row.holds, got, row.want)
@@ -68,7 +68,7 @@ func TestHeldIsAsked(t *testing.T) {
 		told string
 	}{{true, nil, true, ""}, {false, errors.New("no answer"), true, ""}, {false, nil, false, "0s info lost"}} {
 		w := &world{}
-		c := &section{program: &program{e: w.env()}, handle: &asked{held: row.held, err: row.err}}
+		c := &section{program: newProgram(Spec{}, w.env()), handle: &asked{held: row.held, err: row.err}}
 		if got := c.held(t.Context()); got != row.want || strings.Join(w.events, "; ") != row.told {
 			t.Errorf("held %v, %v: goes on %v, told %q", row.held, row.err, got, w.events)
 		}

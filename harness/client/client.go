@@ -39,7 +39,7 @@ var (
 // a resource that doesn't answer is a fact for the history.
 func Run(ctx context.Context, s Spec, e Env) error {
 	silence()
-	p := &program{s: s, e: e, seen: map[string]int{}}
+	p := newProgram(s, e)
 	l, err := e.Lock(lock.Env{
 		Client: s.Name, Nodes: s.configured(), Dial: e.Dial, Now: p.lockNow, After: e.After, Wall: p.lockWall,
 		Random:   func(name string) uint64 { return Random(s.Seed, s.Name, "lock", name) },
@@ -60,11 +60,16 @@ type program struct {
 	e        Env
 	lock     lock.Lock
 	resource *resource
+	record   chan struct{} // holds a value while an event is stamped and recorded, see stamping
 
 	mu        sync.Mutex     // a lock may read its clocks in goroutines of its own
 	seen      map[string]int // how often each point was passed
 	acquiring bool
 	readings  int // of the clock, since the acquire began
+}
+
+func newProgram(s Spec, e Env) *program {
+	return &program{s: s, e: e, seen: map[string]int{}, record: make(chan struct{}, 1)}
 }
 
 func (p *program) loop(ctx context.Context) error {
@@ -182,8 +187,22 @@ func (p *program) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// stamping keeps other goroutines of the client from recording events until done is called, so that
+// events are recorded in the order of their stamps. It is a channel and not a mutex because the
+// client may be paused meanwhile, and a simulation's time goes on only past channels.
+func (p *program) stamping() (done func()) {
+	p.record <- struct{}{}
+	return func() { <-p.record }
+}
+
 // emit records a fact of this client, now unless it has a stamp.
 func (p *program) emit(e history.Event) {
+	defer p.stamping()()
+	p.put(e)
+}
+
+// put is emit for a caller that is stamping.
+func (p *program) put(e history.Event) {
 	e.Process = p.s.Name
 	if e.T == 0 {
 		e.T = int64(p.e.True())
@@ -365,7 +384,7 @@ func (c *section) enter(ctx context.Context) (_ lock.Handle, going bool) {
 	if h.Deadline().After(deadline) {
 		deadline = h.Deadline()
 	}
-	c.emit(instead(c.believe(history.OpExtend, deadline), history.OpAcquire))
+	c.extended(deadline, history.OpAcquire)
 	return h, true
 }
 
@@ -376,6 +395,6 @@ func (c *section) leave(ctx context.Context, h lock.Handle) (going bool) {
 		c.fail(refused(err), history.OpExtend, err)
 		return refused(err) != history.Fail
 	}
-	c.emit(instead(c.believe(history.OpExtend, c.own.deadline()), history.OpRelease))
+	c.extended(c.own.deadline(), history.OpRelease)
 	return true
 }

@@ -91,7 +91,7 @@ func TestStartCountsAsThought(t *testing.T) {
 		{100, 1500, 1500, 2500}, // longer than it was to think
 	} {
 		w := &world{now: c.came}
-		p := &program{s: Spec{Start: c.start, Think: Range{Min: 1000, Max: 1000}}, e: w.env()}
+		p := newProgram(Spec{Start: c.start, Think: Range{Min: 1000, Max: 1000}}, w.env())
 		for n, want := range []time.Duration{c.first, c.second} {
 			if p.think(t.Context(), n+1); w.now != want {
 				t.Errorf("started at %d, ran at %d: cycle %d begins at %d, want %d", c.start, c.came, n+1, w.now, want)

@@ -50,7 +50,7 @@ func TestGoesByTheContext(t *testing.T) {
 			if row.listens {
 				h = contextedLoser{held}
 			}
-			c := &section{program: &program{s: Spec{Lock: lock.Settings{TTL: 10 * time.Second}}, e: w.env()}, handle: h, own: belief{until: held.until}}
+			c := &section{program: newProgram(Spec{Lock: lock.Settings{TTL: 10 * time.Second}}, w.env()), handle: h, own: belief{until: held.until}}
 			c.listen(t.Context())
 			w.now = row.at
 			if row.ended {

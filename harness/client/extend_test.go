@@ -87,7 +87,7 @@ func TestHold(t *testing.T) {
 	} {
 		w := &world{}
 		l := &lease{world: w, until: epoch.Add(10 * time.Second), answers: row.answers}
-		c := &section{program: &program{s: row.spec, e: w.env()}, handle: l, own: belief{until: l.until}}
+		c := &section{program: newProgram(row.spec, w.env()), handle: l, own: belief{until: l.until}}
 		goesOn := c.hold(t.Context(), row.hold)
 		if got := strings.Join(w.events, "; "); got != row.want || goesOn != row.goesOn {
 			t.Errorf("%s: goes on %v, want %v\ngot  %s\nwant %s", row.name, goesOn, row.goesOn, got, row.want)
@@ -104,7 +104,7 @@ func TestHoldEndsWithItsContext(t *testing.T) {
 	cancel()
 	w := &world{}
 	l := &lease{world: w, until: epoch.Add(10 * time.Second)}
-	c := &section{program: &program{s: Spec{Extend: time.Second}, e: w.env()}, handle: l, own: belief{until: l.until}}
+	c := &section{program: newProgram(Spec{Extend: time.Second}, w.env()), handle: l, own: belief{until: l.until}}
 	if !c.hold(ctx, time.Hour) || len(w.events) > 0 || w.now > time.Second {
 		t.Errorf("went on until %v: %v", w.now, w.events)
 	}

@@ -1,10 +1,13 @@
 package client
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockpick/harness/history"
 )
 
 // renewing is a lease that its library extends by itself.
@@ -22,7 +25,7 @@ func TestRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
 		h := renewing{&lease{world: w, until: epoch.Add(10 * time.Second)}, make(chan struct{}), make(chan struct{})}
-		c := &section{program: &program{e: w.env()}, handle: h, own: belief{until: h.until}}
+		c := &section{program: newProgram(Spec{}, w.env()), handle: h, own: belief{until: h.until}}
 		c.listen(t.Context())
 		if w.now = 9 * time.Second; !c.check() {
 			t.Error("it does not believe at 9 s")
@@ -47,4 +50,52 @@ func TestRenewed(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	})
+}
+
+// What a lock reports while its holder looks at its clock is recorded in the order of the stamps,
+// whether the report comes just before the clock is read or just after.
+func TestReportsDoNotOvertakeEvents(t *testing.T) {
+	for name, at := range map[string]int{"before": 0, "after": 1} {
+		for _, extended := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{}
+				h := renewing{&lease{world: w, until: epoch.Add(10 * time.Second)}, make(chan struct{}, 1), make(chan struct{})}
+				report := func() {
+					if extended {
+						h.renewed <- struct{}{}
+					} else {
+						close(h.lost)
+					}
+				}
+				var stamps []int64
+				var readings int
+				env := w.env()
+				env.Emit = func(e history.Event) { stamps = append(stamps, e.T) }
+				env.True = func() time.Duration {
+					w.now += time.Millisecond
+					now := w.now
+					if readings++; readings == at {
+						report()
+						synctest.Wait()
+					}
+					return now
+				}
+				c := &section{program: newProgram(Spec{}, env), handle: h, own: belief{until: h.until}}
+				c.listen(t.Context())
+				synctest.Wait()
+				if at == 0 {
+					report()
+				}
+				c.check()
+				synctest.Wait()
+				if extended {
+					c.extended(h.until, "")
+				}
+				c.loss.ignore()
+				if len(stamps) < 2 || !slices.IsSorted(stamps) {
+					t.Errorf("%s the reading, extended %v: events are stamped %v", name, extended, stamps)
+				}
+			})
+		}
+	}
 }

@@ -156,20 +156,24 @@ func (c *section) held(ctx context.Context) bool {
 // check is the look at the own clock that the algorithm asks of a client before
 // it touches the resource. A lock's context, where there is one, has the last word.
 func (c *section) check() bool {
+	told := c.loss.told() // before the clock is read: it waits until the loss is recorded
+	done := c.stamping()
 	truth, own := int64(c.e.True()), c.clock()
 	deadline := c.own.deadline()
 	e := c.event(history.OK, history.OpCheck)
 	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.wall
 	switch {
-	case c.loss.told():
+	case told:
 		e.Type, e.Cause = history.Fail, "the lock has told of its loss"
 	case !deadline.IsZero() && !own.Before(deadline):
 		if c.outlivedDeadline() {
+			done()
 			return c.check() // by the deadline that this gave
 		}
 		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", own.Sub(deadline))
 	}
-	c.emit(e)
+	c.put(e)
+	done()
 	return e.Type == history.OK
 }
 
@@ -181,8 +185,8 @@ func (c *section) outlivedDeadline() bool {
 	if !ok || h.Context().Err() != nil {
 		return false
 	}
-	c.emit(instead(c.event(history.Invoke, history.OpExtend), history.OpCheck))
-	c.emit(instead(c.believe(history.OpExtend, c.clock().Add(c.patience())), history.OpCheck))
+	c.put(instead(c.event(history.Invoke, history.OpExtend), history.OpCheck))
+	c.put(instead(c.believe(history.OpExtend, c.clock().Add(c.patience())), history.OpCheck))
 	return true
 }
 
@@ -304,8 +308,15 @@ func (c *section) extend(ctx context.Context) bool {
 		c.fail(refused(err), history.OpExtend, err)
 		return refused(err) != history.Fail
 	}
-	c.emit(c.believe(history.OpExtend, c.handle.Deadline()))
+	c.extended(c.handle.Deadline(), "")
 	return true
+}
+
+// extended records that the client believes until the deadline, and what it did for that if it
+// wasn't an extension.
+func (c *section) extended(deadline time.Time, by string) {
+	defer c.stamping()()
+	c.put(instead(c.believe(history.OpExtend, deadline), by))
 }
 
 // loss is what a lock tells its holder of, unasked. Nil is that of a lock that doesn't.
@@ -357,7 +368,7 @@ func (c *section) listen(ctx context.Context) {
 			select {
 			case <-renewed:
 				c.emit(c.event(history.Invoke, history.OpExtend))
-				c.emit(c.believe(history.OpExtend, c.handle.Deadline()))
+				c.extended(c.handle.Deadline(), "")
 				continue
 			case <-lost:
 				c.emit(c.event(history.Info, history.OpLost))
