@@ -86,7 +86,8 @@ func invalid(err error) error {
 	hint := map[string]string{
 		"Names": "see lockpick list", "Tags": "see lockpick list for names and tags", "Sets": "leave one of them out",
 		"Lock": "one of " + names, "Lock.Mistake": "as in --lock broken --set lock.mistake=plain-del", "Lock.Option": "options: " + names,
-		"Expects": "PROPERTY=holds|violated|any, with one of " + names, "Scale": "choose another --scale", "Scale.TTL": "choose a larger --scale",
+		"Expects": "PROPERTY=holds|violated|any, with one of " + names, "Expects.Limits": "add them, as in --set limits='{extensions: 5, hold: 40s}'",
+		"Scale": "choose another --scale", "Scale.TTL": "choose a larger --scale",
 	}[w.Field]
 	switch {
 	case w.Field == "Lock.Option" && names == "":

@@ -171,9 +171,9 @@ func (f *huntFlags) choose(args []string) (picks []pick, err error) {
 	return picks, nil
 }
 
-// demand settles what is expected of a lock with a mistake, which is as much as of a correct one:
-// what a scenario asks of none is asked only where the user has said so (given), and what it asks of
-// fencing tokens is asked of a lock that gives some.
+// demand sets what a lock with a mistake must guarantee: as much as a correct one. What a scenario
+// requires of no lock is required only if the user asked for it (given). Fencing tokens are judged
+// if the lock hands them out, and bounded-hold if the scenario has limits.
 func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 	if !f.mistake {
 		return nil
@@ -186,6 +186,9 @@ func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 		i := slices.IndexFunc(own, func(o pick) bool { return o.ID() == p.ID() })
 		if i < 0 {
 			continue
+		}
+		if p.Limits != (scenario.Limits{}) && !says(given, verdict.BoundedHold) {
+			p.Expect[verdict.BoundedHold] = scenario.Expectation{Want: string(verdict.Holds)}
 		}
 		for property, e := range own[i].Expect {
 			if !says(given, property) && (e.Want == outcome.AnyOutcome || property == verdict.FencingOrder && p.Lock.Fence && !ownCount(own[i].Scenario)) {
@@ -227,7 +230,7 @@ func (f *huntFlags) mistaken() {
 	f.mistake = true
 	own := f.expects
 	f.expects = nil
-	for _, p := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance, verdict.ValidOnReturn, verdict.BoundedHold} {
+	for _, p := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance, verdict.ValidOnReturn} {
 		f.expects = append(f.expects, p+"=holds")
 	}
 	if !strings.HasPrefix(mistake, "fence-") {

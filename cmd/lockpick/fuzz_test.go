@@ -37,3 +37,30 @@ func TestHuntsAskForTokensAsTheirLockCounts(t *testing.T) {
 		}
 	}
 }
+
+// What is expected of a scenario can be judged in it, or its record couldn't be read again.
+func TestExpectationsCanBeJudged(t *testing.T) {
+	for _, expects := range [][]string{nil, {"bounded-hold=holds"}} {
+		flags := runFlags{lock: "broken", sets: []string{"lock.mistake=plain-del"}, expects: expects, backend: simulation}
+		picks, err := (&huntFlags{runFlags: flags}).choose([]string{"random-settings", "random-within-assumptions"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limited := 0
+		for _, p := range picks {
+			if err := p.Check(known()); err != nil {
+				t.Errorf("%s with %v: %v", p.ID(), expects, err)
+			}
+			if p.Expect["bounded-hold"].Want == "holds" {
+				limited++
+			}
+		}
+		if limited == 0 || limited == len(picks) {
+			t.Errorf("bounded-hold is expected of %d of %d scenarios, want of those with limits", limited, len(picks))
+		}
+	}
+	flags := runFlags{expects: []string{"bounded-hold=holds"}, backend: simulation}
+	if _, _, err := flags.choose("baseline/"); err == nil {
+		t.Error("bounded-hold is expected of a scenario without limits")
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/lock"
 	"lockpick/harness/scenario"
@@ -113,6 +114,10 @@ func (s *Selection) Choose(known scenario.Known) (c Choice, err error) {
 		if err := s.scale(&c.Picks[i], known); err != nil {
 			return Choice{}, err
 		}
+	}
+	limited := slices.ContainsFunc(c.Picks, func(p Pick) bool { return p.Limits != (scenario.Limits{}) })
+	if s.expected(verdict.BoundedHold) && !limited {
+		return Choice{}, invalid("Expects.Limits", "%s can't be judged: no chosen scenario has limits", verdict.BoundedHold)
 	}
 	return c, nil
 }
@@ -283,7 +288,9 @@ func (s *Selection) expect(p *Pick, kind string) error {
 		if !ok || !slices.Contains(checker.Properties(), name) || !slices.Contains([]string{wantHolds, wantViolated, wantAny}, want) {
 			return &Invalid{"Expects", []string{name}, checker.Properties(), fmt.Errorf("--expect %q is no expectation", e)}
 		}
-		p.Expect[name] = scenario.Expectation{Want: want}
+		if name != verdict.BoundedHold || p.Limits != (scenario.Limits{}) { // without limits it can't be judged
+			p.Expect[name] = scenario.Expectation{Want: want}
+		}
 	}
 	scenario.Imply(p.Expect, p.Tier)
 	return nil
