@@ -77,7 +77,7 @@ func junitCase(r *outcome.Row, property string, drawn func(outcome.Outcome) stri
 	idle := func(w outcome.Way) bool { return w.Got == verdict.NotExercised && !w.Missed }
 	other := func(w outcome.Way) bool { return !idle(w) && !w.AsExpected && !w.Waiting }
 	e.runs, e.idle = c.Count(all), c.Count(idle)
-	e.errors = c.Count(func(w outcome.Way) bool { return other(w) && (w.Open() || w.Missed && w.Undecided) })
+	e.errors = c.Count(func(w outcome.Way) bool { return other(w) && w.Open() })
 	e.failed = c.Count(other) - e.errors
 	for _, o := range r.Quoted {
 		if j := o.Of(property); j != nil {
@@ -108,7 +108,7 @@ func (e *junitEntry) quote(o outcome.Outcome, j outcome.Judgement, drawn func(ou
 			}
 			e.notes = append(e.notes, display.Clip(text, mostMessage))
 		}
-	case j.Open() || j.Missed && o.Code == outcome.ExitUndecided:
+	case j.Open():
 		e.fail(&e.Errors, string(verdict.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o))
 	default:
 		text := ""

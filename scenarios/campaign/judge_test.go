@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,9 +118,15 @@ func TestRetries(t *testing.T) {
 			t.Errorf("case %d: where the machine stood still: again %q", i, got)
 		}
 		o.Retried = []string{"once"}
+		o.Judgements = slices.Clone(o.Judgements)
 		giveUp(&o)
 		if o.Code != c.code {
 			t.Errorf("case %d: code %d, want %d (%s)", i, o.Code, c.code, fmt.Sprint(c.js))
+		}
+		// What counts as unexpected by property is what makes the run so.
+		unexpected := slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected && !j.Open() })
+		if unexpected != (o.Code == outcome.ExitUnexpected) {
+			t.Errorf("case %d: code %d, and a property is unexpected: %v", i, o.Code, unexpected)
 		}
 	}
 }

@@ -233,12 +233,18 @@ func again(o outcome.Outcome) string {
 	return why
 }
 
-// giveUp turns an expected violation that several tries missed into undecided.
+// giveUp makes an expected violation that several tries missed undecided, and the run with it.
 func giveUp(o *outcome.Outcome) {
 	if len(o.Retried) == 0 || o.Code != outcome.ExitUnexpected || again(*o) == "" {
 		return
 	}
 	o.Code = outcome.ExitUndecided
+	for i := range o.Judgements {
+		if j := &o.Judgements[i]; j.Missed {
+			j.Missed, j.Got = false, verdict.Undecided
+			j.Because = fmt.Sprintf("expected to be violated, but not violated in %d tries: %s", len(o.Retried)+1, j.Because)
+		}
+	}
 }
 
 // eventsExpected is how many events to make room for when a run begins: as many as the run before had, if

@@ -76,8 +76,7 @@ type Cell struct {
 // Way is how a property came out in a run: a judgement without its texts, so that equal ones can be counted.
 type Way struct {
 	Judgement
-	Waiting   bool // another run decides
-	Undecided bool // the run as a whole was
+	Waiting bool // another run decides
 }
 
 // Cause is one way in which a property was violated in a scenario's runs, with the
@@ -253,7 +252,7 @@ func (c *Cell) add(j Judgement, o Outcome) {
 	if c.Ways == nil {
 		c.Ways = map[Way]int{}
 	}
-	c.Ways[Way{Judgement{Expected: j.Expected, Got: j.Got, AsExpected: j.AsExpected, Missed: j.Missed, Control: j.Control}, j.Waits(), o.Code == ExitUndecided}]++
+	c.Ways[Way{Judgement{Expected: j.Expected, Got: j.Got, AsExpected: j.AsExpected, Missed: j.Missed, Control: j.Control}, j.Waits()}]++
 	switch j.Got {
 	case verdict.Violated:
 		c.Violated++
