@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -246,10 +247,15 @@ func codeOf(err error) int {
 }
 
 func (a *app) complain(err error) {
+	const mostErrorText = 16 << 10
 	var s *scenario.Error
 	// An error may have lines of its own, and those of texts that it quotes: none of them is to
 	// pass for a line of ours.
 	text := strings.ReplaceAll(strings.TrimRight(err.Error(), "\n"), "\n", "\n    ")
+	text = longWord.ReplaceAllString(text, "$1…$2")
+	if codeOf(err) != outcome.ExitBug { // a stack is printed whole
+		text = display.Clip(text, mostErrorText)
+	}
 	if errors.As(err, &s) { // which is drawn
 		text = err.Error()
 	}
@@ -258,6 +264,9 @@ func (a *app) complain(err error) {
 		fmt.Fprintf(a.errs, "%s %s\n", display.Paint(a.errs, display.Good, "hint:"), display.OneLine(f.hint))
 	}
 }
+
+// longWord matches a word too long to repeat in an error, with the parts that are repeated.
+var longWord = regexp.MustCompile(`(\S{200})\S{400,}(\S{100})`)
 
 // released is the version that a release was built as; the linker sets it.
 var released string

@@ -185,7 +185,8 @@ func fits(s scenario.Scenario) error {
 	case s.Topology.Nodes < 1 || s.Topology.Nodes > 250:
 		return fmt.Errorf("%d nodes can't be simulated: use 1 to 250", s.Topology.Nodes)
 	case 2*len(s.Clients)*(s.Topology.Nodes+1) > firstClientSlot || len(s.Clients) > 250:
-		return fmt.Errorf("%d clients with %d nodes are more links than the simulation has: use fewer", len(s.Clients), s.Topology.Nodes)
+		return fmt.Errorf("%d clients with %d nodes are more than the simulation has links for: use at most %d clients, or fewer nodes",
+			len(s.Clients), s.Topology.Nodes, min(firstClientSlot/2/(s.Topology.Nodes+1), 250))
 	}
 	return nil
 }

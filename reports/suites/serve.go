@@ -29,6 +29,10 @@ import (
 const policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
+// sandboxed is the policy of files: a store may hold what somebody else made, and a page of its own
+// origin can't read the others.
+const sandboxed = policy + "; sandbox allow-scripts allow-popups allow-downloads"
+
 // types are what the files of a store are, by their ending. Others are bytes to save.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
@@ -76,7 +80,7 @@ func Server(store string, at net.Addr, draw func(dir string) error) (*http.Serve
 		return nil, errors.Join(err, root.Close())
 	}
 	h := &server{store: store, root: root, port: port, draw: draw}
-	s := &http.Server{Handler: compressed(h), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	s := &http.Server{Handler: compressed(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	s.RegisterOnShutdown(func() { root.Close() })
 	return s, nil
 }
@@ -229,5 +233,6 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 		w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
 	}
 	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Security-Policy", sandboxed)
 	http.ServeContent(w, r, "", info.ModTime(), f)
 }

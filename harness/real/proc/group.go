@@ -86,6 +86,11 @@ func (g *Group) Join(leader *Child, name string, cmd *exec.Cmd) (*Child, error) 
 		}
 		cmd.Dir = g.Dir
 	}
+	mark, err := filepath.EvalSymlinks(g.Dir) // as Sweep names it
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	cmd.Env = append(cmd.Environ(), RunEnv+"="+mark)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -183,6 +188,9 @@ func (g *Group) Close() error {
 	for _, c := range g.children {
 		errs = append(errs, c.Kill())
 		c.words.from.Close() // something that the child started may still have the other end
+	}
+	if mark, err := filepath.EvalSymlinks(g.Dir); err == nil {
+		errs = append(errs, endMarked(mark))
 	}
 	close(g.tasks)
 	for _, f := range g.cleanup {

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"lockpick/internal/files"
@@ -44,6 +46,11 @@ func putAway(dir string, known bool) error {
 			}
 		}
 	}
+	if known {
+		if err := endMarked(dir); err != nil {
+			return err
+		}
+	}
 	for _, d := range disks {
 		if err := Unmount(d.point); err != nil {
 			if left, _ := disksBelow(dir); slices.Contains(left, d) { // else another lockpick was faster
@@ -70,6 +77,43 @@ func endChild(pid int, start uint64, dir string) error {
 		return fmt.Errorf("end process %d: %w", pid, err)
 	}
 	return nil
+}
+
+// RunEnv is set in the environment of all processes of a run, and names its directory. By it a run
+// finds what they started and left running, as a daemon in a session and a directory of its own.
+const RunEnv = "LOCKPICK_RUN"
+
+// endMarked kills the processes whose environment names the directory, and waits until they
+// have ended. It looks again until there are none, because they may start others meanwhile. A
+// process that hides its environment, or replaces it, is not found.
+func endMarked(dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), signalBound)
+	defer cancel()
+	mark := []byte(RunEnv + "=" + dir + "\x00")
+	for {
+		found := false
+		names, err := filepath.Glob("/proc/[0-9]*/environ")
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			marked := func() bool {
+				text, err := os.ReadFile(name) // of another user's process it can't be read
+				return err == nil && bytes.Contains(append([]byte{0}, text...), append([]byte{0}, mark...))
+			}
+			if err != nil || pid == os.Getpid() || !marked() {
+				continue
+			}
+			found = true
+			if err := killIf(ctx, pid, marked); err != nil {
+				return fmt.Errorf("end process %d, which the run left: %w", pid, err)
+			}
+		}
+		if !found {
+			return nil
+		}
+	}
 }
 
 // within says whether a process works in a directory, or has a file open there: all that a

@@ -143,6 +143,53 @@ func TestSweepEndsOnlyChildren(t *testing.T) {
 	}
 }
 
+// A daemon that a child has left, in a session and a directory of its own, ends with the run, and with
+// the sweep if the run was killed. Daemons of other runs go on.
+func TestDaemonsEndWithTheirRun(t *testing.T) {
+	daemon := func(g *Group) *Child {
+		t.Helper()
+		pidFile := filepath.Join(t.TempDir(), "pid")
+		c, err := g.Start("parent", exec.Command("/bin/sh", "-c", "cd /; setsid sh -c 'echo $$ >"+pidFile+"; exec sleep 60' </dev/null >/dev/null 2>&1 &"))
+		must(t, err)
+		<-c.done
+		d := &Child{}
+		for ctx := t.Context(); d.pid == 0 && ctx.Err() == nil; {
+			text, _ := os.ReadFile(pidFile)
+			fmt.Sscan(string(text), &d.pid)
+		}
+		is, err := files.StatOf(d.pid)
+		must(t, err)
+		d.start = is.Start
+		return d
+	}
+	g, other := newGroup(t), newGroup(t)
+	ends, stays := daemon(g), daemon(other)
+	if !lives(ends) || !lives(stays) {
+		t.Fatal("a daemon ended by itself")
+	}
+	must(t, g.Close())
+	if lives(ends) || !lives(stays) {
+		t.Errorf("after the run its daemon lives: %v, that of another: %v", lives(ends), lives(stays))
+	}
+
+	dir := t.TempDir()
+	path := left(t, dir, deadName(t))
+	cmd := exec.Command("/bin/sleep", "60")
+	cmd.Dir, cmd.Env = "/", []string{RunEnv + "=" + path}
+	must(t, cmd.Start())
+	go cmd.Wait()
+	is, err := files.StatOf(cmd.Process.Pid)
+	must(t, err)
+	sweep(t, dir)
+	if files.ProcessRuns(cmd.Process.Pid, is.Start) {
+		t.Error("a daemon of a killed run lives")
+		cmd.Process.Kill()
+	}
+	if !lives(stays) {
+		t.Error("the sweep ended another run's daemon")
+	}
+}
+
 // All that a Group starts is known again, servers too, which take another directory and
 // forget their environment.
 func TestChildrenAreKnownAgain(t *testing.T) {
