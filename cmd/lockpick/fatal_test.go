@@ -97,6 +97,7 @@ func TestWhatIsShortIsNamed(t *testing.T) {
 	none := filepath.Join(dir, "none")
 	full := smallDisk(t, "")
 	sealed := smallDisk(t, "ro")
+	small := smallDisk(t, "1m")
 	simulated := []string{"run", "baseline/", "--store", store}
 	real := append(simulated, "--backend", "process")
 	for _, c := range []struct {
@@ -113,6 +114,7 @@ func TestWhatIsShortIsNamed(t *testing.T) {
 		{"no TMPDIR", "true", none, real, 3, none + "/lockpick-", "folder that is there by TMPDIR"},
 		{"TMPDIR is a file", "true", "/etc/passwd", real, 3, "/etc/passwd", "folder that is there by TMPDIR"},
 		{"full TMPDIR", "true", full, real, 3, "no space left on device", "make room on that file system, or name a folder on another by TMPDIR"},
+		{"small TMPDIR", "true", small, real, 3, "1024 kB are free, and a run needs 16384", "make room on that file system"},
 		{"sealed TMPDIR", "true", sealed, real, 3, "read-only file system", "by TMPDIR"},
 		{"full store", "true", dir, []string{"run", "baseline/", "--store", full}, 3, "no space left on device", "by --store"},
 		{"sealed store", "true", dir, []string{"run", "baseline/", "--store", sealed}, 64, "read-only file system", "--store"},
@@ -153,16 +155,20 @@ func lineOf(text, begin string) string {
 	return ""
 }
 
-// smallDisk is a file system without room, or one that nobody may write to; "": this
+// smallDisk mounts a file system of a size, as in "1m", a full one (""), or one that is read-only ("ro"). It returns "" if this
 // machine mounts none.
 func smallDisk(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
-	flags := uintptr(0)
-	if options == "ro" {
+	flags, size := uintptr(0), fmt.Sprint(2*os.Getpagesize())
+	switch options {
+	case "ro":
 		flags = syscall.MS_RDONLY
+	case "":
+	default:
+		size = options
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, fmt.Sprintf("size=%d", 2*os.Getpagesize())); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, "size="+size); err != nil {
 		t.Logf("no file system can be mounted here: %v", err)
 		return ""
 	}

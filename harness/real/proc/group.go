@@ -43,8 +43,11 @@ type Group struct {
 // NewGroup makes a group with a directory of its own below dir, which it sweeps before.
 func NewGroup(dir string) (*Group, error) {
 	own, err := MakeDir(dir)
+	if err == nil {
+		err = room(own)
+	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, os.RemoveAll(own))
 	}
 	record, err := os.Create(filepath.Join(own, childrenFile))
 	if err != nil {
@@ -54,6 +57,22 @@ func NewGroup(dir string) (*Group, error) {
 	g := &Group{Dir: own, tasks: make(chan func()), record: record}
 	go g.start()
 	return g, nil
+}
+
+// leastRoom is how many bytes a run needs for its servers' data: without them servers refuse all
+// writes, and a run shows nothing about the lock.
+const leastRoom = 16 << 20
+
+// room reports whether a file system has too little space for a run. One that doesn't know is no obstacle.
+func room(dir string) error {
+	var is unix.Statfs_t
+	if err := unix.Statfs(dir, &is); err != nil || is.Blocks == 0 {
+		return nil
+	}
+	if free := is.Bavail * uint64(is.Bsize); free < leastRoom {
+		return fmt.Errorf("make run directory: %d kB are free, and a run needs %d: %w", free>>10, leastRoom>>10, &os.PathError{Op: "write", Path: dir, Err: unix.ENOSPC})
+	}
+	return nil
 }
 
 // start runs the tasks on one thread. A child's death signal comes when the
