@@ -255,7 +255,6 @@ func (d *document) table(t *outcome.Tally) {
 
 // Ways of runs.
 func unexpected(w outcome.Way) bool { return !w.AsExpected && !w.Waiting }
-func decided(w outcome.Way) bool    { return w.Got == verdict.Violated || w.Got == verdict.Holds }
 func all(outcome.Way) bool          { return true }
 
 // tableLine is a property in all runs of a scenario that are worth a line.
@@ -272,7 +271,7 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 		got = outcome.Figure(j.Number.Value)
 	}
 	if runs > 1 && free {
-		got = "violated in " + outcome.Rate(c.Violated, c.Count(decided))
+		got = "violated in " + outcome.Rate(c.Violated, c.Decided)
 	} else if j.Cause != "" {
 		got += ": " + j.Cause
 	}

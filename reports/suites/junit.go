@@ -91,7 +91,7 @@ func junitCase(r *outcome.Row, property string, drawn func(outcome.Outcome) stri
 	case c.Shown.Number != nil:
 		e.skip(c.NoAnswer)
 	}
-	e.sum(outcome.Rate(c.Violated, c.Count(decided)))
+	e.sum(outcome.Rate(c.Violated, c.Decided))
 	return e
 }
 
@@ -251,7 +251,7 @@ func (e *junitEntry) sum(rate string) {
 	}
 	text := fmt.Sprintf("%d runs: %d as expected", e.runs, e.runs-e.failed-e.errors-e.idle)
 	if e.free {
-		text = fmt.Sprintf("%d runs, nothing expected: violated in %s", e.runs, rate)
+		text = "nothing expected: violated in " + rate
 	}
 	if e.failed > 0 {
 		text += fmt.Sprintf(", %d unexpected", e.failed)

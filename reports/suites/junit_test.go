@@ -188,3 +188,24 @@ func TestWriteTellsItsError(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A rate without an expectation counts all runs that decided the property, those in which it held too.
+func TestRatesCountAllRuns(t *testing.T) {
+	tally := &outcome.Tally{}
+	for i := range 100 {
+		j := outcome.Judgement{Property: verdict.ResourceSafety, Got: verdict.Holds, AsExpected: true}
+		if i < 3 {
+			j.Got = verdict.Violated
+		}
+		tally.Add(outcome.Outcome{Scenario: "many", Backend: "sim", Seed: uint64(i + 1), Judgements: []outcome.Judgement{j}})
+	}
+	var junit, github strings.Builder
+	if err := errors.Join(WriteJUnit(&junit, tally, nil), GitHubSummary(&github, tally, nil)); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{junit.String(), github.String()} {
+		if !strings.Contains(text, "violated in 3 of 100") {
+			t.Errorf("no rate of 3 in 100:\n%s", text)
+		}
+	}
+}
