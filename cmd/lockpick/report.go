@@ -39,6 +39,7 @@ type report struct {
 	recent   []time.Time             // when the last runs ended, for the time that is left
 	outcomes map[int]outcome.Outcome // those that are not passed on yet
 	passed   int
+	states   map[string]int // runs that ended, by their state
 	skipped  []outcome.Outcome
 	compared campaign.Comparison
 	console  suites.Console
@@ -51,7 +52,7 @@ type report struct {
 
 // newReport is the report of scenarios that are chosen, and that names have chosen.
 func newReport(a *app, f *runFlags, ci *ci, chosen []pick, names []string) *report {
-	r := &report{app: a, ci: ci, flags: f, started: time.Now(), outcomes: map[int]outcome.Outcome{}}
+	r := &report{app: a, ci: ci, flags: f, started: time.Now(), outcomes: map[int]outcome.Outcome{}, states: map[string]int{}}
 	r.suite = f.suiteOf(chosen, names, r.started)
 	r.console = suites.Console{W: a.out, Suite: r.suite, Named: f.named, Verbose: f.verbose, Quiet: f.quiet, JSON: f.json, Diagram: diagram,
 		Erase: func() { r.live.Erase() }}
@@ -85,8 +86,9 @@ func (r *report) done(i int, o outcome.Outcome) {
 	r.dir = o.Dir
 	for _, i := range r.compared.Settle(r.outcomes, i) {
 		r.code = outcome.Worse(r.code, r.outcomes[i].Code)
-		r.suite.Add(r.outcomes[i])
-		if s := r.outcomes[i].State(); r.failed != nil && (s == outcome.Unexpected || s == outcome.Failed) {
+		s := r.outcomes[i].State()
+		r.states[s]++
+		if r.failed != nil && (s == outcome.Unexpected || s == outcome.Failed) {
 			r.failed()
 		}
 	}
@@ -97,6 +99,7 @@ func (r *report) done(i int, o outcome.Outcome) {
 		}
 		delete(r.outcomes, r.passed)
 		r.passed++
+		r.suite.Add(o)
 		r.pass(o)
 	}
 }
@@ -136,11 +139,14 @@ func (r *report) finish(ctx context.Context) error {
 		r.code = outcome.Worse(r.code, outcome.ExitBackend)
 	case cause != nil:
 		r.code = outcome.ExitInterrupt
-		fmt.Fprintf(r.errs, "%v after %d of %d runs; what they left is in %s\n", cause, r.ended-r.suite.Counts[outcome.Interrupted], r.total, r.flags.store)
+		fmt.Fprintf(r.errs, "%v after %d of %d runs; what they left is in %s\n", cause, r.ended-r.states[outcome.Interrupted], r.total, r.flags.store)
 	case r.ended < r.total:
 		fmt.Fprintf(r.errs, "stopped at the first run that was not as expected: %d of %d runs are done\n", r.ended, r.total)
 	}
 	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) { // they came after one that did not end
+		if !r.compared.Waits(i) {
+			r.suite.Add(r.outcomes[i])
+		}
 		r.pass(r.outcomes[i])
 	}
 	for _, o := range r.skipped {
@@ -149,7 +155,7 @@ func (r *report) finish(ctx context.Context) error {
 	if err := r.ci.render(); err != nil {
 		return err
 	}
-	if err := r.keep(r.ended < r.total || r.suite.Counts[outcome.Interrupted] > 0); err != nil {
+	if err := r.keep(r.ended < r.total || r.states[outcome.Interrupted] > 0); err != nil {
 		defer r.complain(err) // after the result, which there is all the same
 		r.code = outcome.Worse(r.code, codeOf(err))
 	}
@@ -167,7 +173,7 @@ func (r *report) progress(passed time.Duration) string {
 	}
 	parts := []string{fmt.Sprintf("%d of %d runs done", r.ended, r.total)}
 	for _, state := range []string{outcome.Unexpected, outcome.Undecided, outcome.Failed, outcome.Interrupted} {
-		if n := r.suite.Counts[state]; n > 0 {
+		if n := r.states[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
