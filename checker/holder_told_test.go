@@ -68,8 +68,8 @@ func TestHolderTold(t *testing.T) {
 // Each overlap that brute force finds is in one of the two rows, and no judge contradicts another.
 func TestHolderToldAgainstBruteForce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
-	overlaps := 0
-	for range 3000 {
+	overlaps, tried := 0, histories.Some(3000)
+	for range tried {
 		h := histories.Random(rnd)
 		h.Params.Untold, h.Params.Life = true, rnd.IntN(2) == 0
 		r := newRecord(h)
@@ -88,7 +88,7 @@ func TestHolderToldAgainstBruteForce(t *testing.T) {
 		}
 		overlaps += min(want, 1)
 	}
-	if overlaps < 500 || !slices.Contains(Properties(), verdict.HolderTold) {
-		t.Errorf("%d of 3000 histories overlap: the comparison is one-sided", overlaps)
+	if overlaps < tried/6 || !slices.Contains(Properties(), verdict.HolderTold) {
+		t.Errorf("%d of %d histories overlap: the comparison is one-sided", overlaps, tried)
 	}
 }

@@ -16,7 +16,9 @@ import (
 
 // Incidents are as many as the verdict counts, in the order of time, and the one that it shows
 // is one of them, in the same words.
-func TestIncidentsAreWhatVerdictsCount(t *testing.T) { incidentsAreWhatVerdictsCount(t, 600) }
+func TestIncidentsAreWhatVerdictsCount(t *testing.T) {
+	incidentsAreWhatVerdictsCount(t, histories.Some(600))
+}
 
 func incidentsAreWhatVerdictsCount(t *testing.T, random int) {
 	t.Helper()

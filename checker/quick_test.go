@@ -17,7 +17,7 @@ import (
 // TestReadingAgainstALookAtEach compares what the reading of a history keeps in order.
 func TestReadingAgainstALookAtEach(t *testing.T) {
 	faults, stopped, turned, lost := 0, 0, 0, 0
-	for seed := range uint64(3000) {
+	for seed := range uint64(histories.Some(3000)) {
 		h := histories.Upheaval(seed)
 		f := facts.Read(h)
 		if want := faultsOneByOne(h); !reflect.DeepEqual(want, f.Faults) {
@@ -56,7 +56,7 @@ func TestReadingAgainstALookAtEach(t *testing.T) {
 			}
 		}
 	}
-	if min(faults, stopped, turned, lost) < 100 {
+	if min(faults, stopped, turned, lost) < histories.Some(100) {
 		t.Errorf("%d faults, %d stopped, %d turned, %d lost: too few to show anything", faults, stopped, turned, lost)
 	}
 }

@@ -18,7 +18,7 @@ import ()
 func TestAgainstPorcupine(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	violated, fine := 0, 0
-	for violated < 2000 {
+	for violated < histories.Some(2000) {
 		h := histories.Random(rnd)
 		if why := malformed(h); why != "" {
 			t.Fatalf("malformed: %s:\n%s", why, histories.Lines(h))
@@ -43,7 +43,7 @@ func TestAgainstPorcupine(t *testing.T) {
 			t.Fatalf("%s: %s:\n%s", res.Outcome, why, histories.Lines(h))
 		}
 	}
-	if fine < 500 {
+	if fine < histories.Some(500) {
 		t.Errorf("porcupine found nothing wrong with %d histories only: it says no to everything", fine)
 	}
 }

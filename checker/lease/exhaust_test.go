@@ -14,9 +14,12 @@ import (
 // every order of calls and returns, with each at the instant of the one before it or
 // later, every outcome, and a lapse between any two of these instants. Where a session is
 // extended no two instants are equal.
-// Without the tag exhaustive it compares every leaseStride-th.
+// Without the tag exhaustive it compares every leaseStride-th, and with -short every shortStride-th.
 func TestLeaseExhaustively(t *testing.T) {
-	e := &enumeration{t: t}
+	e := &enumeration{t: t, stride: leaseStride}
+	if testing.Short() {
+		e.stride = shortStride
+	}
 	for _, s := range leaseShapes() {
 		e.shape(s)
 	}
@@ -80,6 +83,7 @@ func handled(one, two []shaped) [][]shaped {
 // enumeration gives one shape after the other all its instants.
 type enumeration struct {
 	t                         *testing.T
+	stride                    int
 	cases, compared, violated int
 	of                        shape
 	events                    []history.Event
@@ -140,7 +144,7 @@ func (e *enumeration) lapse(i int, end int64) {
 
 func (e *enumeration) compare() {
 	e.cases++
-	if e.cases%leaseStride != 0 {
+	if e.cases%e.stride != 0 {
 		return
 	}
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}[:len(e.of.clients)]}, Events: slices.Clone(e.events)}

@@ -2,10 +2,11 @@
 
 package lease
 
-// How thorough the comparisons are. The stride is a prime, so that no loop of the
-// enumeration is in step with it.
+// How thorough the comparisons are. The strides are primes, so that no loop of the
+// enumeration is in step with them.
 const (
 	leaseStride     = 83
+	shortStride     = 331
 	randomHistories = 40_000
 	porcupineStride = 4
 )

@@ -3,4 +3,4 @@
 package main
 
 // stride is that of all mutants.
-const stride = 1
+func stride() int { return 1 }

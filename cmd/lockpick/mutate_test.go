@@ -45,7 +45,7 @@ func mutants(t *testing.T, text []byte, do func(what string, mutant []byte)) (n 
 			return
 		}
 		for _, x := range wild {
-			if n++; n%stride != 0 {
+			if n++; n%stride() != 0 {
 				continue
 			}
 			set(x)
@@ -86,14 +86,14 @@ func TestMutatedManifest(t *testing.T) {
 		if !bears(t, what, "check", dir) {
 			return // the others read it by the same function
 		}
-		if judged++; judged%(1+10/stride) == 0 {
+		if judged++; judged%(1+10/stride()) == 0 {
 			bears(t, what, "explain", dir)
 			bears(t, what, "report", dir)
 			drawn++
 		}
 		f.holds(t, what)
 	})
-	if n < 1000 || judged*stride < 50 || drawn < 2 || judged*stride > n/5 {
+	if tried := judged * stride(); n < 1000 || tried < 50 || drawn < 2 || tried > n/5 {
 		t.Errorf("%d mutants, of which %d were judged and %d drawn: it shows little", n, judged, drawn)
 	}
 }
@@ -122,7 +122,7 @@ func TestMutatedHistory(t *testing.T) {
 			f.holds(t, what)
 		})
 	}
-	if n < 500 || judged*stride < 100 {
+	if n < 500 || judged*stride() < 100 {
 		t.Errorf("%d mutants, of which %d were judged: it shows little", n, judged)
 	}
 }

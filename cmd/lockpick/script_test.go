@@ -47,6 +47,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			self, err := exec.LookPath("lockpick") // where testscript has put it
 			e.Setenv("LOCKPICK_DIR", filepath.Dir(self))
+			e.Setenv("GOGC", os.Getenv("GOGC")) // as make test sets it
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "cutfile": cutFile, "steps": steps, "votes": votes},

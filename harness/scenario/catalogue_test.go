@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -27,14 +28,39 @@ func catalogue(t testing.TB) map[string][]byte {
 	return files
 }
 
+// parsedOnce is the scenarios of each file of the catalogue, for all tests.
+var parsedOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
+	paths, err := filepath.Glob("../../scenarios/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]Scenario{}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		name := filepath.Base(path)
+		if files[strings.TrimSuffix(name, ".yaml")], err = Parse(name, data, known); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+})
+
+// parsedCatalogue returns the scenarios of each file. Tests share them, and must not change them.
+func parsedCatalogue(t *testing.T) map[string][]Scenario {
+	t.Helper()
+	files, err := parsedOnce()
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	return files
+}
+
 func TestCatalogue(t *testing.T) {
 	ids := map[string]bool{}
-	for file, data := range catalogue(t) {
-		all, err := Parse(file+".yaml", data, known)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+	for file, all := range parsedCatalogue(t) {
 		for _, s := range all {
 			if s.Name != file {
 				t.Errorf("%s.yaml is called %s", file, s.Name)
@@ -68,11 +94,7 @@ func TestCatalogue(t *testing.T) {
 // A broken lock that nothing is expected of would be caught by nothing, and a
 // reference that is expected to break must say by what.
 func TestCatalogueExpectations(t *testing.T) {
-	for file, data := range catalogue(t) {
-		all, err := Parse(file+".yaml", data, known)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, all := range parsedCatalogue(t) {
 		for _, s := range all {
 			violated := false
 			for property, e := range s.Expect {
@@ -93,13 +115,9 @@ func TestCatalogueExpectations(t *testing.T) {
 // In a narrow meeting (restart-forgets, delayed-restart, clock-jump) one node decides: two
 // clients with one cycle each, whose quorums share that node and no other.
 func TestNarrowMeetings(t *testing.T) {
-	files := catalogue(t)
+	files := parsedCatalogue(t)
 	for _, name := range []string{"restart-forgets", "delayed-restart", "clock-jump"} {
-		all, err := Parse(name, files[name], known)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := all[0]
+		s := files[name][0]
 		same(t, name+": reach", [][]string{s.Clients[0].Reach, s.Clients[1].Reach}, [][]string{{"n1", "n2", "n3"}, {"n3", "n4", "n5"}})
 		same(t, name+": hold", []time.Duration{s.Clients[0].Hold.Min, s.Clients[1].Hold.Min}, []time.Duration{8 * time.Second, time.Second})
 		same(t, name+": start", s.Clients[1].Start.String(), "c1 acquired")
@@ -116,14 +134,11 @@ func whoseClaims(t *testing.T) {
 	t.Helper()
 	names := map[string]string{"kleppmann": "Kleppmann", "antirez": "antirez", "redis": "Redis documentation"}
 	had := map[string]int{}
-	for file, data := range catalogue(t) {
-		all, err := Parse(file+".yaml", data, known)
-		if err != nil {
-			t.Fatal(err)
-		}
+	files := parsedCatalogue(t)
+	for _, all := range files {
 		for _, s := range all {
 			for _, other := range s.Cures {
-				if catalogue(t)[other] == nil || other == s.Name {
+				if files[other] == nil || other == s.Name {
 					t.Errorf("%s: there is no scenario %s that it could cure", s.ID(), other)
 				}
 			}

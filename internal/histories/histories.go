@@ -163,12 +163,21 @@ func Names(prefix string, n int) []string {
 	return all
 }
 
-// Compare asks each check of 3,000 upheavals, as read presents them, and fails where what a judge found
+// Some is how many of n random cases a test tries: all of them, or a quarter with -short, as in make test.
+// The mutants and the nightly checks run without it.
+func Some(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
+// Compare asks each check of Some(3,000) upheavals, as read presents them, and fails where what a judge found
 // differs from what somebody would find who had all the time in the world. Malformed
 // histories, for which read reports false, are left out.
 func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks map[string]func(*rand.Rand, R) (got, want string)) {
 	t.Helper()
-	for seed := range uint64(3000) {
+	for seed := range uint64(Some(3000)) {
 		h := Upheaval(seed)
 		rng := rand.New(rand.NewPCG(seed, 1))
 		for _, what := range slices.Sorted(maps.Keys(checks)) {

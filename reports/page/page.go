@@ -24,6 +24,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
@@ -65,13 +66,16 @@ var style template.CSS
 //go:embed page.js
 var script template.JS
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"plain": plain, "title": title, "subject": subject, "where": where,
-	"lede": lede, "states": states, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": trouble, "judged": judged,
-	"faults": faults, "measured": measured, "again": again, "limits": limits}).Parse(layout))
+// pageTemplate parses the template on first use: most commands draw no page.
+var pageTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Funcs(template.FuncMap{"plain": plain, "title": title, "subject": subject, "where": where,
+		"lede": lede, "states": states, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": trouble, "judged": judged,
+		"faults": faults, "measured": measured, "again": again, "limits": limits}).Parse(layout))
+})
 
 // Write writes the page. The same Page gives the same bytes.
 func Write(w io.Writer, p Page) error {
-	if err := pageTemplate.Execute(w, struct {
+	if err := pageTemplate().Execute(w, struct {
 		Page
 		Style   template.CSS
 		Script  template.JS

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"maps"
 	"net/url"
 	"path/filepath"
@@ -25,7 +24,7 @@ const mostRuns = 1000
 //go:embed index.html.tmpl
 var indexTemplate string
 
-var indexPage = template.Must(template.New("index").Funcs(texts).Parse(indexTemplate))
+var indexPage = parsed("index", indexTemplate)
 
 // index is what the index of a store says.
 type index struct {
@@ -80,7 +79,7 @@ func drawIndex(store string, served bool) ([]byte, error) {
 		return nil, err
 	}
 	var page bytes.Buffer
-	if err := indexPage.Execute(&page, x); err != nil {
+	if err := indexPage().Execute(&page, x); err != nil {
 		return nil, fmt.Errorf("draw index: %w", err)
 	}
 	return page.Bytes(), nil

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"lockpick/reports/display"
@@ -364,19 +365,21 @@ var pageTemplate string
 //go:embed page.css
 var pageStyle string
 
-var cardTemplate = template.Must(template.New("score").Funcs(template.FuncMap{
-	"text":     func(s string) string { return display.Visible(s, longest) },
-	"style":    func() template.CSS { return template.CSS(Style + pageStyle + sequence.Style) },
-	"headline": CardHeadline, "basis": cardBasis, "draws": draws, "shares": shares, "rated": rated, "blame": cardBlame, "tries": CardTries, "claimed": claimed, "beside": cardBeside,
-	"measured": measured, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
-	"id": func(card int, parts ...any) string {
-		return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
-	},
-	"in":    measure.of,
-	"sorts": sorts, "where": where,
-	"cells":  cellsOf,
-	"anchor": anchor,
-}).Parse(pageTemplate))
+var cardTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("score").Funcs(template.FuncMap{
+		"text":     func(s string) string { return display.Visible(s, longest) },
+		"style":    func() template.CSS { return template.CSS(Style + pageStyle + sequence.Style) },
+		"headline": CardHeadline, "basis": cardBasis, "draws": draws, "shares": shares, "rated": rated, "blame": cardBlame, "tries": CardTries, "claimed": claimed, "beside": cardBeside,
+		"measured": measured, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
+		"id": func(card int, parts ...any) string {
+			return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
+		},
+		"in":    measure.of,
+		"sorts": sorts, "where": where,
+		"cells":  cellsOf,
+		"anchor": anchor,
+	}).Parse(pageTemplate))
+})
 
 // part is findings under one heading.
 type part struct {
@@ -520,7 +523,7 @@ func (v cardView) Caption(run string) string { return strings.Join(v.Pictures[ru
 
 // Page writes the book as a page that stands alone, with the diagrams of its findings' runs.
 func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) error {
-	if err := cardTemplate.Execute(w, cardView{b, pictures}); err != nil {
+	if err := cardTemplate().Execute(w, cardView{b, pictures}); err != nil {
 		return fmt.Errorf("draw scorecard: %w", err)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"html/template"
 	"io/fs"
 	"math"
 	"mime"
@@ -112,13 +111,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //go:embed none.html.tmpl
 var noneTemplate string
 
-var nonePage = template.Must(template.New("none").Funcs(texts).Parse(noneTemplate))
+var nonePage = parsed("none", noneTemplate)
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", types[".html"])
 	w.WriteHeader(http.StatusNotFound)
 	if r.Method == http.MethodGet {
-		nonePage.Execute(w, r.URL.Path)
+		nonePage().Execute(w, r.URL.Path)
 	}
 }
 

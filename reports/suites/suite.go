@@ -32,6 +32,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"lockpick/checker/verdict"
@@ -284,11 +285,16 @@ var texts = template.FuncMap{
 	"style": func() template.CSS { return template.CSS(Style + gridStyle) },
 }
 
-var suitePage = template.Must(template.New("suite").Funcs(texts).Parse(suiteTemplate))
+// parsed returns the template of a page, which is parsed on first use: most commands draw none.
+func parsed(name, text string) func() *template.Template {
+	return sync.OnceValue(func() *template.Template { return template.Must(template.New(name).Funcs(texts).Parse(text)) })
+}
+
+var suitePage = parsed("suite", suiteTemplate)
 
 // writePage writes suite.html.
 func writePage(w io.Writer, v view) error {
-	if err := suitePage.Execute(w, v); err != nil {
+	if err := suitePage().Execute(w, v); err != nil {
 		return fmt.Errorf("draw suite: %w", err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"lockpick/checker/mutex"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
+	"lockpick/internal/histories"
 )
 
 // TestWrittenAgainstOurs: a run of ours, whose instants often coincide, is read back as
@@ -17,7 +18,7 @@ import (
 func TestWrittenAgainstOurs(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
 	seen := map[verdict.Outcome]int{}
-	for range 3000 {
+	for range histories.Some(3000) {
 		h := ours(rnd)
 		want := checker.Check(h, verdict.MutualExclusion).Results[0]
 		if want.Outcome == verdict.Undecided {
@@ -40,7 +41,7 @@ func TestWrittenAgainstOurs(t *testing.T) {
 		}
 	}
 	t.Log(seen)
-	if seen[verdict.Violated] < 300 || seen[verdict.Holds]+seen[verdict.NotExercised] < 300 {
+	if few := histories.Some(300); seen[verdict.Violated] < few || seen[verdict.Holds]+seen[verdict.NotExercised] < few {
 		t.Errorf("the comparison is one-sided: %v", seen)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/internal/histories"
 )
 
 // simulated is a lock and its processes, which write down what they do in Jepsen's
@@ -153,7 +154,7 @@ func answers(t *testing.T, text string, ttl time.Duration) map[string]verdict.Ou
 func TestStampsAgainstOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(21, 22))
 	seen := map[string]int{}
-	for i := range 2000 {
+	for i := range histories.Some(2000) {
 		s := simulate(rnd, i%4 == 0, 0)
 		if !s.granted() {
 			continue
@@ -180,7 +181,7 @@ func TestStampsAgainstOrder(t *testing.T) {
 	}
 	t.Log(seen)
 	for _, name := range []string{mutex.Mutex, mutex.OwnerMutex, verdict.MutualExclusion, verdict.LeaseLinearizable} {
-		if seen[name+" holds"] < 100 || seen[name+" violated"] < 100 {
+		if few := histories.Some(100); seen[name+" holds"] < few || seen[name+" violated"] < few {
 			t.Errorf("%s: the comparison is one-sided: %v", name, seen)
 		}
 	}
@@ -192,7 +193,7 @@ func TestLeasesAgainstTheirLock(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(23, 24))
 	const ttl = 10 * time.Millisecond
 	violated := map[string]int{}
-	for range 1500 {
+	for range histories.Some(1500) {
 		s := simulate(rnd, true, ttl)
 		if !s.granted() {
 			continue
@@ -214,7 +215,7 @@ func TestLeasesAgainstTheirLock(t *testing.T) {
 		}
 	}
 	t.Log(violated)
-	if len(violated) != 5 || slices.ContainsFunc([]string{mutex.OwnerMutex, verdict.MutualExclusion + " with a longer TTL"}, func(name string) bool { return violated[name] < 50 }) {
+	if len(violated) != 5 || slices.ContainsFunc([]string{mutex.OwnerMutex, verdict.MutualExclusion + " with a longer TTL"}, func(name string) bool { return violated[name] < histories.Some(50) }) {
 		t.Errorf("leases seldom lapse: %v", violated)
 	}
 }

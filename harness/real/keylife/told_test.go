@@ -122,7 +122,11 @@ func TestEvictionIsTold(t *testing.T) {
 
 // Under contention the facts say what the answers say, of whom, and when.
 func TestFactsAndAnswersAgree(t *testing.T) {
-	const clients, each = 4, 3000
+	const clients = 4
+	each := 3000
+	if testing.Short() {
+		each = 1000
+	}
 	b := newBench(t, "none")
 	b.watch()
 	var all sync.WaitGroup
