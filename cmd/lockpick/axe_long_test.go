@@ -76,7 +76,7 @@ func TestPagesForEverybody(t *testing.T) {
 	must(t, os.WriteFile(wrong, []byte(wrongRun), 0o644))
 	lockpickCode(t, 1, "run", "--store", store, "--reports", "all", wrong, never, "gc-pause-after-acquire", "gc-like-pauses/", "lost-packets", "baseline", "clock-jump",
 		"restart-forgets", "delayed-restart", "failover-loses-lock")
-	lockpick(t, "run", "--store", dice, "random-faults", "--seeds", "20")
+	lockpick(t, "run", "--store", dice, "random-faults/", "--seeds", "20")
 	suite, sweep := filepath.Join(store, suites.Folder, "latest", suites.PageFile), filepath.Join(dice, suites.Folder, "latest", suites.PageFile)
 	lockpickCode(t, 1, "scorecard", "--store", store, "--tag", "score", "redislock", "rueidis")
 	pages := map[string]string{"suite": suite, "sweep": sweep, "index": filepath.Join(store, suites.IndexFile), "scorecards": filepath.Join(store, suites.ScoreFolder, "latest", suites.ScoreFile)}
