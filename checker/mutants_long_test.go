@@ -20,7 +20,7 @@ const proofs = "Exhaustively|Against"
 const causeTests = "TestCause|TestWhyNobody|TestRefusedSets|TestSpareVotes|TestNoCause"
 
 // TestMutants plants each mistake of testdata/mutants.list in a copy of the checker, or of the
-// facts that it judges, and expects the tests to notice it. By day it tries every third.
+// facts that it judges, and expects the tests to notice it. By day it tries every sixth.
 func TestMutants(t *testing.T) {
 	if out, err := exec.Command("go", "vet", "./...").CombinedOutput(); err != nil {
 		t.Fatalf("the checker itself: %v\n%s", err, out)

@@ -34,8 +34,7 @@ const wide = `((width) => [...document.querySelectorAll('body *')].filter(e => e
 const axed = `axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.axed = r.violations.map((v) =>
 	v.id + ' (' + v.help + '): ' + v.nodes.slice(0, 5).map((n) => n.target.join(' ') + ' ' + n.html.slice(0, 120) + ' ' + n.any.map((c) => c.message).join('; ')).join('\n    ')); }, (e) => { window.axed = [String(e)]; }), 0`
 
-// testAxe holds pages of each kind against axe: at night in each size and colour, by day every other one wide
-// in light and the others narrow in dark.
+// testAxe holds pages of each kind against axe, in the modes of the time of day.
 func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 	script, err := os.ReadFile(axeFile)
 	if err != nil {
@@ -46,28 +45,24 @@ func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 	}
 	for i, name := range slices.Sorted(maps.Keys(pages)) {
 		file := pages[name]
-		for _, width := range []int64{1280, 390} {
-			for _, scheme := range []string{"light", "dark"} {
-				if byNight(width, scheme) || !night && (width == 390) != (i%2 == 1) {
-					continue
+		for _, m := range modes(i) {
+			width, scheme := m.width, m.scheme
+			t.Run(fmt.Sprintf("%s/%d/%s", name, width, scheme), func(t *testing.T) {
+				t.Parallel()
+				b := newTab(t, browser)
+				b.window(width, 900, scheme)
+				b.open(file, "")
+				b.is(fmt.Sprintf(wide, width), "")
+				b.is(`document.documentElement.scrollWidth`, width)
+				b.screenshot(fmt.Sprintf("axe-%s-%d-%s", name, width, scheme), true)
+				b.value(few)
+				b.value(string(script) + ";0")
+				b.value(axed)
+				b.becomes(`window.axed`)
+				for _, violation := range b.value(`window.axed`).([]any) {
+					t.Error(violation)
 				}
-				t.Run(fmt.Sprintf("%s/%d/%s", name, width, scheme), func(t *testing.T) {
-					t.Parallel()
-					b := newTab(t, browser)
-					b.window(width, 900, scheme)
-					b.open(file, "")
-					b.is(fmt.Sprintf(wide, width), "")
-					b.is(`document.documentElement.scrollWidth`, width)
-					b.screenshot(fmt.Sprintf("axe-%s-%d-%s", name, width, scheme), true)
-					b.value(few)
-					b.value(string(script) + ";0")
-					b.value(axed)
-					b.becomes(`window.axed`)
-					for _, violation := range b.value(`window.axed`).([]any) {
-						t.Error(violation)
-					}
-				})
-			}
+			})
 		}
 	}
 }
@@ -81,11 +76,15 @@ func TestPagesForEverybody(t *testing.T) {
 	must(t, os.WriteFile(wrong, []byte(wrongRun), 0o644))
 	lockpickCode(t, 1, "run", "--store", store, "--reports", "all", wrong, never, "gc-pause-after-acquire", "gc-like-pauses/", "lost-packets", "baseline", "clock-jump",
 		"restart-forgets", "delayed-restart", "failover-loses-lock")
-	lockpick(t, "run", "--store", dice, "random-faults", "--seeds", "20")
+	lockpick(t, "run", "--store", dice, "random-faults/", "--seeds", "20")
 	suite, sweep := filepath.Join(store, suites.Folder, "latest", suites.PageFile), filepath.Join(dice, suites.Folder, "latest", suites.PageFile)
 	lockpickCode(t, 1, "scorecard", "--store", store, "--tag", "score", "redislock", "rueidis")
 	pages := map[string]string{"suite": suite, "sweep": sweep, "index": filepath.Join(store, suites.IndexFile), "scorecards": filepath.Join(store, suites.ScoreFolder, "latest", suites.ScoreFile)}
-	for _, name := range []string{"gc-like-pauses", "failover-loses-lock", "never-comes", "wrong"} {
+	drawn := []string{"failover-loses-lock", "never-comes", "wrong"}
+	if night {
+		drawn = append(drawn, "gc-like-pauses") // a long one
+	}
+	for _, name := range drawn {
 		pages["report-"+name] = filepath.Join(store, name, "latest", reports.PageFile)
 	}
 	t.Run("axe", func(t *testing.T) { testAxe(t, browser, pages) })

@@ -191,9 +191,10 @@ func (b *tab) becomes(expression string) {
 	}
 }
 
-// screenshot keeps a picture of the window, or of the whole page.
+// screenshot keeps a picture of the window, or at night of the whole page if that is asked for.
 func (b *tab) screenshot(name string, whole bool) {
 	b.Helper()
+	whole = whole && night // drawing all of a long page costs more than the test
 	b.keep(name+".png", call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole}).Data)
 }
 

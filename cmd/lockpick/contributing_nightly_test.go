@@ -3,25 +3,27 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestContributing does what each list in CONTRIBUTING.md says, to a copy of the project:
-// it adds the files and lines of an archive, which may touch what is listed there and
-// nothing else, and calls the commands of the list. The archive's script then shows with
-// the binary that is built what was added, and the tests of the house must pass; at night
-// all quick tests.
+// TestContributing follows each list in CONTRIBUTING.md in a copy of the project: it adds the
+// files and lines of an archive, which must touch every place in the list and no other, and runs
+// the list's commands. Then the archive's script and its tests must pass. They must fail if any
+// one place is left out; otherwise nobody would notice a list that forgets it.
 func TestContributing(t *testing.T) {
 	guide, err := os.ReadFile("../../CONTRIBUTING.md")
 	if err != nil {
@@ -38,6 +40,10 @@ func TestContributing(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: each list in CONTRIBUTING.md has an example that follows it", err)
 			}
+			var tests []string
+			if i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == "script/tests" }); i >= 0 {
+				tests = slices.Collect(strings.Lines(string(a.Files[i].Data)))
+			}
 			a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return strings.HasPrefix(f.Name, "script/") })
 			followed(t, list, a)
 			root := copied(t)
@@ -49,17 +55,95 @@ func TestContributing(t *testing.T) {
 					in(t, root, strings.Fields(item)...)
 				}
 			}
-			dir := t.TempDir()
-			in(t, root, "go", "build", "-o", filepath.Join(dir, "lockpick"), "./cmd/lockpick")
-			testscript.Run(t, testscript.Params{
-				Files: []string{path}, RequireExplicitExec: true,
-				Setup: func(e *testscript.Env) error {
-					e.Setenv("PATH", dir+string(filepath.ListSeparator)+e.Getenv("PATH"))
-					return nil
-				},
-			})
-			in(t, root, "go", "test", "-short", "-timeout", "30m", "./...")
+			if err := accepted(t, root, path, tests); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range a.Files {
+				t.Run("without "+f.Name, func(t *testing.T) {
+					defer takeOut(t, root, f.Name)()
+					if accepted(t, root, path, tests) == nil {
+						t.Errorf("nothing notices that %s was forgotten", f.Name)
+					}
+				})
+			}
 		})
+	}
+}
+
+// houseTests are the tests of this package that hold for whatever is added: the rules of the
+// house, and what help and READMEs must mention.
+const houseTests = "./cmd/lockpick -run ^Test(ImportTable|SizesAndDocs|EngineHasNoClock|FilesAreOpenedInOnePlace|HistoriesAreReadOnce|" +
+	"ScenarioFormatIsTrue|FaultsAreTold|PropertiesAreTold|VerdictFileIsTold|SchemaIsOne|NoScenarioIsCalledAsAFolder|" +
+	"ReadmeIsShort|ReadmesLinksLead|GuaranteesNameScenarios|Claims|ScoreTag|ScorecardsAreWhole)$"
+
+// accepted builds a copy and runs an archive's script with the binary, then its tests and
+// those of the house. It returns the first failure.
+func accepted(t *testing.T, root, script string, tests []string) error {
+	t.Helper()
+	dir := t.TempDir()
+	if err := attempt(root, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "lockpick"), "./cmd/lockpick"); err != nil {
+		return err
+	}
+	var r scriptResult
+	testscript.RunT(&r, testscript.Params{
+		Files: []string{script}, RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", dir+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			return nil
+		},
+	})
+	if r.failed {
+		return errors.New(r.log.String())
+	}
+	for _, line := range append(tests, houseTests) {
+		if err := attempt(root, append([]string{"go", "test", "-vet=off", "-short", "-failfast"}, strings.Fields(line)...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scriptResult is what testscript runs a script with where it may fail.
+type scriptResult struct {
+	log    strings.Builder
+	failed bool
+}
+
+func (r *scriptResult) Skip(args ...any)  { r.Fatal(args...) }
+func (r *scriptResult) Fatal(args ...any) { r.Log(args...); r.FailNow() }
+func (r *scriptResult) Log(args ...any)   { fmt.Fprintln(&r.log, args...) }
+func (r *scriptResult) FailNow()          { r.failed = true; runtime.Goexit() }
+func (r *scriptResult) Parallel()         {}
+func (r *scriptResult) Verbose() bool     { return false }
+func (r *scriptResult) Run(_ string, run func(testscript.T)) {
+	var script sync.WaitGroup
+	script.Go(func() { run(r) })
+	script.Wait()
+}
+
+// takeOut puts a file of a copy back as it is in the project, and returns how to undo that.
+func takeOut(t *testing.T, root, name string) (undo func()) {
+	t.Helper()
+	path := filepath.Join(root, name)
+	with, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch without, err := os.ReadFile(filepath.Join("../..", name)); {
+	case err == nil:
+		err = write(path, without, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+	default: // the archive adds it
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		if err := write(path, with, 0o644); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -171,14 +255,22 @@ func add(t *testing.T, path, text string) {
 	}
 }
 
-// in runs a command in a directory. Without the paths of sources in what is built, copies
-// share what is the same in them.
+// in runs a command in a directory.
 func in(t *testing.T, dir string, args ...string) {
 	t.Helper()
+	if err := attempt(dir, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// attempt runs a command that may fail. With -trimpath, what is the same in all copies is
+// compiled once.
+func attempt(dir string, args ...string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatal(fmt.Sprint(args, ": ", err, "\n", string(out)))
+		return fmt.Errorf("%v: %w\n%s", args, err, out)
 	}
+	return nil
 }

@@ -35,30 +35,29 @@ const crossed = `(() => {
 
 // testFirstScreen looks at what a reader sees of a violation before scrolling: one sentence of
 // cause and harm, whether it was expected, and the diagram, whole in a wide window.
-func testFirstScreen(t *testing.T, browser context.Context, report, name, sentence, badge string) {
+func testFirstScreen(t *testing.T, browser context.Context, report, name, sentence, badge string, modes []mode) {
 	b := newTab(t, browser)
-	for _, width := range []int64{1280, 390} {
-		for _, scheme := range []string{"light", "dark"} {
-			b.window(width, 900, scheme)
-			b.open(report, "")
-			b.is(`document.querySelector('.lede').textContent`, sentence)
-			b.is(`[...document.querySelectorAll('.badge')].map((e) => e.textContent).join()`, badge)
-			b.is(`document.querySelector('.lede').getBoundingClientRect().bottom < 300`, true)
-			if top, _ := b.value(`document.querySelector('#verdict svg.sq').getBoundingClientRect().top`).(float64); top > 600 {
-				t.Errorf("at %d px the diagram begins at %.0f", width, top)
-			}
-			if bottom, _ := b.value(diagramBottom).(float64); width == 1280 && bottom > 900 {
-				t.Errorf("the diagram's lanes end at %.0f of 900", bottom)
-			}
-			b.is(`[...document.querySelectorAll('svg.sq text')].filter(e => parseFloat(getComputedStyle(e).fontSize) * e.ownerSVGElement.getScreenCTM().a < 10.99).map(e => e.textContent).join()`, "")
-			if scheme == "light" {
-				b.is(crossed, "")
-				b.is(`document.querySelector('#verdict svg.sq').getBoundingClientRect().right <= innerWidth || innerWidth < 500`, true)
-			}
-			b.is(`(() => { const of = [...document.querySelectorAll('.results tbody tr')].map((r) => r.querySelector('.mark').textContent.trim().split(' ').slice(1).join(' '));
-				return of.indexOf('violated') === 0 && of.every((o, i) => o !== 'not exercised' || of.slice(i).every((p) => p === o)); })()`, true)
-			b.screenshot(fmt.Sprintf("first-%s-%d-%s", name, width, scheme), false)
+	for _, m := range modes {
+		width, scheme := m.width, m.scheme
+		b.window(width, 900, scheme)
+		b.open(report, "")
+		b.is(`document.querySelector('.lede').textContent`, sentence)
+		b.is(`[...document.querySelectorAll('.badge')].map((e) => e.textContent).join()`, badge)
+		b.is(`document.querySelector('.lede').getBoundingClientRect().bottom < 300`, true)
+		if top, _ := b.value(`document.querySelector('#verdict svg.sq').getBoundingClientRect().top`).(float64); top > 600 {
+			t.Errorf("at %d px the diagram begins at %.0f", width, top)
 		}
+		if bottom, _ := b.value(diagramBottom).(float64); width == 1280 && bottom > 900 {
+			t.Errorf("the diagram's lanes end at %.0f of 900", bottom)
+		}
+		b.is(`[...document.querySelectorAll('svg.sq text')].filter(e => parseFloat(getComputedStyle(e).fontSize) * e.ownerSVGElement.getScreenCTM().a < 10.99).map(e => e.textContent).join()`, "")
+		if scheme == "light" {
+			b.is(crossed, "")
+			b.is(`document.querySelector('#verdict svg.sq').getBoundingClientRect().right <= innerWidth || innerWidth < 500`, true)
+		}
+		b.is(`(() => { const of = [...document.querySelectorAll('.results tbody tr')].map((r) => r.querySelector('.mark').textContent.trim().split(' ').slice(1).join(' '));
+			return of.indexOf('violated') === 0 && of.every((o, i) => o !== 'not exercised' || of.slice(i).every((p) => p === o)); })()`, true)
+		b.screenshot(fmt.Sprintf("first-%s-%d-%s", name, width, scheme), false)
 	}
 }
 

@@ -9,14 +9,16 @@ import (
 	"testing"
 )
 
-// TestReadmeIsShort: a reader has five minutes.
+// TestReadmeIsShort: a reader has five minutes. What the program prints doesn't count: whoever adds
+// a property, which makes that longer, need not shorten the text.
 func TestReadmeIsShort(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(strings.Fields(string(text))); n > 1500 {
-		t.Errorf("README.md has %d words, at most 1500: what is about one package stands in its README", n)
+	prose := regexp.MustCompile(`(?s)<!-- begin .*?<!-- end -->`).ReplaceAllString(string(text), "")
+	if n := len(strings.Fields(prose)); n > 850 {
+		t.Errorf("README.md has %d words besides output, at most 850: what is about one package stands in its README", n)
 	}
 }
 

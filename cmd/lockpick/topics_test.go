@@ -1,12 +1,14 @@
 package main
 
 import (
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"lockpick/checker"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -70,6 +72,20 @@ func TestFaultsAreTold(t *testing.T) {
 	for line := range strings.Lines(topic("faults")) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 92 {
 			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// help properties and the checker's README have an entry for each property.
+func TestPropertiesAreTold(t *testing.T) {
+	readme, err := os.ReadFile("../../checker/README.md")
+	must(t, err)
+	for _, name := range checker.Properties() {
+		if !strings.Contains("\n"+topic("properties"), "\n"+name+" ") {
+			t.Errorf("help properties has no entry for %s", name)
+		}
+		if !strings.Contains(string(readme), "\n| "+name+" |") {
+			t.Errorf("the table of checker/README.md has no row for %s", name)
 		}
 	}
 }
