@@ -108,10 +108,14 @@ func (s *smoke) hello() (string, error) {
 		}
 	}
 	h := s.clients[0].adapter.Hello
-	if len(h.Can) == 0 {
-		return h.Title(), nil
+	text := h.Title()
+	if len(h.Can) > 0 {
+		text += ", which can " + strings.Join(h.Can, ", ") + ","
 	}
-	return fmt.Sprintf("%s, which can %s,", h.Title(), strings.Join(h.Can, ", ")), nil
+	for _, o := range h.Options {
+		text += " with option " + o.Name + "=" + strings.Join(o.Values, "|") + ","
+	}
+	return text, nil
 }
 
 // within runs do, and gives up after the limit.
