@@ -61,6 +61,10 @@ func TestStarters(t *testing.T) {
 	}
 }
 
+// wrongInBaseline is what a library does wrong without any fault, by its adapter: node-redlock 5 counts a
+// lease from before the first try, so that an acquire which took several returns a lock that has ended.
+var wrongInBaseline = map[string]string{"node-redlock-5": "valid-on-return"}
+
 // Each adapter that is shipped passes the check, and its library a run without faults.
 func TestShippedAdapters(t *testing.T) {
 	binary := build(t)
@@ -68,7 +72,11 @@ func TestShippedAdapters(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			command := s.Command(installed(t, s.Set))
 			checks(t, binary, ".", command)
-			code, all := outcomes(t, binary, "run", "baseline/", "--backend", "process", "--adapter", command)
+			args := []string{"run", "baseline/", "--backend", "process", "--adapter", command}
+			if property := wrongInBaseline[s.Name]; property != "" {
+				args = append(args, "--expect", property+"=any")
+			}
+			code, all := outcomes(t, binary, args...)
 			if code != 0 || len(all) != 1 {
 				t.Errorf("exit code %d, %d runs", code, len(all))
 			}
