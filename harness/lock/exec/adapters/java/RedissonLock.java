@@ -3,10 +3,12 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
@@ -30,17 +32,25 @@ public final class RedissonLock {
     record Hold(RLock lock, ExecutorService thread) { }
 
     /**
-     * With a time-out of milliseconds the first answer may come too late, because most classes are loaded only
-     * then. If the node stays away, the library connects when it is first asked for a lock, as it can be told to.
+     * Connects within five seconds, trying again where a time-out of milliseconds is too short for the first
+     * answer. If the node stays away, the library connects when it is first asked for a lock, as it can be told to.
      */
-    static RedissonClient connected(Config config) {
-        for (long began = System.nanoTime(); ; ) {
-            try {
-                return Redisson.create(config);
-            } catch (RedisConnectionException e) {
-                if (config.isLazyInitialization()) throw e;
-                if (System.nanoTime() - began > TimeUnit.SECONDS.toNanos(2)) config.setLazyInitialization(true);
+    static RedissonClient connected(JsonNode m) throws Exception {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
+        CompletableFuture<RedissonClient> now = CompletableFuture.supplyAsync(() -> {
+            for (;;) {
+                try {
+                    return Redisson.create(config(m));
+                } catch (RedisConnectionException e) {
+                    if (System.nanoTime() > end) throw e;
+                }
             }
+        });
+        try {
+            return now.get(5, TimeUnit.SECONDS);
+        } catch (ExecutionException | TimeoutException e) {
+            now.thenAccept(RedissonClient::shutdown); // of one that connects after all
+            return Redisson.create(config(m).setLazyInitialization(true));
         }
     }
 
@@ -103,7 +113,7 @@ public final class RedissonLock {
             "open", m -> {
                 ttl = m.get("settings").get("ttl").asLong();
                 each = m.path("options").path("threads").asText().equals("each");
-                redisson = connected(config(m));
+                redisson = connected(m);
                 return Lockpick.answer().put("quorum", 1);
             },
             "acquire", m -> {
