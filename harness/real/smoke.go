@@ -112,8 +112,12 @@ func (s *smoke) hello() (string, error) {
 	if len(h.Can) > 0 {
 		text += ", which can " + strings.Join(h.Can, ", ") + ","
 	}
+	var options []string
 	for _, o := range h.Options {
-		text += " with option " + o.Name + "=" + strings.Join(o.Values, "|") + ","
+		options = append(options, o.Name+"="+strings.Join(o.Values, "|"))
+	}
+	if len(options) > 0 {
+		text += " with options " + strings.Join(options, ", ") + ","
 	}
 	return text, nil
 }
