@@ -85,6 +85,44 @@ func TestShippedAdapters(t *testing.T) {
 	}
 }
 
+// A lock that is extended while most nodes are down was not refused: its adapter must not say that it is not
+// held. These libraries report a node that fails as one that refuses.
+func TestExtensionsOfNodesThatFailAreUnknown(t *testing.T) {
+	binary := build(t)
+	for _, s := range adapters.Libraries {
+		options := map[string][]string{"rslock": nil, "pottery": {"--set", "lock.options.extensions=unlimited"}}
+		more, is := options[s.Name]
+		if !is {
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			needRedis(t)
+			args := []string{"run", "majority-down/", "--backend", "process", "--adapter", s.Command(installed(t, s.Set)), "--set", "workload.extend=300ms"}
+			_, all := outcomes(t, binary, append(args, more...)...)
+			if len(all) != 1 {
+				t.Fatalf("%d runs", len(all))
+			}
+			h, err := history.ReadFile(filepath.Join(all[0].Dir, campaign.PackedFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			unknown := 0
+			for _, e := range h.Events {
+				switch {
+				case e.Op != history.OpExtend || strings.Contains(e.Process, "-"): // what passed on links is the nodes' own
+				case e.Type == history.Fail:
+					t.Errorf("event %d: %s", e.N, e.Cause)
+				case e.Type == history.Info:
+					unknown++
+				}
+			}
+			if unknown == 0 {
+				t.Error("no extension met nodes that were down")
+			}
+		})
+	}
+}
+
 // The adapters of libraries that no registry here has are adapters: they pass the check over what
 // stands in for those. Of the libraries that says nothing.
 func TestAdaptersOverStubs(t *testing.T) {
