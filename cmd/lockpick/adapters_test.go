@@ -2,10 +2,15 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	"lockpick/harness/lock"
 	"lockpick/harness/lock/exec"
+	"lockpick/harness/lock/kinds"
+	"lockpick/scenarios/campaign"
 )
 
 // The page of adapters names those that are shipped, and how each is called.
@@ -19,5 +24,33 @@ func TestAdaptersReadme(t *testing.T) {
 		if !strings.Contains(topic("adapter"), s.Lang) {
 			t.Errorf("help adapter has no word of %s, in which adapter new writes one", s.Lang)
 		}
+	}
+}
+
+// An override of a lock's option is one of the lock that stands in for the scenarios' own, which may not have
+// it. A run's command names it again.
+func TestOptionsOfAnAdapter(t *testing.T) {
+	all := maps.Clone(kinds.All)
+	all[exec.Name] = lock.Kind{Options: []lock.Option{{Name: "driver", Values: []string{"defaults", "bounded"}}, {Name: "retries", Values: []string{"defaults", "none"}}}}
+	k := campaign.KnownLocks(all)
+	s := campaign.Selection{Names: []string{"baseline/"}, Adapter: "node x.js", Lock: exec.Name, Backend: "process",
+		Sets: []string{"lock.options.retries=none", "lock.ttl=5s", "lock.options.driver=bounded"}}
+	c, err := s.Choose(k)
+	if err != nil || len(c.Picks) != 1 {
+		t.Fatal(err, c)
+	}
+	if got, want := c.Picks[0].Lock.Options, map[string]string{"driver": "bounded", "retries": "none"}; !maps.Equal(got, want) {
+		t.Errorf("options %v, want %v", got, want)
+	}
+	if want := []string{"lock.ttl=5s"}; !slices.Equal(s.Sets, want) {
+		t.Errorf("other overrides %q, want %q", s.Sets, want)
+	}
+	const want = " --backend process --adapter 'node x.js' --set lock.options.retries=none --set lock.options.driver=bounded --set lock.ttl=5s"
+	if got := overrides(&s, "", ""); got != want {
+		t.Errorf("the command ends in\n%s\nwant\n%s", got, want)
+	}
+	s.Lock, s.Sets = exec.Name, []string{"lock.options.driver=fast"}
+	if _, err := s.Choose(k); err == nil || !strings.Contains(err.Error(), "driver=fast") {
+		t.Errorf("an option that the adapter does not have: %v", err)
 	}
 }

@@ -304,6 +304,9 @@ func overrides(f *campaign.Selection, client, image string) (c string) {
 		if image != "" {
 			c += " --adapter-image " + quoted(image)
 		}
+		for _, s := range f.Options() { // a kind's stand in --lock
+			c += " --set " + quoted(s)
+		}
 	case f.Lock != "":
 		c += " --lock " + quoted(f.Lock)
 	}

@@ -108,10 +108,18 @@ func (s *smoke) hello() (string, error) {
 		}
 	}
 	h := s.clients[0].adapter.Hello
-	if len(h.Can) == 0 {
-		return h.Title(), nil
+	text := h.Title()
+	if len(h.Can) > 0 {
+		text += ", which can " + strings.Join(h.Can, ", ") + ","
 	}
-	return fmt.Sprintf("%s, which can %s,", h.Title(), strings.Join(h.Can, ", ")), nil
+	var options []string
+	for _, o := range h.Options {
+		options = append(options, o.Name+"="+strings.Join(o.Values, "|"))
+	}
+	if len(options) > 0 {
+		text += " with options " + strings.Join(options, ", ") + ","
+	}
+	return text, nil
 }
 
 // within runs do, and gives up after the limit.

@@ -35,8 +35,10 @@ func checkWhole(s *Scenario, k Known) error {
 
 func checkOptions(s *Scenario, k Known) error {
 	var has []string
+	values := map[string][]string{}
 	for _, o := range k.Kinds[s.Lock.Kind].Options {
 		has = append(has, o.Name)
+		values[o.Name] = o.Values
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Lock.Options)) {
 		switch {
@@ -44,6 +46,8 @@ func checkOptions(s *Scenario, k Known) error {
 			return badAt("lock.options", "leave it out", "the lock kind %s has no options", s.Lock.Kind)
 		case !slices.Contains(has, name):
 			return badAt("lock.options."+name, suggest(name, "can be set", has), "the lock kind %s has no option %s", s.Lock.Kind, name)
+		case !slices.Contains(values[name], s.Lock.Options[name]):
+			return badAt("lock.options."+name, "use one of "+strings.Join(values[name], ", "), "the lock kind %s takes no %s=%s", s.Lock.Kind, name, s.Lock.Options[name])
 		}
 	}
 	return nil

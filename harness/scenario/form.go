@@ -141,12 +141,24 @@ func lockForm(k Known, unit time.Duration) object {
 	}}
 }
 
-// optionsForm has the options of all kinds. checkOptions refuses those of other kinds.
+// optionsForm has the options of all kinds. Two kinds may give one name different values, so a field takes
+// the values of both. checkOptions refuses those of other kinds.
 func optionsForm(k Known) object {
 	o := object{name: "options"}
+	values := map[string][]string{}
 	for _, kind := range slices.Sorted(maps.Keys(k.Kinds)) {
 		for _, option := range k.Kinds[kind].Options {
-			o.fields = append(o.fields, field{key: option.Name, doc: "of " + kind + ": " + option.Doc, shape: oneOf("value of "+option.Name, option.Values...)})
+			doc := "of " + kind + ": " + option.Doc
+			if i := slices.IndexFunc(o.fields, func(f field) bool { return f.key == option.Name }); i >= 0 {
+				doc = o.fields[i].doc + "; " + doc
+				o.fields = slices.Delete(o.fields, i, i+1)
+			}
+			for _, v := range option.Values {
+				if !slices.Contains(values[option.Name], v) {
+					values[option.Name] = append(values[option.Name], v)
+				}
+			}
+			o.fields = append(o.fields, field{key: option.Name, doc: doc, shape: oneOf("value of "+option.Name, values[option.Name]...)})
 		}
 	}
 	return o

@@ -173,6 +173,21 @@ func TestHaving(t *testing.T) {
 	}
 }
 
+// Two kinds may have an option of the same name with other values: each takes its own.
+func TestOptionOfTwoKinds(t *testing.T) {
+	two := known
+	two.Kinds = maps.Clone(known.Kinds)
+	two.Kinds["single"] = lock.Kind{Options: []lock.Option{{Name: "fail-fast", Values: []string{"defaults", "none"}}}}
+	for option, fits := range map[string]string{"yes": "redsync", "none": "single", "often": ""} {
+		for _, kind := range []string{"redsync", "single"} {
+			_, err := ParseWith("f.yaml", []byte(head+"lock: {kind: "+kind+", options: {fail-fast: "+option+"}}\n"), two, nil, nil)
+			if (err == nil) != (kind == fits) {
+				t.Errorf("%s with fail-fast=%s: %v", kind, option, err)
+			}
+		}
+	}
+}
+
 // What a tier requires is expected of each lock that can be held to it, whether the file names it or not,
 // and is no news in a file that is written.
 func TestTierRequires(t *testing.T) {

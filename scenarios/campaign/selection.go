@@ -186,6 +186,7 @@ func (s *Selection) resolveLock(known scenario.Known) (kind string, options map[
 	if err := twoLocks("--set lock.kind=" + s.Lock); err != nil {
 		return "", nil, err
 	}
+	s.takeOptions()
 	kind, text, _ := strings.Cut(s.Lock, ":")
 	k, is := known.Kinds[kind]
 	switch {
@@ -205,6 +206,38 @@ func setsKind(set string) bool {
 	key, value, _ := strings.Cut(set, "=")
 	key = strings.TrimSpace(key)
 	return key == "lock.kind" || key == "lock" && kindKey.MatchString(value)
+}
+
+// optionKey is how an override names an option of a lock.
+const optionKey = "lock.options."
+
+// takeOptions moves overrides of the lock's options into Lock: they are settings of the lock that stands in
+// for the scenarios' own, which may not have them.
+func (s *Selection) takeOptions() {
+	s.Sets = slices.DeleteFunc(s.Sets, func(set string) bool {
+		key, value, _ := strings.Cut(set, "=")
+		option, is := strings.CutPrefix(strings.TrimSpace(key), optionKey)
+		if !is {
+			return false
+		}
+		separator := ":"
+		if strings.Contains(s.Lock, separator) {
+			separator = ","
+		}
+		s.Lock += separator + option + "=" + strings.TrimSpace(value)
+		return true
+	})
+}
+
+// Options are those of the lock that stands in for the scenarios' own, as overrides.
+func (s *Selection) Options() (sets []string) {
+	_, text, _ := strings.Cut(s.Lock, ":")
+	for option := range strings.SplitSeq(text, ",") {
+		if option != "" {
+			sets = append(sets, optionKey+option)
+		}
+	}
+	return sets
 }
 
 // lockOptions parses options of a lock kind, written as OPTION=VALUE,…

@@ -110,9 +110,9 @@ var Libraries = []shipped{
 	{"pottery", "pottery 3.0.1 (PyPI)", "python", ".venv/bin/python pottery_redlock.py"},
 	{"python-redis-lock", "python-redis-lock 4.0.1 (PyPI)", "python", ".venv/bin/python python_redis_lock.py"},
 	{"aioredlock", "aioredlock 0.7.3 (PyPI), on Python 3.10 or earlier", "python-old", ".venv/bin/python aioredlock_lock.py"},
-	{"redisson-lease", "redisson 3.45.1 (Maven), lock with a lease time", "java", "java -jar target/redisson.jar lease"},
-	{"redisson-watchdog", "redisson 3.45.1 (Maven), lock with its watchdog", "java", "java -jar target/redisson.jar watchdog"},
-	{"redisson-fair", "redisson 3.45.1 (Maven), fair lock", "java", "java -jar target/redisson.jar fair"},
+	{"redisson-lease", "redisson 4.7.0 (Maven), lock with a lease time", "java", "java -jar target/redisson.jar lease"},
+	{"redisson-watchdog", "redisson 4.7.0 (Maven), lock with its watchdog", "java", "java -jar target/redisson.jar watchdog"},
+	{"redisson-fair", "redisson 4.7.0 (Maven), fair lock", "java", "java -jar target/redisson.jar fair"},
 	{"rslock", "rslock 0.10.0 (crates.io)", "rust", "target/release/rslock"},
 }
 

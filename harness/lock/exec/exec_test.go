@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -93,21 +94,37 @@ func TestHello(t *testing.T) {
 		"ready\n":                       `not of the protocol: "ready"`,
 		`{"hello":2,"name":"x"}` + "\n": "no hello of protocol 1",
 		`{"hello":1}` + "\n":            "no name",
-		`{"hello":1,"name":"x","can":["fly"]}` + "\n":      `it can "fly"`,
-		`{"hello":1,"name":"x","nodes":"two"}` + "\n":      `nodes "two"`,
-		`{"hello":1,"name":"x","server":"mysql"}` + "\n":   `server "mysql": say one of redis, etcd, consul`,
-		`{"hello":1,"name":"x","retries":"both"}` + "\n":   `retries "both"`,
-		`{"hello":1,"name":"x","belief":"luck"}` + "\n":    `belief "luck"`,
-		`{"hello":1,"name":"x","keyPrefix":"a\tb"}` + "\n": `keyPrefix "a\tb": say printable ASCII, at most 100 bytes`,
-		`{"hello":1,"name":"x","belief":"signal"}` + "\n":  "add lost to can",
-		`{"hello":1,"name":"x"`:                            "in the midst of a line",
-		strings.Repeat("x", longest+1) + "\n":              "longer than 65536 bytes",
+		`{"hello":1,"name":"x","can":["fly"]}` + "\n":                                                               `it can "fly"`,
+		`{"hello":1,"name":"x","nodes":"two"}` + "\n":                                                               `nodes "two"`,
+		`{"hello":1,"name":"x","server":"mysql"}` + "\n":                                                            `server "mysql": say one of redis, etcd, consul`,
+		`{"hello":1,"name":"x","retries":"both"}` + "\n":                                                            `retries "both"`,
+		`{"hello":1,"name":"x","belief":"luck"}` + "\n":                                                             `belief "luck"`,
+		`{"hello":1,"name":"x","keyPrefix":"a\tb"}` + "\n":                                                          `keyPrefix "a\tb": say printable ASCII, at most 100 bytes`,
+		`{"hello":1,"name":"x","belief":"signal"}` + "\n":                                                           "add lost to can",
+		`{"hello":1,"name":"x","options":[{"name":"a=b","values":["c","d"]}]}` + "\n":                               "option \"a=b\": use lower-case",
+		`{"hello":1,"name":"x","options":[{"name":"a","values":["c"]}]}` + "\n":                                     "the option a 1 values: give the library's default first",
+		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d,e"]}]}` + "\n":                               "a value \"d,e\"",
+		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d"]},{"name":"a","values":["c","d"]}]}` + "\n": "the option a twice",
+		`{"hello":1,"name":"x"`:               "in the midst of a line",
+		strings.Repeat("x", longest+1) + "\n": "longer than 65536 bytes",
 	} {
 		heard, out := io.Pipe()
 		go func() { io.WriteString(out, first); out.Close() }()
 		if _, err := Meet(io.Discard, heard, time.Now); !errors.Is(err, errBroken) || !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v; want %q", first, err, want)
 		}
+	}
+}
+
+// An adapter's options are those of its kind of lock. It can't say by one that a property is not expected of it.
+func TestOptionsOfAHello(t *testing.T) {
+	a, err := play(t, `{"hello":1,"name":"x","options":[{"name":"retries","doc":"tries","values":["defaults","none"],"forgoes":["fault-tolerance"]}]}`+"\n", answers{}.say)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []lock.Option{{Name: "retries", Doc: "tries", Values: []string{"defaults", "none"}}}
+	if got := a.Hello.Kind().Options; !reflect.DeepEqual(got, want) {
+		t.Errorf("options %+v, want %+v", got, want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +42,8 @@ type Hello struct {
 	// Retries says who tries again where a lock is taken: "driver", the default, for a library
 	// that tries once, or "library".
 	Retries string `json:"retries"`
+	// Options are settings that only this library has. The first value of each is the library's own default.
+	Options []lock.Option `json:"options"`
 }
 
 // What an adapter can do besides acquire and release.
@@ -93,6 +96,31 @@ func (h Hello) check() error {
 			return fmt.Errorf("its hello says it can %q, which is no power: powers are %s", c, strings.Join(powers, ", "))
 		}
 	}
+	return checkOptions(h.Options)
+}
+
+// optionWord is a name or a value that fits in --set lock.options.NAME=VALUE.
+var optionWord = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+
+// checkOptions reports what is wrong with the options in a hello.
+func checkOptions(options []lock.Option) error {
+	var names []string
+	for _, o := range options {
+		switch {
+		case !optionWord.MatchString(o.Name):
+			return fmt.Errorf("its hello has an option %q: use lower-case letters, digits and hyphens", o.Name)
+		case slices.Contains(names, o.Name):
+			return fmt.Errorf("its hello has the option %s twice", o.Name)
+		case len(o.Values) < 2:
+			return fmt.Errorf("its hello gives the option %s %d values: give the library's default first, then the others", o.Name, len(o.Values))
+		}
+		for _, v := range o.Values {
+			if !optionWord.MatchString(v) {
+				return fmt.Errorf("its hello gives the option %s a value %q: use lower-case letters, digits and hyphens", o.Name, v)
+			}
+		}
+		names = append(names, o.Name)
+	}
 	return nil
 }
 
@@ -107,8 +135,13 @@ func (h Hello) Kind() lock.Kind {
 	if belief == "deadline" {
 		belief = lock.ByDeadline
 	}
+	var options []lock.Option
+	for _, o := range h.Options { // which properties an option forgoes is not for an adapter to say
+		options = append(options, lock.Option{Name: o.Name, Doc: o.Doc, Values: o.Values})
+	}
 	return lock.Kind{
-		New: New, Belief: belief, Doc: h.Title(), OwnTime: true, OwnTokens: true, OneNode: h.Nodes == "one", Server: h.Store(), Prefix: h.KeyPrefix,
+		Options: options,
+		New:     New, Belief: belief, Doc: h.Title(), OwnTime: true, OwnTokens: true, OneNode: h.Nodes == "one", Server: h.Store(), Prefix: h.KeyPrefix,
 		Can: lock.Powers{Extend: h.can(canExtend), Fence: h.can(canFence)},
 	}
 }

@@ -2,84 +2,148 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisConnectionException;
-import org.redisson.client.codec.StringCodec;
+import org.redisson.client.RedisException;
 import org.redisson.config.Config;
+import org.redisson.config.SingleServerConfig;
 
 /**
  * Locks of Redisson, by its first argument: watchdog, which renews until it is given back and tells its
- * holder nothing; lease, for the TTL; fair, for the TTL and in turn. Its locks are threads', and one that
- * a thread has it gets again: each hold here is by a thread number of its own.
+ * holder nothing; lease, for the TTL; fair, for the TTL and in turn.
+ *
+ * Its locks belong to threads, and a thread that has one gets it again: after an acquire that failed on the way
+ * back, the next one makes a hold count of 2, and one unlock leaves the key. A client is one thread here. With
+ * threads=each it has a new thread for each acquire, as where a pool of threads has the work.
+ *
+ * Redisson keeps its defaults, which are a time-out of seconds and some retries. With driver=bounded it has the
+ * scenario's time-out and no retries.
  */
 public final class RedissonLock {
-    record Hold(RLock lock, long thread) { }
-
-    static RedissonClient redisson;
+    record Hold(RLock lock, ExecutorService thread) { }
 
     /**
-     * The first answer may take longer than a node's time-out: most classes are loaded only then. Where the node
-     * stays away the library connects when it is first asked for a lock, as it can be told to.
+     * Connects within five seconds, trying again where a time-out of milliseconds is too short for the first
+     * answer. If the node stays away, the library connects when it is first asked for a lock, as it can be told to.
      */
-    static RedissonClient connected(Config config) {
-        for (int tries = 1; ; tries++) {
-            try {
-                return Redisson.create(config);
-            } catch (RedisConnectionException e) {
-                if (tries == 10) config.setLazyInitialization(true);
-                if (tries > 10) throw e;
+    static RedissonClient connected(JsonNode m) throws Exception {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
+        CompletableFuture<RedissonClient> now = CompletableFuture.supplyAsync(() -> {
+            for (;;) {
+                try {
+                    return Redisson.create(config(m));
+                } catch (RedisConnectionException e) {
+                    if (System.nanoTime() > end) throw e;
+                }
             }
+        });
+        try {
+            return now.get(5, TimeUnit.SECONDS);
+        } catch (ExecutionException | TimeoutException e) {
+            now.thenAccept(RedissonClient::shutdown); // of one that connects after all
+            return Redisson.create(config(m).setLazyInitialization(true));
         }
     }
 
+    static Config config(JsonNode m) {
+        JsonNode s = m.get("settings");
+        Config config = new Config().setLockWatchdogTimeout(s.get("ttl").asLong());
+        SingleServerConfig server = config.useSingleServer().setAddress("redis://" + m.get("nodes").get(0).get("addr").asText());
+        if (m.path("options").path("driver").asText().equals("bounded")) server.setTimeout(Math.max(1, s.get("timeout").asInt())).setRetryAttempts(0);
+        return config;
+    }
+
+    /**
+     * Loads most classes before hello, for which there is more time than for open: it asks for a lock where
+     * nobody listens.
+     */
+    static void warmUp() {
+        Config config = new Config().setLazyInitialization(true);
+        config.useSingleServer().setAddress("redis://127.0.0.1:1").setRetryAttempts(0);
+        RedissonClient nowhere = Redisson.create(config);
+        try {
+            nowhere.getLock("").tryLock();
+        } catch (RedisException e) {
+            // it was refused
+        } finally {
+            nowhere.shutdown(0, 0, TimeUnit.MILLISECONDS);
+        }
+    }
+
+    /** What a thread comes to. */
+    static <T> T by(ExecutorService thread, Callable<T> what) throws Exception {
+        try {
+            return thread.submit(what).get();
+        } catch (ExecutionException e) {
+            throw e.getCause() instanceof Exception cause ? cause : e;
+        }
+    }
+
+    static ObjectNode hello(String kind) {
+        boolean lease = kind.equals("lease");
+        ObjectNode hello = Lockpick.answer().put("name", "Redisson " + kind).put("version", RLock.class.getPackage().getImplementationVersion())
+            .put("nodes", "one").put("retries", lease ? "driver" : "library").put("belief", lease ? "deadline" : "none");
+        hello.putArray("can").add("held");
+        ObjectNode driver = hello.putArray("options").addObject(), threads = hello.withArray("options").addObject();
+        driver.put("name", "driver").put("doc", "Redisson: as it comes, or with the scenario's time-out and no retries").putArray("values").add("defaults").add("bounded");
+        threads.put("name", "threads").put("doc", "a client is one thread, or each acquire is a new one").putArray("values").add("one").add("each");
+        return hello;
+    }
+
+    static RedissonClient redisson;
     static long ttl, last;
+    static ExecutorService one = Executors.newSingleThreadExecutor();
+    static boolean each;
 
     public static void main(String[] args) throws Exception {
         String kind = args.length > 0 ? args[0] : "lease";
         boolean watched = kind.equals("watchdog"), lease = kind.equals("lease");
         Map<String, Hold> held = new HashMap<>();
-        ObjectNode hello = Lockpick.answer().put("name", "Redisson " + kind).put("version", RLock.class.getPackage().getImplementationVersion())
-            .put("nodes", "one").put("retries", lease ? "driver" : "library").put("belief", lease ? "deadline" : "none");
-        hello.putArray("can").add("held");
-        Lockpick.serve(hello, Map.of(
+        warmUp();
+        Lockpick.serve(hello(kind), Map.of(
             "open", m -> {
-                JsonNode s = m.get("settings");
-                ttl = s.get("ttl").asLong();
-                Config config = new Config().setCodec(StringCodec.INSTANCE).setLockWatchdogTimeout(ttl);
-                config.useSingleServer().setAddress("redis://" + m.get("nodes").get(0).get("addr").asText())
-                    .setConnectionMinimumIdleSize(1).setConnectionPoolSize(4).setSubscriptionConnectionMinimumIdleSize(1)
-                    .setTimeout(Math.max(1, s.get("timeout").asInt())).setRetryAttempts(0);
-                redisson = connected(config);
+                ttl = m.get("settings").get("ttl").asLong();
+                each = m.path("options").path("threads").asText().equals("each");
+                redisson = connected(m);
                 return Lockpick.answer().put("quorum", 1);
             },
             "acquire", m -> {
                 String key = m.get("key").asText();
-                Hold hold = new Hold(kind.equals("fair") ? redisson.getFairLock(key) : redisson.getLock(key), ++last);
+                Hold hold = new Hold(kind.equals("fair") ? redisson.getFairLock(key) : redisson.getLock(key), each ? Executors.newSingleThreadExecutor() : one);
                 long began = System.nanoTime();
-                return hold.lock.tryLockAsync(m.get("within").asLong(), watched ? -1 : ttl, TimeUnit.MILLISECONDS, hold.thread).thenApply(got -> {
-                    if (!got) throw new Lockpick.No("taken", "");
-                    String handle = "h" + hold.thread;
-                    synchronized (held) { held.put(handle, hold); }
-                    // It names no deadline: a caller that does not wait can reckon one from the call.
-                    return (lease ? Lockpick.until(began, ttl) : Lockpick.answer()).put("handle", handle);
-                });
+                if (!by(hold.thread, () -> hold.lock.tryLock(m.get("within").asLong(), watched ? -1 : ttl, TimeUnit.MILLISECONDS))) {
+                    if (each) hold.thread.shutdown();
+                    throw new Lockpick.No("taken", "");
+                }
+                String handle = "h" + ++last;
+                held.put(handle, hold);
+                // It names no deadline: a caller that does not wait can reckon one from the call.
+                return (lease ? Lockpick.until(began, ttl) : Lockpick.answer()).put("handle", handle);
             },
             "held", m -> {
-                Hold hold;
-                synchronized (held) { hold = held.get(m.get("handle").asText()); }
-                return Lockpick.answer().put("held", hold.lock.isHeldByThread(hold.thread));
+                Hold hold = held.get(m.get("handle").asText());
+                return Lockpick.answer().put("held", by(hold.thread, hold.lock::isHeldByCurrentThread));
             },
             "release", m -> {
-                Hold hold;
-                synchronized (held) { hold = held.remove(m.get("handle").asText()); }
-                return hold.lock.unlockAsync(hold.thread).handle((nothing, e) -> {
-                    if (e instanceof IllegalMonitorStateException) throw new Lockpick.No("not-held", e.getMessage());
-                    if (e != null) throw new Lockpick.No("unknown", e.toString());
-                    return null;
-                });
+                Hold hold = held.remove(m.get("handle").asText());
+                try {
+                    return by(hold.thread, () -> { hold.lock.unlock(); return null; });
+                } catch (IllegalMonitorStateException e) {
+                    throw new Lockpick.No("not-held", e.getMessage());
+                } catch (Exception e) {
+                    throw new Lockpick.No("unknown", e.toString());
+                } finally {
+                    if (each) hold.thread.shutdown();
+                }
             }));
     }
 }

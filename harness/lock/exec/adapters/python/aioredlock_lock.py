@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from aioredlock import Aioredlock, LockError
 from aioredlock.errors import LockAcquiringError
-from lockpick import No, serve, until
+from lockpick import No, RETRIES, chosen, serve, until
 
 held, n = {}, 0
 loop = asyncio.new_event_loop()
@@ -15,21 +15,37 @@ def wait(coroutine):
     return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
 
+DRIVER = {"name": "driver", "values": ["defaults", "bounded"], "doc": "aioredis: as it comes, or connects within the scenario's time-out"}
+
+
 def open_(m):
     global lib, ttl
     ttl = m["settings"]["ttl"]
-    nodes = [{"host": h, "port": int(p), "timeout": m["settings"]["timeout"] / 1e3} for h, _, p in (n["addr"].rpartition(":") for n in m["nodes"])]
-    lib = Aioredlock(nodes, retry_count=1)
+    limits = {"timeout": m["settings"]["timeout"] / 1e3} if chosen(m, DRIVER) == "bounded" else {}
+    nodes = [{"host": h, "port": int(p), **limits} for h, _, p in (n["addr"].rpartition(":") for n in m["nodes"])]
+    lib = Aioredlock(nodes, **{"retry_count": 1} if chosen(m, RETRIES) == "none" else {})
+    note_tries(lib.redis)
     return {"quorum": len(nodes) // 2 + 1}
 
 
-def lease(began):
-    return until(began, ttl, ttl * 0.01 + 2)  # what it looks at itself; a Lock has no deadline
+def note_tries(redis):
+    """A Lock has no deadline, and the lease begins with the try that succeeds: began is when the last one did."""
+    set_lock = redis.set_lock
+
+    def noted(*args):
+        global began
+        began = time.monotonic_ns()
+        return set_lock(*args)
+
+    redis.set_lock = noted
+
+
+def lease():
+    return until(began, ttl, ttl * 0.01 + 2)  # the drift that it allows for itself
 
 
 def acquire(m):
     global n
-    began = time.monotonic_ns()
     try:
         lock = wait(lib.lock(m["key"], lock_timeout=ttl / 1e3))
     except LockAcquiringError as e:
@@ -38,18 +54,17 @@ def acquire(m):
         raise No("unknown", e)
     n += 1
     held[f"h{n}"] = lock
-    return {"handle": f"h{n}", "token": lock.id, **lease(began)}
+    return {"handle": f"h{n}", "token": lock.id, **lease()}
 
 
 def extend(m):
-    began = time.monotonic_ns()
     try:
         wait(held[m["handle"]].extend())
     except LockAcquiringError as e:
         raise No("not-held", e)
     except (LockError, RuntimeError) as e:
         raise No("unknown", e)
-    return lease(began)
+    return lease()
 
 
 def release(m):
@@ -61,4 +76,5 @@ def release(m):
         raise No("unknown", e)
 
 
-serve({"name": "aioredlock", "version": version("aioredlock"), "can": ["extend"]}, {"open": open_, "acquire": acquire, "extend": extend, "release": release})
+hello = {"name": "aioredlock", "version": version("aioredlock"), "can": ["extend"], "options": [DRIVER, RETRIES]}
+serve(hello, {"open": open_, "acquire": acquire, "extend": extend, "release": release})

@@ -1,8 +1,11 @@
 # python-redis-lock of PyPI, ionelmc/python-redis-lock: pip install python-redis-lock==4.0.1
+#
+# An acquire is one attempt (blocking=False): of one that waits, which names no deadline, nobody knows when its
+# lease began. So BLPOP, by which such an acquire is woken, is never in a run.
 import time
 from importlib.metadata import version
 
-from lockpick import No, redises, serve, until
+from lockpick import DRIVER, No, redises, serve, until
 from redis_lock import Lock, NotAcquired
 
 held, n = {}, 0
@@ -10,7 +13,7 @@ held, n = {}, 0
 
 def open_(m):
     global client, ttl
-    ttl, client = m["settings"]["ttl"], redises(m["nodes"], m["settings"]["timeout"])[0]
+    ttl, client = m["settings"]["ttl"], redises(m)[0]
     return {"quorum": 1}
 
 
@@ -42,5 +45,5 @@ def release(m):
 
 
 # It counts in whole seconds.
-hello = {"name": "python-redis-lock", "version": version("python-redis-lock"), "can": ["extend"], "keyPrefix": "lock:", "nodes": "one", "grain": 1000}
+hello = {"name": "python-redis-lock", "version": version("python-redis-lock"), "can": ["extend"], "keyPrefix": "lock:", "nodes": "one", "grain": 1000, "options": [DRIVER]}
 serve(hello, {"open": open_, "acquire": acquire, "extend": extend, "release": release})

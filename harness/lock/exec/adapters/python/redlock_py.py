@@ -3,7 +3,7 @@ import time
 from importlib.metadata import version
 
 import redlock
-from lockpick import No, redises, serve, until
+from lockpick import DRIVER, No, RETRIES, chosen, redises, serve, until
 
 held, n = {}, 0
 
@@ -11,20 +11,21 @@ held, n = {}, 0
 def open_(m):
     global lib, ttl
     ttl = int(m["settings"]["ttl"])
-    lib = redlock.Redlock(redises(m["nodes"], m["settings"]["timeout"]), retry_count=1, retry_delay=1e-3)
+    tries = {"retry_count": 1, "retry_delay": 1e-3} if chosen(m, RETRIES) == "none" else {}
+    lib = redlock.Redlock(redises(m), **tries)
     lib.clock_drift_factor = m["settings"]["drift"]
     return {"quorum": lib.quorum}
 
 
 def acquire(m):
     global n
-    began = time.monotonic_ns()  # what it returns is a validity from then on, less what passed
     got = lib.lock(m["key"], ttl)
     if not got:
-        raise No("taken")
+        raise No("unknown", "another has it, or too few nodes answered")
+    lease = until(time.monotonic_ns(), got.validity, 0)  # validity is from its return on, whichever try it was
     n += 1
     held[f"h{n}"] = got
-    return {"handle": f"h{n}", "token": got.key.decode(), **until(began, ttl, int(ttl * lib.clock_drift_factor) + 2)}
+    return {"handle": f"h{n}", "token": got.key.decode(), **lease}
 
 
 def release(m):
@@ -32,4 +33,5 @@ def release(m):
     raise No("unknown", "it doesn't say whether it was still held")
 
 
-serve({"name": "redlock-py", "version": version("redlock-py")}, {"open": open_, "acquire": acquire, "release": release})
+hello = {"name": "redlock-py", "version": version("redlock-py"), "options": [DRIVER, RETRIES]}
+serve(hello, {"open": open_, "acquire": acquire, "release": release})

@@ -73,10 +73,10 @@ func acquire(ctx context.Context, r lockpick.Request) (lockpick.M, error) {
 	}
 	if err != nil {
 		go s.Close()
-		if errors.Is(err, concurrency.ErrLocked) || errors.Is(err, context.DeadlineExceeded) {
+		if errors.Is(err, concurrency.ErrLocked) {
 			return nil, no(ctx, "taken", err)
 		}
-		return nil, no(ctx, "unknown", err)
+		return nil, no(ctx, "unknown", err) // out of time: another has it, or no member answered
 	}
 	mu.Lock()
 	count++

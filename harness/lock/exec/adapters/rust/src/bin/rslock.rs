@@ -1,4 +1,9 @@
 //! rslock of crates.io, hexcowboy/rslock
+//!
+//! The library keeps its defaults, three tries of an acquire or an extension. The option retries=none leaves one,
+//! and lockpick tries again.
+//!
+//! Each of its errors is an unknown outcome: it counts a node that fails as one that refuses, and keeps no error.
 #[path = "../lockpick.rs"]
 mod lockpick;
 use lockpick::{now, until, No};
@@ -7,8 +12,7 @@ use serde_json::{json, Value};
 use std::{collections::HashMap, time::Duration};
 
 fn refused(e: LockError) -> No {
-    // Of an attempt that fails it says the same whether others have the lock or nobody answers.
-    No(if matches!(e, LockError::Unavailable | LockError::TtlExceeded) { "taken" } else { "error" }, e.to_string())
+    No(if matches!(e, LockError::Unavailable | LockError::TtlExceeded) { "unknown" } else { "error" }, e.to_string())
 }
 
 fn main() {
@@ -16,36 +20,40 @@ fn main() {
     let (mut library, mut ttl): (Option<LockManager>, f64) = (None, 0.0);
     let mut held: HashMap<String, Lock> = HashMap::new();
     let mut last = 0;
-    let hello = json!({"name": "rslock", "version": env!("CARGO_PKG_VERSION"), "can": ["extend"]});
+    let hello = json!({"name": "rslock", "version": env!("CARGO_PKG_VERSION"), "can": ["extend"],
+        "options": [{"name": "retries", "values": ["defaults", "none"], "doc": "tries of the library itself: as it comes, or one"}]});
     lockpick::serve(hello, &["open", "acquire", "extend", "release"], move |op, m: &Value| {
         let lasts = Duration::from_millis(ttl as u64);
-        // Its validity is what is left from then on; it is reckoned here from before the nodes were asked.
-        let lease = |answer, began| until(answer, began, ttl - (ttl * 0.01).floor() - 2.0);
+        // Its validity is what is left from its return on, whichever try it was.
+        let lease = |answer, lock: &Lock| until(answer, now(), lock.validity_time as f64);
         if op == "open" {
             ttl = m["settings"]["ttl"].as_f64().unwrap_or(0.0);
             let nodes: Vec<String> = m["nodes"].as_array().into_iter().flatten().map(|n| format!("redis://{}/", n["addr"].as_str().unwrap_or(""))).collect();
             let quorum = nodes.len() / 2 + 1;
             let mut l = LockManager::new(nodes);
-            l.set_retry(1, Duration::from_millis(1));
+            if m["options"]["retries"] == "none" {
+                l.set_retry(1, Duration::from_millis(1));
+            }
             library = Some(l);
             return Ok(json!({"quorum": quorum}));
         }
         let library = library.as_ref().ok_or(No("error", "not open".into()))?;
         let handle = m["handle"].as_str().unwrap_or("").to_string();
-        let began = now();
         match op {
             "acquire" => {
                 let lock = runtime.block_on(library.lock(m["key"].as_str().unwrap_or("").as_bytes(), lasts)).map_err(refused)?;
                 last += 1;
                 let handle = format!("h{last}");
                 let token: String = lock.val.iter().map(|b| format!("{b:02x}")).collect();
-                held.insert(handle.clone(), lock);
-                Ok(lease(json!({"handle": handle, "token": token}), began))
+                let answer = lease(json!({"handle": handle, "token": token}), &lock);
+                held.insert(handle, lock);
+                Ok(answer)
             }
             "extend" => {
-                let lock = runtime.block_on(library.extend(&held[&handle], lasts)).map_err(|e| No("not-held", e.to_string()))?;
+                let lock = runtime.block_on(library.extend(&held[&handle], lasts)).map_err(refused)?;
+                let answer = lease(json!({}), &lock);
                 held.insert(handle, lock);
-                Ok(lease(json!({}), began))
+                Ok(answer)
             }
             _ => {
                 let lock = held.remove(&handle).ok_or(No("error", "no such handle".into()))?;
