@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 )
 
 const ms = time.Millisecond
@@ -23,13 +24,13 @@ type keeper struct {
 }
 
 var (
-	_ redlock.Granter    = (*keeper)(nil)
-	_ redlock.Identifier = (*keeper)(nil)
+	_ driver.Granter    = (*keeper)(nil)
+	_ driver.Identifier = (*keeper)(nil)
 )
 
 func (k *keeper) Identity(context.Context) (string, error) { return k.id, nil }
 
-func (k *keeper) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+func (k *keeper) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
 	grant := func() int64 {
 		e, taken := k.keys[key]
 		switch {

@@ -36,6 +36,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"lockpick/redlock/driver"
 )
 
 // Client acquires locks. It may be used by several goroutines at once.
@@ -121,7 +123,7 @@ func (c *Client) attempt(p patience, key string) (*Lock, *Error, error) {
 	answers, fence := c.grant(ctx, key, token)
 	elapsed := c.cfg.Now().Sub(start)
 
-	kind := c.judge(Count(answers), elapsed)
+	kind := c.judge(driver.Count(answers), elapsed)
 	if kind == nil && ctx.Err() == nil {
 		return &Lock{c.held(key, token, fence, start, answers)}, nil, nil
 	}
@@ -130,17 +132,17 @@ func (c *Client) attempt(p patience, key string) (*Lock, *Error, error) {
 }
 
 // grant asks all nodes for the key, and gives the fencing token if there is to be one.
-func (c *Client) grant(ctx context.Context, key, token string) (answers []Answer, fence int64) {
-	op := OpSet
+func (c *Client) grant(ctx context.Context, key, token string) (answers []driver.Answer, fence int64) {
+	op := driver.OpSet
 	if c.cfg.Fence {
-		op = OpSetFenced
+		op = driver.OpSetFenced
 	}
-	answers = c.ask(ctx, c.all, Request{Op: op, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}})
-	return answers, c.raise(key, token, answers, func(nodes []int, r Request) []Answer { return c.ask(ctx, nodes, r) })
+	answers = c.ask(ctx, c.all, driver.Request{Op: op, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
+	return answers, c.raise(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return c.ask(ctx, nodes, r) })
 }
 
 // judge says why an attempt with these answers failed, or nil.
-func (c *Client) judge(t Tally, elapsed time.Duration) error {
+func (c *Client) judge(t driver.Tally, elapsed time.Duration) error {
 	quorum := Quorum(len(c.all))
 	switch {
 	case t.All-t.No < quorum:
@@ -157,8 +159,8 @@ func (c *Client) judge(t Tally, elapsed time.Duration) error {
 // said no or nothing: a request may have been applied though its answer was
 // lost. It outlives ctx, for what was set must not wait for its expiry because
 // somebody lost patience.
-func (c *Client) release(ctx context.Context, key, token string) []Answer {
-	return c.ask(context.WithoutCancel(ctx), c.all, Request{Op: OpRelease, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}})
+func (c *Client) release(ctx context.Context, key, token string) []driver.Answer {
+	return c.ask(context.WithoutCancel(ctx), c.all, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
 }
 
 // wait waits a random time, so that contenders who split the vote do not meet
@@ -187,7 +189,7 @@ func (c *Client) token() (string, error) {
 	return string(b[:hex.Encode(b[:40], b[40:])]), nil
 }
 
-func (c *Client) failure(op, key string, kind error, answers []Answer) *Error {
+func (c *Client) failure(op, key string, kind error, answers []driver.Answer) *Error {
 	return &Error{Op: op, Key: key, Kind: kind, Asked: len(answers), Nodes: c.causes(answers)}
 }
 
@@ -335,7 +337,7 @@ func (c Config) hardened() error {
 		return fmt.Errorf("quarantine of %v: Redis counts milliseconds, round it to them", c.Quarantine)
 	}
 	for i, n := range c.Nodes {
-		if _, ok := n.(Granter); n != nil && c.Quarantine > 0 && !ok {
+		if _, ok := n.(driver.Granter); n != nil && c.Quarantine > 0 && !ok {
 			return fmt.Errorf("node %d (%T) can't be quarantined: make it a Granter, or do without", i+1, n)
 		}
 	}
@@ -347,7 +349,7 @@ func (c Config) validateNodes() error {
 		if n == nil {
 			return fmt.Errorf("node %d is nil: leave it out", i+1)
 		}
-		if _, ok := n.(Fencer); c.Fence && !ok {
+		if _, ok := n.(driver.Fencer); c.Fence && !ok {
 			return fmt.Errorf("node %d (%T) can't count grants: make it a Fencer, or do without fencing tokens", i+1, n)
 		}
 	}
@@ -356,31 +358,9 @@ func (c Config) validateNodes() error {
 
 func (c Config) drift() time.Duration { return Drift(c.TTL, c.Drift) }
 
-// Node is one independent Redis master, or anything that offers the same three
-// atomic steps. The answer yes means that the step took effect, no that it did
-// not and won't; an error leaves it open. Every ctx carries a deadline. A node
-// that does not heed it costs a goroutine until it returns, but delays nobody.
-// A node is used by several goroutines at once. If it is a fmt.Stringer, errors
-// call it by its name.
-type Node interface {
-	// Set sets key to token, to vanish after ttl, if there is no such key.
-	Set(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
-	// Extend makes key vanish after ttl from now, if its value is token.
-	Extend(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
-	// Release deletes key, if its value is token.
-	Release(ctx context.Context, key, token string) (yes bool, err error)
-}
-
-// Fencer is a Node that counts the grants of each key and never forgets the
-// count, as fencing tokens need it.
-type Fencer interface {
-	// SetFenced is Set that also counts the grant, in one atomic step. It returns the
-	// count, from 1; 0 is the answer no.
-	SetFenced(ctx context.Context, key, token string, ttl time.Duration) (count int64, err error)
-	// RaiseFence raises the key's count to fence if it is lower, and if the key's
-	// value is token; if it isn't, the answer is no.
-	RaiseFence(ctx context.Context, key, token string, fence int64) (yes bool, err error)
-}
+// Node is one independent Redis master: a redisnode.Node, a wire.Node, or what another driver
+// makes. Package driver has the interfaces that drivers implement.
+type Node = driver.Node
 
 // What can go wrong, for errors.Is. Every error of Acquire, Extend and Release
 // that is about the lock is an *Error of one of these kinds.
@@ -486,33 +466,18 @@ func cancelled(ctx context.Context, e Error) *Error {
 // attempt's, and a node which does not confirm it has no vote: its answer takes
 // the place of its grant. Then each node of this quorum counts at least as high
 // as the token, and the next grant on any of them is above it.
-func (c *Client) raise(key, token string, answers []Answer, ask func(nodes []int, r Request) []Answer) int64 {
-	if !c.cfg.Fence || Count(answers).Yes < Quorum(len(c.all)) {
+func (c *Client) raise(key, token string, answers []driver.Answer, ask func(nodes []int, r driver.Request) []driver.Answer) int64 {
+	if !c.cfg.Fence || driver.Count(answers).Yes < Quorum(len(c.all)) {
 		return 0 // there is no lock to give a token to
 	}
-	fence, behind := Highest(answers)
+	fence, behind := driver.Highest(answers)
 	if len(behind) == 0 {
 		return fence
 	}
-	for _, a := range ask(behind, Request{Op: OpRaiseFence, Key: key, Token: token, Count: fence}) {
+	for _, a := range ask(behind, driver.Request{Op: driver.OpRaiseFence, Key: key, Token: token, Count: fence}) {
 		answers[a.Node] = a
 	}
 	return fence
-}
-
-// Highest returns the highest count, and the nodes that granted with a lower one.
-func Highest(answers []Answer) (fence int64, behind []int) {
-	for _, a := range answers {
-		if a.Yes() {
-			fence = max(fence, a.Value)
-		}
-	}
-	for _, a := range answers {
-		if a.Yes() && a.Value < fence {
-			behind = append(behind, a.Node)
-		}
-	}
-	return fence, behind
 }
 
 // Event is one step of a lease, as a Locker tells Config.Observe of it: for traces, metrics,

@@ -1,5 +1,13 @@
-// Package driver has what both drivers of Redis nodes share: the Lua scripts of a lock, and advice
-// on errors of connections.
+// Package driver is for those who write a driver, which makes a node of a Redis client. Packages
+// redisnode and wire are two. Users of a lock need nothing from here.
+//
+//	Node ── Fencer ── Granter ── Identifier    asked by methods, one goroutine per request
+//	Batcher ── Debtor                          asked by Submit and Flush
+//
+// Node is all that a driver must implement. Each other interface adds one ability, and the lock uses
+// it if all of its nodes have it. Answer and Tally are for those who build another lock on the same
+// rounds (redlock.Config.Ask). The package also has what drivers share: the Lua scripts of a lock, and
+// advice on errors of connections.
 //
 // A Script is a text and the digest by which a node remembers it; the top of each file says what
 // it takes and returns. A node with an ACL must allow the lock's user, on the lock's keys and on
@@ -52,7 +60,7 @@ var (
 	runID string
 )
 
-// The steps. Releases is Release for several keys at once, and Grants is Grant.
+// The scripts of the steps. Releases is Release for several keys at once, and Grants is Grant.
 var (
 	SetFenced  = of(setFenced)
 	RaiseFence = of(raiseFence)

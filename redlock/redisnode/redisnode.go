@@ -21,7 +21,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"lockpick/redlock"
 	"lockpick/redlock/driver"
 )
 
@@ -36,11 +35,11 @@ type Client interface {
 type Node struct{ client Client }
 
 var (
-	_ redlock.Node       = (*Node)(nil)
-	_ redlock.Fencer     = (*Node)(nil)
-	_ redlock.Granter    = (*Node)(nil)
-	_ redlock.Identifier = (*Node)(nil)
-	_ redis.Error        = refusal("")
+	_ driver.Node      = (*Node)(nil)
+	_ driver.Fencer     = (*Node)(nil)
+	_ driver.Granter    = (*Node)(nil)
+	_ driver.Identifier = (*Node)(nil)
+	_ redis.Error       = refusal("")
 )
 
 // New returns the node that client talks to. Whoever made the client closes it.
@@ -95,7 +94,7 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// Set implements redlock.Node. It reads the answer itself: to go-redis it is an error that the key is
+// Set implements driver.Node. It reads the answer itself: to go-redis it is an error that the key is
 // taken, one that it looks at some twenty times by reflection, which took a tenth of the
 // processor's time of clients that wait for a lock.
 func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
@@ -115,29 +114,29 @@ func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (b
 	}
 }
 
-// Extend implements redlock.Node.
+// Extend implements driver.Node.
 func (n *Node) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
 	return yes(n.do(ctx, "EVAL", driver.Extend.Text, 1, key, token, ttl.Milliseconds()).Int64())
 }
 
-// Release implements redlock.Node.
+// Release implements driver.Node.
 func (n *Node) Release(ctx context.Context, key, token string) (bool, error) {
 	return yes(n.do(ctx, "EVAL", driver.Release.Text, 1, key, token).Int64())
 }
 
-// SetFenced implements redlock.Fencer.
+// SetFenced implements driver.Fencer.
 func (n *Node) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
 	return n.do(ctx, "EVAL", driver.SetFenced.Text, 2, key, driver.CountKey(key), token, ttl.Milliseconds()).Int64()
 }
 
-// RaiseFence implements redlock.Fencer.
+// RaiseFence implements driver.Fencer.
 func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
 	return yes(n.do(ctx, "EVAL", driver.RaiseFence.Text, 2, key, driver.CountKey(key), token, fence).Int64())
 }
 
-// Grant implements redlock.Granter. Where there is a quarantine the script reads INFO, so an ACL
+// Grant implements driver.Granter. Where there is a quarantine the script reads INFO, so an ACL
 // must allow that.
-func (n *Node) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+func (n *Node) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
 	counted := 0
 	if t.Fence {
 		counted = 1
@@ -146,7 +145,7 @@ func (n *Node) Grant(ctx context.Context, key, token string, t redlock.Terms) (i
 		token, t.TTL.Milliseconds(), counted, t.Quarantine.Milliseconds()).Int64()
 }
 
-// Abandon implements redlock.Granter.
+// Abandon implements driver.Granter.
 func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Duration) (bool, error) {
 	return yes(n.do(ctx, "EVAL", driver.Abandon.Text, 2, key, driver.Tombstone(key, token), token, refuse.Milliseconds()).Int64())
 }
@@ -162,7 +161,7 @@ func (n *Node) Ready(ctx context.Context) error {
 
 var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)
 
-// Identity implements redlock.Identifier by the server's run_id.
+// Identity implements driver.Identifier by the server's run_id.
 func (n *Node) Identity(ctx context.Context) (string, error) {
 	info, err := n.do(ctx, "INFO", "server").Text()
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"lockpick/redlock"
 	"lockpick/redlock/driver"
 )
 
@@ -50,11 +49,11 @@ func (n *line) undone(e entry) {
 
 // sets says whether a key may have its token by such a request. The other requests of a holder, such as
 // extensions, say nothing of whether its set was sent.
-func sets(op redlock.Op) bool {
-	return op == redlock.OpSet || op == redlock.OpSetFenced || op == redlock.OpGrant
+func sets(op driver.Op) bool {
+	return op == driver.OpSet || op == driver.OpSetFenced || op == driver.OpGrant
 }
 
-// Settle implements redlock.Debtor.
+// Settle implements driver.Debtor.
 func (n *line) Settle(ctx context.Context) error {
 	for {
 		owed := n.owed()
@@ -330,7 +329,7 @@ type replies struct {
 
 // answered is a request with its reply.
 type answered struct {
-	r *redlock.Request
+	r *driver.Request
 	reply
 }
 
@@ -475,7 +474,7 @@ func (n *line) resend(in *replies, same int, why reply) {
 		return
 	}
 	in.again = true
-	if d, ok := again[0].release(); !ok && again[0].r.Op == redlock.OpGrant {
+	if d, ok := again[0].release(); !ok && again[0].r.Op == driver.OpGrant {
 		n.out = grants(n.out, again, true, n.runID)
 	} else if !ok {
 		n.out = step(n.out, again[0].r, true, n.runID)
@@ -549,27 +548,27 @@ func run(b []byte, s driver.Script, whole bool, keys, args int) []byte {
 }
 
 // step is a request that is no release, to the process with a run_id; "": nobody knows it.
-func step(b []byte, r *redlock.Request, whole bool, runID string) []byte {
+func step(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	switch r.Op {
-	case redlock.OpSet:
+	case driver.OpSet:
 		b = bulk(bulk(append(b, "*6\r\n$3\r\nSET\r\n"...), r.Key), r.Token)
 		return number(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), r.TTL.Milliseconds())
-	case redlock.OpExtend:
+	case driver.OpExtend:
 		b = bulk(bulk(run(b, driver.Extend, whole, 1, 2), r.Key), r.Token)
 		return number(b, r.TTL.Milliseconds())
-	case redlock.OpSetFenced:
+	case driver.OpSetFenced:
 		b = bulks(bulk(run(b, driver.SetFenced, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
 		return number(bulk(b, r.Token), r.TTL.Milliseconds())
-	case redlock.OpRaiseFence:
+	case driver.OpRaiseFence:
 		b = bulks(bulk(run(b, driver.RaiseFence, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
 		return number(bulk(b, r.Token), r.Count)
-	case redlock.OpGrant:
+	case driver.OpGrant:
 		return grant(b, r, whole, runID)
-	case redlock.OpAbandon: // the grant was before it, or will never be
+	case driver.OpAbandon: // the grant was before it, or will never be
 		return bulk(bulk(releases(b, 1, whole), r.Key), r.Token)
-	case redlock.OpIdentify:
+	case driver.OpIdentify:
 		return run(b, driver.Identity, true, 0, 0)
-	case redlock.OpReady:
+	case driver.OpReady:
 		return bulk(bulk(run(b, driver.Ready, true, 2, 0), driver.KnownAs), driver.Quarantine)
 	}
 	panic(fmt.Sprintf("wire: a request has step %d, which does not exist", r.Op))
@@ -610,7 +609,7 @@ func grants(b []byte, all []entry, whole bool, runID string) []byte {
 }
 
 // grant is OpGrant. It needs no tombstone, for no grant comes after its release.
-func grant(b []byte, r *redlock.Request, whole bool, runID string) []byte {
+func grant(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	args, counted := 4, int64(0)
 	if runID != "" {
 		args = 5
