@@ -191,7 +191,7 @@ func (s *Lease) extend(ctx context.Context) *Error {
 		quorum = all
 	}
 	answers, err := s.held.extend(ctx, func() []driver.Answer {
-		return l.answers(patience{Context: ctx}, l.all, driver.Request{Op: driver.OpExtend, Key: s.key, Token: s.token, Terms: l.terms()}, quorum)
+		return l.answers(patience{Context: ctx}, l.all, driver.Request{Op: driver.OpExtend, Key: s.key, Token: s.token, Terms: s.client.terms()}, quorum)
 	})
 	if err == nil && l.cfg.Repair {
 		s.repair(ctx, answers)
@@ -221,7 +221,7 @@ func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 		return
 	}
 	s.locker.observe(Event{Type: Invoke, Op: "repair", Key: s.key, Token: s.token})
-	terms := s.locker.terms()
+	terms := s.client.terms()
 	terms.Fence, terms.Quarantine = false, 0 // it is no new grant, and what it sets a majority has confirmed
 	again := s.locker.answers(patience{Context: ctx}, lost, driver.Request{Op: driver.OpGrant, Key: s.key, Token: s.token, Terms: terms}, all)
 	e := Event{Type: OK, Op: "repair", Key: s.key, Token: s.token}
@@ -265,7 +265,8 @@ func (s *Lease) debt() (debt, func(node int) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.released = true
-	d := debt{key: s.key, token: s.token, until: s.until.Add(s.locker.cfg.TTL)}
+	ttl := s.client.cfg.TTL
+	d := debt{key: s.key, token: s.token, ttl: ttl, until: s.until.Add(ttl)}
 	if s.grants == nil {
 		return d, nil
 	}

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,17 +113,67 @@ func (l *Locker) enter() error {
 	return nil
 }
 
+// Option changes one call of Acquire, TryAcquire or Do.
+type Option func(*call)
+
+// call is what one call goes by.
+type call struct {
+	cfg  Config
+	wait time.Duration
+}
+
+// WithTTL sets this lease's TTL in place of Config.TTL. It must suit the rest of the configuration as
+// Config.TTL must, or the call returns an error that says what does not.
+func WithTTL(ttl time.Duration) Option { return func(c *call) { c.cfg.TTL = ttl } }
+
+// WithWait bounds how long Acquire waits for a lock that is taken, in place of Config.Tries: the last attempt
+// begins when it is over, at the latest, and takes no longer than Config.Timeout. Unlike the end of a context, it
+// does not interrupt an attempt, and the error is that of the last attempt. 0 is one attempt.
+func WithWait(wait time.Duration) Option {
+	return func(c *call) { c.wait, c.cfg.Tries = max(0, wait), 0 }
+}
+
+// with returns the client for a call with opts, and for how long that waits.
+func (l *Locker) with(key string, opts []Option) (*Client, time.Duration, error) {
+	if len(opts) == 0 {
+		return l.plain, noLimit, nil
+	}
+	c := call{cfg: l.cfg, wait: noLimit}
+	for _, o := range opts {
+		o(&c)
+	}
+	if err := cmp.Or(c.cfg.validate(), c.cfg.hardened()); err != nil {
+		return nil, 0, fmt.Errorf("acquire %q: %w", key, err)
+	}
+	own := *l.plain
+	own.cfg = c.cfg
+	return &own, c.wait, nil
+}
+
+// TryAcquire makes one attempt to get the lock on key. Nothing is waited for but the nodes' answers:
+// it returns within Config.Timeout. Its errors are those of Acquire.
+func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	return l.Acquire(ctx, key, append(slices.Clip(opts), WithWait(0))...)
+}
+
 // Acquire tries to get the lock on key until it has it, has tried Config.Tries times, or ctx
 // ends. It returns as soon as a quorum has granted or none can. What a failed attempt has
 // set is given back in the background. The kinds of its errors are ErrTaken, ErrNoQuorum,
-// ErrExpired and ErrCancelled, and ErrSameNode and ErrClosed.
-func (l *Locker) Acquire(ctx context.Context, key string) (*Lease, error) {
+// ErrExpired and ErrCancelled, and ErrSameNode and ErrClosed. If it ends because of ctx, its error is
+// ErrCancelled and the context's, and ErrTaken as well if the lock was taken: a caller who
+// sees no ErrTaken has nodes that did not answer.
+func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	c, wait, err := l.with(key, opts)
+	if err != nil {
+		return nil, err
+	}
 	if err := l.enter(); err != nil {
 		return nil, &Error{Op: "acquire", Key: key, Kind: err}
 	}
 	defer l.work.Done()
 	l.observe(Event{Type: Invoke, Op: "acquire", Key: key})
-	lease, err := tried(patience{ctx, l.life}, l.plain, key, l.attempt)
+	attempt := func(p patience, key string) (*Lease, *Error, error) { return l.attempt(c, p, key) }
+	lease, err := tried(patience{ctx, l.life}, c, wait, key, attempt)
 	if err != nil {
 		l.observe(Event{Type: Fail, Op: "acquire", Key: key, Err: err})
 		return nil, err
@@ -133,37 +184,37 @@ func (l *Locker) Acquire(ctx context.Context, key string) (*Lease, error) {
 }
 
 // attempt returns the lease, or why there is none, or that it could not be tried at all.
-func (l *Locker) attempt(p patience, key string) (*Lease, *Error, error) {
+func (l *Locker) attempt(c *Client, p patience, key string) (*Lease, *Error, error) {
 	if err := l.same(); err != nil {
 		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: err}
 	}
-	token, err := l.plain.token() // fresh for every attempt, see Client.attempt
+	token, err := c.token() // fresh for every attempt, see Client.attempt
 	if err != nil {
 		return nil, nil, err
 	}
 	start := l.cfg.Now()
-	grants := l.ask(p.Context, l.all, driver.Request{Op: driver.OpGrant, Key: key, Token: token, Terms: l.terms()})
+	grants := l.ask(p.Context, l.all, driver.Request{Op: driver.OpGrant, Key: key, Token: token, Terms: c.terms()})
 	defer grants.leave()
 	answers, twice := l.votes(p, grants)
 	fence := l.raise(p, key, token, answers)
 	elapsed := l.cfg.Now().Sub(start)
 
-	kind := l.plain.judge(driver.Count(answers), elapsed)
+	kind := c.judge(driver.Count(answers), elapsed)
 	if kind == nil && twice == nil && p.ended() == nil {
 		if !l.agreed.Load() {
 			grants.then(l.greet(p.Context))
 		}
-		s := &Lease{held: l.plain.held(key, token, fence, start, answers), locker: l, within: p.Context, answers: answers}
+		s := &Lease{held: c.held(key, token, fence, start, answers), locker: l, within: p.Context, answers: answers}
 		if grants.rounds == nil {
 			s.grants = grants
 		}
 		return s, nil, nil
 	}
-	grants.then(l.undo(p.Context, debt{key: key, token: token, until: start.Add(l.cfg.TTL)}))
+	grants.then(l.undo(p.Context, debt{key: key, token: token, ttl: c.cfg.TTL, until: start.Add(c.cfg.TTL)}))
 	if twice != nil {
 		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: twice}
 	}
-	return nil, l.plain.failure("acquire", key, kind, answers), nil
+	return nil, c.refused(key, kind, answers), nil
 }
 
 // undo lets go of what a node has perhaps granted.
@@ -185,10 +236,6 @@ func (l *Locker) answers(p patience, nodes []int, r driver.Request, quorum int) 
 	b := l.ask(p.Context, nodes, r)
 	defer b.leave()
 	return b.until(p, quorum, nil)
-}
-
-func (l *Locker) terms() driver.Terms {
-	return driver.Terms{TTL: l.cfg.TTL, Fence: l.cfg.Fence, Quarantine: l.cfg.Quarantine}
 }
 
 // votes waits for a quorum of different servers, or until there can't be one.
@@ -277,8 +324,8 @@ func (l *Locker) is(node int, id string) {
 // ends with ctx or with the lease, whichever ends first, and as Lease.Context describes: work must
 // stop then. If the lease ended before work returned, Do returns why, along with what work
 // returned: another client may have had the lock.
-func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Context) error) error {
-	lease, err := l.Acquire(ctx, key)
+func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Context) error, opts ...Option) error {
+	lease, err := l.Acquire(ctx, key, opts...)
 	if err != nil {
 		return err
 	}
@@ -298,8 +345,9 @@ func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Conte
 // debt is a release that a node has not answered.
 type debt struct {
 	key, token string
-	until      time.Time // from then on the key has expired
-	unsure     bool      // whether the node has granted: its grant may be under way
+	ttl        time.Duration // of its grant
+	until      time.Time     // from then on the key has expired
+	unsure     bool          // whether the node has granted: its grant may be under way
 }
 
 // mostDebts is how many debts a node is owed at most; beyond them the oldest is dropped,
@@ -310,10 +358,10 @@ const mostDebts = 1000
 // Where no answer comes it stays owed.
 func (l *Locker) release(ctx context.Context, nodes []int, d debt, unsure func(node int) bool) *ballot {
 	if l.plain.rounds != nil { // Batchers see to their debts
-		return l.ask(ctx, nodes, payment(d, l.cfg.TTL))
+		return l.ask(ctx, nodes, payment(d))
 	}
 	of := func(n int) debt { d := d; d.unsure = unsure(n); return d }
-	b := l.spread(ctx, nodes, func(n int) driver.Request { return payment(of(n), l.cfg.TTL) })
+	b := l.spread(ctx, nodes, func(n int) driver.Request { return payment(of(n)) })
 	b.then(func(a driver.Answer) {
 		if a.Err != nil {
 			l.owe(a.Node, of(a.Node))
@@ -322,9 +370,9 @@ func (l *Locker) release(ctx context.Context, nodes []int, d debt, unsure func(n
 	return b
 }
 
-// payment is what a node is asked for that is owed a release; ttl is that of its grants.
-func payment(d debt, ttl time.Duration) driver.Request {
-	r := driver.Request{Op: driver.OpRelease, Key: d.key, Token: d.token, Terms: driver.Terms{TTL: ttl}}
+// payment is the request that settles a debt.
+func payment(d debt) driver.Request {
+	r := driver.Request{Op: driver.OpRelease, Key: d.key, Token: d.token, Terms: driver.Terms{TTL: d.ttl}}
 	if d.unsure {
 		r.Op = driver.OpAbandon
 	}
@@ -365,7 +413,7 @@ func (l *Locker) pay() {
 			if len(nodes) == 0 {
 				break
 			}
-			b := l.spread(context.Background(), nodes, func(n int) driver.Request { return payment(oldest[n], l.cfg.TTL) })
+			b := l.spread(context.Background(), nodes, func(n int) driver.Request { return payment(oldest[n]) })
 			for _, a := range b.until(patience{Context: context.Background()}, all, nil) {
 				if silent[a.Node] = a.Err != nil; a.Err == nil {
 					l.paid(a.Node, oldest[a.Node])

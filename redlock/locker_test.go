@@ -293,7 +293,8 @@ func TestRenewal(t *testing.T) {
 	}{
 		"as often as allowed": {func(c *redlock.Config) { c.Extends = 3 }, false, 9*time.Second + 9898*ms},
 		"as long as allowed":  {func(c *redlock.Config) { c.MaxHold = 17 * time.Second }, false, 6*time.Second + 9898*ms},
-		"not while down":      {func(*redlock.Config) {}, true, 9898 * ms},
+		"as long as allowed, by default as often as it takes": {func(c *redlock.Config) { c.MaxHold = time.Hour }, false, 3588*time.Second + 9898*ms},
+		"not while down": {func(c *redlock.Config) { c.MaxHold = time.Hour }, true, 9898 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
