@@ -220,7 +220,7 @@ func (l *Locker) attempt(c *Client, p patience, key string) (*Lease, *Error, err
 // undo lets go of what a node has perhaps granted.
 func (l *Locker) undo(ctx context.Context, d debt) func(driver.Answer) {
 	return func(a driver.Answer) {
-		if !a.No() {
+		if !a.No() && !errors.Is(a.Err, driver.ErrNotSent) {
 			l.release(ctx, []int{a.Node}, d, func(int) bool { return a.Err != nil }).leave()
 		}
 	}

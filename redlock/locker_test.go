@@ -112,6 +112,37 @@ func wantCause(t testing.TB, ctx context.Context, kind error) {
 	}
 }
 
+// unsent is a node whose driver has too much to do to send a grant.
+type unsent struct{ *keeper }
+
+func (unsent) Grant(context.Context, string, string, driver.Terms) (int64, error) {
+	return 0, fmt.Errorf("%w: too much to do", driver.ErrNotSent)
+}
+
+// Nothing is undone where nothing was sent, and a driver that can't keep up is not a lock that is taken.
+func TestNothingToUndo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		var nodes []redlock.Node
+		for i, k := range c.keepers() {
+			if nodes = append(nodes, k); i < 3 {
+				nodes[i] = unsent{k}
+			}
+		}
+		_, err := locker(t, nodes, nil).Acquire(t.Context(), "k")
+		wantKind(t, err, redlock.ErrNoQuorum)
+		synctest.Wait()
+		for _, r := range c.log.of("release") {
+			if r.node < "n4" {
+				t.Errorf("%s is asked to release what it was never asked for", r.node)
+			}
+		}
+		if errors.Is(err, redlock.ErrTaken) || len(c.log.of("release")) != 2 {
+			t.Errorf("%d releases, want those of n4 and n5; error: %v", len(c.log.of("release")), err)
+		}
+	})
+}
+
 func TestReturnsOnceDecided(t *testing.T) {
 	for name, row := range map[string]struct {
 		nodes       int

@@ -30,7 +30,7 @@ type row struct {
 var house = map[string]row{
 	"redlock":           {ours: "redlock/driver", because: "people copy the folder, so it stands alone"},
 	"redlock/driver":    {because: "for authors of drivers: the interfaces of a node, the Lua scripts, and advice on passwords, ACLs and certificates"},
-	"redlock/redisnode": {ours: "redlock/driver", third: goRedis, tests: "redlock " + redistest, because: "a node on the Redis client that most people use"},
+	"redlock/redisnode": {ours: "redlock/driver", third: goRedis, tests: "redlock redlock/wire " + redistest, because: "a node on the Redis client that most people use"},
 	redistest:           {ours: "redlock/redisnode", third: goRedis, because: "real servers for tests below the harness"},
 	"redlock/wire": {ours: "redlock/driver", tests: "redlock " + redistest + " redlock/redisnode " + goRedis,
 		because: "a node on a connection of its own; standard library only"},

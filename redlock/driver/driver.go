@@ -95,6 +95,9 @@ func CountKey(key string) string { return key + CountSuffix }
 // CountSuffix is what stands behind the key there.
 const CountSuffix = ":fence"
 
+// ErrNotSent is wrapped by the error of a request that was never sent, so that nothing is to be undone.
+var ErrNotSent = errors.New("not sent")
+
 // Tombstone is the key under which a node keeps that token was abandoned.
 func Tombstone(key, token string) string { return key + ":gone:" + token }
 

@@ -32,10 +32,13 @@ type Client interface {
 
 // Node is one Redis master. The count of a key's grants is under the key with
 // ":fence" behind it, and never expires.
-type Node struct{ client Client }
+type Node struct {
+	client Client
+	queue  queue
+}
 
 var (
-	_ driver.Node      = (*Node)(nil)
+	_ driver.Node       = (*Node)(nil)
 	_ driver.Fencer     = (*Node)(nil)
 	_ driver.Granter    = (*Node)(nil)
 	_ driver.Identifier = (*Node)(nil)
@@ -45,12 +48,15 @@ var (
 // New returns the node that client talks to. Whoever made the client closes it.
 // It should have been made with Options: with go-redis's defaults a command that
 // failed is sent again, and contexts do not bound reads.
-func New(client Client) *Node { return &Node{client} }
+func New(client Client) *Node { return &Node{client: client} }
 
 // Options are the recommended options for a client of the node at addr. All may
 // be changed before the client is made; the reasons stand beside them.
+//
+// Change what it returns, not a copy: the dialer looks up TLSConfig and DialTimeout there. Who sets another
+// Dialer should wrap it in Guard.
 func Options(addr string) *redis.Options {
-	return &redis.Options{
+	o := &redis.Options{
 		Addr: addr,
 		// A context's deadline ends a read. By default it does not.
 		ContextTimeoutEnabled: true,
@@ -65,6 +71,8 @@ func Options(addr string) *redis.Options {
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
+	o.Dialer = Guard(redis.NewDialer(o))
+	return o
 }
 
 // String is the client's name for the node.
@@ -79,13 +87,10 @@ func (n *Node) String() string {
 func (n *Node) do(ctx context.Context, args ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
 	if err := n.process(ctx, cmd); err != nil {
+		cmd = redis.NewCmd(ctx) // that one may still be under way
 		cmd.SetErr(err)
 	}
 	return cmd
-}
-
-func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
-	return driver.Advise(n.client.Process(ctx, cmd))
 }
 
 // refusal is an error that a node sent in its answer. It implements redis.Error.
@@ -110,7 +115,7 @@ func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (b
 	case bytes.HasPrefix(said, []byte("-")):
 		return false, driver.Advise(refusal(said[1:]))
 	default:
-		return false, fmt.Errorf("SET with NX was answered by %q, which is neither OK nor null nor an error: is this a Redis server?", said)
+		return false, fmt.Errorf("SET with NX was answered by %.100q, which is neither OK nor null nor an error: is this a Redis server?", said)
 	}
 }
 

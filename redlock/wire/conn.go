@@ -253,7 +253,10 @@ func greet(ctx context.Context, in *replies, o Options, id int64, runID string) 
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
-	in.id = all[len(must)-1].value
+	number := all[len(must)-1]
+	if in.id = number.value; number.kind != ':' || in.at < in.have {
+		return errors.New("the node does not answer CLIENT ID by a number, or sends more than it was asked: is this a Redis server?")
+	}
 	if r := all[len(must)]; r.err == nil {
 		in.runID = r.text
 	}
@@ -443,7 +446,7 @@ func (n *line) take(in *replies, r reply) error {
 	case in.items == 0 && r.items > 1 && r.items == same:
 		in.items = r.items
 		return nil
-	case r.items > 0 || same > 1 && r.err == nil:
+	case r.items > 0 || same > 1 && r.err == nil || r.err == nil && !r.answers(n.waiting.first()):
 		return errNothing
 	case r.err != nil && strings.HasPrefix(r.err.Error(), "NOSCRIPT"):
 		n.resend(in, same, r)
@@ -634,6 +637,15 @@ type reply struct {
 	err   error
 	items int
 	text  string
+	kind  byte // how it began
+}
+
+// answers reports whether a node may answer e by r: SET by a status or null, scripts by an integer.
+func (r reply) answers(e *entry) bool {
+	if e.r != nil && e.r.Op == driver.OpSet {
+		return r.kind == '+' || r.kind == '$' && r.value == 0
+	}
+	return r.kind == ':' || e.r == nil && e.owed == nil // nobody remembers what that was
 }
 
 // errShort says that a reply is not complete yet.
@@ -660,8 +672,8 @@ func parse(b []byte) (r reply, size int, err error) {
 		return reply{}, 0, fmt.Errorf("the node sent %.40q, which is no RESP2", b[:end])
 	}
 	kind, text, size := b[0], b[1:end-1], end+1
-	if kind == '+' {
-		return reply{value: 1}, size, nil
+	if kind == '+' && string(text) == "OK" {
+		return reply{value: 1, kind: kind}, size, nil
 	}
 	if kind == '-' {
 		return reply{err: driver.Advise(errors.New(string(text)))}, size, nil
@@ -670,16 +682,16 @@ func parse(b []byte) (r reply, size int, err error) {
 	switch {
 	case err != nil:
 	case kind == ':':
-		return reply{value: v}, size, nil
+		return reply{value: v, kind: kind}, size, nil
 	case kind == '*' && v > 0 && v <= most:
-		return reply{items: int(v)}, size, nil
+		return reply{items: int(v), kind: kind}, size, nil
 	case kind == '$' && v == -1:
-		return reply{}, size, nil
+		return reply{kind: kind}, size, nil
 	case kind == '$' && v >= 0 && v <= maxBulk:
 		if size += int(v) + 2; len(b) < size {
 			return reply{}, 0, errShort
 		}
-		return reply{value: 1, text: word(b[end+1 : size-2])}, size, nil
+		return reply{value: 1, text: word(b[end+1 : size-2]), kind: kind}, size, nil
 	}
 	return reply{}, 0, fmt.Errorf("the node sent %.40q, which answers nothing that it was asked", b[:end-1])
 }

@@ -261,7 +261,10 @@ func TestNonsense(t *testing.T) {
 	for say, why := range map[string]string{
 		"HTTP/1.1 400 Bad Request\r\n":   `the node sent "HTTP/1.1 400 Bad Request", which answers nothing that it was asked`,
 		"x\n":                            `the node sent "x", which is no RESP2`,
-		"+OK\r\n+OK\r\n":                 "the node sent a reply to nothing that it was asked",
+		":1\r\n:1\r\n":                   "the node sent a reply to nothing that it was asked",
+		"+OK\r\n":                        "the node sent a reply to nothing that it was asked",
+		"$1\r\n1\r\n":                    "the node sent a reply to nothing that it was asked",
+		"+QUEUED\r\n":                    `the node sent "+QUEUED", which answers nothing that it was asked`,
 		"*2\r\n:1\r\n:1\r\n":             "the node sent a reply to nothing that it was asked",
 		":" + strings.Repeat("1", 1<<16): "the node sent a line of more than 32768 bytes",
 	} {
@@ -276,7 +279,7 @@ func TestNonsense(t *testing.T) {
 			n.Flush()
 			synctest.Wait()
 			got := a.of(second)
-			if say[0] == '+' { // the first of the two is an answer
+			if strings.HasPrefix(say, ":1\r") { // the first of the two is an answer
 				f.with(func() { f.say = "" })
 				n.Flush()
 				synctest.Wait()
@@ -284,6 +287,41 @@ func TestNonsense(t *testing.T) {
 				return
 			}
 			want(t, "answer", got, why)
+		})
+	}
+}
+
+// SET is answered by OK or null, and by nothing else.
+func TestNoAnswerToSet(t *testing.T) {
+	for _, say := range []string{":1\r\n", ":0\r\n", "$1\r\n1\r\n", "+1\r\n", "*1\r\n:1\r\n"} {
+		bubble(t, func(t *testing.T) {
+			f, a := newFake(t), &answers{}
+			n := f.node(nil)
+			a.ask(n, driver.OpExtend, "1")
+			n.Flush()
+			synctest.Wait()
+			f.with(func() { f.say = say })
+			set := a.ask(n, driver.OpSet, "2")
+			n.Flush()
+			synctest.Wait()
+			if got := a.of(set); !strings.Contains(got, "the node sent") {
+				t.Errorf("SET is answered by %q: %s", say, got)
+			}
+		})
+	}
+}
+
+// A server whose greeting is no Redis server's grants nothing.
+func TestNoGreeting(t *testing.T) {
+	for _, say := range []string{"+OK\r\n", "*3\r\n:1\r\n+OK\r\n:1\r\n", strings.Repeat(":1\r\n", 40)} {
+		bubble(t, func(t *testing.T) {
+			f, a := newFake(t), &answers{}
+			f.say = say
+			set := a.ask(f.node(nil), driver.OpSet, "1")
+			synctest.Wait()
+			if got := a.of(set); !strings.Contains(got, "is this a Redis server?") {
+				t.Errorf("everything is answered by %q: %s", say, got)
+			}
 		})
 	}
 }
