@@ -134,20 +134,20 @@ func WithWait(wait time.Duration) Option {
 }
 
 // with returns the client for a call with opts, and for how long that waits.
-func (l *Locker) with(key string, opts []Option) (*Client, time.Duration, error) {
+func (c *Client) with(key string, opts []Option) (*Client, time.Duration, error) {
 	if len(opts) == 0 {
-		return l.plain, noLimit, nil
+		return c, noLimit, nil
 	}
-	c := call{cfg: l.cfg, wait: noLimit}
-	for _, o := range opts {
-		o(&c)
+	o := call{cfg: c.cfg, wait: noLimit}
+	for _, set := range opts {
+		set(&o)
 	}
-	if err := cmp.Or(c.cfg.validate(), c.cfg.hardened()); err != nil {
+	if err := cmp.Or(o.cfg.validate(), o.cfg.hardened()); err != nil {
 		return nil, 0, fmt.Errorf("acquire %q: %w", key, err)
 	}
-	own := *l.plain
-	own.cfg = c.cfg
-	return &own, c.wait, nil
+	own := *c
+	own.cfg = o.cfg
+	return &own, o.wait, nil
 }
 
 // TryAcquire makes one attempt to get the lock on key. Nothing is waited for but the nodes' answers:
@@ -163,7 +163,7 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 // ErrCancelled and the context's, and ErrTaken as well if the lock was taken: a caller who
 // sees no ErrTaken has nodes that did not answer.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	c, wait, err := l.with(key, opts)
+	c, wait, err := l.plain.with(key, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -95,19 +95,21 @@ func TestGuardRefuses(t *testing.T) {
 		"*000000000000000000000000300\r\n": "no RESP",
 		strings.Repeat("+x\r\n", 20000):    "more than 65536 bytes",
 	} {
-		c, err := redisnode.Guard(func(context.Context, string, string) (net.Conn, error) {
-			return &scripted{r: iotest.HalfReader(strings.NewReader(sent))}, nil
-		})(t.Context(), "tcp", "n:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Write([]byte("PING\r\n"))
-		_, err = io.ReadAll(c)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%.40q: %v; want %q", sent, err, want)
-		}
-		if _, again := c.Read(make([]byte, 1)); want != "" && again != err {
-			t.Errorf("%.40q: another read says %v", sent, again)
+		for _, cut := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader} {
+			c, err := redisnode.Guard(func(context.Context, string, string) (net.Conn, error) {
+				return &scripted{r: cut(strings.NewReader(sent))}, nil
+			})(t.Context(), "tcp", "n:1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Write([]byte("PING\r\n"))
+			_, err = io.ReadAll(c)
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%.40q: %v; want %q", sent, err, want)
+			}
+			if _, again := c.Read(make([]byte, 1)); want != "" && again != err {
+				t.Errorf("%.40q: another read says %v", sent, again)
+			}
 		}
 	}
 }

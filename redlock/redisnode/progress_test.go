@@ -1,4 +1,4 @@
-//go:build long
+//go:build processes
 
 package redisnode_test
 
