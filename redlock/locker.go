@@ -116,7 +116,7 @@ func (l *Locker) enter() error {
 // Option changes one call of Acquire, TryAcquire or Do.
 type Option func(*call)
 
-// call is what one call goes by.
+// call is the configuration of one call.
 type call struct {
 	cfg  Config
 	wait time.Duration
@@ -126,14 +126,14 @@ type call struct {
 // Config.TTL must, or the call returns an error that says what does not.
 func WithTTL(ttl time.Duration) Option { return func(c *call) { c.cfg.TTL = ttl } }
 
-// WithWait bounds how long Acquire waits for a lock that is taken, in place of Config.Tries: the last attempt
-// begins when it is over, at the latest, and takes no longer than Config.Timeout. Unlike the end of a context, it
-// does not interrupt an attempt, and the error is that of the last attempt. 0 is one attempt.
+// WithWait limits how long Acquire waits for the lock, in place of Config.Tries. The last attempt
+// begins when wait is over, at the latest, and takes no longer than Config.Timeout. Unlike the end of a context,
+// WithWait does not interrupt an attempt, and the error is that of the last attempt. Zero allows one attempt.
 func WithWait(wait time.Duration) Option {
 	return func(c *call) { c.wait, c.cfg.Tries = max(0, wait), 0 }
 }
 
-// with returns the client for a call with opts, and for how long that waits.
+// with returns a client that has the configuration of a call with opts, and the call's wait.
 func (c *Client) with(key string, opts []Option) (*Client, time.Duration, error) {
 	if len(opts) == 0 {
 		return c, noLimit, nil
@@ -150,8 +150,8 @@ func (c *Client) with(key string, opts []Option) (*Client, time.Duration, error)
 	return &own, o.wait, nil
 }
 
-// TryAcquire makes one attempt to get the lock on key. Nothing is waited for but the nodes' answers:
-// it returns within Config.Timeout. Its errors are those of Acquire.
+// TryAcquire makes one attempt to get the lock on key. It waits for nothing but the nodes' answers, so
+// it returns within Config.Timeout. Its errors are those of Acquire. WithWait has no effect on it.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	return l.Acquire(ctx, key, append(slices.Clip(opts), WithWait(0))...)
 }
@@ -160,8 +160,7 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 // ends. It returns as soon as a quorum has granted or none can. What a failed attempt has
 // set is given back in the background. The kinds of its errors are ErrTaken, ErrNoQuorum,
 // ErrExpired and ErrCancelled, and ErrSameNode and ErrClosed. If it ends because of ctx, its error is
-// ErrCancelled and the context's, and ErrTaken as well if the lock was taken: a caller who
-// sees no ErrTaken has nodes that did not answer.
+// ErrCancelled and the context's, and ErrTaken as well if the lock was taken.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	c, wait, err := l.plain.with(key, opts)
 	if err != nil {

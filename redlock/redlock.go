@@ -82,11 +82,11 @@ func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
 	return tried(patience{Context: ctx}, c, noLimit, key, c.attempt)
 }
 
-// noLimit is the wait of those who go by Config.Tries and their context.
+// noLimit is the wait without WithWait: only Config.Tries and the context end it.
 const noLimit = time.Duration(-1)
 
-// tried makes attempts, with random delays between them, until one gives a lock. None begins later
-// than wait after the first.
+// tried makes attempts, with random delays between them, until one gets the lock. None begins more
+// than wait after the call.
 func tried[L any](p patience, c *Client, wait time.Duration, key string, attempt func(patience, string) (*L, *Error, error)) (*L, error) {
 	last := Error{Op: "acquire", Key: key}
 	var end time.Time

@@ -95,7 +95,8 @@ func CountKey(key string) string { return key + CountSuffix }
 // CountSuffix is what stands behind the key there.
 const CountSuffix = ":fence"
 
-// ErrNotSent is wrapped by the error of a request that was never sent, so that nothing is to be undone.
+// ErrNotSent is wrapped by the error of a request that was never sent. It has no effect on the node, so
+// nothing has to be undone.
 var ErrNotSent = errors.New("not sent")
 
 // Tombstone is the key under which a node keeps that token was abandoned.

@@ -6,92 +6,88 @@ import (
 )
 
 // Node is one independent Redis master, or anything that offers the same three
-// atomic steps. The answer yes means that the step took effect, no that it did
-// not and won't; an error leaves it open. Every ctx carries a deadline. A node
-// that does not heed it costs a goroutine until it returns, but delays nobody.
-// A node is used by several goroutines at once. If it is a fmt.Stringer, errors
-// call it by its name.
+// atomic steps. Yes means that the step took effect, no that it did not and will
+// not. After an error nobody knows, unless the error wraps ErrNotSent. Each ctx has a
+// deadline. A Node that ignores it costs a goroutine until it returns, but delays nobody.
+// Several goroutines use a Node at once. If it is a fmt.Stringer, errors call it by that name.
 type Node interface {
-	// Set sets key to token, to vanish after ttl, if there is no such key.
+	// Set sets key to token, with an expiry of ttl, if the key does not exist.
 	Set(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
-	// Extend makes key vanish after ttl from now, if its value is token.
+	// Extend sets the expiry of key to ttl from now, if its value is token.
 	Extend(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
 	// Release deletes key, if its value is token.
 	Release(ctx context.Context, key, token string) (yes bool, err error)
 }
 
-// Fencer is a Node that counts the grants of each key and never forgets the
-// count, as fencing tokens need it.
+// Fencer is a Node that counts the grants of each key, for fencing tokens, and never forgets the count.
 type Fencer interface {
 	// SetFenced is Set that also counts the grant, in one atomic step. It returns the
 	// count, from 1; 0 is the answer no.
 	SetFenced(ctx context.Context, key, token string, ttl time.Duration) (count int64, err error)
-	// RaiseFence raises the key's count to fence if it is lower, and if the key's
-	// value is token; if it isn't, the answer is no.
+	// RaiseFence raises the key's count to fence if it is lower. The answer is no if the key's
+	// value is not token.
 	RaiseFence(ctx context.Context, key, token string, fence int64) (yes bool, err error)
 }
 
-// Granter is a Node with the two steps that a Locker needs so that no request which comes
-// late can leave a key behind. Without them it makes do with Set and Release.
+// Granter is a Node with the two steps by which a Locker keeps late requests from leaving keys
+// behind. Without them a Locker uses Set and Release.
 type Granter interface {
 	Node
-	// Grant is Set, or SetFenced, on terms. It is refused where the token was abandoned, and
-	// answers yes again where the key has this token already. 0 is the answer no, without
-	// Terms.Fence 1 is yes.
+	// Grant is Set, or SetFenced, on terms. The answer is no if the token was abandoned, and
+	// yes if the key has this token already. The count is 0 for no, and 1 for yes without Terms.Fence.
 	Grant(ctx context.Context, key, token string, t Terms) (count int64, err error)
-	// Abandon is Release of a token whose grant may still be under way: where there is nothing to
-	// delete, the node refuses that grant for so long.
+	// Abandon is Release of a token whose grant may still be under way. If there is nothing to
+	// delete, the node refuses that grant, should it come, for the time that refuse says.
 	Abandon(ctx context.Context, key, token string, refuse time.Duration) (yes bool, err error)
 }
 
-// Terms are on what a Granter grants.
+// Terms are the conditions of a grant.
 type Terms struct {
 	TTL   time.Duration
-	Fence bool // count the grant, from the node's clock in milliseconds where it knows no count
-	// Quarantine is for how long a node that was restarted, or whose data is gone, refuses
-	// all grants, by an error. 0: not at all.
+	Fence bool // count the grant; a node without a count starts at its clock, in milliseconds
+	// Quarantine is how long a node refuses all grants, with an error, after it was restarted or
+	// lost its data. 0: it does not.
 	Quarantine time.Duration
 }
 
-// Identifier is a Node that can tell which server it is, so that one which was given twice
-// is found out. A server that restarts may be another.
+// Identifier is a Node that says which server it is, so that a Locker notices a server that was
+// given twice. A server may have a new identity after a restart.
 type Identifier interface {
 	Identity(ctx context.Context) (string, error)
 }
 
-// Batcher is a Node that can also be asked without waiting for it: what many
-// callers submit is sent together, and a request costs no goroutine. A lock whose
-// nodes all are Batchers asks them by Submit and Flush alone.
+// Batcher is a Node that takes requests without blocking: it sends together what many
+// callers submit, and a request costs no goroutine. A lock whose nodes all are Batchers
+// uses Submit and Flush only.
 //
 //	Submit  Submit  Submit  Flush  ────►  one write  ────►  answers, in order
 type Batcher interface {
 	Node
-	// Submit takes r over until it is answered, and never blocks. r is answered exactly
-	// once, by r.Deadline at the latest, perhaps before Submit returns. The node carries
-	// requests out in the order in which they were submitted, with one exception: a
-	// release may overtake requests with other tokens. A request that is submitted after
-	// another must not have an earlier deadline.
+	// Submit never blocks. It owns r until r is answered: exactly once, by r.Deadline at the
+	// latest, perhaps before Submit returns. The node executes requests in the order of their
+	// submission, except that a release may overtake requests with other tokens. Deadlines must not
+	// decrease from one request to the next.
 	//
-	// A release that was answered by an error is not given up: the node gets it before
-	// anything that is submitted later, also on another connection, unless the key that
-	// it is to delete has expired before (its TTL).
+	// A release that was answered with an error is still pending: the node gets it before
+	// anything that is submitted later, also on another connection, unless the key has expired by
+	// then (its TTL).
 	Submit(r *Request)
-	// Flush sends what was submitted, and never blocks. What is not flushed may stay
-	// where it is until its deadline.
+	// Flush sends what was submitted, and never blocks. What is not flushed may wait until
+	// its deadline.
 	Flush()
 }
 
-// Debtor is a Batcher that can be waited for: Settle returns once it owes its node no release any
-// more, or when ctx ends, with an error that says what it still owes.
+// Debtor is a Batcher that remembers the releases that its node has not answered. Settle waits until
+// there are none. If ctx ends first, its error says how many are left.
 type Debtor interface {
 	Batcher
 	Settle(ctx context.Context) error
 }
 
-// Op is a step of Node, Fencer, Granter or Identifier, or of who sets nodes up.
+// Op is a method of Node, Fencer, Granter or Identifier, as a Request names it.
 type Op uint8
 
-// The steps. Their scripts are the variables of this package.
+// The operations. Their scripts are the variables of this package.
 const (
 	OpSet Op = iota
 	OpExtend
@@ -101,32 +97,32 @@ const (
 	OpGrant
 	OpAbandon
 	OpIdentify
-	OpReady // ends a quarantine
+	OpReady // end a quarantine; for administrators
 )
 
-// Request is one step on one node. It belongs to the node from Submit until it is
-// answered, and may be used again then.
+// Request is one operation on one node. It belongs to the node from Submit until it is
+// answered, and may be reused then.
 type Request struct {
 	Op         Op
 	Key, Token string
-	// Terms.TTL is what the key is to live from now; of a release, how long it can still
-	// live. The other terms are of OpGrant.
+	// Terms.TTL is the new expiry of the key, from now. For a release it is how long the key can
+	// still live. The other terms are for OpGrant.
 	Terms
-	Count    int64     // of OpRaiseFence
-	Deadline time.Time // by the node's clock, which is its client's
-	Node     int       // for the Collector: which node was asked
-	To       Collector // where the answer goes
+	Count    int64     // for OpRaiseFence
+	Deadline time.Time // by this process's clock
+	Node     int       // the index of the node, for the Collector
+	To       Collector // receives the answer
 }
 
-// Collector takes the answers to Requests.
+// Collector receives the answers to Requests.
 type Collector interface {
-	// Answered says what became of r: a value above 0 is yes, 0 is no (of OpSetFenced it
-	// is the count), and an error leaves open whether the step took effect. It is called
-	// where answers are read, and must not block.
+	// Answered reports the answer to r. A value above 0 is yes (for OpSetFenced, the count), 0 is no.
+	// After an error nobody knows whether r took effect. The goroutine that reads answers calls it, so it
+	// must not block.
 	Answered(r *Request, value int64, err error)
 }
 
-// Answer is what became of a request to one node.
+// Answer is one node's answer to a request.
 type Answer struct {
 	Node  int // its index
 	Value int64
@@ -138,7 +134,7 @@ type Answer struct {
 func (a Answer) Yes() bool { return a.Err == nil && a.Value > 0 }
 func (a Answer) No() bool  { return a.Err == nil && a.Value <= 0 }
 
-// Tally counts answers; a node that gave none is in All only.
+// Tally is a count of answers. A node that gave none counts in All only.
 type Tally struct{ Yes, No, All int }
 
 // Count counts answers.

@@ -9,22 +9,22 @@ import (
 	"syscall"
 )
 
-// What a node may send in answer to what was written last, which is up to 64 commands. The longest reply that a
-// lock asks for is that to INFO, some 2 kB.
+// Limits on what a node may send in answer to the last write, which holds up to 64 commands. The longest reply
+// to a lock's commands is INFO's, about 2 kB.
 const (
 	maxReply = 64 << 10 // bytes
 	maxItems = 256      // elements of arrays, maps and sets, all together
 )
 
-// A Dialer is what redis.Options.Dialer has.
+// Dialer is the type of redis.Options.Dialer.
 type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Guard returns a dialer whose connections fail once a server sends what can't answer a lock's
-// commands: more than 64 kB, or the head of a longer string or of an array of more than 256 elements.
-// go-redis makes room for as much as a head announces, and follows nested arrays to any depth, so a server
-// that is not Redis, or a broken proxy, could take all memory and processor time of this process.
+// Guard returns a dialer whose connections fail as soon as the server sends more than a lock's
+// commands can return: 64 kB, or the header of a longer string, or arrays of more than 256 elements in all.
+// go-redis allocates whatever a header announces and follows nested arrays to any depth, so a server
+// that is not Redis, or a broken proxy, could exhaust the memory of this process.
 //
-// Options has it. It is for those who set a Dialer of their own. A guarded connection suits no client
+// Options installs it. Use it if you set a Dialer of your own. It does not suit a client
 // that also reads large values.
 func Guard(dial Dialer) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -40,13 +40,13 @@ func Guard(dial Dialer) Dialer {
 	}
 }
 
-// guarded is a connection that counts what comes in answer to what was written last. go-redis reads and writes a
-// connection by one goroutine at a time.
+// guarded is a connection that counts what arrives after each write. go-redis uses a connection from one
+// goroutine at a time, so it needs no mutex.
 type guarded struct {
 	net.Conn
-	left, items int    // bytes and elements that may still come
-	skip        int    // bytes of a string that are still to come
-	head        []byte // the beginning of a line
+	left, items int    // bytes and elements that may still arrive
+	skip        int    // bytes left of a string
+	head        []byte // the line so far, cut at maxHead
 	err         error
 }
 
@@ -76,10 +76,10 @@ func (g *guarded) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// maxHead is more than any head of a string or an array needs.
+// maxHead is longer than the header of any string or array.
 const maxHead = 24
 
-// scan follows the heads in b, which may end anywhere.
+// scan finds the headers in b, which may end anywhere.
 func (g *guarded) scan(b []byte) {
 	for len(b) > 0 && g.err == nil {
 		if g.skip > 0 {
@@ -97,7 +97,7 @@ func (g *guarded) scan(b []byte) {
 	}
 }
 
-// take counts what a line announces. What is no number is for go-redis to refuse.
+// take counts what a line announces. go-redis rejects what is not a number.
 func (g *guarded) take(line []byte) {
 	if len(line) == 0 || !bytes.ContainsRune([]byte("$=!*~>%|"), rune(line[0])) {
 		return

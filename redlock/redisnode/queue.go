@@ -11,30 +11,30 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// pipeliner is a Client whose commands can be sent together, as those of go-redis can.
+// pipeliner is a Client that can send several commands together, as those of go-redis can.
 type pipeliner interface{ Pipeline() redis.Pipeliner }
 
-// queue bounds what a node is asked at once. Commands beyond the bound wait, and those that wait go out together,
-// in one pipeline. If each had a connection, many goroutines would all miss their time-outs on a busy
-// machine or a slow node; each miss costs a connection, and making new ones leaves no time for locks.
+// queue limits the exchanges with a node to atOnce. Commands beyond that wait, and those that wait are sent together
+// in one pipeline. With a connection for each command, many goroutines would all miss their time-outs on a busy
+// machine or a slow node. Each miss costs a connection, and making new ones leaves no time for locks.
 type queue struct {
 	mu      sync.Mutex
 	asked   int // exchanges under way
 	waiting []*waiter
 }
 
-// waiter is a command that waits for its turn, and then for its answer.
+// waiter is a command that waits to be sent, and then for its answer.
 type waiter struct {
 	ctx  context.Context
 	cmd  redis.Cmder
-	gone bool // nobody waits any more, and it was not sent
+	gone bool // its caller gave up
 	sent bool
 	done chan struct{}
 }
 
 const (
-	atOnce   = 8  // exchanges; a lock that is used by few never waits
-	together = 64 // commands in one exchange: how long a node may be held up
+	atOnce   = 8  // exchanges; a few goroutines never wait
+	together = 64 // commands in one exchange; bounds how long a node is busy with one
 )
 
 // process has the node carry out a command.
@@ -59,7 +59,7 @@ func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
 	}
 }
 
-// enter returns nil if the command may be sent at once.
+// enter returns nil if the caller may send the command now.
 func (q *queue) enter(ctx context.Context, cmd redis.Cmder) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +72,7 @@ func (q *queue) enter(ctx context.Context, cmd redis.Cmder) *waiter {
 	return w
 }
 
-// leave gives up waiting, and returns the error to report. The command is not read any more, for
+// leave gives up waiting, and returns the error to report. The caller must not touch the command again, for
 // it may be under way.
 func (q *queue) leave(w *waiter) error {
 	q.mu.Lock()
@@ -84,7 +84,7 @@ func (q *queue) leave(w *waiter) error {
 	return fmt.Errorf("%w: %w", driver.ErrNotSent, w.ctx.Err())
 }
 
-// next ends an exchange, and returns what is to be sent in the next; nil: nothing.
+// next ends an exchange, and returns the commands of the next one, or nil.
 func (q *queue) next() (batch []*waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

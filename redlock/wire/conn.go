@@ -640,12 +640,12 @@ type reply struct {
 	kind  byte // how it began
 }
 
-// answers reports whether a node may answer e by r: SET by a status or null, scripts by an integer.
+// answers reports whether r can be the answer to e: a status or null to SET, an integer to a script.
 func (r reply) answers(e *entry) bool {
 	if e.r != nil && e.r.Op == driver.OpSet {
 		return r.kind == '+' || r.kind == '$' && r.value == 0
 	}
-	return r.kind == ':' || e.r == nil && e.owed == nil // nobody remembers what that was
+	return r.kind == ':' || e.r == nil && e.owed == nil // its operation is not known any more
 }
 
 // errShort says that a reply is not complete yet.
