@@ -9,35 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lockpick/redlock/driver"
 )
-
-// Granter is a Node with the two steps that a Locker needs so that no request which comes
-// late can leave a key behind. Without them it makes do with Set and Release.
-type Granter interface {
-	Node
-	// Grant is Set, or SetFenced, on terms. It is refused where the token was abandoned, and
-	// answers yes again where the key has this token already. 0 is the answer no, without
-	// Terms.Fence 1 is yes.
-	Grant(ctx context.Context, key, token string, t Terms) (count int64, err error)
-	// Abandon is Release of a token whose grant may still be under way: where there is nothing to
-	// delete, the node refuses that grant for so long.
-	Abandon(ctx context.Context, key, token string, refuse time.Duration) (yes bool, err error)
-}
-
-// Terms are on what a Granter grants.
-type Terms struct {
-	TTL   time.Duration
-	Fence bool // count the grant, from the node's clock in milliseconds where it knows no count
-	// Quarantine is for how long a node that was restarted, or whose data is gone, refuses
-	// all grants, by an error. 0: not at all.
-	Quarantine time.Duration
-}
-
-// Identifier is a Node that can tell which server it is, so that one which was given twice
-// is found out. A server that restarts may be another.
-type Identifier interface {
-	Identity(ctx context.Context) (string, error)
-}
 
 // errNotAwaited is what is known of a node whose answer was not needed.
 var errNotAwaited = errors.New("not waited for")
@@ -61,13 +35,13 @@ type ballot struct {
 	quorum  int    // what is waited for, see enough
 	awaited bool   // by somebody who reads from wake
 	wake    chan struct{}
-	follow  func(Answer)
+	follow  func(driver.Answer)
 }
 
 // vote is a request and its answer.
 type vote struct {
-	request Request // to a Batcher
-	answer  Answer
+	request driver.Request // to a Batcher
+	answer  driver.Answer
 }
 
 func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
@@ -76,27 +50,27 @@ func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
 	}
 	b.votes, b.left, b.undone, b.users, b.work = b.votes[:len(nodes)], len(nodes), len(nodes), 2, work
 	for i, n := range nodes {
-		b.votes[i].answer = Answer{Node: n, Err: errNotAwaited}
+		b.votes[i].answer = driver.Answer{Node: n, Err: errNotAwaited}
 	}
 	if work != nil {
 		work.Add(1)
 	}
 }
 
-// open says that no answer has come.
-func (a Answer) open() bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
+// open reports whether no answer has come.
+func open(a driver.Answer) bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
 
 // ask has nodes asked for r: Batchers together, others each by a goroutine. A caller who loses
 // patience ends its waiting, not the requests.
-func (l *Locker) ask(ctx context.Context, nodes []int, r Request) *ballot {
-	if l.plain.rounds == nil || r.Op == OpIdentify {
-		return l.spread(ctx, nodes, func(int) Request { return r })
+func (l *Locker) ask(ctx context.Context, nodes []int, r driver.Request) *ballot {
+	if l.plain.rounds == nil || r.Op == driver.OpIdentify {
+		return l.spread(ctx, nodes, func(int) driver.Request { return r })
 	}
 	return l.plain.rounds.ask(nodes, &l.work, r, l.cfg.Now().Add(l.cfg.Timeout))
 }
 
 // spread asks each node by a goroutine, for what r says of it.
-func (l *Locker) spread(ctx context.Context, nodes []int, r func(node int) Request) *ballot {
+func (l *Locker) spread(ctx context.Context, nodes []int, r func(node int) driver.Request) *ballot {
 	b := new(ballot)
 	b.begin(nodes, &l.work)
 	ctx, b.free = context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Timeout+l.cfg.Timeout/8)
@@ -111,11 +85,11 @@ func (l *Locker) spread(ctx context.Context, nodes []int, r func(node int) Reque
 }
 
 // carry has one node do what r says.
-func (l *Locker) carry(ctx context.Context, n int, r Request) (int64, error) {
-	if r.Op != OpIdentify {
-		return r.on(ctx, l.cfg.Nodes[n])
+func (l *Locker) carry(ctx context.Context, n int, r driver.Request) (int64, error) {
+	if r.Op != driver.OpIdentify {
+		return carryOut(ctx, r, l.cfg.Nodes[n])
 	}
-	id, err := l.cfg.Nodes[n].(Identifier).Identity(ctx)
+	id, err := l.cfg.Nodes[n].(driver.Identifier).Identity(ctx)
 	if err == nil {
 		l.is(n, id)
 	}
@@ -123,7 +97,7 @@ func (l *Locker) carry(ctx context.Context, n int, r Request) (int64, error) {
 }
 
 // Answered implements Collector.
-func (b *ballot) Answered(r *Request, value int64, err error) { b.answer(r.Node, value, err) }
+func (b *ballot) Answered(r *driver.Request, value int64, err error) { b.answer(r.Node, value, err) }
 
 func (b *ballot) answer(i int, value int64, err error) {
 	b.mu.Lock()
@@ -173,11 +147,11 @@ func (b *ballot) leave() {
 }
 
 // then has f called with each answer, those that have come and those to come.
-func (b *ballot) then(f func(Answer)) {
-	var had []Answer
+func (b *ballot) then(f func(driver.Answer)) {
+	var had []driver.Answer
 	b.mu.Lock()
 	for i := range b.votes {
-		if a := b.votes[i].answer; !a.open() {
+		if a := b.votes[i].answer; !open(a) {
 			had = append(had, a)
 		}
 	}
@@ -208,7 +182,7 @@ const all = 0
 
 // until waits until a quorum has said yes or none can, or the time-out has ended or the
 // caller's patience. It appends what there is by then to buf, in the order of the nodes.
-func (b *ballot) until(p patience, quorum int, buf []Answer) []Answer {
+func (b *ballot) until(p patience, quorum int, buf []driver.Answer) []driver.Answer {
 	b.mu.Lock()
 	if b.quorum = quorum; b.enough() {
 		return b.look(buf)
@@ -237,7 +211,7 @@ func (b *ballot) until(p patience, quorum int, buf []Answer) []Answer {
 	default:
 	}
 	for i := range b.votes {
-		if a := &b.votes[i].answer; late && a.open() {
+		if a := &b.votes[i].answer; late && open(*a) {
 			a.Err = errNoAnswer
 		}
 	}
@@ -245,7 +219,7 @@ func (b *ballot) until(p patience, quorum int, buf []Answer) []Answer {
 }
 
 // look appends the answers to buf, and ends what its caller began by locking b.
-func (b *ballot) look(buf []Answer) []Answer {
+func (b *ballot) look(buf []driver.Answer) []driver.Answer {
 	buf = slices.Grow(buf, len(b.votes))
 	for i := range b.votes {
 		buf = append(buf, b.votes[i].answer)
@@ -279,36 +253,24 @@ func (p patience) ended() context.Context {
 	return nil
 }
 
-// Answer is what became of a request to one node.
-type Answer struct {
-	Node  int // its index
-	Value int64
-	Err   error
-}
-
-// Yes says whether the request took effect, No whether it did not; of a node that
-// gave no answer neither is known.
-func (a Answer) Yes() bool { return a.Err == nil && a.Value > 0 }
-func (a Answer) No() bool  { return a.Err == nil && a.Value <= 0 }
-
 // ask asks nodes by their indices for the step of r.
-func (c *Client) ask(ctx context.Context, nodes []int, r Request) []Answer {
+func (c *Client) ask(ctx context.Context, nodes []int, r driver.Request) []driver.Answer {
 	if c.rounds != nil && ctx.Err() == nil {
 		b := c.rounds.ask(nodes, nil, r, c.cfg.Now().Add(c.cfg.Timeout))
 		defer b.leave()
 		return b.until(patience{Context: ctx}, all, nil)
 	}
-	return c.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return r.on(ctx, c.cfg.Nodes[node]) })
+	return c.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return carryOut(ctx, r, c.cfg.Nodes[node]) })
 }
 
 // Ask asks nodes by their indices and returns their answers in the same order, at
 // the latest when the time-out of each has passed or ctx ended. It is for those
 // who build another lock on Redlock's rounds. c has to have its defaults.
-func (c Config) Ask(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []Answer {
+func (c Config) Ask(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 	if !c.Sequential {
 		return c.round(ctx, nodes, request)
 	}
-	var out []Answer
+	var out []driver.Answer
 	for i := range nodes {
 		out = append(out, c.round(ctx, nodes[i:i+1], request)...)
 	}
@@ -321,10 +283,10 @@ func (c Config) Ask(ctx context.Context, nodes []int, request func(ctx context.C
 // hold up nobody, and no two timers compete for one instant. The drivers'
 // deadline comes an eighth later, to free what they hold. Whoever asks is woken
 // once, by the last answer or the end; answers that come later go nowhere.
-func (c Config) round(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []Answer {
-	out := make([]Answer, len(nodes))
+func (c Config) round(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
+	out := make([]driver.Answer, len(nodes))
 	for i, n := range nodes {
-		out[i] = Answer{Node: n, Err: errNoAnswer}
+		out[i] = driver.Answer{Node: n, Err: errNoAnswer}
 	}
 	if ctx.Err() != nil || len(nodes) == 0 {
 		return out
@@ -372,25 +334,8 @@ func deepen(i int) byte {
 	return room[i]
 }
 
-// Tally counts answers; a node that gave none is in All only.
-type Tally struct{ Yes, No, All int }
-
-// Count counts answers.
-func Count(answers []Answer) Tally {
-	t := Tally{All: len(answers)}
-	for _, a := range answers {
-		switch {
-		case a.Yes():
-			t.Yes++
-		case a.No():
-			t.No++
-		}
-	}
-	return t
-}
-
 // causes lists the nodes that did not say yes.
-func (c *Client) causes(answers []Answer) []NodeError {
+func (c *Client) causes(answers []driver.Answer) []NodeError {
 	var out []NodeError
 	for _, a := range answers {
 		err := a.Err
@@ -414,7 +359,7 @@ func (c *Client) name(node int) string {
 // rounds asks the nodes of a client that all are Batchers: there is no goroutine and no
 // timer for any request.
 type rounds struct {
-	nodes   []Batcher
+	nodes   []driver.Batcher
 	grants  []bool       // by node: it is a Granter
 	used    sync.Pool    // ballots that nobody uses
 	waiting atomic.Int32 // callers who wait for answers
@@ -425,18 +370,18 @@ type rounds struct {
 func newRounds(nodes []Node) *rounds {
 	rs := &rounds{}
 	for _, n := range nodes {
-		b, ok := n.(Batcher)
+		b, ok := n.(driver.Batcher)
 		if !ok {
 			return nil
 		}
-		_, grants := n.(Granter)
+		_, grants := n.(driver.Granter)
 		rs.nodes, rs.grants = append(rs.nodes, b), append(rs.grants, grants)
 	}
 	return rs
 }
 
 // ask submits r to nodes, and has it sent.
-func (rs *rounds) ask(nodes []int, work *sync.WaitGroup, r Request, deadline time.Time) *ballot {
+func (rs *rounds) ask(nodes []int, work *sync.WaitGroup, r driver.Request, deadline time.Time) *ballot {
 	b, _ := rs.used.Get().(*ballot)
 	if b == nil {
 		b = &ballot{rounds: rs}
@@ -446,7 +391,7 @@ func (rs *rounds) ask(nodes []int, work *sync.WaitGroup, r Request, deadline tim
 	for i, n := range nodes {
 		v := &b.votes[i]
 		v.request = r
-		v.request.Op, v.request.Node = r.Op.to(rs.grants[n], r.Terms), i
+		v.request.Op, v.request.Node = plainest(r.Op, rs.grants[n], r.Terms), i
 		rs.nodes[n].Submit(&v.request)
 	}
 	rs.flush()
@@ -460,18 +405,18 @@ func (rs *rounds) put(b *ballot) {
 	rs.used.Put(b)
 }
 
-// to is what a Batcher is asked for in place of o. What it does in order needs no tombstones,
-// so that the plain steps do where nothing is to be counted and nobody is in quarantine.
-func (o Op) to(granter bool, t Terms) Op {
+// plainest returns the step that a Batcher is asked for in place of o. A Batcher keeps the order of
+// requests, so it needs no tombstones, and without fencing or quarantine the plain steps will do.
+func plainest(o driver.Op, granter bool, t driver.Terms) driver.Op {
 	switch {
-	case o == OpAbandon:
-		return OpRelease
-	case o != OpGrant || granter && (t.Fence || t.Quarantine > 0):
+	case o == driver.OpAbandon:
+		return driver.OpRelease
+	case o != driver.OpGrant || granter && (t.Fence || t.Quarantine > 0):
 		return o
 	case t.Fence:
-		return OpSetFenced
+		return driver.OpSetFenced
 	}
-	return OpSet
+	return driver.OpSet
 }
 
 // flush sends what was submitted to all nodes. A caller who is alone does it by himself.

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"lockpick/redlock/driver"
 )
 
 // What follows an answer counts as the ballot's work until it is done, also where the answer
@@ -14,7 +16,7 @@ func TestBallotWorksUntilAllIsDone(t *testing.T) {
 		var done bool
 		b, begun, onward := new(ballot), make(chan struct{}), make(chan struct{})
 		b.begin([]int{0, 1}, &work)
-		b.then(func(a Answer) {
+		b.then(func(a driver.Answer) {
 			if a.Node == 0 {
 				close(begun)
 				<-onward

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 )
 
 // courier is a memory that is asked by Submit. It does so in order, and its answers may be late.
@@ -23,7 +24,7 @@ type courier struct {
 
 func (c *courier) Flush() {}
 
-func (c *courier) Submit(r *redlock.Request) {
+func (c *courier) Submit(r *driver.Request) {
 	sent := *r
 	value, err := c.does(&sent)
 	answer := func() {
@@ -42,14 +43,14 @@ func (c *courier) Submit(r *redlock.Request) {
 	}
 }
 
-func (c *courier) does(r *redlock.Request) (n int64, err error) {
+func (c *courier) does(r *driver.Request) (n int64, err error) {
 	yes := false
 	switch r.Op {
-	case redlock.OpSet:
+	case driver.OpSet:
 		yes, err = c.Set(context.Background(), r.Key, r.Token, r.TTL)
-	case redlock.OpRelease:
+	case driver.OpRelease:
 		yes, err = c.Release(context.Background(), r.Key, r.Token)
-	case redlock.OpExtend:
+	case driver.OpExtend:
 		yes, err = c.Extend(context.Background(), r.Key, r.Token, r.TTL)
 	default:
 		err = fmt.Errorf("step %d", r.Op)
@@ -191,5 +192,5 @@ func TestAllocations(t *testing.T) {
 // yesman says yes to everything, before Submit returns.
 type yesman struct{ redlock.Node }
 
-func (yesman) Submit(r *redlock.Request) { r.To.Answered(r, 1, nil) }
-func (yesman) Flush()                    {}
+func (yesman) Submit(r *driver.Request) { r.To.Answered(r, 1, nil) }
+func (yesman) Flush()                   {}

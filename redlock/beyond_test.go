@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 )
 
 // What a Locker does beyond the specification, a mistake at a time.
@@ -76,7 +77,7 @@ type quitter struct {
 	cancel context.CancelFunc
 }
 
-func (q *quitter) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+func (q *quitter) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
 	defer q.cancel()
 	return q.keeper.Grant(ctx, key, token, t)
 }
@@ -223,7 +224,7 @@ func TestSilentNodeIsNotWaitedFor(t *testing.T) {
 // convalescent is a node in quarantine.
 type convalescent struct{ *keeper }
 
-func (c convalescent) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+func (c convalescent) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
 	if t.Quarantine > 0 {
 		return 0, errors.New("in quarantine")
 	}

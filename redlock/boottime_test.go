@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockpick/redlock/driver"
 )
 
 // suspended is a clock that goes on while the machine, whose time.Now is in a bubble, is suspended.
@@ -86,7 +88,7 @@ type sleeper struct {
 	s *suspended
 }
 
-func (n sleeper) Submit(r *Request) {
+func (n sleeper) Submit(r *driver.Request) {
 	n.s.asleep.Add(int64(time.Minute))
 	n.yesman.Submit(r)
 }

@@ -44,6 +44,25 @@ func TestConfigRefused(t *testing.T) {
 	}
 }
 
+// A lease must not stop renewing by a default that nobody thought of, nor go on without an end.
+func TestRenewalNeedsAnEnd(t *testing.T) {
+	for want, change := range map[string]func(*redlock.Config){
+		"renewal every 3s without an end: give MaxHold": func(*redlock.Config) {},
+		"":  func(c *redlock.Config) { c.MaxHold = time.Hour },
+		" ": func(c *redlock.Config) { c.Extends = 20 },
+	} {
+		cfg := redlock.Config{Nodes: []redlock.Node{newCluster(1).nodes[0]}, TTL: ttl, Renew: 3 * time.Second}
+		change(&cfg)
+		l, err := redlock.New(cfg)
+		if want = strings.TrimSpace(want); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("error: %v; want %q", err, want)
+		}
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
 func TestConfigDefaults(t *testing.T) {
 	nodes := []redlock.Node{unfenced{newCluster(1).nodes[0]}}
 	for _, c := range []struct{ ttl, timeout time.Duration }{{ttl, 50 * time.Millisecond}, {200 * time.Millisecond, 20 * time.Millisecond}} {

@@ -233,7 +233,7 @@ func TestDerivedContexts(t *testing.T) {
 func TestTimeoutWithinALease(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Second, 12 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			s := lease(t, locker(t, newCluster(3).keepers(), func(cfg *redlock.Config) { cfg.Renew = 3 * time.Second }))
+			s := lease(t, locker(t, newCluster(3).keepers(), func(cfg *redlock.Config) { cfg.Renew, cfg.MaxHold = 3*time.Second, time.Minute }))
 			begin := time.Now()
 			ctx, cancel := context.WithTimeout(s.Context(), timeout)
 			defer cancel()

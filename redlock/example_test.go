@@ -3,7 +3,9 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"expvar"
 	"fmt"
+	"sync"
 	"time"
 
 	"lockpick/redlock"
@@ -54,9 +56,9 @@ func ExampleLocker_Do() {
 	// Output: true
 }
 
-// A lease that renews itself lasts as long as its work, and no longer than MaxHold.
+// A lease that renews itself lasts as long as its work, and no longer than MaxHold, which New asks for.
 func ExampleConfig_renew() {
-	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Renew: 3 * time.Second, MaxHold: time.Hour, Extends: 1200})
+	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Renew: 3 * time.Second, MaxHold: time.Hour})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -99,9 +101,9 @@ func Example_fencing() {
 	// accepted: true
 }
 
-// With one try an Acquire returns at once, as what other libraries call TryLock.
-func ExampleLocker_Acquire_taken() {
-	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Tries: 1})
+// TryAcquire makes one attempt, as what other libraries call TryLock.
+func ExampleLocker_TryAcquire() {
+	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -114,14 +116,101 @@ func ExampleLocker_Acquire_taken() {
 		return
 	}
 	defer lease.Release(ctx)
-	_, err = locks.Acquire(ctx, "invoice/42")
+	_, err = locks.TryAcquire(ctx, "invoice/42")
 	switch {
 	case errors.Is(err, redlock.ErrTaken):
-		fmt.Println("somebody else has it")
-	case errors.Is(err, redlock.ErrNoQuorum):
-		fmt.Println("too many nodes are down")
+		fmt.Println("somebody else has it: nothing to do")
+	case err != nil:
+		fmt.Println("too few nodes answered: tell the operator")
 	}
-	// Output: somebody else has it
+	// Output: somebody else has it: nothing to do
+}
+
+// A call may have a TTL of its own, and bound how long it waits. ErrTaken tells a busy lock from broken nodes, also
+// where the caller's context ended while it waited.
+func ExampleLocker_Acquire_options() {
+	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	ctx := context.Background()
+	lease, err := locks.Acquire(ctx, "report", redlock.WithTTL(time.Minute))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release(ctx)
+	fmt.Println("more than 50 s left:", lease.Remaining() > 50*time.Second)
+
+	_, err = locks.Acquire(ctx, "report", redlock.WithWait(50*time.Millisecond))
+	fmt.Println("waited:", errors.Is(err, redlock.ErrTaken))
+
+	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = locks.Acquire(ctx, "report")
+	fmt.Println("waited:", errors.Is(err, redlock.ErrTaken), errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// more than 50 s left: true
+	// waited: true
+	// waited: true true
+}
+
+// Observe is called for each step of each lease. This counts steps by outcome and reason, and adds up for how long locks
+// are held; counters and histograms of Prometheus or OpenTelemetry are fed alike. Keys and tokens are no labels: there
+// are too many of them. For how long callers wait, measure around Acquire.
+func ExampleConfig_observe() {
+	steps, held := new(expvar.Map), new(expvar.Float) // expvar.NewMap and NewFloat publish them
+	var since sync.Map                                // by token
+	observe := func(e redlock.Event) {
+		if e.Type == redlock.Invoke {
+			return
+		}
+		why := ""
+		switch {
+		case e.Err == nil:
+		case errors.Is(e.Err, redlock.ErrTaken): // before the others, see ErrTaken
+			why = ": taken"
+		case errors.Is(e.Err, redlock.ErrNoQuorum):
+			why = ": nodes"
+		case errors.Is(e.Err, redlock.ErrExpired):
+			why = ": too late"
+		case errors.Is(e.Err, redlock.ErrLost):
+			why = ": lost"
+		default:
+			why = ": other"
+		}
+		steps.Add(e.Op+" "+string(e.Type)+why, 1)
+		switch {
+		case e.Op == "acquire" && e.Type == redlock.OK:
+			since.Store(e.Token, time.Now())
+		case e.Op == "release" || e.Op == "lost":
+			if begin, ok := since.LoadAndDelete(e.Token); ok {
+				held.Add(time.Since(begin.(time.Time)).Seconds())
+			}
+		}
+	}
+	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Observe: observe})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	for range 3 {
+		err := locks.Do(context.Background(), "invoice/42", func(ctx context.Context) error {
+			_, err := locks.TryAcquire(ctx, "invoice/42")
+			if !errors.Is(err, redlock.ErrTaken) {
+				return err
+			}
+			return nil
+		})
+		if err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(steps, held.Value() > 0)
+	// Output: {"acquire fail: taken": 3, "acquire ok": 3, "release ok": 3} true
 }
 
 func ExampleLease_Extend() {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"lockpick/redlock/driver"
 )
 
 // held is what a quorum has granted, and until when: what a Lock and a Lease have in common.
@@ -23,8 +25,8 @@ type held struct {
 	cause    error // why it has ended, of a Lease
 }
 
-func (c *Client) held(key, token string, fence int64, start time.Time, answers []Answer) held {
-	return held{client: c, key: key, token: token, fence: fence, votes: Count(answers).Yes, start: start,
+func (c *Client) held(key, token string, fence int64, start time.Time, answers []driver.Answer) held {
+	return held{client: c, key: key, token: token, fence: fence, votes: driver.Count(answers).Yes, start: start,
 		until: start.Add(c.cfg.TTL - c.cfg.drift())}
 }
 
@@ -51,7 +53,7 @@ func (h *held) Until() time.Time {
 
 // extend moves the deadline, if a quorum of those who are asked agrees to it in time. The answers
 // are those that decided it.
-func (h *held) extend(ctx context.Context, ask func() []Answer) (answers []Answer, err *Error) {
+func (h *held) extend(ctx context.Context, ask func() []driver.Answer) (answers []driver.Answer, err *Error) {
 	c := h.client
 	fail := Error{Op: "extend", Key: h.key}
 	if ctx.Err() != nil {
@@ -63,7 +65,7 @@ func (h *held) extend(ctx context.Context, ask func() []Answer) (answers []Answe
 	}
 	answers = ask()
 	end := c.cfg.Now()
-	kind := c.standing(Count(answers))
+	kind := c.standing(driver.Count(answers))
 	if kind == nil {
 		kind = h.prolong(start, end)
 	}
@@ -118,9 +120,9 @@ type Lease struct {
 	held
 	locker  *Locker
 	within  context.Context
-	grants  *ballot  // nil of Batchers
-	answers []Answer // that decided it
-	watched watched  // the Locker's watch has it
+	grants  *ballot         // nil of Batchers
+	answers []driver.Answer // that decided it
+	watched watched         // the Locker's watch has it
 
 	// Guarded by held.mu.
 	ctx      *leaseContext // nil until somebody asks for it
@@ -188,8 +190,8 @@ func (s *Lease) extend(ctx context.Context) *Error {
 	if l.cfg.Repair {
 		quorum = all
 	}
-	answers, err := s.held.extend(ctx, func() []Answer {
-		return l.answers(patience{Context: ctx}, l.all, Request{Op: OpExtend, Key: s.key, Token: s.token, Terms: l.terms()}, quorum)
+	answers, err := s.held.extend(ctx, func() []driver.Answer {
+		return l.answers(patience{Context: ctx}, l.all, driver.Request{Op: driver.OpExtend, Key: s.key, Token: s.token, Terms: s.client.terms()}, quorum)
 	})
 	if err == nil && l.cfg.Repair {
 		s.repair(ctx, answers)
@@ -200,7 +202,7 @@ func (s *Lease) extend(ctx context.Context) *Error {
 // repair sets the key again on nodes that said, in a round in which a majority confirmed the
 // lock, that they do not have it. Nobody can have got the lock from them meanwhile; where
 // another's attempt has left its key it stays.
-func (s *Lease) repair(ctx context.Context, answers []Answer) {
+func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 	var lost []int
 	s.mu.Lock()
 	for _, a := range answers {
@@ -219,11 +221,11 @@ func (s *Lease) repair(ctx context.Context, answers []Answer) {
 		return
 	}
 	s.locker.observe(Event{Type: Invoke, Op: "repair", Key: s.key, Token: s.token})
-	terms := s.locker.terms()
+	terms := s.client.terms()
 	terms.Fence, terms.Quarantine = false, 0 // it is no new grant, and what it sets a majority has confirmed
-	again := s.locker.answers(patience{Context: ctx}, lost, Request{Op: OpGrant, Key: s.key, Token: s.token, Terms: terms}, all)
+	again := s.locker.answers(patience{Context: ctx}, lost, driver.Request{Op: driver.OpGrant, Key: s.key, Token: s.token, Terms: terms}, all)
 	e := Event{Type: OK, Op: "repair", Key: s.key, Token: s.token}
-	if Count(again).Yes < len(lost) {
+	if driver.Count(again).Yes < len(lost) {
 		e.Type = Info
 	}
 	s.locker.observe(e)
@@ -244,10 +246,10 @@ func (s *Lease) Release(ctx context.Context) error {
 	d, unsure := s.debt()
 	b := l.release(ctx, l.all, d, unsure)
 	defer b.leave()
-	var few [9]Answer
+	var few [9]driver.Answer
 	answers := b.until(patience{Context: ctx}, Quorum(len(l.all)), few[:0])
 	e := Event{Type: OK, Op: "release", Key: s.key, Token: s.token}
-	if kind := l.plain.standing(Count(answers)); kind != nil {
+	if kind := l.plain.standing(driver.Count(answers)); kind != nil {
 		e.Type, e.Err = outcome(kind), l.plain.failure("release", s.key, kind, answers)
 		if kind == ErrNoQuorum && ctx.Err() != nil {
 			e.Err = cancelled(ctx, *l.plain.failure("release", s.key, kind, answers))
@@ -263,7 +265,8 @@ func (s *Lease) debt() (debt, func(node int) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.released = true
-	d := debt{key: s.key, token: s.token, until: s.until.Add(s.locker.cfg.TTL)}
+	ttl := s.client.cfg.TTL
+	d := debt{key: s.key, token: s.token, ttl: ttl, until: s.until.Add(ttl)}
 	if s.grants == nil {
 		return d, nil
 	}
@@ -283,8 +286,8 @@ type Lock struct{ held }
 // is valid until its old deadline, except after ErrLost.
 func (l *Lock) Extend(ctx context.Context) error {
 	c := l.client
-	_, err := l.extend(ctx, func() []Answer {
-		return c.ask(ctx, c.all, Request{Op: OpExtend, Key: l.key, Token: l.token, Terms: Terms{TTL: c.cfg.TTL}})
+	_, err := l.extend(ctx, func() []driver.Answer {
+		return c.ask(ctx, c.all, driver.Request{Op: driver.OpExtend, Key: l.key, Token: l.token, Terms: driver.Terms{TTL: c.cfg.TTL}})
 	})
 	if err != nil {
 		return err
@@ -300,7 +303,7 @@ func (l *Lock) Extend(ctx context.Context) error {
 func (l *Lock) Release(ctx context.Context) error {
 	c := l.client
 	answers := c.release(ctx, l.key, l.token)
-	if kind := c.standing(Count(answers)); kind != nil {
+	if kind := c.standing(driver.Count(answers)); kind != nil {
 		return c.failure("release", l.key, kind, answers)
 	}
 	return nil
@@ -308,7 +311,7 @@ func (l *Lock) Release(ctx context.Context) error {
 
 // standing reads answers about a lock that was held: nil if a quorum had it,
 // ErrLost if so many did not have it that no quorum can, else ErrNoQuorum.
-func (c *Client) standing(t Tally) error {
+func (c *Client) standing(t driver.Tally) error {
 	switch quorum := Quorum(len(c.all)); {
 	case t.Yes >= quorum:
 		return nil

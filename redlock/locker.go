@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lockpick/redlock/driver"
 )
 
 // Locker acquires locks as the specification has it, and holds where that does not:
@@ -90,7 +93,7 @@ var errDeaf = errors.New("close redlock: requests to nodes are still under way; 
 func (l *Locker) settle(ctx context.Context) error {
 	var errs []error
 	for n, node := range l.cfg.Nodes {
-		if d, ok := node.(Debtor); ok {
+		if d, ok := node.(driver.Debtor); ok {
 			if err := d.Settle(ctx); err != nil {
 				errs = append(errs, fmt.Errorf("close redlock: %w: %s: %w", ErrOwed, l.plain.name(n), err))
 			}
@@ -110,17 +113,66 @@ func (l *Locker) enter() error {
 	return nil
 }
 
+// Option changes one call of Acquire, TryAcquire or Do.
+type Option func(*call)
+
+// call is the configuration of one call.
+type call struct {
+	cfg  Config
+	wait time.Duration
+}
+
+// WithTTL sets this lease's TTL in place of Config.TTL. It must suit the rest of the configuration as
+// Config.TTL must, or the call returns an error that says what does not.
+func WithTTL(ttl time.Duration) Option { return func(c *call) { c.cfg.TTL = ttl } }
+
+// WithWait limits how long Acquire waits for the lock, in place of Config.Tries. The last attempt
+// begins when wait is over, at the latest, and takes no longer than Config.Timeout. Unlike the end of a context,
+// WithWait does not interrupt an attempt, and the error is that of the last attempt. Zero allows one attempt.
+func WithWait(wait time.Duration) Option {
+	return func(c *call) { c.wait, c.cfg.Tries = max(0, wait), 0 }
+}
+
+// with returns a client that has the configuration of a call with opts, and the call's wait.
+func (c *Client) with(key string, opts []Option) (*Client, time.Duration, error) {
+	if len(opts) == 0 {
+		return c, noLimit, nil
+	}
+	o := call{cfg: c.cfg, wait: noLimit}
+	for _, set := range opts {
+		set(&o)
+	}
+	if err := cmp.Or(o.cfg.validate(), o.cfg.hardened()); err != nil {
+		return nil, 0, fmt.Errorf("acquire %q: %w", key, err)
+	}
+	own := *c
+	own.cfg = o.cfg
+	return &own, o.wait, nil
+}
+
+// TryAcquire makes one attempt to get the lock on key. It waits for nothing but the nodes' answers, so
+// it returns within Config.Timeout. Its errors are those of Acquire. WithWait has no effect on it.
+func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	return l.Acquire(ctx, key, append(slices.Clip(opts), WithWait(0))...)
+}
+
 // Acquire tries to get the lock on key until it has it, has tried Config.Tries times, or ctx
 // ends. It returns as soon as a quorum has granted or none can. What a failed attempt has
 // set is given back in the background. The kinds of its errors are ErrTaken, ErrNoQuorum,
-// ErrExpired and ErrCancelled, and ErrSameNode and ErrClosed.
-func (l *Locker) Acquire(ctx context.Context, key string) (*Lease, error) {
+// ErrExpired and ErrCancelled, and ErrSameNode and ErrClosed. If it ends because of ctx, its error is
+// ErrCancelled and the context's, and ErrTaken as well if the lock was taken.
+func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	c, wait, err := l.plain.with(key, opts)
+	if err != nil {
+		return nil, err
+	}
 	if err := l.enter(); err != nil {
 		return nil, &Error{Op: "acquire", Key: key, Kind: err}
 	}
 	defer l.work.Done()
 	l.observe(Event{Type: Invoke, Op: "acquire", Key: key})
-	lease, err := tried(patience{ctx, l.life}, l.plain, key, l.attempt)
+	attempt := func(p patience, key string) (*Lease, *Error, error) { return l.attempt(c, p, key) }
+	lease, err := tried(patience{ctx, l.life}, c, wait, key, attempt)
 	if err != nil {
 		l.observe(Event{Type: Fail, Op: "acquire", Key: key, Err: err})
 		return nil, err
@@ -131,78 +183,74 @@ func (l *Locker) Acquire(ctx context.Context, key string) (*Lease, error) {
 }
 
 // attempt returns the lease, or why there is none, or that it could not be tried at all.
-func (l *Locker) attempt(p patience, key string) (*Lease, *Error, error) {
+func (l *Locker) attempt(c *Client, p patience, key string) (*Lease, *Error, error) {
 	if err := l.same(); err != nil {
 		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: err}
 	}
-	token, err := l.plain.token() // fresh for every attempt, see Client.attempt
+	token, err := c.token() // fresh for every attempt, see Client.attempt
 	if err != nil {
 		return nil, nil, err
 	}
 	start := l.cfg.Now()
-	grants := l.ask(p.Context, l.all, Request{Op: OpGrant, Key: key, Token: token, Terms: l.terms()})
+	grants := l.ask(p.Context, l.all, driver.Request{Op: driver.OpGrant, Key: key, Token: token, Terms: c.terms()})
 	defer grants.leave()
 	answers, twice := l.votes(p, grants)
 	fence := l.raise(p, key, token, answers)
 	elapsed := l.cfg.Now().Sub(start)
 
-	kind := l.plain.judge(Count(answers), elapsed)
+	kind := c.judge(driver.Count(answers), elapsed)
 	if kind == nil && twice == nil && p.ended() == nil {
 		if !l.agreed.Load() {
 			grants.then(l.greet(p.Context))
 		}
-		s := &Lease{held: l.plain.held(key, token, fence, start, answers), locker: l, within: p.Context, answers: answers}
+		s := &Lease{held: c.held(key, token, fence, start, answers), locker: l, within: p.Context, answers: answers}
 		if grants.rounds == nil {
 			s.grants = grants
 		}
 		return s, nil, nil
 	}
-	grants.then(l.undo(p.Context, debt{key: key, token: token, until: start.Add(l.cfg.TTL)}))
+	grants.then(l.undo(p.Context, debt{key: key, token: token, ttl: c.cfg.TTL, until: start.Add(c.cfg.TTL)}))
 	if twice != nil {
 		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: twice}
 	}
-	return nil, l.plain.failure("acquire", key, kind, answers), nil
+	return nil, c.refused(key, kind, answers), nil
 }
 
 // undo lets go of what a node has perhaps granted.
-func (l *Locker) undo(ctx context.Context, d debt) func(Answer) {
-	return func(a Answer) {
-		if !a.No() {
+func (l *Locker) undo(ctx context.Context, d debt) func(driver.Answer) {
+	return func(a driver.Answer) {
+		if !a.No() && !errors.Is(a.Err, driver.ErrNotSent) {
 			l.release(ctx, []int{a.Node}, d, func(int) bool { return a.Err != nil }).leave()
 		}
 	}
 }
 
 // raise gives the fencing token (see Client.raise).
-func (l *Locker) raise(p patience, key, token string, answers []Answer) int64 {
-	return l.plain.raise(key, token, answers, func(nodes []int, r Request) []Answer { return l.answers(p, nodes, r, all) })
+func (l *Locker) raise(p patience, key, token string, answers []driver.Answer) int64 {
+	return l.plain.raise(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return l.answers(p, nodes, r, all) })
 }
 
 // answers asks nodes, and waits for as many answers as make a quorum sure.
-func (l *Locker) answers(p patience, nodes []int, r Request, quorum int) []Answer {
+func (l *Locker) answers(p patience, nodes []int, r driver.Request, quorum int) []driver.Answer {
 	b := l.ask(p.Context, nodes, r)
 	defer b.leave()
 	return b.until(p, quorum, nil)
 }
 
-func (l *Locker) terms() Terms {
-	return Terms{TTL: l.cfg.TTL, Fence: l.cfg.Fence, Quarantine: l.cfg.Quarantine}
-}
-
 // votes waits for a quorum of different servers, or until there can't be one.
-func (l *Locker) votes(p patience, grants *ballot) ([]Answer, error) {
+func (l *Locker) votes(p patience, grants *ballot) ([]driver.Answer, error) {
 	quorum := Quorum(len(l.all))
 	answers := grants.until(p, quorum, nil)
 	if p.ended() != nil { // nobody wants them: nodes are asked to give back, and nothing beside that
 		return answers, nil
 	}
-	had := Count(answers).Yes
+	had := driver.Count(answers).Yes
 	twice := l.distinct(p, answers)
-	if had < quorum || twice != nil || Count(answers).Yes >= quorum {
+	if had < quorum || twice != nil || driver.Count(answers).Yes >= quorum {
 		return answers, twice
 	}
 	for n, a := range grants.until(p, all, nil) { // some of that quorum did not count, others still may
-		if answers[n].open() {
+		if open(answers[n]) {
 			answers[n] = a
 		}
 	}
@@ -213,7 +261,7 @@ func (l *Locker) votes(p patience, grants *ballot) ([]Answer, error) {
 // are, where that is not known yet, and takes the votes of those that don't tell out of answers.
 // It waits for no others. They are asked behind their own grants, so that a node never has two
 // requests that began in one instant.
-func (l *Locker) distinct(p patience, answers []Answer) error {
+func (l *Locker) distinct(p patience, answers []driver.Answer) error {
 	if l.agreed.Load() {
 		return nil
 	}
@@ -224,7 +272,7 @@ func (l *Locker) distinct(p patience, answers []Answer) error {
 		}
 	}
 	if len(ask) > 0 {
-		for _, a := range l.answers(p, ask, Request{Op: OpIdentify}, all) {
+		for _, a := range l.answers(p, ask, driver.Request{Op: driver.OpIdentify}, all) {
 			if a.Err != nil {
 				answers[a.Node] = a
 			}
@@ -236,17 +284,17 @@ func (l *Locker) distinct(p patience, answers []Answer) error {
 }
 
 // greet asks a node that has granted late who it is.
-func (l *Locker) greet(ctx context.Context) func(Answer) {
-	return func(a Answer) {
+func (l *Locker) greet(ctx context.Context) func(driver.Answer) {
+	return func(a driver.Answer) {
 		if a.Yes() && l.strange(a.Node) {
-			l.ask(ctx, []int{a.Node}, Request{Op: OpIdentify}).leave()
+			l.ask(ctx, []int{a.Node}, driver.Request{Op: driver.OpIdentify}).leave()
 		}
 	}
 }
 
 // strange says whether a node could tell who it is and has not yet.
 func (l *Locker) strange(node int) bool {
-	if _, tells := l.cfg.Nodes[node].(Identifier); !tells {
+	if _, tells := l.cfg.Nodes[node].(driver.Identifier); !tells {
 		return false
 	}
 	l.mu.Lock()
@@ -275,8 +323,8 @@ func (l *Locker) is(node int, id string) {
 // ends with ctx or with the lease, whichever ends first, and as Lease.Context describes: work must
 // stop then. If the lease ended before work returned, Do returns why, along with what work
 // returned: another client may have had the lock.
-func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Context) error) error {
-	lease, err := l.Acquire(ctx, key)
+func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Context) error, opts ...Option) error {
+	lease, err := l.Acquire(ctx, key, opts...)
 	if err != nil {
 		return err
 	}
@@ -296,8 +344,9 @@ func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Conte
 // debt is a release that a node has not answered.
 type debt struct {
 	key, token string
-	until      time.Time // from then on the key has expired
-	unsure     bool      // whether the node has granted: its grant may be under way
+	ttl        time.Duration // of its grant
+	until      time.Time     // from then on the key has expired
+	unsure     bool          // whether the node has granted: its grant may be under way
 }
 
 // mostDebts is how many debts a node is owed at most; beyond them the oldest is dropped,
@@ -308,11 +357,11 @@ const mostDebts = 1000
 // Where no answer comes it stays owed.
 func (l *Locker) release(ctx context.Context, nodes []int, d debt, unsure func(node int) bool) *ballot {
 	if l.plain.rounds != nil { // Batchers see to their debts
-		return l.ask(ctx, nodes, payment(d, l.cfg.TTL))
+		return l.ask(ctx, nodes, payment(d))
 	}
 	of := func(n int) debt { d := d; d.unsure = unsure(n); return d }
-	b := l.spread(ctx, nodes, func(n int) Request { return payment(of(n), l.cfg.TTL) })
-	b.then(func(a Answer) {
+	b := l.spread(ctx, nodes, func(n int) driver.Request { return payment(of(n)) })
+	b.then(func(a driver.Answer) {
 		if a.Err != nil {
 			l.owe(a.Node, of(a.Node))
 		}
@@ -320,11 +369,11 @@ func (l *Locker) release(ctx context.Context, nodes []int, d debt, unsure func(n
 	return b
 }
 
-// payment is what a node is asked for that is owed a release; ttl is that of its grants.
-func payment(d debt, ttl time.Duration) Request {
-	r := Request{Op: OpRelease, Key: d.key, Token: d.token, Terms: Terms{TTL: ttl}}
+// payment is the request that settles a debt.
+func payment(d debt) driver.Request {
+	r := driver.Request{Op: driver.OpRelease, Key: d.key, Token: d.token, Terms: driver.Terms{TTL: d.ttl}}
 	if d.unsure {
-		r.Op = OpAbandon
+		r.Op = driver.OpAbandon
 	}
 	return r
 }
@@ -363,7 +412,7 @@ func (l *Locker) pay() {
 			if len(nodes) == 0 {
 				break
 			}
-			b := l.spread(context.Background(), nodes, func(n int) Request { return payment(oldest[n], l.cfg.TTL) })
+			b := l.spread(context.Background(), nodes, func(n int) driver.Request { return payment(oldest[n]) })
 			for _, a := range b.until(patience{Context: context.Background()}, all, nil) {
 				if silent[a.Node] = a.Err != nil; a.Err == nil {
 					l.paid(a.Node, oldest[a.Node])
@@ -432,96 +481,27 @@ func Validity(ttl, elapsed, drift time.Duration) time.Duration {
 	return max(0, ttl-elapsed-drift)
 }
 
-// Batcher is a Node that can also be asked without waiting for it: what many
-// callers submit is sent together, and a request costs no goroutine. A client whose
-// nodes all are Batchers asks them by Submit and Flush alone.
-//
-//	Submit  Submit  Submit  Flush  ────►  one write  ────►  answers, in order
-type Batcher interface {
-	Node
-	// Submit takes r over until it is answered, and never blocks. r is answered exactly
-	// once, by r.Deadline at the latest, perhaps before Submit returns. The node carries
-	// requests out in the order in which they were submitted, with one exception: a
-	// release may overtake requests with other tokens. A request that is submitted after
-	// another must not have an earlier deadline.
-	//
-	// A release that was answered by an error is not given up: the node gets it before
-	// anything that is submitted later, also on another connection, unless the key that
-	// it is to delete has expired before (its TTL).
-	Submit(r *Request)
-	// Flush sends what was submitted, and never blocks. What is not flushed may stay
-	// where it is until its deadline.
-	Flush()
-}
-
-// Debtor is a Batcher that can be waited for: Settle returns once it owes its node no release any
-// more, or when ctx ends, with an error that says what it still owes.
-type Debtor interface {
-	Batcher
-	Settle(ctx context.Context) error
-}
-
-// Op is a step of Node, Fencer, Granter or Identifier, or of who sets nodes up.
-type Op uint8
-
-// The steps. What they are on a Redis node is in package driver.
-const (
-	OpSet Op = iota
-	OpExtend
-	OpRelease
-	OpSetFenced
-	OpRaiseFence
-	OpGrant
-	OpAbandon
-	OpIdentify
-	OpReady // ends a quarantine
-)
-
-// Request is one step on one node. It belongs to the node from Submit until it is
-// answered, and may be used again then.
-type Request struct {
-	Op         Op
-	Key, Token string
-	// Terms.TTL is what the key is to live from now; of a release, how long it can still
-	// live. The other terms are of OpGrant.
-	Terms
-	Count    int64     // of OpRaiseFence
-	Deadline time.Time // by the node's clock, which is its client's
-	Node     int       // for the Collector: which node was asked
-	To       Collector // where the answer goes
-}
-
-// Collector takes the answers to Requests.
-type Collector interface {
-	// Answered says what became of r: a value above 0 is yes, 0 is no (of OpSetFenced it
-	// is the count), and an error leaves open whether the step took effect. It is called
-	// where answers are read, and must not block.
-	Answered(r *Request, value int64, err error)
-}
-
-// on is r's step on a Node that is asked by its methods. One that is no Granter does the
-// plain step.
-func (r *Request) on(ctx context.Context, n Node) (int64, error) {
+// carryOut does r's step on a Node by its methods. A Node that is no Granter does the plain step.
+func carryOut(ctx context.Context, r driver.Request, n Node) (int64, error) {
 	switch r.Op {
-	case OpSet:
+	case driver.OpSet:
 		return number(n.Set(ctx, r.Key, r.Token, r.TTL))
-	case OpExtend:
+	case driver.OpExtend:
 		return number(n.Extend(ctx, r.Key, r.Token, r.TTL))
-	case OpRelease:
+	case driver.OpRelease:
 		return number(n.Release(ctx, r.Key, r.Token))
-	case OpSetFenced:
-		return n.(Fencer).SetFenced(ctx, r.Key, r.Token, r.TTL)
-	case OpRaiseFence:
-		return number(n.(Fencer).RaiseFence(ctx, r.Key, r.Token, r.Count))
-	case OpGrant:
-		if g, ok := n.(Granter); ok {
+	case driver.OpSetFenced:
+		return n.(driver.Fencer).SetFenced(ctx, r.Key, r.Token, r.TTL)
+	case driver.OpRaiseFence:
+		return number(n.(driver.Fencer).RaiseFence(ctx, r.Key, r.Token, r.Count))
+	case driver.OpGrant:
+		if g, ok := n.(driver.Granter); ok {
 			return g.Grant(ctx, r.Key, r.Token, r.Terms)
 		}
-		plain := *r
-		plain.Op = r.Op.to(false, r.Terms)
-		return plain.on(ctx, n)
-	case OpAbandon:
-		if g, ok := n.(Granter); ok {
+		r.Op = plainest(r.Op, false, r.Terms)
+		return carryOut(ctx, r, n)
+	case driver.OpAbandon:
+		if g, ok := n.(driver.Granter); ok {
 			return number(g.Abandon(ctx, r.Key, r.Token, r.TTL))
 		}
 		return number(n.Release(ctx, r.Key, r.Token))

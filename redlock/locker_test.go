@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 )
 
 const ms = time.Millisecond
@@ -23,13 +24,13 @@ type keeper struct {
 }
 
 var (
-	_ redlock.Granter    = (*keeper)(nil)
-	_ redlock.Identifier = (*keeper)(nil)
+	_ driver.Granter    = (*keeper)(nil)
+	_ driver.Identifier = (*keeper)(nil)
 )
 
 func (k *keeper) Identity(context.Context) (string, error) { return k.id, nil }
 
-func (k *keeper) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+func (k *keeper) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
 	grant := func() int64 {
 		e, taken := k.keys[key]
 		switch {
@@ -109,6 +110,37 @@ func wantCause(t testing.TB, ctx context.Context, kind error) {
 	if cause := context.Cause(ctx); cause != kind {
 		t.Errorf("the context ended by %v, want %v", cause, kind)
 	}
+}
+
+// unsent is a node whose driver has too much to do to send a grant.
+type unsent struct{ *keeper }
+
+func (unsent) Grant(context.Context, string, string, driver.Terms) (int64, error) {
+	return 0, fmt.Errorf("%w: too much to do", driver.ErrNotSent)
+}
+
+// Nothing is undone where nothing was sent, and a driver that can't keep up is not a lock that is taken.
+func TestNothingToUndo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		var nodes []redlock.Node
+		for i, k := range c.keepers() {
+			if nodes = append(nodes, k); i < 3 {
+				nodes[i] = unsent{k}
+			}
+		}
+		_, err := locker(t, nodes, nil).Acquire(t.Context(), "k")
+		wantKind(t, err, redlock.ErrNoQuorum)
+		synctest.Wait()
+		for _, r := range c.log.of("release") {
+			if r.node < "n4" {
+				t.Errorf("%s is asked to release what it was never asked for", r.node)
+			}
+		}
+		if errors.Is(err, redlock.ErrTaken) || len(c.log.of("release")) != 2 {
+			t.Errorf("%d releases, want those of n4 and n5; error: %v", len(c.log.of("release")), err)
+		}
+	})
 }
 
 func TestReturnsOnceDecided(t *testing.T) {
@@ -292,7 +324,8 @@ func TestRenewal(t *testing.T) {
 	}{
 		"as often as allowed": {func(c *redlock.Config) { c.Extends = 3 }, false, 9*time.Second + 9898*ms},
 		"as long as allowed":  {func(c *redlock.Config) { c.MaxHold = 17 * time.Second }, false, 6*time.Second + 9898*ms},
-		"not while down":      {func(*redlock.Config) {}, true, 9898 * ms},
+		"as long as allowed, by default as often as it takes": {func(c *redlock.Config) { c.MaxHold = time.Hour }, false, 3588*time.Second + 9898*ms},
+		"not while down": {func(c *redlock.Config) { c.MaxHold = time.Hour }, true, 9898 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

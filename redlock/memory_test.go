@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 )
 
 const ttl = 10 * time.Second
@@ -70,8 +71,8 @@ func (j *journal) of(step string) []row {
 }
 
 var (
-	_ redlock.Node   = (*memory)(nil)
-	_ redlock.Fencer = (*memory)(nil)
+	_ redlock.Node  = (*memory)(nil)
+	_ driver.Fencer = (*memory)(nil)
 )
 
 func (m *memory) String() string { return m.name }

@@ -36,6 +36,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"lockpick/redlock/driver"
 )
 
 // Client acquires locks. It may be used by several goroutines at once.
@@ -75,14 +77,22 @@ func newClient(cfg Config) (*Client, error) {
 // it has asked all nodes to forget each failed attempt. That clean-up is done
 // even if ctx has ended, so that Acquire can return one node time-out after it
 // (N time-outs if it asks one after another). The kinds are ErrTaken,
-// ErrNoQuorum, ErrExpired and ErrCancelled.
+// ErrNoQuorum, ErrExpired and ErrCancelled, as of Locker.Acquire.
 func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
-	return tried(patience{Context: ctx}, c, key, c.attempt)
+	return tried(patience{Context: ctx}, c, noLimit, key, c.attempt)
 }
 
-// tried makes attempts, with random delays between them, until one gives a lock.
-func tried[L any](p patience, c *Client, key string, attempt func(patience, string) (*L, *Error, error)) (*L, error) {
+// noLimit is the wait without WithWait: only Config.Tries and the context end it.
+const noLimit = time.Duration(-1)
+
+// tried makes attempts, with random delays between them, until one gets the lock. None begins more
+// than wait after the call.
+func tried[L any](p patience, c *Client, wait time.Duration, key string, attempt func(patience, string) (*L, *Error, error)) (*L, error) {
 	last := Error{Op: "acquire", Key: key}
+	var end time.Time
+	if wait != noLimit {
+		end = c.cfg.Now().Add(wait)
+	}
 	for {
 		if ended := p.ended(); ended != nil {
 			return nil, cancelled(ended, last)
@@ -95,14 +105,22 @@ func tried[L any](p patience, c *Client, key string, attempt func(patience, stri
 			return l, nil
 		}
 		failed.Tries = last.Tries + 1
+		ended := p.ended()
+		if ended != nil && failed.Kind == ErrNoQuorum && last.Taken {
+			failed.Taken = true // the attempt was cut short, and the one before found the lock taken
+		}
 		last = *failed
-		if ended := p.ended(); ended != nil {
+		if ended != nil {
 			return nil, cancelled(ended, last)
 		}
-		if last.Tries == c.cfg.Tries {
+		left := noLimit
+		if wait != noLimit {
+			left = max(0, end.Sub(c.cfg.Now()))
+		}
+		if last.Tries == c.cfg.Tries || left == 0 {
 			return nil, failed
 		}
-		if err := c.wait(p); err != nil {
+		if err := c.wait(p, left); err != nil {
 			return nil, err
 		}
 	}
@@ -121,26 +139,26 @@ func (c *Client) attempt(p patience, key string) (*Lock, *Error, error) {
 	answers, fence := c.grant(ctx, key, token)
 	elapsed := c.cfg.Now().Sub(start)
 
-	kind := c.judge(Count(answers), elapsed)
+	kind := c.judge(driver.Count(answers), elapsed)
 	if kind == nil && ctx.Err() == nil {
 		return &Lock{c.held(key, token, fence, start, answers)}, nil, nil
 	}
 	c.release(ctx, key, token)
-	return nil, c.failure("acquire", key, kind, answers), nil
+	return nil, c.refused(key, kind, answers), nil
 }
 
 // grant asks all nodes for the key, and gives the fencing token if there is to be one.
-func (c *Client) grant(ctx context.Context, key, token string) (answers []Answer, fence int64) {
-	op := OpSet
+func (c *Client) grant(ctx context.Context, key, token string) (answers []driver.Answer, fence int64) {
+	op := driver.OpSet
 	if c.cfg.Fence {
-		op = OpSetFenced
+		op = driver.OpSetFenced
 	}
-	answers = c.ask(ctx, c.all, Request{Op: op, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}})
-	return answers, c.raise(key, token, answers, func(nodes []int, r Request) []Answer { return c.ask(ctx, nodes, r) })
+	answers = c.ask(ctx, c.all, driver.Request{Op: op, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
+	return answers, c.raise(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return c.ask(ctx, nodes, r) })
 }
 
 // judge says why an attempt with these answers failed, or nil.
-func (c *Client) judge(t Tally, elapsed time.Duration) error {
+func (c *Client) judge(t driver.Tally, elapsed time.Duration) error {
 	quorum := Quorum(len(c.all))
 	switch {
 	case t.All-t.No < quorum:
@@ -157,19 +175,22 @@ func (c *Client) judge(t Tally, elapsed time.Duration) error {
 // said no or nothing: a request may have been applied though its answer was
 // lost. It outlives ctx, for what was set must not wait for its expiry because
 // somebody lost patience.
-func (c *Client) release(ctx context.Context, key, token string) []Answer {
-	return c.ask(context.WithoutCancel(ctx), c.all, Request{Op: OpRelease, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}})
+func (c *Client) release(ctx context.Context, key, token string) []driver.Answer {
+	return c.ask(context.WithoutCancel(ctx), c.all, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
 }
 
 // wait waits a random time, so that contenders who split the vote do not meet
-// again. It ends early with p, and leaves that for the caller to see.
-func (c *Client) wait(p patience) error {
+// again, and no longer than most. It ends early with p, and leaves that for the caller to see.
+func (c *Client) wait(p patience, most time.Duration) error {
 	var b [8]byte
 	if err := c.cfg.Random("retry", b[:]); err != nil {
 		return fmt.Errorf("draw a retry delay: %w", err)
 	}
 	span := uint64(c.cfg.RetryMax-c.cfg.RetryMin) + 1
 	delay := c.cfg.RetryMin + time.Duration(binary.LittleEndian.Uint64(b[:])%span)
+	if most != noLimit {
+		delay = min(delay, most)
+	}
 	select {
 	case <-c.cfg.After(delay):
 	case <-p.Done():
@@ -187,8 +208,27 @@ func (c *Client) token() (string, error) {
 	return string(b[:hex.Encode(b[:40], b[40:])]), nil
 }
 
-func (c *Client) failure(op, key string, kind error, answers []Answer) *Error {
+func (c *Client) failure(op, key string, kind error, answers []driver.Answer) *Error {
 	return &Error{Op: op, Key: key, Kind: kind, Asked: len(answers), Nodes: c.causes(answers)}
+}
+
+// refused is the failure of an attempt to acquire. If somebody holds the lock, each quorum has a node
+// that refuses. So without a quorum of grants, the lock was taken if a node refused and so few are
+// broken that the others are a quorum. If more are broken, nobody knows whether it was taken.
+func (c *Client) refused(key string, kind error, answers []driver.Answer) *Error {
+	e := c.failure("acquire", key, kind, answers)
+	broken := 0
+	for _, a := range answers {
+		if a.Err != nil && a.Err != errNotAwaited {
+			broken++
+		}
+	}
+	e.Taken = kind == ErrTaken || kind == ErrNoQuorum && driver.Count(answers).No > 0 && len(c.all)-broken >= Quorum(len(c.all))
+	return e
+}
+
+func (c *Client) terms() driver.Terms {
+	return driver.Terms{TTL: c.cfg.TTL, Fence: c.cfg.Fence, Quarantine: c.cfg.Quarantine}
 }
 
 func number(yes bool, err error) (int64, error) {
@@ -213,10 +253,10 @@ type Config struct {
 	// RetryMin and RetryMax bound the random delay between two attempts. It should be
 	// long against the time that an attempt takes. Both 0: one to four times Timeout.
 	RetryMin, RetryMax time.Duration
-	// Tries is the most attempts in one Acquire. 0: until its context ends.
+	// Tries is the most attempts in one Acquire. 0: until its context ends. See WithWait and TryAcquire.
 	Tries int
-	// Extends is the most extensions of one lock, tried or done: without a limit a
-	// holder could keep the others out for ever. 0: 10.
+	// Extends is the most extensions of one lock, counting those that failed. Without a limit a holder
+	// that hangs could keep the others out for ever. 0: 10, or no limit if MaxHold sets one.
 	Extends int
 	// Sequential asks the nodes one after another, rather than all at once.
 	Sequential bool
@@ -226,10 +266,13 @@ type Config struct {
 
 	// What follows New heeds, and Specification refuses.
 
-	// Renew has leases extend themselves so often, Extends times at most. It must be below half
-	// the TTL, so that one extension may fail. 0: they do not.
+	// Renew makes each lease extend itself at this interval until MaxHold. It must be below half
+	// the TTL, so that one extension may fail. It needs MaxHold or Extends: how long a holder that
+	// hangs may keep the others out is for the application to say, and a lease that stopped renewing
+	// after a default would end in the midst of work. 0: leases do not extend themselves.
 	Renew time.Duration
-	// MaxHold bounds how long a lease lasts with all its extensions. 0: Extends alone does.
+	// MaxHold is the longest that a lease lasts with all its extensions, at least the TTL. An extension
+	// that would go beyond it fails with ErrLimit. 0: Extends alone is the limit.
 	MaxHold time.Duration
 	// Repair has an extension that a majority agreed to set the key again on nodes that lost it.
 	Repair bool
@@ -268,7 +311,10 @@ func (c Config) WithDefaults() (Config, error) {
 	if c.RetryMin == 0 && c.RetryMax == 0 {
 		c.RetryMin, c.RetryMax = c.Timeout, 4*c.Timeout
 	}
-	if c.Extends == 0 {
+	switch {
+	case c.Extends == 0 && c.MaxHold > 0:
+		c.Extends = math.MaxInt
+	case c.Extends == 0:
 		c.Extends = 10
 	}
 	if c.Now == nil {
@@ -327,6 +373,8 @@ func (c Config) hardened() error {
 		return errors.New("a Locker asks all nodes at once: leave Sequential out, or use Specification")
 	case c.Renew < 0 || c.Renew > 0 && c.Renew >= c.TTL/2:
 		return fmt.Errorf("renewal every %v of a TTL of %v: give less than half the TTL, so that one may fail, or 0 for none", c.Renew, c.TTL)
+	case c.Renew > 0 && c.MaxHold == 0 && c.Extends == 0:
+		return fmt.Errorf("renewal every %v without an end: give MaxHold, the longest that a holder may keep the others out, such as 1h, or Extends", c.Renew)
 	case c.MaxHold < 0 || c.MaxHold > 0 && c.MaxHold < c.TTL:
 		return fmt.Errorf("a hold of %v at most with a TTL of %v: give at least the TTL, or 0 for no limit of time", c.MaxHold, c.TTL)
 	case c.Quarantine != 0 && c.Quarantine < c.TTL:
@@ -335,7 +383,7 @@ func (c Config) hardened() error {
 		return fmt.Errorf("quarantine of %v: Redis counts milliseconds, round it to them", c.Quarantine)
 	}
 	for i, n := range c.Nodes {
-		if _, ok := n.(Granter); n != nil && c.Quarantine > 0 && !ok {
+		if _, ok := n.(driver.Granter); n != nil && c.Quarantine > 0 && !ok {
 			return fmt.Errorf("node %d (%T) can't be quarantined: make it a Granter, or do without", i+1, n)
 		}
 	}
@@ -347,7 +395,7 @@ func (c Config) validateNodes() error {
 		if n == nil {
 			return fmt.Errorf("node %d is nil: leave it out", i+1)
 		}
-		if _, ok := n.(Fencer); c.Fence && !ok {
+		if _, ok := n.(driver.Fencer); c.Fence && !ok {
 			return fmt.Errorf("node %d (%T) can't count grants: make it a Fencer, or do without fencing tokens", i+1, n)
 		}
 	}
@@ -356,39 +404,19 @@ func (c Config) validateNodes() error {
 
 func (c Config) drift() time.Duration { return Drift(c.TTL, c.Drift) }
 
-// Node is one independent Redis master, or anything that offers the same three
-// atomic steps. The answer yes means that the step took effect, no that it did
-// not and won't; an error leaves it open. Every ctx carries a deadline. A node
-// that does not heed it costs a goroutine until it returns, but delays nobody.
-// A node is used by several goroutines at once. If it is a fmt.Stringer, errors
-// call it by its name.
-type Node interface {
-	// Set sets key to token, to vanish after ttl, if there is no such key.
-	Set(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
-	// Extend makes key vanish after ttl from now, if its value is token.
-	Extend(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
-	// Release deletes key, if its value is token.
-	Release(ctx context.Context, key, token string) (yes bool, err error)
-}
-
-// Fencer is a Node that counts the grants of each key and never forgets the
-// count, as fencing tokens need it.
-type Fencer interface {
-	// SetFenced is Set that also counts the grant, in one atomic step. It returns the
-	// count, from 1; 0 is the answer no.
-	SetFenced(ctx context.Context, key, token string, ttl time.Duration) (count int64, err error)
-	// RaiseFence raises the key's count to fence if it is lower, and if the key's
-	// value is token; if it isn't, the answer is no.
-	RaiseFence(ctx context.Context, key, token string, fence int64) (yes bool, err error)
-}
+// Node is one independent Redis master: a redisnode.Node, a wire.Node, or what another driver
+// makes. Package driver has the interfaces that drivers implement.
+type Node = driver.Node
 
 // What can go wrong, for errors.Is. Every error of Acquire, Extend and Release
-// that is about the lock is an *Error of one of these kinds.
+// that is about the lock is an *Error of one of these kinds. README.md says what to do about each.
 var (
-	// ErrTaken: so many nodes said no to Acquire that the others could not have made a quorum.
+	// ErrTaken: somebody else has the lock, or was about to get it. In the last attempt that was not cut
+	// short, nodes refused, and not so many were broken that they explain the failure. An error whose
+	// Kind is ErrNoQuorum or ErrCancelled is ErrTaken as well if that was so: ask for ErrTaken first.
 	ErrTaken = errors.New("the key is taken")
-	// ErrNoQuorum: fewer than a quorum said yes, and fewer than a quorum said no. After
-	// Extend and Release the outcome is unknown.
+	// ErrNoQuorum: fewer than a quorum said yes, and fewer than a quorum said no. If it is not ErrTaken,
+	// too few nodes answered. After Extend and Release the outcome is unknown.
 	ErrNoQuorum = errors.New("no quorum of nodes answered alike")
 	// ErrExpired: a quorum said yes, but too late to be of use; or the lock to be
 	// extended is past its deadline.
@@ -396,7 +424,8 @@ var (
 	// ErrLost: a quorum of nodes said that they do not hold the key for this lock, so
 	// that it certainly isn't held.
 	ErrLost = errors.New("the lock is not held")
-	// ErrLimit: the lock was extended as often as Config.Extends allows.
+	// ErrLimit: the lock was extended as often as Config.Extends allows, or one more extension would
+	// go beyond Config.MaxHold. The lock is held until its deadline.
 	ErrLimit = errors.New("the limit of extensions is reached")
 	// ErrReleased: the lease was given back. It is a cause of its context's end only.
 	ErrReleased = errors.New("the lock was given back")
@@ -407,7 +436,8 @@ var (
 	// ErrOwed: Locker.Close could not have a node delete what was given back. It has no effect on
 	// locks but that keys there stay until they expire.
 	ErrOwed = errors.New("a node is owed releases")
-	// ErrCancelled: the context ended first. Its cause and its error are wrapped too.
+	// ErrCancelled: the context ended first. Its cause and its error are wrapped too, and ErrTaken if it
+	// ended while waiting for a lock that was taken.
 	ErrCancelled = errors.New("cancelled")
 )
 
@@ -416,6 +446,7 @@ type Error struct {
 	Op    string // acquire, extend or release
 	Key   string
 	Kind  error // one of the kinds above
+	Taken bool  // ErrTaken matches: the lock was taken in the last attempt that was not cut short
 	Tries int   // attempts that Acquire made
 	Asked int   // nodes asked in the last attempt
 	Nodes []NodeError
@@ -458,11 +489,14 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the kind and, if the context ended, its cause and error. It does
-// not give the nodes' errors: a node's own time-out must not pass for the
+// Unwrap returns the kind, ErrTaken if Taken says so, and the context's cause and error if it ended.
+// It does not return the nodes' errors: a node's own time-out must not pass for the
 // caller's.
 func (e *Error) Unwrap() []error {
 	out := []error{e.Kind}
+	if e.Taken && e.Kind != ErrTaken {
+		out = append(out, ErrTaken)
+	}
 	for _, err := range []error{e.Cause, e.err} {
 		if err != nil {
 			out = append(out, err)
@@ -486,33 +520,18 @@ func cancelled(ctx context.Context, e Error) *Error {
 // attempt's, and a node which does not confirm it has no vote: its answer takes
 // the place of its grant. Then each node of this quorum counts at least as high
 // as the token, and the next grant on any of them is above it.
-func (c *Client) raise(key, token string, answers []Answer, ask func(nodes []int, r Request) []Answer) int64 {
-	if !c.cfg.Fence || Count(answers).Yes < Quorum(len(c.all)) {
+func (c *Client) raise(key, token string, answers []driver.Answer, ask func(nodes []int, r driver.Request) []driver.Answer) int64 {
+	if !c.cfg.Fence || driver.Count(answers).Yes < Quorum(len(c.all)) {
 		return 0 // there is no lock to give a token to
 	}
-	fence, behind := Highest(answers)
+	fence, behind := driver.Highest(answers)
 	if len(behind) == 0 {
 		return fence
 	}
-	for _, a := range ask(behind, Request{Op: OpRaiseFence, Key: key, Token: token, Count: fence}) {
+	for _, a := range ask(behind, driver.Request{Op: driver.OpRaiseFence, Key: key, Token: token, Count: fence}) {
 		answers[a.Node] = a
 	}
 	return fence
-}
-
-// Highest returns the highest count, and the nodes that granted with a lower one.
-func Highest(answers []Answer) (fence int64, behind []int) {
-	for _, a := range answers {
-		if a.Yes() {
-			fence = max(fence, a.Value)
-		}
-	}
-	for _, a := range answers {
-		if a.Yes() && a.Value < fence {
-			behind = append(behind, a.Node)
-		}
-	}
-	return fence, behind
 }
 
 // Event is one step of a lease, as a Locker tells Config.Observe of it: for traces, metrics,

@@ -4,12 +4,14 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"lockpick/redlock/driver"
 )
 
 type yesman struct{ Node }
 
-func (yesman) Submit(r *Request) { r.To.Answered(r, 1, nil) }
-func (yesman) Flush()            {}
+func (yesman) Submit(r *driver.Request) { r.To.Answered(r, 1, nil) }
+func (yesman) Flush()                   {}
 
 // A lease that was given back is not kept until its deadline.
 func TestReleasedIsForgotten(t *testing.T) {

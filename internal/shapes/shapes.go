@@ -25,6 +25,7 @@ import (
 
 	"lockpick/harness/lock"
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 	"lockpick/redlock/redisnode"
 )
 
@@ -42,7 +43,7 @@ type design struct {
 	set, del vote
 	extend   vote          // nil: it can't be extended
 	renew    time.Duration // share of the TTL after which it extends by itself, in percent; 0: never
-	quorum   func(answers []redlock.Answer) bool
+	quorum   func(answers []driver.Answer) bool
 	order    func(nodes []int) // in which nodes are asked in turn; nil: all at once
 	hasty    bool              // it returns as soon as enough have said yes
 	giveUp   bool              // it asks nobody else once one has said no, and undoes nothing
@@ -91,14 +92,14 @@ func (d design) but(change func(*design)) design {
 }
 
 // atLeast is a quorum of so many of all nodes.
-func atLeast(of func(n int) int) func([]redlock.Answer) bool {
-	return func(all []redlock.Answer) bool { return redlock.Count(all).Yes >= of(len(all)) }
+func atLeast(of func(n int) int) func([]driver.Answer) bool {
+	return func(all []driver.Answer) bool { return driver.Count(all).Yes >= of(len(all)) }
 }
 
 // ofThoseThatAnswer is a quorum of those that gave an answer.
-func ofThoseThatAnswer(of func(n int) int) func([]redlock.Answer) bool {
-	return func(all []redlock.Answer) bool {
-		t := redlock.Count(all)
+func ofThoseThatAnswer(of func(n int) int) func([]driver.Answer) bool {
+	return func(all []driver.Answer) bool {
+		t := driver.Count(all)
 		return t.Yes > 0 && t.Yes >= of(t.Yes+t.No)
 	}
 }
@@ -267,7 +268,7 @@ func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
 		}
 		return h
 	}
-	unknown := redlock.Count(answers)
+	unknown := driver.Count(answers)
 	if !l.giveUp && (!l.leaves || unknown.Yes+unknown.No == unknown.All) {
 		h.drop(ctx)
 	}
@@ -280,7 +281,7 @@ func (l *locker) until(asked time.Time) time.Time {
 }
 
 // take asks the nodes for the lock.
-func (h *hold) take(ctx context.Context) []redlock.Answer {
+func (h *hold) take(ctx context.Context) []driver.Answer {
 	if h.hasty {
 		return h.takeHastily(ctx)
 	}
@@ -291,7 +292,7 @@ func (h *hold) take(ctx context.Context) []redlock.Answer {
 		}
 		return answers
 	}
-	var answers []redlock.Answer
+	var answers []driver.Answer
 	for _, node := range h.all {
 		a := h.round(ctx, []int{node}, h.set)
 		if answers = append(answers, a...); a[0].No() {
@@ -302,15 +303,15 @@ func (h *hold) take(ctx context.Context) []redlock.Answer {
 }
 
 // round asks some nodes and waits for their answers.
-func (h *hold) round(ctx context.Context, nodes []int, v vote) []redlock.Answer {
+func (h *hold) round(ctx context.Context, nodes []int, v vote) []driver.Answer {
 	return h.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return v(ctx, h.Clients[node], h.ask) })
 }
 
 // takeHastily asks all and returns once enough have said yes, or once all have answered.
 // What a node is asked next waits for its answer.
-func (h *hold) takeHastily(ctx context.Context) []redlock.Answer {
+func (h *hold) takeHastily(ctx context.Context) []driver.Answer {
 	h.pending = make([]chan struct{}, len(h.all))
-	came := make(chan redlock.Answer, len(h.all))
+	came := make(chan driver.Answer, len(h.all))
 	for _, node := range h.all {
 		done := make(chan struct{})
 		h.pending[node] = done
@@ -319,9 +320,9 @@ func (h *hold) takeHastily(ctx context.Context) []redlock.Answer {
 			came <- h.round(context.WithoutCancel(ctx), []int{node}, h.set)[0]
 		}()
 	}
-	answers := make([]redlock.Answer, len(h.all))
+	answers := make([]driver.Answer, len(h.all))
 	for i := range answers {
-		answers[i] = redlock.Answer{Node: i, Err: errSilent}
+		answers[i] = driver.Answer{Node: i, Err: errSilent}
 	}
 	for range h.all {
 		a := <-came
@@ -335,7 +336,7 @@ func (h *hold) takeHastily(ctx context.Context) []redlock.Answer {
 var errSilent = errors.New("no answer yet")
 
 // drop gives back what was set, or may have been, on all nodes.
-func (h *hold) drop(ctx context.Context) []redlock.Answer {
+func (h *hold) drop(ctx context.Context) []driver.Answer {
 	ctx = context.WithoutCancel(ctx)
 	nodes := h.all
 	if h.chosen {
@@ -344,7 +345,7 @@ func (h *hold) drop(ctx context.Context) []redlock.Answer {
 	if h.pending == nil || h.chosen {
 		return h.round(ctx, nodes, h.del)
 	}
-	answers := make([]redlock.Answer, len(nodes))
+	answers := make([]driver.Answer, len(nodes))
 	var all sync.WaitGroup
 	for i, node := range nodes {
 		all.Go(func() {
@@ -380,11 +381,11 @@ func (h *hold) Extend(ctx context.Context) error {
 }
 
 // outcome is what answers come to: a no is definite where the others can't make a quorum.
-func (h *hold) outcome(op string, answers []redlock.Answer) error {
-	could := make([]redlock.Answer, len(answers))
+func (h *hold) outcome(op string, answers []driver.Answer) error {
+	could := make([]driver.Answer, len(answers))
 	for i, a := range answers {
 		if could[i] = a; a.Err != nil {
-			could[i] = redlock.Answer{Node: a.Node, Value: 1}
+			could[i] = driver.Answer{Node: a.Node, Value: 1}
 		}
 	}
 	switch {

@@ -1,5 +1,13 @@
-// Package driver has what both drivers of Redis nodes share: the Lua scripts of a lock, and advice
-// on errors of connections.
+// Package driver is for those who write a driver, which makes a node of a Redis client. Packages
+// redisnode and wire are two. Users of a lock need nothing from here.
+//
+//	Node ── Fencer ── Granter ── Identifier    asked by methods, one goroutine per request
+//	Batcher ── Debtor                          asked by Submit and Flush
+//
+// Node is all that a driver must implement. Each other interface adds one ability, and the lock uses
+// it if all of its nodes have it. Answer and Tally are for those who build another lock on the same
+// rounds (redlock.Config.Ask). The package also has what drivers share: the Lua scripts of a lock, and
+// advice on errors of connections.
 //
 // A Script is a text and the digest by which a node remembers it; the top of each file says what
 // it takes and returns. A node with an ACL must allow the lock's user, on the lock's keys and on
@@ -52,7 +60,7 @@ var (
 	runID string
 )
 
-// The steps. Releases is Release for several keys at once, and Grants is Grant.
+// The scripts of the steps. Releases is Release for several keys at once, and Grants is Grant.
 var (
 	SetFenced  = of(setFenced)
 	RaiseFence = of(raiseFence)
@@ -87,6 +95,10 @@ func CountKey(key string) string { return key + CountSuffix }
 // CountSuffix is what stands behind the key there.
 const CountSuffix = ":fence"
 
+// ErrNotSent is wrapped by the error of a request that was never sent. It has no effect on the node, so
+// nothing has to be undone.
+var ErrNotSent = errors.New("not sent")
+
 // Tombstone is the key under which a node keeps that token was abandoned.
 func Tombstone(key, token string) string { return key + ":gone:" + token }
 
@@ -107,6 +119,10 @@ var said = []struct{ text, do string }{
 	{"NOPERM ", "have the node's ACL allow it; package redlock/driver says what a lock needs"},
 	{"The user executing the script can't run this", "have the node's ACL allow it; package redlock/driver says what a lock needs"},
 	{"ACL failure in script", "have the node's ACL allow it; package redlock/driver says what a lock needs"},
+	{"MOVED ", "this node belongs to a Redis Cluster: give masters outside of one, as redlock/README.md says under Sentinel and Cluster"},
+	{"CROSSSLOT ", "this node belongs to a Redis Cluster: give masters outside of one, as redlock/README.md says under Sentinel and Cluster"},
+	{"CLUSTERDOWN ", "this node belongs to a Redis Cluster: give masters outside of one, as redlock/README.md says under Sentinel and Cluster"},
+	{"READONLY ", "this node is a replica: give its master, and read in redlock/README.md under Sentinel and Cluster what that means"},
 	{"DB index is out of range", "give a database that the node has"},
 	{"tls: certificate required", "give this client's certificate, in Certificates of its TLS configuration"},
 	{"tls: expired certificate", "renew this client's certificate"},

@@ -20,14 +20,15 @@ func ExampleNew() {
 		defer client.Close()
 		nodes = append(nodes, redisnode.New(client))
 	}
-	locks, err := redlock.Specification(redlock.Config{Nodes: nodes, TTL: 10 * time.Second, Fence: true})
+	locks, err := redlock.New(redlock.Config{Nodes: nodes, TTL: 10 * time.Second, Fence: true})
 	if err != nil {
 		log.Fatal(err)
 	}
-	lock, err := locks.Acquire(context.Background(), "invoices")
+	defer locks.Close() // before the clients
+	lease, err := locks.Acquire(context.Background(), "invoices")
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lock.Release(context.Background())
-	fmt.Println("work until", lock.Until(), "and send the token along:", lock.Fence())
+	defer lease.Release(context.Background())
+	fmt.Println("work until", lease.Until(), "and send the token along:", lease.Fence())
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/redlock"
 	"lockpick/redlock/driver"
 )
 
@@ -14,7 +13,7 @@ const ttl = 10 * time.Second
 
 func TestGrant(t *testing.T) {
 	n, client := open(t)
-	ctx, terms := context.Background(), redlock.Terms{TTL: ttl}
+	ctx, terms := context.Background(), driver.Terms{TTL: ttl}
 	check(t, "grant", int64(1))(n.Grant(ctx, "k", "a", terms))
 	check(t, "grant of a taken key", int64(0))(n.Grant(ctx, "k", "b", terms))
 	check(t, "grant again of one's own", int64(1))(n.Grant(ctx, "k", "a", terms))
@@ -29,7 +28,7 @@ func TestGrant(t *testing.T) {
 // forgets it in time.
 func TestAbandonComesFirst(t *testing.T) {
 	n, client := open(t)
-	ctx, terms := context.Background(), redlock.Terms{TTL: ttl}
+	ctx, terms := context.Background(), driver.Terms{TTL: ttl}
 	check(t, "abandon of nothing", false)(n.Abandon(ctx, "k", "a", ttl))
 	check(t, "grant of an abandoned token", int64(0))(n.Grant(ctx, "k", "a", terms))
 	check(t, "grant", int64(1))(n.Grant(ctx, "k", "b", terms))
@@ -45,7 +44,7 @@ func TestAbandonComesFirst(t *testing.T) {
 // Counts begin at the node's clock, so that one that forgot goes on above what it had counted.
 func TestCountsBeginAtTheClock(t *testing.T) {
 	n, client := open(t)
-	ctx, terms := context.Background(), redlock.Terms{TTL: ttl, Fence: true}
+	ctx, terms := context.Background(), driver.Terms{TTL: ttl, Fence: true}
 	count := func(token string) int64 {
 		t.Helper()
 		got, err := n.Grant(ctx, "k", token, terms)
@@ -75,7 +74,7 @@ func TestCountsBeginAtTheClock(t *testing.T) {
 // knows what it was before.
 func TestQuarantine(t *testing.T) {
 	n, client := open(t)
-	ctx, terms := context.Background(), redlock.Terms{TTL: ttl, Quarantine: ttl}
+	ctx, terms := context.Background(), driver.Terms{TTL: ttl, Quarantine: ttl}
 	refused := func(when, token string) {
 		t.Helper()
 		if got, err := n.Grant(ctx, "k", token, terms); err == nil || !strings.Contains(err.Error(), "QUARANTINE") {
@@ -87,7 +86,7 @@ func TestQuarantine(t *testing.T) {
 	if left := client.PTTL(ctx, driver.Quarantine).Val(); left > ttl || left < ttl/2 {
 		t.Errorf("its quarantine lasts for %v", left)
 	}
-	check(t, "grant without a quarantine", int64(1))(n.Grant(ctx, "k", "a", redlock.Terms{TTL: ttl}))
+	check(t, "grant without a quarantine", int64(1))(n.Grant(ctx, "k", "a", driver.Terms{TTL: ttl}))
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
 	if err := client.PExpire(ctx, driver.Quarantine, time.Millisecond).Err(); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"lockpick/redlock"
 	"lockpick/redlock/driver"
 )
 
@@ -33,25 +32,31 @@ type Client interface {
 
 // Node is one Redis master. The count of a key's grants is under the key with
 // ":fence" behind it, and never expires.
-type Node struct{ client Client }
+type Node struct {
+	client Client
+	queue  queue
+}
 
 var (
-	_ redlock.Node       = (*Node)(nil)
-	_ redlock.Fencer     = (*Node)(nil)
-	_ redlock.Granter    = (*Node)(nil)
-	_ redlock.Identifier = (*Node)(nil)
-	_ redis.Error        = refusal("")
+	_ driver.Node       = (*Node)(nil)
+	_ driver.Fencer     = (*Node)(nil)
+	_ driver.Granter    = (*Node)(nil)
+	_ driver.Identifier = (*Node)(nil)
+	_ redis.Error       = refusal("")
 )
 
 // New returns the node that client talks to. Whoever made the client closes it.
 // It should have been made with Options: with go-redis's defaults a command that
 // failed is sent again, and contexts do not bound reads.
-func New(client Client) *Node { return &Node{client} }
+func New(client Client) *Node { return &Node{client: client} }
 
 // Options are the recommended options for a client of the node at addr. All may
 // be changed before the client is made; the reasons stand beside them.
+//
+// Change what it returns, not a copy: the dialer looks up TLSConfig and DialTimeout there. Who sets another
+// Dialer should wrap it in Guard.
 func Options(addr string) *redis.Options {
-	return &redis.Options{
+	o := &redis.Options{
 		Addr: addr,
 		// A context's deadline ends a read. By default it does not.
 		ContextTimeoutEnabled: true,
@@ -66,6 +71,8 @@ func Options(addr string) *redis.Options {
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
+	o.Dialer = Guard(redis.NewDialer(o))
+	return o
 }
 
 // String is the client's name for the node.
@@ -80,13 +87,10 @@ func (n *Node) String() string {
 func (n *Node) do(ctx context.Context, args ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
 	if err := n.process(ctx, cmd); err != nil {
+		cmd = redis.NewCmd(ctx) // that one may still be under way
 		cmd.SetErr(err)
 	}
 	return cmd
-}
-
-func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
-	return driver.Advise(n.client.Process(ctx, cmd))
 }
 
 // refusal is an error that a node sent in its answer. It implements redis.Error.
@@ -95,7 +99,7 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// Set implements redlock.Node. It reads the answer itself: to go-redis it is an error that the key is
+// Set implements driver.Node. It reads the answer itself: to go-redis it is an error that the key is
 // taken, one that it looks at some twenty times by reflection, which took a tenth of the
 // processor's time of clients that wait for a lock.
 func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
@@ -111,33 +115,33 @@ func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (b
 	case bytes.HasPrefix(said, []byte("-")):
 		return false, driver.Advise(refusal(said[1:]))
 	default:
-		return false, fmt.Errorf("SET with NX was answered by %q, which is neither OK nor null nor an error: is this a Redis server?", said)
+		return false, fmt.Errorf("SET with NX was answered by %.100q, which is neither OK nor null nor an error: is this a Redis server?", said)
 	}
 }
 
-// Extend implements redlock.Node.
+// Extend implements driver.Node.
 func (n *Node) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
 	return yes(n.do(ctx, "EVAL", driver.Extend.Text, 1, key, token, ttl.Milliseconds()).Int64())
 }
 
-// Release implements redlock.Node.
+// Release implements driver.Node.
 func (n *Node) Release(ctx context.Context, key, token string) (bool, error) {
 	return yes(n.do(ctx, "EVAL", driver.Release.Text, 1, key, token).Int64())
 }
 
-// SetFenced implements redlock.Fencer.
+// SetFenced implements driver.Fencer.
 func (n *Node) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
 	return n.do(ctx, "EVAL", driver.SetFenced.Text, 2, key, driver.CountKey(key), token, ttl.Milliseconds()).Int64()
 }
 
-// RaiseFence implements redlock.Fencer.
+// RaiseFence implements driver.Fencer.
 func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
 	return yes(n.do(ctx, "EVAL", driver.RaiseFence.Text, 2, key, driver.CountKey(key), token, fence).Int64())
 }
 
-// Grant implements redlock.Granter. Where there is a quarantine the script reads INFO, so an ACL
+// Grant implements driver.Granter. Where there is a quarantine the script reads INFO, so an ACL
 // must allow that.
-func (n *Node) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+func (n *Node) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
 	counted := 0
 	if t.Fence {
 		counted = 1
@@ -146,7 +150,7 @@ func (n *Node) Grant(ctx context.Context, key, token string, t redlock.Terms) (i
 		token, t.TTL.Milliseconds(), counted, t.Quarantine.Milliseconds()).Int64()
 }
 
-// Abandon implements redlock.Granter.
+// Abandon implements driver.Granter.
 func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Duration) (bool, error) {
 	return yes(n.do(ctx, "EVAL", driver.Abandon.Text, 2, key, driver.Tombstone(key, token), token, refuse.Milliseconds()).Int64())
 }
@@ -162,7 +166,7 @@ func (n *Node) Ready(ctx context.Context) error {
 
 var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)
 
-// Identity implements redlock.Identifier by the server's run_id.
+// Identity implements driver.Identifier by the server's run_id.
 func (n *Node) Identity(ctx context.Context) (string, error) {
 	info, err := n.do(ctx, "INFO", "server").Text()
 	if err != nil {

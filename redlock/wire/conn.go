@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"lockpick/redlock"
 	"lockpick/redlock/driver"
 )
 
@@ -50,11 +49,11 @@ func (n *line) undone(e entry) {
 
 // sets says whether a key may have its token by such a request. The other requests of a holder, such as
 // extensions, say nothing of whether its set was sent.
-func sets(op redlock.Op) bool {
-	return op == redlock.OpSet || op == redlock.OpSetFenced || op == redlock.OpGrant
+func sets(op driver.Op) bool {
+	return op == driver.OpSet || op == driver.OpSetFenced || op == driver.OpGrant
 }
 
-// Settle implements redlock.Debtor.
+// Settle implements driver.Debtor.
 func (n *line) Settle(ctx context.Context) error {
 	for {
 		owed := n.owed()
@@ -254,7 +253,10 @@ func greet(ctx context.Context, in *replies, o Options, id int64, runID string) 
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
-	in.id = all[len(must)-1].value
+	number := all[len(must)-1]
+	if in.id = number.value; number.kind != ':' || in.at < in.have {
+		return errors.New("the node does not answer CLIENT ID by a number, or sends more than it was asked: is this a Redis server?")
+	}
 	if r := all[len(must)]; r.err == nil {
 		in.runID = r.text
 	}
@@ -330,7 +332,7 @@ type replies struct {
 
 // answered is a request with its reply.
 type answered struct {
-	r *redlock.Request
+	r *driver.Request
 	reply
 }
 
@@ -444,7 +446,7 @@ func (n *line) take(in *replies, r reply) error {
 	case in.items == 0 && r.items > 1 && r.items == same:
 		in.items = r.items
 		return nil
-	case r.items > 0 || same > 1 && r.err == nil:
+	case r.items > 0 || same > 1 && r.err == nil || r.err == nil && !r.answers(n.waiting.first()):
 		return errNothing
 	case r.err != nil && strings.HasPrefix(r.err.Error(), "NOSCRIPT"):
 		n.resend(in, same, r)
@@ -475,7 +477,7 @@ func (n *line) resend(in *replies, same int, why reply) {
 		return
 	}
 	in.again = true
-	if d, ok := again[0].release(); !ok && again[0].r.Op == redlock.OpGrant {
+	if d, ok := again[0].release(); !ok && again[0].r.Op == driver.OpGrant {
 		n.out = grants(n.out, again, true, n.runID)
 	} else if !ok {
 		n.out = step(n.out, again[0].r, true, n.runID)
@@ -549,27 +551,27 @@ func run(b []byte, s driver.Script, whole bool, keys, args int) []byte {
 }
 
 // step is a request that is no release, to the process with a run_id; "": nobody knows it.
-func step(b []byte, r *redlock.Request, whole bool, runID string) []byte {
+func step(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	switch r.Op {
-	case redlock.OpSet:
+	case driver.OpSet:
 		b = bulk(bulk(append(b, "*6\r\n$3\r\nSET\r\n"...), r.Key), r.Token)
 		return number(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), r.TTL.Milliseconds())
-	case redlock.OpExtend:
+	case driver.OpExtend:
 		b = bulk(bulk(run(b, driver.Extend, whole, 1, 2), r.Key), r.Token)
 		return number(b, r.TTL.Milliseconds())
-	case redlock.OpSetFenced:
+	case driver.OpSetFenced:
 		b = bulks(bulk(run(b, driver.SetFenced, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
 		return number(bulk(b, r.Token), r.TTL.Milliseconds())
-	case redlock.OpRaiseFence:
+	case driver.OpRaiseFence:
 		b = bulks(bulk(run(b, driver.RaiseFence, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
 		return number(bulk(b, r.Token), r.Count)
-	case redlock.OpGrant:
+	case driver.OpGrant:
 		return grant(b, r, whole, runID)
-	case redlock.OpAbandon: // the grant was before it, or will never be
+	case driver.OpAbandon: // the grant was before it, or will never be
 		return bulk(bulk(releases(b, 1, whole), r.Key), r.Token)
-	case redlock.OpIdentify:
+	case driver.OpIdentify:
 		return run(b, driver.Identity, true, 0, 0)
-	case redlock.OpReady:
+	case driver.OpReady:
 		return bulk(bulk(run(b, driver.Ready, true, 2, 0), driver.KnownAs), driver.Quarantine)
 	}
 	panic(fmt.Sprintf("wire: a request has step %d, which does not exist", r.Op))
@@ -610,7 +612,7 @@ func grants(b []byte, all []entry, whole bool, runID string) []byte {
 }
 
 // grant is OpGrant. It needs no tombstone, for no grant comes after its release.
-func grant(b []byte, r *redlock.Request, whole bool, runID string) []byte {
+func grant(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	args, counted := 4, int64(0)
 	if runID != "" {
 		args = 5
@@ -635,6 +637,15 @@ type reply struct {
 	err   error
 	items int
 	text  string
+	kind  byte // how it began
+}
+
+// answers reports whether r can be the answer to e: a status or null to SET, an integer to a script.
+func (r reply) answers(e *entry) bool {
+	if e.r != nil && e.r.Op == driver.OpSet {
+		return r.kind == '+' || r.kind == '$' && r.value == 0
+	}
+	return r.kind == ':' || e.r == nil && e.owed == nil // its operation is not known any more
 }
 
 // errShort says that a reply is not complete yet.
@@ -661,8 +672,8 @@ func parse(b []byte) (r reply, size int, err error) {
 		return reply{}, 0, fmt.Errorf("the node sent %.40q, which is no RESP2", b[:end])
 	}
 	kind, text, size := b[0], b[1:end-1], end+1
-	if kind == '+' {
-		return reply{value: 1}, size, nil
+	if kind == '+' && string(text) == "OK" {
+		return reply{value: 1, kind: kind}, size, nil
 	}
 	if kind == '-' {
 		return reply{err: driver.Advise(errors.New(string(text)))}, size, nil
@@ -671,16 +682,16 @@ func parse(b []byte) (r reply, size int, err error) {
 	switch {
 	case err != nil:
 	case kind == ':':
-		return reply{value: v}, size, nil
+		return reply{value: v, kind: kind}, size, nil
 	case kind == '*' && v > 0 && v <= most:
-		return reply{items: int(v)}, size, nil
+		return reply{items: int(v), kind: kind}, size, nil
 	case kind == '$' && v == -1:
-		return reply{}, size, nil
+		return reply{kind: kind}, size, nil
 	case kind == '$' && v >= 0 && v <= maxBulk:
 		if size += int(v) + 2; len(b) < size {
 			return reply{}, 0, errShort
 		}
-		return reply{value: 1, text: word(b[end+1 : size-2])}, size, nil
+		return reply{value: 1, text: word(b[end+1 : size-2]), kind: kind}, size, nil
 	}
 	return reply{}, 0, fmt.Errorf("the node sent %.40q, which answers nothing that it was asked", b[:end-1])
 }

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/redlock"
 	"lockpick/redlock/driver"
 	"lockpick/redlock/wire"
 )
@@ -218,15 +217,15 @@ func (f *fake) run(sha string, words []string) string {
 // answers collects what became of requests.
 type answers struct {
 	mu  sync.Mutex
-	got map[*redlock.Request]string
-	at  map[*redlock.Request]time.Time
+	got map[*driver.Request]string
+	at  map[*driver.Request]time.Time
 }
 
-func (a *answers) Answered(r *redlock.Request, value int64, err error) {
+func (a *answers) Answered(r *driver.Request, value int64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.got == nil {
-		a.got, a.at = map[*redlock.Request]string{}, map[*redlock.Request]time.Time{}
+		a.got, a.at = map[*driver.Request]string{}, map[*driver.Request]time.Time{}
 	}
 	if before, ok := a.got[r]; ok {
 		panic("answered twice: " + before)
@@ -238,7 +237,7 @@ func (a *answers) Answered(r *redlock.Request, value int64, err error) {
 }
 
 // of is the answer to r, "" if there is none yet.
-func (a *answers) of(r *redlock.Request) string {
+func (a *answers) of(r *driver.Request) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.got[r]
@@ -246,8 +245,8 @@ func (a *answers) of(r *redlock.Request) string {
 
 // ask submits a step with the token that is also its key's name, and a deadline after
 // the time-out.
-func (a *answers) ask(n *wire.Node, op redlock.Op, token string) *redlock.Request {
-	r := &redlock.Request{Op: op, Key: "k" + token, Token: token, Terms: redlock.Terms{TTL: time.Second}, Deadline: time.Now().Add(timeout), To: a}
+func (a *answers) ask(n *wire.Node, op driver.Op, token string) *driver.Request {
+	r := &driver.Request{Op: op, Key: "k" + token, Token: token, Terms: driver.Terms{TTL: time.Second}, Deadline: time.Now().Add(timeout), To: a}
 	n.Submit(r)
 	return r
 }

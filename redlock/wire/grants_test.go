@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"lockpick/redlock"
 	"lockpick/redlock/driver"
 	"lockpick/redlock/redisnode"
 	"lockpick/redlock/redisnode/redistest"
@@ -25,7 +24,7 @@ type burst struct {
 	got []string
 }
 
-func (b *burst) Answered(r *redlock.Request, value int64, err error) {
+func (b *burst) Answered(r *driver.Request, value int64, err error) {
 	b.got[r.Node] = told(value, err)
 	b.Done()
 }
@@ -38,7 +37,7 @@ func told(value int64, err error) string {
 	return fmt.Sprint(value)
 }
 
-func (b *burst) of(n *wire.Node, all []redlock.Request) []string {
+func (b *burst) of(n *wire.Node, all []driver.Request) []string {
 	b.got = make([]string, len(all))
 	b.Add(len(all))
 	for i := range all {
@@ -69,23 +68,23 @@ func TestGrantsTogether(t *testing.T) {
 	}
 	dice, merged := rand.New(rand.NewPCG(1, 1)), 0
 	for range 60 {
-		var all []redlock.Request
-		terms := redlock.Terms{TTL: time.Minute, Fence: dice.IntN(2) == 0, Quarantine: time.Duration(dice.IntN(2)) * time.Minute}
+		var all []driver.Request
+		terms := driver.Terms{TTL: time.Minute, Fence: dice.IntN(2) == 0, Quarantine: time.Duration(dice.IntN(2)) * time.Minute}
 		for range 1 + dice.IntN(80) {
 			if dice.IntN(20) == 0 {
 				terms.Fence = !terms.Fence
 			}
-			all = append(all, redlock.Request{Op: redlock.OpGrant, Key: fmt.Sprint("k", dice.IntN(8)), Token: fmt.Sprint("t", dice.IntN(3)), Terms: terms})
+			all = append(all, driver.Request{Op: driver.OpGrant, Key: fmt.Sprint("k", dice.IntN(8)), Token: fmt.Sprint("t", dice.IntN(3)), Terms: terms})
 		}
 		if merged++; dice.IntN(3) == 0 {
 			for i := range all {
-				all[i].Op = redlock.OpRelease
+				all[i].Op = driver.OpRelease
 			}
 		}
 		got := new(burst).of(together, all)
 		for i, r := range all {
 			var want string
-			if r.Op == redlock.OpRelease {
+			if r.Op == driver.OpRelease {
 				yes, err := single.Release(ctx, r.Key, r.Token)
 				want = told(map[bool]int64{true: 1}[yes], err)
 			} else {
@@ -113,9 +112,9 @@ func TestGrantsTogetherOnANewNode(t *testing.T) {
 	ctx := context.Background()
 	n, client := open(t, redistest.Start(t, 1)[0])
 	ask := func(quarantine time.Duration) []string {
-		var all []redlock.Request
+		var all []driver.Request
 		for i := range 3 {
-			all = append(all, redlock.Request{Op: redlock.OpGrant, Key: fmt.Sprint("k", i), Token: "t", Terms: redlock.Terms{TTL: time.Minute, Fence: true, Quarantine: quarantine}})
+			all = append(all, driver.Request{Op: driver.OpGrant, Key: fmt.Sprint("k", i), Token: "t", Terms: driver.Terms{TTL: time.Minute, Fence: true, Quarantine: quarantine}})
 		}
 		return new(burst).of(n, all)
 	}
@@ -143,18 +142,18 @@ func TestGrantsForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
-		a.ask(n, redlock.OpSet, "1")
+		a.ask(n, driver.OpSet, "1")
 		n.Flush()
 		synctest.Wait()
 		for _, released := range []string{"b", "abc", ""} {
 			f.with(func() { clear(f.scripts); f.log = nil })
-			asked := map[string]*redlock.Request{}
+			asked := map[string]*driver.Request{}
 			for _, token := range []string{"a", "b", "c"} {
-				asked[token] = a.ask(n, redlock.OpGrant, token)
+				asked[token] = a.ask(n, driver.OpGrant, token)
 			}
 			n.Flush()
 			for _, token := range strings.Split(released, "") {
-				a.ask(n, redlock.OpRelease, token)
+				a.ask(n, driver.OpRelease, token)
 			}
 			n.Flush()
 			synctest.Wait()

@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockpick/redlock"
+	"lockpick/redlock/driver"
 	"lockpick/redlock/wire"
 )
 
@@ -36,14 +36,14 @@ func TestBatch(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
 		for _, token := range []string{"1", "2"} {
-			a.ask(n, redlock.OpSet, token)
+			a.ask(n, driver.OpSet, token)
 		}
 		n.Flush()
 		synctest.Wait()
-		a.ask(n, redlock.OpSet, "3")
-		two, one := a.ask(n, redlock.OpRelease, "2"), a.ask(n, redlock.OpRelease, "1")
-		three, none := a.ask(n, redlock.OpRelease, "3"), a.ask(n, redlock.OpRelease, "0")
-		a.ask(n, redlock.OpSet, "4")
+		a.ask(n, driver.OpSet, "3")
+		two, one := a.ask(n, driver.OpRelease, "2"), a.ask(n, driver.OpRelease, "1")
+		three, none := a.ask(n, driver.OpRelease, "3"), a.ask(n, driver.OpRelease, "0")
+		a.ask(n, driver.OpSet, "4")
 		n.Flush()
 		synctest.Wait()
 		want(t, "the node did", strings.Join(f.did(), ", "), "SET k1 1, SET k2 2, RELEASE k2 2 k1 1, SET k3 3, RELEASE k3 3 k0 0, SET k4 4")
@@ -65,10 +65,10 @@ func TestOrder(t *testing.T) {
 				if dice.IntN(2) == 0 || len(open) == 0 {
 					open = append(open, fmt.Sprint(i))
 					asked = append(asked, open[len(open)-1])
-					a.ask(n, redlock.OpSet, open[len(open)-1])
+					a.ask(n, driver.OpSet, open[len(open)-1])
 				} else {
 					at := dice.IntN(len(open))
-					a.ask(n, redlock.OpRelease, open[at])
+					a.ask(n, driver.OpRelease, open[at])
 					open = slices.Delete(open, at, at+1)
 				}
 				if dice.IntN(20) == 0 {
@@ -79,7 +79,7 @@ func TestOrder(t *testing.T) {
 				}
 			}
 			for _, token := range open {
-				a.ask(n, redlock.OpRelease, token)
+				a.ask(n, driver.OpRelease, token)
 			}
 			n.Flush()
 			synctest.Wait()
@@ -100,16 +100,16 @@ func TestStalled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
-		held := a.ask(n, redlock.OpSet, "held")
+		held := a.ask(n, driver.OpSet, "held")
 		n.Flush()
 		synctest.Wait()
 		hold := make(chan struct{})
 		f.with(func() { f.hold = hold })
 		start := time.Now()
-		set, release := a.ask(n, redlock.OpSet, "late"), a.ask(n, redlock.OpRelease, "held")
+		set, release := a.ask(n, driver.OpSet, "late"), a.ask(n, driver.OpRelease, "held")
 		n.Flush()
 		time.Sleep(timeout / 2)
-		second := a.ask(n, redlock.OpSet, "later")
+		second := a.ask(n, driver.OpSet, "later")
 		n.Flush()
 		time.Sleep(timeout/2 - 1)
 		want(t, "answer before the deadline", a.of(set)+a.of(release), "")
@@ -127,7 +127,7 @@ func TestStalled(t *testing.T) {
 		f.with(func() { f.hold, f.log = nil, nil })
 		close(hold)
 		synctest.Wait()
-		after := a.ask(n, redlock.OpSet, "after")
+		after := a.ask(n, driver.OpSet, "after")
 		n.Flush()
 		synctest.Wait()
 		want(t, "answers", a.of(held)+a.of(after), "11")
@@ -145,18 +145,18 @@ func TestDebts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
-		a.ask(n, redlock.OpSet, "1")
-		a.ask(n, redlock.OpSet, "2")
+		a.ask(n, driver.OpSet, "1")
+		a.ask(n, driver.OpSet, "2")
 		n.Flush()
 		synctest.Wait()
 		f.with(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
 		synctest.Wait()
-		short := &redlock.Request{Op: redlock.OpRelease, Key: "k1", Token: "1", Terms: redlock.Terms{TTL: timeout}, Deadline: time.Now().Add(timeout), To: a}
+		short := &driver.Request{Op: driver.OpRelease, Key: "k1", Token: "1", Terms: driver.Terms{TTL: timeout}, Deadline: time.Now().Add(timeout), To: a}
 		n.Submit(short)
 		synctest.Wait()
-		unsent := a.ask(n, redlock.OpSet, "3")
+		unsent := a.ask(n, driver.OpSet, "3")
 		for _, token := range []string{"2", "3"} {
-			a.ask(n, redlock.OpRelease, token)
+			a.ask(n, driver.OpRelease, token)
 		}
 		for r, got := range a.got {
 			if got != "1" && got != "connect to n:1: connection refused" {
@@ -175,13 +175,13 @@ func TestDebts(t *testing.T) {
 // A key that was granted is let go of, also where its holder has asked something of it since that no
 // connection saw.
 func TestDebtsOfWhatWasHeld(t *testing.T) {
-	for name, op := range map[string]redlock.Op{"extended": redlock.OpExtend, "fence raised": redlock.OpRaiseFence} {
+	for name, op := range map[string]driver.Op{"extended": driver.OpExtend, "fence raised": driver.OpRaiseFence} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f, a := newFake(t), &answers{}
 				n := f.node(nil)
 				for _, token := range []string{"1", "2"} {
-					a.ask(n, redlock.OpSet, token)
+					a.ask(n, driver.OpSet, token)
 				}
 				n.Flush()
 				synctest.Wait()
@@ -191,7 +191,7 @@ func TestDebtsOfWhatWasHeld(t *testing.T) {
 				synctest.Wait()
 				a.ask(n, op, "2") // comes when that is known
 				for _, token := range []string{"1", "2"} {
-					a.ask(n, redlock.OpRelease, token)
+					a.ask(n, driver.OpRelease, token)
 				}
 				time.Sleep(3 * timeout)
 				f.with(func() { f.refuse = nil })
@@ -209,24 +209,24 @@ func TestScriptsForgotten(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
 		for i := range 5 {
-			a.ask(n, redlock.OpSet, fmt.Sprint(i))
+			a.ask(n, driver.OpSet, fmt.Sprint(i))
 		}
 		n.Flush()
 		synctest.Wait()
 		f.with(func() { clear(f.scripts); f.log = nil })
 		for i := range 4 {
-			a.ask(n, redlock.OpRelease, fmt.Sprint(i))
+			a.ask(n, driver.OpRelease, fmt.Sprint(i))
 		}
-		fenced := a.ask(n, redlock.OpSetFenced, "f")
+		fenced := a.ask(n, driver.OpSetFenced, "f")
 		n.Flush()
 		synctest.Wait()
 		want(t, "the node did", strings.Join(f.did(), ", "), "RELEASE k0 0 k1 1 k2 2 k3 3, SCRIPT kf kf:fence f 1000")
 		want(t, "the count", a.of(fenced), 7)
 		f.with(func() { clear(f.scripts); f.log = nil })
 		// This set's release comes while the node still has to say that it does not know the script.
-		fenced = a.ask(n, redlock.OpSetFenced, "g")
+		fenced = a.ask(n, driver.OpSetFenced, "g")
 		n.Flush()
-		a.ask(n, redlock.OpRelease, "g")
+		a.ask(n, driver.OpRelease, "g")
 		n.Flush()
 		synctest.Wait()
 		want(t, "the node did", strings.Join(f.did(), ", "), "RELEASE kg g")
@@ -241,11 +241,11 @@ func TestPaused(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		var ahead atomic.Int64
 		n := f.node(func(o *wire.Options) { o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) } })
-		a.ask(n, redlock.OpSet, "1")
+		a.ask(n, driver.OpSet, "1")
 		n.Flush()
 		synctest.Wait()
 		f.with(func() { f.delay = timeout + timeout/8 })
-		set := a.ask(n, redlock.OpSet, "x")
+		set := a.ask(n, driver.OpSet, "x")
 		n.Flush()
 		time.Sleep(timeout / 2)
 		ahead.Store(int64(time.Hour))
@@ -261,22 +261,25 @@ func TestNonsense(t *testing.T) {
 	for say, why := range map[string]string{
 		"HTTP/1.1 400 Bad Request\r\n":   `the node sent "HTTP/1.1 400 Bad Request", which answers nothing that it was asked`,
 		"x\n":                            `the node sent "x", which is no RESP2`,
-		"+OK\r\n+OK\r\n":                 "the node sent a reply to nothing that it was asked",
+		":1\r\n:1\r\n":                   "the node sent a reply to nothing that it was asked",
+		"+OK\r\n":                        "the node sent a reply to nothing that it was asked",
+		"$1\r\n1\r\n":                    "the node sent a reply to nothing that it was asked",
+		"+QUEUED\r\n":                    `the node sent "+QUEUED", which answers nothing that it was asked`,
 		"*2\r\n:1\r\n:1\r\n":             "the node sent a reply to nothing that it was asked",
 		":" + strings.Repeat("1", 1<<16): "the node sent a line of more than 32768 bytes",
 	} {
 		bubble(t, func(t *testing.T) {
 			f, a := newFake(t), &answers{}
 			n := f.node(nil)
-			first := a.ask(n, redlock.OpSet, "1")
+			first := a.ask(n, driver.OpSet, "1")
 			n.Flush()
 			synctest.Wait()
 			f.with(func() { f.say = say })
-			second := a.ask(n, redlock.OpExtend, "1")
+			second := a.ask(n, driver.OpExtend, "1")
 			n.Flush()
 			synctest.Wait()
 			got := a.of(second)
-			if say[0] == '+' { // the first of the two is an answer
+			if strings.HasPrefix(say, ":1\r") { // the first of the two is an answer
 				f.with(func() { f.say = "" })
 				n.Flush()
 				synctest.Wait()
@@ -284,6 +287,41 @@ func TestNonsense(t *testing.T) {
 				return
 			}
 			want(t, "answer", got, why)
+		})
+	}
+}
+
+// SET is answered by OK or null, and by nothing else.
+func TestNoAnswerToSet(t *testing.T) {
+	for _, say := range []string{":1\r\n", ":0\r\n", "$1\r\n1\r\n", "+1\r\n", "*1\r\n:1\r\n"} {
+		bubble(t, func(t *testing.T) {
+			f, a := newFake(t), &answers{}
+			n := f.node(nil)
+			a.ask(n, driver.OpExtend, "1")
+			n.Flush()
+			synctest.Wait()
+			f.with(func() { f.say = say })
+			set := a.ask(n, driver.OpSet, "2")
+			n.Flush()
+			synctest.Wait()
+			if got := a.of(set); !strings.Contains(got, "the node sent") {
+				t.Errorf("SET is answered by %q: %s", say, got)
+			}
+		})
+	}
+}
+
+// A server whose greeting is no Redis server's grants nothing.
+func TestNoGreeting(t *testing.T) {
+	for _, say := range []string{"+OK\r\n", "*3\r\n:1\r\n+OK\r\n:1\r\n", strings.Repeat(":1\r\n", 40)} {
+		bubble(t, func(t *testing.T) {
+			f, a := newFake(t), &answers{}
+			f.say = say
+			set := a.ask(f.node(nil), driver.OpSet, "1")
+			synctest.Wait()
+			if got := a.of(set); !strings.Contains(got, "is this a Redis server?") {
+				t.Errorf("everything is answered by %q: %s", say, got)
+			}
 		})
 	}
 }
@@ -373,17 +411,17 @@ func TestClose(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
 		f.with(func() { f.hold = make(chan struct{}) })
-		dialling := a.ask(n, redlock.OpSet, "1")
+		dialling := a.ask(n, driver.OpSet, "1")
 		n.Close()
 		want(t, "answer", a.of(dialling), "the node is closed")
 		close(f.hold)
 		n = f.node(nil)
 		f.with(func() { f.hold = nil })
-		a.ask(n, redlock.OpSet, "2")
+		a.ask(n, driver.OpSet, "2")
 		n.Flush()
 		synctest.Wait()
 		f.with(func() { f.delay = time.Second })
-		set := a.ask(n, redlock.OpSet, "3")
+		set := a.ask(n, driver.OpSet, "3")
 		n.Flush()
 		synctest.Wait()
 		n.Close()

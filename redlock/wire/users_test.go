@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 	"lockpick/redlock/redisnode"
 	"lockpick/redlock/redisnode/redistest"
 	"lockpick/redlock/wire"
@@ -121,10 +122,10 @@ func (g *guarded) lock(n redlock.Node) error {
 	if other, err := l.Acquire(ctx, "k"); err == nil {
 		return fmt.Errorf("a second client got %v while it was held", other.Token())
 	}
-	if _, err := n.(redlock.Fencer).RaiseFence(ctx, "k", s.Token(), s.Fence()+5); err != nil {
+	if _, err := n.(driver.Fencer).RaiseFence(ctx, "k", s.Token(), s.Fence()+5); err != nil {
 		return err
 	}
-	if _, err := n.(redlock.Granter).Abandon(ctx, "k", "another", time.Millisecond); err != nil {
+	if _, err := n.(driver.Granter).Abandon(ctx, "k", "another", time.Millisecond); err != nil {
 		return err
 	}
 	if err := s.Extend(ctx); err != nil {

@@ -1,4 +1,4 @@
-// Package wire is a redlock.Batcher on a connection of its own, for programs that
+// Package wire is a driver.Batcher on a connection of its own, for programs that
 // lock often: what many goroutines ask of a node is sent by one write, costs no
 // goroutine and next to no allocation, and releases share a script.
 //
@@ -32,7 +32,6 @@ import (
 	"syscall"
 	"time"
 
-	"lockpick/redlock"
 	"lockpick/redlock/driver"
 )
 
@@ -104,10 +103,10 @@ const (
 )
 
 var (
-	_ redlock.Debtor     = (*Node)(nil)
-	_ redlock.Fencer     = (*Node)(nil)
-	_ redlock.Granter    = (*Node)(nil)
-	_ redlock.Identifier = (*Node)(nil)
+	_ driver.Debtor     = (*Node)(nil)
+	_ driver.Fencer     = (*Node)(nil)
+	_ driver.Granter    = (*Node)(nil)
+	_ driver.Identifier = (*Node)(nil)
 )
 
 var (
@@ -164,51 +163,51 @@ func (n *line) Close() error {
 // now is the time since the node was made.
 func (n *line) now() time.Duration { return n.o.Now().Sub(n.base) }
 
-// Set implements redlock.Node.
+// Set implements driver.Node.
 func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	return yes(n.do(ctx, redlock.Request{Op: redlock.OpSet, Key: key, Token: token, Terms: redlock.Terms{TTL: ttl}}))
+	return yes(n.do(ctx, driver.Request{Op: driver.OpSet, Key: key, Token: token, Terms: driver.Terms{TTL: ttl}}))
 }
 
-// Extend implements redlock.Node.
+// Extend implements driver.Node.
 func (n *Node) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	return yes(n.do(ctx, redlock.Request{Op: redlock.OpExtend, Key: key, Token: token, Terms: redlock.Terms{TTL: ttl}}))
+	return yes(n.do(ctx, driver.Request{Op: driver.OpExtend, Key: key, Token: token, Terms: driver.Terms{TTL: ttl}}))
 }
 
-// Release implements redlock.Node. How long the key can still live is not known here;
+// Release implements driver.Node. How long the key can still live is not known here;
 // a debt is kept for a minute.
 func (n *Node) Release(ctx context.Context, key, token string) (bool, error) {
-	return yes(n.do(ctx, redlock.Request{Op: redlock.OpRelease, Key: key, Token: token, Terms: redlock.Terms{TTL: time.Minute}}))
+	return yes(n.do(ctx, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: time.Minute}}))
 }
 
-// SetFenced implements redlock.Fencer.
+// SetFenced implements driver.Fencer.
 func (n *Node) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
-	return n.do(ctx, redlock.Request{Op: redlock.OpSetFenced, Key: key, Token: token, Terms: redlock.Terms{TTL: ttl}})
+	return n.do(ctx, driver.Request{Op: driver.OpSetFenced, Key: key, Token: token, Terms: driver.Terms{TTL: ttl}})
 }
 
-// RaiseFence implements redlock.Fencer.
+// RaiseFence implements driver.Fencer.
 func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
-	return yes(n.do(ctx, redlock.Request{Op: redlock.OpRaiseFence, Key: key, Token: token, Count: fence}))
+	return yes(n.do(ctx, driver.Request{Op: driver.OpRaiseFence, Key: key, Token: token, Count: fence}))
 }
 
-// Grant implements redlock.Granter.
-func (n *Node) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
-	return n.do(ctx, redlock.Request{Op: redlock.OpGrant, Key: key, Token: token, Terms: t})
+// Grant implements driver.Granter.
+func (n *Node) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
+	return n.do(ctx, driver.Request{Op: driver.OpGrant, Key: key, Token: token, Terms: t})
 }
 
-// Abandon implements redlock.Granter.
+// Abandon implements driver.Granter.
 func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Duration) (bool, error) {
-	return yes(n.do(ctx, redlock.Request{Op: redlock.OpAbandon, Key: key, Token: token, Terms: redlock.Terms{TTL: refuse}}))
+	return yes(n.do(ctx, driver.Request{Op: driver.OpAbandon, Key: key, Token: token, Terms: driver.Terms{TTL: refuse}}))
 }
 
-// Identity implements redlock.Identifier by the server's run_id.
+// Identity implements driver.Identifier by the server's run_id.
 func (n *Node) Identity(ctx context.Context) (string, error) {
-	id, err := n.do(ctx, redlock.Request{Op: redlock.OpIdentify})
+	id, err := n.do(ctx, driver.Request{Op: driver.OpIdentify})
 	return strconv.FormatInt(id, 16), err
 }
 
 // Ready ends the node's quarantine, as that of package redisnode does.
 func (n *Node) Ready(ctx context.Context) error {
-	_, err := n.do(ctx, redlock.Request{Op: redlock.OpReady})
+	_, err := n.do(ctx, driver.Request{Op: driver.OpReady})
 	return err
 }
 
@@ -221,12 +220,12 @@ type call struct {
 	done  chan struct{}
 }
 
-func (c *call) Answered(_ *redlock.Request, value int64, err error) {
+func (c *call) Answered(_ *driver.Request, value int64, err error) {
 	c.value, c.err = value, err
 	close(c.done)
 }
 
-func (n *Node) do(ctx context.Context, r redlock.Request) (int64, error) {
+func (n *Node) do(ctx context.Context, r driver.Request) (int64, error) {
 	c := &call{done: make(chan struct{})}
 	r.To, r.Deadline = c, n.o.Now().Add(n.o.Timeout)
 	n.Submit(&r)
@@ -244,10 +243,10 @@ const most = 64
 
 // entry is a request between Submit and the node's answer.
 type entry struct {
-	r    *redlock.Request // nil once it was answered
-	owed *debt            // what is left of a release that was answered without the node
-	same int              // requests in its command, from this one on
-	due  time.Duration    // by when it is answered, since Node.base
+	r    *driver.Request // nil once it was answered
+	owed *debt           // what is left of a release that was answered without the node
+	same int             // requests in its command, from this one on
+	due  time.Duration   // by when it is answered, since Node.base
 }
 
 // release is the key and the token of a release; ok is false for other steps.
@@ -255,7 +254,7 @@ func (e entry) release() (d debt, ok bool) {
 	if e.owed != nil {
 		return *e.owed, true
 	}
-	if e.r == nil || e.r.Op != redlock.OpRelease {
+	if e.r == nil || e.r.Op != driver.OpRelease {
 		return debt{}, false
 	}
 	return debt{e.r.Key, e.r.Token, e.due + e.r.TTL}, true
@@ -281,8 +280,8 @@ type outbox struct {
 	waiting queue  // sent, or to be sent
 }
 
-// Submit implements redlock.Batcher.
-func (n *line) Submit(r *redlock.Request) {
+// Submit implements driver.Batcher.
+func (n *line) Submit(r *driver.Request) {
 	e := entry{r: r, due: r.Deadline.Sub(n.base)}
 	n.mu.Lock()
 	switch n.state {
@@ -327,7 +326,7 @@ func (n *outbox) add(e entry) {
 		b.tokens = map[string]struct{}{}
 	}
 	b.tokens[e.r.Token] = struct{}{}
-	if e.r.Op != redlock.OpGrant {
+	if e.r.Op != driver.OpGrant {
 		n.closeGrants()
 		b.sets = step(b.sets, e.r, false, n.runID)
 		e.same = 1
@@ -400,7 +399,7 @@ func releases(b []byte, keys int, whole bool) []byte {
 	return run(b, driver.Releases, whole, keys, keys)
 }
 
-// Flush implements redlock.Batcher. What the socket does not take at once, a goroutine
+// Flush implements driver.Batcher. What the socket does not take at once, a goroutine
 // writes.
 func (n *line) Flush() {
 	n.mu.Lock()

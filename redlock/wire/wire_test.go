@@ -20,7 +20,7 @@ import (
 
 type fencer interface {
 	redlock.Node
-	redlock.Fencer
+	driver.Fencer
 }
 
 // open returns a node on the wire, and a client of the same server.
@@ -73,7 +73,7 @@ func TestAnswersAsRedisnode(t *testing.T) {
 func TestQuarantine(t *testing.T) {
 	addrs, ctx := redistest.Start(t, 1), context.Background()
 	n, client := open(t, addrs[0])
-	terms := redlock.Terms{TTL: time.Minute, Quarantine: time.Minute, Fence: true}
+	terms := driver.Terms{TTL: time.Minute, Quarantine: time.Minute, Fence: true}
 	try := func(token, want string) {
 		t.Helper()
 		count, err := n.Grant(ctx, "k", token, terms)

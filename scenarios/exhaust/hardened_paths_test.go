@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 )
 
 // granter is a client's way to a node that grants and abandons.
 type granter struct{ wire }
 
-func (g granter) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+func (g granter) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
 	return voted(g.Set(ctx, key, token, t.TTL))
 }
 

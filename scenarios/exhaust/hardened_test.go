@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 )
 
 // hardenedScripts are those of the hardened lock's nodes, by what they do in the model.
@@ -195,7 +196,7 @@ func TestHardenedNode(t *testing.T) {
 // granting is a puppet with the steps of the hardened lock. What it is asked to forget it forgets.
 type granting struct{ puppet }
 
-func (g granting) Grant(ctx context.Context, _, token string, _ redlock.Terms) (int64, error) {
+func (g granting) Grant(ctx context.Context, _, token string, _ driver.Terms) (int64, error) {
 	return voted(g.ask(ctx, "SET", token, func(a int) []byte { return g.answers[a] }))
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"lockpick/harness/lock"
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 	"lockpick/redlock/redisnode"
 )
 
@@ -127,12 +128,12 @@ func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 	h.granted = l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
 		return l.set(ctx, node, key, h.value)
 	})
-	if l.cfg.Fence && redlock.Count(h.granted).Yes >= l.quorum {
+	if l.cfg.Fence && driver.Count(h.granted).Yes >= l.quorum {
 		h.fence = l.number(ctx, h)
 	}
 	end := l.now()
 
-	if redlock.Count(h.granted).Yes >= l.quorum && l.inTime(start, end) && ctx.Err() == nil {
+	if driver.Count(h.granted).Yes >= l.quorum && l.inTime(start, end) && ctx.Err() == nil {
 		h.deadline = l.until(start, end)
 		return h
 	}
@@ -141,7 +142,7 @@ func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 }
 
 // release asks some nodes to delete the key by one step, even if ctx has ended.
-func (l *broken) release(ctx context.Context, nodes []int, h *handle, by step) []redlock.Answer {
+func (l *broken) release(ctx context.Context, nodes []int, h *handle, by step) []driver.Answer {
 	return l.ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
 		return by(ctx, node, h.key, h.value)
 	})
@@ -165,19 +166,19 @@ type course struct {
 	byWall bool          // whether that is the wall clock
 	drift  time.Duration // allowed for
 
-	ask     func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []redlock.Answer // a round
-	value   func(try int, start time.Time) string                                                                               // that an attempt sets; tries count from 1
-	set     step                                                                                                                // of an attempt
-	counts  bool                                                                                                                // whether it counts grants, as fencing tokens need it
-	quorum  int                                                                                                                 // votes that an attempt needs
-	inTime  func(start, end time.Time) bool                                                                                     // whether an attempt left any validity
-	until   func(start, end time.Time) time.Time                                                                                // the deadline that it gives
-	number  func(ctx context.Context, h *handle) int64                                                                          // the fencing token of a quorum
-	give    func(h *handle) lock.Handle                                                                                         // what the caller gets
-	undo    func(ctx context.Context, h *handle) []redlock.Answer                                                               // of a failed attempt
-	delay   func() time.Duration                                                                                                // before the next
-	del     step                                                                                                                // of a release
-	holders func(h *handle) []int                                                                                               // nodes that a release asks
+	ask     func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer // a round
+	value   func(try int, start time.Time) string                                                                              // that an attempt sets; tries count from 1
+	set     step                                                                                                               // of an attempt
+	counts  bool                                                                                                               // whether it counts grants, as fencing tokens need it
+	quorum  int                                                                                                                // votes that an attempt needs
+	inTime  func(start, end time.Time) bool                                                                                    // whether an attempt left any validity
+	until   func(start, end time.Time) time.Time                                                                               // the deadline that it gives
+	number  func(ctx context.Context, h *handle) int64                                                                         // the fencing token of a quorum
+	give    func(h *handle) lock.Handle                                                                                        // what the caller gets
+	undo    func(ctx context.Context, h *handle) []driver.Answer                                                               // of a failed attempt
+	delay   func() time.Duration                                                                                               // before the next
+	del     step                                                                                                               // of a release
+	holders func(h *handle) []int                                                                                              // nodes that a release asks
 
 	current func(h *handle, start time.Time) bool // whether an extension may begin at start
 	extends int                                   // how often one may
@@ -193,12 +194,12 @@ func (l *broken) right() course {
 	return course{
 		now: l.cfg.Now, drift: redlock.Drift(l.cfg.TTL, l.cfg.Drift), counts: true,
 		// A mistake may change the configuration.
-		ask: func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []redlock.Answer {
+		ask: func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 			return l.cfg.Ask(ctx, nodes, request)
 		},
 		value: func(int, time.Time) string { return l.random() }, set: l.setFree, quorum: majority,
 		inTime: l.leaves, until: l.fromStart, number: l.highest, give: func(h *handle) lock.Handle { return h },
-		undo:  func(ctx context.Context, h *handle) []redlock.Answer { return l.release(ctx, l.all, h, l.delOwn) },
+		undo:  func(ctx context.Context, h *handle) []driver.Answer { return l.release(ctx, l.all, h, l.delOwn) },
 		delay: func() time.Duration { return l.env.Delay(l.retries, l.cfg.RetryMin, l.cfg.RetryMax) },
 		del:   l.delOwn, holders: func(*handle) []int { return l.all },
 
@@ -242,7 +243,7 @@ func (l *broken) fromEnd(_, end time.Time) time.Time     { return end.Add(l.cfg.
 // highest is the highest count of the nodes that granted. It is written back to
 // those that are behind, and who doesn't confirm it has no vote.
 func (l *broken) highest(ctx context.Context, h *handle) int64 {
-	fence, behind := redlock.Highest(h.granted)
+	fence, behind := driver.Highest(h.granted)
 	for _, a := range l.ask(ctx, behind, func(ctx context.Context, node int) (int64, error) {
 		return number(l.nodes[node].RaiseFence(ctx, h.key, h.value, fence))
 	}) {
@@ -268,7 +269,7 @@ var (
 type handle struct {
 	lock       *broken
 	key, value string
-	granted    []redlock.Answer // to the attempt, by node
+	granted    []driver.Answer // to the attempt, by node
 	fence      int64
 	deadline   time.Time
 	extends    int // tried so far
@@ -288,7 +289,7 @@ func (h *handle) Fence() int64        { return h.fence }
 
 func (h *handle) Release(ctx context.Context) error {
 	l := h.lock
-	answers := redlock.Count(l.release(ctx, l.holders(h), h, l.del))
+	answers := driver.Count(l.release(ctx, l.holders(h), h, l.del))
 	switch quorum := redlock.Quorum(len(l.nodes)); {
 	case answers.Yes >= quorum:
 		return nil
@@ -308,7 +309,7 @@ func (h *handle) Extend(ctx context.Context) error {
 		return fmt.Errorf("extend %q: %w", h.key, errLimit)
 	}
 	h.extends++
-	answers := redlock.Count(l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
+	answers := driver.Count(l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
 		return l.extend(ctx, node, h.key, h.value)
 	}))
 	end := l.now()

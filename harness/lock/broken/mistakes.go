@@ -13,6 +13,7 @@ import (
 
 	"lockpick/harness/lock"
 	"lockpick/redlock"
+	"lockpick/redlock/driver"
 )
 
 // Mistake is what is wrong with a lock.
@@ -161,13 +162,13 @@ var mistakes = []mistake{
 	{Mistake{"no-release-on-failure",
 		"leaves the keys of a failed attempt to expire",
 		"the keys have a TTL, that is what it is for"},
-		func(l *broken) { l.undo = func(context.Context, *handle) []redlock.Answer { return nil } }},
+		func(l *broken) { l.undo = func(context.Context, *handle) []driver.Answer { return nil } }},
 	{Mistake{"release-only-acknowledged",
 		"releases on the nodes only that are known to have granted, though a grant's answer can get lost",
 		"where nothing was set, there is nothing to delete"},
 		func(l *broken) {
 			l.holders = granting
-			l.undo = func(ctx context.Context, h *handle) []redlock.Answer { return l.release(ctx, granting(h), h, l.delOwn) }
+			l.undo = func(ctx context.Context, h *handle) []driver.Answer { return l.release(ctx, granting(h), h, l.delOwn) }
 		}},
 	{Mistake{"set-goes-on",
 		"lets the driver go on with a set whose attempt is over, so that it comes to nodes after its release",
@@ -272,7 +273,7 @@ var undoneByCaller = mistake{Mistake{"undone-by-the-callers-context",
 	"undoes a failed attempt by the caller's context, so that one that was cancelled leaves its keys to expire",
 	"a context goes through all calls; to drop it is what the linter complains of"},
 	func(l *broken) {
-		l.undo = func(ctx context.Context, h *handle) []redlock.Answer {
+		l.undo = func(ctx context.Context, h *handle) []driver.Answer {
 			return l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
 				return l.delOwn(ctx, node, h.key, h.value)
 			})
@@ -286,14 +287,14 @@ var waitsForAll = mistake{Mistake{"waits-for-all",
 		for _, c := range l.Clients {
 			c.Options().ReadTimeout = 0 // none
 		}
-		l.ask = func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []redlock.Answer {
+		l.ask = func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 			ctx = context.WithoutCancel(ctx)
-			answers := make([]redlock.Answer, len(nodes))
+			answers := make([]driver.Answer, len(nodes))
 			var all sync.WaitGroup
 			for i, node := range nodes {
 				all.Go(func() {
 					value, err := request(ctx, node)
-					answers[i] = redlock.Answer{Node: node, Value: value, Err: err}
+					answers[i] = driver.Answer{Node: node, Value: value, Err: err}
 				})
 			}
 			all.Wait()

@@ -68,7 +68,7 @@ func configure(env lock.Env) (cfg redlock.Config, err error) {
 func onGoRedis(env lock.Env) (nodes []redlock.Node, clients lock.Clients[*redis.Client]) {
 	for _, n := range env.Nodes {
 		o := redisnode.Options(n.Addr)
-		o.Dialer = env.Dial
+		o.Dialer = redisnode.Guard(env.Dial)
 		client := redis.NewClient(o)
 		clients = append(clients, client)
 		nodes = append(nodes, node{redisnode.New(client), n.Name})

@@ -1,0 +1,204 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/redlock"
+)
+
+// Whoever did not get a lock learns whether it was taken or the nodes were broken, however the waiting ended.
+func TestTakenOrBroken(t *testing.T) {
+	down, slow := flaw{down: true}, flaw{delay: 40 * ms}
+	for name, row := range map[string]struct {
+		nodes    int
+		setup    func(c cluster)
+		patience time.Duration // 0: one attempt
+		taken    bool
+	}{
+		"taken":                                {5, func(c cluster) { c.take("k", 0, 1, 2) }, 0, true},
+		"a node of the holder's is down":       {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", down, 2) }, 0, true},
+		"two others are down":                  {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", down, 3, 4) }, 0, true},
+		"half of four":                         {4, func(c cluster) { c.take("k", 0, 1) }, 0, true},
+		"three are down":                       {5, func(c cluster) { c.set("set", down, 0, 1, 2) }, 0, false},
+		"three are too slow":                   {5, func(c cluster) { c.set("set", flaw{delay: time.Second}, 0, 1, 2) }, 0, false},
+		"waiting for a taken lock":             {5, func(c cluster) { c.take("k", 0, 1, 2) }, 2 * time.Second, true},
+		"waiting, a node is down":              {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", down, 2) }, 2 * time.Second, true},
+		"waiting for broken nodes":             {5, func(c cluster) { c.set("set", down, 0, 1, 2) }, 2 * time.Second, false},
+		"ends during the second attempt":       {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", slow, 0, 1, 2) }, 160 * ms, true},
+		"ends during an attempt, broken nodes": {5, func(c cluster) { c.set("set", flaw{delay: 40 * ms, down: true}, 0, 1, 2) }, 160 * ms, false},
+		"ends before anything is known":        {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", slow, 0, 1, 2) }, 20 * ms, false},
+		"taken, then broken": {5, func(c cluster) {
+			c.take("k", 0, 1, 2)
+			time.AfterFunc(time.Second, func() { c.set("set", down, 0, 1, 2) })
+		}, 2 * time.Second, false},
+	} {
+		for _, kind := range []string{"locker", "client"} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newCluster(row.nodes)
+					row.setup(c)
+					ctx, change := t.Context(), func(*redlock.Config) {}
+					if row.patience > 0 {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, row.patience)
+						defer cancel()
+						change = func(cfg *redlock.Config) { cfg.Tries, cfg.RetryMin, cfg.RetryMax = 0, 100*ms, 100*ms }
+					}
+					var err error
+					if kind == "locker" {
+						_, err = locker(t, c.keepers(), change).Acquire(ctx, "k")
+					} else {
+						_, err = c.client(t, change).Acquire(ctx, "k")
+					}
+					if err == nil {
+						t.Fatal("it has the lock")
+					}
+					if got := errors.Is(err, redlock.ErrTaken); got != row.taken {
+						t.Errorf("taken: %v, want %v: %v", got, row.taken, err)
+					}
+					ended := row.patience > 0
+					if errors.Is(err, redlock.ErrCancelled) != ended || errors.Is(err, context.DeadlineExceeded) != ended {
+						t.Errorf("the context ended: %v; error: %v", ended, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Also a Locker that is closed says whether those who waited did so for a taken lock.
+func TestTakenWhenClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(3)
+		c.take("k", 0, 1)
+		l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Tries = 0 })
+		time.AfterFunc(time.Second, func() { l.Close() })
+		_, err := l.Acquire(t.Context(), "k")
+		if !errors.Is(err, redlock.ErrTaken) || !errors.Is(err, redlock.ErrClosed) {
+			t.Errorf("error: %v", err)
+		}
+	})
+}
+
+func TestTryAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Tries = 0 })
+		s, err := l.TryAcquire(t.Context(), "k", redlock.WithTTL(time.Second))
+		if err != nil || s.Remaining() > time.Second {
+			t.Fatalf("%v; %v", s, err)
+		}
+		start := time.Now()
+		_, err = l.TryAcquire(t.Context(), "k", redlock.WithWait(time.Hour))
+		if e := wantKind(t, err, redlock.ErrTaken); e.Tries != 1 || time.Since(start) != 0 {
+			t.Errorf("%d tries, %v", e.Tries, time.Since(start))
+		}
+	})
+}
+
+// An attempt begins when the wait is over, at the latest, and none later. Config.Tries does not count.
+func TestWait(t *testing.T) {
+	for _, row := range []struct {
+		free, wait, took time.Duration // when the lock is free, how long it is waited for, and when that is over
+		ok               bool
+	}{
+		{1010 * ms, 1050 * ms, 1050 * ms, true}, {1010 * ms, 2 * time.Second, 1100 * ms, true}, {1010 * ms, 950 * ms, 950 * ms, false},
+		{1010 * ms, 0, 0, false}, {1010 * ms, -time.Second, 0, false}, {0, 0, 0, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(5)
+			if row.free > 0 {
+				c.take("k", 0, 1, 2)
+				time.AfterFunc(row.free, func() {
+					for _, m := range c.nodes[:3] {
+						delete(m.keys, "k")
+					}
+				})
+			}
+			l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.RetryMin, cfg.RetryMax = 100*ms, 100*ms })
+			start := time.Now()
+			_, err := l.Acquire(t.Context(), "k", redlock.WithWait(row.wait))
+			if took := time.Since(start); took != row.took || (err == nil) != row.ok {
+				t.Errorf("free after %v, waited for %v: it took %v, %v", row.free, row.wait, took, err)
+			}
+			if err != nil {
+				wantKind(t, err, redlock.ErrTaken)
+			}
+			time.Sleep(2 * time.Second) // the lock is freed
+		})
+	}
+}
+
+// A lease's own TTL counts wherever the configured one would: on the nodes, for its deadline, for
+// extensions, and for what an attempt took.
+func TestOwnTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		l := locker(t, c.keepers(), nil)
+		for _, ttl := range []time.Duration{time.Second, time.Minute} {
+			want := ttl - redlock.Drift(ttl, 0.01)
+			s, err := l.Acquire(t.Context(), "k", redlock.WithTTL(ttl))
+			if err != nil {
+				t.Fatal(err)
+			}
+			life := func() time.Duration { return time.Until(c.nodes[0].keys["k"].expires) }
+			if s.Remaining() != want || life() != ttl {
+				t.Errorf("a TTL of %v: %v remain, the key lives for %v", ttl, s.Remaining(), life())
+			}
+			time.Sleep(ttl / 2)
+			if err := s.Extend(t.Context()); err != nil || s.Remaining() != want || life() != ttl {
+				t.Errorf("a TTL of %v is extended: %v, %v remain, the key lives for %v", ttl, err, s.Remaining(), life())
+			}
+			<-s.Context().Done()
+			wantCause(t, s.Context(), redlock.ErrExpired)
+			time.Sleep(ttl)
+		}
+		c.set("set", flaw{delay: 45 * ms}, 0, 1, 2)
+		_, err := l.Acquire(t.Context(), "k", redlock.WithTTL(100*ms))
+		if err != nil {
+			t.Errorf("53 ms should be left: %v", err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // what an attempt left behind is asked for as long as it can live
+		c := newCluster(3)
+		c.set("set", flaw{lost: true}, 0, 1, 2)
+		c.set("release", flaw{down: true}, 0, 1, 2)
+		l := locker(t, c.keepers(), nil)
+		_, err := l.Acquire(t.Context(), "k", redlock.WithTTL(time.Minute))
+		wantKind(t, err, redlock.ErrNoQuorum)
+		time.Sleep(30 * time.Second)
+		c.set("release", flaw{}, 0, 1, 2)
+		time.Sleep(5 * time.Second)
+		if left := len(c.nodes[0].keys) + len(c.nodes[1].keys) + len(c.nodes[2].keys); left > 0 {
+			t.Errorf("%d keys are left", left)
+		}
+	})
+}
+
+func TestOwnTTLRefused(t *testing.T) {
+	c := newCluster(3)
+	l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Renew, cfg.MaxHold = time.Second, time.Minute })
+	for want, ttl := range map[string]time.Duration{
+		"TTL 0s: give a positive one":       0,
+		"round it":                          time.Second + time.Microsecond,
+		"time-out 50ms of a TTL of 80ms":    80 * ms,
+		"renewal every 1s of a TTL of 2s":   2 * time.Second,
+		"a hold of 1m0s at most with a TTL": time.Hour,
+	} {
+		_, err := l.Acquire(t.Context(), "k", redlock.WithTTL(ttl))
+		if err == nil || !strings.HasPrefix(err.Error(), `acquire "k": `) || !strings.Contains(err.Error(), want) {
+			t.Errorf("a TTL of %v: %v; want one with %q", ttl, err, want)
+		}
+		if err := l.Do(t.Context(), "k", func(context.Context) error { return nil }, redlock.WithTTL(ttl)); err == nil {
+			t.Errorf("Do with a TTL of %v: no error", ttl)
+		}
+	}
+	if n := len(c.log.of("set")); n > 0 {
+		t.Errorf("nodes were asked %d times", n)
+	}
+}

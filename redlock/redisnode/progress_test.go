@@ -1,0 +1,67 @@
+//go:build processes
+
+package redisnode_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lockpick/redlock"
+	"lockpick/redlock/redisnode/redistest"
+)
+
+// TestManyGoroutinesUnderFaults has 200 goroutines lock, each a key of its own, while one of five nodes hangs, drops
+// connections or sends garbage. Each must get its lock again and again.
+func TestManyGoroutinesUnderFaults(t *testing.T) {
+	const goroutines, times = 200, 3
+	for fault, answer := range map[string]redistest.Answer{
+		"none": nil, "hangs": redistest.Hang, "drops": redistest.Drop, "garbage": redistest.Garbage["endless status"],
+	} {
+		for _, kind := range []string{"go-redis", "wire"} {
+			t.Run(fault+"/"+kind, func(t *testing.T) {
+				addrs := redistest.Start(t, 4)
+				if answer == nil {
+					addrs = append(addrs, redistest.Start(t, 1)...)
+				} else {
+					addrs = append(addrs, redistest.Serve(t, answer))
+				}
+				var nodes []redlock.Node
+				for _, addr := range addrs {
+					n, closer := openDriver(kind, addr)
+					defer closer.Close()
+					nodes = append(nodes, n)
+				}
+				locks, err := redlock.New(redlock.Config{Nodes: nodes, TTL: 10 * time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				begin := time.Now()
+				var all sync.WaitGroup
+				var grants atomic.Int64
+				for i := range goroutines {
+					all.Go(func() {
+						for range times {
+							err := locks.Do(ctx, fmt.Sprint("k", i), func(context.Context) error { grants.Add(1); return nil })
+							if err != nil && ctx.Err() != nil {
+								t.Errorf("goroutine %d: %v", i, err)
+								return
+							}
+						}
+					})
+				}
+				all.Wait()
+				t.Logf("%d grants in %v", grants.Load(), time.Since(begin).Round(time.Millisecond))
+				if grants.Load() != goroutines*times {
+					t.Errorf("%d grants, want %d", grants.Load(), goroutines*times)
+				}
+				locks.Close() // what the faulty node is owed it can't be paid
+			})
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package redisnode_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/redlock/driver"
+	"lockpick/redlock/redisnode"
+)
+
+// slowClient is a client whose node takes its time for each exchange.
+type slowClient struct {
+	takes time.Duration
+
+	mu                         sync.Mutex
+	now, most, longest, single int // exchanges under way, the most of them, the longest pipeline, commands on their own
+	sent                       map[string]int
+}
+
+func (c *slowClient) exchange(ctx context.Context, cmds ...redis.Cmder) error {
+	c.mu.Lock()
+	c.now++
+	c.most, c.longest = max(c.most, c.now), max(c.longest, len(cmds))
+	for _, cmd := range cmds {
+		c.sent[fmt.Sprint(cmd.Args()[3])]++
+	}
+	c.mu.Unlock()
+	defer func() { c.mu.Lock(); c.now--; c.mu.Unlock() }()
+	select {
+	case <-time.After(c.takes):
+		for _, cmd := range cmds {
+			cmd.(*redis.Cmd).SetVal(int64(1))
+		}
+		return nil
+	case <-ctx.Done():
+		for _, cmd := range cmds {
+			cmd.SetErr(ctx.Err())
+		}
+		return ctx.Err()
+	}
+}
+
+func (c *slowClient) Process(ctx context.Context, cmd redis.Cmder) error {
+	c.mu.Lock()
+	c.single++
+	c.mu.Unlock()
+	return c.exchange(ctx, cmd)
+}
+
+func (c *slowClient) Pipeline() redis.Pipeliner { return &slowPipeline{client: c} }
+
+type slowPipeline struct {
+	redis.Pipeliner
+	client *slowClient
+	cmds   []redis.Cmder
+}
+
+func (p *slowPipeline) Process(_ context.Context, cmd redis.Cmder) error {
+	p.cmds = append(p.cmds, cmd)
+	return nil
+}
+
+func (p *slowPipeline) Exec(ctx context.Context) ([]redis.Cmder, error) {
+	return p.cmds, p.client.exchange(ctx, p.cmds...)
+}
+
+// Few commands each go by themselves, as they come. What many goroutines ask is sent together, on few connections.
+func TestManyAskTogether(t *testing.T) {
+	for _, row := range []struct{ asked, single, exchanges, together int }{{8, 8, 8, 1}, {200, 8, 8, 64}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &slowClient{takes: 10 * time.Millisecond, sent: map[string]int{}}
+			n := redisnode.New(c)
+			begin := time.Now()
+			var all sync.WaitGroup
+			for i := range row.asked {
+				all.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+					defer cancel()
+					if yes, err := n.Release(ctx, fmt.Sprint("k", i), "a"); !yes || err != nil {
+						t.Errorf("release %d: %v, %v", i, yes, err)
+					}
+				})
+			}
+			all.Wait()
+			if c.single != row.single || c.most != row.exchanges || c.longest != row.together || len(c.sent) != row.asked {
+				t.Errorf("%d commands: %d by themselves, %d exchanges at once of up to %d commands, %d sent", row.asked, c.single, c.most, c.longest, len(c.sent))
+			}
+			if took := time.Since(begin); took > 20*time.Millisecond {
+				t.Errorf("it took %v, want two exchanges of 10ms", took)
+			}
+		})
+	}
+}
+
+// A node that hangs holds up nobody beyond a deadline, what was not sent is named, and is not sent later.
+func TestQueueOfNodeThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &slowClient{takes: time.Hour, sent: map[string]int{}}
+		n := redisnode.New(c)
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				patience := 50 * time.Millisecond
+				if i >= 8 {
+					time.Sleep(time.Millisecond) // the first eight are sent
+					patience = 30 * time.Millisecond
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				_, err := n.Release(ctx, fmt.Sprint("k", i), "a")
+				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrNotSent) != (i >= 8) {
+					t.Errorf("release %d: %v", i, err)
+				}
+			})
+		}
+		all.Wait()
+		synctest.Wait()
+		if len(c.sent) != 8 || c.now != 0 {
+			t.Errorf("%d commands were sent, %d exchanges go on", len(c.sent), c.now)
+		}
+		c.takes = 0
+		if yes, err := n.Release(t.Context(), "later", "a"); !yes || err != nil || c.single != 9 {
+			t.Errorf("a later release: %v, %v, %d by themselves", yes, err, c.single)
+		}
+	})
+}
+
+// A command that is under way in a pipeline goes on when its caller gives up, and nobody else is harmed.
+func TestCallerLeavesPipeline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &slowClient{takes: 10 * time.Millisecond, sent: map[string]int{}}
+		n := redisnode.New(c)
+		var all sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() {
+				patience := time.Second
+				if i == 8 {
+					time.Sleep(time.Millisecond)
+					patience = 14 * time.Millisecond
+				} else if i == 9 {
+					time.Sleep(time.Millisecond)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				yes, err := n.Release(ctx, fmt.Sprint("k", i), "a")
+				if late := i == 8; yes == late || errors.Is(err, context.DeadlineExceeded) != late || errors.Is(err, driver.ErrNotSent) {
+					t.Errorf("release %d: %v, %v", i, yes, err)
+				}
+			})
+		}
+		all.Wait()
+		if len(c.sent) != 10 || c.longest != 2 {
+			t.Errorf("%d sent, up to %d together", len(c.sent), c.longest)
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package redistest
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Answer is what a server does on a connection once it was asked something. The connection is closed when it
+// returns, or when the client closes it, as gone tells.
+type Answer func(c net.Conn, gone <-chan struct{})
+
+// Serve starts a server, and returns its address. What is asked later is read and dropped.
+func Serve(t testing.TB, answer Answer) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return // the test is over
+			}
+			go func() {
+				defer c.Close()
+				if _, err := c.Read(make([]byte, 1)); err != nil {
+					return
+				}
+				gone := make(chan struct{})
+				go func() {
+					io.Copy(io.Discard, c)
+					c.Close() // also where answer is writing
+					close(gone)
+				}()
+				answer(c, gone)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// Hang answers nothing.
+func Hang(_ net.Conn, gone <-chan struct{}) { <-gone }
+
+// Drop ends the connection.
+func Drop(net.Conn, <-chan struct{}) {}
+
+// Garbage is answers that no Redis server gives to a lock, by name. They go on until the connection is closed.
+var Garbage = map[string]Answer{
+	"endless string":   flood("$2147483640\r\n", strings.Repeat("x", 4<<10)),
+	"endless status":   flood("+", strings.Repeat("x", 4<<10)),
+	"endless error":    flood("-ERR ", strings.Repeat("x", 4<<10)),
+	"endless number":   flood(":", strings.Repeat("1", 4<<10)),
+	"endless head":     flood("*", strings.Repeat("0", 4<<10)),
+	"no type":          flood("", strings.Repeat("\x00\xff\n", 1<<10)),
+	"huge array":       flood("*100000000\r\n", strings.Repeat(":1\r\n", 1<<10)),
+	"huge set":         flood("~100000000\r\n", strings.Repeat(":1\r\n", 1<<10)),
+	"huge map":         flood("%100000000\r\n", strings.Repeat(":1\r\n", 1<<10)),
+	"huge attribute":   flood("|100000000\r\n", strings.Repeat(":1\r\n", 1<<10)),
+	"nested arrays":    flood("", strings.Repeat("*1\r\n", 1<<10)),
+	"arrays of arrays": flood("", strings.Repeat("*200\r\n", 1<<10)),
+	"many replies":     flood("", strings.Repeat("*3\r\n:1\r\n+a\r\n$1\r\nb\r\n", 200)),
+	"half a reply":     func(c net.Conn, gone <-chan struct{}) { io.WriteString(c, "$2\r\nO"); <-gone },
+	"slow drip": func(c net.Conn, _ <-chan struct{}) {
+		for beat := time.Tick(5 * time.Millisecond); ; <-beat {
+			if _, err := io.WriteString(c, "+"); err != nil {
+				return
+			}
+		}
+	},
+}
+
+// flood writes head, and then more again and again.
+func flood(head, more string) Answer {
+	chunk := bytes.Repeat([]byte(more), 8)
+	return func(c net.Conn, _ <-chan struct{}) {
+		_, err := io.WriteString(c, head)
+		for err == nil {
+			_, err = c.Write(chunk)
+		}
+	}
+}
