@@ -103,6 +103,18 @@ func (m *memory) step(ctx context.Context, step, token string, apply func() int6
 	return n, nil
 }
 
+func (m *memory) expiry(key string) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.keys[key].expires
+}
+
+func (m *memory) size() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.keys)
+}
+
 func (m *memory) has(key, token string) bool {
 	e, ok := m.keys[key]
 	return ok && e.token == token && time.Now().Before(e.expires)

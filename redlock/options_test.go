@@ -116,7 +116,9 @@ func TestWait(t *testing.T) {
 				c.take("k", 0, 1, 2)
 				time.AfterFunc(row.free, func() {
 					for _, m := range c.nodes[:3] {
+						m.mu.Lock()
 						delete(m.keys, "k")
+						m.mu.Unlock()
 					}
 				})
 			}
@@ -146,7 +148,7 @@ func TestOwnTTL(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			life := func() time.Duration { return time.Until(c.nodes[0].keys["k"].expires) }
+			life := func() time.Duration { return time.Until(c.nodes[0].expiry("k")) }
 			if s.Remaining() != want || life() != ttl {
 				t.Errorf("a TTL of %v: %v remain, the key lives for %v", ttl, s.Remaining(), life())
 			}
@@ -174,7 +176,7 @@ func TestOwnTTL(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		c.set("release", flaw{}, 0, 1, 2)
 		time.Sleep(5 * time.Second)
-		if left := len(c.nodes[0].keys) + len(c.nodes[1].keys) + len(c.nodes[2].keys); left > 0 {
+		if left := c.nodes[0].size() + c.nodes[1].size() + c.nodes[2].size(); left > 0 {
 			t.Errorf("%d keys are left", left)
 		}
 	})
