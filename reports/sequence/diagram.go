@@ -24,6 +24,17 @@ import (
 func Of(h *history.History, r *verdict.Result) Diagram {
 	sc := newScene(newCourse(h), r)
 	b := &builder{f: sc.f, scene: sc, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
+	if b.scene.out != nil {
+		b.drawOutage(b.scene.out)
+	} else {
+		b.drawHolds()
+	}
+	b.drawFaults()
+	return b.diagram()
+}
+
+// drawHolds draws the sessions that held the lock, or tried to, and what became of their keys.
+func (b *builder) drawHolds() {
 	for _, s := range b.scene.focus {
 		b.drawAcquire(s)
 		b.drawWork(s)
@@ -34,10 +45,8 @@ func Of(h *history.History, r *verdict.Result) Diagram {
 		b.drawLease(s)
 	}
 	b.drawDeletions()
-	b.drawFaults()
 	b.drawLosses()
 	b.drawOverlap()
-	return b.diagram()
 }
 
 // DefaultWidth is how many characters wide a drawing is where no terminal says otherwise.
@@ -145,6 +154,7 @@ const (
 	believes state = "believes" // the client believes that it holds the lock
 	paused   state = "paused"
 	dead     state = "dead"
+	keeps    state = "keeps" // the nodes keep a key that nobody holds the lock by
 )
 
 // bar is a state that lasts from From to before To.
@@ -176,6 +186,7 @@ type stopped struct {
 type band struct {
 	From   int64   `json:"from"`
 	To     int64   `json:"to"`
+	Means  string  `json:"means"` // what was wrong, for the legend
 	Label  string  `json:"label"`
 	Events []int64 `json:"events"`
 }
@@ -235,8 +246,8 @@ func (sh *sheet) bar(lane int, state state, from, to int64, events ...*event) {
 	}
 }
 
-func (sh *sheet) band(from, to int64, label string, events []int64) {
-	sh.bands = append(sh.bands, band{From: from, To: min(to, plus(sh.to, 1)), Label: label, Events: events})
+func (sh *sheet) band(from, to int64, means, label string, events []int64) {
+	sh.bands = append(sh.bands, band{From: from, To: min(to, plus(sh.to, 1)), Means: means, Label: label, Events: events})
 }
 
 // caption is the story that a diagram tells, in no order yet.
@@ -266,12 +277,15 @@ func (c caption) sentences(on *lanes) []string {
 	var out []string
 	before := ""
 	for _, s := range c {
-		subject := s.subject
+		subject, it, its := s.subject, "it", "its"
+		if strings.Contains(subject, "–") || strings.Contains(subject, " and ") {
+			it, its = "they", "their"
+		}
 		switch {
 		case subject == before && s.of:
-			subject = "its"
+			subject = its
 		case subject == before:
-			subject = "it"
+			subject = it
 		case s.of:
 			subject += "'s"
 		}
