@@ -221,6 +221,14 @@ func (f *course) end(s *session, w *facts.Window) {
 	s.until = w.To
 }
 
+// put reports whether a key is the session's: it has its token, or the round that won set it, for a lock that tells
+// no token.
+func (s *session) put(x *facts.Stay) bool {
+	return x.Of(s.Session) || slices.ContainsFunc(s.won, func(e *event) bool {
+		return e.Process == x.By() && e.Sent != 0 && e.Sent == x.Put.Sent
+	})
+}
+
 // last is the instant of the last thing that the session is seen to do.
 func (s *session) last() int64 {
 	t := s.Acquire.Call.T
@@ -613,7 +621,7 @@ func (f *course) toldDeletions(sessions []*session) []deletion {
 		for _, node := range f.Params.Nodes {
 			for _, stay := range f.Lives().Stays(node, s.Key()) {
 				e := stay.End
-				if e == nil || e.Life.What != history.KeyDeleted || !stay.Of(s.Session) || e.T < s.begin || e.T >= s.until {
+				if e == nil || e.Life.What != history.KeyDeleted || !s.put(stay) || e.T < s.begin || e.T >= s.until {
 					continue
 				}
 				if release := f.ReleaseOf(e); release != nil {
@@ -628,6 +636,13 @@ func (f *course) toldDeletions(sessions []*session) []deletion {
 
 // clients are the clients of the sessions, and one whose release mattered.
 func (sc *scene) clients() []string {
+	if sc.cast == nil {
+		sc.cast = sc.chooseClients()
+	}
+	return sc.cast
+}
+
+func (sc *scene) chooseClients() []string {
 	if sc.out != nil {
 		return sc.out.clients()
 	}
@@ -754,6 +769,9 @@ func (f *course) focus(r *verdict.Result) []*session {
 			return out
 		}
 	}
+	if f.Grants == 0 {
+		return f.lastOfEach()
+	}
 	for _, ft := range f.faults {
 		if s := f.touched(ft); s != nil {
 			return f.withNext(s)
@@ -764,7 +782,20 @@ func (f *course) focus(r *verdict.Result) []*session {
 			return f.withNext(s)
 		}
 	}
-	return f.sessions[:min(2, len(f.sessions))]
+	return nil
+}
+
+// lastOfEach is the last sessions of the first clients, of a run in which nobody got the lock.
+func (f *course) lastOfEach() (all []*session) {
+	for _, s := range f.sessions {
+		i := slices.IndexFunc(all, func(o *session) bool { return o.Client() == s.Client() })
+		if i >= 0 && all[i].Key() == s.Key() {
+			all[i] = s
+		} else if i < 0 && len(all) < mostClients {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // touched is the session that a fault hit, or nil.

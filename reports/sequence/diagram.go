@@ -23,7 +23,7 @@ import (
 // witness, of the sessions that the first fault touched. It takes any history.
 func Of(h *history.History, r *verdict.Result) Diagram {
 	sc := newScene(newCourse(h), r)
-	b := &builder{f: sc.f, scene: sc, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
+	b := &builder{f: sc.f, scene: sc, due: map[*session]bool{}, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
 	if b.scene.out != nil {
 		b.drawOutage(b.scene.out)
 	} else {
@@ -197,6 +197,7 @@ type builder struct {
 	lanes   *lanes
 	sheet   *sheet
 	caption caption
+	due     map[*session]bool // those of which it is drawn when their keys are due to expire
 }
 
 func (b *builder) diagram() Diagram {

@@ -244,6 +244,7 @@ type scene struct {
 	folded    int            // faults that are not drawn
 	out       *outage        // nil: it is about something else
 	unseen    int            // attempts in an outage of clients without a lane
+	cast      []string       // memo of clients
 }
 
 // mostTargets is how many single targets the faults of a scene may have.
@@ -306,6 +307,13 @@ func (sc *scene) settle() {
 		}
 		sc.from = min(sc.from, s.start())
 		sc.to = max(sc.to, sc.end(s))
+	}
+	if sc.out == nil && sc.f.Grants == 0 { // all attempts count
+		for _, s := range sc.f.sessions {
+			if slices.Contains(sc.clients(), s.Client()) {
+				sc.from = min(sc.from, s.Acquire.Call.T)
+			}
+		}
 	}
 	for _, d := range sc.deletions {
 		sc.from = min(sc.from, d.release.Sent)
@@ -371,7 +379,7 @@ func (sc *scene) keyExpiredAfter(s *session, ft *facts.Fault) bool {
 		for _, x := range sc.f.Lives().Stays(node, s.Key()) {
 			expired := x.End == nil || x.End.Life.What == history.KeyExpired
 			in := ft.From() <= x.To() && x.To() <= plus(ft.To(), int64(sc.f.Params.NodeTimeout))
-			if expired && in && x.To() >= x.Due() && x.To() < s.until && x.Of(s.Session) {
+			if expired && in && x.To() >= x.Due() && x.To() < s.until && s.put(x) {
 				return true
 			}
 		}

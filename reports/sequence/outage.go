@@ -427,22 +427,58 @@ func (b *builder) drawAttempt(a *facts.Attempt, again string) {
 	draw("release", short(client)+" takes its keys back", "sent a release of its key to %s %s", a.Deletes)
 }
 
-// drawFailure notes that an acquire failed, with the lock's own words.
-func (b *builder) drawFailure(s *session) {
-	lane, ok := b.lanes.of(s.Client())
-	if ret := s.Acquire.Return; ok && ret != nil && !s.Granted() && b.scene.shown(ret.T) {
-		why := because(ret)
-		b.sheet.note(note{Lane: lane, At: ret.T, Mark: cross, Label: short(s.Client()) + "'s acquire fails" + why, Events: numbers(ret)})
-		b.caption.tellOf(ret.T, short(s.Client()), "acquire failed at "+display.Seconds(ret.T)+why)
-	}
+// failure is the acquires of one client that failed in the same way.
+type failure struct {
+	how, why string // why are the lock's own words
+	at       []int64
+	returns  []*event
 }
 
-// because is the lock's own words on why a call failed, as the end of a clause.
-func because(ret *event) string {
-	if ret.Cause == "" {
-		return ""
+// failures lists how a session's acquire failed; in a run in which nobody got the lock, those of all of its client's.
+func (b *builder) failures(s *session) (all []*failure) {
+	for _, o := range b.f.sessions {
+		ret := o.Acquire.Return
+		if o != s && (b.f.Grants > 0 || o.Client() != s.Client() || o.Key() != s.Key()) || ret == nil || o.Granted() || !b.scene.shown(ret.T) {
+			continue
+		}
+		how, why := "failed", display.Fit(strings.TrimRight(ret.Cause, "."), longestSaw)
+		if ret.Type == history.Info {
+			how = "ended with an unknown outcome"
+		}
+		i := slices.IndexFunc(all, func(f *failure) bool { return f.how == how && f.why == why })
+		if i < 0 {
+			i, all = len(all), append(all, &failure{how: how, why: why})
+		}
+		all[i].at, all[i].returns = append(all[i].at, ret.T), append(all[i].returns, ret)
 	}
-	return ": " + display.Fit(strings.TrimRight(ret.Cause, "."), longestSaw)
+	slices.SortStableFunc(all, func(a, b *failure) int { return cmp.Compare(len(b.at), len(a.at)) })
+	return all[:min(len(all), mostFailures)]
+}
+
+// mostFailures is how many ways to fail a reader is told of.
+const mostFailures = 3
+
+// drawFailure notes that acquires failed, with the lock's own words.
+func (b *builder) drawFailure(s *session) {
+	lane, ok := b.lanes.of(s.Client())
+	if !ok {
+		return
+	}
+	for _, f := range b.failures(s) {
+		why, first, last := "", slices.Min(f.at), slices.Max(f.at)
+		if f.why != "" {
+			why = ": " + f.why
+		}
+		now := map[string]string{"failed": "fails"}[f.how]
+		label := fmt.Sprintf("%s's acquire %s", short(s.Client()), cmp.Or(now, "ends with an unknown outcome"))
+		words := fmt.Sprintf("acquire %s ", f.how)
+		if len(f.at) > 1 {
+			label += " " + display.Times(len(f.at)) + ", until " + display.Seconds(last)
+			words += display.Times(len(f.at)) + " "
+		}
+		b.sheet.note(note{Lane: lane, At: first, Mark: cross, Label: label + why, Events: numbers(f.returns...)})
+		b.caption.tellOf(first, short(s.Client()), words+display.FromTo(first, last)+why)
+	}
 }
 
 // keyFate is what became of a key that was left on a node, and what its client did about it there.

@@ -103,7 +103,7 @@ func (b *builder) drawAcquire(s *session) {
 	if !ok {
 		return
 	}
-	if w := b.f.futile(s, b.scene.from); w.rounds > 0 {
+	if w := b.f.futile(s, b.scene.from); w.rounds > 0 && (len(w.why) > 0 || s.Granted() || len(b.failures(s)) == 0) {
 		b.drawFutile(w, me, !s.Granted())
 	}
 	if !s.Granted() {
@@ -195,6 +195,7 @@ func (b *builder) drawExpiry(g grant) {
 		if len(due) < len(l.events) { // some live long enough
 			continue
 		}
+		b.due[g.s] = true
 		at, last := slices.Max(stamps(due, b.f.expiry)), ""
 		if len(due) > 1 {
 			last = "the last "
@@ -413,6 +414,7 @@ func (b *builder) drawLosses() {
 		}
 		of[e], ends = lost{lane, l.First, e.Life.What, display.Seconds(e.T)}, append(ends, e)
 	}
+	b.drawLapses()
 	for _, g := range grouped(ends, func(e *event) lost { return of[e] }) {
 		what, at := of[g[0]], g[0].T
 		s := b.f.named[what.first]
@@ -426,6 +428,26 @@ func (b *builder) drawLosses() {
 		text := display.KeyLost(what.what, short(s.Client())+"'s key", short(facts.LinkClient(g[0].Life.By)))
 		b.sheet.note(note{Lane: what.lane, At: at, Mark: cross, Label: nodeList(names) + " " + text, Bad: true, Events: numbers(g...)})
 		b.caption.tell(at, nodeList(names), text+" at "+display.Seconds(at))
+	}
+}
+
+// drawLapses draws when keys had lived their time whose holder still believed in them, if that is not drawn yet: of a
+// lock whose commands tell no TTL only the nodes know.
+func (b *builder) drawLapses() {
+	for _, l := range b.scene.result.Losses {
+		s := b.f.named[l.First]
+		lane, ok := b.lanes.of(l.Node)
+		if s == nil || !ok || l.Fact != 0 || b.due[s] {
+			continue
+		}
+		for _, x := range b.f.Lives().Stays(l.Node, s.Key()) {
+			expired := x.End == nil || x.End.Life.What == history.KeyExpired
+			if at := x.To(); s.put(x) && expired && at < s.until && b.scene.shown(at) {
+				key := "key on " + short(l.Node)
+				b.sheet.note(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: possessive(s.Client()) + " " + key + " has lived its time", Events: numbers(x.Put, x.Given, x.End)})
+				b.caption.tellOf(at, short(s.Client()), key+" had lived its time at "+display.Seconds(at))
+			}
+		}
 	}
 }
 

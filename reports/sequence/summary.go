@@ -86,8 +86,7 @@ func (sc inWords) lossOf(a, b string) string {
 	if len(nodes) == 0 && sc.result.Node != "" {
 		nodes = []string{sc.result.Node}
 	}
-	slices.Sort(nodes)
-	on := cmp.Or(list(slices.Compact(nodes)), "the nodes")
+	on := cmp.Or(nodeList(nodes), "the nodes")
 	return display.CauseClause(sc.result.Cause, display.Parties{First: a, Second: b, Nodes: on, Deleter: sc.deleter()})
 }
 
