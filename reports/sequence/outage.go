@@ -92,7 +92,7 @@ func (o *outage) findLast() {
 // findHung finds the calls that did not return, of the witness's sessions, and acquires that asked no node for
 // longer than the bound.
 func (o *outage) findHung() {
-	if o.harm.Cause != verdict.Hung && o.harm.Cause != verdict.Unexplained {
+	if !slices.Contains([]string{verdict.Hung, verdict.WaitedLong, verdict.Unexplained}, o.harm.Cause) {
 		return
 	}
 	w := o.harm.Witness
@@ -318,6 +318,11 @@ func (o *outage) clients() []string {
 	for _, v := range o.vain {
 		out = append(out, v.client)
 	}
+	for _, name := range o.harm.Witness.Sessions {
+		if s := o.f.named[name]; s != nil {
+			out = append(out, s.Client())
+		}
+	}
 	out = unique(out)
 	return out[:min(mostClients, len(out))]
 }
@@ -355,9 +360,6 @@ func (b *builder) drawOutage(o *outage) {
 				b.drawAttempt(l.first, "")
 			}
 			b.drawAttempt(l.of, map[bool]string{true: " again"}[l.first != nil])
-			if !drawn[s] {
-				b.drawFailure(s)
-			}
 			drawn[s] = true
 		}
 		b.drawLeft(o, l)
@@ -379,6 +381,9 @@ func (b *builder) drawOutage(o *outage) {
 		} else {
 			b.scene.unseen += v.rounds
 		}
+	}
+	for _, client := range b.scene.clients() {
+		b.drawFailures(client, b.failures(func(s *session) bool { return s.Client() == client && s.Key() == o.key }))
 	}
 	b.drawHarm(o)
 	if o.next != nil && !drawn[o.next] {
@@ -434,11 +439,11 @@ type failure struct {
 	returns  []*event
 }
 
-// failures lists how a session's acquire failed; in a run in which nobody got the lock, those of all of its client's.
-func (b *builder) failures(s *session) (all []*failure) {
-	for _, o := range b.f.sessions {
-		ret := o.Acquire.Return
-		if o != s && (b.f.Grants > 0 || o.Client() != s.Client() || o.Key() != s.Key()) || ret == nil || o.Granted() || !b.scene.shown(ret.T) {
+// failures lists how the acquires of some sessions failed.
+func (b *builder) failures(of func(*session) bool) (all []*failure) {
+	for _, s := range b.f.sessions {
+		ret := s.Acquire.Return
+		if ret == nil || s.Granted() || !b.scene.shown(ret.T) || !of(s) {
 			continue
 		}
 		how, why := "failed", display.Fit(strings.TrimRight(ret.Cause, "."), longestSaw)
@@ -458,26 +463,33 @@ func (b *builder) failures(s *session) (all []*failure) {
 // mostFailures is how many ways to fail a reader is told of.
 const mostFailures = 3
 
-// drawFailure notes that acquires failed, with the lock's own words.
-func (b *builder) drawFailure(s *session) {
-	lane, ok := b.lanes.of(s.Client())
+// failuresOf lists how a session's acquire failed; in a run in which nobody got the lock, all of its client's.
+func (b *builder) failuresOf(s *session) []*failure {
+	return b.failures(func(o *session) bool {
+		return o == s || b.f.Grants == 0 && o.Client() == s.Client() && o.Key() == s.Key()
+	})
+}
+
+// drawFailures notes that a client's acquires failed, with the lock's own words.
+func (b *builder) drawFailures(client string, all []*failure) {
+	lane, ok := b.lanes.of(client)
 	if !ok {
 		return
 	}
-	for _, f := range b.failures(s) {
+	for _, f := range all {
 		why, first, last := "", slices.Min(f.at), slices.Max(f.at)
 		if f.why != "" {
 			why = ": " + f.why
 		}
 		now := map[string]string{"failed": "fails"}[f.how]
-		label := fmt.Sprintf("%s's acquire %s", short(s.Client()), cmp.Or(now, "ends with an unknown outcome"))
+		label := fmt.Sprintf("%s's acquire %s", short(client), cmp.Or(now, "ends with an unknown outcome"))
 		words := fmt.Sprintf("acquire %s ", f.how)
 		if len(f.at) > 1 {
 			label += " " + display.Times(len(f.at)) + ", until " + display.Seconds(last)
 			words += display.Times(len(f.at)) + " "
 		}
 		b.sheet.note(note{Lane: lane, At: first, Mark: cross, Label: label + why, Events: numbers(f.returns...)})
-		b.caption.tellOf(first, short(s.Client()), words+display.FromTo(first, last)+why)
+		b.caption.tellOf(first, short(client), words+display.FromTo(first, last)+why)
 	}
 }
 

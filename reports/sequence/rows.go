@@ -103,11 +103,11 @@ func (b *builder) drawAcquire(s *session) {
 	if !ok {
 		return
 	}
-	if w := b.f.futile(s, b.scene.from); w.rounds > 0 && (len(w.why) > 0 || s.Granted() || len(b.failures(s)) == 0) {
+	if w := b.f.futile(s, b.scene.from); w.rounds > 0 && (len(w.why) > 0 || s.Granted() || len(b.failuresOf(s)) == 0) {
 		b.drawFutile(w, me, !s.Granted())
 	}
 	if !s.Granted() {
-		b.drawFailure(s)
+		b.drawFailures(s.Client(), b.failuresOf(s))
 		return
 	}
 	b.drawGranted(s)
