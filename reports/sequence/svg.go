@@ -146,7 +146,7 @@ func (p *picture) head(d Diagram) {
 		p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}, class: "sq-title"})
 		y += 21
 	}
-	for _, l := range wrap(story, int(wide/charWidth), 12) {
+	for _, l := range wrap(story, int(wide/charWidth), 20) {
 		p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}})
 		y += 17
 	}
