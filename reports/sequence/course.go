@@ -407,8 +407,8 @@ type futile struct {
 
 // withheld is one reason for which nodes gave no vote.
 type withheld struct {
-	why    string         // "refused by NODES for c1's key"
-	rounds map[string]int // in which it came, by node
+	why    string           // "refused by NODES for c1's key"
+	rounds map[string][]int // in which it came, by node
 }
 
 func newFutile(f *course, client string) *futile { return &futile{f: f, client: client, from: never} }
@@ -459,9 +459,9 @@ func (w *futile) add(at int64, asked []*event) {
 func (w *futile) count(why, node string) {
 	i := slices.IndexFunc(w.why, func(r *withheld) bool { return r.why == why })
 	if i < 0 {
-		i, w.why = len(w.why), append(w.why, &withheld{why, map[string]int{}})
+		i, w.why = len(w.why), append(w.why, &withheld{why, map[string][]int{}})
 	}
-	w.why[i].rounds[node]++
+	w.why[i].rounds[node] = append(w.why[i].rounds[node], w.rounds)
 }
 
 // refused says why a node gave an attempt no vote; "": it did.
@@ -523,7 +523,8 @@ func (f *course) keyThere(e *event, from int64) (there *facts.Stay) {
 }
 
 // because lists why nodes gave no votes, the most frequent reason first, as the end of a clause. Of those that
-// didn't come in every attempt it says how often they came, or leaves them out.
+// didn't come in every attempt it says how often they came, or leaves them out. Nodes of which that is so are
+// told of together.
 func (w *futile) because(all bool) string {
 	type reason struct {
 		rounds int
@@ -532,19 +533,25 @@ func (w *futile) because(all bool) string {
 	var reasons []reason
 	for _, r := range w.why {
 		nodes := slices.Sorted(maps.Keys(r.rounds))
-		for _, g := range grouped(nodes, func(n string) int { return r.rounds[n] }) {
-			reasons = append(reasons, reason{r.rounds[g[0]], strings.Replace(r.why, "NODES", nodeList(g), 1)})
+		for _, g := range grouped(nodes, func(n string) bool { return len(r.rounds[n]) == w.rounds }) {
+			came := map[int]bool{}
+			for _, n := range g {
+				for _, round := range r.rounds[n] {
+					came[round] = true
+				}
+			}
+			x := reason{len(came), strings.Replace(r.why, "NODES", nodeList(g), 1)}
+			if len(r.rounds[g[0]]) < w.rounds {
+				x.text += fmt.Sprintf(" (%s)", display.Times(len(came)))
+			}
+			if all || len(r.rounds[g[0]]) == w.rounds {
+				reasons = append(reasons, x)
+			}
 		}
 	}
 	slices.SortStableFunc(reasons, func(a, b reason) int { return cmp.Compare(b.rounds, a.rounds) })
 	var parts []string
 	for _, r := range reasons {
-		if r.rounds < w.rounds {
-			if !all {
-				break
-			}
-			r.text += fmt.Sprintf(" (%s)", display.Times(r.rounds))
-		}
 		parts = append(parts, r.text)
 	}
 	if len(parts) == 0 {

@@ -32,7 +32,8 @@
 //	Both must have held K SPAN, by the answers that they got, though they never believed so at once
 //
 // REASON is "refused by NODES[ for C's key| for a key of its own| without a key]", or "an error from",
-// "no answer from", "a late answer from" or "nothing sent to NODES". N behind it is in how many of the attempts.
+// "no answer from", "a late answer from" or "nothing sent to NODES". N behind it: not each of these nodes did so
+// in each attempt, and that is in how many attempts one did.
 //
 // Of outages:
 //
@@ -44,6 +45,7 @@
 //	  …[; C's release, which came WHEN, did not delete it][; C's release had come before it, WHEN][; C's release, sent WHEN, never came]
 //	C's acquire, called at T, asked no node after T until T, or and returned at T, or and had not returned by T
 //	C's release, called at T, had not returned by T
+//	Keys of N attempts of C and C that were over refused later attempts
 //	Nobody acquired K SPAN, for D[; the bound is D]
 //
 // Of faults, with the words of nemesis.Told for WAS and BACK:

@@ -330,7 +330,8 @@ func (sc *scene) settle() {
 	sc.from = min(sc.from, sc.to)
 	from := sc.from
 	for _, ft := range sc.f.faults {
-		if !sc.touches(ft) || ft.From() > sc.to || ft.To() < from {
+		kind, _ := nemesis.KindOf(ft.Kind)
+		if !sc.touches(ft) || ft.From() > sc.to || ft.To() < from || kind.Momentary && ft.From() < from {
 			continue
 		}
 		if sc.changesNothing(ft) {

@@ -28,6 +28,7 @@ type outage struct {
 
 	last *session // who held it last, or was lost with it, where keys or calls don't say more; nil: nobody
 	left []*leftKeys
+	more []*leftKeys // that are not drawn
 	hung []hungCall
 	vain []*futile // by client, those with the most attempts first
 	next *session  // who got the lock at its end; nil: nobody
@@ -241,7 +242,8 @@ func (o *outage) findLeft(refused map[*facts.Stay]int) {
 		}
 	}
 	slices.SortStableFunc(o.left, func(a, b *leftKeys) int { return cmp.Compare(b.refused, a.refused) })
-	o.left = o.left[:min(len(o.left), mostLeft)]
+	n := min(len(o.left), mostLeft)
+	o.left, o.more = o.left[:n], o.left[n:]
 	slices.SortStableFunc(o.left, func(a, b *leftKeys) int { return cmp.Compare(a.stays[0].From(), b.stays[0].From()) })
 }
 
@@ -319,7 +321,7 @@ func (o *outage) clients() []string {
 		out = append(out, v.client)
 	}
 	for _, name := range o.harm.Witness.Sessions {
-		if s := o.f.named[name]; s != nil {
+		if s := o.f.named[name]; s != nil && len(o.vain) == 0 {
 			out = append(out, s.Client())
 		}
 	}
@@ -373,6 +375,9 @@ func (b *builder) drawOutage(o *outage) {
 			b.drawReturns(h.session)
 		}
 	}
+	for _, client := range b.scene.clients() {
+		b.drawFailures(client, b.failures(func(s *session) bool { return s.Client() == client && s.Key() == o.key }))
+	}
 	for _, v := range o.vain {
 		if lane, ok := b.lanes.of(v.client); ok {
 			b.drawFutile(v, lane, true)
@@ -381,9 +386,6 @@ func (b *builder) drawOutage(o *outage) {
 		} else {
 			b.scene.unseen += v.rounds
 		}
-	}
-	for _, client := range b.scene.clients() {
-		b.drawFailures(client, b.failures(func(s *session) bool { return s.Client() == client && s.Key() == o.key }))
 	}
 	b.drawHarm(o)
 	if o.next != nil && !drawn[o.next] {
@@ -446,7 +448,7 @@ func (b *builder) failures(of func(*session) bool) (all []*failure) {
 		if ret == nil || s.Granted() || !b.scene.shown(ret.T) || !of(s) {
 			continue
 		}
-		how, why := "failed", display.Fit(strings.TrimRight(ret.Cause, "."), longestSaw)
+		how, why := "failed", display.Fit(strings.TrimRight(strings.ReplaceAll(ret.Cause, "\n", "; "), "."), longestSaw)
 		if ret.Type == history.Info {
 			how = "ended with an unknown outcome"
 		}
@@ -712,6 +714,9 @@ func (b *builder) drawHarm(o *outage) {
 	if o.onlyHung() {
 		return
 	}
+	if len(o.more) > 0 {
+		b.caption.tell(w.From, o.manyKeys(), "refused later attempts")
+	}
 	b.sheet.band(w.From, o.to, "nobody gets the lock", fmt.Sprintf("NOBODY %s %s until %s%s", o.verb("s"), short(o.key), display.Seconds(o.to), o.bound(true)), w.Events)
 	b.caption.tell(w.From, "nobody", fmt.Sprintf("%s %s %s%s", o.verb("d"), short(o.key), display.FromTo(w.From, o.to), o.bound(true)))
 }
@@ -734,6 +739,10 @@ func (o *outage) summary() string {
 		why = fmt.Sprintf("%s's %s had not returned by %s", short(o.hung[0].Client()), o.hung[0].Call.Op, display.Seconds(o.to))
 	case len(o.left) > 0 && o.harm.Cause != verdict.NoMajority:
 		l := slices.MaxFunc(o.left, func(a, b *leftKeys) int { return cmp.Compare(a.refused, b.refused) })
+		if len(o.more) > 0 {
+			why = o.manyKeys() + " refused later attempts"
+			break
+		}
 		why = fmt.Sprintf("%s key stayed on %s%s", possessive(l.client), nodeList(staysOn(l.stays)), l.after())
 	case len(o.vain) > 0:
 		v := o.vain[0]
@@ -745,6 +754,16 @@ func (o *outage) summary() string {
 		return why + o.bound(true)
 	}
 	return fmt.Sprintf("%s, so nobody %s %s %s%s", why, o.verb("d"), short(o.key), display.FromTo(o.harm.Witness.From, o.to), o.bound(true))
+}
+
+// manyKeys names all keys that were left, where there are too many to draw.
+func (o *outage) manyKeys() string {
+	var clients []string
+	for _, l := range slices.Concat(o.left, o.more) {
+		clients = append(clients, l.client)
+	}
+	slices.Sort(clients)
+	return fmt.Sprintf("keys of %s of %s that were over", display.Plural(len(clients), "attempt"), list(slices.Compact(clients)))
 }
 
 // after is what the client that left a key had done before, as the end of a clause.
