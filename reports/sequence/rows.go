@@ -643,9 +643,13 @@ func (s *session) alike(c facts.Operation) []facts.Operation {
 	return all[from:to]
 }
 
-// expiry is when a key that was set is due to expire, by the extensions that its
-// node agreed to.
+// expiry is when a key that was set is due to expire: as its node tells, or by the extensions that the node agreed to.
 func (f *course) expiry(set *event) int64 {
+	for _, x := range f.Lives().Stays(set.Node, set.Key) {
+		if x.By() == set.Process && x.Put.Sent == set.Sent && set.Sent != 0 && x.Due() != never {
+			return x.Due()
+		}
+	}
 	at := plus(set.Applied, set.TTL)
 	for _, e := range sent(f.wires, facts.Sender(set), set.Sent, f.last) {
 		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == set.Node && e.Key == set.Key && e.Token == set.Token && e.Applied > 0 {
