@@ -581,6 +581,7 @@ func (w *futile) needed() string {
 type deletion struct {
 	release *event
 	victim  *session
+	named   bool // the verdict names it as the cause
 }
 
 // deletions finds the keys of the sessions that releases deleted while the
@@ -613,7 +614,7 @@ func (f *course) deletions(sessions []*session) []deletion {
 			owners[at] = owner{set[e], e.Applied}
 		case history.OpRelease:
 			if o := owners[at]; o.s != nil && e.Applied < o.s.until {
-				out = append(out, deletion{e, o.s})
+				out = append(out, deletion{release: e, victim: o.s})
 			}
 			delete(owners, at)
 		}
@@ -632,7 +633,7 @@ func (f *course) toldDeletions(sessions []*session) []deletion {
 					continue
 				}
 				if release := f.ReleaseOf(e); release != nil {
-					out = append(out, deletion{release, s})
+					out = append(out, deletion{release: release, victim: s})
 				}
 			}
 		}

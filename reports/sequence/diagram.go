@@ -79,7 +79,7 @@ func Of(h *history.History, r *verdict.Result) Diagram {
 	sc := newScene(newCourse(h), r)
 	b := &builder{f: sc.f, scene: sc, due: map[*session]bool{}, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
 	if b.scene.out != nil {
-		b.drawOutage(b.scene.out)
+		outageDrawing{b, b.scene.out}.draw()
 	} else {
 		b.drawHolds()
 	}

@@ -259,23 +259,15 @@ func newScene(f *course, r *verdict.Result) *scene {
 	}
 	sc.focus = f.focus(r)
 	sc.deletions = f.deletions(sc.focus)
-	sc.addNamed()
+	sc.nameDeletions()
 	sc.extra = sc.deleters()
 	sc.settle()
 	return sc
 }
 
-// isNamed reports whether the verdict names a deletion as the cause.
-func (sc *scene) isNamed(d deletion) bool {
-	return sc.result != nil && slices.ContainsFunc(sc.result.Losses, func(l verdict.Loss) bool {
-		e := sc.ending(l)
-		return e != nil && l.Cause == sc.result.Cause && sc.f.ReleaseOf(e) == d.release
-	})
-}
-
-// addNamed adds the releases that the verdict names as the cause, if they are missing: a key may have been
-// deleted before its acquire returned.
-func (sc *scene) addNamed() {
+// nameDeletions marks the releases that the verdict names as a cause, and adds those that are missing: a key may have
+// been deleted before its acquire returned.
+func (sc *scene) nameDeletions() {
 	if sc.result == nil {
 		return
 	}
@@ -284,9 +276,15 @@ func (sc *scene) addNamed() {
 		if l.Cause != verdict.DeletedByOther || e == nil || victim == nil {
 			continue
 		}
-		if release := sc.f.ReleaseOf(e); release != nil && !sc.released(e) {
-			sc.deletions = append(sc.deletions, deletion{release, victim})
+		release := sc.f.ReleaseOf(e)
+		if release == nil {
+			continue
 		}
+		i := slices.IndexFunc(sc.deletions, func(d deletion) bool { return d.release == release })
+		if i < 0 {
+			i, sc.deletions = len(sc.deletions), append(sc.deletions, deletion{release: release, victim: victim})
+		}
+		sc.deletions[i].named = sc.deletions[i].named || l.Cause == sc.result.Cause
 	}
 	slices.SortStableFunc(sc.deletions, func(a, b deletion) int { return cmp.Compare(a.release.Applied, b.release.Applied) })
 }
@@ -317,7 +315,7 @@ func (sc *scene) settle() {
 	}
 	for _, d := range sc.deletions {
 		sc.from = min(sc.from, d.release.Sent)
-		if sc.isNamed(d) {
+		if d.named {
 			sc.to = max(sc.to, d.release.Applied)
 		}
 	}
@@ -361,7 +359,7 @@ func (sc *scene) changesNothing(ft *facts.Fault) bool {
 		if ft.From() <= s.until && s.until <= ft.To() || ft.From() <= s.begin && s.start() <= ft.To() {
 			return false
 		}
-		if sc.keyExpiredAfter(s, ft) {
+		if sc.f.keyExpiredAfter(s, ft) {
 			return false
 		}
 		for _, c := range s.calls[1:] {
@@ -375,11 +373,11 @@ func (sc *scene) changesNothing(ft *facts.Fault) bool {
 
 // keyExpiredAfter reports whether a key of a session's, which it still believed in, had lived its time while a fault
 // was in force, or a node time-out later: a client that is paused renews nothing.
-func (sc *scene) keyExpiredAfter(s *session, ft *facts.Fault) bool {
-	for _, node := range sc.f.nodes() {
-		for _, x := range sc.f.Lives().Stays(node, s.Key()) {
+func (f *course) keyExpiredAfter(s *session, ft *facts.Fault) bool {
+	for _, node := range f.nodes() {
+		for _, x := range f.Lives().Stays(node, s.Key()) {
 			expired := x.End == nil || x.End.Life.What == history.KeyExpired
-			in := ft.From() <= x.To() && x.To() <= plus(ft.To(), int64(sc.f.Params.NodeTimeout))
+			in := ft.From() <= x.To() && x.To() <= plus(ft.To(), int64(f.Params.NodeTimeout))
 			if expired && in && x.To() >= x.Due() && x.To() < s.until && s.put(x) {
 				return true
 			}

@@ -342,8 +342,15 @@ func (o *outage) signature(node string) string {
 	return strings.Join(parts, ", ")
 }
 
-// drawOutage draws what led to the outage, who tried in vain, and how it ended.
-func (b *builder) drawOutage(o *outage) {
+// outageDrawing draws an outage.
+type outageDrawing struct {
+	*builder
+	*outage
+}
+
+// draw draws what led to the outage, who tried in vain, and how it ended.
+func (b outageDrawing) draw() {
+	o := b.outage
 	drawn := map[*session]bool{}
 	if s := o.last; s != nil {
 		drawn[s] = true
@@ -364,10 +371,10 @@ func (b *builder) drawOutage(o *outage) {
 			b.drawAttempt(l.of, map[bool]string{true: " again"}[l.first != nil])
 			drawn[s] = true
 		}
-		b.drawLeft(o, l)
+		b.drawLeft(l)
 	}
 	for _, h := range o.hung {
-		b.drawHung(o, h)
+		b.drawHung(h)
 		if h.Call.Op != history.OpAcquire && !drawn[h.session] {
 			drawn[h.session] = true
 			b.drawGranted(h.session)
@@ -376,7 +383,7 @@ func (b *builder) drawOutage(o *outage) {
 		}
 	}
 	for _, client := range b.scene.clients() {
-		b.drawFailures(client, b.failures(func(s *session) bool { return s.Client() == client && s.Key() == o.key }))
+		b.drawFailures(client, failures(b.scene, func(s *session) bool { return s.Client() == client && s.Key() == o.key }))
 	}
 	for _, v := range o.vain {
 		if lane, ok := b.lanes.of(v.client); ok {
@@ -387,7 +394,7 @@ func (b *builder) drawOutage(o *outage) {
 			b.scene.unseen += v.rounds
 		}
 	}
-	b.drawHarm(o)
+	b.drawHarm()
 	if o.next != nil && !drawn[o.next] {
 		b.drawGranted(o.next)
 		b.drawLease(o.next)
@@ -395,7 +402,7 @@ func (b *builder) drawOutage(o *outage) {
 }
 
 // drawReturns draws how a session extended its lock and gave it back.
-func (b *builder) drawReturns(s *session) {
+func (b outageDrawing) drawReturns(s *session) {
 	lane, ok := b.lanes.of(s.Client())
 	for _, c := range s.calls {
 		switch {
@@ -409,7 +416,7 @@ func (b *builder) drawReturns(s *session) {
 }
 
 // drawAttempt draws the requests of an attempt that failed, and those by which its client took its keys back.
-func (b *builder) drawAttempt(a *facts.Attempt, again string) {
+func (b outageDrawing) drawAttempt(a *facts.Attempt, again string) {
 	client := a.Session.Client()
 	me, ok := b.lanes.of(client)
 	if !ok {
@@ -442,10 +449,10 @@ type failure struct {
 }
 
 // failures lists how the acquires of some sessions failed.
-func (b *builder) failures(of func(*session) bool) (all []*failure) {
-	for _, s := range b.f.sessions {
+func failures(sc *scene, of func(*session) bool) (all []*failure) {
+	for _, s := range sc.f.sessions {
 		ret := s.Acquire.Return
-		if ret == nil || s.Granted() || !b.scene.shown(ret.T) || !of(s) {
+		if ret == nil || s.Granted() || !sc.shown(ret.T) || !of(s) {
 			continue
 		}
 		how, why := "failed", display.Fit(strings.TrimRight(strings.ReplaceAll(ret.Cause, "\n", "; "), "."), longestSaw)
@@ -466,9 +473,9 @@ func (b *builder) failures(of func(*session) bool) (all []*failure) {
 const mostFailures = 3
 
 // failuresOf lists how a session's acquire failed; in a run in which nobody got the lock, all of its client's.
-func (b *builder) failuresOf(s *session) []*failure {
-	return b.failures(func(o *session) bool {
-		return o == s || b.f.Grants == 0 && o.Client() == s.Client() && o.Key() == s.Key()
+func failuresOf(sc *scene, s *session) []*failure {
+	return failures(sc, func(o *session) bool {
+		return o == s || sc.f.Grants == 0 && o.Client() == s.Client() && o.Key() == s.Key()
 	})
 }
 
@@ -504,7 +511,8 @@ type keyFate struct {
 }
 
 // drawLeft draws the keys that an attempt left, those of one lane together if the same became of them.
-func (b *builder) drawLeft(o *outage, l *leftKeys) {
+func (b outageDrawing) drawLeft(l *leftKeys) {
+	o := b.outage
 	type same struct {
 		lane int
 		keyFate
@@ -553,8 +561,8 @@ func (o *outage) fate(l *leftKeys, s *facts.Stay) keyFate {
 	if l.of == nil {
 		return f
 	}
-	f.renewed = len(o.renewals(l, s))
-	switch sent, early, late := o.releases(l, s); {
+	f.renewed = len(l.renewals(o.f, s))
+	switch sent, early, late := l.releases(s, o.to); {
 	case f.end == "deleted" && f.by == l.client:
 	case len(sent) == 0:
 		f.release = "none"
@@ -569,12 +577,12 @@ func (o *outage) fate(l *leftKeys, s *facts.Stay) keyFate {
 }
 
 // releases is when the client sent releases of a key that it left, and when they came that came before and after the key.
-func (o *outage) releases(l *leftKeys, s *facts.Stay) (sent, early, late []int64) {
+func (l *leftKeys) releases(s *facts.Stay, before int64) (sent, early, late []int64) {
 	for _, d := range l.of.Deletes {
 		switch {
-		case d.Node != s.Node || d.Sent == 0 || d.Sent >= o.to:
+		case d.Node != s.Node || d.Sent == 0 || d.Sent >= before:
 			continue
-		case d.Applied == 0 || d.Applied > o.to:
+		case d.Applied == 0 || d.Applied > before:
 		case d.Applied < s.From():
 			early = append(early, d.Applied)
 		default:
@@ -610,8 +618,8 @@ func (o *outage) undone(l *leftKeys, g []*facts.Stay) (text string) {
 	}
 	for _, s := range g {
 		if l.of != nil {
-			a, b, c := o.releases(l, s)
-			last(&renewed, o.renewals(l, s))
+			a, b, c := l.releases(s, o.to)
+			last(&renewed, l.renewals(o.f, s))
 			last(&sent, a)
 			last(&early, b)
 			last(&late, c)
@@ -634,9 +642,9 @@ func (o *outage) undone(l *leftKeys, g []*facts.Stay) (text string) {
 }
 
 // renewals is when a node extended a key for the client that left it.
-func (o *outage) renewals(l *leftKeys, s *facts.Stay) (at []int64) {
-	for _, e := range o.f.Links {
-		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == s.Node && e.Token == l.of.Token && s.From() <= e.Applied && e.Applied <= o.gone(s) && facts.Sender(e) == l.client {
+func (l *leftKeys) renewals(f *course, s *facts.Stay) (at []int64) {
+	for _, e := range f.Links {
+		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == s.Node && e.Token == l.of.Token && s.From() <= e.Applied && e.Applied <= min(s.To(), f.last) && facts.Sender(e) == l.client {
 			at = append(at, e.Applied)
 		}
 	}
@@ -644,7 +652,8 @@ func (o *outage) renewals(l *leftKeys, s *facts.Stay) (at []int64) {
 }
 
 // drawHung notes a call that did not return.
-func (b *builder) drawHung(o *outage, h hungCall) {
+func (b outageDrawing) drawHung(h hungCall) {
+	o := b.outage
 	lane, ok := b.lanes.of(h.Client())
 	if !ok {
 		return
@@ -652,10 +661,10 @@ func (b *builder) drawHung(o *outage, h hungCall) {
 	who, op := short(h.Client()), h.Call.Op
 	text, at := " has not returned by "+display.Seconds(o.to), h.Call.T
 	if op == history.OpAcquire {
-		text, at = o.silence(h, "asks", "has", "returns"), h.asked
+		text, at = h.silence(o.to, "asks", "has", "returns"), h.asked
 		if h.last != nil {
 			b.drawAttempt(h.last, "")
-			w := newFutile(b.f, h.Client())
+			w := newFutile(o.f, h.Client())
 			w.add(h.last.From, h.last.Asked)
 			b.tellFutile(w)
 		}
@@ -663,19 +672,19 @@ func (b *builder) drawHung(o *outage, h hungCall) {
 	b.sheet.note(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: fmt.Sprintf("%s's %s%s", who, op, text), Events: numbers(h.Call, h.Return)})
 	told := " had not returned by " + display.Seconds(o.to)
 	if op == history.OpAcquire {
-		told = o.silence(h, "asked", "had", "returned")
+		told = h.silence(o.to, "asked", "had", "returned")
 	}
 	b.caption.tellOf(at, who, fmt.Sprintf("%s, called at %s,%s%s", op, display.Seconds(h.Call.T), told, o.bound(o.onlyHung())))
 }
 
 // silence says how long an acquire asked no node.
-func (o *outage) silence(h hungCall, asks, has, returns string) string {
+func (h hungCall) silence(to int64, asks, has, returns string) string {
 	text := fmt.Sprintf(" %s no node after %s", asks, display.Seconds(h.asked))
 	switch {
-	case h.again < o.to:
+	case h.again < to:
 		return text + " until " + display.Seconds(h.again)
-	case h.Ended() > o.to:
-		return text + fmt.Sprintf(" and %s not returned by %s", has, display.Seconds(o.to))
+	case h.Ended() > to:
+		return text + fmt.Sprintf(" and %s not returned by %s", has, display.Seconds(to))
 	}
 	return text + " and " + returns + " at " + display.Seconds(h.Ended())
 }
@@ -709,7 +718,8 @@ func (o *outage) bound(tell bool) string {
 }
 
 // drawHarm marks the span in which nobody got the lock.
-func (b *builder) drawHarm(o *outage) {
+func (b outageDrawing) drawHarm() {
+	o := b.outage
 	w := o.harm.Witness
 	if o.onlyHung() {
 		return
@@ -734,7 +744,7 @@ func (o *outage) summary() string {
 	var why string
 	switch {
 	case len(o.hung) > 0 && o.hung[0].Call.Op == history.OpAcquire:
-		why = fmt.Sprintf("%s's acquire%s", short(o.hung[0].Client()), o.silence(o.hung[0], "asked", "had", "returned"))
+		why = fmt.Sprintf("%s's acquire%s", short(o.hung[0].Client()), o.hung[0].silence(o.to, "asked", "had", "returned"))
 	case len(o.hung) > 0:
 		why = fmt.Sprintf("%s's %s had not returned by %s", short(o.hung[0].Client()), o.hung[0].Call.Op, display.Seconds(o.to))
 	case len(o.left) > 0 && o.harm.Cause != verdict.NoMajority:

@@ -103,11 +103,11 @@ func (b *builder) drawAcquire(s *session) {
 	if !ok {
 		return
 	}
-	if w := b.f.futile(s, b.scene.from); w.rounds > 0 && (len(w.why) > 0 || s.Granted() || len(b.failuresOf(s)) == 0) {
+	if w := b.f.futile(s, b.scene.from); w.rounds > 0 && (len(w.why) > 0 || s.Granted() || len(failuresOf(b.scene, s)) == 0) {
 		b.drawFutile(w, me, !s.Granted())
 	}
 	if !s.Granted() {
-		b.drawFailures(s.Client(), b.failuresOf(s))
+		b.drawFailures(s.Client(), failuresOf(b.scene, s))
 		return
 	}
 	b.drawGranted(s)
@@ -409,7 +409,7 @@ func (b *builder) drawLosses() {
 	for _, l := range b.scene.result.Losses {
 		e := b.scene.ending(l)
 		lane, ok := b.lanes.of(l.Node)
-		if e == nil || !ok || b.scene.released(e) || !b.scene.shown(e.T) {
+		if e == nil || !ok || released(b.scene, e) || !b.scene.shown(e.T) {
 			continue
 		}
 		of[e], ends = lost{lane, l.First, e.Life.What, display.Seconds(e.T)}, append(ends, e)
@@ -452,7 +452,7 @@ func (b *builder) drawLapses() {
 }
 
 // released reports whether a fact is the doing of a release that is drawn.
-func (sc *scene) released(e *event) bool {
+func released(sc *scene, e *event) bool {
 	release := sc.f.ReleaseOf(e)
 	return release != nil && slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release == release })
 }
