@@ -184,11 +184,12 @@ func starved(d unavailability) verdict.Result {
 	w.Events = verdict.Numbered(events)
 	cause, why := whyNobody(d.lock, d.Span)
 	within := facts.Seconds(rounds(&d.lock.Params))
-	if late := d.lock.delayed(d.clients, d.Span); late > 0 {
+	late := d.lock.delayed(d.clients, d.Span)
+	if late > 0 {
 		within += fmt.Sprintf(", even if stalls of the host delayed it by %s", facts.Seconds(late))
 	}
 	return verdict.Result{
-		Outcome: verdict.Violated, Witness: w, Cause: cause,
+		Outcome: verdict.Violated, Witness: w, Cause: cause, Bound: rounds(&d.lock.Params) + late,
 		Because: fmt.Sprintf("%s could have had %s %s, a majority being available, and %s tried, but nobody acquired it within %s: %s; %s",
 			verdict.List(d.clients), verdict.LockName(d.lock.name), facts.FromTo(d.From, d.To),
 			verdict.Plural(waiters, "client"), within, since, why),

@@ -213,7 +213,7 @@ func (d loss) late(w, next *facts.Session, bound int64) verdict.Result {
 	}
 	cause, why := whyNobody(d.lock, spans.Of(d.free, to))
 	return verdict.Result{
-		Outcome: verdict.Violated, Cause: cause,
+		Outcome: verdict.Violated, Cause: cause, Bound: bound - d.at,
 		Because: fmt.Sprintf("%s %s at %s while it may have held %s, and %s was waiting; the lock must be free again by %s, and %s; %s",
 			d.session.Client(), ways[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key()), w.Client(), facts.Seconds(bound), text, why),
 		Witness: &verdict.Witness{
@@ -397,6 +397,7 @@ type stuck struct {
 	of      facts.Operation
 	spans.Span
 	asked int64 // an acquire's last message to a node was sent then; 0: it is another call
+	bound int64 // how long it may take
 }
 
 // stuckIn finds those of a lock, in the order of their sessions, but for acquires in spans that are
@@ -410,8 +411,9 @@ func stuckIn(c *lockState, reported []unavailability) (all []verdict.Incident, o
 		if d.Length() <= patience {
 			return
 		}
+		d.bound = patience + c.delayed([]string{d.session.Client()}, d.Span)
 		switch share := spans.Share(could, d.Span); {
-		case share > patience+c.delayed([]string{d.session.Client()}, d.Span):
+		case share > d.bound:
 			all = append(all, verdict.Incident{From: d.From, Tell: d.tell})
 		case share > patience && open == "":
 			open = fmt.Sprintf("%s's %s of %s, called at %s, had not returned within %s; %s", d.session.Client(), d.of.Call.Op,
@@ -460,7 +462,7 @@ func (d stuck) tell() verdict.Result {
 		because += fmt.Sprintf("; it asked no node after %s, though the lock was free", facts.Seconds(d.asked))
 	}
 	return verdict.Result{
-		Outcome: verdict.Violated, Cause: verdict.Hung, Because: because,
+		Outcome: verdict.Violated, Cause: verdict.Hung, Because: because, Bound: d.bound,
 		Witness: &verdict.Witness{Key: d.lock.name, From: d.From, To: d.To, Sessions: []string{d.session.Name()}, Events: verdict.Numbered(events)},
 	}
 }

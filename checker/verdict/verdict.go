@@ -102,7 +102,10 @@ type Result struct {
 	// Stalled is the longest stall of the host, in seconds, that may be why a violation did not
 	// come, or came of another cause. 0: there was none. Where stalls may be why one came, the
 	// outcome is undecided.
-	Stalled float64  `json:"stalled,omitempty"`
+	Stalled float64 `json:"stalled,omitempty"`
+	// Bound is how long a free lock may go without a grant, or a call without a return, by a violated
+	// property of liveness, in nanoseconds.
+	Bound   int64    `json:"bound,omitempty"`
 	Witness *Witness `json:"witness,omitempty"`
 }
 

@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
@@ -48,6 +49,9 @@ var hostile = map[string]struct {
 		time.Sleep(time.Hour) // which is virtual
 		return nil, ctx.Err()
 	}, []string{"the run is vacuous: nobody acquired a lock"}},
+	"always-fails": {func(context.Context, lock.Env) (lock.Handle, error) {
+		return nil, errors.New("the lock needs Redis 9")
+	}, []string{"c1's acquire failed", "times from", "the lock needs Redis 9"}},
 	"answers-nothing": {func(context.Context, lock.Env) (lock.Handle, error) { return nil, nil },
 		[]string{"panic: runtime error", "client.(*section).acquire("}},
 }

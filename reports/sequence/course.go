@@ -3,6 +3,7 @@ package sequence
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/reports/display"
 )
 
 type event = history.Event
@@ -23,14 +25,17 @@ type course struct {
 	*facts.Facts
 	sessions []*session // in the order in which their acquire was called
 	named    map[string]*session
+	of       map[*facts.Session]*session
 	wires    []*event // commands on the wire, in the order in which they were sent
 	applies  map[string]*apply
 	faults   []*facts.Fault // that were seen to be in force, in that order
-	last     int64          // the last instant of the run's own time
+	record   *history.History
+	promises map[int64]promise // memo of promise: by event
+	last     int64             // the last instant of the run's own time
 }
 
 func newCourse(h *history.History) *course {
-	f := &course{Facts: facts.ReadUpToStop(h), named: map[string]*session{}, applies: map[string]*apply{}}
+	f := &course{Facts: facts.ReadUpToStop(h), record: h, named: map[string]*session{}, of: map[*facts.Session]*session{}, applies: map[string]*apply{}}
 	for s := range f.Sessions() {
 		f.session(s)
 	}
@@ -51,6 +56,63 @@ func newCourse(h *history.History) *course {
 	f.readLog()
 	f.readAttempts()
 	return f
+}
+
+// promise is the deadline that came with a lock or an extension.
+type promise struct {
+	left  int64 // by the client's clock, when it came
+	until int64 // in true time, as the clocks let it come true, whatever was said of a loss later
+}
+
+// promise is what a return promised; false: it named no deadline.
+func (f *course) promise(ret *event) (promise, bool) {
+	if f.promises == nil {
+		f.promises = map[int64]promise{}
+		if f.record != nil {
+			reckoned := history.Reckoned(f.record.Events)
+			for i, e := range f.record.Events {
+				if e.Type == history.OK && e.ValidUntil != 0 {
+					f.promises[e.N] = promise{minus(e.ValidUntil, e.T), reckoned[i].ValidUntil}
+				}
+			}
+		}
+	}
+	p, ok := f.promises[ret.N]
+	return p, ok
+}
+
+// left is how long a lock said that it lasts, when it came; never: it named no deadline.
+func (f *course) left(ret *event) int64 {
+	if p, ok := f.promise(ret); ok {
+		return p.left
+	}
+	return never
+}
+
+// promised is the deadline that came with a return; never: none did.
+func (f *course) promised(ret *event) int64 {
+	if p, ok := f.promise(ret); ok {
+		return p.until
+	}
+	return never
+}
+
+// leftAt is how long a session's lock lasts at a check, by the client's clock; never: it has no deadline, or nobody knows.
+func (f *course) leftAt(s *session, check *event) int64 {
+	left := int64(never)
+	for _, c := range s.calls {
+		if c.Outcome() != history.OK || c.Return.T > check.T || c.Call.Op != history.OpAcquire && c.Call.Op != history.OpExtend {
+			continue
+		}
+		switch p, ok := f.promise(c.Return); {
+		case !ok:
+		case c.Return.Local != 0 && check.Local != 0 && c.Return.Wall == check.Wall:
+			left = minus(p.left, minus(check.Local, c.Return.Local))
+		case len(f.TurnsOf(s.Client())) == 0:
+			left = minus(p.left, minus(check.T, c.Return.T))
+		}
+	}
+	return left
 }
 
 // nodes lists the lock nodes, from the params or else from the wire.
@@ -117,17 +179,14 @@ type session struct {
 // session adds one.
 func (f *course) session(x *facts.Session) {
 	s := &session{Session: x, calls: slices.AppendSeq([]facts.Operation{x.Acquire}, x.Actions())}
-	f.sessions = append(f.sessions, s)
+	f.sessions, f.of[x] = append(f.sessions, s), s
 	if s.Name() != "" && f.named[s.Name()] == nil {
 		f.named[s.Name()] = s
 	}
 	s.windows = slices.Collect(f.Windows(x))
 	switch {
 	case s.Granted():
-		s.begin, s.deadline, s.promised = x.Ended, x.Until, x.Until
-		if e := f.Lost(x); e != nil && e.T == x.Until { // nobody knew that beforehand
-			s.promised = never
-		}
+		s.begin, s.deadline, s.promised = x.Ended, x.Until, f.Promised(x)
 	case len(s.windows) > 0: // by an extension
 		s.begin, s.deadline = s.windows[0].From, facts.Nothing
 	default:
@@ -160,6 +219,14 @@ func (f *course) end(s *session, w *facts.Window) {
 		}
 	}
 	s.until = w.To
+}
+
+// put reports whether a key is the session's: it has its token, or the round that won set it, for a lock that tells
+// no token.
+func (s *session) put(x *facts.Stay) bool {
+	return x.Of(s.Session) || slices.ContainsFunc(s.won, func(e *event) bool {
+		return e.Process == x.By() && e.Sent != 0 && e.Sent == x.Put.Sent
+	})
 }
 
 // last is the instant of the last thing that the session is seen to do.
@@ -285,13 +352,9 @@ func commandTo(round []*event, node string) *event {
 
 // readAttempts takes the rounds of each acquire, as far as they were sent before it returned.
 func (f *course) readAttempts() {
-	of := map[*facts.Session]*session{}
-	for _, s := range f.sessions {
-		of[s.Session] = s
-	}
 	for _, w := range f.Wires() {
 		for _, a := range w.Attempts {
-			s := of[a.Session]
+			s := f.of[a.Session]
 			until := min(s.Ended, f.last)
 			asked := slices.DeleteFunc(slices.Clone(a.Asked), func(e *event) bool { return e.Sent > until })
 			n := len(s.tried) - 1
@@ -330,18 +393,30 @@ func (f *course) everyNode(e *event, at int64) []*event {
 	return out
 }
 
-// futile is what one client tried in vain before a session.
+// futile is the attempts of one client that got no lock.
 type futile struct {
-	rounds      int
-	from, to    int64
-	taken, mute bool // some node said no; no node answered at all
-	events      []*event
+	f        *course
+	client   string
+	rounds   int
+	from, to int64       // when the first and the last began
+	votes    int         // most that one had
+	longest  [2]int64    // attempt, where that is the cause
+	why      []*withheld // of votes
+	events   []*event
 }
 
-// futile counts what the session's client tried from an instant on until the
-// session's own winning round, in this session and in those before it that failed.
-func (f *course) futile(s *session, from int64) futile {
-	w := futile{from: never, mute: true}
+// withheld is one reason for which nodes gave no vote.
+type withheld struct {
+	why    string           // "refused by NODES for c1's key"
+	rounds map[string][]int // in which it came, by node
+}
+
+func newFutile(f *course, client string) *futile { return &futile{f: f, client: client, from: never} }
+
+// futile is what the session's client tried from an instant on until the session's own
+// winning round, in this session and in those before it that failed.
+func (f *course) futile(s *session, from int64) *futile {
+	w := newFutile(f, s.Client())
 	for _, prev := range f.sessions {
 		if prev.Client() != s.Client() || prev.Key() != s.Key() || prev.Granted() && prev != s {
 			continue
@@ -349,42 +424,164 @@ func (f *course) futile(s *session, from int64) futile {
 		if prev.Acquire.Call.T > s.Acquire.Call.T || prev.Acquire.Ended() < from {
 			continue
 		}
-		if len(prev.tried) == 0 && prev != s { // its wire was not recorded
-			w.add(max(prev.Acquire.Call.T, from), prev.Acquire.Call)
-			w.taken, w.mute = true, false
+		if len(prev.tried) == 0 && !prev.Granted() { // it asked no node, or its wire was not recorded
+			w.add(max(prev.Acquire.Call.T, from), nil)
+			w.events = append(w.events, prev.Acquire.Call)
 		}
 		for _, a := range prev.tried {
-			if a[0].Sent < from {
-				continue
+			if a[0].Sent >= from {
+				w.add(a[0].Sent, a)
 			}
-			w.add(a[0].Sent, a[0])
-			w.taken = w.taken || slices.ContainsFunc(a, func(e *event) bool { return e.Type == history.Fail })
-			w.mute = w.mute && !slices.ContainsFunc(a, func(e *event) bool { return e.Answered != 0 })
 		}
 	}
 	return w
 }
 
-func (w *futile) add(at int64, e *event) {
+// add counts an attempt that began at an instant, by its requests.
+func (w *futile) add(at int64, asked []*event) {
 	w.rounds++
 	w.from, w.to = min(w.from, at), max(w.to, at)
-	w.events = append(w.events, e)
+	if len(asked) == 0 {
+		return
+	}
+	w.events = append(w.events, asked[0])
+	votes := 0
+	for _, node := range w.f.nodes() {
+		if why := w.refused(node, at, asked); why == "" {
+			votes++
+		} else {
+			w.count(why, node)
+		}
+	}
+	w.votes = max(w.votes, votes)
 }
 
-func (w *futile) because() string {
-	switch {
-	case w.taken:
-		return "taken"
-	case w.mute:
-		return "no answer"
+func (w *futile) count(why, node string) {
+	i := slices.IndexFunc(w.why, func(r *withheld) bool { return r.why == why })
+	if i < 0 {
+		i, w.why = len(w.why), append(w.why, &withheld{why, map[string][]int{}})
 	}
-	return "no majority"
+	w.why[i].rounds[node] = append(w.why[i].rounds[node], w.rounds)
+}
+
+// refused says why a node gave an attempt no vote; "": it did.
+func (w *futile) refused(node string, from int64, asked []*event) (why string) {
+	why = "nothing sent to NODES"
+	for _, e := range asked {
+		switch {
+		case e.Node != node:
+		case e.Answered != 0 && w.late(e):
+			why = "a late answer from NODES"
+		case e.Type == history.OK && e.Answered != 0:
+			return ""
+		case e.Type == history.Fail && e.Cause == "" && (e.Answered != 0 || e.Applied == 0): // a link that stamps nothing
+			why = "refused by NODES" + w.forKey(e, from)
+		case e.Type == history.Fail && e.Cause != "":
+			why = "an error from NODES"
+		default:
+			why = "no answer from NODES"
+		}
+	}
+	return why
+}
+
+// late reports whether an answer came after the node time-out.
+func (w *futile) late(e *event) bool {
+	timeout := int64(w.f.Params.NodeTimeout)
+	return timeout > 0 && e.Answered-e.Sent > timeout
+}
+
+// forKey says for which key a node refused a request of an attempt.
+func (w *futile) forKey(e *event, from int64) string {
+	if !w.f.Params.Life {
+		return ""
+	}
+	switch s := w.f.keyThere(e, from); {
+	case s == nil:
+		return " without a key"
+	case facts.Doer(s.Put) == w.client:
+		return " for a key of its own"
+	default:
+		return fmt.Sprintf(" for %s key", possessive(facts.Doer(s.Put)))
+	}
+}
+
+// keyThere is the key for which a node refused a request of an attempt that began at an instant, or nil. It is
+// not the attempt's own.
+func (f *course) keyThere(e *event, from int64) (there *facts.Stay) {
+	if e.Type != history.Fail || e.Cause != "" {
+		return nil
+	}
+	for _, s := range f.Lives().During(e.Node, e.Key, e.Sent, max(e.Applied, e.T)) {
+		err := facts.Error(s.Put)
+		own := s.Holds(e.Token) && cmp.Or(s.Put.Sent, s.From()) >= from
+		if !own && minus(s.From(), err) <= e.Applied && plus(s.To(), err) >= e.Applied {
+			there = s
+		}
+	}
+	return there
+}
+
+// because lists why nodes gave no votes, the most frequent reason first, as the end of a clause. Of those that
+// didn't come in every attempt it says how often they came; those of less than nine in ten may be left out. Nodes
+// of which that is so are told of together.
+func (w *futile) because(all bool) string {
+	type reason struct {
+		rounds int
+		text   string
+	}
+	var reasons []reason
+	for _, r := range w.why {
+		nodes := slices.Sorted(maps.Keys(r.rounds))
+		for _, g := range grouped(nodes, func(n string) bool { return len(r.rounds[n]) == w.rounds }) {
+			came := map[int]bool{}
+			for _, n := range g {
+				for _, round := range r.rounds[n] {
+					came[round] = true
+				}
+			}
+			x := reason{len(came), strings.Replace(r.why, "NODES", nodeList(g), 1)}
+			if len(r.rounds[g[0]]) < w.rounds {
+				x.text += fmt.Sprintf(" (%s)", display.Times(len(came)))
+			}
+			if all || 10*len(came) >= 9*w.rounds {
+				reasons = append(reasons, x)
+			}
+		}
+	}
+	slices.SortStableFunc(reasons, func(a, b reason) int { return cmp.Compare(b.rounds, a.rounds) })
+	var parts []string
+	for _, r := range reasons {
+		parts = append(parts, r.text)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+// atMost is how many votes an attempt had at most.
+func (w *futile) atMost() string {
+	most := "at most "
+	if w.rounds == 1 {
+		most = ""
+	}
+	return fmt.Sprintf("with %s%d of %d votes", most, w.votes, len(w.f.nodes()))
+}
+
+// needed is how many votes the lock needs, as the end of a clause.
+func (w *futile) needed() string {
+	if q := w.f.Params.Quorum; q > 0 {
+		return fmt.Sprintf(" where %d are %s", q, quorumWord(q, len(w.f.nodes())))
+	}
+	return ""
 }
 
 // deletion is a key that one session's client believed in and a release took away.
 type deletion struct {
 	release *event
 	victim  *session
+	named   bool // the verdict names it as the cause
 }
 
 // deletions finds the keys of the sessions that releases deleted while the
@@ -417,7 +614,7 @@ func (f *course) deletions(sessions []*session) []deletion {
 			owners[at] = owner{set[e], e.Applied}
 		case history.OpRelease:
 			if o := owners[at]; o.s != nil && e.Applied < o.s.until {
-				out = append(out, deletion{e, o.s})
+				out = append(out, deletion{release: e, victim: o.s})
 			}
 			delete(owners, at)
 		}
@@ -432,11 +629,11 @@ func (f *course) toldDeletions(sessions []*session) []deletion {
 		for _, node := range f.Params.Nodes {
 			for _, stay := range f.Lives().Stays(node, s.Key()) {
 				e := stay.End
-				if e == nil || e.Life.What != history.KeyDeleted || !stay.Of(s.Session) || e.T < s.begin || e.T >= s.until {
+				if e == nil || e.Life.What != history.KeyDeleted || !s.put(stay) || e.T < s.begin || e.T >= s.until {
 					continue
 				}
 				if release := f.ReleaseOf(e); release != nil {
-					out = append(out, deletion{release, s})
+					out = append(out, deletion{release: release, victim: s})
 				}
 			}
 		}
@@ -447,16 +644,51 @@ func (f *course) toldDeletions(sessions []*session) []deletion {
 
 // clients are the clients of the sessions, and one whose release mattered.
 func (sc *scene) clients() []string {
+	if sc.cast == nil {
+		sc.cast = sc.chooseClients()
+	}
+	return sc.cast
+}
+
+func (sc *scene) chooseClients() []string {
+	if sc.out != nil {
+		return sc.out.clients()
+	}
 	var out []string
 	for _, s := range sc.focus {
 		out = append(out, s.Client())
 	}
+	out = unique(append(out, sc.actors()...))
+	most := max(mostClients, min(len(out), mostClients+1)) // who is named by the verdict is never left out for want of room
 	for _, d := range sc.deletions {
-		out = append(out, facts.Sender(d.release))
+		if len(out) < mostClients {
+			out = unique(append(out, facts.Sender(d.release)))
+		}
 	}
-	out = unique(out)
-	return out[:min(3, len(out))]
+	return out[:min(most, len(out))]
 }
+
+// actors are the clients that did what the verdict's cause is.
+func (sc *scene) actors() (names []string) {
+	if sc.result == nil {
+		return nil
+	}
+	for _, l := range sc.result.Losses {
+		e := sc.ending(l)
+		if e == nil || l.Cause != sc.result.Cause {
+			continue
+		}
+		if release := sc.f.ReleaseOf(e); release != nil {
+			names = append(names, facts.Sender(release))
+		} else if doer := facts.Doer(e); slices.Contains(sc.f.Params.Clients, doer) {
+			names = append(names, doer)
+		}
+	}
+	return unique(names)
+}
+
+// mostClients is how many clients a reader can follow.
+const mostClients = 3
 
 // resource is the name of the storage, "" if nobody used one.
 func (sc *scene) resource() string {
@@ -464,7 +696,7 @@ func (sc *scene) resource() string {
 		return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Call.Op == history.OpRead || c.Call.Op == history.OpWrite })
 	})
 	switch {
-	case !used:
+	case !used || sc.out != nil:
 		return ""
 	case sc.f.Params.Resource != "":
 		return sc.f.Params.Resource
@@ -489,7 +721,7 @@ func (sc *scene) nodeGroups(room int) [][]string {
 
 // aboutNodes reports whether single nodes matter to the story.
 func (sc *scene) aboutNodes() bool {
-	if sc.result != nil && (sc.result.Property == verdict.MutualExclusion || sc.result.Node != "") {
+	if sc.out != nil || sc.result != nil && (sc.result.Property == verdict.MutualExclusion || sc.result.Node != "") {
 		return true
 	}
 	return slices.ContainsFunc(sc.f.nodes(), func(n string) bool { return sc.faultSignature(n) != sc.faultSignature("") })
@@ -517,6 +749,9 @@ func (sc *scene) faultSignature(node string) string {
 // fullSignature adds which sessions the node granted the lock, and lost again.
 func (sc *scene) fullSignature(node string) string {
 	s := sc.faultSignature(node)
+	if sc.out != nil {
+		return s + " " + sc.out.signature(node)
+	}
 	if slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release.Node == node }) {
 		s += " deleted"
 	}
@@ -542,6 +777,9 @@ func (f *course) focus(r *verdict.Result) []*session {
 			return out
 		}
 	}
+	if f.Grants == 0 {
+		return f.lastOfEach()
+	}
 	for _, ft := range f.faults {
 		if s := f.touched(ft); s != nil {
 			return f.withNext(s)
@@ -552,7 +790,20 @@ func (f *course) focus(r *verdict.Result) []*session {
 			return f.withNext(s)
 		}
 	}
-	return f.sessions[:min(2, len(f.sessions))]
+	return nil
+}
+
+// lastOfEach is the last sessions of the first clients, of a run in which nobody got the lock.
+func (f *course) lastOfEach() (all []*session) {
+	for _, s := range f.sessions {
+		i := slices.IndexFunc(all, func(o *session) bool { return o.Client() == s.Client() })
+		if i >= 0 && all[i].Key() == s.Key() {
+			all[i] = s
+		} else if i < 0 && len(all) < mostClients {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // touched is the session that a fault hit, or nil.

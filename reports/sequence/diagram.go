@@ -2,7 +2,61 @@
 //
 // Tell draws up a Diagram, which is plain data: lanes, arrows, bars, notes and the
 // story in sentences, all of them facts of the history. Text draws a Diagram in a
-// terminal; any other form is another function of a Diagram.
+// terminal; any other form is another function of a Diagram. A violation of liveness is
+// drawn from its cause on (outage.go), any other from the earlier session's acquire.
+//
+// # Sentences
+//
+// One fact has one wording, and every number in it is that of the fact. T is an instant of true
+// time, D a duration: between two instants of true time, but for D left, which is what the lock said,
+// by its client's clock. WHEN is "at T" or, for several nodes, "between T and T", UNTIL "until T" or
+// "until between T and T", SPAN "from T to T", "at T" or "at T for D", and N "once", "twice" or "3 times".
+// NODES is "n1–n3 and n5". A subject that was the last sentence's, too, is It, Its, They or Their.
+//
+//	C acquired K at T[ with D left][, by V of N votes][ where Q are a majority][; NODES had voted for C]
+//	C tried N in vain SPAN[, with [at most ]V of N votes where Q are a majority: REASON[ (N)], …][; the longest attempt began at T and was over by T]
+//	C's acquire failed[ N] SPAN[: the lock's words]
+//	C's lease ended at T
+//	C was told at T that it had lost it
+//	C extended it N, until T
+//	C tried to extend it N from T on, in vain
+//	C found at T that its lock was lost
+//	C found its lease over at T and did not write
+//	C wrote version V → V at T
+//	C wrote at T[, after its …], based on version V[: … of C … lost]
+//	C wrote at T, and was refused[: …]
+//	A release of C that was sent WHEN reached NODES WHEN and deleted C's key there
+//	NODES lost C's key at T, or what else KeyLost says
+//	C's key on NODE had lived its time at T
+//	Both believed that they held K SPAN
+//	Both must have held K SPAN, by the answers that they got, though they never believed so at once
+//
+// REASON is "refused by NODES[ for C's key| for a key of its own| without a key]", or "an error from",
+// "no answer from", "a late answer from" or "nothing sent to NODES". N behind it: not each of these nodes did so
+// in each attempt, and that is in how many attempts one did.
+//
+// Of outages:
+//
+//	C asked NODES for K[ again] WHEN
+//	C sent a release of its key to NODES WHEN
+//	NODES set C's key WHEN and kept it UNTIL, when it expired, or when C deleted it, or C overwrote it, or the node lost it
+//	NODES set C's key WHEN and kept it UNTIL, the end of the record; it expires WHEN, or it has no expiry
+//	  …[; C renewed it N, last WHEN][; C sent no release of it there]
+//	  …[; C's release, which came WHEN, did not delete it][; C's release had come before it, WHEN][; C's release, sent WHEN, never came]
+//	C's acquire, called at T, asked no node after T until T, or and returned at T, or and had not returned by T
+//	C's release, called at T, had not returned by T
+//	Keys of N attempts of C and C that were over refused later attempts
+//	Nobody acquired K SPAN, for D[; the bound is D]
+//
+// Of faults, with the words of nemesis.Told for WAS and BACK:
+//
+//	WHOM WAS SPAN, or WHOM WAS, beginning WHEN and ending WHEN
+//	WHOM WAS WHEN[, and BACK WHEN][ and started again WHEN[ (what was read back)]]
+//	C was paused N[ more], without effect
+//
+// Notes, which the terminal, the picture and Mermaid have, say the same in the present tense at the instant of the
+// fact: of several nodes' that of the first or the last, and when the others' was. The headline (Summary) is
+// "cause, so C acquired K while C still held it[, and C overwrote …]", or of an outage "cause, so nobody acquired K SPAN, for D; the bound is D".
 //
 // Deliberately missing: judging. What is drawn follows the verdict's witness, and
 // where nothing is violated, the first fault.
@@ -19,11 +73,22 @@ import (
 )
 
 // Of draws up the part of a run that matters: of the violation r, from the
-// earlier session's acquire to the end of the harm; where r is nil or has no
+// earlier session's acquire, or of an outage from its cause, to the end of the harm; where r is nil or has no
 // witness, of the sessions that the first fault touched. It takes any history.
 func Of(h *history.History, r *verdict.Result) Diagram {
 	sc := newScene(newCourse(h), r)
-	b := &builder{f: sc.f, scene: sc, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
+	b := &builder{f: sc.f, scene: sc, due: map[*session]bool{}, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
+	if b.scene.out != nil {
+		outageDrawing{b, b.scene.out}.draw()
+	} else {
+		b.drawHolds()
+	}
+	b.drawFaults()
+	return b.diagram()
+}
+
+// drawHolds draws the sessions that held the lock, or tried to, and what became of their keys.
+func (b *builder) drawHolds() {
 	for _, s := range b.scene.focus {
 		b.drawAcquire(s)
 		b.drawWork(s)
@@ -34,10 +99,8 @@ func Of(h *history.History, r *verdict.Result) Diagram {
 		b.drawLease(s)
 	}
 	b.drawDeletions()
-	b.drawFaults()
 	b.drawLosses()
 	b.drawOverlap()
-	return b.diagram()
 }
 
 // DefaultWidth is how many characters wide a drawing is where no terminal says otherwise.
@@ -145,6 +208,7 @@ const (
 	believes state = "believes" // the client believes that it holds the lock
 	paused   state = "paused"
 	dead     state = "dead"
+	keeps    state = "keeps" // the nodes keep a key that nobody holds the lock by
 )
 
 // bar is a state that lasts from From to before To.
@@ -176,6 +240,7 @@ type stopped struct {
 type band struct {
 	From   int64   `json:"from"`
 	To     int64   `json:"to"`
+	Means  string  `json:"means"` // what was wrong, for the legend
 	Label  string  `json:"label"`
 	Events []int64 `json:"events"`
 }
@@ -186,6 +251,7 @@ type builder struct {
 	lanes   *lanes
 	sheet   *sheet
 	caption caption
+	due     map[*session]bool // those of which it is drawn when their keys are due to expire
 }
 
 func (b *builder) diagram() Diagram {
@@ -235,8 +301,8 @@ func (sh *sheet) bar(lane int, state state, from, to int64, events ...*event) {
 	}
 }
 
-func (sh *sheet) band(from, to int64, label string, events []int64) {
-	sh.bands = append(sh.bands, band{From: from, To: min(to, plus(sh.to, 1)), Label: label, Events: events})
+func (sh *sheet) band(from, to int64, means, label string, events []int64) {
+	sh.bands = append(sh.bands, band{From: from, To: min(to, plus(sh.to, 1)), Means: means, Label: label, Events: events})
 }
 
 // caption is the story that a diagram tells, in no order yet.
@@ -266,12 +332,15 @@ func (c caption) sentences(on *lanes) []string {
 	var out []string
 	before := ""
 	for _, s := range c {
-		subject := s.subject
+		subject, it, its := s.subject, "it", "its"
+		if strings.Contains(subject, "–") || strings.Contains(subject, " and ") {
+			it, its = "they", "their"
+		}
 		switch {
 		case subject == before && s.of:
-			subject = "its"
+			subject = its
 		case subject == before:
-			subject = "it"
+			subject = it
 		case s.of:
 			subject += "'s"
 		}

@@ -112,6 +112,8 @@ func (p *page) drawLanes(l line, at int64) {
 				r = '┃'
 			case dead:
 				r = ' '
+			case keeps:
+				r = '║'
 			case paused:
 				still = true
 			}
@@ -163,7 +165,7 @@ func (p *page) drawShaft(l line, a arrow, part part) {
 	for x := from + step; x != to; x += step {
 		mark := shaft
 		switch l.at(x) {
-		case '│', '┃', '┼':
+		case '│', '┃', '║', '┼':
 			mark = "┼"
 		case '├', '┤', '┴':
 			mark = string(l.at(x)) // where another arrow of this fact ends
@@ -240,17 +242,51 @@ type scene struct {
 	idle      []*facts.Fault // pauses of clients that changed nothing
 	from, to  int64          // the span that is shown
 	folded    int            // faults that are not drawn
+	out       *outage        // nil: it is about something else
+	unseen    int            // attempts in an outage of clients without a lane
+	cast      []string       // memo of clients
 }
 
 // mostTargets is how many single targets the faults of a scene may have.
 const mostTargets = 60
 
 func newScene(f *course, r *verdict.Result) *scene {
-	sc := &scene{f: f, result: r, focus: f.focus(r)}
+	sc := &scene{f: f, result: r, out: outageOf(f, r)}
+	if sc.out != nil {
+		sc.focus = sc.out.sessions()
+		sc.settle()
+		return sc
+	}
+	sc.focus = f.focus(r)
 	sc.deletions = f.deletions(sc.focus)
+	sc.nameDeletions()
 	sc.extra = sc.deleters()
 	sc.settle()
 	return sc
+}
+
+// nameDeletions marks the releases that the verdict names as a cause, and adds those that are missing: a key may have
+// been deleted before its acquire returned.
+func (sc *scene) nameDeletions() {
+	if sc.result == nil {
+		return
+	}
+	for _, l := range sc.result.Losses {
+		e, victim := sc.ending(l), sc.f.named[l.First]
+		if l.Cause != verdict.DeletedByOther || e == nil || victim == nil {
+			continue
+		}
+		release := sc.f.ReleaseOf(e)
+		if release == nil {
+			continue
+		}
+		i := slices.IndexFunc(sc.deletions, func(d deletion) bool { return d.release == release })
+		if i < 0 {
+			i, sc.deletions = len(sc.deletions), append(sc.deletions, deletion{release: release, victim: victim})
+		}
+		sc.deletions[i].named = sc.deletions[i].named || l.Cause == sc.result.Cause
+	}
+	slices.SortStableFunc(sc.deletions, func(a, b deletion) int { return cmp.Compare(a.release.Applied, b.release.Applied) })
 }
 
 func (sc *scene) violated() bool { return sc.result != nil && sc.result.Outcome == verdict.Violated }
@@ -260,12 +296,28 @@ func (sc *scene) shown(t int64) bool { return sc.from <= t && t <= sc.to }
 
 func (sc *scene) settle() {
 	sc.from, sc.to = never, 0
+	if sc.out != nil {
+		sc.from = sc.out.from()
+	}
 	for _, s := range sc.focus {
+		if sc.out != nil {
+			continue
+		}
 		sc.from = min(sc.from, s.start())
 		sc.to = max(sc.to, sc.end(s))
 	}
+	if sc.out == nil && sc.f.Grants == 0 { // all attempts count
+		for _, s := range sc.f.sessions {
+			if slices.Contains(sc.clients(), s.Client()) {
+				sc.from = min(sc.from, s.Acquire.Call.T)
+			}
+		}
+	}
 	for _, d := range sc.deletions {
 		sc.from = min(sc.from, d.release.Sent)
+		if d.named {
+			sc.to = max(sc.to, d.release.Applied)
+		}
 	}
 	for _, s := range sc.extra {
 		sc.from = min(sc.from, s.start())
@@ -276,7 +328,8 @@ func (sc *scene) settle() {
 	sc.from = min(sc.from, sc.to)
 	from := sc.from
 	for _, ft := range sc.f.faults {
-		if !sc.touches(ft) || ft.From() > sc.to || ft.To() < from {
+		kind, _ := nemesis.KindOf(ft.Kind)
+		if !sc.touches(ft) || ft.From() > sc.to || ft.To() < from || kind.Momentary && ft.From() < from {
 			continue
 		}
 		if sc.changesNothing(ft) {
@@ -296,7 +349,7 @@ func (sc *scene) settle() {
 // pause of a client while it neither asked for the lock, nor was on its way to the storage,
 // nor outlived its lease. A reader follows one of them; it takes more to be counted.
 func (sc *scene) changesNothing(ft *facts.Fault) bool {
-	if !sc.violated() || nemesis.ToldOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
+	if sc.out != nil || !sc.violated() || nemesis.ToldOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
 		return false
 	}
 	for _, s := range slices.Concat(sc.focus, sc.extra) {
@@ -304,6 +357,9 @@ func (sc *scene) changesNothing(ft *facts.Fault) bool {
 			continue
 		}
 		if ft.From() <= s.until && s.until <= ft.To() || ft.From() <= s.begin && s.start() <= ft.To() {
+			return false
+		}
+		if sc.f.keyExpiredAfter(s, ft) {
 			return false
 		}
 		for _, c := range s.calls[1:] {
@@ -315,6 +371,21 @@ func (sc *scene) changesNothing(ft *facts.Fault) bool {
 	return !slices.ContainsFunc(sc.result.Losses, func(l verdict.Loss) bool { return slices.Contains(l.Steps, ft.Step) })
 }
 
+// keyExpiredAfter reports whether a key of a session's, which it still believed in, had lived its time while a fault
+// was in force, or a node time-out later: a client that is paused renews nothing.
+func (f *course) keyExpiredAfter(s *session, ft *facts.Fault) bool {
+	for _, node := range f.nodes() {
+		for _, x := range f.Lives().Stays(node, s.Key()) {
+			expired := x.End == nil || x.End.Life.What == history.KeyExpired
+			in := ft.From() <= x.To() && x.To() <= plus(ft.To(), int64(f.Params.NodeTimeout))
+			if expired && in && x.To() >= x.Due() && x.To() < s.until && s.put(x) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // deleters are the sessions beside the focus whose clients' releases took a key away.
 func (sc *scene) deleters() []*session {
 	var out []*session
@@ -324,7 +395,8 @@ func (sc *scene) deleters() []*session {
 			continue
 		}
 		for _, s := range slices.Backward(sc.f.sessions) {
-			if s.Client() == client && s.Granted() && s.begin <= d.release.Sent {
+			own := s.Token() == "" || d.release.Token == "" || s.Token() == d.release.Token
+			if s.Client() == client && s.Granted() && s.begin <= d.release.Sent && own {
 				out = append(out, s)
 				break
 			}
@@ -351,7 +423,7 @@ func (sc *scene) end(s *session) int64 {
 // touches reports whether a fault has to do with what is shown: a client of it, a
 // link of such a client, or a node.
 func (sc *scene) touches(ft *facts.Fault) bool {
-	if slices.ContainsFunc(sc.focus, func(s *session) bool { return ft.Hits(s.Client()) }) ||
+	if slices.ContainsFunc(sc.clients(), ft.Hits) ||
 		slices.ContainsFunc(sc.deletions, func(d deletion) bool { return ft.Hits(facts.Sender(d.release)) }) {
 		return true
 	}
@@ -402,6 +474,9 @@ func (sc *scene) omitted() string {
 		}
 		parts = append(parts, fmt.Sprintf("%s of %s", display.Plural(n, "other session"), list(clients)))
 	}
+	if sc.unseen > 0 {
+		parts = append(parts, display.Plural(sc.unseen, "attempt")+" of other clients")
+	}
 	if sc.folded > 0 {
 		parts = append(parts, display.Plural(sc.folded, "other fault"))
 	}
@@ -418,13 +493,14 @@ const mostLanes = 6
 type lanes struct {
 	all     []lane
 	at      map[string]int // process: lane
+	names   []string       // of all processes
 	storage int            // lane of the storage, -1: none
 }
 
 // lanesOf lays out a scene's lanes as Kleppmann drew them: the first client, the
 // lock, the other clients, the storage.
 func lanesOf(sc *scene) *lanes {
-	ls := &lanes{at: map[string]int{}, storage: -1}
+	ls := &lanes{at: map[string]int{}, storage: -1, names: slices.Concat(sc.f.Params.Clients, sc.f.Params.Nodes)}
 	clients := sc.clients()
 	room := mostLanes - len(clients) - 1
 	if len(clients) > 0 {
@@ -468,6 +544,9 @@ func (ls *lanes) of(process string) (int, bool) {
 func (ls *lanes) named(subject string) bool {
 	subject, _, _ = strings.Cut(subject, " ")
 	subject = strings.TrimSuffix(subject, ",")
+	if slices.ContainsFunc(ls.names, func(n string) bool { return short(n) == subject }) {
+		return true
+	}
 	return slices.ContainsFunc(ls.all, func(l lane) bool {
 		return short(l.Name) == subject || slices.ContainsFunc(l.Members, func(m string) bool { return short(m) == subject })
 	})

@@ -8,10 +8,8 @@ import (
 	"testing"
 
 	"lockpick/checker"
-	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
-	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
@@ -24,15 +22,11 @@ func TestNothingOfTheCatalogueIsCutOrCrossed(t *testing.T) { nothingIsCut(t, cat
 // catalogue calls f with the diagram of each run of the catalogue that the simulation can make.
 func catalogue(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
-	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
-	for _, m := range broken.Mistakes() {
-		known.Mistakes = append(known.Mistakes, m.Name)
-	}
 	backend := sim.New(kinds.All)
 	lacks := func(s scenario.Scenario) bool {
 		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
 	}
-	all, _, err := scenarios.Choose(nil, nil, known, nil)
+	all, _, err := scenarios.Choose(nil, nil, known(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

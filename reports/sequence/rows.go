@@ -103,8 +103,20 @@ func (b *builder) drawAcquire(s *session) {
 	if !ok {
 		return
 	}
-	b.drawFutile(s, me)
+	if w := b.f.futile(s, b.scene.from); w.rounds > 0 && (len(w.why) > 0 || s.Granted() || len(failuresOf(b.scene, s)) == 0) {
+		b.drawFutile(w, me, !s.Granted())
+	}
 	if !s.Granted() {
+		b.drawFailures(s.Client(), failuresOf(b.scene, s))
+		return
+	}
+	b.drawGranted(s)
+}
+
+// drawGranted draws the round by which a session got the lock.
+func (b *builder) drawGranted(s *session) {
+	me, ok := b.lanes.of(s.Client())
+	if !ok || !s.Granted() {
 		return
 	}
 	won := s.won
@@ -120,21 +132,30 @@ func (b *builder) drawAcquire(s *session) {
 	b.drawGrant(me, b.scene.grantOf(s, won))
 }
 
-// drawFutile folds the rounds that came to nothing.
-func (b *builder) drawFutile(s *session, me int) {
-	w := b.f.futile(s, b.scene.from)
-	if w.rounds == 0 {
-		return
-	}
-	tries := display.Times(w.rounds)
-	label := fmt.Sprintf("%s tries %s: %s", short(s.Client()), tries, w.because())
+// drawFutile folds the attempts that came to nothing, and tells of them.
+func (b *builder) drawFutile(w *futile, me int, tell bool) {
+	label := fmt.Sprintf("%s tries %s", short(w.client), display.Times(w.rounds))
 	if w.to > w.from {
 		label += ", until " + display.Seconds(w.to)
 	}
-	b.sheet.note(note{Lane: me, At: max(w.from, b.scene.from), Mark: dot, Label: label, Events: numbers(w.events...)})
-	if !s.Granted() {
-		b.caption.tell(max(w.from, b.scene.from), short(s.Client()), fmt.Sprintf("tried %s in vain %s (%s)", tries, display.FromTo(w.from, w.to), w.because()))
+	if len(w.why) > 0 {
+		label += ", " + w.atMost() + w.because(false)
 	}
+	b.sheet.note(note{Lane: me, At: w.from, Mark: dot, Label: label, Events: numbers(w.events...)})
+	if tell {
+		b.tellFutile(w)
+	}
+}
+
+func (b *builder) tellFutile(w *futile) {
+	words := fmt.Sprintf("tried %s in vain %s", display.Times(w.rounds), display.FromTo(w.from, w.to))
+	if len(w.why) > 0 {
+		words += ", " + w.atMost() + w.needed() + w.because(true)
+	}
+	if from, to := w.longest[0], w.longest[1]; from < to {
+		words += fmt.Sprintf("; the longest attempt began at %s and was over by %s", display.Seconds(from), display.Seconds(to))
+	}
+	b.caption.tell(w.from, short(w.client), words)
 }
 
 func (b *builder) drawGrant(me int, g grant) {
@@ -165,16 +186,22 @@ func (b *builder) drawGrant(me int, g grant) {
 // drawExpiry notes that keys end before their holder stops believing in them.
 func (b *builder) drawExpiry(g grant) {
 	for _, l := range b.lanes.byLane(g.won) {
-		var at int64
+		var due []*event
 		for _, e := range l.events {
-			if slices.Contains(g.votes, e.Node) && e.TTL > 0 && e.Applied > 0 {
-				at = max(at, b.f.expiry(e))
+			if at := b.f.expiry(e); slices.Contains(g.votes, e.Node) && e.TTL > 0 && e.Applied > 0 && at < g.s.until {
+				due = append(due, e)
 			}
 		}
-		if at != 0 && at < g.s.until {
-			b.sheet.note(note{Lane: l.lane, At: at, Mark: cross, Bad: true, Events: numbers(l.events...),
-				Label: fmt.Sprintf("%s's key is due to expire on %s, %s before its belief ends", short(g.s.Client()), b.lanes.all[l.lane].Name, display.Span(minus(g.s.until, at)))})
+		if len(due) < len(l.events) { // some live long enough
+			continue
 		}
+		b.due[g.s] = true
+		at, last := slices.Max(stamps(due, b.f.expiry)), ""
+		if len(due) > 1 {
+			last = "the last "
+		}
+		b.sheet.note(note{Lane: l.lane, At: at, Mark: cross, Bad: true, Events: numbers(due...),
+			Label: fmt.Sprintf("%s's key is due to expire on %s, %s%s of true time before its belief ends", short(g.s.Client()), nodeList(nodesOf(due)), last, display.Span(minus(g.s.until, at)))})
 	}
 }
 
@@ -182,6 +209,7 @@ func (b *builder) drawExpiry(g grant) {
 type grant struct {
 	s      *session
 	won    []*event
+	left   int64    // how long the lock said it lasts, by the client's clock; never: it named no deadline
 	votes  []string // the nodes whose yes counted; none: the wire was not recorded
 	voters int      // how many nodes there are to vote
 	quorum int      // how many votes are a majority, 0: nobody knows
@@ -191,7 +219,7 @@ type grant struct {
 // grantOf is the grant of a session by its winning round.
 func (sc *scene) grantOf(s *session, won []*event) grant {
 	yes := votes(won, s.Acquire.Return.T)
-	g := grant{s: s, won: won, votes: yes, voters: max(len(sc.f.nodes()), len(yes)), quorum: sc.f.Params.Quorum}
+	g := grant{s: s, won: won, left: sc.f.left(s.Acquire.Return), votes: yes, voters: max(len(sc.f.nodes()), len(yes)), quorum: sc.f.Params.Quorum}
 	for _, o := range sc.focus {
 		first := o.won
 		if o == s || first == nil || o.Key() != s.Key() || !o.believes(s.begin) {
@@ -204,7 +232,7 @@ func (sc *scene) grantOf(s *session, won []*event) grant {
 			}
 		}
 		if len(both) > 0 {
-			g.twice = fmt.Sprintf("%s had voted for %s", nodeRange(both), short(o.Client()))
+			g.twice = fmt.Sprintf("%s had voted for %s", nodeList(both), short(o.Client()))
 			break
 		}
 	}
@@ -215,8 +243,10 @@ func (sc *scene) grantOf(s *session, won []*event) grant {
 func (g grant) minority() bool { return len(g.votes) > 0 && len(g.votes) < g.quorum }
 
 // enough is what so many votes are called.
-func (g grant) enough() string {
-	if g.quorum == g.voters/2+1 {
+func (g grant) enough() string { return quorumWord(g.quorum, g.voters) }
+
+func quorumWord(votes, nodes int) string {
+	if votes == nodes/2+1 {
 		return "a majority"
 	}
 	return "a quorum"
@@ -251,8 +281,8 @@ func (g grant) detail() (detail string, bad bool) {
 func (g grant) words() string {
 	ok := g.s.Acquire.Return
 	text := fmt.Sprintf("acquired %s at %s", short(g.s.Key()), display.Seconds(ok.T))
-	if until := g.s.promised; until != never {
-		text += fmt.Sprintf(" with %s left", display.Span(max(0, minus(until, g.s.begin))))
+	if g.left != never {
+		text += fmt.Sprintf(" with %s left", display.Span(max(0, g.left)))
 	}
 	if n := len(g.votes); n > 0 {
 		text += fmt.Sprintf(", by %d of %d votes", n, g.voters)
@@ -314,20 +344,16 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 	if !ok {
 		return
 	}
-	var names []string
-	for _, e := range releases {
-		names = append(names, e.Node)
-	}
-	nodes := nodeRange(names)
-	g := laneEvents{events: releases}
+	nodes := nodeList(nodesOf(releases))
+	sent, applied := stamps(releases, func(e *event) int64 { return e.Sent }), stamps(releases, func(e *event) int64 { return e.Applied })
 	whose := short(victim.Client()) + "'s"
 	b.sheet.facts++
 	for _, l := range b.lanes.byLane(releases) {
 		b.sheet.message(arrow{From: me, To: l.lane, Label: "release", Mark: cross, Bad: true, Sent: l.sent(), Arrived: l.applied(),
 			Detail: fmt.Sprintf("a release of %s DELETES %s key on %s", short(client), whose, nodes), Events: numbers(l.events...)})
 	}
-	b.caption.tell(g.applied(), "a release of "+short(client), fmt.Sprintf("that was sent at %s reached %s at %s and deleted %s key there",
-		display.Seconds(g.sent()), nodes, display.Seconds(g.applied()), whose))
+	b.caption.tell(slices.Max(applied), "a release of "+short(client), fmt.Sprintf("that was sent %s reached %s %s and deleted %s key there",
+		moment("at", sent), nodes, moment("at", applied), whose))
 }
 
 // drawOverlap marks the span in which two clients believed in the same lock. Where
@@ -362,7 +388,7 @@ func (b *builder) drawOverlap() {
 			label += " until " + display.Seconds(to)
 		}
 	}
-	b.sheet.band(from, to, label, numbers(x.Acquire.Return, y.Acquire.Return))
+	b.sheet.band(from, to, "two believe that they hold it at once", label, numbers(x.Acquire.Return, y.Acquire.Return))
 	b.caption.tell(from, "both", fmt.Sprintf("believed that they held %s %s", short(x.Key()), display.FromTo(from, to)))
 }
 
@@ -376,17 +402,19 @@ func (b *builder) drawLosses() {
 		lane  int
 		first string
 		what  history.Change
+		at    string // as it is written: one sentence never speaks of two instants
 	}
 	of := map[*event]lost{}
 	var ends []*event
 	for _, l := range b.scene.result.Losses {
 		e := b.scene.ending(l)
 		lane, ok := b.lanes.of(l.Node)
-		if e == nil || !ok || e.Life.What == history.KeyDeleted && l.Cause == verdict.DeletedByOther || !b.scene.shown(e.T) {
+		if e == nil || !ok || released(b.scene, e) || !b.scene.shown(e.T) {
 			continue
 		}
-		of[e], ends = lost{lane, l.First, e.Life.What}, append(ends, e)
+		of[e], ends = lost{lane, l.First, e.Life.What, display.Seconds(e.T)}, append(ends, e)
 	}
+	b.drawLapses()
 	for _, g := range grouped(ends, func(e *event) lost { return of[e] }) {
 		what, at := of[g[0]], g[0].T
 		s := b.f.named[what.first]
@@ -397,12 +425,36 @@ func (b *builder) drawLosses() {
 		for _, e := range g {
 			names = append(names, e.Process)
 		}
-		slices.Sort(names)
-		names = slices.Compact(names)
 		text := display.KeyLost(what.what, short(s.Client())+"'s key", short(facts.LinkClient(g[0].Life.By)))
-		b.sheet.note(note{Lane: what.lane, At: at, Mark: cross, Label: nodeRange(names) + " " + text, Bad: true, Events: numbers(g...)})
-		b.caption.tell(at, list(names), text+" at "+display.Seconds(at))
+		b.sheet.note(note{Lane: what.lane, At: at, Mark: cross, Label: nodeList(names) + " " + text, Bad: true, Events: numbers(g...)})
+		b.caption.tell(at, nodeList(names), text+" at "+display.Seconds(at))
 	}
+}
+
+// drawLapses draws when keys had lived their time whose holder still believed in them, if that is not drawn yet: of a
+// lock whose commands tell no TTL only the nodes know.
+func (b *builder) drawLapses() {
+	for _, l := range b.scene.result.Losses {
+		s := b.f.named[l.First]
+		lane, ok := b.lanes.of(l.Node)
+		if s == nil || !ok || l.Fact != 0 || b.due[s] {
+			continue
+		}
+		for _, x := range b.f.Lives().Stays(l.Node, s.Key()) {
+			expired := x.End == nil || x.End.Life.What == history.KeyExpired
+			if at := x.To(); s.put(x) && expired && at < s.until && b.scene.shown(at) {
+				key := "key on " + short(l.Node)
+				b.sheet.note(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: possessive(s.Client()) + " " + key + " has lived its time", Events: numbers(x.Put, x.Given, x.End)})
+				b.caption.tellOf(at, short(s.Client()), key+" had lived its time at "+display.Seconds(at))
+			}
+		}
+	}
+}
+
+// released reports whether a fact is the doing of a release that is drawn.
+func released(sc *scene, e *event) bool {
+	release := sc.f.ReleaseOf(e)
+	return release != nil && slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release == release })
 }
 
 // ending is the fact that ended a key before its time, or nil.
@@ -456,8 +508,8 @@ func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 		return
 	}
 	n.Label = fmt.Sprintf("%s checks its lease: valid", short(s.Client()))
-	if left := minus(s.deadline, n.At); s.deadline != never && s.ended != facts.Lost && left > 0 {
-		n.Label += fmt.Sprintf(", %s left", display.Span(max(left/1e6*1e6, 1e6)))
+	if left := b.f.leftAt(s, c.Call); left != never && left > 0 {
+		n.Label += fmt.Sprintf(", %s left", display.Span(left))
 	}
 	b.sheet.note(n)
 }
@@ -559,7 +611,7 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 			b.caption.tell(n.At, who, fmt.Sprintf("asked its lock at %s, after the deadline, and was told that it is held", display.Seconds(n.At)))
 			break
 		}
-		until := facts.Deadline(last.Return)
+		until := b.f.promised(last.Return)
 		n.Label = fmt.Sprintf("%s %s, at last until %s", who, what, display.Seconds(until))
 		if len(run) == 1 {
 			n.Label = fmt.Sprintf("%s %s until %s", who, what, display.Seconds(until))
@@ -591,9 +643,13 @@ func (s *session) alike(c facts.Operation) []facts.Operation {
 	return all[from:to]
 }
 
-// expiry is when a key that was set is due to expire, by the extensions that its
-// node agreed to.
+// expiry is when a key that was set is due to expire: as its node tells, or by the extensions that the node agreed to.
 func (f *course) expiry(set *event) int64 {
+	for _, x := range f.Lives().Stays(set.Node, set.Key) {
+		if x.By() == set.Process && x.Put.Sent == set.Sent && set.Sent != 0 && x.Due() != never {
+			return x.Due()
+		}
+	}
 	at := plus(set.Applied, set.TTL)
 	for _, e := range sent(f.wires, facts.Sender(set), set.Sent, f.last) {
 		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == set.Node && e.Key == set.Key && e.Token == set.Token && e.Applied > 0 {
@@ -619,33 +675,52 @@ func (b *builder) drawFaults() {
 	}
 	for _, g := range b.scene.faultGroups() {
 		lane := b.faultLane(g)
-		targets := b.scene.faultTargets(g)
-		w := wordsFor(g, targets, b.f.held(g[0]))
-		from := g[0].From()
+		w := wordsFor(g, b.scene.faultTargets(g), b.f.held(g[0]))
+		begun := stamps(g, (*facts.Fault).From)
+		from := slices.Min(begun)
 		var begins, ends []*event
 		for _, ft := range g {
 			begins, ends = append(begins, ft.Begin), append(ends, ft.End)
 		}
-		b.sheet.note(note{Lane: lane, At: from, Mark: w.mark, Label: w.Began, Bad: true, Events: numbers(begins...)})
-		end := endOf(g)
-		if end != nil {
+		b.sheet.note(note{Lane: lane, At: from, Mark: w.mark, Label: w.Began + others("last", begun, slices.Max(begun)), Bad: true, Events: numbers(begins...)})
+		over := g[0].End != nil
+		ended := stamps(g, (*facts.Fault).To)
+		if over {
 			label := w.Ended
-			if w.mark == cross && end.Cause != "" {
-				label += ": " + end.Cause // what the node has now is what matters
+			if back := backWith(g); w.mark == cross && back != "" {
+				label += ": " + back // what the node has now is what matters
 			}
-			b.sheet.note(note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(ends...)})
+			b.sheet.note(note{Lane: lane, At: slices.Max(ended), Mark: w.over, Label: label + others("first", ended, slices.Min(ended)), Events: numbers(ends...)})
 		}
 		switch {
 		case g[0].Step == history.Unplanned: // the verdict names it
-		case end != nil:
-			b.caption.tell(from, w.Whom, w.whole(from, end.T, end.Cause))
+		case over:
+			b.caption.tell(from, w.Whom, w.whole(begun, ended, backWith(g)))
 		default:
-			b.caption.tell(from, w.Whom, fmt.Sprintf("%s at %s", w.Was, display.Seconds(from)))
+			b.caption.tell(from, w.Whom, w.Was+" "+moment("at", begun))
 		}
 		for _, ft := range g {
 			b.faultBar(ft)
 		}
 	}
+}
+
+// others says when the first or the last of several happened that are drawn at one instant.
+func others(which string, instants []int64, at int64) string {
+	if display.Seconds(slices.Min(instants)) == display.Seconds(slices.Max(instants)) {
+		return ""
+	}
+	return ", the " + which + " at " + display.Seconds(at)
+}
+
+// backWith is what was read back when faults ended, if it is the same of all.
+func backWith(g []*facts.Fault) string {
+	for _, ft := range g {
+		if ft.End == nil || ft.End.Cause != g[0].End.Cause {
+			return ""
+		}
+	}
+	return g[0].End.Cause
 }
 
 func (b *builder) faultBar(ft *facts.Fault) {
@@ -678,8 +753,8 @@ func (sc *scene) faultGroups() [][]*facts.Fault {
 	for _, ft := range sc.faults {
 		i := slices.IndexFunc(out, func(g []*facts.Fault) bool {
 			kind, _ := nemesis.KindOf(ft.Kind)
-			same := g[0].Step == ft.Step || kind.Keeps && sc.f.held(ft) == sc.f.held(g[0])
-			return same && g[0].Kind == ft.Kind && minus(ft.From(), g[0].From()) <= sc.f.slow() && sc.linkOwner(g[0].Target) == sc.linkOwner(ft.Target)
+			same := g[0].Step == ft.Step || (kind.Keeps || kind.Loses) && sc.f.held(ft) == sc.f.held(g[0])
+			return same && (g[0].End == nil) == (ft.End == nil) && g[0].Kind == ft.Kind && minus(ft.From(), g[0].From()) <= sc.f.slow() && sc.linkOwner(g[0].Target) == sc.linkOwner(ft.Target)
 		})
 		if i < 0 {
 			out = append(out, nil)
@@ -704,7 +779,7 @@ func (sc *scene) faultTargets(g []*facts.Fault) string {
 		_, node, _ := nemesis.SplitLink(ft.Target[len(owner):])
 		names = append(names, node)
 	}
-	return nodeRange(names)
+	return nodeList(names)
 }
 
 // linkOwner is the client whose link a target is, "" if it is no link.
@@ -737,19 +812,6 @@ func (f *course) held(ft *facts.Fault) string {
 	return what
 }
 
-func endOf(g []*facts.Fault) *event {
-	var last *event
-	for _, ft := range g {
-		if ft.End == nil {
-			return nil
-		}
-		if last == nil || ft.End.T > last.T {
-			last = ft.End
-		}
-	}
-	return last
-}
-
 // longestSaw is how much is told of what was seen of a fault.
 const longestSaw = 200
 
@@ -758,18 +820,20 @@ type faultWords struct {
 	mark, over symbol
 }
 
-// whole tells of a fault that ended. What a node came back with matters.
-func (w faultWords) whole(begin, end int64, back string) string {
-	from, to := display.Seconds(begin), display.Seconds(end)
+// whole tells of faults that ended. What a node came back with matters.
+func (w faultWords) whole(begun, ended []int64, back string) string {
+	from, to := moment("at", begun), moment("at", ended)
 	switch {
 	case w.Back != "":
-		return fmt.Sprintf("%s at %s, and %s at %s", w.Was, from, w.Back, to)
+		return fmt.Sprintf("%s %s, and %s %s", w.Was, from, w.Back, to)
+	case w.State != nemesis.Down && strings.HasPrefix(from, "at") && strings.HasPrefix(to, "at"):
+		return w.Was + " " + display.FromTo(begun[0], ended[0])
 	case w.State != nemesis.Down:
-		return w.Was + " " + display.FromTo(begin, end)
+		return fmt.Sprintf("%s, beginning %s and ending %s", w.Was, from, to)
 	case back != "":
 		back = " (" + display.Fit(back, longestSaw) + ")"
 	}
-	return fmt.Sprintf("%s at %s and started again at %s%s", w.Was, from, to, back)
+	return fmt.Sprintf("%s %s and started again %s%s", w.Was, from, to, back)
 }
 
 // wordsFor tells a group of faults on targets. Held is the message that a fault of
@@ -778,8 +842,8 @@ func wordsFor(g []*facts.Fault, targets, held string) faultWords {
 	client, _, _ := nemesis.SplitLink(g[0].Target)
 	client = short(client)
 	saw := ""
-	if g[0].Begin != nil && g[0].Begin.Cause != "" {
-		saw = " (" + display.Fit(g[0].Begin.Cause, longestSaw) + ")"
+	if first := g[0].Begin; first != nil && first.Cause != "" && !slices.ContainsFunc(g, func(ft *facts.Fault) bool { return ft.Begin == nil || ft.Begin.Cause != first.Cause }) {
+		saw = " (" + display.Fit(first.Cause, longestSaw) + ")"
 	}
 	w := faultWords{Told: toldOf(g[0].Kind), mark: down, over: up}
 	kind, _ := nemesis.KindOf(g[0].Kind)
@@ -791,8 +855,17 @@ func wordsFor(g []*facts.Fault, targets, held string) faultWords {
 	case w.Back != "":
 		w.over = ring
 	}
-	in := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", short(g[0].Kind), "{message}", message(held, client, targets), "{saw}", saw)
-	w.Whom = in.Replace(cmp.Or(w.Whom, "{targets}"))
+	in := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", short(g[0].Kind), "{message}", message(held, client, targets, len(g)), "{saw}", saw)
+	w.Whom = cmp.Or(w.Whom, "{targets}")
+	if many := strings.Contains(targets, "–") || strings.Contains(targets, " and "); many && (w.Whom == "{targets}" || w.Whom == "{message}") {
+		w.Was = plural(w.Was)
+		for _, text := range []*string{&w.Began, &w.Ended} {
+			if verb, ok := strings.CutPrefix(*text, "{targets} "); ok {
+				*text = "{targets} " + plural(verb)
+			}
+		}
+	}
+	w.Whom = in.Replace(w.Whom)
 	w.Began, w.Ended, w.Was = in.Replace(w.Began), in.Replace(w.Ended), in.Replace(w.Was)
 	return w
 }
@@ -805,9 +878,29 @@ func toldOf(kind string) nemesis.Told {
 	return nemesis.ToldOf(kind)
 }
 
-func message(held, client, targets string) string {
-	if sort, ok := strings.CutPrefix(held, "answer to "); ok {
-		return fmt.Sprintf("the answer of %s to %s's %s", targets, client, short(sort))
+// plural is what several do, of the words for one.
+func plural(words string) string {
+	verb, rest, _ := strings.Cut(words, " ")
+	switch verb {
+	case "is":
+		verb = "are"
+	case "was":
+		verb = "were"
+	case "goes":
+		verb = "go"
+	default:
+		verb = strings.TrimSuffix(verb, "s")
 	}
-	return fmt.Sprintf("the %s of %s to %s", short(held), client, targets)
+	return verb + " " + rest
+}
+
+func message(held, client, targets string, many int) string {
+	s := ""
+	if many > 1 {
+		s = "s"
+	}
+	if sort, ok := strings.CutPrefix(held, "answer to "); ok {
+		return fmt.Sprintf("the answer%s of %s to %s's %s", s, targets, client, short(sort))
+	}
+	return fmt.Sprintf("the %s%s of %s to %s", short(held), s, client, targets)
 }

@@ -26,6 +26,10 @@ func (sc *scene) summary() string {
 	}
 	text := ""
 	switch sc.result.Property {
+	case verdict.FaultTolerance, verdict.DeadlockFreedom:
+		if sc.out != nil {
+			text = sc.out.summary()
+		}
 	case verdict.MutualExclusion:
 		text = inWords{sc}.sharedHold()
 	case verdict.ResourceSafety:
@@ -82,17 +86,23 @@ func (sc inWords) lossOf(a, b string) string {
 	if len(nodes) == 0 && sc.result.Node != "" {
 		nodes = []string{sc.result.Node}
 	}
-	slices.Sort(nodes)
-	on := cmp.Or(list(slices.Compact(nodes)), "the nodes")
+	on := cmp.Or(nodeList(nodes), "the nodes")
 	return display.CauseClause(sc.result.Cause, display.Parties{First: a, Second: b, Nodes: on, Deleter: sc.deleter()})
 }
 
 // deleter is who deleted a key that was not its own.
 func (sc inWords) deleter() string {
-	if len(sc.deletions) > 0 {
-		return "a release of " + short(facts.Sender(sc.deletions[0].release))
+	names := sc.actors()
+	if len(names) == 0 && len(sc.deletions) > 0 {
+		names = []string{facts.Sender(sc.deletions[0].release)}
 	}
-	return "a release of another client"
+	switch len(names) {
+	case 0:
+		return "a release of another client"
+	case 1:
+		return "a release of " + short(names[0])
+	}
+	return "releases of " + list(names)
 }
 
 // overrun says why a write came after its session's lease, and what it did.
@@ -249,7 +259,12 @@ func list(names []string) string {
 }
 
 // nodeRange names nodes briefly, in their order and each once: "n1–n5", "n1 n2", "n1 n2 n4 n5".
-func nodeRange(nodes []string) string {
+func nodeRange(nodes []string) string { return strings.Join(nodeParts(nodes), " ") }
+
+// nodeList names them as a sentence does: "n1–n5", "n1 and n2".
+func nodeList(nodes []string) string { return display.List(nodeParts(nodes)) }
+
+func nodeParts(nodes []string) (parts []string) {
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b string) int {
 		pa, na, _ := numbered(a)
@@ -257,7 +272,6 @@ func nodeRange(nodes []string) string {
 		return cmp.Or(cmp.Compare(pa, pb), cmp.Compare(na, nb), cmp.Compare(a, b))
 	})
 	nodes = slices.Compact(nodes)
-	var parts []string
 	for i := 0; i < len(nodes); {
 		j := i
 		for j+1 < len(nodes) && follows(nodes[j], nodes[j+1]) {
@@ -273,7 +287,7 @@ func nodeRange(nodes []string) string {
 		}
 		i = j + 1
 	}
-	return strings.Join(parts, " ")
+	return parts
 }
 
 // follows reports whether b is a's name with the next number.

@@ -63,7 +63,7 @@ const style = `.sq text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Lib
 .sq .sq-in{fill:var(--paper)}.sq path,.sq line{fill:none;stroke:var(--ink);stroke-width:1.2}
 .sq .sq-lane{stroke:var(--faint)}.sq .sq-grid{stroke:var(--line);stroke-width:1;stroke-dasharray:1 3}.sq .sq-lead{stroke:var(--faint);stroke-width:.7}
 .sq .sq-harm{stroke:var(--alarm);stroke-width:2}.sq .sq-head{fill:var(--ink);stroke:none}.sq .sq-harm.sq-head{fill:var(--alarm)}
-.sq .sq-holds{fill:var(--lease)}.sq .sq-gone{fill:var(--paper)}.sq .sq-dead{stroke:var(--faint);stroke-dasharray:2 5}
+.sq .sq-holds{fill:var(--lease)}.sq .sq-keeps{fill:var(--alarm)}.sq .sq-gone{fill:var(--paper)}.sq .sq-dead{stroke:var(--faint);stroke-dasharray:2 5}
 .sq .sq-hatch-stall{stroke:var(--stall);stroke-width:3}.sq .sq-hatch-alarm{stroke:var(--alarm);stroke-width:2}
 .sq .sq-dot{fill:var(--ink);stroke:var(--paper);stroke-width:1}.sq .sq-dot-bad{fill:var(--alarm);stroke:var(--paper);stroke-width:1}
 .sq .sq-edge{stroke:var(--alarm);stroke-dasharray:4 2}.sq a{cursor:pointer}.sq-lit .sq-arrow,.sq a:hover path{stroke-width:2.4}
@@ -146,7 +146,7 @@ func (p *picture) head(d Diagram) {
 		p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}, class: "sq-title"})
 		y += 21
 	}
-	for _, l := range wrap(story, int(wide/charWidth), 12) {
+	for _, l := range wrap(story, int(wide/charWidth), 20) {
 		p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}})
 		y += 17
 	}
@@ -177,7 +177,7 @@ func (p *picture) drawBands(d Diagram) {
 
 func (p *picture) drawBars(d Diagram) {
 	// What is drawn later covers what was before: a dead client first, a pause last.
-	for _, state := range []state{dead, believes, paused} {
+	for _, state := range []state{dead, believes, keeps, paused} {
 		for _, b := range d.Bars {
 			if b.State != state || b.Lane < 0 || b.Lane >= len(p.lanes) {
 				continue
@@ -197,6 +197,8 @@ func (p *picture) bar(state state, x, y, w float64) string {
 	switch state {
 	case paused:
 		return shape(`<rect x="%v" y="%v" width="%v" height="26" fill="url(#%vstall)" opacity=".8"/>`, x, y-13, w, p.prefix())
+	case keeps:
+		return shape(`<rect class="sq-keeps" x="%v" y="%v" width="%v" height="8"/>`, x, y-4, w)
 	case dead:
 		return shape(`<rect class="sq-gone" x="%v" y="%v" width="%v" height="4"/><path class="sq-dead" d="M%v %vh%v"/>`, x, y-2, w, x, y, w)
 	}
@@ -330,13 +332,13 @@ func (p *picture) foot(d Diagram) {
 	for _, l := range []struct {
 		state state
 		text  string
-	}{{believes, "bar: believes that it holds the lock"}, {paused, "hatched: paused"}, {dead, "dotted lane: dead"}} {
+	}{{believes, "bar: believes that it holds the lock"}, {paused, "hatched: paused"}, {dead, "dotted lane: dead"}, {keeps, "thin bar: keeps a key that was left there"}} {
 		if p.used[l.state] {
 			legend = append(legend, l.text)
 		}
 	}
-	if len(d.Bands) > 0 {
-		legend = append(legend, "hatched band: two believe that they hold it")
+	for _, b := range d.Bands {
+		legend = append(legend, "hatched band: "+b.Means)
 	}
 	if p.broken {
 		legend = append(legend, "//: a second or more is cut short")

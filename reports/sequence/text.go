@@ -124,13 +124,13 @@ func (p *page) legend() string {
 	for _, s := range []struct {
 		state state
 		text  string
-	}{{believes, "┃ believes that it holds the lock"}, {paused, "░ paused"}, {dead, "no line: dead"}} {
+	}{{believes, "┃ believes that it holds the lock"}, {keeps, "║ keeps a key that was left there"}, {paused, "░ paused"}, {dead, "no line: dead"}} {
 		if p.used[s.state] {
 			parts = append(parts, s.text)
 		}
 	}
-	if len(p.d.Bands) > 0 {
-		parts = append(parts, "! two believe that they hold it at once")
+	for _, b := range p.d.Bands {
+		parts = append(parts, "! "+b.Means)
 	}
 	return strings.Join(parts, " · ")
 }

@@ -539,7 +539,7 @@ func measures() []measure {
 	return []measure{
 		{"grants", "", func(n outcome.CardNumbers) float64 { return n.Grants }},
 		{"longest time without a grant", " s", func(n outcome.CardNumbers) float64 { return n.Longest }},
-		{"keys left behind", "", func(n outcome.CardNumbers) float64 { return n.Orphans }},
+		{"keys kept past their TTL", "", func(n outcome.CardNumbers) float64 { return n.Orphans }},
 	}
 }
 

@@ -1,0 +1,295 @@
+package sequence
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock/broken"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/reports/display"
+	"lockpick/scenarios"
+)
+
+// known is what scenarios of the catalogue may name.
+func known() scenario.Known {
+	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
+	for _, m := range broken.Mistakes() {
+		k.Mistakes = append(k.Mistakes, m.Name)
+	}
+	return k
+}
+
+// simulated runs one scenario of the catalogue.
+func simulated(t *testing.T, name string, seed uint64) *history.History {
+	t.Helper()
+	all, _, err := scenarios.Choose([]string{name}, nil, known(), nil)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%s: %d scenarios, %v", name, len(all), err)
+	}
+	var record bytes.Buffer
+	if err := harness.Run(t.Context(), sim.New(kinds.All), all[0].Scenario, seed, history.NewRecorder(&record)); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Read(&record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// story is what a reader is told of a run, and its events.
+func story(t *testing.T, name string, seed uint64) (*history.History, Diagram, string) {
+	t.Helper()
+	h := simulated(t, name, seed)
+	d := Tell(h, checker.Check(h))
+	return h, d, plainSpaces(strings.Join(d.Caption, " "))
+}
+
+func plainSpaces(s string) string { return strings.ReplaceAll(s, display.NoBreak, " ") }
+
+// tokensTried is the tokens that a client tried to set from an instant on, and did not get the lock by.
+func tokensTried(h *history.History, client string, from, to int64) (tokens []string) {
+	won := map[string]bool{}
+	for _, e := range h.Events {
+		if e.Op == history.OpAcquire && e.Type == history.OK {
+			won[e.Token] = true
+		}
+	}
+	for _, e := range h.Events {
+		if e.Op == history.OpSet && strings.HasPrefix(e.Process, client+"-") && from <= e.Sent && e.Sent < to && !won[e.Token] && !slices.Contains(tokens, e.Token) {
+			tokens = append(tokens, e.Token)
+		}
+	}
+	return tokens
+}
+
+// keptBetween is when keys of one value were set and when they expired, by what the nodes reported.
+func keptBetween(h *history.History, value string) (put, gone []int64) {
+	for _, e := range h.Events {
+		if l := e.Life; l != nil && l.What == history.KeySet && l.Value == value {
+			put = append(put, e.T)
+			gone = append(gone, e.T+l.Expires-e.Local)
+		}
+	}
+	return put, gone
+}
+
+// The drawing of a cancelled acquire begins with it, and shows the keys that it left, who was refused for them and
+// for how long.
+func TestOutageOfCancelledAcquire(t *testing.T) {
+	h, d, told := story(t, "cancelled-acquire/undone-by-the-callers-context", 1)
+	w := Shown(checker.Check(h)).Witness
+	var first string
+	var failed []history.Event
+	for _, e := range h.Events {
+		if e.Life != nil && first == "" {
+			first = e.Life.Value
+		}
+		if e.Process == "c1" && e.Op == history.OpAcquire && e.Type == history.Fail {
+			failed = append(failed, e)
+		}
+	}
+	put, gone := keptBetween(h, first)
+	if len(put) != 5 || len(failed) != 2 {
+		t.Fatalf("%d keys, %d failed acquires", len(put), len(failed))
+	}
+	tried := tokensTried(h, "c2", w.From, w.To)
+	for _, want := range []string{
+		fmt.Sprintf("n1–n5 set c1's key %s and kept it %s, when it expired; c1 sent no release of it there.", moment("at", put), moment("until", gone)),
+		fmt.Sprintf("c1's acquire failed twice %s: %s.", display.FromTo(failed[0].T, failed[1].T), failed[0].Cause),
+		fmt.Sprintf("c2 tried %d times in vain", len(tried)), "refused by n1–n5 for c1's key",
+		fmt.Sprintf("Nobody acquired lock-1 %s, for %s; the bound is 12.75 s.", display.FromTo(w.From, w.To), display.Span(w.To-w.From)),
+		"c2 acquired lock-1 at " + display.Seconds(w.To),
+	} {
+		if !strings.Contains(told, plainSpaces(want)) {
+			t.Errorf("not told: %s\n%s", want, told)
+		}
+	}
+	if !slices.ContainsFunc(d.Bars, func(b bar) bool {
+		return b.State == keeps && b.From == slices.Max(put) && b.To == slices.Min(gone)
+	}) {
+		t.Errorf("no bar shows the keys: %+v", d.Bars)
+	}
+	if len(d.Bands) != 1 || d.Bands[0].From != w.From || d.Lanes[0].Name != "c1" || first == "" {
+		t.Errorf("bands %+v, lanes %+v", d.Bands, d.Lanes)
+	}
+}
+
+// Whoever left keys, or hangs, is told of, and what it had done about them.
+func TestOutages(t *testing.T) {
+	for name, says := range map[string][]string{
+		"lost-reply/release-only-acknowledged": {`^c1's key stayed on n1–n3 after an attempt that failed, so nobody acquired lock-1 from `,
+			`n1–n3 set c1's key [^.]*\.\d+ s and kept it [^;]*, when it expired; c1 sent no release of it there\.`, `c1 sent a release of its key to n4 and n5 `},
+		"abandoned-set/goes-on": {`^c1's key stayed on n1–n3 after an attempt that it had given up, `,
+			`It asked n1–n3 for lock-1 again at 7\.000 s\. n1–n3 set c1's key at 7\.001 s`},
+		"no-answer/waits-for-all": {`^c1's acquire asked no node after 0\.003 s and had not returned by 60\.200 s, so nobody acquired `,
+			`with 4 of 5 votes where 3 are a majority: no answer from n1\.`},
+		"no-answer/release-waits-for-all": {`^c1's release had not returned by 60\.200 s, for 59\.688 s; the bound is 13\.25 s\. `},
+		"failed-release/renews-on":        {`; c1 renewed it 11 times, last `, `; c1's release, sent at 5\.513 s, never came\.`},
+	} {
+		_, d, told := story(t, name, 1)
+		told = plainSpaces(d.Summary) + ". " + told
+		for _, s := range says {
+			if !regexp.MustCompile(s).MatchString(told) {
+				t.Errorf("%s: not told: %s\n%s", name, s, told)
+			}
+		}
+	}
+}
+
+// Keys that one fault of several nodes, or several faults, took away at different instants are each told of with its own.
+func TestEachLossHasItsInstant(t *testing.T) {
+	losses := 0
+	for _, seed := range []uint64{900040, 900119} {
+		h, _, told := story(t, "random-faults/", seed)
+		node := ""
+		for _, s := range strings.Split(told, ". ") {
+			m := regexp.MustCompile(`^(n\d|It|[\w ]+) (lost|let) (c\d)'s key (?:expire before its time )?at (\d+\.\d{3}) s`).FindStringSubmatch(s)
+			if n := regexp.MustCompile(`^n\d `).FindString(s); n != "" {
+				node = strings.TrimSpace(n)
+			}
+			if m == nil {
+				continue
+			}
+			losses++
+			if !slices.ContainsFunc(h.Events, func(e history.Event) bool {
+				return e.Life != nil && e.Process == node && display.Decimal(e.T, 3) == m[4] && e.Life.What != history.KeySet
+			}) {
+				t.Errorf("seed %d: no key was lost on %s then: %s", seed, node, s)
+			}
+		}
+	}
+	if losses != 6 {
+		t.Errorf("%d losses are told of", losses)
+	}
+}
+
+// eventsOf is a run with one node, by its events with instants in milliseconds.
+func eventsOf(t *testing.T, text string) *history.History {
+	t.Helper()
+	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1, TTL: time.Second, NodeTimeout: 50 * time.Millisecond, Life: true}}
+	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		e := history.Event{N: int64(i + 1)}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		e.T, e.Sent, e.Applied, e.Answered = e.T*1e6, e.Sent*1e6, e.Applied*1e6, e.Answered*1e6
+		if e.ValidUntil *= 1e6; e.Life != nil {
+			e.Local = 1 + e.T
+			e.Life.Expires = e.Local + 1e9
+		}
+		h.Events = append(h.Events, e)
+	}
+	return h
+}
+
+// c1's lock tells no deadline and no token; its key lives for a second.
+const lapses = `
+{"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
+{"t":11,"process":"n1","type":"info","op":"life","key":"k","sent":10,"life":{"what":"set","seq":1,"value":"x","by":"c1-n1"}}
+{"t":12,"process":"c1-n1","type":"ok","op":"set","key":"k","token":"x","node":"n1","sent":10,"applied":11,"answered":12}
+{"t":13,"process":"c1","type":"ok","op":"acquire","key":"k","session":"c1/1"}
+{"t":PAUSE,"process":"nemesis","type":"invoke","op":"pause","node":"c1","step":1}
+{"t":PAUSE,"process":"nemesis","type":"begin","op":"pause","node":"c1","step":1}
+{"t":RESUME,"process":"nemesis","type":"end","op":"pause","node":"c1","step":1}
+{"t":2010,"process":"c2","type":"invoke","op":"acquire","key":"k","session":"c2/1"}
+{"t":2011,"process":"n1","type":"info","op":"life","key":"k","sent":2010,"life":{"what":"set","seq":2,"value":"y","by":"c2-n1"}}
+{"t":2012,"process":"c2-n1","type":"ok","op":"set","key":"k","token":"y","node":"n1","sent":2010,"applied":2011,"answered":2012}
+{"t":2013,"process":"c2","type":"ok","op":"acquire","key":"k","session":"c2/1"}
+{"t":3000,"process":"c2","type":"invoke","op":"release","key":"k","session":"c2/1"}
+{"t":3001,"process":"c2","type":"ok","op":"release","key":"k","session":"c2/1"}
+{"t":4000,"process":"c1","type":"invoke","op":"release","key":"k","session":"c1/1"}
+{"t":4001,"process":"c1","type":"ok","op":"release","key":"k","session":"c1/1"}`
+
+// A pause in which the client's key lived out its time is drawn, for a client that is paused renews nothing. One that was
+// over long before is counted.
+func TestPauseByWhichTheKeyLapsed(t *testing.T) {
+	r := &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.ToldLate, Node: "n1",
+		Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "k", From: 2013e6, To: 3000e6},
+		Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.ToldLate, First: "c1/1", Second: "c2/1"}}}
+	for _, c := range []struct {
+		pause, resume string
+		drawn         bool
+	}{{"500", "1500", true}, {"500", "990", true}, {"500", "600", false}} {
+		d := Of(eventsOf(t, strings.NewReplacer("PAUSE", c.pause, "RESUME", c.resume).Replace(lapses)), r)
+		told := plainSpaces(strings.Join(d.Caption, " "))
+		if got := slices.ContainsFunc(d.Bars, func(b bar) bool { return b.State == paused }); got != c.drawn || strings.Contains(told, "without effect") == c.drawn {
+			t.Errorf("paused from %s to %s ms: drawn %v\n%s", c.pause, c.resume, got, told)
+		}
+		if want := "key on n1 had lived its time at 1.011 s."; !strings.Contains(told, want) {
+			t.Errorf("not told: %s\n%s", want, told)
+		}
+	}
+}
+
+// A release that deletes a key before its acquire has returned is the cause all the same: it and its client are drawn.
+func TestWhoDeletedTheKeyIsDrawn(t *testing.T) {
+	h := eventsOf(t, `
+{"t":1,"process":"c3","type":"invoke","op":"acquire","key":"k","session":"c3/1"}
+{"t":2,"process":"c3","type":"fail","op":"acquire","key":"k","session":"c3/1"}
+{"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
+{"t":11,"process":"n1","type":"info","op":"life","key":"k","sent":10,"life":{"what":"set","seq":1,"value":"x","by":"c1-n1"}}
+{"t":12,"process":"n1","type":"info","op":"life","key":"k","sent":9,"life":{"what":"deleted","seq":2,"old":"x","by":"c3-n1","command":"del"}}
+{"t":13,"process":"c3-n1","type":"ok","op":"release","key":"k","token":"z","node":"n1","sent":9,"applied":12,"answered":13}
+{"t":14,"process":"c1-n1","type":"ok","op":"set","key":"k","token":"x","node":"n1","sent":10,"applied":11,"answered":14}
+{"t":15,"process":"c1","type":"ok","op":"acquire","key":"k","session":"c1/1","token":"x","validUntil":900}
+{"t":20,"process":"c2","type":"invoke","op":"acquire","key":"k","session":"c2/1"}
+{"t":21,"process":"n1","type":"info","op":"life","key":"k","sent":20,"life":{"what":"set","seq":3,"value":"y","by":"c2-n1"}}
+{"t":22,"process":"c2-n1","type":"ok","op":"set","key":"k","token":"y","node":"n1","sent":20,"applied":21,"answered":22}
+{"t":23,"process":"c2","type":"ok","op":"acquire","key":"k","session":"c2/1","token":"y","validUntil":910}`)
+	d := Of(h, &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.DeletedByOther, Node: "n1",
+		Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "k", From: 23e6, To: 900e6},
+		Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.DeletedByOther, First: "c1/1", Second: "c2/1", Fact: 5}}})
+	if !strings.Contains(d.Summary, "a release of c3 deleted c1's key on n1") {
+		t.Errorf("the headline is %q", d.Summary)
+	}
+	if !slices.ContainsFunc(d.Lanes, func(l lane) bool { return l.Name == "c3" }) || !slices.ContainsFunc(d.Arrows, func(a arrow) bool { return a.Mark == cross && a.Label == "release" }) {
+		t.Errorf("c3's release is not drawn: %+v", d.Arrows)
+	}
+	if want := "A release of c3 that was sent at 0.009 s reached n1 at 0.012 s and deleted c1's key there."; !strings.Contains(plainSpaces(strings.Join(d.Caption, " ")), want) {
+		t.Errorf("not told: %s\n%s", want, d.Caption)
+	}
+}
+
+// A lock that names a deadline has one, also if its client is told of a loss before.
+func TestDeadlineOfALostLock(t *testing.T) {
+	h := eventsOf(t, `
+{"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
+{"t":13,"process":"c1","type":"ok","op":"acquire","key":"k","session":"c1/1","validUntil":900}
+{"t":500,"process":"c1","type":"info","op":"lost","key":"k","session":"c1/1"}
+{"t":600,"process":"c1","type":"invoke","op":"release","key":"k","session":"c1/1"}`)
+	text := plainSpaces(Text(Of(h, nil), 100))
+	if !strings.Contains(text, "with 887 ms left") || !strings.Contains(text, "c1 holds k until 0.900 s") || strings.Contains(text, "no deadline") {
+		t.Errorf("got:\n%s", text)
+	}
+}
+
+// Of a run in which nobody gets the lock, all failures are told of, with the lock's own words.
+func TestNobodyEverAcquires(t *testing.T) {
+	h := &history.History{Params: history.Params{Scenario: "s", Clients: []string{"c1"}, Nodes: []string{"n1"}}}
+	for i := range int64(25) {
+		call := history.Event{N: 2*i + 1, T: (i + 1) * 1e8, Process: "c1", Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: fmt.Sprintf("c1/%d", i+1)}
+		ret := call
+		ret.N, ret.T, ret.Type, ret.Cause = call.N+1, call.T+1e6, history.Fail, "the lock needs Redis 9"
+		if i == 7 {
+			ret.Cause = "timed out"
+		}
+		h.Events = append(h.Events, call, ret)
+	}
+	text := plainSpaces(strings.Join(Of(h, nil).Caption, " "))
+	if want := "c1's acquire failed 24 times from 0.101 s to 2.501 s: the lock needs Redis 9. Its acquire failed at 0.801 s: timed out."; text != want {
+		t.Errorf("%s, want %s", text, want)
+	}
+}
