@@ -3,7 +3,9 @@ package facts
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
+	"time"
 	"unicode"
 
 	"lockpick/harness/history"
@@ -82,6 +84,16 @@ func (s *Stay) Due() int64 {
 		return Never
 	}
 	return s.Given.T + l.Expires - s.Given.Local
+}
+
+// Lifetime is the time to live that the key was given last; Never: it has no expiry. A node counts from
+// the whole millisecond that its clock showed.
+func (s *Stay) Lifetime() int64 {
+	if s.Given.Life.Expires == 0 || s.Given.Local == 0 {
+		return Never
+	}
+	const tick = int64(time.Millisecond)
+	return s.Given.Life.Expires - s.Given.Local/tick*tick
 }
 
 // Error bounds how far an instant of the node's may be from the one that a fact has.
@@ -167,6 +179,17 @@ func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 
 // Stays is the values of a key on a node, one after the other.
 func (l *Lives) Stays(node, key string) []*Stay { return l.stays[nodeKey{node, key}] }
+
+// At is the value that a key had on a node at an instant, or nil. The node's own report of its end
+// counts, even if its time should have been over before: the node's clock may have been wrong.
+func (l *Lives) At(node, key string, at int64) *Stay {
+	all := l.Stays(node, key)
+	i := sort.Search(len(all), func(i int) bool { return all[i].From() > at }) - 1
+	if i < 0 || all[i].End != nil && all[i].End.T < at {
+		return nil
+	}
+	return all[i]
+}
 
 // lasting is, of each of a key's stays on a node, the latest end of those up to it, and the
 // earliest begin of those from it on.
