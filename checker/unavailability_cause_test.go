@@ -239,6 +239,10 @@ func TestWhyNobodyWhereKeysOutliveTheirTTL(t *testing.T) {
 		"of a holder that is paused": {"ttl=20", "0.015 nemesis begin pause node=c1 step=1", verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them 20 s"},
 		"without an expiry, by an extension": {"ttl=2", "0.5 n1 life expiry value=A by=c1 command=persist\n" + "0.6 nemesis begin kill node=c1 step=1",
 			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them no expiry"},
+		"that others extend": {"ttl=2", killed + "\n1.9 n1 life expiry value=A by=c2 ttl=2\n3.5 n1 life expiry value=A by=c2 ttl=2\n5 n1 life expiry value=A by=c2 ttl=20",
+			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1's were extended by c2"},
+		"that its own client extends after it gave the lock up": {"ttl=2", "0.016 c1 invoke release session=c1/1\n0.3 c1 info release session=c1/1\n1.9 n1 life expiry value=A by=c1 ttl=2\n3.5 n1 life expiry value=A by=c1 ttl=2\n5 n1 life expiry value=A by=c1 ttl=20",
+			verdict.FaultTolerance, verdict.LeftKeys, "met keys on n1 that c1's release at 0.016 s had left there"},
 		"of a holder whose release deletes nothing, which should have": {"ttl=20", "0.016 c1 invoke release session=c1/1\n0.018 c1 ok release session=c1/1",
 			verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s"},
 	} {

@@ -693,7 +693,7 @@ func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][
 			m.yes = append(m.yes, n)
 		case other != nil:
 			client := facts.LinkClient(other.By())
-			if a.From > c.keys.of(other.Given.T+facts.Error(other.Given)) {
+			if a.From > c.keys.of(other.Renewed.T+facts.Error(other.Renewed)) {
 				m.outlived, m.gave = append(m.outlived, n), append(m.gave, gave(client, other))
 				continue
 			}
@@ -725,8 +725,11 @@ func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][
 	return m
 }
 
-// gave says what time to live a client had given a key.
+// gave says what time to live a client had given a key, or who else extended it.
 func gave(client string, s *facts.Stay) string {
+	if s.Given != s.Renewed {
+		return fmt.Sprintf("%s's were extended by %s", client, facts.Doer(s.Given))
+	}
 	if life := s.Lifetime(); life != facts.Never {
 		return client + " gave them " + facts.Seconds(life)
 	}

@@ -21,6 +21,7 @@ type Stay struct {
 	Node, Key, Value string
 	Put              *history.Event // set, changed, reverted or appeared
 	Given            *history.Event // by which it last got an expiry; Put, if no later one
+	Renewed          *history.Event // the same, by the client that put it there
 	End              *history.Event // nil: the record has no end of it
 }
 
@@ -149,7 +150,7 @@ func readLives(told []*history.Event) *Lives {
 // next takes one fact, and returns the value that stays there after it, or nil.
 func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 	begin := func() *Stay {
-		s := &Stay{Node: p.node, Key: p.key, Value: e.Life.Value, Put: e, Given: e}
+		s := &Stay{Node: p.node, Key: p.key, Value: e.Life.Value, Put: e, Given: e, Renewed: e}
 		l.stays[p] = append(l.stays[p], s)
 		return s
 	}
@@ -160,6 +161,9 @@ func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 		}
 		if e.Life.What == history.KeyExpiry {
 			now.Given = e
+			if owner := LinkClient(now.By()); owner == "" || LinkClient(e.Life.By) == owner {
+				now.Renewed = e
+			}
 		}
 		return now
 	case history.KeyChanged, history.KeyReverted:
