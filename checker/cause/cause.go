@@ -254,7 +254,7 @@ func shortened(r *facts.Facts, x losing) bool {
 	}
 	short := int64(r.Params.TTL) - x.vote.Lifetime()
 	node, client := clockError(r, x.Node, at), clockError(r, x.first.Client(), at)
-	if short <= tick || node-client < short/2 {
+	if short <= tick || node-client < short/2 || node-client > 2*short { // else the clocks are not why
 		return false
 	}
 	wrong := []string{}

@@ -268,6 +268,13 @@ var causes = []causeRow{
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
 		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, for n2's clock was 8 s ahead", []int{2}},
+	{"a short life, beside a clock that is ahead by far more", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1030.012 ttl=2
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+2.050 n2 life expired old=A local=1032.05` + follows("2.10"),
+		verdict.GivenShorter, "n2", "lived its 2 s, to 2.012 s, but c1 claimed the lock until 9.9 s", nil},
 	{"an instant by two wrong clocks", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.000 nemesis begin clock-jump node=c1 step=3
