@@ -100,6 +100,9 @@ func whyNobody(t *testing.T, name, wire, want, end string) {
 		if res.Property == verdict.FaultTolerance && (res.Outcome != verdict.Violated || res.Cause != want) {
 			t.Errorf("%s: %s (%s), want violated (%s): %s", name, res.Outcome, res.Cause, want, res.Because)
 		}
+		if want == verdict.WaitedLong && !strings.HasSuffix(res.Because, "gave no answer") && res.Property == verdict.FaultTolerance {
+			t.Errorf("%s: not for want of answers: %s", name, res.Because)
+		}
 	}
 }
 

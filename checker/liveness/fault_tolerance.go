@@ -758,13 +758,14 @@ func goneBack(r *facts.Facts, a *facts.Attempt) int64 {
 // inTheWay is a key of another attempt's that a node had when it refused one, or, where it gave no answer,
 // while that was under way; or nil.
 func inTheWay(lives *facts.Lives, node, key string, a *facts.Attempt, answer *history.Event) *facts.Stay {
+	own := func(s *facts.Stay) bool { return s.Holds(a.Token) && put(s) >= a.From }
 	if answer != nil && answer.Type == history.Fail && answer.Cause == "" {
-		if s := lives.At(node, key, facts.Applied(answer)); s != nil && !(s.Holds(a.Token) && put(s) >= a.From) {
+		if s := lives.At(node, key, facts.Applied(answer)); s != nil && !own(s) {
 			return s
 		}
 	}
 	for _, s := range lives.During(node, key, a.From, a.To) {
-		if own := s.Holds(a.Token) && put(s) >= a.From; !own && s.From() <= a.To && s.To() > a.From {
+		if !own(s) && s.From() <= a.To && s.To() > a.From {
 			return s
 		}
 	}
