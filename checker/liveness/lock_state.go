@@ -157,7 +157,9 @@ func (c *lockState) waits(client string, in spans.Span) []spans.Span {
 		if s.Acquire.Call.T >= in.To {
 			break
 		}
-		list = append(list, spans.Wait(c.Facts, s))
+		wait := spans.Wait(c.Facts, s)
+		wait.To = max(wait.To, wait.From+1) // an acquire that fails at once was a try
+		list = append(list, wait)
 	}
 	return list
 }
