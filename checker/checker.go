@@ -105,8 +105,7 @@ func leaseLinearizable(r *record) verdict.Finding {
 		return func() verdict.Result {
 			res := tell()
 			if w := res.Witness; res.Cause == verdict.LostEarly && len(w.Of) > 0 {
-				why, _ := cause.Lost(r.Facts, w.Of[0], w.From, w.To)
-				res.Because += "; " + why
+				res.Because += "; " + cause.Lost(r.Facts, w.Of[0], w.From, w.To)
 			}
 			return res
 		}

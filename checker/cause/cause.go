@@ -535,8 +535,8 @@ func early(r *facts.Facts, x losing, end *history.Event) {
 }
 
 // Lost says what became of a session's keys by the time that its client was told, in a call within a span,
-// that it did not hold the lock; and the facts that show it.
-func Lost(r *facts.Facts, s *facts.Session, from, to int64) (text string, events []*history.Event) {
+// that it did not hold the lock.
+func Lost(r *facts.Facts, s *facts.Session, from, to int64) string {
 	var of facts.Operation
 	for x := range s.Actions() {
 		if x.Outcome() == history.Fail && x.Call.T >= from && x.Return.T <= to {
@@ -545,7 +545,7 @@ func Lost(r *facts.Facts, s *facts.Session, from, to int64) (text string, events
 		}
 	}
 	if !r.Params.Life || of.Call == nil || s.Token() == "" {
-		return "nothing in the record ended it", nil
+		return "nothing in the record ended it"
 	}
 	var order, parts []string
 	nodes := map[string][]string{}
@@ -561,8 +561,7 @@ func Lost(r *facts.Facts, s *facts.Session, from, to int64) (text string, events
 		}
 		what := "the key still existed"
 		if end := key.End; end != nil && end.T <= of.Return.T {
-			what = ended(r, s, of, key)
-			events = append(events, end)
+			what = ended(s, of, key)
 		}
 		if !slices.Contains(order, what) {
 			order = append(order, what)
@@ -573,13 +572,13 @@ func Lost(r *facts.Facts, s *facts.Session, from, to int64) (text string, events
 		parts = append(parts, what+" on "+verdict.List(nodes[what]))
 	}
 	if len(parts) == 0 {
-		return "no node had a key of it", nil
+		return "no node had a key of it"
 	}
-	return strings.Join(parts, "; "), events
+	return strings.Join(parts, "; ")
 }
 
 // ended says how a session's key ended before a call was answered.
-func ended(r *facts.Facts, s *facts.Session, of facts.Operation, key *facts.Stay) string {
+func ended(s *facts.Session, of facts.Operation, key *facts.Stay) string {
 	end := key.End
 	client := facts.LinkClient(end.Life.By)
 	switch end.Life.What {

@@ -499,7 +499,7 @@ func TestWhatEndedALeaseEarly(t *testing.T) {
 		if r.Malformed != "" {
 			t.Fatal(name, r.Malformed)
 		}
-		if got, _ := Lost(r, r.Named("c1/1"), 2e9, 2.1e9); got != row.want {
+		if got := Lost(r, r.Named("c1/1"), 2e9, 2.1e9); got != row.want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
