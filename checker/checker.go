@@ -47,6 +47,7 @@ import (
 	"strings"
 	"sync"
 
+	"lockpick/checker/cause"
 	"lockpick/checker/lease"
 	"lockpick/checker/liveness"
 	"lockpick/checker/resource"
@@ -60,7 +61,7 @@ import (
 // properties is the one table of them, in the order of reports.
 var properties = []property{
 	{verdict.MutualExclusion, safety, mutualExclusion},
-	{verdict.LeaseLinearizable, safety, func(r *record) verdict.Finding { f, _ := r.lease(); return f }},
+	{verdict.LeaseLinearizable, safety, leaseLinearizable},
 	{verdict.ResourceSafety, safety, func(r *record) verdict.Finding { return r.log().Safety() }},
 	{verdict.FencingOrder, safety, func(r *record) verdict.Finding { return r.log().FencingOrder() }},
 	{verdict.ValidOnReturn, safety, func(r *record) verdict.Finding { return validOnReturn(r.Facts) }},
@@ -95,6 +96,28 @@ func Properties() []string {
 		names = append(names, p.name)
 	}
 	return names
+}
+
+// leaseLinearizable is what lease.Judge finds, with the reason for each "not held" that came too early.
+func leaseLinearizable(r *record) verdict.Finding {
+	f, _ := r.lease()
+	reasoned := func(tell func() verdict.Result) func() verdict.Result {
+		return func() verdict.Result {
+			res := tell()
+			if w := res.Witness; res.Cause == verdict.LostEarly && len(w.Of) > 0 {
+				res.Because += "; " + cause.Lost(r.Facts, w.Of[0], w.From, w.To)
+			}
+			return res
+		}
+	}
+	f.Incidents = slices.Clone(f.Incidents)
+	for i := range f.Incidents {
+		f.Incidents[i].Tell = reasoned(f.Incidents[i].Tell)
+	}
+	if f.Worst != nil {
+		f.Worst = reasoned(f.Worst)
+	}
+	return f
 }
 
 // Check judges a history by the named properties, or by all if none is named.

@@ -21,33 +21,32 @@ const held = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=1
 // for ten rounds and a TTL, here 12.1 s; of an acquire, for ten rounds in which nobody had the lock.
 func TestCallsThatHang(t *testing.T) {
 	for name, row := range map[string]struct {
-		events string
-		hangs  bool
+		events, cause string
 	}{
-		"a release to the end":          {held + "1 c1 invoke release session=c1/1\n30 harness end run", true},
-		"a release that returns late":   {held + "1 c1 invoke release session=c1/1\n13.2 c1 ok release session=c1/1\n13.3 c1 end client\n30 harness end run", true},
-		"a release that returns sooner": {held + "1 c1 invoke release session=c1/1\n13 c1 ok release session=c1/1\n13.3 c1 end client\n30 harness end run", false},
-		"an extension":                  {held + "1 c1 invoke extend session=c1/1\n30 harness end run", true},
-		"a write":                       {held + "1 c1 invoke write session=c1/1 value=v version=0\n30 harness end run", false},
+		"a release to the end":          {held + "1 c1 invoke release session=c1/1\n30 harness end run", verdict.Hung},
+		"a release that returns late":   {held + "1 c1 invoke release session=c1/1\n13.2 c1 ok release session=c1/1\n13.3 c1 end client\n30 harness end run", verdict.WaitedLong},
+		"a release that returns sooner": {held + "1 c1 invoke release session=c1/1\n13 c1 ok release session=c1/1\n13.3 c1 end client\n30 harness end run", ""},
+		"an extension":                  {held + "1 c1 invoke extend session=c1/1\n30 harness end run", verdict.Hung},
+		"a write":                       {held + "1 c1 invoke write session=c1/1 value=v version=0\n30 harness end run", ""},
 		"a release of a client that dies": {held + "1 c1 invoke release session=c1/1\n" +
-			"12 nemesis begin kill node=c1 step=1\n30 harness end run", false},
+			"12 nemesis begin kill node=c1 step=1\n30 harness end run", ""},
 		"a release of a client that is paused": {held + "1 c1 invoke release session=c1/1\n" +
-			"12 nemesis begin pause node=c1 step=1\n30 nemesis end pause node=c1 step=1\n30 harness end run", false},
+			"12 nemesis begin pause node=c1 step=1\n30 nemesis end pause node=c1 step=1\n30 harness end run", ""},
 		"a release without a majority": {held + "1 c1 invoke release session=c1/1\n" +
-			"2 nemesis begin kill node=n1 step=1\n2 nemesis begin kill node=n2 step=1\n30 harness end run", false},
+			"2 nemesis begin kill node=n1 step=1\n2 nemesis begin kill node=n2 step=1\n30 harness end run", ""},
 		"an acquire that asked once": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
 			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
-			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n30 harness end run", true},
+			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n30 harness end run", verdict.Hung},
 		"an acquire that stops asking until it has the lock": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
 			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
 			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n9 c2-n1,n2,n3 ok set token=C sent=8.99\n" +
-			"8.995 n1,n2,n3 life set value=C by=c2 sent=8.99\n9.1 c2 ok acquire session=c2/1 token=C until=18\n30 harness end run", true},
+			"8.995 n1,n2,n3 life set value=C by=c2 sent=8.99\n9.1 c2 ok acquire session=c2/1 token=C until=18\n30 harness end run", verdict.WaitedLong},
 		"an acquire that goes on asking": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
 			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
-			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n2.9 c2-n1,n2,n3 fail set token=C\n4.6 c2-n1,n2,n3 fail set token=D\n5 harness end run", false},
+			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n2.9 c2-n1,n2,n3 fail set token=C\n4.6 c2-n1,n2,n3 fail set token=D\n5 harness end run", verdict.TurnedAway},
 	} {
 		got := judge(newRecord(tale(t, row.events)), verdict.FaultTolerance)
-		if hangs := got.Outcome == verdict.Violated && got.Cause == verdict.Hung; hangs != row.hangs || hangs && (got.Witness == nil || got.Incidents != 1) {
+		if violated := got.Outcome == verdict.Violated; violated != (row.cause != "") || got.Cause != row.cause || violated && (got.Witness == nil || got.Incidents != 1) {
 			t.Errorf("%s: %s (%s), %d incidents: %s", name, got.Outcome, got.Cause, got.Incidents, got.Because)
 		}
 	}

@@ -1,6 +1,8 @@
 package checker
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,12 +37,12 @@ const itsOwn = `
 
 // An unavailability is told by what most of its attempts met, as the nodes tell it.
 func TestWhyNobody(t *testing.T) {
-	for name, row := range map[string]struct{ wire, want string }{
-		"no record of the nodes": {"", verdict.Unexplained},
+	for name, row := range map[string]struct{ wire, want, end string }{
+		"no record of the nodes": {"", verdict.Unexplained, ""},
 		"the links' word alone": {`
 1      c1-n1 ok set token=A1
 1.001  c1-n2,n3 fail set token=A1
-`, verdict.Unexplained},
+`, verdict.Unexplained, ""},
 		"keys that an attempt left which is over": {`
 0.500  c2-n2,n3 ok set token=Z
 0.499  n2,n3 life set value=Z by=c2
@@ -50,8 +52,8 @@ func TestWhyNobody(t *testing.T) {
 1.001  c1-n2,n3 fail set token=A1
 1.009  n1 life deleted old=A1 by=c1
 1.010  c1-n1 ok release token=A1
-`, verdict.LeftKeys},
-		"keys that it left itself, by the same token": {itsOwn, verdict.LeftKeys},
+`, verdict.LeftKeys, ""},
+		"keys that it left itself, by the same token": {itsOwn, verdict.LeftKeys, ""},
 		"a node that is down, and a key that was left on another": {`
 0.5    nemesis begin kill node=n3
 0.999  n2 life set value=Z by=c2
@@ -60,7 +62,7 @@ func TestWhyNobody(t *testing.T) {
 1.009  n1 life deleted old=A1 by=c1
 1.010  c1-n1 ok release token=A1
 8      nemesis end kill node=n3
-`, verdict.NoMajority},
+`, verdict.NoMajority, ""},
 		"one vote each": {`
 0.999  n1 life set value=A1 by=c1
 0.999  n2 life set value=B1 by=c2
@@ -72,7 +74,7 @@ func TestWhyNobody(t *testing.T) {
 1.001  c2-n1,n3 fail set token=B1
 1.010  c1-n1 ok release token=A1
 1.010  c2-n2 ok release token=B1
-`, verdict.SplitVote},
+`, verdict.SplitVote, "2.9"},
 		"refused without a key": {`
 0.999  n1 life set value=A1 by=c1
 1.009  n1 life deleted old=A1 by=c1
@@ -84,26 +86,29 @@ func TestWhyNobody(t *testing.T) {
 2      c2-n1 ok set token=B1
 2.001  c2-n2,n3 fail set token=B1
 2.010  c2-n1 ok release token=B1
-`, verdict.TurnedAway},
+`, verdict.TurnedAway, "2.9"},
 	} {
-		whyNobody(t, name, row.wire, row.want)
+		whyNobody(t, name, row.wire, row.want, cmp.Or(row.end, "9"))
 	}
 }
 
-// whyNobody asks for the cause where the free lock that is sought goes to nobody.
-func whyNobody(t *testing.T, name, wire, want string) {
+// whyNobody asks for the cause where the free lock that is sought goes to nobody until an instant.
+func whyNobody(t *testing.T, name, wire, want, end string) {
 	t.Helper()
-	v := Check(tale(t, sought+wire+"9 c1 fail acquire session=c1/1\n9 c2 fail acquire session=c2/1\n9 c1 end client\n9 c2 end client\n9.1 harness end run cause=completed"))
+	v := Check(tale(t, sought+wire+strings.ReplaceAll("END c1 fail acquire session=c1/1\nEND c2 fail acquire session=c2/1\nEND c1 end client\nEND c2 end client\n9.1 harness end run cause=completed", "END", end)))
 	for _, res := range v.Results {
 		if res.Property == verdict.FaultTolerance && (res.Outcome != verdict.Violated || res.Cause != want) {
 			t.Errorf("%s: %s (%s), want violated (%s): %s", name, res.Outcome, res.Cause, want, res.Because)
+		}
+		if want == verdict.WaitedLong && !strings.HasSuffix(res.Because, "gave no answer") && res.Property == verdict.FaultTolerance {
+			t.Errorf("%s: not for want of answers: %s", name, res.Because)
 		}
 	}
 }
 
 // An attempt that lasts is told by the nodes that gave it no answer, where it is known how long it did.
 func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
-	for name, row := range map[string]struct{ wire, want string }{
+	for name, row := range map[string]struct{ wire, want, end string }{
 		"an attempt that waits on and on for nodes that give no answer": {`
 1      c1-n1 ok set token=A1 sent=0.999 applied=0.9995 answered=1
 0.9995 n1 life set value=A1 by=c1
@@ -111,7 +116,7 @@ func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
 1      c1-n3 info set token=A1 sent=0.999 applied=8.5 answered=0
 7.010  c1-n1 ok release token=A1 sent=7.009 applied=7.0095 answered=7.010
 7.0095 n1 life deleted old=A1 by=c1
-`, verdict.WaitedLong},
+`, verdict.WaitedLong, ""},
 		"one that waits for them only when it is undone": {`
 1      c1-n1 ok set token=A1
 0.999  n1 life set value=A1 by=c1
@@ -119,7 +124,7 @@ func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
 1.010  c1-n1 ok release token=A1
 1.009  n1 life deleted old=A1 by=c1
 1      c1-n2,n3 info release token=A1 sent=1.008 applied=8.5 answered=0
-`, verdict.WaitedLong},
+`, verdict.WaitedLong, ""},
 		"one whose requests are lost, and that nobody saw undone when the next came": {`
 1      c1-n1,n2,n3 info set token=A1 sent=0.998 applied=8.5 answered=0
 7.500  c1-n1 ok set token=A2
@@ -127,8 +132,9 @@ func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
 7.509 n1 life deleted old=A2 by=c1
 7.500  c1-n2,n3 fail set token=A2
 7.510  c1-n1 ok release token=A2
-`, verdict.WaitedLong},
+`, verdict.WaitedLong, ""},
 		"several of that sort, soon after each other": {`
+1.300  c2-n1,n2,n3 info set token=B1 sent=1.298 applied=8.5 answered=0
 1      c1-n1,n2,n3 info set token=A1 sent=0.998 applied=8.5 answered=0
 1.200  c1-n1,n2,n3 info set token=A2 sent=1.198 applied=8.5 answered=0
 1.400  c1-n1 ok set token=A3
@@ -136,16 +142,21 @@ func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
 1.409 n1 life deleted old=A3 by=c1
 1.400  c1-n2,n3 fail set token=A3
 1.410  c1-n1 ok release token=A3
-`, verdict.TooFewVotes},
+`, verdict.TooFewVotes, "2.9"},
 		"the same, undone after the node time-out": {`
+1.300  c2-n1 ok set token=B1
+1.299  n1 life set value=B1 by=c2
+1.300  c2-n2,n3 info set token=B1 sent=1.298 applied=8.5 answered=0
+1.410  c2-n1 ok release token=B1
+1.409  n1 life deleted old=B1 by=c2
 1      c1-n1 ok set token=A1
 0.999  n1 life set value=A1 by=c1
 1      c1-n2,n3 info set token=A1 sent=0.998 applied=8.5 answered=0
 1.110  c1-n1 ok release token=A1
 1.109  n1 life deleted old=A1 by=c1
-`, verdict.TooFewVotes},
+`, verdict.TooFewVotes, "2.9"},
 	} {
-		whyNobody(t, name, row.wire, row.want)
+		whyNobody(t, name, row.wire, row.want, cmp.Or(row.end, "9"))
 	}
 }
 
@@ -194,5 +205,166 @@ func TestWhyNobodyAfterAStraySet(t *testing.T) {
 	got := judge(newRecord(tale(t, held)), verdict.FaultTolerance)
 	if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "met keys on n1 and n2 that attempts of c1 had left there") {
 		t.Errorf("%s: %s", got.Cause, got.Because)
+	}
+}
+
+// lone is a lock on one node with a TTL of 2 s, whose holder c1 dies. c2 asks again and again until 9 s.
+const lone = `params clients=c1,c2 nodes=n1 quorum=1 ttl=2s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
+0      harness begin run
+0.001  c1 begin client
+0.001  c2 begin client
+0.010  c1 invoke acquire session=c1/1
+0.012  c1-n1 ok set token=A
+0.011  n1 life set value=A by=c1 TTL
+0.013  c1 ok acquire session=c1/1 token=A until=1.9
+LOSS
+0.020  c2 invoke acquire session=c2/1
+TRIES
+9      c2 fail acquire session=c2/1
+9      c2 end client
+9.1    harness end run cause=completed`
+
+// A key that exists although its TTL is over keeps others out by that, whoever left it and however; one that its
+// owner should have deleted within its TTL was left.
+func TestWhyNobodyWhereKeysOutliveTheirTTL(t *testing.T) {
+	var tries []string
+	for i := range 80 {
+		at := 0.1 + float64(i)/10
+		tries = append(tries, fmt.Sprintf("%.3f c2-n1 fail set token=B%d", at, i))
+	}
+	const killed = "0.015 nemesis begin kill node=c1 step=1"
+	for name, row := range map[string]struct{ ttl, loss, property, cause, text string }{
+		"of a dead holder": {"ttl=20", killed, verdict.DeadlockFreedom, verdict.OutlivedTTL, "met keys on n1 that existed after their TTL of 2 s: c1 gave them 20 s"},
+		"of a dead holder, while nobody holds the lock": {"ttl=20", killed, verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s"},
+		"of a holder that never releases":               {"ttl=20", "", verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s"},
+		"of a holder that is cut off": {"ttl=20", "0.015 nemesis begin cut node=c1-n1 step=1\n0.016 c1 invoke release session=c1/1\n0.070 c1 info release session=c1/1",
+			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them 20 s"},
+		"of a holder that is paused": {"ttl=20", "0.015 nemesis begin pause node=c1 step=1", verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them 20 s"},
+		"without an expiry, by an extension": {"ttl=2", "0.5 n1 life expiry value=A by=c1 command=persist\n" + "0.6 nemesis begin kill node=c1 step=1",
+			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them no expiry"},
+		"that others extend": {"ttl=2", killed + "\n1.9 n1 life expiry value=A by=c2 ttl=2\n3.5 n1 life expiry value=A by=c2 ttl=2\n5 n1 life expiry value=A by=c2 ttl=20",
+			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1's were extended by c2"},
+		"that its own client extends after it gave the lock up": {"ttl=2", "0.016 c1 invoke release session=c1/1\n0.3 c1 info release session=c1/1\n1.9 n1 life expiry value=A by=c1 ttl=2\n3.5 n1 life expiry value=A by=c1 ttl=2\n5 n1 life expiry value=A by=c1 ttl=20",
+			verdict.FaultTolerance, verdict.LeftKeys, "met keys on n1 that c1's release at 0.016 s had left there"},
+		"of a holder whose release deletes nothing, which should have": {"ttl=20", "0.016 c1 invoke release session=c1/1\n0.018 c1 ok release session=c1/1",
+			verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s"},
+	} {
+		loss := row.loss
+		h := tale(t, strings.NewReplacer("TTL\n", row.ttl+"\n", "LOSS", loss, "TRIES", strings.Join(tries, "\n")).Replace(lone))
+		for i := range h.Events {
+			if l := h.Events[i].Life; l != nil && l.Command == "persist" {
+				l.Expires = 0
+			}
+		}
+		got := judge(newRecord(h), row.property)
+		if got.Cause != row.cause || !strings.HasSuffix(got.Because, row.text) {
+			t.Errorf("%s: %s (%s): %s", name, got.Outcome, got.Cause, got.Because)
+		}
+	}
+}
+
+// A lock that pauses waited, whether it tries again before the limit or paused as long before. One that has
+// never paused and asks nobody any more hangs, also if it returns because its client is stopped.
+func TestWhyNobodyWhereALockPauses(t *testing.T) {
+	const free = `params clients=c1 nodes=n1 quorum=1 ttl=2s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 limit=20s mayBeIdle life
+0      harness begin run
+0.001  c1 begin client
+0.010  c1 invoke acquire session=c1/1
+EVENTS
+20.1   harness end run cause=completed`
+	won := "%s c1-n1 ok set token=Z\n%[1]s n1 life set value=Z by=c1\n%[1]s c1 ok acquire session=c1/1 token=Z until=19.9\n19.95 c1 end client"
+	stopped := "20 c1 fail acquire session=c1/1 cause=context canceled\n20 c1 end client"
+	try := func(at ...string) (all string) {
+		for _, t := range at {
+			all += t + " c1-n1 fail set token=A cause=no answer answered=0\n"
+		}
+		return all
+	}
+	for name, row := range map[string]struct{ events, cause, text string }{
+		"it tries again after 8 s":                     {try("1") + fmt.Sprintf(won, "9"), verdict.WaitedLong, "asked no node from 0.998 s to 9 s, and the longest retry delay is 0.1 s"},
+		"each pause is as long, to the limit":          {try("1", "8") + stopped, verdict.WaitedLong, "and the longest retry delay is 0.1 s"},
+		"each pause is twice as long, to the limit":    {try("0.9", "3.9", "9.9") + stopped, verdict.WaitedLong, "and the longest retry delay is 0.1 s"},
+		"it asks once, and returns when it is stopped": {try("1") + stopped, verdict.Hung, "c1's acquire, called at 0.01 s, asked no node after 0.998 s"},
+		"it asks once, and never returns":              {try("1"), verdict.Hung, "asked no node after 0.998 s"},
+		"it never asks, and never returns":             {"", verdict.Unexplained, "the links saw no attempt"},
+	} {
+		got := judge(newRecord(tale(t, strings.Replace(free, "EVENTS", row.events, 1))), verdict.FaultTolerance)
+		if got.Cause != row.cause || !strings.HasSuffix(got.Because, row.text) {
+			t.Errorf("%s: %s (%s): %s", name, got.Outcome, got.Cause, got.Because)
+		}
+	}
+}
+
+// An attempt came to too few votes, or was split, only if the nodes' answers show it.
+func TestWhyNobodyByVotes(t *testing.T) {
+	const five = `params clients=c1,c2,c3 nodes=n1,n2,n3,n4,n5 quorum=3 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle life
+0      harness begin run
+0.001  c1 begin client
+0.001  c2 begin client
+0.001  c3 begin client
+0.010  c1 invoke acquire session=c1/1
+EVENTS
+2.9    c1 fail acquire session=c1/1
+3      harness end run cause=completed`
+	had := func(nodes, value, client string) string {
+		return "1.000 " + nodes + " life set value=" + value + " by=" + client + "\n1.100 " + nodes + " life deleted old=" + value + " by=" + client + "\n"
+	}
+	var atOnce string
+	for i := range 29 {
+		at := 0.05 + float64(i)/10
+		atOnce += fmt.Sprintf("%.2f c1 invoke acquire session=c1/%d\n%[1]g c1 fail acquire session=c1/%[2]d\n", at, i+2)
+	}
+	others := "0.010 c2 invoke acquire session=c2/1\n0.010 c3 invoke acquire session=c3/1\n" + had("n2,n3", "B", "c2") + had("n4,n5", "C", "c3") +
+		"1.001 c2-n2,n3 ok set token=B\n1.001 c3-n4,n5 ok set token=C\n1.05 c2-n1,n4,n5 fail set token=B\n1.05 c3-n1,n2,n3 fail set token=C\n"
+	for name, row := range map[string]struct{ events, cause, text, last string }{
+		"it asks two of five": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n", verdict.TooFewVotes, "did not ask n3, n4 and n5, and met no key there", ""},
+		"it makes nothing of three votes": {had("n1,n2,n3", "A", "c1") + "1.001 c1-n1,n2,n3 ok set token=A\n1.001 c1-n4,n5 fail set token=A cause=LOADING\n",
+			verdict.TooFewVotes, "had the votes of n1, n2 and n3, which are a quorum, and did not take the lock", ""},
+		"three nodes answer with errors": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A cause=LOADING\n",
+			verdict.TooFewVotes, "had an error of n3, n4 and n5 or no answer in time, and met no key on so many nodes that it could not have had a quorum", ""},
+		"three refuse without a key": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A\n", verdict.TurnedAway, "was refused by 3 nodes without a key", ""},
+		"two others have two nodes each": {others + had("n1", "A", "c1") + "1.02 c1-n1 ok set token=A\n1.05 c1-n2,n3,n4,n5 fail set token=A\n",
+			verdict.SplitVote, "met keys of others' attempts on n4 and n5", ""},
+		"another has one node, and two give no answer": {"0.010 c2 invoke acquire session=c2/1\n" + had("n3", "B", "c2") + had("n1,n2", "A", "c1") + "1.001 c2-n3 ok set token=B\n" +
+			"1.02 c1-n1,n2 ok set token=A\n1.05 c1-n3 fail set token=A\n1.05 c1-n4,n5 info set token=A answered=0\n1.15 c1-n1,n2 ok release token=A\n", verdict.SplitVote, "met keys of others' attempts on n3", ""},
+		"acquires return errors at once": {"0.010 c1 fail acquire session=c1/1\n" + atOnce, verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 0.01 s and asked no node", ""},
+		"acquires return errors": {"1 c1 fail acquire session=c1/1\n1.05 c1 invoke acquire session=c1/2\n1.1 c1 fail acquire session=c1/2\n1.15 c1 invoke acquire session=c1/3\n",
+			verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 1 s and asked no node", "2.9    c1 fail acquire session=c1/3\n"},
+	} {
+		text := strings.Replace(five, "EVENTS", row.events, 1)
+		if row.cause == verdict.GaveUp { // in the first row there is none under way any more
+			text = strings.Replace(text, "2.9    c1 fail acquire session=c1/1\n", row.last, 1)
+		}
+		got := judge(newRecord(tale(t, text)), verdict.FaultTolerance)
+		if got.Cause != row.cause || !strings.HasSuffix(got.Because, row.text) {
+			t.Errorf("%s: %s (%s): %s", name, got.Outcome, got.Cause, got.Because)
+		}
+	}
+}
+
+// An attempt that loses to one with a quorum shows nothing: why that one came to nothing is the cause. On one
+// node no vote is split.
+func TestWhyNobodyWhereOneHasAQuorum(t *testing.T) {
+	const waits = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
+0      harness begin run
+0.001  c1 begin client
+0.001  c2 begin client
+0.010  c1 invoke acquire session=c1/1
+0.012  c1-n1 ok set token=A sent=0.010 applied=0.011 answered=7
+0.011  n1 life set value=A by=c1
+0.020  c2 invoke acquire session=c2/1
+TRIES
+7.005  n1 life deleted old=A by=c1 sent=7.004
+7.006  c1-n1 ok release token=A sent=7.004
+7.010  c1 fail acquire session=c1/1
+7.010  c2 fail acquire session=c2/1
+7.1    harness end run cause=completed`
+	var tries []string
+	for i := range 60 {
+		tries = append(tries, fmt.Sprintf("%.3f c2-n1 fail set token=B%d", 0.1+float64(i)/10, i))
+	}
+	got := judge(newRecord(tale(t, strings.Replace(waits, "TRIES", strings.Join(tries, "\n"), 1))), verdict.FaultTolerance)
+	if got.Cause != verdict.WaitedLong || !strings.HasSuffix(got.Because, "c1's attempt at 0.01 s took 6.994 s, and n1 gave no answer") {
+		t.Errorf("%s (%s): %s", got.Outcome, got.Cause, got.Because)
 	}
 }

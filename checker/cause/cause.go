@@ -6,7 +6,7 @@
 // For each such node the first row that fits says how (row):
 //
 //	a session's keys are on fewer nodes than a quorum          never-set
-//	it got less time than the TTL, for a wrong clock           expired-early; both clocks: clocks-disagree
+//	it got less time than the TTL, for clocks that disagree    clocks-disagree
 //	the second came when its time was over                     told-late, given-shorter, granted-late, client-clock
 //	deleted by a client, by a stranger / by lockpick           deleted-by-other / deleted-by-harness
 //	by its holder, who had acquired it again                   released-early
@@ -14,7 +14,7 @@
 //	not there, or an older one, after a failover               failed-over
 //	likewise after a power loss, on a node that keeps a file   lost-unsynced
 //	likewise after any other restart                           restarted-and-forgot
-//	expired, and the node's clock had gained that much         expired-early
+//	expired, and the node's clock had gained that much         expired-early; given-shorter if the lock had to allow for it
 //	another value was put over it                              overwritten
 //	none of that was told, or it can't be                      unexplained
 //
@@ -243,18 +243,18 @@ func command(e *history.Event) string {
 	return word
 }
 
-// shortened finds a key that got less time than its lock's TTL, because a clock is wrong:
-// an expiry that is sent as an instant is reckoned by the client's clock and kept by the
-// node's. If both are wrong, neither alone is the cause.
+// shortened finds a key that got less time than its lock's TTL because the clocks of its client and its
+// node disagree: an expiry that is sent as an instant is reckoned by the one and kept by the other.
+// Whether one of them is wrong or both, the lock should not have compared them.
 func shortened(r *facts.Facts, x losing) bool {
 	at := x.vote.Given
 	claimed := facts.Deadline(x.first.Acquire.Return)
 	if x.first.Extended() || x.due == facts.Never || claimed <= x.due || x.other.Put.T < x.due-tick {
 		return false
 	}
-	short := int64(r.Params.TTL) - given(x.vote)
+	short := int64(r.Params.TTL) - x.vote.Lifetime()
 	node, client := clockError(r, x.Node, at), clockError(r, x.first.Client(), at)
-	if short <= tick || node-client < short/2 {
+	if short <= tick || node-client < short/2 || node-client > 2*short { // else the clocks are not why
 		return false
 	}
 	wrong := []string{}
@@ -267,21 +267,14 @@ func shortened(r *facts.Facts, x losing) bool {
 	slices.Sort(wrong)
 	slices.Sort(x.Steps)
 	x.Fact = 0 // it ended as it was told to
-	x.Cause = verdict.ExpiredEarly
-	if len(wrong) > 1 {
-		x.Cause = verdict.ClocksDisagree
-	}
-	got := "got " + facts.Seconds(given(x.vote)) + " instead of " + facts.Seconds(int64(r.Params.TTL))
-	if given(x.vote) <= 0 {
+	x.Cause = verdict.ClocksDisagree
+	got := "got " + facts.Seconds(x.vote.Lifetime()) + " instead of " + facts.Seconds(int64(r.Params.TTL))
+	if x.vote.Lifetime() <= 0 {
 		got = "was over when it was set"
 	}
 	x.Text = fmt.Sprintf("%s's key on %s %s, for %s", x.first.Client(), x.Node, got, verdict.List(wrong))
 	return true
 }
-
-// given is the time that a key got when it last got an expiry. A node counts from the
-// whole millisecond that its clock showed.
-func given(s *facts.Stay) int64 { return s.Given.Life.Expires - s.Given.Local/tick*tick }
 
 // ahead says how far a clock is from the right one.
 func ahead(by int64) string {
@@ -307,7 +300,7 @@ func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 func outlived(r *facts.Facts, x losing) {
 	x.Fact = 0 // it ended in time
 	first := x.first
-	lived := given(x.vote)
+	lived := x.vote.Lifetime()
 	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.Client(), x.Node, facts.Seconds(lived), facts.Seconds(x.due))
 	claimed := facts.Deadline(first.Acquire.Return)
 	lost := r.Lost(first)
@@ -315,7 +308,7 @@ func outlived(r *facts.Facts, x losing) {
 	case lost != nil && lost.T == claimed && lost.T > x.due:
 		x.Cause, x.Text = verdict.ToldLate, key+fmt.Sprintf(", and %s was told of its loss at %s", first.Client(), facts.Seconds(lost.T))
 		x.Steps = hit(r, first.Client(), x.due, lost.T)
-	case clockLost(r, first):
+	case clockLost(r, first) && !within(r, x):
 		x.Cause, x.Text = verdict.ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.Client())
 		x.Steps = turned(r, first.Client(), first.Acquire.Call.T, x.other.Put.T)
 	case !first.Extended() && claimed != facts.Never && claimed-first.Acquire.Return.T > lived+tick: // it could not have been in time
@@ -335,6 +328,31 @@ func outlived(r *facts.Facts, x losing) {
 	default:
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimed))
 	}
+}
+
+// overclaims returns by how much the first claimed its lock for longer than it may, by its own clock: until
+// the TTL less the drift is over since its key was given its expiry; and the return by which it did.
+func overclaims(r *facts.Facts, x losing) (by *history.Event, over int64) {
+	if x.first.Granted() {
+		by = x.first.Acquire.Return
+	}
+	for e := range x.first.Calls(history.OpExtend) {
+		if e.Outcome() == history.OK && e.Return.ValidUntil != 0 && e.Return.T < x.other.Put.T {
+			by = e.Return
+		}
+	}
+	if by == nil || by.ValidUntil == 0 || r.Params.Drift == 0 {
+		return nil, 0
+	}
+	may := x.vote.Given.T + facts.Error(x.vote.Given) + int64(r.Params.TTL-r.Params.Drift)
+	return by, by.T + r.Shown(by, by.ValidUntil) - may - 2*tick
+}
+
+// within reports whether the first claimed its lock for too long while its clock lost no more than the drift
+// that a lock must allow for.
+func within(r *facts.Facts, x losing) bool {
+	by, over := overclaims(r, x)
+	return over > 0 && by.ValidUntil-by.T-r.Shown(by, by.ValidUntil) <= int64(r.Params.Drift)
 }
 
 // saidHeld is the lock's last answer to its holder, once the deadline had passed, that the lock is
@@ -496,9 +514,16 @@ func early(r *facts.Facts, x losing, end *history.Event) {
 			x.first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(short), facts.Seconds(gain))
 		return
 	}
+	if by, over := overclaims(r, x); over > 0 && gain <= int64(r.Params.Drift) {
+		x.Fact = 0 // a lock must allow for it
+		x.Cause = verdict.GivenShorter
+		x.Text = fmt.Sprintf("%s's clock gained %s, which is within the drift of %s that a lock must allow for, but %s claimed the lock until %s, %s too long",
+			x.Node, facts.Seconds(gain), facts.Seconds(int64(r.Params.Drift)), x.first.Client(), facts.Seconds(facts.Deadline(by)), facts.Seconds(over))
+		return
+	}
 	x.Cause = verdict.ExpiredEarly
 	x.Text = fmt.Sprintf("%s's clock gained %s, and %s's key was gone there by %s, before its %s were over",
-		x.Node, facts.Seconds(gain), x.first.Client(), facts.Seconds(end.T), facts.Seconds(given(x.vote)))
+		x.Node, facts.Seconds(gain), x.first.Client(), facts.Seconds(end.T), facts.Seconds(x.vote.Lifetime()))
 	x.Steps = turned(r, x.Node, from.T, end.T)
 	for _, f := range r.Faults {
 		if f.Target == x.Node && f.TurnsClock() && f.Begin != nil {
@@ -507,6 +532,86 @@ func early(r *facts.Facts, x losing, end *history.Event) {
 			}
 		}
 	}
+}
+
+// Lost says what became of a session's keys by the time that its client was told, in a call within a span,
+// that it did not hold the lock.
+func Lost(r *facts.Facts, s *facts.Session, from, to int64) string {
+	var of facts.Operation
+	for x := range s.Actions() {
+		if x.Outcome() == history.Fail && x.Call.T >= from && x.Return.T <= to {
+			of = x
+			break
+		}
+	}
+	if !r.Params.Life || of.Call == nil || s.Token() == "" {
+		return "nothing in the record ended it"
+	}
+	var order, parts []string
+	nodes := map[string][]string{}
+	for _, n := range r.Params.Nodes {
+		var key *facts.Stay
+		for _, y := range r.Lives().Stays(n, s.Key()) {
+			if y.Of(s) && y.From() <= of.Return.T {
+				key = y
+			}
+		}
+		if key == nil {
+			continue
+		}
+		what := "the key still existed"
+		if end := key.End; end != nil && end.T <= of.Return.T {
+			what = ended(s, of, key)
+		}
+		if !slices.Contains(order, what) {
+			order = append(order, what)
+		}
+		nodes[what] = append(nodes[what], n)
+	}
+	for _, what := range order {
+		parts = append(parts, what+" on "+verdict.List(nodes[what]))
+	}
+	if len(parts) == 0 {
+		return "no node had a key of it"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// ended says how a session's key ended before a call was answered.
+func ended(s *facts.Session, of facts.Operation, key *facts.Stay) string {
+	end := key.End
+	client := facts.LinkClient(end.Life.By)
+	switch end.Life.What {
+	case history.KeyDeleted:
+	case history.KeyExpired:
+		if end.T < key.Due()-tick {
+			return "the key expired early"
+		}
+		return "the key had expired"
+	case history.KeyFlushed:
+		return "the key was flushed with all others"
+	case history.KeyEvicted:
+		return "the key was evicted"
+	case history.KeyLost, history.KeyReverted:
+		return "the key was lost in a " + cmp.Or(end.Life.Why, history.Restart)
+	default:
+		return facts.Doer(end) + " put another value over the key"
+	}
+	if client != s.Client() {
+		return facts.Doer(end) + " deleted the key"
+	}
+	for x := range s.Actions() {
+		switch {
+		case end.Sent < x.Call.T || end.Sent > x.Ended() || end.Sent == 0:
+		case x.Call.Op == history.OpRelease:
+			return "its own release, called at " + facts.Seconds(x.Call.T) + ", deleted the key"
+		case x == of:
+			return "the extension itself deleted the key"
+		case x.Call.Op == history.OpExtend:
+			return "its extension, called at " + facts.Seconds(x.Call.T) + ", deleted the key"
+		}
+	}
+	return "a late release of " + client + ", sent at " + facts.Seconds(end.Sent) + ", deleted the key"
 }
 
 // Which steps of the plan did what a fact tells. An unplanned fault has no step, but is

@@ -267,7 +267,14 @@ var causes = []causeRow{
 0.012 n2 life set value=A by=c1 local=1008.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
-		verdict.ExpiredEarly, "n2", "c1's key on n2 got 2 s instead of 10 s, for n2's clock was 8 s ahead", []int{2}},
+		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, for n2's clock was 8 s ahead", []int{2}},
+	{"a short life, beside a clock that is ahead by far more", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1030.012 ttl=2
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+2.050 n2 life expired old=A local=1032.05` + follows("2.10"),
+		verdict.GivenShorter, "n2", "lived its 2 s, to 2.012 s, but c1 claimed the lock until 9.9 s", nil},
 	{"an instant by two wrong clocks", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.000 nemesis begin clock-jump node=c1 step=3
@@ -301,7 +308,7 @@ var causes = []causeRow{
 0.012 n2 life set value=A by=c1 local=1008.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.0114 n2 life expired old=A local=1010.0114` + follows("2.0115"),
-		verdict.ExpiredEarly, "n2", "got 2 s instead of 10 s", []int{2}},
+		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s", []int{2}},
 	{"a clock that lost less than a millisecond beyond its bound", wins + ` local=100.013` + `
 5.000 c1 invoke read local=104.9497
 5.001 c1 ok read local=104.9507
@@ -430,6 +437,70 @@ func TestSpareVotes(t *testing.T) {
 		got := explained(t, both+"\n1.100 "+set+" life set value=B by=c2\n1.101 c2 ok acquire session=c2/1 token=B until=40")
 		if got.Spare != want || len(got.Losses) != 2+want {
 			t.Errorf("c2 set %s: %d to spare of %d losses", set, got.Spare, len(got.Losses))
+		}
+	}
+}
+
+// A clock that gained no more than the drift that a lock must allow for is the cause only where the lock did
+// allow for it, by its own clock.
+func TestDriftThatALockMustAllowFor(t *testing.T) {
+	const drifting = `
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=UNTIL local=500.013
+CLOCK
+1.000 nemesis begin clock-jump node=n2 step=5
+9.930 n2 life expired old=A local=LOCAL
+9.931 n2,n3 life set value=B by=c2
+9.932 c2 ok acquire session=c2/1 token=B until=40`
+	for name, row := range map[string]struct{ until, local, clock, cause, text string }{
+		"it claims the whole TTL": {"10.010", "1010.015", "", verdict.GivenShorter,
+			"n2's clock gained 0.085 s, which is within the drift of 0.1 s that a lock must allow for, but c1 claimed the lock until 10.01 s, 0.096 s too long"},
+		"it adds the drift":                       {"10.110", "1010.015", "", verdict.GivenShorter, "0.196 s too long"},
+		"the clock gained more":                   {"10.010", "1010.050", "", verdict.ExpiredEarly, "n2's clock gained 0.12 s"},
+		"it allows for the drift":                 {"9.910", "1010.050", "", verdict.ExpiredEarly, "n2's clock gained 0.12 s"},
+		"it allows for it, but its clock is slow": {"9.911", "1010.015", "0.500 nemesis info clock node=c1 local=500.500 drift=-10000000", verdict.ExpiredEarly, "n2's clock gained 0.085 s"},
+		"it is slow, and claims the whole TTL":    {"10.010", "1010.015", "0.500 nemesis info clock node=c1 local=500.500 drift=-10000000", verdict.GivenShorter, "that a lock must allow for"},
+	} {
+		text := strings.Replace(causePrelude, "rate=0.01", "rate=0.0005 drift=100ms", 1) +
+			strings.NewReplacer("UNTIL", row.until, "LOCAL", row.local, "CLOCK", row.clock).Replace(drifting) + "\n50 harness end run"
+		h, err := histories.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := facts.Read(h)
+		if got := Explain(r, r.Named("c1/1"), r.Named("c2/1")); got.Cause != row.cause || !strings.Contains(got.Text, row.text) {
+			t.Errorf("%s: %s: %s", name, got.Cause, got.Text)
+		}
+	}
+}
+
+// Who is told too early that it does not hold the lock learns what became of its keys.
+func TestWhatEndedALeaseEarly(t *testing.T) {
+	const released = "\n2.000 c1 invoke release session=c1/1\nENDS\n2.100 c1 fail release session=c1/1"
+	const extended = "\n2.000 c1 invoke extend session=c1/1\nENDS\n2.100 c1 fail extend session=c1/1"
+	for name, row := range map[string]struct{ call, ends, want string }{
+		"its own release": {released, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "its own release, called at 2 s, deleted the key on n1 and n2"},
+		"an earlier release of its own": {"\n1.000 c1 invoke release session=c1/1\n1.5 c1 info release session=c1/1" + released,
+			"1.900 n1,n2 life deleted old=A by=c1 sent=1.010", "its own release, called at 1 s, deleted the key on n1 and n2"},
+		"the extension itself":   {extended, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "the extension itself deleted the key on n1 and n2"},
+		"a release that is late": {extended, "2.050 n1,n2 life deleted old=A by=c1 sent=0.008", "a late release of c1, sent at 0.008 s, deleted the key on n1 and n2"},
+		"somebody else":          {released, "1.900 n1,n2 life deleted old=A by=c3 sent=1.010", "c3 deleted the key on n1 and n2"},
+		"nothing":                {released, "", "the key still existed on n1 and n2"},
+		"two ways":               {released, "1.900 n1 life lost old=A why=restart\n1.9 n2 life evicted old=A", "the key was lost in a restart on n1; the key was evicted on n2"},
+		"a clock":                {released, "1.900 n1,n2 life expired old=A local=1012", "the key expired early on n1 and n2"},
+		"after the answer":       {released + "\n2.200 n1,n2 life deleted old=A by=c3 sent=2.150", "", "the key still existed on n1 and n2"},
+	} {
+		h, err := histories.Parse(causePrelude + wins + strings.Replace(row.call, "ENDS", row.ends, 1) + "\n50 harness end run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := facts.Read(h)
+		if r.Malformed != "" {
+			t.Fatal(name, r.Malformed)
+		}
+		if got := Lost(r, r.Named("c1/1"), 2e9, 2.1e9); got != row.want {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 }

@@ -246,28 +246,28 @@ params persistence=always` + wins + `
 0.012 n2 life set value=A by=c1 local=1002.012 ttl=8
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 8.050 n2 life expired old=A local=1010.05` + follows("8.10"),
-		verdict.ExpiredEarly, "n2", "c1's key on n2 got 8 s instead of 10 s, for n2's clock was 2 s ahead", []int{2}},
+		verdict.ClocksDisagree, "n2", "c1's key on n2 got 8 s instead of 10 s, for n2's clock was 2 s ahead", []int{2}},
 	{"an instant that is past by a clock that is far ahead", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.012 n1 life set value=A by=c1
 0.012 n2 life set value=A by=c1 local=1012.012 ttl=-2
 0.0121 n2 life expired old=A local=1012.0121
 0.013 c1 ok acquire session=c1/1 token=A until=9.9` + follows("0.10"),
-		verdict.ExpiredEarly, "n2", "c1's key on n2 was over when it was set, for n2's clock was 12 s ahead", []int{2}},
+		verdict.ClocksDisagree, "n2", "c1's key on n2 was over when it was set, for n2's clock was 12 s ahead", []int{2}},
 	{"an instant that is now by a clock that is far ahead", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.012 n1 life set value=A by=c1
 0.012 n2 life set value=A by=c1 local=1010.012 ttl=0
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 0.0131 n2 life expired old=A local=1010.0131` + follows("2.10"),
-		verdict.ExpiredEarly, "n2", "c1's key on n2 was over when it was set", []int{2}},
+		verdict.ClocksDisagree, "n2", "c1's key on n2 was over when it was set", []int{2}},
 	{"a key that got too little, half of it by a clock that is ahead", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.012 n1 life set value=A by=c1
 0.012 n2 life set value=A by=c1 local=1004.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A local=1006.05` + follows("2.10"),
-		verdict.ExpiredEarly, "n2", "got 2 s instead of 10 s, for n2's clock was 4 s ahead", []int{2}},
+		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s, for n2's clock was 4 s ahead", []int{2}},
 	{"less than half", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.012 n1 life set value=A by=c1
@@ -291,7 +291,7 @@ params persistence=always` + wins + `
 0.012 n2 life set value=A by=c1 local=1000.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A` + follows("2.10"),
-		verdict.ExpiredEarly, "n2", "got 2 s instead of 10 s, for c1's clock was 8 s behind", []int{3}},
+		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s, for c1's clock was 8 s behind", []int{3}},
 	{"too little, where both clocks are ahead alike", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.000 nemesis begin clock-jump node=c1 step=3
@@ -327,7 +327,7 @@ params epoch=0
 1.000 nemesis begin clock-jump node=c1 step=3
 1.001 nemesis info clock node=c1 local=998.001 wall
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
-		verdict.ExpiredEarly, "n2", "c1's key on n2 got 2 s instead of 10 s, for n2's clock was 8 s ahead", []int{2}},
+		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, for n2's clock was 8 s ahead", []int{2}},
 	{"a client's clock that was wrong until the key had its time", `
 0.001 nemesis begin clock-jump node=c1 step=3
 0.001 nemesis info clock node=c1 local=997.001 wall

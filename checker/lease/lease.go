@@ -279,7 +279,7 @@ func (c *conflict) because(end int64) string {
 	case verdict.HeldAfter:
 		return fmt.Sprintf("%s still held %s at %s, and had given it back before, by %s", first.Name(), lock, to, from)
 	}
-	return fmt.Sprintf("%s was told between %s and %s that it did not hold %s, and nothing could have ended its lease by then", first.Name(), from, to, lock)
+	return fmt.Sprintf("%s was told between %s and %s that it did not hold %s, before its lease was over", first.Name(), from, to, lock)
 }
 
 func (c *conflict) result(end int64) verdict.Result {
@@ -520,7 +520,7 @@ func overlap(o spans.Overlap) *conflict {
 
 // holdOf finds when a session held by its evidence, and against false whether it
 // need ever have. What contradicts itself is a conflict; with lost-early comes
-// the hold besides, up to when its client was told.
+// the hold besides, up to when its client was told, or had called the release that was told.
 func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflict) {
 	contrary := func(kind string, from, to int64, ops ...leaseOp) *conflict {
 		return &conflict{kind: kind, sessions: []*facts.Session{s}, ops: ops, From: from, To: to}
@@ -546,7 +546,11 @@ func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflic
 		return h, true, nil
 	}
 	if !e.between { // from then on nobody need have been kept out
-		h.To, h.firm = no.ret, from < no.ret
+		end := no.ret
+		if no.op == history.OpRelease { // it had given the lock up
+			end = no.call
+		}
+		h.To, h.firm = end, from < end
 	}
 	return h, h.firm, contrary(verdict.LostEarly, no.call, no.ret, append(e.fixes(), *no)...)
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
@@ -414,43 +415,33 @@ func orphans(r *conditions, n map[string]float64) {
 }
 
 // unavailabilityCauses is in the order in which equals are named.
-var unavailabilityCauses = []string{verdict.LeftKeys, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes}
+var unavailabilityCauses = []string{verdict.LeftKeys, verdict.OutlivedTTL, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp}
 
 // whyNobody is the cause that holds for most of the attempts in a span in which nobody got a
 // lock, and what the first of these met. What stood in an attempt's way the nodes tell.
+//
+//	a call did not return, and asked no node for all rounds         hung
+//	likewise one that did return, or that paused as long before     waited-long, if nobody tried in most of the span
+//	most attempts                                                   what they met, see encounter.cause
+//	no attempt, and a client paused for longer than a round         waited-long
 func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	if !c.Params.Life {
 		return verdict.Unexplained, "the record has no facts of the nodes"
 	}
 	if c.wire == nil {
+		if n, first := gaveUp(c, in); n > 0 {
+			return verdict.GaveUp, first
+		}
 		return verdict.Unexplained, "the links saw no attempt"
 	}
-	quiet, silence := silent(c, in)
-	if quiet != nil && quiet.Acquire.Return == nil {
-		return verdict.Hung, silence
+	quiet := silent(c, in, rounds(&c.Params))
+	if quiet.hangs {
+		return verdict.Hung, quiet.text
 	}
-	count, first := map[string]int64{}, map[string]string{}
-	owners := map[string][]*facts.Attempt{} // by the value that they set
 	attempts := attemptsBefore(c.wire, in.To)
-	for _, a := range attempts {
-		owners[a.Token] = append(owners[a.Token], a)
-	}
-	for _, a := range attempts {
-		if silent := c.waitedFor(a, in); len(silent) > 0 {
-			if count[verdict.WaitedLong]++; count[verdict.WaitedLong] == 1 {
-				first[verdict.WaitedLong] = fmt.Sprintf("%s's attempt at %s took %s, and %s gave no answer",
-					a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From), verdict.List(silent))
-			}
-			continue
-		}
-		if a.From < in.From || a.Won {
-			continue
-		}
-		m := encounters(c.conditions, c.name, a, owners)
-		cause, text := m.cause(len(c.Params.Nodes))
-		if count[cause]++; count[cause] == 1 {
-			first[cause] = fmt.Sprintf("%s's attempt at %s %s", a.Session.Client(), facts.Seconds(a.From), text)
-		}
+	count, first := met(c, attempts, in)
+	if quiet.session != nil && count[verdict.WaitedLong] == 0 && in.To-max(in.From, lastLost(attempts)) > in.Length()/2 {
+		return verdict.WaitedLong, quiet.text
 	}
 	if len(count) == 0 {
 		for _, a := range attempts {
@@ -458,8 +449,12 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From))
 			}
 		}
-		if quiet != nil {
-			return verdict.Hung, silence
+		round := int64(c.Params.RetryMax + 2*c.Params.NodeTimeout + c.Params.Slack)
+		switch quiet = silent(c, spans.Of(spans.Ever, in.To), round); {
+		case quiet.hangs:
+			return verdict.Hung, quiet.text
+		case quiet.session != nil:
+			return verdict.WaitedLong, quiet.text
 		}
 		return verdict.Unexplained, "nobody's attempt began in that time"
 	}
@@ -467,25 +462,122 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	return cause, first[cause]
 }
 
-// silent is the first session whose acquire hangs in a span, and tells of it: it is under way
-// to the end, and for longer than all rounds take its client asked no node, though it could
-// have. One that never returned goes first. Nil: there is none.
-func silent(c *lockState, in spans.Span) (of *facts.Session, text string) {
+// met counts what the attempts of a span met, by cause, and tells of the first of each. An attempt that
+// lost to one with a quorum is not counted: what became of that one is the cause.
+func met(c *lockState, attempts []*facts.Attempt, in spans.Span) (count map[string]int64, first map[string]string) {
+	count, first = map[string]int64{}, map[string]string{}
+	add := func(cause, text string) {
+		if count[cause]++; count[cause] == 1 {
+			first[cause] = text
+		}
+	}
+	if n, text := gaveUp(c, in); n > 0 {
+		count[verdict.GaveUp], first[verdict.GaveUp] = n, text
+	}
+	owners := map[string][]*facts.Attempt{} // by the value that they set
+	for _, a := range attempts {
+		owners[a.Token] = append(owners[a.Token], a)
+	}
+	for _, a := range attempts {
+		if silent := c.waitedFor(a, in); len(silent) > 0 {
+			add(verdict.WaitedLong, fmt.Sprintf("%s's attempt at %s took %s, and %s gave no answer",
+				a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From), verdict.List(silent)))
+			continue
+		}
+		if a.From < in.From || a.Won {
+			continue
+		}
+		m := encounters(c.conditions, c.name, a, owners)
+		if cause, text := m.cause(&c.Params); cause != "" {
+			add(cause, fmt.Sprintf("%s's attempt at %s %s", a.Session.Client(), facts.Seconds(a.From), text))
+		}
+	}
+	return count, first
+}
+
+// lastLost is when the last of some attempts that did not get the lock began.
+func lastLost(attempts []*facts.Attempt) int64 {
+	for _, a := range slices.Backward(attempts) {
+		if !a.Won {
+			return a.From
+		}
+	}
+	return spans.Ever
+}
+
+// gaveUp counts the acquires in a span that returned without the lock, on their own, and asked no node at
+// all, and tells of the first.
+func gaveUp(c *lockState, in spans.Span) (n int64, first string) {
+	asked := map[string][]int64{} // by client: when it sent a command
+	for _, e := range c.Sent() {
+		asked[facts.Sender(e)] = append(asked[facts.Sender(e)], e.Sent)
+	}
+	for s := range c.called {
+		if s.Acquire.Call.T >= in.To {
+			break
+		}
+		if s.Granted() || c.Unreturned(s.Acquire) || s.Ended < in.From {
+			continue
+		}
+		of := asked[s.Client()]
+		if i, _ := slices.BinarySearch(of, s.Called); i < len(of) && of[i] <= s.Ended || !spans.Covering(c.down.majority(s.Client()), spans.Of(s.Called, s.Ended)) {
+			continue
+		}
+		if n++; n == 1 {
+			first = fmt.Sprintf("%s's acquire at %s returned an error at %s and asked no node", s.Client(), facts.Seconds(s.Called), facts.Seconds(s.Ended))
+		}
+	}
+	return n, first
+}
+
+// quiet is an acquire that was under way and asked no node.
+type quiet struct {
+	session *facts.Session // nil: there is none
+	hangs   bool           // it had not returned by the limit, and no attempt of this lock came after such a pause
+	text    string
+}
+
+// silent is the first session whose acquire is under way to the end of a span, and asked no node in it for
+// longer than a patience, though it reached a majority of nodes without a key. One that hangs goes first.
+func silent(c *lockState, in spans.Span, patience int64) (found quiet) {
 	asked := c.asked(in.To)
 	callers := c.callers()
 	for s := range callers.lasting(in.To-1, callers.until, in.To-1) {
 		since := max(s.Called, asked[s])
-		quiet := spans.Of(max(since, in.From), in.To)
-		returned := s.Acquire.Return != nil
-		if of != nil && returned || spans.Share(c.available(s.Client()), quiet) <= rounds(&c.Params) {
+		pause := spans.Of(max(since, in.From), in.To)
+		hangs := hangs(c, s.Acquire, spans.Of(since, in.To))
+		if found.session != nil && !hangs || spans.Share(spans.Common(c.available(s.Client()), keyless(c, s.Client())), pause) <= patience {
 			continue
 		}
-		of, text = s, fmt.Sprintf("%s's acquire, called at %s, asked no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))
-		if !returned {
+		found = quiet{s, hangs, fmt.Sprintf("%s's acquire, called at %s, asked no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))}
+		if hangs {
 			break
 		}
+		found.text = fmt.Sprintf("%s's acquire, called at %s, asked no node from %s to %s, and the longest retry delay is %s",
+			s.Client(), facts.Seconds(s.Called), facts.Seconds(since), facts.Seconds(in.To), facts.Seconds(int64(c.Params.RetryMax)))
 	}
-	return of, text
+	return found
+}
+
+// hangs reports whether a call that did nothing for a while hangs: it had not returned by the limit, and
+// this lock never tried again after a pause that was half as long.
+func hangs(c *lockState, call facts.Operation, pause spans.Span) bool {
+	return c.Unreturned(call) && pause.Length() > 2*c.longestPause()
+}
+
+// longestPause finds the longest time between two attempts of one acquire.
+func longestPause(c *lockState) (longest int64) {
+	if c.wire == nil {
+		return 0
+	}
+	last := map[*facts.Session]int64{}
+	for _, a := range c.wire.Attempts {
+		if at, ok := last[a.Session]; ok {
+			longest = max(longest, a.From-at)
+		}
+		last[a.Session] = max(last[a.Session], lastSent(a))
+	}
+	return longest
 }
 
 // attemptsBefore lists the attempts that began before an instant.
@@ -502,12 +594,18 @@ func (c *lockState) asked(until int64) map[*facts.Session]int64 {
 		if a.Won { // which ended it
 			continue
 		}
-		asked[a.Session] = max(asked[a.Session], a.From)
-		for _, e := range a.Sets {
-			asked[a.Session] = max(asked[a.Session], e.Sent)
-		}
+		asked[a.Session] = max(asked[a.Session], lastSent(a))
 	}
 	return asked
+}
+
+// lastSent is when the last set of an attempt was sent.
+func lastSent(a *facts.Attempt) int64 {
+	at := a.From
+	for _, e := range a.Sets {
+		at = max(at, e.Sent)
+	}
+	return at
 }
 
 // waitedFor is the nodes that gave no answer to an attempt which had to do with a span and
@@ -519,7 +617,12 @@ func (c *lockState) waitedFor(a *facts.Attempt, in spans.Span) (silent []string)
 	asking := spans.Of(a.From, c.ended(a))
 	for _, n := range c.Params.Nodes {
 		missing := func(e *history.Event) bool { return e.Node == n && c.missing(e) }
-		if spans.Meets(c.down.link(a.Session.Client(), n), asking) || slices.ContainsFunc(a.Sets, missing) || slices.ContainsFunc(a.Deletes, missing) {
+		link := c.down.link(a.Session.Client(), n)
+		answered := func(e *history.Event) bool {
+			return e.Node == n && !c.missing(e) && !spans.Meets(link, spans.Of(a.From, e.Sent+1))
+		}
+		away := spans.Meets(link, asking) && !slices.ContainsFunc(a.Asked, answered)
+		if away || slices.ContainsFunc(a.Sets, missing) || slices.ContainsFunc(a.Deletes, missing) {
 			silent = append(silent, n)
 		}
 	}
@@ -562,31 +665,44 @@ func (c *lockState) ended(a *facts.Attempt) int64 {
 	return undone
 }
 
-// encounter is what an attempt met on the nodes.
+// encounter is what an attempt met on the nodes. Each node is in one list at most.
 type encounter struct {
-	left   []string // nodes with the key of an attempt that was over
-	by     []string // what had left each of these there: "attempts of c1", "c1's release at 3 s"
-	kept   bool     // a release had left one
-	rival  []string // nodes with the key of another client's that was not
-	away   []string // nodes that were down or out of reach
-	no     int      // how many refused
-	quorum int
+	left     []string       // nodes with the key of an attempt that was over
+	by       []string       // what had left each of these there: "attempts of c1", "c1's release at 3 s"
+	kept     bool           // a release had left one
+	outlived []string       // nodes with a key that still existed when its TTL was over
+	gave     []string       // what time to live each of these had been given: "c1 gave them 20 s"
+	rival    []string       // nodes with the key of another client's attempt that was not over
+	of       map[string]int // of these, how many each client has
+	away     []string       // nodes that were down or out of reach
+	refused  []string       // nodes that refused without a key
+	own      []string       // nodes that refused for the attempt's own key: a node that it asks twice
+	silent   []string       // nodes whose answer did not come in time, or was an error
+	yes      []string       // nodes that voted for the attempt
 }
 
 // encounters looks at each node: the key that was there, if it was not the attempt's own, or
 // that nobody could ask.
 func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][]*facts.Attempt) encounter {
-	m := encounter{quorum: quorumOf(&c.Params), no: a.No}
+	m := encounter{of: map[string]int{}}
 	down := c.down
 	for _, n := range c.Params.Nodes {
-		other := inTheWay(c.Lives(), n, key, a)
+		answer := a.Answer(n, int64(c.Params.NodeTimeout))
+		other := inTheWay(c.Lives(), n, key, a, answer)
 		switch {
+		case answer != nil && answer.Type == history.OK:
+			m.yes = append(m.yes, n)
 		case other != nil:
 			client := facts.LinkClient(other.By())
+			if a.From > c.keys.of(other.Renewed.T+facts.Error(other.Renewed)) {
+				m.outlived, m.gave = append(m.outlived, n), append(m.gave, gave(client, other))
+				continue
+			}
 			by := owner(owners[other.Value], other)
 			if by != nil && goneBack(c.Facts, by) > a.From {
 				if by.Session.Client() != a.Session.Client() {
 					m.rival = append(m.rival, n)
+					m.of[by.Session.Client()]++
 				}
 				continue
 			}
@@ -597,11 +713,28 @@ func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][
 				culprit = fmt.Sprintf("%s's release at %s", client, facts.Seconds(by.Session.FirstRelease().T))
 			}
 			m.by = append(m.by, culprit)
+		case answer != nil && answer.Cause == "" && c.Lives().At(n, key, facts.Applied(answer)) != nil:
+			m.own = append(m.own, n)
+		case answer != nil && answer.Cause == "":
+			m.refused = append(m.refused, n)
 		case spans.Meets(down.link(a.Session.Client(), n), spans.Of(a.From, a.To+1)):
 			m.away = append(m.away, n)
+		case slices.ContainsFunc(a.Asked, func(e *history.Event) bool { return e.Node == n }):
+			m.silent = append(m.silent, n)
 		}
 	}
 	return m
+}
+
+// gave says what time to live a client had given a key, or who else extended it.
+func gave(client string, s *facts.Stay) string {
+	if s.Given != s.Renewed {
+		return fmt.Sprintf("%s's were extended by %s", client, facts.Doer(s.Given))
+	}
+	if life := s.Lifetime(); life != facts.Never {
+		return client + " gave them " + facts.Seconds(life)
+	}
+	return client + " gave them no expiry"
 }
 
 // owner is the last of a token's attempts that can have put a value on a node, or nil.
@@ -623,36 +756,106 @@ func goneBack(r *facts.Facts, a *facts.Attempt) int64 {
 	return a.Over
 }
 
-// inTheWay is a key of another attempt's that a node had while one was under way, or nil.
-func inTheWay(lives *facts.Lives, node, key string, a *facts.Attempt) *facts.Stay {
+// inTheWay is a key of another attempt's that a node had when it refused one, or, where it gave no answer,
+// while that was under way; or nil.
+func inTheWay(lives *facts.Lives, node, key string, a *facts.Attempt, answer *history.Event) *facts.Stay {
+	own := func(s *facts.Stay) bool { return s.Holds(a.Token) && put(s) >= a.From }
+	if answer != nil && answer.Type == history.Fail && answer.Cause == "" {
+		if s := lives.At(node, key, facts.Applied(answer)); s != nil && !own(s) {
+			return s
+		}
+	}
 	for _, s := range lives.During(node, key, a.From, a.To) {
-		if own := s.Holds(a.Token) && put(s) >= a.From; !own && s.From() <= a.To && s.To() > a.From {
+		if !own(s) && s.From() <= a.To && s.To() > a.From {
 			return s
 		}
 	}
 	return nil
 }
 
-// cause is what kept an attempt from a quorum of so many nodes.
-func (m encounter) cause(nodes int) (cause, text string) {
-	switch {
-	case nodes-len(m.left) < m.quorum:
-		return verdict.LeftKeys, "met keys " + m.remains()
-	case m.kept && nodes-len(m.away) >= m.quorum && nodes-len(m.left)-len(m.away) < m.quorum:
-		return verdict.LeftKeys, fmt.Sprintf("could not ask %s, and met keys %s", verdict.List(m.away), m.remains())
-	case len(m.away) > 0 && nodes-len(m.left)-len(m.away) < m.quorum:
-		text = fmt.Sprintf("could not ask %s", verdict.List(m.away))
-		if len(m.left) > 0 {
-			text += ", and met keys " + m.remains()
+// cause is what kept an attempt from a quorum; "": it lost to one that had a quorum. What stood in the way is
+// the cause if, with everything else as it was, there would have been a quorum without it.
+func (m encounter) cause(p *history.Params) (cause, text string) {
+	nodes, quorum := len(p.Nodes), quorumOf(p)
+	keys := len(m.left) + len(m.outlived)
+	open := nodes - keys - len(m.away) - len(m.rival) - len(m.refused) - len(m.own) - len(m.silent)
+	needed := func(these []string) bool { return len(these) > 0 && open < quorum && open+len(these) >= quorum }
+	couldAsk := ""
+	if len(m.away) > 0 {
+		couldAsk = fmt.Sprintf("could not ask %s", verdict.List(m.away))
+	}
+	beside := func(text string) string {
+		if couldAsk != "" {
+			return couldAsk + ", and " + text
 		}
-		return verdict.NoMajority, text
-	case len(m.rival) > 0:
+		return text
+	}
+	for client := range m.of {
+		if m.of[client] >= quorum {
+			return "", ""
+		}
+	}
+	switch reach := nodes - len(m.away); {
+	case nodes-len(m.left) < quorum:
+		return verdict.LeftKeys, "met keys " + m.remains()
+	case reach >= quorum && reach-len(m.outlived) < quorum:
+		return verdict.OutlivedTTL, beside(m.overdue(p))
+	case m.kept && reach >= quorum && reach-len(m.left) < quorum:
+		return verdict.LeftKeys, beside("met keys " + m.remains())
+	case reach >= quorum && reach-keys < quorum && len(m.outlived) >= len(m.left):
+		return verdict.OutlivedTTL, beside(m.overdue(p))
+	case nodes-keys < quorum:
+		return verdict.LeftKeys, "met keys " + m.remains()
+	case len(m.away) > 0 && nodes-keys-len(m.away) < quorum:
+		if len(m.left) > 0 {
+			couldAsk += ", and met keys " + m.remains()
+		}
+		return verdict.NoMajority, couldAsk
+	case needed(m.rival):
 		return verdict.SplitVote, fmt.Sprintf("met keys of others' attempts on %s", verdict.List(m.rival))
+	case needed(m.refused):
+		return verdict.TurnedAway, fmt.Sprintf("was refused by %s without a key", verdict.Plural(len(m.refused), "node"))
 	}
-	if refused := m.no - len(m.left); nodes-refused < m.quorum {
-		return verdict.TurnedAway, fmt.Sprintf("was refused by %s without a key", verdict.Plural(refused, "node"))
+	return verdict.TooFewVotes, m.tooFew(p)
+}
+
+// tooFew says how an attempt came to too few votes that nothing kept from a quorum.
+func (m encounter) tooFew(p *history.Params) string {
+	asked := len(p.Nodes) - len(m.notAsked(p))
+	switch quorum := quorumOf(p); {
+	case len(m.yes) >= quorum:
+		return fmt.Sprintf("had the votes of %s, which are a quorum, and did not take the lock", verdict.List(m.yes))
+	case asked < quorum:
+		return fmt.Sprintf("did not ask %s, and met no key there", verdict.List(m.notAsked(p)))
+	case len(m.own) > 0:
+		return fmt.Sprintf("was refused by %s for its own key, and met no other key on so many nodes that it could not have had a quorum", verdict.List(m.own))
+	case len(m.silent) > 0:
+		return fmt.Sprintf("had an error of %s or no answer in time, and met no key on so many nodes that it could not have had a quorum", verdict.List(m.silent))
 	}
-	return verdict.TooFewVotes, "met no key on so many nodes that it could not have had a quorum"
+	return "met no key on so many nodes that it could not have had a quorum"
+}
+
+// notAsked lists the nodes that could be asked, had nothing in the way, and were not asked.
+func (m encounter) notAsked(p *history.Params) (names []string) {
+	for _, n := range p.Nodes {
+		if !slices.Contains(slices.Concat(m.left, m.outlived, m.rival, m.away, m.refused, m.own, m.silent, m.yes), n) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// overdue says which keys still existed when their TTL was over.
+func (m encounter) overdue(p *history.Params) string {
+	text := fmt.Sprintf("met keys on %s that existed after their TTL of %s", verdict.List(m.outlived), facts.Seconds(int64(p.TTL)))
+	var told []string
+	for _, gave := range m.gave {
+		client, _, _ := strings.Cut(gave, " ")
+		if !slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, client+" ") }) {
+			told = append(told, gave)
+		}
+	}
+	return text + ": " + verdict.List(told)
 }
 
 // remains says on which nodes keys were left, and by what. Attempts are told of together.

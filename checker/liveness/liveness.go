@@ -211,7 +211,7 @@ func (d loss) late(w, next *facts.Session, bound int64) verdict.Result {
 		text = fmt.Sprintf("was granted again only at %s, to %s", facts.Seconds(to), next.Client())
 		events = append(events, next.Acquire.Return)
 	}
-	cause, why := whyNobody(d.lock, spans.Of(d.free, to))
+	cause, why := whyNobody(d.lock, spans.Of(d.free, min(to, max(d.free+1, spans.Wait(d.lock.Facts, w).To))))
 	return verdict.Result{
 		Outcome: verdict.Violated, Cause: cause, Bound: bound - d.at,
 		Because: fmt.Sprintf("%s %s at %s while it may have held %s, and %s was waiting; the lock must be free again by %s, and %s; %s",
@@ -436,7 +436,7 @@ func stuckIn(c *lockState, reported []unavailability) (all []verdict.Incident, o
 		since := max(s.Called, asked[s])
 		d := stuck{lock: c, session: s, of: s.Acquire, Span: spans.Of(since, c.End), asked: since}
 		met := func(u unavailability) bool { return u.From < d.To && d.From < u.To }
-		if s.Acquire.Return == nil && !slices.ContainsFunc(reported, met) {
+		if c.Unreturned(s.Acquire) && !slices.ContainsFunc(reported, met) {
 			judge(d, spans.Common(c.down.settled(c.carried.majority(s.Client())), c.free()), patience+c.slowest)
 		}
 	}
@@ -458,11 +458,15 @@ func (d stuck) tell() verdict.Result {
 	}
 	because := fmt.Sprintf("%s called %s of %s at %s, a majority being available, and the call %s",
 		d.session.Client(), d.of.Call.Op, verdict.LockName(d.lock.name), facts.Seconds(d.of.Call.T), came)
+	cause := verdict.WaitedLong
+	if d.asked == 0 && d.lock.Unreturned(d.of) || hangs(d.lock, d.of, d.Span) {
+		cause = verdict.Hung
+	}
 	if d.asked > 0 {
 		because += fmt.Sprintf("; it asked no node after %s, though the lock was free", facts.Seconds(d.asked))
 	}
 	return verdict.Result{
-		Outcome: verdict.Violated, Cause: verdict.Hung, Because: because, Bound: d.bound,
+		Outcome: verdict.Violated, Cause: cause, Because: because, Bound: d.bound,
 		Witness: &verdict.Witness{Key: d.lock.name, From: d.From, To: d.To, Sessions: []string{d.session.Name()}, Events: verdict.Numbered(events)},
 	}
 }

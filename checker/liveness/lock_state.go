@@ -23,17 +23,20 @@ type lockState struct {
 	kept map[string][]spans.Span // by node: where a fault kept a key there
 	slow map[string][]spans.Span // by node: where a key may have stayed because the host was slow
 
-	called  iter.Seq[*facts.Session]      // its sessions in the order of their call
-	waited  *callers                      // memo of callers
-	granted []*facts.Session              // memo of grants
-	passed  []int                         // memo of grantAfter: of each grant, the next that is not the same again
-	clients map[string][]*facts.Session   // memo of byClient
-	names   []string                      // of these clients, in the order of their first call
-	had     []holder                      // memo of holders
-	holds   map[*facts.Session]remembered // memo of hold
-	ready   map[string][]spans.Span       // by client: memo of majority
-	noticed map[string][]spans.Span       // by client: memo of available
-	surely  map[string][]spans.Span       // by client: memo of surelyMajority
+	called   iter.Seq[*facts.Session]      // its sessions in the order of their call
+	waited   *callers                      // memo of callers
+	granted  []*facts.Session              // memo of grants
+	passed   []int                         // memo of grantAfter: of each grant, the next that is not the same again
+	clients  map[string][]*facts.Session   // memo of byClient
+	names    []string                      // of these clients, in the order of their first call
+	had      []holder                      // memo of holders
+	holds    map[*facts.Session]remembered // memo of hold
+	ready    map[string][]spans.Span       // by client: memo of majority
+	noticed  map[string][]spans.Span       // by client: memo of available
+	surely   map[string][]spans.Span       // by client: memo of surelyMajority
+	unlocked map[string][]spans.Span       // by client: memo of keyless
+
+	longestPause func() int64 // memo of longestPause
 
 	spoils   map[string][]spans.Span   // memo of spoiled
 	delaysOf map[string]spans.Measured // memo of delays
@@ -57,8 +60,9 @@ func locksOf(r *conditions) []*lockState {
 		c := &lockState{
 			conditions: r, lock: l, name: l.Name, wire: wires[l.Name], called: r.Sessions(),
 			holds: map[*facts.Session]remembered{}, ready: map[string][]spans.Span{}, noticed: map[string][]spans.Span{},
-			surely: map[string][]spans.Span{}, delaysOf: map[string]spans.Measured{},
+			surely: map[string][]spans.Span{}, unlocked: map[string][]spans.Span{}, delaysOf: map[string]spans.Measured{},
 		}
+		c.longestPause = sync.OnceValue(func() int64 { return longestPause(c) })
 		c.kept, c.slow = keptOf(r, c.wire)
 		locks = append(locks, c)
 	}
@@ -153,7 +157,9 @@ func (c *lockState) waits(client string, in spans.Span) []spans.Span {
 		if s.Acquire.Call.T >= in.To {
 			break
 		}
-		list = append(list, spans.Wait(c.Facts, s))
+		wait := spans.Wait(c.Facts, s)
+		wait.To = max(wait.To, wait.From+1) // an acquire that fails at once was a try
+		list = append(list, wait)
 	}
 	return list
 }
@@ -212,6 +218,20 @@ func (c *lockState) surelyMajority(client string) []spans.Span {
 // surelyAvailable is where it has had time to notice, too.
 func (c *lockState) surelyAvailable(client string) []spans.Span {
 	return spans.Common(c.available(client), c.surelyMajority(client))
+}
+
+// keyless returns the spans in which a client reached a majority of nodes that had no key of this lock.
+func keyless(c *lockState, client string) []spans.Span {
+	return remember(c.unlocked, client, func() []spans.Span {
+		had := map[string][]spans.Span{}
+		for _, n := range c.Params.Nodes {
+			for _, s := range c.Lives().Stays(n, c.name) {
+				had[n] = append(had[n], spans.Of(s.From(), s.To()))
+			}
+		}
+		unite(had)
+		return c.down.majorityBut(client, had)
+	})
 }
 
 // leftOn returns, by node, the spans in which a key stayed because of a fault or a slow host.

@@ -212,12 +212,12 @@ const (
 	ReleasedEarly      = "released-early"       // the session's own release deleted it, though it was not the last of several
 	Overwritten        = "overwritten"          // a set that doesn't ask whether the key is free
 	NeverSet           = "never-set"            // fewer nodes than a quorum granted the session
-	GivenShorter       = "given-shorter"        // it lived its TTL, and the session claimed longer
+	GivenShorter       = "given-shorter"        // it lived its TTL, or less by a drift that the lock must allow for, and the session claimed longer
 	ClientClock        = "client-clock"         // the same, for the session's clock fell behind
 	DeletedByHarness   = "deleted-by-harness"   // lockpick itself deleted it, or nobody whom the record names
 	Flushed            = "flushed"              // with all other keys of the node
 	Evicted            = "evicted"              // the node had no memory left for it
-	ClocksDisagree     = "clocks-disagree"      // it got too little time, for the clocks of the client and of the node were both wrong
+	ClocksDisagree     = "clocks-disagree"      // it got too little time, for its expiry was an instant by the client's clock, and the node's clock disagreed
 	Unexplained        = "unexplained"
 )
 
@@ -228,7 +228,7 @@ const (
 	Phantom       = "phantom"            // it held what it had not acquired
 	DoubleRelease = "double-release"     // it gave back twice
 	HeldAfter     = "held-after-release" // it held after it had given back
-	LostEarly     = "lost-early"         // "not held", though nothing could have ended its lease by then
+	LostEarly     = "lost-early"         // "not held" before its lease was over, and before any release of unknown outcome
 )
 
 // Classes of harm to the resource.
@@ -259,12 +259,14 @@ const (
 // which equals are named.
 const (
 	LeftKeys    = "left-keys"     // keys of attempts that were over stood in the way on so many nodes that no majority was left
+	OutlivedTTL = "outlived-ttl"  // so did keys that still existed when their TTL was over, such as a lost holder's
 	NoMajority  = "no-majority"   // with the nodes that were down or out of reach no majority was left
-	WaitedLong  = "waited-long"   // attempts waited on and on for nodes that gave no answer, whatever the node time-out
-	SplitVote   = "split-vote"    // attempts of several clients stood in each other's way
+	WaitedLong  = "waited-long"   // the lock waited for nodes that gave no answer, whatever the node time-out; or between two attempts, or in a call that returned late
+	SplitVote   = "split-vote"    // attempts of several clients stood in each other's way, and none of them had a quorum
 	TurnedAway  = "turned-away"   // nodes refused, though no key was there: what else the lock goes by stood in the way
-	TooFewVotes = "too-few-votes" // nothing stood in the way, and the nodes gave too few votes all the same
-	Hung        = "hung"          // an acquire, an extension or a release did not return, or an acquire asked nobody for as long, and nothing kept it from a majority
+	TooFewVotes = "too-few-votes" // nothing stood in the way, and the attempts asked too few nodes, had too few votes, or made nothing of enough
+	GaveUp      = "gave-up"       // acquires returned an error without asking a node
+	Hung        = "hung"          // a call had not returned by the scenario's limit, and nothing kept it from a majority
 )
 
 // Causes lists what a violation may be put down to: the causes of a
@@ -277,7 +279,7 @@ func Causes() []string {
 		LockBroken, Overrun, FenceBroken,
 		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
 		ReturnedLate, ExtendedTooOften, HeldTooLong,
-		LeftKeys, NoMajority, WaitedLong, SplitVote, TurnedAway, TooFewVotes, Hung}
+		LeftKeys, OutlivedTTL, NoMajority, WaitedLong, SplitVote, TurnedAway, TooFewVotes, GaveUp, Hung}
 }
 
 // Numbers that more than the judge that measures them asks for.

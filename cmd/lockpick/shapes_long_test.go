@@ -110,7 +110,7 @@ var catches = map[string]struct {
 }{
 	"binary":      {"lost-reply/", verdict.FaultTolerance, "left-keys", 1},
 	"counter":     {"fence-after-grant/", verdict.FencingOrder, "holder-refused", 1},
-	"endless":     {"holder-crashes/while-acquiring", verdict.DeadlockFreedom, "left-keys", 1},
+	"endless":     {"holder-crashes/while-acquiring", verdict.DeadlockFreedom, "outlived-ttl", 1},
 	"fair":        {"random-within-assumptions/one-node", verdict.FaultTolerance, "turned-away", 20},
 	"field":       {"foreign-release/", verdict.MutualExclusion, "deleted-by-other", 1},
 	"hasty":       {"lost-reply/", verdict.FaultTolerance, "left-keys", 1},
@@ -121,9 +121,9 @@ var catches = map[string]struct {
 	"reentrant":   {"baseline/", verdict.MutualExclusion, "released-early", 1},
 	"reversed":    {"lost-reply/", verdict.FaultTolerance, "left-keys", 1},
 	"scripted":    {"slow-network/", verdict.MutualExclusion, "overwritten", 1},
-	"transaction": {"holder-crashes/", verdict.DeadlockFreedom, "left-keys", 1},
+	"transaction": {"holder-crashes/", verdict.DeadlockFreedom, "outlived-ttl", 1},
 	"unanimous":   {"random-within-assumptions/long-leases", verdict.MutualExclusion, "never-set", 20},
-	"watchdog":    {"renewal-meets-other-key/", verdict.DeadlockFreedom, "left-keys", 1},
+	"watchdog":    {"renewal-meets-other-key/", verdict.DeadlockFreedom, "outlived-ttl", 1},
 }
 
 // A lock of each shape with the mistake that is typical of it is caught, where the correct one

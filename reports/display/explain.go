@@ -80,5 +80,5 @@ var causes = map[string]string{
 	verdict.DeletedByHarness:   "KEY on NODES was deleted by none of the clients",
 	verdict.Flushed:            "NODES lost KEY with all others in a flush",
 	verdict.Evicted:            "NODES dropped KEY for want of memory",
-	verdict.ClocksDisagree:     "the clocks of FIRST and NODES were both wrong",
+	verdict.ClocksDisagree:     "the clocks of FIRST and NODES disagreed",
 }

@@ -188,7 +188,7 @@ func (o *outage) findVain() {
 
 // aboutKeys reports whether keys that were left there can be the verdict's cause.
 func (o *outage) aboutKeys() bool {
-	return !slices.Contains([]string{verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.Hung}, o.harm.Cause)
+	return !slices.Contains([]string{verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp, verdict.Hung}, o.harm.Cause)
 }
 
 // toldApart reports whether an attempt is drawn by itself: its keys were left, or its acquire hung.

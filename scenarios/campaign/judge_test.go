@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lockpick/checker/verdict"
+	"lockpick/harness/history"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
@@ -127,6 +128,45 @@ func TestRetries(t *testing.T) {
 		unexpected := slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected && !j.Open() })
 		if unexpected != (o.Code == outcome.ExitUnexpected) {
 			t.Errorf("case %d: code %d, and a property is unexpected: %v", i, o.Code, unexpected)
+		}
+	}
+}
+
+// A cause is confirmed only if it was undone on each node that it names. What was shown is said in any case.
+func TestWhatATrialConfirms(t *testing.T) {
+	end := func(cause, node string) *ending {
+		return &ending{cause: cause, put: &history.Event{Process: node}}
+	}
+	lost, late := verdict.RestartedAndForgot, verdict.GivenShorter
+	for name, row := range map[string]struct {
+		ends         []*ending
+		untried      []string
+		cause        string
+		alone        []string
+		later, named bool
+		state        outcome.Certainty
+		why          string
+	}{
+		"each node": {ends: []*ending{end(lost, "n1"), end(lost, "n2")}, cause: lost, alone: []string{"n1"}, state: outcome.Confirmed,
+			why: "run again with the key kept on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two don't overlap"},
+		"later": {ends: []*ending{end(lost, "n1")}, cause: lost, alone: []string{"n1"}, later: true, state: outcome.PutOff,
+			why: "run again with the key kept on n1 (restarted-and-forgot): c2 is refused there, and the two don't overlap there, but later, through another loss"},
+		"another loss on another node": {ends: []*ending{end(lost, "n5")}, untried: []string{"n1", "n2"}, cause: late, alone: []string{"n5"}, state: outcome.PartlyTried,
+			why: "given-shorter can't be tried on n1 and n2, where the key was not cut short; what was shown: run again with the key kept on n5 (restarted-and-forgot): c2 is refused there, and the two don't overlap"},
+		"one of its nodes": {ends: []*ending{end(lost, "n1")}, untried: []string{"n2"}, cause: lost, alone: []string{"n1"}, state: outcome.PartlyTried,
+			why: "restarted-and-forgot can't be tried on n2, where the key was not cut short; what was shown: run again with the key kept on n1 (restarted-and-forgot): c2 is refused there, and the two don't overlap"},
+		"none alone": {ends: []*ending{end(lost, "n1"), end(lost, "n2")}, cause: lost, state: outcome.Jointly,
+			why: "run again with the key kept on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two don't overlap; had one of these 2 alone kept its key, the two would have overlapped all the same"},
+		"not without the other losses": {ends: []*ending{end(lost, "n1"), end(lost, "n2"), end(verdict.Flushed, "n3")}, cause: lost, alone: []string{"n3"}, named: true, state: outcome.Jointly,
+			why: "run again with the key kept on n1 and n2 (restarted-and-forgot) and n3 (flushed): c2 is refused there, and the two don't overlap; had only those of restarted-and-forgot kept it, the two would have overlapped all the same"},
+		"no reason": {ends: []*ending{end(verdict.Unexplained, "n1")}, cause: verdict.Unexplained, alone: []string{"n1"}, state: outcome.PartlyTried,
+			why: "run again with the key kept on n1 (unexplained): c2 is refused there, and the two don't overlap"},
+	} {
+		x := &trial{ends: row.ends, untried: row.untried, client: "c2"}
+		c := &outcome.Confirmation{Alone: row.alone}
+		x.conclude(c, row.cause, row.later, row.named)
+		if c.State != row.state || c.Why != row.why {
+			t.Errorf("%s: %s: %s", name, c.State, c.Why)
 		}
 	}
 }

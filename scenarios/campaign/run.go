@@ -405,6 +405,10 @@ func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History,
 // undone. That merely the overlap is gone would say little: most losses between two grants
 // are needed for the second one, as when a failed attempt cleans up on the same nodes. So
 // each node is asked for what the cause says of it: with the key kept, it refuses.
+//
+// To keep a key undoes a deletion, a restart or an expiry, and not a claim that is longer than the key's
+// life. So a cause is confirmed only where the key ended by it on each node that it names; otherwise
+// the confirmation says what the trial shows all the same.
 func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, h *history.History, v verdict.Verdict) (*outcome.Confirmation, error) {
 	r := v.Result(verdict.MutualExclusion)
 	if r == nil || r.Outcome != verdict.Violated {
@@ -433,9 +437,9 @@ func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed u
 		return nil, err
 	}
 	if all.overlaps || all.grants != "" {
-		c.State, c.Why = outcome.Refuted, "with the keys kept the two overlap all the same"
+		c.State, c.Why = outcome.Refuted, x.kept(x.ends)+": the two overlap all the same"
 		if all.grants != "" {
-			c.Why = fmt.Sprintf("with the keys kept %s votes for %s all the same", all.grants, x.client)
+			c.Why = fmt.Sprintf("%s: %s votes for %s all the same", x.kept(x.ends), all.grants, x.client)
 		}
 		return c, nil
 	}
@@ -450,28 +454,82 @@ func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed u
 			c.Alone = append(c.Alone, e.put.Process)
 		}
 	}
-	switch {
-	case len(c.Alone) == 0:
-		c.State, c.Why = outcome.Jointly, fmt.Sprintf("had one of the %d nodes kept its key, the two would have overlapped all the same; had all, not", len(x.ends))
-	case all.later:
-		c.State, c.Why = outcome.PutOff, "with the keys kept the two don't overlap there, but later, through another loss"
-	default:
-		c.State, c.Why = outcome.Confirmed, "with the keys kept each node refuses the second, and the two don't overlap"
+	named, enough := x.of(r.Cause), all
+	if 1 < len(named) && len(named) < len(x.ends) {
+		if enough, err = try(named); err != nil {
+			return nil, err
+		}
+	} else if len(named) == 1 {
+		enough.overlaps = !slices.Contains(c.Alone, named[0].put.Process)
 	}
+	x.conclude(c, r.Cause, all.later, enough.overlaps)
 	return c, nil
+}
+
+// conclude says what the runs showed in which all keys were kept, so that the two did not overlap: or later,
+// or had only those of the named cause been kept.
+func (x *trial) conclude(c *outcome.Confirmation, cause string, later, named bool) {
+	shown := x.kept(x.ends) + ": " + x.client + " is refused there, and the two don't overlap"
+	if later {
+		shown += " there, but later, through another loss"
+	}
+	c.State, c.Why = outcome.Confirmed, shown
+	switch {
+	case len(x.untried) > 0:
+		c.State = outcome.PartlyTried
+		c.Why = fmt.Sprintf("%s can't be tried on %s, where the key was not cut short; what was shown: %s", cause, verdict.List(x.untried), shown)
+	case cause == verdict.Unexplained:
+		c.State = outcome.PartlyTried
+	case len(c.Alone) == 0:
+		c.State = outcome.Jointly
+		c.Why += fmt.Sprintf("; had one of these %d alone kept its key, the two would have overlapped all the same", len(x.ends))
+	case named:
+		c.State = outcome.Jointly
+		c.Why += fmt.Sprintf("; had only those of %s kept it, the two would have overlapped all the same", cause)
+	case later:
+		c.State = outcome.PutOff
+	}
 }
 
 // trial is one violation, to be tried again.
 type trial struct {
 	ends    []*ending
-	first   string // session
-	client  string // of the second session
-	granted int64  // when that was granted
+	untried []string // nodes of the named cause whose key was not cut short
+	first   string   // session
+	client  string   // of the second session
+	granted int64    // when that was granted
+}
+
+// of is the endings of a cause.
+func (x *trial) of(cause string) (ends []*ending) {
+	for _, e := range x.ends {
+		if e.cause == cause {
+			ends = append(ends, e)
+		}
+	}
+	return ends
+}
+
+// kept says on which nodes keys were kept, and from what.
+func (x *trial) kept(ends []*ending) string {
+	var order, parts []string
+	nodes := map[string][]string{}
+	for _, e := range ends {
+		if !slices.Contains(order, e.cause) {
+			order = append(order, e.cause)
+		}
+		nodes[e.cause] = append(nodes[e.cause], e.put.Process)
+	}
+	for _, cause := range order {
+		parts = append(parts, fmt.Sprintf("%s (%s)", verdict.List(nodes[cause]), cause))
+	}
+	return "run again with the key kept on " + verdict.List(parts)
 }
 
 // ending is one key's end before its time.
 type ending struct {
 	end, put *history.Event // the fact, and the one of the key that took its place
+	cause    string
 	value    string
 	first    string // client
 	due      int64  // when the key's time was over
@@ -491,12 +549,15 @@ func newTrial(h *history.History, r *verdict.Result) *trial {
 			turns++
 		}
 		if l.Fact == 0 {
+			if l.Cause == r.Cause {
+				x.untried = append(x.untried, l.Node)
+			}
 			continue
 		}
 		end, put := byNumber[l.Fact], byNumber[l.Put]
 		stays := lives.Stays(l.Node, end.Key)
 		i := slices.IndexFunc(stays, func(s *facts.Stay) bool { return s.End == end })
-		x.ends = append(x.ends, &ending{end: end, put: put, value: end.Life.Old, first: f.Named(l.First).Client(), due: stays[i].Due()})
+		x.ends = append(x.ends, &ending{end: end, put: put, cause: l.Cause, value: end.Life.Old, first: f.Named(l.First).Client(), due: stays[i].Due()})
 	}
 	if len(r.Losses) == 0 {
 		return x

@@ -285,7 +285,8 @@ type Certainty string
 const (
 	Confirmed     Certainty = "confirmed"         // each node refuses the second's same vote because of the first's key, and the two never overlap
 	PutOff        Certainty = "put-off"           // likewise, but they overlap later, through another loss
-	Jointly       Certainty = "jointly-necessary" // confirmed or put off, but no single node's loss would have prevented it
+	Jointly       Certainty = "jointly-necessary" // confirmed or put off, but to keep the key on one node, or on those of the named cause alone, does not prevent it
+	PartlyTried   Certainty = "partly-tried"      // likewise, but the named cause could not be undone on each node that it names
 	Refuted       Certainty = "refuted"           // the two overlap all the same, or a node grants it all the same
 	NotApplicable Certainty = "not-applicable"    // no key ended before its time
 	FactsSuffice  Certainty = "facts-suffice"     // this backend can't run it again; what the nodes told stands

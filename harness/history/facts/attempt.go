@@ -283,6 +283,17 @@ func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
 	return deletedBy(set, a.Deletes), sent
 }
 
+// Answer is the answer of a node to the attempt's sets that came within a node time-out: a yes, or else the
+// last; nil: there was none.
+func (a *Attempt) Answer(node string, late int64) (answer *history.Event) {
+	for _, e := range a.Asked {
+		if e.Node == node && e.Answered != 0 && e.Answered-e.Sent <= late && (answer == nil || answer.Type != history.OK) {
+			answer = e
+		}
+	}
+	return answer
+}
+
 // refused reports whether a node answered a release with an error: it deleted nothing.
 func refused(d *history.Event) bool { return d.Type == history.Fail && d.Cause != "" }
 

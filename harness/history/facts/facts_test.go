@@ -135,3 +135,81 @@ func number(e *history.Event) string {
 	}
 	return fmt.Sprint(e.N)
 }
+
+// A call that returns because its client is stopped, at the limit or before, has not returned by itself.
+func TestUnreturned(t *testing.T) {
+	const calls = `params clients=c1 limit=20s
+0  c1 begin client
+1  c1 invoke acquire session=c1/1
+`
+	for text, want := range map[string]bool{
+		"19.9 c1 fail acquire session=c1/1": false,
+		"20 c1 fail acquire session=c1/1":   true,
+		"20.1 c1 info acquire session=c1/1": true,
+		"":                                  true,
+		"10 harness info stop cause=too many events\n10 c1 fail acquire session=c1/1":            true,
+		"10 harness info stop cause=too many events\n21 c1 fail acquire session=c1/1":            true,
+		"9 c1 fail acquire session=c1/1\n10 harness info stop cause=too many events":             false,
+		"9 c1 fail acquire session=c1/1\n10 c1 invoke acquire session=c1/2\n20 harness info run": false,
+	} {
+		h, err := histories.Parse(calls + text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := Read(h)
+		if got := f.Unreturned(f.Named("c1/1").Acquire); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// A node has a key until it says otherwise, even if its time should have been over by a right clock.
+func TestWhatANodeHasAtAnInstant(t *testing.T) {
+	h, err := histories.Parse(`params clients=c1 nodes=n1 ttl=2s epoch=1000
+1    n1 life set value=A by=c1
+9    n1 life expired old=A local=1003
+9.5  n1 life set value=B by=c1 ttl=20
+10.0007 n1 life expiry value=B by=c1 ttl=3`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lives := Read(h).Lives()
+	for at, want := range map[float64]string{0.5: "", 1: "A", 2.9: "A", 3.1: "A", 9: "A", 9.2: "", 9.5: "B", 50: "B"} {
+		got := ""
+		if s := lives.At("n1", "lock-1", int64(at*1e9)); s != nil {
+			got = s.Value
+		}
+		if got != want {
+			t.Errorf("at %g s: %q, want %q", at, got, want)
+		}
+	}
+	stays := lives.Stays("n1", "lock-1")
+	if a, b := stays[0].Lifetime(), stays[1].Lifetime(); a != 2e9 || b != 3e9+0.0007e9 { // which a node counts from the whole millisecond
+		t.Errorf("A got %s and B %s", Seconds(a), Seconds(b))
+	}
+	if stays[1].Given.Life.Expires = 0; stays[1].Lifetime() != Never {
+		t.Error("a key without an expiry has an end")
+	}
+}
+
+// A client's clock shows what its turns let it show.
+func TestWhatAClockShows(t *testing.T) {
+	h, err := histories.Parse(`params clients=c1 nodes=n1 epoch=1000
+0  c1 begin client
+1  c1 invoke acquire session=c1/1
+2  c1 ok acquire session=c1/1 until=9 local=1002 wall
+3  nemesis info clock node=c1 local=1003 wall drift=-100000000
+5  nemesis info clock node=c1 local=1010 wall
+6  nemesis info clock node=c1 local=3000
+7  harness end run`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Read(h)
+	since := f.Named("c1/1").Acquire.Return
+	for until, want := range map[float64]float64{2: 0, 2.5: 0.5, 4: 1.9, 5: 8, 6.5: 9.5} {
+		if got := f.Shown(since, int64(until*1e9)); got != int64(want*1e9) {
+			t.Errorf("until %g s: %s, want %g s", until, Seconds(got), want)
+		}
+	}
+}

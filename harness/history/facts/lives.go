@@ -3,7 +3,9 @@ package facts
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
+	"time"
 	"unicode"
 
 	"lockpick/harness/history"
@@ -19,6 +21,7 @@ type Stay struct {
 	Node, Key, Value string
 	Put              *history.Event // set, changed, reverted or appeared
 	Given            *history.Event // by which it last got an expiry; Put, if no later one
+	Renewed          *history.Event // the same, by the client that put it there
 	End              *history.Event // nil: the record has no end of it
 }
 
@@ -84,6 +87,16 @@ func (s *Stay) Due() int64 {
 	return s.Given.T + l.Expires - s.Given.Local
 }
 
+// Lifetime is the time to live that the key was given last; Never: it has no expiry. A node counts from
+// the whole millisecond that its clock showed.
+func (s *Stay) Lifetime() int64 {
+	if s.Given.Life.Expires == 0 || s.Given.Local == 0 {
+		return Never
+	}
+	const tick = int64(time.Millisecond)
+	return s.Given.Life.Expires - s.Given.Local/tick*tick
+}
+
 // Error bounds how far an instant of the node's may be from the one that a fact has.
 func Error(e *history.Event) int64 {
 	if e.Life == nil || e.Life.Hi == 0 {
@@ -137,7 +150,7 @@ func readLives(told []*history.Event) *Lives {
 // next takes one fact, and returns the value that stays there after it, or nil.
 func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 	begin := func() *Stay {
-		s := &Stay{Node: p.node, Key: p.key, Value: e.Life.Value, Put: e, Given: e}
+		s := &Stay{Node: p.node, Key: p.key, Value: e.Life.Value, Put: e, Given: e, Renewed: e}
 		l.stays[p] = append(l.stays[p], s)
 		return s
 	}
@@ -148,6 +161,9 @@ func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 		}
 		if e.Life.What == history.KeyExpiry {
 			now.Given = e
+			if owner := LinkClient(now.By()); owner == "" || LinkClient(e.Life.By) == owner {
+				now.Renewed = e
+			}
 		}
 		return now
 	case history.KeyChanged, history.KeyReverted:
@@ -167,6 +183,17 @@ func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 
 // Stays is the values of a key on a node, one after the other.
 func (l *Lives) Stays(node, key string) []*Stay { return l.stays[nodeKey{node, key}] }
+
+// At is the value that a key had on a node at an instant, or nil. The node's own report of its end
+// counts, even if its time should have been over before: the node's clock may have been wrong.
+func (l *Lives) At(node, key string, at int64) *Stay {
+	all := l.Stays(node, key)
+	i := sort.Search(len(all), func(i int) bool { return all[i].From() > at }) - 1
+	if i < 0 || all[i].End != nil && all[i].End.T < at {
+		return nil
+	}
+	return all[i]
+}
 
 // lasting is, of each of a key's stays on a node, the latest end of those up to it, and the
 // earliest begin of those from it on.

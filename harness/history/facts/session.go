@@ -118,6 +118,22 @@ func (o Operation) Returned() int64 {
 	return o.Return.T
 }
 
+// Unreturned reports whether a call had not returned when the run was stopped, at the scenario's limit or
+// before: a call that returns because its client is stopped has not returned by itself.
+func (f *Facts) Unreturned(o Operation) bool {
+	if o.Return == nil {
+		return true
+	}
+	limit := int64(Never)
+	if f.Params.Limit > 0 {
+		limit = int64(f.Params.Limit)
+	}
+	if f.Stop != nil {
+		limit = min(limit, f.Stop.T)
+	}
+	return o.Return.T >= limit-int64(f.Params.StampError)
+}
+
 // Ended is when the call returned, whatever the outcome, or Never.
 func (o Operation) Ended() int64 {
 	if o.Return == nil {
@@ -372,6 +388,30 @@ func ClockAt(turns []Turn, at int64) Turn {
 	}
 	return now
 }
+
+// Shown is how much time passed by a client's own clock, the one that it read for an event, from that event to a
+// later instant.
+func (f *Facts) Shown(since *history.Event, until int64) int64 {
+	at, shows, drift := since.T, since.Local, int64(0)
+	if shows == 0 {
+		return until - since.T
+	}
+	for i := range f.Events {
+		switch e := &f.Events[i]; {
+		case e.T > until:
+			return shows - since.Local + elapsed(until-at, drift)
+		case e.Op != history.OpClock || e.Node != since.Process || e.Wall != since.Wall:
+		case e.T <= since.T:
+			drift = e.Drift
+		default:
+			at, shows, drift = e.T, e.Local, e.Drift
+		}
+	}
+	return shows - since.Local + elapsed(until-at, drift)
+}
+
+// elapsed is how much time a clock shows that runs so fast, in parts in 10⁹, in a span of true time.
+func elapsed(span, drift int64) int64 { return span + int64(float64(span)*(float64(drift)/1e9)) }
 
 // readError bounds the error with which a clock is read where it is right.
 const readError = int64(time.Millisecond) / 2
