@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -70,7 +71,7 @@ type search struct {
 // under it, and what; 0 if none does.
 func (h search) first(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
 	var sets []string
-	if mistake != "fence-from-one-node" { // few of the others can hand out fencing tokens
+	if !strings.HasPrefix(mistake, "fence-") { // few of the others can hand out fencing tokens
 		sets = []string{"lock.fence=false", "workload.fence=none"}
 	}
 	wrong := drawnScenario(h.t, randomPlan, append([]string{"lock.kind=broken", "lock.mistake=" + mistake}, sets...)...)
