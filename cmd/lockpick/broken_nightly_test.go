@@ -35,7 +35,7 @@ const batch = 20
 // show under the same plan. What they miss needs a situation that no dice make, and the
 // catalogue's scenario shows it all the same.
 func TestBrokenLocksUnderRandomPlans(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	h := search{t, campaign.Pool{Command: []string{build(t), workerVerb}, Size: 2, Patience: patience}, map[string][]string{}}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)

@@ -608,8 +608,13 @@ var extensionUnheard = mistake{Mistake{"extension-unheard",
 // Unhunted are the mistakes that no plan within the assumptions shows, with the reason, which
 // completes "it shows only". A scenario of the catalogue brings each about.
 var Unhunted = map[string]string{
+	"extension-in-two-steps": "where a holder dies just when an extension of the one before is between its two steps: " +
+		"to a key whose holder lives it gives time that does no harm",
+	"extension-overwrites": "where a holder dies just when an extension of the one before is under way: " +
+		"a key that is overwritten while its holder lives has another value, and is as taken as before",
 	"no-jitter": "where several clients stay in step, each next to a node of its own, while a node is away: " +
 		"those that wait equally long are parted by the first difference between their networks",
+	"same-jitter": "where no-jitter does, too",
 	"yes-to-own-value": "where a node stands in the configuration twice and forgets what it granted: " +
 		"a node that remembers may have two votes without harm, as long as it gives both to the same client",
 }
