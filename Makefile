@@ -91,7 +91,7 @@ broken:
 
 # The same locks under random plans, which nobody has told what to look for: some minutes.
 broken-random:
-	$(GO) test -tags 'long nightly' -count=1 -timeout 20m -v -run '^TestBrokenLocksUnderRandomPlans$$' ./cmd/lockpick
+	$(GO) test -tags 'long nightly' -count=1 -timeout 40m -v -run '^TestBrokenLocksUnderRandomPlans$$' ./cmd/lockpick
 
 # The reference lock under ten thousand random plans within its assumptions: no
 # violation is to be found. Ten minutes on two cores; make random SEEDS=1000 is a tenth.

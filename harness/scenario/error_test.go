@@ -33,7 +33,7 @@ var known = Known{
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
 		"given-shorter", "client-clock", "clocks-disagree", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",
-		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes", "hung", "told-late", "returned-late", "waited-long", "outlived-ttl",
+		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes", "hung", "told-late", "returned-late", "waited-long", "outlived-ttl", "lost-early", "token-twice",
 	},
 }
 
@@ -180,10 +180,19 @@ func FuzzParse(f *testing.F) {
 
 // mistakes is those of package lock/broken, which this one can't know.
 var mistakes = []string{
-	"absolute-expiry", "context-by-ticker", "context-by-timer", "driver-time-out", "elapsed-not-subtracted", "extension-below-quorum", "extension-elapsed-not-subtracted", "extension-sets-missing-key",
-	"extension-unheard", "extension-without-token-check", "fence-from-one-node", "no-drift-margin", "no-elapsed-check", "no-jitter", "no-release-on-failure",
-	"plain-del", "quorum-half", "quorum-too-large", "release-by-prefix", "release-on-quorum", "release-only-acknowledged", "renews-after-failed-release", "returns-late", "same-value-for-clients", "same-value-for-retries",
-	"set-goes-on", "set-without-nx", "tells-late", "ttl-in-wrong-unit", "unbounded-extension", "undone-by-the-callers-context", "waits-for-all", "wall-clock-deadline",
-	"weak-token",
-	"yes-to-own-value",
+	"absolute-expiry", "context-by-ticker", "context-by-timer", "deadline-rounded-up", "delay-without-bound",
+	"drift-added", "driver-time-out", "elapsed-by-wall-clock", "elapsed-not-subtracted", "elapsed-since-the-call",
+	"extension-adds-to-deadline", "extension-adds-to-ttl", "extension-below-quorum", "extension-by-wall-clock",
+	"extension-drops-expiry", "extension-elapsed-not-subtracted", "extension-in-two-steps", "extension-only-checks",
+	"extension-overwrites", "extension-sets-missing-key", "extension-unheard", "extension-without-drift",
+	"extension-without-token-check", "fence-by-client", "fence-by-wall-clock", "fence-deleted-with-key",
+	"fence-from-one-node", "fence-not-written-back", "forgets-failed-nodes", "loss-is-released",
+	"milliseconds-as-seconds", "no-drift-margin", "no-elapsed-check", "no-expiry", "no-jitter", "no-release-on-failure",
+	"plain-del", "quorum-half", "quorum-rounded-up", "quorum-too-large", "reads-late-answers", "release-by-prefix",
+	"release-on-quorum", "release-only-acknowledged", "renewal-gives-up", "renews-after-failed-release",
+	"renews-by-wall-clock", "renews-too-late", "returns-late", "same-jitter", "same-value-for-clients",
+	"same-value-for-holds", "same-value-for-retries", "set-goes-on", "set-without-nx", "silence-is-a-vote",
+	"silence-is-not-held", "takes-over-by-timestamp", "tells-late", "ttl-in-wrong-unit", "ttl-rounded-down",
+	"ttl-rounded-up", "unbounded-extension", "undo-by-plain-del", "undone-by-the-callers-context", "votes-add-up",
+	"waits-for-all", "wall-clock-deadline", "weak-token", "yes-to-own-value",
 }

@@ -133,7 +133,7 @@ func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 	}
 	end := l.now()
 
-	if driver.Count(h.granted).Yes >= l.quorum && l.inTime(start, end) && ctx.Err() == nil {
+	if l.votes(try, h.granted) >= l.quorum && l.inTime(start, end) && ctx.Err() == nil {
 		h.deadline = l.until(start, end)
 		return h
 	}
@@ -171,6 +171,7 @@ type course struct {
 	set     step                                                                                                               // of an attempt
 	counts  bool                                                                                                               // whether it counts grants, as fencing tokens need it
 	quorum  int                                                                                                                // votes that an attempt needs
+	votes   func(try int, granted []driver.Answer) int                                                                         // that it has; tries count from 1
 	inTime  func(start, end time.Time) bool                                                                                    // whether an attempt left any validity
 	until   func(start, end time.Time) time.Time                                                                               // the deadline that it gives
 	number  func(ctx context.Context, h *handle) int64                                                                         // the fencing token of a quorum
@@ -186,6 +187,9 @@ type course struct {
 	renewal int                                             // votes that it needs
 	renewed func(h *handle, start, end time.Time) (ok bool) // whether it ended in time
 	further func(start, end time.Time) (until time.Time)    // the deadline that it gives
+
+	look  func(h *handle) (lost, over bool) // of a hold that extends itself: whether it is lost, and whether to look no more
+	pause time.Duration                     // before each look
 }
 
 // right is the reference's course.
@@ -198,6 +202,7 @@ func (l *broken) right() course {
 			return l.cfg.Ask(ctx, nodes, request)
 		},
 		value: func(int, time.Time) string { return l.random() }, set: l.setFree, quorum: majority,
+		votes:  func(_ int, granted []driver.Answer) int { return driver.Count(granted).Yes },
 		inTime: l.leaves, until: l.fromStart, number: l.highest, give: func(h *handle) lock.Handle { return h },
 		undo:  func(ctx context.Context, h *handle) []driver.Answer { return l.release(ctx, l.all, h, l.delOwn) },
 		delay: func() time.Duration { return l.env.Delay(l.retries, l.cfg.RetryMin, l.cfg.RetryMax) },

@@ -8,10 +8,13 @@ import "testing"
 func TestExactlyOneMistake(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
-		for name, makes := range experiments {
-			if got := makes(n, m.Name); got != (name == m.Name) {
-				t.Errorf("lock with the mistake %s makes the mistake %s: %v", m.Name, name, got)
+		t.Run(m.Name, func(t *testing.T) { // which closes its locks
+			n := nodes{t, n.addrs, n.clients}
+			for name, makes := range experiments {
+				if got := makes(n, m.Name); got != (name == m.Name) {
+					t.Errorf("lock with the mistake %s makes the mistake %s: %v", m.Name, name, got)
+				}
 			}
-		}
+		})
 	}
 }

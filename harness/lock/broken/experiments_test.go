@@ -7,12 +7,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"lockpick/harness/lock"
+	"lockpick/redlock/driver"
 )
 
 var errDown = errors.New("down")
 
-// values records what a lock sets in three attempts that nobody answers.
+// values records what a lock sets in three attempts that all nodes refuse.
 func (n nodes) values(mistake string, changes ...func(*lock.Env)) []string {
 	var values []string
 	l := n.open(mistake, append(changes, func(e *lock.Env) { e.Settings.Tries, e.Settings.Ask = 3, "sequential" })...)
@@ -20,18 +23,18 @@ func (n nodes) values(mistake string, changes ...func(*lock.Env)) []string {
 		if node == 0 {
 			values = append(values, value)
 		}
-		return 0, errDown
+		return 0, nil
 	}
 	if h, err := l.Acquire(n.t.Context(), "k"); h != nil || err == nil || len(values) != 3 {
-		n.t.Errorf("%s: three attempts that nobody answers: %v, %v, %d values", mistake, h, err, len(values))
+		n.t.Errorf("%s: three attempts that are refused: %v, %v, %d values", mistake, h, err, len(values))
 	}
 	return values
 }
 
 // lease is how long a lock claims what it got in an attempt that took elapsed, 0 if it didn't get it.
-func (n nodes) lease(mistake string, elapsed time.Duration) time.Duration {
+func (n nodes) lease(mistake string, elapsed time.Duration, changes ...func(*lock.Env)) time.Duration {
 	n.take(0)
-	h, _ := n.open(mistake, ticking(elapsed)).Acquire(n.t.Context(), "k")
+	h, _ := n.open(mistake, append(changes, ticking(elapsed))...).Acquire(n.t.Context(), "k")
 	if h == nil {
 		return 0
 	}
@@ -57,6 +60,161 @@ func (n nodes) pastDeadline(mistake string) lock.Handle {
 
 const validity = 9898 * time.Millisecond // TTL less drift
 
+// wall makes the wall clock differ from the right one.
+func wall(by time.Duration) func(*lock.Env) {
+	return func(e *lock.Env) { e.Wall = func() time.Time { return time.Now().Add(by) } }
+}
+
+// lives is what the first node says of a key's time to live; -1: it has no end.
+func (n nodes) lives() time.Duration {
+	n.t.Helper()
+	left, err := n.clients[0].PTTL(n.t.Context(), "k").Result()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return left
+}
+
+// fractional makes the TTL two and a half seconds.
+func fractional(e *lock.Env) { e.Settings.TTL, e.Settings.Timeout = 2500*time.Millisecond, time.Second }
+
+// livesFor is how long the keys live that a lock with such a TTL has set.
+func (n nodes) livesFor(mistake string) time.Duration {
+	n.take(0)
+	n.acquire(n.open(mistake, fractional))
+	return n.lives()
+}
+
+// extended is how long a lock's keys live when it has acquired and, had they ten seconds left or some
+// more or less, when it has extended.
+func (n nodes) extended(mistake string, left time.Duration, changes ...func(*lock.Env)) (before, after time.Duration) {
+	n.take(0)
+	h := n.acquire(n.open(mistake, changes...))
+	before = n.lives()
+	if before > 10*time.Millisecond { // else they may be gone
+		for _, c := range n.clients {
+			if err := c.PExpire(n.t.Context(), "k", left).Err(); err != nil {
+				n.t.Fatal(err)
+			}
+		}
+	}
+	if h.(lock.Extender).Extend(n.t.Context()) != nil {
+		return before, 0
+	}
+	return before, n.lives()
+}
+
+// deadlines are what a lock claims when it has acquired and when it has extended; acquire and extension
+// read the clock twice each.
+func (n nodes) deadlines(mistake string) (acquired, extended time.Duration) {
+	n.take(0)
+	h := n.acquire(n.open(mistake, ticking(time.Second)))
+	acquired = h.Deadline().Sub(epoch)
+	if err := h.(lock.Extender).Extend(n.t.Context()); err != nil && mistake != "ttl-in-wrong-unit" {
+		n.t.Errorf("%s: extend: %v", mistake, err)
+	}
+	return acquired, h.Deadline().Sub(epoch)
+}
+
+// waits are a lock's delays after eight attempts, of 1 to 9 ms.
+func (n nodes) waits(mistake string, changes ...func(*lock.Env)) []time.Duration {
+	n.take(5)
+	var waits []time.Duration
+	l := n.open(mistake, append(changes, func(e *lock.Env) {
+		e.Settings.RetryMax, e.Settings.Tries = 9*time.Millisecond, 9
+		e.After = func(d time.Duration) <-chan time.Time {
+			if d < time.Second {
+				waits = append(waits, d)
+				d = 0
+			}
+			return time.After(d)
+		}
+	})...)
+	l.set = func(context.Context, int, string, string) (int64, error) { return 0, nil }
+	if _, err := l.Acquire(n.t.Context(), "k"); err == nil || len(waits) != 8 {
+		n.t.Errorf("%s: %v after %d waits, want 8", mistake, err, len(waits))
+	}
+	return waits
+}
+
+// oneValue reports whether a client sets the same value in two acquires, and another client another.
+func (n nodes) oneValue(mistake string) bool {
+	var values []string
+	for _, change := range []func(*lock.Env){ticking(time.Millisecond), another} {
+		l := n.open(mistake, change)
+		l.cfg.Sequential, l.all = true, []int{0}
+		l.set = func(_ context.Context, _ int, _, value string) (int64, error) {
+			values = append(values, value)
+			return 0, nil
+		}
+		for range 2 {
+			l.Acquire(n.t.Context(), "k")
+		}
+	}
+	return values[0] == values[1] && values[0] != values[2]
+}
+
+// silentLook is what a lock that extends itself finds in a look while no node answers an extension, and
+// whether it asked one. Its wall clock stands still.
+func (n nodes) silentLook(mistake string) (lost, over, asked bool, pause time.Duration) {
+	n.take(0)
+	l := n.open(mistake, func(e *lock.Env) { e.Wall = func() time.Time { return epoch } })
+	if l.look == nil {
+		return false, false, false, 0
+	}
+	var requests atomic.Int64
+	l.extend = func(context.Context, int, string, string) (int64, error) {
+		requests.Add(1)
+		return 0, errDown
+	}
+	lost, over = l.look(l.attempt(n.t.Context(), "k", 1))
+	return lost, over, requests.Load() > 0, l.pause
+}
+
+// fenced is the fencing token of a lock where the first node has counted three grants and the last
+// seven, what the first counts then, and after the release. A lock that hands out none has 0.
+func (n nodes) fenced(mistake string) (token, counted, left int64) {
+	n.take(0)
+	if !n.open(mistake).counts {
+		return 0, 0, 0 // TestRefused
+	}
+	for node, grants := range map[int]int{0: 3, 4: 7} {
+		if err := n.clients[node].Set(n.t.Context(), "k:fence", grants, 0).Err(); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	count := func() int64 {
+		count, err := n.clients[0].Get(n.t.Context(), "k:fence").Int64()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			n.t.Fatal(err)
+		}
+		return count
+	}
+	h := n.acquire(n.open(mistake, func(e *lock.Env) { e.Settings.Fence = true }))
+	counted = count()
+	if err := h.Release(n.t.Context()); err != nil && mistake != "ttl-in-wrong-unit" {
+		n.t.Errorf("%s: release: %v", mistake, err)
+	}
+	return h.(lock.Fencer).Fence(), counted, count()
+}
+
+// betweenSteps has another client set the key once the first node has answered GET.
+type betweenSteps struct{ set func() error }
+
+func (betweenSteps) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (betweenSteps) ProcessPipelineHook(p redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return p
+}
+func (b betweenSteps) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "get" {
+			err = errors.Join(err, b.set())
+		}
+		return err
+	}
+}
+
 // experiments tell for each mistake whether a lock makes it.
 var experiments = map[string]func(nodes, string) bool{
 	"no-elapsed-check": func(n nodes, mistake string) bool {
@@ -66,18 +224,65 @@ var experiments = map[string]func(nodes, string) bool{
 		return n.lease(mistake, 5*time.Second) == 5*time.Second+validity && n.lease(mistake, 12*time.Second) == 0
 	},
 	"no-drift-margin": func(n nodes, mistake string) bool {
-		return n.lease(mistake, 5*time.Second) == 10*time.Second
+		return n.lease(mistake, time.Second, fractional) == 2500*time.Millisecond
 	},
 	"returns-late": func(n nodes, mistake string) bool {
 		return n.lease(mistake, 12*time.Second) == validity
 	},
 	// TestTellsLate has the rest.
 	"tells-late": func(n nodes, mistake string) bool {
-		n.take(0)
-		h := n.acquire(n.open(mistake))
-		_, tells := h.(lock.Loser)
-		return tells && h.Deadline().IsZero()
+		lost, over, asked, pause := n.silentLook(mistake)
+		if n.take(0); pause > 0 {
+			h := n.acquire(n.open(mistake))
+			if _, tells := h.(lock.Loser); !tells || !h.Deadline().IsZero() {
+				n.t.Errorf("%s: a lock that extends itself tells of no loss, or names the deadline %v", mistake, h.Deadline())
+			}
+		}
+		return asked && !lost && !over
 	},
+	"renewal-gives-up": func(n nodes, mistake string) bool {
+		lost, over, asked, _ := n.silentLook(mistake)
+		return asked && !lost && over
+	},
+	"renews-too-late": func(n nodes, mistake string) bool {
+		lost, _, _, pause := n.silentLook(mistake)
+		return lost && pause > 10*time.Second
+	},
+	"renews-by-wall-clock": func(n nodes, mistake string) bool {
+		_, _, asked, pause := n.silentLook(mistake)
+		return !asked && pause > 0
+	},
+	// The wall clock is set back while the nodes are asked.
+	"elapsed-by-wall-clock": func(n nodes, mistake string) bool {
+		n.take(0)
+		var readings atomic.Int64
+		h, _ := n.open(mistake, func(e *lock.Env) {
+			e.Now = func() time.Time { return epoch }
+			e.Wall = func() time.Time {
+				if readings.Add(1) > 1 {
+					return epoch.Add(-5 * time.Second)
+				}
+				return epoch
+			}
+		}).Acquire(n.t.Context(), "k")
+		return h != nil && h.Deadline().After(epoch.Add(12*time.Second))
+	},
+	"drift-added": func(n nodes, mistake string) bool {
+		return n.lease(mistake, 5*time.Second) == 2*10*time.Second-validity
+	},
+	"deadline-rounded-up": func(n nodes, mistake string) bool {
+		return n.lease(mistake, time.Second, fractional) == 3*time.Second
+	},
+	"ttl-rounded-down": func(n nodes, mistake string) bool {
+		left := n.livesFor(mistake)
+		return left > time.Second && left <= 2*time.Second
+	},
+	"ttl-rounded-up": func(n nodes, mistake string) bool {
+		left := n.livesFor(mistake)
+		return left > 2500*time.Millisecond && left <= 3*time.Second
+	},
+	"milliseconds-as-seconds": func(n nodes, mistake string) bool { return n.livesFor(mistake) > 40*time.Minute },
+	"no-expiry":               func(n nodes, mistake string) bool { return n.livesFor(mistake) == -1 },
 	// No node answers the release.
 	"renews-after-failed-release": func(n nodes, mistake string) bool {
 		n.take(0)
@@ -113,9 +318,7 @@ var experiments = map[string]func(nodes, string) bool{
 	// The wall clock is an hour ahead.
 	"wall-clock-deadline": func(n nodes, mistake string) bool {
 		n.take(0)
-		h := n.acquire(n.open(mistake, func(e *lock.Env) {
-			e.Wall = func() time.Time { return time.Now().Add(time.Hour) }
-		}))
+		h := n.acquire(n.open(mistake, wall(time.Hour)))
 		made := time.Until(h.Deadline()) > time.Minute
 		if h.(lock.WallClocked).ByWall() != made {
 			n.t.Errorf("%s: the lock does not say which clock its deadline is by", mistake)
@@ -125,9 +328,7 @@ var experiments = map[string]func(nodes, string) bool{
 	// The wall clock is an hour behind.
 	"absolute-expiry": func(n nodes, mistake string) bool {
 		n.take(0)
-		n.acquire(n.open(mistake, func(e *lock.Env) {
-			e.Wall = func() time.Time { return time.Now().Add(-time.Hour) }
-		}))
+		n.acquire(n.open(mistake, wall(-time.Hour)))
 		_, own := n.keys()
 		return own == 0
 	},
@@ -137,6 +338,72 @@ var experiments = map[string]func(nodes, string) bool{
 		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
 		others, _ := n.keys()
 		return h != nil && others == 3
+	},
+	// Another has two of four nodes, and then three of five.
+	"quorum-rounded-up": func(n nodes, mistake string) bool {
+		n.take(2)
+		even, _ := n.open(mistake, func(e *lock.Env) { e.Nodes = e.Nodes[:4] }).Acquire(n.t.Context(), "k")
+		n.take(3)
+		odd, _ := n.open(mistake).Acquire(n.t.Context(), "k")
+		return even != nil && odd == nil
+	},
+	// One node votes, and no other answers.
+	"silence-is-a-vote": func(n nodes, mistake string) bool {
+		l := n.open(mistake)
+		l.set = func(_ context.Context, node int, _, _ string) (int64, error) {
+			if node == 0 {
+				return 1, nil
+			}
+			return 0, errDown
+		}
+		h, _ := l.Acquire(n.t.Context(), "k")
+		return h != nil
+	},
+	// One node votes in each of three attempts.
+	"votes-add-up": func(n nodes, mistake string) bool {
+		l := n.open(mistake, func(e *lock.Env) { e.Settings.Tries = 3 })
+		l.set = func(_ context.Context, node int, _, _ string) (int64, error) { return number(node == 0, nil) }
+		h, _ := l.Acquire(n.t.Context(), "k")
+		return h != nil
+	},
+	// A request is given up, and answered when the next is under way.
+	"reads-late-answers": func(n nodes, mistake string) bool {
+		if mistake == "waits-for-all" {
+			return false // it gives none up
+		}
+		l := n.open(mistake)
+		late, on := context.WithCancel(n.t.Context())
+		ctx, cancel := context.WithCancel(n.t.Context())
+		l.ask(ctx, []int{0}, func(context.Context, int) (int64, error) {
+			cancel()
+			<-late.Done()
+			return 7, nil
+		})
+		return l.ask(n.t.Context(), []int{0}, func(context.Context, int) (int64, error) {
+			on()
+			return 8, nil
+		})[0].Value == 7
+	},
+	// A node gave no answer to an earlier attempt.
+	"forgets-failed-nodes": func(n nodes, mistake string) bool {
+		n.take(0)
+		l := n.open(mistake)
+		l.votes(1, []driver.Answer{{Node: 0, Err: errDown}})
+		_, err := l.set(n.t.Context(), 0, "k", "own")
+		return errors.Is(err, errForgotten)
+	},
+	// Another has all nodes: with a value that says for how long, and with one that doesn't.
+	"takes-over-by-timestamp": func(n nodes, mistake string) bool {
+		n.take(0)
+		for _, c := range n.clients {
+			if err := c.Set(n.t.Context(), "k", "1000-other", 0).Err(); err != nil {
+				n.t.Fatal(err)
+			}
+		}
+		over, _ := n.open(mistake).Acquire(n.t.Context(), "k")
+		n.take(5)
+		endless, _ := n.open(mistake).Acquire(n.t.Context(), "k")
+		return over != nil && endless == nil
 	},
 	// Another has two of five nodes.
 	"quorum-too-large": func(n nodes, mistake string) bool {
@@ -153,11 +420,8 @@ var experiments = map[string]func(nodes, string) bool{
 	"ttl-in-wrong-unit": func(n nodes, mistake string) bool {
 		n.take(0)
 		n.acquire(n.open(mistake))
-		left, err := n.clients[0].PTTL(n.t.Context(), "k").Result()
-		if err != nil {
-			n.t.Fatal(err)
-		}
-		return left <= 10*time.Millisecond
+		left := n.lives()
+		return left <= 10*time.Millisecond && left != -1
 	},
 	// Another has the key by the time of the release.
 	"plain-del": func(n nodes, mistake string) bool {
@@ -166,10 +430,34 @@ var experiments = map[string]func(nodes, string) bool{
 		n.take(5)
 		err := h.Release(n.t.Context())
 		others, _ := n.keys()
-		if deleted := others < 5; deleted != (err == nil) || !deleted && !errors.Is(err, lock.ErrNotHeld) {
+		if deleted := others < 5; mistake != "loss-is-released" && deleted != (err == nil) || err != nil && !errors.Is(err, lock.ErrNotHeld) {
 			n.t.Errorf("%s: release of a lost lock: %v", mistake, err)
 		}
 		return others < 5
+	},
+	// Another has four of five nodes.
+	"undo-by-plain-del": func(n nodes, mistake string) bool {
+		n.take(4)
+		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
+		others, _ := n.keys()
+		return h == nil && others < 4
+	},
+	// No node answers the release.
+	"silence-is-not-held": func(n nodes, mistake string) bool {
+		n.take(0)
+		l := n.open(mistake)
+		h := n.acquire(l)
+		l.del = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
+		return errors.Is(h.Release(n.t.Context()), lock.ErrNotHeld)
+	},
+	// Another has the key by the time of the release, and keeps it.
+	"loss-is-released": func(n nodes, mistake string) bool {
+		n.take(0)
+		h := n.acquire(n.open(mistake))
+		n.take(5)
+		err := h.Release(n.t.Context())
+		others, _ := n.keys()
+		return err == nil && others == 5
 	},
 	// By the time of the release the key has another value of the same client's, or another client's.
 	"release-by-prefix": func(n nodes, mistake string) bool {
@@ -189,8 +477,9 @@ var experiments = map[string]func(nodes, string) bool{
 	},
 	"same-value-for-retries": func(n nodes, mistake string) bool {
 		v := n.values(mistake, ticking(time.Millisecond))
-		return v[0] == v[2] && v[0] != n.values(mistake, another, ticking(time.Second))[0]
+		return v[0] == v[2] && v[0] != n.values(mistake, another, ticking(time.Second))[0] && !n.oneValue(mistake)
 	},
+	"same-value-for-holds": func(n nodes, mistake string) bool { return n.oneValue(mistake) },
 	"same-value-for-clients": func(n nodes, mistake string) bool {
 		return n.values(mistake, ticking(time.Millisecond))[0] == n.values(mistake, another, ticking(time.Second))[1]
 	},
@@ -223,8 +512,54 @@ var experiments = map[string]func(nodes, string) bool{
 		if !n.extends(mistake, 5) {
 			return false
 		}
-		left, err := n.clients[0].PTTL(n.t.Context(), "k").Result()
-		return err == nil && left > 0
+		others, _ := n.keys()
+		return others == 5 && n.lives() > 0
+	},
+	// So it has, and the key is its own afterwards.
+	"extension-overwrites": func(n nodes, mistake string) bool {
+		if !n.extends(mistake, 5) {
+			return false
+		}
+		others, _ := n.keys()
+		return others == 0
+	},
+	// Another has the key on the first node when the lock has looked.
+	"extension-in-two-steps": func(n nodes, mistake string) bool {
+		n.take(0)
+		l := n.open(mistake)
+		h := n.acquire(l)
+		took := false
+		l.Clients[0].AddHook(betweenSteps{func() error {
+			took = true
+			return n.clients[0].Set(n.t.Context(), "k", "other", 0).Err()
+		}})
+		_ = h.(lock.Extender).Extend(n.t.Context())
+		return took && n.lives() > 0
+	},
+	"extension-without-drift": func(n nodes, mistake string) bool {
+		acquired, extended := n.deadlines(mistake)
+		return acquired == validity && extended == 2*time.Second+10*time.Second
+	},
+	"extension-adds-to-deadline": func(n nodes, mistake string) bool {
+		acquired, extended := n.deadlines(mistake)
+		return acquired == validity && extended == 2*validity
+	},
+	"extension-adds-to-ttl": func(n nodes, mistake string) bool {
+		_, after := n.extended(mistake, 7*time.Second)
+		return after > 12*time.Second && after <= 17*time.Second
+	},
+	"extension-drops-expiry": func(n nodes, mistake string) bool {
+		before, after := n.extended(mistake, 10*time.Second)
+		return before > 0 && after == -1
+	},
+	"extension-only-checks": func(n nodes, mistake string) bool {
+		_, after := n.extended(mistake, 5*time.Second)
+		return after > 0 && after <= 5*time.Second
+	},
+	// The wall clock is an hour ahead.
+	"extension-by-wall-clock": func(n nodes, mistake string) bool {
+		before, after := n.extended(mistake, 10*time.Second, wall(time.Hour))
+		return before <= 10*time.Second && after > time.Hour
 	},
 	// No node answers.
 	"extension-unheard": func(n nodes, mistake string) bool {
@@ -238,14 +573,9 @@ var experiments = map[string]func(nodes, string) bool{
 	"extension-below-quorum": func(n nodes, mistake string) bool {
 		return n.extends(mistake, 4) && !n.extends(mistake, 5)
 	},
-	// Acquire and extension read the clock twice each.
 	"extension-elapsed-not-subtracted": func(n nodes, mistake string) bool {
-		n.take(0)
-		h := n.acquire(n.open(mistake, ticking(time.Second)))
-		if err := h.(lock.Extender).Extend(n.t.Context()); err != nil && mistake != "ttl-in-wrong-unit" {
-			n.t.Errorf("%s: extend: %v", mistake, err)
-		}
-		return h.Deadline().Equal(epoch.Add(3*time.Second + validity))
+		_, extended := n.deadlines(mistake)
+		return extended == 3*time.Second+validity
 	},
 	"extension-sets-missing-key": func(n nodes, mistake string) bool {
 		n.take(0)
@@ -365,45 +695,47 @@ var experiments = map[string]func(nodes, string) bool{
 		_, own := n.keys()
 		return own == 2
 	},
-	// Nine attempts, eight waits of 1 to 9 ms.
 	"no-jitter": func(n nodes, mistake string) bool {
-		n.take(5)
-		var waits []time.Duration
-		l := n.open(mistake, func(e *lock.Env) {
-			e.Settings.RetryMax, e.Settings.Tries = 9*time.Millisecond, 9
-			e.After = func(d time.Duration) <-chan time.Time {
-				if d < time.Second {
-					waits = append(waits, d)
-				}
-				return time.After(d)
-			}
-		})
-		l.set = func(context.Context, int, string, string) (int64, error) { return 0, nil }
-		if _, err := l.Acquire(n.t.Context(), "k"); err == nil || len(waits) != 8 {
-			n.t.Errorf("%s: %v after %d waits, want 8", mistake, err, len(waits))
-		}
+		waits := n.waits(mistake)
 		return slices.Min(waits) == slices.Max(waits)
 	},
-
-	// The first node has counted three grants, the last seven.
-	"fence-from-one-node": func(n nodes, mistake string) bool {
+	"same-jitter": func(n nodes, mistake string) bool {
+		waits := n.waits(mistake)
+		return slices.Min(waits) < slices.Max(waits) && slices.Max(waits) <= 9*time.Millisecond && slices.Equal(waits, n.waits(mistake, another))
+	},
+	"delay-without-bound": func(n nodes, mistake string) bool { return slices.Max(n.waits(mistake)) > 100*time.Millisecond },
+	// The first attempt fails, and each reads the clock twice.
+	"elapsed-since-the-call": func(n nodes, mistake string) bool {
 		n.take(0)
-		for node, grants := range map[int]int{0: 3, 4: 7} {
-			if err := n.clients[node].Set(n.t.Context(), "k:fence", grants, 0).Err(); err != nil {
-				n.t.Fatal(err)
-			}
+		l := n.open(mistake, ticking(time.Second), func(e *lock.Env) { e.Settings.Tries, e.Settings.Ask = 2, "sequential" })
+		asked := 0
+		l.set = func(context.Context, int, string, string) (int64, error) {
+			asked++
+			return number(asked > len(l.all), nil)
 		}
-		fencing := func(e *lock.Env) { e.Settings.Fence = true }
-		if !n.open(mistake).counts {
-			return false // TestRefused
-		}
-		h := n.acquire(n.open(mistake, fencing))
-		fence := h.(lock.Fencer).Fence()
-		behind, err := n.clients[0].Get(n.t.Context(), "k:fence").Int64()
-		if err != nil || fence != 8 && fence != 4 || fence == 8 != (behind == 8) {
-			n.t.Errorf("%s: token %d, the first node counts %d, %v; want 8 and 8, or 4", mistake, fence, behind, err)
-		}
-		return fence == 4
+		h, _ := l.Acquire(n.t.Context(), "k")
+		return h != nil && h.Deadline().Equal(epoch.Add(validity))
+	},
+
+	"fence-from-one-node": func(n nodes, mistake string) bool {
+		token, _, _ := n.fenced(mistake)
+		return token == 4
+	},
+	"fence-not-written-back": func(n nodes, mistake string) bool {
+		token, counted, _ := n.fenced(mistake)
+		return token == 8 && counted == 4
+	},
+	"fence-by-wall-clock": func(n nodes, mistake string) bool {
+		token, _, _ := n.fenced(mistake)
+		return token > 1_000_000_000_000
+	},
+	"fence-by-client": func(n nodes, mistake string) bool {
+		token, _, _ := n.fenced(mistake)
+		return token == 1
+	},
+	"fence-deleted-with-key": func(n nodes, mistake string) bool {
+		token, _, left := n.fenced(mistake)
+		return token == 8 && left == 0
 	},
 }
 
