@@ -64,7 +64,7 @@ func TestRunRefusesWhatItCannotDo(t *testing.T) {
 		t.Errorf("replicas: %v", err)
 	}
 	err = New(nil).Run(context.Background(), topology(100, 100), 1, history.NewRecorder(io.Discard), nil)
-	if err == nil || !strings.Contains(err.Error(), "more links") {
+	if err == nil || !strings.Contains(err.Error(), "use at most 10 clients") {
 		t.Errorf("too many links: %v", err)
 	}
 }
