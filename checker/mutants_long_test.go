@@ -155,7 +155,7 @@ func (p *planting) write() {
 		text, end := "", 0
 		for _, d := range file.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && functions[at(fn.Pos())] != nil {
-				text += string(source[end:at(fn.Pos())]) + choice(fn, source, at, functions[at(fn.Pos())])
+				text += string(source[end:at(fn.Pos())]) + dispatcher(fn, source, at, functions[at(fn.Pos())])
 				end = at(fn.End())
 			}
 		}
@@ -171,9 +171,9 @@ func (p *planting) write() {
 	}
 }
 
-// choice writes a function and its variants under names of their own, and one that calls the one that is
-// asked for. The original is variant 0.
-func choice(fn *ast.FuncDecl, source []byte, at func(token.Pos) int, variants []variant) string {
+// dispatcher writes a function and its variants under names of their own, and one that calls the one that is
+// asked for. The original is variant 0. A generic function would need its type parameters here; none is mutated.
+func dispatcher(fn *ast.FuncDecl, source []byte, at func(token.Pos) int, variants []variant) string {
 	of := func(n ast.Node) string { return string(source[at(n.Pos()):at(n.End())]) }
 	receiver, call := "", fn.Name.Name
 	if fn.Recv != nil {
