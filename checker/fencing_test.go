@@ -130,6 +130,23 @@ func TestFencingOrder(t *testing.T) {
 	}
 }
 
+// Each who gets a token again is compared with the first who got it.
+func TestTokenGivenThrice(t *testing.T) {
+	all := Incidents(tale(t, fencingPrelude+`
+1 c1 invoke acquire session=c1/1
+2 c1 ok acquire session=c1/1 fence=7
+3 c2 invoke acquire session=c2/1
+4 c2 ok acquire session=c2/1 fence=7
+5 c3 invoke acquire session=c3/1
+6 c3 ok acquire session=c3/1 fence=7
+12 harness end run`), verdict.FencingOrder, 9)
+	for i, want := range []string{"c1 and c2 both got token 7", "c1 and c3 both got token 7"} {
+		if len(all) != 2 || !strings.Contains(all[i].Because, want) {
+			t.Fatalf("got %+v, want %q", all, want)
+		}
+	}
+}
+
 // c1 believes from 0.2 s to 5 s and c2 from 5.2 s to 10 s, with tokens 1 and 2; c3's
 // lease, with token 3, ended before.
 const fencedPrelude = `
@@ -165,6 +182,10 @@ r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Holds, 
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c1/1 fence=1 value=x applied=6.2 cause=write`, verdict.Violated, verdict.StaleAccepted, 1,
 		"c1's write with token 1 was accepted at 6.2 s, and the highest before was 2, of c2 at 6.1 s"},
+	{"of two with the highest token the first is named", "fence=token", `
+r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
+r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write
+r1 ok log session=c1/1 fence=1 value=x applied=7.2 cause=write`, verdict.Violated, verdict.StaleAccepted, 1, "the highest before was 2, of c2 at 6.1 s"},
 	{"a read below a read", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c1/1 fence=1 applied=6.2 cause=read`, verdict.Violated, verdict.StaleAccepted, 1, "c1's read with token 1 was accepted"},

@@ -46,6 +46,8 @@ func TestHolderTold(t *testing.T) {
 		"nobody tells how the key ended": {strings.Replace(unseen, "END", "", 1), verdict.Violated, verdict.Holds, verdict.Holds},
 		"the nodes tell nothing":         {silent, verdict.NotExercised, verdict.Violated, verdict.Holds},
 		"the lock was asked":             {strings.Replace(unseen, "END", expired+"\n12 c1 info lost session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
+		"the host stalled for as long as both held it": {strings.Replace(unseen, "END", expired+"\n11.1 nemesis begin stall node=machine\n12 nemesis end stall node=machine\n12.911 c1 info lost session=c1/1", 1),
+			verdict.NotExercised, verdict.Undecided, verdict.Holds},
 		"it was given back first": {strings.Replace(unseen, "END", "9 c1 invoke release session=c1/1\n9.001 c1-n1 ok release token=A\n"+
 			"9.001 n1 life deleted old=A by=c1 sent=9 command=del\n9.1 c1 ok release session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
 	} {
@@ -82,8 +84,16 @@ func TestHolderToldAgainstBruteForce(t *testing.T) {
 			t.Fatalf("%s:\n%s", v.Disagreement, histories.Lines(h))
 		}
 		for _, property := range []string{verdict.MutualExclusion, verdict.HolderTold} {
-			if n := len(Incidents(h, property, 100)); n != judge(r, property).Incidents {
-				t.Fatalf("%d incidents of %s are listed:\n%s", n, property, histories.Lines(h))
+			all, shown := Incidents(h, property, 100), judge(r, property)
+			if len(all) != shown.Incidents {
+				t.Fatalf("%d incidents of %s are listed:\n%s", len(all), property, histories.Lines(h))
+			}
+			for _, x := range all { // in the order of time
+				longer := (x.Witness.To - x.Witness.From) - (shown.Witness.To - shown.Witness.From)
+				if longer > 0 || longer == 0 && x.Witness.From < shown.Witness.From {
+					t.Fatalf("%s shows what lasted from %d to %d, and not from %d to %d:\n%s", property,
+						shown.Witness.From, shown.Witness.To, x.Witness.From, x.Witness.To, histories.Lines(h))
+				}
 			}
 		}
 		overlaps += min(want, 1)

@@ -52,6 +52,7 @@ func TestInVain(t *testing.T) {
 		{"a link in use", link, 0, "cut", "c1-n1", "2.99", "3.2", ""},
 		{"a link before its client has a connection", link, 0, "cut", "c2-n1", "5", "7", ""},
 		{"a link of a client in the midst of an acquire, for less than a round", link, 0, "cut", "c2-n1", "6.05", "6.1", "c2-n1 carried nothing meanwhile"},
+		{"a link from the call of a release on", link, 0, "cut", "c1-n1", "3", "3.005", ""},
 		{"that link, for a round", link, 0, "cut", "c2-n1", "6.04", "6.19", "c2-n1 carried nothing meanwhile"},
 		{"that link, for longer", link, 0, "cut", "c2-n1", "6.04", "6.190001", ""},
 		{"a link to the resource", link, 0, "cut", "c1-r1", "1.5", "2.5", "c1-r1 carried nothing meanwhile"},

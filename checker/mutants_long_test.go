@@ -5,10 +5,16 @@ package checker
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -19,29 +25,41 @@ const proofs = "Exhaustively|Against"
 // causeTests are the tests that compare causes with the table of causes.
 const causeTests = "TestCause|TestWhyNobody|TestRefusedSets|TestSpareVotes|TestNoCause"
 
-// TestMutants plants each mistake of testdata/mutants.list in a copy of the checker, or of the
-// facts that it judges, and expects the tests to notice it. By day it tries every sixth.
+// TestMutants plants the mistakes of testdata/mutants.list in a copy of the checker and of the facts
+// that it judges, and expects the tests to notice each. All are planted at once, so that every package
+// is built once: a mutated function chooses its variant by the environment. By day it tries every sixth.
 func TestMutants(t *testing.T) {
 	if out, err := exec.Command("go", "vet", "./...").CombinedOutput(); err != nil {
 		t.Fatalf("the checker itself: %v\n%s", err, out)
 	}
 	functions := declaredFunctions(t)
-	for i, m := range readMutants(t) {
+	p := planting{t: t, dir: t.TempDir(), variants: map[string]map[int][]variant{}, binaries: map[string]string{}}
+	all := readMutants(t)
+	for i, m := range all {
+		x, err := functions.apply(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.add(x, m.name, i+1)
+	}
+	p.write()
+	for i, m := range all {
 		if i%mutantStride != 0 {
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			x, err := functions.apply(m)
-			if err != nil {
-				t.Fatal(err)
-			}
 			tests := cmp.Or(m.tests, proofs)
 			if tests == "causes" {
 				tests = causeTests
 			}
-			for _, dir := range packagesFor(x.path) {
-				if killer := kill(t, dir, tests, x); killer != "" {
+			x, _ := functions.apply(m)
+			dirs := packagesFor(x.path, m.tests)
+			for _, dir := range dirs {
+				p.build(t, dir)
+			}
+			t.Parallel()
+			for _, dir := range dirs {
+				if killer := p.run(t, dir, tests, i+1); killer != "" {
 					t.Logf("killed by %s of %s", killer, dir)
 					return
 				}
@@ -53,15 +71,19 @@ func TestMutants(t *testing.T) {
 
 // packagesFor lists the packages whose tests may notice a mistake in a file: the file's own and
 // this one, or everything that judges if the file belongs to what all of it reads. Those that
-// usually notice it come first.
-func packagesFor(file string) []string {
-	switch dir := filepath.Dir(file); filepath.Base(dir) {
+// usually notice it come first: its own, if the stanza names tests.
+func packagesFor(file, named string) []string {
+	dir := filepath.Dir(file)
+	switch filepath.Base(dir) {
 	case "facts", "history":
-		first, second := "lease", "."
+		list := []string{"lease", ".", "cause", "spans", "liveness", "resource"}
 		if filepath.Base(file) == "attempt.go" { // which votes belong together
-			first, second = second, first
+			list[0], list[1] = list[1], list[0]
 		}
-		return []string{first, second, "cause", "spans", "liveness", "resource"}
+		if named != "" {
+			list = slices.Insert(list, 0, dir)
+		}
+		return list
 	case "mutex", "edn", ".":
 		return []string{dir}
 	case "spans": // lease compares overlaps with brute force
@@ -71,33 +93,149 @@ func packagesFor(file string) []string {
 	}
 }
 
-// kill runs tests of a package with a mutant in it, and returns the test that failed, or "".
-func kill(t *testing.T, pkg, tests string, x mutated) string {
+// planting is the mutants as one overlay of the sources, and the test binaries built with it.
+type planting struct {
+	t        *testing.T
+	dir      string
+	variants map[string]map[int][]variant // by file and begin of the function
+	binaries map[string]string            // by package
+	sound    sync.Map                     // runs without a mutant that passed, by package and tests
+}
+
+// variant is a mutated function.
+type variant struct {
+	name   string // of the mutant
+	mutant int    // from 1
+	text   string
+}
+
+func (p *planting) add(x mutated, name string, mutant int) {
+	if p.variants[x.path] == nil {
+		p.variants[x.path] = map[int][]variant{}
+	}
+	p.variants[x.path][x.begin] = append(p.variants[x.path][x.begin], variant{name, mutant, x.function})
+}
+
+// chosen is what each package with mutants gets besides.
+const chosen = `package %s
+
+import (
+	"os"
+	"strconv"
+)
+
+var mutant__, _ = strconv.Atoi(os.Getenv("CHECKER_MUTANT"))
+`
+
+// write writes the sources with all mutants, and the overlay that puts them in place.
+func (p *planting) write() {
+	overlay := map[string]string{}
+	put := func(path, text string) {
+		copied := filepath.Join(p.dir, fmt.Sprintf("%d-%s", len(overlay), filepath.Base(path)))
+		if err := os.WriteFile(copied, []byte(text), 0o644); err != nil {
+			p.t.Fatal(err)
+		}
+		original, err := filepath.Abs(path)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		overlay[original] = copied
+	}
+	for path, functions := range p.variants {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, source, parser.SkipObjectResolution)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		at := func(pos token.Pos) int { return files.Position(pos).Offset }
+		text, end := "", 0
+		for _, d := range file.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && functions[at(fn.Pos())] != nil {
+				text += string(source[end:at(fn.Pos())]) + dispatcher(fn, source, at, functions[at(fn.Pos())])
+				end = at(fn.End())
+			}
+		}
+		put(path, text+string(source[end:]))
+		put(filepath.Join(filepath.Dir(path), "chosen_mutant.go"), fmt.Sprintf(chosen, file.Name.Name))
+	}
+	list, err := json.Marshal(map[string]any{"Replace": overlay})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "overlay.json"), list, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// dispatcher writes a function and its variants under names of their own, and one that calls the one that is
+// asked for. The original is variant 0. A generic function would need its type parameters here; none is mutated.
+func dispatcher(fn *ast.FuncDecl, source []byte, at func(token.Pos) int, variants []variant) string {
+	of := func(n ast.Node) string { return string(source[at(n.Pos()):at(n.End())]) }
+	receiver, call := "", fn.Name.Name
+	if fn.Recv != nil {
+		receiver, call = "(x__ "+of(fn.Recv.List[0].Type)+") ", "x__."+call
+	}
+	var params, args []string
+	for _, field := range fn.Type.Params.List {
+		for range max(1, len(field.Names)) {
+			arg := fmt.Sprintf("p%d__", len(args))
+			params = append(params, arg+" "+of(field.Type))
+			if _, ok := field.Type.(*ast.Ellipsis); ok {
+				arg += "..."
+			}
+			args = append(args, arg)
+		}
+	}
+	results, give := "", "%s; return"
+	if fn.Type.Results != nil {
+		results, give = of(fn.Type.Results), "return %s"
+	}
+	give = fmt.Sprintf(give, call+"__%d("+strings.Join(args, ", ")+")")
+	text := "func " + receiver + fn.Name.Name + "(" + strings.Join(params, ", ") + ") " + results + " {\nswitch mutant__ {\n"
+	for _, v := range variants {
+		text += fmt.Sprintf("case %d: "+give+"\n", v.mutant, v.mutant)
+	}
+	text += fmt.Sprintf("default: "+give+"\n", 0) + "}\n}\n"
+	name := at(fn.Name.End()) - at(fn.Pos())
+	for _, v := range variants {
+		text += fmt.Sprintf("//line %s:1\n%s__%d%s\n", v.name, v.text[:name], v.mutant, v.text[name:])
+	}
+	original := of(fn)
+	return text + "//line original:1\n" + original[:name] + "__0" + original[name:]
+}
+
+// build builds the tests of a package with the mutants in it, once.
+func (p *planting) build(t *testing.T, pkg string) {
 	t.Helper()
-	dir := t.TempDir()
-	changed := filepath.Join(dir, filepath.Base(x.path))
-	if err := os.WriteFile(changed, []byte(x.text), 0o644); err != nil {
-		t.Fatal(err)
+	if p.binaries[pkg] != "" {
+		return
 	}
-	original, err := filepath.Abs(x.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "mutant.test")
-	build := exec.Command("go", "test", "-c", "-ldflags=-w", "-o", binary, "-overlay", filepath.Join(dir, "overlay.json"), ".")
+	binary := filepath.Join(p.dir, fmt.Sprintf("%d.test", len(p.binaries)))
+	build := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-w", "-o", binary, "-overlay", filepath.Join(p.dir, "overlay.json"), ".")
 	build.Dir = pkg
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("the mutant does not compile: %v\n%s", err, out)
+		t.Fatalf("a mutant does not compile: %v\n%s", err, out)
 	}
-	cmd := exec.Command(binary, "-test.run", tests, "-test.failfast", "-test.timeout", "2m")
+	p.binaries[pkg] = binary
+}
+
+// run runs tests of a package with a mutant, and returns the test that failed, or "". Without it they
+// must pass.
+func (p *planting) run(t *testing.T, pkg, tests string, mutant int) string {
+	t.Helper()
+	if mutant != 0 {
+		sound, _ := p.sound.LoadOrStore(pkg+" "+tests, sync.OnceValue(func() string { return p.run(t, pkg, tests, 0) }))
+		if failed := sound.(func() string)(); failed != "" {
+			t.Fatalf("without a mutant %s of %s fails", failed, pkg)
+		}
+	}
+	cmd := exec.Command(p.binaries[pkg], "-test.run", tests, "-test.failfast", "-test.timeout", "2m")
 	cmd.Dir = pkg
+	cmd.Env = append(os.Environ(), fmt.Sprint("CHECKER_MUTANT=", mutant))
 	out, err := cmd.CombinedOutput()
 	if _, failed := err.(*exec.ExitError); err != nil && !failed {
 		t.Fatal(err)

@@ -25,8 +25,10 @@ type mutant struct {
 
 // mutated is a source file with a mutant in it.
 type mutated struct {
-	path string // from the folder of this package
-	text string
+	path     string // from the folder of this package
+	text     string
+	begin    int    // of the original function
+	function string // as the mutant has it
 }
 
 // declared are the functions of the checker and of what it reads, by name.
@@ -160,7 +162,7 @@ func (all declared) apply(m mutant) (mutated, error) {
 		counts = append(counts, fmt.Sprintf("%d times in that of %s", n, f.path))
 		for range n {
 			body := strings.Replace(body, m.old, m.new, 1)
-			found = append(found, mutated{f.path, string(f.file[:f.begin]) + body + string(f.file[f.end:])})
+			found = append(found, mutated{f.path, string(f.file[:f.begin]) + body + string(f.file[f.end:]), f.begin, body})
 		}
 	}
 	if len(found) != 1 {

@@ -61,3 +61,18 @@ func TestStalls(t *testing.T) {
 		t.Errorf("%v s in all, %v at most", n[verdict.StalledSeconds], n[verdict.StalledMax])
 	}
 }
+
+// A fault that is over at the instant at which it began was in force all the same.
+func TestFaultOfAnInstantOnAHeldLock(t *testing.T) {
+	n := Check(tale(t, `params clients=c1 nodes=n1
+step 1 clock-jump n1 at 2 s
+0 c1 begin client
+1 c1 invoke acquire session=c1/1
+2 c1 ok acquire session=c1/1 until=5
+2 nemesis begin clock-jump node=n1 step=1
+2 nemesis end clock-jump node=n1 step=1
+9 harness end run`)).Numbers
+	if n[faultNumber(1, faultOnHeld)] != 1 || n[faultNumber(1, faultReadBack)] != 1 {
+		t.Errorf("%v on a held lock, %v read back", n[faultNumber(1, faultOnHeld)], n[faultNumber(1, faultReadBack)])
+	}
+}

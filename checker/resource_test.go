@@ -124,6 +124,41 @@ cut in the middle
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 ok write session=c2/1
 11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, verdict.Undecided, "", 0, "may not have been read back whole"},
+	{"a write that overwrites another in the midst of a section does one harm", `
+11 r1 ok log session=c1/1 value=x1 version=0 applied=3 cause=write
+11 r1 ok log session=c2/1 value=y version=1 applied=6 cause=write
+11 r1 ok log session=c1/1 value=x2 version=1 applied=7 cause=write`, verdict.Violated, verdict.Overrun, 1, ""},
+	{"two keys that are written by turns", `
+11 r1 ok log session=c1/1 value=x1 version=0 applied=1 cause=write
+11 r1 ok log session=c2/1 key=lock-2 value=y version=0 applied=6 cause=write
+11 r1 ok log session=c1/1 value=x2 version=1 applied=7 cause=write`, verdict.NotExercised, "", 0, ""},
+	{"a write whose value nobody knows", `
+5.3 c2 invoke write session=c2/1 version=0
+5.4 c2 ok write session=c2/1
+11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, verdict.NotExercised, "", 0, ""},
+	{"two sessions of one client", `
+0.3 c1 invoke release session=c1/1
+0.4 c1 ok release session=c1/1
+0.5 c1 invoke acquire session=c1/2
+0.6 c1 ok acquire session=c1/2 until=5
+11 r1 ok log session=c1/1 value=x version=0 applied=0.25 cause=write
+11 r1 ok log session=c1/2 value=y version=1 applied=1 cause=write`, verdict.NotExercised, "", 0, "no other client worked there"},
+	{"the host stalled before the client worked that overran", `
+2 nemesis begin stall node=machine
+3 nemesis end stall node=machine
+11 r1 ok log session=c1/1 version=0 applied=4 cause=read
+11 r1 ok log session=c2/1 value=y version=0 applied=5.3 cause=write
+11 r1 ok log session=c1/1 value=x version=0 applied=5.5 cause=write`, verdict.Violated, verdict.Overrun, 1, ""},
+	{"it stalled for just as long as the client overran", `
+4.5 nemesis begin stall node=machine
+5 nemesis end stall node=machine
+11 r1 ok log session=c1/1 version=0 applied=4 cause=read
+11 r1 ok log session=c2/1 value=y version=0 applied=5.3 cause=write
+11 r1 ok log session=c1/1 value=x version=0 applied=5.5 cause=write`, verdict.Undecided, "", 0, "the host stalled"},
+	{"a client that began to work before its lease overran it from the begin", `
+11 r1 ok log session=c2/1 version=0 applied=4.8 cause=read
+11 r1 ok log session=c1/1 value=x version=0 applied=4.9 cause=write
+11 r1 ok log session=c2/1 value=y version=0 applied=5.3 cause=write`, verdict.Violated, verdict.Overrun, 1, ""},
 	{"an unknown session's write", `
 11 r1 ok log session=c9/1 value=x version=0 applied=2 cause=write
 11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write`, verdict.Violated, verdict.Overrun, 1, "what session c9/1 had written"},

@@ -37,3 +37,18 @@ func late(_ *rand.Rand, r *facts.Facts) (got, want string) {
 	}
 	return got, want
 }
+
+// An instant at an end of a span does not lie in it.
+func TestWithin(t *testing.T) {
+	for _, c := range []struct {
+		instants []int64
+		want     bool
+	}{
+		{nil, false}, {[]int64{2, 9}, false}, {[]int64{3}, false}, {[]int64{7}, false}, {[]int64{3, 7}, false},
+		{[]int64{4}, true}, {[]int64{6}, true}, {[]int64{3, 3, 5, 7}, true},
+	} {
+		if got := within(c.instants, spans.Of(3, 7)); got != c.want {
+			t.Errorf("one of %v lies from 3 to 7: %t", c.instants, got)
+		}
+	}
+}

@@ -66,6 +66,10 @@ var returnRows = []struct {
 		verdict.Violated, 1, 1, "the vote of n3"},
 	{"a refusal after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 ok set token=A\n4.01 c1-n3 fail set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
 		verdict.NotExercised, 0, 0, "1 lock had none left"},
+	{"too few votes until it returned", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.2 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
+		verdict.NotExercised, 0, 0, "1 lock had none left"},
+	{"a vote at the instant at which it is stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n2 c1-n2 ok set token=A\n2 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
+		verdict.NotExercised, 0, 0, "1 lock had none left"},
 	{"too few votes", "1 c1 invoke acquire session=c1/1\n4.01 c1-n1 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
 		verdict.NotExercised, 0, 0, "1 lock had none left"},
 }

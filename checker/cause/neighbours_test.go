@@ -351,6 +351,51 @@ params epoch=0
 5.001 nemesis info clock node=c1 local=997 wall
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.GivenShorter, "n2", "c1 claimed the lock until 30 s", nil},
+	{"a client's clock that ran slow for a moment and then right again", `
+0.500 nemesis info clock node=c1 local=100.500 drift=-500000000
+0.510 nemesis info clock node=c1 local=100.505` + wins + ` local=100.013
+10.050 n2 life expired old=A` + follows("10.10"),
+		verdict.GivenShorter, "n2", "c1 claimed the lock until", nil},
+	{"a client's clock that ran right for a moment and then slow", `
+0.500 nemesis info clock node=c1 local=100.500
+0.510 nemesis info clock node=c1 local=100.510 drift=-500000000` + wins + ` local=100.013
+10.050 n2 life expired old=A` + follows("10.10"),
+		verdict.ClientClock, "n2", "c1's clock fell behind", nil},
+	{"a client's clock that was set back before it called acquire", `
+0.001 nemesis info clock node=c1 local=100.001
+0.005 nemesis info clock node=c1 local=95.005` + wins + ` local=95.013
+10.050 n2 life expired old=A` + follows("10.10"),
+		verdict.GivenShorter, "n2", "c1 claimed the lock until", nil},
+	{"a client's clock that was set forward before it called acquire, and back by less once it held", `
+0.001 nemesis info clock node=c1 local=100.001
+0.005 nemesis info clock node=c1 local=105.005` + wins + ` local=105.013
+5.000 nemesis info clock node=c1 local=107.000
+10.050 n2 life expired old=A` + follows("10.10"),
+		verdict.ClientClock, "n2", "c1's clock fell behind", nil},
+	{"of two answers that it is held the last", `
+0.012 n1,n2 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+10.050 n2 life expired old=A` + follows("10.10") + `
+14.001 c1 invoke extend session=c1/1 value=check
+14.001 c1 ok extend session=c1/1 value=check until=24
+15.001 c1 invoke extend session=c1/1 value=check
+15.001 c1 ok extend session=c1/1 value=check until=25`,
+		verdict.ToldLate, "n2", "c1, which asked its lock at 15.001 s, was told that it is held", nil},
+	{"a fault that ends as a release is sent, and one that is only tried as it arrives", wins + `
+1.000 nemesis begin delay node=c3-n2 step=4
+1.010 nemesis end delay node=c3-n2 step=4
+1.050 nemesis invoke delay node=c3-n2 step=5
+1.060 nemesis begin delay node=c3-n2 step=5
+1.090 c3-n2 ok release sent=1.010 applied=1.050
+1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + follows("1.10"),
+		verdict.DeletedByOther, "n2", "", []int{4, 5}},
+	{"a step that comes twice while a release is on its way", wins + `
+1.000 nemesis begin delay node=c3-n2 step=4
+1.020 nemesis end delay node=c3-n2 step=4
+1.030 nemesis begin delay node=c3-n2 step=4
+1.090 c3-n2 ok release sent=1.010 applied=1.050
+1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + follows("1.10"),
+		verdict.DeletedByOther, "n2", "", []int{4}},
 }
 
 // What shows a loss is how the key that was the session's when the other came was put there and ended,

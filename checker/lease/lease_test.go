@@ -211,6 +211,17 @@ func TestCertificate(t *testing.T) {
 			t.Errorf("hold %d from %d to %d: got %q, want %q", m.session, m.from, m.to, got, m.want)
 		}
 	}
+	const refused = "1 acquire ok 1-2 5; 1 release fail 6-8"
+	k := judgeLease(parseLease(t, refused)).k
+	k.firm[0].To = 9
+	if got := k.uncertified(); !strings.HasPrefix(got, "1: release fail between") {
+		t.Errorf("a hold beyond its refusal: got %q", got)
+	}
+	k = judgeLease(parseLease(t, "1a acquire ok 3-5 4; 1b acquire ok 11-12 30")).k // a brief hold, and a firm one
+	k.brief[0].From, k.brief[0].To = 15, 15
+	if got := k.outOfOrder(map[string][]hold{"c1": k.brief}); got != "1b held before 1a, and was called after it" {
+		t.Errorf("a hold before an earlier one: got %q", got)
+	}
 	for i, row := range rows {
 		k := judgeLease(parseLease(t, ops)).k
 		if len(k.firm) != 2 || len(k.brief) != 1 || k.worst != nil {

@@ -3,6 +3,7 @@ package liveness
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +86,96 @@ func TestAvailabilityOfOneWhoReachesFewer(t *testing.T) {
 		r := conditionsOf(facts.Read(h))
 		if got := draw(r.down.settled(r.down.majority("c1"))); got != row.want {
 			t.Errorf("%v:\ngot  %s\nwant %s", row.reach, got, row.want)
+		}
+	}
+}
+
+// TestIsolatedAgainstALookAtEach compares where a client was cut off from a majority with a count of its
+// links at each instant. Who never reached one is not cut off.
+func TestIsolatedAgainstALookAtEach(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	found, whole := 0, 0
+	for range 2000 {
+		nodes := histories.Names("n", 1+rnd.IntN(5))
+		down := &outages{nodes: nodes, quorum: 1 + rnd.IntN(len(nodes)), reach: map[string]map[string]bool{}}
+		if rnd.IntN(2) == 0 {
+			down.reach["c1"] = map[string]bool{}
+			for _, n := range nodes {
+				down.reach["c1"][n] = rnd.IntN(3) > 0
+			}
+		}
+		var cuts []*facts.Fault
+		for range rnd.IntN(8) {
+			f := &facts.Fault{Kind: facts.Cut, Target: "c1-" + nodes[rnd.IntN(len(nodes))], Begin: &history.Event{T: rnd.Int64N(20)}}
+			if rnd.IntN(4) > 0 {
+				f.End = &history.Event{T: f.Begin.T + rnd.Int64N(8)}
+			}
+			cuts = append(cuts, f)
+		}
+		reached := func(at int64) (n int) {
+			for _, node := range nodes {
+				up := !down.never("c1", node)
+				for _, f := range cuts {
+					up = up && !(f.Target == "c1-"+node && f.Begin.T <= at && (f.End == nil || at < f.End.T))
+				}
+				if up {
+					n++
+				}
+			}
+			return n
+		}
+		got := isolated(down, "c1", cuts)
+		for at := int64(-1); at < 30; at++ {
+			want := reached(at) < down.quorum && reached(-1) >= down.quorum
+			if spans.Meets(got, spans.Of(at, at+1)) != want {
+				t.Fatalf("at %d of %v: cut off is %v, want %v; %d of %d nodes are reached, and a quorum is %d", at, got, !want, want, reached(at), len(nodes), down.quorum)
+			}
+			if want {
+				found++
+			}
+		}
+		if reached(-1) < down.quorum {
+			whole++
+		}
+	}
+	if found < 2000 || whole < 100 {
+		t.Errorf("cut off at %d instants, and never connected %d times: the comparison is one-sided", found, whole)
+	}
+}
+
+// A key that a fault kept stays until it is deleted or has lapsed, a TTL after its last extension.
+func TestKeptKeys(t *testing.T) {
+	const holds = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms
+0 c1 begin client
+1 c1 invoke acquire session=c1/1
+1.01 c1-n1 ok set token=A sent=1.001 applied=1.005 answered=1.01
+1.01 c1 ok acquire session=c1/1 token=A until=11
+`
+	const extends = "5 c1 invoke extend session=c1/1\n5.01 c1-n1 ok extend token=A sent=5.001 applied=5.005 answered=5.01\n5.01 c1 ok extend session=c1/1 until=15\n"
+	const dies = "6 nemesis begin kill node=c1\n"
+	const lostRelease = "6.9 nemesis begin cut node=c1-n1\n7 c1 invoke release session=c1/1\n7.2 c1 info release session=c1/1\n"
+	const lateRelease = "7 c1 invoke release session=c1/1\n7.01 c1 info release session=c1/1\n8 nemesis begin cut node=c1-n1\n" +
+		"8.1 c1 invoke release session=c1/1\n8.3 c1 info release session=c1/1\n"
+	for name, row := range map[string]struct {
+		text string
+		want string
+	}{
+		"its holder lives":                                {holds, ""},
+		"its holder died":                                 {holds + dies, "from 1.005 s to 11.005 s (10 s)"},
+		"its holder extended it and died":                 {holds + extends + dies, "from 1.005 s to 15.005 s (14 s)"},
+		"its release was lost":                            {holds + lostRelease, "from 7 s to 11.005 s (4.005 s)"},
+		"it was extended, and its release was lost":       {holds + extends + lostRelease, "from 7 s to 15.005 s (8.005 s)"},
+		"the second of two releases was lost":             {holds + lateRelease, "from 7 s to 11.005 s (4.005 s)"},
+		"it was deleted late, once a cut had been healed": {holds + lostRelease + "8 nemesis end cut node=c1-n1\n8.5 c1-n1 ok release token=A sent=7.1 applied=8.4 answered=8.5\n", "from 7 s to 8.4 s (1.4 s)"},
+	} {
+		r := facts.Read(histories.Story(row.text + "20 harness end run"))
+		kept, slow := keptOf(conditionsOf(r), r.Wires()["lock-1"])
+		got := ""
+		for _, s := range kept["n1"] {
+			got += facts.FromTo(s.From, s.To)
+		}
+		if got != row.want || len(slow) > 0 || r.Malformed != "" {
+			t.Errorf("%s: kept %q, want %q; by a slow host %v %s", name, got, row.want, slow, r.Malformed)
 		}
 	}
 }

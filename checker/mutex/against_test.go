@@ -262,6 +262,10 @@ var checks = []struct {
 		Mutex:      {verdict.Violated, "and b was held", []int64{3, 4, 5, 6}},
 		OwnerMutex: {verdict.Violated, "p0 held b since", []int64{3, 4, 5, 6}},
 	}},
+	{"two locks, and that which was wanted last is broken first", "p0 invoke acquire a\np0 ok acquire a\n" + strings.ReplaceAll(second, "\n", " b\n") + "p2 invoke acquire a\np2 ok acquire a\n", map[string]because{
+		Mutex:      {verdict.Violated, "and b was held", []int64{3, 4, 5, 6}},
+		OwnerMutex: {verdict.Violated, "p0 held b since", []int64{3, 4, 5, 6}},
+	}},
 	{"two locks, two holders", "p0 invoke acquire a\np0 ok acquire a\np1 invoke acquire b\np1 ok acquire b\n", nil},
 	{"nobody acquired", "p0 invoke acquire\np0 fail acquire\np1 invoke acquire\np1 info acquire\n", map[string]because{
 		Mutex:      {verdict.Undecided, "nobody acquired a lock", nil},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lockpick/harness/history/facts"
+	"lockpick/internal/histories"
 )
 
 // TestSpansAgainstDumb compares the arithmetic of spans with one that asks of each beat.
@@ -55,6 +56,47 @@ func TestSpansAgainstDumb(t *testing.T) {
 		}
 		if s.From < s.To && (Meets(a, s) != any || Share(a, s) != sum) || Covering(a, s) != all {
 			t.Fatalf("%v of %v: meets %v, covering %v, share %d; want %v, %v, %d", s, a, Meets(a, s), Covering(a, s), Share(a, s), any, all, sum)
+		}
+	}
+}
+
+// A client waits until its acquire returns, or it is gone, or the record ends.
+func TestWait(t *testing.T) {
+	for text, want := range map[string]Span{
+		"3 c1 fail acquire session=c1/1": Of(1e9, 3e9),
+		"3 c1 info acquire session=c1/1": Of(1e9, 3e9),
+		"5 c1 end client":                Of(1e9, 5e9),
+		"5 c2 end client":                Of(1e9, 9e9),
+	} {
+		r := facts.Read(histories.Story("params clients=c1,c2\n0 c1 begin client\n0 c2 begin client\n1 c1 invoke acquire session=c1/1\n" + text + "\n9 harness end run"))
+		if got := Wait(r, r.Named("c1/1")); got != want {
+			t.Errorf("%s: it waits from %d to %d, want to %d", text, got.From, got.To, want.To)
+		}
+	}
+}
+
+// TestSpreadAgainstALookAtEach compares what is found of spans that overlap with a look at each. Both ends
+// belong to a span.
+func TestSpreadAgainstALookAtEach(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	for range 5000 {
+		var list []Span
+		for range rnd.IntN(6) {
+			from := rnd.Int64N(20)
+			list = append(list, Span{from, from + rnd.Int64N(12)})
+		}
+		s := SpreadOf(slices.Clone(list))
+		x := Span{rnd.Int64N(30), 0}
+		x.To = x.From + rnd.Int64N(6)
+		begun, reached, meets := 0, int64(Ever), false
+		for _, y := range list {
+			if y.From <= x.To {
+				begun, reached = begun+1, max(reached, y.To)
+			}
+			meets = meets || y.From <= x.To && y.To >= x.From
+		}
+		if s.Begun(x.To) != begun || s.Reached(x.To) != reached || s.Meets(x) != meets {
+			t.Fatalf("%v of %v: %d begun, up to %d, meets %t; want %d, %d, %t", x, list, s.Begun(x.To), s.Reached(x.To), s.Meets(x), begun, reached, meets)
 		}
 	}
 }

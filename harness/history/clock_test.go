@@ -23,6 +23,7 @@ func TestCameTrue(t *testing.T) {
 	}{
 		"nothing happens":              {nil, true, 12 * s},
 		"another's clock":              {[]Event{other}, true, 12 * s},
+		"set back as it was granted":   {[]Event{turn(2*s, 990*s, 0, true)}, true, 12 * s},
 		"set back":                     {[]Event{turn(3*s, 998*s, 0, true)}, true, 17 * s},
 		"the other clock is set back":  {[]Event{turn(3*s, 998*s, 0, true)}, false, 12 * s},
 		"set forward":                  {[]Event{turn(3*s, 1006*s, 0, true)}, true, 9 * s},

@@ -130,6 +130,16 @@ var translations = []struct{ name, text, want, note string }{
 0@6000 p5 begin client
 7@6000 p5 invoke acquire p5/1
 `, "other than acquire and release, 1"},
+	{"operations without times are 1 µs apart by their index", `
+{:type :invoke, :f :acquire, :process 0, :index 0}
+{:type :ok,     :f :acquire, :process 0, :index 1}
+{:type :invoke, :f :release, :process 1, :index 5}
+{:type :ok,     :f :release, :process 1, :index 6}`, `
+0@0 p0 begin client
+1@0 p0 invoke acquire p0/1
+2@1000 p0 ok acquire p0/1
+3@5000 p1 begin client
+`, "of these releases the lock answered 1 with ok"},
 	{"locks are told apart, and operations needn't be in the order of time", `
 ({:type :invoke, :f :acquire, :process 1, :key "a", :time 30},
  {:type :invoke, :f :acquire, :process 2, :key "b", :time 20}

@@ -68,6 +68,40 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// Who got no answer to an acquire goes on under another number, by as many as there are clients, and may
+// give the lock back all the same. What was believed in until the run was stopped has no release but its own.
+func TestWriteUnknownAcquire(t *testing.T) {
+	h, err := histories.Parse(`params clients=c1,c2 nodes=n1
+0 c1 begin client
+0 c2 begin client
+1 c1 invoke acquire session=c1/1
+2 c1 info acquire session=c1/1
+3 c1 invoke release session=c1/1
+4 c1 ok release session=c1/1
+5 c2 invoke acquire session=c2/1
+6 c2 ok acquire session=c2/1
+7 harness info stop cause=interrupted
+8 c2 invoke release session=c2/1
+9 c2 ok release session=c2/1
+9 harness end run`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := Write(&b, h); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(b.String()) {
+		f := strings.Fields(strings.ReplaceAll(line, ",", ""))
+		got = append(got, f[3]+" "+f[5]+" "+f[7])
+	}
+	want := ":invoke 0 :acquire; :info 0 :acquire; :invoke 2 :release; :ok 2 :release; :invoke 1 :acquire; :ok 1 :acquire; :invoke 1 :release; :ok 1 :release"
+	if s := strings.Join(got, "; "); s != want {
+		t.Errorf("got  %s\nwant %s", s, want)
+	}
+}
+
 // Whatever a name holds, it is one string for those who read it by a library.
 func TestWriteHostileNames(t *testing.T) {
 	for _, key := range []string{"a\"b", `back\slash`, "new\nline\r\t", "\x00\x1b\x7f\u0085\u2028", "né 🔒", "#{:a}", "", strings.Repeat("x", 1<<20)} {

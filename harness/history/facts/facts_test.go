@@ -50,6 +50,135 @@ func TestStories(t *testing.T) {
 	}
 }
 
+// A fault hits a client and its links, but not those of one whose name begins alike.
+func TestHits(t *testing.T) {
+	for target, want := range map[string]bool{"c1": true, "c1-n1": true, "c10": false, "c10-n1": false, "n1": false, "c2-c1": false} {
+		if got := (&Fault{Target: target}).Hits("c1"); got != want {
+			t.Errorf("a fault of %s hits c1: %t", target, got)
+		}
+	}
+}
+
+// What somebody else did to a process is known of one instant, but for ending it.
+func TestEndOfAnUnplannedFault(t *testing.T) {
+	for _, c := range []struct {
+		kind string
+		step int
+		want int64
+	}{{Pause, history.Unplanned, 5}, {Pause, 1, Never}, {Kill, history.Unplanned, Never}} {
+		if got := (&Fault{Kind: c.kind, Step: c.step, Begin: &history.Event{T: 5}}).To(); got != c.want {
+			t.Errorf("%s of step %d lasts until %d, want %d", c.kind, c.step, got, c.want)
+		}
+	}
+}
+
+// An event of a fault belongs to the last that may still have it: what failed begins no more.
+func TestFaultThatFailed(t *testing.T) {
+	f := Read(histories.Story("params clients=c1 nodes=n1\n1 nemesis invoke pause node=n1 step=1\n2 nemesis fail pause node=n1 step=1\n3 nemesis begin pause node=n1 step=1\n9 harness end run"))
+	if len(f.Faults) != 2 || f.Faults[0].Fail == nil || f.Faults[0].Begin != nil || f.Faults[1].Begin == nil {
+		t.Errorf("%d faults, the first begins at %v", len(f.Faults), f.Faults[0].Begin)
+	}
+}
+
+// Facts may be missing from a node where a gap meets the span, its ends included.
+func TestGapThatMeets(t *testing.T) {
+	f := Read(histories.Story("params clients=c1 nodes=n1\n9 n1 life gap lo=3 hi=5\n12 harness end run"))
+	const s = int64(1e9)
+	for _, c := range []struct {
+		from, to int64
+		want     bool
+	}{{0, 3*s - 1, false}, {0, 3 * s, true}, {4 * s, 4 * s, true}, {5 * s, 9 * s, true}, {5*s + 1, 9 * s, false}} {
+		if got := f.Lives().Gap("n1", c.from, c.to) != nil; got != c.want || f.Lives().Gap("n2", c.from, c.to) != nil {
+			t.Errorf("from %d to %d: a gap is %t, want %t", c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// A clock runs by a turn from the turn's own instant on.
+func TestClockAtATurn(t *testing.T) {
+	turns := []Turn{{T: 3, Offset: 30, Rate: 1}, {T: 5, Offset: 50, Rate: 1}}
+	for at, want := range map[int64]int64{2: 0, 3: 30, 4: 30, 5: 50, 9: 50} {
+		if got := ClockAt(turns, at).Offset; got != want {
+			t.Errorf("at %d: %d ahead, want %d", at, got, want)
+		}
+	}
+}
+
+// A release on the wire is told by its link, its lock and when it was sent.
+func TestReleaseOf(t *testing.T) {
+	f := Read(histories.Story(`params clients=c1 nodes=n1
+1 c1 invoke acquire session=c1/1
+1.1 c1 ok acquire session=c1/1 token=A until=9
+2.1 c1-n1 ok release token=A sent=2 applied=2.05
+2.2 c1-n1 ok release token=B sent=2 applied=2.05 key=lock-2
+2.3 c1-n1 ok release token=C sent=2.1 applied=2.15
+2.15 n1 life deleted old=A by=c1 sent=2.1
+2.15 n1 life deleted old=B by=c1 sent=2 key=lock-2
+2.16 n1 life deleted old=A by=c1 sent=2
+2.17 n1 life deleted old=A by=c2 sent=2
+9 harness end run`))
+	var got []string
+	for _, e := range f.told {
+		if d := f.ReleaseOf(e); d != nil {
+			got = append(got, d.Token)
+		} else {
+			got = append(got, "-")
+		}
+	}
+	if s := strings.Join(got, " "); s != "C B A -" {
+		t.Errorf("by the releases with %s, want C B A -", s)
+	}
+}
+
+// Of the releases that can have deleted a key the first did, whichever is seen first.
+func TestFirstDeletion(t *testing.T) {
+	set := &history.Event{Node: "n1", Sent: 1, Applied: 2}
+	release := func(node string, applied int64) *history.Event {
+		return &history.Event{Node: node, Sent: 2, Applied: applied, Type: history.OK}
+	}
+	for _, order := range [][]int64{{5, 7}, {7, 5}, {2, 5}, {5, 1}} {
+		a := &Attempt{Deletes: []*history.Event{release("n1", order[0]), release("n2", 3), release("n1", order[1])}}
+		if at, _ := a.Deletion(set); at != 5 {
+			t.Errorf("releases applied at %v: deleted at %d, want 5", order, at)
+		}
+	}
+}
+
+// A client is gone at the earliest instant at which it can have been.
+func TestEarliestDeparture(t *testing.T) {
+	for text, want := range map[string]int64{
+		"2 nemesis invoke kill node=c1\n3 nemesis begin kill node=c1\n3 c1 end client": 2e9,
+		"3 c1 end client\n4 nemesis invoke kill node=c1\n5 nemesis begin kill node=c1": 3e9,
+	} {
+		f := Read(histories.Story("params clients=c1 nodes=n1\n0 c1 begin client\n" + text + "\n9 harness end run"))
+		if f.Gone["c1"] != want || f.gone != want {
+			t.Errorf("%s: gone at %d", text, f.Gone["c1"])
+		}
+	}
+}
+
+// The first that a client is told of its loss counts, and a death closes only the belief that it ends.
+func TestHowBeliefEnds(t *testing.T) {
+	const held = "params clients=c1 nodes=n1\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n"
+	for text, want := range map[string]string{
+		"5 c1 info lost session=c1/1\n6 c1 info lost session=c1/1\n9 harness end run": "from 2 s to 5 s (3 s) lost at 5 s",
+		"9 nemesis begin kill node=c1\n9 harness end run":                             "from 2 s to 9 s (7 s) died at 9 s",
+		"5 harness info stop\n7 nemesis begin kill node=c1\n9 harness end run":        "from 2 s to 5 s (3 s)",
+	} {
+		f := Read(histories.Story(held + text))
+		got := ""
+		for w := range f.Windows(f.Named("c1/1")) {
+			got += FromTo(w.From, w.To)
+			if by, how := f.Closing(w); by != nil {
+				got += " " + string(how) + " at " + Seconds(by.T)
+			}
+		}
+		if got != want {
+			t.Errorf("%q: believed in %s, want %s", text, got, want)
+		}
+	}
+}
+
 // tell writes facts as text, events by their numbers.
 func tell(f *Facts) string {
 	var s strings.Builder
