@@ -379,7 +379,7 @@ func (f *course) readAttempts() {
 			n := len(s.tried) - 1
 			switch {
 			case len(asked) == 0:
-			case n >= 0 && s.tried[n][0].Token == a.Token && f.oneRound(s.tried[n], asked[0]) && !slices.ContainsFunc(asked, func(e *event) bool { return commandTo(s.tried[n], e.Node) != nil }):
+			case n >= 0 && s.tried[n][0].Token == a.Token && oneRound(s.tried[n], asked[0], int64(f.Params.NodeTimeout)) && !slices.ContainsFunc(asked, func(e *event) bool { return commandTo(s.tried[n], e.Node) != nil }):
 				s.tried[n] = append(s.tried[n], asked...) // sent late: nobody is asked twice in one round
 			default:
 				s.tried = append(s.tried, asked)
@@ -395,12 +395,12 @@ func (f *course) readAttempts() {
 
 // oneRound reports whether a command can be one of a round, by when it was sent: none waits for longer than a node
 // time-out after another. A lock may use one token for all of its rounds.
-func (f *course) oneRound(round []*event, next *event) bool {
+func oneRound(round []*event, next *event, nodeTimeout int64) bool {
 	last := int64(0)
 	for _, e := range round {
 		last = max(last, e.Sent)
 	}
-	return f.Params.NodeTimeout == 0 || minus(next.Sent, last) <= int64(f.Params.NodeTimeout)
+	return nodeTimeout == 0 || minus(next.Sent, last) <= nodeTimeout
 }
 
 // start is when the winning round of a session began.
