@@ -552,8 +552,8 @@ func (f *course) keyThere(e *event, from int64) (there *facts.Stay) {
 }
 
 // because lists why nodes gave no votes, the most frequent reason first, as the end of a clause. Of those that
-// didn't come in every attempt it says how often they came, or leaves them out. Nodes of which that is so are
-// told of together.
+// didn't come in every attempt it says how often they came; those of less than nine in ten may be left out. Nodes
+// of which that is so are told of together.
 func (w *futile) because(all bool) string {
 	type reason struct {
 		rounds int
@@ -573,7 +573,7 @@ func (w *futile) because(all bool) string {
 			if len(r.rounds[g[0]]) < w.rounds {
 				x.text += fmt.Sprintf(" (%s)", display.Times(len(came)))
 			}
-			if all || len(r.rounds[g[0]]) == w.rounds {
+			if all || 10*len(came) >= 9*w.rounds {
 				reasons = append(reasons, x)
 			}
 		}

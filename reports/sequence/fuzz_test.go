@@ -33,11 +33,11 @@ func anyHistory(p *pick) (*history.History, *verdict.Result) {
 	names := []string{"c1", "c2", "c3", "n1", "n3", "c1-n1", "c1-n3", "c2-r1", "r1", history.Nemesis, history.Harness, "", "\x1b[2J", long}
 	sessions := []string{"c1/1", "c1/2", "c2/1", "c3/1", "", "\n"}
 	ops := []string{history.OpAcquire, history.OpAcquire, history.OpRead, history.OpCheck, history.OpWrite, history.OpRelease, history.OpExtend,
-		history.OpSet, history.OpLog, history.OpClient, history.OpRun, "pause", "kill", "cut", "hold", "\x00"}
+		history.OpSet, history.OpLife, history.OpLog, history.OpClient, history.OpRun, "pause", "kill", "cut", "hold", "\x00"}
 	types := []history.Type{history.Invoke, history.OK, history.OK, history.Fail, history.Info, history.Begin, history.End, "?"}
 	times := []int64{0, 1, 5e8, 1e9, 1e9 + 1, 2e9, 11e9, 12e9, -1, -5e9, math.MaxInt64, math.MinInt64, math.MaxInt64 - 1}
 	texts := []string{"", "write", "read", "a", "b", "\x1b[31m\u202e", "日本", long, "%s%d", "a\u0301"}
-	h := &history.History{Params: history.Params{Scenario: choose(p, texts...), Quorum: p.n(4) - 1, Resource: choose(p, names...), Fence: choose(p, "none", "token", "check-and-set")}}
+	h := &history.History{Params: history.Params{Scenario: choose(p, texts...), Quorum: p.n(4) - 1, Resource: choose(p, names...), Fence: choose(p, "none", "token", "check-and-set"), Life: p.n(2) == 0}}
 	for range p.n(8) {
 		h.Params.Nodes = append(h.Params.Nodes, choose(p, "n1", "n2", "n3", "n4", "", long))
 		h.Params.Clients = append(h.Params.Clients, choose(p, names...))
@@ -50,12 +50,18 @@ func anyHistory(p *pick) (*history.History, *verdict.Result) {
 			Version: choose(p, times...), TTL: choose(p, times...), Sent: choose(p, times...), Applied: choose(p, times...), Answered: choose(p, times...),
 			Step: p.n(3), Cause: choose(p, texts...),
 		})
+		if e := &h.Events[len(h.Events)-1]; e.Op == history.OpLife {
+			e.Life = &history.Life{What: choose(p, history.KeySet, history.KeySet, history.KeyExpired, history.KeyDeleted, history.KeyChanged, history.KeyLost),
+				Seq: int64(len(h.Events)), Value: choose(p, texts...), Expires: choose(p, times...), By: choose(p, names...)}
+			e.Local = choose(p, times...)
+		}
 	}
 	if p.n(2) == 0 && len(h.Events) > 0 {
 		history.Sort(h.Events)
 	}
-	r := &verdict.Result{Property: choose(p, append(checker.Properties(), "\x1b")...), Outcome: verdict.Violated, Cause: choose(p, texts...), Node: choose(p, names...),
-		Witness: &verdict.Witness{Sessions: []string{"c1/1", choose(p, "c2/1", "c1/2", "c1/1", "gone")}, From: choose(p, times...), To: choose(p, times...)}}
+	r := &verdict.Result{Property: choose(p, append(checker.Properties(), "\x1b")...), Outcome: verdict.Violated, Cause: choose(p, append(verdict.Causes(), texts...)...), Node: choose(p, names...), Bound: choose(p, times...),
+		Witness: &verdict.Witness{Sessions: []string{"c1/1", choose(p, "c2/1", "c1/2", "c1/1", "gone")}, Key: choose(p, "lock-1", "lock-1", ""), From: choose(p, times...), To: choose(p, times...)},
+		Losses:  []verdict.Loss{{Node: choose(p, names...), Cause: choose(p, verdict.Causes()...), Fact: int64(p.n(256)), First: "c1/1", Second: "c2/1"}}}
 	return h, choose(p, r, r, nil)
 }
 

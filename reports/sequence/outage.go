@@ -504,7 +504,7 @@ func (b *builder) drawFailures(client string, all []*failure) {
 
 // keyFate is what became of a key that was left on a node, and what its client did about it there.
 type keyFate struct {
-	end     string // why it was gone: a verb, "" to the end of the record
+	end     string // why it was gone: a verb; "" or forever: it was there to the end of the record
 	by      string // who did that
 	release string // of the client's: none, before the key, in vain or lost
 	renewed int
@@ -529,13 +529,13 @@ func (b outageDrawing) drawLeft(l *leftKeys) {
 		}
 		put, gone := stamps(g, (*facts.Stay).From), stamps(g, o.gone)
 		on, off := slices.Max(put), slices.Min(gone)
-		label := fmt.Sprintf("%s is on %s, and stays %s", whose, nodeRange(staysOn(g)), moment("until", gone))
+		label := fmt.Sprintf("%s is on %s, and stays %s", whose, nodeList(staysOn(g)), moment("until", gone))
 		b.sheet.note(note{Lane: lane, At: on, Mark: dot, Bad: true, Label: label, Events: numbers(events...)})
 		if len(b.lanes.all[lane].Members) == len(g) {
 			b.sheet.bar(lane, keeps, on, off, events...)
 		}
 		if last := slices.Max(gone); last < o.to {
-			b.sheet.note(note{Lane: lane, At: last, Mark: ring, Label: fmt.Sprintf("%s is gone from %s", whose, nodeRange(staysOn(g))), Events: numbers(events...)})
+			b.sheet.note(note{Lane: lane, At: last, Mark: ring, Label: fmt.Sprintf("%s is gone from %s", whose, nodeList(staysOn(g))), Events: numbers(events...)})
 		}
 		b.caption.tell(slices.Min(put), nodeList(staysOn(g)), fmt.Sprintf("set %s %s and kept it %s%s%s", whose, moment("at", put), moment("until", gone),
 			o.ended(g), o.undone(l, g)))
@@ -548,6 +548,8 @@ func (o *outage) gone(s *facts.Stay) int64 { return min(s.To(), o.f.last) }
 func (o *outage) fate(l *leftKeys, s *facts.Stay) keyFate {
 	var f keyFate
 	switch {
+	case s.To() > o.f.last && s.Due() == never:
+		f.end = "forever"
 	case s.To() > o.f.last:
 	case s.End == nil || s.End.Life.What == history.KeyExpired:
 		f.end = "expired"
@@ -596,7 +598,7 @@ func (l *leftKeys) releases(s *facts.Stay, before int64) (sent, early, late []in
 // ended says why keys of one fate were gone, as the end of a clause.
 func (o *outage) ended(g []*facts.Stay) string {
 	switch f := o.fate(&leftKeys{}, g[0]); {
-	case f.end == "" && g[0].Due() == never:
+	case f.end == "forever":
 		return ", the end of the record; it has no expiry"
 	case f.end == "":
 		return ", the end of the record; it expires " + moment("at", stamps(g, (*facts.Stay).Due))
@@ -787,8 +789,14 @@ func (l *leftKeys) after() string {
 		return " after an attempt that failed"
 	case l.session.FirstRelease() != nil:
 		return " after its release"
+	case l.session.ended == facts.Died:
+		return " after its death"
+	case l.session.ended == facts.Lost:
+		return " after it was told that it had lost the lock"
+	case l.session.ended == facts.Expired:
+		return " after its lease had ended"
 	}
-	return " after its death"
+	return ""
 }
 
 // possessive is of whom something is.
