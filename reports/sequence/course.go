@@ -42,7 +42,7 @@ func newCourse(h *history.History) *course {
 	f.wires = f.Sent()
 	for _, x := range f.Faults {
 		if x.Begin != nil {
-			f.faults = append(f.faults, x)
+			f.faults = append(f.faults, lasting(x, f.Faults))
 		}
 	}
 	slices.SortStableFunc(f.faults, func(a, b *facts.Fault) int {
@@ -56,6 +56,25 @@ func newCourse(h *history.History) *course {
 	f.readLog()
 	f.readAttempts()
 	return f
+}
+
+// staysInForce is what is read back when a step ends whose fault another step has, too.
+const staysInForce = "it stays in force for another step"
+
+// lasting returns a fault as long as it was in force: where its step's end ended nothing, until the end of the step
+// that did.
+func lasting(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
+	if ft.End == nil || ft.End.Cause != staysInForce {
+		return ft
+	}
+	whole := *ft
+	whole.End = nil
+	for _, x := range all {
+		if x.Kind == ft.Kind && x.Target == ft.Target && x.End != nil && x.End.Cause != staysInForce && x.End.T >= ft.End.T && (whole.End == nil || x.End.T < whole.End.T) {
+			whole.End = x.End
+		}
+	}
+	return &whole
 }
 
 // promise is the deadline that came with a lock or an extension.
@@ -360,7 +379,7 @@ func (f *course) readAttempts() {
 			n := len(s.tried) - 1
 			switch {
 			case len(asked) == 0:
-			case n >= 0 && s.tried[n][0].Token == a.Token && !slices.ContainsFunc(asked, func(e *event) bool { return commandTo(s.tried[n], e.Node) != nil }):
+			case n >= 0 && s.tried[n][0].Token == a.Token && oneRound(s.tried[n], asked[0], int64(f.Params.NodeTimeout)) && !slices.ContainsFunc(asked, func(e *event) bool { return commandTo(s.tried[n], e.Node) != nil }):
 				s.tried[n] = append(s.tried[n], asked...) // sent late: nobody is asked twice in one round
 			default:
 				s.tried = append(s.tried, asked)
@@ -372,6 +391,16 @@ func (f *course) readAttempts() {
 			s.tried, s.won = s.tried[:n], s.tried[n]
 		}
 	}
+}
+
+// oneRound reports whether a command can be one of a round, by when it was sent: none waits for longer than a node
+// time-out after another. A lock may use one token for all of its rounds.
+func oneRound(round []*event, next *event, nodeTimeout int64) bool {
+	last := int64(0)
+	for _, e := range round {
+		last = max(last, e.Sent)
+	}
+	return nodeTimeout == 0 || minus(next.Sent, last) <= nodeTimeout
 }
 
 // start is when the winning round of a session began.

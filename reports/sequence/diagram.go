@@ -11,7 +11,8 @@
 // time, D a duration: between two instants of true time, but for D left, which is what the lock said,
 // by its client's clock. WHEN is "at T" or, for several nodes, "between T and T", UNTIL "until T" or
 // "until between T and T", SPAN "from T to T", "at T" or "at T for D", and N "once", "twice" or "3 times".
-// NODES is "n1–n3 and n5". A subject that was the last sentence's, too, is It, Its, They or Their.
+// NODES is "n1–n3 and n5". A subject that was all of the last
+// sentence's is It, Its, They or Their.
 //
 //	C acquired K at T[ with D left][, by V of N votes][ where Q are a majority][; NODES had voted for C]
 //	C tried N in vain SPAN[, with [at most ]V of N votes where Q are a majority: REASON[ (N)], …][; the longest attempt began at T and was over by T]
@@ -331,23 +332,25 @@ func (c caption) sentences(on *lanes) []string {
 	slices.SortStableFunc(c, func(x, y sentence) int { return cmp.Compare(x.at, y.at) })
 	var out []string
 	before := ""
+	var alone, owner bool // the sentence before is about its subject and nobody else; or about what is its
 	for _, s := range c {
 		subject, it, its := s.subject, "it", "its"
 		if strings.Contains(subject, "–") || strings.Contains(subject, " and ") {
 			it, its = "they", "their"
 		}
+		repeated := subject == before && (alone || owner && s.of) && !strings.HasPrefix(s.words, "that ") // a clause needs its noun
 		switch {
-		case subject == before && s.of:
+		case repeated && s.of:
 			subject = its
-		case subject == before:
+		case repeated:
 			subject = it
 		case s.of:
 			subject += "'s"
 		}
-		if s.subject == before || !on.named(s.subject) {
+		if repeated || !on.named(s.subject) {
 			subject = capital(subject)
 		}
-		before = s.subject
+		before, alone, owner = s.subject, !s.of && !strings.HasPrefix(s.words, "and "), s.of
 		out = append(out, subject+" "+s.words+".")
 	}
 	return out

@@ -348,9 +348,15 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 	sent, applied := stamps(releases, func(e *event) int64 { return e.Sent }), stamps(releases, func(e *event) int64 { return e.Applied })
 	whose := short(victim.Client()) + "'s"
 	b.sheet.facts++
-	for _, l := range b.lanes.byLane(releases) {
-		b.sheet.message(arrow{From: me, To: l.lane, Label: "release", Mark: cross, Bad: true, Sent: l.sent(), Arrived: l.applied(),
-			Detail: fmt.Sprintf("a release of %s DELETES %s key on %s", short(client), whose, nodes), Events: numbers(l.events...)})
+	arrows := [][]*event{releases}
+	if display.Seconds(slices.Min(applied)) != display.Seconds(slices.Max(applied)) {
+		arrows = slices.Collect(slices.Chunk(releases, 1)) // each is told at its own instant
+	}
+	for _, together := range arrows {
+		detail := fmt.Sprintf("a release of %s DELETES %s key on %s", short(client), whose, nodeList(nodesOf(together)))
+		for _, l := range b.lanes.byLane(together) {
+			b.sheet.message(arrow{From: me, To: l.lane, Label: "release", Mark: cross, Bad: true, Sent: l.sent(), Arrived: l.applied(), Detail: detail, Events: numbers(l.events...)})
+		}
 	}
 	b.caption.tell(slices.Max(applied), "a release of "+short(client), fmt.Sprintf("that was sent %s reached %s %s and deleted %s key there",
 		moment("at", sent), nodes, moment("at", applied), whose))
@@ -524,6 +530,9 @@ func (b *builder) drawRead(s *session, c facts.Operation, me int) {
 		return
 	}
 	a := arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: c.Call.T, Label: "read", Detail: "no answer", Lost: true, Events: numbers(c.Call, c.Return)}
+	if c.Outcome() == history.OK {
+		a.Detail = "no answer until " + display.Seconds(c.Return.T)
+	}
 	if c.Outcome() == history.Fail {
 		a.Lost, a.Mark, a.Detail = false, cross, "refused"
 		b.caption.tell(c.Return.T, short(s.Client()), fmt.Sprintf("tried to read at %s and was refused", display.Seconds(c.Call.T)))
@@ -550,7 +559,11 @@ func (b *builder) drawWrite(s *session, c facts.Operation, me int) {
 	}
 	b.sheet.facts++
 	b.sheet.message(a)
-	b.caption.tell(a.Arrived, short(s.Client()), w.words)
+	told := a.Arrived
+	if a.Lost {
+		told = c.Call.T // the instant that the sentence names
+	}
+	b.caption.tell(told, short(s.Client()), w.words)
 }
 
 // drawRelease draws the request; what it came to stands in words.
@@ -662,9 +675,10 @@ func (f *course) expiry(set *event) int64 {
 // drawFaults draws what the nemesis did. One step that hits many targets within a
 // moment is one fact. What changed nothing is counted at the story's end.
 func (b *builder) drawFaults() {
+	shown := b.scene.faultGroups()
 	for _, g := range grouped(b.scene.idle, func(ft *facts.Fault) string { return ft.Target }) {
 		more := display.Times(len(g))
-		if slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool {
+		if slices.ContainsFunc(slices.Concat(shown...), func(ft *facts.Fault) bool {
 			return ft.Target == g[0].Target && nemesis.ToldOf(ft.Kind).State == nemesis.Stopped
 		}) {
 			if more = "once more"; len(g) > 1 {
@@ -673,7 +687,7 @@ func (b *builder) drawFaults() {
 		}
 		b.caption.tell(never, short(g[0].Target), "was paused "+more+", without effect")
 	}
-	for _, g := range b.scene.faultGroups() {
+	for _, g := range shown {
 		lane := b.faultLane(g)
 		w := wordsFor(g, b.scene.faultTargets(g), b.f.held(g[0]))
 		begun := stamps(g, (*facts.Fault).From)
@@ -792,9 +806,19 @@ func (sc *scene) linkOwner(target string) string {
 	return ""
 }
 
-// held says what a hold holds: of the messages on its link that were under way for
-// at least half of it, the one that set out nearest to its beginning.
+// held says what a hold holds: the message that set it off, or else of the messages on its link that were
+// under way for at least half of it, the one that set out nearest to its beginning.
 func (f *course) held(ft *facts.Fault) string {
+	for _, p := range f.Params.Steps {
+		if trigger := strings.Fields(p.When); p.Step == ft.Step && len(trigger) > 1 {
+			switch trigger[1] {
+			case "request":
+				return trigger[0]
+			case "reply":
+				return "answer to " + trigger[0]
+			}
+		}
+	}
 	half := minus(min(ft.To(), f.last), ft.From()) / 2
 	what, nearest := "message", int64(never)
 	consider := func(name string, from, to int64) {

@@ -1,0 +1,923 @@
+//go:build long
+
+package scenarios_test
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clockFaults are the kinds of fault that turn a clock.
+var clockFaults = []string{"clock-jump", "clock-rate", "clock-slew", "clock-strobe"}
+
+// stays is the read-back of an end that ends nothing, because a later step has the same fault.
+const stays = "it stays in force for another step"
+
+func ended(kind string) func(*oracle, groups) {
+	return func(o *oracle, g groups) {
+		begin := o.began(g["n"], g["t"], kind)
+		if begin == nil {
+			o.fail("no %s of %s then", kind, g["n"])
+			return
+		}
+		o.told["down "+g["n"]] = true
+		if g["u"] == "" {
+			return
+		}
+		if end := o.ended(g["n"], g["u"], kind); end == nil || end.Step != begin.Step || end.Cause != g["cause"] {
+			o.fail("no such start: %+v", end)
+		}
+	}
+}
+
+func (o *oracle) startedAgain(g groups) {
+	if end := o.ended(g["n"], g["t"], "kill", "shutdown"); end == nil || end.Cause != g["cause"] {
+		o.fail("no such start: %+v", end)
+	}
+}
+
+// lasted compares a fault of one target: its begin, and its end where that is named.
+func lasted(kinds ...string) func(*oracle, groups) {
+	return func(o *oracle, g groups) {
+		if o.began(g["n"], g["t"], kinds...) == nil {
+			o.fail("no begin of it then")
+		}
+		if g["u"] != "" && o.ended(g["n"], g["u"], kinds...) == nil {
+			o.fail("no end of it then")
+		}
+		if kinds[0] == "pause" && o.row == nil {
+			o.paused[g["n"]]++
+		}
+	}
+}
+
+func healed(kinds ...string) func(*oracle, groups) {
+	return func(o *oracle, g groups) {
+		if end := o.ended(g["n"], g["t"], kinds...); end == nil || end.Cause == stays {
+			o.fail("nothing ended then")
+		}
+	}
+}
+
+// linked compares a fault of links of one client: all that began with the first are named.
+func linked(kinds ...string) func(*oracle, groups) {
+	return func(o *oracle, g groups) {
+		named := expand(g["nodes"])
+		if sorted := slices.Compact(slices.Sorted(slices.Values(named))); !slices.Equal(sorted, named) {
+			o.fail("named twice, or in no order")
+		}
+		for _, n := range named {
+			if o.began(g["c"]+"-"+n, g["t"], kinds...) == nil {
+				o.fail("none of %s-%s began then", g["c"], n)
+			}
+			if g["u"] != "" && !o.endedOneOf(g["c"]+"-"+n, g, kinds...) {
+				o.fail("none of %s-%s ended then", g["c"], n)
+			}
+		}
+		if !slices.ContainsFunc(o.facts, func(f fact) bool { // some step has all of them, and no others
+			return f.Type == "begin" && f.Node == g["c"]+"-"+named[0] && slices.Contains(kinds, f.Op) && near(g["t"], f.T) && o.together(f, g["c"], named)
+		}) {
+			o.fail("others began together")
+		}
+	}
+}
+
+// together li// together reports whether a step hit a client's links with all of these servers at the instant of a begin, and
+// with no others for so long: what was over before the story begins is not told.
+func (o *oracle) together(begin fact, client string, named []string) bool {
+	over := map[string]int64{}
+	for _, f := range o.facts {
+		c, server, _ := strings.Cut(f.Node, "-")
+		if c != client || server == "" || f.Op != begin.Op {
+			continue
+		}
+		if f.Type == "begin" && f.Step == begin.Step && f.T == begin.T {
+			over[server] = never
+		}
+		if at, is := over[server]; is && at == never && f.Type == "end" && f.Cause != stays {
+			over[server] = f.T
+		}
+	}
+	first := int64(never)
+	for _, n := range named {
+		if _, is := over[n]; !is {
+			return false
+		}
+		first = min(first, over[n])
+	}
+	for n, at := range over {
+		if !slices.Contains(named, n) && at >= first {
+			return false
+		}
+	}
+	return true
+}
+
+// endedOneOf reports whether a fault ended at the one printed instant, or from the first to the last of several.
+func (o *oracle) endedOneOf(target string, g groups, kinds ...string) bool {
+	return o.find(func(f *fact) bool {
+		return f.Process == "nemesis" && f.Type == "end" && f.Cause != stays && f.Node == target && slices.Contains(kinds, f.Op) && (near(g["u"], f.T) || between(g["first"], g["u"], f.T))
+	}) != nil
+}
+
+func unlinked(kinds ...string) func(*oracle, groups) {
+	return func(o *oracle, g groups) {
+		some := false
+		for _, n := range expand(g["nodes"]) {
+			link := g["c"] + "-" + n
+			some = some || o.ended(link, g["t"], kinds...) != nil
+			if o.find(func(f *fact) bool {
+				return f.Type == "end" && f.Node == link && slices.Contains(kinds, f.Op) && f.Cause != stays && (math.Abs(float64(f.T)-seconds(g["t"])*1e9) < 1e6 || between(g["first"], g["t"], f.T))
+			}) == nil {
+				o.fail("none of %s ended then", link)
+			}
+		}
+		if !some {
+			o.fail("none ended at that instant")
+		}
+	}
+}
+
+// message finds the command on a link whose request or answer was under way at an instant. The record has no command
+// that its client gave up before it came to the link: of such a one the plan says what was to be hit.
+func (o *oracle) message(link, op string, answer bool, at int64) *fact {
+	hit := o.find(func(f *fact) bool { return f.Process == "nemesis" && f.Type == "begin" && f.Node == link && f.T == at })
+	for _, s := range o.run.Params.Steps {
+		kind := map[bool]string{false: " request ", true: " reply "}[answer]
+		if hit != nil && s.Step == hit.Step && strings.HasPrefix(s.When, op+kind) {
+			return hit
+		}
+	}
+	return o.find(func(f *fact) bool {
+		if f.Process != link || f.Op != op || f.Sent > at || f.Answered != 0 && f.Answered < at {
+			return false
+		}
+		return answer == (f.Applied != 0 && f.Applied <= at)
+	})
+}
+
+func (o *oracle) lostRequests(g groups) { o.dropped(g, false) }
+func (o *oracle) lostAnswers(g groups)  { o.dropped(g, true) }
+
+func (o *oracle) dropped(g groups, answer bool) {
+	first := cmp.Or(g["t"], g["v"])
+	last := cmp.Or(g["u"], first)
+	op := strings.TrimSuffix(g["m"], "s")
+	count, begins, ends := 0, false, false
+	for _, n := range expand(g["nodes"]) {
+		some := false
+		for _, f := range o.facts {
+			if f.Op != "drop" || f.Type != "begin" || f.Node != g["c"]+"-"+n {
+				continue
+			}
+			if within := near(first, f.T) || near(last, f.T) || float64(f.T) > seconds(first)*1e9 && float64(f.T) < seconds(last)*1e9; !within {
+				continue
+			}
+			if m := o.message(f.Node, op, answer, f.T); m == nil || m.Answered != 0 {
+				continue
+			}
+			some, begins, ends = true, begins || near(first, f.T), ends || near(last, f.T)
+			count++
+		}
+		if !some {
+			o.fail("nothing of %s was lost then", n)
+		}
+	}
+	if !begins || !ends {
+		o.fail("none was lost at the first or at the last instant")
+	}
+	if plural := op != g["m"]; plural != (count > 1) && o.row == nil {
+		o.fail("%d messages were lost", count)
+	}
+}
+
+func (o *oracle) heldRequest(g groups) { o.held(g, false) }
+func (o *oracle) heldAnswer(g groups)  { o.held(g, true) }
+
+func (o *oracle) held(g groups, answer bool) {
+	for _, n := range expand(g["nodes"]) {
+		link := g["c"] + "-" + n
+		begin := o.find(func(f *fact) bool {
+			return f.Process == "nemesis" && f.Type == "begin" && f.Op == "hold" && f.Node == link && (near(g["t"], f.T) || between(g["t"], g["last"], f.T) && g["last"] != "")
+		})
+		if begin == nil {
+			o.fail("nothing on %s was held then", link)
+			continue
+		}
+		if o.message(link, strings.TrimSuffix(g["m"], "s"), answer, begin.T) == nil {
+			o.fail("no such message was under way")
+		}
+		if g["u"] != "" && !o.endedOneOf(link, g, "hold") {
+			o.fail("nothing on %s was delivered then", link)
+		}
+	}
+}
+
+func (o *oracle) delivered(g groups) {
+	for _, n := range expand(g["nodes"]) {
+		link := g["c"] + "-" + n
+		end := o.find(func(f *fact) bool {
+			return f.Process == "nemesis" && f.Type == "end" && f.Op == "hold" && f.Node == link && (near(g["t"], f.T) || between(g["first"], g["t"], f.T))
+		})
+		if end == nil {
+			o.fail("nothing on %s was delivered then", link)
+			continue
+		}
+		begin := o.find(func(f *fact) bool {
+			return f.Type == "begin" && f.Op == "hold" && f.Node == link && f.Step == end.Step
+		})
+		if begin == nil || o.message(link, strings.TrimSuffix(g["m"], "s"), strings.Contains(o.statement, "answer"), begin.T) == nil {
+			o.fail("another message was held")
+		}
+	}
+}
+
+func (o *oracle) clockWrong(g groups) {
+	if begin := o.began(g["n"], g["t"], clockFaults...); begin == nil || begin.Cause != g["cause"] {
+		o.fail("the record has %+v", begin)
+	}
+	if g["u"] != "" && o.ended(g["n"], g["u"], clockFaults...) == nil {
+		o.fail("it was not put right then")
+	}
+}
+
+// keyEnded compares an end of a client's key on a node with the node's own fact.
+func keyEnded(what string) func(*oracle, groups) {
+	return func(o *oracle, g groups) {
+		if o.keyEnd(g, what) == nil {
+			o.fail("no key of %s on %s was %s then", g["c"], g["n"], what)
+		}
+		o.told["key "+g["n"]+" "+what+" "+g["c"]] = true
+	}
+}
+
+// lived: the node's clock came to the instant at which the key was to expire, whenever the node saw to it.
+func (o *oracle) lived(g groups) {
+	o.told["key "+g["n"]+" expired "+g["c"]] = true
+	due := o.find(func(f *fact) bool {
+		return f.Life != nil && f.Process == g["n"] && o.owner[f.Life.Value] == g["c"] && f.Life.Expires != 0 && near(g["t"], o.clockShows(g["n"], true, f.T, f.Life.Expires))
+	})
+	if due == nil && o.keyEnd(g, "expired") == nil {
+		o.fail("no key of %s on %s was due then", g["c"], g["n"])
+	}
+}
+
+func (o *oracle) keyEnd(g groups, what string) *fact {
+	return o.find(func(f *fact) bool {
+		return f.Life != nil && f.Life.What == what && f.Process == g["n"] && o.owner[f.Life.Old] == g["c"] && near(g["t"], f.T)
+	})
+}
+
+// expiredEarly: by true time, the key had a part of its TTL left.
+func (o *oracle) expiredEarly(g groups) {
+	keyEnded("expired")(o, g)
+	end := o.keyEnd(g, "expired")
+	if end == nil {
+		return
+	}
+	if put := o.find(func(f *fact) bool {
+		return f.Life != nil && f.Life.What == "set" && f.Process == g["n"] && f.Life.Value == end.Life.Old
+	}); put == nil || end.T-put.T >= o.run.Params.TTL {
+		o.fail("it had lived its time")
+	}
+}
+
+// keyDue: by the node's clock a key expires then, and its client believes for so much longer.
+func (o *oracle) keyDue(g groups) {
+	begins, ends := false, false
+	for _, n := range expand(g["nodes"]) {
+		for _, f := range o.facts {
+			if f.Life == nil || f.Process != n || o.owner[f.Life.Value] != g["c"] || f.Life.Expires == 0 {
+				continue
+			}
+			due := o.clockShows(n, true, f.T, f.Life.Expires)
+			begins = begins || math.Abs(seconds(g["t"])*1e9-float64(due)) <= 1.5e6 // Redis counts in milliseconds
+			for _, h := range o.holds {
+				ends = ends || h.token == f.Life.Value && math.Abs(float64(h.until-due-spanNs(g["span"]))) <= 1.5e6
+			}
+		}
+	}
+	if !begins || !ends {
+		o.fail("due then: %t, and so long before the end of its belief: %t", begins, ends)
+	}
+}
+
+// idlePauses counts the pauses of a client that the story does not place.
+func (o *oracle) idlePauses(g groups) {
+	o.idle[g["c"]] = count(g["times"])
+	all := 0
+	for _, f := range o.facts {
+		if f.Process == "nemesis" && f.Op == "pause" && f.Type == "begin" && f.Node == g["c"] {
+			all++
+		}
+	}
+	if told := o.paused[g["c"]] + o.idle[g["c"]]; told > all {
+		o.fail("it had %d pauses, and the story tells of %d", all, told)
+	}
+	if strings.Contains(g["times"], "more") != (o.paused[g["c"]] > 0) {
+		o.fail("the story places %d other pauses", o.paused[g["c"]])
+	}
+}
+
+func count(times string) int {
+	switch first, _, _ := strings.Cut(times, " "); first {
+	case "once":
+		return 1
+	case "twice":
+		return 2
+	default:
+		n, _ := strconv.Atoi(first)
+		return n
+	}
+}
+
+// holdAt finds the session of a client that got the lock at a printed instant.
+func (o *oracle) holdAt(client, t string) *hold {
+	for _, h := range o.holds {
+		if h.client == client && near(t, h.got) {
+			return h
+		}
+	}
+	return nil
+}
+
+func (o *oracle) acquired(g groups) {
+	h := o.holdAt(g["c"], g["t"])
+	if h == nil || h.key != g["key"] {
+		o.fail("%s did not get it then", g["c"])
+		return
+	}
+	voters := o.voters(h.token, h.got)
+	if g["votes"] != "" {
+		o.votes(g, len(voters))
+	}
+	if g["left"] != "" && !near(g["left"], h.promised-h.got) {
+		o.fail("the lock said %d", h.promised-h.got)
+	}
+	if g["until"] != "" && !near(g["until"], h.deadline) {
+		o.fail("its client's clock shows the deadline at %d", h.deadline)
+	}
+	if (g["left"] == "" && g["until"] == "") != (h.promised == 0) {
+		o.fail("the lock promised %d", h.promised)
+	}
+	o.shared(g, h, voters)
+}
+
+func (o *oracle) votes(g groups, votes int) {
+	if g["votes"] != strconv.Itoa(votes) || g["of"] != strconv.Itoa(len(o.run.Params.Nodes)) {
+		o.fail("it had %d of %d votes", votes, len(o.run.Params.Nodes))
+	}
+}
+
+// shared compares the voters of a session that had voted for another, which still believed.
+func (o *oracle) shared(g groups, h *hold, voters map[string]int64) {
+	told := false
+	for _, other := range o.holds {
+		if other == h || other.got > h.got || other.client == h.client || other.key != h.key {
+			continue
+		}
+		both := slices.Sorted(maps.Keys(o.voters(other.token, other.got)))
+		both = slices.DeleteFunc(both, func(n string) bool { _, is := voters[n]; return !is })
+		if other.client == g["other"] && slices.Equal(both, expand(g["nodes"])) {
+			told = true
+		} else if len(o.holders) == 2 && other.until > h.got && o.holders[0] == other && o.holders[1] == h && len(both) > 0 && other.client != g["other"] {
+			o.fail("%v had voted for %s", both, other.client)
+		}
+	}
+	if g["other"] != "" && !told {
+		o.fail("these had not voted for %s", g["other"])
+	}
+}
+
+func (o *oracle) bothBelieved(g groups) { o.both(g, func(h *hold) int64 { return h.until }) }
+
+// bothHeld: a client that died, or that heard later, has what it was promised until that ends, or until it asks for the release.
+func (o *oracle) bothHeld(g groups) {
+	o.both(g, func(h *hold) int64 { return h.bound() })
+}
+
+func (o *oracle) both(g groups, until func(*hold) int64) {
+	var closest *hold
+	for i, a := range o.holds {
+		for _, b := range o.holds[i+1:] {
+			if !near(g["t"], b.got) || a.key != g["key"] || b.key != a.key || a.client == b.client {
+				continue
+			}
+			if g["a"] != "" && (g["a"] != a.client || g["b"] != b.client) {
+				continue
+			}
+			closest = b
+			if near(g["u"], min(until(a), until(b))) && a.got <= b.got && until(a) > b.got {
+				if o.row == nil {
+					o.holders = []*hold{a, b}
+				} else if o.holders != nil && (o.holders[0] != a || o.holders[1] != b) {
+					o.fail("the story is about others")
+				}
+				return
+			}
+		}
+	}
+	o.fail("no two did so then; one began: %+v", closest)
+}
+
+// written finds a client's accepted write at a printed instant: of a row, that at which it was sent.
+func (o *oracle) written(client, t string) *appliedWrite {
+	for i, w := range o.writes {
+		if w.client != client {
+			continue
+		}
+		at := w.at
+		if o.row != nil {
+			sent := o.find(func(f *fact) bool { return f.Op == "write" && f.Value == w.value && f.Sent != 0 })
+			if sent == nil {
+				continue
+			}
+			at = sent.Sent
+		}
+		if near(t, at) || o.row != nil && near(t, w.at) {
+			return &o.writes[i]
+		}
+	}
+	return nil
+}
+
+func (o *oracle) wrote(g groups) {
+	client := g["c"]
+	if o.row != nil {
+		client = o.row.from
+	}
+	w := o.written(client, g["t"])
+	if w == nil {
+		o.fail("%s wrote nothing then that was accepted", client)
+		return
+	}
+	if g["base"] != "" && g["base"] != strconv.FormatInt(w.base, 10) || g["result"] != "" && g["result"] != strconv.FormatInt(w.result, 10) {
+		o.fail("it was version %d → %d", w.base, w.result)
+	}
+	lost := o.lostBy(w)
+	if !sameLosses(g["losses"], lost) {
+		o.fail("lost: %v", lost)
+	}
+	i := slices.IndexFunc(o.holds, func(h *hold) bool { return h.session == w.session })
+	if i < 0 {
+		o.fail("its session got no lock")
+		return
+	}
+	h := o.holds[i]
+	late := map[string]bool{"it was told of its loss": h.lost <= w.at, "its release": h.released <= w.at, "its lease ended": h.deadline <= w.at}
+	if said := g["late"]; said != "" && !late[said] || said == "" && (h.lost <= w.at || h.released <= w.at || h.deadline <= w.at) {
+		o.fail("lease until %d, released at %d, lost at %d, written at %d", h.deadline, h.released, h.lost, w.at)
+	}
+	if u := g["u"]; u != "" && !near(u, w.at) {
+		o.fail("it arrived at %d", w.at)
+	}
+}
+
+// lostBy lists, by client, the versions that a write overwrote without having read them.
+func (o *oracle) lostBy(w *appliedWrite) map[string][]int64 {
+	lost := map[string][]int64{}
+	for _, earlier := range o.writes {
+		if earlier.result > w.base && earlier.result < w.result {
+			lost[earlier.client] = append(lost[earlier.client], earlier.result)
+		}
+	}
+	return lost
+}
+
+// sameLosses compares "c1's update", "versions 3 and 4 of c1 and version 5 of c2" with what was lost.
+func sameLosses(told string, lost map[string][]int64) bool {
+	if client, one := strings.CutSuffix(told, "'s update"); one {
+		return len(lost) == 1 && len(lost[client]) == 1
+	}
+	said := map[string][]int64{}
+	var versions []int64
+	to := false
+	for _, word := range strings.Fields(strings.ReplaceAll(told, ",", "")) {
+		n, err := strconv.ParseInt(word, 10, 64)
+		switch {
+		case err == nil && to:
+			for v := versions[len(versions)-1] + 1; v <= n; v++ {
+				versions = append(versions, v)
+			}
+		case err == nil:
+			versions = append(versions, n)
+		case strings.HasPrefix(word, "c"):
+			said[word], versions = versions, nil
+		}
+		to = word == "to"
+	}
+	return maps.EqualFunc(said, lost, slices.Equal[[]int64])
+}
+
+func (o *oracle) writeSent(g groups) {
+	w := o.find(func(f *fact) bool {
+		return f.Process == g["c"] && f.Op == "write" && f.Type == "invoke" && near(g["t"], f.T)
+	})
+	if w == nil || slices.ContainsFunc(o.writes, func(a appliedWrite) bool { return a.value == w.Value }) {
+		o.fail("no such write, or it arrived")
+	}
+}
+
+func (o *oracle) leaseEnded(g groups) {
+	if !slices.ContainsFunc(o.holds, func(h *hold) bool { return h.client == g["c"] && near(g["t"], h.deadline) }) {
+		o.fail("no lease of %s ended then", g["c"])
+	}
+}
+
+// step compares an event of a client.
+func step(op, kind string) func(*oracle, groups) {
+	return func(o *oracle, g groups) {
+		if f := o.event(g["c"], op, kind, g["t"]); f == nil || g["key"] != "" && f.Key != g["key"] {
+			o.fail("no %s %s of %s then", op, kind, g["c"])
+		}
+	}
+}
+
+func (o *oracle) event(client, op, kind, t string) *fact {
+	return o.find(func(f *fact) bool { return f.Process == client && f.Op == op && f.Type == kind && near(t, f.T) })
+}
+
+// checked: what is left is what the client's own clock shows.
+func (o *oracle) checked(g groups) {
+	check := o.event(g["c"], "check", "ok", g["t"])
+	if check == nil {
+		o.fail("no such check")
+		return
+	}
+	i := slices.IndexFunc(o.holds, func(h *hold) bool { return h.session == check.Session })
+	if i < 0 || (g["left"] == "") != (o.holds[i].promised == 0) {
+		o.fail("the session had no deadline, or had one")
+		return
+	}
+	if g["left"] == "" {
+		return
+	}
+	if left := o.holds[i].local - check.Local; !nearSpan(g["left"], left) {
+		o.fail("%d ns were left", left)
+	}
+}
+
+// spanNs is a printed duration.
+func spanNs(t string) int64 {
+	d, err := time.ParseDuration(strings.ReplaceAll(t, " ", ""))
+	if err != nil {
+		return -never
+	}
+	return int64(d)
+}
+
+// nearSpan reports whether a duration is printed as t, as in "663.082 ms".
+func nearSpan(t string, ns int64) bool {
+	number := strings.TrimRight(t, " nµms")
+	d, err := time.ParseDuration(strings.ReplaceAll(t, " ", ""))
+	if err != nil {
+		return false
+	}
+	unit, _ := time.ParseDuration("1" + strings.TrimSpace(strings.TrimPrefix(t, number)))
+	_, fraction, _ := strings.Cut(number, ".")
+	// Trailing zeros are not printed: a duration has six significant digits at the least in what is cut.
+	ulp := float64(unit) * math.Pow10(-max(len(fraction), 3))
+	return math.Abs(float64(int64(d)-ns)) <= ulp/2+1
+}
+
+func (o *oracle) releases(g groups) {
+	invoke := o.event(g["c"], "release", "invoke", g["t"])
+	for i, f := range o.facts { // or a command of it, sent later
+		if float64(f.T) > seconds(g["t"])*1e9+5e5 {
+			break
+		}
+		if f.Process == g["c"] && f.Op == "release" && f.Type == "invoke" && f.Value == "" && seconds(g["t"])*1e9-float64(f.T) < 6e7 {
+			invoke = &o.facts[i]
+		}
+	}
+	if sent := o.find(func(f *fact) bool {
+		c, server := f.link()
+		return c == g["c"] && server != "" && f.Op == "release" && near(g["t"], f.Sent) || near(g["t"], f.Applied)
+	}); invoke == nil && sent != nil {
+		for i, f := range o.facts {
+			if f.Process == g["c"] && f.Op == "release" && f.Type == "invoke" && f.Value == "" && f.T <= max(sent.Sent, sent.Applied) {
+				invoke = &o.facts[i]
+			}
+		}
+	}
+	if invoke == nil {
+		o.fail("no release began then")
+		return
+	}
+	kind := map[string]string{"releases, outcome unknown": "info", "gives the lock back": "ok", "gives back what it no longer holds": "fail"}[strings.TrimPrefix(o.statement, g["c"]+" ")]
+	end := o.find(func(f *fact) bool {
+		return f.Process == g["c"] && f.Op == "release" && f.Session == invoke.Session && f.Type != "invoke" && f.T >= invoke.T
+	})
+	if end == nil && kind != "info" || end != nil && end.Type != kind {
+		o.fail("it came out as %+v", end)
+	}
+}
+
+func (o *oracle) releaseDeleted(g groups) {
+	first := o.row == nil
+	ends := map[string]bool{}
+	for _, n := range expand(g["nodes"]) {
+		ok := false
+		for _, f := range o.facts {
+			if f.Life == nil || f.Life.What != "deleted" || f.Process != n || f.Life.By != g["c"]+"-"+n || o.owner[f.Life.Old] != g["other"] {
+				continue
+			}
+			at := near(g["t"], f.T) || between(g["from"], g["to"], f.T) || o.row != nil && near(g["t"], f.Sent) || g["first"] != "" && between(g["first"], g["t"], f.T)
+			sent := o.row != nil || near(g["sent"], f.Sent) || between(g["sentfrom"], g["sentto"], f.Sent)
+			ok = ok || at && sent
+			for _, name := range []string{"from", "to", "sentfrom", "sentto"} {
+				instant := map[bool]int64{true: f.Sent, false: f.T}[strings.HasPrefix(name, "sent")]
+				ends[name] = ends[name] || at && sent && near(cmp.Or(g[name], "-"), instant)
+			}
+			first = first || at && sent && (near(g["t"], f.T) || near(g["t"], f.Sent) || g["from"] != "")
+		}
+		if !ok {
+			o.fail("it deleted no key of %s on %s then", g["other"], n)
+		}
+		o.told["key "+n+" deleted "+g["other"]] = true
+	}
+	for name, is := range ends {
+		if g[name] != "" && !is {
+			o.fail("none of it was at %s", g[name])
+		}
+	}
+	if !first {
+		o.fail("none of it was then")
+	}
+}
+
+func between(from, to string, ns int64) bool {
+	return from != "" && (near(from, ns) || near(to, ns) || float64(ns) > seconds(from)*1e9 && float64(ns) < seconds(to)*1e9)
+}
+
+// tries compares the attempts of a client: rounds of sets, in each of which a node is asked once.
+func (o *oracle) tries(g groups) {
+	last := g["u"]
+	end := o.find(func(f *fact) bool {
+		return f.Process == g["c"] && f.Op == "acquire" && f.Type != "invoke" && float64(f.T) > seconds(cmp.Or(last, g["t"]))*1e9-5e5
+	})
+	var rounds [][]fact
+	for _, f := range o.facts {
+		client, server := f.link()
+		if client != g["c"] || server == "" || f.Op != "set" || f.Sent == 0 {
+			continue
+		}
+		if float64(f.Sent) < seconds(g["t"])*1e9-5e5 || end != nil && f.Sent > end.T {
+			continue
+		}
+		rounds = append(rounds, []fact{f})
+	}
+	slices.SortStableFunc(rounds, func(a, b []fact) int { return cmp.Compare(a[0].Sent, b[0].Sent) })
+	var merged [][]fact
+	for _, r := range rounds {
+		if n := len(merged); n > 0 && r[0].Token == merged[n-1][0].Token && r[0].Sent-merged[n-1][0].Sent < 2*o.run.Params.NodeTimeout && !slices.ContainsFunc(merged[n-1], func(f fact) bool { return f.Process == r[0].Process }) {
+			merged[n-1] = append(merged[n-1], r[0])
+			continue
+		}
+		merged = append(merged, r)
+	}
+	merged = slices.DeleteFunc(merged, func(r []fact) bool { return float64(r[0].Sent) > seconds(cmp.Or(last, g["t"]))*1e9+5e5 })
+	if len(merged) != count(g["times"]) {
+		o.fail("%d rounds of sets", len(merged))
+	}
+	most := 0
+	for _, r := range merged {
+		yes := 0
+		for _, f := range r {
+			if f.Type == "ok" && f.Answered != 0 && f.Answered-f.Sent <= o.run.Params.NodeTimeout {
+				yes++
+			}
+		}
+		most = max(most, yes)
+	}
+	o.votes(g, most)
+	o.reasons(g, merged)
+}
+
+var reason = regexp.MustCompile(`(refused by|nothing sent to|no answer from|a late answer from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: for (?:(c\d+)'s key|(a key of its own)))?`)
+
+// reasons compares why rounds had too few votes: each of the nodes did so in one of them.
+func (o *oracle) reasons(g groups, rounds [][]fact) {
+	for _, m := range reason.FindAllStringSubmatch(g["reasons"], -1) {
+		why, holder := m[1], m[3]
+		if m[4] != "" {
+			holder = g["c"]
+		}
+		for _, n := range expand(m[2]) {
+			so := slices.ContainsFunc(rounds, func(r []fact) bool {
+				i := slices.IndexFunc(r, func(f fact) bool { return f.Process == g["c"]+"-"+n })
+				switch {
+				case i < 0:
+					return why == "nothing sent to"
+				case why == "refused by":
+					return r[i].Type == "fail" && (holder == "" || o.holderOf(n, r[i].Key, r[i].Applied) == holder)
+				case why == "no answer from":
+					return r[i].Answered == 0
+				case why == "a late answer from":
+					return r[i].Answered-r[i].Sent > o.run.Params.NodeTimeout
+				}
+				return why == "an error from" && r[i].Cause != ""
+			})
+			if !so {
+				o.fail("not %s %s", why, n)
+			}
+		}
+	}
+}
+
+func (o *oracle) summaryLosses(g groups) {
+	if g["w"] == "" {
+		return
+	}
+	for i := range o.writes {
+		w := &o.writes[i]
+		if w.client != g["w"] || len(o.holders) > 0 && w.session != o.holders[0].session && w.session != o.holders[1].session {
+			continue
+		}
+		lost := o.lostBy(w)
+		clients := slices.Sorted(maps.Keys(lost))
+		text := g["losses"]
+		switch {
+		case len(clients) == 1 && len(lost[clients[0]]) == 1 && text == clients[0]+"'s write",
+			len(clients) == 1 && len(lost[clients[0]]) > 1 && text == clients[0]+"'s writes",
+			len(clients) > 1 && strings.HasPrefix(text, "writes of ") && slices.Equal(slices.Sorted(slices.Values(expand(strings.TrimPrefix(text, "writes of ")))), clients):
+			return
+		}
+	}
+	o.fail("no write of %s overwrote %s", g["w"], g["losses"])
+}
+
+// summaryOf compares the nodes at which the earlier holder's key ended in a way, and which then voted for the later one.
+func summaryOf(what string) func(*oracle, groups) {
+	return func(o *oracle, g groups) {
+		if len(o.holders) != 2 {
+			o.fail("the story has no overlap")
+			return
+		}
+		a, b := o.holders[0], o.holders[1]
+		if g["a"] != a.client || g["a2"] != a.client || cmp.Or(g["a3"], g["a"]) != a.client || g["b"] != b.client || g["key"] != a.key {
+			o.fail("the story is about %s and %s", a.client, b.client)
+		}
+		named := expand(g["nodes"])
+		then := o.voters(b.token, b.got)
+		var ends []string
+		for n := range o.voters(a.token, a.got) {
+			at, both := then[n]
+			if both && o.find(func(f *fact) bool {
+				return f.Life != nil && f.Process == n && f.Life.What == what && f.Life.Old == a.token && f.T <= at
+			}) != nil {
+				ends = append(ends, n)
+			}
+		}
+		slices.Sort(ends)
+		for _, n := range ends { // those that then voted for the other are why it got the lock
+			if g["nodes"] != "" && !slices.Contains(named, n) {
+				o.fail("%s is not named", n)
+			}
+		}
+		for _, n := range named {
+			if !o.told["key "+n+" "+what+" "+a.client] {
+				o.fail("the story doesn't tell that %s's key was %s on %s", a.client, what, n)
+			}
+		}
+		for _, n := range expand(o.title["nodes"]) {
+			if !slices.Contains(named, n) && g["nodes"] != "" {
+				o.fail("the title names %s", n)
+			}
+		}
+		o.summaryLosses(g)
+	}
+}
+
+func (o *oracle) lostEarly(g groups) {
+	client, _, _ := strings.Cut(g["session"], "/")
+	asked := o.find(func(f *fact) bool {
+		return f.Session == g["session"] && f.Process == client && f.Type == "invoke" && near(g["t"], f.T)
+	})
+	answered := o.find(func(f *fact) bool {
+		return f.Session == g["session"] && f.Process == client && f.Type == "fail" && near(g["u"], f.T)
+	})
+	if asked == nil || answered == nil {
+		o.fail("the record has %+v and %+v", asked, answered)
+	}
+}
+
+func (o *oracle) overlap(g groups) {
+	if len(o.holders) != 2 || o.holders[0].client != g["a"] || o.holders[1].client != g["b"] {
+		o.fail("the story is about others")
+		return
+	}
+	from, to := o.holders[1].got, min(o.holders[0].bound(), o.holders[1].bound())
+	if math.Abs(seconds(g["t"])*1e9-float64(from)) > 5e5+1 || math.Abs(seconds(g["u"])*1e9-float64(to)) > 5e5+1 || math.Abs(seconds(g["span"])*1e9-float64(to-from)) > 5e5+1 {
+		o.fail("it was from %d to %d", from, to)
+	}
+}
+
+// overran compares what kept a client busy, or its message, until its lease was over.
+func (o *oracle) overran(g groups) {
+	o.summaryLosses(g)
+	if g["span"] == "" {
+		return
+	}
+	link := g["c"] + "-" + g["n"]
+	if g["c"] != g["w"] || o.find(func(f *fact) bool {
+		if f.Process != "nemesis" || f.Type != "begin" || f.Node != link || o.message(link, g["m"], false, f.T) == nil {
+			return false
+		}
+		return o.find(func(e *fact) bool {
+			return e.Type == "end" && e.Op == f.Op && e.Node == link && e.Step == f.Step && math.Abs(float64(e.T-f.T)-seconds(g["span"])*1e9) <= 5e6+1
+		}) != nil
+	}) == nil {
+		o.fail("nothing of %s was held for so long", link)
+	}
+}
+
+func (o *oracle) titled(g groups) {
+	p := o.run.Params
+	if g["scenario"] != p.Scenario || g["backend"] != p.Backend || g["seed"] != strconv.FormatUint(p.Seed, 10) {
+		o.fail("it was %s on %s, seed %d", p.Scenario, p.Backend, p.Seed)
+	}
+	o.title = g
+}
+
+func (o *oracle) omitted(g groups) {
+	for _, c := range expand(cmp.Or(g["clients"], g["clients2"])) {
+		if !slices.Contains(o.run.Params.Clients, c) {
+			o.fail("no client is named %s", c)
+		}
+	}
+}
+
+// sentTo compares an arrow of a client: to each lane, to some node of it, its commands were sent.
+func sentTo(op string) func(*oracle, groups) {
+	return func(o *oracle, g groups) {
+		for _, lane := range o.row.to {
+			sent := o.find(func(f *fact) bool {
+				c, server := f.link()
+				at := float64(f.Sent) - seconds(g["t"])*1e9
+				return c == o.row.from && slices.Contains(lane, server) && f.Op == op && at >= -1e6 && at <= 6e7 || near(cmp.Or(g["u"], "0.000"), f.Applied)
+			})
+			if sent == nil && !slices.ContainsFunc(lane, func(n string) bool { return o.unreachable(o.row.from, n, g["t"]) }) {
+				o.fail("%s sent no %s to %v then", o.row.from, op, lane)
+			}
+		}
+	}
+}
+
+// unreachable reports whether a node was down, or its link cut: the record has no command that never came to a link.
+func (o *oracle) unreachable(client, node, t string) bool {
+	out := false
+	for _, f := range o.facts {
+		if float64(f.T) > seconds(t)*1e9+5e7 {
+			break
+		}
+		if f.Process == "nemesis" && (f.Node == node && slices.Contains([]string{"kill", "shutdown", "pause"}, f.Op) || f.Node == client+"-"+node || f.Node == client) && f.Cause != stays && !strings.HasPrefix(f.Op, "clock") {
+			if f.Type == "begin" || f.Type == "end" && float64(f.T) < seconds(t)*1e9 {
+				out = f.Type == "begin"
+			}
+		}
+	}
+	return out
+}
+
+func (o *oracle) granted(g groups) {
+	for _, to := range o.row.to {
+		h := o.holdAt(to[0], cmp.Or(g["u"], g["t"]))
+		if h == nil {
+			o.fail("%s got nothing then", to[0])
+			continue
+		}
+		o.votes(g, len(o.voters(h.token, h.got)))
+	}
+}
+
+func (o *oracle) readVersion(g groups) {
+	for _, to := range o.row.to {
+		if read := o.event(to[0], "read", "ok", g["t"]); read == nil || strconv.FormatInt(read.Version, 10) != g["base"] {
+			o.fail("%s read %+v", to[0], read)
+		}
+	}
+}
+
+func (o *oracle) underWay(groups) {}
+
+func (o *oracle) noAnswer(g groups) {
+	asked := o.find(func(f *fact) bool {
+		c, server := f.link()
+		return c == o.row.from && f.Op != "acquire" && (server != "" && f.Sent != 0 && f.Answered == 0 && near(g["t"], f.Sent) || f.Process == c && f.Type == "invoke" && near(g["t"], f.T))
+	})
+	if until := g["u"]; until != "" && asked != nil && o.event(o.row.from, asked.Op, "ok", until) != nil {
+		return
+	}
+	if asked == nil || o.find(func(f *fact) bool {
+		return f.Process == o.row.from && f.Op == asked.Op && f.Session == asked.Session && f.Type != "invoke" && f.Type != "info" && f.T >= asked.T
+	}) != nil {
+		o.fail("all that was sent then had an answer")
+	}
+}

@@ -1,0 +1,513 @@
+//go:build long
+
+package scenarios_test
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/reports/sequence"
+	"lockpick/scenarios/campaign"
+)
+
+// TestDrawingsSayWhatTheRecordSays reads what is drawn of violations as a reader does, and
+// compares every name and number in it with the record. It knows the sentences by its own
+// templates, and the record by its own model; a sentence that fits no template is an error.
+func TestDrawingsSayWhatTheRecordSays(t *testing.T) {
+	each := 4
+	if night {
+		each = 80
+	}
+	var drawings, sentences, values int
+	for _, lock := range []string{"redlock", "hardened", "redsync", "single", "rueidis"} {
+		choice, err := (&campaign.Selection{Names: []string{"random-faults/"}, Lock: lock, Backend: "sim"}).Choose(campaign.KnownLocks(kinds.All))
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn := 0
+		for seed := uint64(7_300_000); drawn < each && seed < 7_310_000; seed++ {
+			o := examineRun(t, choice.Picks[0].Scenario, seed)
+			if o == nil {
+				continue
+			}
+			drawn++
+			if known := misdrawn[lock][seed]; known != len(o.wrong) {
+				t.Errorf("%s, seed %d: %d statements are wrong, not %d: %q", lock, seed, len(o.wrong), known, o.wrong)
+			}
+			if misjudged[lock][seed] != (len(o.misjudged) > 0) {
+				t.Errorf("%s, seed %d: misjudged: %q", lock, seed, o.misjudged)
+			}
+			drawings, sentences, values = drawings+1, sentences+o.sentences, values+o.values
+		}
+		if drawn < each {
+			t.Errorf("only %d violations of %s", drawn, lock)
+		}
+	}
+	t.Logf("%d drawings, %d sentences, %d names and numbers", drawings, sentences, values)
+}
+
+// examineRun runs a scenario and compares what is drawn of its violation with its record; nil: nothing is violated.
+func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
+	t.Helper()
+	var lines bytes.Buffer
+	if err := harness.Run(t.Context(), sim.New(kinds.All), s.Drawn(seed), seed, history.NewRecorder(&lines)); err != nil {
+		t.Fatalf("%s with %s, seed %d: %v", s.ID(), s.Lock.Kind, seed, err)
+	}
+	h, err := history.Read(bytes.NewReader(lines.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := checker.Check(h)
+	if r := sequence.Shown(v); r == nil || r.Outcome != verdict.Violated {
+		return nil
+	}
+	d := sequence.Tell(h, v)
+	o, err := examine(lines.Bytes(), d.Title, d.Summary, d.Caption, sequence.Text(d, wide), sequence.Mermaid(d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// misjudged are runs of which the verdict names a wrong cause, so that the headline is wrong as well. redsync has one
+// token for all attempts of an acquire, and the checker takes what ended a vote of an attempt that had failed for
+// the reason; of rueidis it says that a key expired which its node had lost.
+var misjudged = map[string]map[uint64]bool{
+	"redsync": {7_300_007: true, 7_300_012: true, 7_300_015: true, 7_300_021: true, 7_300_036: true, 7_300_040: true, 7_300_059: true,
+		7_300_071: true, 7_300_115: true, 7_300_117: true, 7_300_118: true, 7_300_160: true, 7_300_167: true, 7_300_179: true},
+	"rueidis": {7_300_043: true},
+}
+
+// misdrawn counts statements that are known to be wrong: of this run the drawing and Mermaid say when a key is due
+// by true time, though its node's clock ran slow by then.
+var misdrawn = map[string]map[uint64]int{"single": {7_300_069: 2}}
+
+// wide is a width at which no line of a diagram is wrapped.
+const wide = 4000
+
+// An oracle compares what is said with a record.
+type oracle struct {
+	*record
+	statement         string // what is compared now, for messages
+	sentences, values int
+	wrong             []string
+	misjudged         []string // of wrong: what the headline says of the cause
+
+	title   groups
+	holders []*hold // the two whose beliefs overlap, the earlier first; empty: the violation is another
+	told    map[string]bool
+	story   []string
+	paused  map[string]int // pauses of clients that the story names with their instants
+	idle    map[string]int // and those that had no effect
+	row     *row           // the fact of the diagram that is compared, or nil: a sentence
+}
+
+func (o *oracle) fail(format string, args ...any) {
+	o.wrong = append(o.wrong, fmt.Sprintf("%q: ", o.statement)+fmt.Sprintf(format, args...))
+}
+
+// groups are the parts of a sentence by name.
+type groups map[string]string
+
+// A template is a sentence with its parts as {name:sort}, and what compares them with the record.
+type template struct {
+	text  string
+	check func(*oracle, groups)
+	*regexp.Regexp
+}
+
+// sorts are what the parts of a sentence look like.
+var sorts = map[string]string{
+	"time":     `\d+\.\d+`,
+	"span":     `\d+(?:\.\d+)? ?(?:s|ms|µs|ns)`,
+	"client":   `c\d+`,
+	"node":     `n\d+`,
+	"server":   `[nr]\d+`,
+	"any":      `[cnr]\d+`,
+	"servers":  `[nr]\d+(?:–n\d+)?(?:(?:, | and | )[nr]\d+(?:–n\d+)?)*`,
+	"clients":  `c\d+(?:(?:, | and )c\d+)*`,
+	"key":      `lock-\d+`,
+	"count":    `\d+`,
+	"times":    `once|twice|once more|\d+ times|\d+ more times`,
+	"readback": `.+`,
+	"message":  `set|release|write|read|extend`,
+	"messages": `sets?|releases?|writes?|reads?|extends?`,
+	"losses":   `c\d+'s update|versions? .+`,
+	"reasons":  `.+`,
+	"session":  `c\d+/\d+`,
+	"word":     `[a-z-]+`,
+	"words":    `[a-z -]+`,
+}
+
+var part = regexp.MustCompile(`\{(\w+):(\w+)\}`)
+
+func compile(all []template) []template {
+	for i, t := range all {
+		text := regexp.QuoteMeta(t.text)
+		text = strings.NewReplacer(`\{`, `{`, `\}`, `}`, `\[\[`, `(?:`, `\]\]`, `)?`).Replace(text)
+		text = part.ReplaceAllStringFunc(text, func(p string) string {
+			name, sort, _ := strings.Cut(p[1:len(p)-1], ":")
+			return "(?P<" + name + ">" + sorts[sort] + ")"
+		})
+		all[i].Regexp = regexp.MustCompile("^" + text + "$")
+	}
+	return all
+}
+
+// compare finds the template of a sentence and checks it. given are parts that stand elsewhere, such as a row's instant.
+func (o *oracle) compare(sentence string, all []template, given groups) {
+	o.statement = sentence
+	o.sentences++
+	for _, t := range all {
+		m := t.FindStringSubmatch(sentence)
+		if m == nil {
+			continue
+		}
+		g := groups{}
+		for k, v := range given {
+			g[k] = v
+		}
+		for i, name := range t.SubexpNames() {
+			if name != "" && m[i] != "" {
+				g[name] = m[i]
+				o.values++
+			}
+		}
+		t.check(o, g)
+		return
+	}
+	o.fail("no template fits")
+}
+
+// The sentences of the story. What stands in [[…]] may be missing.
+var storyTemplates = compile([]template{
+	{text: "{n:any} was killed at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: ended("kill")},
+	{text: "{n:any} was shut down at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: ended("shutdown")},
+	{text: "{n:any} was paused from {t:time} s to {u:time} s", check: lasted("pause")},
+	{text: "{n:any} was paused at {t:time} s", check: lasted("pause")},
+	{text: "{c:any} was paused {times:times}, without effect", check: (*oracle).idlePauses},
+	{text: "{c:client} acquired {key:key} at {t:time} s[[ with {left:time} s left]], by {votes:count} of {of:count} votes[[; {nodes:servers} had voted for {other:client}]]", check: (*oracle).acquired},
+	{text: "{n:node} lost {c:client}'s key at {t:time} s", check: keyEnded("lost")},
+	{text: "{n:node} let {c:client}'s key expire before its time at {t:time} s", check: (*oracle).expiredEarly},
+	{text: "{c:client}'s key on {n:node} had lived its time at {t:time} s", check: (*oracle).lived},
+	{text: "{n:node} got another key at {t:time} s", check: lasted("touch")},
+	{text: "{c:client} was cut off from {nodes:servers} from {t:time} s to {u:time} s", check: linked("cut")},
+	{text: "{c:client} and {nodes:servers} heard each other late from {t:time} s to {u:time} s", check: linked("delay", "throttle")},
+	{text: "{c:client} and {nodes:servers} lost messages from {t:time} s to {u:time} s", check: linked("lose")},
+	{text: "The {m:message} of {c:client} to {nodes:server} was lost by the network at {t:time} s", check: (*oracle).lostRequests},
+	{text: "The {m:messages} of {c:client} to {nodes:servers} were lost by the network [[between {t:time} s and {u:time} s]][[at {v:time} s]]", check: (*oracle).lostRequests},
+	{text: "The answer of {nodes:server} to {c:client}'s {m:message} was lost by the network at {t:time} s", check: (*oracle).lostAnswers},
+	{text: "The answers of {nodes:servers} to {c:client}'s {m:messages} were lost by the network [[between {t:time} s and {u:time} s]][[at {v:time} s]]", check: (*oracle).lostAnswers},
+	{text: "The {m:message} of {c:client} to {nodes:server} was held by the network from {t:time} s to {u:time} s", check: (*oracle).heldRequest},
+	{text: "The answer of {nodes:server} to {c:client}'s {m:message} was held by the network from {t:time} s to {u:time} s", check: (*oracle).heldAnswer},
+	{text: "The answers of {nodes:servers} to {c:client}'s {m:messages} were held by the network, beginning between {t:time} s and {last:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).heldAnswer},
+	{text: "The {m:messages} of {c:client} to {nodes:servers} were held by the network, beginning between {t:time} s and {last:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).heldRequest},
+	{text: "{c:client} and {nodes:servers} heard each other late, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: linked("delay", "throttle")},
+	{text: "{c:client} and {nodes:servers} lost messages, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: linked("lose")},
+	{text: "{c:client} was cut off from {nodes:servers}, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: linked("cut")},
+	{text: "The clock of {n:any} was wrong ({cause:readback}) at {t:time} s", check: (*oracle).clockWrong},
+	{text: "The clock of {n:any} was wrong ({cause:readback}) from {t:time} s to {u:time} s", check: (*oracle).clockWrong},
+	{text: "Both believed that they held {key:key} from {t:time} s to {u:time} s", check: (*oracle).bothBelieved},
+	{text: "Both must have held {key:key} from {t:time} s to {u:time} s, by the answers that they got, though they never believed so at once", check: (*oracle).bothHeld},
+	{text: "{c:client} wrote version {base:count} → {result:count} at {t:time} s[[, after {late:words}]]", check: (*oracle).wrote},
+	{text: "{c:client} wrote at {t:time} s, [[after {late:words}, ]]based on version {base:count}: {losses:losses} [[was lost]][[were lost]]", check: (*oracle).wrote},
+	{text: "{c:client} sent a write at {t:time} s that is not known to have arrived", check: (*oracle).writeSent},
+	{text: "{c:client}'s lease ended at {t:time} s", check: (*oracle).leaseEnded},
+	{text: "{c:client} found its lease over at {t:time} s and did not write", check: step("check", "fail")},
+	{text: "{c:client} was told at {t:time} s that it had lost it", check: step("lost", "info")},
+	{text: "A release of {c:client} that was sent at {sent:time} s reached {nodes:servers} at {t:time} s and deleted {other:client}'s key there", check: (*oracle).releaseDeleted},
+	{text: "A release of {c:client} that was sent [[at {sent:time} s]][[between {sentfrom:time} s and {sentto:time} s]] reached {nodes:servers} [[at {t:time} s]][[between {from:time} s and {to:time} s]] and deleted {other:client}'s key there", check: (*oracle).releaseDeleted},
+})
+
+// The sentence above the story.
+var summaryTemplates = compile([]template{
+	{text: "{nodes:servers} restarted without {a:client}'s key, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("lost")},
+	{text: "{a:client}'s key expired early by the clock of {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired")},
+	{text: "{a:client}'s key on {nodes:servers} lived shorter than {a3:client} believed, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired")},
+	{text: "{a:client} was not told in time that {a3:client}'s key on {nodes:servers} had expired, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired")},
+	{text: "a release of {by:clients} deleted {a:client}'s key on {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("deleted")},
+	{text: "releases of {by:clients} deleted {a:client}'s key on {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("deleted")},
+	{text: "the clocks of {a:client} and {nodes:servers} were both wrong, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired")},
+	{text: "{a:client}'s clock fell behind, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired")},
+	{text: "{session:session} was told between {t:time} s and {u:time} s that it did not hold {key:key}, and nothing could have ended its lease by then", check: (*oracle).lostEarly},
+	{text: "{a:client} and {b:client} must both have held {key:key} from {t:readback} s to {u:readback} s ({span:time} s)", check: (*oracle).overlap},
+	{text: "{w:client} wrote after its release and overwrote {losses:readback}", check: (*oracle).overran},
+	{text: "the {m:message} of {c:client} to {n:server} was held by the network for {span:time} s, so {w:client} outlived its lease and overwrote {losses:readback}", check: (*oracle).overran},
+	{text: "the {m:message} of {c:client} to {n:server} was lost by the network for {span:time} s, so {w:client} outlived its lease and overwrote {losses:readback}", check: (*oracle).overran},
+})
+
+var titleTemplates = compile([]template{
+	{text: "{scenario:word} on {backend:word}, seed {seed:count}: {property:word} violated ({cause:word}[[, {nodes:servers}]])", check: (*oracle).titled},
+})
+
+var omittedTemplates = compile([]template{
+	{text: "Not shown: [[{sessions:count} other sessions of {clients:clients}]][[{session:count} other session of {clients2:clients}]][[, ]][[{faults:count} other faults]][[{fault:count} other fault]].", check: (*oracle).omitted},
+})
+
+// The remarks beside a fact of the diagram, in the terminal and in Mermaid; the instant is the row's.
+var remarkTemplates = compile([]template{
+	{text: "{n:any} is killed", check: ended("kill")},
+	{text: "{n:any} is shut down", check: ended("shutdown")},
+	{text: "{n:any} starts again: {cause:readback}", check: (*oracle).startedAgain},
+	{text: "{n:any} is paused", check: lasted("pause")},
+	{text: "{n:any} resumes", check: healed("pause")},
+	{text: "{n:node} gets another key", check: lasted("touch")},
+	{text: "{n:node} lost {c:client}'s key", check: keyEnded("lost")},
+	{text: "{n:node} let {c:client}'s key expire before its time", check: (*oracle).expiredEarly},
+	{text: "{c:client}'s key on {n:node} has lived its time", check: (*oracle).lived},
+	{text: "{c:client}'s key is due to expire on {nodes:servers}, [[the last ]]{span:span} of true time before its belief ends", check: (*oracle).keyDue},
+	{text: "{c:client} is cut off from {nodes:servers}", check: linked("cut")},
+	{text: "{c:client} reaches {nodes:servers} again[[, the first at {first:time} s]]", check: unlinked("cut")},
+	{text: "{c:client} and {nodes:servers} hear each other late", check: linked("delay", "throttle")},
+	{text: "{c:client} and {nodes:servers} hear each other in time again[[, the first at {first:time} s]]", check: unlinked("delay", "throttle")},
+	{text: "{c:client} and {nodes:servers} lose messages", check: linked("lose")},
+	{text: "{c:client} and {nodes:servers} lose no more messages[[, the first at {first:time} s]]", check: unlinked("lose")},
+	{text: "the network loses the {m:messages} of {c:client} to {nodes:servers}[[, the last at {u:time} s]]", check: (*oracle).lostRequests},
+	{text: "the network loses the answer[[s]] of {nodes:servers} to {c:client}'s {m:messages}[[, the last at {u:time} s]]", check: (*oracle).lostAnswers},
+	{text: "the network holds the {m:messages} of {c:client} to {nodes:servers}[[, the last at {last:time} s]]", check: (*oracle).heldRequest},
+	{text: "the network holds the answer[[s]] of {nodes:servers} to {c:client}'s {m:messages}[[, the last at {last:time} s]]", check: (*oracle).heldAnswer},
+	{text: "the network delivers the {m:messages} of {c:client} to {nodes:servers}[[, the first at {first:time} s]]", check: (*oracle).delivered},
+	{text: "the network delivers the answer[[s]] of {nodes:servers} to {c:client}'s {m:messages}[[, the first at {first:time} s]]", check: (*oracle).delivered},
+	{text: "the clock of {n:any} goes wrong ({cause:readback})", check: (*oracle).clockWrong},
+	{text: "the clock of {n:any} is put right", check: healed("clock-jump", "clock-rate", "clock-slew", "clock-strobe")},
+	{text: "{c:client} tries {times:times}, [[until {u:time} s, ]]with [[at most ]]{votes:count} of {of:count} votes[[: {reasons:reasons}]]", check: (*oracle).tries},
+	{text: "{c:client} holds {key:key} until {until:time} s[[; {nodes:servers} had voted for {other:client}]]", check: (*oracle).acquired},
+	{text: "{c:client} holds {key:key}, no deadline[[; {nodes:servers} had voted for {other:client}]]", check: (*oracle).acquired},
+	{text: "BOTH {a:client} and {b:client} believe that they hold {key:key} until {u:time} s", check: (*oracle).bothBelieved},
+	{text: "BOTH {a:client} and {b:client} must have held {key:key} until {u:time} s", check: (*oracle).bothHeld},
+	{text: "{c:client} reads", check: step("read", "ok")},
+	{text: "{c:client} checks its lease: valid[[, {left:span} left]]", check: (*oracle).checked},
+	{text: "{c:client} checks: its lease is over, it does not write", check: step("check", "fail")},
+	{text: "{c:client} is told that it has lost {key:key}", check: step("lost", "info")},
+	{text: "{c:client}'s lease ends", check: (*oracle).leaseEnded},
+	{text: "{c:client} releases, outcome unknown", check: (*oracle).releases},
+	{text: "{c:client} gives the lock back", check: (*oracle).releases},
+	{text: "{c:client} gives back what it no longer holds", check: (*oracle).releases},
+	{text: "a release of {c:client} DELETES {other:client}'s key on {nodes:servers}[[, the first at {first:time} s]]", check: (*oracle).releaseDeleted},
+	{text: "accepted: version {base:count} → {result:count}", check: (*oracle).wrote},
+	{text: "[[under way until {u:time} s: ]]ACCEPTED[[ after {late:words}]][[, based on version {base:count}]][[: {losses:losses} [[is LOST]][[are LOST]]]]", check: (*oracle).wrote},
+	{text: "under way until {u:time} s", check: (*oracle).underWay},
+	{text: "no answer[[ until {u:time} s]]", check: (*oracle).noAnswer},
+})
+
+// The words on an arrow.
+var labelTemplates = compile([]template{
+	{text: "acquire[[, under way until {u:time} s]]", check: sentTo("set")},
+	{text: "release[[, under way until {u:time} s]]", check: sentTo("release")},
+	{text: "write[[, under way until {u:time} s]]", check: sentTo("write")},
+	{text: "read", check: sentTo("read")},
+	{text: "ok {votes:count}/{of:count}[[, under way until {u:time} s]]", check: (*oracle).granted},
+	{text: "version {base:count}", check: (*oracle).readVersion},
+})
+
+// A row is a fact of the diagram, in the terminal or in Mermaid.
+type row struct {
+	t             string
+	label, remark string
+	from          string     // the client that an arrow leaves, or ""
+	to            [][]string // lanes that it leads to
+}
+
+// examine compares all that is drawn of a run with the lines of its record.
+func examine(lines []byte, title, summary string, caption []string, text, mermaid string) (*oracle, error) {
+	r, err := readRecord(lines)
+	if err != nil {
+		return nil, err
+	}
+	o := &oracle{record: r, told: map[string]bool{}, paused: map[string]int{}, idle: map[string]int{}}
+	o.compare(title, titleTemplates, nil)
+	o.examineStory(caption)
+	o.row = nil
+	before := len(o.wrong)
+	o.compare(strings.ReplaceAll(summary, "\u00a0", " "), summaryTemplates, nil)
+	o.wrong, o.misjudged = o.wrong[:before], slices.Clone(o.wrong[before:])
+	o.examineText(text)
+	o.examineMermaid(mermaid)
+	return o, nil
+}
+
+// examineStory puts the names in place of pronouns: "It" is what the sentence before is about.
+func (o *oracle) examineStory(caption []string) {
+	subject, owner, before := "", "", 0.0 // who the sentence before is about, or whose thing
+	for _, sentence := range caption {
+		o.row = nil
+		full := strings.TrimSuffix(strings.ReplaceAll(sentence, "\u00a0", " "), ".")
+		if rest, is := strings.CutPrefix(full, "It "); is {
+			full = subject + " " + rest
+		} else if rest, is := strings.CutPrefix(full, "Its "); is {
+			full = owner + "'s " + rest
+		}
+		o.compare(full, storyTemplates, nil)
+		subject = ""
+		if m := subjects.FindStringSubmatch(full); m != nil {
+			subject = m[1]
+		}
+		owner = subject
+		if m := possessive.FindStringSubmatch(full); m != nil {
+			owner = m[1]
+		}
+		if t := instant.FindString(readback.ReplaceAllString(full, "")); t != "" && !strings.HasPrefix(full, "A release") {
+			if seconds(t) < before {
+				o.fail("it is told too late")
+			}
+			before = seconds(t)
+		}
+	}
+}
+
+var (
+	subjects   = regexp.MustCompile(`^(The clock of [cn]\d+|The (?:answers? of .*? to c\d+'s \w+|\w+ of c\d+ to .*?)|c\d+'s \w+ on n\d+|[cn]\d+)(?: |$)`)
+	possessive = regexp.MustCompile(`^([cn]\d+)'s `)
+	readback   = regexp.MustCompile(`\(.*\)`)
+	instant    = regexp.MustCompile(`\d+\.\d\d\d\d*`)
+)
+
+// examineRow compares one fact of a diagram; said is what stands on its arrow and beside it.
+func (o *oracle) examineRow(r *row, said string) {
+	o.row = r
+	label, remark := "", said
+	if m := labels.FindStringSubmatch(said); m != nil {
+		label, remark = m[1], strings.TrimPrefix(said[len(m[1]):], ": ")
+	}
+	if label != "" {
+		o.compare(label, labelTemplates, groups{"t": r.t})
+	}
+	if remark != "" {
+		o.compare(remark, remarkTemplates, groups{"t": r.t})
+	}
+}
+
+var (
+	labels  = regexp.MustCompile(`^((?:acquire|release|write|read|ok \d+/\d+|version \d+)(?:, under way until [\d.]+ s)?)(?:: |$)`)
+	laneDef = regexp.MustCompile(`^  participant (p\d+) as (?:client|locks|storage) (.*)$`)
+	noteRow = regexp.MustCompile(`^  Note over (p\d+)(?:,p\d+)?: ([\d.]+) s (?:! )?(.*)$`)
+	arrow   = regexp.MustCompile(`^  (p\d+)(?:->>|-->>|-x|--x|-\))(p\d+): ([\d.]+) s (?:! )?(.*)$`)
+	frame   = regexp.MustCompile(`^(sequenceDiagram|  rect rgba\(213, 94, 0, 0\.15\)|  end)$`)
+	escaped = strings.NewReplacer("#35;", "#", "#58;", ":", "#59;", ";", "#39;", "'", "#40;", "(", "#41;", ")", "#34;", `"`, "#44;", ",")
+	more    = regexp.MustCompile(`^  Note over .*: (?:… )?(\d+) more facts?`)
+)
+
+func (o *oracle) examineMermaid(text string) {
+	lanes := map[string][]string{}
+	before := 0.0
+	for line := range strings.Lines(text) {
+		line = escaped.Replace(strings.TrimRight(line, "\n"))
+		r := &row{}
+		said := ""
+		if m := laneDef.FindStringSubmatch(line); m != nil {
+			lanes[m[1]] = expand(m[2])
+			o.named(line, lanes[m[1]])
+			continue
+		} else if m := noteRow.FindStringSubmatch(line); m != nil {
+			r.t, said = m[2], m[3]
+		} else if m := arrow.FindStringSubmatch(line); m != nil {
+			r.t, said, r.from, r.to = m[3], m[4], lanes[m[1]][0], [][]string{lanes[m[2]]}
+		} else {
+			o.statement = line
+			if !frame.MatchString(line) && !more.MatchString(line) {
+				o.fail("a line of no known form")
+			}
+			continue
+		}
+		if seconds(r.t) < before-0.0005 {
+			o.statement = line
+			o.fail("it stands too late")
+		}
+		before = seconds(r.t)
+		o.examineRow(r, said)
+	}
+}
+
+// named compares the names of a lane.
+func (o *oracle) named(statement string, names []string) {
+	o.statement = statement
+	p := o.run.Params
+	for _, n := range names {
+		o.values++
+		if !slices.Contains(p.Clients, n) && !slices.Contains(p.Nodes, n) && n != p.Resource {
+			o.fail("no process is named %s", n)
+		}
+	}
+}
+
+var (
+	laneHead = regexp.MustCompile(`(?:client|locks|storage) [cnr]\d+(?:[ –][nr]\d+)*`)
+	textRow  = regexp.MustCompile(`^ *([\d.]+) `)
+	words    = regexp.MustCompile(`[a-z0-9/]+(?: [\d/]+)?`)
+)
+
+// examineText reads the diagram of a terminal: below the line with the lanes a line is a fact, its remark to the right.
+func (o *oracle) examineText(text string) {
+	var at []int // columns of the lanes
+	var lanes [][]string
+	before := 0.0
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		o.statement = line
+		runes := []rune(line)
+		if at == nil {
+			if strings.HasPrefix(strings.TrimSpace(line), "seconds ") {
+				for _, m := range laneHead.FindAllStringIndex(line, -1) {
+					at = append(at, len([]rune(line[:m[0]])))
+					_, names, _ := strings.Cut(line[m[0]:m[1]], " ")
+					lanes = append(lanes, expand(names))
+					o.named(line, expand(names))
+				}
+			}
+			continue
+		}
+		if strings.HasPrefix(line, "Not shown: ") {
+			o.compare(line, omittedTemplates, nil)
+		}
+		m := textRow.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		r := &row{t: m[1]}
+		if seconds(r.t) < before-0.0005 {
+			o.fail("it stands too late")
+		}
+		before = seconds(r.t)
+		end := min(at[len(at)-1]+4, len(runes))
+		drawn := string(runes[at[0]:end])
+		r.from, r.to = drawnArrow(runes[:end], at, lanes)
+		label := words.FindString(strings.Trim(drawn, " "))
+		remark := strings.TrimSpace(string(runes[end:]))
+		if label != "" && remark != "" && !strings.HasPrefix(remark, label) {
+			label += ": "
+		} else if label != "" && strings.HasPrefix(remark, label) {
+			label = ""
+		}
+		o.examineRow(r, label+remark)
+	}
+}
+
+// drawnArrow reads where an arrow leaves and where its heads are.
+func drawnArrow(line []rune, at []int, lanes [][]string) (from string, to [][]string) {
+	source := -1
+	for i, column := range at {
+		if column < len(line) && strings.ContainsRune("├┤┴┬", line[column]) || column+1 < len(line) && strings.ContainsRune("─╌", line[column+1]) && (column == 0 || line[column-1] == ' ') {
+			if source < 0 || slices.Contains(line, '<') {
+				source = i
+			}
+		}
+		if column > 0 && line[column-1] == '>' || column+1 < len(line) && line[column+1] == '<' {
+			to = append(to, lanes[i])
+		}
+	}
+	if source >= 0 {
+		from = lanes[source][0]
+	}
+	return from, to
+}

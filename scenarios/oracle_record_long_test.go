@@ -1,0 +1,292 @@
+//go:build long
+
+package scenarios_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A fact is one line of a record. The oracle reads the lines itself: what it shares with the
+// drawing is the file format, and no code.
+type fact struct {
+	N, T                                         int64
+	Process, Type, Op                            string
+	Key, Session, Token                          string
+	ValidUntil, Local, Drift                     int64
+	Wall                                         bool
+	Node, Value, Cause                           string
+	Version, TTL, Sent, Applied, Answered, Fence int64
+	Step                                         int
+	Life                                         *struct {
+		What, Value, Old, By string
+		Seq, Expires, Before int64
+	}
+	Params *struct {
+		Scenario, Variant, Backend, Resource, Lock string
+		Seed                                       uint64
+		Clients, Nodes                             []string
+		TTL, Epoch, NodeTimeout                    int64
+		Steps                                      []struct {
+			Step int
+			When string
+		}
+		Untold bool
+	}
+}
+
+// link returns the two ends of a link such as c1-n3.
+func (f fact) link() (client, server string) {
+	client, server, _ = strings.Cut(f.Process, "-")
+	return client, server
+}
+
+// A hold is one session that acquired the lock, and what its client believed of it.
+type hold struct {
+	client, session, key, token string
+	got                         int64 // the acquire returned
+	promised                    int64 // until when the lock said that it is held, as true time of a right clock; 0: it did not say
+	deadline                    int64 // the instant at which the client's clock showed that deadline; never: it has none
+	until                       int64 // the client stopped believing: the deadline, its release, its end, or the lock's word of a loss
+	released                    int64 // its release began; never: it did not
+	denied                      int64 // the answer to that release, if it was that the lock is not held; 0: it was another
+	lost                        int64 // the lock told of a loss; never: it did not
+	local                       int64 // the promised deadline by the client's own clock
+}
+
+// bound is until when the client must have had the lock, by the answers that it got.
+func (h *hold) bound() int64 {
+	if h.denied != 0 { // this release released nothing
+		return min(h.deadline, h.denied)
+	}
+	return min(h.deadline, h.released)
+}
+
+const never = math.MaxInt64
+
+// An applied write is one that the resource accepted; it makes version result of base.
+type appliedWrite struct {
+	client, session, value string
+	at, base, result       int64
+}
+
+// A record is the oracle's model of a run.
+type record struct {
+	facts  []fact
+	run    fact
+	owner  map[string]string // of a token: the client that sent it
+	holds  []*hold
+	writes []appliedWrite
+}
+
+func readRecord(lines []byte) (*record, error) {
+	r := &record{owner: map[string]string{}}
+	for line := range bytes.Lines(lines) {
+		var f fact
+		if err := json.Unmarshal(line, &f); err != nil {
+			return nil, err
+		}
+		r.facts = append(r.facts, f)
+	}
+	slices.SortStableFunc(r.facts, func(a, b fact) int {
+		if a.T != b.T {
+			return int(max(min(a.T-b.T, 1), -1))
+		}
+		return int(a.N - b.N)
+	})
+	r.run = r.facts[slices.IndexFunc(r.facts, func(f fact) bool { return f.Params != nil })]
+	sessions := map[string]*hold{}
+	for _, f := range r.facts {
+		switch client, server := f.link(); {
+		case server != "" && f.Op == "set" && f.Token != "":
+			r.owner[f.Token] = client
+		case f.Op == "acquire" && f.Type == "ok":
+			h := &hold{client: f.Process, session: f.Session, key: f.Key, token: f.Token, got: f.T, promised: f.ValidUntil, deadline: never, until: never, released: never, lost: never}
+			if h.token == "" { // the lock does not say it: the last that a node gave it for
+				h.token = r.lastToken(f.Process, f.T)
+			}
+			if f.ValidUntil != 0 {
+				h.local = f.Local + f.ValidUntil - f.T
+				h.deadline = r.clockShows(f.Process, f.Wall, f.T, f.Local+f.ValidUntil-f.T)
+			}
+			sessions[f.Session] = h
+			r.holds = append(r.holds, h)
+		case sessions[f.Session] == nil || server != "":
+		case f.Op == "release" && f.Type == "invoke" && f.Value == "":
+			sessions[f.Session].released = min(sessions[f.Session].released, f.T)
+		case f.Op == "release" && f.Type == "fail" && f.Value == "":
+			sessions[f.Session].denied = f.T
+		case f.Op == "lost":
+			sessions[f.Session].lost = min(sessions[f.Session].lost, f.T)
+		case f.Op == "extend" && f.Type == "ok" && f.ValidUntil != 0:
+			h := sessions[f.Session]
+			h.local = f.Local + f.ValidUntil - f.T
+			h.promised, h.deadline = f.ValidUntil, r.clockShows(f.Process, f.Wall, f.T, f.Local+f.ValidUntil-f.T)
+		}
+	}
+	for _, h := range r.holds {
+		h.until = min(h.deadline, h.released, h.lost, r.death(h.client, h.got))
+	}
+	r.readWrites()
+	return r, nil
+}
+
+// lastToken is the token of the last set by which a client got a key, by an instant.
+func (r *record) lastToken(client string, by int64) (token string) {
+	for _, f := range r.facts {
+		if c, server := f.link(); c == client && server != "" && f.Op == "set" && f.Type == "ok" && f.Answered != 0 && f.Answered <= by {
+			token = f.Token
+		}
+	}
+	return token
+}
+
+// holderOf is the client whose key a node has at an instant, or "".
+func (r *record) holderOf(node, key string, at int64) (client string) {
+	for _, f := range r.facts {
+		if f.Life != nil && f.Process == node && f.Key == key && f.T <= at && f.Life.What != "kept" && f.Life.What != "expiry" {
+			client = r.owner[f.Life.Value]
+		}
+	}
+	return client
+}
+
+// readWrites numbers the writes that the resource accepted: the first makes version 1.
+func (r *record) readWrites() {
+	log := slices.DeleteFunc(slices.Clone(r.facts), func(f fact) bool { return f.Op != "log" || f.Type != "ok" || f.Cause != "write" })
+	slices.SortStableFunc(log, func(a, b fact) int { return int(max(min(a.Applied-b.Applied, 1), -1)) })
+	for i, f := range log {
+		client, _, _ := strings.Cut(f.Session, "/")
+		r.writes = append(r.writes, appliedWrite{client: client, session: f.Session, value: f.Value, at: f.Applied, base: f.Version, result: int64(i) + 1})
+	}
+}
+
+// death is when a client was killed, at or after an instant.
+func (r *record) death(client string, from int64) int64 {
+	for _, f := range r.facts {
+		if f.Process == "nemesis" && f.Op == "kill" && f.Type == "begin" && f.Node == client && f.T >= from {
+			return f.T
+		}
+	}
+	return never
+}
+
+// clockShows is the first instant, not before from, at which a clock shows a reading.
+func (r *record) clockShows(process string, wall bool, from, reading int64) int64 {
+	at, shown, rate := from, int64(0), 1.0
+	known := false
+	for _, f := range r.facts { // what it shows at from: by the last turn before
+		if f.Op == "clock" && f.Node == process && f.Wall == wall && f.T <= from {
+			shown, rate, known = f.Local+int64(math.Round(float64(from-f.T)*(1+float64(f.Drift)/1e9))), 1+float64(f.Drift)/1e9, true
+		}
+	}
+	if !known {
+		shown = r.base(process, wall) + from
+	}
+	for _, f := range r.facts {
+		if f.Op != "clock" || f.Node != process || f.Wall != wall || f.T <= from {
+			continue
+		}
+		if due := at + int64(math.Ceil(float64(reading-shown)/rate)); due <= f.T {
+			return max(due, from)
+		}
+		at, shown, rate = f.T, f.Local, 1+float64(f.Drift)/1e9
+	}
+	return max(at+int64(math.Ceil(float64(reading-shown)/rate)), from)
+}
+
+// base is what a client's right clock shows at the beginning of the run.
+func (r *record) base(process string, wall bool) int64 {
+	turned := int64(never)
+	for _, f := range r.facts {
+		if f.Op == "clock" && f.Node == process && f.Wall == wall {
+			turned = f.T
+			break
+		}
+	}
+	for _, f := range r.facts {
+		if f.Process == process && f.Local != 0 && f.Wall == wall && f.T < turned && f.Life == nil {
+			return f.Local - f.T
+		}
+	}
+	return r.run.Params.Epoch
+}
+
+// voters are the nodes that had told a client yes to a token by an instant, with when they did; a yes that
+// the client released before does not count, nor one before a later no: a lock may use a token for many attempts.
+func (r *record) voters(token string, by int64) map[string]int64 {
+	nodes := map[string]int64{}
+	asked := map[string]int64{}
+	for _, f := range r.facts {
+		_, server := f.link()
+		switch {
+		case server == "" || f.Token != token || f.Sent > by || f.Sent < asked[server]:
+		case f.Op == "set" && f.Type == "ok" && f.Answered != 0 && f.Answered <= by:
+			nodes[server], asked[server] = f.Applied, f.Sent
+		case f.Op == "set" || f.Op == "release":
+			delete(nodes, server)
+			asked[server] = f.Sent
+		}
+	}
+	return nodes
+}
+
+// find returns the first fact of which a predicate holds.
+func (r *record) find(is func(f *fact) bool) *fact {
+	for i := range r.facts {
+		if is(&r.facts[i]) {
+			return &r.facts[i]
+		}
+	}
+	return nil
+}
+
+// began finds the begin of a fault at a printed instant.
+func (r *record) began(target, t string, kinds ...string) *fact {
+	return r.find(func(f *fact) bool {
+		return f.Process == "nemesis" && f.Type == "begin" && f.Node == target && slices.Contains(kinds, f.Op) && near(t, f.T)
+	})
+}
+
+// ended finds the end of a fault of a target at a printed instant.
+func (r *record) ended(target, t string, kinds ...string) *fact {
+	return r.find(func(f *fact) bool {
+		return f.Process == "nemesis" && f.Type == "end" && f.Node == target && slices.Contains(kinds, f.Op) && near(t, f.T)
+	})
+}
+
+// near reports whether an instant is printed as t, which may be rounded to its last digit, or cut there.
+func near(t string, ns int64) bool {
+	_, fraction, _ := strings.Cut(t, ".")
+	unit := math.Pow10(9 - len(fraction))
+	return math.Abs(seconds(t)*1e9-float64(ns)) <= unit/2+1
+}
+
+func seconds(t string) float64 {
+	s, err := strconv.ParseFloat(t, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return s
+}
+
+// expand lists names as they are printed: "n1", "n1 and n2", "n1, n3 and n5", "n1–n3 and n5", "n1 n2–n4".
+func expand(list string) (names []string) {
+	for _, part := range strings.Fields(strings.NewReplacer(" and ", " ", ",", " ").Replace(list)) {
+		first, last, span := strings.Cut(part, "–")
+		if !span {
+			names = append(names, part)
+			continue
+		}
+		a, _ := strconv.Atoi(first[1:])
+		b, _ := strconv.Atoi(last[1:])
+		for i := a; i <= b; i++ {
+			names = append(names, first[:1]+strconv.Itoa(i))
+		}
+	}
+	return names
+}
