@@ -114,16 +114,21 @@ func uncounted(r *facts.Facts, s *facts.Session, votes map[string]*facts.Stay) e
 }
 
 // votes is the last key by node that a session's own link put there within its acquire. A
-// lock that takes what it has already, for longer, has voted with that.
+// lock that takes what it has already, for longer, has voted with that. A lock may use one token
+// for all of its attempts; a key that was gone before the one that won began is no vote in it.
 func votes(r *facts.Facts, s *facts.Session) map[string]*facts.Stay {
 	votes := map[string]*facts.Stay{}
+	won := int64(math.MinInt64)
+	if w := r.Wires()[s.Key()]; w != nil && w.Last[s] != nil && w.Last[s].Won {
+		won = w.Last[s].From
+	}
 	within := func(e *history.Event) bool {
 		ε := facts.Error(e)
 		return facts.LinkClient(e.Life.By) == s.Client() && e.T >= s.Acquire.Call.T-ε && e.T <= s.Acquire.Return.T+ε
 	}
 	for _, n := range r.Params.Nodes {
 		for _, v := range r.Lives().Stays(n, s.Key()) {
-			if v.Holds(s.Token()) && (within(v.Put) || within(v.Given)) {
+			if v.Holds(s.Token()) && (within(v.Put) || within(v.Given)) && v.To() >= won {
 				votes[n] = v
 			}
 		}
