@@ -303,10 +303,7 @@ func neverSet(r *conditions, a *facts.Attempt, set *history.Event) bool {
 	if set.Type == history.OK || !r.Params.Life || r.Lives().Gap(set.Node, set.Sent, until) != nil {
 		return false
 	}
-	client := a.Session.Client()
-	return !slices.ContainsFunc(r.Lives().During(set.Node, set.Key, set.Sent, until), func(s *facts.Stay) bool {
-		return s.Holds(a.Token) || facts.LinkClient(s.By()) == client
-	})
+	return !slices.ContainsFunc(r.Lives().During(set.Node, set.Key, set.Sent, until), func(s *facts.Stay) bool { return s.Holds(a.Token) })
 }
 
 // keptKey holds the spans in which an attempt's key stayed on its node, by what kept it there.
