@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"strings"
 	"testing"
 
 	"lockpick/checker/verdict"
@@ -48,6 +49,32 @@ func TestCallsThatHang(t *testing.T) {
 		got := judge(newRecord(tale(t, row.events)), verdict.FaultTolerance)
 		if violated := got.Outcome == verdict.Violated; violated != (row.cause != "") || got.Cause != row.cause || violated && (got.Witness == nil || got.Incidents != 1) {
 			t.Errorf("%s: %s (%s), %d incidents: %s", name, got.Outcome, got.Cause, got.Incidents, got.Because)
+		}
+	}
+}
+
+// Links that lose a few messages excuse no acquire that never asks again. Those that lose half of them, or all, may.
+func TestHungAcquireOnLossyLinks(t *testing.T) {
+	const lossy = held + `0.5 nemesis begin lose node=c2-n1
+0.5  nemesis begin lose node=c2-n2
+0.5  nemesis begin lose node=c2-n3
+1    c1 invoke release session=c1/1
+1.1  n1,n2,n3 life deleted old=A by=c1 sent=1.099
+1.1  c1-n1,n2,n3 ok release token=A
+1.1  c1 ok release session=c1/1
+1.2  c1 end client
+0.9  c2 invoke acquire session=c2/1
+SETS
+30   harness end run`
+	for sets, cause := range map[string]string{
+		"0.91 c2-n1,n2 fail set token=B\n1 c2-n3 fail set token=B answered=0":                                       verdict.Hung,
+		"0.91 c2-n1 fail set token=B\n1 c2-n2,n3 info set token=B answered=0":                                       "",
+		"0.91 c2-n1,n2,n3 fail set token=B\n1 c2-n1,n2,n3 info set token=C answered=0":                              "",
+		"0.91 c2-n1,n2,n3 fail set token=B\n1 c2-n1,n2,n3 info set token=C answered=0\n2 c2-n1,n2 fail set token=D": verdict.Hung,
+	} {
+		got := judge(newRecord(tale(t, strings.Replace(lossy, "SETS", sets, 1))), verdict.FaultTolerance)
+		if violated := got.Outcome == verdict.Violated; violated != (cause != "") || got.Cause != cause {
+			t.Errorf("%s\n%s (%s): %s", sets, got.Outcome, got.Cause, got.Because)
 		}
 	}
 }

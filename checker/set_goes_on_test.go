@@ -111,3 +111,30 @@ func TestSetsInTime(t *testing.T) {
 		}
 	}
 }
+
+// A fault excuses the key of a lost set only if the node may have had it.
+func TestLostSetThatLeftNoKey(t *testing.T) {
+	const lost = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10 mayBeIdle
+0      harness begin run
+0.001  c1 begin client
+0.001  c2 begin client
+0.005  nemesis begin lose node=c1-n1
+0.010  c1 invoke acquire session=c1/1
+0.061  c1-n1 info set token=A sent=0.011 applied=0 answered=0
+0.070  c1 fail acquire session=c1/1
+0.100  c2 invoke acquire session=c2/1
+NODE
+8      c2-n1 ok set token=B
+7.999  n1 life set value=B by=c2
+8.001  c2 ok acquire session=c2/1 token=B until=17
+9      harness end run`
+	for node, want := range map[string]verdict.Outcome{
+		"": verdict.Violated,
+		"0.012 n1 life set value=A by=c1 sent=0.011 command=set": verdict.NotExercised,
+		"5     n1 life gap lo=3 hi=5":                            verdict.NotExercised,
+	} {
+		if got := judge(newRecord(tale(t, strings.Replace(lost, "NODE", node, 1))), verdict.FaultTolerance); got.Outcome != want {
+			t.Errorf("%q: %s (%s): %s", node, got.Outcome, got.Cause, got.Because)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func TestWhyNobody(t *testing.T) {
 		"keys that an attempt left which is over": {`
 0.500  c2-n2,n3 ok set token=Z
 0.499  n2,n3 life set value=Z by=c2
-0.900  c2-n1 fail set token=Y
+0.900  c2-n1,n2,n3 fail set token=Y
 1      c1-n1 ok set token=A1
 0.999  n1 life set value=A1 by=c1
 1.001  c1-n2,n3 fail set token=A1
@@ -58,6 +58,7 @@ func TestWhyNobody(t *testing.T) {
 0.5    nemesis begin kill node=n3
 0.999  n2 life set value=Z by=c2
 1      c1-n1 ok set token=A1
+1.001  c1-n2 fail set token=A1
 0.999  n1 life set value=A1 by=c1
 1.009  n1 life deleted old=A1 by=c1
 1.010  c1-n1 ok release token=A1
@@ -281,7 +282,9 @@ EVENTS
 		return all
 	}
 	for name, row := range map[string]struct{ events, cause, text string }{
-		"it tries again after 8 s":                     {try("1") + fmt.Sprintf(won, "9"), verdict.WaitedLong, "asked no node from 0.998 s to 9 s, and the longest retry delay is 0.1 s"},
+		"it tries again after 8 s": {try("1") + fmt.Sprintf(won, "9"), verdict.WaitedLong, "asked no node from 0.998 s to 9 s, and the longest retry delay is 0.1 s"},
+		"an answer is late, and it tries again long after that": {"3 c1-n1 ok set token=A sent=1 applied=2.9\n2.9 n1 life set value=A by=c1\n2.91 n1 life deleted old=A by=c1\n3.01 c1-n1 ok release token=A sent=1.05 applied=2.91\n" +
+			fmt.Sprintf(won, "9"), verdict.WaitedLong, "c1's attempt at 1 s took 7.998 s, and asked no node for the lock from 3.01 s to 8.998 s"},
 		"each pause is as long, to the limit":          {try("1", "8") + stopped, verdict.WaitedLong, "and the longest retry delay is 0.1 s"},
 		"each pause is twice as long, to the limit":    {try("0.9", "3.9", "9.9") + stopped, verdict.WaitedLong, "and the longest retry delay is 0.1 s"},
 		"it asks once, and returns when it is stopped": {try("1") + stopped, verdict.Hung, "c1's acquire, called at 0.01 s, asked no node after 0.998 s"},
@@ -317,16 +320,23 @@ EVENTS
 	others := "0.010 c2 invoke acquire session=c2/1\n0.010 c3 invoke acquire session=c3/1\n" + had("n2,n3", "B", "c2") + had("n4,n5", "C", "c3") +
 		"1.001 c2-n2,n3 ok set token=B\n1.001 c3-n4,n5 ok set token=C\n1.05 c2-n1,n4,n5 fail set token=B\n1.05 c3-n1,n2,n3 fail set token=C\n"
 	for name, row := range map[string]struct{ events, cause, text, last string }{
-		"it asks two of five": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n", verdict.TooFewVotes, "did not ask n3, n4 and n5, and met no key there", ""},
+		"it asks two of five": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n", verdict.TooFewVotes, "had 2 of the 3 votes that it needed; n1 and n2 voted for it; it did not ask n3, n4 and n5", ""},
 		"it makes nothing of three votes": {had("n1,n2,n3", "A", "c1") + "1.001 c1-n1,n2,n3 ok set token=A\n1.001 c1-n4,n5 fail set token=A cause=LOADING\n",
 			verdict.TooFewVotes, "had the votes of n1, n2 and n3, which are a quorum, and did not take the lock", ""},
 		"three nodes answer with errors": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A cause=LOADING\n",
-			verdict.TooFewVotes, "had an error of n3, n4 and n5 or no answer in time, and met no key on so many nodes that it could not have had a quorum", ""},
+			verdict.TooFewVotes, "had 2 of the 3 votes that it needed; n1 and n2 voted for it; n3, n4 and n5 answered with an error", ""},
 		"three refuse without a key": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A\n", verdict.TurnedAway, "was refused by 3 nodes without a key", ""},
 		"two others have two nodes each": {others + had("n1", "A", "c1") + "1.02 c1-n1 ok set token=A\n1.05 c1-n2,n3,n4,n5 fail set token=A\n",
 			verdict.SplitVote, "met keys of others' attempts on n4 and n5", ""},
 		"another has one node, and two give no answer": {"0.010 c2 invoke acquire session=c2/1\n" + had("n3", "B", "c2") + had("n1,n2", "A", "c1") + "1.001 c2-n3 ok set token=B\n" +
 			"1.02 c1-n1,n2 ok set token=A\n1.05 c1-n3 fail set token=A\n1.05 c1-n4,n5 info set token=A answered=0\n1.15 c1-n1,n2 ok release token=A\n", verdict.SplitVote, "met keys of others' attempts on n3", ""},
+		"others have a node each, and it is undone before the refusals come": {"0.010 c2 invoke acquire session=c2/1\n0.010 c3 invoke acquire session=c3/1\n" +
+			had("n2,n3", "B", "c2") + had("n4,n5", "C", "c3") + had("n1", "A", "c1") + "1.001 c2-n2,n3 ok set token=B\n1.001 c3-n4,n5 ok set token=C\n" +
+			"1.02 c1-n1 ok set token=A sent=0.97\n1.06 c1-n2,n3,n4,n5 fail set token=A sent=0.97\n1.06 c1-n1 ok release token=A sent=1.05",
+			verdict.TooFewVotes, "c1's attempt at 0.97 s had 1 of the 3 votes that it needed; n1 voted for it; n2, n3, n4 and n5 had not answered in time, and the attempt was over by 1.05 s", ""},
+		"two nodes are down, and two have keys that were left": {"0.010 c2 invoke acquire session=c2/1\n0.2 c2-n1,n2,n4,n5 ok set token=B\n0.199 n1,n2,n4,n5 life set value=B by=c2\n" +
+			"0.300 c2 fail acquire session=c2/1\n0.4 nemesis begin kill node=n1\n0.4 nemesis begin kill node=n2\n" + had("n3", "A", "c1") + "1.001 c1-n3 ok set token=A\n1.05 c1-n4,n5 fail set token=A\n",
+			verdict.LeftKeys, "could not ask n1 and n2, and met keys on n4 and n5 that attempts of c2 had left there", ""},
 		"acquires return errors at once": {"0.010 c1 fail acquire session=c1/1\n" + atOnce, verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 0.01 s and asked no node", ""},
 		"acquires return errors": {"1 c1 fail acquire session=c1/1\n1.05 c1 invoke acquire session=c1/2\n1.1 c1 fail acquire session=c1/2\n1.15 c1 invoke acquire session=c1/3\n",
 			verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 1 s and asked no node", "2.9    c1 fail acquire session=c1/3\n"},
@@ -364,7 +374,7 @@ TRIES
 		tries = append(tries, fmt.Sprintf("%.3f c2-n1 fail set token=B%d", 0.1+float64(i)/10, i))
 	}
 	got := judge(newRecord(tale(t, strings.Replace(waits, "TRIES", strings.Join(tries, "\n"), 1))), verdict.FaultTolerance)
-	if got.Cause != verdict.WaitedLong || !strings.HasSuffix(got.Because, "c1's attempt at 0.01 s took 6.994 s, and n1 gave no answer") {
+	if got.Cause != verdict.WaitedLong || !strings.HasSuffix(got.Because, "c1's attempt at 0.01 s took 6.994 s, and n1 did not answer until 7 s") {
 		t.Errorf("%s (%s): %s", got.Outcome, got.Cause, got.Because)
 	}
 }

@@ -64,6 +64,16 @@ var causes = []causeRow{
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30` + follows("1.10"),
 		verdict.NeverSet, "", "", nil},
+	{"a key of an earlier attempt with the same token is no vote", `
+0.0106 c1-n2 ok set token=A sent=0.0102 applied=0.0104
+0.0104 n2 life set value=A by=c1 sent=0.0102
+0.0112 c1-n2 ok release token=A sent=0.0108 applied=0.0110
+0.0110 n2 life deleted old=A by=c1 sent=0.0108 command=del script
+0.0125 c1-n1,n3 ok set token=A sent=0.0120 applied=0.0122
+0.0122 n1,n3 life set value=A by=c1 sent=0.0120
+0.013 c1 ok acquire session=c1/1 token=A until=30
+1.050 n3 life evicted old=A` + follows("1.10"),
+		verdict.Evicted, "n3", "", nil},
 	{"without a token the last key of each node is the vote", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 until=30

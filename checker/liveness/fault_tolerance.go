@@ -17,8 +17,10 @@ import (
 // FaultTolerance asks whether a lock can be had while a majority of nodes is up.
 // It is put to the test wherever nobody holds a lock or may hold it (hold),
 // and some client that is trying to acquire goes on and reaches a majority
-// (outages), be it another one after a while. Then somebody, though not that
-// client, must acquire within
+// (outages), be it another one after a while. After a fault that counts from when
+// clients can have noticed that it is over: slack after its end (during), and then a
+// node time-out, the longest retry delay and slack (settled). Somebody, though not
+// that client, must acquire within
 //
 //	k·(NodeTimeout + RetryMax) + Slack
 //
@@ -379,41 +381,6 @@ func deathToGrant(losses []loss) int64 {
 	return slowest
 }
 
-// orphans counts keys that a node refused a set for, though none had been set or
-// extended there for longer than a key may live.
-func orphans(r *conditions, n map[string]float64) {
-	type spot struct{ node, key string }
-	type age struct {
-		set     int64
-		counted bool
-	}
-	keys := map[spot]*age{}
-	count := 0
-	limit := spans.Plus(r.keys.life, int64(r.Params.Slack))
-	// In the order of the nodes' doing: an answer that took longer is recorded later.
-	links := slices.SortedStableFunc(slices.Values(r.Links), func(a, b *history.Event) int { return cmp.Compare(facts.Applied(a), facts.Applied(b)) })
-	for _, e := range links {
-		if e.Op == history.OpRelease {
-			continue
-		}
-		k := keys[spot{e.Node, e.Key}]
-		if k == nil {
-			k = &age{}
-			keys[spot{e.Node, e.Key}] = k
-		}
-		switch {
-		case e.Type != history.Fail:
-			*k = age{set: max(k.set, facts.Applied(e))}
-		case e.Op == history.OpSet && e.Cause == "" && !k.counted && e.Sent > spans.Plus(k.set, limit):
-			k.counted = true
-			count++
-		}
-	}
-	if len(keys) > 0 && r.Params.TTL > 0 {
-		n[verdict.OrphanKeys] = float64(count)
-	}
-}
-
 // unavailabilityCauses is in the order in which equals are named.
 var unavailabilityCauses = []string{verdict.LeftKeys, verdict.OutlivedTTL, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp}
 
@@ -480,8 +447,7 @@ func met(c *lockState, attempts []*facts.Attempt, in spans.Span) (count map[stri
 	}
 	for _, a := range attempts {
 		if silent := c.waitedFor(a, in); len(silent) > 0 {
-			add(verdict.WaitedLong, fmt.Sprintf("%s's attempt at %s took %s, and %s gave no answer",
-				a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From), verdict.List(silent)))
+			add(verdict.WaitedLong, fmt.Sprintf("%s's attempt at %s took %s, and %s", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From), lasted(c, a, silent)))
 			continue
 		}
 		if a.From < in.From || a.Won {
@@ -629,6 +595,45 @@ func (c *lockState) waitedFor(a *facts.Attempt, in spans.Span) (silent []string)
 	return silent
 }
 
+// lasted says what an attempt that took too long waited for, of nodes whose answers were late or missing: nodes that
+// gave no answer, nothing for a while after the last answer, or the late answers.
+func lasted(c *lockState, a *facts.Attempt, late []string) string {
+	ended, last := c.ended(a), a.From
+	latest := map[string]*history.Event{} // by node: the command that was answered last, or not at all
+	answered := func(e *history.Event) int64 { return cmp.Or(e.Answered, facts.Never) }
+	for _, e := range slices.Concat(a.Asked, a.Deletes) {
+		if e.Sent < a.From || e.Sent >= ended {
+			continue
+		}
+		if l := latest[e.Node]; l == nil || answered(e) > answered(l) {
+			latest[e.Node] = e
+		}
+		if answered(e) <= ended {
+			last = max(last, e.Answered)
+		}
+	}
+	var silent, slow []string
+	for _, n := range late {
+		switch e := latest[n]; {
+		case e == nil || e.Answered == 0:
+			silent = append(silent, n)
+		case e.Answered > ended:
+			slow = append(slow, fmt.Sprintf("%s had not answered by %s", n, facts.Seconds(ended)))
+		case e.Op == history.OpRelease:
+			slow = append(slow, fmt.Sprintf("%s did not answer the release until %s", n, facts.Seconds(e.Answered)))
+		default:
+			slow = append(slow, fmt.Sprintf("%s did not answer until %s", n, facts.Seconds(e.Answered)))
+		}
+	}
+	switch {
+	case len(silent) > 0:
+		return verdict.List(silent) + " gave no answer"
+	case len(slow) == 0 || ended-last > int64(c.Params.NodeTimeout+c.Params.RetryMax):
+		return fmt.Sprintf("asked no node for the lock from %s to %s", facts.Seconds(last), facts.Seconds(ended))
+	}
+	return verdict.List(slow)
+}
+
 // tooLong reports whether an attempt went on for longer than it takes to ask each node twice,
 // for keys and for fencing tokens, one after the other, and none of them answers.
 func (c *lockState) tooLong(a *facts.Attempt, in spans.Span) bool {
@@ -667,63 +672,129 @@ func (c *lockState) ended(a *facts.Attempt) int64 {
 
 // encounter is what an attempt met on the nodes. Each node is in one list at most.
 type encounter struct {
-	left     []string       // nodes with the key of an attempt that was over
-	by       []string       // what had left each of these there: "attempts of c1", "c1's release at 3 s"
-	kept     bool           // a release had left one
-	outlived []string       // nodes with a key that still existed when its TTL was over
-	gave     []string       // what time to live each of these had been given: "c1 gave them 20 s"
-	rival    []string       // nodes with the key of another client's attempt that was not over
-	of       map[string]int // of these, how many each client has
-	away     []string       // nodes that were down or out of reach
-	refused  []string       // nodes that refused without a key
-	own      []string       // nodes that refused for the attempt's own key: a node that it asks twice
-	silent   []string       // nodes whose answer did not come in time, or was an error
-	yes      []string       // nodes that voted for the attempt
+	left     []string        // nodes with the key of an attempt that was over
+	by       []string        // what had left each of these there: "attempts of c1", "c1's release at 3 s"
+	kept     bool            // a release had left one
+	outlived []string        // nodes with a key that still existed when its TTL was over
+	gave     []string        // what time to live each of these had been given: "c1 gave them 20 s"
+	unheard  map[string]bool // of left and outlived, nodes that did not refuse the attempt; true: they could not be asked
+	rival    []string        // nodes that refused for the key of another client's attempt that was not over
+	of       map[string]int  // how many nodes had a key of each other client's attempts that were not over
+	away     []string        // nodes that were down or out of reach
+	refused  []string        // nodes that refused without a key
+	own      []string        // nodes that refused for the attempt's own key: a node that it asks twice
+	failed   []string        // nodes that answered with an error
+	silent   []string        // nodes whose answer had not come by the node time-out or the end of the round
+	yes      []string        // nodes that voted for the attempt
+	asked    map[string]bool // nodes that were sent a set
+	end      int64           // of the round
 }
 
 // encounters looks at each node: the key that was there, if it was not the attempt's own, or
 // that nobody could ask.
 func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][]*facts.Attempt) encounter {
-	m := encounter{of: map[string]int{}}
-	down := c.down
+	m := encounter{of: map[string]int{}, unheard: map[string]bool{}, asked: map[string]bool{}, end: min(roundEnd(a), c.End)}
+	for _, e := range a.Asked {
+		m.asked[e.Node] = true
+	}
 	for _, n := range c.Params.Nodes {
 		answer := a.Answer(n, int64(c.Params.NodeTimeout))
+		inTime := answer != nil && answer.Answered <= m.end
+		away := spans.Meets(c.down.link(a.Session.Client(), n), spans.Of(a.From, a.To+1))
 		other := inTheWay(c.Lives(), n, key, a, answer)
+		var by *facts.Attempt
+		if other != nil {
+			by = owner(owners[other.Value], other)
+		}
 		switch {
-		case answer != nil && answer.Type == history.OK:
+		case inTime && answer.Type == history.OK:
 			m.yes = append(m.yes, n)
+			continue
+		case answer != nil && answer.Type == history.OK: // its client was told too late
+		case other != nil && (overdue(c, a, other) || by == nil || goneBack(c.Facts, by) <= a.From):
+			m.leftover(c, a, other, by)
+			if !inTime || answer.Cause != "" {
+				m.unheard[n] = away
+			}
+			continue
+		case other != nil && by.Session.Client() == a.Session.Client():
+			continue
 		case other != nil:
-			client := facts.LinkClient(other.By())
-			if a.From > c.keys.of(other.Renewed.T+facts.Error(other.Renewed)) {
-				m.outlived, m.gave = append(m.outlived, n), append(m.gave, gave(client, other))
+			m.of[by.Session.Client()]++
+			if inTime && answer.Cause == "" {
+				m.rival = append(m.rival, n)
 				continue
 			}
-			by := owner(owners[other.Value], other)
-			if by != nil && goneBack(c.Facts, by) > a.From {
-				if by.Session.Client() != a.Session.Client() {
-					m.rival = append(m.rival, n)
-					m.of[by.Session.Client()]++
-				}
-				continue
-			}
-			m.left = append(m.left, n)
-			culprit := "attempts of " + client
-			if by != nil && by.Won && by.Session.FirstRelease() != nil {
-				m.kept = true
-				culprit = fmt.Sprintf("%s's release at %s", client, facts.Seconds(by.Session.FirstRelease().T))
-			}
-			m.by = append(m.by, culprit)
 		case answer != nil && answer.Cause == "" && c.Lives().At(n, key, facts.Applied(answer)) != nil:
 			m.own = append(m.own, n)
+			continue
 		case answer != nil && answer.Cause == "":
 			m.refused = append(m.refused, n)
-		case spans.Meets(down.link(a.Session.Client(), n), spans.Of(a.From, a.To+1)):
+			continue
+		}
+		switch {
+		case away:
 			m.away = append(m.away, n)
-		case slices.ContainsFunc(a.Asked, func(e *history.Event) bool { return e.Node == n }):
+		case inTime:
+			m.failed = append(m.failed, n)
+		case m.asked[n]:
 			m.silent = append(m.silent, n)
 		}
 	}
+	m.forgetUnmet()
 	return m
+}
+
+// roundEnd is when the client of an attempt gave up waiting for votes: when it undid the vote of a node that had
+// answered, made another attempt, or returned.
+func roundEnd(a *facts.Attempt) int64 {
+	end := a.Over
+	if end <= a.From {
+		end = a.To
+	}
+	for _, d := range a.Deletes {
+		answered := func(e *history.Event) bool { return e.Node == d.Node && e.Answered != 0 && e.Answered <= d.Sent }
+		if d.Sent >= a.From && slices.ContainsFunc(a.Asked, answered) {
+			end = min(end, d.Sent)
+		}
+	}
+	return end
+}
+
+// overdue reports whether a key's TTL was over when an attempt began.
+func overdue(c *conditions, a *facts.Attempt, s *facts.Stay) bool {
+	return a.From > c.keys.of(s.Renewed.T+facts.Error(s.Renewed))
+}
+
+// leftover enters a key that should have been gone, and the attempt that had put it there, or nil.
+func (m *encounter) leftover(c *conditions, a *facts.Attempt, s *facts.Stay, by *facts.Attempt) {
+	client := facts.LinkClient(s.By())
+	if overdue(c, a, s) {
+		m.outlived, m.gave = append(m.outlived, s.Node), append(m.gave, gave(client, s))
+		return
+	}
+	culprit := "attempts of " + client
+	if by != nil && by.Won && by.Session.FirstRelease() != nil {
+		m.kept = true
+		culprit = fmt.Sprintf("%s's release at %s", client, facts.Seconds(by.Session.FirstRelease().T))
+	}
+	m.left, m.by = append(m.left, s.Node), append(m.by, culprit)
+}
+
+// forgetUnmet enters the nodes with leftover keys as nodes that gave no answer, if none of them refused the attempt.
+func (m *encounter) forgetUnmet() {
+	if len(m.unheard) < len(m.left)+len(m.outlived) {
+		return
+	}
+	for _, n := range slices.Concat(m.left, m.outlived) {
+		switch {
+		case m.unheard[n]:
+			m.away = append(m.away, n)
+		case m.asked[n]:
+			m.silent = append(m.silent, n)
+		}
+	}
+	m.left, m.by, m.kept, m.outlived, m.gave, m.unheard = nil, nil, false, nil, nil, nil
 }
 
 // gave says what time to live a client had given a key, or who else extended it.
@@ -778,39 +849,26 @@ func inTheWay(lives *facts.Lives, node, key string, a *facts.Attempt, answer *hi
 func (m encounter) cause(p *history.Params) (cause, text string) {
 	nodes, quorum := len(p.Nodes), quorumOf(p)
 	keys := len(m.left) + len(m.outlived)
-	open := nodes - keys - len(m.away) - len(m.rival) - len(m.refused) - len(m.own) - len(m.silent)
+	open := nodes - keys - len(m.away) - len(m.rival) - len(m.refused) - len(m.own) - len(m.failed) - len(m.silent)
 	needed := func(these []string) bool { return len(these) > 0 && open < quorum && open+len(these) >= quorum }
-	couldAsk := ""
-	if len(m.away) > 0 {
-		couldAsk = fmt.Sprintf("could not ask %s", verdict.List(m.away))
-	}
-	beside := func(text string) string {
-		if couldAsk != "" {
-			return couldAsk + ", and " + text
-		}
-		return text
-	}
 	for client := range m.of {
 		if m.of[client] >= quorum {
 			return "", ""
 		}
 	}
 	switch reach := nodes - len(m.away); {
-	case nodes-len(m.left) < quorum:
-		return verdict.LeftKeys, "met keys " + m.remains()
-	case reach >= quorum && reach-len(m.outlived) < quorum:
-		return verdict.OutlivedTTL, beside(m.overdue(p))
-	case m.kept && reach >= quorum && reach-len(m.left) < quorum:
-		return verdict.LeftKeys, beside("met keys " + m.remains())
-	case reach >= quorum && reach-keys < quorum && len(m.outlived) >= len(m.left):
-		return verdict.OutlivedTTL, beside(m.overdue(p))
-	case nodes-keys < quorum:
-		return verdict.LeftKeys, "met keys " + m.remains()
+	case nodes-len(m.left) < quorum && m.remains() != "":
+		return verdict.LeftKeys, m.beside(m.remains())
+	case reach >= quorum && reach-len(m.outlived) < quorum && m.overdue(p) != "":
+		return verdict.OutlivedTTL, m.beside(m.overdue(p))
+	case m.kept && reach >= quorum && reach-len(m.left) < quorum && m.remains() != "":
+		return verdict.LeftKeys, m.beside(m.remains())
+	case reach >= quorum && reach-keys < quorum && len(m.outlived) >= len(m.left) && m.overdue(p) != "":
+		return verdict.OutlivedTTL, m.beside(m.overdue(p))
+	case nodes-keys < quorum && m.remains() != "":
+		return verdict.LeftKeys, m.beside(m.remains())
 	case len(m.away) > 0 && nodes-keys-len(m.away) < quorum:
-		if len(m.left) > 0 {
-			couldAsk += ", and met keys " + m.remains()
-		}
-		return verdict.NoMajority, couldAsk
+		return verdict.NoMajority, m.beside(m.remains())
 	case needed(m.rival):
 		return verdict.SplitVote, fmt.Sprintf("met keys of others' attempts on %s", verdict.List(m.rival))
 	case needed(m.refused):
@@ -819,50 +877,100 @@ func (m encounter) cause(p *history.Params) (cause, text string) {
 	return verdict.TooFewVotes, m.tooFew(p)
 }
 
-// tooFew says how an attempt came to too few votes that nothing kept from a quorum.
-func (m encounter) tooFew(p *history.Params) string {
-	asked := len(p.Nodes) - len(m.notAsked(p))
-	switch quorum := quorumOf(p); {
-	case len(m.yes) >= quorum:
-		return fmt.Sprintf("had the votes of %s, which are a quorum, and did not take the lock", verdict.List(m.yes))
-	case asked < quorum:
-		return fmt.Sprintf("did not ask %s, and met no key there", verdict.List(m.notAsked(p)))
-	case len(m.own) > 0:
-		return fmt.Sprintf("was refused by %s for its own key, and met no other key on so many nodes that it could not have had a quorum", verdict.List(m.own))
-	case len(m.silent) > 0:
-		return fmt.Sprintf("had an error of %s or no answer in time, and met no key on so many nodes that it could not have had a quorum", verdict.List(m.silent))
+// beside puts before a text which nodes could not be asked, and which were asked and neither refused in time nor
+// voted, though they had a leftover key or a fault was in force.
+func (m encounter) beside(text string) string {
+	var unasked, silent []string
+	for _, n := range slices.Sorted(slices.Values(slices.Concat(m.away, m.left, m.outlived))) {
+		down, unheard := m.unheard[n]
+		switch away := down || slices.Contains(m.away, n); {
+		case away && !m.asked[n]:
+			unasked = append(unasked, n)
+		case away, unheard:
+			silent = append(silent, n)
+		}
 	}
-	return "met no key on so many nodes that it could not have had a quorum"
+	var parts []string
+	if len(unasked) > 0 {
+		parts = append(parts, "could not ask "+verdict.List(unasked))
+	}
+	if len(silent) > 0 {
+		parts = append(parts, "had neither a yes nor a no in time from "+verdict.List(silent))
+	}
+	if text != "" {
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", and ")
+}
+
+// tooFew says what each node did of an attempt that came to too few votes, though nothing kept it from a quorum.
+func (m encounter) tooFew(p *history.Params) string {
+	quorum := quorumOf(p)
+	if len(m.yes) >= quorum {
+		return fmt.Sprintf("had the votes of %s, which are a quorum, and did not take the lock", verdict.List(m.yes))
+	}
+	asked := func(n string) bool { return m.asked[n] }
+	notAsked := func(n string) bool { return !m.asked[n] }
+	text := fmt.Sprintf("had %d of the %d votes that it needed", len(m.yes), quorum)
+	for _, group := range []struct {
+		nodes []string
+		did   string
+	}{
+		{m.yes, "%s voted for it"},
+		{m.own, "%s refused it for its own key"},
+		{slices.Concat(m.left, m.outlived), "%s had keys that should have been gone"},
+		{m.rival, "%s refused it for keys of others' attempts"},
+		{m.refused, "%s refused it without a key"},
+		{m.failed, "%s answered with an error"},
+		{slices.Concat(m.silent, slices.DeleteFunc(slices.Clone(m.away), notAsked)), "%s had not answered in time, and the attempt was over by " + facts.Seconds(m.end)},
+		{slices.DeleteFunc(slices.Clone(m.away), asked), "%s could not be asked"},
+		{m.notAsked(p), "it did not ask %s"},
+	} {
+		if len(group.nodes) > 0 {
+			text += "; " + fmt.Sprintf(group.did, verdict.List(group.nodes))
+		}
+	}
+	return text
 }
 
 // notAsked lists the nodes that could be asked, had nothing in the way, and were not asked.
 func (m encounter) notAsked(p *history.Params) (names []string) {
 	for _, n := range p.Nodes {
-		if !slices.Contains(slices.Concat(m.left, m.outlived, m.rival, m.away, m.refused, m.own, m.silent, m.yes), n) {
+		if !m.asked[n] && !slices.Contains(slices.Concat(m.away, m.left, m.outlived), n) {
 			names = append(names, n)
 		}
 	}
 	return names
 }
 
-// overdue says which keys still existed when their TTL was over.
+// overdue says which nodes refused for keys that still existed when their TTL was over; "": none did.
 func (m encounter) overdue(p *history.Params) string {
-	text := fmt.Sprintf("met keys on %s that existed after their TTL of %s", verdict.List(m.outlived), facts.Seconds(int64(p.TTL)))
-	var told []string
-	for _, gave := range m.gave {
-		client, _, _ := strings.Cut(gave, " ")
+	var nodes, told []string
+	for i, n := range m.outlived {
+		if _, unheard := m.unheard[n]; unheard {
+			continue
+		}
+		nodes = append(nodes, n)
+		client, _, _ := strings.Cut(m.gave[i], " ")
 		if !slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, client+" ") }) {
-			told = append(told, gave)
+			told = append(told, m.gave[i])
 		}
 	}
-	return text + ": " + verdict.List(told)
+	if len(nodes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("met keys on %s that existed after their TTL of %s: %s", verdict.List(nodes), facts.Seconds(int64(p.TTL)), verdict.List(told))
 }
 
-// remains says on which nodes keys were left, and by what. Attempts are told of together.
+// remains says which nodes refused for keys that had been left there, and by what; "": none did. Nodes are
+// listed together by what had left their keys.
 func (m encounter) remains() string {
 	var order, parts []string
 	nodes := map[string][]string{}
 	for i, by := range m.by {
+		if _, unheard := m.unheard[m.left[i]]; unheard {
+			continue
+		}
 		if !slices.Contains(order, by) {
 			order = append(order, by)
 		}
@@ -871,5 +979,8 @@ func (m encounter) remains() string {
 	for _, by := range order {
 		parts = append(parts, fmt.Sprintf("on %s that %s had left there", verdict.List(nodes[by]), by))
 	}
-	return verdict.List(parts)
+	if len(parts) == 0 {
+		return ""
+	}
+	return "met keys " + verdict.List(parts)
 }

@@ -303,6 +303,41 @@ func goneBy(a *facts.Attempt) int64 {
 	return at
 }
 
+// orphans counts keys that a node refused a set for, though none had been set or
+// extended there for longer than a key may live.
+func orphans(r *conditions, n map[string]float64) {
+	type spot struct{ node, key string }
+	type age struct {
+		set     int64
+		counted bool
+	}
+	keys := map[spot]*age{}
+	count := 0
+	limit := spans.Plus(r.keys.life, int64(r.Params.Slack))
+	// In the order of the nodes' doing: an answer that took longer is recorded later.
+	links := slices.SortedStableFunc(slices.Values(r.Links), func(a, b *history.Event) int { return cmp.Compare(facts.Applied(a), facts.Applied(b)) })
+	for _, e := range links {
+		if e.Op == history.OpRelease {
+			continue
+		}
+		k := keys[spot{e.Node, e.Key}]
+		if k == nil {
+			k = &age{}
+			keys[spot{e.Node, e.Key}] = k
+		}
+		switch {
+		case e.Type != history.Fail:
+			*k = age{set: max(k.set, facts.Applied(e))}
+		case e.Op == history.OpSet && e.Cause == "" && !k.counted && e.Sent > spans.Plus(k.set, limit):
+			k.counted = true
+			count++
+		}
+	}
+	if len(keys) > 0 && r.Params.TTL > 0 {
+		n[verdict.OrphanKeys] = float64(count)
+	}
+}
+
 // jainIndex is (Σx)²/(n·Σx²), Jain, Chiu and Hawe 1984.
 func jainIndex(grants []int) (float64, bool) {
 	sum, squares := 0.0, 0.0

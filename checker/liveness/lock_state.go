@@ -279,6 +279,9 @@ func keptOf(r *conditions, w *facts.Wire) (kept, slow map[string][]spans.Span) {
 	}
 	for _, a := range w.Attempts {
 		for _, e := range a.Sets {
+			if neverSet(r, a, e) {
+				continue
+			}
 			k := keptOn(r, w, a, e)
 			if len(k.byFault) > 0 {
 				kept[e.Node] = append(kept[e.Node], k.byFault...)
@@ -291,6 +294,16 @@ func keptOf(r *conditions, w *facts.Wire) (kept, slow map[string][]spans.Span) {
 	unite(kept)
 	unite(slow)
 	return kept, slow
+}
+
+// neverSet reports whether a node's own facts show that it never applied a set of which its link does not know what
+// became, such as a lost one.
+func neverSet(r *conditions, a *facts.Attempt, set *history.Event) bool {
+	until := r.keys.of(facts.Applied(set))
+	if set.Type == history.OK || !r.Params.Life || r.Lives().Gap(set.Node, set.Sent, until) != nil {
+		return false
+	}
+	return !slices.ContainsFunc(r.Lives().During(set.Node, set.Key, set.Sent, until), func(s *facts.Stay) bool { return s.Holds(a.Token) })
 }
 
 // keptKey holds the spans in which an attempt's key stayed on its node, by what kept it there.

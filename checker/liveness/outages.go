@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"sync"
 
 	"lockpick/checker/spans"
 	"lockpick/harness/history"
@@ -145,7 +146,7 @@ func (o *outages) settled(list []spans.Span) []spans.Span {
 type conditions struct {
 	*facts.Facts
 	down    *outages
-	carried *outages // the same, but a link that is only slow carries messages all the same
+	carried *outages // the same, but a link that is only slow, or loses less than half of the messages, carries them all the same
 	slowest int64    // by how much such a link delays a request and its reply, at most
 	keys    lapses
 	stalls  []spans.Span // of the host
@@ -155,21 +156,46 @@ func conditionsOf(r *facts.Facts) *conditions {
 	own := ownClocks(r)
 	c := &conditions{Facts: r, keys: lapsesOf(r, own), stalls: spans.Union(spans.Stalls(r))}
 	c.down = outagesOf(r, func(f *facts.Fault) taken { return takenBy(r, own, f) })
-	c.carried = c.down
 	for _, step := range r.Params.Steps {
 		if late := 2 * int64(step.Delay); step.Fault == "delay" && late < rounds(&r.Params) {
 			c.slowest = max(c.slowest, late)
 		}
 	}
-	if c.slowest > 0 {
-		c.carried = outagesOf(r, func(f *facts.Fault) taken {
-			if i := f.Step - 1; f.Kind == "delay" && i >= 0 && i < len(r.Params.Steps) && 2*int64(r.Params.Steps[i].Delay) < rounds(&r.Params) {
-				return little
-			}
-			return takenBy(r, own, f)
-		})
-	}
+	answered := mostlyAnswered(r)
+	c.carried = outagesOf(r, func(f *facts.Fault) taken {
+		i := f.Step - 1
+		slow := f.Kind == "delay" && i >= 0 && i < len(r.Params.Steps) && 2*int64(r.Params.Steps[i].Delay) < rounds(&r.Params)
+		if slow || f.Kind == "lose" && answered(f) {
+			return little
+		}
+		return takenBy(r, own, f)
+	})
 	return c
+}
+
+// mostlyAnswered returns a function that reports whether a link brought answers to more than half of the commands
+// that were sent on it while a fault was in force. The record does not say what share of messages a link loses.
+func mostlyAnswered(r *facts.Facts) func(f *facts.Fault) bool {
+	type times struct{ sent, answered []int64 } // when commands were sent: all, and those that were answered
+	links := sync.OnceValue(func() map[string]*times {
+		links := map[string]*times{}
+		for _, e := range r.Sent() {
+			l := remember(links, e.Process, func() *times { return &times{} })
+			l.sent = append(l.sent, e.Sent)
+			if e.Answered != 0 {
+				l.answered = append(l.answered, e.Sent)
+			}
+		}
+		return links
+	})
+	return func(f *facts.Fault) bool {
+		l, in := links()[f.Target], during(r, f)
+		if l == nil {
+			return false
+		}
+		within := func(list []int64) int { return spans.UpTo(list, in.To) - spans.UpTo(list, in.From) }
+		return 2*within(l.answered) > within(l.sent)
+	}
 }
 
 // real reports whether the run was in real time, where the host can be slow.
