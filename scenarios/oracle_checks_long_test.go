@@ -4,6 +4,7 @@ package scenarios_test
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"regexp"
@@ -805,8 +806,54 @@ func (o *oracle) lostEarly(g groups) {
 	})
 	if asked == nil || answered == nil {
 		o.fail("the record has %+v and %+v", asked, answered)
+		return
+	}
+	acquired := o.find(func(f *fact) bool { return f.Session == g["session"] && f.Type == "ok" && f.Op == "acquire" })
+	for reason := range strings.SplitSeq(g["reasons"], "; ") {
+		what, nodes, _ := strings.Cut(reason, " on n")
+		for _, node := range expand("n" + nodes) {
+			if is := o.whatEnded(node, acquired.Token, client, g["session"], *answered); is != what {
+				o.fail("on %s: %q", node, is)
+			}
+		}
 	}
 }
+
+// whatEnded says what a node did with a token by an answer.
+func (o *oracle) whatEnded(node, token, client, session string, answered fact) string {
+	is := "no key"
+	for _, f := range o.facts {
+		switch {
+		case f.T > answered.T || f.Process != node || f.Life == nil:
+		case f.Life.Value == token:
+			is = "the key still existed"
+		case f.Life.Old != token:
+		case f.Life.What == "lost":
+			is = "the key was lost in a restart"
+		case f.Life.What == "expired":
+			is = "the key expired early"
+		case f.Life.What == "deleted":
+			by, _, _ := strings.Cut(f.Life.By, "-")
+			own := o.find(func(x *fact) bool {
+				return x.Process == client && x.Session == session && x.Type == "invoke" && x.Op == "release" && x.T <= f.Sent
+			})
+			switch {
+			case by == client && own != nil:
+				is = fmt.Sprintf("its own release, called at %s s, deleted the key", clock(own.T))
+			case by == client:
+				is = fmt.Sprintf("a late release of %s, sent at %s s, deleted the key", client, clock(f.Sent))
+			default:
+				is = by + " deleted the key"
+			}
+		default:
+			is = f.Life.What
+		}
+	}
+	return is
+}
+
+// clock writes an instant as a sentence does.
+func clock(t int64) string { return strconv.FormatFloat(math.Round(float64(t)/1e6)/1e3, 'f', -1, 64) }
 
 func (o *oracle) overlap(g groups) {
 	if len(o.holders) != 2 || o.holders[0].client != g["a"] || o.holders[1].client != g["b"] {
