@@ -104,7 +104,6 @@ type oracle struct {
 	title   groups
 	holders []*hold // the two whose beliefs overlap, the earlier first; empty: the violation is another
 	told    map[string]bool
-	story   []string
 	paused  map[string]int // pauses of clients that the story names with their instants
 	idle    map[string]int // and those that had no effect
 	row     *row           // the fact of the diagram that is compared, or nil: a sentence
@@ -310,10 +309,9 @@ var labelTemplates = compile([]template{
 
 // A row is a fact of the diagram, in the terminal or in Mermaid.
 type row struct {
-	t             string
-	label, remark string
-	from          string     // the client that an arrow leaves, or ""
-	to            [][]string // lanes that it leads to
+	t    string
+	from string     // the client that an arrow leaves, or ""
+	to   [][]string // lanes that it leads to
 }
 
 // examine compares all that is drawn of a run with the lines of its record.
