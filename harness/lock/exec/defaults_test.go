@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,8 +68,8 @@ func TestNodeKeepsDriverDefaults(t *testing.T) {
 }
 
 // overStandIn starts a shipped adapter with stand-ins for the packages that it imports, which are files by
-// name. stderr is where they print.
-func overStandIn(t *testing.T, program, script string, files map[string]string) (a *Adapter, stderr *bytes.Buffer) {
+// name. said waits for its end and returns what they printed on stderr.
+func overStandIn(t *testing.T, program, script string, files map[string]string) (a *Adapter, said func() string) {
 	t.Helper()
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -93,7 +94,7 @@ func overStandIn(t *testing.T, program, script string, files map[string]string) 
 		}
 	}
 	cmd := exec.Command(path, filepath.Join(dir, filepath.Base(script)))
-	stderr = &bytes.Buffer{}
+	stderr := &bytes.Buffer{}
 	cmd.Stderr, cmd.WaitDelay = stderr, time.Second
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -106,13 +107,16 @@ func overStandIn(t *testing.T, program, script string, files map[string]string) 
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
-	if a, err = Meet(in, out, time.Now); err != nil {
+	said = sync.OnceValue(func() string { // when it has ended
 		in.Close()
 		cmd.Wait()
-		t.Fatal(err, stderr)
+		return strings.TrimSpace(stderr.String())
+	})
+	t.Cleanup(func() { said() })
+	if a, err = Meet(in, out, time.Now); err != nil {
+		t.Fatal(err, said())
 	}
-	return a, stderr
+	return a, said
 }
 
 // npm is a stand-in for a package of npm, and pypi for one of PyPI.
@@ -159,7 +163,7 @@ class Redlock:
 		{"python3", "python/pottery_redlock.py", python, "", "Redis\nRedlock"},
 	} {
 		t.Run(c.script+" "+c.options, func(t *testing.T) {
-			a, stderr := overStandIn(t, c.program, c.script, c.files)
+			a, said := overStandIn(t, c.program, c.script, c.files)
 			settings := lock.Settings{TTL: time.Second, Timeout: 50 * time.Millisecond, Drift: 0.01, Options: map[string]string{}}
 			for option := range strings.SplitSeq(c.options, ",") {
 				if name, value, is := strings.Cut(option, "="); is {
@@ -178,7 +182,7 @@ class Redlock:
 				t.Fatal(err)
 			}
 			<-a.ended
-			if got := strings.TrimSpace(stderr.String()); got != c.want {
+			if got := said(); got != c.want {
 				t.Errorf("the library is given\n%s\nwant\n%s", got, c.want)
 			}
 			for _, o := range a.Hello.Options {
