@@ -89,7 +89,7 @@ func linked(kinds ...string) func(*oracle, groups) {
 	}
 }
 
-// together li// together reports whether a step hit a client's links with all of these servers at the instant of a begin, and
+// together reports whether a step hit a client's links with all of these servers at the instant of a begin, and
 // with no others for so long: what was over before the story begins is not told.
 func (o *oracle) together(begin fact, client string, named []string) bool {
 	over := map[string]int64{}

@@ -113,9 +113,9 @@ func uncounted(r *facts.Facts, s *facts.Session, votes map[string]*facts.Stay) e
 	return x
 }
 
-// votes is the last key by node that a session's own link put there within its acquire. A
-// lock that takes what it has already, for longer, has voted with that. A lock may use one token
-// for all of its attempts; a key that was gone before the one that won began is no vote in it.
+// votes returns, by node, the last key that the session's own link set during its acquire. Extending
+// a key that it already had counts as a vote. A lock may use one token for all attempts of an
+// acquire, so a key that was gone before the winning attempt began is not a vote.
 func votes(r *facts.Facts, s *facts.Session) map[string]*facts.Stay {
 	votes := map[string]*facts.Stay{}
 	won := int64(math.MinInt64)

@@ -429,8 +429,8 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	return cause, first[cause]
 }
 
-// met counts what the attempts of a span met, by cause, and tells of the first of each. An attempt that
-// lost to one with a quorum is not counted: what became of that one is the cause.
+// met counts the attempts of a span by the cause of their failure, and describes the first of each. It
+// skips attempts that lost to one with a quorum, because the cause is what happened to that one.
 func met(c *lockState, attempts []*facts.Attempt, in spans.Span) (count map[string]int64, first map[string]string) {
 	count, first = map[string]int64{}, map[string]string{}
 	add := func(cause, text string) {

@@ -34,7 +34,7 @@ type outage struct {
 	next *session  // who got the lock at its end; nil: nobody
 }
 
-// leftKeys is the keys of one attempt that refused later ones, though it was over.
+// leftKeys are keys that an attempt left on nodes after its end, where they refused later attempts.
 type leftKeys struct {
 	of      *facts.Attempt // nil: of none that the links saw
 	first   *facts.Attempt // an earlier one with its token, of which its requests are a repetition; nil: none
@@ -59,7 +59,7 @@ const (
 	mostHung = 2
 )
 
-// outageOf is what a violated property of liveness is about; nil: it is another one.
+// outageOf returns the outage behind a violation of liveness, or nil if r is none.
 func outageOf(f *course, r *verdict.Result) *outage {
 	if r == nil || r.Witness == nil || r.Outcome != verdict.Violated || r.Property != verdict.FaultTolerance && r.Property != verdict.DeadlockFreedom {
 		return nil

@@ -72,7 +72,7 @@ func TestEndOfAnUnplannedFault(t *testing.T) {
 	}
 }
 
-// An event of a fault belongs to the last that may still have it: what failed begins no more.
+// A begin after a failed injection is a new fault, not the failed one.
 func TestFaultThatFailed(t *testing.T) {
 	f := Read(histories.Story("params clients=c1 nodes=n1\n1 nemesis invoke pause node=n1 step=1\n2 nemesis fail pause node=n1 step=1\n3 nemesis begin pause node=n1 step=1\n9 harness end run"))
 	if len(f.Faults) != 2 || f.Faults[0].Fail == nil || f.Faults[0].Begin != nil || f.Faults[1].Begin == nil {

@@ -184,8 +184,8 @@ func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 // Stays is the values of a key on a node, one after the other.
 func (l *Lives) Stays(node, key string) []*Stay { return l.stays[nodeKey{node, key}] }
 
-// At is the value that a key had on a node at an instant, or nil. The node's own report of its end
-// counts, even if its time should have been over before: the node's clock may have been wrong.
+// At returns the value that a key had on a node at an instant, or nil. It uses the node's own report
+// of when the key ended, even if the key's TTL was over earlier: the node's clock may have been wrong.
 func (l *Lives) At(node, key string, at int64) *Stay {
 	all := l.Stays(node, key)
 	i := sort.Search(len(all), func(i int) bool { return all[i].From() > at }) - 1

@@ -194,7 +194,7 @@ class Redlock:
 	}
 }
 
-// pottery raises one exception for a lock that is not held and for nodes that fail. Only the first is a no.
+// pottery raises the same exception if the lock is not held and if nodes fail. Only the former means "not held".
 func TestPotteryErrorsAreNoRefusal(t *testing.T) {
 	python := map[string]string{}
 	pypi(python, "redis", "redis", "class Redis:\n  def __init__(self, **set): pass\n")

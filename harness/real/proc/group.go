@@ -109,7 +109,7 @@ func (g *Group) Join(leader *Child, name string, cmd *exec.Cmd) (*Child, error) 
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	cmd.Env = append(cmd.Environ(), RunEnv+"="+mark)
+	cmd.Env = append(cmd.Environ(), runEnv+"="+mark)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {

@@ -79,9 +79,9 @@ func endChild(pid int, start uint64, dir string) error {
 	return nil
 }
 
-// RunEnv is set in the environment of all processes of a run, and names its directory. By it a run
+// runEnv is set in the environment of all processes of a run, and names its directory. By it a run
 // finds what they started and left running, as a daemon in a session and a directory of its own.
-const RunEnv = "LOCKPICK_RUN"
+const runEnv = "LOCKPICK_RUN"
 
 // endMarked kills the processes whose environment names the directory, and waits until they
 // have ended. It looks again until there are none, because they may start others meanwhile. A
@@ -89,7 +89,7 @@ const RunEnv = "LOCKPICK_RUN"
 func endMarked(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), signalBound)
 	defer cancel()
-	mark := []byte(RunEnv + "=" + dir + "\x00")
+	mark := []byte(runEnv + "=" + dir + "\x00")
 	for {
 		found := false
 		names, err := filepath.Glob("/proc/[0-9]*/environ")

@@ -175,7 +175,7 @@ func TestDaemonsEndWithTheirRun(t *testing.T) {
 	dir := t.TempDir()
 	path := left(t, dir, deadName(t))
 	cmd := exec.Command("/bin/sleep", "60")
-	cmd.Dir, cmd.Env = "/", []string{RunEnv + "=" + path}
+	cmd.Dir, cmd.Env = "/", []string{runEnv + "=" + path}
 	must(t, cmd.Start())
 	go cmd.Wait()
 	is, err := files.StatOf(cmd.Process.Pid)

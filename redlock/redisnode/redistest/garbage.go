@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Answer is what a server does on a connection once it was asked something. The connection is closed when it
-// returns, or when the client closes it, as gone tells.
+// Answer is what a server does on a connection after the first request. The server closes the connection when
+// Answer returns; gone is closed when the client closes it.
 type Answer func(c net.Conn, gone <-chan struct{})
 
 // Serve starts a server, and returns its address. What is asked later is read and dropped.
