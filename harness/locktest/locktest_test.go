@@ -108,7 +108,7 @@ func TestTiers(t *testing.T) {
 			t.Errorf("%s is skipped: %s", name, c.skip)
 		}
 	}
-	if c := one["gc-pause-after-acquire/fenced"]; c.skip != "this lock gives no fencing tokens" {
+	if c := one["gc-pause-after-acquire/fenced"]; c.skip != "this lock has no fencing tokens" {
 		t.Errorf("fenced: %q", c.skip)
 	}
 }
