@@ -270,7 +270,7 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 		{"garbage-later", "baseline/", outcome.ExitBackend, `not of the protocol: "redis: connected`},
 		{"dies-later", "baseline/", outcome.ExitBackend, "panic: no more memory"},
 		{"another-id-later", "baseline/", outcome.ExitBackend, "which was not asked"},
-		{"answers-twice", "baseline/", outcome.ExitBackend, "which was not asked, or twice"},
+		{"answers-twice", "baseline/", outcome.ExitBackend, "which is an unknown request or was already answered"},
 		{"long-lines-later", "baseline/", outcome.ExitBackend, "longer than 65536 bytes"},
 		{"leaves-a-child", "baseline/", outcome.ExitOK, ""},
 		{"by a shim", "wall-clock-forward/", outcome.ExitOK, ""}, // lockpick starts what the shim becomes,

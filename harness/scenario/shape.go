@@ -34,8 +34,8 @@ type field struct {
 	shape       shape
 	required    bool
 	defaultText string // the default, as written in a file; "": the zero value
-	// at is the path of Go fields from the section's value to this one, as in event.nth. "" means
-	// the field named like key, and wholeSection the section's value itself.
+	// goPath is the path of Go fields from the section's value to this one, as in event.nth. ""
+	// means the field named like key, and wholeSection the section's value itself.
 	at string
 	to any // a pointer to the value, if it is stored outside the section's value
 }
