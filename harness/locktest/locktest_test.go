@@ -51,18 +51,18 @@ func TestWrongOptions(t *testing.T) {
 		kind lock.Kind
 		o    Options
 	}{
-		"has no factory":                     {lock.Kind{}, Options{}},
+		"has no factory":                      {lock.Kind{}, Options{}},
 		"lockpick already has a kind redsync": {lock.Kind{Name: "redsync", New: set.New}, Options{}},
-		`invalid name "My Lock"`:       {lock.Kind{Name: "My Lock", New: set.New}, Options{}},
-		"an option is negative":              {set, Options{Seeds: -1}},
-		`unknown backend "docker"`:                {set, Options{Backend: "docker"}},
-		"Scale is only for real servers":        {set, Options{Scale: 2}},
-		"locktest.Process(m, kind)":          {set, Options{Backend: Servers}},
-		"no option speed=medium":             {set, Options{Set: map[string]string{"speed": "medium"}}},
-		"no option colour=red":               {set, Options{Set: map[string]string{"colour": "red"}}},
-		`no scenario or file "basline": see`: {set, Options{Scenarios: []string{"basline"}}},
-		`no scenario matches`:           {set, Options{Tags: []string{"nowhere"}}},
-		`no scenario or file "nobody"`:       {set, Options{Without: map[string]string{"nobody": "why"}}},
+		`invalid name "My Lock"`:              {lock.Kind{Name: "My Lock", New: set.New}, Options{}},
+		"an option is negative":               {set, Options{Seeds: -1}},
+		`unknown backend "docker"`:            {set, Options{Backend: "docker"}},
+		"Scale is only for real servers":      {set, Options{Scale: 2}},
+		"locktest.Process(m, kind)":           {set, Options{Backend: Servers}},
+		"no option speed=medium":              {set, Options{Set: map[string]string{"speed": "medium"}}},
+		"no option colour=red":                {set, Options{Set: map[string]string{"colour": "red"}}},
+		`no scenario or file "basline": see`:  {set, Options{Scenarios: []string{"basline"}}},
+		`no scenario matches`:                 {set, Options{Tags: []string{"nowhere"}}},
+		`no scenario or file "nobody"`:        {set, Options{Without: map[string]string{"nobody": "why"}}},
 	} {
 		r := &run{Options: tt.o, kind: tt.kind}
 		err := r.complete()
@@ -152,7 +152,7 @@ func TestNodes(t *testing.T) {
 		t.Errorf("baseline: %q, %d nodes, %d in the comparison run", c.skip, c.Topology.Nodes, c.own.Topology.Nodes)
 	}
 	for _, name := range []string{"minority-down/base", "lost-reply/base", "disjoint-views/base", "same-node-twice/base"} {
-		if c := all[name]; !strings.Contains(c.skip, "certain ones of ") {
+		if c := all[name]; !strings.Contains(c.skip, "particular nodes out of ") {
 			t.Errorf("%s: %q", name, c.skip)
 		}
 	}

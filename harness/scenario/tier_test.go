@@ -64,13 +64,13 @@ func TestNotForAnotherLock(t *testing.T) {
 		kind   func(*lock.Kind)
 		why    string
 	}{
-		"mistake":    {func(s *Scenario) { s.Lock.Kind, s.Lock.Mistake = "broken", "plain-del" }, nil, "mistake"},
+		"mistake":    {func(s *Scenario) { s.Lock.Kind, s.Lock.Mistake = "broken", "plain-del" }, nil, "deliberately broken"},
 		"option":     {func(s *Scenario) { s.Lock.Kind, s.Lock.Options = "hardened", map[string]string{"repair": "yes"} }, nil, "option"},
 		"votes":      {func(s *Scenario) { s.Tier = TierQuorum }, func(k *lock.Kind) { k.OneNode = true }, "votes"},
 		"fence":      {func(s *Scenario) { s.Lock.Fence = true }, func(k *lock.Kind) { k.Can.Fence = false }, "fencing tokens"},
 		"extend":     {nil, func(k *lock.Kind) { k.Can.Extend = false }, "extended"},
 		"reenter":    {func(s *Scenario) { s.Workload.Reenter = 1 }, func(k *lock.Kind) { k.Can.Reenter = false }, "not reentrant"},
-		"sequential": {func(s *Scenario) { s.Tier = "" }, func(k *lock.Kind) { k.Can.Sequential = false }, "one after another"},
+		"sequential": {func(s *Scenario) { s.Tier = "" }, func(k *lock.Kind) { k.Can.Sequential = false }, "sequentially"},
 		"point": {func(s *Scenario) {
 			s.Plan = nemesis.Plan{{When: nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: "during-acquire"}}}}
 		}, func(k *lock.Kind) { k.OwnTime = true }, "during-acquire"},

@@ -156,11 +156,11 @@ func TestDeadlineAndNames(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
-		"has no node: specify one":        func(e *lock.Env) { e.Nodes = nil },
-		"it has only one node":            func(e *lock.Env) { e.Settings.Ask = "sequential" },
-		"use kind broken":                 func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
-		"no fencing tokens: leave":        func(e *lock.Env) { e.Settings.Fence = true },
-		"no limit of extensions: leave e": func(e *lock.Env) { e.Settings.Extends = 3 },
+		"has no node: specify one":         func(e *lock.Env) { e.Nodes = nil },
+		"it has only one node":             func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		"use kind broken":                  func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		"no fencing tokens: remove":        func(e *lock.Env) { e.Settings.Fence = true },
+		"can't limit extensions: remove e": func(e *lock.Env) { e.Settings.Extends = 3 },
 	} {
 		e := env("c1", "127.0.0.1:1")
 		change(&e)

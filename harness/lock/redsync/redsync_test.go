@@ -246,11 +246,11 @@ func TestSetups(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
-		"no nodes: specify at least one":  func(e *lock.Env) { e.Nodes = nil },
-		"use multiplexed":                 func(e *lock.Env) { e.Settings.Ask = "sequential" },
-		"use kind broken":                 func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
-		"no fencing tokens: leave":        func(e *lock.Env) { e.Settings.Fence = true },
-		"no limit of extensions: leave e": func(e *lock.Env) { e.Settings.Extends = 3 },
+		"no nodes: specify at least one":   func(e *lock.Env) { e.Nodes = nil },
+		"use multiplexed":                  func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		"use kind broken":                  func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		"no fencing tokens: remove":        func(e *lock.Env) { e.Settings.Fence = true },
+		"can't limit extensions: remove e": func(e *lock.Env) { e.Settings.Extends = 3 },
 	} {
 		e := env("c1", "127.0.0.1:1")
 		change(&e)

@@ -166,7 +166,7 @@ func TestRefused(t *testing.T) {
 		"set topology.nodes: 1": func(e *lock.Env) { e.Nodes = append(e.Nodes, e.Nodes...) },
 		"use kind broken":       func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
 		"remove fence":          func(e *lock.Env) { e.Settings.Fence = true },
-		"one node to ask":       func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		"only one node":         func(e *lock.Env) { e.Settings.Ask = "sequential" },
 		"at most half the TTL":  func(e *lock.Env) { e.Settings.Timeout = 9 * time.Second },
 	} {
 		e := env("127.0.0.1:1", "c1")
