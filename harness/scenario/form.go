@@ -132,7 +132,7 @@ func lockForm(k Known, unit time.Duration) object {
 		{key: "ttl", doc: "a key's time to live", shape: duration(unit), defaultText: "10s"},
 		{key: "drift", doc: "clock drift that is allowed for, as a share of the TTL", shape: percent(0.5), defaultText: "1%"},
 		{key: "timeout", doc: "bound of one request to one node, below half of the TTL", shape: duration(unit), defaultText: "50ms"},
-		{key: "retry", doc: "bounds of the random delay between attempts", shape: retry, at: whole, defaultText: "50ms..250ms"},
+		{key: "retry", doc: "bounds of the random delay between attempts", shape: retry, at: whole, stored: "retryMin..retryMax", defaultText: "50ms..250ms"},
 		{key: "tries", doc: "attempts in one acquire; 0: no limit", shape: integer(0, maxCount)},
 		{key: "ask", doc: "nodes all at once, or one after another", shape: oneOf("way to ask", "multiplexed", askSequential)},
 		{key: "fence", doc: "whether it hands out fencing tokens", shape: truth},

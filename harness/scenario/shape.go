@@ -38,6 +38,9 @@ type field struct {
 	// the key itself, and whole the section's value.
 	at string
 	to any // a pointer to the value, if it is stored outside of the section's
+	// stored is the value's path in a run.json where at does not say it: below the section's, or below
+	// the scenario's if to is set.
+	stored string
 }
 
 // whole is the path of a field that has its section's value.
@@ -118,7 +121,12 @@ func (f *field) fill(v reflect.Value) {
 
 // path returns the field's path in a run.json, given its section's.
 func (f *field) path(section string) string {
-	if f.at == whole || f.to != nil {
+	switch {
+	case f.to != nil:
+		return "scenario." + cmp.Or(f.stored, f.key)
+	case f.stored != "":
+		return section + "." + f.stored
+	case f.at == whole:
 		return section
 	}
 	return section + "." + cmp.Or(f.at, f.key)
@@ -635,8 +643,11 @@ func share(until string, fits func(float64) bool) scalar {
 
 // hundredfold is a share as a percentage that is read as exactly this share.
 func hundredfold(x float64) string {
-	if x == 0 {
+	switch {
+	case x == 0:
 		return "0%"
+	case x < 0:
+		return "-" + hundredfold(-x)
 	}
 	digits, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
 	e, _ := strconv.Atoi(exponent)
@@ -676,15 +687,21 @@ const (
 )
 
 func parseDuration(s string, least time.Duration) (d time.Duration, wrong, hint string) {
+	if d, err := time.ParseDuration(s); err == nil && d < 0 {
+		return 0, quote(s) + " is negative", "time runs forward only"
+	}
+	return parseSigned(s, least)
+}
+
+// parseSigned is parseDuration for durations that may be negative.
+func parseSigned(s string, least time.Duration) (d time.Duration, wrong, hint string) {
 	d, err := time.ParseDuration(s)
 	switch {
 	case err != nil:
 		return 0, quote(s) + " is not a duration", durationHint
-	case d < 0:
-		return 0, quote(s) + " is negative", "time runs forward only"
-	case d < least:
+	case d.Abs() < least:
 		return 0, quote(s) + " is too short", fmt.Sprintf("at least %v", least)
-	case d > maxDuration:
+	case d.Abs() > maxDuration:
 		return 0, quote(s) + " is too long", fmt.Sprintf("at most %v", maxDuration)
 	}
 	return d, "", ""
@@ -697,14 +714,7 @@ func duration(least time.Duration) scalar {
 // signed is a duration that may be negative.
 func signed(unit time.Duration) scalar {
 	return scalar{name: "a duration", hint: "a number with its unit, as in 11s, or -5s to go back", jsonSchema: textLike("^-?(" + durationJSON + ")$"),
-		parse: func(s string) (any, string, string) {
-			digits, back := strings.CutPrefix(s, "-")
-			d, wrong, hint := parseDuration(digits, unit)
-			if back {
-				d = -d
-			}
-			return d, wrong, hint
-		}}
+		parse: func(s string) (any, string, string) { return parseSigned(s, unit) }}
 }
 
 // between is a range of durations, "50ms..500ms", or a single one.
