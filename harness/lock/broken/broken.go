@@ -336,8 +336,8 @@ func (h *handle) Extend(ctx context.Context) error {
 }
 
 var contextByTimer = mistake{Mistake{"context-by-timer",
-	"ends its context by a timer that is set when the context is first asked for, and never by a look at the clock: asked after the deadline it has yet to end",
-	"a context that nobody has asked for needs no timer; and the timer knows when to fire"},
+	"ends its context only by a timer that starts when the context is first requested, and never checks the clock: a context requested after the deadline has not ended yet",
+	"a context that nobody has requested needs no timer, and the timer knows when to fire"},
 	func(l *broken) {
 		l.give = func(h *handle) lock.Handle {
 			return &contexter{handle: h, until: h.deadline, wait: func(left time.Duration) time.Duration { return left }}
@@ -345,8 +345,8 @@ var contextByTimer = mistake{Mistake{"context-by-timer",
 	}}
 
 var contextByTicker = mistake{Mistake{"context-by-ticker",
-	"ends its context at a look at the deadline that it takes every three quarters of a TTL, so that the context outlives the lease",
-	"a look now and then is cheaper than a timer for each lock, and the deadline is checked all the same"},
+	"checks the deadline only every three quarters of a TTL to end its context, so the context can outlive the lease",
+	"an occasional check is cheaper than a timer for each lock, and the deadline is checked either way"},
 	func(l *broken) {
 		l.give = func(h *handle) lock.Handle {
 			return contextLoser{&contexter{handle: h, until: h.deadline, wait: func(time.Duration) time.Duration { return l.cfg.TTL * 3 / 4 }}}
