@@ -265,31 +265,43 @@ func splitVotes(c *lockState) (split, won, longest int) {
 	return split, won, longest
 }
 
-// metRival says of each attempt whether it met another client's: its keys were not
-// taken back yet when the other's were set.
+// metRival reports for each attempt whether it overlapped one of another client: neither began after the other's
+// keys were all deleted. A client may begin its next attempt before the keys of the last one are.
 func metRival(w *facts.Wire) []bool {
-	met, gone := make([]bool, len(w.Attempts)), make([]int64, len(w.Attempts))
-	for i, a := range w.Attempts {
-		gone[i] = goneBy(a)
+	met := make([]bool, len(w.Attempts))
+	client := func(i int) string { return w.Attempts[i].Session.Client() }
+	type reach struct {
+		client string
+		until  int64
 	}
-	var far, second int // the attempt that reaches furthest so far, and the furthest of another client
-	far, second = -1, -1
+	var far, other reach // of the attempts so far: the one that lasts longest, and the longest of another client
 	for i, a := range w.Attempts {
-		for _, k := range []int{far, second} {
-			if k >= 0 && w.Attempts[k].Session.Client() != a.Session.Client() && gone[k] >= a.From {
-				met[k], met[i] = true, true
-			}
+		rival, own := far, reach{client(i), goneBy(a)}
+		if far.client == own.client {
+			rival = other
 		}
+		met[i] = rival.client != "" && rival.until >= a.From
 		switch {
-		case far < 0 || gone[far] <= gone[i]:
-			if far >= 0 && w.Attempts[far].Session.Client() != a.Session.Client() {
-				second = far
-			}
-			far = i
-		case w.Attempts[far].Session.Client() == a.Session.Client():
-		case second < 0 || gone[second] <= gone[i]:
-			second = i
+		case far.client == own.client:
+			far.until = max(far.until, own.until)
+		case far.client == "" || own.until >= far.until:
+			far, other = own, far
+		case own.until >= other.until:
+			other = own
 		}
+	}
+	next, beyond := -1, -1 // the attempt that begins next, and the next one of another client than that
+	for i := len(w.Attempts) - 1; i >= 0; i-- {
+		rival := next
+		if next >= 0 && client(next) == client(i) {
+			rival = beyond
+		} else {
+			beyond = next
+		}
+		if rival >= 0 && w.Attempts[rival].From <= goneBy(w.Attempts[i]) {
+			met[i] = true
+		}
+		next = i
 	}
 	return met
 }

@@ -80,30 +80,22 @@ func waiters(rng *rand.Rand, r *Run) (got, want string) {
 }
 
 // rivals looks at each pair of attempts: both met if the later began before all that the earlier sent was done.
-// Where a client has begun its next attempt by then, the judge counts only one of its two.
 func rivals(_ *rand.Rand, r *Run) (got, want string) {
 	for _, c := range r.locks {
 		if c.wire == nil {
 			continue
 		}
-		met, behind := make([]bool, len(c.wire.Attempts)), false
+		met := make([]bool, len(c.wire.Attempts))
 		for j, b := range c.wire.Attempts {
 			for i, a := range c.wire.Attempts[:j] {
 				done := a.To
 				for _, d := range a.Deletes {
 					done = max(done, d.T)
 				}
-				switch own := a.Session.Client() == b.Session.Client(); {
-				case done < b.From:
-				case own:
-					behind = true
-				default:
+				if done >= b.From && a.Session.Client() != b.Session.Client() {
 					met[i], met[j] = true, true
 				}
 			}
-		}
-		if behind {
-			continue
 		}
 		got += fmt.Sprint(metRival(c.wire), " ")
 		want += fmt.Sprint(met, " ")
@@ -123,11 +115,15 @@ func TestSplitVotes(t *testing.T) {
 	const unheard = "%[2]f c1-n2 fail set token=A%[1]f answered=0\n%[2]f c2-n1 fail set token=B%[1]f\n"
 	const won = "5 c1 invoke acquire session=c1/w\n5.01 c1-n1,n2 ok set token=W\n5.02 c1 ok acquire session=c1/w token=W until=14\n" +
 		"5.03 c1 invoke release session=c1/w\n5.04 c1-n1,n2 ok release token=W\n5.05 c1 ok release session=c1/w\n"
+	const tooSoon = "1 c1 invoke acquire session=c1/1\n1 c2 invoke acquire session=c2/1\n1.01 c1-n1 ok set token=A1\n1.02 c1-n2 fail set token=A1\n" +
+		"1.1 c1-n3 ok set token=A2\n1.11 c1-n2 fail set token=A2\n1.2 c2-n2 ok set token=B\n1.21 c2-n3 fail set token=B\n" +
+		"1.3 c1-n1 ok release token=A1\n1.31 c1-n3 ok release token=A2\n1.32 c2-n2 ok release token=B\n1.4 c1 fail acquire session=c1/1\n1.4 c2 fail acquire session=c2/1\n"
 	for name, row := range map[string]struct {
 		text                string
 		split, won, longest int
 	}{
 		"two attempts":                         {split(1, refused), 2, 0, 2},
+		"two of one client at once":            {tooSoon, 3, 0, 3},
 		"one of which nobody heard enough":     {split(1, unheard), 1, 0, 1},
 		"twice two in a row":                   {split(1, refused) + split(3, refused), 4, 0, 4},
 		"twice two, and a grant between":       {split(1, refused) + won + split(7, refused), 4, 1, 2},

@@ -58,7 +58,7 @@ func (c choice) scenarios() (all []pick, err error) {
 
 // selection is what the flags choose of these names.
 func (f *runFlags) selection(names ...string) campaign.Selection {
-	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Sets: f.sets, Expects: f.expects, Backend: f.backend, Scale: f.scale}
+	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Sets: f.sets, Expects: f.expects, Demands: f.demands, Backend: f.backend, Scale: f.scale}
 }
 
 // resolve resolves a selection, and normalizes the flags of its lock for commands that repeat them.

@@ -173,7 +173,7 @@ func (f *huntFlags) choose(args []string) (picks []pick, err error) {
 
 // demand sets what a lock with a mistake must guarantee: as much as a correct one. What a scenario
 // requires of no lock is required only if the user asked for it (given). Fencing tokens are judged
-// if the lock hands them out, and bounded-hold if the scenario has limits.
+// if the lock hands them out.
 func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 	if !f.mistake {
 		return nil
@@ -186,9 +186,6 @@ func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 		i := slices.IndexFunc(own, func(o pick) bool { return o.ID() == p.ID() })
 		if i < 0 {
 			continue
-		}
-		if p.Limits != (scenario.Limits{}) && !says(given, verdict.BoundedHold) {
-			p.Expect[verdict.BoundedHold] = scenario.Expectation{Want: string(verdict.Holds)}
 		}
 		for property, e := range own[i].Expect {
 			if !says(given, property) && (e.Want == outcome.AnyOutcome || property == verdict.FencingOrder && p.Lock.Fence && !ownCount(own[i].Scenario)) {
@@ -213,14 +210,14 @@ func spare(chosen []pick, given []string) {
 // ownCount says whether a scenario's lock counts otherwise than the specification's.
 func ownCount(s scenario.Scenario) bool { return s.Lock.Fence && s.Lock.Kind != "redlock" }
 
-// says says whether the user expects something of a property.
+// says reports whether the user set an expectation for the property.
 func says(given []string, property string) bool {
 	return slices.ContainsFunc(given, func(s string) bool { return strings.HasPrefix(s, property+"=") })
 }
 
-// mistaken settles what is expected of --lock broken with its mistake. Few of these
-// locks hand out fencing tokens, so that only those are asked for them that are wrong in it; and
-// without a fence a holder that was paused may write too late, whatever the lock.
+// mistaken sets what is expected of --lock broken with its mistake. Few of these locks hand out fencing
+// tokens, so tokens are expected only of locks whose mistake is in them. Without a fence, a holder that
+// was paused may write too late with any lock.
 func (f *huntFlags) mistaken() {
 	s := f.selection()
 	mistake := s.Mistake()
@@ -238,4 +235,5 @@ func (f *huntFlags) mistaken() {
 		f.expects = append(f.expects, verdict.ResourceSafety+"=any")
 	}
 	f.expects = append(f.expects, own...)
+	f.demands = []string{verdict.BoundedHold + "=holds"}
 }

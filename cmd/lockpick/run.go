@@ -41,6 +41,7 @@ type runFlags struct {
 	image    string // in which it is, for containers
 	sets     []string
 	expects  []string
+	demands  []string // see campaign.Selection
 	require  []string
 	scale    float64
 	patience time.Duration

@@ -131,7 +131,7 @@ func lockForm(k Known, unit time.Duration) object {
 		{key: "ttl", doc: "a key's time to live", shape: duration(unit), defaultText: "10s"},
 		{key: "drift", doc: "the lock's allowance for clock drift, as a share of the TTL", shape: percent(0.5), defaultText: "1%"},
 		{key: "timeout", doc: "timeout of a request to one node, less than half of the TTL", shape: duration(unit), defaultText: "50ms"},
-		{key: "retry", doc: "range of the random delay between attempts", shape: retry, at: whole, defaultText: "50ms..250ms"},
+		{key: "retry", doc: "range of the random delay between attempts", shape: retry, at: whole, stored: "retryMin..retryMax", defaultText: "50ms..250ms"},
 		{key: "tries", doc: "attempts per acquire; 0: no limit", shape: integer(0, maxCount)},
 		{key: "ask", doc: "whether to contact the nodes all at once or one after another", shape: oneOf("way to ask", "multiplexed", askSequential)},
 		{key: "fence", doc: "whether the lock issues fencing tokens", shape: truth},

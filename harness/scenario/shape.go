@@ -38,6 +38,9 @@ type field struct {
 	// means the field named like key, and wholeSection the section's value itself.
 	at string
 	to any // a pointer to the value, if it is stored outside the section's value
+	// stored is the value's path in a run.json, if it differs from goPath: relative to the section's path, or to
+	// the scenario's if to is set.
+	stored string
 }
 
 // wholeSection is the path of a field whose value is that of its section.
@@ -118,7 +121,12 @@ func (f *field) fill(v reflect.Value) {
 
 // path returns the field's path in a run.json, given the path of its section.
 func (f *field) path(section string) string {
-	if f.at == whole || f.to != nil {
+	switch {
+	case f.to != nil:
+		return "scenario." + cmp.Or(f.stored, f.key)
+	case f.stored != "":
+		return section + "." + f.stored
+	case f.at == whole:
 		return section
 	}
 	return section + "." + cmp.Or(f.at, f.key)
@@ -636,8 +644,11 @@ func share(until string, fits func(float64) bool) scalar {
 
 // formatPercent formats a share as a percentage that parses to exactly the same share.
 func hundredfold(x float64) string {
-	if x == 0 {
+	switch {
+	case x == 0:
 		return "0%"
+	case x < 0:
+		return "-" + hundredfold(-x)
 	}
 	digits, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
 	e, _ := strconv.Atoi(exponent)
@@ -677,15 +688,21 @@ const (
 )
 
 func parseDuration(s string, least time.Duration) (d time.Duration, wrong, hint string) {
+	if d, err := time.ParseDuration(s); err == nil && d < 0 {
+		return 0, quote(s) + " is negative", "time runs forward only"
+	}
+	return parseSigned(s, least)
+}
+
+// parseSigned is like parseDuration, but accepts negative durations.
+func parseSigned(s string, least time.Duration) (d time.Duration, wrong, hint string) {
 	d, err := time.ParseDuration(s)
 	switch {
 	case err != nil:
 		return 0, quote(s) + " is not a duration", durationHint
-	case d < 0:
-		return 0, quote(s) + " is negative", "time runs forward only"
-	case d < least:
+	case d.Abs() < least:
 		return 0, quote(s) + " is too short", fmt.Sprintf("at least %v", least)
-	case d > maxDuration:
+	case d.Abs() > maxDuration:
 		return 0, quote(s) + " is too long", fmt.Sprintf("at most %v", maxDuration)
 	}
 	return d, "", ""
@@ -698,14 +715,7 @@ func duration(least time.Duration) scalar {
 // signedDuration accepts durations that may be negative.
 func signed(unit time.Duration) scalar {
 	return scalar{name: "a duration", hint: "a number with its unit, as in 11s, or -5s to go back", jsonSchema: textLike("^-?(" + durationJSON + ")$"),
-		parse: func(s string) (any, string, string) {
-			digits, back := strings.CutPrefix(s, "-")
-			d, wrong, hint := parseDuration(digits, unit)
-			if back {
-				d = -d
-			}
-			return d, wrong, hint
-		}}
+		parse: func(s string) (any, string, string) { return parseSigned(s, unit) }}
 }
 
 // durationRange accepts a range of durations, as in 50ms..500ms, or a single duration.

@@ -43,6 +43,7 @@ type Selection struct {
 	TTLUnit time.Duration     // the lock takes multiples of it as a TTL; 0: it takes any
 	Sets    []string          // overrides, as in lock.ttl=5s; scenario expectations no longer apply
 	Expects []string          // as in mutual-exclusion=holds
+	Demands []string          // as Expects, which override them; scenarios that can't be judged by one are left alone
 	Backend string            // name of the back end
 	Scale   float64           // factor of all durations in real time; 0: the scenario's, or RealScale
 }
@@ -111,13 +112,14 @@ func (s *Selection) Choose(known scenario.Known) (c Choice, err error) {
 		if err := s.expect(&c.Picks[i], kind); err != nil {
 			return Choice{}, err
 		}
+	}
+	if err := s.requireLimits(c.Picks); err != nil {
+		return Choice{}, err
+	}
+	for i := range c.Picks {
 		if err := s.scale(&c.Picks[i], known); err != nil {
 			return Choice{}, err
 		}
-	}
-	limited := slices.ContainsFunc(c.Picks, func(p Pick) bool { return p.Limits != (scenario.Limits{}) })
-	if s.expected(verdict.BoundedHold) && !limited {
-		return Choice{}, invalid("Expects.Limits", "%s can't be judged: no chosen scenario has limits", verdict.BoundedHold)
 	}
 	return c, nil
 }
@@ -301,7 +303,7 @@ func comparableNumbers(own scenarios.Found, kind string, chosen []scenarios.Foun
 	return numbers
 }
 
-// expect applies what Sets and Expects do to expectations. A scenario's numbers and expected
+// expect applies Sets, Demands and Expects to the expectations. A scenario's numbers and expected
 // violations are those of its own settings, so Sets void them. What a lock under test must
 // guarantee stays; where no lock is named, only safety does.
 func (s *Selection) expect(p *Pick, kind string) error {
@@ -316,16 +318,31 @@ func (s *Selection) expect(p *Pick, kind string) error {
 			own.Expect, own.Numbers = scenario.Guarantees(own.Expect), nil
 		}
 	}
-	for _, e := range s.Expects {
+	for _, e := range slices.Concat(s.Demands, s.Expects) {
 		name, want, ok := strings.Cut(e, "=")
 		if !ok || !slices.Contains(checker.Properties(), name) || !slices.Contains([]string{wantHolds, wantViolated, wantAny}, want) {
 			return &Invalid{"Expects", []string{name}, checker.Properties(), fmt.Errorf("--expect %q is no expectation", e)}
 		}
-		if name != verdict.BoundedHold || p.Limits != (scenario.Limits{}) { // without limits it can't be judged
-			p.Expect[name] = scenario.Expectation{Want: want}
-		}
+		p.Expect[name] = scenario.Expectation{Want: want}
 	}
 	scenario.Imply(p.Expect, p.Tier)
+	return nil
+}
+
+// requireLimits drops bounded-hold from the expectations of scenarios without limits, which it is judged by.
+// Expects must leave it to one scenario at least.
+func (s *Selection) requireLimits(picks []Pick) error {
+	limited := false
+	for _, p := range picks {
+		if p.Limits == (scenario.Limits{}) {
+			delete(p.Expect, verdict.BoundedHold)
+		} else {
+			limited = true
+		}
+	}
+	if s.expected(verdict.BoundedHold) && !limited {
+		return invalid("Expects.Limits", "%s can't be judged: no chosen scenario has limits", verdict.BoundedHold)
+	}
 	return nil
 }
 

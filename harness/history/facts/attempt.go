@@ -41,7 +41,7 @@ func (f *Facts) Wires() map[string]*Wire {
 	if f.wires != nil {
 		return f.wires
 	}
-	in := wireReader{locks: map[string]*Wire{}, clients: map[clientKey]*clientAttempts{}}
+	in := wireReader{locks: map[string]*Wire{}, clients: map[clientKey]*clientAttempts{}, until: map[*Session]int64{}, gone: f.Gone}
 	in.late, in.life = int64(f.Params.NodeTimeout), 2*int64(f.Params.TTL)
 	if len(f.Links) > 0 {
 		for s := range f.Sessions() {
@@ -55,9 +55,9 @@ func (f *Facts) Wires() map[string]*Wire {
 	}
 	for _, w := range in.locks {
 		slices.SortStableFunc(w.Attempts, func(a, b *Attempt) int { return cmp.Compare(a.From, b.From) })
-		f.settle(w)
+		in.settle(f, w)
 	}
-	in.extended(f)
+	in.extended()
 	f.wires = in.locks
 	return f.wires
 }
@@ -68,6 +68,8 @@ type wireReader struct {
 	extends []*history.Event // in the order in which they were sent
 	late    int64            // how long a client asks a node
 	life    int64            // by then a key has long lapsed
+	gone    map[string]int64 // clients, since when
+	until   map[*Session]int64
 }
 
 type clientKey struct{ client, key string }
@@ -143,14 +145,13 @@ func (a *Attempt) set(e *history.Event) {
 }
 
 // settle says of each attempt of a lock whether it won, and when it was over.
-func (f *Facts) settle(w *Wire) {
+func (in *wireReader) settle(f *Facts, w *Wire) {
 	for _, a := range w.Attempts {
 		s := a.Session
 		if a.before = w.Last[s]; a.before != nil && a.before.Token == a.Token {
 			a.before = a.before.before
 		}
-		late := int64(f.Params.NodeTimeout)
-		if a.resent = a.again(late) || a.From > s.Ended && a.From-s.givenUp(f.Gone) > late; a.resent || a.stray() {
+		if a.resent = a.again(in.late) || a.From > s.Ended && a.From-in.givenUp(s) > in.late; a.resent || a.stray() {
 			a.end, a.Over = a.From, a.From
 			continue
 		}
@@ -171,7 +172,7 @@ func (f *Facts) settle(w *Wire) {
 // extended enters what extends locks. An extension is of the session that sets its token, or of the
 // one that its client called last. What comes when the client has given up is nobody's: a lock that
 // goes on renewing then keeps its key for itself.
-func (in *wireReader) extended(f *Facts) {
+func (in *wireReader) extended() {
 	type owned struct {
 		clientKey
 		token string
@@ -185,7 +186,6 @@ func (in *wireReader) extended(f *Facts) {
 			}
 		}
 	}
-	until := map[*Session]int64{}
 	for _, e := range in.extends {
 		from := clientKey{Sender(e), e.Key}
 		s := lastCalled(in.client(from.client, from.key).sessions, e.Sent)
@@ -196,13 +196,20 @@ func (in *wireReader) extended(f *Facts) {
 		if s == nil || e.Type == history.Fail {
 			continue
 		}
-		if _, known := until[s]; !known {
-			until[s] = s.givenUp(f.Gone)
-		}
-		if w := in.wire(e.Key); e.Sent-until[s] <= in.late {
+		if w := in.wire(e.Key); e.Sent-in.givenUp(s) <= in.late {
 			w.Extended[s] = max(w.Extended[s], Applied(e))
 		}
 	}
+}
+
+// givenUp is Session.givenUp, which looks at every call of the session, found once for each.
+func (in *wireReader) givenUp(s *Session) int64 {
+	at, known := in.until[s]
+	if !known {
+		at = s.givenUp(in.gone)
+		in.until[s] = at
+	}
+	return at
 }
 
 // givenUp is when the session's client had an answer to its last release, of whatever kind, or to an

@@ -335,8 +335,8 @@ func (h *handle) Extend(ctx context.Context) error {
 }
 
 var contextByTimer = mistake{Mistake{"context-by-timer",
-	"cancels its context with a timer that starts on the first call of Context, without comparing the deadline with the clock: a context requested after the deadline is still open",
-	"an unused context needs no timer, and the timer fires at the right time anyway"},
+	"ends its context only by a timer that starts when the context is first requested, and never checks the clock: a context requested after the deadline has not ended yet",
+	"a context that nobody has requested needs no timer, and the timer knows when to fire"},
 	func(l *broken) {
 		l.give = func(h *handle) lock.Handle {
 			return &contexter{handle: h, until: h.deadline, wait: func(left time.Duration) time.Duration { return left }}
@@ -344,8 +344,8 @@ var contextByTimer = mistake{Mistake{"context-by-timer",
 	}}
 
 var contextByTicker = mistake{Mistake{"context-by-ticker",
-	"checks the deadline only every three quarters of a TTL before it cancels its context, so that the context outlives the lease",
-	"an occasional check is cheaper than a timer per lock, and the deadline still gets checked"},
+	"checks the deadline only every three quarters of a TTL to end its context, so the context can outlive the lease",
+	"an occasional check is cheaper than a timer for each lock, and the deadline is checked either way"},
 	func(l *broken) {
 		l.give = func(h *handle) lock.Handle {
 			return contextLoser{&contexter{handle: h, until: h.deadline, wait: func(time.Duration) time.Duration { return l.cfg.TTL * 3 / 4 }}}

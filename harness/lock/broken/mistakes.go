@@ -21,8 +21,8 @@ import (
 // Mistake is what is wrong with a lock.
 type Mistake struct {
 	Name    string
-	Doc     string // what it does wrong, in a sentence without an end
-	Thought string // what its author thought
+	Doc     string // what it does wrong, with no period at the end
+	Thought string // why its author thought that this was right
 }
 
 // mistake is a Mistake and the piece of code that makes it.
@@ -31,34 +31,33 @@ type mistake struct {
 	make func(*broken)
 }
 
-// mistakes is the one table of them: first those by which two clients hold the
-// lock, then those by which an extension harms, by which it can't be had, by
-// which it doesn't come free, and those of fencing tokens.
+// mistakes lists all of them: first those that let two clients hold the lock, then those in extensions,
+// those that keep the lock from being acquired or from coming free, and those in fencing tokens.
 var mistakes = []mistake{
 	{Mistake{"no-elapsed-check",
-		"does not ask how long the attempt took, and claims TTL − drift from its end",
-		"Redis answers in a millisecond: a second look at the clock tells nothing new"},
+		"never measures how long the attempt took, and claims TTL − drift from the end of the attempt",
+		"Redis answers in a millisecond, so reading the clock again tells us nothing"},
 		func(l *broken) {
 			l.inTime, l.until = func(_, _ time.Time) bool { return true }, l.fromEnd
 		}},
 	{Mistake{"elapsed-not-subtracted",
-		"gives up an attempt that took longer than the TTL, but claims TTL − drift from its end",
-		"the lease begins when it is granted, that is, when the quorum is there"},
+		"discards an attempt that took longer than the TTL, but claims TTL − drift from the end of the others",
+		"the lease starts when the quorum grants it"},
 		func(l *broken) { l.until = l.fromEnd }},
 	{Mistake{"no-drift-margin",
-		"claims the lock for the whole TTL from its start",
-		"an hour is an hour on each of these machines; they have NTP"},
+		"claims the whole TTL, with no margin for clock drift",
+		"all our machines run NTP, so their clocks agree"},
 		func(l *broken) { l.drift = 0 }},
 	tellsLate,
 	contextByTimer,
 	contextByTicker,
 	{Mistake{"wall-clock-deadline",
-		"keeps its deadline by the wall clock, which can be set back while the lock is held",
-		"a deadline is a time of day; and that clock can be logged and compared"},
+		"keeps its deadline on the wall clock, which can be set back while the lock is held",
+		"a deadline is a time of day, and wall-clock times can be logged and compared"},
 		func(l *broken) { l.now, l.byWall = l.env.Wall, true }},
 	{Mistake{"absolute-expiry",
-		"tells the nodes at what time of day its keys expire, by its own wall clock, and not after how long",
-		"so the key expires on all nodes at one time, however long the requests are under way"},
+		"sends the nodes an absolute expiry time, taken from its own wall clock, instead of a TTL",
+		"an absolute time makes the key expire at the same moment on every node, however slow the requests are"},
 		func(l *broken) {
 			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
 				return l.setWith("NX", "PXAT", l.expiry())(ctx, node, key, value)
@@ -69,39 +68,39 @@ var mistakes = []mistake{
 	renewsTooLate,
 	renewalGivesUp,
 	{Mistake{"takes-over-by-timestamp",
-		"keeps the time of expiry in the key's value, and takes over a key whose time has passed by its own wall clock",
-		"a key whose time is over belongs to nobody, and servers agree on the time"},
+		"stores the expiry time in the key's value, and takes over a key whose time has passed by its own wall clock",
+		"an expired key belongs to nobody, and our servers agree on the time"},
 		func(l *broken) {
 			l.value = func(int, time.Time) string { return fmt.Sprintf("%d-%s", l.expiry(), l.random()) }
 			l.sets(l.script(setOrTakeOver))
 		}},
 	{Mistake{"drift-added",
-		"adds the allowance for drift to the lease instead of subtracting it",
-		"the clocks may be off by that much, so the lease can last that much longer"},
+		"adds the drift allowance to the lease instead of subtracting it",
+		"the clocks may be off by that much, so the lease may last that much longer"},
 		func(l *broken) { l.drift = -l.drift }},
 	{Mistake{"deadline-rounded-up",
-		"claims whole seconds, rounded up, of a lease that ends before",
-		"the deadline is kept as a time in seconds, and a part of one counts"},
+		"rounds its deadline up to whole seconds, past the end of the lease",
+		"deadlines are stored in seconds, and a started second counts"},
 		func(l *broken) {
 			lease := (l.cfg.TTL - l.drift + time.Second - 1).Truncate(time.Second)
 			l.until = func(start, _ time.Time) time.Time { return start.Add(lease) }
 			l.further = l.until
 		}},
 	{Mistake{"ttl-rounded-down",
-		"gives keys a TTL in whole seconds, rounded down, but claims all of it",
-		"EXPIRE takes seconds, and who needs a fraction of one?"},
+		"rounds the keys' TTL down to whole seconds, but claims the full TTL",
+		"EXPIRE takes seconds, and a fraction of a second does not matter"},
 		func(l *broken) { l.keysLive(max(time.Second, l.cfg.TTL.Truncate(time.Second))) }},
 	{Mistake{"quorum-half",
-		"takes N/2 nodes for a quorum instead of N/2+1, so that two clients can have one each",
-		"half of the nodes is as good as most of them"},
+		"needs N/2 votes instead of N/2+1, so two clients can each have a quorum",
+		"half of the nodes is as good as a majority"},
 		func(l *broken) { l.quorum = len(l.nodes) / 2 }},
 	{Mistake{"quorum-rounded-up",
-		"takes (N+1)/2 nodes for a quorum, which is half of them where N is even",
-		"five nodes need three and three need two, so it is half of them, rounded up"},
+		"needs (N+1)/2 votes, which is only half of the nodes if N is even",
+		"three nodes need two votes and five need three, so a quorum is half, rounded up"},
 		func(l *broken) { l.quorum = (len(l.nodes) + 1) / 2 }},
 	{Mistake{"silence-is-a-vote",
-		"counts the nodes that did not refuse, so that one that gave no answer has voted",
-		"whoever has the key says no; who says nothing has no objection"},
+		"counts every node that did not refuse, so a node that did not answer counts as a vote",
+		"a node that has the key says no; any other node has no objection"},
 		func(l *broken) {
 			l.votes = func(_ int, granted []driver.Answer) int {
 				t := driver.Count(granted)
@@ -109,8 +108,8 @@ var mistakes = []mistake{
 			}
 		}},
 	{Mistake{"votes-add-up",
-		"does not start from zero with each attempt, so that votes of attempts that it has undone count",
-		"the counter is set up once, before the loop"},
+		"does not reset its vote count between attempts, so votes from attempts it has undone still count",
+		"the counter is initialized once, before the loop"},
 		func(l *broken) {
 			sum := 0
 			l.votes = func(try int, granted []driver.Answer) int {
@@ -123,12 +122,12 @@ var mistakes = []mistake{
 		}},
 	readsLateAnswers,
 	{Mistake{"set-without-nx",
-		"sets the key whether there is one or not, and so overwrites that of the holder",
-		"SET with an expiry is the recipe; the two letters at the end are for special cases"},
+		"sets the key even if it exists, and so overwrites the holder's key",
+		"SET with an expiry is the recipe; NX is for special cases"},
 		func(l *broken) { l.sets(l.setWith("PX", l.cfg.TTL.Milliseconds())) }},
 	{Mistake{"ttl-in-wrong-unit",
-		"gives the TTL in seconds where Redis reads milliseconds, so that keys vanish a thousand times too soon",
-		"EX or PX, one of the two was the right one"},
+		"passes the TTL in seconds where Redis expects milliseconds, so keys expire a thousand times too soon",
+		"it was either EX or PX"},
 		func(l *broken) {
 			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
 				seconds := max(time.Second, l.cfg.TTL) / time.Second
@@ -136,16 +135,16 @@ var mistakes = []mistake{
 			})
 		}},
 	{Mistake{"plain-del",
-		"releases with DEL, whoever holds the key by then (a failed attempt is still undone with care)",
-		"only the holder calls release, so the key is the holder's"},
+		"releases with DEL, whoever holds the key by then (it still undoes failed attempts by a compare-and-delete)",
+		"only the holder calls release, so the key must be the holder's"},
 		func(l *broken) {
 			l.del = func(ctx context.Context, node int, key, _ string) (int64, error) {
 				return l.Clients[node].Del(ctx, key).Result()
 			}
 		}},
 	{Mistake{"undo-by-plain-del",
-		"undoes a failed attempt with DEL, and so deletes the key of the client that it lost to",
-		"an attempt that failed has to leave nothing behind"},
+		"undoes a failed attempt with DEL, and so deletes the key of the client it lost to",
+		"a failed attempt must leave nothing behind"},
 		func(l *broken) {
 			l.undo = func(ctx context.Context, h *handle) []driver.Answer {
 				return l.release(ctx, l.all, h, func(ctx context.Context, node int, key, _ string) (int64, error) {
@@ -156,15 +155,15 @@ var mistakes = []mistake{
 	silenceIsNotHeld,
 	lossIsReleased,
 	{Mistake{"release-by-prefix",
-		"deletes a key whose value begins as its own does, with the client's name, and so the key of a later hold of its own",
-		"whose key it is the name says; what follows only makes values differ"},
+		"deletes any key whose value starts with the client's name, and so the key of a later hold by the same client",
+		"the name says who owns the key; the rest only makes the value unique"},
 		func(l *broken) {
 			l.value = func(int, time.Time) string { return l.env.Client + "-" + l.random() }
 			l.del = l.script(releaseByPrefix)
 		}},
 	{Mistake{"same-value-for-retries",
-		"sets one random value in all attempts of an acquire, so that a delayed release of one deletes the key of another",
-		"the value must differ between clients; within one acquire it is one client"},
+		"uses one random value for all attempts of an acquire, so a delayed release of one attempt deletes the key of another",
+		"the value must differ between clients, and one acquire is one client"},
 		func(l *broken) {
 			var kept string
 			l.value = func(try int, _ time.Time) string {
@@ -175,51 +174,51 @@ var mistakes = []mistake{
 			}
 		}},
 	{Mistake{"same-value-for-holds",
-		"sets the client's name in every hold, so that a late release of one deletes the next",
-		"the value says who holds the lock, and a client holds it once at a time"},
+		"uses the client's name as the value of every hold, so a late release of one hold deletes the key of the next",
+		"the value says who holds the lock, and a client holds it only once at a time"},
 		func(l *broken) { l.value = func(int, time.Time) string { return l.env.Client } }},
 	{Mistake{"same-value-for-clients",
-		"sets the same value for all clients, so that whoever fails to acquire deletes the holder's keys in undoing it",
-		"it is the key's existence that locks; what is in it, nobody reads"},
+		"uses the same value for all clients, so a client that fails to acquire deletes the holder's keys when it cleans up",
+		"the key's existence is the lock; nobody reads its value"},
 		func(l *broken) { l.value = func(int, time.Time) string { return "locked" } }},
 	{Mistake{"weak-token",
-		"sets the time in microseconds and a client ID that others may have, too, in place of random bytes",
-		"the process ID tells clients apart, and no two acquires fall on one microsecond"},
+		"uses the time in microseconds and a client ID that is not unique in place of random bytes",
+		"the process ID tells clients apart, and no two acquires start in the same microsecond"},
 		func(l *broken) {
 			const pid = 1 // as in every container
 			l.value = func(_ int, start time.Time) string { return fmt.Sprintf("%d-%d", start.UnixMicro(), pid) }
 		}},
 	{Mistake{"yes-to-own-value",
-		"takes a node's vote also where the key is there already with its own value, and so counts a node twice that it was given twice",
-		"a request that is sent again should be answered again; that makes it idempotent"},
+		"counts a key that already has its own value as a vote, and so counts a node twice that is configured twice",
+		"a request that is sent twice must get the same answer twice; that makes it idempotent"},
 		func(l *broken) { l.sets(l.script(setOrOwn)) }},
 
 	{Mistake{"extension-without-token-check",
-		"extends whatever key is there, also another client's, and takes that for a vote",
-		"only the holder extends, and PEXPIRE says whether the key is still there"},
+		"extends whatever key is there, even another client's, and counts that as a vote",
+		"only the holder extends, and PEXPIRE says whether the key still exists"},
 		func(l *broken) {
 			l.extend = func(ctx context.Context, node int, key, _ string) (int64, error) {
 				return number(l.Clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
 			}
 		}},
 	{Mistake{"extension-below-quorum",
-		"takes one node's yes for an extension of the lock",
-		"the vote was at the acquire; the extension is housekeeping"},
+		"treats an extension as successful if one node says yes",
+		"the vote was at the acquire; extending is just housekeeping"},
 		func(l *broken) { l.renewal = 1 }},
 	{Mistake{"extension-elapsed-not-subtracted",
 		"claims TTL − drift from the end of an extension, however long that took",
-		"the nodes have said yes just now, so the TTL begins now"},
+		"the nodes have just said yes, so the TTL starts now"},
 		func(l *broken) { l.further = l.fromEnd }},
 	extensionUnheard,
 	{Mistake{"extension-without-drift",
-		"subtracts the drift when it acquires, but claims the whole TTL when it extends",
-		"the margin was taken off once"},
+		"subtracts the drift margin when it acquires, but claims the whole TTL when it extends",
+		"the margin has already been subtracted"},
 		func(l *broken) {
 			l.further = func(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL) }
 		}},
 	{Mistake{"extension-adds-to-deadline",
-		"adds a whole lease to its deadline in each extension, though the keys live for one TTL from then",
-		"to extend by ten seconds is to have ten seconds more"},
+		"adds a whole lease to its deadline with each extension, though the keys live for only one TTL from then",
+		"extending by ten seconds means having ten seconds more"},
 		func(l *broken) {
 			in := l.renewed
 			l.renewed = func(h *handle, start, end time.Time) bool {
@@ -231,20 +230,20 @@ var mistakes = []mistake{
 			}
 		}},
 	{Mistake{"extension-adds-to-ttl",
-		"adds a TTL to what is left of the key's in each extension, so that the key outlives the lease by more each time",
-		"to extend by ten seconds is to have ten seconds more"},
+		"adds a TTL to the time the key has left, so each extension makes the key outlive the lease by more",
+		"extending by ten seconds means having ten seconds more"},
 		func(l *broken) { l.extend = l.script(extendByMore) }},
 	{Mistake{"extension-drops-expiry",
-		"sets its own key again to extend it, without an expiry, which the key then no longer has",
-		"SET keeps what it isn't told to change"},
+		"extends by setting its own key again without an expiry, so the key never expires",
+		"SET keeps the options it is not asked to change"},
 		func(l *broken) { l.extend = l.script(extendForEver) }},
 	{Mistake{"extension-only-checks",
-		"looks whether the key is still its own, and gives it no more time",
-		"the key is there and it is ours: the lock is held"},
+		"checks that the key is still its own, but does not extend the key's expiry",
+		"the key is there and it is ours, so we hold the lock"},
 		func(l *broken) { l.extend = l.hasOwn }},
 	{Mistake{"extension-in-two-steps",
-		"looks whether the key is its own, and gives whatever key is there more time in a second step",
-		"nobody else can have the key a millisecond later"},
+		"checks that the key is its own, then extends in a second request whatever key is there by then",
+		"nobody can take the key between two requests sent a millisecond apart"},
 		func(l *broken) {
 			l.extend = func(ctx context.Context, node int, key, value string) (int64, error) {
 				if own, err := l.hasOwn(ctx, node, key, value); own == 0 {
@@ -254,16 +253,16 @@ var mistakes = []mistake{
 			}
 		}},
 	{Mistake{"extension-overwrites",
-		"sets the key again to extend it if there is one, also another client's",
-		"XX makes sure that the lock is not taken anew"},
+		"extends by setting the key again if one exists, even another client's",
+		"with XX, an extension can't take a free lock"},
 		func(l *broken) { l.extend = l.script(extendAnyBySet) }},
 	{Mistake{"extension-by-wall-clock",
-		"tells the nodes in an extension at what time of day its keys expire, by its own wall clock",
-		"PEXPIREAT can be sent again without harm"},
+		"sends the nodes an absolute expiry time in each extension, taken from its own wall clock",
+		"unlike PEXPIRE, PEXPIREAT can safely be sent twice"},
 		func(l *broken) { l.extend = l.scriptOf(extendUntil, l.expiry) }},
 	{Mistake{"extension-sets-missing-key",
-		"takes the lock anew in an extension where the key is gone, without asking who had it meanwhile",
-		"if nobody has it, it is still ours; an extension that fails helps nobody"},
+		"sets the key again in an extension if it is gone, though another client may have held the lock meanwhile",
+		"if nobody has the lock, it is still ours, and a failed extension helps nobody"},
 		func(l *broken) {
 			l.extend = l.script(extendOrSet)
 			// Such an extension is an acquire that keeps the value, and needs no lease to begin with.
@@ -272,54 +271,54 @@ var mistakes = []mistake{
 		}},
 
 	{Mistake{"no-expiry",
-		"sets its key without an expiry, so that a holder that dies keeps the lock for ever",
-		"the holder deletes its key when it is done, whatever happens; that is what defer is for"},
+		"sets its key without an expiry, so a holder that dies keeps the lock forever",
+		"the holder always deletes its key when it is done; that is what defer is for"},
 		func(l *broken) { l.sets(l.setWith("NX")) }},
 	{Mistake{"ttl-rounded-up",
-		"gives keys a TTL in whole seconds, rounded up, so that those of a dead client live longer than it said",
-		"EXPIRE takes seconds, and too long is on the safe side"},
+		"rounds the keys' TTL up to whole seconds, so a dead client's keys live longer than the TTL",
+		"EXPIRE takes seconds, and too long is the safe side"},
 		func(l *broken) { l.keysLive((l.cfg.TTL + time.Second - 1).Truncate(time.Second)) }},
 	{Mistake{"milliseconds-as-seconds",
-		"gives the TTL in milliseconds where Redis reads seconds, so that keys live a thousand times as long",
-		"EX or PX, one of the two was the right one"},
+		"passes the TTL in milliseconds where Redis expects seconds, so keys live a thousand times too long",
+		"it was either EX or PX"},
 		func(l *broken) { l.keysLive(1000 * l.cfg.TTL) }},
 	{Mistake{"no-release-on-failure",
-		"leaves the keys of a failed attempt to expire",
-		"the keys have a TTL, that is what it is for"},
+		"leaves the keys of a failed attempt until they expire",
+		"cleaning up is what the TTL is for"},
 		func(l *broken) { l.undo = func(context.Context, *handle) []driver.Answer { return nil } }},
 	{Mistake{"release-only-acknowledged",
-		"releases on the nodes only that are known to have granted, though a grant's answer can get lost",
+		"releases only on the nodes whose grant it received, though a reply can get lost",
 		"where nothing was set, there is nothing to delete"},
 		func(l *broken) {
 			l.holders = granting
 			l.undo = func(ctx context.Context, h *handle) []driver.Answer { return l.release(ctx, granting(h), h, l.delOwn) }
 		}},
 	{Mistake{"set-goes-on",
-		"lets the driver go on with a set whose attempt is over, so that it comes to nodes after its release",
-		"the driver knows best when to send again; who asked need not wait for it"},
+		"lets the driver go on sending a SET after its attempt is over, so that it can reach nodes after the release",
+		"the driver knows best when to retry; the caller need not wait for it"},
 		func(l *broken) { l.sets(l.setGoingOn) }},
 	{Mistake{"driver-time-out",
-		"waits for a node for as long as its driver does, and not for the node time-out",
-		"a time-out is the driver's business, and its default has been good for years"},
+		"waits for a node as long as its driver does, and ignores the node timeout",
+		"timeouts are the driver's business, and its defaults have served for years"},
 		func(l *broken) { l.cfg.Timeout = driverTries * l.driverWait() }},
 	{Mistake{"quorum-too-large",
-		"wants a vote more than N/2+1, so that it can't be had while a minority is down",
-		"more votes make a safer lock, and nodes are rarely down"},
+		"needs one vote more than N/2+1, so the lock is unavailable while a minority is down",
+		"more votes make the lock safer, and nodes are rarely down"},
 		func(l *broken) { l.quorum = redlock.Quorum(len(l.nodes)) + 1 }},
 	renewsOn,
 	{Mistake{"release-on-quorum",
-		"releases on as many nodes as make a quorum, and leaves the other keys to expire",
-		"without a majority of keys nobody holds the lock, so the others do no harm"},
+		"releases on only a quorum of nodes, and leaves its other keys to expire",
+		"without a majority of keys nobody holds the lock, so the leftover keys do no harm"},
 		func(l *broken) { l.holders = func(h *handle) []int { return granting(h)[:l.quorum] } }},
 	{Mistake{"no-jitter",
-		"waits equally long after each failed attempt, so that those who split the vote meet again",
-		"the middle of the range is the best delay; why throw dice?"},
+		"waits the same time after each failed attempt, so clients that split the vote collide again",
+		"the middle of the range is the best delay, so why randomize?"},
 		func(l *broken) {
 			l.delay = func() time.Duration { return (l.cfg.RetryMin + l.cfg.RetryMax) / 2 }
 		}},
 	{Mistake{"same-jitter",
-		"draws the delay after a failed attempt from a generator with a fixed seed, so that all clients wait equally long",
-		"it is random: one can see it in the log"},
+		"draws its retry delays from a generator with a fixed seed, so all clients wait equally long",
+		"the delays are random: the log shows it"},
 		func(l *broken) {
 			dice := rand.New(rand.NewPCG(1, 1))
 			l.delay = func() time.Duration {
@@ -327,8 +326,8 @@ var mistakes = []mistake{
 			}
 		}},
 	{Mistake{"delay-without-bound",
-		"doubles the delay after each failed attempt of an acquire, whatever the longest may be",
-		"exponential backoff is good practice"},
+		"doubles its retry delay after each failed attempt of an acquire, without an upper bound",
+		"exponential backoff is best practice"},
 		func(l *broken) {
 			tries := 0
 			l.value = func(try int, _ time.Time) string {
@@ -338,7 +337,7 @@ var mistakes = []mistake{
 			l.delay = func() time.Duration { return l.cfg.RetryMin << min(tries-1, 20) }
 		}},
 	{Mistake{"elapsed-since-the-call",
-		"counts what has elapsed from the call of acquire, and not from the start of the attempt, so that who waited for a TTL gets no lock any more",
+		"measures elapsed time from the call of acquire instead of the start of the attempt, so a client that has waited for a TTL can never acquire",
 		"the clock is read once, before the loop"},
 		func(l *broken) {
 			var called time.Time
@@ -357,17 +356,17 @@ var mistakes = []mistake{
 	returnsLate,
 
 	{Mistake{"unbounded-extension",
-		"extends for as long as it is asked to, whatever the limit, so that one holder can keep all others out",
-		"who still works still needs the lock"},
+		"extends as often as it is asked to and ignores the limit, so one holder can lock all others out",
+		"a client that is still working still needs the lock"},
 		func(l *broken) { l.extends = math.MaxInt }},
 
 	{Mistake{"fence-from-one-node",
-		"takes the first granting node's count for the fencing token, though another quorum's first node has counted less",
-		"each node counts the grants, so any of them will do"},
+		"uses the first granting node's counter as the fencing token, though the first node of another quorum may be behind",
+		"every node counts the grants, so any of them will do"},
 		func(l *broken) { l.number = firstCount }},
 	{Mistake{"fence-not-written-back",
-		"takes the highest count of its nodes for the fencing token, and leaves it at that: the next quorum may not have the node that counted it",
-		"the highest of a majority is above all earlier ones, since majorities meet"},
+		"uses its nodes' highest counter as the fencing token but never writes it back, so the next quorum may not include the node that has it",
+		"majorities overlap, so the highest counter of a majority is above all earlier ones"},
 		func(l *broken) {
 			l.number = func(_ context.Context, h *handle) int64 {
 				fence, _ := driver.Highest(h.granted)
@@ -375,14 +374,14 @@ var mistakes = []mistake{
 			}
 		}},
 	{Mistake{"fence-by-wall-clock",
-		"takes the time of day for the fencing token, by its own wall clock",
-		"time grows, so each token is above those before"},
+		"uses its own wall clock as the fencing token",
+		"time only moves forward, so each token is higher than the last"},
 		func(l *broken) {
 			l.number = func(context.Context, *handle) int64 { return l.env.Wall().UnixMilli() }
 		}},
 	{Mistake{"fence-by-client",
-		"counts its own grants for the fencing token, though other clients count theirs",
-		"a counter that only grows is all that a fence asks for"},
+		"uses a counter of its own grants as the fencing token, though other clients have counters of their own",
+		"a fencing token only has to increase"},
 		func(l *broken) {
 			count := int64(0)
 			l.number = func(context.Context, *handle) int64 {
@@ -391,8 +390,8 @@ var mistakes = []mistake{
 			}
 		}},
 	{Mistake{"fence-deleted-with-key",
-		"deletes the count of grants with the key, so that the next holder's token is no higher",
-		"what belongs to a lock goes when it is given back"},
+		"deletes the grant counter together with the key, so the next holder's token is no higher",
+		"releasing a lock should remove everything that belongs to it"},
 		func(l *broken) { l.del = l.script(releaseWithCount) }},
 }
 
@@ -506,8 +505,8 @@ func Mistakes() []Mistake {
 }
 
 var undoneByCaller = mistake{Mistake{"undone-by-the-callers-context",
-	"undoes a failed attempt by the caller's context, so that one that was cancelled leaves its keys to expire",
-	"a context goes through all calls; to drop it is what the linter complains of"},
+	"undoes a failed attempt with the caller's context, so a canceled acquire leaves its keys to expire",
+	"a context is passed down to every call; the linter complains if it is not"},
 	func(l *broken) {
 		l.undo = func(ctx context.Context, h *handle) []driver.Answer {
 			return l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
@@ -517,8 +516,8 @@ var undoneByCaller = mistake{Mistake{"undone-by-the-callers-context",
 	}}
 
 var waitsForAll = mistake{Mistake{"waits-for-all",
-	"waits for the answer of each node, however long that takes and whether the caller still waits or not",
-	"TCP delivers it or breaks, so each request has an answer"},
+	"waits for every node's answer, however long that takes and even if the caller has stopped waiting",
+	"TCP either delivers or breaks, so every request gets an answer"},
 	func(l *broken) {
 		for _, c := range l.Clients {
 			c.Options().ReadTimeout = 0 // none
@@ -539,13 +538,13 @@ var waitsForAll = mistake{Mistake{"waits-for-all",
 	}}
 
 var returnsLate = mistake{Mistake{"returns-late",
-	"hands out what it got however long that took, with a deadline that may have passed",
-	"the caller looks at the deadline before it works; to look twice is a waste"},
+	"returns the lock however long the acquire took, even if its deadline has passed",
+	"the caller checks the deadline before it works, so checking here too is a waste"},
 	func(l *broken) { l.inTime = func(_, _ time.Time) bool { return true } }}
 
 var renewsOn = mistake{Mistake{"renews-after-failed-release",
-	"renews its keys by itself until a release succeeds, so that one without an answer ends nothing",
-	"the release failed, so the lock is still held and has to be kept"},
+	"renews its keys in the background until a release succeeds, so a release without an answer ends nothing",
+	"the release failed, so we still hold the lock and must keep it"},
 	func(l *broken) {
 		l.give = func(h *handle) lock.Handle {
 			r := &renewing{tended{handle: h, over: make(chan struct{})}}
@@ -599,30 +598,30 @@ func (t *tended) each(pause time.Duration, do func() (done bool)) {
 
 var extensionUnheard = mistake{Mistake{"extension-unheard",
 	"moves its deadline with each extension, whatever the nodes answer",
-	"what we hold we can extend; and if a node is away, the next extension will reach it"},
+	"we hold the lock, so extending can't fail; and if a node is down, the next extension will reach it"},
 	func(l *broken) {
 		l.renewal = 0
 		l.current = func(*handle, time.Time) bool { return true }
 		l.renewed = func(*handle, time.Time, time.Time) bool { return true }
 	}}
 
-// Unhunted are the mistakes that no plan within the assumptions shows, with the reason, which
-// completes "it shows only". A scenario of the catalogue brings each about.
+// Unhunted lists the mistakes that no plan within the assumptions reveals. The text says when they show, and
+// completes "which shows only". A scenario of the catalogue reveals each.
 var Unhunted = map[string]string{
-	"extension-in-two-steps": "where a holder dies just when an extension of the one before is between its two steps: " +
-		"to a key whose holder lives it gives time that does no harm",
-	"extension-overwrites": "where a holder dies just when an extension of the one before is under way: " +
-		"a key that is overwritten while its holder lives has another value, and is as taken as before",
-	"no-jitter": "where several clients stay in step, each next to a node of its own, while a node is away: " +
-		"those that wait equally long are parted by the first difference between their networks",
-	"same-jitter": "where no-jitter does, too",
-	"yes-to-own-value": "where a node stands in the configuration twice and forgets what it granted: " +
-		"a node that remembers may have two votes without harm, as long as it gives both to the same client",
+	"extension-in-two-steps": "if a holder dies while an extension by the previous holder is between its two steps: " +
+		"extending the key of a live holder does no harm",
+	"extension-overwrites": "if a holder dies while an extension by the previous holder is under way: " +
+		"overwriting the key of a live holder changes its value, but the lock stays taken",
+	"no-jitter": "if several clients stay in step, each closest to a different node, while another node is down: " +
+		"otherwise any difference in network latency breaks the tie",
+	"same-jitter": "under the same conditions as no-jitter",
+	"yes-to-own-value": "if a node is configured twice and forgets what it granted: " +
+		"a node that remembers may have two votes without harm, as it gives both to the same client",
 }
 
 var tellsLate = mistake{Mistake{"tells-late",
-	"names no deadline, extends itself, and tells its holder of a loss only when a node says so: while none answers it says nothing",
-	"no answer is no news: the key may well be there"},
+	"has no deadline, extends itself, and reports a loss only if a node says so: while no node answers, it reports nothing",
+	"no answer proves nothing: the key may still be there"},
 	func(l *broken) {
 		l.watches(l.cfg.TTL/3, func(h *handle) (lost, over bool) {
 			lost = errors.Is(h.Extend(context.Background()), lock.ErrNotHeld)
@@ -631,8 +630,8 @@ var tellsLate = mistake{Mistake{"tells-late",
 	}}
 
 var renewsTooLate = mistake{Mistake{"renews-too-late",
-	"names no deadline and extends itself, but for the first time when its keys have expired",
-	"a lease is renewed when it is over"},
+	"has no deadline and extends itself, but for the first time only after its keys have expired",
+	"a lease is renewed when it runs out"},
 	func(l *broken) {
 		l.watches(l.cfg.TTL*5/4, func(h *handle) (lost, over bool) {
 			lost = h.Extend(context.Background()) != nil
@@ -641,15 +640,15 @@ var renewsTooLate = mistake{Mistake{"renews-too-late",
 	}}
 
 var renewalGivesUp = mistake{Mistake{"renewal-gives-up",
-	"names no deadline, extends itself, and stops without a word when that fails for the first time",
-	"an error ends the loop; the caller will notice"},
+	"has no deadline, extends itself, and stops at the first error without telling its holder",
+	"an error ends the loop, and the caller will notice"},
 	func(l *broken) {
 		l.watches(l.cfg.TTL/3, func(h *handle) (lost, over bool) { return false, h.Extend(context.Background()) != nil })
 	}}
 
 var renewsByWallClock = mistake{Mistake{"renews-by-wall-clock",
-	"names no deadline and extends itself, when its wall clock says that it is time; by that it tells of a loss, too",
-	"it notes at what time of day to extend, and looks at the clock every so often"},
+	"has no deadline, and uses its wall clock to decide when to extend itself and when to report a loss",
+	"note the time of the next extension, and check the clock now and then"},
 	func(l *broken) {
 		l.now = l.env.Wall
 		l.watches(l.cfg.TTL/12, func(h *handle) (lost, over bool) {
@@ -698,8 +697,8 @@ func (w *watched) Release(ctx context.Context) error {
 }
 
 var elapsedByWallClock = mistake{Mistake{"elapsed-by-wall-clock",
-	"measures by its wall clock how long an attempt took, and claims what is left of the TTL from its end",
-	"two looks at the same clock differ by what has elapsed"},
+	"measures the attempt by its wall clock, and claims the rest of the TTL from the end of the attempt",
+	"two readings of the same clock differ by the time elapsed"},
 	func(l *broken) {
 		var start time.Time
 		l.value = func(int, time.Time) string {
@@ -712,7 +711,7 @@ var elapsedByWallClock = mistake{Mistake{"elapsed-by-wall-clock",
 	}}
 
 var silenceIsNotHeld = mistake{Mistake{"silence-is-not-held",
-	"says of a release that got no answer that the lock was not held, though its keys may be there",
+	"reports a release that got no answer as \"not held\", though its keys may still be there",
 	"a release that did not succeed found nothing to release"},
 	func(l *broken) {
 		l.give = func(h *handle) lock.Handle {
@@ -726,8 +725,8 @@ var silenceIsNotHeld = mistake{Mistake{"silence-is-not-held",
 	}}
 
 var lossIsReleased = mistake{Mistake{"loss-is-released",
-	"says of a release that found the lock lost that it was given back, so that its holder never hears of the loss",
-	"it was to be gone, and it is"},
+	"reports success when a release finds that the lock was lost, so its holder never learns of the loss",
+	"the key had to go, and it is gone"},
 	func(l *broken) {
 		l.give = func(h *handle) lock.Handle {
 			return answering{h, func(err error) error {
@@ -748,7 +747,7 @@ type answering struct {
 func (a answering) Release(ctx context.Context) error { return a.says(a.handle.Release(ctx)) }
 
 var forgetsFailedNodes = mistake{Mistake{"forgets-failed-nodes",
-	"never again asks a node for a vote that gave no answer once, so that it has too few when others fail later",
+	"never asks a node again that once failed to answer, so it lacks votes when other nodes fail later",
 	"a server that is down is taken out of the list; somebody will restart the client"},
 	func(l *broken) {
 		failed, set, votes := make([]atomic.Bool, len(l.nodes)), l.set, l.votes
@@ -771,7 +770,7 @@ var forgetsFailedNodes = mistake{Mistake{"forgets-failed-nodes",
 var errForgotten = errors.New("the node failed before")
 
 var readsLateAnswers = mistake{Mistake{"reads-late-answers",
-	"keeps a connection on which an answer is overdue, and takes that for the answer to the next request",
+	"reuses a connection with an overdue reply, and takes that reply for the answer to its next request",
 	"an idle connection is as good as a new one, and a handshake costs a round trip"},
 	func(l *broken) {
 		type line struct {

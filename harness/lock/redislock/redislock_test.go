@@ -34,23 +34,9 @@ func env(client string, addrs ...string) lock.Env {
 	return e
 }
 
-func open(t *testing.T, e lock.Env) lock.Lock {
-	t.Helper()
-	l, err := New(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
 func TestTwoClients(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
-	first, second := open(t, env("c1", addr)), open(t, env("c2", addr))
+	first, second := redistest.Open(t, New, env("c1", addr)), redistest.Open(t, New, env("c2", addr))
 	server := redis.NewClient(&redis.Options{Addr: addr})
 	defer server.Close()
 
@@ -128,7 +114,7 @@ func TestDeadlineAndNames(t *testing.T) {
 		e.Settings.Timeout, e.Settings.Tries, e.Settings.Drift = 50*time.Millisecond, 0, 0.01
 		e.Settings.RetryMin, e.Settings.RetryMax = 20*time.Millisecond, 20*time.Millisecond
 		e.Dial = answers(10*time.Millisecond, "$-1\r\n", "$-1\r\n", "+OK\r\n")
-		l := open(t, e)
+		l := redistest.Open(t, New, e)
 		start := time.Now()
 		h, err := l.Acquire(context.Background(), "k")
 		if err != nil {

@@ -3,13 +3,13 @@ package redlock
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"lockpick/redlock"
+	"lockpick/redlock/redisnode/redistest"
 )
 
 // Nodes may be unreachable in different ways. Whatever go-redis does with them, a round lasts one
@@ -30,11 +30,7 @@ func TestUnreachable(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}},
-		"silent node": {200, 50 * time.Millisecond, func(context.Context, string, string) (net.Conn, error) {
-			client, node := net.Pipe()
-			go io.Copy(io.Discard, node)
-			return client, nil
-		}},
+		"silent node": {200, 50 * time.Millisecond, redistest.DialSilent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -48,27 +48,13 @@ func env(addrs []string, d *draws) lock.Env {
 	return e
 }
 
-func open(t *testing.T, e lock.Env) lock.Lock {
-	t.Helper()
-	l, err := New(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
 func TestTwoClients(t *testing.T) {
 	addrs := redistest.Start(t, 3)
 	one, two := &draws{}, &draws{}
-	first := open(t, env(addrs, one))
+	first := redistest.Open(t, New, env(addrs, one))
 	e := env(addrs, two)
 	e.Random = func(name string) uint64 { return two.random("c2/" + name) }
-	second := open(t, e)
+	second := redistest.Open(t, New, e)
 
 	ctx, start := context.Background(), time.Now()
 	h, err := first.Acquire(ctx, "k")
@@ -107,7 +93,7 @@ func TestTwoClients(t *testing.T) {
 func TestFence(t *testing.T) {
 	e := env(redistest.Start(t, 3), &draws{})
 	e.Settings.Fence = true
-	l := open(t, e)
+	l := redistest.Open(t, New, e)
 	for want := int64(1); want <= 3; want++ {
 		h, err := l.Acquire(context.Background(), "k")
 		if err != nil {
@@ -130,7 +116,7 @@ func TestRandomByName(t *testing.T) {
 		d := &draws{}
 		e := env(addrs, d)
 		e.Settings.Tries = 2
-		l := open(t, e)
+		l := redistest.Open(t, New, e)
 		h, err := l.Acquire(context.Background(), "k")
 		if err != nil {
 			t.Fatal(err)
@@ -153,7 +139,7 @@ func TestRandomByName(t *testing.T) {
 }
 
 func TestCancelled(t *testing.T) {
-	l := open(t, env(redistest.Start(t, 1), &draws{}))
+	l := redistest.Open(t, New, env(redistest.Start(t, 1), &draws{}))
 	for _, c := range []struct {
 		end  func() (context.Context, context.CancelFunc)
 		want error

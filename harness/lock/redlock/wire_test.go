@@ -78,7 +78,7 @@ func TestOnTheWire(t *testing.T) {
 		w := &ears{}
 		e := env(addrs, &draws{})
 		e.Dial, e.Settings.Fence = w.dial, fence
-		l := open(t, e)
+		l := redistest.Open(t, New, e)
 		want := func(step string, events ...history.Event) {
 			t.Helper()
 			if got := w.events(); !slices.Equal(got, events) {
@@ -128,7 +128,7 @@ func TestWriteBackOnTheWire(t *testing.T) {
 	w := &ears{}
 	e := env(addrs, &draws{})
 	e.Dial, e.Settings.Fence, e.Settings.Ask = w.dial, true, "sequential"
-	h, err := open(t, e).Acquire(ctx, "k")
+	h, err := redistest.Open(t, New, e).Acquire(ctx, "k")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,23 +35,9 @@ func env(client string, addrs ...string) lock.Env {
 	return e
 }
 
-func open(t *testing.T, e lock.Env) lock.Lock {
-	t.Helper()
-	l, err := New(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
 func TestTwoClients(t *testing.T) {
 	addrs := redistest.Start(t, 3)
-	first, second := open(t, env("c1", addrs...)), open(t, env("c2", addrs...))
+	first, second := redistest.Open(t, New, env("c1", addrs...)), redistest.Open(t, New, env("c2", addrs...))
 	server := redis.NewClient(&redis.Options{Addr: addrs[0]})
 	defer server.Close()
 
@@ -126,11 +112,7 @@ func TestSilence(t *testing.T) {
 		e.Random = func(name string) uint64 { drawn = append(drawn, name); return 0 }
 		e.Settings.Timeout, e.Settings.Tries = 50*time.Millisecond, 3
 		e.Settings.RetryMin, e.Settings.RetryMax = 20*time.Millisecond, 20*time.Millisecond
-		e.Dial = func(context.Context, string, string) (net.Conn, error) {
-			client, node := net.Pipe()
-			go io.Copy(io.Discard, node)
-			return client, nil
-		}
+		e.Dial = redistest.DialSilent
 		l, err := New(e)
 		if err != nil {
 			t.Fatal(err)
@@ -172,11 +154,7 @@ func TestDrivers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e := env("c1", "10.0.0.1:6379")
 			e.Settings.Timeout, e.Settings.Options = 50*time.Millisecond, c.options
-			e.Dial = func(context.Context, string, string) (net.Conn, error) {
-				client, node := net.Pipe()
-				go io.Copy(io.Discard, node)
-				return client, nil
-			}
+			e.Dial = redistest.DialSilent
 			l, err := New(e)
 			if err != nil {
 				t.Fatal(err)
@@ -208,9 +186,7 @@ func TestSetups(t *testing.T) {
 		if addr != "10.0.0.9:6379" {
 			return dial(ctx, network, addr)
 		}
-		client, node := net.Pipe()
-		go io.Copy(io.Discard, node)
-		return client, nil
+		return redistest.DialSilent(ctx, network, addr)
 	}
 	for name, option := range map[string]string{"FailFast": "fail-fast", "SetNXOnExtend": "set-nx-on-extend"} {
 		if name == "SetNXOnExtend" {

@@ -33,20 +33,6 @@ func env(client string, addrs ...string) lock.Env {
 	return e
 }
 
-func open(t *testing.T, e lock.Env) lock.Lock {
-	t.Helper()
-	l, err := New(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
 const key = "rueidislock:0:k"
 
 // soon waits for a channel, but not longer than a test may take.
@@ -70,7 +56,7 @@ func TestSetups(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e1, e2 := env("c1", addr), env("c2", addr)
 			e1.Settings.Options, e2.Settings.Options = options, options
-			first, second := open(t, e1), open(t, e2)
+			first, second := redistest.Open(t, New, e1), redistest.Open(t, New, e2)
 			server, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true})
 			if err != nil {
 				t.Fatal(err)
@@ -131,7 +117,7 @@ func TestSetups(t *testing.T) {
 func TestTries(t *testing.T) {
 	e := env("c1", redistest.Start(t, 1)[0])
 	e.Settings.Tries = 2
-	l := open(t, e)
+	l := redistest.Open(t, New, e)
 	ctx, cancel := context.WithCancel(t.Context())
 	h, err := l.Acquire(ctx, "k")
 	if err != nil {

@@ -30,23 +30,9 @@ func env(addr, client string) lock.Env {
 	}
 }
 
-func open(t *testing.T, e lock.Env) lock.Lock {
-	t.Helper()
-	l, err := New(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
 func TestTwoClients(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
-	first, second := open(t, env(addr, "c1")), open(t, env(addr, "c2"))
+	first, second := redistest.Open(t, New, env(addr, "c1")), redistest.Open(t, New, env(addr, "c2"))
 	server := redis.NewClient(&redis.Options{Addr: addr})
 	defer server.Close()
 
@@ -94,7 +80,7 @@ func TestExtendLimit(t *testing.T) {
 	e.Settings.Extends = 1
 	now := time.Now()
 	e.Now = func() time.Time { return now }
-	h, err := open(t, e).Acquire(t.Context(), "k")
+	h, err := redistest.Open(t, New, e).Acquire(t.Context(), "k")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +103,7 @@ func TestElapsed(t *testing.T) {
 	e := env(addr, "c1")
 	reads, start := 0, time.Now()
 	e.Now = func() time.Time { reads++; return start.Add(time.Duration(reads) * 12 * time.Second) }
-	if h, err := open(t, e).Acquire(t.Context(), "k"); h != nil || !errors.Is(err, errExpired) {
+	if h, err := redistest.Open(t, New, e).Acquire(t.Context(), "k"); h != nil || !errors.Is(err, errExpired) {
 		t.Errorf("acquire that took 12s: %v, %v", h, err)
 	}
 	server := redis.NewClient(&redis.Options{Addr: addr})
@@ -133,11 +119,7 @@ func TestSilence(t *testing.T) {
 		e := env("10.0.0.1:6379", "c1")
 		e.Settings.Timeout, e.Settings.Tries = 50*time.Millisecond, 3
 		e.Settings.RetryMin, e.Settings.RetryMax = 20*time.Millisecond, 20*time.Millisecond
-		e.Dial = func(context.Context, string, string) (net.Conn, error) {
-			client, node := net.Pipe()
-			go io.Copy(io.Discard, node)
-			return client, nil
-		}
+		e.Dial = redistest.DialSilent
 		l, err := New(e)
 		if err != nil {
 			t.Fatal(err)

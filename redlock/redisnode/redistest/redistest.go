@@ -6,6 +6,7 @@ package redistest
 
 import (
 	"context"
+	"io"
 	"net"
 	"os/exec"
 	"strconv"
@@ -92,4 +93,26 @@ func answers(addr string, pid int) bool {
 	defer client.Close()
 	info, err := client.InfoMap(context.Background(), "server").Result()
 	return err == nil && info["Server"]["process_id"] == strconv.Itoa(pid)
+}
+
+// Open makes a client of servers, such as a lock, and closes it when the test ends.
+func Open[E any, C io.Closer](t testing.TB, make func(E) (C, error), env E) C {
+	t.Helper()
+	c, err := make(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// DialSilent connects to a server that reads everything and answers nothing.
+func DialSilent(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	go io.Copy(io.Discard, server)
+	return client, nil
 }
