@@ -190,7 +190,7 @@ plan:
 	*got.Plan[0].When.At, *got.Clients[1].Cycles, got.Clients[1].Reach[0] = 0, 0, "n5"
 	got.Plan[1].Fault.Until.Client, got.Plan[0].Fault.Targets[0] = "c3", "c3"
 	got.Expect["mutual-exclusion"] = Expectation{}
-	same(t, "a tenth again", before.Scaled(0.1), want)
+	same(t, "a second copy", before.Scaled(0.1), want)
 }
 
 // Scaling doesn't lower the node timeout below MinTimeout, but never raises it either.

@@ -127,11 +127,11 @@ func extremes(k reflect.Kind) []any {
 
 // acceptable lists the extreme values that are accepted, with the reason.
 var harmless = []struct{ field, value, because string }{
-	{`^scenario\.(claim|source)$`, `.`, "prose, which every report shows as it is, cut to a length"},
-	{`^scenario\.scale$`, `^5e-324$`, "a factor that is applied when a run is chosen, and its result is checked"},
-	{`\.(rate|share|drift|safety)$`, `^5e-324$`, "next to nothing, which nobody repeats"},
-	{`\.(delay|after|at|step|(think|hold|prepare)\.(min|max))$`, `^1$`, "waited for once, and may be 0"},
-	{`^scenario\.lock\.prefix$`, `^[ -~]{1,100}$`, "a library's own word before its keys, which reports show"},
+	{`^scenario\.(claim|source)$`, `.`, "free text, which reports show verbatim but truncated"},
+	{`^scenario\.scale$`, `^5e-324$`, "factor that is applied when a run is selected; the result is checked"},
+	{`\.(rate|share|drift|safety)$`, `^5e-324$`, "nearly zero, and not repeated"},
+	{`\.(delay|after|at|step|(think|hold|prepare)\.(min|max))$`, `^1$`, "a single delay, which may be 0"},
+	{`^scenario\.lock\.prefix$`, `^[ -~]{1,100}$`, "the library's own key prefix, which reports show"},
 	{`^scenario\.numbers\{\}\.value$`, `.`, "any value can be compared with a measured number"},
 }
 
