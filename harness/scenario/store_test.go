@@ -14,7 +14,7 @@ import (
 func TestLockOnAStore(t *testing.T) {
 	kind := lock.Kind{Server: lock.Etcd, OwnTime: true, Belief: lock.BySignal}
 	for _, tt := range []struct {
-		plan, lacks, why string // unsupported need, or ""
+		plan, unsupported, why string // unsupported need, or ""
 	}{
 		{plan: "{kind: pause, targets: [n1], for: 1s}"},
 		{plan: "{kind: kill, targets: [n1], for: 1s}"},
@@ -22,9 +22,9 @@ func TestLockOnAStore(t *testing.T) {
 		{plan: "{kind: delay, targets: [c1], delay: 1ms..2ms, for: 1s}"},
 		{plan: "{kind: clock-rate, targets: [c1], rate: 1.1}"},
 		{plan: "{kind: pause, targets: [c1], for: 1s}"},
-		{plan: "{kind: clock-jump, targets: [n1], by: 5s}", lacks: "etcd:clock-node", why: "the nodes run etcd, but only Redis supports clock-node"},
-		{plan: "{kind: shutdown, targets: [n1], for: 1s}", lacks: "etcd:shutdown-node", why: "but only Redis supports"},
-		{plan: "{kind: touch, targets: [n1]}", lacks: "etcd:touch-node", why: "but only Redis supports"},
+		{plan: "{kind: clock-jump, targets: [n1], by: 5s}", unsupported: "etcd:clock-node", why: "the nodes run etcd, but only Redis supports clock-node"},
+		{plan: "{kind: shutdown, targets: [n1], for: 1s}", unsupported: "etcd:shutdown-node", why: "but only Redis supports"},
+		{plan: "{kind: touch, targets: [n1]}", unsupported: "etcd:touch-node", why: "but only Redis supports"},
 	} {
 		s, err := parse(t, head+"\nplan:\n  - {when: {at: 1s}, fault: "+tt.plan+"}\n")[0].With("other", kind)
 		if err != nil {
@@ -43,8 +43,8 @@ func TestLockOnAStore(t *testing.T) {
 				}
 			}
 		}
-		if got := strings.Join(lacks, " "); got != tt.lacks {
-			t.Errorf("%s: unsupported %q, want %q", tt.plan, got, tt.lacks)
+		if got := strings.Join(lacks, " "); got != tt.unsupported {
+			t.Errorf("%s: unsupported %q, want %q", tt.plan, got, tt.unsupported)
 		}
 		if s.Settles() <= s.Lock.TTL {
 			t.Errorf("expiry slack %v of a store with a lease of %v", s.Settles(), s.Lock.TTL)
