@@ -271,18 +271,10 @@ var causes = []causeRow{
 1.000 nemesis begin clock-jump node=n2 step=5
 1.050 n2 life expired old=A local=1003` + follows("1.10"),
 		verdict.Unexplained, "n2", "expired on n2 at 1.05 s, 8.962 s before its time, but that node's clock had gained only 1.95 s", nil},
-	{"an instant by a clock that is ahead", `
-0.000 nemesis begin clock-jump node=n2 step=2
-0.012 n1 life set value=A by=c1
-0.012 n2 life set value=A by=c1 local=1008.012 ttl=2
-0.013 c1 ok acquire session=c1/1 token=A until=9.9
+	{"an instant by a clock that is ahead", ahead8 + `
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
 		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, for n2's clock was 8 s ahead", []int{2}},
-	{"a short life, beside a clock that is ahead by far more", `
-0.000 nemesis begin clock-jump node=n2 step=2
-0.012 n1 life set value=A by=c1
-0.012 n2 life set value=A by=c1 local=1030.012 ttl=2
-0.013 c1 ok acquire session=c1/1 token=A until=9.9
+	{"a short life, beside a clock that is ahead by far more", wrongClock("1030.012", "2") + `
 2.050 n2 life expired old=A local=1032.05` + follows("2.10"),
 		verdict.GivenShorter, "n2", "lived its 2 s, to 2.012 s, but c1 claimed the lock until 9.9 s", nil},
 	{"an instant by two wrong clocks", `
@@ -312,11 +304,7 @@ var causes = []causeRow{
 0.013 c1 ok acquire session=c1/1 token=A until=30
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.GivenShorter, "n2", "", nil},
-	{"a key that got too little and was over within a millisecond", `
-0.000 nemesis begin clock-jump node=n2 step=2
-0.012 n1 life set value=A by=c1
-0.012 n2 life set value=A by=c1 local=1008.012 ttl=2
-0.013 c1 ok acquire session=c1/1 token=A until=9.9
+	{"a key that got too little and was over within a millisecond", ahead8 + `
 2.0114 n2 life expired old=A local=1010.0114` + follows("2.0115"),
 		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s", []int{2}},
 	{"a clock that lost less than a millisecond beyond its bound", wins + ` local=100.013` + `

@@ -10,11 +10,17 @@ import (
 )
 
 // ahead8 is c1's grant where n2's clock is 8 s ahead, so that its key lives 2 s there, to 2.012 s.
-const ahead8 = `
+var ahead8 = wrongClock("1008.012", "2")
+
+// wrongClock is c1's grant where n2's clock is wrong: at 0.012 s it shows local, 1000 s being right and the epoch, and the
+// key has ttl seconds left there.
+func wrongClock(local, ttl string) string {
+	return `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.012 n1 life set value=A by=c1
-0.012 n2 life set value=A by=c1 local=1008.012 ttl=2
+0.012 n2 life set value=A by=c1 local=` + local + ` ttl=` + ttl + `
 0.013 c1 ok acquire session=c1/1 token=A until=9.9`
+}
 
 // again is c1's grant where c1 has acquired twice, and gives it back once from 1.01 s to 1.052 s.
 const again = wins + `
@@ -240,11 +246,7 @@ params persistence=always` + wins + `
 10.050 n2 life expired old=A` + follows("10.10") + `
 20 c1 info lost session=c1/1`,
 		verdict.GivenShorter, "n2", "c1 claimed the lock until 15 s", nil},
-	{"an instant by a clock that is somewhat ahead", `
-0.000 nemesis begin clock-jump node=n2 step=2
-0.012 n1 life set value=A by=c1
-0.012 n2 life set value=A by=c1 local=1002.012 ttl=8
-0.013 c1 ok acquire session=c1/1 token=A until=9.9
+	{"an instant by a clock that is somewhat ahead", wrongClock("1002.012", "8") + `
 8.050 n2 life expired old=A local=1010.05` + follows("8.10"),
 		verdict.ClocksDisagree, "n2", "c1's key on n2 got 8 s instead of 10 s, for n2's clock was 2 s ahead", []int{2}},
 	{"an instant that is past by a clock that is far ahead", `
@@ -254,25 +256,13 @@ params persistence=always` + wins + `
 0.0121 n2 life expired old=A local=1012.0121
 0.013 c1 ok acquire session=c1/1 token=A until=9.9` + follows("0.10"),
 		verdict.ClocksDisagree, "n2", "c1's key on n2 was over when it was set, for n2's clock was 12 s ahead", []int{2}},
-	{"an instant that is now by a clock that is far ahead", `
-0.000 nemesis begin clock-jump node=n2 step=2
-0.012 n1 life set value=A by=c1
-0.012 n2 life set value=A by=c1 local=1010.012 ttl=0
-0.013 c1 ok acquire session=c1/1 token=A until=9.9
+	{"an instant that is now by a clock that is far ahead", wrongClock("1010.012", "0") + `
 0.0131 n2 life expired old=A local=1010.0131` + follows("2.10"),
 		verdict.ClocksDisagree, "n2", "c1's key on n2 was over when it was set", []int{2}},
-	{"a key that got too little, half of it by a clock that is ahead", `
-0.000 nemesis begin clock-jump node=n2 step=2
-0.012 n1 life set value=A by=c1
-0.012 n2 life set value=A by=c1 local=1004.012 ttl=2
-0.013 c1 ok acquire session=c1/1 token=A until=9.9
+	{"a key that got too little, half of it by a clock that is ahead", wrongClock("1004.012", "2") + `
 2.050 n2 life expired old=A local=1006.05` + follows("2.10"),
 		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s, for n2's clock was 4 s ahead", []int{2}},
-	{"less than half", `
-0.000 nemesis begin clock-jump node=n2 step=2
-0.012 n1 life set value=A by=c1
-0.012 n2 life set value=A by=c1 local=1003.912 ttl=2
-0.013 c1 ok acquire session=c1/1 token=A until=9.9
+	{"less than half", wrongClock("1003.912", "2") + `
 2.050 n2 life expired old=A local=1005.95` + follows("2.10"),
 		verdict.GivenShorter, "n2", "c1's key on n2 lived its 2 s, to 2.012 s", nil},
 	{"less than half, and the rest by the client's, that is behind", `

@@ -43,11 +43,16 @@ var built = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
-// outcomes runs lockpick with --json and returns its exit code and what came out.
+// outcomes runs lockpick with --json and returns its exit code and its outcomes.
 func outcomes(t *testing.T, binary string, args ...string) (int, []outcome.Outcome) {
 	t.Helper()
 	args = append(args, "--json", "--store", filepath.Join(t.TempDir(), "store"))
-	cmd := exec.Command(binary, args...)
+	return outcomesOf(t, exec.Command(binary, args...))
+}
+
+// outcomesOf runs a command that prints outcomes as JSON.
+func outcomesOf(t *testing.T, cmd *exec.Cmd) (int, []outcome.Outcome) {
+	t.Helper()
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.Output()
@@ -57,7 +62,7 @@ func outcomes(t *testing.T, binary string, args ...string) (int, []outcome.Outco
 	}
 	var all struct{ Outcomes []outcome.Outcome }
 	if err := json.Unmarshal(out, &all); err != nil {
-		t.Fatalf("lockpick %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
+		t.Fatalf("%s: %v\n%s%s", strings.Join(cmd.Args, " "), err, out, said.String())
 	}
 	return cmd.ProcessState.ExitCode(), all.Outcomes
 }

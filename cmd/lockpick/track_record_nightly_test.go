@@ -3,15 +3,11 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"lockpick/scenarios/outcome"
 )
 
 // adapterSet is what .ci/adapters installs for a command.
@@ -32,18 +28,8 @@ func TestTrackRecordOnServers(t *testing.T) {
 			}
 			cmd := exec.Command("bash", "-c", f.command+" --json --store "+filepath.Join(t.TempDir(), "store"))
 			cmd.Dir = "../.."
-			var said strings.Builder
-			cmd.Stderr = &said
-			out, err := cmd.Output()
-			var exit *exec.ExitError
-			if err != nil && !errors.As(err, &exit) {
-				t.Fatal(err)
-			}
-			var got struct{ Outcomes []outcome.Outcome }
-			if err := json.Unmarshal(out, &got); err != nil {
-				t.Fatalf("%s: %v\n%s%s", f.command, err, out, said.String())
-			}
-			f.shown(t, cmd.ProcessState.ExitCode(), got.Outcomes)
+			code, all := outcomesOf(t, cmd)
+			f.shown(t, code, all)
 		})
 	}
 }

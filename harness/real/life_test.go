@@ -4,7 +4,6 @@ package real
 
 import (
 	"io"
-	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -17,22 +16,14 @@ import (
 // A node of somebody's own, whose links are served elsewhere, tells of its keys, and has
 // its setting back: when the run ends, and also when whoever asked for it is killed.
 func TestRemoteNodesTell(t *testing.T) {
-	bin, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not on PATH: apt-get install redis-server")
-	}
-	g, err := proc.NewGroup(t.TempDir())
-	must(t, err)
-	t.Cleanup(func() { g.Close() })
-	node, err := g.StartRedis(t.Context(), "n1", bin, "none")
-	must(t, err)
+	node := startRedis(t, "n1")[0]
 	setting := func() string {
 		v, err := proc.Ask(t.Context(), node.Addr(), "CONFIG", "GET", "notify-keyspace-events")
 		must(t, err)
 		return v.Items[1].Str
 	}
 	for _, killed := range []bool{false, true} {
-		_, err = proc.Ask(t.Context(), node.Addr(), "CONFIG", "SET", "notify-keyspace-events", "xE")
+		_, err := proc.Ask(t.Context(), node.Addr(), "CONFIG", "SET", "notify-keyspace-events", "xE")
 		must(t, err)
 		in, calls := io.Pipe()
 		answers, out := io.Pipe()

@@ -5,13 +5,11 @@ package real
 import (
 	"context"
 	"io"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"lockpick/harness/history"
-	"lockpick/harness/real/proc"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -19,19 +17,7 @@ import (
 // remote is a run with one client and one real node, whose links Serve makes.
 func remote(t *testing.T, ports int) *RemoteNetwork {
 	t.Helper()
-	bin, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not on PATH: apt-get install redis-server")
-	}
-	g, err := proc.NewGroup(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ended(t, g.Close()) })
-	node, err := g.StartRedis(t.Context(), "n1", bin, "none")
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := startRedis(t, "n1")[0]
 	in, calls := io.Pipe()
 	answers, out := io.Pipe()
 	over := make(chan error, 1)

@@ -17,23 +17,8 @@ import (
 // Links that are served elsewhere lead to a node's replica once they are turned, and
 // its death is not the replica's.
 func TestRemoteTurnsToTheReplica(t *testing.T) {
-	bin, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not on PATH: apt-get install redis-server")
-	}
-	g, err := proc.NewGroup(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { g.Close() })
-	start := func(name string) *proc.Redis {
-		r, err := g.StartRedis(t.Context(), name, bin, "none")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	master, replica := start("n1"), start("n1-replica")
+	nodes := startRedis(t, "n1", "n1-replica")
+	master, replica := nodes[0], nodes[1]
 	r := dial(t)
 	run := NetworkRun{Context: t.Context(), Record: func(history.Event) {}, Go: func(f func()) { go f() }}
 	addrs := map[string]string{"n1": master.Addr(), scenario.ResourceName: master.Addr()}
@@ -81,6 +66,24 @@ func dial(t *testing.T) *RemoteNetwork {
 		must(t, <-served)
 	})
 	return DialNetwork(in, out)
+}
+
+// startRedis starts redis-servers that end with the test.
+func startRedis(t *testing.T, names ...string) (all []*proc.Redis) {
+	t.Helper()
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not on PATH: apt-get install redis-server")
+	}
+	g, err := proc.NewGroup(t.TempDir())
+	must(t, err)
+	t.Cleanup(func() { ended(t, g.Close()) })
+	for _, name := range names {
+		r, err := g.StartRedis(t.Context(), name, bin, "none")
+		must(t, err)
+		all = append(all, r)
+	}
+	return all
 }
 
 func must(t *testing.T, err error) {

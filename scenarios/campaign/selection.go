@@ -43,7 +43,7 @@ type Selection struct {
 	TTLUnit time.Duration     // the lock takes multiples of it as a TTL; 0: it takes any
 	Sets    []string          // overrides, as in lock.ttl=5s; scenario expectations no longer apply
 	Expects []string          // as in mutual-exclusion=holds
-	Demands []string          // as Expects, which override them; scenarios that can't be judged by one are left alone
+	Demands []string          // as Expects, which override them; dropped without an error where they can't be judged
 	Backend string            // name of the back end
 	Scale   float64           // factor of all durations in real time; 0: the scenario's, or RealScale
 }
@@ -330,7 +330,7 @@ func (s *Selection) expect(p *Pick, kind string) error {
 }
 
 // requireLimits drops bounded-hold from the expectations of scenarios without limits, which it is judged by.
-// Expects must leave it to one scenario at least.
+// It is an error if Expects name the property and no scenario has limits.
 func (s *Selection) requireLimits(picks []Pick) error {
 	limited := false
 	for _, p := range picks {

@@ -65,11 +65,11 @@ func (f *Facts) Wires() map[string]*Wire {
 type wireReader struct {
 	locks   map[string]*Wire
 	clients map[clientKey]*clientAttempts
-	extends []*history.Event // in the order in which they were sent
-	late    int64            // how long a client asks a node
-	life    int64            // by then a key has long lapsed
-	gone    map[string]int64 // clients, since when
-	until   map[*Session]int64
+	extends []*history.Event   // in the order in which they were sent
+	late    int64              // how long a client asks a node
+	life    int64              // by then a key has long lapsed
+	gone    map[string]int64   // Facts.Gone
+	until   map[*Session]int64 // see givenUp
 }
 
 type clientKey struct{ client, key string }
@@ -202,7 +202,7 @@ func (in *wireReader) extended() {
 	}
 }
 
-// givenUp is Session.givenUp, which looks at every call of the session, found once for each.
+// givenUp caches Session.givenUp, which walks all calls of the session.
 func (in *wireReader) givenUp(s *Session) int64 {
 	at, known := in.until[s]
 	if !known {

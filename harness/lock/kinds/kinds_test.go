@@ -38,20 +38,11 @@ func open(t *testing.T, client, addr string, s lock.Settings) lock.Lock {
 	if s.Kind == "broken" {
 		s.Mistake = "no-jitter"
 	}
-	l, err := All[s.Kind].New(lock.Env{
+	return redistest.Open(t, All[s.Kind].New, lock.Env{
 		Client: client, Nodes: []lock.Node{{Name: "n1", Addr: addr}}, Dial: (&net.Dialer{}).DialContext,
 		Now: time.Now, Wall: time.Now, After: time.After, Settings: s,
 		Random: func(string) uint64 { return uint64(client[1]) },
 	})
-	if err != nil {
-		t.Fatalf("%s: %v", s.Kind, err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Errorf("%s: %v", s.Kind, err)
-		}
-	})
-	return l
 }
 
 // With one try, an acquire is a TryLock: if the lock is taken, it returns without waiting, even if
