@@ -267,7 +267,7 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 		{"hangs-later", "baseline/", outcome.ExitUnexpected, "hung"},
 		// Two seconds of silence must not be enough to blame the lock.
 		{"is-silent-later", "baseline/ --scale 0.5", outcome.ExitBackend, "has not answered ping within"},
-		{"garbage-later", "baseline/", outcome.ExitBackend, `not of the protocol: "redis: connected`},
+		{"garbage-later", "baseline/", outcome.ExitBackend, `violates the protocol: "redis: connected`},
 		{"dies-later", "baseline/", outcome.ExitBackend, "panic: no more memory"},
 		{"another-id-later", "baseline/", outcome.ExitBackend, "which was not asked"},
 		{"answers-twice", "baseline/", outcome.ExitBackend, "which is an unknown request or was already answered"},
