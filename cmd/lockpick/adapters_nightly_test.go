@@ -266,7 +266,7 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 		{"lies", "gc-pause-after-acquire/", outcome.ExitUnexpected, "given-shorter"},
 		{"hangs-later", "baseline/", outcome.ExitUnexpected, "hung"},
 		// Two seconds of silence must not be enough to blame the lock.
-		{"is-silent-later", "baseline/ --scale 0.5", outcome.ExitBackend, "has not answered ping within"},
+		{"is-silent-later", "baseline/ --scale 0.5", outcome.ExitBackend, "no answer to ping within"},
 		{"garbage-later", "baseline/", outcome.ExitBackend, `violates the protocol: "redis: connected`},
 		{"dies-later", "baseline/", outcome.ExitBackend, "panic: no more memory"},
 		{"another-id-later", "baseline/", outcome.ExitBackend, "which was not asked"},
