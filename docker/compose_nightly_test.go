@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
+	containerapi "github.com/docker/docker/api/types/container"
 	imageapi "github.com/docker/docker/api/types/image"
 
 	"lockpick/docker/engine"
@@ -100,8 +100,8 @@ func TestCompose(t *testing.T) {
 	if found, _ := filepath.Glob(filepath.Join(store, "delayed-restart", "*", "report.html")); len(found) == 0 {
 		t.Errorf("there is no report in the store:\n%s", said)
 	}
-	made, err := e.API.ContainerCreate(t.Context(), &container.Config{Image: image, Cmd: []string{"run", "--backend", "docker", "delayed-restart/", "power-loss-everysec/"}},
-		&container.HostConfig{Binds: []string{engine.UsualSocket + ":" + engine.UsualSocket}}, nil, nil, "")
+	made, err := e.API.ContainerCreate(t.Context(), &containerapi.Config{Image: image, Cmd: []string{"run", "--backend", "docker", "delayed-restart/", "power-loss-everysec/"}},
+		&containerapi.HostConfig{Binds: []string{engine.UsualSocket + ":" + engine.UsualSocket}}, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
