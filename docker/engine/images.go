@@ -362,7 +362,7 @@ func Remove(ctx context.Context, e *Engine, label string, goes func(Belonging) b
 	return held, failed
 }
 
-// Concurrently calls a function for each element of a list, all at the same time.
+// Parallel calls a function for each element of a list, all at the same time.
 func AtOnce[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup

@@ -286,7 +286,7 @@ func (c conversation) hold(o clientOrder) error {
 // ClientLoop runs clients one after another in a place where starting a process is cheap but creating
 // the place is not, such as a container. Each order gets a fresh process, which is started as soon as
 // the previous one has exited and waits for its order. Later lines go to that process until it
-// exits, which ClientLoop reports. It calls cleared, unless it is nil, after each exit. It returns
+// exits, which ClientLoop reports. It calls afterExit, unless it is nil, after each exit. It returns
 // when in ends, or if a process exits without an order.
 func ClientLoop(in io.Reader, out, errs io.Writer, program []string, cleared func()) error {
 	lines := make(chan string)

@@ -389,7 +389,7 @@ const tellBound = 2 * time.Second
 // errPaused reports that a client can't report its clocks.
 var errPaused = errors.New("it is paused")
 
-// ReadClocks requests a reading of the client's clocks. true returns true time on its machine.
+// ReadClocks requests a reading of the client's clocks. trueTime returns true time on its machine.
 func (p *Client) ReadClocks(true func() time.Duration) (ClockReading, error) {
 	asked, began, ended := true(), time.Now(), p.Done()
 	if _, err := io.WriteString(p.In, tellClock); err != nil {

@@ -185,8 +185,8 @@ type Caller struct {
 	err   error // why the other end has ended
 }
 
-// NewCaller returns a Caller that writes to in and reads from out until out ends. Notices call methods
-// of hears, one after another, before the replies that follow them are delivered.
+// NewCaller returns a Caller that writes to in and reads from out until out ends. Notices call methods of
+// noticeTarget, one after another, before the replies that follow them are delivered.
 func NewCaller(in io.Writer, out io.Reader, hears any) *Caller {
 	c := &Caller{hears: hears, ended: make(chan struct{}), in: json.NewEncoder(in), waits: map[int64]chan message{}}
 	go func() {

@@ -209,7 +209,7 @@ func (r *Run) SetUp(s scenario.Scenario, sentinel startSentinel) error {
 	return nil
 }
 
-// awaitSecond waits until a second of the nodes' wall clock begins, for runs under everysec. Redis
+// awaitFullSecond waits until a second of the nodes' wall clock begins, for runs under everysec. Redis
 // up to 7.0 syncs at such seconds, not one second after its last sync. So a plan can place a crash
 // between two syncs without luck.
 func (r *Run) awaitSecond(node string) error {
