@@ -17,7 +17,7 @@ func (b *backend) Run(ctx context.Context, _ scenario.Scenario, _ uint64, _ *his
 	return errors.New("run: " + b.can(ctx).run.Reason)
 }
 
-func (*backend) try(context.Context) abilities { return abilities{} } // can does not call it on this system
+func (*backend) try(context.Context) abilities { return abilities{} } // findCapabilities does not call it on this system
 
 // Hello always fails.
 func (b *backend) Hello(ctx context.Context) (string, error) {

@@ -98,7 +98,7 @@ func TestNodesRunTheImageThatIsNamed(t *testing.T) {
 	})
 }
 
-// lines collects progress messages.
+// progressLines collects progress messages.
 type lines []string
 
 func (l *lines) add(line string) { *l = append(*l, line) }

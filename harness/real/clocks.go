@@ -148,8 +148,8 @@ func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, 
 	return from, to, errors.Join(err, <-other)
 }
 
-// Turn changes the clocks and returns the true time from which they count as changed. The checker
-// computes a lock holder's belief from a client's clocks, so Turn picks the instant that makes the
+// Adjust changes the clocks and returns the true time from which they count as changed. The checker
+// computes a lock holder's belief from a client's clocks, so Adjust picks the instant that makes the
 // belief shorter.
 func (m *Clock) Turn(by time.Duration, rate float64) (at time.Duration, err error) {
 	before := m.Shown().Rate()
