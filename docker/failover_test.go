@@ -12,7 +12,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// replicated is a scenario with one client and one node that has a replica. Sentinels are there if a
+// replicatedScenario is a scenario with one client and one node that has a replica. Sentinels are there if a
 // step needs them.
 func replicated(steps ...nemesis.Step) scenario.Scenario {
 	s := twoNodes

@@ -38,7 +38,7 @@ type guard struct {
 type ward struct {
 	*box
 	actor  string // name in the record
-	what   string // phrase for the actor's part that it is, before a cause; "": the actor itself
+	what   string // prefix of its causes if it is a part of the actor; "": the actor itself
 	node   *node  // nil: not a node's
 	client bool   // its program is a client or starts clients
 	fresh  bool   // it is being set up and may fail to start
@@ -349,7 +349,7 @@ func (c *cluster) servers() (all []*node) {
 func wards(c *cluster) []ward {
 	all := []ward{{box: c.site.linksBox, actor: linksName}}
 	for _, n := range c.servers() {
-		all = append(all, ward{box: n.box, actor: n.Name, node: n}, ward{box: n.address, actor: n.Name, what: "the container with its address:  "})
+		all = append(all, ward{box: n.box, actor: n.Name, node: n}, ward{box: n.address, actor: n.Name, what: "the container with its address: "})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

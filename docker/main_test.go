@@ -78,7 +78,7 @@ func (p plain) all(ctx context.Context, command, want string) error {
 		got, err2 := bufio.NewReader(conn).ReadString('\n')
 		conn.Close()
 		if err == nil && err2 == nil && got != want {
-			return errors.New("a node replied  " + got)
+			return errors.New("a node replied " + got)
 		}
 	}
 	return nil

@@ -394,7 +394,7 @@ func lacksDisk(e *engine.Engine, a engine.About) (reason, remedy string) {
 		err = group.Close()
 	}
 	if err != nil {
-		return "faulty disks need a folder on this machine:  " + err.Error(), files.Remedy(err, files.TempDirHint)
+		return "faulty disks need a folder on this machine: " + err.Error(), files.Remedy(err, files.TempDirHint)
 	}
 	return fuse.Missing()
 }
@@ -415,10 +415,10 @@ func (c *cluster) LosePower(node string, torn bool) (string, error) {
 func lacksClocks(arch string) (reason, remedy string) {
 	remedy = "use an engine on amd64, or the simulation (--backend sim)"
 	if err := vdso.Available(); err != nil {
-		return "no process's clock can be changed:  " + err.Error(), remedy
+		return "no process's clock can be changed: " + err.Error(), remedy
 	}
 	if arch != "amd64" {
-		return "changing clocks rewrites amd64 machine code, and the engine's architecture is  " + arch, remedy
+		return "changing clocks rewrites amd64 machine code, and the engine's architecture is " + arch, remedy
 	}
 	return "", ""
 }

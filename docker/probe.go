@@ -54,7 +54,7 @@ func (b *backend) Probe(ctx context.Context) []harness.Capability {
 
 func (b *backend) can(ctx context.Context) (can abilities) {
 	if runtime.GOOS != "linux" {
-		can.run = capable("it needs Linux; this is  "+runtime.GOOS, "use the simulation (--backend sim)")
+		can.run = capable("it needs Linux; this is "+runtime.GOOS, "use the simulation (--backend sim)")
 	} else {
 		can = b.try(ctx)
 	}

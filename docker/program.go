@@ -77,7 +77,7 @@ func (p *program) lacks(ctx context.Context, arch string) error {
 func (p *program) own(arch string) (file string, unfit, err error) {
 	if file := p.binary; file != "" {
 		if err := standsAlone(file, arch); err != nil {
-			return "", nil, &Lack{fmt.Errorf("no client can run --client-binary: %w", err), byHand(arch)}
+			return "", nil, &Lack{fmt.Errorf("clients can't run the --client-binary: %w", err), byHand(arch)}
 		}
 		return file, nil, nil
 	}

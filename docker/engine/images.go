@@ -218,7 +218,7 @@ func (e *Engine) Starves(ctx context.Context) (reason string) {
 	about, err := e.API.Info(ctx)
 	switch {
 	case err != nil:
-		return "the engine does not report which limits it supports:  " + FirstLine(err)
+		return "the engine does not report which limits it supports: " + FirstLine(err)
 	case !about.CPUCfsQuota:
 		return "the engine's kernel can't limit a container's CPU time"
 	case !about.MemoryLimit:
