@@ -132,7 +132,7 @@ func (n *Network) Begin(origin time.Duration) (epoch int64, err error) {
 func (n *Network) LetTell(nodes map[string]string) error { return n.lives.Watch(nodes) }
 
 // NodeReturned records that a node has restarted, or that the server at another address has taken over
-// from it, see keylife.Lives.
+// from it, see keylife.Recorder.
 func (n *Network) Again(node, addr, why string) { n.lives.Again(node, addr, why) }
 
 // NodeEnding records that a node is about to exit. The caller calls stillRuns if it did not.
