@@ -755,7 +755,7 @@ func (o *oracle) summaryLosses(g groups) {
 }
 
 // summaryOf compares the nodes at which the earlier holder's key ended in a way, and which then voted for the later one.
-func summaryOf(what string) func(*oracle, groups) {
+func summaryOf(what ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if len(o.holders) != 2 {
 			o.fail("the story has no overlap")
@@ -771,7 +771,7 @@ func summaryOf(what string) func(*oracle, groups) {
 		for n := range o.voters(a.token, a.got) {
 			at, both := then[n]
 			if both && o.find(func(f *fact) bool {
-				return f.Life != nil && f.Process == n && f.Life.What == what && f.Life.Old == a.token && f.T <= at
+				return f.Life != nil && f.Process == n && slices.Contains(what, f.Life.What) && f.Life.Old == a.token && f.T <= at
 			}) != nil {
 				ends = append(ends, n)
 			}
@@ -783,7 +783,7 @@ func summaryOf(what string) func(*oracle, groups) {
 			}
 		}
 		for _, n := range named {
-			if !o.told["key "+n+" "+what+" "+a.client] {
+			if !slices.ContainsFunc(what, func(end string) bool { return o.told["key "+n+" "+end+" "+a.client] }) {
 				o.fail("the story doesn't tell that %s's key was %s on %s", a.client, what, n)
 			}
 		}

@@ -307,6 +307,9 @@ func outlived(r *facts.Facts, x losing) {
 	first := x.first
 	lived := x.vote.Lifetime()
 	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.Client(), x.Node, facts.Seconds(lived), facts.Seconds(x.due))
+	if gone := x.vote.To(); gone < x.due-tick {
+		key = fmt.Sprintf("%s's key on %s was gone at %s, and would have lived its %s to %s", first.Client(), x.Node, facts.Seconds(gone), facts.Seconds(lived), facts.Seconds(x.due))
+	}
 	claimed := facts.Deadline(first.Acquire.Return)
 	lost := r.Lost(first)
 	switch {

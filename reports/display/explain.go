@@ -66,7 +66,7 @@ func CauseClause(cause string, of Parties) string {
 
 var causes = map[string]string{
 	verdict.ExpiredEarly:       "KEY expired early by the clock of NODES",
-	verdict.ToldLate:           "FIRST was not told in time that KEY on NODES had expired",
+	verdict.ToldLate:           "FIRST was not told in time that KEY on NODES was gone",
 	verdict.GrantedLate:        "FIRST learned of its lock only after KEY on NODES had expired",
 	verdict.RestartedAndForgot: "NODES restarted without KEY",
 	verdict.LostUnsynced:       "NODES lost power before KEY was on disk",

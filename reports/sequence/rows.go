@@ -656,11 +656,17 @@ func (s *session) alike(c facts.Operation) []facts.Operation {
 	return all[from:to]
 }
 
-// expiry is when a key that was set is due to expire: as its node tells, or by the extensions that the node agreed to.
+// expiry is when a key that was set is due to expire: as its node tells and by that node's clock, or by the extensions
+// that the node agreed to.
 func (f *course) expiry(set *event) int64 {
+	ahead := func(at int64) int64 { return facts.ClockAt(f.TurnsOf(set.Node), at).Ahead(at) }
 	for _, x := range f.Lives().Stays(set.Node, set.Key) {
 		if x.By() == set.Process && x.Put.Sent == set.Sent && set.Sent != 0 && x.Due() != never {
-			return x.Due()
+			at := x.Due() // of a clock that runs right from then on
+			for range 8 { // a clock's error grows with the time that passes
+				at = x.Due() - ahead(at) + ahead(x.Given.T)
+			}
+			return at
 		}
 	}
 	at := plus(set.Applied, set.TTL)
