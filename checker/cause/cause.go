@@ -306,9 +306,10 @@ func outlived(r *facts.Facts, x losing) {
 	x.Fact = 0 // it ended in time
 	first := x.first
 	lived := x.vote.Lifetime()
-	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.Client(), x.Node, facts.Seconds(lived), facts.Seconds(x.due))
-	if gone := x.vote.To(); gone < x.due-tick {
-		key = fmt.Sprintf("%s's key on %s was gone at %s, and would have lived its %s to %s", first.Client(), x.Node, facts.Seconds(gone), facts.Seconds(lived), facts.Seconds(x.due))
+	lapse := r.Lapse(x.vote)
+	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.Client(), x.Node, facts.Seconds(lived), facts.Seconds(lapse))
+	if end := x.vote.End; end.Life.What != history.KeyExpired && end.T < lapse-tick {
+		key = fmt.Sprintf("%s's key on %s was gone at %s, before its %s were over at %s", first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(lived), facts.Seconds(lapse))
 	}
 	claimed := facts.Deadline(first.Acquire.Return)
 	lost := r.Lost(first)

@@ -183,19 +183,29 @@ func (b *builder) drawGrant(me int, g grant) {
 	b.drawExpiry(g)
 }
 
-// drawExpiry notes that keys end before their holder stops believing in them.
+// drawExpiry notes that keys expire before their holder stops believing in them. A key that something else ended is
+// drawn there.
 func (b *builder) drawExpiry(g grant) {
 	for _, l := range b.lanes.byLane(g.won) {
 		var due []*event
+		enough := false // some live long enough
 		for _, e := range l.events {
-			if at := b.f.expiry(e); slices.Contains(g.votes, e.Node) && e.TTL > 0 && e.Applied > 0 && at < g.s.until {
+			switch at := b.f.expiry(e); {
+			case !slices.Contains(g.votes, e.Node), e.TTL <= 0, e.Applied <= 0:
+				enough = true
+			case at == never, endedEarly(b.scene, g.s, e.Node):
+			case at < g.s.until:
 				due = append(due, e)
+			default:
+				enough = true
 			}
 		}
-		if len(due) < len(l.events) { // some live long enough
+		if enough || len(due) == 0 {
 			continue
 		}
-		b.due[g.s] = true
+		for _, e := range due {
+			b.due[[2]string{g.s.Name(), e.Node}] = true
+		}
 		at, last := slices.Max(stamps(due, b.f.expiry)), ""
 		if len(due) > 1 {
 			last = "the last "
@@ -203,6 +213,25 @@ func (b *builder) drawExpiry(g grant) {
 		b.sheet.note(note{Lane: l.lane, At: at, Mark: cross, Bad: true, Events: numbers(due...),
 			Label: fmt.Sprintf("%s's key is due to expire on %s, %s%s of true time before its belief ends", short(g.s.Client()), nodeList(nodesOf(due)), last, display.Span(minus(g.s.until, at)))})
 	}
+}
+
+// endedEarly reports whether the verdict names what ended a session's key on a node before its time; of a node that it
+// does not name, whether it does so of another.
+func endedEarly(sc *scene, s *session, node string) (early bool) {
+	if sc.result == nil {
+		return false
+	}
+	for _, l := range sc.result.Losses {
+		if l.First != s.Name() {
+			continue
+		}
+		ended := sc.ending(l) != nil
+		if l.Node == node {
+			return ended
+		}
+		early = early || ended
+	}
+	return early
 }
 
 // grant is how a session got the lock.
@@ -443,12 +472,16 @@ func (b *builder) drawLapses() {
 	for _, l := range b.scene.result.Losses {
 		s := b.f.named[l.First]
 		lane, ok := b.lanes.of(l.Node)
-		if s == nil || !ok || l.Fact != 0 || b.due[s] {
+		if s == nil || !ok || b.due[[2]string{l.First, l.Node}] || b.scene.ending(l) != nil {
 			continue
 		}
 		for _, x := range b.f.Lives().Stays(l.Node, s.Key()) {
 			expired := x.End == nil || x.End.Life.What == history.KeyExpired
-			if at := x.To(); s.put(x) && expired && at < s.until && b.scene.shown(at) {
+			at := b.f.Lapse(x)
+			if x.End != nil {
+				at = min(at, x.End.T)
+			}
+			if s.put(x) && expired && at < s.until && b.scene.shown(at) {
 				key := "key on " + short(l.Node)
 				b.sheet.note(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: possessive(s.Client()) + " " + key + " has lived its time", Events: numbers(x.Put, x.Given, x.End)})
 				b.caption.tellOf(at, short(s.Client()), key+" had lived its time at "+display.Seconds(at))
@@ -463,11 +496,19 @@ func released(sc *scene, e *event) bool {
 	return release != nil && slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release == release })
 }
 
-// ending is the fact that ended a key before its time, or nil.
+// ending is the fact that ended a key of the first session before its time, or nil. Where that is not the cause, as the
+// key's time would have been over all the same, it is what ended the key while its holder believed in it.
 func (sc *scene) ending(l verdict.Loss) *event {
-	for _, s := range sc.f.Lives().Stays(l.Node, sc.result.Witness.Key) {
-		if s.End != nil && s.End.N == l.Fact {
-			return s.End
+	first := sc.f.named[l.First]
+	for _, x := range sc.f.Lives().Stays(l.Node, sc.result.Witness.Key) {
+		switch {
+		case x.End == nil:
+		case l.Fact != 0:
+			if x.End.N == l.Fact {
+				return x.End
+			}
+		case first != nil && first.put(x) && x.End.T < first.until && endedBefore(sc.f, x):
+			return x.End
 		}
 	}
 	return nil
@@ -657,16 +698,14 @@ func (s *session) alike(c facts.Operation) []facts.Operation {
 }
 
 // expiry is when a key that was set is due to expire: as its node tells and by that node's clock, or by the extensions
-// that the node agreed to.
+// that the node agreed to. Never: something else ended it before.
 func (f *course) expiry(set *event) int64 {
-	ahead := func(at int64) int64 { return facts.ClockAt(f.TurnsOf(set.Node), at).Ahead(at) }
 	for _, x := range f.Lives().Stays(set.Node, set.Key) {
 		if x.By() == set.Process && x.Put.Sent == set.Sent && set.Sent != 0 && x.Due() != never {
-			at := x.Due() // of a clock that runs right from then on
-			for range 8 { // a clock's error grows with the time that passes
-				at = x.Due() - ahead(at) + ahead(x.Given.T)
+			if endedBefore(f, x) {
+				return never
 			}
-			return at
+			return f.Lapse(x)
 		}
 	}
 	at := plus(set.Applied, set.TTL)
@@ -676,6 +715,11 @@ func (f *course) expiry(set *event) int64 {
 		}
 	}
 	return at
+}
+
+// endedBefore reports whether a key was gone before its time was over, and neither expired nor was ended by its own client.
+func endedBefore(f *course, x *facts.Stay) bool {
+	return x.End != nil && x.End.Life.What != history.KeyExpired && x.End.T < f.Lapse(x) && (x.End.Life.By == "" || facts.LinkClient(x.End.Life.By) != facts.LinkClient(x.By()))
 }
 
 // drawFaults draws what the nemesis did. One step that hits many targets within a
