@@ -195,6 +195,10 @@ var storyTemplates = compile([]template{
 	{text: "The answer of {nodes:server} to {c:client}'s {m:message} was held by the network from {t:time} s to {u:time} s", check: (*oracle).heldAnswer},
 	{text: "The answers of {nodes:servers} to {c:client}'s {m:messages} were held by the network, beginning between {t:time} s and {last:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).heldAnswer},
 	{text: "The {m:messages} of {c:client} to {nodes:servers} were held by the network, beginning between {t:time} s and {last:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).heldRequest},
+	{text: "The answers of {nodes:servers} to {c:client}'s {m:messages} were held by the network, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).heldAnswer},
+	{text: "The {m:messages} of {c:client} to {nodes:servers} were held by the network, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).heldRequest},
+	{text: "The answers of {nodes:servers} to {c:client}'s {m:messages} were held by the network from {t:time} s to {u:time} s", check: (*oracle).heldAnswer},
+	{text: "The {m:messages} of {c:client} to {nodes:servers} were held by the network from {t:time} s to {u:time} s", check: (*oracle).heldRequest},
 	{text: "{c:client} and {nodes:servers} heard each other late, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: linked("delay", "throttle")},
 	{text: "{c:client} and {nodes:servers} lost messages, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: linked("lose")},
 	{text: "{c:client} was cut off from {nodes:servers}, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: linked("cut")},
@@ -227,6 +231,8 @@ var summaryTemplates = compile([]template{
 	{text: "{w:client} wrote after its release and overwrote {losses:readback}", check: (*oracle).overran},
 	{text: "the {m:message} of {c:client} to {n:server} was held by the network for {span:time} s, so {w:client} outlived its lease and overwrote {losses:readback}", check: (*oracle).overran},
 	{text: "the {m:message} of {c:client} to {n:server} was lost by the network for {span:time} s, so {w:client} outlived its lease and overwrote {losses:readback}", check: (*oracle).overran},
+	{text: "{w:client}'s write took {span:span} to reach {n:server}, so {c:client} outlived its lease and overwrote {losses:readback}", check: (*oracle).tookLong},
+	{text: "{a:client} learned of its lock only after {a3:client}'s key on {nodes:servers} was gone, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired", "lost", "deleted")},
 })
 
 var titleTemplates = compile([]template{

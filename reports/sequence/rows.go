@@ -123,11 +123,13 @@ func (b *builder) drawGranted(s *session) {
 	if won == nil {
 		won = b.f.everyNode(s.Acquire.Call, max(s.Acquire.Call.T, b.scene.from))
 	}
-	b.sheet.facts++
-	for _, g := range b.lanes.byLane(won) {
-		a := arrow{From: me, To: g.lane, Label: "acquire", Sent: g.sent(), Arrived: g.applied(), Events: numbers(g.events...)}
-		a.Lost = a.Arrived == 0
-		b.sheet.message(a)
+	for _, together := range bursts(won, b.f.slow()) {
+		b.sheet.facts++
+		for _, g := range b.lanes.byLane(together) {
+			a := arrow{From: me, To: g.lane, Label: "acquire", Sent: g.sent(), Arrived: g.applied(), Events: numbers(g.events...)}
+			a.Lost = a.Arrived == 0
+			b.sheet.message(a)
+		}
 	}
 	b.drawGrant(me, b.scene.grantOf(s, won))
 }
@@ -165,8 +167,12 @@ func (b *builder) drawGrant(me int, g grant) {
 		label = fmt.Sprintf("ok %d/%d", len(g.votes), g.voters)
 	}
 	detail, bad := g.detail()
+	lanes := b.drawWait(me, g, b.lanes.byLane(g.won))
+	if len(lanes) == 0 { // all answers had come before
+		b.sheet.note(note{Lane: me, At: ok.T, Mark: dot, Label: detail, Bad: bad, Events: numbers(ok)})
+	}
 	b.sheet.facts++
-	for _, l := range b.lanes.byLane(g.won) {
+	for _, l := range lanes {
 		yes := slices.DeleteFunc(slices.Clone(l.events), func(e *event) bool { return len(g.votes) > 0 && !slices.Contains(g.votes, e.Node) })
 		if len(yes) == 0 {
 			continue
@@ -726,6 +732,11 @@ func endedBefore(f *course, x *facts.Stay) bool {
 // moment is one fact. What changed nothing is counted at the story's end.
 func (b *builder) drawFaults() {
 	shown := b.scene.faultGroups()
+	for i := len(shown) - 1; i >= 0 && len(shown) > mostFaults; i-- {
+		if !(inWords{b.scene}).blames(shown[i]) {
+			shown, b.scene.folded = slices.Delete(shown, i, i+1), b.scene.folded+1
+		}
+	}
 	for _, g := range grouped(b.scene.idle, func(ft *facts.Fault) string { return ft.Target }) {
 		more := display.Times(len(g))
 		if slices.ContainsFunc(slices.Concat(shown...), func(ft *facts.Fault) bool {
@@ -826,9 +837,7 @@ func (sc *scene) faultGroups() [][]*facts.Fault {
 		}
 		out[i] = append(out[i], ft)
 	}
-	more := max(0, len(out)-mostFaults)
-	sc.folded += more
-	return out[:len(out)-more]
+	return out
 }
 
 // faultTargets names what a group of faults hits.
@@ -929,9 +938,9 @@ func wordsFor(g []*facts.Fault, targets, held string) faultWords {
 	case w.Back != "":
 		w.over = ring
 	}
-	in := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", short(g[0].Kind), "{message}", message(held, client, targets, len(g)), "{saw}", saw)
+	in := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", short(g[0].Kind), "{message}", message(held, client, targets, len(g), len(g) > targetsOf(g)), "{saw}", saw)
 	w.Whom = cmp.Or(w.Whom, "{targets}")
-	if many := strings.Contains(targets, "–") || strings.Contains(targets, " and "); many && (w.Whom == "{targets}" || w.Whom == "{message}") {
+	if w.Whom == "{targets}" && targetsOf(g) > 1 || w.Whom == "{message}" && len(g) > 1 {
 		w.Was = plural(w.Was)
 		for _, text := range []*string{&w.Began, &w.Ended} {
 			if verb, ok := strings.CutPrefix(*text, "{targets} "); ok {
@@ -968,13 +977,23 @@ func plural(words string) string {
 	return verb + " " + rest
 }
 
-func message(held, client, targets string, many int) string {
+// targetsOf counts the targets of a group of faults.
+func targetsOf(g []*facts.Fault) int {
+	return len(unique(stamps(g, func(ft *facts.Fault) string { return ft.Target })))
+}
+
+// message names so many messages of one sort. If they are repeated, there are several to one target.
+func message(held, client, targets string, many int, repeated bool) string {
 	s := ""
 	if many > 1 {
 		s = "s"
 	}
 	if sort, ok := strings.CutPrefix(held, "answer to "); ok {
-		return fmt.Sprintf("the answer%s of %s to %s's %s", s, targets, client, short(sort))
+		of := short(sort)
+		if repeated {
+			of += "s"
+		}
+		return fmt.Sprintf("the answer%s of %s to %s's %s", s, targets, client, of)
 	}
 	return fmt.Sprintf("the %s%s of %s to %s", short(held), s, client, targets)
 }

@@ -88,19 +88,19 @@ func (s *Stay) Due() int64 {
 }
 
 // Lapse is the instant at which the time of a node's key was over by that node's clock: its Due, unless the clock was
-// turned meanwhile. Where the key ended and what the clock showed then does not fit the turns, keys expire by another
-// clock, and it is Due. Never: the key had no expiry.
+// turned meanwhile, but not before it was given its expiry. Where the turns do not fit what the clock showed when the key
+// ended, keys expire by another clock, and it is Due. Never: the key had no expiry.
 func (f *Facts) Lapse(s *Stay) int64 {
 	const tick = int64(time.Millisecond)
 	turned := f.TurnsOf(s.Node)
 	due := s.Due()
 	if due == Never || len(turned) == 0 {
-		return due
+		return max(due, s.Given.T)
 	}
 	gain := func(e *history.Event) int64 { return e.Local - e.T - ClockAt(turned, e.T).Ahead(e.T) }
 	if e := s.End; e != nil && e.Local != 0 {
 		if off := gain(e) - gain(s.Given); max(off, -off) > tick+Error(e)+Error(s.Given) {
-			return due
+			return max(due, s.Given.T)
 		}
 	}
 	var turns []history.Event
@@ -109,7 +109,7 @@ func (f *Facts) Lapse(s *Stay) int64 {
 	}
 	given := *s.Given
 	given.Process, given.Wall, given.ValidUntil = s.Node, true, due
-	return given.Reached(turns)
+	return max(given.Reached(turns), s.Given.T)
 }
 
 // Lifetime is the time to live that the key was given last; Never: it has no expiry. A node counts from
