@@ -340,7 +340,7 @@ func (f *course) appliedAt(value string) int64 {
 }
 
 // sentAt is when a write was sent, 0 if nobody knows.
-func (f *course) sentAt(value string) int64 {
+func sentAt(f *course, value string) int64 {
 	if w := f.wireWrite(value); w != nil {
 		return w.Sent
 	}

@@ -43,7 +43,7 @@ type wait struct {
 
 // waitOf finds for which nodes a session waited until it had the lock. Of a node that it never got to ask, as when it
 // can't connect, it waited if it waited for no other.
-func (f *course) waitOf(s *session) (w wait) {
+func waitOf(f *course, s *session) (w wait) {
 	if s.won == nil {
 		return w
 	}
@@ -115,7 +115,7 @@ func outageOf(f *course, r *verdict.Result) *outage {
 		}
 	}
 	if o.next != nil {
-		o.wait = f.waitOf(o.next)
+		o.wait = waitOf(f, o.next)
 	}
 	o.findHung()
 	o.findVain()

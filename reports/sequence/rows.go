@@ -483,7 +483,7 @@ func (b *builder) drawLapses() {
 		}
 		for _, x := range b.f.Lives().Stays(l.Node, s.Key()) {
 			expired := x.End == nil || x.End.Life.What == history.KeyExpired
-			at := b.f.Lapse(x)
+			at := x.Lapse(b.f.TurnsOf(x.Node))
 			if x.End != nil {
 				at = min(at, x.End.T)
 			}
@@ -711,7 +711,7 @@ func (f *course) expiry(set *event) int64 {
 			if endedBefore(f, x) {
 				return never
 			}
-			return f.Lapse(x)
+			return x.Lapse(f.TurnsOf(x.Node))
 		}
 	}
 	at := plus(set.Applied, set.TTL)
@@ -725,7 +725,7 @@ func (f *course) expiry(set *event) int64 {
 
 // endedBefore reports whether a key was gone before its time was over, and neither expired nor was ended by its own client.
 func endedBefore(f *course, x *facts.Stay) bool {
-	return x.End != nil && x.End.Life.What != history.KeyExpired && x.End.T < f.Lapse(x) && (x.End.Life.By == "" || facts.LinkClient(x.End.Life.By) != facts.LinkClient(x.By()))
+	return x.End != nil && x.End.Life.What != history.KeyExpired && x.End.T < x.Lapse(f.TurnsOf(x.Node)) && (x.End.Life.By == "" || facts.LinkClient(x.End.Life.By) != facts.LinkClient(x.By()))
 }
 
 // drawFaults draws what the nemesis did. One step that hits many targets within a

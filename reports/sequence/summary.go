@@ -121,7 +121,7 @@ func (sc inWords) overrun() string {
 	if g := sc.delayed(s, write); g != nil {
 		return sc.suffered(g, who) + harm
 	}
-	if sent, applied := sc.f.sentAt(write.Value), sc.f.appliedAt(write.Value); sent != 0 && sent < s.until && s.until <= applied {
+	if sent, applied := sentAt(sc.f, write.Value), sc.f.appliedAt(write.Value); sent != 0 && sent < s.until && s.until <= applied {
 		return fmt.Sprintf("%s's write took %s to reach %s, so %s outlived its lease and %s", who, display.Span(about(minus(applied, sent))), short(sc.resource()), who, harm)
 	}
 	return fmt.Sprintf("%s worked past the end of its lease and %s", who, harm)
@@ -132,7 +132,7 @@ func (sc inWords) overrun() string {
 // its links.
 func (sc inWords) delayed(s *session, write *apply) []*facts.Fault {
 	link := s.Client() + "-" + sc.resource()
-	at := sc.f.sentAt(write.Value)
+	at := sentAt(sc.f, write.Value)
 	sent := at != 0 && at < s.until
 	rank := func(ft *facts.Fault) int {
 		switch {

@@ -87,12 +87,11 @@ func (s *Stay) Due() int64 {
 	return s.Given.T + l.Expires - s.Given.Local
 }
 
-// Lapse is the instant at which the time of a node's key was over by that node's clock: its Due, unless the clock was
+// Lapse is the instant at which its time was over by its node's clock, of which it takes the turns: Due, unless the clock was
 // turned meanwhile, but not before it was given its expiry. Where the turns do not fit what the clock showed when the key
 // ended, keys expire by another clock, and it is Due. Never: the key had no expiry.
-func (f *Facts) Lapse(s *Stay) int64 {
+func (s *Stay) Lapse(turned []Turn) int64 {
 	const tick = int64(time.Millisecond)
-	turned := f.TurnsOf(s.Node)
 	due := s.Due()
 	if due == Never || len(turned) == 0 {
 		return max(due, s.Given.T)
