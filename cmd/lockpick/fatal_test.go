@@ -114,7 +114,7 @@ func TestWhatIsShortIsNamed(t *testing.T) {
 		{"no TMPDIR", "true", none, real, 3, none + "/lockpick-", "folder that is there by TMPDIR"},
 		{"TMPDIR is a file", "true", "/etc/passwd", real, 3, "/etc/passwd", "folder that is there by TMPDIR"},
 		{"full TMPDIR", "true", full, real, 3, "no space left on device", "make room on that file system, or name a folder on another by TMPDIR"},
-		{"small TMPDIR", "true", small, real, 3, "1024 kB are free, and a run needs 16384", "make room on that file system"},
+		{"small TMPDIR", "true", small, real, 3, "1024 kB are free, but a run needs 16384", "make room on that file system"},
 		{"sealed TMPDIR", "true", sealed, real, 3, "read-only file system", "by TMPDIR"},
 		{"full store", "true", dir, []string{"run", "baseline/", "--store", full}, 3, "no space left on device", "by --store"},
 		{"sealed store", "true", dir, []string{"run", "baseline/", "--store", sealed}, 64, "read-only file system", "--store"},
