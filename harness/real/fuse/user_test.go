@@ -46,7 +46,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if err != nil && strings.Contains(text, fusermount+": exit status") && strings.Contains(text, "not permitted") {
 		t.Skipf("this machine lets no ordinary user mount: %s", text)
 	}
-	if err != nil || strings.Contains(text, "--- SKIP") || !strings.Contains(text, "--- PASS: TestPowerLossTakesWhatWasNotSynced") {
+	if err != nil || strings.Contains(text, "--- SKIP") || !strings.Contains(text, "--- PASS: TestFullAndStalledDisk") {
 		t.Errorf("as user %d: %v\n%s", anybody, err, text)
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
