@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// spinning is an environment variable that makes this program spin on a second thread.
+// spinEnv is an environment variable that makes this program spin on a second thread.
 const spinning = "LOCKPICK_TEST_SPINS"
 
 func init() {

@@ -82,7 +82,7 @@ func factory(d design) lock.Factory {
 // instance is one key on one server. Most other designs change one aspect of it.
 var instance = design{set: set, del: compareAndDelete, extend: compareAndExpire, quorum: atLeast(func(int) int { return 1 })}
 
-// votes is the same on several servers.
+// multiNode is the same on several servers.
 var votes = instance.but(func(d *design) { d.quorum = atLeast(redlock.Quorum) })
 
 func (d design) but(change func(*design)) design {
@@ -279,7 +279,7 @@ func (l *locker) until(asked time.Time) time.Time {
 	return asked.Add(l.cfg.TTL - redlock.Drift(l.cfg.TTL, l.cfg.Drift))
 }
 
-// request asks the nodes for the lock.
+// acquire asks the nodes for the lock.
 func (h *hold) take(ctx context.Context) []driver.Answer {
 	if h.hasty {
 		return h.takeHastily(ctx)
@@ -306,7 +306,7 @@ func (h *hold) round(ctx context.Context, nodes []int, v vote) []driver.Answer {
 	return h.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return v(ctx, h.Clients[node], h.ask) })
 }
 
-// requestEagerly asks all nodes and returns once enough have granted, or all have answered. The next
+// acquireEagerly asks all nodes and returns once enough have granted, or all have answered. The next
 // command to a node waits for its answer.
 func (h *hold) takeHastily(ctx context.Context) []driver.Answer {
 	h.pending = make([]chan struct{}, len(h.all))
@@ -478,7 +478,7 @@ func reentering(s Shape) Shape {
 	return s
 }
 
-// ask is the request to a node.
+// request is sent to one node.
 type ask struct {
 	key, token string
 	waiter     string // identifies one acquire, across all its attempts
@@ -533,7 +533,7 @@ if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then return 1 end re
 	setIfNothing = script(`if redis.call("get", KEYS[1]) then return 0 end redis.call("set", KEYS[1], ARGV[1], "PX", ARGV[2]) return 1`)
 	setAndCount  = script(`if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then return redis.call("incr", KEYS[2]) end return 0`)
 
-	// A field of a hash that counts its owner's acquires.
+	// fieldSet sets a field of a hash that counts its owner's acquires.
 	fieldSet = unlessTaken(swapped(`if redis.call("exists", KEYS[1]) == 0 or redis.call("hexists", KEYS[1], ARGV[2]) == 1 then
   redis.call("hincrby", KEYS[1], ARGV[2], 1) redis.call("pexpire", KEYS[1], ARGV[1]) return nil
 end return redis.call("pttl", KEYS[1])`))

@@ -118,7 +118,7 @@ func (b *bench) soFar() []history.Event {
 	return append([]history.Event(nil), b.facts...)
 }
 
-// until waits for a fact.
+// waitFor waits for a fact.
 func (b *bench) until(what history.Change, key string) history.Event {
 	b.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {

@@ -17,7 +17,7 @@ const (
 	unlock   = `if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end local c = redis.call('hincrby', KEYS[1], ARGV[2], -1) if c > 0 then redis.call('pexpire', KEYS[1], ARGV[1]) return 0 else redis.call('del', KEYS[1]) return 1 end`
 )
 
-// draw returns a random command that a lock may send, and its key.
+// randomCommand returns a random command that a lock may send, and its key.
 func draw(r *rand.Rand) (key string, command []string) {
 	key = []string{"{a}:lock", "lock-b"}[r.IntN(2)]
 	token, ttl := fmt.Sprint("t", r.IntN(4)), fmt.Sprint(1+r.IntN(40))
@@ -64,7 +64,7 @@ func draw(r *rand.Rand) (key string, command []string) {
 	return c[0], c[1:]
 }
 
-// truth is the state of a key as read from the node.
+// keyState is the state of a key as read from the node.
 type truth struct {
 	key, value string
 	expires    int64

@@ -112,7 +112,7 @@ func (f *Filter) Close() error {
 	return nil
 }
 
-// lost returns the kernel's rule and its packet count.
+// count returns the kernel's rule and its packet count.
 func (f *Filter) lost(r Rule) (*nftables.Rule, int, error) {
 	rule, err := f.find(r)
 	if err != nil {

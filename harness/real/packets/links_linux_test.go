@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// linked starts a real node with a link for each of two clients.
+// newLinks starts a real node with a link for each of two clients.
 func linked(t *testing.T) (c1, c2 *proxy.Link) {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")

@@ -87,7 +87,7 @@ func (g *Group) start() {
 }
 
 // Start starts cmd in its own process group, in the group's directory unless cmd names another: Sweep
-// recognizes children by the directory. LastOutput returns what the child writes to stderr, and to
+// recognizes children by the directory. StderrTail returns what the child writes to stderr, and to
 // stdout unless cmd redirects that.
 func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 	return g.Join(nil, name, cmd)
@@ -288,7 +288,7 @@ func newChild(name string, cmd *exec.Cmd, u *unasked) (*Child, error) {
 // PID returns the process id.
 func (c *Child) PID() int { return c.pid }
 
-// LastOutput returns the beginning and the end of its output so far. See Group.Start.
+// StderrTail returns the beginning and the end of its output so far. See Group.Start.
 func (c *Child) Words() string { return c.words.read() }
 
 // Done returns a channel that is closed once the process has ended and was reaped.
@@ -439,7 +439,7 @@ func (g *Group) JoinPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, er
 	return p, nil
 }
 
-// Close closes its pipes.
+// ClosePipes closes our ends of the pipes.
 func (p *Piped) Leave() { p.In.Close(); p.Out.Close() }
 
 // capturedOutput is the Output of a child, which is read from a pipe: a file would grow for as long as

@@ -78,7 +78,7 @@ func (g *Group) members(bin string, of Store, names []string) (all []*Redis, err
 	return all, nil
 }
 
-// join starts all members and waits until each has joined the cluster.
+// startMembers starts all members and waits until each has joined the cluster.
 func join(ctx context.Context, all []*Redis) error {
 	var start, meet []func() error
 	for _, r := range all {
@@ -273,7 +273,7 @@ func (r *Redis) ready(ctx context.Context, child *Child) error {
 	return nil
 }
 
-// Answers pings it directly, not through a link.
+// Ping pings it directly, not through a link.
 func (r *Redis) Answers(ctx context.Context) error {
 	if r.member != nil {
 		return r.member.Alive(ctx, r.member.StoreMember)
@@ -351,7 +351,7 @@ func (r *Redis) Resume(context.Context) (readBack string, err error) {
 	return r.child.Continue()
 }
 
-// Unresponsive returns why it runs but can't answer, or "" if it can.
+// WhyUnresponsive returns why it runs but can't answer, or "" if it can.
 func (r *Redis) Mute() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -72,7 +72,7 @@ func Sweep(dir string) ([]string, error) {
 	return k.Sweep(dir)
 }
 
-// outputEnd is how many bytes an Output keeps of the beginning and of the end: the beginning has the
+// keepBytes is how many bytes an Output keeps of the beginning and of the end: the beginning has the
 // first error and the end has the last one.
 const keptOutput = 2000
 
@@ -134,7 +134,7 @@ func NewTimeline(ctx context.Context) *Timeline {
 // Context ends with the run.
 func (t *Timeline) Context() context.Context { return t.ctx }
 
-// UseClockAhead makes the timeline use the clock of another machine, which is ahead of this one's by
+// SetClockAhead makes the timeline use the clock of another machine, which is ahead of this one's by
 // the given duration. It must be called before Begin.
 func (t *Timeline) GoBy(ahead time.Duration) { t.ahead.Store(int64(ahead)) }
 

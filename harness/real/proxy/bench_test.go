@@ -65,7 +65,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// wait returns all events in time order once there are n. Each connection records in its own goroutine.
+// waitEvents returns all events in time order once there are n. Each connection records in its own goroutine.
 func (b *bench) wait(n int) []history.Event {
 	b.t.Helper()
 	limit := time.After(5 * time.Second)
@@ -85,7 +85,7 @@ func (b *bench) wait(n int) []history.Event {
 	}
 }
 
-// until waits for a state of the link.
+// waitLink waits for a state of the link.
 func (b *bench) until(what string, is func(l *Link) bool) {
 	b.t.Helper()
 	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {

@@ -284,7 +284,7 @@ var _ toxics.StatefulToxic = (*toxic)(nil)
 
 const toxicType = "lockpick"
 
-// toxiproxy has one registry for the whole process.
+// registerOnce is needed because toxiproxy has one registry for the whole process.
 var registerOnce = sync.OnceFunc(func() { toxics.Register(toxicType, new(toxic)) })
 
 // addToxic adds the toxic to the proxy, which has no connection yet.

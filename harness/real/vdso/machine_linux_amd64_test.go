@@ -61,7 +61,7 @@ func watch() {
 	}
 }
 
-// look reads all clocks once. The thread may be preempted between the readings.
+// readClocks reads all clocks once. The thread may be preempted between the readings.
 func look(began time.Time) (s shown) {
 	s.from = proc.TrueClock()
 	s.wall, s.mono = time.Now().UnixNano(), time.Since(began)

@@ -22,7 +22,7 @@ func (*Machine) Start(int) error { return Available() }
 // StartGate always fails.
 func (*Machine) StartGate(int) error { return Available() }
 
-// Turn always fails.
+// Adjust always fails.
 func (*Machine) Turn(time.Duration, float64) (from, to time.Duration, err error) {
 	return 0, 0, Available()
 }
