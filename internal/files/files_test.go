@@ -103,7 +103,7 @@ func TestWriteGoesThroughNothing(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 		if entries, _ := os.ReadDir(dir); len(entries) != 1 {
-			t.Errorf("%s: left %v", name, entries)
+			t.Errorf("%s: left behind %v", name, entries)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestNothingLeadsOutOfAFolder(t *testing.T) {
 		"reading a file below it":       func() error { _, err := in.Read("sub/mine", 99); return err }(),
 		"a link to a file":              func() error { _, err := in.Read("f", 99); return err }(),
 		"two dots":                      func() error { _, err := in.Read("../elsewhere/mine", 99); return err }(),
-		"writing by two dots":           in.Write("../elsewhere/x", nil),
+		"writing through two dots":      in.Write("../elsewhere/x", nil),
 		"a folder that is a link":       func() error { _, err := MakeFolder(filepath.Join(dir, "sub")); return err }(),
 		"an open folder that is a link": func() error { _, err := OpenFolder(filepath.Join(dir, "sub")); return err }(),
 	} {

@@ -67,7 +67,7 @@ func parseLine(h *history.History, f []string) error {
 		return nil
 	}
 	if len(f) < 4 {
-		return fmt.Errorf("an event is SECONDS PROCESS TYPE OP, not %q", f)
+		return fmt.Errorf("want SECONDS PROCESS TYPE OP, got %q", f)
 	}
 	at, err := nanos(f[0])
 	if err != nil {

@@ -512,7 +512,7 @@ func Missing() (reason, remedy string) {
 		return "", ""
 	}
 	if _, err := exec.LookPath(fusermount); err != nil {
-		return "only root may mount, and " + fusermount + " is not on PATH", "apt-get install fuse3, or run as root"
+		return "only root can mount, and " + fusermount + " is not on PATH", "apt-get install fuse3, or run as root"
 	}
 	return "", ""
 }

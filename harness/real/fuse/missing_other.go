@@ -4,7 +4,7 @@ package fuse
 
 // Missing returns why such disks are not supported on this machine, and a remedy.
 func Missing() (reason, remedy string) {
-	return "it needs FUSE, which lockpick uses on Linux only", "use the simulation (--backend sim)"
+	return "it needs FUSE, which lockpick supports only on Linux", "use the simulation (--backend sim)"
 }
 
 // Remedy is a suggestion for a machine that has everything needed but does not permit mounting.

@@ -121,7 +121,7 @@ func (n *node) prepare(c *conn) error {
 		return err
 	}
 	if len(v.Items) != 2 {
-		return fmt.Errorf("it has no setting %s", notify)
+		return fmt.Errorf("the server has no setting %s", notify)
 	}
 	is := v.Items[1].Str
 	if strings.Contains(is, "K") && strings.Contains(is, "A") {
@@ -192,7 +192,7 @@ func (s *stream) drained(bound time.Duration) bool {
 	mark := make(chan struct{})
 	s.mu.Lock()
 	s.marked++
-	word := fmt.Sprintf("lockpick: all until here, %d", s.marked)
+	word := fmt.Sprintf("lockpick: changes up to here, %d", s.marked)
 	s.marks[word] = mark
 	s.mu.Unlock()
 	if s.probe.send([]string{"ECHO", word}) != nil {
@@ -315,7 +315,7 @@ return all`
 // read reads the keys of a server whose reports have begun. Reports before the script's last line are
 // contained in the state that was read. Later ones still have to be processed.
 func (n *node) read(s *stream) error {
-	const word = "lockpick: read until here"
+	const word = "lockpick: keys up to here"
 	all, err := s.probe.tell("EVAL_RO", script, "0", word)
 	if err != nil {
 		return err

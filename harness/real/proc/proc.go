@@ -196,7 +196,7 @@ func (t *Timeline) Wait() error {
 	case <-done:
 		return nil
 	case <-time.After(taskBound):
-		return Late(fmt.Sprintf("end the run: a function given to At or Tap still runs after %v", taskBound))
+		return Late(fmt.Sprintf("end the run: a function given to At or Tap is still running after %v", taskBound))
 	}
 }
 

@@ -170,7 +170,7 @@ func TestCloseEndsAll(t *testing.T) {
 		t.Errorf("the directory still exists: %v", err)
 	}
 	if _, err := g.Start("late", exec.Command("/bin/true")); err == nil {
-		t.Error("a child started after the end")
+		t.Error("a child started after Close")
 	}
 }
 

@@ -130,12 +130,12 @@ func TestSweepEndsOnlyChildren(t *testing.T) {
 	if removed := sweep(t, dir); !slices.Equal(removed, []string{path}) {
 		t.Errorf("removed %v", removed)
 	}
-	for what, c := range map[string]*Child{"works in the folder": works, "has a file open there": writes, "works below": below} {
+	for what, c := range map[string]*Child{"works in the folder": works, "has a file open there": writes, "works below the folder": below} {
 		if lives(c) {
 			t.Errorf("a child that %s is still running", what)
 		}
 	}
-	for what, c := range map[string]*Child{"has nothing to do with the folder": elsewhere, "has the number of a child": later, "works beside": alike} {
+	for what, c := range map[string]*Child{"has nothing to do with the folder": elsewhere, "has the number of a child": later, "works in a sibling folder": alike} {
 		if !lives(c) {
 			t.Errorf("a process that %s was killed", what)
 		}

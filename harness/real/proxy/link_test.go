@@ -113,7 +113,7 @@ func TestCutKeepsBothWaysAndMendDelivers(t *testing.T) {
 		}
 	}
 	if got := b.direct("GET", "a") + b.direct("GET", "b") + b.direct("GET", "c"); got != "123" || unanswered != 1 {
-		t.Errorf("values %q, %d replies that nobody saw", got, unanswered)
+		t.Errorf("values %q, %d unseen replies", got, unanswered)
 	}
 }
 

@@ -152,7 +152,7 @@ func TestNobodyWaitsForALostConnect(t *testing.T) {
 	b.until("the first's connect is lost", func(*Link) bool { return connecting(t, addr) })
 	hear()
 	second := b.through(l)
-	b.until("one is through", func(l *Link) bool { return len(l.conns) > 0 })
+	b.until("one connection", func(l *Link) bool { return len(l.conns) > 0 })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {

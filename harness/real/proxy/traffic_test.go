@@ -65,7 +65,7 @@ func TestDelayKeepsTheOrderOfAConnection(t *testing.T) {
 		c.want(fmt.Sprintf(":%d", i+1))
 	}
 	if got := b.direct("LINDEX", "l", "29"); got != "29" {
-		t.Errorf("the last one is %s", got)
+		t.Errorf("the last element is %s", got)
 	}
 }
 

@@ -162,10 +162,10 @@ func TestAJumpTurnsTheWallClockAlone(t *testing.T) {
 	w.turn(-14*time.Second, 1)
 	w.ahead("set back", -3*time.Second)
 	if after := w.read(); after.mono-before.mono > after.to-before.from || after.mono < before.mono {
-		t.Errorf("the monotonic clock went on by %v in %v", after.mono-before.mono, after.to-before.from)
+		t.Errorf("the monotonic clock advanced by %v in %v", after.mono-before.mono, after.to-before.from)
 	}
 	w.turn(3*time.Second, 1)
-	w.ahead("set right", 0)
+	w.ahead("corrected", 0)
 }
 
 func TestARateTurnsBothClocksOrOne(t *testing.T) {
@@ -212,7 +212,7 @@ func TestTheNextProcessFindsTheClockAsItIs(t *testing.T) {
 	w.ahead("second", time.Hour)
 	w.turn(0, 2)
 	if wall, _ := start(t, m).speeds(); !wall.near(2) {
-		t.Errorf("the third one's clock runs at %v", wall)
+		t.Errorf("the third process's clock runs at %v", wall)
 	}
 }
 
