@@ -271,7 +271,7 @@ func (n *node) line(s *stream, it item) {
 	for _, key := range order {
 		f := fact{key: key, after: after[key], bounds: when, clock: it.clock, cause: who}
 		if !slices.Contains(it.args, key) {
-			f.cause = cause{} // a command for another client changed it
+			f.cause = cause{} // it was changed on behalf of another client
 		}
 		if f.what = change(n.keys[key], f.after); f.what != "" {
 			n.become(f)

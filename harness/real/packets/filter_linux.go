@@ -33,7 +33,7 @@ func Open() (*Filter, error) {
 		return nil, fmt.Errorf("open packet filter: %w", err)
 	}
 	f := &Filter{conn: conn, table: &nftables.Table{Family: nftables.TableFamilyIPv4, Name: tableName}, chains: map[string]*nftables.Chain{}}
-	conn.AddTable(f.table) // the deletion fails if there is no table
+	conn.AddTable(f.table) // because deleting a missing table fails
 	conn.DelTable(f.table)
 	conn.AddTable(f.table)
 	for way, hook := range map[string]*nftables.ChainHook{nemesis.Request: nftables.ChainHookInput, nemesis.Reply: nftables.ChainHookOutput} {

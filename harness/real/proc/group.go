@@ -221,7 +221,7 @@ func (g *Group) Close() error {
 }
 
 // Listen calls report for every unexpected event of the children, from the start of the run on, one at
-// a time, until over is called. Before it returns, over checks every child one last time.
+// a time, until stop is called. Before it returns, stop checks every child one last time.
 func (g *Group) Listen(tell func(Unasked)) (over func()) {
 	u := &g.unasked
 	u.mu.Lock()
