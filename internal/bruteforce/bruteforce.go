@@ -1,5 +1,5 @@
 // Package bruteforce judges small histories by trying everything: each order in which one lease lock could
-// have given the answers, and each instant at which two clients could have believed that they hold it. It
+// have given the answers, and each instant at which two clients could have believed that they held it. It
 // is slow, and too simple to be wrong in the same way as the judges that it is compared with.
 //
 // It reads raw events, and shares no code with the checker, with the facts that the checker reads or with
@@ -17,7 +17,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// Special instants.
+// Special instants: no end, and no value.
 const (
 	never   = math.MaxInt64
 	nothing = math.MinInt64
@@ -240,14 +240,14 @@ func (o *operation) fits(s *state) bool {
 	return mine
 }
 
-// Overlaps describes the times at which two or more clients believed that they hold the lock.
+// Overlaps describes the times at which two or more clients believed that they held the lock.
 type Overlaps struct {
 	Incidents  int   // connected components of overlapping beliefs
 	From, To   int64 // the longest overlap, and the earliest of equal ones
 	DoubleHold int64 // total time with two or more beliefs
 }
 
-// belief is a span in which a session certainly believed that it holds the lock.
+// belief is a span in which a session certainly believed that it held the lock.
 type belief struct {
 	session  string
 	from, to int64
@@ -255,7 +255,7 @@ type belief struct {
 }
 
 // MutualExclusion finds overlaps in a history of one key whose events all fall on beats. It checks for each
-// session and each instant between two beats whether the session believed that it holds the lock.
+// session and each instant between two beats whether the session believed that it held the lock.
 func MutualExclusion(h *history.History, beat int64) Overlaps {
 	end := h.Events[len(h.Events)-1].T
 	ε := int64(h.Params.StampError)
@@ -288,7 +288,7 @@ func sessions(h *history.History) []string {
 	return all
 }
 
-// Believes reports whether a session believed that it holds the lock at an instant, by replaying its
+// Believes reports whether a session believed that it held the lock at an instant, by replaying its
 // events.
 func Believes(h *history.History, session string, at int64) bool {
 	client := ""

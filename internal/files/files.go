@@ -404,7 +404,7 @@ const (
 	StoreHint   = "--store" // for permanent data
 )
 
-// shortage is an error that indicates a shortage, with its remedy.
+// shortage is an errno that indicates a shortage, with its remedy.
 type shortage struct {
 	errno  syscall.Errno
 	also   []string // messages of Go's runtime and of other programs, besides the error's own text

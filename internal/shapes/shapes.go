@@ -90,12 +90,12 @@ func (d design) but(change func(*design)) design {
 	return d
 }
 
-// atLeast is a quorum relative to all nodes.
+// atLeast requires a quorum of all nodes.
 func atLeast(of func(n int) int) func([]driver.Answer) bool {
 	return func(all []driver.Answer) bool { return driver.Count(all).Yes >= of(len(all)) }
 }
 
-// atLeastOfAnswers is a quorum relative to the nodes that answered.
+// atLeastOfAnswers requires a quorum of the nodes that answered.
 func ofThoseThatAnswer(of func(n int) int) func([]driver.Answer) bool {
 	return func(all []driver.Answer) bool {
 		t := driver.Count(all)
@@ -379,8 +379,8 @@ func (h *hold) Extend(ctx context.Context) error {
 	return nil
 }
 
-// outcome turns answers into an error: the lock is certainly not held if the nodes that did not refuse
-// can't be a quorum.
+// outcome turns answers into an error: ErrNotHeld if the missing answers could not complete a quorum, and
+// an unknown outcome otherwise.
 func (h *hold) outcome(op string, answers []driver.Answer) error {
 	could := make([]driver.Answer, len(answers))
 	for i, a := range answers {
@@ -428,8 +428,8 @@ func (r *reentrant) Acquire(ctx context.Context, key string) (lock.Handle, error
 	return outermost{r.held, r}, nil
 }
 
-// reenter acquires a held lock once more. No other client can be in the way, so that a refusal means that
-// the lock is lost. Repeating the request has no effect.
+// reenter acquires a held lock once more. No other client can be in the way, so a refusal means that the
+// lock is lost. Repeating the request is harmless.
 func (r *reentrant) again(ctx context.Context) (lock.Handle, error) {
 	r.entries++
 	h := &hold{locker: r.locker, ask: r.held.ask}
@@ -478,7 +478,7 @@ func reentering(s Shape) Shape {
 	return s
 }
 
-// request is sent to one node.
+// request contains the arguments of a command to a node.
 type ask struct {
 	key, token string
 	waiter     string // identifies one acquire, across all its attempts
@@ -507,7 +507,7 @@ func script(text string) vote {
 	}
 }
 
-// unlessTaken is a grant if there is a nil reply. Otherwise the reply is how long the lock is taken.
+// unlessTaken grants on a nil reply. Any other reply is the remaining time of the current holder.
 func unlessTaken(v vote) vote {
 	return func(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 		_, err := v(ctx, node, a)

@@ -63,7 +63,7 @@ changed set "text" was "" by c1-n1 set
 `)
 }
 
-// An expiry is recorded before the next client's set, and without a client.
+// An expiry is recorded without a client, and before the set that follows it.
 func TestExpiryIsTold(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -121,7 +121,7 @@ func TestEvictionIsTold(t *testing.T) {
 	}
 }
 
-// Under contention the facts agree with the replies in clients and times.
+// Under contention the facts agree with the replies on clients and times.
 func TestFactsAndAnswersAgree(t *testing.T) {
 	const clients = 4
 	each := 3000

@@ -225,7 +225,7 @@ func (n *node) take(s *stream, items []item) {
 	if len(items) > 0 {
 		n.told = items[len(items)-1].at
 	}
-	// Expirations and evictions alone may have no command, so they no longer wait for one.
+	// If only expirations and evictions are pending, they need no command and are recorded now.
 	if !slices.ContainsFunc(n.pending, func(it item) bool { return !natural(it.done) }) {
 		for _, it := range n.pending {
 			n.t = max(n.t, it.at)

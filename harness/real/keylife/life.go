@@ -10,8 +10,8 @@
 // receives key-space events and MONITOR lines together, in RESP3: the events of a command arrive before
 // the command's line, in the order in which the node executed them.
 //
-// Exact are: the order of a node's facts (Seq), which keys a command changed, the address that it came
-// from, the node's clock (Local, to a microsecond) and values: a string, a hash's fields and values or a
+// These are exact: the order of a node's facts (Seq), the keys that a command changed, its client's address,
+// the node's clock (Local, to a microsecond) and values: a string, a hash's fields and values or a
 // list's elements, separated by spaces, in the node's order. An expiry is calculated from the command
 // and the clock on its line, which the node reads after executing the command. It is therefore late,
 // usually by nothing and seldom by a millisecond.
@@ -290,8 +290,8 @@ func (n *node) detach() {
 	n.told = now
 }
 
-// gap records that facts may be missing since the last change, whose time it has. The node may have been
-// dead at the end of the gap.
+// gap records that facts may be missing since the last change, and is dated at that change. The node may
+// have been dead at the end of the gap.
 func (n *node) gap(until int64) {
 	since := max(min(n.told, until), n.lives.origin.Load()) // nothing can be missing before the run
 	n.record(fact{what: history.KeyGap, bounds: bounds{since, since, until}, clock: since + n.ahead})

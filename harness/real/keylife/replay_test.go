@@ -90,7 +90,7 @@ func TestWhatIsToldIsWhatIsThere(t *testing.T) {
 		if get == nil {
 			get = []string{"GET"}
 		}
-		// A command of its own marks in the record which command it was.
+		// A separate SET marks the position of this command in the record.
 		p.do("MULTI")
 		p.do("PEXPIRETIME", key)
 		p.do(append([]string{get[0], key}, get[1:]...)...)

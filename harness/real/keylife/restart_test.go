@@ -181,7 +181,7 @@ func TestUnannounced(t *testing.T) {
 // busy machine a later one may be read first.
 const stampError = int64(time.Millisecond)
 
-// Everything that was answered is recorded or lies in a gap.
+// Every answered command is recorded or lies in a gap.
 func TestKilledUnderLoad(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -236,7 +236,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	b.all()
 }
 
-// A node that is read under traffic, because its connection was cut, ends up in the recorded state.
+// A node that is read under traffic, because its connection was cut, matches the recorded state in the end.
 func TestReadInTheMidstOfTraffic(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()

@@ -412,7 +412,7 @@ type sent struct {
 	answered int64 // when the link had the answer, or 0
 }
 
-// maxQueued bounds the commands for which the node reports no line, as MONITOR omits AUTH.
+// maxQueued bounds the queue. The node reports no line for some commands: MONITOR omits AUTH.
 const mostSent = 10_000
 
 // Sent records a command before the node receives it.
@@ -436,7 +436,7 @@ func (s *sender) Answered(at int64) {
 }
 
 // match finds the command that a MONITOR line shows, and drops the earlier ones: a node executes the
-// commands of a connection in order, so that those have no line.
+// commands of a connection in order, so those will never get a line.
 func (s *sender) told(args []string) (c sent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ const inside = "LOCKPICK_TEST_NETNS"
 // skipReason is why no namespace could be created, or "".
 var lacking string
 
-// TestMain runs all tests in their own network namespace, where they disturb nothing.
+// TestMain runs all tests in their own network namespace, where they disturb no other process.
 func TestMain(m *testing.M) {
 	if os.Getenv(inside) != "" {
 		if err := loopback(); err != nil {

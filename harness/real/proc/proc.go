@@ -39,7 +39,7 @@ var ErrEnded = errors.New("process has ended")
 // ErrSignaled is returned by Group.AtStart if an external process sent the child a signal.
 var ErrStruck = errors.New("it received a signal from outside")
 
-// TimeoutError is the error of a wait that exceeded its limit. Its text names who was waited for.
+// TimeoutError is the error of a wait that exceeded its limit. Its text names what was waited for.
 type Late string
 
 func (l Late) Error() string { return string(l) }
@@ -131,7 +131,7 @@ func NewTimeline(ctx context.Context) *Timeline {
 	return t
 }
 
-// Context ends with the run.
+// Context returns a context that ends with the run.
 func (t *Timeline) Context() context.Context { return t.ctx }
 
 // SetClockAhead makes the timeline use the clock of another machine, which is ahead of this one's by
@@ -344,7 +344,7 @@ func Asked(server, from string) bool {
 }
 
 // Command sends a command to the server and returns the reply as a Go value: nil, int64, string or
-// []any of these. An error reply is returned as an error. Error messages call the server name.
+// []any of these. An error reply is returned as an error. Error messages refer to the server as name.
 func (s *Server) Command(ctx context.Context, name string, args []string) (any, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("ask %s: no command", name)

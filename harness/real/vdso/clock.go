@@ -14,8 +14,8 @@
 // a child of the container engine, so it starts as a Gate: the Gate waits for a signal from its tracer,
 // inside or outside of the container, and then executes the program.
 //
-// Not affected are programs that make the system call themselves, as this package does to read true
-// time, sleeps and timeouts, which the kernel counts by its own clock, CPU time, and programs that the
+// It does not affect programs that make the system call themselves, as this package does to read true
+// time; sleeps and timeouts, which the kernel counts by its own clock; CPU time; and programs that the
 // process executes. The package needs Linux on amd64.
 package vdso
 
@@ -55,7 +55,7 @@ func (l line) at(t int64) int64 {
 	return l.Fake0 + int64(hi<<32|lo>>32)
 }
 
-// adjusted is the line from t on, after the clock was set forward by `by` and runs at rate.
+// adjusted is the line from t on, if the clock is moved by `by` and runs at rate from then on.
 func (l line) turned(t, by int64, rate float64) line {
 	return line{Real0: t, Fake0: l.at(t) + by, Rate: int64(math.Round(rate * one))}
 }
@@ -119,8 +119,8 @@ func (s Shown) Mono(t time.Duration) time.Duration {
 	return time.Duration(s.line(monotonic).at(int64(t)))
 }
 
-// Adjusted returns the state after the wall clock was set forward by `by` at an instant of true time and
-// began to run at rate. With both, the monotonic clock runs at that rate too.
+// Adjusted returns the state after the wall clock was moved by `by` at an instant of true time and began
+// to run at rate. With both, the monotonic clock runs at that rate too.
 func (s Shown) Turned(at, by time.Duration, rate float64, both bool) (Shown, error) {
 	if !(rate > 0 && rate <= 1000) {
 		return s, fmt.Errorf("change a clock: rate %g is not above 0 and at most 1000", rate)

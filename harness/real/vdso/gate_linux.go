@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is traced by thread, and keeps its id only if its first thread executes the program. So a
+// Tracing is per thread, and a process keeps its id only if its first thread executes the program. So a
 // gate's main goroutine stays on that thread.
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == GateVerb {

@@ -61,9 +61,9 @@ func (m *Machine) Start(pid int) error {
 	return nil
 }
 
-// Adjust sets the wall clock forward by `by`, and makes the clocks run at rate from then on. It returns
-// once the change is in effect, with the bounds in true time of when it took effect. If no process runs,
-// the next one starts with the changed clocks.
+// Adjust moves the wall clock by `by`, and makes the clocks run at rate from then on. It returns once the
+// change is in effect, with the bounds in true time of when it took effect. If no process runs, the next
+// one starts with the changed clocks.
 func (m *Machine) Turn(by time.Duration, rate float64) (from, to time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -380,8 +380,8 @@ func (m *Machine) StartGate(pid int) error {
 		err = unsignalled(pid, func() error { return m.Start(pid) })
 	}
 	if err != nil {
-		// It must not continue with true clocks. In its own container this may fail to kill it. Then it
-		// stays stopped until this process ends. An error for a missing process is ignored.
+		// It must not continue with true clocks. In its own container it can't be killed this way, and stays
+		// stopped until this process ends. The result is ignored because the process may be gone already.
 		unix.Kill(pid, unix.SIGKILL)
 		return err
 	}
