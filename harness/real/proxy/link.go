@@ -325,8 +325,8 @@ type conn struct {
 	clientGone   bool
 	nodeGone     bool
 	broken       bool // it has lost a message
-	over         bool // it was reset
-	finished     int  // number of finished pipes
+	over         bool
+	finished     int // number of finished pipes
 }
 
 // start listens for the client.

@@ -63,7 +63,7 @@ func TestTooFewOpenFiles(t *testing.T) {
 	}
 }
 
-// limitFiles allows this process to open only some more files until enough is called.
+// limitFiles allows this process to open only some more files until restore is called.
 func limitFiles(t *testing.T, more uint64) (enough func()) {
 	t.Helper()
 	var before syscall.Rlimit
