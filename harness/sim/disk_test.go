@@ -303,8 +303,8 @@ func TestPowerLossOnTheWire(t *testing.T) {
 
 func TestNoDisk(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		refused(t, "give topology.persistence")(c.StallSync("n1"))
-		refused(t, "give topology.persistence")(c.FillDisk("n1"))
+		refused(t, "set topology.persistence")(c.StallSync("n1"))
+		refused(t, "set topology.persistence")(c.FillDisk("n1"))
 		refused(t, "no such client or node")(c.LosePower("n9", false))
 		does(t, "it has no disk")(c.LosePower("n1", false))
 		refused(t, "it is down")(c.Touch("n1"))

@@ -76,7 +76,7 @@ func TestFailOver(t *testing.T) {
 
 func TestFailOverNeedsAReplica(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		refused(t, "give topology.replicas")(c.FailOver("n1"))
+		refused(t, "set topology.replicas")(c.FailOver("n1"))
 		refused(t, "no such")(c.FailOver("n9"))
 		refused(t, "no such link")(c.Cut("n1-replica", "", ""))
 		return nil

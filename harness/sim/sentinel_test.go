@@ -40,7 +40,7 @@ func TestFailOverBySentinel(t *testing.T) {
 					had = "2"
 				}
 				does(t, "back and follows the new one (keys: "+had+", now 1)")(c.ReturnMaster("n1"))
-				refused(t, "replaced none")(c.ReturnMaster("n1"))
+				refused(t, "not replaced a master")(c.ReturnMaster("n1"))
 				refused(t, "no replica")(c.FailOverBySentinel("n1", stop))
 				return nil
 			})
@@ -54,10 +54,10 @@ func TestSentinelsLeaveAMasterThatIsBack(t *testing.T) {
 	s.Topology.Replicas, s.Topology.DownAfter = 1, time.Second
 	simulate(t, s, 1, func(c *cluster) error {
 		c.At(500*time.Millisecond, func() { c.Restart("n1") })
-		refused(t, "did not stay away")(c.FailOverBySentinel("n1", false))
+		refused(t, "its master came back")(c.FailOverBySentinel("n1", false))
 		c.At(c.Now()+500*time.Millisecond, func() { c.Resume("n1") })
-		refused(t, "did not stay away")(c.FailOverBySentinel("n1", true))
-		refused(t, "replaced none")(c.ReturnMaster("n1"))
+		refused(t, "its master came back")(c.FailOverBySentinel("n1", true))
+		refused(t, "not replaced a master")(c.ReturnMaster("n1"))
 		c.Pause("n1")
 		refused(t, "stopped already")(c.FailOverBySentinel("n1", true))
 		return nil
