@@ -125,7 +125,7 @@ type Session struct {
 	multi     *transaction    // nil: no open transaction
 	transacts bool            // EXEC is running
 	watches   []string        // keys watched for its next transaction
-	changed   bool            // one of them has
+	changed   bool            // one of these keys has changed
 	channels  map[string]bool // its subscriptions
 	tracking  *tracking       // nil: tracking is off
 	caching   bool            // the last command was CLIENT CACHING
@@ -425,7 +425,7 @@ func quit(_ *Node, s *Session, _ []string) any {
 type Clock struct {
 	base, since int64
 	drift       int64
-	set         int64 // how far it was set, all in all
+	set         int64 // sum of all steps by which it was set
 	trueNow     func() int64
 }
 
@@ -597,7 +597,7 @@ type command struct {
 	arity    int
 	noScript bool // not allowed in scripts
 	writes   bool // may change keys
-	reads    int  // which keys it reads: 0: none; 1: its first argument; more: all of its arguments
+	reads    int  // keys that it reads; 0: none, 1: its first argument, 2: all of its arguments
 	atOnce   bool // runs immediately even in a transaction
 	heard    bool // allowed while a RESP2 session is subscribed to channels
 	run      func(n *Node, s *Session, a []string) any

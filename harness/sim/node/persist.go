@@ -241,8 +241,8 @@ func (r Record) Sum(add func(string)) {
 	}
 }
 
-// Fact is a change of a key, reported by the node as it happens. The node leaves Life.Run and
-// Life.By empty because it doesn't know them.
+// Fact is a change of a key, reported by the node as it happens. The node doesn't know the sequence
+// number, the process and the issuer, and leaves these fields of Life empty.
 type Fact struct {
 	Key string
 	Now int64 // the clock by which keys expire, nanoseconds since 1970
