@@ -11,7 +11,7 @@ type PowerLoser interface {
 
 // Modes of a power loss.
 const (
-	PowerClean = "clean" // each record is there or is not
+	PowerClean = "clean" // every record is either complete or missing
 	powerTorn  = "torn"  // the first lost record is partly there
 )
 
@@ -68,7 +68,7 @@ var fullDisk = Kind{
 // needsPersistence returns a topology check that requires nodes to have persistence.
 func onDisk(kind string) func(Topology) *Objection {
 	return func(t Topology) *Objection {
-		return objection(!t.Persists, "kind", "a "+kind+" needs nodes that persist", "set topology.persistence: everysec, always or no")
+		return objection(!t.Persists, "kind", "the "+kind+" fault needs nodes with persistence", "set topology.persistence: everysec, always or no")
 	}
 }
 

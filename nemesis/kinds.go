@@ -170,12 +170,12 @@ func (k Kind) Wrong(f Fault, t Topology) *Objection {
 	given := f.given()
 	for _, name := range given {
 		if !slices.Contains(k.Takes, name) {
-			return &Objection{name, "the fault " + k.Name + " has no " + name, "leave it out"}
+			return &Objection{name, "the " + k.Name + " fault has no field " + name, "leave it out"}
 		}
 	}
 	for _, name := range k.Needs {
 		if !slices.Contains(given, name) {
-			return &Objection{"", "the fault " + k.Name + " needs " + name, "add " + name + ":"}
+			return &Objection{"", "the " + k.Name + " fault needs " + name, "add " + name + ":"}
 		}
 	}
 	if f.Timer != nil && f.For == nil {

@@ -227,7 +227,7 @@ type Trigger struct {
 // Event is the nth occurrence of a client's event, plus a delay After.
 type Event struct {
 	Client string        `json:"client"`
-	Event  string        `json:"event"` // a key of Events
+	Event  string        `json:"event"` // one of EventNames
 	Nth    int           `json:"nth,omitempty"`
 	Every  bool          `json:"every,omitempty"`
 	After  time.Duration `json:"after,omitempty"`

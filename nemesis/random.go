@@ -9,7 +9,7 @@ import (
 
 // Random is a plan that each seed draws anew, in two phases:
 //
-//	0          safety phase: faults come and go          │ liveness phase: all is healed   limit
+//	0          safety phase: faults come and go          │ liveness phase: faults healed   limit
 //	├──▒▒──▒▒▒▒▒▒▒────▒────▒▒▒▒▒▒▒▒▒▒▒▒───▒▒▒─────▒▒▒▒──│──────────────────────────────────┤
 //
 // In the safety phase, no client may hold a lock that another client holds. In the liveness phase,

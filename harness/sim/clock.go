@@ -169,7 +169,7 @@ func against(t time.Time, rate float64) string {
 //
 //	run's bubble                       client's bubble
 //	lockStep ── order: until 4.2 s ──► drive ── time passes ──► library
-//	         ◄── report ──────────────       ◄── "I am to act" ──
+//	         ◄── report ──────────────       ◄── stop the clock ──
 //
 // Work that one side wants done on the other side is queued here: no channel, timer or context may
 // be touched outside the bubble in which it was created.

@@ -83,7 +83,7 @@ func (r *replica) cutOff(way string) (string, error) {
 	case r.cut:
 		return "", fmt.Errorf("cut %s: it is cut already", r.link)
 	case way == nemesis.Reply:
-		return "", fmt.Errorf("cut %s: nobody waits for a replica's replies: cut requests, or both ways", r.link)
+		return "", fmt.Errorf("cut %s: a replica's replies have no effect: cut requests, or both directions", r.link)
 	}
 	r.cut = true
 	return r.lag(), nil

@@ -58,7 +58,7 @@ func appendReply(out []byte, v any, resp3 bool) []byte {
 		}
 		return append(out, "*-1\r\n"...)
 	}
-	panic(fmt.Sprintf("a reply of type %T", v))
+	panic(fmt.Sprintf("unexpected reply type %T", v))
 }
 
 // appendAs writes items as the given RESP3 type, or as an array in RESP2.
