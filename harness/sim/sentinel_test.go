@@ -11,8 +11,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// Sentinels promote what the replica has, after their time, and the old master loses
-// what it alone had.
+// Sentinels promote the replica with its data after a delay. The old master loses data that was not
+// replicated.
 func TestFailOverBySentinel(t *testing.T) {
 	for name, stop := range map[string]bool{"killed": false, "stopped": true} {
 		s := topology(1, 2)
@@ -35,7 +35,7 @@ func TestFailOverBySentinel(t *testing.T) {
 				if _, err := ask(conn, "PING"); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 					t.Errorf("%s: an old connection: %v", name, err)
 				}
-				had := "0" // it kept nothing
+				had := "0" // it has no persistence
 				if stop {
 					had = "2"
 				}
@@ -48,7 +48,7 @@ func TestFailOverBySentinel(t *testing.T) {
 	}
 }
 
-// A master that does not stay away is not replaced.
+// A master that comes back in time is not replaced.
 func TestSentinelsLeaveAMasterThatIsBack(t *testing.T) {
 	s := topology(1, 1)
 	s.Topology.Replicas, s.Topology.DownAfter = 1, time.Second
