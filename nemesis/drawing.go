@@ -31,7 +31,7 @@ type style struct {
 	lasting bool     // the node is lost for good, so it must be one of a minority and stays faulty
 }
 
-// permanent reports whether nothing but the end of the run ends the fault.
+// lastsToEnd reports whether nothing but the end of the run ends the fault.
 func (s style) final() bool {
 	return s.lasting || s.Fatal() || s.Kind.Momentary && !s.Kind.Sets || s.Kind.Name == clockSlew.Name
 }
@@ -115,7 +115,7 @@ func (d *drawing) shape(s style, k string) []string {
 	return links[:min(len(links), 1+d.upto(3, s.Word, "few", k))]
 }
 
-// linked returns the targets that have links.
+// targetsWithLinks returns the targets that have links.
 func (d *drawing) linked(targets []string) []string {
 	return slices.DeleteFunc(slices.Clone(targets), func(t string) bool { return len(d.spelledOut(t)) == 0 })
 }

@@ -55,7 +55,7 @@ func (a act) but(change func(e *Effect, cluster any, f Fault, target string)) ac
 	}}
 }
 
-// permanentUnlessEnded removes Heal unless the plan ends the fault.
+// endOnlyIfPlanned removes Heal unless the plan ends the fault.
 func lasting(e *Effect, _ any, f Fault, _ string) {
 	if !f.ends() {
 		e.Heal = nil

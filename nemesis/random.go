@@ -132,7 +132,7 @@ func (d *drawing) lapse() time.Duration { return d.TTL + 2*d.Margin + d.TTL/20 }
 // maxOffset is the maximum offset of a clock that was never synchronized.
 const mostOffset = 24 * time.Hour
 
-// offsets returns steps that permanently set nodes' clocks ahead before the clients begin, when
+// offsetSteps returns steps that permanently set nodes' clocks ahead before the clients begin, when
 // there are no keys that could expire as a result. Setting clocks back is unnecessary, since only
 // the difference between two clocks could matter.
 func (d *drawing) offsets(s style) []drawn {
@@ -251,7 +251,7 @@ func (d *drawing) style(c Choice, swarm []Choice) style {
 // Survivors is the minimum number of clients that live to the end, so that there is contention.
 const Survivors = 2
 
-// mortals returns the clients that a seed will kill.
+// victims returns the clients that a seed will kill.
 func (d *drawing) mortals(swarm []Choice) []string {
 	if !slices.ContainsFunc(swarm, Choice.Fatal) || len(d.Clients) <= Survivors {
 		return nil

@@ -52,7 +52,8 @@ func sortOf(s Step) Target {
 	return Node
 }
 
-// duration returns when a step is in force. If it is triggered by an event, that may be any time.
+// stepDuration returns when a step is in force. If it is triggered by an event, that may be any
+// time.
 func occupies(s Step, over time.Duration) Span {
 	if s.When.At == nil {
 		return Span{0, over}

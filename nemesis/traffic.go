@@ -59,16 +59,16 @@ func (i Impact) ReadBack(ping string) (string, error) {
 	return back, ErrIdle
 }
 
-// On reports whether the change applies to a direction.
+// AppliesTo reports whether the change applies to a direction.
 func (t Traffic) On(of string) bool { return t.Way == "" || t.Way == of }
 
-// All reports whether every message is affected, so that a single PING shows the change.
+// HitsAll reports whether every message is affected, so that a single PING shows the change.
 func (t Traffic) All() bool { return t.Share == 0 || t.Share >= 1 }
 
 // Hits reports whether a message belongs to the share, given a random word for the message.
 func (t Traffic) Hits(word uint64) bool { return t.All() || unit(word) < t.Share }
 
-// Late returns the delay of a message of the share, given a random word for the message.
+// Delay returns the delay of a message of the share, given a random word for the message.
 func (t Traffic) Late(word uint64) time.Duration {
 	if t.Heavy && t.DelayMin > 0 {
 		return Span{t.DelayMin, t.DelayMax}.Heavy(word)

@@ -35,7 +35,7 @@ func between(t *testing.T, what string, got, from, to time.Duration) {
 	}
 }
 
-// Start and end of the pause in TestPauseStopsTheClient. All actions wait for its end.
+// Start and end of the pause in TestPauseStopsClient. All actions wait for its end.
 const pause, resume, soon = time.Second, 10 * time.Second, 10*time.Second + 10*time.Millisecond
 
 // clientActions are the actions that a client is about to do when it is paused.

@@ -314,7 +314,7 @@ func (c *conn) received(m *message) {
 	c.retire()
 }
 
-// ended handles the server's end of the connection: io.EOF or ECONNRESET.
+// serverEnded handles the server's end of the connection: io.EOF or ECONNRESET.
 func (c *conn) ended(err error) {
 	c.net.record(c.link, c.unanswered())
 	if !errors.Is(err, io.EOF) {

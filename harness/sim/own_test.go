@@ -17,7 +17,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// ownTime returns a scenario whose clients have bubbles of their own.
+// ownTimeScenario returns a scenario whose clients have bubbles of their own.
 func ownTime(clients, nodes int) scenario.Scenario {
 	s := topology(clients, nodes)
 	s.Lock = lock.Settings{Kind: "own"}

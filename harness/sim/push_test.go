@@ -111,7 +111,7 @@ func TestKilledConnection(t *testing.T) {
 	})
 }
 
-// listen reads until no data arrives for a few milliseconds.
+// readAvailable reads until no data arrives for a few milliseconds.
 func listen(conn net.Conn, patience time.Duration) (string, error) {
 	all, buf := "", make([]byte, 1024)
 	for {

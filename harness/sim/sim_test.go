@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 // simulate runs body on a cluster and returns the history, as text and as events, and the digest of
-// network traffic. The events don't include key events, which TestLife covers.
+// network traffic. The events don't include key events, which TestKeyEvents covers.
 func simulate(t *testing.T, s scenario.Scenario, seed uint64, body func(c *cluster) error) (string, []history.Event, uint64) {
 	t.Helper()
 	var out bytes.Buffer
@@ -52,7 +52,7 @@ func simulate(t *testing.T, s scenario.Scenario, seed uint64, body func(c *clust
 	if !slices.IsSortedFunc(events, func(a, b history.Event) int { return int(a.T - b.T) }) {
 		t.Errorf("the history goes back in time:\n%s", out.String())
 	}
-	links := slices.DeleteFunc(events, func(e history.Event) bool { return e.Op == history.OpLife }) // see TestLife
+	links := slices.DeleteFunc(events, func(e history.Event) bool { return e.Op == history.OpLife }) // see TestKeyEvents
 	return out.String(), links, digest
 }
 
@@ -82,7 +82,7 @@ func open(e client.Env, addr string, timeout time.Duration) *redis.Client {
 	})
 }
 
-// alone runs one client's program and returns its error.
+// runOneClient runs client c1 and returns its error.
 func (c *cluster) alone(program func(ctx context.Context, e client.Env) error) error {
 	return c.run(context.Background(), "c1", func(string) {}, program)
 }

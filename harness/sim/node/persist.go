@@ -227,7 +227,7 @@ type change struct {
 	all   bool   // all keys are removed
 }
 
-// Sum adds the contents of a record to a hash.
+// WriteHash passes the contents of a record to a hash function.
 func (r Record) Sum(add func(string)) {
 	for _, c := range r {
 		add(c.key)

@@ -148,9 +148,9 @@ func (r *real) Kill() error {
 	return err
 }
 
-// written waits until the operating system has all acknowledged writes. With appendfsync everysec,
-// the server postpones writes for up to two seconds while a sync is slow, as on a busy disk, and a
-// kill loses them. A story with its own disk or clock defines the outcome itself.
+// waitWritten waits until the operating system has all acknowledged writes. With appendfsync
+// everysec, the server postpones writes for up to two seconds while a sync is slow, as on a busy
+// disk, and a kill loses them. A story with its own disk or clock defines the outcome itself.
 func (r *real) written() error {
 	for end := time.Now().Add(2 * time.Second); r.disk == nil && r.machine == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		info, err := r.Do([]string{"INFO", "persistence"})

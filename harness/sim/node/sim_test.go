@@ -27,7 +27,7 @@ type simulated struct {
 	lines []*virtual
 }
 
-// virtual is a connection to a simulated node.
+// virtualLine is a connection to a simulated node.
 type virtual struct {
 	to      *simulated
 	session *Session

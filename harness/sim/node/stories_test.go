@@ -4,7 +4,7 @@
 //
 // The types are Story (commands with their replies, and directives such as wait, kill, restart and
 // clock), Server (the server to which it is played) and Reply (the server's reply, and how late it
-// was). Each capability of a server besides replying is an interface of its own: ender, disk,
+// was). Each capability of a server besides replying is an interface of its own: restarter, disk,
 // clock, dialer.
 //
 //	# topic of the story
@@ -62,7 +62,7 @@ type Server interface {
 	Late() time.Duration
 }
 
-// ender is a server that can be ended and restarted.
+// restarter is a server that can be ended and restarted.
 type ender interface {
 	Kill() error
 	Shutdown() error
@@ -342,7 +342,7 @@ type step struct {
 // Command reports whether the step has a reply.
 func (s step) Command() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == listening }
 
-// read reads a story. Script paths are relative to top.
+// readStory reads a story. Script paths are relative to top.
 func read(path, top string) (*Story, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -450,7 +450,7 @@ func (s *Story) slack() time.Duration {
 	return slack
 }
 
-// rewritten returns the story's text with the actual replies where they differ.
+// rewrite returns the story's text with the actual replies where they differ.
 func (s *Story) rewritten(replies []Reply) string {
 	var b strings.Builder
 	byLine := map[int]string{} // by the line that a reply replaces or follows

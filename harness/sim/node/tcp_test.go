@@ -10,7 +10,7 @@ import (
 // patience is how long to wait for a value from a real server.
 const patience = 5 * time.Second
 
-// tcp is a connection to a server in another process or goroutine.
+// tcpLine is a connection to a server in another process or goroutine.
 type tcp struct {
 	conn   net.Conn
 	in     resp.Scanner

@@ -316,7 +316,7 @@ func (s *Session) track(t tracking) any {
 	return ok
 }
 
-// overlap returns an error if two prefixes match a common key.
+// checkOverlap returns an error if two prefixes match a common key.
 func overlap(old, added []string) failure {
 	meet := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 	for i, p := range added {
