@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Clocker changes the clock of a client or node: it jumps by an offset, and from then on runs at
-// rate, where 1 is correct. It reads back the clock's reading compared with true time. The error is
-// ErrEnded if the target has ended. If the target reads only one clock, both its wall clock and its
-// monotonic clock change; the read-back says which clocks have changed.
+// ClockChanger changes the clock of a client or node: it jumps by an offset, and from then on runs
+// at rate, where 1 is correct. It reads back the clock's reading compared with true time. The error
+// is ErrEnded if the target has ended. If the target reads only one clock, both its wall clock and
+// its monotonic clock change; the read-back says which clocks have changed.
 type Clocker interface {
 	TurnClock(target string, by time.Duration, rate float64) (readBack string, err error)
 }

@@ -31,7 +31,7 @@ var powerLoss = Kind{
 	}, nil).but(restarts),
 }
 
-// Disker makes a node's disk slow or full.
+// DiskFaulter stalls or fills a node's disk.
 type Disker interface {
 	// StallSync stalls all syncs of the node's disk until FreeDisk.
 	StallSync(node string) (readBack string, err error)

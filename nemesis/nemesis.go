@@ -130,7 +130,7 @@ type Timer struct {
 	Step time.Duration `json:"step,omitempty"` // jump forward during the delay
 }
 
-// True returns the true time until the timer has measured d.
+// TrueDuration returns the true time until the timer has measured d.
 func (t *Timer) True(d time.Duration) time.Duration {
 	if t == nil {
 		return d

@@ -1,6 +1,6 @@
 package nemesis
 
-// Shutter shuts a node down cleanly, as SHUTDOWN does: everything its persistence covers is on
+// Shutdowner shuts a node down cleanly, as SHUTDOWN does: everything its persistence covers is on
 // disk. A Restarter brings it back.
 type Shutter interface {
 	Shutdown(node string) (readBack string, err error)

@@ -225,7 +225,7 @@ func (c *cluster) Restart(target string) (string, error) {
 	return fmt.Sprintf("was run_id %.8s, now %s; PING: %s", before, s.identity(), s.ping()), nil
 }
 
-// Shutdown implements nemesis.Shutter: everything written is on the node's disk.
+// Shutdown implements nemesis.Shutdowner: everything written is on the node's disk.
 func (c *cluster) Shutdown(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

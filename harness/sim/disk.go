@@ -39,17 +39,17 @@ func (c *cluster) LosePower(target string, torn bool) (string, error) {
 	return fmt.Sprintf("%s has no power, %s; PING: %s", before, kept, s.ping()), nil
 }
 
-// StallSync implements nemesis.Disker.
+// StallSync implements nemesis.DiskFaulter.
 func (c *cluster) StallSync(target string) (string, error) {
 	return c.onDisk("stall syncs of", target, true, func(s *server) { s.disk.Met, s.disk.Stalled = 0, true })
 }
 
-// FillDisk implements nemesis.Disker.
+// FillDisk implements nemesis.DiskFaulter.
 func (c *cluster) FillDisk(target string) (string, error) {
 	return c.onDisk("fill disk of", target, true, func(s *server) { s.disk.Met, s.disk.Full = 0, true })
 }
 
-// FreeDisk implements nemesis.Disker.
+// FreeDisk implements nemesis.DiskFaulter.
 func (c *cluster) FreeDisk(target string) (string, error) {
 	met := 0
 	back, err := c.onDisk("free disk of", target, false, func(s *server) {

@@ -446,7 +446,7 @@ func (c *Clock) At(t int64) int64 {
 	return c.base + passed + int64(float64(passed)*(float64(c.drift)/1e9))
 }
 
-// Turn moves the clock by an offset, which may be negative, and sets its rate.
+// Adjust moves the clock by an offset, which may be negative, and sets its rate.
 func (c *Clock) Turn(by time.Duration, rate float64) {
 	c.base, c.since = c.Now()+int64(by), c.trueNow()
 	c.set += int64(by)

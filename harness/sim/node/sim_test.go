@@ -202,7 +202,7 @@ func (s *simulated) Unsynced() bool {
 	return s.disk != nil && (s.disk.Unsynced() > 0 || s.node != nil && s.node.Restless())
 }
 
-// Turn removes expired keys before it sets the clock back, as Redis has by then.
+// Adjust removes expired keys before it sets the clock back, as Redis has by then.
 func (s *simulated) Turn(by time.Duration, rate float64) error {
 	if s.node != nil && by < 0 {
 		s.node.Sweep()
