@@ -77,7 +77,7 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 		out = append(out, harness.Capability{Name: name, Available: true})
 	}
 	out = append(out,
-		harness.Capability{Name: scenario.CanImage, Reason: "simulated nodes don't run an image", Remedy: "run it in containers (--backend docker)"},
+		harness.Capability{Name: scenario.CanImage, Reason: "simulated nodes do not run images", Remedy: "run it in containers (--backend docker)"},
 		harness.Capability{Name: scenario.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
 	for _, store := range lock.Servers() {
 		out = append(out, harness.Capability{Name: store, Reason: "simulated nodes are Redis", Remedy: "run it on real processes (--backend process)"})
