@@ -19,7 +19,7 @@ var powerLoss = Kind{
 	Name:    "power-loss",
 	Model:   "disks",
 	Doc:     "cuts a node's power: unsynced data is lost; the node is restarted after `for`",
-	Within:  "any, if nodes sync each write before they reply; otherwise the node comes back after all locks that it granted have expired",
+	Within:  "any, if nodes sync each write before they reply; otherwise the node comes back only after all locks that it granted have expired",
 	On:      []Target{Node},
 	Proof:   history.Proof{Use: []string{history.UseNode}, Idle: "its disk lost 0 records"},
 	Modes:   []string{PowerClean, powerTorn},
@@ -57,7 +57,7 @@ var fullDisk = Kind{
 	Name:   "full-disk",
 	Model:  "disks",
 	Doc:    "fills a node's disk",
-	Within: "any of a minority if nodes sync each write, since those exit; any otherwise, since nodes only reject writes",
+	Within: "a minority of the nodes if they sync each write, since they exit; otherwise any nodes, since they only reject writes",
 	On:     []Target{Node}, Power: PowerDisk, Ground: onDisk("full-disk"),
 	Ends: func(w World) bool { return w.Durable }, // a node that must sync each write and can't exits
 	Told: Told{Name: "full disk", Whom: "the disk of {targets}", Began: "the disk of {targets} is full",

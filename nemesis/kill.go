@@ -15,7 +15,7 @@ var kill = Kind{
 	Name:   "kill",
 	Model:  "crashes",
 	Doc:    "kills a client for good, or a node, which is restarted after `for` with the data on its disk",
-	Within: "any of a client; a node that does not sync each write comes back after all locks that it granted have expired",
+	Within: "any kill of a client; a node that does not sync each write comes back only after all locks that it granted have expired",
 	On:     []Target{Client, Node},
 	Proof:  usedNode, // killing a client always matters, whatever it did
 	Takes:  []string{"timer"},

@@ -142,8 +142,8 @@ type Kind struct {
 	// Proof lists the required evidence that the fault hit something. It is not required in random
 	// plans.
 	Proof history.Proof
-	// Costs is the guarantee that contending clients lose (history.CostsAnswers …), for the
-	// checker. "" means the checker's own value for the kind's name, or everything if it has none.
+	// Costs is the kind's impact on contending clients (history.CostsAnswers …), for the checker.
+	// "" means the checker's own value for the kind's name, or the maximum if it has none.
 	Costs string
 	// Wording describes the fault in reports.
 	Told Told
