@@ -30,63 +30,62 @@ func crewOf(t *testing.T) crew {
 	return c
 }
 
-// TestShrunkForms makes each scenario of the catalogue that expects a violation small, and holds
-// what comes of it to what is known to be at the bottom of it: testdata/shrunk.txt, a line each.
+// TestShrunkForms shrinks each scenario of the catalogue that expects a violation, and compares what
+// comes of it with its line in testdata/shrunk.txt. With -update, it rewrites the lines of the scenarios
+// that -run chooses.
 func TestShrunkForms(t *testing.T) {
-	all, err := choice{}.scenarios()
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := crewOf(t)
-	var lines strings.Builder
-	for _, p := range all {
-		seed := uint64(1)
-		var want campaign.Bug
-		for _, property := range known().Properties {
-			if e := p.Expect[property]; e.Want == "violated" && e.Follows == "" && want.Property == "" {
-				want.Property = property
+	forms := readShrunkForms(t)
+	all := shrinkables(t)
+	for _, s := range all {
+		t.Run(s.ID(), func(t *testing.T) {
+			form := shrunkForm(t, c, s)
+			if *update {
+				forms[s.ID()] = form
 			}
-		}
-		if want.Property == "" {
-			continue
-		}
-		bug, err := violation(c.Run(t.Context(), p.Scenario, seed), p.Scenario, seed, want.Property)
-		if err != nil { // luck
-			fmt.Fprintf(&lines, "%s: seed 1 does not show %s\n", p.ID(), want.Property)
-			continue
-		}
-		begin := time.Now()
-		r, err := c.Minimizer(0).Shrink(t.Context(), p.Scenario, seed, bug)
-		if err != nil {
-			fmt.Fprintf(&lines, "%s: %v\n", p.ID(), err)
-			continue
-		}
-		t.Logf("%s: %s, %.1f s", p.ID(), r.Sum(), time.Since(begin).Seconds())
-		if r.After.Steps > r.Before.Steps || r.After.Clients > r.Before.Clients || r.After.Nodes > r.Before.Nodes || !r.Whole {
-			t.Errorf("%s: %s", p.ID(), r.Sum())
-		}
-		if _, err := r.Write("small", known()); err != nil {
-			t.Errorf("%s: %v", p.ID(), err)
-		}
-		fmt.Fprintf(&lines, "%s: %s, %s, %s", p.ID(), r.Bug, display.Plural(r.After.Clients, "client"), display.Plural(r.After.Nodes, "node"))
-		for _, st := range r.Scenario.Plan {
-			fmt.Fprintf(&lines, "; %s", campaign.DescribeStep(st))
-		}
-		lines.WriteString("\n")
+			if had := forms[s.ID()]; had != form {
+				t.Errorf("it shrinks to\n%s, and %s has\n%s", form, shrunkForms, had)
+			}
+		})
 	}
-	const golden = "testdata/shrunk.txt"
-	if *update {
-		if err := os.WriteFile(golden, []byte(lines.String()), 0o644); err != nil {
-			t.Fatal(err)
+	if !*update {
+		return
+	}
+	var text strings.Builder
+	for _, s := range all {
+		if form, ok := forms[s.ID()]; ok {
+			fmt.Fprintf(&text, "%s: %s\n", s.ID(), form)
 		}
 	}
-	had, err := os.ReadFile(golden)
-	if err != nil {
+	if err := os.WriteFile(shrunkForms, []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if string(had) != lines.String() {
-		t.Errorf("with -update %s has:\n%s", golden, lines.String())
+}
+
+// shrunkForm shrinks a scenario with seed 1 and describes what comes of it in a line.
+func shrunkForm(t *testing.T, c crew, s shrinkable) string {
+	const seed = 1
+	bug, err := violation(c.Run(t.Context(), s.Scenario, seed), s.Scenario, seed, s.bug.Property)
+	if err != nil { // it takes luck
+		return notShown(s.bug)
 	}
+	begin := time.Now()
+	r, err := c.Minimizer(0).Shrink(t.Context(), s.Scenario, seed, bug)
+	if err != nil {
+		return err.Error()
+	}
+	t.Logf("%s, %.1f s", r.Sum(), time.Since(begin).Seconds())
+	if r.After.Steps > r.Before.Steps || r.After.Clients > r.Before.Clients || r.After.Nodes > r.Before.Nodes || !r.Whole {
+		t.Error(r.Sum())
+	}
+	if _, err := r.Write("small", known()); err != nil {
+		t.Error(err)
+	}
+	form := fmt.Sprintf("%s, %s, %s", r.Bug, display.Plural(r.After.Clients, "client"), display.Plural(r.After.Nodes, "node"))
+	for _, st := range r.Scenario.Plan {
+		form += "; " + campaign.DescribeStep(st)
+	}
+	return form
 }
 
 // TestShrunkScenariosReplay: what is made small of random plans shows the same when its file is

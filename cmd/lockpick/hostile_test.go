@@ -164,7 +164,7 @@ func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
 	must(t, err)
 	for _, live := range []bool{false, true} {
 		o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: campaign.KeepAll, Live: live})
-		if o.Code != outcome.ExitUsage || !strings.Contains(o.Error, "is no directory, or a link") {
+		if o.Code != outcome.ExitUsage || !strings.Contains(o.Error, "is not a directory, or is a link") {
 			t.Errorf("a run into a link: code %d, %s", o.Code, o.Error)
 		}
 		f.holds(t, "a scenario's folder")

@@ -73,7 +73,7 @@ func TestShapeIsReadBack(t *testing.T) {
 		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "+OK\r\n" {
 			t.Errorf("%q, %v", line, err)
 		}
-		if back := b.do("unshape", func() (string, error) { return b.Unshape("c1-n1", slow) }); back != "it hit 2 of 2 messages; something else is done to the link" {
+		if back := b.do("unshape", func() (string, error) { return b.Unshape("c1-n1", slow) }); back != "it hit 2 of 2 messages; another fault affects the link" {
 			t.Error(back)
 		}
 		if back := b.do("unshape", func() (string, error) { return b.Unshape("c1-n1", narrow) }); back != "it hit 1 of 1 messages; PING was answered" {
