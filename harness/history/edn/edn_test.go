@@ -99,7 +99,7 @@ var translations = []struct{ name, text, want, note string }{
 4@4 p0 fail acquire p0/2
 5@5 p0 invoke release p0/1
 6@6 p0 ok release p0/1
-`, "skipped 1 releases by processes that held nothing"},
+`, "skipped releases by processes that held nothing: 1"},
 	{"a failed release means not held only if it says so", `
 #jepsen.history.Op{:type :invoke, :f :acquire, :process 0, :time 1}
 {:type :ok,     :f :acquire, :process 0, :time 2}
@@ -129,7 +129,7 @@ var translations = []struct{ name, text, want, note string }{
 4@3000 p0 end client
 0@6000 p5 begin client
 7@6000 p5 invoke acquire p5/1
-`, "skipped 1 operations other than acquire and release"},
+`, "skipped operations other than acquire and release: 1"},
 	{"operations without times are 1 µs apart by their index", `
 {:type :invoke, :f :acquire, :process 0, :index 0}
 {:type :ok,     :f :acquire, :process 0, :index 1}

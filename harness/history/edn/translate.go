@@ -301,13 +301,13 @@ func (t *translation) notes() []string {
 		add("it covers %d locks, distinguished by :key or the first element of a :value of two", len(t.keys))
 	}
 	if t.unheld > 0 {
-		add("skipped %d releases by processes that held nothing", t.unheld)
+		add("skipped releases by processes that held nothing: %d", t.unheld)
 	}
 	if t.unheldOK > 0 {
 		add("%d of these releases returned ok, which --model owner-mutex checks", t.unheldOK)
 	}
 	if t.others > 0 {
-		add("skipped %d operations other than acquire and release", t.others)
+		add("skipped operations other than acquire and release: %d", t.others)
 	}
 	return notes
 }
