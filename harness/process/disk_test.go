@@ -34,8 +34,8 @@ func mounts(t *testing.T, below string) (n int) {
 	return strings.Count(string(b), " "+below+"/")
 }
 
-// What a power loss takes depends on what was synced: the matrix of redis's policies.
-// A kill takes nothing that has a file.
+// What a power loss destroys depends on what was synced, so the table covers Redis's policies. A
+// kill destroys nothing if there is a file.
 func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
 	needDisk(t)
 	for _, c := range []struct {
@@ -80,8 +80,8 @@ func (b bench) pause(d time.Duration) {
 	receive(b.T, "timer", done)
 }
 
-// synced waits until no sync of the server is under way any more. One that a write
-// set off is, from before the write is answered.
+// synced waits until the server has no sync in progress. A sync triggered by a write counts as in
+// progress from before the write is answered.
 func (b bench) synced(addr string) {
 	b.T.Helper()
 	for range 1000 {
@@ -90,7 +90,7 @@ func (b bench) synced(addr string) {
 		}
 		b.pause(time.Millisecond)
 	}
-	b.T.Fatal("a sync does not end")
+	b.T.Fatal("a sync did not end")
 }
 
 func TestTornTailIsCutOff(t *testing.T) {
@@ -111,7 +111,7 @@ func TestTornTailIsCutOff(t *testing.T) {
 	})
 }
 
-// A manifest that can't be read is what some power losses leave.
+// Some power losses leave a manifest that can't be read.
 func TestNodeThatDoesNotComeBackIsAnOutcome(t *testing.T) {
 	needDisk(t)
 	runOn(t, with("always", 0, hitsN1), func(b bench) {
@@ -122,13 +122,13 @@ func TestNodeThatDoesNotComeBackIsAnOutcome(t *testing.T) {
 			t.Errorf("restart says %q", back)
 		}
 		if _, err := b.Touch("n1"); err == nil {
-			t.Error("it is there all the same")
+			t.Error("the node runs anyway")
 		}
-		// n2 has an ordinary disk, where this is nobody's plan.
+		// n2 has an ordinary disk, where no plan explains the damage.
 		b.do("kill", func() (string, error) { return b.Kill("n2") })
 		harm(t, "echo nonsense > "+b.group.DataDir("n2")+"/appendonlydir/appendonly.aof.manifest")
 		if back, err := b.Restart("n2"); err == nil {
-			t.Errorf("restart of a node whose disk nobody hits says %q", back)
+			t.Errorf("restart of a node without a disk fault says %q", back)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestOnlyPlannedNodesGetADisk(t *testing.T) {
 	})
 	runOn(t, with("always", 0), func(b bench) {
 		if n := mounts(t, b.group.Dir); n != 0 {
-			t.Errorf("%d disks, and the plan hits none", n)
+			t.Errorf("%d disks, but the plan has no disk faults", n)
 		}
 	})
 }
@@ -173,13 +173,13 @@ func TestStalledSyncHoldsWhoWaitsForIt(t *testing.T) {
 		go func() { answer <- b.ask(addr, "SET", "k", "v") }()
 		b.pause(100 * time.Millisecond)
 		if len(answer) > 0 {
-			t.Errorf("under always, and no sync comes back, it says %q", <-answer)
+			t.Errorf("with always and a stalled sync it says %q", <-answer)
 		}
 		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
 		if got := receive(t, "answer", answer); got != "OK" {
-			t.Errorf("once syncs came back it says %q", got)
+			t.Errorf("after the stall it says %q", got)
 		}
-		// Killed while it waits for a sync it ends all the same.
+		// A server killed while it waits for a sync still ends.
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		go b.ask(addr, "SET", "k", "w")
 		b.pause(50 * time.Millisecond)
@@ -197,7 +197,7 @@ func TestFullDiskRefusesWrites(t *testing.T) {
 	runOn(t, with("everysec", 0, hitsN1), func(b bench) {
 		addr := b.Server("n1").Addr()
 		b.do("fill", func() (string, error) { return b.FillDisk("n1") })
-		b.ask(addr, "SET", "k", "v") // taken, and then not written
+		b.ask(addr, "SET", "k", "v") // accepted, but then not written
 		said := ""
 		for range 40 {
 			if said = b.ask(addr, "SET", "k", "w"); strings.HasPrefix(said, "MISCONF") {
@@ -213,7 +213,7 @@ func TestFullDiskRefusesWrites(t *testing.T) {
 			said = b.ask(addr, "SET", "k", "w")
 		}
 		if said != "OK" {
-			t.Errorf("with room again it says %q", said)
+			t.Errorf("with free space again it says %q", said)
 		}
 	})
 }
