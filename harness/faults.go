@@ -114,7 +114,7 @@ func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queued, x effect, 
 	return &active{step: step, kind: kind.Recorded(), target: p.target, heal: x.Heal, over: x.Over, queued: p}
 }
 
-// injection is the result of injecting a fault on one target.
+// injectionResult is the result of injecting a fault on one target.
 type effect struct {
 	nemesis.Effect
 	err error
@@ -238,7 +238,7 @@ const (
 	stallBound = scenario.MinTimeout / 2
 )
 
-// stalls records when this host, or this process on it, stalled. A hypervisor may take the
+// stallDetector records when this host, or this process on it, stalled. A hypervisor may take the
 // processor from a virtual machine for seconds, stopping all its processes at once. That does not
 // affect safety, but nobody can be expected to meet a deadline meanwhile.
 type stalls struct {

@@ -60,7 +60,7 @@ type program struct {
 	resource *resource
 	record   chan struct{} // holds a value while an event is stamped and recorded, see lockRecord
 
-	mu        sync.Mutex     // a lock may read its clocks in goroutines of its own
+	mu        sync.Mutex     // because a lock may read its clocks in several goroutines
 	seen      map[string]int // how often the client has passed each point
 	acquiring bool
 	readings  int // of the clock since the acquire began
@@ -234,7 +234,7 @@ const (
 // Durations are already scaled.
 type Spec struct {
 	Name      string        `json:"name"` // c1, c2, …
-	Seed      uint64        `json:"seed"` // the run's
+	Seed      uint64        `json:"seed"` // the run's seed
 	Lock      lock.Settings `json:"lock"`
 	Nodes     []lock.Node   `json:"nodes"`               // filled in by the backend
 	Addresses []string      `json:"addresses,omitempty"` // names of the nodes in the lock's configuration; nil: all
@@ -252,7 +252,7 @@ type Spec struct {
 	Extend    time.Duration `json:"extend"`              // interval between extensions; 0: it doesn't extend
 	Reenter   int           `json:"reenter,omitempty"`   // how many times it reacquires the lock that it holds, for half of the hold
 	NoCheck   bool          `json:"noCheck"`             // it does not check its deadline before it writes
-	Armed     []Point       `json:"armed"`               // points at which it stops
+	Armed     []Point       `json:"armed"`               // the points at which it stops
 }
 
 // lockNodes lists the nodes in the lock's configuration.

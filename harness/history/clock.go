@@ -52,7 +52,7 @@ func Reckoned(events []Event) []Event {
 	return out
 }
 
-// hold identifies what a loss event refers to.
+// holdID identifies the hold that a loss event refers to.
 type hold struct{ client, session string }
 
 // lossEvents holds the positions of the loss events of each hold, and the holds that have begun.

@@ -49,11 +49,11 @@ func appendLine(b []byte, e *Event) ([]byte, error) {
 	return append(c.out, '}', '\n'), nil
 }
 
-// appendString leaves whatever needs thought to encoding/json.
+// appendString uses encoding/json only for strings that need escaping.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(s) // a string can always be written
+			quoted, _ := json.Marshal(s) // can't fail for a string
 			return append(b, quoted...)
 		}
 	}
@@ -464,7 +464,7 @@ func begins(e Event) error {
 	return nil
 }
 
-// ReadFile reads the history in a regular file of at most MaxFile bytes.
+// ReadFile reads the history in a regular file of at most MaxFileBytes.
 func ReadFile(path string) (*History, error) {
 	f, err := files.Open(path, MaxFile)
 	if err != nil {

@@ -186,7 +186,7 @@ func TestRecentStringsAreShared(t *testing.T) {
 	}
 }
 
-// Each field of a fact alone, and its extremes.
+// Each field of a Life alone, with extreme values.
 func TestFactsArePlain(t *testing.T) {
 	d := codec{seen: newRecent()}
 	for i := range reflect.TypeFor[Life]().NumField() {

@@ -14,7 +14,7 @@ type generated struct {
 	fail   int64 // number of bytes after which the read fails; 0: never
 
 	cycle int
-	n     int64 // of the last event
+	n     int64 // number of the last event
 	lines int   // lines begun
 	bytes int64
 	rest  []byte

@@ -37,13 +37,13 @@ type Params struct {
 	Rounds      int           `json:"rounds,omitempty"`      // k: rounds of a node time-out and RetryMax within which somebody must get a free lock
 	Fence       string        `json:"fence"`                 // none, token, counter or check-and-set
 	Limit       time.Duration `json:"limit"`                 // when the run is stopped at the latest
-	MaxExtends  int           `json:"maxExtends,omitempty"`  // most extensions that one hold may have
+	MaxExtends  int           `json:"maxExtends,omitempty"`  // maximum number of extensions of one hold
 	MaxHold     time.Duration `json:"maxHold,omitempty"`     // how long one hold may last, including extensions
 	MayBeIdle   bool          `json:"vacuousOk,omitempty"`   // the scenario allows that nobody acquires
 	Untold      bool          `json:"untold,omitempty"`      // the lock has no deadline and does not notify its holder of a loss
 	Steps       []PlannedStep `json:"steps,omitempty"`       // the plan of the nemesis
 	Reach       []Reach       `json:"reach,omitempty"`       // clients that can't reach every node
-	Persistence string        `json:"persistence,omitempty"` // of the nodes: none, everysec, always, no
+	Persistence string        `json:"persistence,omitempty"` // the nodes' persistence: none, everysec, always, no
 	Life        bool          `json:"life,omitempty"`        // the record includes each key's life as reported by the nodes, see Life
 	Epoch       int64         `json:"epoch,omitempty"`       // what a correct wall clock shows at T = 0, in nanoseconds since 1970
 	Server      string        `json:"server,omitempty"`      // description of the nodes' software, where the backend knows it

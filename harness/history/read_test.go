@@ -141,7 +141,7 @@ func TestReadOfWhatIsCompressed(t *testing.T) {
 		}
 	}
 	wrong := bytes.Clone(packed.Bytes())
-	wrong[len(wrong)-5] ^= 1 // of its checksum
+	wrong[len(wrong)-5] ^= 1 // damage the checksum
 	var nested bytes.Buffer
 	if err := Pack(&nested, bytes.NewReader(packed.Bytes())); err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func TestReadSaysWhatIsWrongWhere(t *testing.T) {
 		"no number":              {lines[0] + strings.Replace(lines[1], `"n":2,`, "", 1), "line 2: not an event: n, process, type and op are needed"},
 		"cut in a letter":        {lines[0] + lines[1][:30] + "\xc3", ""},
 	} {
-		if len(c.text) < maxLine { // those take long
+		if len(c.text) < maxLine { // skip the slow comparison
 			checkRead(t, []byte(c.text))
 		}
 		_, err := Read(strings.NewReader(c.text))

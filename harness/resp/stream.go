@@ -213,8 +213,8 @@ func (c *Command) outcome(e history.Event, reply Value) history.Event {
 	return e
 }
 
-// yes interprets a reply as success or refusal. OK, a positive number and an array that begins with
-// a success are successes.
+// isSuccess interprets a reply as success or refusal. OK, a positive number and an array that
+// begins with a success are successes.
 func yes(v Value) bool {
 	switch v.Kind {
 	case '+':

@@ -65,7 +65,7 @@ type line struct {
 type writing struct {
 	*facts.Facts
 	lines  []line
-	count  int // of operations
+	count  int // number of operations
 	keys   map[string]bool
 	number map[string]int // a client's process number
 	next   int            // number of clients so far

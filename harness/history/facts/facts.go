@@ -1,18 +1,18 @@
-// Package facts organizes a history once, for everybody who checks, draws or translates it.
+// Package facts indexes a history once, for all packages that check, draw or translate it.
 //
-// Its main types are Facts (an organized history), Session (one acquire call and everything done
-// with its handle), Operation (a call and its return), Lock (a key and its sessions), Attempt (one
-// round of requests to the nodes, as recorded by the links), Fault (one fault on one target, from
-// its invoke to its end), Window (a span in which a session's client certainly believed that it
-// held its lock), ClockChange (a change of a clock, in numbers), KeyInterval (an interval during
-// which a key on a node had one value, as reported by the node) and Write (an entry of the
-// resource's log, with the version that it found). One pass over the events finds them (facts.go).
-// fault.go detects histories that no client can have produced.
+// Its main types are Facts (an indexed history), Session (one acquire call and everything done with
+// its handle), Operation (a call and its return), Lock (a key and its sessions), Attempt (one round
+// of requests to the nodes, as recorded by the links), Fault (one fault on one target, from its
+// invoke to its end), Window (a span in which a session's client certainly believed that it held
+// its lock), ClockChange (a change of a clock, in numbers), KeyInterval (an interval during which a
+// key on a node had one value, as reported by the node) and Write (an entry of the resource's log,
+// with the version that it found). One pass over the events finds them (facts.go). fault.go detects
+// histories that no client can have produced.
 //
 // Read accepts any history, even an impossible one: it pairs the events that make sense, describes
-// the first problem in Malformed, and never panics. The questions which return answers which call,
-// when a fault was over, and until when a client believed, are answered only here, so that pictures
-// and verdicts agree.
+// the first problem in Malformed, and never panics. Questions such as which return answers which
+// call, when a fault was over and until when a client believed are answered only here, so that
+// pictures and verdicts agree.
 //
 // Facts are read at once. Anything derived from them, such as attempts and lives, is computed when
 // it is first needed.
@@ -32,7 +32,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// Facts is an organized history. Events are those of the history, with each ValidUntil replaced by
+// Facts is an indexed history. Events are those of the history, with each ValidUntil replaced by
 // the actual end of belief. Pointers to events point into it.
 type Facts struct {
 	Params    history.Params
@@ -73,7 +73,7 @@ type Facts struct {
 	told     []*history.Event            // lives of keys, as reported by the nodes
 }
 
-// Read organizes a history. It keeps the events, and copies them only if a clock was changed or a
+// Read indexes a history. It keeps the events, and copies them only if a clock was changed or a
 // hold was lost.
 func Read(h *history.History) *Facts {
 	if h == nil {
@@ -128,9 +128,9 @@ func (f *Facts) Named(name string) *Session {
 // Lock returns the lock with that name, or nil.
 func (f *Facts) Lock(key string) *Lock { return f.locks[key] }
 
-// ReadUpToStop organizes the part of a history before the run was stopped early, for use in
-// descriptions: what happened during the teardown was not intended by anybody. A run that was not
-// stopped is organized as a whole.
+// ReadUpToStop indexes the part of a history before the run was stopped early, for descriptions of
+// the run, because nobody intended what happened during the teardown. A run that was not stopped is
+// indexed as a whole.
 func ReadUpToStop(h *history.History) *Facts {
 	f := Read(h)
 	if f.Stop == nil {
@@ -189,7 +189,7 @@ type reading struct {
 
 type client struct {
 	session *Session
-	lock    *Lock          // the session's
+	lock    *Lock          // the session's lock
 	open    *history.Event // the call that is waiting for its return
 	of      *Session       // the session of that call and its index there
 	place   int

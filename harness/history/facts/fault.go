@@ -297,7 +297,7 @@ type stops struct {
 	to     history.Peaks
 }
 
-// stopsIn returns the stops of each process that the faults stopped.
+// stopsByProcess returns the stops of each process that the faults stopped.
 func stopsIn(faults []*Fault) map[string]*stops {
 	all := map[string]*stops{}
 	for _, f := range faults {

@@ -116,7 +116,7 @@ type Lives struct {
 
 type nodeKey struct{ node, key string }
 
-// Lives organizes the nodes' reports when it is first called. The facts of each node are in the
+// Lives indexes the nodes' reports when it is first called. The facts of each node are in the
 // node's own order.
 func (f *Facts) Lives() *Lives {
 	if f.lives == nil {

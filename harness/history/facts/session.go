@@ -242,8 +242,8 @@ func opened(s *Session, ret *history.Event, to int64) Window {
 // NotGranted is the deadline of a client that believes nothing.
 const Nothing = math.MinInt64
 
-// Deadline returns the actual end of belief for the return of an acquire. A lock without a deadline
-// is believed in until it is released.
+// Deadline returns when a client stops believing, given the return of its acquire. A lock without a
+// deadline is believed in until it is released.
 func Deadline(ret *history.Event) int64 {
 	if ret.ValidUntil == 0 {
 		return Never
@@ -264,8 +264,8 @@ func Renewed(ret *history.Event, until int64) int64 {
 	return Deadline(ret)
 }
 
-// LastMoment returns the instant after which nobody can believe in a session, whatever its
-// deadline, and the release that determines it, if any.
+// LastMoment returns the instant after which a session's client can't believe that it holds the
+// lock, whatever its deadline, and the release that determines it, if any.
 func (f *Facts) LastMoment(s *Session) (int64, *history.Event) {
 	call := s.FirstRelease()
 	if call != nil && call.T <= min(f.End, f.gone) { // the usual case, without a look at which clients are gone
