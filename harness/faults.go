@@ -433,7 +433,7 @@ func (t *triggers) fire(step int, healBy func() (string, error)) (fired bool) {
 // UnplannedEvent is something that somebody other than the harness did to a process of the run: a
 // node, the resource, a client, a replica, a sentinel or the links.
 type Unplanned struct {
-	Op    string // kill, pause or history.OpContinued
+	Op    string // kill, pause or history.OpContinue
 	Node  string // name of the process
 	Cause string // what was observed
 }
