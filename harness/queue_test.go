@@ -153,7 +153,7 @@ func spans(t *testing.T, text string) string {
 		case e.Type == history.End:
 			lines = append(lines, fmt.Sprintf("%s %d-%d", key, begun[key].Milliseconds(), at.Milliseconds()))
 		default:
-			t.Errorf("%s is %s at %v: %s", key, e.Type, at, e.Cause)
+			t.Errorf("unexpected event: %s %s at %v: %s", key, e.Type, at, e.Cause)
 		}
 	}
 	slices.Sort(lines)

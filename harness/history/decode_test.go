@@ -158,7 +158,7 @@ func TestOddLinesShareStrings(t *testing.T) {
 		}
 	}
 	if a != b || unsafe.StringData(a.Key) != unsafe.StringData(b.Key) {
-		t.Errorf("%+v and %+v share nothing", a, b)
+		t.Errorf("%+v and %+v do not share strings", a, b)
 	}
 }
 

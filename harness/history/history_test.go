@@ -56,7 +56,7 @@ func TestReadSortsByTrueTimeThenNumber(t *testing.T) {
 		order = append(order, e.N)
 	}
 	if got := fmt.Sprint(order); got != "[1 4 3 2 5]" {
-		t.Errorf("order %s", got)
+		t.Errorf("events are in order %s", got)
 	}
 }
 

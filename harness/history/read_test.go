@@ -261,10 +261,10 @@ func TestReadTellsWhereReadingFailed(t *testing.T) {
 func TestReadFileOfWhatIsNone(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := ReadFile(dir); err == nil || !strings.Contains(err.Error(), dir+" is no regular file") {
-		t.Errorf("a directory: %v", err)
+		t.Errorf("reading a directory: %v", err)
 	}
 	if _, err := ReadFile(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("missing file: %v", err)
+		t.Errorf("reading a missing file: %v", err)
 	}
 	// A file with many lines that are no events must not cause allocation for as many events.
 	path := filepath.Join(dir, "lines")
@@ -274,7 +274,7 @@ func TestReadFileOfWhatIsNone(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), "line 5: not an event") {
-		t.Errorf("empty lines: %v", err)
+		t.Errorf("reading empty lines: %v", err)
 	}
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 2<<20 {

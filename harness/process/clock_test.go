@@ -153,7 +153,7 @@ func TestARestartedNodeKeepsItsClock(t *testing.T) {
 			}
 		}
 		if d := b.ahead("n1"); !d.can(time.Hour + 2*time.Minute) {
-			t.Errorf("restarted, its clock is %v ahead", d)
+			t.Errorf("after the restarts n1's clock is %v ahead", d)
 		}
 		if d := b.ahead("n2"); !d.can(0) {
 			t.Errorf("the other node's clock is %v ahead", d)
@@ -199,7 +199,7 @@ func TestAClientsClocks(t *testing.T) {
 		if e.Process == "c1" && e.Op == history.OpRead && e.Type == history.OK {
 			j := slices.IndexFunc(events[i:], func(e history.Event) bool { return e.Op == history.OpCheck })
 			if j < 0 {
-				t.Fatal("no write")
+				t.Fatal("no check follows the read")
 			}
 			read = append(read, time.Duration(events[i+j].T-e.T))
 		}
@@ -212,7 +212,7 @@ func TestAClientsClocks(t *testing.T) {
 		if e.Op == history.OpClock {
 			turns++
 			if e.Node != "c1" || e.Local == 0 {
-				t.Errorf("turn %+v", e)
+				t.Errorf("unexpected clock change %+v", e)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 		"c1-n1 set ok": 2, "c1-n1 release ok": 2, "c1-n2 set ok": 2, "c2-n2 set ok": 1, "c2-n1 set ok": 0,
 	} {
 		if count[what] != n {
-			t.Errorf("%d times %q, want %d", count[what], what, n)
+			t.Errorf("got %d of %q, want %d", count[what], what, n)
 		}
 	}
 	// In true time the links' events lie between the client's.
@@ -69,7 +69,7 @@ func TestPauseAtAPointIsExact(t *testing.T) {
 			<-goes
 		})
 		if p := receive(t, "point", at); p != client.AfterAcquire {
-			t.Errorf("at %s", p)
+			t.Errorf("stopped at point %s", p)
 		}
 		back := b.do("pause", func() (string, error) { return b.Pause("c1") })
 		if states := back[strings.LastIndex(back, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {

@@ -65,7 +65,7 @@ func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
 					}
 					again := b.do("restart", func() (string, error) { return b.Restart("n1") })
 					if got := b.ask(addr, "GET", "old") + " " + b.ask(addr, "GET", "new"); got != want {
-						t.Errorf("after %s old and new are %q, want %q; it said %q, then %q", how, got, want, back, again)
+						t.Errorf("after %s old and new are %q, want %q; power loss said %q, restart said %q", how, got, want, back, again)
 					}
 				})
 			}
@@ -100,13 +100,13 @@ func TestTornTailIsCutOff(t *testing.T) {
 		b.ask(addr, "SET", "k", "v")
 		back := b.do("cut power", func() (string, error) { return b.LosePower("n1", true) })
 		if !strings.Contains(back, "has ended; lost ") {
-			t.Errorf("it says %q", back)
+			t.Errorf("power loss says %q", back)
 		}
 		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 0)") {
 			t.Errorf("restart says %q", back)
 		}
 		if log := b.Server("n1").Redis().Log(); !strings.Contains(log, "truncated") && !strings.Contains(log, "Truncating") {
-			t.Errorf("redis found no torn tail:\n%s", log)
+			t.Errorf("redis did not find the torn tail:\n%s", log)
 		}
 	})
 }
@@ -163,7 +163,7 @@ func TestStalledSyncHoldsWhoWaitsForIt(t *testing.T) {
 		addr := b.Server("n1").Addr()
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		if back, err := b.FreeDisk("n1"); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(back, "it met 0 ") {
-			t.Errorf("a stall that no sync met ends with %q, %v", back, err)
+			t.Errorf("a stall without any sync ends with %q, %v", back, err)
 		}
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		if _, err := b.FillDisk("n1"); err == nil {

@@ -72,7 +72,7 @@ func TestKillNineLeavesNothing(t *testing.T) {
 	cmd.Wait()
 	t.Cleanup(func() { proc.Sweep(dir) }) // so that no disk stays mounted if the test fails
 	if line != "paused\n" {
-		t.Fatalf("the victim said %q", line)
+		t.Fatalf("the victim printed %q", line)
 	}
 	if len(pids) != 9 { // two nodes with a replica each, the resource, three sentinels, and a stopped client
 		t.Fatalf("%d children ran, want 9", len(pids))
@@ -159,7 +159,7 @@ func TestInterruptEndsARun(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- harness.Run(ctx, testBackend(dir), s, 1, rec) }()
 	if err := receive(t, "end of the run", done); !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the run ended with %v", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -173,7 +173,7 @@ func TestStartThatFailsSaysWhatToDo(t *testing.T) {
 	if err := os.WriteFile(bin, []byte("#!/bin/sh\necho it hurts >&2\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	body := func(context.Context, harness.Cluster) error { t.Error("it ran"); return nil }
+	body := func(context.Context, harness.Cluster) error { t.Error("body was called"); return nil }
 	runs := t.TempDir()
 	for what, cfg := range map[string]Config{
 		"it hurts\n3 of 3 servers did not start; try " + bin + " --port 0": {RedisServer: bin, Dir: runs},
@@ -181,7 +181,7 @@ func TestStartThatFailsSaysWhatToDo(t *testing.T) {
 	} {
 		err := New(cfg).Run(t.Context(), twoNodes, 1, history.NewRecorder(&strings.Builder{}), body)
 		if err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("it ended with %v, want %q", err, what)
+			t.Errorf("the run ended with %v, want %q", err, what)
 		}
 	}
 	if left, err := os.ReadDir(runs); err != nil || len(left) > 0 {

@@ -174,7 +174,7 @@ func TestWrongClocksAreTold(t *testing.T) {
 		}
 		// The node may report it before the link has noted the reply, and is then bounded by that.
 		if w := wire[i]; e.Sent != w.Sent || e.T < e.Life.Lo || e.T > e.Life.Hi || e.Life.Lo < w.Sent || e.Life.Lo > w.Applied {
-			t.Errorf("fact %d is of %d in [%d, %d]; the link saw the command in [%d, %d]", i+1, e.T, e.Life.Lo, e.Life.Hi, w.Sent, w.Applied)
+			t.Errorf("fact %d is stamped %d in [%d, %d]; the link saw the command in [%d, %d]", i+1, e.T, e.Life.Lo, e.Life.Hi, w.Sent, w.Applied)
 		}
 		if left := e.Life.Expires - e.Local; left > int64(600*time.Second) || left < int64(599*time.Second) {
 			t.Errorf("fact %d leaves the key a TTL of %v", i+1, time.Duration(left))
@@ -235,10 +235,10 @@ func TestARunHasAllFacts(t *testing.T) {
 	}
 	first, last := events[0], events[len(events)-1]
 	if first.Op != history.OpRun || first.Params == nil || !first.Params.Life || time.Since(time.Unix(0, first.Params.Epoch)).Abs() > time.Minute {
-		t.Errorf("it begins with %+v, %+v", first, first.Params)
+		t.Errorf("the first event is %+v, %+v", first, first.Params)
 	}
 	if last.Op != history.OpRun || last.Type != history.End {
-		t.Errorf("it ends with %+v", last)
+		t.Errorf("the last event is %+v", last)
 	}
 	acquired, set, deleted := 0, 0, 0
 	for _, e := range events {
@@ -297,7 +297,7 @@ func TestInterruptedRunHasItsFacts(t *testing.T) {
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the run ended with %v", err)
 	}
 	for _, node := range []string{"n1", "n2"} {
 		if got := told(events, node); !strings.HasPrefix(got, "set lock-1 c1 by c1-"+node) {

@@ -42,7 +42,7 @@ func TestStores(t *testing.T) {
 					}
 				}
 				if back := b.do("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutReset, "") }); back != "PING was reset" {
-					t.Errorf("the resource is Redis: %q", back)
+					t.Errorf("cut of the resource's link says %q", back)
 				}
 				b.do("pause", func() (string, error) { return b.Pause("n2") })
 				if !b.mute("n2") || b.mute("n1") {
@@ -51,7 +51,7 @@ func TestStores(t *testing.T) {
 				b.do("resume", func() (string, error) { return b.Resume("n2") })
 				b.do("kill", func() (string, error) { return b.Kill("n1") })
 				if back := b.do("mend", func() (string, error) { return b.Mend("c2-n2") }); back != word+" was answered" {
-					t.Errorf("two of three are a majority: %q", back)
+					t.Errorf("mend with two of three members running says %q", back)
 				}
 				// One of three is no majority: it runs, but doesn't answer clients.
 				b.do("kill", func() (string, error) { return b.Kill("n3") })
@@ -59,12 +59,12 @@ func TestStores(t *testing.T) {
 				b.do("restart", func() (string, error) { return b.Restart("n3") })
 				m := b.Server("n1").Redis()
 				if err := m.Await(b.Ctx, nil, answersIn/100, func(ctx context.Context) error { return of.Ask(ctx, m.Addr()) }); err != nil {
-					t.Errorf("n1 is back: %v", err)
+					t.Errorf("n1 does not answer after its restart: %v", err)
 				}
 			})
 			for _, e := range events {
 				if e.Op == history.OpLife {
-					t.Fatalf("a fact of a key: %+v", e)
+					t.Fatalf("unexpected event: %+v", e)
 				}
 			}
 		})
