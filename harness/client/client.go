@@ -1,9 +1,9 @@
 // Package client is the program that each contending client runs, the same for every backend and
 // every lock: think, acquire, read the resource, hold and perhaps extend, check the deadline,
-// write, release. Each step is recorded as an event before it starts and another when it ends.
+// write, release. Each step is recorded by two events, one before it starts and one when it ends.
 //
 // A Spec describes what the client does. An Env is the environment it runs in. Points are the
-// places where the harness can stop the client exactly. ResourceKey and the two scripts implement
+// places where the harness can stop the client exactly. LogKey and the two scripts implement
 // the protected resource: a separate server that logs each attempt, so that its log gives the true
 // order of writes.
 //
