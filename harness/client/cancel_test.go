@@ -63,14 +63,14 @@ func (l *asked) Held(context.Context) (bool, error) { return l.held, l.err }
 // A lock that denies being held is recorded as lost. If it can't say, the client continues.
 func TestHeldIsAsked(t *testing.T) {
 	for _, row := range []struct {
-		held bool
-		err  error
-		want bool
-		told string
+		held   bool
+		err    error
+		want   bool
+		events string
 	}{{true, nil, true, ""}, {false, errors.New("no answer"), true, ""}, {false, nil, false, "0s info lost"}} {
 		w := &world{}
 		c := &section{program: newProgram(Spec{}, w.env()), handle: &asked{held: row.held, err: row.err}}
-		if got := c.held(t.Context()); got != row.want || strings.Join(w.events, "; ") != row.told {
+		if got := c.held(t.Context()); got != row.want || strings.Join(w.events, "; ") != row.events {
 			t.Errorf("held %v, %v: proceeds %v, recorded %q", row.held, row.err, got, w.events)
 		}
 	}
