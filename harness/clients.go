@@ -198,7 +198,7 @@ func (q *queues) begin(fault []*queued) {
 	})
 }
 
-// setEnd sets the end of a fault for which the plan has none.
+// setEnd sets the end of a fault, unless it has an earlier one.
 func (q *queues) due(p *queued, end time.Duration) {
 	q.change(func() { p.end = min(p.end, end) })
 }

@@ -22,7 +22,7 @@
 // virtual and in real time.
 //
 // A fault's planned duration counts from the moment the fault takes effect, which may be later than
-// planned. To keep the faults of a plan in order on each target all the same, a fault that the plan
+// planned. To still keep the faults of a plan in order on each target, a fault that the plan
 // starts after another fault's end waits for that end, and its invoke event is recorded then. A
 // fault that the plan starts while another is in force does not wait.
 //
