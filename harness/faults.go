@@ -145,7 +145,7 @@ func (fs *faults) whenOver(f nemesis.Fault, byItself time.Duration, end func()) 
 	}
 }
 
-// heal ends a fault once. The end is stamped before healing starts, just as the begin is stamped
+// heal ends a fault once. The end is stamped before healing starts, just as the start is stamped
 // after the fault was seen. Between the two stamps the fault was certainly in force, and nothing
 // that a healed process does can be stamped inside.
 func (fs *faults) heal(a *active) {

@@ -110,7 +110,7 @@ type clock struct {
 	shown  Peaks // upper bound of what the clock shows before the next change
 }
 
-// clockChanges returns the clocks of clients that were changed.
+// clockChanges returns the changes of each client clock that was changed.
 func turned(events []Event) map[clockOf]*clock {
 	nodes := map[string]bool{} // no client goes by their clocks
 	if len(events) > 0 && events[0].Params != nil {

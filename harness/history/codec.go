@@ -81,7 +81,7 @@ func (e Event) readable() Event {
 
 // codec performs one job on each field of an event, in the order of a line. It parses lines written
 // by appendLine directly, at a fraction of the cost of encoding/json. All other lines go to decode,
-// which alone reports errors. The two agree on every line that plain accepts.
+// which alone reports errors. The two agree on every line that decodePlain accepts.
 type codec struct {
 	job    job
 	always bool   // writing: also write a field that is empty

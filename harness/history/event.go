@@ -80,7 +80,7 @@ const (
 )
 
 // UnplannedStep is the Step of a fault that somebody outside the plan caused to a process of the
-// run: it was killed or stopped, or was continued during a planned pause (OpContinue). Its begin is
+// run: it was killed or stopped, or was continued during a planned pause (OpContinue). It begins
 // when that was noticed. The later continuation of a stopped process is not recorded.
 const (
 	Unplanned = -1

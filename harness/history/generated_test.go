@@ -52,7 +52,7 @@ func (g *generated) put(e Event) {
 	g.buf, _ = appendLine(g.buf, &e)
 }
 
-// generate makes the lines of the next cycle. The first cycle has the run's begin, and the one
+// generate makes the lines of the next cycle. The first cycle has the run's start, and the one
 // after the last has its end.
 func (g *generated) generate() {
 	at, c := int64(g.cycle)*1_200_000_000, g.cycle%5+1

@@ -94,7 +94,7 @@ type Proof struct {
 	Off time.Duration `json:"off,omitempty"`
 	// NeedsPersistence means that the nodes must persist their keys to disk.
 	Keeps bool `json:"keeps,omitempty"`
-	// IdleText is text in the read-back of the begin which shows that the fault had no effect.
+	// IdleText is a text in the read-back of the start that shows that the fault had no effect.
 	Idle string `json:"idle,omitempty"`
 }
 

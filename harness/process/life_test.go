@@ -226,7 +226,7 @@ func readAll(t *testing.T, ctx context.Context, b *backend, until func(history.E
 	return events, err
 }
 
-// All facts of a run come before its end, and its begin says that nodes report them.
+// All facts of a run come before its end, and its first event says that nodes report them.
 func TestARunHasAllFacts(t *testing.T) {
 	needRedis(t)
 	events, err := readAll(t, t.Context(), testBackend(t.TempDir()), func(history.Event) {})

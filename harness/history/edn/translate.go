@@ -215,7 +215,7 @@ func (t *translation) lock(o operation) (string, error) {
 
 func number(o operation) string { return strings.TrimPrefix(o.process, "p") }
 
-// events returns all facts between the begin and the end of the run. The outcome of an operation
+// events returns all facts between the start and the end of the run. The outcome of an operation
 // that never returned is unknown, as it is for Jepsen.
 func (t *translation) finish() []history.Event {
 	t.rise()
@@ -244,7 +244,7 @@ func (t *translation) rise() {
 	}
 }
 
-// clearNumbers removes the numbers of events that are not in the file: the begin of a client, and
+// clearNumbers removes the numbers of events that are not in the file: the start of a client, and
 // its end after an unknown outcome, 1 ns later.
 func (t *translation) number() {
 	for i := range t.events {

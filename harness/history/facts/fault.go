@@ -319,7 +319,7 @@ func stopsIn(faults []*Fault) map[string]*stops {
 	return all
 }
 
-// at returns the first fault that was in force at an instant, or nil. At the instants of its begin
+// at returns the first fault that was in force at an instant, or nil. At the instants of its start
 // and its end it may not have been.
 func (s *stops) at(t int64) *Fault {
 	if s == nil {
