@@ -477,7 +477,7 @@ const (
 // reports everything that happened since they were started, and everything until stop is called.
 // stop checks once more, and nothing is reported after it.
 type guarded interface {
-	Guard(tell func(Unplanned)) (over func())
+	Guard(report func(Unplanned)) (stop func())
 }
 
 // recordUnplanned records unplanned events until stop is called. If a process ends or is stopped by

@@ -215,7 +215,7 @@ type Sparer interface {
 	// Preserving returns a backend whose lock nodes call preserve before a key ends or changes
 	// (history.OpLife). If preserve returns true, that change does not happen. Everything before
 	// the first true is the same as in a normal run.
-	Sparing(spare func(history.Event) bool) Backend
+	Sparing(preserve func(history.Event) bool) Backend
 }
 
 // Body is the function that a backend calls with its cluster. It must use the context it is given:
