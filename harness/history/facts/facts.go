@@ -415,7 +415,7 @@ const (
 	maxClock = 1 << 62
 )
 
-// impossible describes why no recorder can have written an event, or returns "": a type or
+// checkEvent describes why no recorder can have written an event, or returns "": a type or
 // operation that does not exist or does not fit the process, a stamp out of range, or a duplicate
 // number. Kinds of fault are not checked, because the nemesis may name them freely.
 func (in *reading) strange(e *history.Event, ofClient bool) string {
