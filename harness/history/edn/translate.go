@@ -215,7 +215,7 @@ func (t *translation) lock(o operation) (string, error) {
 
 func number(o operation) string { return strings.TrimPrefix(o.process, "p") }
 
-// events returns all facts between the start and the end of the run. The outcome of an operation
+// allEvents returns all events, with the start and the end of the run. The outcome of an operation
 // that never returned is unknown, as it is for Jepsen.
 func (t *translation) finish() []history.Event {
 	t.rise()
