@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "update the facts in testdata")
 
-// TestFactsOfTestdata reads the histories in testdata and describes their facts. Each file has a section --
+// TestStories reads the histories in testdata and describes their facts. Each file has a section --
 // history -- and a section -- facts --.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
