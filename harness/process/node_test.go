@@ -80,7 +80,7 @@ func TestShutdownKeepsWhatWasWritten(t *testing.T) {
 	for persistence, want := range map[string]string{"none": " (keys: 0)", "no": " (keys: 1)"} {
 		runOn(t, with(persistence, 0), func(b bench) {
 			b.do("touch", func() (string, error) { return b.Touch("n1") })
-			if back := b.do("shut down", func() (string, error) { return b.Shutdown("n1") }); !strings.HasSuffix(back, "in good order") {
+			if back := b.do("shut down", func() (string, error) { return b.Shutdown("n1") }); !strings.HasSuffix(back, "cleanly") {
 				t.Errorf("shutdown says %q", back)
 			}
 			if _, err := b.Shutdown("n1"); err == nil {
