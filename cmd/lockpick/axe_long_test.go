@@ -95,7 +95,7 @@ func TestPagesForEverybody(t *testing.T) {
 // wrongRun expects a violation that does not come, and misses the one that does.
 const wrongRun = `
 name: wrong
-claim: A holder paused between its lease check and its write does not affect the next holder.
+claim: A client that is paused between its validity check and its write harms nobody.
 source: the harness itself
 topology: {nodes: 5, persistence: none}
 lock: {kind: redlock, ttl: 10s, drift: 1%, timeout: 50ms, retry: 50ms..250ms}
