@@ -67,7 +67,7 @@ func TestWriteIsReadable(t *testing.T) {
 	const want = `# what comes first
 # is a comment
 name: restart-forgets
-claim: A node without persistence that restarts at once gives its vote a second time, and two clients hold the lock.
+claim: A node that restarts at once without its data votes a second time, and two clients hold the lock.
 `
 	text := string(wholly(t, all[0]))
 	if !strings.HasPrefix(text, want) {
