@@ -127,7 +127,7 @@ func scale(fig *Figure, lines map[string]plotter.XYs) (unit float64) {
 	return unit
 }
 
-// bent is a scale that is linear up to about a unit and logarithmic beyond.
+// asinhScale is a scale that is linear up to about a unit and logarithmic beyond.
 type bent struct{ unit float64 }
 
 func (b bent) Normalize(from, to, x float64) float64 {

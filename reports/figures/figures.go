@@ -78,9 +78,9 @@ func Of(h *history.History) []Figure {
 }
 
 var (
-	// face matches the font that plot repeats for each text; the drawing sets it once instead.
+	// fontStyle matches the font that plot repeats for each text; the drawing sets it once instead.
 	face = regexp.MustCompile(`font-family:[^;"]*;font-variant:normal;font-weight:normal;font-style:normal;`)
-	// paint matches a color in plot's output, which cannot contain variables.
+	// paintColor matches a color in plot's output, which cannot contain variables.
 	paint = regexp.MustCompile(`(fill|stroke):#[0-9A-F]{6}`)
 	// path matches the path of a mark, and digits a coordinate with invisible precision.
 	path, digits = regexp.MustCompile(` d="[^"]*"`), regexp.MustCompile(`(\.\d)\d+`)
@@ -177,7 +177,7 @@ const (
 	aside = 12 * pixel // between a lane and its name
 )
 
-// sample is an entry of the legend.
+// legendEntry is an entry of the legend.
 type sample struct {
 	name string
 	plot.Thumbnailer
@@ -271,7 +271,7 @@ func (f *Figure) drawLegend(c *draw.Canvas) {
 	}
 }
 
-// tint is a color of the palette with an opacity. It rounds up because plot's SVG output rounds
+// opaqueColor is a color of the palette with an opacity. It rounds up because plot's SVG output rounds
 // down, so that the result is exactly the palette's color.
 type tint struct{ red, green, blue, alpha uint32 }
 
@@ -280,7 +280,7 @@ func (t tint) RGBA() (r, g, b, a uint32) {
 	return weigh(t.red), weigh(t.green), weigh(t.blue), t.alpha
 }
 
-// hue returns a color of the palette with an opacity in percent.
+// paletteColor returns a color of the palette with an opacity in percent.
 func hue(hex string, percent uint32) color.Color {
 	n, err := strconv.ParseUint(hex[1:], 16, 32)
 	if err != nil {
@@ -327,7 +327,7 @@ func overTime(m *readings, name, title, y string) *Figure {
 	return fig
 }
 
-// upTo sets the x axis to the span from 0 to end.
+// setXMax sets the x axis to the span from 0 to end.
 func (f *Figure) upTo(end float64) {
 	a := &f.plot.X
 	a.Min, a.Max, a.Padding = 0, max(end, 1e-3), 0
@@ -353,7 +353,7 @@ func line(points plotter.XYs, hex string, dash int) *plotter.Line {
 	return l
 }
 
-// dots are discs or crosses of one color. Dots on the same pixel are drawn once.
+// scatter draws discs or crosses of one color. It draws points on the same pixel once.
 type dots struct {
 	plotter.XYs
 	hex   string
@@ -401,7 +401,7 @@ func (d dots) drawAt(c *draw.Canvas, points ...vg.Point) {
 	c.Fill(path)
 }
 
-// round rounds up to 1, 2 or 5 times a power of ten.
+// roundUp rounds up to 1, 2 or 5 times a power of ten.
 func round(x float64) float64 {
 	decade := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {
@@ -412,7 +412,7 @@ func round(x float64) float64 {
 	return 10 * decade
 }
 
-// every returns a label for each multiple of a step.
+// multiples returns a label for each multiple of a step.
 func every(step, from, to float64) map[float64]string {
 	labels := map[float64]string{}
 	for n := int(math.Ceil(from/step - 1e-9)); n <= int(math.Floor(to/step+1e-9)); n++ {
@@ -422,7 +422,7 @@ func every(step, from, to float64) map[float64]string {
 	return labels
 }
 
-// mark labels an axis of approximately the given length.
+// labelAxis labels an axis of approximately the given length.
 func mark(a *plot.Axis, labels map[float64]string, long vg.Length) {
 	room, after := tickSize, " " // space between an upright axis and its labels
 	if long != upright {         // labels are next to each other
@@ -436,7 +436,7 @@ func mark(a *plot.Axis, labels map[float64]string, long vg.Length) {
 	a.Tick.Marker = marks{labels, after, a.Scale, float64(1.3 * room / long)}
 }
 
-// marks are the labels of an axis by their values, with the part of the axis that each label takes.
+// axisLabels are the labels of an axis by their values, with the part of the axis that each label takes.
 // If labels would overlap, the one nearest to 0 stays.
 type marks struct {
 	labels map[float64]string

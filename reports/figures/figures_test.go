@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "update the golden files")
 
-// histories returns the histories of the checker's tests.
+// checkerHistories returns the histories of the checker's tests.
 func stories(t *testing.T) map[string]*history.History {
 	t.Helper()
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
@@ -142,7 +142,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// waits returns n acquires, one every tenth of a second, with fewer long ones than short ones.
+// testReadings returns n acquires, one every tenth of a second, with fewer long ones than short ones.
 func waits(n int) *readings {
 	m := &readings{end: float64(n) / 10}
 	for i := range n {

@@ -35,7 +35,7 @@ func holders(m *readings) *Figure {
 	return fig
 }
 
-// counted returns the number of holders as a step line, and its maximum.
+// holderSteps returns the number of holders as a step line, and its maximum.
 func counted(m *readings) (steps plotter.XYs, most int) {
 	type change struct {
 		t   int64

@@ -69,7 +69,7 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 	return lanes
 }
 
-// place returns the position of a kind in nemesis.Kinds.
+// kindIndex returns the position of a kind in nemesis.Kinds.
 func place(name string) int {
 	if i := slices.IndexFunc(nemesis.Kinds, func(k nemesis.Kind) bool { return k.Name == name }); i >= 0 {
 		return i
@@ -144,7 +144,7 @@ func hatch(c draw.Canvas, hex string, kind int, boxes ...vg.Rectangle) {
 	c.Stroke(areas)
 }
 
-// hatched returns the lines of one direction within a rectangle.
+// hatchLines returns the lines of one direction within a rectangle.
 func hatched(r vg.Rectangle, way rune) (lines vg.Path) {
 	const step = 5 * pixel
 	add := func(x1, y1, x2, y2 vg.Length) {

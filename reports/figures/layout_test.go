@@ -68,7 +68,7 @@ func TestNothingIsCutOrCovered(t *testing.T) {
 	}
 }
 
-// everyKind returns faults of all known kinds and of many unknown ones.
+// faultsOfEveryKind returns faults of all known kinds and of many unknown ones.
 func everyKind() (all []*facts.Fault) {
 	at := func(n int) *history.Event { return &history.Event{T: int64(n) * 1e8} }
 	for i, k := range nemesis.Kinds {

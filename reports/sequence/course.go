@@ -152,7 +152,7 @@ func (f *course) nodes() []string {
 	return out
 }
 
-// slow returns the shortest time in flight for which a message is drawn as slow.
+// slowThreshold returns the shortest time in flight for which a message is drawn as slow.
 func (f *course) slow() int64 {
 	return int64(cmp.Or(max(f.Params.NodeTimeout, 0), 50*time.Millisecond))
 }

@@ -178,7 +178,7 @@ func TestEachLossHasItsInstant(t *testing.T) {
 	}
 }
 
-// eventsOf parses a run with one node from its events, with instants in milliseconds.
+// parseEvents parses a run with one node from its events, with instants in milliseconds.
 func eventsOf(t *testing.T, text string) *history.History {
 	t.Helper()
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1, TTL: time.Second, NodeTimeout: 50 * time.Millisecond, Life: true}}
@@ -389,7 +389,7 @@ func TestEndOfAKeyByItsNodesClock(t *testing.T) {
 	}
 }
 
-// factOf returns the number of the event that ended a key, or 0 if wanted is 0.
+// endEventOf returns the number of the event that ended a key, or 0 if wanted is 0.
 func factOf(h *history.History, wanted int64) int64 {
 	if wanted == 0 {
 		return 0

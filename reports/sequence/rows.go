@@ -312,7 +312,7 @@ func (g grant) detail() (detail string, bad bool) {
 	return detail, g.minority() || g.twice != ""
 }
 
-// words describes the grant in the caption.
+// captionText describes the grant in the caption.
 func (g grant) words() string {
 	ok := g.s.Acquire.Return
 	text := fmt.Sprintf("acquired %s at %s", short(g.s.Key()), display.Seconds(ok.T))

@@ -297,7 +297,7 @@ func (s *session) lateness() string {
 	return "its lease ended"
 }
 
-// refusal explains why the resource refused a write with a fencing token.
+// refusalReason explains why the resource refused a write with a fencing token.
 func refusal(fencing string, fence int64, p *apply) string {
 	switch {
 	case fencing == "check-and-set":
