@@ -111,7 +111,7 @@ func Plural(n int, noun string) string {
 func List(names []string) string { return verdict.List(names) }
 
 // Visible turns a text into one line without invisible parts. It escapes unprintable characters,
-// combining marks, changes of writing direction and invalid UTF-8. A text of more than most
+// combining marks, changes of writing direction and invalid UTF-8. A text of more than limit
 // characters is cut and gets an ellipsis; an escape counts as one character.
 func Visible(s string, most int) string {
 	var b strings.Builder
@@ -178,7 +178,7 @@ func FirstLine(s string) string {
 	return line
 }
 
-// ShellWord quotes a word for a POSIX shell.
+// ShellQuote quotes a word for a POSIX shell.
 func ShellWord(s string) string {
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,%+") == "" {
 		return s

@@ -42,7 +42,7 @@ func latency(m *readings) *Figure {
 // logarithmic axis can't show 0.
 func (a acquire) millis() float64 { return max(1000*a.took, 1e-3) }
 
-// logarithmic gives an axis whole decades, at least one, around its data.
+// setLogScale gives an axis whole decades, at least one, around its data.
 func logarithmic(a *plot.Axis) {
 	from := math.Floor(math.Log10(a.Min) + 1e-9)
 	to := max(math.Ceil(math.Log10(a.Max)-1e-9), from+1)
@@ -90,7 +90,7 @@ func quantiles(m *readings) *Figure {
 	return fig
 }
 
-// stretched maps a quantile to its position: each additional nine takes the same space.
+// quantilePosition maps a quantile to its position: each additional nine takes the same space.
 func stretched(q float64) float64 { return -math.Log10(1 - q) }
 
 // rate draws how many acquires per second were granted and how many were not.
@@ -125,7 +125,7 @@ func stairs(counts []float64, bin float64) plotter.XYs {
 	return out
 }
 
-// linear gives an axis whole steps around its data.
+// setLinearScale gives an axis whole steps around its data.
 func linear(a *plot.Axis, from, to float64, long vg.Length) {
 	step := round(max(to-from, 1e-9) / 5)
 	a.Min, a.Max = step*math.Floor(from/step+1e-9), step*math.Ceil(to/step-1e-9)

@@ -91,7 +91,7 @@ func alike(lines map[string]plotter.XYs) (groups [][]string) {
 	return groups
 }
 
-// scale fits the y axis to the clocks' errors and returns its unit in seconds. If the errors differ
+// setClockScale fits the y axis to the clocks' errors and returns its unit in seconds. If the errors differ
 // greatly in size, the axis is linear near 0 and logarithmic beyond.
 func scale(fig *Figure, lines map[string]plotter.XYs) (unit float64) {
 	least, most, small := 0.0, 0.0, math.Inf(1)

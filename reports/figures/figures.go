@@ -271,7 +271,7 @@ func (f *Figure) drawLegend(c *draw.Canvas) {
 	}
 }
 
-// opaqueColor is a color of the palette with an opacity. It rounds up because plot's SVG output rounds
+// alphaColor is a color of the palette with an opacity. It rounds up because plot's SVG output rounds
 // down, so that the result is exactly the palette's color.
 type tint struct{ red, green, blue, alpha uint32 }
 
@@ -289,7 +289,7 @@ func hue(hex string, percent uint32) color.Color {
 	return tint{uint32(n >> 16), uint32(n >> 8 & 255), uint32(n & 255), math.MaxUint16 * percent / 100}
 }
 
-// style returns the style of a text whose position is its upper left corner.
+// textStyle returns the style of a text whose position is its upper left corner.
 func style(size vg.Length, hex string) text.Style {
 	return text.Style{Color: hue(hex, 100), Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, size), YAlign: draw.YTop, Handler: plot.DefaultTextHandler}
 }
@@ -301,7 +301,7 @@ func restyle(t *text.Style, size vg.Length, hex string) {
 	t.XAlign, t.YAlign = x, y
 }
 
-// figure returns an empty figure with labeled axes.
+// newFigure returns an empty figure with labeled axes.
 func figure(name, title, x, y string) *Figure {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -318,7 +318,7 @@ func figure(name, title, x, y string) *Figure {
 	return &Figure{Name: name, Title: title, counts: y, plot: p, height: height}
 }
 
-// overTime returns a figure whose x axis is the time of the run, with lanes for its faults.
+// newTimeFigure returns a figure whose x axis is the time of the run, with lanes for its faults.
 func overTime(m *readings, name, title, y string) *Figure {
 	fig := figure(name, title, "time (s)", y)
 	fig.upTo(m.end)

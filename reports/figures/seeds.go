@@ -51,14 +51,14 @@ func Rates(title string, rates []Rate) *Figure {
 	return fig
 }
 
-// Reckoning is the theoretical limit of a lock: it never breaks below Safe and always breaks above
-// Certain. Sum is the limit if messages take no time. If smaller values are worse, Certain is less
-// than Safe.
+// Limits are the theoretical limits of a lock. It never breaks below AlwaysSafe and always breaks
+// above AlwaysBreaks; Nominal is the limit if messages take no time. If smaller values are worse,
+// AlwaysBreaks is less than AlwaysSafe.
 type Reckoning struct{ Sum, Safe, Certain float64 }
 
-// Edge draws how often a lock broke at each value of x, and the theoretical limits, if must is not
-// nil. The values are sorted, the rates belong to them, and the names of the rates are not shown.
-// Values far from the limits are omitted. whole states that x counts indivisible things, for which
+// Edge draws how often a lock broke at each value of x, and the theoretical limits, if limit is
+// not nil. The values are sorted, the rates belong to them, and the names of the rates are not shown.
+// Values far from the limits are omitted. integral states that x counts indivisible things, for which
 // the limit is exact.
 func Edge(name, title, x string, whole bool, values []float64, rates []Rate, must *Reckoning) *Figure {
 	if len(values) == 0 {

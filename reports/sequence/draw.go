@@ -406,7 +406,7 @@ func (sc *scene) deleters() []*session {
 	return out
 }
 
-// end returns when a session's part of the story ends: for a violation when its writes were
+// endOf returns when a session's part of the story ends: for a violation when its writes were
 // applied, otherwise after its last action.
 func (sc *scene) end(s *session) int64 {
 	if !sc.violated() {

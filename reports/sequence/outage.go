@@ -317,7 +317,7 @@ func (o *outage) repeated(a *facts.Attempt) *facts.Attempt {
 	return nil
 }
 
-// from returns when the cause of the outage began.
+// start returns when the cause of the outage began.
 func (o *outage) from() int64 {
 	at := o.harm.Witness.From
 	for _, l := range o.left {

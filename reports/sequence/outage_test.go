@@ -315,7 +315,7 @@ func TestWinnersThatWaited(t *testing.T) {
 	const tail = `5.004 c1 ok acquire session=c1/1 token=A until=9.900
 6     harness end run`
 	const two = "0.012 c1-n2,n3 ok set token=A\n"
-	for name, c := range map[string]struct{ sets, told, drawn string }{
+	for name, c := range map[string]struct{ sets, caption, drawn string }{
 		"no reply":      {two + "5.003 c1-n1 info set token=A sent=0.010 applied=0 answered=0\n", "c1 had 2 of 3 votes at 0.012 s, and waited for n1 until 5.004 s.", "c1 has 2 of 3 votes, and waits for n1 until 5.004 s"},
 		"late reply":    {two + "5.003 c1-n1 ok set token=A sent=0.010 applied=5.002\n", "c1 had 2 of 3 votes at 0.012 s, and waited for n1 until 5.003 s.", "c1 has 2 of 3 votes, and waits for n1 until 5.003 s"},
 		"no connection": {two, "c1 had 2 of 3 votes at 0.012 s, and waited for n1 until 5.004 s.", "c1 has 2 of 3 votes, and waits for n1 until 5.004 s"},
@@ -327,14 +327,14 @@ func TestWinnersThatWaited(t *testing.T) {
 		d := Of(h, &verdict.Result{Property: verdict.FaultTolerance, Outcome: verdict.Violated, Cause: verdict.WaitedLong, Bound: 3e9,
 			Witness: &verdict.Witness{Sessions: []string{"c1/1"}, Key: "lock-1", From: 10e6, To: 5004e6}})
 		told, text := plainSpaces(strings.Join(d.Caption, " ")), plainSpaces(Text(d, 200))
-		if c.told == "" {
+		if c.caption == "" {
 			if regexp.MustCompile("wait(s|ed) for").MatchString(told + text + d.Summary) {
 				t.Errorf("%s: it should have waited for no node: %s\n%s", name, told, text)
 			}
 			continue
 		}
-		if !strings.Contains(told, c.told) || !strings.Contains(text, c.drawn) || !strings.Contains(Mermaid(d), c.drawn) {
-			t.Errorf("%s: missing: %q and %q in %s\n%s", name, c.told, c.drawn, told, text)
+		if !strings.Contains(told, c.caption) || !strings.Contains(text, c.drawn) || !strings.Contains(Mermaid(d), c.drawn) {
+			t.Errorf("%s: missing: %q and %q in %s\n%s", name, c.caption, c.drawn, told, text)
 		}
 		if who := plainSpaces(d.Summary); !strings.HasPrefix(who, "c1 waited for n") || !strings.Contains(who, ", so nobody acquired lock-1 ") {
 			t.Errorf("%s: the summary is %q", name, who)
@@ -429,15 +429,15 @@ UNTIL nemesis end LINK node=c1-r1 step=2
 	for i := range 13 {
 		pauses += fmt.Sprintf("1.%d nemesis invoke pause node=n1 step=%d\n1.%d1 nemesis begin pause node=n1 step=%d\n1.%d2 nemesis end pause node=n1 step=%d\n", i+10, i+3, i+10, i+3, i+10, i+3)
 	}
-	for _, c := range []struct{ link, until, says string }{
+	for _, c := range []struct{ link, until, summary string }{
 		{"hold", "12.998", "the write from c1 to r1 was held by the network for 11 s, so c1 overran its lease and overwrote c2's write"},
 		{"delay", "5.000", "c1's write took 10 s to reach r1, so c1 overran its lease and overwrote c2's write"},
 	} {
 		h := parsed(t, strings.NewReplacer("LINK", c.link, "UNTIL", c.until, "PAUSES", pauses).Replace(run))
 		d := Of(h, &verdict.Result{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Cause: verdict.Overrun,
 			Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Key: "lock-1", From: 10603e6, To: 13001e6}})
-		if got := plainSpaces(d.Summary); got != c.says {
-			t.Errorf("the summary is %q, want %q\n%s", got, c.says, Text(d, 120))
+		if got := plainSpaces(d.Summary); got != c.summary {
+			t.Errorf("the summary is %q, want %q\n%s", got, c.summary, Text(d, 120))
 		}
 		if drawn := strings.Contains(Mermaid(d), "the network holds the write from c1 to r1"); d.Omitted != "Not shown: 3 other faults." || drawn != (c.link == "hold") {
 			t.Errorf("%s: omitted: %q; hold drawn: %t", c.link, d.Omitted, drawn)

@@ -100,7 +100,7 @@ func faultsOfPicture(svg []byte) (wrong []string) {
 
 func over(b, o box) bool { return b.x1+1 < o.x2 && o.x1+1 < b.x2 && b.y1+1 < o.y2 && o.y1+1 < b.y2 }
 
-// crossed reports whether a line crosses a box, by sampling its points.
+// lineCrosses reports whether a line crosses a box, by sampling its points.
 func crossed(b box, l [4]float64) bool {
 	n := math.Max(math.Hypot(l[2]-l[0], l[3]-l[1]), 1)
 	for i := 0.0; i <= n; i++ {

@@ -131,7 +131,7 @@ func setAll(e *history.Event, kvs []string) error {
 	return nil
 }
 
-// stamp reads seconds as nanoseconds.
+// parseSeconds reads seconds as nanoseconds.
 func stamp(s string) int64 {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -140,7 +140,7 @@ func stamp(s string) int64 {
 	return int64(f*1e9 + 0.5)
 }
 
-// expand reads "n1..n3,n5".
+// expandNames reads "n1..n3,n5".
 func expand(s string) []string {
 	var out []string
 	for _, part := range strings.Split(s, ",") {

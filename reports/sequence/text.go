@@ -349,7 +349,7 @@ func escape(s string) string {
 }
 
 // wrap breaks an escaped text into lines of at most width characters, at spaces if possible. Text
-// beyond most lines is replaced by an ellipsis.
+// beyond maxLines lines is replaced by an ellipsis.
 func wrap(s string, width, most int) []string {
 	width = max(width, 1)
 	var out []string
