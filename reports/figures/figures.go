@@ -6,7 +6,7 @@
 // part of a page, as an SVG file or as a PNG:
 //
 //	title
-//	what y counts, and its unit
+//	label and unit of the y axis
 //	 2 ┤   ┌─┐
 //	 1 ┤ ┌─┘ └──
 //	 0 ┤─┘

@@ -459,7 +459,7 @@ type futile struct {
 	events   []*event
 }
 
-// missingVotes is one reason for which nodes gave no vote.
+// missingVotes is one reason why nodes gave no vote, with the affected rounds.
 type withheld struct {
 	why    string           // "refused by NODES because of c1's key"
 	rounds map[string][]int // affected rounds by node
@@ -546,7 +546,7 @@ func (w *futile) late(e *event) bool {
 	return timeout > 0 && e.Answered-e.Sent > timeout
 }
 
-// blockingKeyClause names the key because of which a node refused a request of an attempt.
+// blockingKeyClause names the key that made a node refuse a request of an attempt.
 func (w *futile) forKey(e *event, from int64) string {
 	if !w.f.Params.Life {
 		return ""
@@ -561,7 +561,7 @@ func (w *futile) forKey(e *event, from int64) string {
 	}
 }
 
-// blockingKey returns the key because of which a node refused a request of an attempt that began at
+// blockingKey returns the key that made a node refuse a request of an attempt that began at
 // an instant, or nil. It never returns a key of the attempt itself.
 func (f *course) keyThere(e *event, from int64) (there *facts.Stay) {
 	if e.Type != history.Fail || e.Cause != "" {

@@ -828,7 +828,7 @@ func (b outageDrawing) drawHarm() {
 	b.caption.tell(w.From, "nobody", fmt.Sprintf("%s %s %s%s", o.verb("d"), short(o.key), display.FromTo(w.From, o.to), o.bound(true)))
 }
 
-// verb returns what nobody did during the outage. A client whose keys had expired by the time of
+// verb returns the verb for what no client did during the outage. A client whose keys had expired by the time of
 // its grant acquired the lock but did not hold it.
 func (o *outage) verb(ending string) string {
 	if o.granted() {

@@ -17,7 +17,7 @@ import (
 // the picture.
 func TestNothingIsCutOrCrossed(t *testing.T) { nothingIsCut(t, drawn, 50) }
 
-// checkLayouts checks the layout of pictures, and that there are at least so many of them.
+// checkLayouts checks the layout of at least minPictures pictures.
 func nothingIsCut(t *testing.T, all func(t *testing.T, look func(name string, d Diagram)), least int) {
 	t.Helper()
 	pictures, found := 0, 0
