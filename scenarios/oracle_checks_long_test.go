@@ -195,7 +195,7 @@ func (o *oracle) dropped(g groups, answer bool) {
 	}
 	plural := op != g["m"]
 	if answer {
-		plural = strings.Contains(o.statement, "answers ")
+		plural = strings.Contains(o.statement, "replies ")
 	}
 	if plural != (count > 1) && o.row == nil {
 		o.fail("%d messages were lost", count)
@@ -237,7 +237,7 @@ func (o *oracle) delivered(g groups) {
 		begin := o.find(func(f *fact) bool {
 			return f.Type == "begin" && f.Op == "hold" && f.Node == link && f.Step == end.Step
 		})
-		if begin == nil || o.message(link, strings.TrimSuffix(g["m"], "s"), strings.Contains(o.statement, "answer"), begin.T) == nil {
+		if begin == nil || o.message(link, strings.TrimSuffix(g["m"], "s"), strings.Contains(o.statement, "repl"), begin.T) == nil {
 			o.fail("another message was held")
 		}
 	}
@@ -479,7 +479,7 @@ func (o *oracle) wrote(g groups) {
 		return
 	}
 	h := o.holds[i]
-	late := map[string]bool{"it was told of its loss": h.lost <= w.at, "its release": h.released <= w.at, "its lease ended": h.deadline <= w.at}
+	late := map[string]bool{"it was notified of the loss": h.lost <= w.at, "its release": h.released <= w.at, "its lease ended": h.deadline <= w.at}
 	if said := g["late"]; said != "" && !late[said] || said == "" && (h.lost <= w.at || h.released <= w.at || h.deadline <= w.at) {
 		o.fail("lease until %d, released at %d, lost at %d, written at %d", h.deadline, h.released, h.lost, w.at)
 	}
@@ -619,7 +619,7 @@ func (o *oracle) releases(g groups) {
 		o.fail("no release began then")
 		return
 	}
-	kind := map[string]string{"releases, outcome unknown": "info", "gives the lock back": "ok", "gives back what it no longer holds": "fail"}[strings.TrimPrefix(o.statement, g["c"]+" ")]
+	kind := map[string]string{"releases, outcome unknown": "info", "releases the lock": "ok", "releases a lock that it no longer holds": "fail"}[strings.TrimPrefix(o.statement, g["c"]+" ")]
 	end := o.find(func(f *fact) bool {
 		return f.Process == g["c"] && f.Op == "release" && f.Session == invoke.Session && f.Type != "invoke" && f.T >= invoke.T
 	})
@@ -709,7 +709,7 @@ func (o *oracle) tries(g groups) {
 	o.reasons(g, merged)
 }
 
-var reason = regexp.MustCompile(`(refused by|nothing sent to|no answer from|a late answer from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: for (?:(c\d+)'s key|(a key of its own)))?`)
+var reason = regexp.MustCompile(`(refused by|nothing sent to|no reply from|a late reply from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: because of (?:(c\d+)'s key|(its own key)))?`)
 
 // reasons compares why rounds had too few votes: each of the nodes did so in one of them.
 func (o *oracle) reasons(g groups, rounds [][]fact) {
@@ -726,9 +726,9 @@ func (o *oracle) reasons(g groups, rounds [][]fact) {
 					return why == "nothing sent to"
 				case why == "refused by":
 					return r[i].Type == "fail" && (holder == "" || o.holderOf(n, r[i].Key, r[i].Applied) == holder)
-				case why == "no answer from":
+				case why == "no reply from":
 					return r[i].Answered == 0
-				case why == "a late answer from":
+				case why == "a late reply from":
 					return r[i].Answered-r[i].Sent > o.run.Params.NodeTimeout
 				}
 				return why == "an error from" && r[i].Cause != ""

@@ -52,7 +52,7 @@ func TestPages(t *testing.T) {
 	}
 	lockpickCode(t, 2, "run", "--store", store, file)
 	for i, page := range [][2]string{
-		{"gc-pause-after-acquire", "c1 was paused for 15\u00a0s, outlived its lease and overwrote c2's writes."},
+		{"gc-pause-after-acquire", "c1 was paused for 15\u00a0s, overran its lease and overwrote c2's writes."},
 		{"baseline", "No violation found in this run, which had no planned faults."},
 		{"random-faults", "No violation found in this run under these faults."},
 		{"never-comes", "Nothing could be decided: step 1"},
@@ -75,7 +75,7 @@ func TestPages(t *testing.T) {
 	lockpick(t, "run", "--store", drawnByDice, "random-faults/", "--seed", "8")
 	const expected, open = "✗ violated,✓ as expected", "✗ violated,– nothing was expected"
 	for i, c := range [][4]string{
-		{store, "gc-pause-after-acquire", "c1 was paused for 15\u00a0s, outlived its lease and overwrote c2's writes.", expected},
+		{store, "gc-pause-after-acquire", "c1 was paused for 15\u00a0s, overran its lease and overwrote c2's writes.", expected},
 		{store, "restart-forgets", "n3 restarted without c1's key, so c2 acquired lock-1 while c1 still held it, and c1 overwrote c2's write.", expected},
 		{store, "clock-jump", "c1's key expired early by the clock of n3, so c2 acquired lock-1 while c1 still held it, and c1 overwrote c2's write.", expected},
 		{store, "failover-loses-lock", "n1 failed over to a replica without c1's key, so c2 acquired lock-1 while c1 still held it, and c1 overwrote c2's write.", expected},

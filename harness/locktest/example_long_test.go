@@ -21,7 +21,7 @@ func TestExampleModule(t *testing.T) {
 		"--- FAIL: TestLock/foreign-release/base",
 		"--- PASS: TestLock/lost-reply/base",
 		"mutual-exclusion violated (deleted-by-other at n1), expected holds; with the scenario's own lock it holds: c2 and c3 both believed they held lock-1",
-		"a release of c1 DELETES c2's key on",
+		"a release by c1 DELETES c2's key on",
 		"run again: go test -run '^TestLock$/^foreign-release$/^base$' -artifacts . '-careless=true'",
 	} {
 		if err == nil || !strings.Contains(out, want) {

@@ -1,22 +1,21 @@
-// Package display is how every report writes an instant, a duration, a count, a list or a text from
-// a history, and which color has which meaning, so that all reports agree.
+// Package display formats instants, durations, counts, lists and untrusted text, and assigns colors
+// to meanings, so that all reports agree.
 //
-// Visible is for texts that anybody may have written: it shows what a reader could not see. Clip
-// cuts a text to a number of bytes, Fit to a number of characters. Times are nanoseconds of true
-// time, as in a history.
+// Visible escapes characters that a reader could not see, for text from any source. Clip limits a
+// text to a number of bytes, Fit to a number of characters. Times are nanoseconds of true time, as
+// in a history.
 //
-// The colors are Okabe and Ito's, which color-blind people can tell apart
-// (https://jfly.uni-koeln.de/color/), each with one meaning. A color is never the only carrier of
-// its meaning: a hatch, a mark or a word says the same.
+// The colors are Okabe and Ito's palette, which color-blind people can distinguish
+// (https://jfly.uni-koeln.de/color/). Each has one meaning, and a hatch, a mark or a word always
+// repeats that meaning.
 //
-// explain.go has the words for why a key ended: what each change that a node reports is called by the
-// page, the sequence diagram and the timeline, and the clause by which a summary gives the cause of
-// a verdict. The judges' own sentences, which have instants and amounts, are in package cause: judges
-// import no report.
+// explain.go describes key changes for the page, the sequence diagram and the timeline, and phrases
+// the cause of a verdict for a summary. The checker's own sentences, with instants and amounts, are
+// in package cause, because the checker imports no report.
 //
-// terminal.go is for those who print on a terminal: colors by meaning, lines and tables that fit it.
+// terminal.go is for terminal output: colors by meaning, and lines and tables that fit the width.
 //
-// Not here: what one format needs, such as the escapes of Markdown and XML.
+// Escapes specific to one format, such as Markdown or XML, belong to that format's package.
 package display
 
 import (
@@ -30,15 +29,14 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// NoBreak is a space at which no line is broken; it stands between a number and its unit.
+// NoBreak is the no-break space, used between a number and its unit.
 const NoBreak = "\u00a0"
 
-// Seconds writes an instant to the millisecond.
+// Seconds formats an instant to the millisecond.
 func Seconds(ns int64) string { return Decimal(ns, 3) + NoBreak + "s" }
 
-// Span writes a length of time as briefly as it can be said: a second and more to the
-// millisecond, less to the microsecond, and less than a millisecond to three digits of
-// microseconds.
+// Span formats a duration briefly. A second or more is rounded to the millisecond, a millisecond or
+// more to the microsecond, and anything less to three significant digits of microseconds.
 func Span(ns int64) string {
 	switch {
 	case ns == 0:
@@ -55,7 +53,7 @@ func brief(decimal string) string {
 	return strings.TrimRight(strings.TrimRight(decimal, "0"), ".")
 }
 
-// FromTo writes a span by its ends, and where these look the same by its length.
+// FromTo formats an interval by its ends, or by its start and length if the ends look the same.
 func FromTo(from, to int64) string {
 	if a, b := Seconds(from), Seconds(to); a != b {
 		return "from " + a + " to " + b
@@ -66,9 +64,8 @@ func FromTo(from, to int64) string {
 	return "at " + Seconds(from) + " for " + Span(to-from)
 }
 
-// Decimal writes ns in seconds, rounded to so many digits behind the point, of which
-// there are 1 to 9. It counts in whole numbers, so that what is told apart to the
-// nanosecond stays told apart however late it was.
+// Decimal formats ns in seconds, rounded to 1 to 9 decimal places. It uses integer arithmetic, so
+// instants a nanosecond apart stay distinct even when they are large.
 func Decimal(ns int64, digits int) string {
 	sign, n := "", uint64(ns)
 	if ns < 0 {
@@ -82,7 +79,7 @@ func Decimal(ns int64, digits int) string {
 	return sign + strconv.FormatUint(n/1e9, 10) + "." + fmt.Sprintf("%09d", n%1e9)[:digits]
 }
 
-// Grouped writes a count with a comma at each thousand.
+// Grouped formats a count with commas between thousands.
 func Grouped(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -91,7 +88,7 @@ func Grouped(n int) string {
 	return s
 }
 
-// Times writes how often something happened.
+// Times formats a number of occurrences: "once", "twice", "3 times".
 func Times(n int) string {
 	switch n {
 	case 1:
@@ -102,7 +99,7 @@ func Times(n int) string {
 	return Plural(n, "time")
 }
 
-// Plural writes a count of things, of a noun that has an s for more than one.
+// Plural formats a count with its noun, which must form its plural with an s.
 func Plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -110,12 +107,12 @@ func Plural(n int, noun string) string {
 	return Grouped(n) + " " + noun
 }
 
-// List joins names as a sentence does: "n1, n2 and n3".
+// List joins names as in a sentence: "n1, n2 and n3".
 func List(names []string) string { return verdict.List(names) }
 
-// Visible makes a text one line that a reader can see all of: what has no form of its
-// own, turns the direction of writing or is not UTF-8 is written as an escape. Of more
-// than most characters the rest is an ellipsis; an escape counts as the one it stands for.
+// Visible turns a text into one line without invisible parts. It escapes unprintable characters,
+// combining marks, changes of writing direction and invalid UTF-8. A text of more than limit
+// characters is cut and gets an ellipsis; an escape counts as one character.
 func Visible(s string, most int) string {
 	var b strings.Builder
 	for n, i := 0, 0; i < len(s); n++ {
@@ -129,7 +126,7 @@ func Visible(s string, most int) string {
 			b.WriteString(Escape(rune(s[i])))
 		case r == '\n' || r == '\t':
 			b.WriteByte(' ')
-		case r != '\u00a0' && (!unicode.IsPrint(r) || unicode.Is(unicode.M, r)): // a mark sits on what is before it
+		case r != '\u00a0' && (!unicode.IsPrint(r) || unicode.Is(unicode.M, r)): // combining marks change the character before them
 			b.WriteString(Escape(r))
 		default:
 			b.WriteRune(r)
@@ -139,7 +136,7 @@ func Visible(s string, most int) string {
 	return b.String()
 }
 
-// Escape writes a character, or a byte that is none, by its number, as Go does.
+// Escape formats a character, or an invalid byte, as a Go escape sequence.
 func Escape(r rune) string {
 	switch {
 	case r < 0x100:
@@ -150,8 +147,8 @@ func Escape(r rune) string {
 	return fmt.Sprintf(`\U%08x`, r)
 }
 
-// Clip cuts a text to at most so many bytes, at a character's end, and adds an ellipsis
-// where anything is lost. What is not UTF-8 is cut as well.
+// Clip cuts a text to at most the given number of bytes, at the end of a character, and adds an
+// ellipsis if it cut anything. It also cuts invalid UTF-8.
 func Clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -164,7 +161,7 @@ func Clip(s string, most int) string {
 	return s[:most] + "…"
 }
 
-// Fit cuts a text to at most so many characters, the last of them an ellipsis.
+// Fit cuts a text to at most the given number of characters, including the ellipsis.
 func Fit(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
@@ -175,13 +172,13 @@ func Fit(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
-// FirstLine is the first line of a text that says anything.
+// FirstLine returns the first line of a text that is not blank.
 func FirstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return line
 }
 
-// ShellWord is a word as a POSIX shell takes it.
+// ShellQuote quotes a word for a POSIX shell.
 func ShellWord(s string) string {
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,%+") == "" {
 		return s
@@ -189,7 +186,7 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Join puts the parts that say something behind each other.
+// Join joins the nonempty parts.
 func Join(between string, parts ...string) string {
 	var said []string
 	for _, p := range parts {
@@ -200,17 +197,17 @@ func Join(between string, parts ...string) string {
 	return strings.Join(said, between)
 }
 
-// Okabe and Ito's colours, by what they mean here.
+// Okabe and Ito's colors, named by their meaning in reports.
 const (
-	Alarm = "#d55e00" // vermilion: harm, a refused or foreign act, the overlap of two holders
+	Alarm = "#d55e00" // vermilion: damage, a refused or foreign action, two holders at once
 	Lease = "#0072b2" // blue: a client believes that it holds the lock
-	Stall = "#e69f00" // orange: paused, cut off, slow: a fault in force
+	Stall = "#e69f00" // orange: a fault in force, such as a pause or a cut
 	Fine  = "#009e73" // green: accepted, as expected
 	Clock = "#cc79a7" // purple: clocks and their errors
-	Other = "#56b4e9" // sky blue: a second holder, or what has no other colour
+	Other = "#56b4e9" // sky blue: a second holder, or anything without another color
 )
 
-// What has no meaning of its own.
+// Neutral colors.
 const (
 	Paper = "#ffffff"
 	Ink   = "#1b1b1b"
@@ -220,8 +217,8 @@ const (
 
 var colour = regexp.MustCompile(`--([a-z-]+):(#[0-9a-f]{6})`)
 
-// ColorVariables gives the variable of CSS that each of these colours is the value of on paper
-// white, as in "var(--lease)": a drawing that has them instead follows the scheme.
+// ColorVariables maps each color of the light scheme to its CSS variable, as in "var(--lease)". A
+// drawing that uses the variables follows the reader's color scheme.
 func ColorVariables() map[string]string {
 	names := map[string]string{}
 	white, _, _ := strings.Cut(ColorsCSS, "@media")
@@ -231,9 +228,9 @@ func ColorVariables() map[string]string {
 	return names
 }
 
-// ColorsCSS sets the colours as variables, for paper white and for the dark, and for
-// print. A page has it once; an SVG file carries it in its own style element.
-// The -ink colours are for text: they have a contrast of 4.5 or more on --paper.
+// ColorsCSS defines the colors as variables for the light scheme, the dark scheme and print. A page
+// includes it once; an SVG file has it in its own style element. The -ink colors are for text: their
+// contrast on --paper is at least 4.5.
 const ColorsCSS = `:root{color-scheme:light dark;--paper:#ffffff;--panel:#f6f6f4;--ink:#1b1b1b;--faint:#5f5f5f;--line:#c9c9c4;
 --alarm:#d55e00;--lease:#0072b2;--stall:#e69f00;--fine:#009e73;--clock:#cc79a7;--other:#56b4e9;
 --alarm-ink:#a84300;--lease-ink:#005f95;--stall-ink:#7d5600;--fine-ink:#00694d;--clock-ink:#8f4470}

@@ -9,7 +9,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// Every cause of a shared hold has a clause, but for the one that says that nobody knows.
+// Every cause of a shared hold has a clause, except "unexplained".
 func TestEveryCauseHasAClause(t *testing.T) {
 	all := verdict.Causes()
 	for _, cause := range all[:slices.Index(all, verdict.Unexplained)] {
@@ -27,11 +27,11 @@ func TestKeyEndedEarly(t *testing.T) {
 	}{
 		{history.KeyLost, history.Failover, failedOver},
 		{history.KeyReverted, history.Restart, restarted},
-		{history.KeyFlushed, "", "c2 empties the node"},
+		{history.KeyFlushed, "", "c2 flushes the node"},
 		{"odd", history.Failover, "odd"},
 	} {
 		if got := KeyEndedEarly(c.what, c.why, "c2"); got != c.want {
-			t.Errorf("%s after a %q: %s, want %s", c.what, c.why, got, c.want)
+			t.Errorf("%s after %q: %s, want %s", c.what, c.why, got, c.want)
 		}
 	}
 }

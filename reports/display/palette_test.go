@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Text must be readable: the web's accessibility guidelines (WCAG 2.1, 1.4.3) ask
-// for a contrast of 4.5.
+// The web's accessibility guidelines (WCAG 2.1, 1.4.3) require a contrast of 4.5 for text.
 func TestTextHasContrast(t *testing.T) {
 	value := regexp.MustCompile(`--([a-z-]+):#([0-9a-f]{6})`)
 	for i, scheme := range strings.Split(ColorsCSS, ":root{")[1:] {
@@ -18,7 +17,7 @@ func TestTextHasContrast(t *testing.T) {
 			colour[m[1]] = m[2]
 		}
 		if len(colour) != 16 {
-			t.Errorf("scheme %d has %d colours", i, len(colour))
+			t.Errorf("scheme %d has %d colors", i, len(colour))
 		}
 		for name, c := range colour {
 			if name != "ink" && name != "faint" && !strings.HasSuffix(name, "-ink") {
@@ -33,7 +32,7 @@ func TestTextHasContrast(t *testing.T) {
 	}
 }
 
-// Every colour that a drawing can have is a variable, and each a different one.
+// Every color of a drawing has a variable of its own.
 func TestColoursAreVariables(t *testing.T) {
 	names := ColorVariables()
 	for hex, want := range map[string]string{Alarm: "alarm", Lease: "lease", Stall: "stall", Fine: "fine", Clock: "clock", Other: "other",
@@ -43,11 +42,11 @@ func TestColoursAreVariables(t *testing.T) {
 		}
 	}
 	if len(names) != 16 {
-		t.Errorf("%d of 16 colours are told apart", len(names))
+		t.Errorf("%d distinct colors, want 16", len(names))
 	}
 }
 
-// contrast is the ratio of WCAG 2.1's relative luminances.
+// contrast returns the contrast ratio of WCAG 2.1, from relative luminances.
 func contrast(a, b string) float64 {
 	x, y := luminance(a), luminance(b)
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)

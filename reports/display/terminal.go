@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// TextColor is a character that colors what follows it on a Screen. Nobody else uses it: a stranger's
-// text that has one is colored at worst.
+// TextColor is a private-use character that sets the color of the text after it on a Screen. If
+// untrusted text contains one, the worst effect is a color.
 type TextColor rune
 
 const (
@@ -24,17 +24,17 @@ const (
 	Doubt
 	Good
 	Dim
-	ClearLine // no color: the line begins again
+	ClearLine // not a color: clears the current line
 )
 
-// Screen is a writer to a terminal, perhaps.
+// Screen is a writer that may be connected to a terminal.
 type Screen interface {
-	Columns() int // 0: it is no terminal, or does not say
+	Columns() int // 0: not a terminal, or unknown
 	Colored() bool
-	Redraws() bool // a line can be written anew
+	Redraws() bool // reports whether a line can be overwritten
 }
 
-// Paint is a text in a color, where w shows colors.
+// Paint colors a text if w shows colors.
 func Paint(w io.Writer, in TextColor, text string) string {
 	if s, ok := w.(Screen); !ok || !s.Colored() || text == "" || in == Plain {
 		return text
@@ -42,7 +42,7 @@ func Paint(w io.Writer, in TextColor, text string) string {
 	return string(in) + text + string(Plain)
 }
 
-// Columns is how wide what w shows may be: what COLUMNS or the terminal says, 0: nobody does.
+// Columns returns the width of w from COLUMNS or the terminal, or 0 if it is unknown.
 func Columns(w io.Writer) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n
@@ -53,18 +53,17 @@ func Columns(w io.Writer) int {
 	return 0
 }
 
-// DefaultWidth is how wide a drawing is for a reader whose terminal is not known.
+// DefaultWidth is the width of a drawing if the terminal's width is unknown.
 const DefaultWidth = 100
 
-// Width is how wide a drawing may be, within reason.
+// Width returns the width for a drawing on w, between 60 and 160.
 func Width(w io.Writer) int { return min(max(cmp.Or(Columns(w), DefaultWidth), 60), 160) }
 
-// OneLine is a text from data, such as a key, a path or an error of a library, as it stands in a
-// line of ours.
+// OneLine makes untrusted text, such as a key, a path or a library's error, safe to print in a line.
 func OneLine(s string) string { return Visible(s, math.MaxInt) }
 
-// Wrap breaks a text into lines of a width, the first of which begins at one column and the others
-// at another.
+// Wrap breaks a text into lines of the given width. The first line starts at column first, and each
+// later line is indented to column others.
 func Wrap(width, first, others int, text string) string {
 	var b strings.Builder
 	at := first
@@ -84,17 +83,18 @@ func Wrap(width, first, others int, text string) string {
 	return b.String()
 }
 
-// PrintWrapped prints a text in lines that fit w: the first indented, the others by their own column.
+// PrintWrapped prints a text wrapped to the width of w. The first line is indented by indent, each
+// later line by others.
 func PrintWrapped(w io.Writer, indent, others int, text string) {
 	fmt.Fprintf(w, "%*s%s\n", indent, "", Wrap(Width(w)-1, indent, others, text))
 }
 
-// Table is rows of cells, the first of them the head.
+// Table is a list of rows of cells. The first row is the head.
 type Table [][]string
 
-// Lines sets a table in columns, a text for each row. Where a row gets too long for the width,
-// the last cells of all rows but the head stand on lines of their own. Cells of the head may have
-// several lines.
+// Lines aligns the table in columns and returns one text for each row. If a row would exceed the
+// width, the last cell of every row except the head moves to a line of its own. Cells of the head may
+// have several lines.
 func (t Table) Lines(indent string, width int) []string {
 	heads := stacked(t[0])
 	rows := slices.Concat(heads, t[1:])
@@ -133,7 +133,7 @@ func (t Table) Lines(indent string, width int) []string {
 	return slices.Concat([]string{strings.Join(out[:len(heads)], "\n")}, out[len(heads):])
 }
 
-// stacked is a head as rows of its lines, which stand at the bottom.
+// splitHead splits a head with multi-line cells into rows, aligned at the bottom.
 func stacked(head []string) (rows Table) {
 	for i, cell := range head {
 		parts := strings.Split(cell, "\n")
@@ -147,7 +147,8 @@ func stacked(head []string) (rows Table) {
 	return rows
 }
 
-// Fitting is t with the words of its head, but for the first, below each other where it is wider else.
+// WrapHead returns t, with the words of each head cell except the first on lines of their own if the
+// head would otherwise exceed the width.
 func (t Table) Fitting(width int) Table {
 	if utf8.RuneCountInString(t.Lines("", width)[0]) <= width {
 		return t
@@ -159,7 +160,7 @@ func (t Table) Fitting(width int) Table {
 	return slices.Concat(Table{head}, t[1:])
 }
 
-// Print prints a table as wide as w shows it.
+// Print prints the table at the width of w.
 func (t Table) Print(w io.Writer) {
 	for i, line := range t.Lines("", Width(w)) {
 		if i == 0 {
@@ -169,7 +170,7 @@ func (t Table) Print(w io.Writer) {
 	}
 }
 
-// numeric says of each column whether it has numbers alone, which stand below each other.
+// numericColumns reports for each column whether it contains only numbers, which are right-aligned.
 func (t Table) numeric() []bool {
 	out := make([]bool, len(t[0]))
 	for i := range out {
@@ -178,21 +179,21 @@ func (t Table) numeric() []bool {
 	return out
 }
 
-// Progress tells how far something is that takes over a second: on a terminal in one line that is
-// written anew, elsewhere in a line now and then. It is over when stop returns.
+// Progress shows the progress of a task that takes more than a second. On a terminal it updates one
+// line; elsewhere it prints a line now and then. It ends when stop returns.
 type Progress struct {
 	W       io.Writer
-	Mu      *sync.Mutex // its caller's
+	Mu      *sync.Mutex // owned by the caller; guards W
 	Started time.Time
 	Text    func(passed time.Duration) string
-	shown   bool // the line stands on the terminal
+	shown   bool // the line is on the terminal
 	over    bool
 }
 
-// redraw is how often a terminal's line is written anew; a second passes between others.
+// redraw is the update interval on a terminal. Elsewhere it is at least a second.
 const redraw = 200 * time.Millisecond
 
-// Start begins to tell.
+// Start begins to show progress.
 func (p *Progress) Start() (stop func()) {
 	every := time.Second
 	if s, ok := p.W.(Screen); ok && s.Redraws() {
@@ -237,7 +238,7 @@ func (p *Progress) tell(anew bool) {
 	}
 }
 
-// Erase makes room for a line of the result. Its caller has the lock.
+// Erase clears the progress line before the caller prints a line of output. The caller holds Mu.
 func (p *Progress) Erase() {
 	if p != nil && p.shown {
 		fmt.Fprint(p.W, string(ClearLine))

@@ -93,7 +93,7 @@ func TestFromTo(t *testing.T) {
 	}
 }
 
-// Decimal says what exact fractions say.
+// Decimal agrees with exact rational arithmetic.
 func TestDecimalIsExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {

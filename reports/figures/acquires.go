@@ -12,7 +12,7 @@ import (
 	"lockpick/reports/display"
 )
 
-// latency draws how long each acquire took, when it returned.
+// latency draws the duration of each acquire at the time of its return.
 func latency(m *readings) *Figure {
 	var granted, refused plotter.XYs
 	for _, a := range m.acquires {
@@ -27,7 +27,7 @@ func latency(m *readings) *Figure {
 		return nil
 	}
 	fig := overTime(m, "latency", "Latency of acquires", "from call to return (ms)")
-	fig.Caption = fmt.Sprintf("How long each acquire took, at the instant of its return: %d were granted, %d were not.", len(granted), len(refused))
+	fig.Caption = fmt.Sprintf("Duration of each acquire, shown at the time of its return: %d were granted, %d were not.", len(granted), len(refused))
 	if len(refused) > 0 {
 		fig.add("not granted", dots{refused, display.Alarm, true})
 	}
@@ -38,10 +38,11 @@ func latency(m *readings) *Figure {
 	return fig
 }
 
-// millis is how long an acquire took, in milliseconds; a logarithmic axis shows no 0.
+// millis returns the duration of an acquire in milliseconds, but at least a microsecond, because a
+// logarithmic axis can't show 0.
 func (a acquire) millis() float64 { return max(1000*a.took, 1e-3) }
 
-// logarithmic gives an axis whole decades, at least one, around what it shows.
+// setLogScale gives an axis whole decades, at least one, around its data.
 func logarithmic(a *plot.Axis) {
 	from := math.Floor(math.Log10(a.Min) + 1e-9)
 	to := max(math.Ceil(math.Log10(a.Max)-1e-9), from+1)
@@ -56,10 +57,10 @@ func logarithmic(a *plot.Axis) {
 	mark(a, labels, upright)
 }
 
-// fewest is how many values a quantile is of.
+// minAcquires is the smallest number of acquires with a quantile figure.
 const fewest = 10
 
-// quantiles draws within which time which share of the granted acquires returned.
+// quantiles draws the latency of granted acquires by quantile.
 func quantiles(m *readings) *Figure {
 	var took []float64
 	for _, a := range m.acquires {
@@ -71,8 +72,8 @@ func quantiles(m *readings) *Figure {
 		return nil
 	}
 	slices.Sort(took)
-	fig := figure("quantiles", "Latency of granted acquires by quantile", "share of acquires that took at most so long", "from call to return (ms)")
-	fig.Caption = fmt.Sprintf("Of %d granted acquires, which share had returned within which time. The axis is stretched towards the slowest.", len(took))
+	fig := figure("quantiles", "Latency of granted acquires by quantile", "share of acquires that took at most this long", "from call to return (ms)")
+	fig.Caption = fmt.Sprintf("Share of the %d granted acquires that returned within a given time. The axis is stretched toward the slowest.", len(took))
 	var points plotter.XYs
 	n := float64(len(took))
 	for i, t := range took {
@@ -89,16 +90,16 @@ func quantiles(m *readings) *Figure {
 	return fig
 }
 
-// stretched is where a quantile stands: each further nine takes as much room.
+// quantilePosition maps a quantile to its position: each additional nine takes the same space.
 func stretched(q float64) float64 { return -math.Log10(1 - q) }
 
-// rate draws how many acquires per second were granted, and how many were not.
+// rate draws how many acquires per second were granted and how many were not.
 func rate(m *readings) *Figure {
 	if len(m.acquires) == 0 || m.end <= 0 {
 		return nil
 	}
 	n := min(max(len(m.acquires)/2, 10), 30)
-	bin := m.end / float64(n) // so that the last is as long as the others
+	bin := m.end / float64(n) // divides the run evenly, so the last bin is as long as the others
 	granted, refused := make([]float64, n), make([]float64, n)
 	for _, a := range m.acquires {
 		i := min(int(a.at/bin), n-1)
@@ -108,8 +109,8 @@ func rate(m *readings) *Figure {
 			refused[i] += 1 / bin
 		}
 	}
-	fig := overTime(m, "rate", "Acquires that returned", "acquires per second")
-	fig.Caption = fmt.Sprintf("Acquires that returned, in each of %d spans of %s.", n, display.Span(int64(bin*1e9)))
+	fig := overTime(m, "rate", "Rate of completed acquires", "acquires per second")
+	fig.Caption = fmt.Sprintf("Acquires that returned, in %d intervals of %s each.", n, display.Span(int64(bin*1e9)))
 	fig.add("not granted", line(stairs(refused, bin), display.Alarm, 1))
 	fig.add("granted", line(stairs(granted, bin), display.Lease, 0))
 	linear(&fig.plot.Y, 0, fig.plot.Y.Max, upright)
@@ -124,7 +125,7 @@ func stairs(counts []float64, bin float64) plotter.XYs {
 	return out
 }
 
-// linear gives an axis whole steps around what it shows.
+// setLinearScale gives an axis whole steps around its data.
 func linear(a *plot.Axis, from, to float64, long vg.Length) {
 	step := round(max(to-from, 1e-9) / 5)
 	a.Min, a.Max = step*math.Floor(from/step+1e-9), step*math.Ceil(to/step-1e-9)

@@ -15,8 +15,8 @@ import (
 	"lockpick/reports/display"
 )
 
-// clockLines is how far each clock that was turned was ahead of true time, from when it
-// was turned and as it ran on from there.
+// clockLines returns how far each changed clock was ahead of true time, as a line through its
+// changes.
 func (m *readings) clockLines() map[string]plotter.XYs {
 	lines := map[string]plotter.XYs{}
 	rates := map[string]float64{}
@@ -43,14 +43,14 @@ func (m *readings) clockLines() map[string]plotter.XYs {
 	return lines
 }
 
-// clocks draws how far clocks of nodes and clients were ahead of true time.
+// clocks draws how far the clocks of nodes and clients were ahead of true time.
 func clocks(m *readings) *Figure {
 	lines := m.clockLines()
 	if len(lines) == 0 {
 		return nil
 	}
-	fig := overTime(m, "clocks", "Clocks against true time", "")
-	fig.Caption = "How far each clock that was turned was ahead of true time (below 0: behind), as it was turned and ran on from there."
+	fig := overTime(m, "clocks", "Clocks compared with true time", "")
+	fig.Caption = "How far each changed clock was ahead of true time (below 0: behind), from its recorded changes and rates."
 	hues := []string{display.Clock, display.Lease, display.Alarm, display.Fine, display.Other, display.Stall}
 	groups := alike(lines)
 	unit := scale(fig, lines)
@@ -71,10 +71,10 @@ func clocks(m *readings) *Figure {
 	return fig
 }
 
-// mostNamed is how many lines differ in colour or dash.
+// maxNamed is the number of lines that differ in color or dash.
 const mostNamed = 12
 
-// alike groups clocks that were as wrong at all times, to the millisecond.
+// groupSimilar groups clocks that had the same error at all times, to the millisecond.
 func alike(lines map[string]plotter.XYs) (groups [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
 		i := slices.IndexFunc(groups, func(g []string) bool {
@@ -91,8 +91,8 @@ func alike(lines map[string]plotter.XYs) (groups [][]string) {
 	return groups
 }
 
-// scale sets the y axis to the clocks' errors, and says how many seconds its unit has. Errors
-// of very different size have an axis that is linear near 0 and logarithmic beyond.
+// setClockScale fits the y axis to the clocks' errors and returns its unit in seconds. If the errors differ
+// greatly in size, the axis is linear near 0 and logarithmic beyond.
 func scale(fig *Figure, lines map[string]plotter.XYs) (unit float64) {
 	least, most, small := 0.0, 0.0, math.Inf(1)
 	for _, l := range lines {
@@ -127,7 +127,7 @@ func scale(fig *Figure, lines map[string]plotter.XYs) (unit float64) {
 	return unit
 }
 
-// bent is linear up to about a unit, and logarithmic beyond.
+// asinhScale is a scale that is linear up to about a unit and logarithmic beyond.
 type bent struct{ unit float64 }
 
 func (b bent) Normalize(from, to, x float64) float64 {

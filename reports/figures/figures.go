@@ -1,12 +1,12 @@
-// Package figures draws the measured side of a run: how long acquires took, how
-// often they came, how many held the lock at once, how wrong the clocks were; and of
-// many seeds, which came out how, and how often a property was violated.
+// Package figures draws measurements: for a run, the latency and rate of acquires, the number of
+// simultaneous holders and the errors of the clocks; for many seeds, how often a property was
+// violated.
 //
-// Of and Rates return Figures, drawings that are laid out but not drawn yet. Each is drawn
-// from this one plan: as a part of a page, as an SVG file, as a PNG.
+// Of and Rates return Figures, which are laid out but not rendered yet. A Figure can be rendered as
+// part of a page, as an SVG file or as a PNG:
 //
 //	title
-//	what y counts, and its unit
+//	label and unit of the y axis
 //	 2 ┤   ┌─┐
 //	 1 ┤ ┌─┘ └──
 //	 0 ┤─┘
@@ -16,10 +16,10 @@
 //	    time (s)
 //	── a line   × a dot
 //
-// They are functions of the history and the sums alone, so the same run gives the same bytes.
+// A figure depends only on the history or the given rates, so the same run gives the same bytes.
 //
-// Deliberately missing: the sequence diagram and the timeline, which have packages
-// of their own; numbers, which the checker measures.
+// The sequence diagram and the timeline have packages of their own. The checker computes the
+// numbers of a verdict.
 package figures
 
 import (
@@ -51,18 +51,18 @@ import (
 
 // Figure is one drawing.
 type Figure struct {
-	Name    string // of its files, without ending
+	Name    string // base name of its files, without extension
 	Title   string // one line
-	Caption string // what it shows, in a sentence or two
+	Caption string // explanation in a sentence or two
 
 	plot   *plot.Plot
-	counts string    // what the y axis counts, and its unit
-	height vg.Length // of the plot without lanes, and its x axis
+	counts string    // label of the y axis, with its unit
+	height vg.Length // of the plot with its x axis, without lanes
 	lanes  []lane
 	legend []sample
 }
 
-// Of draws the figures of a run. One that would be empty is left out.
+// Of returns the figures of a run. It omits figures that would be empty.
 func Of(h *history.History) []Figure {
 	if h == nil || len(h.Events) == 0 {
 		return nil
@@ -78,22 +78,22 @@ func Of(h *history.History) []Figure {
 }
 
 var (
-	// face is what plot says of the font of each text; the drawing says it once.
+	// fontStyle matches the font that plot repeats for each text; the drawing sets it once instead.
 	face = regexp.MustCompile(`font-family:[^;"]*;font-variant:normal;font-weight:normal;font-style:normal;`)
-	// paint is a colour of plot's, which knows no variables.
+	// paintColor matches a color in plot's output, which cannot contain variables.
 	paint = regexp.MustCompile(`(fill|stroke):#[0-9A-F]{6}`)
-	// path is where a mark runs, and digits is a part of it with more than can be seen.
+	// path matches the path of a mark, and digits a coordinate with invisible precision.
 	path, digits = regexp.MustCompile(` d="[^"]*"`), regexp.MustCompile(`(\.\d)\d+`)
 )
 
-// Inline draws the figure as an svg element for a page that has the palette's variables.
-// Every text in it is escaped.
+// Inline renders the figure as an svg element for a page that has the palette's variables. It
+// escapes every text.
 func (f Figure) Inline() []byte {
 	c := vgsvg.New(width, f.tall())
 	f.draw(c)
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
-		panic(err) // memory refuses nothing
+		panic(err) // writing to memory does not fail
 	}
 	_, body, _ := bytes.Cut(b.Bytes(), []byte("xlink\">\n"))
 	body = face.ReplaceAllLiteral(body, nil)
@@ -108,13 +108,13 @@ func (f Figure) Inline() []byte {
 
 var variables = display.ColorVariables()
 
-// SVG draws the figure as a file of its own, which brings the palette.
+// SVG renders the figure as a standalone file, which includes the palette.
 func (f Figure) SVG() []byte {
 	return bytes.Replace(f.Inline(), []byte(">\n"), []byte(">\n<style>"+display.ColorsCSS+"</style>\n"), 1)
 }
 
-// PNG draws the figure as an image of twice the size, for papers and slides. It takes some
-// ten times as long as the SVG.
+// PNG renders the figure as an image of twice the size, for papers and slides. It takes about ten
+// times as long as SVG.
 func (f Figure) PNG() ([]byte, error) {
 	const perInch = 2 * vg.Inch / pixel
 	c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, f.tall()), vgimg.UseDPI(int(perInch)))}
@@ -126,11 +126,11 @@ func (f Figure) PNG() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// readings is what the figures are drawn from. Instants and spans are seconds.
+// readings holds the input of the figures. Instants and durations are in seconds.
 type readings struct {
 	end      float64
 	acquires []acquire
-	lanes    []lane // of the faults
+	lanes    []lane // faults
 	beliefs  []facts.Window
 	turns    []facts.Turn
 }
@@ -159,25 +159,25 @@ func measure(h *history.History) *readings {
 	return m
 }
 
-// A length of 1 is a pixel where a page shows a figure at its own width; pages show none
-// smaller, so that no text is less than the 11 pixels that one can read.
+// A length of 1 is a pixel if a page shows a figure at its own width. Pages never scale a figure
+// down, so all text has the 11 pixels that are needed to read it.
 const (
 	pixel           = vg.Length(1)
 	width           = 520 * pixel
-	height          = 205 * pixel              // of a plot, with its x axis
-	upright, across = 160 * pixel, 390 * pixel // about how long the axes are at least
+	height          = 205 * pixel              // of a plot with its x axis
+	upright, across = 160 * pixel, 390 * pixel // approximate minimum lengths of the axes
 	margin          = 8 * pixel
-	row             = 16 * pixel // of a lane, and of the legend
+	row             = 16 * pixel // of a lane or of the legend
 
 	titleSize, labelSize, tickSize = 14 * pixel, 12 * pixel, 11 * pixel
 
-	lead  = 9 * pixel  // between plot and lanes, and plot and legend
+	lead  = 9 * pixel  // between plot and lanes, and between plot and legend
 	gap   = 14 * pixel // between samples of the legend
-	stick = 22 * pixel // of a sample
-	aside = 12 * pixel // between the name of a lane and the lane
+	stick = 22 * pixel // width of a sample
+	aside = 12 * pixel // between a lane and its name
 )
 
-// sample is what the legend says of a mark.
+// legendEntry is an entry of the legend.
 type sample struct {
 	name string
 	plot.Thumbnailer
@@ -191,7 +191,7 @@ func (f *Figure) tall() vg.Length {
 	return tall
 }
 
-// head is what the title takes, and what y counts.
+// headHeight returns the height of the title and the label of the y axis.
 func (f *Figure) head() vg.Length {
 	if f.counts == "" {
 		return titleSize + 10
@@ -199,7 +199,7 @@ func (f *Figure) head() vg.Length {
 	return titleSize + labelSize + 14
 }
 
-// deep is what the lanes take.
+// lanesHeight returns the height of the lanes.
 func (f *Figure) deep() vg.Length {
 	if len(f.lanes) == 0 {
 		return 0
@@ -207,7 +207,7 @@ func (f *Figure) deep() vg.Length {
 	return lead + vg.Length(len(f.lanes))*row
 }
 
-// draw lays out and draws all of a figure.
+// draw renders the figure on a canvas.
 func (f *Figure) draw(on vg.CanvasSizer) {
 	c := draw.New(on)
 	c.SetColor(hue(display.Paper, 100))
@@ -251,7 +251,7 @@ func (f *Figure) legendRows() (rows [][]sample) {
 
 func (s sample) wide() vg.Length { return stick + 5 + style(tickSize, display.Ink).Width(s.name) + gap }
 
-// drawLegend draws the legend at the bottom, and takes its room away.
+// drawLegend draws the legend at the bottom and reduces the canvas by its height.
 func (f *Figure) drawLegend(c *draw.Canvas) {
 	rows := f.legendRows()
 	for i, samples := range rows {
@@ -271,8 +271,8 @@ func (f *Figure) drawLegend(c *draw.Canvas) {
 	}
 }
 
-// tint is a colour of the palette, and how much of it there is. It rounds up, since plot's
-// SVG rounds down: so what comes out there is the palette's.
+// alphaColor is a color of the palette with an opacity. It rounds up because plot's SVG output rounds
+// down, so that the result is exactly the palette's color.
 type tint struct{ red, green, blue, alpha uint32 }
 
 func (t tint) RGBA() (r, g, b, a uint32) {
@@ -280,28 +280,28 @@ func (t tint) RGBA() (r, g, b, a uint32) {
 	return weigh(t.red), weigh(t.green), weigh(t.blue), t.alpha
 }
 
-// hue is a colour of the palette; one of a hundred is opaque.
+// paletteColor returns a color of the palette with an opacity in percent.
 func hue(hex string, percent uint32) color.Color {
 	n, err := strconv.ParseUint(hex[1:], 16, 32)
 	if err != nil {
-		panic(err) // a constant of ours
+		panic(err) // hex is a constant of package display
 	}
 	return tint{uint32(n >> 16), uint32(n >> 8 & 255), uint32(n & 255), math.MaxUint16 * percent / 100}
 }
 
-// style is that of a text below and to the right of where it stands.
+// textStyle returns the style of a text whose position is its upper left corner.
 func style(size vg.Length, hex string) text.Style {
 	return text.Style{Color: hue(hex, 100), Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, size), YAlign: draw.YTop, Handler: plot.DefaultTextHandler}
 }
 
-// restyle changes the font of a text, and leaves where it stands.
+// restyle changes the font of a text but not its alignment.
 func restyle(t *text.Style, size vg.Length, hex string) {
 	x, y := t.XAlign, t.YAlign
 	*t = style(size, hex)
 	t.XAlign, t.YAlign = x, y
 }
 
-// figure is a drawing with axes: what they count, with its unit.
+// newFigure returns an empty figure with labeled axes.
 func figure(name, title, x, y string) *Figure {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -318,7 +318,7 @@ func figure(name, title, x, y string) *Figure {
 	return &Figure{Name: name, Title: title, counts: y, plot: p, height: height}
 }
 
-// overTime is a figure whose x is the time of the run, with lanes of its faults.
+// newTimeFigure returns a figure whose x axis is the time of the run, with lanes for its faults.
 func overTime(m *readings, name, title, y string) *Figure {
 	fig := figure(name, title, "time (s)", y)
 	fig.upTo(m.end)
@@ -327,14 +327,14 @@ func overTime(m *readings, name, title, y string) *Figure {
 	return fig
 }
 
-// upTo sets the span of the x axis, from 0 on.
+// setXMax sets the x axis to the span from 0 to end.
 func (f *Figure) upTo(end float64) {
 	a := &f.plot.X
 	a.Min, a.Max, a.Padding = 0, max(end, 1e-3), 0
 	mark(a, every(round(a.Max/10), 0, a.Max), across)
 }
 
-// add adds what is drawn, and to the legend if it has a name there.
+// add adds a plotter to the figure and, if it has a name, to the legend.
 func (f *Figure) add(name string, p plot.Plotter) {
 	f.plot.Add(p)
 	if shown, ok := p.(plot.Thumbnailer); ok && name != "" {
@@ -342,19 +342,18 @@ func (f *Figure) add(name string, p plot.Plotter) {
 	}
 }
 
-// line is a line of a colour and a dash, so that lines differ in both.
+// line returns a line with a color and a dash, so that lines differ in both.
 func line(points plotter.XYs, hex string, dash int) *plotter.Line {
 	l, err := plotter.NewLine(points)
 	if err != nil {
-		panic(err) // only for points that are no numbers, which instants of a history aren't
+		panic(err) // only for NaN or infinite points, which a history does not contain
 	}
 	l.Color, l.Width = hue(hex, 100), 1.6
 	l.Dashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}, {6, 2, 1.5, 2}}[dash%4]
 	return l
 }
 
-// dots are discs or crosses of a colour, drawn at once: those that no pixel is between
-// are one.
+// scatter draws discs or crosses of one color. It draws points on the same pixel once.
 type dots struct {
 	plotter.XYs
 	hex   string
@@ -377,7 +376,7 @@ func (d dots) Plot(c draw.Canvas, p *plot.Plot) {
 	d.drawAt(&c, at...)
 }
 
-// Thumbnail draws one, for the legend.
+// Thumbnail draws one dot for the legend.
 func (d dots) Thumbnail(c *draw.Canvas) { d.drawAt(c, c.Center()) }
 
 func (d dots) drawAt(c *draw.Canvas, points ...vg.Point) {
@@ -402,7 +401,7 @@ func (d dots) drawAt(c *draw.Canvas, points ...vg.Point) {
 	c.Fill(path)
 }
 
-// round is the next of 1, 2 and 5 times a power of ten.
+// roundUp rounds up to 1, 2 or 5 times a power of ten.
 func round(x float64) float64 {
 	decade := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {
@@ -413,7 +412,7 @@ func round(x float64) float64 {
 	return 10 * decade
 }
 
-// every has a label for each multiple of a step.
+// multiples returns a label for each multiple of a step.
 func every(step, from, to float64) map[float64]string {
 	labels := map[float64]string{}
 	for n := int(math.Ceil(from/step - 1e-9)); n <= int(math.Floor(to/step+1e-9)); n++ {
@@ -423,10 +422,10 @@ func every(step, from, to float64) map[float64]string {
 	return labels
 }
 
-// mark labels the marks of an axis that is about so long.
+// labelAxis labels an axis of approximately the given length.
 func mark(a *plot.Axis, labels map[float64]string, long vg.Length) {
-	room, after := tickSize, " " // between an upright axis and its labels
-	if long != upright {         // labels lie beside each other
+	room, after := tickSize, " " // space between an upright axis and its labels
+	if long != upright {         // labels are next to each other
 		after = ""
 		for x, l := range labels {
 			if a.Min <= x && x <= a.Max {
@@ -437,8 +436,8 @@ func mark(a *plot.Axis, labels map[float64]string, long vg.Length) {
 	a.Tick.Marker = marks{labels, after, a.Scale, float64(1.3 * room / long)}
 }
 
-// marks are labels by what they stand at, in a part of the axis that each takes. Of those
-// that would lie over each other, the one nearer to 0 stays.
+// axisLabels are the labels of an axis by their values, with the part of the axis that each label takes.
+// If labels would overlap, the one nearest to 0 stays.
 type marks struct {
 	labels map[float64]string
 	after  string

@@ -20,9 +20,9 @@ import (
 	"lockpick/internal/histories"
 )
 
-var update = flag.Bool("update", false, "write the golden files again")
+var update = flag.Bool("update", false, "update the golden files")
 
-// stories are the checker's, each a whole history.
+// checkerHistories returns the histories of the checker's tests.
 func stories(t *testing.T) map[string]*history.History {
 	t.Helper()
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
@@ -47,7 +47,7 @@ func stories(t *testing.T) map[string]*history.History {
 	return all
 }
 
-// Whatever the history: valid XML, no number that is none, the same bytes again.
+// Every figure is valid XML, without NaN or infinity, and deterministic.
 func TestFiguresOfAllStories(t *testing.T) {
 	drawn := map[string]int{}
 	for name, h := range stories(t) {
@@ -60,7 +60,7 @@ func TestFiguresOfAllStories(t *testing.T) {
 			svg := f.SVG()
 			wellFormed(t, name+"/"+f.Name, svg)
 			if !bytes.Equal(svg, again[i].SVG()) {
-				t.Errorf("%s/%s is not the same again", name, f.Name)
+				t.Errorf("%s/%s differs when it is drawn twice", name, f.Name)
 			}
 			if f.Title == "" || !strings.HasSuffix(f.Caption, ".") {
 				t.Errorf("%s/%s: title %q, caption %q", name, f.Name, f.Title, f.Caption)
@@ -69,7 +69,7 @@ func TestFiguresOfAllStories(t *testing.T) {
 	}
 	for _, name := range []string{"holders", "latency", "rate", "clocks"} {
 		if drawn[name] == 0 {
-			t.Errorf("no story has a figure of %s", name)
+			t.Errorf("no history has a figure of %s", name)
 		}
 	}
 }
@@ -80,26 +80,26 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			t.Errorf("%s is no XML: %v", name, err)
+			t.Errorf("%s is not valid XML: %v", name, err)
 			return
 		}
 	}
 	for _, bad := range []string{"NaN", "Inf"} {
 		if bytes.Contains(svg, []byte(bad)) {
-			t.Errorf("%s has %s in it", name, bad)
+			t.Errorf("%s contains %s", name, bad)
 		}
 	}
 }
 
-// The line of holders passes 1 where two believed at once, and the figure says so.
+// The line of holders exceeds 1 if two clients believed at the same time, and the caption says so.
 func TestHoldersPassOne(t *testing.T) {
 	for name, most := range map[string]int{"restart-forgets": 2, "fenced": 1, "clock-jump": 2} {
 		f := measure(stories(t)[name])
 		steps, n := counted(f)
 		if n != most {
-			t.Errorf("%s: at most %d held, want %d", name, n, most)
+			t.Errorf("%s: up to %d holders, want %d", name, n, most)
 		}
-		if fig := holders(f); strings.Contains(fig.Caption, "passes 1") != (most > 1) {
+		if fig := holders(f); strings.Contains(fig.Caption, "exceeds 1:") != (most > 1) {
 			t.Errorf("%s: %q", name, fig.Caption)
 		}
 		if last := steps[len(steps)-1]; last.X != f.end {
@@ -108,11 +108,11 @@ func TestHoldersPassOne(t *testing.T) {
 	}
 }
 
-// A run in which nobody acquired has nothing to draw, and none that never began.
+// Empty histories and a run without events after its begin have no figures.
 func TestNothingToDraw(t *testing.T) {
 	for _, h := range []*history.History{nil, {}, {Events: []history.Event{{N: 1, Process: history.Harness, Type: history.Begin, Op: history.OpRun}}}} {
 		if all := Of(h); len(all) > 0 {
-			t.Errorf("%d figures", len(all))
+			t.Errorf("%d figures, want none", len(all))
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestGolden(t *testing.T) {
 		}
 		want, err := os.ReadFile(path)
 		if err != nil || !bytes.Equal(f.SVG(), want) {
-			t.Errorf("%s differs from what it was: look at it, and run with -update (%v)", path, err)
+			t.Errorf("%s differs: check it and run with -update if it is right (%v)", path, err)
 		}
 		image, err := f.PNG()
 		if err != nil {
@@ -142,7 +142,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// waits are so many acquires, one every tenth of a second, of which the longer are the fewer.
+// testReadings returns n acquires, one every tenth of a second, with fewer long ones than short ones.
 func waits(n int) *readings {
 	m := &readings{end: float64(n) / 10}
 	for i := range n {
@@ -151,14 +151,14 @@ func waits(n int) *readings {
 	return m
 }
 
-// Of a few values there is no quantile.
+// Fewer than ten values have no quantiles.
 func TestQuantilesOfTenAndMore(t *testing.T) {
 	if quantiles(waits(9)) != nil || quantiles(waits(10)) == nil {
-		t.Error("quantiles are not drawn of ten acquires and more")
+		t.Error("quantiles must be drawn for ten acquires or more, and not for fewer")
 	}
 }
 
-// All spans of the rate are of one length, the last as well, and none of the acquires is lost.
+// All bins of the rate have the same width, including the last, and contain all acquires.
 func TestRateHasFullSpans(t *testing.T) {
 	for _, n := range []int{1, 2, 19, 100, 1000} {
 		m := waits(n)
@@ -174,16 +174,16 @@ func TestRateHasFullSpans(t *testing.T) {
 		for i := 0; i < len(steps); i += 2 {
 			wide := steps[i+1].X - steps[i].X
 			if sum += steps[i].Y * wide; math.Abs(wide-first) > 1e-9 {
-				t.Errorf("%d: a span of %v, the first of %v", n, wide, first)
+				t.Errorf("%d: a bin of %v, want %v", n, wide, first)
 			}
 		}
 		if math.Abs(sum-float64(n)) > 1e-6 || math.Abs(steps[len(steps)-1].X-m.end) > 1e-9 {
-			t.Errorf("%d acquires: %v are drawn, up to %v of %v", n, sum, steps[len(steps)-1].X, m.end)
+			t.Errorf("%d acquires: %v drawn, up to %v of %v", n, sum, steps[len(steps)-1].X, m.end)
 		}
 	}
 }
 
-// A rate has its name, however few the runs.
+// Every rate has its name, even with few runs.
 func TestRatesByName(t *testing.T) {
 	named := Rates("violated", []Rate{{Name: "base", K: 1, N: 1}, {Name: "fenced", N: 30}})
 	if !bytes.Contains(named.SVG(), []byte(">fenced  ")) {
@@ -191,7 +191,7 @@ func TestRatesByName(t *testing.T) {
 	}
 }
 
-// Clocks run on from what was read back; those that are alike are one line.
+// Clocks continue from their read-backs; similar clocks share a line.
 func TestClocks(t *testing.T) {
 	const epoch, h = 1e18, 3600e9
 	turn := func(n, at int64, node string, off, drift int64) history.Event {
@@ -210,7 +210,7 @@ func TestClocks(t *testing.T) {
 		}
 	}
 	if bytes.Contains(fig.SVG(), []byte("n4")) {
-		t.Error("a clock that shows no time of day is drawn")
+		t.Error("a monotonic clock is drawn")
 	}
 	if y := f.clockLines()["n1"]; y[len(y)-1].Y != 2 {
 		t.Errorf("after 4 s at 1.5, n1 is %v", y)

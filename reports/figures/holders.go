@@ -14,28 +14,28 @@ import (
 	"lockpick/reports/display"
 )
 
-// holders draws how many clients believed at once that they held a lock, of the lock
-// that had most: the line that must never pass 1.
+// holders draws how many clients believed at the same time that they held a lock. With several
+// locks, it shows the one with the most holders. The line must never exceed 1.
 func holders(m *readings) *Figure {
 	if len(m.beliefs) == 0 {
 		return nil
 	}
 	steps, most := counted(m)
-	fig := overTime(m, "holders", "Holders of one lock at once", "clients that believe they hold the lock")
-	fig.Caption = "How many clients believed at one instant, each by its own clock, that they held the lock; of several locks, the one with most. It must never pass 1."
+	fig := overTime(m, "holders", "Simultaneous holders of a lock", "clients that believe they hold the lock")
+	fig.Caption = "How many clients believed at the same time, each by its own clock, that they held the lock. With several locks, the one with the most holders is shown. The number must never exceed 1."
 	if most > 1 {
-		fig.Caption = fmt.Sprintf("How many clients believed at one instant, each by its own clock, that they held the lock. It passes 1: %d did at once.", most)
+		fig.Caption = fmt.Sprintf("How many clients believed at the same time, each by its own clock, that they held the lock. The number exceeds 1: there were up to %d holders.", most)
 		fig.add("more than one", excess(steps))
 	}
 	fig.add("clients", line(steps, display.Lease, 0))
-	fig.add("the most that there may be", line(plotter.XYs{{X: 0, Y: 1}, {X: m.end, Y: 1}}, display.Alarm, 1))
+	fig.add("maximum allowed", line(plotter.XYs{{X: 0, Y: 1}, {X: m.end, Y: 1}}, display.Alarm, 1))
 	top := float64(max(most, 1))
 	fig.plot.Y.Min, fig.plot.Y.Max = 0, 1.15*top
 	mark(&fig.plot.Y, every(max(1, round(top/5)), 0, top), upright)
 	return fig
 }
 
-// counted is the number of holders as a line of steps, and its greatest.
+// holderSteps returns the number of holders as a step line, and its maximum.
 func counted(m *readings) (steps plotter.XYs, most int) {
 	type change struct {
 		t   int64
@@ -46,7 +46,7 @@ func counted(m *readings) (steps plotter.XYs, most int) {
 	for _, b := range m.beliefs {
 		all = append(all, change{b.From, 1, b.Session.Key()}, change{b.To, -1, b.Session.Key()})
 	}
-	// Who ends at the instant at which another begins is gone by then.
+	// A belief that ends at the instant at which another begins does not overlap it.
 	slices.SortStableFunc(all, func(a, b change) int { return cmp.Or(cmp.Compare(a.t, b.t), a.by-b.by) })
 	holding := map[string]int{}
 	last := 0
@@ -70,7 +70,7 @@ func counted(m *readings) (steps plotter.XYs, most int) {
 	return append(steps, plotter.XY{X: m.end, Y: float64(last)}), most
 }
 
-// excess hatches what a line of steps has above 1.
+// excess hatches the part of a step line above 1.
 type excess plotter.XYs
 
 func (e excess) Plot(c draw.Canvas, p *plot.Plot) {
@@ -87,5 +87,5 @@ func (e excess) Plot(c draw.Canvas, p *plot.Plot) {
 	hatch(c, display.Alarm, 0, boxes...)
 }
 
-// Thumbnail shows the hatch.
+// Thumbnail draws the hatch for the legend.
 func (excess) Thumbnail(c *draw.Canvas) { hatch(*c, display.Alarm, 0, c.Rectangle) }

@@ -13,7 +13,7 @@ import (
 	"lockpick/reports/display"
 )
 
-// lane is the faults of one kind, below a plot.
+// lane shows the faults of one kind below a plot.
 type lane struct {
 	name  string
 	hex   string
@@ -21,15 +21,15 @@ type lane struct {
 	spans []span
 }
 
-// span is a fault in force, in seconds; one that has happened at once ends where it begins.
+// span is when a fault was in force, in seconds. An instantaneous fault ends where it begins.
 type span struct{ from, to float64 }
 
-// mostLanes is how many kinds have a lane of their own; a record of another lockpick's may
-// name any number.
+// maxLanes limits the lanes for kinds of faults, because a record from another version of lockpick
+// may name any number of kinds.
 const mostLanes = 24
 
-// lanesOf sorts faults into lanes, in the order of the table of kinds. Colours tell what is
-// hit: clocks, messages, and whatever does not run; hatches tell kinds of a colour apart.
+// lanesOf sorts faults into lanes, in the order of nemesis.Kinds. Colors distinguish faults of
+// clocks, of messages and of processes; hatches distinguish kinds with the same color.
 func lanesOf(faults []*facts.Fault, end float64) []lane {
 	byName := map[string][]span{}
 	var names []string
@@ -52,7 +52,7 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
 	var lanes []lane
-	of := map[string]int{} // how many kinds have a colour
+	of := map[string]int{} // number of kinds with each color
 	for i, name := range names {
 		if i >= mostLanes {
 			last := &lanes[mostLanes-1]
@@ -69,7 +69,7 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 	return lanes
 }
 
-// place is where a kind stands in the table.
+// kindIndex returns the position of a kind in nemesis.Kinds.
 func place(name string) int {
 	if i := slices.IndexFunc(nemesis.Kinds, func(k nemesis.Kind) bool { return k.Name == name }); i >= 0 {
 		return i
@@ -88,7 +88,7 @@ func hueOf(name string) string {
 	return display.Stall
 }
 
-// draw draws a lane below the top of a canvas. What no pixel is between is drawn as one.
+// draw draws a lane below the top of a canvas. It merges spans that are less than a pixel apart.
 func (l lane) draw(c draw.Canvas, x func(float64) vg.Length) {
 	top, bottom := c.Max.Y-2, c.Max.Y-row+2
 	name := style(tickSize, display.Ink)
@@ -119,11 +119,10 @@ func (l lane) draw(c draw.Canvas, x func(float64) vg.Length) {
 	}
 }
 
-// hatches are the ways in which the lines of a hatch run: up or down to the right, upright
-// and level.
+// hatches are the directions of the lines in each hatch: rising, falling, vertical and horizontal.
 var hatches = []string{"/", `\`, `/\`, "|", "-", "|-", "", "/|", `\-`, "/-", `\|`, `/\|`, `/\-`, "/|-", `\|-`, `/\|-`}
 
-// hatch fills rectangles with a light colour and lines.
+// hatch fills rectangles with a light color and lines.
 func hatch(c draw.Canvas, hex string, kind int, boxes ...vg.Rectangle) {
 	if len(boxes) == 0 {
 		return
@@ -145,7 +144,7 @@ func hatch(c draw.Canvas, hex string, kind int, boxes ...vg.Rectangle) {
 	c.Stroke(areas)
 }
 
-// hatched are the lines of one way in a rectangle.
+// hatchLines returns the lines of one direction within a rectangle.
 func hatched(r vg.Rectangle, way rune) (lines vg.Path) {
 	const step = 5 * pixel
 	add := func(x1, y1, x2, y2 vg.Length) {
@@ -162,7 +161,7 @@ func hatched(r vg.Rectangle, way rune) (lines vg.Path) {
 		for x := r.Min.X + step/2; x < r.Max.X; x += step {
 			add(x, r.Min.Y, x, r.Max.Y)
 		}
-	case '/', '\\': // from (x, bottom) to (x+tall, top), or down likewise
+	case '/', '\\': // from (x, bottom) to (x+tall, top), or from (x, top) to (x+tall, bottom)
 		for x := r.Min.X - tall + step/2; x < r.Max.X; x += step {
 			from, to := max(x, r.Min.X), min(x+tall, r.Max.X)
 			if y := r.Min.Y - x; way == '/' {

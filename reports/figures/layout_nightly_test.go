@@ -18,17 +18,17 @@ import (
 	"lockpick/scenarios"
 )
 
-// TestNothingOfTheCatalogueIsCutOrCovered looks at the figures of each run of the catalogue.
+// TestCatalogFigures checks the figures of each run of the catalog.
 func TestNothingOfTheCatalogueIsCutOrCovered(t *testing.T) {
 	drawn := 0
 	catalogue(t, func(name string, h *history.History) { look(t, &drawn, name, Of(h)...) })
 	t.Logf("%d figures", drawn)
 	if drawn < 500 {
-		t.Errorf("only %d figures", drawn)
+		t.Errorf("%d figures, want at least 500", drawn)
 	}
 }
 
-// catalogue calls f with the history of each run of the catalogue that the simulation can make.
+// catalog calls f with the history of each run of the catalog that the simulation supports.
 func catalogue(t *testing.T, f func(name string, h *history.History)) {
 	t.Helper()
 	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)

@@ -20,8 +20,8 @@ import (
 	"lockpick/reports/display"
 )
 
-// look counts figures, and complains of those in which a text is small, cut, over another or over a
-// mark, or a colour is fixed.
+// checkFigures counts figures and reports layout errors: a text that is too small, cut off or overlaps
+// another text or a mark, or a color outside the palette.
 func look(t *testing.T, drawn *int, name string, all ...Figure) {
 	t.Helper()
 	for _, f := range all {
@@ -32,8 +32,8 @@ func look(t *testing.T, drawn *int, name string, all ...Figure) {
 	}
 }
 
-// TestNothingIsCutOrCovered looks at the figures of each story and of some that are extreme, as
-// they are written.
+// TestFigureLayout checks the rendered figures of each history of the checker's tests, and of extreme
+// data.
 func TestNothingIsCutOrCovered(t *testing.T) {
 	drawn := 0
 	look := func(name string, all ...Figure) { look(t, &drawn, name, all...) }
@@ -64,11 +64,11 @@ func TestNothingIsCutOrCovered(t *testing.T) {
 	}
 	t.Logf("%d figures", drawn)
 	if drawn < 230 {
-		t.Errorf("only %d figures", drawn)
+		t.Errorf("%d figures, want at least 230", drawn)
 	}
 }
 
-// everyKind is a fault of each kind that there is, and of many that there are not.
+// faultsOfEveryKind returns faults of all known kinds and of many unknown ones.
 func everyKind() (all []*facts.Fault) {
 	at := func(n int) *history.Event { return &history.Event{T: int64(n) * 1e8} }
 	for i, k := range nemesis.Kinds {
@@ -80,13 +80,13 @@ func everyKind() (all []*facts.Fault) {
 	return all
 }
 
-// Each kind has a lane, and no two the same look; of what one can't know there are few.
+// Each known kind has a lane with a distinct look. Unknown kinds share a limited number of lanes.
 func TestKindsOfFaultsAreToldApart(t *testing.T) {
 	lanes := lanesOf(everyKind(), 100)
 	looks := map[string]string{}
 	for i, l := range lanes[:len(nemesis.Kinds)] {
 		if l.name != nemesis.Kinds[i].Name {
-			t.Errorf("lane %d is of %s, want %s", i, l.name, nemesis.Kinds[i].Name)
+			t.Errorf("lane %d is %s, want %s", i, l.name, nemesis.Kinds[i].Name)
 		}
 		look := l.hex + hatches[l.hatch%len(hatches)]
 		if other, ok := looks[look]; ok {
@@ -102,7 +102,7 @@ func TestKindsOfFaultsAreToldApart(t *testing.T) {
 	}
 }
 
-// area is where a text or a part of a mark lies, up from the bottom left.
+// area is the bounding box of a text or of a part of a mark, with its origin at the bottom left.
 type area struct {
 	x1, y1, x2, y2 float64
 	text           string
@@ -116,14 +116,14 @@ var (
 	fixed    = regexp.MustCompile(`(fill|stroke):(#|;|")`)
 )
 
-// faultsOf says what is wrong with a drawing. It reads what was written, and knows nothing
-// of how it was laid out. Who has no Liberation Sans or Arial may have a font a tenth wider.
+// layoutErrors lists the layout errors of a drawing. It reads only the SVG, independently of the
+// layout code. It allows for a font a tenth wider than Liberation Sans or Arial.
 func faultsOf(svg []byte) (wrong []string) {
 	var texts, marks []area
 	var whole area
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if bad := fixed.Find(svg); bad != nil {
-		say("a colour that is none of the palette's variables: %s", bad)
+		say("a color outside the palette: %s", bad)
 	}
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
 		token, err := d.Token()
@@ -167,29 +167,29 @@ func faultsOf(svg []byte) (wrong []string) {
 	}
 	for i, a := range texts {
 		if a.x1 < whole.x1 || a.y1 < whole.y1 || a.x2 > whole.x2 || a.y2 > whole.y2 {
-			say("cut: %q at %.0f, %.0f to %.0f, %.0f", a.text, a.x1, a.y1, a.x2, a.y2)
+			say("cut off: %q at %.0f, %.0f to %.0f, %.0f", a.text, a.x1, a.y1, a.x2, a.y2)
 		}
 		for _, b := range texts[i+1:] {
 			if a.over(b) {
-				say("%q lies over %q", a.text, b.text)
+				say("%q overlaps %q", a.text, b.text)
 			}
 		}
 		if i := slices.IndexFunc(marks, a.over); i >= 0 {
-			say("a mark lies over %q", a.text)
+			say("a mark overlaps %q", a.text)
 		}
 	}
 	for _, m := range marks {
 		if m.x1 < whole.x1 || m.y1 < whole.y1 || m.x2 > whole.x2 || m.y2 > whole.y2 {
-			say("a mark leaves the drawing at %.0f, %.0f", m.x1, m.y1)
+			say("a mark is outside the drawing at %.0f, %.0f", m.x1, m.y1)
 		}
 	}
 	if len(texts) < 5 {
-		say("it has %d texts", len(texts))
+		say("%d texts, want at least 5", len(texts))
 	}
 	return wrong
 }
 
-// strokes are the areas that the lines of a path cross.
+// strokes returns the bounding boxes of the lines in a path.
 func strokes(d string) (all []area) {
 	x, y := 0.0, 0.0
 	for _, m := range inPath.FindAllStringSubmatch(d, -1) {

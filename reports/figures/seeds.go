@@ -10,23 +10,23 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Rate is how often something came in many runs of a name.
+// Rate is how often something happened in N runs.
 type Rate struct {
 	Name string
 	K, N int
 }
 
-// longestName leaves room for the figure.
+// maxName limits names so that there is room for the figure.
 const longestName = 40
 
-// Rates draws how often something came, a name below the other, with the 95 % interval
-// of Wilson's score (outcome.Wilson); nil: of nothing.
+// Rates draws a row for each rate, with the 95 % interval of Wilson's score (outcome.Wilson). It
+// returns nil if there are no rates.
 func Rates(title string, rates []Rate) *Figure {
 	if len(rates) == 0 {
 		return nil
 	}
 	fig := figure("rates", title, "share of runs (%)", "")
-	fig.Caption = "How often, with the 95 % interval of Wilson's score: where a mark stands at 0 it never came, and the line says how often it may come all the same."
+	fig.Caption = "Share of runs, with its 95 % Wilson score interval. A mark at 0 means that it never happened; the line shows how often it could still happen."
 	names := map[float64]string{}
 	var points plotter.XYs
 	most := 0.0
@@ -45,26 +45,27 @@ func Rates(title string, rates []Rate) *Figure {
 	fig.add("share of runs", dots{points, display.Lease, false})
 	fig.height = vg.Length(len(rates))*20 + 45
 	fig.plot.Y.Min, fig.plot.Y.Max = -float64(len(rates))+0.5, 0.5
-	const after = "       " // a longer one than of numbers: so much wider may another font be
+	const after = "       " // longer than for numbers, because another font may be this much wider
 	fig.plot.Y.Tick.Marker = marks{labels: names, after: after, scale: fig.plot.Y.Scale}
 	linear(&fig.plot.X, 0, most, across/2)
 	return fig
 }
 
-// Reckoning is where arithmetic says that something breaks: never before Safe, and always after
-// Certain; Sum is what it comes to if messages take no time. Where less is worse, Certain is
-// the smaller one.
+// Limits are the theoretical limits of a lock. It never breaks below AlwaysSafe and always breaks
+// above AlwaysBreaks; Nominal is the limit if messages take no time. If smaller values are worse,
+// AlwaysBreaks is less than AlwaysSafe.
 type Reckoning struct{ Sum, Safe, Certain float64 }
 
-// Edge draws how often something broke (rates, whose names are not shown) at each value of what x
-// counts, which are in order, and where it had to; nil: nowhere. Of values far from there it
-// draws none. whole says that x counts things, of which there is no half: arithmetic is exact then.
+// Edge draws how often a lock broke at each value of x, and the theoretical limits, if limit is
+// not nil. The values are sorted, the rates belong to them, and the names of the rates are not shown.
+// Values far from the limits are omitted. integral states that x counts indivisible things, for which
+// the limit is exact.
 func Edge(name, title, x string, whole bool, values []float64, rates []Rate, must *Reckoning) *Figure {
 	if len(values) == 0 {
 		return nil
 	}
-	fig := figure(name, title, x, "share of runs that break it (%)")
-	fig.Caption = "How often it broke at each value that was tried, and between which values arithmetic says that luck decides."
+	fig := figure(name, title, x, "share of violated runs (%)")
+	fig.Caption = "Share of violated runs at each tested value, with the theoretical limits. Between them, timing decides."
 	from, to := values[0], values[len(values)-1]
 	if must != nil && !whole {
 		wide := math.Abs(must.Certain - must.Safe)
@@ -81,10 +82,10 @@ func Edge(name, title, x string, whole bool, values []float64, rates []Rate, mus
 	}
 	if must != nil {
 		at := func(v float64) plotter.XYs { return plotter.XYs{{X: v, Y: 0}, {X: v, Y: 100}} }
-		fig.add("sum", line(at(must.Sum), display.Faint, 2))
+		fig.add("nominal", line(at(must.Sum), display.Faint, 2))
 		if !whole {
-			fig.add("limit of safe", line(at(must.Safe), display.Lease, 1))
-			fig.add("limit of luck", line(at(must.Certain), display.Alarm, 3))
+			fig.add("always safe", line(at(must.Safe), display.Lease, 1))
+			fig.add("always breaks", line(at(must.Certain), display.Alarm, 3))
 		}
 	}
 	if !whole {

@@ -16,22 +16,22 @@ import (
 
 type event = history.Event
 
-// never is the instant of what does not happen.
+// never is the instant of an event that does not happen.
 const never = facts.Never
 
-// course is the facts of a run up to where it was stopped, and what follows from them for
-// a drawing. It takes any history, also one that no run could have made.
+// trace holds the facts of a run up to the point where it was stopped, and what a drawing derives
+// from them. It accepts any history, including one that no run could have produced.
 type course struct {
 	*facts.Facts
-	sessions []*session // in the order in which their acquire was called
+	sessions []*session // ordered by the call of their acquire
 	named    map[string]*session
 	of       map[*facts.Session]*session
-	wires    []*event // commands on the wire, in the order in which they were sent
+	wires    []*event // commands on the links, ordered by when they were sent
 	applies  map[string]*apply
-	faults   []*facts.Fault // that were seen to be in force, in that order
+	faults   []*facts.Fault // faults with a read-back, ordered by its time
 	record   *history.History
-	promises map[int64]promise // memo of promise: by event
-	last     int64             // the last instant of the run's own time
+	promises map[int64]promise // cache of lease, by event number
+	last     int64             // last instant of the run itself
 }
 
 func newCourse(h *history.History) *course {
@@ -49,7 +49,7 @@ func newCourse(h *history.History) *course {
 		return cmp.Or(cmp.Compare(a.Begin.T, b.Begin.T), cmp.Compare(a.Begin.N, b.Begin.N))
 	})
 	for i := range f.Events {
-		if e := &f.Events[i]; e.Op != history.OpLog { // it is stamped when it was read back
+		if e := &f.Events[i]; e.Op != history.OpLog { // log entries have the time of the read-back
 			f.last = max(f.last, e.T)
 		}
 	}
@@ -58,11 +58,12 @@ func newCourse(h *history.History) *course {
 	return f
 }
 
-// staysInForce is what is read back when a step ends whose fault another step has, too.
+// staysInForce is the read-back at the end of a step whose fault continues because another step has
+// the same one.
 const staysInForce = "it stays in force for another step"
 
-// lasting returns a fault as long as it was in force: where its step's end ended nothing, until the end of the step
-// that did.
+// withActualEnd returns a fault with its actual end. If the end of its step ended nothing, the
+// fault lasts until the end of the other step that had the same fault.
 func lasting(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
 	if ft.End == nil || ft.End.Cause != staysInForce {
 		return ft
@@ -77,13 +78,13 @@ func lasting(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
 	return &whole
 }
 
-// promise is the deadline that came with a lock or an extension.
+// lease is the deadline that came with a lock or an extension.
 type promise struct {
-	left  int64 // by the client's clock, when it came
-	until int64 // in true time, as the clocks let it come true, whatever was said of a loss later
+	left  int64 // remaining at that moment, by the client's clock
+	until int64 // in true time, computed from the clocks; ignores later loss notifications
 }
 
-// promise is what a return promised; false: it named no deadline.
+// lease returns the deadline that a return named, or false if it named none.
 func (f *course) promise(ret *event) (promise, bool) {
 	if f.promises == nil {
 		f.promises = map[int64]promise{}
@@ -100,7 +101,8 @@ func (f *course) promise(ret *event) (promise, bool) {
 	return p, ok
 }
 
-// left is how long a lock said that it lasts, when it came; never: it named no deadline.
+// remaining returns how long a lock said that it would last when it was granted, or never if it
+// named no deadline.
 func (f *course) left(ret *event) int64 {
 	if p, ok := f.promise(ret); ok {
 		return p.left
@@ -108,7 +110,7 @@ func (f *course) left(ret *event) int64 {
 	return never
 }
 
-// promised is the deadline that came with a return; never: none did.
+// deadlineOf returns the deadline that a return named, or never if it named none.
 func (f *course) promised(ret *event) int64 {
 	if p, ok := f.promise(ret); ok {
 		return p.until
@@ -116,7 +118,8 @@ func (f *course) promised(ret *event) int64 {
 	return never
 }
 
-// leftAt is how long a session's lock lasts at a check, by the client's clock; never: it has no deadline, or nobody knows.
+// remainingAt returns how long a session's lock still lasts at a check, by the client's clock. It
+// returns never if the lock has no deadline or the rest is unknown.
 func (f *course) leftAt(s *session, check *event) int64 {
 	left := int64(never)
 	for _, c := range s.calls {
@@ -134,7 +137,7 @@ func (f *course) leftAt(s *session, check *event) int64 {
 	return left
 }
 
-// nodes lists the lock nodes, from the params or else from the wire.
+// nodes lists the lock nodes, from the params or else from the recorded commands.
 func (f *course) nodes() []string {
 	if len(f.Params.Nodes) > 0 {
 		return f.Params.Nodes
@@ -149,12 +152,12 @@ func (f *course) nodes() []string {
 	return out
 }
 
-// slow is how long a message is in flight if it is worth telling.
+// slowThreshold returns the shortest time in flight for which a message is drawn as slow.
 func (f *course) slow() int64 {
 	return int64(cmp.Or(max(f.Params.NodeTimeout, 0), 50*time.Millisecond))
 }
 
-// sent returns the wire commands that a client sent from one instant to another.
+// sentBy returns the commands that a client sent in an interval.
 func sent(wires []*event, client string, from, to int64) []*event {
 	i, _ := slices.BinarySearchFunc(wires, from, func(e *event, t int64) int { return cmp.Compare(e.Sent, t) })
 	var out []*event
@@ -169,7 +172,7 @@ func sent(wires []*event, client string, from, to int64) []*event {
 	return out
 }
 
-// numbers lists the numbers of events, each once, in order.
+// eventNumbers returns the distinct numbers of events in order.
 func numbers(events ...*event) []int64 {
 	var out []int64
 	for _, e := range events {
@@ -184,18 +187,18 @@ func numbers(events ...*event) []int64 {
 type session struct {
 	*facts.Session
 	calls   []facts.Operation // the first is the acquire
-	windows []facts.Window    // in which the client believes that it holds the lock
+	windows []facts.Window    // spans in which the client believes that it holds the lock
 
-	begin, until int64 // of all windows; of one that had none, both are the acquire's return
-	deadline     int64 // when it stops believing if nothing else ends it; never: no deadline
+	begin, until int64 // span of all windows; without windows, both are the acquire's return
+	deadline     int64 // end of the belief if nothing else ends it; never: no deadline
 	ended        facts.Ending
-	promised     int64 // the deadline that it was granted with; never: none
+	promised     int64 // deadline named by the acquire; never: none
 
-	tried [][]*event // rounds that came to nothing, in the order in which they were sent
-	won   []*event   // the round that got the lock, nil if the wire was not recorded
+	tried [][]*event // failed rounds, ordered by when they were sent
+	won   []*event   // winning round; nil if its commands were not recorded
 }
 
-// session adds one.
+// addSession adds a session with its windows and the end of its belief.
 func (f *course) session(x *facts.Session) {
 	s := &session{Session: x, calls: slices.AppendSeq([]facts.Operation{x.Acquire}, x.Actions())}
 	f.sessions, f.of[x] = append(f.sessions, s), s
@@ -206,7 +209,7 @@ func (f *course) session(x *facts.Session) {
 	switch {
 	case s.Granted():
 		s.begin, s.deadline, s.promised = x.Ended, x.Until, f.Promised(x)
-	case len(s.windows) > 0: // by an extension
+	case len(s.windows) > 0: // opened by an extension
 		s.begin, s.deadline = s.windows[0].From, facts.Nothing
 	default:
 		return
@@ -222,8 +225,8 @@ func (f *course) session(x *facts.Session) {
 	}
 }
 
-// end says what ended a session's last window. What nothing in the record ends lasts
-// until its deadline.
+// endLastWindow determines what ended a session's last window. If nothing in the record ends it, it
+// lasts until the session's deadline.
 func (f *course) end(s *session, w *facts.Window) {
 	_, s.ended = f.Closing(*w)
 	at, gone := f.Gone[s.Client()]
@@ -240,15 +243,15 @@ func (f *course) end(s *session, w *facts.Window) {
 	s.until = w.To
 }
 
-// put reports whether a key is the session's: it has its token, or the round that won set it, for a lock that tells
-// no token.
+// owns reports whether the session set a key. The key has the session's token, or, for a lock that
+// reports no token, its winning round set the key.
 func (s *session) put(x *facts.Stay) bool {
 	return x.Of(s.Session) || slices.ContainsFunc(s.won, func(e *event) bool {
 		return e.Process == x.By() && e.Sent != 0 && e.Sent == x.Put.Sent
 	})
 }
 
-// last is the instant of the last thing that the session is seen to do.
+// lastAction returns the time of the session's last recorded action.
 func (s *session) last() int64 {
 	t := s.Acquire.Call.T
 	for _, c := range s.calls {
@@ -260,17 +263,17 @@ func (s *session) last() int64 {
 	return t
 }
 
-// pending reports whether a call never returned, as when its client was killed.
+// hasPendingCall reports whether a call never returned, for example because its client was killed.
 func (s *session) pending() bool {
 	return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Return == nil })
 }
 
-// believes reports whether the client believed at an instant that it held the lock.
+// believesAt reports whether the client believed at an instant that it held the lock.
 func (s *session) believes(at int64) bool {
 	return slices.ContainsFunc(s.windows, func(w facts.Window) bool { return w.From <= at && at < w.To })
 }
 
-// together is the longest span in which both believed that they held the lock.
+// longestOverlap returns the longest span in which both clients believed that they held the lock.
 func together(a, b *session) (from, to int64) {
 	for _, v := range a.windows {
 		for _, w := range b.windows {
@@ -282,20 +285,20 @@ func together(a, b *session) (from, to int64) {
 	return from, to
 }
 
-// apply is what became of one write at the resource.
+// appliedWrite is the outcome of one write at the resource.
 type apply struct {
 	facts.Write
-	lost []lostWrite // what it did away with, in the order of versions
+	lost []lostWrite // updates that it overwrote, ordered by version
 }
 
-// lostWrite is an update that a later write did away with.
+// lostWrite is an update that a later write overwrote.
 type lostWrite struct {
 	client  string
 	version int64
 }
 
-// readLog says of each write whose updates it did away with: one that is based on an
-// older version than it meets does so with what came between.
+// readLog finds the updates that each write overwrote. A write that is based on an older version
+// than the current one overwrites the versions in between.
 func (f *course) readLog() {
 	type version struct {
 		key  string
@@ -310,7 +313,7 @@ func (f *course) readLog() {
 		if w.Type != history.OK {
 			continue
 		}
-		// Far more than a few lost versions is no history of ours.
+		// A real run loses only a few versions; the bound is for invalid histories.
 		for v := w.Met; v > w.Version && minus(w.Met, v) < 100; v-- {
 			if who := writers[version{w.Key, v}]; who != "" {
 				a.lost = append(a.lost, lostWrite{who, v})
@@ -328,7 +331,7 @@ func (f *course) writer(e *event) string {
 	return e.Session
 }
 
-// appliedAt is when the resource had applied or refused a write, 0 if nobody knows.
+// appliedAt returns when the resource applied or refused a write, or 0 if that is unknown.
 func (f *course) appliedAt(value string) int64 {
 	if a := f.applies[value]; a != nil && a.Applied != 0 {
 		return a.Applied
@@ -339,7 +342,7 @@ func (f *course) appliedAt(value string) int64 {
 	return 0
 }
 
-// sentAt is when a write was sent, 0 if nobody knows.
+// sentAt returns when a write was sent, or 0 if that is unknown.
 func sentAt(f *course, value string) int64 {
 	if w := f.wireWrite(value); w != nil {
 		return w.Sent
@@ -347,7 +350,7 @@ func sentAt(f *course, value string) int64 {
 	return 0
 }
 
-// wireWrite is the write as its link saw it.
+// writeCommand returns the write as its link recorded it, or nil.
 func (f *course) wireWrite(value string) *event {
 	i := slices.IndexFunc(f.wires, func(w *event) bool { return w.Op == history.OpWrite && w.Value == value && value != "" })
 	if i < 0 {
@@ -356,9 +359,9 @@ func (f *course) wireWrite(value string) *event {
 	return f.wires[i]
 }
 
-// A round is the commands of a facts.Attempt that were sent before its acquire returned.
+// A round consists of the commands of a facts.Attempt that were sent before its acquire returned.
 
-// votes lists the nodes whose yes in a round had come back by an instant.
+// votersBy lists the nodes of a round whose positive reply had arrived by an instant.
 func votes(round []*event, by int64) []string {
 	var out []string
 	for _, e := range round {
@@ -377,7 +380,8 @@ func commandTo(round []*event, node string) *event {
 	return nil
 }
 
-// readAttempts takes the rounds of each acquire, as far as they were sent before it returned.
+// readAttempts collects the rounds of each acquire. It ignores commands sent after the acquire
+// returned.
 func (f *course) readAttempts() {
 	for _, w := range f.Wires() {
 		for _, a := range w.Attempts {
@@ -388,7 +392,7 @@ func (f *course) readAttempts() {
 			switch {
 			case len(asked) == 0:
 			case n >= 0 && s.tried[n][0].Token == a.Token && oneRound(s.tried[n], asked[0], int64(f.Params.NodeTimeout)) && !slices.ContainsFunc(asked, func(e *event) bool { return commandTo(s.tried[n], e.Node) != nil }):
-				s.tried[n] = append(s.tried[n], asked...) // sent late: nobody is asked twice in one round
+				s.tried[n] = append(s.tried[n], asked...) // sent late; a round has at most one command per node
 			default:
 				s.tried = append(s.tried, asked)
 			}
@@ -401,8 +405,9 @@ func (f *course) readAttempts() {
 	}
 }
 
-// oneRound reports whether a command can be one of a round, by when it was sent: a node time-out after another, and what
-// it takes to connect. A lock may use one token for all of its rounds.
+// sameRound reports whether a command can belong to a round, judging by when it was sent. A round
+// may contact one node after another, each for a node time-out, plus the time to connect. Times are
+// the only evidence, because a lock may use one token for all of its rounds.
 func oneRound(round []*event, next *event, nodeTimeout int64) bool {
 	last := int64(0)
 	for _, e := range round {
@@ -411,7 +416,7 @@ func oneRound(round []*event, next *event, nodeTimeout int64) bool {
 	return nodeTimeout == 0 || minus(next.Sent, last) < plus(nodeTimeout, nodeTimeout)
 }
 
-// bursts splits a round where its client sent nothing for longer than a pause.
+// splitAtPauses splits a round at each pause longer than the given one.
 func bursts(round []*event, pause int64) (all [][]*event) {
 	for i, e := range round {
 		if i == 0 || minus(e.Sent, round[i-1].Sent) > pause {
@@ -422,7 +427,7 @@ func bursts(round []*event, pause int64) (all [][]*event) {
 	return all
 }
 
-// start is when the winning round of a session began.
+// start returns when the session's winning round began.
 func (s *session) start() int64 {
 	if s.won != nil {
 		return s.won[0].Sent
@@ -430,7 +435,8 @@ func (s *session) start() int64 {
 	return s.Acquire.Call.T
 }
 
-// everyNode stands for a request that no link recorded: all nodes, at once.
+// requestToEveryNode makes up commands for a request that no link recorded: one to each node, all
+// sent at the same time.
 func (f *course) everyNode(e *event, at int64) []*event {
 	var out []*event
 	for _, n := range append(f.nodes(), "")[:max(len(f.nodes()), 1)] {
@@ -441,28 +447,28 @@ func (f *course) everyNode(e *event, at int64) []*event {
 	return out
 }
 
-// futile is the attempts of one client that got no lock.
+// failedAttempts summarizes the attempts of one client that did not get the lock.
 type futile struct {
 	f        *course
 	client   string
 	rounds   int
-	from, to int64       // when the first and the last began
-	votes    int         // most that one had
-	longest  [2]int64    // attempt, where that is the cause
-	why      []*withheld // of votes
+	from, to int64       // start of the first and of the last attempt
+	votes    int         // highest number of votes
+	longest  [2]int64    // start and end of the longest attempt, if its duration is the cause
+	why      []*withheld // reasons for missing votes
 	events   []*event
 }
 
-// withheld is one reason for which nodes gave no vote.
+// missingVotes is one reason why nodes gave no vote, with the affected rounds.
 type withheld struct {
-	why    string           // "refused by NODES for c1's key"
-	rounds map[string][]int // in which it came, by node
+	why    string           // "refused by NODES because of c1's key"
+	rounds map[string][]int // affected rounds by node
 }
 
 func newFutile(f *course, client string) *futile { return &futile{f: f, client: client, from: never} }
 
-// futile is what the session's client tried from an instant on until the session's own
-// winning round, in this session and in those before it that failed.
+// failedAttempts returns the failed attempts of the session's client since an instant, up to the
+// session's own winning round. They include those of earlier sessions that failed.
 func (f *course) futile(s *session, from int64) *futile {
 	w := newFutile(f, s.Client())
 	for _, prev := range f.sessions {
@@ -472,7 +478,7 @@ func (f *course) futile(s *session, from int64) *futile {
 		if prev.Acquire.Call.T > s.Acquire.Call.T || prev.Acquire.Ended() < from {
 			continue
 		}
-		if len(prev.tried) == 0 && !prev.Granted() { // it asked no node, or its wire was not recorded
+		if len(prev.tried) == 0 && !prev.Granted() { // it sent no command, or none was recorded
 			w.add(max(prev.Acquire.Call.T, from), nil)
 			w.events = append(w.events, prev.Acquire.Call)
 		}
@@ -485,7 +491,7 @@ func (f *course) futile(s *session, from int64) *futile {
 	return w
 }
 
-// add counts an attempt that began at an instant, by its requests.
+// add counts an attempt by its start and its requests.
 func (w *futile) add(at int64, asked []*event) {
 	w.rounds++
 	w.from, w.to = min(w.from, at), max(w.to, at)
@@ -512,50 +518,51 @@ func (w *futile) count(why, node string) {
 	w.why[i].rounds[node] = append(w.why[i].rounds[node], w.rounds)
 }
 
-// refused says why a node gave an attempt no vote; "": it did.
+// missingVoteReason explains why a node gave an attempt no vote. It returns "" if the node voted
+// for it.
 func (w *futile) refused(node string, from int64, asked []*event) (why string) {
 	why = "nothing sent to NODES"
 	for _, e := range asked {
 		switch {
 		case e.Node != node:
 		case e.Answered != 0 && w.late(e):
-			why = "a late answer from NODES"
+			why = "a late reply from NODES"
 		case e.Type == history.OK && e.Answered != 0:
 			return ""
-		case e.Type == history.Fail && e.Cause == "" && (e.Answered != 0 || e.Applied == 0): // a link that stamps nothing
+		case e.Type == history.Fail && e.Cause == "" && (e.Answered != 0 || e.Applied == 0): // or a link without timestamps
 			why = "refused by NODES" + w.forKey(e, from)
 		case e.Type == history.Fail && e.Cause != "":
 			why = "an error from NODES"
 		default:
-			why = "no answer from NODES"
+			why = "no reply from NODES"
 		}
 	}
 	return why
 }
 
-// late reports whether an answer came after the node time-out.
+// isLate reports whether a reply came after the node time-out.
 func (w *futile) late(e *event) bool {
 	timeout := int64(w.f.Params.NodeTimeout)
 	return timeout > 0 && e.Answered-e.Sent > timeout
 }
 
-// forKey says for which key a node refused a request of an attempt.
+// blockingKeyClause names the key that made a node refuse a request of an attempt.
 func (w *futile) forKey(e *event, from int64) string {
 	if !w.f.Params.Life {
 		return ""
 	}
 	switch s := w.f.keyThere(e, from); {
 	case s == nil:
-		return " without a key"
+		return " with no key set"
 	case facts.Doer(s.Put) == w.client:
-		return " for a key of its own"
+		return " because of its own key"
 	default:
-		return fmt.Sprintf(" for %s key", possessive(facts.Doer(s.Put)))
+		return fmt.Sprintf(" because of %s key", possessive(facts.Doer(s.Put)))
 	}
 }
 
-// keyThere is the key for which a node refused a request of an attempt that began at an instant, or nil. It is
-// not the attempt's own.
+// blockingKey returns the key that made a node refuse a request of an attempt that began at
+// an instant, or nil. It never returns a key of the attempt itself.
 func (f *course) keyThere(e *event, from int64) (there *facts.Stay) {
 	if e.Type != history.Fail || e.Cause != "" {
 		return nil
@@ -570,9 +577,10 @@ func (f *course) keyThere(e *event, from int64) (there *facts.Stay) {
 	return there
 }
 
-// because lists why nodes gave no votes, the most frequent reason first, as the end of a clause. Of those that
-// didn't come in every attempt it says how often they came; those of less than nine in ten may be left out. Nodes
-// of which that is so are told of together.
+// reasonClause lists the reasons for missing votes, the most frequent first, as the end of a
+// clause. A reason that does not apply to every attempt gets its number of occurrences; unless all
+// is true, a reason that applies to less than nine in ten attempts is omitted. Nodes with the same
+// reason in every attempt are listed together, and so are the remaining ones.
 func (w *futile) because(all bool) string {
 	type reason struct {
 		rounds int
@@ -608,7 +616,7 @@ func (w *futile) because(all bool) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-// atMost is how many votes an attempt had at most.
+// voteClause returns the highest number of votes of an attempt.
 func (w *futile) atMost() string {
 	most := "at most "
 	if w.rounds == 1 {
@@ -617,23 +625,23 @@ func (w *futile) atMost() string {
 	return fmt.Sprintf("with %s%d of %d votes", most, w.votes, len(w.f.nodes()))
 }
 
-// needed is how many votes the lock needs, as the end of a clause.
+// quorumClause returns the number of votes that the lock needs, as the end of a clause.
 func (w *futile) needed() string {
 	if q := w.f.Params.Quorum; q > 0 {
-		return fmt.Sprintf(" where %d are %s", q, quorumWord(q, len(w.f.nodes())))
+		return fmt.Sprintf(" (%d are %s)", q, quorumWord(q, len(w.f.nodes())))
 	}
 	return ""
 }
 
-// deletion is a key that one session's client believed in and a release took away.
+// deletion is a release that deleted a key in which another session's client still believed.
 type deletion struct {
 	release *event
 	victim  *session
-	named   bool // the verdict names it as the cause
+	named   bool // the verdict names it as a cause
 }
 
-// deletions finds the keys of the sessions that releases deleted while the
-// session's client still believed that it held the lock, in the order of time.
+// deletions finds the keys of the sessions that releases deleted while the session's client still
+// believed that it held the lock, ordered by time.
 func (f *course) deletions(sessions []*session) []deletion {
 	if f.Params.Life {
 		return f.toldDeletions(sessions)
@@ -670,7 +678,7 @@ func (f *course) deletions(sessions []*session) []deletion {
 	return out
 }
 
-// toldDeletions finds the same as deletions by what the nodes told.
+// reportedDeletions does the same as deletions, from the nodes' own reports.
 func (f *course) toldDeletions(sessions []*session) []deletion {
 	var out []deletion
 	for _, s := range sessions {
@@ -690,7 +698,7 @@ func (f *course) toldDeletions(sessions []*session) []deletion {
 	return out
 }
 
-// clients are the clients of the sessions, and one whose release mattered.
+// clients returns the clients of the sessions and those whose releases mattered.
 func (sc *scene) clients() []string {
 	if sc.cast == nil {
 		sc.cast = sc.chooseClients()
@@ -707,7 +715,7 @@ func (sc *scene) chooseClients() []string {
 		out = append(out, s.Client())
 	}
 	out = unique(append(out, sc.actors()...))
-	most := max(mostClients, min(len(out), mostClients+1)) // who is named by the verdict is never left out for want of room
+	most := max(mostClients, min(len(out), mostClients+1)) // there is always room for a client that the verdict names
 	for _, d := range sc.deletions {
 		if len(out) < mostClients {
 			out = unique(append(out, facts.Sender(d.release)))
@@ -716,7 +724,7 @@ func (sc *scene) chooseClients() []string {
 	return out[:min(most, len(out))]
 }
 
-// actors are the clients that did what the verdict's cause is.
+// causingClients returns the clients whose actions are the verdict's cause.
 func (sc *scene) actors() (names []string) {
 	if sc.result == nil {
 		return nil
@@ -735,10 +743,10 @@ func (sc *scene) actors() (names []string) {
 	return unique(names)
 }
 
-// mostClients is how many clients a reader can follow.
+// maxClients is how many clients a reader can follow.
 const mostClients = 3
 
-// resource is the name of the storage, "" if nobody used one.
+// resource returns the name of the storage, or "" if the sessions did not use it.
 func (sc *scene) resource() string {
 	used := slices.ContainsFunc(sc.focus, func(s *session) bool {
 		return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Call.Op == history.OpRead || c.Call.Op == history.OpWrite })
@@ -752,8 +760,8 @@ func (sc *scene) resource() string {
 	return "storage"
 }
 
-// nodeGroups folds the lock nodes into at most room lanes. Nodes that behaved
-// alike share one; where the story is not about single nodes, all do.
+// nodeGroups groups the lock nodes into at most room lanes. Nodes that behaved alike share a lane.
+// If single nodes do not matter, all nodes share one.
 func (sc *scene) nodeGroups(room int) [][]string {
 	nodes := sc.f.nodes()
 	if len(nodes) == 0 {
@@ -767,7 +775,7 @@ func (sc *scene) nodeGroups(room int) [][]string {
 	return [][]string{nodes}
 }
 
-// aboutNodes reports whether single nodes matter to the story.
+// nodesMatter reports whether single nodes matter to the story.
 func (sc *scene) aboutNodes() bool {
 	if sc.out != nil || sc.result != nil && (sc.result.Property == verdict.MutualExclusion || sc.result.Node != "") {
 		return true
@@ -775,12 +783,12 @@ func (sc *scene) aboutNodes() bool {
 	return slices.ContainsFunc(sc.f.nodes(), func(n string) bool { return sc.faultSignature(n) != sc.faultSignature("") })
 }
 
-// blamed sets a node apart that the verdict names.
+// blamedSignature distinguishes the node that the verdict names.
 func (sc *scene) blamed(node string) string {
 	return fmt.Sprint(sc.result != nil && sc.result.Node == node && node != "")
 }
 
-// faultSignature is which faults hit the node or one of its links to a client shown.
+// faultSignature lists the faults that hit the node or one of its links to the clients shown.
 func (sc *scene) faultSignature(node string) string {
 	s := ""
 	for _, ft := range sc.faults {
@@ -794,7 +802,7 @@ func (sc *scene) faultSignature(node string) string {
 	return strings.Join(unique(strings.Fields(s)), " ")
 }
 
-// fullSignature adds which sessions the node granted the lock, and lost again.
+// fullSignature also includes the sessions that the node voted for and lost keys of.
 func (sc *scene) fullSignature(node string) string {
 	s := sc.faultSignature(node)
 	if sc.out != nil {
@@ -811,8 +819,8 @@ func (sc *scene) fullSignature(node string) string {
 	return s
 }
 
-// focus chooses the sessions that the diagram is about, the earlier first: those of
-// the witness, else those that the first fault touched, else the first two.
+// chooseFocus selects the sessions that the diagram is about, the earlier first: those of the
+// witness, else those that the first fault hit, else the first two.
 func (f *course) focus(r *verdict.Result) []*session {
 	if r != nil && r.Witness != nil {
 		var out []*session
@@ -841,7 +849,8 @@ func (f *course) focus(r *verdict.Result) []*session {
 	return nil
 }
 
-// lastOfEach is the last sessions of the first clients, of a run in which nobody got the lock.
+// lastSessions returns the last session of each of the first clients, for a run in which nobody got
+// the lock.
 func (f *course) lastOfEach() (all []*session) {
 	for _, s := range f.sessions {
 		i := slices.IndexFunc(all, func(o *session) bool { return o.Client() == s.Client() })
@@ -854,9 +863,9 @@ func (f *course) lastOfEach() (all []*session) {
 	return all
 }
 
-// touched is the session that a fault hit, or nil.
+// sessionHitBy returns the session that a fault hit, or nil.
 func (f *course) touched(ft *facts.Fault) *session {
-	at := ft.First().T // whom it ended was believed in until then
+	at := ft.First().T // a belief that it ended lasted until then
 	var holder, first *session
 	for _, s := range f.sessions {
 		if !s.pending() && s.last() < at && s.until < at {
@@ -877,13 +886,13 @@ func (f *course) touched(ft *facts.Fault) *session {
 		}
 	}
 	if slices.Contains(f.Params.Clients, ft.Target) {
-		return nil // the client was idle
+		return nil // its client was idle
 	}
 	return cmp.Or(holder, first)
 }
 
-// withNext adds the next session of another client that got the same lock, or,
-// where nobody did, the first that tried to.
+// withNext returns the session and the next session of another client that got the same lock. If
+// there is none, it adds the first session that tried to.
 func (f *course) withNext(s *session) []*session {
 	var next, tried *session
 	for _, o := range f.sessions {

@@ -1,66 +1,68 @@
-// Package sequence tells what happened as a sequence diagram.
+// Package sequence tells the story of a run as a sequence diagram.
 //
-// Tell draws up a Diagram, which is plain data: lanes, arrows, bars, notes and the
-// story in sentences, all of them facts of the history. Text draws a Diagram in a
-// terminal; any other form is another function of a Diagram. A violation of liveness is
-// drawn from its cause on (outage.go), any other from the earlier session's acquire.
+// OfVerdict and Of create a Diagram, which is plain data: lanes, arrows, bars, notes and the story in
+// sentences, all taken from the history. Text draws a Diagram for a terminal; every other format is
+// another function of a Diagram. The diagram of a liveness violation begins at its cause (outage.go),
+// any other with the acquire of the earlier session.
 //
 // # Sentences
 //
-// One fact has one wording, and every number in it is that of the fact. T is an instant of true
-// time, D a duration: between two instants of true time, but for D left, which is what the lock said,
-// by its client's clock. WHEN is "at T" or, for several nodes, "between T and T", UNTIL "until T" or
-// "until between T and T", SPAN "from T to T", "at T" or "at T for D", and N "once", "twice" or "3 times".
-// NODES is "n1–n3 and n5". A subject that was all of the last
-// sentence's is It, Its, They or Their.
+// Each fact has one wording, and the numbers in it come from that fact. T is an instant of true time
+// and D a duration. Durations are the difference of two true instants, except "D left", which the
+// lock reported by its client's clock. WHEN is "at T" or, for several nodes, "between T and T"; UNTIL
+// is "until T" or "until between T and T"; SPAN is "from T to T", "at T" or "at T for D"; N is "once",
+// "twice" or "3 times". NODES is "n1–n3 and n5". If the subject is the same as in the previous
+// sentence, it becomes It, Its, They or Their.
 //
-//	C acquired K at T[ with D left][, by V of N votes][ where Q are a majority][; NODES had voted for C]
-//	C tried N in vain SPAN[, with [at most ]V of N votes where Q are a majority: REASON[ (N)], …][; the longest attempt began at T and was over by T]
-//	C's acquire failed[ N] SPAN[: the lock's words]
+//	C acquired K at T[ with D left][, by V of N votes][ (Q are a majority)][; NODES had voted for C]
+//	C tried N without success SPAN[, with [at most ]V of N votes (Q are a majority): REASON[ (N)], …][; the longest attempt began at T and had ended by T]
+//	C's acquire failed[ N] SPAN[: the lock's message]
 //	C's lease ended at T
-//	C was told at T that it had lost it
+//	C was notified at T that it had lost the lock
 //	C extended it N, until T
-//	C tried to extend it N from T on, in vain
+//	C tried to extend it N from T on, without success
 //	C found at T that its lock was lost
-//	C found its lease over at T and did not write
+//	C found at T that its lease had ended, and did not write
 //	C wrote version V → V at T
 //	C wrote at T[, after its …], based on version V[: … of C … lost]
 //	C wrote at T, and was refused[: …]
-//	A release of C that was sent WHEN reached NODES WHEN and deleted C's key there
-//	NODES lost C's key at T, or what else KeyLost says
-//	C's key on NODE had lived its time at T
+//	A release by C that was sent WHEN reached NODES WHEN and deleted C's key there
+//	NODES lost C's key at T, or another text of DescribeKeyLoss
+//	C's key on NODE reached its expiry at T
 //	Both believed that they held K SPAN
-//	Both must have held K SPAN, by the answers that they got, though they never believed so at once
+//	Both must have held K SPAN, according to the replies they received, although they never believed so at the same time
 //
-// REASON is "refused by NODES[ for C's key| for a key of its own| without a key]", or "an error from",
-// "no answer from", "a late answer from" or "nothing sent to NODES". N behind it: not each of these nodes did so
-// in each attempt, and that is in how many attempts one did.
+// REASON is "refused by NODES[ because of C's key| because of its own key| with no key set]", or "an
+// error from", "no reply from", "a late reply from" or "nothing sent to NODES". N after a REASON is
+// the number of attempts in which it applied to at least one of the nodes, if it did not apply to all
+// of them in every attempt.
 //
-// Of outages:
+// Sentences about outages:
 //
 //	C asked NODES for K[ again] WHEN
 //	C sent a release of its key to NODES WHEN
 //	NODES set C's key WHEN and kept it UNTIL, when it expired, or when C deleted it, or C overwrote it, or the node lost it
 //	NODES set C's key WHEN and kept it UNTIL, the end of the record; it expires WHEN, or it has no expiry
 //	  …[; C renewed it N, last WHEN][; C sent no release of it there]
-//	  …[; C's release, which came WHEN, did not delete it][; C's release had come before it, WHEN][; C's release, sent WHEN, never came]
-//	C's acquire, called at T, asked no node after T until T, or and returned at T, or and had not returned by T
+//	  …[; C's release, which arrived WHEN, did not delete it][; C's release had arrived before it, WHEN][; C's release, sent WHEN, never arrived]
+//	C's acquire, called at T, sent no request after T until T, or and returned at T, or and had not returned by T
 //	C's release, called at T, had not returned by T
-//	Keys of N attempts of C and C that were over refused later attempts
+//	Keys left by N attempts of C and C blocked later attempts
 //	Nobody acquired K SPAN, for D[; the bound is D]
 //
-// Of faults, with the words of nemesis.Told for WAS and BACK:
+// Sentences about faults, with Subject, Past and Returned of nemesis.Wording:
 //
-//	WHOM WAS SPAN, or WHOM WAS, beginning WHEN and ending WHEN
-//	WHOM WAS WHEN[, and BACK WHEN][ and started again WHEN[ (what was read back)]]
+//	SUBJECT PAST SPAN, or SUBJECT PAST, beginning WHEN and ending WHEN
+//	SUBJECT PAST WHEN[, and RETURNED WHEN][ and started again WHEN[ (the read-back)]]
 //	C was paused N[ more], without effect
 //
-// Notes, which the terminal, the picture and Mermaid have, say the same in the present tense at the instant of the
-// fact: of several nodes' that of the first or the last, and when the others' was. The headline (Summary) is
-// "cause, so C acquired K while C still held it[, and C overwrote …]", or of an outage "cause, so nobody acquired K SPAN, for D; the bound is D".
+// Notes in the terminal, the picture and Mermaid have the same wording in the present tense, at the
+// instant of the fact. A note about several nodes is at the first or last instant and mentions the
+// other end. The headline (Summary) is "cause, so C acquired K while C still held it[, and C overwrote
+// …]" or, for an outage, "cause, so nobody acquired K SPAN, for D; the bound is D".
 //
-// Deliberately missing: judging. What is drawn follows the verdict's witness, and
-// where nothing is violated, the first fault.
+// The package judges nothing: a diagram follows the verdict's witness or, if nothing is violated, the
+// first fault.
 package sequence
 
 import (
@@ -73,9 +75,9 @@ import (
 	"lockpick/reports/display"
 )
 
-// Of draws up the part of a run that matters: of the violation r, from the
-// earlier session's acquire, or of an outage from its cause, to the end of the harm; where r is nil or has no
-// witness, of the sessions that the first fault touched. It takes any history.
+// Of creates the diagram of the violation r. It begins with the earlier session's acquire, or with
+// the cause of an outage, and ends with the violation's effects. If r is nil or has no witness, the
+// diagram shows the sessions that the first fault hit. Of accepts any history.
 func Of(h *history.History, r *verdict.Result) Diagram {
 	sc := newScene(newCourse(h), r)
 	b := &builder{f: sc.f, scene: sc, due: map[[2]string]bool{}, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
@@ -88,7 +90,7 @@ func Of(h *history.History, r *verdict.Result) Diagram {
 	return b.diagram()
 }
 
-// drawHolds draws the sessions that held the lock, or tried to, and what became of their keys.
+// drawHolds draws the sessions that held the lock or tried to, and what happened to their keys.
 func (b *builder) drawHolds() {
 	for _, s := range b.scene.focus {
 		b.drawAcquire(s)
@@ -104,22 +106,22 @@ func (b *builder) drawHolds() {
 	b.drawOverlap()
 }
 
-// DefaultWidth is how many characters wide a drawing is where no terminal says otherwise.
+// DefaultWidth is the width of a drawing in characters if the terminal's width is unknown.
 const DefaultWidth = display.DefaultWidth
 
-// Tell draws up the first violation that has a witness, or what happened around the
-// first fault. Where nothing could be decided, it says why.
+// OfVerdict creates the diagram of the first violation that has a witness, or of the events around
+// the first fault. If the verdict is inconclusive, the diagram states the reason.
 func Tell(h *history.History, v verdict.Verdict) Diagram {
 	d := Of(h, Shown(v))
 	if v.ShowsNothing() {
-		d.Title = strings.TrimSuffix(d.Title, nothingShown) + "undecided"
-		d.Caption = append([]string{"Nothing could be decided: " + v.Assumption + "."}, d.Caption...)
+		d.Title = strings.TrimSuffix(d.Title, nothingShown) + "inconclusive"
+		d.Caption = append([]string{"Inconclusive: " + v.Assumption + "."}, d.Caption...)
 	}
 	return d
 }
 
-// Shown is the result that a diagram is about: the first violated one with a
-// witness, or nil.
+// ShownResult returns the result that a diagram is about: the first violated one with a witness, or
+// nil.
 func Shown(v verdict.Verdict) *verdict.Result {
 	for i := range v.Results {
 		if r := &v.Results[i]; r.Outcome == verdict.Violated && r.Witness != nil {
@@ -129,14 +131,12 @@ func Shown(v verdict.Verdict) *verdict.Result {
 	return nil
 }
 
-// Diagram is what a sequence diagram shows, before anybody draws it. It is plain
-// data: renderers decide about columns, pixels and colours, and escape texts,
-// which may hold whatever a history holds. Instants are true time in
-// nanoseconds since the run began. Every part names the events that it stands
-// for.
+// Diagram is the content of a sequence diagram as plain data. Renderers choose columns, pixels and
+// colors, and escape the texts, which may contain anything from a history. Instants are true time
+// in nanoseconds since the run began. Every part lists the events that it stands for.
 type Diagram struct {
-	Title   string   `json:"title"`   // one line: what was run, and what came of it
-	Summary string   `json:"summary"` // the violation in one sentence, cause and harm, without its full stop; "": none is shown
+	Title   string   `json:"title"`   // one line: the run and its result
+	Summary string   `json:"summary"` // the violation, with cause and effect, in one sentence without its period; "": no violation
 	Caption []string `json:"caption"` // the story in sentences, in order
 	Omitted string   `json:"omitted,omitempty"`
 
@@ -148,7 +148,7 @@ type Diagram struct {
 	Stop   *stopped `json:"stop,omitempty"`
 }
 
-// role says what sort of process a lane stands for.
+// role is the kind of process that a lane stands for.
 type role string
 
 const (
@@ -161,10 +161,10 @@ const (
 type lane struct {
 	Name    string   `json:"name"` // short: "c1", "n1–n5", "r1"
 	Role    role     `json:"role"`
-	Members []string `json:"members"` // the processes it stands for
+	Members []string `json:"members"` // processes of the lane
 }
 
-// title is a lane's name with its role, where the name doesn't say that.
+// title returns the lane's role and name. It omits the role if the name contains it.
 func (l lane) title() string {
 	if l.Role == locks && l.Name == "locks" {
 		return l.Name
@@ -172,47 +172,47 @@ func (l lane) title() string {
 	return string(l.Role) + " " + l.Name
 }
 
-// arrow is a message. Arrows with one Fact belong together: one request to many
-// nodes, or their answers to it.
+// arrow is a message. Arrows with the same Fact belong together: one request to many nodes, or the
+// replies to it.
 type arrow struct {
 	Fact    int     `json:"fact"` // from 1
 	From    int     `json:"from"` // lane
 	To      int     `json:"to"`   // lane
 	Sent    int64   `json:"sent"`
-	Arrived int64   `json:"arrived"`          // = Sent where Lost
-	Answer  bool    `json:"answer,omitempty"` // it goes back: what counts is when it arrived
-	Slow    bool    `json:"slow,omitempty"`   // it took so long that its ends are facts of their own
-	Lost    bool    `json:"lost,omitempty"`   // it is not known to have arrived
-	Mark    symbol  `json:"mark,omitempty"`   // what it led to where it arrived
+	Arrived int64   `json:"arrived"`          // equal to Sent if Lost
+	Answer  bool    `json:"answer,omitempty"` // a reply, which is shown at its arrival
+	Slow    bool    `json:"slow,omitempty"`   // took so long that both ends are drawn as separate facts
+	Lost    bool    `json:"lost,omitempty"`   // not known to have arrived
+	Mark    symbol  `json:"mark,omitempty"`   // effect at its destination
 	Label   string  `json:"label"`            // one or two words
-	Detail  string  `json:"detail,omitempty"` // the same in full
+	Detail  string  `json:"detail,omitempty"` // full text
 	Bad     bool    `json:"bad,omitempty"`
 	Events  []int64 `json:"events"`
 }
 
-// symbol is how a point on a lane looks.
+// symbol is the mark of a point on a lane.
 type symbol string
 
 const (
 	dot   symbol = "●" // something took effect
-	cross symbol = "✗" // something was refused, or somebody died
-	ring  symbol = "○" // somebody began again
+	cross symbol = "✗" // something was refused, or a process died
+	ring  symbol = "○" // a process restarted
 	stop  symbol = "┻" // a lease ended
 	down  symbol = "▼" // a fault began
 	up    symbol = "▲" // a fault ended
 )
 
-// state is what a bar says of its lane.
+// state is what a bar shows about its lane.
 type state string
 
 const (
 	believes state = "believes" // the client believes that it holds the lock
 	paused   state = "paused"
 	dead     state = "dead"
-	keeps    state = "keeps" // the nodes keep a key that nobody holds the lock by
+	keeps    state = "keeps" // the nodes have a leftover key, by which nobody holds the lock
 )
 
-// bar is a state that lasts from From to before To.
+// bar is a state that lasts from From up to, but not including, To.
 type bar struct {
 	Lane   int     `json:"lane"`
 	State  state   `json:"state"`
@@ -221,7 +221,7 @@ type bar struct {
 	Events []int64 `json:"events"`
 }
 
-// note is a fact about one lane. Lane -1 is none in particular.
+// note is a fact about one lane. Lane -1 stands for no lane in particular.
 type note struct {
 	Lane   int     `json:"lane"`
 	At     int64   `json:"at"`
@@ -231,13 +231,13 @@ type note struct {
 	Events []int64 `json:"events"`
 }
 
-// stopped says why the run was stopped early.
+// earlyStop explains why the run was stopped early.
 type stopped struct {
 	Why    string  `json:"why"`
 	Events []int64 `json:"events"`
 }
 
-// band is a span of time in which something was wrong.
+// band is a span of time during which something was wrong.
 type band struct {
 	From   int64   `json:"from"`
 	To     int64   `json:"to"`
@@ -252,7 +252,7 @@ type builder struct {
 	lanes   *lanes
 	sheet   *sheet
 	caption caption
-	due     map[[2]string]bool // sessions and nodes of which it is drawn when the key is due to expire
+	due     map[[2]string]bool // session and node of each key whose due expiry is drawn
 }
 
 func (b *builder) diagram() Diagram {
@@ -266,11 +266,11 @@ func (b *builder) diagram() Diagram {
 	return d
 }
 
-// sheet takes the marks between and on the lanes. It cuts off what lies outside of its span.
+// sheet collects the marks on and between the lanes. It clips them to its span.
 type sheet struct {
 	from, to int64
-	slow     int64 // how long a message is in flight if that is worth telling
-	facts    int   // of the arrows so far
+	slow     int64 // shortest time in flight that is drawn as slow
+	facts    int   // number of facts with arrows so far
 
 	arrows []arrow
 	bars   []bar
@@ -278,7 +278,7 @@ type sheet struct {
 	bands  []band
 }
 
-// message adds an arrow of the latest fact.
+// addArrow adds an arrow of the latest fact.
 func (sh *sheet) message(a arrow) {
 	a.Fact = sh.facts
 	if a.Lost {
@@ -306,39 +306,39 @@ func (sh *sheet) band(from, to int64, means, label string, events []int64) {
 	sh.bands = append(sh.bands, band{From: from, To: min(to, plus(sh.to, 1)), Means: means, Label: label, Events: events})
 }
 
-// caption is the story that a diagram tells, in no order yet.
+// caption is the story of a diagram, in no particular order.
 type caption []sentence
 
 // sentence is one fact of the caption.
 type sentence struct {
 	at      int64
 	subject string
-	words   string // what it did
-	of      bool   // the words are about something of the subject's
+	words   string // predicate
+	of      bool   // the subject becomes a possessive: "c1's lease"
 }
 
-// tell adds "SUBJECT WORDS." to the caption.
+// add adds "SUBJECT WORDS." to the caption.
 func (c *caption) tell(at int64, subject, words string) {
 	*c = append(*c, sentence{at: at, subject: subject, words: words})
 }
 
-// tellOf adds "SUBJECT's WORDS.".
+// addPossessive adds "SUBJECT's WORDS."
 func (c *caption) tellOf(at int64, subject, words string) {
 	*c = append(*c, sentence{at: at, subject: subject, words: words, of: true})
 }
 
-// sentences is the story in order of time. Who did the last thing too, is "it".
+// sentences returns the story ordered by time. A repeated subject becomes a pronoun.
 func (c caption) sentences(on *lanes) []string {
 	slices.SortStableFunc(c, func(x, y sentence) int { return cmp.Compare(x.at, y.at) })
 	var out []string
 	before := ""
-	var alone, owner bool // the sentence before is about its subject and nobody else; or about what is its
+	var alone, owner bool // whether the previous sentence is about its subject alone, or about something that belongs to it
 	for _, s := range c {
 		subject, it, its := s.subject, "it", "its"
 		if strings.Contains(subject, "–") || strings.Contains(subject, " and ") {
 			it, its = "they", "their"
 		}
-		repeated := subject == before && (alone || owner && s.of) && !strings.HasPrefix(s.words, "that ") // a clause needs its noun
+		repeated := subject == before && (alone || owner && s.of) && !strings.HasPrefix(s.words, "that ") // a relative clause needs a noun
 		switch {
 		case repeated && s.of:
 			subject = its

@@ -14,12 +14,12 @@ import (
 	"lockpick/reports/display"
 )
 
-// line is one line of a drawing, of fixed width.
+// line is one line of fixed width.
 type line []rune
 
 func newLine(width int) line { return []rune(strings.Repeat(" ", width)) }
 
-// put writes s from column x on; what lies outside is cut.
+// put writes s starting at column x. Anything outside the line is cut off.
 func (l line) put(x int, s string) {
 	for _, r := range s {
 		if x >= 0 && x < len(l) {
@@ -36,27 +36,27 @@ func (l line) at(x int) rune {
 	return l[x]
 }
 
-// text is the line without the blanks at its end.
+// text returns the line without trailing blanks.
 func (l line) text() string { return strings.TrimRight(string(l), " ") + "\n" }
 
-// page is the division of a drawing into columns.
+// page is the layout of a drawing in columns.
 type page struct {
 	d      Diagram
 	width  int
-	digits map[int64]int // behind the point, for each instant
-	whole  int           // characters before the point
-	most   int           // most digits behind it
-	column int           // of the first lane
-	lane   int           // from one lane to the next
+	digits map[int64]int // decimal places of each instant
+	whole  int           // characters before the decimal point
+	most   int           // maximum number of decimal places
+	column int           // column of the first lane
+	lane   int           // distance between lanes
 	words  int           // column of the labels
-	long   int64         // a gap worth a row
+	long   int64         // shortest gap that gets a row of its own
 	used   map[state]bool
 }
 
 const (
 	widestLane   = 17
 	smallestLane = 7
-	goodLabel    = 42 // characters in which most labels fit on two lines
+	goodLabel    = 42 // label width at which most labels fit on two lines
 )
 
 func newPage(d Diagram, rows []row, width int) *page {
@@ -80,8 +80,8 @@ func newPage(d Diagram, rows []row, width int) *page {
 
 func (p *page) x(lane int) int { return p.column + lane*p.lane }
 
-// digits says how exactly each instant must be written, so that neighbours which
-// differ look different.
+// decimalPlaces returns the precision of each instant, chosen so that neighbors which differ also
+// look different.
 func digits(rows []row) map[int64]int {
 	out := map[int64]int{}
 	for i := 1; i < len(rows); i++ {
@@ -98,7 +98,7 @@ func digits(rows []row) map[int64]int {
 	return out
 }
 
-// drawLanes draws all lanes as they are at an instant, and the gutter.
+// drawLanes draws the state of all lanes at an instant, and the gutter.
 func (p *page) drawLanes(l line, at int64) {
 	for i := range p.d.Lanes {
 		r, still := '│', false
@@ -130,8 +130,7 @@ func (p *page) drawLanes(l line, at int64) {
 	}
 }
 
-// drawArrows draws the arrows of one fact, the longest first, and returns the
-// words to stand beside them.
+// drawArrows draws the arrows of one fact, the longest first, and returns the text beside them.
 func (p *page) drawArrows(l line, r row) string {
 	for far := len(p.d.Lanes); far > 0; far-- {
 		for _, a := range r.arrows {
@@ -151,7 +150,7 @@ func (p *page) drawArrows(l line, r row) string {
 	return text
 }
 
-// drawShaft draws one arrow from lane to lane. Lanes that it passes are crossed.
+// drawShaft draws one arrow from lane to lane. It crosses the lanes in between.
 func (p *page) drawShaft(l line, a arrow, part part) {
 	from, to := p.x(a.From), p.x(a.To)
 	step, leaves, head := 1, "├", ">"
@@ -168,7 +167,7 @@ func (p *page) drawShaft(l line, a arrow, part part) {
 		case '│', '┃', '║', '┼':
 			mark = "┼"
 		case '├', '┤', '┴':
-			mark = string(l.at(x)) // where another arrow of this fact ends
+			mark = string(l.at(x)) // another arrow of this fact ends here
 		}
 		l.put(x, mark)
 	}
@@ -183,7 +182,7 @@ func (p *page) drawShaft(l line, a arrow, part part) {
 		p.drawEnd(l, a, to, step)
 	default:
 		l.put(to-step, head)
-		if l.at(to) == '┼' { // another goes on from here
+		if l.at(to) == '┼' { // another arrow continues from here
 			l.put(to, leaves)
 		}
 		if a.Mark != "" {
@@ -192,10 +191,10 @@ func (p *page) drawShaft(l line, a arrow, part part) {
 	}
 }
 
-// drawEnd ends a shaft before its lane: lost on the way, or still under way.
+// drawEnd ends a shaft before its lane, for a message that was lost or is still under way.
 func (p *page) drawEnd(l line, a arrow, to, step int) {
 	if l.at(to) == '┼' {
-		return // another goes on from here
+		return // another arrow continues from here
 	}
 	l.put(to-step, " ")
 	end := "×"
@@ -205,12 +204,12 @@ func (p *page) drawEnd(l line, a arrow, to, step int) {
 	l.put(to-2*step, end)
 }
 
-// labelled writes the arrow's label on its shaft, next to where the reader looks
-// first: the client's end. It reports whether there was room.
+// drawLabel writes the arrow's label on its shaft, near the client's end, where the reader looks
+// first. It reports whether the label fit.
 func (p *page) labelled(l line, a arrow, part part) bool {
 	text := " " + escape(a.Label) + " "
 	n := utf8.RuneCountInString(text)
-	room := p.lane - 3 // a dash and the head
+	room := p.lane - 3 // without a dash and the arrowhead
 	if a.Lost || part == departure {
 		room -= 2
 	}
@@ -231,23 +230,23 @@ func (p *page) labelled(l line, a arrow, part part) bool {
 	return true
 }
 
-// scene is the part of a course that a diagram shows.
+// layout is the part of a trace that a diagram shows.
 type scene struct {
 	f         *course
-	result    *verdict.Result // nil: nothing is violated
+	result    *verdict.Result // nil: no violation
 	focus     []*session
 	deletions []deletion
-	extra     []*session     // whose releases deleted a key of the focus
-	faults    []*facts.Fault // those that touch what is shown, and may have changed it
-	idle      []*facts.Fault // pauses of clients that changed nothing
-	from, to  int64          // the span that is shown
-	folded    int            // faults that are not drawn
-	out       *outage        // nil: it is about something else
-	unseen    int            // attempts in an outage of clients without a lane
-	cast      []string       // memo of clients
+	extra     []*session     // sessions whose releases deleted a key of the focus
+	faults    []*facts.Fault // faults that may have influenced what is shown
+	idle      []*facts.Fault // client pauses without effect
+	from, to  int64          // span that is shown
+	folded    int            // number of faults that are not drawn
+	out       *outage        // nil: the diagram is not about an outage
+	unseen    int            // number of attempts, in an outage, of clients without a lane
+	cast      []string       // cache of clients
 }
 
-// mostTargets is how many single targets the faults of a scene may have.
+// maxTargets limits the number of fault targets in a layout.
 const mostTargets = 60
 
 func newScene(f *course, r *verdict.Result) *scene {
@@ -265,8 +264,8 @@ func newScene(f *course, r *verdict.Result) *scene {
 	return sc
 }
 
-// nameDeletions marks the releases that the verdict names as a cause, and adds those that are missing: a key may have
-// been deleted before its acquire returned.
+// markDeletions marks the releases that the verdict names as a cause, and adds missing ones: a
+// release may delete a key before the acquire that set it has returned.
 func (sc *scene) nameDeletions() {
 	if sc.result == nil {
 		return
@@ -291,9 +290,10 @@ func (sc *scene) nameDeletions() {
 
 func (sc *scene) violated() bool { return sc.result != nil && sc.result.Outcome == verdict.Violated }
 
-// shown reports whether an instant lies in the span that is drawn.
+// shown reports whether an instant is within the drawn span.
 func (sc *scene) shown(t int64) bool { return sc.from <= t && t <= sc.to }
 
+// computeSpan determines the drawn span and the faults in it.
 func (sc *scene) settle() {
 	sc.from, sc.to = never, 0
 	if sc.out != nil {
@@ -345,9 +345,10 @@ func (sc *scene) settle() {
 	}
 }
 
-// changesNothing reports whether a violation would be told the same without a fault: a
-// pause of a client while it neither asked for the lock, nor was on its way to the storage,
-// nor outlived its lease. A reader follows one of them; it takes more to be counted.
+// hasNoEffect reports whether a violation's story would be the same without a fault. That is so for
+// a pause of a client while the client had no request for the lock and none to the storage under
+// way, and did not outlive its lease. Such pauses are only counted: a reader can follow one of
+// them, but not many.
 func (sc *scene) changesNothing(ft *facts.Fault) bool {
 	if sc.out != nil || !sc.violated() || nemesis.ToldOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
 		return false
@@ -371,8 +372,8 @@ func (sc *scene) changesNothing(ft *facts.Fault) bool {
 	return !slices.ContainsFunc(sc.result.Losses, func(l verdict.Loss) bool { return slices.Contains(l.Steps, ft.Step) })
 }
 
-// keyExpiredAfter reports whether a key of a session's, which it still believed in, had lived its time while a fault
-// was in force, or a node time-out later: a client that is paused renews nothing.
+// keyExpiredDuring reports whether a key of a session that still believed in it reached its expiry
+// during a fault or up to a node time-out later. A paused client renews nothing.
 func (f *course) keyExpiredAfter(s *session, ft *facts.Fault) bool {
 	for _, node := range f.nodes() {
 		for _, x := range f.Lives().Stays(node, s.Key()) {
@@ -386,7 +387,7 @@ func (f *course) keyExpiredAfter(s *session, ft *facts.Fault) bool {
 	return false
 }
 
-// deleters are the sessions beside the focus whose clients' releases took a key away.
+// findDeleters returns the sessions outside the focus whose clients' releases deleted a key.
 func (sc *scene) deleters() []*session {
 	var out []*session
 	for _, d := range sc.deletions {
@@ -405,8 +406,8 @@ func (sc *scene) deleters() []*session {
 	return out
 }
 
-// end is when a session's part of the story is over: where there was harm, once
-// its writes were applied; else when it had done all it did.
+// endOf returns when a session's part of the story ends: for a violation when its writes were
+// applied, otherwise after its last action.
 func (sc *scene) end(s *session) int64 {
 	if !sc.violated() {
 		return s.last()
@@ -420,8 +421,8 @@ func (sc *scene) end(s *session) int64 {
 	return t
 }
 
-// touches reports whether a fault has to do with what is shown: a client of it, a
-// link of such a client, or a node.
+// isRelevant reports whether a fault concerns the diagram: it hits a client that is shown, a link
+// of one, or a node.
 func (sc *scene) touches(ft *facts.Fault) bool {
 	if slices.ContainsFunc(sc.clients(), ft.Hits) ||
 		slices.ContainsFunc(sc.deletions, func(d deletion) bool { return ft.Hits(facts.Sender(d.release)) }) {
@@ -430,7 +431,7 @@ func (sc *scene) touches(ft *facts.Fault) bool {
 	return slices.Contains(sc.f.Params.Nodes, ft.Target) || ft.Target == sc.f.Params.Resource && ft.Target != ""
 }
 
-// nothingShown ends the title of a diagram that is about no violation.
+// nothingShown ends the title of a diagram without a violation.
 const nothingShown = "no violation shown"
 
 func (sc *scene) headline() string {
@@ -455,7 +456,7 @@ func (sc *scene) headline() string {
 	return name + ": " + what
 }
 
-// omitted says what happened in the span and is not drawn.
+// omitted lists what happened in the drawn span but is not drawn.
 func (sc *scene) omitted() string {
 	var clients []string
 	n := 0
@@ -475,7 +476,7 @@ func (sc *scene) omitted() string {
 		parts = append(parts, fmt.Sprintf("%s of %s", display.Plural(n, "other session"), list(clients)))
 	}
 	if sc.unseen > 0 {
-		parts = append(parts, display.Plural(sc.unseen, "attempt")+" of other clients")
+		parts = append(parts, display.Plural(sc.unseen, "attempt")+" by other clients")
 	}
 	if sc.folded > 0 {
 		parts = append(parts, display.Plural(sc.folded, "other fault"))
@@ -486,19 +487,19 @@ func (sc *scene) omitted() string {
 	return "Not shown: " + strings.Join(parts, ", ") + "."
 }
 
-// mostLanes is how many lanes a reader can follow, and a terminal can show.
+// maxLanes is how many lanes a reader can follow and a terminal can show.
 const mostLanes = 6
 
-// lanes are what a diagram's marks stand on, from left to right.
+// lanes are the lanes of a diagram, from left to right.
 type lanes struct {
 	all     []lane
-	at      map[string]int // process: lane
-	names   []string       // of all processes
-	storage int            // lane of the storage, -1: none
+	at      map[string]int // lane of each process
+	names   []string       // names of all processes
+	storage int            // lane of the storage; -1: no storage
 }
 
-// lanesOf lays out a scene's lanes as Kleppmann drew them: the first client, the
-// lock, the other clients, the storage.
+// lanesOf arranges the lanes as Kleppmann drew them: the first client, the lock, the other clients,
+// the storage.
 func lanesOf(sc *scene) *lanes {
 	ls := &lanes{at: map[string]int{}, storage: -1, names: slices.Concat(sc.f.Params.Clients, sc.f.Params.Nodes)}
 	clients := sc.clients()
@@ -533,14 +534,14 @@ func (ls *lanes) add(l lane) int {
 	return i
 }
 
-// of is the lane of a process; false: it has none.
+// laneOf returns the lane of a process, or false if it has none.
 func (ls *lanes) of(process string) (int, bool) {
 	i, ok := ls.at[process]
 	return i, ok
 }
 
-// named reports whether a subject is a process, or begins with one, whose name is left as
-// it is.
+// isProcessName reports whether a subject is the name of a process or begins with one, and so keeps
+// its lower case at the start of a sentence.
 func (ls *lanes) named(subject string) bool {
 	subject, _, _ = strings.Cut(subject, " ")
 	subject = strings.TrimSuffix(subject, ",")
@@ -552,13 +553,13 @@ func (ls *lanes) named(subject string) bool {
 	})
 }
 
-// laneEvents are the wire commands to the nodes of one lane.
+// laneEvents are the commands to the nodes of one lane.
 type laneEvents struct {
 	lane   int
 	events []*event
 }
 
-// byLane puts the commands to the nodes of one lane together, from left to right.
+// byLane groups commands by the lane of their node, from left to right.
 func (ls *lanes) byLane(events []*event) []laneEvents {
 	lock := slices.IndexFunc(ls.all, func(l lane) bool { return l.Role == locks })
 	laneOf := func(e *event) int {
@@ -577,7 +578,7 @@ func (ls *lanes) byLane(events []*event) []laneEvents {
 	return out
 }
 
-// sent is when the first of them was sent, 0 if nobody knows.
+// firstSent returns when the first of the commands was sent, or 0 if that is unknown.
 func (g laneEvents) sent() int64 {
 	t := int64(never)
 	for _, e := range g.events {
@@ -591,7 +592,7 @@ func (g laneEvents) sent() int64 {
 	return t
 }
 
-// applied is when the last of them was applied.
+// lastApplied returns when the last of the commands was applied.
 func (g laneEvents) applied() (t int64) {
 	for _, e := range g.events {
 		t = max(t, e.Applied)

@@ -13,12 +13,12 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestCheckersStories draws each history that the checker's stories judge, as the
-// terminal shows it: testdata/drawn has one drawing for each.
+// TestDrawCheckerHistories draws each history of the checker's tests as the terminal shows it.
+// testdata/drawn has one drawing for each.
 func TestCheckersStories(t *testing.T) {
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no stories: %v", err)
+		t.Fatalf("no histories: %v", err)
 	}
 	drawn := map[string]bool{}
 	for _, file := range files {
@@ -42,7 +42,7 @@ func TestCheckersStories(t *testing.T) {
 			continue
 		}
 		if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: %v; look at it and run with -update if it is right:\n%s", name, err, got)
+			t.Errorf("%s: %v; check the drawing and run with -update if it is right:\n%s", name, err, got)
 		}
 	}
 	there, err := filepath.Glob("testdata/drawn/*.txt")
@@ -51,7 +51,7 @@ func TestCheckersStories(t *testing.T) {
 	}
 	for _, path := range there {
 		if !drawn[path] {
-			t.Errorf("%s belongs to no story", path)
+			t.Errorf("%s has no history", path)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"lockpick/reports/sequence"
 )
 
-// A verdict names two sessions; the diagram tells their story.
+// The verdict names two sessions, and the diagram shows them.
 func Example() {
 	const s = int64(1e9)
 	h := &history.History{
@@ -44,5 +44,6 @@ func Example() {
 	//    ⋮    ! ┃           │           ┃
 	//   5.000   ├─ release >│           ┃   c1 releases, outcome unknown
 	//
-	// ┃ believes that it holds the lock · ! two believe that they hold it at once
+	// ┃ believes that it holds the lock · ! two clients believe that they hold the
+	// lock
 }

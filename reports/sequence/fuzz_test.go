@@ -13,7 +13,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// pick is an endless source of choices: bytes from the fuzzer, then zeros.
+// choices is an endless source of choices: bytes from the fuzzer, then zeros.
 type pick []byte
 
 func (p *pick) n(n int) int {
@@ -27,7 +27,7 @@ func (p *pick) n(n int) int {
 
 func choose[T any](p *pick, of ...T) T { return of[p.n(len(of))] }
 
-// anyHistory makes a history that looks like one in its words only.
+// anyHistory makes a random history from realistic vocabulary.
 func anyHistory(p *pick) (*history.History, *verdict.Result) {
 	long := strings.Repeat("ü", 200)
 	names := []string{"c1", "c2", "c3", "n1", "n3", "c1-n1", "c1-n3", "c2-r1", "r1", history.Nemesis, history.Harness, "", "\x1b[2J", long}
@@ -65,18 +65,18 @@ func anyHistory(p *pick) (*history.History, *verdict.Result) {
 	return h, choose(p, r, r, nil)
 }
 
-// fits checks what holds of every drawing.
+// checkFits checks properties of every drawing.
 func fits(t *testing.T, h *history.History, r *verdict.Result, width int) {
 	t.Helper()
 	text := Text(Of(h, r), width)
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if n := utf8.RuneCountInString(line); n > width {
-			t.Errorf("a line has %d characters, at most %d are allowed: %s", n, width, line)
+			t.Errorf("a line has %d characters, want at most %d: %s", n, width, line)
 		}
 		for _, c := range line {
 			if c < ' ' || c > '~' && !unicode.IsGraphic(c) || unicode.Is(unicode.Mn, c) || c == '\u202e' || c == '日' {
-				t.Errorf("%U is printed as it is: %q", c, line)
+				t.Errorf("%U is not escaped: %q", c, line)
 			}
 		}
 	}

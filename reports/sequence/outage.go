@@ -12,37 +12,39 @@ import (
 	"lockpick/reports/display"
 )
 
-// outage is what a violation of liveness is about. It begins at what caused it: the attempt or the
-// hold whose keys stayed on nodes, or the call that did not return.
+// outage describes a violation of liveness. It begins at its cause: the attempt or session whose
+// keys stayed on nodes, or the call that did not return.
 //
 //	c1 sets its keys      nobody acquires, by the verdict       c2 acquires
 //	      |--------------|====================================|-----|
 //
-// Everything here is a fact of the record: which key was on a node when it refused an attempt, who
-// had put it there, and until when it stayed.
+// Everything in it comes from the record: which key was on a node when the node refused an attempt,
+// who had set it, and how long it stayed.
 type outage struct {
 	f    *course
 	harm *verdict.Result
 	key  string
-	to   int64 // when the outage ended, or the record
+	to   int64 // end of the outage or of the record
 
-	last *session // who held it last, or was lost with it, where keys or calls don't say more; nil: nobody
+	last *session // last holder, if neither keys nor calls explain the outage; nil: none
 	left []*leftKeys
-	more []*leftKeys // that are not drawn
+	more []*leftKeys // not drawn
 	hung []hungCall
-	vain []*futile // by client, those with the most attempts first
-	next *session  // who got the lock at its end; nil: nobody
-	wait wait      // of next, in the attempt that won
+	vain []*futile // by client, the one with the most attempts first
+	next *session  // session whose acquire ended the outage; nil: none
+	wait wait      // longest wait of next in its winning attempt
 }
 
-// wait is the longest time in which an attempt that got the lock did nothing but wait for the answers of some nodes.
+// replyWait is the longest span in which a winning attempt only waited for the replies of some
+// nodes.
 type wait struct {
-	nodes    []string // none: it did not
+	nodes    []string // empty: no such span
 	from, to int64
 }
 
-// waitOf finds for which nodes a session waited until it had the lock. Of a node that it never got to ask, as when it
-// can't connect, it waited if it waited for no other.
+// longestWait finds the nodes for which a session waited before it had the lock. A node that it
+// never contacted, for example because it could not connect, counts only if the session waited for
+// no other node.
 func waitOf(f *course, s *session) (w wait) {
 	if s.won == nil {
 		return w
@@ -78,32 +80,34 @@ func waitOf(f *course, s *session) (w wait) {
 	return w
 }
 
-// leftKeys are keys that an attempt left on nodes after its end, where they refused later attempts.
+// leftKeys are keys that an attempt left on nodes after its end, and that made them refuse later
+// attempts.
 type leftKeys struct {
-	of      *facts.Attempt // nil: of none that the links saw
-	first   *facts.Attempt // an earlier one with its token, of which its requests are a repetition; nil: none
-	session *session       // of the attempt, or nil
+	of      *facts.Attempt // nil: the links recorded no such attempt
+	first   *facts.Attempt // earlier attempt whose requests this one repeats with the same token; nil: none
+	session *session       // session of the attempt, or nil
 	client  string
 	stays   []*facts.Stay
-	refused int // votes
+	refused int // number of votes refused
 }
 
-// hungCall is a call that did not return in the outage, or an acquire that asked no node for longer than the bound.
+// hungCall is a call that did not return during the outage, or an acquire that sent no request for
+// longer than the bound.
 type hungCall struct {
 	*session
 	facts.Operation
-	asked int64          // an acquire sent its last request before the pause then, or was called
-	again int64          // and its next; never: none
-	last  *facts.Attempt // the last before the pause; nil: none
+	asked int64          // when the acquire was called or sent its last request before the pause
+	again int64          // when it sent the next request; never: none
+	last  *facts.Attempt // last attempt before the pause; nil: none
 }
 
-// Most that a reader can follow.
+// The numbers that a reader can follow.
 const (
 	mostLeft = 2
 	mostHung = 2
 )
 
-// outageOf returns the outage behind a violation of liveness, or nil if r is none.
+// outageOf returns the outage behind a violation of liveness, or nil if r is not one.
 func outageOf(f *course, r *verdict.Result) *outage {
 	if r == nil || r.Witness == nil || r.Outcome != verdict.Violated || r.Property != verdict.FaultTolerance && r.Property != verdict.DeadlockFreedom {
 		return nil
@@ -123,7 +127,7 @@ func outageOf(f *course, r *verdict.Result) *outage {
 	return o
 }
 
-// findLast finds the holder that the verdict tells of.
+// findHolder finds the holder that the verdict names.
 func (o *outage) findLast() {
 	for _, name := range o.harm.Witness.Sessions {
 		s := o.f.named[name]
@@ -137,8 +141,8 @@ func (o *outage) findLast() {
 	}
 }
 
-// findHung finds the calls that did not return, of the witness's sessions, and acquires that asked no node for
-// longer than the bound.
+// findHung finds calls of the witness's sessions that did not return, and acquires that sent no
+// request for longer than the bound.
 func (o *outage) findHung() {
 	if !slices.Contains([]string{verdict.Hung, verdict.WaitedLong, verdict.Unexplained}, o.harm.Cause) {
 		return
@@ -171,7 +175,8 @@ func (o *outage) findHung() {
 	}
 }
 
-// findPause finds when an acquire asked nobody until it got the lock, or until the outage ended.
+// findPause finds the span in which an acquire sent no request, before it got the lock or before
+// the outage ended.
 func (o *outage) findPause(h *hungCall) {
 	h.asked, h.again = h.Call.T, never
 	for _, a := range o.attempts() {
@@ -187,7 +192,7 @@ func (o *outage) findPause(h *hungCall) {
 	}
 }
 
-// attempts lists the attempts that were begun before the outage ended.
+// attempts lists the attempts that began before the outage ended.
 func (o *outage) attempts() []*facts.Attempt {
 	w := o.f.Wires()[o.key]
 	if w == nil {
@@ -197,7 +202,7 @@ func (o *outage) attempts() []*facts.Attempt {
 	return w.Attempts[:i]
 }
 
-// findVain finds who tried in vain, and whose keys refused them.
+// findFailed finds the failed attempts and the keys that blocked them.
 func (o *outage) findVain() {
 	var tried []*facts.Attempt
 	refused := map[*facts.Stay]int{}
@@ -233,19 +238,21 @@ func (o *outage) findVain() {
 	slices.SortStableFunc(o.vain, func(a, b *futile) int { return cmp.Compare(b.rounds, a.rounds) })
 }
 
-// aboutKeys reports whether keys that were left there can be the verdict's cause.
+// keysMatter reports whether leftover keys can be the verdict's cause.
 func (o *outage) aboutKeys() bool {
 	return !slices.Contains([]string{verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp, verdict.Hung}, o.harm.Cause)
 }
 
-// toldApart reports whether an attempt is drawn by itself: its keys were left, or its acquire hung.
+// drawnSeparately reports whether an attempt is drawn by itself, because its keys were left or its
+// acquire hung.
 func (o *outage) toldApart(a *facts.Attempt) bool {
 	return slices.ContainsFunc(o.left, func(l *leftKeys) bool { return l.of == a || l.first == a }) ||
 		slices.ContainsFunc(o.hung, func(h hungCall) bool { return h.last == a })
 }
 
-// isOver reports whether the attempt that put a key there was over at an instant: a failed one, one whose holder
-// had called release and has had the time to ask a node, or one whose client was gone.
+// attemptEnded reports whether the attempt that set a key had ended by an instant. A failed attempt
+// ends by itself. A successful one ends a node time-out after its holder called release, which is
+// time to contact a node, or when its client died.
 func (o *outage) isOver(s *facts.Stay, at int64) bool {
 	a := o.owner(s)
 	if a == nil {
@@ -258,7 +265,7 @@ func (o *outage) isOver(s *facts.Stay, at int64) bool {
 	return over <= at
 }
 
-// owner is the attempt that put a key on a node, or nil.
+// owner returns the attempt that set a key on a node, or nil.
 func (o *outage) owner(s *facts.Stay) *facts.Attempt {
 	put := cmp.Or(s.Put.Sent, s.From())
 	for _, a := range slices.Backward(o.attempts()) {
@@ -269,7 +276,8 @@ func (o *outage) owner(s *facts.Stay) *facts.Attempt {
 	return nil
 }
 
-// findLeft groups the keys that refused somebody by the attempts that left them, and keeps those that refused most.
+// findLeftKeys groups the keys that blocked attempts by the attempts that left them, and keeps the
+// groups that blocked the most.
 func (o *outage) findLeft(refused map[*facts.Stay]int) {
 	for _, node := range o.f.nodes() {
 		for _, s := range o.f.Lives().Stays(node, o.key) {
@@ -294,8 +302,9 @@ func (o *outage) findLeft(refused map[*facts.Stay]int) {
 	slices.SortStableFunc(o.left, func(a, b *leftKeys) int { return cmp.Compare(a.stays[0].From(), b.stays[0].From()) })
 }
 
-// repeated is the first attempt with the token of one that was never its session's own, as when a driver sends
-// again what its client has given up; nil: it is no such attempt.
+// original returns the first attempt with the token of an attempt that did not belong to its
+// session, for example because a driver resends what its client has given up. It returns nil if the
+// attempt is not a repetition.
 func (o *outage) repeated(a *facts.Attempt) *facts.Attempt {
 	for _, b := range o.attempts() {
 		if b == a || a.Over > a.From {
@@ -308,7 +317,7 @@ func (o *outage) repeated(a *facts.Attempt) *facts.Attempt {
 	return nil
 }
 
-// from is when what caused the outage began.
+// start returns when the cause of the outage began.
 func (o *outage) from() int64 {
 	at := o.harm.Witness.From
 	for _, l := range o.left {
@@ -337,7 +346,8 @@ func (o *outage) from() int64 {
 	return at
 }
 
-// sessions lists those that are drawn: whose keys were left, whose call hung, and who got the lock.
+// sessions lists the drawn sessions: those whose keys were left or whose call hung, the last
+// holder, and the one that got the lock.
 func (o *outage) sessions() (all []*session) {
 	add := func(s *session) {
 		if s != nil && !slices.Contains(all, s) {
@@ -358,7 +368,8 @@ func (o *outage) sessions() (all []*session) {
 	return all
 }
 
-// clients lists those that have a lane: those of the sessions, and who tried most often.
+// clients lists the clients that have a lane: those of the drawn sessions, and those with the most
+// attempts.
 func (o *outage) clients() []string {
 	var out []string
 	for _, s := range o.sessions() {
@@ -376,7 +387,7 @@ func (o *outage) clients() []string {
 	return out[:min(mostClients, len(out))]
 }
 
-// signature sets nodes apart on which other keys were left, or became of them what they did.
+// signature distinguishes nodes with different leftover keys, or with keys that ended differently.
 func (o *outage) signature(node string) string {
 	var parts []string
 	for i, l := range o.left {
@@ -395,7 +406,7 @@ type outageDrawing struct {
 	*outage
 }
 
-// draw draws what led to the outage, who tried in vain, and how it ended.
+// draw draws the cause of the outage, the failed attempts, and its end.
 func (b outageDrawing) draw() {
 	o := b.outage
 	drawn := map[*session]bool{}
@@ -448,8 +459,8 @@ func (b outageDrawing) draw() {
 	}
 }
 
-// drawWait draws for which nodes the acquire waited by which an outage ended, and what had been answered by then. It
-// returns the lanes that are still to be drawn: those with later answers.
+// drawWait draws the nodes for which the acquire that ended an outage waited, and the replies that
+// it had by then. It returns the lanes whose replies came later, which are not drawn yet.
 func (b *builder) drawWait(me int, g grant, lanes []laneEvents) (later []laneEvents) {
 	o := b.scene.out
 	if o == nil || g.s != o.next || len(o.wait.nodes) == 0 {
@@ -481,7 +492,7 @@ func (b *builder) drawWait(me int, g grant, lanes []laneEvents) (later []laneEve
 	return later
 }
 
-// drawReturns draws how a session extended its lock and gave it back.
+// drawExtendsAndReleases draws how a session extended and released its lock.
 func (b outageDrawing) drawReturns(s *session) {
 	lane, ok := b.lanes.of(s.Client())
 	for _, c := range s.calls {
@@ -495,7 +506,7 @@ func (b outageDrawing) drawReturns(s *session) {
 	}
 }
 
-// drawAttempt draws the requests of an attempt that failed, and those by which its client took its keys back.
+// drawAttempt draws the requests of a failed attempt and the releases of its keys.
 func (b outageDrawing) drawAttempt(a *facts.Attempt, again string) {
 	client := a.Session.Client()
 	me, ok := b.lanes.of(client)
@@ -518,17 +529,17 @@ func (b outageDrawing) drawAttempt(a *facts.Attempt, again string) {
 	}
 	key := short(a.Session.Key())
 	draw("acquire", short(client)+" tries to acquire "+key+again, "asked %s for "+key+again+" %s", a.Asked)
-	draw("release", short(client)+" takes its keys back", "sent a release of its key to %s %s", a.Deletes)
+	draw("release", short(client)+" deletes its keys", "sent a release of its key to %s %s", a.Deletes)
 }
 
-// failure is the acquires of one client that failed in the same way.
+// failure groups the acquires of one client that failed in the same way.
 type failure struct {
-	how, why string // why are the lock's own words
+	how, why string // why is the lock's own message
 	at       []int64
 	returns  []*event
 }
 
-// failures lists how the acquires of some sessions failed.
+// failures lists how the acquires of the selected sessions failed.
 func failures(sc *scene, of func(*session) bool) (all []*failure) {
 	for _, s := range sc.f.sessions {
 		ret := s.Acquire.Return
@@ -549,17 +560,18 @@ func failures(sc *scene, of func(*session) bool) (all []*failure) {
 	return all[:min(len(all), mostFailures)]
 }
 
-// mostFailures is how many ways to fail a reader is told of.
+// maxFailures is how many kinds of failure a reader can follow.
 const mostFailures = 3
 
-// failuresOf lists how a session's acquire failed; in a run in which nobody got the lock, all of its client's.
+// failuresOf lists how a session's acquire failed. In a run in which nobody got the lock, it
+// includes all acquires of the client.
 func failuresOf(sc *scene, s *session) []*failure {
 	return failures(sc, func(o *session) bool {
 		return o == s || sc.f.Grants == 0 && o.Client() == s.Client() && o.Key() == s.Key()
 	})
 }
 
-// drawFailures notes that a client's acquires failed, with the lock's own words.
+// drawFailures notes that a client's acquires failed, with the lock's own message.
 func (b *builder) drawFailures(client string, all []*failure) {
 	lane, ok := b.lanes.of(client)
 	if !ok {
@@ -582,15 +594,16 @@ func (b *builder) drawFailures(client string, all []*failure) {
 	}
 }
 
-// keyFate is what became of a key that was left on a node, and what its client did about it there.
+// keyFate is what happened to a key that was left on a node, and what its client did about it.
 type keyFate struct {
-	end     string // why it was gone: a verb; "" or forever: it was there to the end of the record
-	by      string // who did that
-	release string // of the client's: none, before the key, in vain or lost
+	end     string // verb for its end; "" or "forever": it existed until the end of the record
+	by      string // subject of that verb
+	release string // the client's release: none, before the key, in vain or lost
 	renewed int
 }
 
-// drawLeft draws the keys that an attempt left, those of one lane together if the same became of them.
+// drawLeftKeys draws the keys that an attempt left. Keys of one lane with the same fate are drawn
+// together.
 func (b outageDrawing) drawLeft(l *leftKeys) {
 	o := b.outage
 	type same struct {
@@ -622,7 +635,7 @@ func (b outageDrawing) drawLeft(l *leftKeys) {
 	}
 }
 
-// gone is when a key was gone, or when the record ends, if that is earlier.
+// goneAt returns when a key was gone, or the end of the record if that is earlier.
 func (o *outage) gone(s *facts.Stay) int64 { return min(s.To(), o.f.last) }
 
 func (o *outage) fate(l *leftKeys, s *facts.Stay) keyFate {
@@ -658,7 +671,8 @@ func (o *outage) fate(l *leftKeys, s *facts.Stay) keyFate {
 	return f
 }
 
-// releases is when the client sent releases of a key that it left, and when they came that came before and after the key.
+// releases returns when the client sent releases of a key that it left, and when releases arrived
+// before and after the key was set.
 func (l *leftKeys) releases(s *facts.Stay, before int64) (sent, early, late []int64) {
 	for _, d := range l.of.Deletes {
 		switch {
@@ -675,7 +689,7 @@ func (l *leftKeys) releases(s *facts.Stay, before int64) (sent, early, late []in
 	return sent, early, late
 }
 
-// ended says why keys of one fate were gone, as the end of a clause.
+// endClause explains how keys of one fate ended, as the end of a clause.
 func (o *outage) ended(g []*facts.Stay) string {
 	switch f := o.fate(&leftKeys{}, g[0]); {
 	case f.end == "forever":
@@ -689,10 +703,11 @@ func (o *outage) ended(g []*facts.Stay) string {
 	}
 }
 
-// undone says what the client that left keys of one fate did about them, as the end of a sentence.
+// clientClause describes what the client did about keys of one fate that it left, as the end of a
+// sentence.
 func (o *outage) undone(l *leftKeys, g []*facts.Stay) (text string) {
 	f, who := o.fate(l, g[0]), short(l.client)
-	var renewed, sent, early, late []int64 // of each node the last
+	var renewed, sent, early, late []int64 // the last instant on each node
 	last := func(to *[]int64, at []int64) {
 		if len(at) > 0 {
 			*to = append(*to, slices.Max(at))
@@ -714,16 +729,16 @@ func (o *outage) undone(l *leftKeys, g []*facts.Stay) (text string) {
 	case "none":
 		text += fmt.Sprintf("; %s sent no release of it there", who)
 	case "in vain":
-		text += fmt.Sprintf("; %s's release, which came %s, did not delete it", who, moment("at", late))
+		text += fmt.Sprintf("; %s's release, which arrived %s, did not delete it", who, moment("at", late))
 	case "before the key":
-		text += fmt.Sprintf("; %s's release had come before it, %s", who, moment("at", early))
+		text += fmt.Sprintf("; %s's release had arrived before it, %s", who, moment("at", early))
 	case "lost":
-		text += fmt.Sprintf("; %s's release, sent %s, never came", who, moment("at", sent))
+		text += fmt.Sprintf("; %s's release, sent %s, never arrived", who, moment("at", sent))
 	}
 	return text
 }
 
-// renewals is when a node extended a key for the client that left it.
+// renewals returns when a node extended a key for the client that left it.
 func (l *leftKeys) renewals(f *course, s *facts.Stay) (at []int64) {
 	for _, e := range f.Links {
 		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == s.Node && e.Token == l.of.Token && s.From() <= e.Applied && e.Applied <= min(s.To(), f.last) && facts.Sender(e) == l.client {
@@ -743,7 +758,7 @@ func (b outageDrawing) drawHung(h hungCall) {
 	who, op := short(h.Client()), h.Call.Op
 	text, at := " has not returned by "+display.Seconds(o.to), h.Call.T
 	if op == history.OpAcquire {
-		text, at = h.silence(o.to, "asks", "has", "returns"), h.asked
+		text, at = h.silence(o.to, "sends", "has", "returns"), h.asked
 		if h.last != nil {
 			b.drawAttempt(h.last, "")
 			w := newFutile(o.f, h.Client())
@@ -754,14 +769,14 @@ func (b outageDrawing) drawHung(h hungCall) {
 	b.sheet.note(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: fmt.Sprintf("%s's %s%s", who, op, text), Events: numbers(h.Call, h.Return)})
 	told := " had not returned by " + display.Seconds(o.to)
 	if op == history.OpAcquire {
-		told = h.silence(o.to, "asked", "had", "returned")
+		told = h.silence(o.to, "sent", "had", "returned")
 	}
 	b.caption.tellOf(at, who, fmt.Sprintf("%s, called at %s,%s%s", op, display.Seconds(h.Call.T), told, o.bound(o.onlyHung())))
 }
 
-// silence says how long an acquire asked no node.
+// silenceClause describes how long an acquire sent no request.
 func (h hungCall) silence(to int64, asks, has, returns string) string {
-	text := fmt.Sprintf(" %s no node after %s", asks, display.Seconds(h.asked))
+	text := fmt.Sprintf(" %s no request after %s", asks, display.Seconds(h.asked))
 	switch {
 	case h.again < to:
 		return text + " until " + display.Seconds(h.again)
@@ -771,7 +786,7 @@ func (h hungCall) silence(to int64, asks, has, returns string) string {
 	return text + " and " + returns + " at " + display.Seconds(h.Ended())
 }
 
-// onlyHung reports whether the violation is the call that hung, and not that nobody got the lock.
+// onlyHung reports whether the violation is the call that hung, rather than the lack of a grant.
 func (o *outage) onlyHung() bool {
 	w := o.harm.Witness
 	if len(o.hung) != 1 || len(w.Sessions) != 1 || w.Sessions[0] != o.hung[0].Name() {
@@ -780,14 +795,14 @@ func (o *outage) onlyHung() bool {
 	return o.hung[0].Call.Op != history.OpAcquire || o.granted()
 }
 
-// granted reports whether somebody was granted the lock meanwhile.
+// grantedMeanwhile reports whether a client was granted the lock during the outage.
 func (o *outage) granted() bool {
 	return slices.ContainsFunc(o.f.sessions, func(s *session) bool {
 		return s.Granted() && s.Key() == o.key && o.harm.Witness.From < s.begin && s.begin < o.to
 	})
 }
 
-// bound tells how long it took and how long it may take.
+// boundClause states how long the outage lasted and how long it may last.
 func (o *outage) bound(tell bool) string {
 	if !tell {
 		return ""
@@ -799,7 +814,7 @@ func (o *outage) bound(tell bool) string {
 	return text
 }
 
-// drawHarm marks the span in which nobody got the lock.
+// drawSpan marks the span in which nobody got the lock.
 func (b outageDrawing) drawHarm() {
 	o := b.outage
 	w := o.harm.Witness
@@ -807,13 +822,14 @@ func (b outageDrawing) drawHarm() {
 		return
 	}
 	if len(o.more) > 0 {
-		b.caption.tell(w.From, o.manyKeys(), "refused later attempts")
+		b.caption.tell(w.From, o.manyKeys(), "blocked later attempts")
 	}
 	b.sheet.band(w.From, o.to, "nobody gets the lock", fmt.Sprintf("NOBODY %s %s until %s%s", o.verb("s"), short(o.key), display.Seconds(o.to), o.bound(true)), w.Events)
 	b.caption.tell(w.From, "nobody", fmt.Sprintf("%s %s %s%s", o.verb("d"), short(o.key), display.FromTo(w.From, o.to), o.bound(true)))
 }
 
-// verb is what nobody did in the outage. Who was granted keys that had lapsed by then acquired the lock, and did not hold it.
+// verb returns the verb for what no client did during the outage. A client whose keys had expired by the time of
+// its grant acquired the lock but did not hold it.
 func (o *outage) verb(ending string) string {
 	if o.granted() {
 		return map[string]string{"s": "holds", "d": "held"}[ending]
@@ -821,18 +837,18 @@ func (o *outage) verb(ending string) string {
 	return map[string]string{"s": "acquires", "d": "acquired"}[ending]
 }
 
-// summary is the outage in one sentence; "": the verdict's own says as much.
+// summary returns the outage in one sentence, or "" if the verdict's own sentence says as much.
 func (o *outage) summary() string {
 	var why string
 	switch {
 	case len(o.hung) > 0 && o.hung[0].Call.Op == history.OpAcquire:
-		why = fmt.Sprintf("%s's acquire%s", short(o.hung[0].Client()), o.hung[0].silence(o.to, "asked", "had", "returned"))
+		why = fmt.Sprintf("%s's acquire%s", short(o.hung[0].Client()), o.hung[0].silence(o.to, "sent", "had", "returned"))
 	case len(o.hung) > 0:
 		why = fmt.Sprintf("%s's %s had not returned by %s", short(o.hung[0].Client()), o.hung[0].Call.Op, display.Seconds(o.to))
 	case len(o.left) > 0 && o.harm.Cause != verdict.NoMajority:
 		l := slices.MaxFunc(o.left, func(a, b *leftKeys) int { return cmp.Compare(a.refused, b.refused) })
 		if len(o.more) > 0 {
-			why = o.manyKeys() + " refused later attempts"
+			why = o.manyKeys() + " blocked later attempts"
 			break
 		}
 		why = fmt.Sprintf("%s key stayed on %s%s", possessive(l.client), nodeList(staysOn(l.stays)), l.after())
@@ -840,7 +856,7 @@ func (o *outage) summary() string {
 		why = fmt.Sprintf("%s waited for %s %s", short(o.next.Client()), nodeList(o.wait.nodes), display.FromTo(o.wait.from, o.wait.to))
 	case len(o.vain) > 0:
 		v := o.vain[0]
-		why = fmt.Sprintf("%s tried %s in vain, %s", short(v.client), display.Times(v.rounds), v.atMost())
+		why = fmt.Sprintf("%s tried %s without success, %s", short(v.client), display.Times(v.rounds), v.atMost())
 	default:
 		return ""
 	}
@@ -850,38 +866,38 @@ func (o *outage) summary() string {
 	return fmt.Sprintf("%s, so nobody %s %s %s%s", why, o.verb("d"), short(o.key), display.FromTo(o.harm.Witness.From, o.to), o.bound(true))
 }
 
-// manyKeys names all keys that were left, where there are too many to draw.
+// leftKeysSubject names all leftover keys if there are too many to draw.
 func (o *outage) manyKeys() string {
 	var clients []string
 	for _, l := range slices.Concat(o.left, o.more) {
 		clients = append(clients, l.client)
 	}
 	slices.Sort(clients)
-	return fmt.Sprintf("keys of %s of %s that were over", display.Plural(len(clients), "attempt"), list(slices.Compact(clients)))
+	return fmt.Sprintf("keys left by %s of %s", display.Plural(len(clients), "attempt"), list(slices.Compact(clients)))
 }
 
-// after is what the client that left a key had done before, as the end of a clause.
+// afterClause describes what the client that left a key had done before, as the end of a clause.
 func (l *leftKeys) after() string {
 	switch {
 	case l.of == nil || l.session == nil:
 		return ""
 	case l.first != nil:
-		return " after an attempt that it had given up"
+		return " after an abandoned attempt"
 	case !l.of.Won:
-		return " after an attempt that failed"
+		return " after a failed attempt"
 	case l.session.FirstRelease() != nil:
 		return " after its release"
 	case l.session.ended == facts.Died:
-		return " after its death"
+		return " after its client died"
 	case l.session.ended == facts.Lost:
-		return " after it was told that it had lost the lock"
+		return " after its client was notified that it had lost the lock"
 	case l.session.ended == facts.Expired:
 		return " after its lease had ended"
 	}
 	return ""
 }
 
-// possessive is of whom something is.
+// possessive returns the possessive form of a name.
 func possessive(name string) string {
 	switch name {
 	case "", "nobody":
@@ -904,7 +920,7 @@ func staysOn(stays []*facts.Stay) (names []string) {
 	return names
 }
 
-// stamps is an instant of each, or what else is asked of it.
+// collect returns a value, such as an instant, of each element.
 func stamps[T, V any](all []T, at func(T) V) (out []V) {
 	for _, x := range all {
 		out = append(out, at(x))
@@ -912,7 +928,7 @@ func stamps[T, V any](all []T, at func(T) V) (out []V) {
 	return out
 }
 
-// moment writes when several things happened: "at 1.000 s", or "between 1.000 s and 1.002 s".
+// when formats the instants of several events: "at 1.000 s", or "between 1.000 s and 1.002 s".
 func moment(at string, instants []int64) string {
 	first, last := display.Seconds(slices.Min(instants)), display.Seconds(slices.Max(instants))
 	if first == last {

@@ -24,7 +24,7 @@ import (
 	"lockpick/scenarios"
 )
 
-// known is what scenarios of the catalogue may name.
+// knownNames returns the names that scenarios of the catalog may use.
 func known() scenario.Known {
 	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
 	for _, m := range broken.Mistakes() {
@@ -33,7 +33,7 @@ func known() scenario.Known {
 	return k
 }
 
-// simulated runs one scenario of the catalogue.
+// simulate runs one scenario of the catalog.
 func simulated(t *testing.T, name string, seed uint64) *history.History {
 	t.Helper()
 	all, _, err := scenarios.Choose([]string{name}, nil, known(), nil)
@@ -51,7 +51,7 @@ func simulated(t *testing.T, name string, seed uint64) *history.History {
 	return h
 }
 
-// story is what a reader is told of a run, and its events.
+// drawnStory simulates a scenario and returns its history, diagram and caption.
 func story(t *testing.T, name string, seed uint64) (*history.History, Diagram, string) {
 	t.Helper()
 	h := simulated(t, name, seed)
@@ -61,7 +61,7 @@ func story(t *testing.T, name string, seed uint64) (*history.History, Diagram, s
 
 func plainSpaces(s string) string { return strings.ReplaceAll(s, display.NoBreak, " ") }
 
-// tokensTried is the tokens that a client tried to set from an instant on, and did not get the lock by.
+// failedTokens returns the tokens of a client's sets in an interval that did not get the lock.
 func tokensTried(h *history.History, client string, from, to int64) (tokens []string) {
 	won := map[string]bool{}
 	for _, e := range h.Events {
@@ -77,7 +77,7 @@ func tokensTried(h *history.History, client string, from, to int64) (tokens []st
 	return tokens
 }
 
-// keptBetween is when keys of one value were set and when they expired, by what the nodes reported.
+// keyTimes returns when keys with a value were set and when they expired, as the nodes reported.
 func keptBetween(h *history.History, value string) (put, gone []int64) {
 	for _, e := range h.Events {
 		if l := e.Life; l != nil && l.What == history.KeySet && l.Value == value {
@@ -88,7 +88,7 @@ func keptBetween(h *history.History, value string) (put, gone []int64) {
 	return put, gone
 }
 
-// The drawing of a cancelled acquire begins with it, and shows the keys that it left, who was refused for them and
+// The drawing of a canceled acquire begins with it, and shows the keys that it left, the client that they blocked and
 // for how long.
 func TestOutageOfCancelledAcquire(t *testing.T) {
 	h, d, told := story(t, "cancelled-acquire/undone-by-the-callers-context", 1)
@@ -111,12 +111,12 @@ func TestOutageOfCancelledAcquire(t *testing.T) {
 	for _, want := range []string{
 		fmt.Sprintf("n1–n5 set c1's key %s and kept it %s, when it expired; c1 sent no release of it there.", moment("at", put), moment("until", gone)),
 		fmt.Sprintf("c1's acquire failed twice %s: %s.", display.FromTo(failed[0].T, failed[1].T), failed[0].Cause),
-		fmt.Sprintf("c2 tried %d times in vain", len(tried)), "refused by n1–n5 for c1's key",
+		fmt.Sprintf("c2 tried %d times without success", len(tried)), "refused by n1–n5 because of c1's key",
 		fmt.Sprintf("Nobody acquired lock-1 %s, for %s; the bound is 12.75 s.", display.FromTo(w.From, w.To), display.Span(w.To-w.From)),
 		"c2 acquired lock-1 at " + display.Seconds(w.To),
 	} {
 		if !strings.Contains(told, plainSpaces(want)) {
-			t.Errorf("not told: %s\n%s", want, told)
+			t.Errorf("missing: %s\n%s", want, told)
 		}
 	}
 	if !slices.ContainsFunc(d.Bars, func(b bar) bool {
@@ -129,36 +129,36 @@ func TestOutageOfCancelledAcquire(t *testing.T) {
 	}
 }
 
-// Whoever left keys, or hangs, is told of, and what it had done about them.
+// Outages name the client that left keys or hangs, and what it did about the keys.
 func TestOutages(t *testing.T) {
 	for name, says := range map[string][]string{
-		"lost-reply/release-only-acknowledged": {`^c1's key stayed on n1–n3 after an attempt that failed, so nobody acquired lock-1 from `,
+		"lost-reply/release-only-acknowledged": {`^c1's key stayed on n1–n3 after a failed attempt, so nobody acquired lock-1 from `,
 			`n1–n3 set c1's key [^.]*\.\d+ s and kept it [^;]*, when it expired; c1 sent no release of it there\.`, `c1 sent a release of its key to n4 and n5 `},
-		"abandoned-set/goes-on": {`^c1's key stayed on n1–n3 after an attempt that it had given up, `,
+		"abandoned-set/goes-on": {`^c1's key stayed on n1–n3 after an abandoned attempt, `,
 			`It asked n1–n3 for lock-1 again at 7\.000 s\. n1–n3 set c1's key at 7\.001 s`},
-		"no-answer/waits-for-all": {`^c1's acquire asked no node after 0\.003 s and had not returned by 60\.200 s, so nobody acquired `,
-			`with 4 of 5 votes where 3 are a majority: no answer from n1\.`},
+		"no-answer/waits-for-all": {`^c1's acquire sent no request after 0\.003 s and had not returned by 60\.200 s, so nobody acquired `,
+			`with 4 of 5 votes \(3 are a majority\): no reply from n1\.`},
 		"no-answer/release-waits-for-all": {`^c1's release had not returned by 60\.200 s, for 59\.688 s; the bound is 13\.25 s\. `},
-		"failed-release/renews-on":        {`; c1 renewed it 11 times, last `, `; c1's release, sent at 5\.513 s, never came\.`},
+		"failed-release/renews-on":        {`; c1 renewed it 11 times, last `, `; c1's release, sent at 5\.513 s, never arrived\.`},
 	} {
 		_, d, told := story(t, name, 1)
 		told = plainSpaces(d.Summary) + ". " + told
 		for _, s := range says {
 			if !regexp.MustCompile(s).MatchString(told) {
-				t.Errorf("%s: not told: %s\n%s", name, s, told)
+				t.Errorf("%s: missing: %s\n%s", name, s, told)
 			}
 		}
 	}
 }
 
-// Keys that one fault of several nodes, or several faults, took away at different instants are each told of with its own.
+// Keys that nodes lost at different instants, to one fault or several, are each reported with their own instant.
 func TestEachLossHasItsInstant(t *testing.T) {
 	losses := 0
 	for _, seed := range []uint64{900040, 900119} {
 		h, _, told := story(t, "random-faults/", seed)
 		node := ""
 		for _, s := range strings.Split(told, ". ") {
-			m := regexp.MustCompile(`^(n\d|It|[\w ]+) (lost|let) (c\d)'s key (?:expire before its time )?at (\d+\.\d{3}) s`).FindStringSubmatch(s)
+			m := regexp.MustCompile(`^(n\d|It|[\w ]+) (lost|let) (c\d)'s key (?:expire early )?at (\d+\.\d{3}) s`).FindStringSubmatch(s)
 			if n := regexp.MustCompile(`^n\d `).FindString(s); n != "" {
 				node = strings.TrimSpace(n)
 			}
@@ -169,16 +169,16 @@ func TestEachLossHasItsInstant(t *testing.T) {
 			if !slices.ContainsFunc(h.Events, func(e history.Event) bool {
 				return e.Life != nil && e.Process == node && display.Decimal(e.T, 3) == m[4] && e.Life.What != history.KeySet
 			}) {
-				t.Errorf("seed %d: no key was lost on %s then: %s", seed, node, s)
+				t.Errorf("seed %d: no key was lost on %s at that instant: %s", seed, node, s)
 			}
 		}
 	}
 	if losses != 6 {
-		t.Errorf("%d losses are told of", losses)
+		t.Errorf("%d losses are reported, want 6", losses)
 	}
 }
 
-// eventsOf is a run with one node, by its events with instants in milliseconds.
+// parseEvents parses a run with one node from its events, with instants in milliseconds.
 func eventsOf(t *testing.T, text string) *history.History {
 	t.Helper()
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1, TTL: time.Second, NodeTimeout: 50 * time.Millisecond, Life: true}}
@@ -197,7 +197,7 @@ func eventsOf(t *testing.T, text string) *history.History {
 	return h
 }
 
-// c1's lock tells no deadline and no token; its key lives for a second.
+// c1's lock reports no deadline and no token; its key's TTL is a second.
 const lapses = `
 {"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
 {"t":11,"process":"n1","type":"info","op":"life","key":"k","sent":10,"life":{"what":"set","seq":1,"value":"x","by":"c1-n1"}}
@@ -215,8 +215,8 @@ const lapses = `
 {"t":4000,"process":"c1","type":"invoke","op":"release","key":"k","session":"c1/1"}
 {"t":4001,"process":"c1","type":"ok","op":"release","key":"k","session":"c1/1"}`
 
-// A pause in which the client's key lived out its time is drawn, for a client that is paused renews nothing. One that was
-// over long before is counted.
+// A pause during which the client's key reached its expiry is drawn, because a paused client renews nothing. A pause that
+// ended long before is only counted.
 func TestPauseByWhichTheKeyLapsed(t *testing.T) {
 	r := &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.ToldLate, Node: "n1",
 		Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "k", From: 2013e6, To: 3000e6},
@@ -230,13 +230,13 @@ func TestPauseByWhichTheKeyLapsed(t *testing.T) {
 		if got := slices.ContainsFunc(d.Bars, func(b bar) bool { return b.State == paused }); got != c.drawn || strings.Contains(told, "without effect") == c.drawn {
 			t.Errorf("paused from %s to %s ms: drawn %v\n%s", c.pause, c.resume, got, told)
 		}
-		if want := "key on n1 had lived its time at 1.011 s."; !strings.Contains(told, want) {
-			t.Errorf("not told: %s\n%s", want, told)
+		if want := "key on n1 reached its expiry at 1.011 s."; !strings.Contains(told, want) {
+			t.Errorf("missing: %s\n%s", want, told)
 		}
 	}
 }
 
-// A release that deletes a key before its acquire has returned is the cause all the same: it and its client are drawn.
+// A release that deletes a key before its acquire has returned is still the cause, so it and its client are drawn.
 func TestWhoDeletedTheKeyIsDrawn(t *testing.T) {
 	h := eventsOf(t, `
 {"t":1,"process":"c3","type":"invoke","op":"acquire","key":"k","session":"c3/1"}
@@ -254,18 +254,18 @@ func TestWhoDeletedTheKeyIsDrawn(t *testing.T) {
 	d := Of(h, &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.DeletedByOther, Node: "n1",
 		Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "k", From: 23e6, To: 900e6},
 		Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.DeletedByOther, First: "c1/1", Second: "c2/1", Fact: 5}}})
-	if !strings.Contains(d.Summary, "a release of c3 deleted c1's key on n1") {
-		t.Errorf("the headline is %q", d.Summary)
+	if !strings.Contains(d.Summary, "a release by c3 deleted c1's key on n1") {
+		t.Errorf("the summary is %q", d.Summary)
 	}
 	if !slices.ContainsFunc(d.Lanes, func(l lane) bool { return l.Name == "c3" }) || !slices.ContainsFunc(d.Arrows, func(a arrow) bool { return a.Mark == cross && a.Label == "release" }) {
 		t.Errorf("c3's release is not drawn: %+v", d.Arrows)
 	}
-	if want := "A release of c3 that was sent at 0.009 s reached n1 at 0.012 s and deleted c1's key there."; !strings.Contains(plainSpaces(strings.Join(d.Caption, " ")), want) {
-		t.Errorf("not told: %s\n%s", want, d.Caption)
+	if want := "A release by c3 that was sent at 0.009 s reached n1 at 0.012 s and deleted c1's key there."; !strings.Contains(plainSpaces(strings.Join(d.Caption, " ")), want) {
+		t.Errorf("missing: %s\n%s", want, d.Caption)
 	}
 }
 
-// A lock that names a deadline has one, also if its client is told of a loss before.
+// The deadline of a lock is shown even if its client is notified of a loss before.
 func TestDeadlineOfALostLock(t *testing.T) {
 	h := eventsOf(t, `
 {"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
@@ -278,7 +278,7 @@ func TestDeadlineOfALostLock(t *testing.T) {
 	}
 }
 
-// Of a run in which nobody gets the lock, all failures are told of, with the lock's own words.
+// In a run in which nobody gets the lock, all failures are reported with the lock's own messages.
 func TestNobodyEverAcquires(t *testing.T) {
 	h := &history.History{Params: history.Params{Scenario: "s", Clients: []string{"c1"}, Nodes: []string{"n1"}}}
 	for i := range int64(25) {
@@ -296,7 +296,7 @@ func TestNobodyEverAcquires(t *testing.T) {
 	}
 }
 
-// parsed reads a run that is written as text.
+// parseRun parses a run in text form.
 func parsed(t *testing.T, text string) *history.History {
 	t.Helper()
 	h, err := histories.Parse(text)
@@ -306,8 +306,8 @@ func parsed(t *testing.T, text string) *history.History {
 	return h
 }
 
-// A winning acquire that took long inside an outage shows for which nodes it waited, from when to when. A client that was
-// paused waited for none.
+// A slow winning acquire within an outage shows for which nodes it waited, and how long. A client whose nodes had all
+// replied waited for none.
 func TestWinnersThatWaited(t *testing.T) {
 	const head = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10
 0.010 c1 invoke acquire session=c1/1
@@ -315,37 +315,37 @@ func TestWinnersThatWaited(t *testing.T) {
 	const tail = `5.004 c1 ok acquire session=c1/1 token=A until=9.900
 6     harness end run`
 	const two = "0.012 c1-n2,n3 ok set token=A\n"
-	for name, c := range map[string]struct{ sets, told, drawn string }{
-		"no answer":     {two + "5.003 c1-n1 info set token=A sent=0.010 applied=0 answered=0\n", "c1 had 2 of 3 votes at 0.012 s, and waited for n1 until 5.004 s.", "c1 has 2 of 3 votes, and waits for n1 until 5.004 s"},
-		"late answer":   {two + "5.003 c1-n1 ok set token=A sent=0.010 applied=5.002\n", "c1 had 2 of 3 votes at 0.012 s, and waited for n1 until 5.003 s.", "c1 has 2 of 3 votes, and waits for n1 until 5.003 s"},
+	for name, c := range map[string]struct{ sets, caption, drawn string }{
+		"no reply":      {two + "5.003 c1-n1 info set token=A sent=0.010 applied=0 answered=0\n", "c1 had 2 of 3 votes at 0.012 s, and waited for n1 until 5.004 s.", "c1 has 2 of 3 votes, and waits for n1 until 5.004 s"},
+		"late reply":    {two + "5.003 c1-n1 ok set token=A sent=0.010 applied=5.002\n", "c1 had 2 of 3 votes at 0.012 s, and waited for n1 until 5.003 s.", "c1 has 2 of 3 votes, and waits for n1 until 5.003 s"},
 		"no connection": {two, "c1 had 2 of 3 votes at 0.012 s, and waited for n1 until 5.004 s.", "c1 has 2 of 3 votes, and waits for n1 until 5.004 s"},
 		"in turn":       {"0.012 c1-n1 ok set token=A\n4.900 c1-n2 info set token=A sent=0.013 applied=0 answered=0\n4.903 c1-n3 ok set token=A\n", "c1 had 1 of 3 votes at 0.013 s, and waited for n2 until 4.901 s.", "c1 has 1 of 3 votes, and waits for n2 until 4.901 s"},
 		"first of all":  {"4.900 c1-n1 info set token=A sent=0.010 applied=0 answered=0\n4.903 c1-n2,n3 ok set token=A\n", "c1 waited for n1 from 0.010 s to 4.901 s.", "c1 waits for n1 until 4.901 s"},
-		"all answered":  {"0.012 c1-n1,n2,n3 ok set token=A\n", "", ""},
+		"all replied":   {"0.012 c1-n1,n2,n3 ok set token=A\n", "", ""},
 	} {
 		h := parsed(t, head+c.sets+tail)
 		d := Of(h, &verdict.Result{Property: verdict.FaultTolerance, Outcome: verdict.Violated, Cause: verdict.WaitedLong, Bound: 3e9,
 			Witness: &verdict.Witness{Sessions: []string{"c1/1"}, Key: "lock-1", From: 10e6, To: 5004e6}})
 		told, text := plainSpaces(strings.Join(d.Caption, " ")), plainSpaces(Text(d, 200))
-		if c.told == "" {
+		if c.caption == "" {
 			if regexp.MustCompile("wait(s|ed) for").MatchString(told + text + d.Summary) {
-				t.Errorf("%s: it waited for nobody: %s\n%s", name, told, text)
+				t.Errorf("%s: it should have waited for no node: %s\n%s", name, told, text)
 			}
 			continue
 		}
-		if !strings.Contains(told, c.told) || !strings.Contains(text, c.drawn) || !strings.Contains(Mermaid(d), c.drawn) {
-			t.Errorf("%s: not told: %q and %q in %s\n%s", name, c.told, c.drawn, told, text)
+		if !strings.Contains(told, c.caption) || !strings.Contains(text, c.drawn) || !strings.Contains(Mermaid(d), c.drawn) {
+			t.Errorf("%s: missing: %q and %q in %s\n%s", name, c.caption, c.drawn, told, text)
 		}
 		if who := plainSpaces(d.Summary); !strings.HasPrefix(who, "c1 waited for n") || !strings.Contains(who, ", so nobody acquired lock-1 ") {
-			t.Errorf("%s: the headline is %q", name, who)
+			t.Errorf("%s: the summary is %q", name, who)
 		}
-		if i := slices.IndexFunc(d.Arrows, func(a arrow) bool { return a.Answer && a.Arrived < 1e9 }); (name == "no answer" || name == "no connection") == (i < 0) {
-			t.Errorf("%s: the early answers are not drawn where they came: %+v", name, d.Arrows)
+		if i := slices.IndexFunc(d.Arrows, func(a arrow) bool { return a.Answer && a.Arrived < 1e9 }); (name == "no reply" || name == "no connection") == (i < 0) {
+			t.Errorf("%s: the early replies are not drawn at their arrival: %+v", name, d.Arrows)
 		}
 	}
 }
 
-// A key is due to expire when its node's clock says so. What ended it is drawn there and once.
+// A key is due to expire by its node's clock. An event that ended it is drawn at its instant, and once.
 func TestEndOfAKeyByItsNodesClock(t *testing.T) {
 	const head = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms epoch=1000
 0.010 c1 invoke acquire session=c1/1
@@ -365,9 +365,9 @@ func TestEndOfAKeyByItsNodesClock(t *testing.T) {
 		fact  int64
 		drawn string
 	}{
-		"right":   {"10.012 n1 life expired old=A", 0, "10.011 c1's key is due to expire on n1, 4.002 s of true time before its belief ends"},
-		"slow":    {"2 nemesis info clock node=n1 local=1002 wall drift=-200000000\n12.020 n1 life expired old=A local=1010.016", 0, "12.014 c1's key is due to expire on n1, 1.999 s of true time before its belief ends"},
-		"forward": {"2 nemesis info clock node=n1 local=1012 wall\n2.050 n1 life expired old=A local=1012.050", 6, "2.050 n1 let c1's key expire before its time"},
+		"right":   {"10.012 n1 life expired old=A", 0, "10.011 c1's key is due to expire on n1, 4.002 s of true time before the client stops believing in it"},
+		"slow":    {"2 nemesis info clock node=n1 local=1002 wall drift=-200000000\n12.020 n1 life expired old=A local=1010.016", 0, "12.014 c1's key is due to expire on n1, 1.999 s of true time before the client stops believing in it"},
+		"forward": {"2 nemesis info clock node=n1 local=1012 wall\n2.050 n1 life expired old=A local=1012.050", 6, "2.050 n1 let c1's key expire early"},
 		"gone":    {"2.050 n1 life lost old=A", 0, "2.050 n1 lost c1's key"},
 	} {
 		h := parsed(t, head+c.life+"\n"+tail)
@@ -380,7 +380,7 @@ func TestEndOfAKeyByItsNodesClock(t *testing.T) {
 			}
 			return r
 		}, Text(d, 200)))), " ")
-		if !strings.Contains(text, c.drawn) || strings.Count(text, "c1's key is due")+strings.Count(text, "n1 let c1's key expire before its time ")+strings.Count(text, "n1 lost c1's key ") > 2 {
+		if !strings.Contains(text, c.drawn) || strings.Count(text, "c1's key is due")+strings.Count(text, "n1 let c1's key expire early ")+strings.Count(text, "n1 lost c1's key ") > 2 {
 			t.Errorf("%s: not drawn: %s\n%s", name, c.drawn, Text(d, 200))
 		}
 		if due := strings.Contains(text, "due to expire"); due != (c.fact == 0 && name != "gone") {
@@ -389,7 +389,7 @@ func TestEndOfAKeyByItsNodesClock(t *testing.T) {
 	}
 }
 
-// factOf is the number of the fact that ended a key, if any is wanted.
+// endEventOf returns the number of the event that ended a key, or 0 if wanted is 0.
 func factOf(h *history.History, wanted int64) int64 {
 	if wanted == 0 {
 		return 0
@@ -397,8 +397,8 @@ func factOf(h *history.History, wanted int64) int64 {
 	return h.Events[slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Life != nil && e.Life.What == history.KeyExpired })].N
 }
 
-// A headline blames what kept the write: a fault of its link, or else the time that it took. Of too many faults, that one
-// is drawn, and each of the others that are not is counted once.
+// The summary names what delayed a write: a fault of its link, or else the time that it took. If there are too many
+// faults, that one is drawn, and each omitted fault is counted once.
 func TestWhatKeptAWrite(t *testing.T) {
 	const run = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms epoch=1000
 step 1 clock-jump c1 after
@@ -429,32 +429,32 @@ UNTIL nemesis end LINK node=c1-r1 step=2
 	for i := range 13 {
 		pauses += fmt.Sprintf("1.%d nemesis invoke pause node=n1 step=%d\n1.%d1 nemesis begin pause node=n1 step=%d\n1.%d2 nemesis end pause node=n1 step=%d\n", i+10, i+3, i+10, i+3, i+10, i+3)
 	}
-	for _, c := range []struct{ link, until, says string }{
-		{"hold", "12.998", "the write of c1 to r1 was held by the network for 11 s, so c1 outlived its lease and overwrote c2's write"},
-		{"delay", "5.000", "c1's write took 10 s to reach r1, so c1 outlived its lease and overwrote c2's write"},
+	for _, c := range []struct{ link, until, summary string }{
+		{"hold", "12.998", "the write from c1 to r1 was held by the network for 11 s, so c1 overran its lease and overwrote c2's write"},
+		{"delay", "5.000", "c1's write took 10 s to reach r1, so c1 overran its lease and overwrote c2's write"},
 	} {
 		h := parsed(t, strings.NewReplacer("LINK", c.link, "UNTIL", c.until, "PAUSES", pauses).Replace(run))
 		d := Of(h, &verdict.Result{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Cause: verdict.Overrun,
 			Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Key: "lock-1", From: 10603e6, To: 13001e6}})
-		if got := plainSpaces(d.Summary); got != c.says {
-			t.Errorf("the headline is %q, not %q\n%s", got, c.says, Text(d, 120))
+		if got := plainSpaces(d.Summary); got != c.summary {
+			t.Errorf("the summary is %q, want %q\n%s", got, c.summary, Text(d, 120))
 		}
-		if drawn := strings.Contains(Mermaid(d), "the network holds the write of c1 to r1"); d.Omitted != "Not shown: 3 other faults." || drawn != (c.link == "hold") {
-			t.Errorf("%s: not shown: %q; the hold is drawn: %t", c.link, d.Omitted, drawn)
+		if drawn := strings.Contains(Mermaid(d), "the network holds the write from c1 to r1"); d.Omitted != "Not shown: 3 other faults." || drawn != (c.link == "hold") {
+			t.Errorf("%s: omitted: %q; hold drawn: %t", c.link, d.Omitted, drawn)
 		}
 	}
 }
 
-// Several messages to one node are as many of the client's, several to as many nodes are one.
+// Several messages to one node are plural; one message to each of several nodes is singular.
 func TestSeveralMessages(t *testing.T) {
 	for _, c := range []struct {
 		held, want string
 		targets    []string
 	}{
-		{"answer to release", "the answers of n4 to c3's releases were lost by the network", []string{"n4", "n4"}},
-		{"answer to release", "the answers of n3 and n5 to c3's release were lost by the network", []string{"n3", "n5"}},
-		{"answer to release", "the answer of n4 to c3's release was lost by the network", []string{"n4"}},
-		{"release", "the releases of c3 to n4 were lost by the network", []string{"n4", "n4"}},
+		{"reply to release", "the replies from n4 to c3's releases were lost by the network", []string{"n4", "n4"}},
+		{"reply to release", "the replies from n3 and n5 to c3's release were lost by the network", []string{"n3", "n5"}},
+		{"reply to release", "the reply from n4 to c3's release was lost by the network", []string{"n4"}},
+		{"release", "the releases from c3 to n4 were lost by the network", []string{"n4", "n4"}},
 	} {
 		var g []*facts.Fault
 		for _, n := range c.targets {
@@ -466,7 +466,7 @@ func TestSeveralMessages(t *testing.T) {
 	}
 }
 
-// A request that came to its link somewhat later than a node time-out after the others is of their round.
+// A request that reached its link slightly more than a node time-out after the others belongs to their round.
 func TestLateRequestIsOfItsRound(t *testing.T) {
 	round, timeout := []*event{{Sent: 1000e6}, {Sent: 1001e6}}, int64(50e6)
 	for sent, want := range map[int64]bool{1051e6: true, 1052e6: true, 1101e6: false} {

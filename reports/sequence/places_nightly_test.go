@@ -16,10 +16,10 @@ import (
 	"lockpick/scenarios"
 )
 
-// TestNothingOfTheCatalogueIsCutOrCrossed looks at the picture of each run of the catalogue.
+// TestCatalogPictures checks the picture of each run of the catalog.
 func TestNothingOfTheCatalogueIsCutOrCrossed(t *testing.T) { nothingIsCut(t, catalogue, 150) }
 
-// catalogue calls f with the diagram of each run of the catalogue that the simulation can make.
+// catalog calls f with the diagram of each run of the catalog that the simulation supports.
 func catalogue(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	backend := sim.New(kinds.All)

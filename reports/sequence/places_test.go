@@ -12,12 +12,12 @@ import (
 	"unicode/utf8"
 )
 
-// TestNothingIsCutOrCrossed looks at the picture of each story as a reader gets it: no label is
-// cut, leaves the picture, lies over another or over a mark, or is crossed by an arrow, and each
-// footnote has its number in the picture.
+// TestPictureLayout checks the picture of each story: no label is cut off, leaves the picture,
+// overlaps another label or a mark, or is crossed by an arrow, and each footnote has its number in
+// the picture.
 func TestNothingIsCutOrCrossed(t *testing.T) { nothingIsCut(t, drawn, 50) }
 
-// nothingIsCut looks at pictures, of which there are so many at least.
+// checkLayouts checks the layout of at least minPictures pictures.
 func nothingIsCut(t *testing.T, all func(t *testing.T, look func(name string, d Diagram)), least int) {
 	t.Helper()
 	pictures, found := 0, 0
@@ -26,24 +26,24 @@ func nothingIsCut(t *testing.T, all func(t *testing.T, look func(name string, d 
 		for _, embedded := range []bool{false, true} {
 			for _, w := range faultsOfPicture(SVG(d, SVGOptions{Embedded: embedded})) {
 				if strings.Contains(w, "cut:") && (strings.Contains(name, "hostile") || strings.Contains(w, "locklock")) {
-					continue // its names are endless
+					continue // very long names are cut
 				}
 				found++
 				t.Errorf("%s: %s", name, w)
 			}
 		}
 	})
-	t.Logf("%d pictures, %d collisions and cuts", pictures, found)
+	t.Logf("%d pictures, %d layout errors", pictures, found)
 	if pictures < least {
-		t.Errorf("only %d pictures", pictures)
+		t.Errorf("%d pictures, want at least %d", pictures, least)
 	}
 }
 
-// piece is a text, a mark or an arrow as it stands in a picture.
+// piece is a text, a mark or an arrow in a picture.
 type piece struct {
 	box
 	class, text string
-	line        [4]float64 // of an arrow
+	line        [4]float64 // ends of an arrow
 }
 
 var (
@@ -52,8 +52,8 @@ var (
 	footnote = regexp.MustCompile(`^[①-⑳]|^\(\d+\)`)
 )
 
-// faultsOfPicture says what is wrong with a picture. It reads what was written, and knows
-// nothing of how it was laid out.
+// layoutErrors lists the layout errors of a picture. It reads only the SVG, independently of the
+// layout code.
 func faultsOfPicture(svg []byte) (wrong []string) {
 	texts, marks, arrows, width, height := pieces(svg)
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -75,7 +75,7 @@ func faultsOfPicture(svg []byte) (wrong []string) {
 		}
 		for _, b := range texts[i+1:] {
 			if over(a.box, b.box) {
-				say("%q over %q", a.text, b.text)
+				say("%q overlaps %q", a.text, b.text)
 			}
 		}
 		if !label && a.class != "sq-name" {
@@ -83,24 +83,24 @@ func faultsOfPicture(svg []byte) (wrong []string) {
 		}
 		for _, m := range marks {
 			if over(a.box, m.box) {
-				say("a mark over %q", a.text)
+				say("a mark overlaps %q", a.text)
 			}
 		}
 		for _, l := range arrows {
 			if crossed(a.box, l.line) {
-				say("an arrow through %q", a.text)
+				say("an arrow crosses %q", a.text)
 			}
 		}
 	}
 	if foot != inside {
-		say("%d footnotes, and %d numbers in the picture", foot, inside)
+		say("%d footnotes, but %d numbers in the picture", foot, inside)
 	}
 	return wrong
 }
 
 func over(b, o box) bool { return b.x1+1 < o.x2 && o.x1+1 < b.x2 && b.y1+1 < o.y2 && o.y1+1 < b.y2 }
 
-// crossed reports whether a line meets a box, by looking at many of its points.
+// lineCrosses reports whether a line crosses a box, by sampling its points.
 func crossed(b box, l [4]float64) bool {
 	n := math.Max(math.Hypot(l[2]-l[0], l[3]-l[1]), 1)
 	for i := 0.0; i <= n; i++ {

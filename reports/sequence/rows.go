@@ -13,10 +13,10 @@ import (
 	"lockpick/reports/display"
 )
 
-// row is one fact of a drawing: arrows of one operation, or a mark on a lane.
+// row is one fact of a drawing: the arrows of one operation, or a mark on a lane.
 type row struct {
 	at     int64
-	n      int64 // number of its first event: the order of facts at one instant
+	n      int64 // number of its first event, which orders facts at the same instant
 	arrows []arrow
 	part   part
 	lane   int
@@ -25,16 +25,16 @@ type row struct {
 	bad    bool
 }
 
-// part is how much of a message a row shows.
+// part selects which end of a message a row shows.
 type part int
 
 const (
 	whole     part = iota
-	departure      // it leaves, and other things happen before it arrives
+	departure      // sent; other facts precede its arrival
 	arrival
 )
 
-// makeRows puts all facts in the order of time. A slow message has two rows.
+// makeRows orders all facts by time. A slow message has two rows.
 func makeRows(d Diagram) []row {
 	var rows []row
 	for _, g := range byFact(d) {
@@ -57,7 +57,7 @@ func first(events []int64) int64 {
 	return events[0]
 }
 
-// byFact groups the arrows of one fact that can be drawn.
+// byFact groups the drawable arrows by fact.
 func byFact(d Diagram) [][]arrow {
 	drawn := slices.DeleteFunc(slices.Clone(d.Arrows), func(a arrow) bool {
 		return a.From == a.To || min(a.From, a.To) < 0 || max(a.From, a.To) >= len(d.Lanes)
@@ -65,8 +65,8 @@ func byFact(d Diagram) [][]arrow {
 	return grouped(drawn, func(a arrow) int { return a.Fact })
 }
 
-// arrowRows makes the rows of one fact: a request stands at the instant when it
-// was sent, an answer where it arrived, and what was slow at both.
+// arrowRows makes the rows of one fact. A request has a row at the instant it was sent, a reply at
+// its arrival, and a slow message at both.
 func arrowRows(arrows []arrow) []row {
 	slow := slices.DeleteFunc(slices.Clone(arrows), func(a arrow) bool { return !a.Slow })
 	quick := slices.DeleteFunc(arrows, func(a arrow) bool { return a.Slow })
@@ -96,8 +96,8 @@ func latest(arrows []arrow) int64 {
 	return slices.MaxFunc(arrows, func(a, b arrow) int { return cmp.Compare(a.Arrived, b.Arrived) }).Arrived
 }
 
-// drawAcquire draws how a session got the lock: what was tried in vain in one
-// note, the winning round as a request and its answers.
+// drawAcquire draws how a session got the lock: the failed attempts as one note, and the winning
+// round as a request and its replies.
 func (b *builder) drawAcquire(s *session) {
 	me, ok := b.lanes.of(s.Client())
 	if !ok {
@@ -113,7 +113,7 @@ func (b *builder) drawAcquire(s *session) {
 	b.drawGranted(s)
 }
 
-// drawGranted draws the round by which a session got the lock.
+// drawGranted draws the winning round of a session.
 func (b *builder) drawGranted(s *session) {
 	me, ok := b.lanes.of(s.Client())
 	if !ok || !s.Granted() {
@@ -134,7 +134,7 @@ func (b *builder) drawGranted(s *session) {
 	b.drawGrant(me, b.scene.grantOf(s, won))
 }
 
-// drawFutile folds the attempts that came to nothing, and tells of them.
+// drawFailedAttempts draws failed attempts as one note, and optionally adds them to the caption.
 func (b *builder) drawFutile(w *futile, me int, tell bool) {
 	label := fmt.Sprintf("%s tries %s", short(w.client), display.Times(w.rounds))
 	if w.to > w.from {
@@ -150,12 +150,12 @@ func (b *builder) drawFutile(w *futile, me int, tell bool) {
 }
 
 func (b *builder) tellFutile(w *futile) {
-	words := fmt.Sprintf("tried %s in vain %s", display.Times(w.rounds), display.FromTo(w.from, w.to))
+	words := fmt.Sprintf("tried %s without success %s", display.Times(w.rounds), display.FromTo(w.from, w.to))
 	if len(w.why) > 0 {
 		words += ", " + w.atMost() + w.needed() + w.because(true)
 	}
 	if from, to := w.longest[0], w.longest[1]; from < to {
-		words += fmt.Sprintf("; the longest attempt began at %s and was over by %s", display.Seconds(from), display.Seconds(to))
+		words += fmt.Sprintf("; the longest attempt began at %s and had ended by %s", display.Seconds(from), display.Seconds(to))
 	}
 	b.caption.tell(w.from, short(w.client), words)
 }
@@ -168,7 +168,7 @@ func (b *builder) drawGrant(me int, g grant) {
 	}
 	detail, bad := g.detail()
 	lanes := b.drawWait(me, g, b.lanes.byLane(g.won))
-	if len(lanes) == 0 { // all answers had come before
+	if len(lanes) == 0 { // all replies had arrived before
 		b.sheet.note(note{Lane: me, At: ok.T, Mark: dot, Label: detail, Bad: bad, Events: numbers(ok)})
 	}
 	b.sheet.facts++
@@ -180,7 +180,7 @@ func (b *builder) drawGrant(me int, g grant) {
 		l.events = yes
 		a := arrow{From: l.lane, To: me, Answer: true, Label: label, Detail: detail, Bad: bad,
 			Sent: min(l.applied(), ok.T), Arrived: ok.T, Events: numbers(append(yes, ok)...)}
-		if len(g.votes) == 0 { // nobody saw when the nodes answered
+		if len(g.votes) == 0 { // the time of the nodes' replies is unknown
 			a.Sent = ok.T
 		}
 		b.sheet.message(a)
@@ -189,12 +189,12 @@ func (b *builder) drawGrant(me int, g grant) {
 	b.drawExpiry(g)
 }
 
-// drawExpiry notes that keys expire before their holder stops believing in them. A key that something else ended is
-// drawn there.
+// drawExpiry notes keys that are due to expire before their holder stops believing in them. A key
+// that ended for another reason is drawn where it ended.
 func (b *builder) drawExpiry(g grant) {
 	for _, l := range b.lanes.byLane(g.won) {
 		var due []*event
-		enough := false // some live long enough
+		enough := false // whether some key lives long enough
 		for _, e := range l.events {
 			switch at := b.f.expiry(e); {
 			case !slices.Contains(g.votes, e.Node), e.TTL <= 0, e.Applied <= 0:
@@ -217,12 +217,12 @@ func (b *builder) drawExpiry(g grant) {
 			last = "the last "
 		}
 		b.sheet.note(note{Lane: l.lane, At: at, Mark: cross, Bad: true, Events: numbers(due...),
-			Label: fmt.Sprintf("%s's key is due to expire on %s, %s%s of true time before its belief ends", short(g.s.Client()), nodeList(nodesOf(due)), last, display.Span(minus(g.s.until, at)))})
+			Label: fmt.Sprintf("%s's key is due to expire on %s, %s%s of true time before the client stops believing in it", short(g.s.Client()), nodeList(nodesOf(due)), last, display.Span(minus(g.s.until, at)))})
 	}
 }
 
-// endedEarly reports whether the verdict names what ended a session's key on a node before its time; of a node that it
-// does not name, whether it does so of another.
+// namedEarlyEnd reports whether the verdict names what ended a session's key on a node early. For a
+// node that the verdict does not mention, it reports whether the verdict does so for another node.
 func endedEarly(sc *scene, s *session, node string) (early bool) {
 	if sc.result == nil {
 		return false
@@ -244,14 +244,14 @@ func endedEarly(sc *scene, s *session, node string) (early bool) {
 type grant struct {
 	s      *session
 	won    []*event
-	left   int64    // how long the lock said it lasts, by the client's clock; never: it named no deadline
-	votes  []string // the nodes whose yes counted; none: the wire was not recorded
-	voters int      // how many nodes there are to vote
-	quorum int      // how many votes are a majority, 0: nobody knows
-	twice  string   // the nodes that had voted for somebody who still believes in it, in words
+	left   int64    // how long the lock said that it lasts, by the client's clock; never: it named no deadline
+	votes  []string // nodes whose votes counted; empty: the commands were not recorded
+	voters int      // number of nodes that can vote
+	quorum int      // number of votes needed; 0: unknown
+	twice  string   // clause that names the nodes that had voted for a client which still believes in the lock
 }
 
-// grantOf is the grant of a session by its winning round.
+// grantOf returns the grant of a session with the given winning round.
 func (sc *scene) grantOf(s *session, won []*event) grant {
 	yes := votes(won, s.Acquire.Return.T)
 	g := grant{s: s, won: won, left: sc.f.left(s.Acquire.Return), votes: yes, voters: max(len(sc.f.nodes()), len(yes)), quorum: sc.f.Params.Quorum}
@@ -274,10 +274,10 @@ func (sc *scene) grantOf(s *session, won []*event) grant {
 	return g
 }
 
-// minority reports whether the votes that are known are no majority.
+// minority reports whether the known votes are fewer than a quorum.
 func (g grant) minority() bool { return len(g.votes) > 0 && len(g.votes) < g.quorum }
 
-// enough is what so many votes are called.
+// quorumName returns "a majority" or "a quorum".
 func (g grant) enough() string { return quorumWord(g.quorum, g.voters) }
 
 func quorumWord(votes, nodes int) string {
@@ -287,8 +287,8 @@ func quorumWord(votes, nodes int) string {
 	return "a quorum"
 }
 
-// detail is the grant for its arrows; it is bad if there was no majority, or if a
-// node voted twice.
+// detail describes the grant on its arrows. It is bad if the session had no majority or a node
+// voted twice.
 func (g grant) detail() (detail string, bad bool) {
 	s := g.s
 	detail = fmt.Sprintf("%s holds %s", short(s.Client()), short(s.Key()))
@@ -296,7 +296,7 @@ func (g grant) detail() (detail string, bad bool) {
 	case until == never:
 		detail += ", no deadline"
 	case until <= s.begin:
-		detail += ", past its deadline already"
+		detail += ", already past its deadline"
 	default:
 		detail += fmt.Sprintf(" until %s", display.Seconds(until))
 	}
@@ -312,7 +312,7 @@ func (g grant) detail() (detail string, bad bool) {
 	return detail, g.minority() || g.twice != ""
 }
 
-// words is the grant for the caption.
+// captionText describes the grant in the caption.
 func (g grant) words() string {
 	ok := g.s.Acquire.Return
 	text := fmt.Sprintf("acquired %s at %s", short(g.s.Key()), display.Seconds(ok.T))
@@ -323,7 +323,7 @@ func (g grant) words() string {
 		text += fmt.Sprintf(", by %d of %d votes", n, g.voters)
 	}
 	if g.minority() {
-		text += fmt.Sprintf(" where %d are %s", g.quorum, g.enough())
+		text += fmt.Sprintf(" (%d are %s)", g.quorum, g.enough())
 	}
 	if g.twice != "" {
 		text += "; " + g.twice
@@ -331,7 +331,7 @@ func (g grant) words() string {
 	return text
 }
 
-// drawLease draws a session's belief, and its end where a deadline ended it.
+// drawLease draws a session's belief, and the end of its lease if a deadline ended it.
 func (b *builder) drawLease(s *session) {
 	lane, ok := b.lanes.of(s.Client())
 	if !ok || !s.Granted() {
@@ -342,8 +342,8 @@ func (b *builder) drawLease(s *session) {
 	}
 	if s.ended == facts.Lost && b.scene.shown(s.until) {
 		e, who := b.f.Lost(s.Session), short(s.Client())
-		b.sheet.note(note{Lane: lane, At: s.until, Mark: stop, Label: who + " is told that it has lost " + short(s.Key()), Events: numbers(e)})
-		b.caption.tell(s.until, who, "was told at "+display.Seconds(s.until)+" that it had lost it")
+		b.sheet.note(note{Lane: lane, At: s.until, Mark: stop, Label: who + " is notified that it has lost " + short(s.Key()), Events: numbers(e)})
+		b.caption.tell(s.until, who, "was notified at "+display.Seconds(s.until)+" that it had lost the lock")
 	}
 	if s.ended != facts.Expired || !b.scene.shown(s.until) || s.until == s.begin {
 		return
@@ -354,7 +354,7 @@ func (b *builder) drawLease(s *session) {
 	}
 }
 
-// drawDeletions draws the releases that took a lock away from its holder.
+// drawDeletions draws the releases that deleted a holder's keys.
 func (b *builder) drawDeletions() {
 	done := map[*event]bool{}
 	for _, d := range b.scene.deletions {
@@ -385,20 +385,20 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 	b.sheet.facts++
 	arrows := [][]*event{releases}
 	if display.Seconds(slices.Min(applied)) != display.Seconds(slices.Max(applied)) {
-		arrows = slices.Collect(slices.Chunk(releases, 1)) // each is told at its own instant
+		arrows = slices.Collect(slices.Chunk(releases, 1)) // draw each at its own instant
 	}
 	for _, together := range arrows {
-		detail := fmt.Sprintf("a release of %s DELETES %s key on %s", short(client), whose, nodeList(nodesOf(together)))
+		detail := fmt.Sprintf("a release by %s DELETES %s key on %s", short(client), whose, nodeList(nodesOf(together)))
 		for _, l := range b.lanes.byLane(together) {
 			b.sheet.message(arrow{From: me, To: l.lane, Label: "release", Mark: cross, Bad: true, Sent: l.sent(), Arrived: l.applied(), Detail: detail, Events: numbers(l.events...)})
 		}
 	}
-	b.caption.tell(slices.Max(applied), "a release of "+short(client), fmt.Sprintf("that was sent %s reached %s %s and deleted %s key there",
+	b.caption.tell(slices.Max(applied), "a release by "+short(client), fmt.Sprintf("that was sent %s reached %s %s and deleted %s key there",
 		moment("at", sent), nodes, moment("at", applied), whose))
 }
 
-// drawOverlap marks the span in which two clients believed in the same lock. Where
-// the verdict found no violation, the stamps are too coarse to say so.
+// drawOverlap marks the span in which two clients believed in the same lock. If the verdict found
+// no violation, the timestamps are too coarse to show an overlap.
 func (b *builder) drawOverlap() {
 	if len(b.scene.focus) < 2 || !b.scene.violated() {
 		return
@@ -411,13 +411,13 @@ func (b *builder) drawOverlap() {
 	}
 	if from >= to {
 		if b.scene.result.Cause == verdict.Overlap && w != nil {
-			b.caption.tell(w.From, "both", fmt.Sprintf("must have held %s %s, by the answers that they got, though they never believed so at once",
+			b.caption.tell(w.From, "both", fmt.Sprintf("must have held %s %s, according to the replies they received, although they never believed so at the same time",
 				short(x.Key()), display.FromTo(w.From, min(w.To, b.f.last))))
 		}
 		return
 	}
 	if b.scene.result.Property == verdict.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
-		from, to = w.From, w.To // the verdict allows for the error of the stamps
+		from, to = w.From, w.To // the verdict takes the error of the timestamps into account
 	}
 	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", short(x.Client()), short(y.Client()), short(x.Key()))
 	if to == never {
@@ -429,12 +429,12 @@ func (b *builder) drawOverlap() {
 			label += " until " + display.Seconds(to)
 		}
 	}
-	b.sheet.band(from, to, "two believe that they hold it at once", label, numbers(x.Acquire.Return, y.Acquire.Return))
+	b.sheet.band(from, to, "two clients believe that they hold the lock", label, numbers(x.Acquire.Return, y.Acquire.Return))
 	b.caption.tell(from, "both", fmt.Sprintf("believed that they held %s %s", short(x.Key()), display.FromTo(from, to)))
 }
 
-// drawLosses draws where a node lost the key by which it had granted the first session, by
-// the facts that the verdict names. What a release took away is drawn as that release.
+// drawLosses draws where a node lost the key by which it had granted the first session, from the
+// events that the verdict names. A key deleted by a release is drawn as that release.
 func (b *builder) drawLosses() {
 	if b.scene.result == nil {
 		return
@@ -443,7 +443,7 @@ func (b *builder) drawLosses() {
 		lane  int
 		first string
 		what  history.Change
-		at    string // as it is written: one sentence never speaks of two instants
+		at    string // as printed, so that a sentence covers only one printed instant
 	}
 	of := map[*event]lost{}
 	var ends []*event
@@ -472,8 +472,9 @@ func (b *builder) drawLosses() {
 	}
 }
 
-// drawLapses draws when keys had lived their time whose holder still believed in them, if that is not drawn yet: of a
-// lock whose commands tell no TTL only the nodes know.
+// drawElapsedKeys draws when keys reached their expiry while their holder still believed in them,
+// unless that is already drawn. If a lock's commands contain no TTL, only the nodes report the
+// expiry.
 func (b *builder) drawLapses() {
 	for _, l := range b.scene.result.Losses {
 		s := b.f.named[l.First]
@@ -489,21 +490,22 @@ func (b *builder) drawLapses() {
 			}
 			if s.put(x) && expired && at < s.until && b.scene.shown(at) {
 				key := "key on " + short(l.Node)
-				b.sheet.note(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: possessive(s.Client()) + " " + key + " has lived its time", Events: numbers(x.Put, x.Given, x.End)})
-				b.caption.tellOf(at, short(s.Client()), key+" had lived its time at "+display.Seconds(at))
+				b.sheet.note(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: possessive(s.Client()) + " " + key + " reaches its expiry", Events: numbers(x.Put, x.Given, x.End)})
+				b.caption.tellOf(at, short(s.Client()), key+" reached its expiry at "+display.Seconds(at))
 			}
 		}
 	}
 }
 
-// released reports whether a fact is the doing of a release that is drawn.
+// drawnAsRelease reports whether a key event was caused by a release that is drawn.
 func released(sc *scene, e *event) bool {
 	release := sc.f.ReleaseOf(e)
 	return release != nil && slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release == release })
 }
 
-// ending is the fact that ended a key of the first session before its time, or nil. Where that is not the cause, as the
-// key's time would have been over all the same, it is what ended the key while its holder believed in it.
+// keyEnd returns the event that ended a key of the first session early, or nil. If an early end is
+// not the cause, because the key would have expired in time anyway, it returns the event that ended
+// the key while its holder believed in it.
 func (sc *scene) ending(l verdict.Loss) *event {
 	first := sc.f.named[l.First]
 	for _, x := range sc.f.Lives().Stays(l.Node, sc.result.Witness.Key) {
@@ -520,7 +522,7 @@ func (sc *scene) ending(l verdict.Loss) *event {
 	return nil
 }
 
-// drawWork draws what a session did with the resource and how it gave the lock back.
+// drawWork draws a session's operations on the resource, its extensions and its release.
 func (b *builder) drawWork(s *session) {
 	me, ok := b.lanes.of(s.Client())
 	if !ok {
@@ -546,14 +548,14 @@ func (b *builder) drawWork(s *session) {
 	}
 }
 
-// drawCheck notes the client's look at its own deadline: if it stopped the client, or if a
-// fault hit the client, for then the passing is what the story turns on.
+// drawCheck notes the client's check of its own deadline if it stopped the client. It also notes a
+// passed check if a fault hit the client, because then the story depends on it.
 func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: numbers(c.Call)}
 	if c.Outcome() != history.OK {
-		n.Label = fmt.Sprintf("%s checks: its lease is over, it does not write", short(s.Client()))
+		n.Label = fmt.Sprintf("%s checks: its lease has ended, so it does not write", short(s.Client()))
 		b.sheet.note(n)
-		b.caption.tell(n.At, short(s.Client()), fmt.Sprintf("found its lease over at %s and did not write", display.Seconds(n.At)))
+		b.caption.tell(n.At, short(s.Client()), fmt.Sprintf("found at %s that its lease had ended, and did not write", display.Seconds(n.At)))
 		return
 	}
 	hit := slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool { return ft.Hits(s.Client()) })
@@ -567,7 +569,7 @@ func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 	b.sheet.note(n)
 }
 
-// drawRead draws the answer only: a read's request tells nothing more.
+// drawRead draws only the reply, because the request of a read adds no information.
 func (b *builder) drawRead(s *session, c facts.Operation, me int) {
 	b.sheet.facts++
 	who := short(s.Client())
@@ -576,9 +578,9 @@ func (b *builder) drawRead(s *session, c facts.Operation, me int) {
 			Label: fmt.Sprintf("version %d", c.Return.Version), Detail: who + " reads", Events: numbers(c.Call, c.Return)})
 		return
 	}
-	a := arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: c.Call.T, Label: "read", Detail: "no answer", Lost: true, Events: numbers(c.Call, c.Return)}
+	a := arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: c.Call.T, Label: "read", Detail: "no reply", Lost: true, Events: numbers(c.Call, c.Return)}
 	if c.Outcome() == history.OK {
-		a.Detail = "no answer until " + display.Seconds(c.Return.T)
+		a.Detail = "no reply until " + display.Seconds(c.Return.T)
 	}
 	if c.Outcome() == history.Fail {
 		a.Lost, a.Mark, a.Detail = false, cross, "refused"
@@ -587,7 +589,7 @@ func (b *builder) drawRead(s *session, c facts.Operation, me int) {
 	b.sheet.message(a)
 }
 
-// drawWrite draws a write and what the resource made of it.
+// drawWrite draws a write and its outcome at the resource.
 func (b *builder) drawWrite(s *session, c facts.Operation, me int) {
 	at := b.f.appliedAt(c.Call.Value)
 	if at == 0 && c.Outcome() != history.Info {
@@ -608,17 +610,17 @@ func (b *builder) drawWrite(s *session, c facts.Operation, me int) {
 	b.sheet.message(a)
 	told := a.Arrived
 	if a.Lost {
-		told = c.Call.T // the instant that the sentence names
+		told = c.Call.T // the sentence contains this instant
 	}
 	b.caption.tell(told, short(s.Client()), w.words)
 }
 
-// drawRelease draws the request; what it came to stands in words.
+// drawRelease draws the request of a release and describes the outcome.
 func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
-	detail := short(s.Client()) + " gives the lock back"
+	detail := short(s.Client()) + " releases the lock"
 	switch c.Outcome() {
 	case history.Fail:
-		detail = short(s.Client()) + " gives back what it no longer holds"
+		detail = short(s.Client()) + " releases a lock that it no longer holds"
 	case history.Info:
 		detail = short(s.Client()) + " releases, outcome unknown"
 	}
@@ -639,14 +641,14 @@ func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
 			Events: numbers(append(g.events, c.Call, c.Return)...)}
 		a.Lost = a.Arrived == 0
 		if !a.Lost && a.Arrived > b.scene.to {
-			a.Arrived = a.Sent // it is under way when the story ends
+			a.Arrived = a.Sent // still under way when the story ends
 		}
 		b.sheet.message(a)
 	}
 }
 
-// drawExtend notes an extension. Those that came to the same, one after the
-// other, are one note at the first of them.
+// drawExtend notes an extension. Consecutive extensions with the same outcome share a note at the
+// first of them.
 func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	run := s.alike(c)
 	if run == nil {
@@ -667,8 +669,8 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	switch c.Outcome() {
 	case history.OK:
 		if c.Call.Value == history.OpCheck {
-			n.Label = who + " asks its lock after the deadline: it is held"
-			b.caption.tell(n.At, who, fmt.Sprintf("asked its lock at %s, after the deadline, and was told that it is held", display.Seconds(n.At)))
+			n.Label = who + " checks its lock after the deadline: reported as held"
+			b.caption.tell(n.At, who, fmt.Sprintf("checked its lock at %s, after the deadline, and the lock reported that it was still held", display.Seconds(n.At)))
 			break
 		}
 		until := b.f.promised(last.Return)
@@ -681,14 +683,14 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 		n.Label = fmt.Sprintf("%s %s: the lock is lost", who, what)
 		b.caption.tell(n.At, who, fmt.Sprintf("found at %s that its lock was lost", display.Seconds(n.At)))
 	default:
-		n.Label = fmt.Sprintf("%s %s in vain", who, what)
-		b.caption.tell(n.At, who, fmt.Sprintf("tried to %s %s from %s on, in vain", try, display.Times(len(run)), display.Seconds(n.At)))
+		n.Label = fmt.Sprintf("%s %s without success", who, what)
+		b.caption.tell(n.At, who, fmt.Sprintf("tried to %s %s from %s on, without success", try, display.Times(len(run)), display.Seconds(n.At)))
 	}
 	b.sheet.note(n)
 }
 
-// alike is the extensions from c on that were called and ended as it was, or nil if c is not
-// the first of them.
+// sameExtends returns the consecutive extensions from c on that have the same kind and outcome, or
+// nil if c is not the first of them.
 func (s *session) alike(c facts.Operation) []facts.Operation {
 	all := slices.DeleteFunc(slices.Clone(s.calls), func(x facts.Operation) bool { return x.Call.Op != history.OpExtend })
 	from := slices.Index(all, c)
@@ -703,8 +705,9 @@ func (s *session) alike(c facts.Operation) []facts.Operation {
 	return all[from:to]
 }
 
-// expiry is when a key that was set is due to expire: as its node tells and by that node's clock, or by the extensions
-// that the node agreed to. Never: something else ended it before.
+// expiresAt returns when a key that was set is due to expire, by its node's clock. It uses the
+// node's own report, or else the set and the extensions that the node accepted. It returns never if
+// something else ended the key before.
 func (f *course) expiry(set *event) int64 {
 	for _, x := range f.Lives().Stays(set.Node, set.Key) {
 		if x.By() == set.Process && x.Put.Sent == set.Sent && set.Sent != 0 && x.Due() != never {
@@ -723,13 +726,14 @@ func (f *course) expiry(set *event) int64 {
 	return at
 }
 
-// endedBefore reports whether a key was gone before its time was over, and neither expired nor was ended by its own client.
+// endedByOther reports whether a key ended before its expiry for a reason other than its own
+// client.
 func endedBefore(f *course, x *facts.Stay) bool {
 	return x.End != nil && x.End.Life.What != history.KeyExpired && x.End.T < x.Lapse(f.TurnsOf(x.Node)) && (x.End.Life.By == "" || facts.LinkClient(x.End.Life.By) != facts.LinkClient(x.By()))
 }
 
-// drawFaults draws what the nemesis did. One step that hits many targets within a
-// moment is one fact. What changed nothing is counted at the story's end.
+// drawFaults draws the faults. Faults of one step that hit many targets at about the same time are
+// one fact. Pauses without effect are counted at the end of the story.
 func (b *builder) drawFaults() {
 	shown := b.scene.faultGroups()
 	for i := len(shown) - 1; i >= 0 && len(shown) > mostFaults; i-- {
@@ -763,12 +767,12 @@ func (b *builder) drawFaults() {
 		if over {
 			label := w.Ended
 			if back := backWith(g); w.mark == cross && back != "" {
-				label += ": " + back // what the node has now is what matters
+				label += ": " + back // the node's current keys matter
 			}
 			b.sheet.note(note{Lane: lane, At: slices.Max(ended), Mark: w.over, Label: label + others("first", ended, slices.Min(ended)), Events: numbers(ends...)})
 		}
 		switch {
-		case g[0].Step == history.Unplanned: // the verdict names it
+		case g[0].Step == history.Unplanned: // named by the verdict
 		case over:
 			b.caption.tell(from, w.Whom, w.whole(begun, ended, backWith(g)))
 		default:
@@ -780,7 +784,8 @@ func (b *builder) drawFaults() {
 	}
 }
 
-// others says when the first or the last of several happened that are drawn at one instant.
+// rangeSuffix states when the first or the last of several events happened that are drawn at one
+// instant.
 func others(which string, instants []int64, at int64) string {
 	if display.Seconds(slices.Min(instants)) == display.Seconds(slices.Max(instants)) {
 		return ""
@@ -788,7 +793,7 @@ func others(which string, instants []int64, at int64) string {
 	return ", the " + which + " at " + display.Seconds(at)
 }
 
-// backWith is what was read back when faults ended, if it is the same of all.
+// commonReadBack returns the read-back at the end of the faults if it is the same for all.
 func backWith(g []*facts.Fault) string {
 	for _, ft := range g {
 		if ft.End == nil || ft.End.Cause != g[0].End.Cause {
@@ -807,7 +812,7 @@ func (b *builder) faultBar(ft *facts.Fault) {
 	b.sheet.bar(lane, state, ft.From(), ft.To(), ft.Begin, ft.End)
 }
 
-// faultLane is the lane of the target, or for a link that of its client.
+// faultLane returns the lane of the target, or the client's lane if the target is a link.
 func (b *builder) faultLane(g []*facts.Fault) int {
 	if lane, ok := b.lanes.of(g[0].Target); ok {
 		return lane
@@ -818,11 +823,11 @@ func (b *builder) faultLane(g []*facts.Fault) int {
 	return -1
 }
 
-// mostFaults is how many faults a reader can follow.
+// maxFaults is how many faults a reader can follow.
 const mostFaults = 12
 
-// faultGroups folds faults of one kind that begin within a moment: those of one
-// step, and messages of one sort that are held.
+// faultGroups groups faults of one kind that begin at about the same time: those of one step, and
+// held or lost messages of one type.
 func (sc *scene) faultGroups() [][]*facts.Fault {
 	var out [][]*facts.Fault
 	for _, ft := range sc.faults {
@@ -840,7 +845,7 @@ func (sc *scene) faultGroups() [][]*facts.Fault {
 	return out
 }
 
-// faultTargets names what a group of faults hits.
+// faultTargets names the targets of a group of faults.
 func (sc *scene) faultTargets(g []*facts.Fault) string {
 	owner := sc.linkOwner(g[0].Target)
 	var names []string
@@ -855,7 +860,7 @@ func (sc *scene) faultTargets(g []*facts.Fault) string {
 	return nodeList(names)
 }
 
-// linkOwner is the client whose link a target is, "" if it is no link.
+// linkOwner returns the client of a link, or "" if the target is not a link.
 func (sc *scene) linkOwner(target string) string {
 	for _, c := range sc.clients() {
 		if c != "" && strings.HasPrefix(target, c+"-") {
@@ -865,8 +870,9 @@ func (sc *scene) linkOwner(target string) string {
 	return ""
 }
 
-// held says what a hold holds: the message that set it off, or else of the messages on its link that were
-// under way for at least half of it, the one that set out nearest to its beginning.
+// heldMessage names the message that a hold affects. That is the message that triggered it. Without
+// a trigger it is, among the messages that were under way on its link for at least half of the
+// fault, the one sent nearest to its start.
 func (f *course) held(ft *facts.Fault) string {
 	for _, p := range f.Params.Steps {
 		if trigger := strings.Fields(p.When); p.Step == ft.Step && len(trigger) > 1 {
@@ -874,7 +880,7 @@ func (f *course) held(ft *facts.Fault) string {
 			case "request":
 				return trigger[0]
 			case "reply":
-				return "answer to " + trigger[0]
+				return "reply to " + trigger[0]
 			}
 		}
 	}
@@ -889,13 +895,13 @@ func (f *course) held(ft *facts.Fault) string {
 	for _, e := range f.wires {
 		if e.Process == ft.Target {
 			consider(e.Op, e.Sent, e.Applied)
-			consider("answer to "+e.Op, e.Applied, e.Answered)
+			consider("reply to "+e.Op, e.Applied, e.Answered)
 		}
 	}
 	return what
 }
 
-// longestSaw is how much is told of what was seen of a fault.
+// maxReadBack limits the length of a read-back in a sentence.
 const longestSaw = 200
 
 type faultWords struct {
@@ -903,7 +909,8 @@ type faultWords struct {
 	mark, over symbol
 }
 
-// whole tells of faults that ended. What a node came back with matters.
+// pastSentence describes faults that have ended. For a node that restarted, it includes the
+// read-back.
 func (w faultWords) whole(begun, ended []int64, back string) string {
 	from, to := moment("at", begun), moment("at", ended)
 	switch {
@@ -919,8 +926,8 @@ func (w faultWords) whole(begun, ended []int64, back string) string {
 	return fmt.Sprintf("%s %s and started again %s%s", w.Was, from, to, back)
 }
 
-// wordsFor tells a group of faults on targets. Held is the message that a fault of
-// one message is about.
+// wordingFor describes a group of faults on targets. held names the affected message, for faults of
+// single messages.
 func wordsFor(g []*facts.Fault, targets, held string) faultWords {
 	client, _, _ := nemesis.SplitLink(g[0].Target)
 	client = short(client)
@@ -953,15 +960,15 @@ func wordsFor(g []*facts.Fault, targets, held string) faultWords {
 	return w
 }
 
-// toldOf is how people are told of a kind of fault, also of one that is no plan's.
+// wordingOf returns the wording of a kind of fault, including one that no plan can contain.
 func toldOf(kind string) nemesis.Told {
 	if kind == history.OpGoOn {
-		return nemesis.Told{Began: "{targets} goes on by itself"}
+		return nemesis.Told{Began: "{targets} resumes by itself"}
 	}
 	return nemesis.ToldOf(kind)
 }
 
-// plural is what several do, of the words for one.
+// pluralVerb changes the verb of a predicate from singular to plural.
 func plural(words string) string {
 	verb, rest, _ := strings.Cut(words, " ")
 	switch verb {
@@ -977,23 +984,24 @@ func plural(words string) string {
 	return verb + " " + rest
 }
 
-// targetsOf counts the targets of a group of faults.
+// countTargets counts the distinct targets of a group of faults.
 func targetsOf(g []*facts.Fault) int {
 	return len(unique(stamps(g, func(ft *facts.Fault) string { return ft.Target })))
 }
 
-// message names so many messages of one sort. If they are repeated, there are several to one target.
+// messageText names a number of messages of one type. If repeated is set, there are several to one
+// target.
 func message(held, client, targets string, many int, repeated bool) string {
-	s := ""
+	s, replies := "", "reply"
 	if many > 1 {
-		s = "s"
+		s, replies = "s", "replies"
 	}
-	if sort, ok := strings.CutPrefix(held, "answer to "); ok {
+	if sort, ok := strings.CutPrefix(held, "reply to "); ok {
 		of := short(sort)
 		if repeated {
 			of += "s"
 		}
-		return fmt.Sprintf("the answer%s of %s to %s's %s", s, targets, client, of)
+		return fmt.Sprintf("the %s from %s to %s's %s", replies, targets, client, of)
 	}
-	return fmt.Sprintf("the %s%s of %s to %s", short(held), s, client, targets)
+	return fmt.Sprintf("the %s%s from %s to %s", short(held), s, client, targets)
 }

@@ -13,10 +13,10 @@ import (
 	"lockpick/checker/verdict"
 )
 
-var update = flag.Bool("update", false, "write the drawings in testdata anew")
+var update = flag.Bool("update", false, "update the drawings in testdata")
 
-// A story is a txtar file: the history in its short form, the violated result if
-// there is one, and the drawing.
+// A story is a txtar file with the history in its short form, the violated result if there is one,
+// and the drawing.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -27,7 +27,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// told is a story's parts by name, and its diagram.
+// readStoryFile returns the parts of a story by name, and its diagram.
 func told(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File, d Diagram) {
 	t.Helper()
 	parts = map[string]*txtar.File{}
@@ -63,7 +63,7 @@ func tale(t *testing.T, file string) {
 		if *update {
 			f.Data = []byte(got)
 		} else if got != string(f.Data) {
-			t.Errorf("%s differs; look at it and run with -update if it is right:\n%s", name, got)
+			t.Errorf("%s differs; check it and run with -update if it is right:\n%s", name, got)
 		}
 	}
 	if *update {

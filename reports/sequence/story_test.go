@@ -15,9 +15,9 @@ import (
 //	SECONDS PROCESS TYPE OP key=value…                  one event
 //	wire CLIENT NODES TYPE OP SENT APPLIED ANSWERED …   one event for each node of "n1..n3,n5"
 //
-// Events are numbered by their order in the file; "-" is no stamp; the key is
-// lock-1 unless the line says otherwise. In values "_" is a space, and anywhere
-// HOSTILE, LONG and WIDE stand for texts that mean no good.
+// Events are numbered by their order in the file. "-" stands for no timestamp, and the key is lock-1
+// unless the line names another. In values "_" stands for a space. HOSTILE, LONG and WIDE stand for
+// malicious texts.
 func parseStory(text string) (*history.History, error) {
 	h := &history.History{}
 	text = strings.NewReplacer("HOSTILE", "c1\x1b[2J\"\r\u202e", "LONG", strings.Repeat("lock", 60), "WIDE", "日本\u0301").Replace(text)
@@ -131,7 +131,7 @@ func setAll(e *history.Event, kvs []string) error {
 	return nil
 }
 
-// stamp reads seconds as nanoseconds.
+// parseSeconds reads seconds as nanoseconds.
 func stamp(s string) int64 {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -140,7 +140,7 @@ func stamp(s string) int64 {
 	return int64(f*1e9 + 0.5)
 }
 
-// expand reads "n1..n3,n5".
+// expandNames reads "n1..n3,n5".
 func expand(s string) []string {
 	var out []string
 	for _, part := range strings.Split(s, ",") {

@@ -17,9 +17,9 @@ import (
 	"lockpick/reports/display"
 )
 
-// summary is the violation in one sentence: its cause and its harm, by the verdict and the
-// facts that it names. Where these don't say more than the verdict does, it is the
-// verdict's own sentence. "": nothing is violated.
+// summary describes the violation in one sentence, with its cause and effect, from the verdict and
+// the facts that it names. If these say no more than the verdict's own sentence, it returns that.
+// It returns "" without a violation.
 func (sc *scene) summary() string {
 	if !sc.violated() {
 		return ""
@@ -38,10 +38,10 @@ func (sc *scene) summary() string {
 	return cmp.Or(text, strings.TrimSuffix(sc.result.Because, "."))
 }
 
-// inWords is a scene that is told.
+// narrator adds the sentences about a layout.
 type inWords struct{ *scene }
 
-// sharedHold says why a second client got a lock that the first still held.
+// sharedHold explains why a second client got a lock that the first still held.
 func (sc inWords) sharedHold() string {
 	first, second := sc.pair()
 	if first == nil || second == nil {
@@ -50,7 +50,7 @@ func (sc inWords) sharedHold() string {
 	a, b := short(first.Client()), short(second.Client())
 	why := sc.lossOf(a, b)
 	got := fmt.Sprintf("%s acquired %s while %s still held it", b, short(first.Key()), a)
-	if a == b { // one client, twice
+	if a == b { // the same client twice
 		got = fmt.Sprintf("%s acquired %s again while it still held it", b, short(first.Key()))
 	}
 	if why != "" {
@@ -62,7 +62,8 @@ func (sc inWords) sharedHold() string {
 	return got
 }
 
-// pair is the sessions of the witness by the order of their keys, where the losses tell it.
+// witnessPair returns the witness's sessions, ordered by their keys if the losses determine that
+// order.
 func (sc inWords) pair() (first, second *session) {
 	if len(sc.focus) < 2 {
 		return nil, nil
@@ -75,7 +76,7 @@ func (sc inWords) pair() (first, second *session) {
 	return sc.focus[0], sc.focus[1]
 }
 
-// lossOf is a clause for each cause by which a's vote on a node was gone when b asked.
+// causeClause explains why a's votes on nodes were gone when b requested the lock.
 func (sc inWords) lossOf(a, b string) string {
 	var nodes []string
 	for _, l := range sc.result.Losses {
@@ -90,7 +91,7 @@ func (sc inWords) lossOf(a, b string) string {
 	return display.CauseClause(sc.result.Cause, display.Parties{First: a, Second: b, Nodes: on, Deleter: sc.deleter()})
 }
 
-// deleter is who deleted a key that was not its own.
+// deleterNoun names the releases that deleted another client's key.
 func (sc inWords) deleter() string {
 	names := sc.actors()
 	if len(names) == 0 && len(sc.deletions) > 0 {
@@ -98,14 +99,14 @@ func (sc inWords) deleter() string {
 	}
 	switch len(names) {
 	case 0:
-		return "a release of another client"
+		return "a release by another client"
 	case 1:
-		return "a release of " + short(names[0])
+		return "a release by " + short(names[0])
 	}
-	return "releases of " + list(names)
+	return "releases by " + list(names)
 }
 
-// overrun says why a write came after its session's lease, and what it did.
+// overrun explains why a write came after its session's lease, and what it overwrote.
 func (sc inWords) overrun() string {
 	s, write := sc.overwriting()
 	if s == nil || sc.result.Cause == verdict.FenceBroken {
@@ -122,14 +123,14 @@ func (sc inWords) overrun() string {
 		return sc.suffered(g, who) + harm
 	}
 	if sent, applied := sentAt(sc.f, write.Value), sc.f.appliedAt(write.Value); sent != 0 && sent < s.until && s.until <= applied {
-		return fmt.Sprintf("%s's write took %s to reach %s, so %s outlived its lease and %s", who, display.Span(about(minus(applied, sent))), short(sc.resource()), who, harm)
+		return fmt.Sprintf("%s's write took %s to reach %s, so %s overran its lease and %s", who, display.Span(about(minus(applied, sent))), short(sc.resource()), who, harm)
 	}
-	return fmt.Sprintf("%s worked past the end of its lease and %s", who, harm)
+	return fmt.Sprintf("%s continued past the end of its lease and %s", who, harm)
 }
 
-// delayed finds the fault that kept a write until its session's lease was over, or nil. If the write had been sent by
-// then, that is a fault of its link. Otherwise it is one of the client itself, first one that stopped it, or else of any of
-// its links.
+// delayingFault returns the fault that delayed a write until its session's lease had ended, or nil.
+// If the write had been sent by then, that is a fault of its link. Otherwise it is a fault of the
+// client, preferably one that stopped it, or else of any of its links.
 func (sc inWords) delayed(s *session, write *apply) []*facts.Fault {
 	link := s.Client() + "-" + sc.resource()
 	at := sentAt(sc.f, write.Value)
@@ -158,7 +159,7 @@ func (sc inWords) delayed(s *session, write *apply) []*facts.Fault {
 	return found
 }
 
-// blames reports whether a fault is part of the cause, by the verdict or by the headline.
+// blames reports whether the verdict or the headline names a fault as part of the cause.
 func (sc inWords) blames(g []*facts.Fault) bool {
 	if !sc.violated() {
 		return false
@@ -170,7 +171,7 @@ func (sc inWords) blames(g []*facts.Fault) bool {
 	return slices.ContainsFunc(sc.result.Losses, func(l verdict.Loss) bool { return slices.Contains(l.Steps, g[0].Step) })
 }
 
-// suffered says what a fault did to a client until its lease was over.
+// faultClause describes what a fault did to a client until its lease ended.
 func (sc inWords) suffered(g []*facts.Fault, who string) string {
 	w := wordsFor(g, sc.faultTargets(g), sc.f.held(g[0]))
 	was, _, _ := strings.Cut(w.Was, " (")
@@ -178,10 +179,10 @@ func (sc inWords) suffered(g []*facts.Fault, who string) string {
 	if w.State != nemesis.Stopped {
 		text += "so " + who + " "
 	}
-	return text + "outlived its lease and "
+	return text + "overran its lease and "
 }
 
-// about is a length of time as precisely as a summary tells it.
+// roundSpan rounds a duration to the precision of a summary.
 func about(ns int64) int64 {
 	if ns >= 1e9 {
 		ns = plus(ns, 5e6) / 1e7 * 1e7
@@ -189,12 +190,14 @@ func about(ns int64) int64 {
 	return ns
 }
 
-// crosses reports whether a fault of a session's client was in force when its lease ended.
+// inForceAtLeaseEnd reports whether a fault of a session's client was in force when its lease
+// ended.
 func crosses(ft *facts.Fault, s *session) bool {
 	return ft.Hits(s.Client()) && ft.From() <= s.until && s.until <= ft.To()
 }
 
-// overwriting is the session shown whose write did away with others', and that write: the one that was applied last.
+// overwritingWrite returns the drawn session whose write overwrote others' updates, and that write.
+// If there are several, it returns the one applied last.
 func (sc inWords) overwriting() (by *session, write *apply) {
 	at := int64(-1)
 	for _, s := range sc.focus {
@@ -210,7 +213,7 @@ func (sc inWords) overwriting() (by *session, write *apply) {
 	return by, write
 }
 
-// writesLost names whose writes were lost, and how many.
+// lostWriters names the clients whose writes were lost.
 func writesLost(lost []lostWrite) string {
 	var names []string
 	for _, l := range lost {
@@ -226,7 +229,7 @@ func writesLost(lost []lostWrite) string {
 	return "writes of " + list(names)
 }
 
-// versionsLost names the versions that were lost: "versions 3 to 6 of c2".
+// lostVersions names the versions that were lost: "versions 3 to 6 of c2".
 func versionsLost(lost []lostWrite) string {
 	if len(lost) == 1 {
 		return short(lost[0].client) + "'s update"
@@ -265,7 +268,7 @@ func versions(g []lostWrite) string {
 	return "versions " + display.List(runs)
 }
 
-// minus is a - b, and the nearest number where that can't be said.
+// saturatingSub returns a - b, clamped to the range of int64.
 func minus(a, b int64) int64 {
 	d := a - b
 	switch {
@@ -277,7 +280,7 @@ func minus(a, b int64) int64 {
 	return d
 }
 
-// plus is a + b likewise.
+// saturatingAdd returns a + b, clamped to the range of int64.
 func plus(a, b int64) int64 {
 	if b == math.MinInt64 {
 		return math.MinInt64
@@ -287,10 +290,10 @@ func plus(a, b int64) int64 {
 
 const longestName = 24
 
-// short cuts a name, so that one name can't crowd out the sentence about it.
+// shorten cuts a name so that it leaves room for the rest of the sentence.
 func short(name string) string { return display.Fit(name, longestName) }
 
-// list joins names as a sentence does, each cut short.
+// joinNames joins names as in a sentence, each cut short.
 func list(names []string) string {
 	out := make([]string, len(names))
 	for i, n := range names {
@@ -299,10 +302,10 @@ func list(names []string) string {
 	return display.List(out)
 }
 
-// nodeRange names nodes briefly, in their order and each once: "n1–n5", "n1 n2", "n1 n2 n4 n5".
+// nodeRange names nodes briefly, sorted and without duplicates: "n1–n5", "n1 n2", "n1 n2 n4 n5".
 func nodeRange(nodes []string) string { return strings.Join(nodeParts(nodes), " ") }
 
-// nodeList names them as a sentence does: "n1–n5", "n1 and n2".
+// nodeList names nodes as in a sentence: "n1–n5", "n1 and n2".
 func nodeList(nodes []string) string { return display.List(nodeParts(nodes)) }
 
 func nodeParts(nodes []string) (parts []string) {
@@ -344,7 +347,7 @@ func numbered(name string) (prefix string, n int, ok bool) {
 	return prefix, n, err == nil
 }
 
-// unique returns the names in their first order, each once.
+// unique returns the distinct names in order of their first occurrence.
 func unique(names []string) []string {
 	var out []string
 	for _, n := range names {
@@ -355,7 +358,7 @@ func unique(names []string) []string {
 	return out
 }
 
-// grouped puts together what has the same key, in the order of its first.
+// groupBy groups elements by key, in order of first occurrence.
 func grouped[T any, K comparable](all []T, key func(T) K) [][]T {
 	var out [][]T
 	at := map[K]int{}

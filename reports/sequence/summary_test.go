@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSummaries holds the one sentence of each story there is to a file: its cause and its harm.
+// TestSummaries compares the summary of each story with a file.
 func TestSummaries(t *testing.T) {
 	var got strings.Builder
 	drawn(t, func(name string, d Diagram) {
@@ -22,11 +22,11 @@ func TestSummaries(t *testing.T) {
 		}
 	}
 	if want, err := os.ReadFile(path); err != nil || got.String() != string(want) {
-		t.Errorf("the sentences differ (%v); look at them and run with -update if they are right:\n%s", err, got.String())
+		t.Errorf("the summaries differ (%v); check them and run with -update if they are right:\n%s", err, got.String())
 	}
 }
 
-// What was lost is told whole, and briefly.
+// lostVersions lists all lost versions, lostWriters only the clients.
 func TestVersionsLost(t *testing.T) {
 	of := func(client string, versions ...int64) (all []lostWrite) {
 		for _, v := range versions {

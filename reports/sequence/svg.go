@@ -12,9 +12,9 @@ import (
 	"lockpick/reports/display"
 )
 
-// SVG draws a diagram as Kleppmann drew his: time runs to the right, one lane for
-// each process, messages slant from lane to lane. The axis is not linear: what is
-// quick is stretched, what is long is cut short, and the ticks tell the true time.
+// SVG draws a diagram in the style of Kleppmann's figures: time runs to the right, each process has
+// a lane, and messages slant from lane to lane. The axis is not linear: short spans are stretched,
+// long ones are compressed, and the ticks show the true time.
 //
 //	client c1    ──┬──▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░░░──╲──
 //	                ╲  ╱                          ╲
@@ -22,15 +22,15 @@ import (
 //	                              ╱ ╲               ╲
 //	storage r1   ──────────────────────────────────✗
 //
-// A mark or a hatch says what a colour says; what found no room in the picture is
-// numbered and told below, and details stand in title elements.
+// A mark or a hatch repeats the meaning of each color. A label without room in the picture gets a
+// number and moves below it. Details are in title elements.
 func SVG(d Diagram, o SVGOptions) []byte {
 	p := layOut(d, o)
 	var out strings.Builder
 	role, least := "img", ""
 	if o.Embedded {
 		role = "group" // its parts are links
-		// A page that shows it smaller keeps its text at 11 px, of 12, and more.
+		// On a page that scales the picture down, its text stays at 11 px or more, of 12.
 		least = shape(` style="--least:%vpx"`, math.Ceil(p.width*11/12))
 	}
 	out.WriteString(shape(`<svg xmlns="http://www.w3.org/2000/svg" class="sq" role="%[4]v" width="%[1]v" height="%[2]v" viewBox="0 0 %[1]v %[2]v"%[3]v>`+"\n", p.width, p.height, least, role))
@@ -69,14 +69,14 @@ const style = `.sq text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Lib
 .sq .sq-edge{stroke:var(--alarm);stroke-dasharray:4 2}.sq a{cursor:pointer}.sq-lit .sq-arrow,.sq a:hover path{stroke-width:2.4}
 `
 
-// Style is what an embedded picture needs of the page's style, once.
+// Style is the style sheet that a page with embedded pictures includes once.
 const Style = style
 
-// mostInstants bounds a picture, as only a history that no run could have made needs.
+// maxInstants bounds the size of a picture. Only histories that no run could have produced reach
+// it.
 const mostInstants = 600
 
-// layOut gives all parts of a diagram their places, and its title and story where
-// they are wanted.
+// newPicture places all parts of a diagram, and its title and story if they are included.
 func layOut(d Diagram, o SVGOptions) *picture {
 	p := &picture{options: o, axis: newAxis(instants(d)).squeezed(widestAxis), used: map[state]bool{}}
 	p.right = left + 40
@@ -103,7 +103,7 @@ func layOut(d Diagram, o SVGOptions) *picture {
 	return p
 }
 
-// instants are those at which something is drawn.
+// instants returns the instants of everything drawn.
 func instants(d Diagram) []int64 {
 	var at []int64
 	for _, g := range byFact(d) {
@@ -121,7 +121,7 @@ func instants(d Diagram) []int64 {
 	for _, t := range at {
 		first, last = min(first, t), max(last, t)
 	}
-	for _, b := range d.Bars { // they never make the picture longer
+	for _, b := range d.Bars { // a bar never extends the picture
 		for _, t := range []int64{b.From, b.To} {
 			if first < t && t < last {
 				at = append(at, t)
@@ -131,7 +131,7 @@ func instants(d Diagram) []int64 {
 	return at[:min(len(at), mostInstants)]
 }
 
-// head lays out the title and the story.
+// placeHeader places the title and the story.
 func (p *picture) head(d Diagram) {
 	p.title = escape(d.Title)
 	story := escape(strings.Join(d.Caption, " "))
@@ -175,8 +175,10 @@ func (p *picture) drawBands(d Diagram) {
 	}
 }
 
+var stateText = map[state]string{believes: "believes that it holds the lock", paused: "paused", dead: "dead", keeps: "leftover key"}
+
 func (p *picture) drawBars(d Diagram) {
-	// What is drawn later covers what was before: a dead client first, a pause last.
+	// Later bars cover earlier ones, so a dead client comes first and a pause last.
 	for _, state := range []state{dead, believes, keeps, paused} {
 		for _, b := range d.Bars {
 			if b.State != state || b.Lane < 0 || b.Lane >= len(p.lanes) {
@@ -185,10 +187,10 @@ func (p *picture) drawBars(d Diagram) {
 			x := p.axis.pos(b.From)
 			w := p.axis.pos(b.To) - x
 			if last := len(p.axis.at) - 1; last >= 0 && b.To > p.axis.at[last] {
-				w = p.right - x // it lasts beyond the picture
+				w = p.right - x // continues beyond the picture
 			}
 			p.used[state] = true
-			p.body.WriteString(p.group(b.Events, string(state)+" "+display.FromTo(b.From, b.To), p.bar(state, x, p.lanes[b.Lane], max(w, 2))))
+			p.body.WriteString(p.group(b.Events, stateText[state]+" "+display.FromTo(b.From, b.To), p.bar(state, x, p.lanes[b.Lane], max(w, 2))))
 		}
 	}
 }
@@ -206,7 +208,7 @@ func (p *picture) bar(state state, x, y, w float64) string {
 	return shape(`<rect class="sq-holds" x="%v" y="%v" width="%v" height="16" rx="2"/>`, x, y-8, w)
 }
 
-// sayHeld writes into the bars what they are, where no arrow and no mark is in the way.
+// labelBars writes labels into the bars where no arrow or mark is in the way.
 func (p *picture) sayHeld() {
 	const words = "believes that it holds"
 	for _, bar := range p.held {
@@ -222,7 +224,7 @@ func (p *picture) sayHeld() {
 	}
 }
 
-// drawArrows draws the messages, and says which labels they want.
+// drawArrows draws the messages and returns the labels to place.
 func (p *picture) drawArrows(d Diagram) (wishes []wish) {
 	for _, g := range byFact(d) {
 		for k, a := range g {
@@ -243,7 +245,7 @@ func (p *picture) drawArrows(d Diagram) (wishes []wish) {
 				p.addMark(mark{mark: a.Mark, x: x2, y: y2, bad: a.Bad, title: title, events: a.Events})
 			}
 			if k > 0 {
-				continue // the arrows of one fact say the same
+				continue // the arrows of one fact share their labels
 			}
 			wishes = append(wishes, wish{x: x1, y: y1, toX: x2, toY: y2, label: label, bad: a.Bad, along: true, rank: 2},
 				wish{x: x2, y: y2, label: detail, bad: a.Bad, rank: rank(a.Bad, 3)})
@@ -285,7 +287,7 @@ func (p *picture) drawMarks(d Diagram) (wishes []wish) {
 	return wishes
 }
 
-// drawAxis labels as many instants as find room, and marks where the axis is cut short.
+// drawAxis labels as many instants as fit, and marks compressed gaps.
 func (p *picture) drawAxis() {
 	var breaks string
 	p.line.WriteString(shape(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, p.bottom, p.right))
@@ -309,7 +311,7 @@ func (p *picture) drawAxis() {
 	p.line.WriteString(breaks)
 }
 
-// foot lays out what stands below the picture. A page tells itself what is not shown.
+// placeFooter places the text below the picture. A page itself lists what is not shown.
 func (p *picture) foot(d Diagram) {
 	y := p.bottom + 38
 	add := func(class string, lines ...string) {
@@ -332,7 +334,7 @@ func (p *picture) foot(d Diagram) {
 	for _, l := range []struct {
 		state state
 		text  string
-	}{{believes, "bar: believes that it holds the lock"}, {paused, "hatched: paused"}, {dead, "dotted lane: dead"}, {keeps, "thin bar: keeps a key that was left there"}} {
+	}{{believes, "bar: believes that it holds the lock"}, {paused, "hatched: paused"}, {dead, "dotted lane: dead"}, {keeps, "thin bar: leftover key"}} {
 		if p.used[l.state] {
 			legend = append(legend, l.text)
 		}
@@ -341,7 +343,7 @@ func (p *picture) foot(d Diagram) {
 		legend = append(legend, "hatched band: "+b.Means)
 	}
 	if p.broken {
-		legend = append(legend, "//: a second or more is cut short")
+		legend = append(legend, "//: a gap of a second or more, not to scale")
 	}
 	add("sq-foot", wrap(strings.Join(legend, " · "), chars, 3)...)
 	if !p.options.Embedded {
@@ -350,23 +352,23 @@ func (p *picture) foot(d Diagram) {
 	p.height = y + 4
 }
 
-// longestLabel is how much of a text a picture tells.
+// maxLabel limits the length of a label.
 const longestLabel = 240
 
-// wish is a label that wants a place.
+// labelRequest is a label to be placed.
 type wish struct {
-	x, y     float64 // what it is about
-	toX, toY float64 // of an arrow, its other end
-	along    bool    // it stands beside the arrow
-	still    bool    // it stands where it is, or as near above and below as it can
-	far      bool    // it may stand anywhere near
+	x, y     float64 // the labeled point
+	toX, toY float64 // for an arrow, its other end
+	along    bool    // place it beside the arrow
+	still    bool    // place it at the point, or as near above or below as possible
+	far      bool    // place it anywhere nearby
 	label    string
 	bad      bool
-	rank     int // the lesser first
+	rank     int // lower ranks are placed first
 }
 
-// place finds room for a label: near what it is about, over nothing else. What finds none
-// at any breadth gets a number there, and is told below.
+// place finds room for a label near its point, without covering anything else. A label that fits at
+// no width is replaced by a number and moves below the picture.
 func (p *picture) place(w wish) {
 	if w.label == "" {
 		return
@@ -384,11 +386,11 @@ func (p *picture) place(w wish) {
 		w.x, w.y = (w.x+w.toX)/2, (w.y+w.toY)/2
 	}
 	w.along, w.far = false, true
-	p.try(w, []string{circled(len(p.notes) + 1)}) // there is hardly a place where that finds no room
+	p.try(w, []string{circled(len(p.notes) + 1)}) // a number fits almost anywhere
 	p.notes = append(p.notes, label)
 }
 
-// try puts a label at the first place that is free.
+// try places a label at the first free candidate. It reports whether there was one.
 func (p *picture) try(w wish, lines []string) bool {
 	chars := 0
 	for _, l := range lines {
@@ -419,12 +421,12 @@ func (p *picture) try(w wish, lines []string) bool {
 	return false
 }
 
-// candidates are the boxes that a label may have, the best first.
+// candidates returns the possible boxes of a label, best first.
 func (w wish) candidates(wide, tall float64) []box {
 	var out []box
 	at := func(x, y float64) { out = append(out, box{x, y, x + wide, y + tall}) }
 	if w.along {
-		// Beside the arrow, on both sides of it, with room for its slope.
+		// On both sides of the arrow, with room for its slope.
 		slope := 0.0
 		if dy := math.Abs(w.toY - w.y); dy > 0 {
 			slope = math.Abs(w.toX-w.x) / dy
@@ -465,7 +467,7 @@ func (w wish) candidates(wide, tall float64) []box {
 	return out
 }
 
-// free reports whether a box lies in the picture and over nothing else.
+// free reports whether a box lies within the picture and covers nothing.
 func (p *picture) free(b box) bool {
 	if b.x1 < 16 || b.x2 > p.width-4 || b.y1 < p.top-2 || b.y2 > p.bottom-2 {
 		return false
@@ -478,7 +480,7 @@ func (p *picture) free(b box) bool {
 	return p.clear(b)
 }
 
-// clear reports whether no text, mark or arrow is where a box is.
+// clear reports whether a box covers no text, mark or arrow.
 func (p *picture) clear(b box) bool {
 	return !slices.ContainsFunc(p.taken, b.meets) && !slices.ContainsFunc(p.shafts, func(s shaft) bool { return s.through(b) })
 }
@@ -487,7 +489,7 @@ func (b box) meets(o box) bool {
 	return b.x1 < o.x2+5 && o.x1 < b.x2+5 && b.y1 < o.y2 && o.y1 < b.y2
 }
 
-// leadTo is the line from a label to what it is about; false: it stands beside it.
+// leaderLine returns the line from a label to its point, or false if the label is next to it.
 func leadTo(b box, x, y float64) (shaft, bool) {
 	fromY, toY := b.y2, y-13
 	switch {
@@ -500,7 +502,7 @@ func leadTo(b box, x, y float64) (shaft, bool) {
 	return shaft{min(max(x, b.x1), b.x2), fromY, x, toY}, true
 }
 
-// circled is a number in a circle, up to twenty.
+// circled returns a number in a circle, up to twenty, or in parentheses.
 func circled(n int) string {
 	if n <= 20 {
 		return string(rune('①' + n - 1))
@@ -508,7 +510,7 @@ func circled(n int) string {
 	return fmt.Sprintf("(%d)", n)
 }
 
-// rank is that of a label, unless it tells of harm.
+// labelRank returns 0 for a label about a violation, else the given rank.
 func rank(bad bool, calm int) int {
 	if bad {
 		return 0
@@ -516,32 +518,31 @@ func rank(bad bool, calm int) int {
 	return calm
 }
 
-// picture is a diagram with places: pixels from the upper left corner. Its layers are
-// written while it is laid out: bands below, the line of the axis, lanes with bars and
-// arrows, and above these marks and texts.
+// picture is a diagram with coordinates, in pixels from the upper left corner. Its layers are, from
+// the bottom: bands, the axis, lanes with bars and arrows, and finally marks and texts.
 type picture struct {
 	options            SVGOptions
 	title, desc        string
 	width, height      float64
-	top, bottom, right float64 // of the drawing within
+	top, bottom, right float64 // edges of the drawing
 	axis               axis
-	lanes              []float64       // where each is, from the top
+	lanes              []float64       // y of each lane
 	bands, line, body  strings.Builder // layers, the lowest first
 	marks              []mark
 	texts              []text
-	taken              []box // where texts and marks are
+	taken              []box // areas of texts and marks
 	shafts             []shaft
-	held               []box // bars that say what they are, where there is room
+	held               []box // bars that get a label if there is room
 	notes              []string
 	used               map[state]bool
-	broken             bool // the axis is, somewhere
+	broken             bool // the axis has a compressed gap
 }
 
 type box struct{ x1, y1, x2, y2 float64 }
 
 type shaft struct{ x1, y1, x2, y2 float64 }
 
-// through reports whether a shaft comes within a few pixels of a box.
+// crosses reports whether a shaft comes within a few pixels of a box.
 func (s shaft) through(b box) bool {
 	const near = 3
 	lo, hi := max(min(s.y1, s.y2), b.y1-near), min(max(s.y1, s.y2), b.y2+near)
@@ -561,22 +562,22 @@ func (s shaft) through(b box) bool {
 	return from < b.x2+near && b.x1-near < to
 }
 
-// Measures, in pixels.
+// Dimensions in pixels.
 const (
-	left          = 128 // of the first instant
-	drawingHeight = 480 // of all lanes, so that a window shows them
+	left          = 128 // x of the first instant
+	drawingHeight = 480 // height of all lanes, which fits in a window
 	leastLaneGap  = 96
 	mostLaneGap   = 140
-	widestAxis    = 850 // so that a page shows the picture at its size
+	widestAxis    = 850 // a page shows a picture of this width without scaling
 	leastGap      = 18  // between two instants
 	lineHeight    = 14
-	charWidth     = 6.6 // of the font at 12 px, rather too much than too little
-	titleWidth    = 9.2 // at 16 px
+	charWidth     = 6.6 // upper estimate for the font at 12 px
+	titleWidth    = 9.2 // the same at 16 px
 	leastPicture  = 760
-	labelChars    = 26 // where a label is broken
+	labelChars    = 26 // preferred length of a label's lines
 )
 
-// shape is a piece of SVG, with coordinates to a tenth.
+// svgf formats a piece of SVG, with coordinates rounded to a tenth.
 func shape(format string, args ...any) string {
 	for i, a := range args {
 		if x, ok := a.(float64); ok {
@@ -588,7 +589,7 @@ func shape(format string, args ...any) string {
 
 func (p *picture) prefix() string { return html.EscapeString(p.options.Prefix) }
 
-// group wraps what stands for events.
+// group wraps an element in a group that names its events.
 func (p *picture) group(events []int64, title, inner string) string {
 	if title != "" {
 		inner = "<title>" + html.EscapeString(title) + "</title>" + inner
@@ -620,7 +621,7 @@ func (m mark) shape() string {
 	return strings.NewReplacer("{dot}", class, "{line}", line, "{x}", shape("%v", m.x), "{y}", shape("%v", m.y)).Replace(form)
 }
 
-// shapes are the marks that are no dot.
+// shapes are the marks other than the dot.
 var shapes = map[symbol]string{
 	cross: `<path class="{line}" stroke-width="2" d="M{x} {y}m-6 -6l12 12m0 -12l-12 12"/>`,
 	ring:  `<circle class="sq-dot" style="fill:var(--paper);stroke:var(--ink)" cx="{x}" cy="{y}" r="5"/>`,
@@ -629,13 +630,13 @@ var shapes = map[symbol]string{
 	up:    `<path class="{dot}" d="M{x} {y}m-6 -2h12l-6 -10z"/>`,
 }
 
-// text is lines below each other.
+// text is a block of text lines.
 type text struct {
 	x, y   float64
 	lines  []string
-	anchor string // of x: "middle" or "end"; "": the start
+	anchor string // text-anchor of x: "middle" or "end"; "": the start
 	class  string
-	lead   string // a line to what it is about
+	lead   string // leader line to the labeled point
 }
 
 func (t text) svg() string {
@@ -649,26 +650,25 @@ func (t text) svg() string {
 	return out
 }
 
-// SVGOptions says where a picture stands.
+// SVGOptions describes where a picture is shown.
 type SVGOptions struct {
-	// Embedded: it stands in a page that has the palette's variables, Style, the story
-	// in words, and an element with the id eN for event N. It brings none of these and
-	// has links.
+	// Embedded is set for a picture in a page that has the palette's variables, Style, the story,
+	// and an element with the id eN for event N. The picture then omits these and has links.
 	Embedded bool
-	// Page is where the elements of its links are; "": in the page that it stands in.
+	// Page is the page that contains the targets of the links; "" is the picture's own page.
 	Page string
-	// Prefix begins the ids in the picture, so that a page can hold several.
+	// Prefix starts all ids in the picture, so that a page can contain several pictures.
 	Prefix string
 }
 
-// axis maps instants to places. Between two neighbours it is linear.
+// axis maps instants to coordinates. It is linear between two neighboring instants.
 type axis struct {
 	at []int64
 	x  []float64
 }
 
-// newAxis gives each gap between neighbouring instants a width that grows with the
-// logarithm of its length: 1 ms is 35 px wide, 10 s are 90.
+// newAxis gives each gap between neighboring instants a width that grows with the logarithm of its
+// length: 1 ms is 35 px wide, 10 s are 90 px.
 func newAxis(at []int64) axis {
 	slices.Sort(at)
 	at = slices.Compact(at)
@@ -684,8 +684,8 @@ func newAxis(at []int64) axis {
 	return a
 }
 
-// squeezed is the axis with gaps narrowed alike, as far as they may be, where it would be
-// wider than a page.
+// compressed returns the axis with its gaps narrowed evenly, within limits, if it would be wider
+// than a page.
 func (a axis) squeezed(most float64) axis {
 	n := len(a.x)
 	if n < 2 || a.x[n-1]-left <= most {

@@ -18,7 +18,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// drawn calls f with each story there is: the checker's and this package's.
+// eachStory calls f with each story: those of the checker and those of this package.
 func drawn(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
@@ -48,15 +48,15 @@ func drawn(t *testing.T, f func(name string, d Diagram)) {
 	}
 }
 
-// Whatever the story: valid XML, the same bytes again, no text over another or
-// outside, and every event of the diagram in it.
+// Every picture is valid XML and deterministic, contains every event of its diagram, and has no
+// overlapping texts and none outside.
 func TestPicturesOfAllStories(t *testing.T) {
 	n := 0
 	drawn(t, func(name string, d Diagram) {
 		n++
 		svg := SVG(d, SVGOptions{})
 		if !bytes.Equal(svg, SVG(d, SVGOptions{})) {
-			t.Errorf("%s is not the same again", name)
+			t.Errorf("%s differs when it is drawn twice", name)
 		}
 		validXML(t, name, svg)
 		checkPlaces(t, name, d)
@@ -70,7 +70,7 @@ func TestPicturesOfAllStories(t *testing.T) {
 		}
 	})
 	if n < 56 {
-		t.Errorf("%d stories", n)
+		t.Errorf("%d stories, want at least 56", n)
 	}
 }
 
@@ -95,14 +95,14 @@ func validXML(t *testing.T, name string, svg []byte) {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {
-			t.Errorf("%s is no XML: %v", name, err)
+			t.Errorf("%s is not valid XML: %v", name, err)
 			return
 		}
 	}
 }
 
-// checkPlaces sees that texts stand in the picture, and not over one another. What
-// stands below it is laid out line by line and is looked at for its width alone.
+// checkPlaces checks that texts are inside the picture and that labels do not overlap. The text
+// below the picture is laid out line by line, so only its width matters.
 func checkPlaces(t *testing.T, name string, d Diagram) {
 	t.Helper()
 	p := layOut(d, SVGOptions{})
@@ -114,26 +114,26 @@ func checkPlaces(t *testing.T, name string, d Diagram) {
 		}
 		b := box{x.x, x.y - lineHeight + 3, x.x + float64(chars)*charWidth*0.97, x.y + float64(len(x.lines)-1)*lineHeight}
 		if b.x1 < 0 || b.x2 > p.width || b.y1 < 0 || b.y2 > p.height {
-			t.Errorf("%s: %q stands outside: %v of %v × %v", name, x.lines, b, p.width, p.height)
+			t.Errorf("%s: %q is outside the picture: %v of %v × %v", name, x.lines, b, p.width, p.height)
 		}
 		if !strings.HasPrefix(x.class, "sq-label") {
 			continue
 		}
 		for _, o := range labels {
 			if b.x1 < o.x2 && o.x1 < b.x2 && b.y1 < o.y2 && o.y1 < b.y2 {
-				t.Errorf("%s: %q stands over another label", name, x.lines)
+				t.Errorf("%s: %q overlaps another label", name, x.lines)
 			}
 		}
 		labels = append(labels, b)
 	}
 	for _, m := range p.marks {
 		if m.x < left-1 || m.x > p.width || m.y < p.top || m.y > p.bottom {
-			t.Errorf("%s: a mark %s stands at %v, %v", name, m.mark, m.x, m.y)
+			t.Errorf("%s: a mark %s is outside the drawing at %v, %v", name, m.mark, m.x, m.y)
 		}
 	}
 }
 
-// Golden pictures of the stories that each show something else.
+// Golden pictures of stories that show different things.
 func TestGoldenPictures(t *testing.T) {
 	var done []string
 	drawn(t, func(name string, d Diagram) {
@@ -151,16 +151,16 @@ func TestGoldenPictures(t *testing.T) {
 				}
 			}
 			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%s differs from what it was: look at it, and run with -update (%v)", path, err)
+				t.Errorf("%s differs: check it and run with -update if it is right (%v)", path, err)
 			}
 		}
 	})
 	if len(done) != 8 {
-		t.Errorf("only %q are drawn", done)
+		t.Errorf("drawn: %q, want 8 pictures", done)
 	}
 }
 
-// A name is no markup, no grammar and no way out of its place.
+// Names are escaped in SVG and Mermaid, and cut to a limit.
 func TestHostilePicture(t *testing.T) {
 	evil := "</title><script>alert(1)</script>\x00\x1b[31m]]>&\"'; end #35; %%{init}%%\n" + strings.Repeat("W", 1<<20)
 	d := Diagram{Title: evil, Caption: []string{evil}, Omitted: evil,
@@ -173,17 +173,17 @@ func TestHostilePicture(t *testing.T) {
 	validXML(t, "hostile", svg)
 	checkPlaces(t, "hostile", d)
 	if bytes.Contains(svg, []byte("<script")) || len(svg) > 100_000 {
-		t.Errorf("markup came through, or %d bytes", len(svg))
+		t.Errorf("unescaped markup, or too long: %d bytes", len(svg))
 	}
 	m := Mermaid(d)
 	for _, bad := range []string{"<", "\x00", "\x1b", "%%", "; end", "{"} {
 		if strings.Contains(m, bad) {
-			t.Errorf("%q came through to Mermaid:\n%.600s", bad, m)
+			t.Errorf("%q is not escaped in Mermaid:\n%.600s", bad, m)
 		}
 	}
 }
 
-// A page that embeds pictures brings the style, and gets links.
+// An embedded picture has links, and leaves the style to the page.
 func TestEmbedded(t *testing.T) {
 	d := Of(readStory(t, "gc-pause"), nil)
 	svg := string(SVG(d, SVGOptions{Embedded: true, Prefix: "a-"}))
@@ -193,11 +193,11 @@ func TestEmbedded(t *testing.T) {
 		}
 	}
 	if strings.Contains(svg, "<style>") {
-		t.Error("it brings a style of its own")
+		t.Error("an embedded picture contains a style element")
 	}
 }
 
-// An axis keeps the order of instants, and stretches what is quick.
+// An axis preserves the order of instants and stretches short spans.
 func TestAxis(t *testing.T) {
 	a := newAxis([]int64{0, 1e6, 2e6, 10e9, 1e6})
 	if len(a.at) != 4 || a.pos(-5) != left || a.pos(1<<60) != a.x[3] {
@@ -208,10 +208,10 @@ func TestAxis(t *testing.T) {
 		t.Errorf("1 ms is %v wide, 10 s %v", quick, long)
 	}
 	if mid := a.pos(6e9); mid <= a.x[2] || mid >= a.x[3] {
-		t.Errorf("6 s stands at %v", mid)
+		t.Errorf("6 s is at %v", mid)
 	}
 	if none := newAxis(nil); none.pos(5) != left {
-		t.Error("an axis of nothing")
+		t.Error("an empty axis returns another position than the left edge")
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 	"lockpick/reports/display"
 )
 
-// leastWidth is the least in which six lanes and their words can be read.
+// minWidth is the smallest width at which six lanes and their labels are readable.
 const leastWidth = 60
 
-// Text draws a diagram with lines: time runs down, one lane a column, one fact a
-// row, in words beside it. No line is wider than width, which is at least 60.
-// The text holds no escape sequences.
+// Text draws a diagram with characters. Time runs downward, each lane is a column, and each fact is
+// a row with a label at its right. No line is wider than width, which is at least 60. The text
+// contains no escape sequences.
 //
 //	seconds  c1            n1–n5         r1
 //	  1.236  ┃<── ok 5/5 ──┤             │   c1 holds lock-1 until 11.116 s
@@ -58,7 +58,7 @@ func Text(d Diagram, width int) string {
 	return out.String()
 }
 
-// header names the lanes: in full if all fit.
+// header names the lanes, with their roles if all of them fit.
 func (p *page) header() string {
 	full := make([]string, len(p.d.Lanes))
 	fits := true
@@ -78,7 +78,7 @@ func (p *page) header() string {
 	return line.text()
 }
 
-// room is how many characters a lane's name may take.
+// room returns the number of characters for a lane's name.
 func (p *page) room(lane int) int {
 	if lane == len(p.d.Lanes)-1 {
 		return p.width - p.x(lane)
@@ -93,7 +93,7 @@ func (p *page) gap(from, to int64) string {
 	return line.text()
 }
 
-// row draws a fact, and goes on where its words need more than one line.
+// row draws a fact, and continues its label on further lines if necessary.
 func (p *page) row(r row) string {
 	label := r.label
 	line := newLine(p.width)
@@ -124,7 +124,7 @@ func (p *page) legend() string {
 	for _, s := range []struct {
 		state state
 		text  string
-	}{{believes, "┃ believes that it holds the lock"}, {keeps, "║ keeps a key that was left there"}, {paused, "░ paused"}, {dead, "no line: dead"}} {
+	}{{believes, "┃ believes that it holds the lock"}, {keeps, "║ leftover key"}, {paused, "░ paused"}, {dead, "no line: dead"}} {
 		if p.used[s.state] {
 			parts = append(parts, s.text)
 		}
@@ -135,13 +135,13 @@ func (p *page) legend() string {
 	return strings.Join(parts, " · ")
 }
 
-// mostRows is how many facts a Mermaid diagram shows: more would not be read, and
-// GitHub draws none beyond its own limits.
+// maxRows is the maximum number of facts in a Mermaid diagram. Nobody would read more, and GitHub
+// does not render diagrams beyond its own limits.
 const mostRows = 60
 
-// Mermaid draws a diagram as a sequenceDiagram of Mermaid's, which GitHub and GitLab
-// show in issues and summaries. Time runs down, a fact a line, with its instant. Only
-// the first 60 facts are there; the last line says how many are not.
+// Mermaid draws a diagram as a Mermaid sequenceDiagram, which GitHub and GitLab render in issues
+// and summaries. Time runs downward, with one line per fact, including its instant. It shows the
+// first 60 facts and ends with the number of omitted ones.
 func Mermaid(d Diagram) string {
 	var b strings.Builder
 	b.WriteString("sequenceDiagram\n")
@@ -156,7 +156,7 @@ func Mermaid(d Diagram) string {
 	exact := digits(rows)
 	inBand := false
 	for _, r := range rows[:min(len(rows), mostRows)] {
-		within := slices.ContainsFunc(d.Bands, func(b band) bool { return b.From <= r.at && r.at < b.To }) // something was wrong then
+		within := slices.ContainsFunc(d.Bands, func(b band) bool { return b.From <= r.at && r.at < b.To }) // something was wrong at that instant
 		if within != inBand {
 			b.WriteString(map[bool]string{true: "  rect rgba(213, 94, 0, 0.15)\n", false: "  end\n"}[within])
 		}
@@ -187,8 +187,8 @@ func Mermaid(d Diagram) string {
 	return b.String()
 }
 
-// mermaidArrows writes the messages of one fact: an answer with a dashed shaft, a lost
-// one with a cross.
+// mermaidArrows writes the messages of one fact. A reply has a dashed shaft, a lost message a
+// cross.
 func mermaidArrows(b *strings.Builder, r row, at string) {
 	for k, a := range r.arrows {
 		shaft := "->>"
@@ -212,8 +212,8 @@ func mermaidArrows(b *strings.Builder, r row, at string) {
 	}
 }
 
-// mermaidText makes a text one that Mermaid takes as it is: what its grammar gives a
-// meaning is written as the number of the character. A word "end" would end a block.
+// mermaidText escapes a text for Mermaid. Characters with a meaning in its grammar become character
+// codes, and so does the word "end", which would end a block.
 func mermaidText(s string, most int) string {
 	var b strings.Builder
 	for _, r := range display.Fit(strings.ReplaceAll(escape(s), display.NoBreak, " "), most) {
@@ -239,8 +239,8 @@ type written struct {
 	bad   bool
 }
 
-// wrote says what became of a session's write: p is the resource's word on it, or nil,
-// and at is when the resource had it, or 0.
+// describeWrite describes the outcome of a session's write. p is the resource's record of it, or
+// nil, and at is when the write reached the resource, or 0.
 func (s *session) wrote(c facts.Operation, p *apply, at int64, fencing string) written {
 	who, base := short(s.Client()), c.Call.Version
 	late := at != 0 && at >= s.until && s.Granted()
@@ -251,12 +251,12 @@ func (s *session) wrote(c facts.Operation, p *apply, at int64, fencing string) w
 	applied := p != nil && p.Type == history.OK || p == nil && c.Outcome() == history.OK
 	switch {
 	case at == 0:
-		return written{label: "no answer", words: fmt.Sprintf("sent a write at %s that is not known to have arrived", display.Seconds(c.Call.T))}
+		return written{label: "no reply", words: fmt.Sprintf("sent a write at %s that is not known to have arrived", display.Seconds(c.Call.T))}
 	case !applied:
 		why := refusal(fencing, c.Call.Fence, p)
 		return written{mark: cross, label: "refused" + why, words: fmt.Sprintf("wrote at %s, and was refused%s", when, why)}
 	}
-	w := written{mark: dot, label: fmt.Sprintf("accepted: %s writes on version %d", who, base), bad: late,
+	w := written{mark: dot, label: fmt.Sprintf("accepted: %s writes, based on version %d", who, base), bad: late,
 		words: fmt.Sprintf("wrote at %s, based on version %d", when, base)}
 	if p != nil && p.Met == base {
 		w.label = fmt.Sprintf("accepted: version %d → %d", base, base+1)
@@ -284,7 +284,7 @@ func (s *session) wrote(c facts.Operation, p *apply, at int64, fencing string) w
 	return w
 }
 
-// lateness is what a write came after that came too late.
+// lateReason returns the event that made a write late.
 func (s *session) lateness() string {
 	switch s.ended {
 	case facts.Released:
@@ -292,26 +292,26 @@ func (s *session) lateness() string {
 	case facts.Died:
 		return "its death"
 	case facts.Lost:
-		return "it was told of its loss"
+		return "it was notified of the loss"
 	}
 	return "its lease ended"
 }
 
-// refusal says why the resource refused a write with a fencing token.
+// refusalReason explains why the resource refused a write with a fencing token.
 func refusal(fencing string, fence int64, p *apply) string {
 	switch {
 	case fencing == "check-and-set":
 		return ": its claim was taken over"
 	case p != nil && p.Seen > fence:
-		return fmt.Sprintf(": its fence %d is below %d", fence, p.Seen)
+		return fmt.Sprintf(": its fencing token %d is below %d", fence, p.Seen)
 	}
 	return ""
 }
 
-// plain lists the characters beyond ASCII that a terminal shows in one column and
-// that can't change what stands beside them.
+// narrowRunes lists the non-ASCII characters that take one column in every terminal and do not
+// affect the characters next to them.
 var plain = &unicode.RangeTable{R16: []unicode.Range16{
-	{Lo: 0x00a1, Hi: 0x00ac, Stride: 1}, // Latin-1, but for the soft hyphen
+	{Lo: 0x00a1, Hi: 0x00ac, Stride: 1}, // Latin-1, except the soft hyphen
 	{Lo: 0x00ae, Hi: 0x017f, Stride: 1},
 	{Lo: 0x0391, Hi: 0x03c9, Stride: 1}, // Greek
 	{Lo: 0x0410, Hi: 0x044f, Stride: 1}, // Cyrillic
@@ -323,13 +323,13 @@ var plain = &unicode.RangeTable{R16: []unicode.Range16{
 	{Lo: 0x2264, Hi: 0x2265, Stride: 1}, // ≤ ≥
 }}
 
-// longestText bounds what is read of one text: nothing longer is ever shown.
+// maxText limits the part of a text that is processed. Nothing longer is ever shown.
 const longestText = 4096
 
-// escape makes a text from a history safe to print: what could move the cursor,
-// change colors, turn the writing direction or take no or two columns is
-// written as an escape. It differs from display.Visible, for a diagram in text stands in
-// columns, and only what plain lists is one column wide in every terminal.
+// escape makes a text from a history safe to print. It escapes characters that could move the
+// cursor, change colors or the writing direction, or take a width other than one column. It is
+// stricter than display.Visible because a text diagram is aligned in columns, and only the
+// characters in narrowRunes take one column in every terminal.
 func escape(s string) string {
 	if len(s) > longestText {
 		s = s[:longestText] + "…"
@@ -348,8 +348,8 @@ func escape(s string) string {
 	return b.String()
 }
 
-// wrap breaks an escaped text into lines of at most width characters, at spaces
-// where there are any. What needs more than most lines is cut with an ellipsis.
+// wrap breaks an escaped text into lines of at most width characters, at spaces if possible. Text
+// beyond maxLines lines is replaced by an ellipsis.
 func wrap(s string, width, most int) []string {
 	width = max(width, 1)
 	var out []string
@@ -365,7 +365,7 @@ func wrap(s string, width, most int) []string {
 		if len(line) > 0 {
 			line = append(line, ' ')
 		}
-		for len(line)+len(w) > width { // only where the line is empty
+		for len(line)+len(w) > width { // only if the line is empty
 			out = append(out, string(w[:width]))
 			w = w[width:]
 		}
@@ -381,7 +381,7 @@ func wrap(s string, width, most int) []string {
 	return out
 }
 
-// lines tells of a stop.
+// lines explains an early stop.
 func (s *stopped) lines(width int) []string {
 	return append([]string{""}, wrap(escape(capital(s.Why)+"."), width, 3)...)
 }

@@ -53,11 +53,11 @@ func TestEveryPartNamesItsEvents(t *testing.T) {
 		}
 		for _, events := range all {
 			if len(events) == 0 {
-				t.Errorf("%s: a part names no event", name)
+				t.Errorf("%s: a part without events", name)
 			}
 			for _, n := range events {
 				if n < 1 || n > max(last, int64(len(h.Events))) {
-					t.Errorf("%s: there is no event %d", name, n)
+					t.Errorf("%s: event %d does not exist", name, n)
 				}
 			}
 		}
@@ -112,7 +112,7 @@ func TestInstantsThatDifferLookDifferent(t *testing.T) {
 	d := digits(rows)
 	for at, want := range map[int64]int{1e9: 9, 1e9 + 1: 9, 1e9 + 2e6: 3, 3e9: 3} {
 		if d[at] != want {
-			t.Errorf("%d has %d digits, want %d", at, d[at], want)
+			t.Errorf("%d has %d decimal places, want %d", at, d[at], want)
 		}
 	}
 }
