@@ -65,7 +65,7 @@ func TestTwoClients(t *testing.T) {
 	if d := h.Deadline().Sub(start); d < 9898*time.Millisecond || d > 12*time.Second {
 		t.Errorf("deadline is %v away, want 9.898s from when it began", d)
 	}
-	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, redlock.ErrTaken) || !strings.Contains(err.Error(), "n2 said no") {
+	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, redlock.ErrTaken) || !strings.Contains(err.Error(), "n2 refused") {
 		t.Errorf("second client: %v; want an error that says it is taken, and by whose word", err)
 	}
 	if err := h.(lock.Extender).Extend(ctx); err != nil {
@@ -164,7 +164,7 @@ func TestCancelled(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
-		"no nodes: give at least one": func(e *lock.Env) { e.Nodes = nil },
+		"no nodes: need at least one": func(e *lock.Env) { e.Nodes = nil },
 		"say multiplexed or sequential": func(e *lock.Env) {
 			e.Settings.Ask = "politely"
 		},
