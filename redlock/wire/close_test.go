@@ -18,9 +18,9 @@ import (
 // that are left.
 func TestCloseWaitsForDebts(t *testing.T) {
 	for name, c := range map[string]struct {
-		back time.Duration // when the nodes read again, after the call of Close
-		took time.Duration
-		owed string
+		back    time.Duration // when the nodes read again, after the call of Close
+		took    time.Duration
+		pending string
 	}{
 		"nodes that come back":      {2 * timeout, 2*timeout + timeout/8, ""},
 		"nodes that stay away":      {time.Hour, 5 * timeout, "n1:1: 1 pending"},
@@ -56,7 +56,7 @@ func TestCloseWaitsForDebts(t *testing.T) {
 				if took := time.Since(start); took < c.took-timeout/8 || took > c.took+timeout {
 					t.Errorf("took %v, want about %v", took, c.took)
 				}
-				if c.owed != "" {
+				if c.pending != "" {
 					if !errors.Is(err, redlock.ErrOwed) || !strings.Contains(err.Error(), ": 1 pending") {
 						t.Errorf("error: %v", err)
 					}
@@ -65,7 +65,7 @@ func TestCloseWaitsForDebts(t *testing.T) {
 				}
 				for i, f := range all {
 					f.with(func() {
-						if c.owed == "" && len(f.keys) > 0 {
+						if c.pending == "" && len(f.keys) > 0 {
 							t.Errorf("node %d still has %v", i+1, f.keys)
 						}
 					})
