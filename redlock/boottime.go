@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Boottime is a clock that keeps running while the machine is suspended, as a laptop or a virtual machine
+// Boottime returns the time of a clock that keeps running while the machine is suspended, as a laptop or VM
 // may be. time.Now and timers stop during suspension, so after waking up a holder would believe in a
 // lease that is over. On systems without such a clock (other than Linux), Boottime is time.Now. Use it
 // together with BoottimeAfter for Config.Now and for the Options of package wire. Its values can be

@@ -11,7 +11,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// suspendedClock is a clock that keeps running while the machine is suspended. time.Now of the bubble is the machine's.
+// suspendedClock is a clock that keeps running during a simulated suspension, in which time.Now stops.
 type suspended struct{ asleep atomic.Int64 }
 
 func (s *suspended) now() time.Time                         { return time.Now().Add(time.Duration(s.asleep.Load())) }

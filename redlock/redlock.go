@@ -41,7 +41,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// Client acquires locks. It may be used by several goroutines at once.
+// Client acquires locks with the plain algorithm. It is safe for concurrent use.
 type Client struct {
 	cfg Config
 	all []int // indices of all nodes

@@ -99,7 +99,8 @@ func TestManyAskTogether(t *testing.T) {
 	}
 }
 
-// A node that hangs delays callers only until their deadlines. Commands that were not sent are reported as such, and are not sent later.
+// A node that hangs delays callers only until their deadlines. Commands that were not sent are reported as such, and
+// are not sent later.
 func TestQueueOfNodeThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slowClient{takes: time.Hour, sent: map[string]int{}}
