@@ -20,7 +20,7 @@ func TestAcquire(t *testing.T) {
 		start := time.Now()
 		l := acquire(t, c.client(t, nil))
 		if got := time.Since(start); got != 30*time.Millisecond {
-			t.Errorf("it took %v; want the slowest node's 30ms", got)
+			t.Errorf("took %v; want the slowest node's 30ms", got)
 		}
 		if want := start.Add(ttl - 102*time.Millisecond); !l.Until().Equal(want) {
 			t.Errorf("until %v, want %v", l.Until(), want)
@@ -29,24 +29,23 @@ func TestAcquire(t *testing.T) {
 			t.Errorf("key %q, %d votes, fence %d; want k, 5, 0", l.Key(), l.Votes(), l.Fence())
 		}
 		if b, err := hex.DecodeString(l.Token()); err != nil || len(b) != 20 {
-			t.Errorf("token %q is not 20 bytes in hexadecimal digits", l.Token())
+			t.Errorf("token %q is not 20 bytes in hexadecimal", l.Token())
 		}
 		if n := c.holders("k", l.Token()); n != 5 {
 			t.Errorf("%d nodes hold the token, want 5", n)
 		}
 		if n := len(c.log.of("release")); n != 0 {
-			t.Errorf("%d releases of a lock that was acquired", n)
+			t.Errorf("%d releases after a successful acquire, want 0", n)
 		}
 	})
 }
 
-// Whatever goes wrong, it is named, and nothing of the attempt stays behind,
-// also where the answer was lost.
+// A failed attempt returns the kind of its error and leaves no keys behind, even if answers were lost.
 func TestAcquireFails(t *testing.T) {
 	lost, down, slow := flaw{lost: true}, flaw{down: true}, flaw{delay: time.Second}
 	for name, c := range map[string]struct {
 		kind  error
-		left  int // keys that are left because a node could not be asked to delete them
+		left  int // keys on nodes whose release failed
 		setup func(c cluster)
 	}{
 		"taken on three":            {redlock.ErrTaken, 0, func(c cluster) { c.take("k", 0, 1, 2) }},
@@ -62,15 +61,15 @@ func TestAcquireFails(t *testing.T) {
 				c.setup(nodes)
 				l, err := nodes.client(t, nil).Acquire(context.Background(), "k")
 				if l != nil {
-					t.Fatal("it has the lock")
+					t.Fatal("acquired the lock")
 				}
 				e := wantKind(t, err, c.kind)
 				if e.Op != "acquire" || e.Tries != 1 || e.Asked != 5 {
-					t.Errorf("error is of %s, %d tries, %d nodes; want acquire, 1, 5", e.Op, e.Tries, e.Asked)
+					t.Errorf("op %s, %d tries, %d nodes; want acquire, 1, 5", e.Op, e.Tries, e.Asked)
 				}
 				token := nodes.log.of("set")[0].token
 				if got := nodes.log.of("release"); len(got) != 5 || got[0].token != token {
-					t.Errorf("releases: %v; want five of %s", got, token)
+					t.Errorf("releases: %v; want 5 of %s", got, token)
 				}
 				if n := nodes.holders("k", token); n != c.left {
 					t.Errorf("%d keys are left, want %d", n, c.left)
@@ -87,16 +86,15 @@ func TestErrorNamesEachNode(t *testing.T) {
 		c.set("set", flaw{down: true}, 2)
 		c.set("set", flaw{delay: time.Second}, 3)
 		_, err := c.client(t, func(cfg *redlock.Config) { cfg.Tries = 2 }).Acquire(context.Background(), "k")
-		want := `acquire "k": no quorum of nodes answered alike (2 attempts); 4 of 5 nodes did not agree:` +
-			` n1 said no, n2 said no, n3 connection refused, n4 no answer in time`
+		want := `acquire "k": no quorum of nodes agreed (2 attempts); 4 of 5 nodes did not agree:` +
+			` n1 refused, n2 refused, n3 connection refused, n4 no answer in time`
 		if err == nil || err.Error() != want {
 			t.Errorf("error: %v\nwant:  %s", err, want)
 		}
 	})
 }
 
-// The clock is read when an attempt begins and when its last answer is there,
-// and what lies between must leave some validity.
+// The clock is read when an attempt begins and after its last answer. The time between must leave some validity.
 func TestAcquireElapsed(t *testing.T) {
 	limit := ttl - 102*time.Millisecond
 	for _, c := range []struct {
@@ -114,7 +112,7 @@ func TestAcquireElapsed(t *testing.T) {
 						reads++
 						want := []int{0, 3}[(reads-1)%2]
 						if got := len(nodes.log.of("set")); got != want {
-							t.Errorf("reading %d after %d requests, want %d", reads, got, want)
+							t.Errorf("clock reading %d after %d requests, want %d", reads, got, want)
 						}
 						return start.Add([]time.Duration{0, c.elapsed}[(reads-1)%2])
 					}
@@ -124,10 +122,10 @@ func TestAcquireElapsed(t *testing.T) {
 					t.Errorf("error: %v, want %v", err, c.kind)
 				}
 				if reads != 2 {
-					t.Errorf("%d readings, want 2", reads)
+					t.Errorf("%d clock readings, want 2", reads)
 				}
 				if c.kind != nil && len(nodes.log.of("release")) != 3 {
-					t.Error("an expired attempt was not released everywhere")
+					t.Error("an expired attempt was not released on all nodes")
 				}
 			})
 		})
@@ -152,19 +150,18 @@ func TestRetry(t *testing.T) {
 		})
 		_, err := client.Acquire(context.Background(), "k")
 		if e := wantKind(t, err, redlock.ErrTaken); e.Tries != 200 || reads != 400 {
-			t.Errorf("%d tries with %d readings, want 200 with 400", e.Tries, reads)
+			t.Errorf("%d tries with %d clock readings, want 200 with 400", e.Tries, reads)
 		}
 		slices.Sort(waits)
-		// With four possible delays, 199 draws miss none.
+		// With four possible delays, 199 random delays include each of them.
 		if len(waits) != 199 || waits[0] != 100*time.Millisecond || waits[198] != 100*time.Millisecond+3 {
-			t.Errorf("%d waits from %v to %v; want 199 up to both bounds", len(waits), waits[0], waits[len(waits)-1])
+			t.Errorf("%d waits from %v to %v; want 199, including both bounds", len(waits), waits[0], waits[len(waits)-1])
 		}
 		checkTokens(t, c.log.of("set"), c.log.of("release"))
 	})
 }
 
-// checkTokens checks that each attempt has a value of its own, the same on all
-// five nodes, and that it was released on all of them.
+// checkTokens checks that each attempt used its own token on all five nodes and released it on all of them.
 func checkTokens(t *testing.T, sets, releases []row) {
 	t.Helper()
 	if len(sets) != len(releases) {
@@ -174,12 +171,12 @@ func checkTokens(t *testing.T, sets, releases []row) {
 	for i := range sets {
 		seen[sets[i].token]++
 		if sets[i].token != releases[i].token {
-			t.Fatalf("set %d is of %s, its release of %s", i, sets[i].token, releases[i].token)
+			t.Fatalf("set %d has token %s, its release %s", i, sets[i].token, releases[i].token)
 		}
 	}
 	for token, n := range seen {
 		if n != 5 {
-			t.Errorf("token %s was used %d times, want once on each of five nodes", token, n)
+			t.Errorf("token %s was used %d times, want 5", token, n)
 		}
 	}
 }
@@ -196,10 +193,10 @@ func TestRetryUntilFree(t *testing.T) {
 		start := time.Now()
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) { cfg.Tries = 0 }))
 		if waited := time.Since(start); waited < 3*time.Second || waited > 3*time.Second+200*time.Millisecond {
-			t.Errorf("it waited %v; want 3s and at most one retry delay", waited)
+			t.Errorf("waited %v; want 3s plus at most one retry delay", waited)
 		}
 		if l.Token() == holder.Token() {
-			t.Error("both have the same token")
+			t.Error("both locks have the same token")
 		}
 	})
 }
@@ -212,19 +209,19 @@ func TestSequential(t *testing.T) {
 		start := time.Now()
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) { cfg.Sequential = true }))
 		if got := time.Since(start); got != 90*time.Millisecond {
-			t.Errorf("it took %v; want 20ms, a time-out of 50ms and 20ms", got)
+			t.Errorf("took %v; want 20ms, a timeout of 50ms and 20ms", got)
 		}
 		var order []string
 		for _, r := range c.log.of("set") {
 			order = append(order, r.node)
 		}
 		if got := strings.Join(order, " "); got != "n1 n2 n3" || l.Votes() != 2 {
-			t.Errorf("asked %s, %d votes; want n1 n2 n3, and 2", got, l.Votes())
+			t.Errorf("request order %s, %d votes; want n1 n2 n3, and 2", got, l.Votes())
 		}
 	})
 }
 
-// A driver that ignores its context costs one time-out and no more.
+// A driver that ignores its context delays an acquire by one timeout only.
 func TestDeafDriver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -235,12 +232,12 @@ func TestDeafDriver(t *testing.T) {
 			cfg.After = func(d time.Duration) <-chan time.Time { timers++; return time.After(d) }
 		}))
 		if got := time.Since(start); got != 50*time.Millisecond || l.Votes() != 4 {
-			t.Errorf("it took %v for %d votes; want 50ms and 4", got, l.Votes())
+			t.Errorf("took %v for %d votes; want 50ms and 4", got, l.Votes())
 		}
 		if timers != 1 {
 			t.Errorf("%d timers in one round, want one", timers)
 		}
-		time.Sleep(time.Hour) // the driver's late answer must find no reader missing
+		time.Sleep(time.Hour) // the driver's late answer must not block
 		synctest.Wait()
 	})
 }

@@ -13,34 +13,34 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// errNotAwaited is what is known of a node whose answer was not needed.
+// errNotAwaited is the error of a node whose answer was not needed.
 var errNotAwaited = errors.New("not waited for")
 
-// ballot is one request to several nodes. The requests go on until each is answered or its
-// time is over, whether somebody waits for them or not.
+// ballot is one request to several nodes. Each request runs until it is answered or times out, whether
+// or not a caller waits for it.
 //
 //	ask ──► n1 yes, n2 yes, n3 yes: a quorum, Acquire returns … n4 yes, n5 no answer
-//	                                                       └─ then ─────────┘
+//	                                                       └─ onAnswer ─────┘
 type ballot struct {
-	end    <-chan time.Time // the time-out; of Batchers nil, for they see to it
+	end    <-chan time.Time // the timeout; nil with Batchers, which have their own
 	free   context.CancelFunc
-	rounds *rounds         // of Batchers
-	work   *sync.WaitGroup // what the requests count as, if not nil
+	rounds *rounds         // set with Batchers
+	work   *sync.WaitGroup // counts the requests in progress, if not nil
 
 	mu      sync.Mutex
-	votes   []vote // one for each node
-	left    int    // so many have not come
-	undone  int    // so many have not come, or what follows them is still being done
-	users   int    // whoever asked, and the requests: the last one puts it back to rounds.used
-	quorum  int    // what is waited for, see enough
-	awaited bool   // by somebody who reads from wake
+	votes   []vote // one per node
+	left    int    // number of missing answers
+	undone  int    // number of answers that are missing or whose callback is still running
+	users   int    // the caller and the requests; the last one returns the ballot to batchSender.pool
+	quorum  int    // what wait waits for; see decided
+	awaited bool   // a caller waits on wake
 	wake    chan struct{}
 	follow  func(driver.Answer)
 }
 
 // vote is a request and its answer.
 type vote struct {
-	request driver.Request // to a Batcher
+	request driver.Request // with a Batcher
 	answer  driver.Answer
 }
 
@@ -57,11 +57,11 @@ func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
 	}
 }
 
-// open reports whether no answer has come.
+// unanswered reports whether no answer has arrived.
 func open(a driver.Answer) bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
 
-// ask has nodes asked for r: Batchers together, others each by a goroutine. A caller who loses
-// patience ends its waiting, not the requests.
+// send sends r to nodes, in batches if they are Batchers, otherwise with a goroutine per node. The end of ctx
+// does not cancel the requests.
 func (l *Locker) ask(ctx context.Context, nodes []int, r driver.Request) *ballot {
 	if l.plain.rounds == nil || r.Op == driver.OpIdentify {
 		return l.spread(ctx, nodes, func(int) driver.Request { return r })
@@ -69,7 +69,7 @@ func (l *Locker) ask(ctx context.Context, nodes []int, r driver.Request) *ballot
 	return l.plain.rounds.ask(nodes, &l.work, r, l.cfg.Now().Add(l.cfg.Timeout))
 }
 
-// spread asks each node by a goroutine, for what r says of it.
+// sendEach sends each node its own request, with a goroutine per node.
 func (l *Locker) spread(ctx context.Context, nodes []int, r func(node int) driver.Request) *ballot {
 	b := new(ballot)
 	b.begin(nodes, &l.work)
@@ -84,7 +84,7 @@ func (l *Locker) spread(ctx context.Context, nodes []int, r func(node int) drive
 	return b
 }
 
-// carry has one node do what r says.
+// execute executes r on one node.
 func (l *Locker) carry(ctx context.Context, n int, r driver.Request) (int64, error) {
 	if r.Op != driver.OpIdentify {
 		return carryOut(ctx, r, l.cfg.Nodes[n])
@@ -96,7 +96,7 @@ func (l *Locker) carry(ctx context.Context, n int, r driver.Request) (int64, err
 	return number(err == nil, err)
 }
 
-// Answered implements Collector.
+// Answered implements driver.Collector.
 func (b *ballot) Answered(r *driver.Request, value int64, err error) { b.answer(r.Node, value, err) }
 
 func (b *ballot) answer(i int, value int64, err error) {
@@ -135,7 +135,7 @@ func (b *ballot) answer(i int, value int64, err error) {
 	}
 }
 
-// leave says that whoever asked, or the last request, has done with b.
+// unref drops one of the two references to b: the caller's or that of its requests.
 func (b *ballot) leave() {
 	b.mu.Lock()
 	b.users--
@@ -146,7 +146,7 @@ func (b *ballot) leave() {
 	}
 }
 
-// then has f called with each answer, those that have come and those to come.
+// forEach calls f with each answer, both those that have arrived and those still to come.
 func (b *ballot) then(f func(driver.Answer)) {
 	var had []driver.Answer
 	b.mu.Lock()
@@ -162,8 +162,8 @@ func (b *ballot) then(f func(driver.Answer)) {
 	}
 }
 
-// enough says whether the answers decide: so many have said yes, or so many can't any more.
-// Where all are awaited, each has to be there.
+// decided reports whether the answers decide the outcome: b.quorum nodes said yes, or that many no longer
+// can. With waitForAll, every answer must have arrived.
 func (b *ballot) enough() bool {
 	if b.quorum == all || b.left == 0 {
 		return b.left == 0
@@ -177,11 +177,11 @@ func (b *ballot) enough() bool {
 	return yes >= b.quorum || yes+b.left < b.quorum
 }
 
-// all is the quorum of those who wait for each answer.
+// waitForAll, as a quorum, means to wait for every answer.
 const all = 0
 
-// until waits until a quorum has said yes or none can, or the time-out has ended or the
-// caller's patience. It appends what there is by then to buf, in the order of the nodes.
+// wait waits until a quorum said yes or no quorum is possible, or until the timeout or the end of p. It
+// appends the answers so far to buf, in the order of the nodes.
 func (b *ballot) until(p patience, quorum int, buf []driver.Answer) []driver.Answer {
 	b.mu.Lock()
 	if b.quorum = quorum; b.enough() {
@@ -207,7 +207,7 @@ func (b *ballot) until(p patience, quorum int, buf []driver.Answer) []driver.Ans
 	b.mu.Lock()
 	b.awaited = false
 	select {
-	case <-b.wake: // it came meanwhile
+	case <-b.wake: // a wake-up that came meanwhile
 	default:
 	}
 	for i := range b.votes {
@@ -218,7 +218,7 @@ func (b *ballot) until(p patience, quorum int, buf []driver.Answer) []driver.Ans
 	return b.look(buf)
 }
 
-// look appends the answers to buf, and ends what its caller began by locking b.
+// appendAndUnlock appends the answers to buf and unlocks b.mu, which the caller has locked.
 func (b *ballot) look(buf []driver.Answer) []driver.Answer {
 	buf = slices.Grow(buf, len(b.votes))
 	for i := range b.votes {
@@ -228,8 +228,7 @@ func (b *ballot) look(buf []driver.Answer) []driver.Answer {
 	return buf
 }
 
-// patience is for how long somebody waits: until a context ends, and the life of the Locker,
-// if that is not nil.
+// waitContext ends when its context ends, or when the Locker is closed if life is not nil.
 type patience struct {
 	context.Context
 	life context.Context
@@ -253,7 +252,7 @@ func (p patience) ended() context.Context {
 	return nil
 }
 
-// ask asks nodes by their indices for the step of r.
+// send sends r to the nodes with these indices and returns their answers.
 func (c *Client) ask(ctx context.Context, nodes []int, r driver.Request) []driver.Answer {
 	if c.rounds != nil && ctx.Err() == nil {
 		b := c.rounds.ask(nodes, nil, r, c.cfg.Now().Add(c.cfg.Timeout))
@@ -263,9 +262,9 @@ func (c *Client) ask(ctx context.Context, nodes []int, r driver.Request) []drive
 	return c.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return carryOut(ctx, r, c.cfg.Nodes[node]) })
 }
 
-// Ask asks nodes by their indices and returns their answers in the same order, at
-// the latest when the time-out of each has passed or ctx ended. It is for those
-// who build another lock on Redlock's rounds. c has to have its defaults.
+// Ask calls request for the nodes with these indices and returns their answers in the same order. It returns
+// at the latest when the timeout of each has passed or ctx has ended. It is meant for other locks that are
+// built on the rounds of Redlock. c must have its defaults; see WithDefaults.
 func (c Config) Ask(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 	if !c.Sequential {
 		return c.round(ctx, nodes, request)
@@ -277,12 +276,12 @@ func (c Config) Ask(ctx context.Context, nodes []int, request func(ctx context.C
 	return out
 }
 
-// round asks nodes at once.
+// round calls request for all nodes at once.
 //
-// One timer, the client's own, ends it: a driver that ignores its context can
-// hold up nobody, and no two timers compete for one instant. The drivers'
-// deadline comes an eighth later, to free what they hold. Whoever asks is woken
-// once, by the last answer or the end; answers that come later go nowhere.
+// A single timer of the client ends the round, so a driver that ignores its context delays nobody, and no
+// two timers compete for the same instant. The drivers' deadline is an eighth later and only frees
+// their resources. The caller is woken once, by the last answer or by the end of the round. Later answers
+// are dropped.
 func (c Config) round(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 	out := make([]driver.Answer, len(nodes))
 	for i, n := range nodes {
@@ -294,7 +293,7 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 	nodeCtx, cancel := context.WithTimeout(ctx, c.Timeout+c.Timeout/8)
 	defer cancel()
 
-	var mu sync.Mutex // guards the answers, and how many are left
+	var mu sync.Mutex // guards out and left
 	left, all := len(nodes), make(chan struct{})
 	for i, n := range nodes {
 		go func() {
@@ -302,7 +301,7 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 			value, err := request(nodeCtx, n)
 			mu.Lock()
 			defer mu.Unlock()
-			if ctx.Err() == nil { // else what drivers say of it is no answer
+			if ctx.Err() == nil { // after the end of ctx, a driver's error is no answer
 				out[i].Value, out[i].Err = value, err
 			}
 			if left--; left == 0 {
@@ -321,12 +320,12 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 	return slices.Clone(out)
 }
 
-// deep is what go-redis needs of a stack, nearly.
+// stackSize is roughly the stack that go-redis needs.
 const deep = 7000
 
-// deepen has a new goroutine's stack grow while there is nothing on it to be moved. A driver would
-// double it twice in the midst of its work: that took a tenth of the processor's time of a
-// simulated run with go-redis.
+// growStack makes a new goroutine's stack grow while there is nothing on it to copy. Otherwise the stack would
+// be doubled twice during the driver's work, which took a tenth of the CPU time of a simulated run
+// with go-redis.
 //
 //go:noinline
 func deepen(i int) byte {
@@ -334,7 +333,7 @@ func deepen(i int) byte {
 	return room[i]
 }
 
-// causes lists the nodes that did not say yes.
+// nodeErrors lists the nodes that did not say yes.
 func (c *Client) causes(answers []driver.Answer) []NodeError {
 	var out []NodeError
 	for _, a := range answers {
@@ -356,17 +355,17 @@ func (c *Client) name(node int) string {
 	return fmt.Sprintf("node %d", node+1)
 }
 
-// rounds asks the nodes of a client that all are Batchers: there is no goroutine and no
-// timer for any request.
+// batchSender sends requests to nodes that are all Batchers. It needs no goroutine and no timer per
+// request.
 type rounds struct {
 	nodes   []driver.Batcher
 	grants  []bool       // by node: it is a Granter
-	used    sync.Pool    // ballots that nobody uses
-	waiting atomic.Int32 // callers who wait for answers
-	flushes atomic.Bool  // somebody is about to flush
+	used    sync.Pool    // unused ballots
+	waiting atomic.Int32 // callers waiting for answers
+	flushes atomic.Bool  // a goroutine is about to flush
 }
 
-// newRounds returns nil unless all nodes are Batchers.
+// newBatchSender returns nil unless all nodes are Batchers.
 func newRounds(nodes []Node) *rounds {
 	rs := &rounds{}
 	for _, n := range nodes {
@@ -380,7 +379,7 @@ func newRounds(nodes []Node) *rounds {
 	return rs
 }
 
-// ask submits r to nodes, and has it sent.
+// send submits r to nodes and flushes them.
 func (rs *rounds) ask(nodes []int, work *sync.WaitGroup, r driver.Request, deadline time.Time) *ballot {
 	b, _ := rs.used.Get().(*ballot)
 	if b == nil {
@@ -398,15 +397,15 @@ func (rs *rounds) ask(nodes []int, work *sync.WaitGroup, r driver.Request, deadl
 	return b
 }
 
-// put keeps b for another time, without what it refers to.
+// put clears b and returns it to the pool.
 func (rs *rounds) put(b *ballot) {
 	clear(b.votes)
 	b.work, b.follow, b.quorum = nil, nil, 0
 	rs.used.Put(b)
 }
 
-// plainest returns the step that a Batcher is asked for in place of o. A Batcher keeps the order of
-// requests, so it needs no tombstones, and without fencing or quarantine the plain steps will do.
+// simplestOp returns the simplest operation that a Batcher can execute instead of o. A Batcher keeps requests
+// in order and so needs no tombstones. Without fencing and quarantine, the plain operations suffice.
 func plainest(o driver.Op, granter bool, t driver.Terms) driver.Op {
 	switch {
 	case o == driver.OpAbandon:
@@ -419,9 +418,8 @@ func plainest(o driver.Op, granter bool, t driver.Terms) driver.Op {
 	return driver.OpSet
 }
 
-// flush sends what was submitted to all nodes. A caller who is alone does it by himself.
-// Of several, one goroutine does it for all who can run now, so that batches grow with
-// load.
+// flush sends the submitted requests to all nodes. A lone caller sends them directly. If several callers are
+// waiting, one goroutine sends the requests of all callers that can run now, so batches grow with load.
 func (rs *rounds) flush() {
 	if rs.waiting.Load() == 0 {
 		rs.send()

@@ -8,8 +8,8 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// What follows an answer counts as the ballot's work until it is done, also where the answer
-// that came last was done with before.
+// A ballot's work is done only when all callbacks have returned, even if the callback of an earlier answer takes
+// longer than that of the last one.
 func TestBallotWorksUntilAllIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var work sync.WaitGroup
@@ -28,12 +28,12 @@ func TestBallotWorksUntilAllIsDone(t *testing.T) {
 		go func() { work.Wait(); done = true }()
 		synctest.Wait()
 		if done {
-			t.Error("its work counts as done while what follows an answer is under way")
+			t.Error("the work counts as done while a callback is running")
 		}
 		close(onward)
 		synctest.Wait()
 		if !done {
-			t.Error("its work never counts as done")
+			t.Error("the work never counts as done")
 		}
 	})
 }

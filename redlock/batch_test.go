@@ -14,12 +14,12 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// courier is a memory that is asked by Submit. It does so in order, and its answers may be late.
+// batcher is a memory that implements Batcher. It executes requests in order; its answers may be late.
 type courier struct {
 	*memory
-	delay func() time.Duration // below 0: none, the answer comes before Submit returns
+	delay func() time.Duration // negative: answer before Submit returns
 	fault func() error
-	wrong error // a request was changed before it was answered
+	wrong error // set if a request was changed before it was answered
 }
 
 func (c *courier) Flush() {}
@@ -29,7 +29,7 @@ func (c *courier) Submit(r *driver.Request) {
 	value, err := c.does(&sent)
 	answer := func() {
 		if *r != sent {
-			c.wrong = fmt.Errorf("asked for %v, and it was %v when it was answered", sent, *r)
+			c.wrong = fmt.Errorf("request %v had changed to %v when it was answered", sent, *r)
 		}
 		if fault := c.fault(); fault != nil {
 			err = fault
@@ -37,7 +37,7 @@ func (c *courier) Submit(r *driver.Request) {
 		r.To.Answered(r, value, err)
 	}
 	if d := c.delay(); d >= 0 {
-		time.AfterFunc(d+1, answer) // of a timer of 0 in a bubble, Go 1.26's race detector dies now and then
+		time.AfterFunc(d+1, answer) // with a timer of 0 in a bubble, the race detector of Go 1.26 sometimes crashes
 	} else {
 		answer()
 	}
@@ -53,7 +53,7 @@ func (c *courier) does(r *driver.Request) (n int64, err error) {
 	case driver.OpExtend:
 		yes, err = c.Extend(context.Background(), r.Key, r.Token, r.TTL)
 	default:
-		err = fmt.Errorf("step %d", r.Op)
+		err = fmt.Errorf("unexpected operation %d", r.Op)
 	}
 	if yes {
 		n = 1
@@ -61,7 +61,7 @@ func (c *courier) does(r *driver.Request) (n int64, err error) {
 	return n, err
 }
 
-// couriers are five of them that answer at once.
+// newBatchers returns five batchers that answer immediately.
 func couriers() (out []*courier, c cluster) {
 	c = newCluster(5)
 	for _, m := range c.nodes {
@@ -70,8 +70,8 @@ func couriers() (out []*courier, c cluster) {
 	return out, c
 }
 
-// However late answers come, and whoever has lost patience meanwhile, each belongs to the
-// request that it was asked for, and no key stays behind.
+// With late answers and callers that give up, each answer still belongs to its request, and no keys are left
+// behind.
 func TestAnswersFindTheirRequests(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAnswersFindTheirRequests(t *testing.T) {
 	}
 }
 
-// Each context ends at its own deadline and none before, in whatever order they come about.
+// Each context ends exactly at its own deadline, in any order of leases and extensions.
 func TestContextsOfManyLeases(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestContextsOfManyLeases(t *testing.T) {
 					<-ctx.Done()
 					cause := context.Cause(ctx)
 					if late := time.Since(s.Until()); cause == redlock.ErrExpired && late != 0 || cause == redlock.ErrReleased && late > 0 {
-						t.Errorf("seed %d: it ended %v after the deadline, by %v", seed, late, cause)
+						t.Errorf("seed %d: the context ended %v after the deadline with cause %v", seed, late, cause)
 					}
 				})
 			}
@@ -167,14 +167,14 @@ func TestContextsOfManyLeases(t *testing.T) {
 			for _, s := range held {
 				s.Release(t.Context())
 				if cause := context.Cause(s.Context()); cause != redlock.ErrExpired && cause != redlock.ErrReleased {
-					t.Errorf("seed %d: a context ended by %v", seed, cause)
+					t.Errorf("seed %d: a context ended with cause %v", seed, cause)
 				}
 			}
 		})
 	}
 }
 
-// A lease whose context nobody has asked for costs little, and no goroutine.
+// A lease whose context is never requested needs few allocations and no goroutine.
 func TestAllocations(t *testing.T) {
 	l := locker(t, make([]yesman, 5), nil)
 	ctx := context.Background()
@@ -185,11 +185,11 @@ func TestAllocations(t *testing.T) {
 		}
 	})
 	if allocs > 10 {
-		t.Errorf("%v allocations of an acquire and its release, want 10 at most", allocs)
+		t.Errorf("%v allocations for an acquire and its release, want at most 10", allocs)
 	}
 }
 
-// yesman says yes to everything, before Submit returns.
+// yesNode answers yes to every request before Submit returns.
 type yesman struct{ redlock.Node }
 
 func (yesman) Submit(r *driver.Request) { r.To.Answered(r, 1, nil) }

@@ -12,16 +12,16 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// What a Locker does beyond the specification, a mistake at a time.
+// The tests in this file cover what a Locker does beyond the specification. Each detects one of the mistakes.
 
-// An extension that a quorum agreed to is worth nothing if the lease was over by then: another
-// may have had the lock.
+// An extension that a quorum confirms after the deadline fails, because another client may have had the
+// lock.
 func TestExtensionThatComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		s := lease(t, locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Timeout = 4 * time.Second }))
 		until := s.Until()
-		c.set("extend", flaw{delay: 1950 * ms}, 0, 1, 2) // the keys live for 50 ms more
+		c.set("extend", flaw{delay: 1950 * ms}, 0, 1, 2) // 50 ms before the keys expire
 		time.Sleep(8 * time.Second)
 		wantKind(t, s.Extend(t.Context()), redlock.ErrExpired)
 		if s.Until() != until {
@@ -30,7 +30,7 @@ func TestExtensionThatComesTooLate(t *testing.T) {
 	})
 }
 
-// An acquire whose quorum comes when the validity is used up gives no lock, and leaves none.
+// An acquire whose quorum arrives when no validity is left fails, and leaves no keys.
 func TestAcquireThatComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -45,8 +45,8 @@ func TestAcquireThatComesTooLate(t *testing.T) {
 	})
 }
 
-// The caller's patience ends the waiting, and no request: those that are under way are carried
-// out, of an acquire that has its quorum and of a release.
+// The end of the caller's context ends the wait but not the requests: those in progress are executed, both
+// for an acquire that has its quorum and for a release.
 func TestRequestsOutliveTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -60,18 +60,18 @@ func TestRequestsOutliveTheCaller(t *testing.T) {
 		cancel()
 		time.Sleep(time.Second)
 		if keys := c.holders("k", s.Token()); keys != 5 || s.Context().Err() != nil {
-			t.Errorf("%d keys, and the lease has ended by %v", keys, context.Cause(s.Context()))
+			t.Errorf("%d keys, want 5; the lease ended with cause %v", keys, context.Cause(s.Context()))
 		}
 		c.set("release", flaw{delay: 40 * ms}, 0, 1, 2, 3, 4)
 		wantKind(t, s.Release(ctx), redlock.ErrCancelled)
 		time.Sleep(time.Second)
 		if keys := c.holders("k", s.Token()); keys != 0 {
-			t.Errorf("%d keys are left by the release", keys)
+			t.Errorf("%d keys are left after the release", keys)
 		}
 	})
 }
 
-// quitter cancels a context when it grants.
+// cancelingNode cancels a context when it grants.
 type quitter struct {
 	*keeper
 	cancel context.CancelFunc
@@ -82,14 +82,14 @@ func (q *quitter) Grant(ctx context.Context, key, token string, t driver.Terms) 
 	return q.keeper.Grant(ctx, key, token, t)
 }
 
-// A quorum that has granted by the time that the caller is gone is given back.
+// A quorum that was granted when the caller gives up is released.
 func TestCancelledWithAQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(1)
 		ctx, cancel := context.WithCancel(t.Context())
 		q := &quitter{c.keepers()[0], func() {}}
 		l := locker(t, []*quitter{q}, nil)
-		lease(t, l).Release(t.Context()) // it is known by now
+		lease(t, l).Release(t.Context()) // makes the node's identity known
 		q.cancel = cancel
 		_, err := l.Acquire(ctx, "k")
 		wantKind(t, err, redlock.ErrCancelled)
@@ -100,8 +100,8 @@ func TestCancelledWithAQuorum(t *testing.T) {
 	})
 }
 
-// A node that does not confirm the fencing token has no vote: its count is behind, and the
-// next holder's token could be as low.
+// A node that does not confirm the fencing token has no vote, because its count is lower and the next
+// holder's token could be, too.
 func TestFenceNeedsConfirmation(t *testing.T) {
 	for name, f := range map[string]flaw{"down": {down: true}, "too late": {delay: time.Second}, "answer lost": {lost: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestFenceNeedsConfirmation(t *testing.T) {
 	}
 }
 
-// A repair is for nodes that say that the key is gone. Of one that says nothing this is not
-// known, and one that is slow is waited for. It is no grant, and counts as none.
+// A repair applies only to nodes that report the key missing, not to nodes without an answer. It waits
+// for slow nodes, and does not count as a grant.
 func TestRepairOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -133,20 +133,20 @@ func TestRepairOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if more := c.log.of("set")[asked:]; len(more) != 1 || more[0].node != "n2" {
-			t.Errorf("set again on %v, want n2 alone", more)
+			t.Errorf("keys were set again on %v, want only n2", more)
 		}
 		if got := c.nodes[1].count["k"]; got != count {
-			t.Errorf("n2 counts %d after the repair, and %d before", got, count)
+			t.Errorf("the count of n2 is %d after the repair, want %d as before", got, count)
 		}
 	})
 }
 
-// anonymous is a node that does not say who it is.
+// anonymous is a node that does not return its identity.
 type anonymous struct{ *keeper }
 
-func (anonymous) Identity(context.Context) (string, error) { return "", errors.New("no word") }
+func (anonymous) Identity(context.Context) (string, error) { return "", errors.New("no identity") }
 
-// A node that does not say who it is may be another once more: it has no vote.
+// A node that does not return its identity has no vote, because it may be the same as another.
 func TestAnonymousNodesHaveNoVote(t *testing.T) {
 	for silent, want := range []error{nil, nil, redlock.ErrNoQuorum} {
 		synctest.Test(t, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestAnonymousNodesHaveNoVote(t *testing.T) {
 			}
 			_, err := locker(t, nodes, func(cfg *redlock.Config) { cfg.Tries = 1 }).Acquire(t.Context(), "k")
 			if want == nil && err != nil {
-				t.Errorf("%d are silent: %v", silent, err)
+				t.Errorf("%d anonymous nodes: %v", silent, err)
 			} else if want != nil {
 				wantKind(t, err, want)
 				synctest.Wait()
@@ -173,7 +173,7 @@ func TestAnonymousNodesHaveNoVote(t *testing.T) {
 	}
 }
 
-// Also a node whose vote was not waited for is asked who it is.
+// A node whose vote was not needed is asked for its identity, too.
 func TestSameNodeThatIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -191,7 +191,7 @@ func TestSameNodeThatIsLate(t *testing.T) {
 	})
 }
 
-// A node that is owed something and silent does not keep others from what they are owed.
+// An unresponsive node does not block the pending releases of other nodes.
 func TestSilentNodeIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -211,7 +211,7 @@ func TestSilentNodeIsNotWaitedFor(t *testing.T) {
 		}
 		synctest.Wait()
 		c.set("release", flaw{}, 1, 2)
-		time.Sleep(250 * ms) // once the delay of a retry, which is 200 ms at most
+		time.Sleep(250 * ms) // more than one retry delay of at most 200 ms
 		synctest.Wait()
 		for i, n := range c.nodes[1:] {
 			if len(n.keys) > 0 {
@@ -221,7 +221,7 @@ func TestSilentNodeIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// convalescent is a node in quarantine.
+// quarantined is a node in quarantine.
 type convalescent struct{ *keeper }
 
 func (c convalescent) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
@@ -231,8 +231,7 @@ func (c convalescent) Grant(ctx context.Context, key, token string, t driver.Ter
 	return c.keeper.Grant(ctx, key, token, t)
 }
 
-// A node in quarantine gives no vote, but takes back the key of a holder whom a majority has
-// confirmed.
+// A node in quarantine does not vote, but accepts the key of a holder whom a majority has confirmed.
 func TestRepairInQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -246,19 +245,19 @@ func TestRepairInQuarantine(t *testing.T) {
 		s := lease(t, locker(t, nodes, func(cfg *redlock.Config) { cfg.Repair, cfg.Quarantine = true, ttl }))
 		synctest.Wait()
 		if keys := c.holders("k", s.Token()); keys != 3 {
-			t.Errorf("%d nodes granted, want those that are well", keys)
+			t.Errorf("%d nodes granted, want the 3 that are not in quarantine", keys)
 		}
 		if err := s.Extend(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if keys := c.holders("k", s.Token()); keys != 5 {
-			t.Errorf("%d keys after the repair", keys)
+			t.Errorf("%d keys after the repair, want 5", keys)
 		}
 	})
 }
 
-// What a repair has set is given back, also where its answer was lost and its request may still
-// be under way.
+// A release also covers keys set by a repair, even if the answer was lost and the request may still be in
+// flight.
 func TestRepairIsUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -280,8 +279,8 @@ func TestRepairIsUndone(t *testing.T) {
 	})
 }
 
-// Each release that a node owes an answer to is paid, in order, and as long as its key can be
-// there, which an extension puts off.
+// Each pending release is retried, in order, for as long as its key can exist. An extension prolongs that
+// time.
 func TestAllDebtsArePaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -304,7 +303,7 @@ func TestAllDebtsArePaid(t *testing.T) {
 		for _, s := range held {
 			wantKind(t, s.Release(t.Context()), redlock.ErrNoQuorum)
 		}
-		time.Sleep(5 * time.Second) // longer than the keys would have lived without the extension
+		time.Sleep(5 * time.Second) // past the original expiry of the keys
 		c.set("release", flaw{}, 0, 1, 2, 3, 4)
 		time.Sleep(300 * ms)
 		for _, s := range held {
@@ -315,7 +314,7 @@ func TestAllDebtsArePaid(t *testing.T) {
 	})
 }
 
-// A lease that may not be extended any more stops trying.
+// A lease that reached the limit of extensions stops renewing.
 func TestRenewalEndsAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tried := 0
@@ -329,19 +328,19 @@ func TestRenewalEndsAtItsLimit(t *testing.T) {
 		})
 		<-lease(t, l).Context().Done()
 		if tried != 4 {
-			t.Errorf("%d extensions were tried, want the three allowed and one that finds that out", tried)
+			t.Errorf("%d extensions were tried, want three and one that reaches the limit", tried)
 		}
 	})
 }
 
-// What nodes owe since one round Close has asked for in one round, whichever says first that it
-// owes something.
+// Close retries the pending releases of one round in one round, even if the nodes failed at slightly
+// different times.
 func TestCloseAsksForAllDebtsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		l := locker(t, c.keepers(), nil)
 		s := lease(t, l)
-		synctest.Wait() // until all nodes have granted
+		synctest.Wait() // for all grants
 		c.set("release", flaw{delay: 40 * ms, down: true}, 0)
 		c.set("release", flaw{delay: 41 * ms, down: true}, 1)
 		start := time.Now()
@@ -349,14 +348,14 @@ func TestCloseAsksForAllDebtsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Close()
-		if took := time.Since(start); took < 81*ms || took > 100*ms { // each is asked twice, and one after the other they would take 121 ms
+		if took := time.Since(start); took < 81*ms || took > 100*ms { // two tries each; one node after the other would take 121 ms
 			t.Errorf("it took %v", took)
 		}
 	})
 }
 
-// On a machine that has no time for a driver short time-outs pass before it can heed its context:
-// Close waits a second before it calls that a mistake of the driver.
+// On a busy machine, a short timeout may pass before a driver can react to its context. Close waits for a
+// second before it blames the driver.
 func TestCloseBlamesNoSlowMachine(t *testing.T) {
 	for name, row := range map[string]struct {
 		late time.Duration
@@ -364,7 +363,7 @@ func TestCloseBlamesNoSlowMachine(t *testing.T) {
 		want string
 	}{
 		"late":  {900 * ms, 900 * ms, ""},
-		"never": {time.Hour, time.Second, "must heed contexts"},
+		"never": {time.Hour, time.Second, "must respect context cancellation"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -385,13 +384,13 @@ func TestCloseBlamesNoSlowMachine(t *testing.T) {
 				if took := time.Since(start); took < row.took-5*ms || took > row.took+50*ms || (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 					t.Errorf("after %v: %v; want %q after %v", took, err, row.want, row.took)
 				}
-				time.Sleep(time.Hour) // for the driver
+				time.Sleep(time.Hour) // until the driver returns
 			})
 		})
 	}
 }
 
-// Close ends the contexts of all leases that are held.
+// Close ends the contexts of all leases.
 func TestCloseEndsContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := locker(t, newCluster(5).keepers(), nil)
@@ -408,13 +407,13 @@ func TestCloseEndsContexts(t *testing.T) {
 		}
 		for _, ctx := range all {
 			if cause := context.Cause(ctx); !errors.Is(cause, redlock.ErrClosed) {
-				t.Errorf("a context has ended by %v", cause)
+				t.Errorf("a context ended with cause %v", cause)
 			}
 		}
 	})
 }
 
-// What confirming the token took is time of the lease, too.
+// The time for confirming the token counts as elapsed time.
 func TestConfirmationTakesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -427,7 +426,7 @@ func TestConfirmationTakesTime(t *testing.T) {
 	})
 }
 
-// What a failed attempt has set is owed as well, while it can be there.
+// The releases of a failed attempt are retried for as long as its keys can exist.
 func TestFailedAttemptIsOwed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -444,8 +443,7 @@ func TestFailedAttemptIsOwed(t *testing.T) {
 	})
 }
 
-// A lease that a quorum granted is given back on the other nodes, too, whose requests may come
-// later than the release.
+// A release also covers the nodes outside the quorum, whose grants may arrive after the release.
 func TestLateGrantOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// time.Now stands still while the machine is suspended, as a laptop or a virtual machine may be,
-// and so do timers: a holder who wakes up would believe in a lease that is over. Boottime goes
-// on meanwhile, where the system has such a clock (Linux); elsewhere it is time.Now. It is for
-// Config.Now, and for that of package wire's Options, together with BoottimeAfter. Its instants
-// are to be compared with its own only: Lease.Remaining and Lease.Context do.
+// Boottime returns the time of a clock that keeps running while the machine is suspended, as a laptop or VM
+// may be. time.Now and timers stop during suspension, so after waking up a holder would believe in a
+// lease that is over. On systems without such a clock (other than Linux), Boottime is time.Now. Use it
+// together with BoottimeAfter for Config.Now and for the Options of package wire. Its values can be
+// compared only with each other, as Lease.Remaining and Lease.Context do.
 func Boottime() time.Time {
 	since, ok := sinceBoot()
 	if !ok {
@@ -19,7 +19,7 @@ func Boottime() time.Time {
 	return first.now.Add(since - first.since)
 }
 
-// booted is what both clocks showed when Boottime was first read.
+// bootReference holds the readings of both clocks when Boottime was first called.
 var booted = sync.OnceValue(func() (at struct {
 	now   time.Time
 	since time.Duration
@@ -29,14 +29,14 @@ var booted = sync.OnceValue(func() (at struct {
 	return at
 })
 
-// BoottimeAfter is time.After by Boottime. After a suspension it is late by a quarter of a second
-// at most.
+// BoottimeAfter is time.After on the clock of Boottime. After a suspension it is at most a quarter of a second
+// late.
 func BoottimeAfter(d time.Duration) <-chan time.Time { return afterBy(Boottime, d) }
 
-// look is how often a timer looks at its clock.
+// pollInterval is how often a timer checks its clock.
 const look = 250 * time.Millisecond
 
-// afterBy is time.After by a clock that may go on while timers stand still.
+// afterOnClock is time.After for a clock that may keep running while timers stop.
 func afterBy(now func() time.Time, d time.Duration) <-chan time.Time {
 	c := make(chan time.Time, 1)
 	end := now().Add(d)

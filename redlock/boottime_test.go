@@ -11,7 +11,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// suspended is a clock that goes on while the machine, whose time.Now is in a bubble, is suspended.
+// suspendedClock is a clock that keeps running during a simulated suspension, in which time.Now stops.
 type suspended struct{ asleep atomic.Int64 }
 
 func (s *suspended) now() time.Time                         { return time.Now().Add(time.Duration(s.asleep.Load())) }
@@ -31,14 +31,14 @@ func TestAfterASuspension(t *testing.T) {
 			time.AfterFunc(row.at, func() { s.asleep.Store(int64(row.asleep)) })
 			<-s.after(row.d)
 			if took := time.Since(begin); took < row.earliest || took > row.latest {
-				t.Errorf("%+v: it took %v", row, took)
+				t.Errorf("%+v: took %v", row, took)
 			}
 		})
 	}
 }
 
-// A machine that slept through the end of a lease ends its context when it wakes up, and gives
-// the lease no more time; an acquire that it slept through gives none.
+// If the machine is suspended past the end of a lease, the lease has ended when it wakes up. An acquire during
+// which the machine is suspended fails.
 func TestSuspendedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s suspended
@@ -63,18 +63,18 @@ func TestSuspendedLease(t *testing.T) {
 		time.Sleep(time.Second)
 		s.asleep.Store(int64(time.Minute))
 		if left := lease.Remaining(); left > 0 {
-			t.Errorf("%v are left", left)
+			t.Errorf("%v remaining after the suspension", left)
 		}
 		if err := lease.Extend(t.Context()); !errors.Is(err, ErrExpired) {
 			t.Errorf("extension: %v", err)
 		}
 		woke := time.Now()
 		if asked.Err() == nil || other.Context().Err() == nil {
-			t.Error("asked when it woke up, a context has not ended")
+			t.Error("a context has not ended right after the suspension")
 		}
 		<-ctx.Done()
 		if late := time.Since(woke); late > look || context.Cause(ctx) != ErrExpired {
-			t.Errorf("the context ended %v after it woke up, by %v", late, context.Cause(ctx))
+			t.Errorf("the context ended %v after the suspension with cause %v", late, context.Cause(ctx))
 		}
 		if _, err := open(sleeper{yesman{}, &s}).Acquire(t.Context(), "k"); !errors.Is(err, ErrExpired) {
 			t.Errorf("acquire: %v", err)
@@ -82,7 +82,7 @@ func TestSuspendedLease(t *testing.T) {
 	})
 }
 
-// sleeper is a node during whose answer the machine is suspended.
+// suspendingNode is a node that suspends the machine before it answers.
 type sleeper struct {
 	yesman
 	s *suspended
@@ -97,6 +97,6 @@ func TestBoottime(t *testing.T) {
 	before, began := Boottime(), time.Now()
 	<-BoottimeAfter(2 * time.Millisecond)
 	if gone, least := Boottime().Sub(before), 2*time.Millisecond; gone < least || gone > time.Since(began)+time.Minute {
-		t.Errorf("%v have gone by", gone)
+		t.Errorf("%v elapsed", gone)
 	}
 }

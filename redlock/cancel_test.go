@@ -12,7 +12,7 @@ import (
 
 var errShutdown = errors.New("shutting down")
 
-// cancelAfter returns a context that ends for a named reason after a while.
+// cancelAfter returns a context that is canceled after d with cause errShutdown.
 func cancelAfter(d time.Duration) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	time.AfterFunc(d, func() { cancel(errShutdown) })
@@ -35,11 +35,11 @@ func TestCancelDuringRound(t *testing.T) {
 		_, err := c.client(t, nil).Acquire(cancelAfter(20*time.Millisecond), "k")
 		wantCancelled(t, err)
 		if got := time.Since(start); got != 20*time.Millisecond {
-			t.Errorf("it took %v after a cancellation at 20ms", got)
+			t.Errorf("took %v with a cancellation at 20ms", got)
 		}
-		// The context's end must not keep the clean-up from its work.
+		// The cleanup must run despite the end of the context.
 		if n := c.holders("k", c.log.of("set")[0].token); n != 0 || len(c.log.of("release")) != 5 {
-			t.Errorf("%d keys are left after %d releases; want none after 5", n, len(c.log.of("release")))
+			t.Errorf("%d keys are left after %d releases; want 0 after 5", n, len(c.log.of("release")))
 		}
 	})
 }
@@ -55,7 +55,7 @@ func TestCancelDuringWait(t *testing.T) {
 			t.Errorf("%d tries and %d causes, want 1 and 3", e.Tries, len(e.Nodes))
 		}
 		if got := time.Since(start); got != time.Second {
-			t.Errorf("it took %v after a cancellation at 1s", got)
+			t.Errorf("took %v with a cancellation at 1s", got)
 		}
 	})
 }
@@ -74,24 +74,24 @@ func TestCancelledBefore(t *testing.T) {
 		wantCancelled(t, err)
 		wantCancelled(t, l.Extend(ctx))
 		if got := len(c.log.rows); got != asked {
-			t.Errorf("%d requests on behalf of a cancelled context", got-asked)
+			t.Errorf("%d requests after the context was canceled", got-asked)
 		}
 	})
 }
 
-// A node's own time-out must not pass for the caller's.
+// A node's timeout must not look like the caller's.
 func TestNodeTimeoutIsNotTheCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
-		late := func(d time.Duration) <-chan time.Time { return time.After(2 * d) } // lets the drivers' deadline come first
+		late := func(d time.Duration) <-chan time.Time { return time.After(2 * d) } // so that the drivers' deadline comes first
 		c.set("set", flaw{delay: time.Hour}, 0, 1, 2)
 		_, err := c.client(t, func(cfg *redlock.Config) { cfg.After = late }).Acquire(context.Background(), "k")
 		e := wantKind(t, err, redlock.ErrNoQuorum)
 		if errors.Is(err, context.DeadlineExceeded) {
-			t.Error("the error claims that the caller's context ended")
+			t.Error("the error matches that of the caller's context")
 		}
 		if !errors.Is(e.Nodes[0].Err, context.DeadlineExceeded) {
-			t.Errorf("node error: %v, want the driver's", e.Nodes[0].Err)
+			t.Errorf("node error: %v, want that of the driver", e.Nodes[0].Err)
 		}
 	})
 }

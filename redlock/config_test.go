@@ -9,29 +9,29 @@ import (
 	"lockpick/redlock"
 )
 
-// unfenced is a node that can't count.
+// unfenced is a node that is not a Fencer.
 type unfenced struct{ redlock.Node }
 
 func TestConfigRefused(t *testing.T) {
 	node := newCluster(1).nodes[0]
 	for want, change := range map[string]func(*redlock.Config){
-		"no nodes: give at least one":                      func(c *redlock.Config) { c.Nodes = nil },
-		"node 2 is nil: leave it out":                      func(c *redlock.Config) { c.Nodes = []redlock.Node{node, nil} },
-		"TTL 0s: give a positive one":                      func(c *redlock.Config) { c.TTL = 0 },
-		"TTL -1s: give a positive one":                     func(c *redlock.Config) { c.TTL = -time.Second },
-		"TTL 1.0005s: Redis counts milliseconds, round it": func(c *redlock.Config) { c.TTL = time.Second + 500*time.Microsecond },
-		"give a longer TTL":                                func(c *redlock.Config) { c.TTL = 2 * time.Millisecond },
-		"time-out -1ns: give a positive one":               func(c *redlock.Config) { c.Timeout = -1 },
-		"time-out 6s of a TTL of 10s":                      func(c *redlock.Config) { c.Timeout = 6 * time.Second },
-		"drift -0.1: give a share":                         func(c *redlock.Config) { c.Drift = -0.1 },
-		"drift NaN: give a share":                          func(c *redlock.Config) { c.Drift = math.NaN() },
-		"drift 1: give a share":                            func(c *redlock.Config) { c.Drift = 1 },
-		"leaves nothing of it":                             func(c *redlock.Config) { c.Drift = 0.9999 },
-		"retry delay from 2s to 1s":                        func(c *redlock.Config) { c.RetryMin, c.RetryMax = 2*time.Second, time.Second },
-		"retry delay from -1ns to 1s":                      func(c *redlock.Config) { c.RetryMin, c.RetryMax = -1, time.Second },
-		"-1 tries: give a positive number":                 func(c *redlock.Config) { c.Tries = -1 },
-		"-1 extensions: give a positive number":            func(c *redlock.Config) { c.Extends = -1 },
-		"make it a Fencer, or do without": func(c *redlock.Config) {
+		"no nodes: need at least one":                         func(c *redlock.Config) { c.Nodes = nil },
+		"node 2 is nil":                                       func(c *redlock.Config) { c.Nodes = []redlock.Node{node, nil} },
+		"TTL 0s: must be positive":                            func(c *redlock.Config) { c.TTL = 0 },
+		"TTL -1s: must be positive":                           func(c *redlock.Config) { c.TTL = -time.Second },
+		"TTL 1.0005s: must be a whole number of milliseconds": func(c *redlock.Config) { c.TTL = time.Second + 500*time.Microsecond },
+		"use a longer TTL":                                    func(c *redlock.Config) { c.TTL = 2 * time.Millisecond },
+		"timeout -1ns: must be positive":                      func(c *redlock.Config) { c.Timeout = -1 },
+		"timeout 6s with a TTL of 10s":                        func(c *redlock.Config) { c.Timeout = 6 * time.Second },
+		"drift -0.1: must be a fraction":                      func(c *redlock.Config) { c.Drift = -0.1 },
+		"drift NaN: must be a fraction":                       func(c *redlock.Config) { c.Drift = math.NaN() },
+		"drift 1: must be a fraction":                         func(c *redlock.Config) { c.Drift = 1 },
+		"leaves no time":                                      func(c *redlock.Config) { c.Drift = 0.9999 },
+		"retry delay from 2s to 1s":                           func(c *redlock.Config) { c.RetryMin, c.RetryMax = 2*time.Second, time.Second },
+		"retry delay from -1ns to 1s":                         func(c *redlock.Config) { c.RetryMin, c.RetryMax = -1, time.Second },
+		"-1 tries: must be positive":                          func(c *redlock.Config) { c.Tries = -1 },
+		"-1 extensions: must be positive":                     func(c *redlock.Config) { c.Extends = -1 },
+		"it must be a Fencer": func(c *redlock.Config) {
 			c.Fence, c.Nodes = true, []redlock.Node{node, unfenced{node}}
 		},
 	} {
@@ -39,15 +39,15 @@ func TestConfigRefused(t *testing.T) {
 		change(&cfg)
 		c, err := redlock.Specification(cfg)
 		if c != nil || err == nil || !strings.HasPrefix(err.Error(), "configure redlock: ") || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one with %q", err, want)
+			t.Errorf("error: %v; want %q", err, want)
 		}
 	}
 }
 
-// A lease must not stop renewing by a default that nobody thought of, nor go on without an end.
+// Renewal requires an explicit limit: it must neither end by a default nor continue forever.
 func TestRenewalNeedsAnEnd(t *testing.T) {
 	for want, change := range map[string]func(*redlock.Config){
-		"renewal every 3s without an end: give MaxHold": func(*redlock.Config) {},
+		"renewal every 3s without a limit: set MaxHold": func(*redlock.Config) {},
 		"":  func(c *redlock.Config) { c.MaxHold = time.Hour },
 		" ": func(c *redlock.Config) { c.Extends = 20 },
 	} {
@@ -76,6 +76,6 @@ func TestConfigDefaults(t *testing.T) {
 	}
 	cfg, err := redlock.Config{Nodes: nodes, TTL: ttl, RetryMax: time.Second, Timeout: 4 * time.Second}.WithDefaults()
 	if err != nil || cfg.RetryMin != 0 || cfg.RetryMax != time.Second || cfg.Timeout != 4*time.Second {
-		t.Errorf("what was given was changed: %+v, %v", cfg, err)
+		t.Errorf("explicit values were changed: %+v, %v", cfg, err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"lockpick/redlock"
 )
 
-// deadTimers gives a Locker timers that stop firing once they are told to, as those of a process
-// that was stopped have not fired yet when it goes on.
+// deadTimers provides timers that can be made to stop firing, like the timers of a stopped process, which have
+// not fired yet when it resumes.
 type deadTimers struct{ dead atomic.Bool }
 
 func (d *deadTimers) after(wait time.Duration) <-chan time.Time {
@@ -26,12 +26,12 @@ func (d *deadTimers) after(wait time.Duration) <-chan time.Time {
 	return fired
 }
 
-// locker's lease is held, and no timer of it will fire any more.
+// lease returns a held lease of a Locker whose timers no longer fire.
 func (d *deadTimers) lease(t *testing.T) (*redlock.Locker, *redlock.Lease) {
 	l := locker(t, newCluster(3).keepers(), func(cfg *redlock.Config) { cfg.After = d.after })
 	s := lease(t, l)
 	d.dead.Store(true)
-	t.Cleanup(func() { d.dead.Store(false) }) // Close waits by timers
+	t.Cleanup(func() { d.dead.Store(false) }) // Close needs timers
 	return l, s
 }
 
@@ -44,8 +44,8 @@ func closed(done <-chan struct{}) bool {
 	}
 }
 
-// Whoever asks after the deadline, whatever they ask and whenever the context was first requested,
-// learns that the lease is over, though no timer fires.
+// After the deadline, every method of the context reports that the lease is over, even if no timer fires, and
+// no matter when the context was first requested.
 func TestContextGoesByTheClock(t *testing.T) {
 	for name, ended := range map[string]func(context.Context) bool{
 		"Err":              func(ctx context.Context) bool { return ctx.Err() != nil },
@@ -58,30 +58,30 @@ func TestContextGoesByTheClock(t *testing.T) {
 				var d deadTimers
 				_, s := d.lease(t)
 				if inUse && ended(s.Context()) {
-					t.Errorf("%s: it ended at once", name)
+					t.Errorf("%s: the context ended immediately", name)
 				}
 				time.Sleep(s.Remaining() - 1)
 				if inUse && ended(s.Context()) {
-					t.Errorf("%s: it ended before the deadline", name)
+					t.Errorf("%s: the context ended before the deadline", name)
 				}
 				time.Sleep(1 * time.Nanosecond)
 				if !ended(s.Context()) {
-					t.Errorf("%s, requested before %v: at the deadline it has not ended", name, inUse)
+					t.Errorf("%s, requested before %v: the context has not ended at the deadline", name, inUse)
 				}
 				ctx := s.Context()
 				if !closed(ctx.Done()) || ctx.Err() != context.Canceled || context.Cause(ctx) != redlock.ErrExpired {
-					t.Errorf("%s: then Done is closed %v, Err %v, Cause %v", name, closed(ctx.Done()), ctx.Err(), context.Cause(ctx))
+					t.Errorf("%s: Done is closed: %v, Err: %v, Cause: %v", name, closed(ctx.Done()), ctx.Err(), context.Cause(ctx))
 				}
 				s.Release(t.Context())
 				if ctx.Err() != context.Canceled || context.Cause(ctx) != redlock.ErrExpired {
-					t.Errorf("%s: a release changed that to %v, %v", name, ctx.Err(), context.Cause(ctx))
+					t.Errorf("%s: after a release, Err: %v, Cause: %v", name, ctx.Err(), context.Cause(ctx))
 				}
 			})
 		}
 	}
 }
 
-// An extension moves the end of the context, and none revives one that has ended.
+// An extension moves the end of the context, but never revives a context that has ended.
 func TestContextAndExtensions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d deadTimers
@@ -93,20 +93,20 @@ func TestContextAndExtensions(t *testing.T) {
 		}
 		time.Sleep(time.Until(first))
 		if ctx.Err() != nil {
-			t.Error("it ended at the first deadline")
+			t.Error("the context ended at the first deadline")
 		}
 		time.Sleep(s.Remaining())
 		if ctx.Err() == nil {
-			t.Error("it did not end at the second deadline")
+			t.Error("the context did not end at the second deadline")
 		}
 		if err := s.Extend(t.Context()); !errors.Is(err, redlock.ErrExpired) {
-			t.Errorf("extended afterwards: %v", err)
+			t.Errorf("extension after the deadline: %v", err)
 		}
 	})
 }
 
-// An extension that was answered in time is late all the same if, before it moves the deadline,
-// somebody was told that the lease is over: else that one's context has ended and the lease goes on.
+// An extension that was answered in time fails if a caller has seen the end of the lease before the extension moves
+// the deadline. Otherwise that context would have ended although the lease continues.
 func TestExtensionDoesNotReviveAContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held *redlock.Lease
@@ -114,7 +114,7 @@ func TestExtensionDoesNotReviveAContext(t *testing.T) {
 		l := locker(t, newCluster(3).keepers(), func(cfg *redlock.Config) {
 			cfg.Now = func() time.Time {
 				now := time.Now()
-				if readings.Add(1) == stopAt.Load() { // the process is stopped when it has read the clock
+				if readings.Add(1) == stopAt.Load() { // the process is stopped right after it has read the clock
 					time.Sleep(held.Until().Sub(now))
 					held.Context().Err()
 				}
@@ -123,18 +123,18 @@ func TestExtensionDoesNotReviveAContext(t *testing.T) {
 		})
 		held = lease(t, l)
 		time.Sleep(time.Second)
-		stopAt.Store(readings.Load() + 2) // one when the extension begins, one after the answers
+		stopAt.Store(readings.Load() + 2) // the extension reads the clock at its start and after the answers
 		if err := held.Extend(t.Context()); !errors.Is(err, redlock.ErrExpired) {
-			t.Errorf("it was extended: %v", err)
+			t.Errorf("extension: %v, want ErrExpired", err)
 		}
 		if held.Context().Err() == nil || held.Remaining() > 0 {
-			t.Errorf("%v are left, and Err is %v", held.Remaining(), held.Context().Err())
+			t.Errorf("remaining %v, Err is %v", held.Remaining(), held.Context().Err())
 		}
 	})
 }
 
-// The end of a lease is reported before its context is told. Whoever asks in between, as the
-// observer does here, is not told that the lease goes on.
+// The end of a lease is reported to Observe before its context ends. A check of the context in between, as in this
+// observer, still reports the end.
 func TestContextHasEndedWhenObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held *redlock.Lease
@@ -146,19 +146,19 @@ func TestContextHasEndedWhenObserved(t *testing.T) {
 				}
 				lost++
 				if ctx := held.Context(); ctx.Err() == nil || !closed(ctx.Done()) {
-					t.Errorf("it was reported as %v, and Err is %v", e.Err, ctx.Err())
+					t.Errorf("the loss was reported as %v, but Err is %v", e.Err, ctx.Err())
 				}
 			}
 		})
 		held = lease(t, l)
 		<-held.Context().Done()
 		if lost != 1 {
-			t.Errorf("its end was reported %d times", lost)
+			t.Errorf("the loss was reported %d times, want once", lost)
 		}
 	})
 }
 
-// The context of Do's work goes by the clock, too.
+// The context of Do also ends by the clock.
 func TestContextOfDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d deadTimers
@@ -177,8 +177,8 @@ func TestContextOfDo(t *testing.T) {
 	})
 }
 
-// Derived contexts end with the lease: by its timer, or as soon as anybody asks the lease's own
-// context. None needs a goroutine; a bubble would not end with one left.
+// Derived contexts end with the lease: by its timer, or when the lease's own context is checked. They need no
+// goroutine, or the bubble would not end.
 func TestDerivedContexts(t *testing.T) {
 	derive := map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"WithCancel":  context.WithCancel,
@@ -198,11 +198,11 @@ func TestDerivedContexts(t *testing.T) {
 				defer cancel()
 				<-ctx.Done()
 				if s.Remaining() != 0 || ctx.Err() != context.Canceled {
-					t.Errorf("it ended %v before the lease, Err is %v", s.Remaining(), ctx.Err())
+					t.Errorf("the context ended %v before the lease, Err is %v", s.Remaining(), ctx.Err())
 				}
 				wantCause(t, ctx, redlock.ErrExpired)
 			})
-			synctest.Test(t, func(t *testing.T) { // by whoever asks
+			synctest.Test(t, func(t *testing.T) { // by a check of the lease's context
 				var d deadTimers
 				_, s := d.lease(t)
 				ctx, cancel := from(s.Context())
@@ -210,26 +210,26 @@ func TestDerivedContexts(t *testing.T) {
 				ran := false
 				context.AfterFunc(ctx, func() { ran = true })
 				time.Sleep(s.Remaining())
-				if ctx.Err() != nil { // if it had, the doc of Lease.Context promised too little
-					t.Errorf("it ended by itself: %v", ctx.Err())
+				if ctx.Err() != nil { // or the documentation of Lease.Context promises too little
+					t.Errorf("the derived context ended without a check: %v", ctx.Err())
 				}
 				late, cancelLate := from(s.Context())
 				defer cancelLate()
 				for _, ctx := range []context.Context{late, ctx} {
 					if !closed(ctx.Done()) || ctx.Err() != context.Canceled {
-						t.Errorf("once the lease's context was asked, Err is %v", ctx.Err())
+						t.Errorf("after a check of the lease's context, Err is %v", ctx.Err())
 					}
 					wantCause(t, ctx, redlock.ErrExpired)
 				}
 				if synctest.Wait(); !ran {
-					t.Error("AfterFunc's function did not run")
+					t.Error("the function of AfterFunc did not run")
 				}
 			})
 		})
 	}
 }
 
-// A timeout of one's own counts, also if it is beyond the deadline that the lease had at first.
+// A timeout on the lease's context works even if it is later than the original deadline of the lease.
 func TestTimeoutWithinALease(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Second, 12 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -239,17 +239,17 @@ func TestTimeoutWithinALease(t *testing.T) {
 			defer cancel()
 			<-ctx.Done()
 			if took := time.Since(begin); took != timeout || ctx.Err() != context.DeadlineExceeded {
-				t.Errorf("a timeout of %v: ended after %v, %v", timeout, took, ctx.Err())
+				t.Errorf("timeout %v: ended after %v, Err is %v", timeout, took, ctx.Err())
 			}
 			if s.Context().Err() != nil {
-				t.Error("that ended the lease")
+				t.Error("the timeout ended the lease")
 			}
 			s.Release(t.Context())
 		})
 	}
 }
 
-// The end of the context that a lease was acquired with does not end the lease's; its values are there.
+// The lease's context has the values of the context passed to Acquire, but does not end with it.
 func TestContextOfTheAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		within, cancel := context.WithCancel(context.WithValue(t.Context(), t, "value"))
@@ -259,13 +259,13 @@ func TestContextOfTheAcquire(t *testing.T) {
 		}
 		cancel()
 		if ctx := s.Context(); ctx.Err() != nil || ctx.Value(t) != "value" {
-			t.Errorf("Err is %v, the value %v", ctx.Err(), ctx.Value(t))
+			t.Errorf("Err is %v, value is %v", ctx.Err(), ctx.Value(t))
 		}
 	})
 }
 
-// Many ask at the deadline, while others extend and release: whoever sees the end by one way sees
-// it by all, and nobody sees it undone.
+// Many goroutines check the context at the deadline while others extend and release. A goroutine that has seen the
+// end with one method sees it with all of them, and the end is permanent.
 func TestContextAskedByMany(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
@@ -279,13 +279,13 @@ func TestContextAskedByMany(t *testing.T) {
 					}
 					ctx := s.Context()
 					if i%2 == 0 && ctx.Err() == nil || i%2 == 1 && !closed(ctx.Done()) {
-						t.Error("at the deadline it has not ended")
+						t.Error("the context has not ended at the deadline")
 					}
 					if i == 1 {
 						s.Release(t.Context())
 					}
 					if !closed(ctx.Done()) || ctx.Err() != context.Canceled || context.Cause(ctx) != redlock.ErrExpired {
-						t.Errorf("Done is closed %v, Err %v, Cause %v", closed(ctx.Done()), ctx.Err(), context.Cause(ctx))
+						t.Errorf("Done is closed: %v, Err: %v, Cause: %v", closed(ctx.Done()), ctx.Err(), context.Cause(ctx))
 					}
 				})
 			}

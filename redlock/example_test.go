@@ -11,8 +11,7 @@ import (
 	"lockpick/redlock"
 )
 
-// nodes returns five independent nodes. Those of package redisnode are the real
-// ones; these are in memory.
+// nodes returns five nodes in memory. Applications use those of package redisnode or wire.
 func nodes() []redlock.Node {
 	var out []redlock.Node
 	for _, m := range newCluster(5).nodes {
@@ -35,12 +34,12 @@ func Example() {
 		return
 	}
 	defer lease.Release(ctx)
-	within := lease.Context() // ends at the deadline at the latest: all work takes it
+	within := lease.Context() // pass it to all work; it ends with the lease
 	fmt.Println("working on", lease.Key(), within.Err() == nil, lease.Remaining() > 9*time.Second)
 	// Output: working on invoice/42 true true
 }
 
-// Do acquires, works and gives back; the work's context ends with the lock.
+// Do acquires the lock, calls the function, and releases the lock. The function's context ends with the lock.
 func ExampleLocker_Do() {
 	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 100 * time.Millisecond})
 	if err != nil {
@@ -56,7 +55,7 @@ func ExampleLocker_Do() {
 	// Output: true
 }
 
-// A lease that renews itself lasts as long as its work, and no longer than MaxHold, which New asks for.
+// A lease that renews itself lasts as long as the work, but at most MaxHold.
 func ExampleConfig_renew() {
 	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Renew: 3 * time.Second, MaxHold: time.Hour})
 	if err != nil {
@@ -71,7 +70,7 @@ func ExampleConfig_renew() {
 	// Output: <nil>
 }
 
-// The resource keeps the highest token it saw, and refuses any below.
+// The resource stores the highest token it has seen, and rejects lower ones.
 func Example_fencing() {
 	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Fence: true})
 	if err != nil {
@@ -101,7 +100,7 @@ func Example_fencing() {
 	// accepted: true
 }
 
-// TryAcquire makes one attempt, as what other libraries call TryLock.
+// TryAcquire makes one attempt, like TryLock in other libraries.
 func ExampleLocker_TryAcquire() {
 	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
 	if err != nil {
@@ -119,15 +118,15 @@ func ExampleLocker_TryAcquire() {
 	_, err = locks.TryAcquire(ctx, "invoice/42")
 	switch {
 	case errors.Is(err, redlock.ErrTaken):
-		fmt.Println("somebody else has it: nothing to do")
+		fmt.Println("another client has the lock: nothing to do")
 	case err != nil:
-		fmt.Println("too few nodes answered: tell the operator")
+		fmt.Println("too few nodes answered: alert the operators")
 	}
-	// Output: somebody else has it: nothing to do
+	// Output: another client has the lock: nothing to do
 }
 
-// A call may have a TTL of its own, and bound how long it waits. ErrTaken tells a busy lock from broken nodes, also
-// where the caller's context ended while it waited.
+// A call can have its own TTL and limit how long it waits. ErrTaken distinguishes a taken lock from broken nodes,
+// even if the caller's context ended while it waited.
 func ExampleLocker_Acquire_options() {
 	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
 	if err != nil {
@@ -145,24 +144,24 @@ func ExampleLocker_Acquire_options() {
 	fmt.Println("more than 50 s left:", lease.Remaining() > 50*time.Second)
 
 	_, err = locks.Acquire(ctx, "report", redlock.WithWait(50*time.Millisecond))
-	fmt.Println("waited:", errors.Is(err, redlock.ErrTaken))
+	fmt.Println("taken:", errors.Is(err, redlock.ErrTaken))
 
 	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	_, err = locks.Acquire(ctx, "report")
-	fmt.Println("waited:", errors.Is(err, redlock.ErrTaken), errors.Is(err, context.DeadlineExceeded))
+	fmt.Println("taken, deadline exceeded:", errors.Is(err, redlock.ErrTaken), errors.Is(err, context.DeadlineExceeded))
 	// Output:
 	// more than 50 s left: true
-	// waited: true
-	// waited: true true
+	// taken: true
+	// taken, deadline exceeded: true true
 }
 
-// Observe is called for each step of each lease. This counts steps by outcome and reason, and adds up for how long locks
-// are held; counters and histograms of Prometheus or OpenTelemetry are fed alike. Keys and tokens are no labels: there
-// are too many of them. For how long callers wait, measure around Acquire.
+// Observe is called for each step of each lease. This example counts steps by outcome and reason, and sums up how long locks
+// are held. Counters and histograms of Prometheus or OpenTelemetry can be updated in the same way. Do not use keys or tokens as
+// labels, because there are too many. To measure how long callers wait, take the time around Acquire.
 func ExampleConfig_observe() {
-	steps, held := new(expvar.Map), new(expvar.Float) // expvar.NewMap and NewFloat publish them
-	var since sync.Map                                // by token
+	steps, held := new(expvar.Map), new(expvar.Float) // expvar.NewMap and NewFloat would publish them
+	var since sync.Map                                // start times by token
 	observe := func(e redlock.Event) {
 		if e.Type == redlock.Invoke {
 			return
@@ -170,7 +169,7 @@ func ExampleConfig_observe() {
 		why := ""
 		switch {
 		case e.Err == nil:
-		case errors.Is(e.Err, redlock.ErrTaken): // before the others, see ErrTaken
+		case errors.Is(e.Err, redlock.ErrTaken): // check first, see ErrTaken
 			why = ": taken"
 		case errors.Is(e.Err, redlock.ErrNoQuorum):
 			why = ": nodes"
@@ -237,11 +236,11 @@ func ExampleLease_Extend() {
 	// Output:
 	// extended
 	// extended
-	// true extend "invoice/42": the limit of extensions is reached
-	// <nil> the lock was given back
+	// true extend "invoice/42": the limit of extensions was reached
+	// <nil> the lock was released
 }
 
-// The plain algorithm, which waits for all nodes.
+// Specification returns a client of the plain algorithm, which waits for all nodes.
 func ExampleSpecification() {
 	client, err := redlock.Specification(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
 	if err != nil {
@@ -255,7 +254,7 @@ func ExampleSpecification() {
 		return
 	}
 	defer lock.Release(ctx)
-	if time.Now().Before(lock.Until()) { // look each time before something is changed
+	if time.Now().Before(lock.Until()) { // check before each change
 		fmt.Println("working on", lock.Key(), "with", lock.Votes(), "votes")
 	}
 	// Output: working on invoice/42 with 5 votes

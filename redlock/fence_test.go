@@ -11,8 +11,8 @@ import (
 
 func fence(cfg *redlock.Config) { cfg.Fence = true }
 
-// Each lock's token is above all earlier ones, though each quorum is another
-// and the nodes count differently: some are down at times, some lose answers.
+// Each lock's token is above all earlier ones, although the quorums and the nodes' counts differ because nodes
+// are down or answers are lost.
 func TestFenceRises(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
@@ -30,7 +30,7 @@ func TestFenceRises(t *testing.T) {
 				continue
 			}
 			if l.Fence() <= last {
-				t.Fatalf("grant %d has token %d after %d", grants, l.Fence(), last)
+				t.Fatalf("grant %d has token %d after token %d", grants, l.Fence(), last)
 			}
 			last = l.Fence()
 			grants++
@@ -43,7 +43,7 @@ func TestFenceRises(t *testing.T) {
 			raises = len(c.log.of("raise"))
 		}
 		if raises == 0 {
-			t.Error("no count was ever behind: the test did not test anything")
+			t.Error("no count was ever behind, so the test tested nothing")
 		}
 	})
 }
@@ -69,18 +69,18 @@ func TestFenceWriteBack(t *testing.T) {
 			}
 		}
 		if got := len(c.log.of("raise")); got != 2 {
-			t.Errorf("%d write-backs, want one for each of the two nodes behind", got)
+			t.Errorf("%d write-backs, want 2", got)
 		}
 		if len(reads) != 2 || reads[1] != 2 {
-			t.Errorf("write-backs seen at the clock's readings: %v; want the second reading after both", reads)
+			t.Errorf("write-backs before each reading of the clock: %v; want the second reading after both", reads)
 		}
 		if got := time.Since(start); got != 20*time.Millisecond {
-			t.Errorf("it took %v, want 20ms", got)
+			t.Errorf("took %v, want 20ms", got)
 		}
 	})
 }
 
-// A node that can't take the token back has no vote.
+// A node on which the token can't be written back has no vote.
 func TestFenceWriteBackFails(t *testing.T) {
 	for name, f := range map[string]flaw{"down": {down: true}, "lost": {lost: true}, "slow": {delay: time.Second}} {
 		t.Run(name, func(t *testing.T) {
@@ -92,11 +92,11 @@ func TestFenceWriteBackFails(t *testing.T) {
 				_, err := c.client(t, fence).Acquire(background, "k")
 				wantKind(t, err, redlock.ErrNoQuorum)
 				if n := c.holders("k", c.log.of("set")[0].token); n != 0 {
-					t.Errorf("%d keys are left of a failed attempt", n)
+					t.Errorf("%d keys of a failed attempt are left", n)
 				}
 				c.set("raise", flaw{}, 2)
 				if l := acquire(t, c.client(t, fence)); l.Votes() < 3 || l.Fence() != 43 {
-					t.Errorf("%d votes and fence %d with one raise failing, want 3 or 4, and 43", l.Votes(), l.Fence())
+					t.Errorf("with one failed raise: %d votes and fence %d, want 3 or 4, and 43", l.Votes(), l.Fence())
 				}
 			})
 		})
@@ -112,7 +112,7 @@ func TestNoWriteBackWithoutQuorum(t *testing.T) {
 		_, err := c.client(t, fence).Acquire(background, "k")
 		wantKind(t, err, redlock.ErrTaken)
 		if n := len(c.log.of("raise")); n != 0 {
-			t.Errorf("%d write-backs", n)
+			t.Errorf("%d write-backs, want 0", n)
 		}
 	})
 }

@@ -10,19 +10,19 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// held is what a quorum has granted, and until when: what a Lock and a Lease have in common.
+// acquisition is the part that a Lock and a Lease have in common: what was acquired, and its deadline.
 type held struct {
-	client     *Client // whose arithmetic it is
+	client     *Client // its configuration applies
 	key, token string
 	fence      int64
 	votes      int
-	start      time.Time // of the attempt
+	start      time.Time // start of the attempt
 
-	mu       sync.Mutex // never held while nodes are asked
+	mu       sync.Mutex // never held during requests to nodes
 	until    time.Time
-	extends  int   // tried so far
-	released bool  // of a Lease
-	cause    error // why it has ended, of a Lease
+	extends  int   // extensions tried so far
+	released bool  // Lease only
+	cause    error // why it ended; Lease only
 }
 
 func (c *Client) held(key, token string, fence int64, start time.Time, answers []driver.Answer) held {
@@ -30,29 +30,28 @@ func (c *Client) held(key, token string, fence int64, start time.Time, answers [
 		until: start.Add(c.cfg.TTL - c.cfg.drift())}
 }
 
-// Key is the name of what is locked.
+// Key returns the name of the lock.
 func (h *held) Key() string { return h.key }
 
-// Token is the random value that the key has on the nodes.
+// Token returns the random value of the key on the nodes.
 func (h *held) Token() string { return h.token }
 
-// Fence is the fencing token, above that of every earlier holder of the key; 0 without
+// Fence returns the fencing token, which is above those of all earlier holders of the key, or 0 without
 // Config.Fence.
 func (h *held) Fence() int64 { return h.fence }
 
-// Votes is the number of nodes that had granted it when it was acquired.
+// Votes returns the number of nodes that had granted the lock when it was acquired.
 func (h *held) Votes() int { return h.votes }
 
-// Until is the deadline, by the clock of Config.Now, at which the holder must have stopped. A
-// failed Extend does not move it.
+// Until returns the deadline, on the clock of Config.Now, by which the holder must have stopped. A failed
+// Extend does not change it.
 func (h *held) Until() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.until
 }
 
-// extend moves the deadline, if a quorum of those who are asked agrees to it in time. The answers
-// are those that decided it.
+// extend moves the deadline if a quorum of the answers of ask agrees in time. It returns the answers.
 func (h *held) extend(ctx context.Context, ask func() []driver.Answer) (answers []driver.Answer, err *Error) {
 	c := h.client
 	fail := Error{Op: "extend", Key: h.key}
@@ -79,7 +78,7 @@ func (h *held) extend(ctx context.Context, ask func() []driver.Answer) (answers 
 	return answers, failed
 }
 
-// admit says whether an extension may be tried, and counts it.
+// startExtension checks that an extension may be tried, and counts it.
 func (h *held) admit(start time.Time) error {
 	cfg := h.client.cfg
 	h.mu.Lock()
@@ -96,8 +95,8 @@ func (h *held) admit(start time.Time) error {
 	return nil
 }
 
-// prolong moves the deadline, if an extension that a quorum agreed to ended in time. It never
-// revives a lease that was declared over meanwhile: its context has ended for good.
+// moveDeadline moves the deadline if a successful extension ended in time. It never revives a lease that
+// was declared over meanwhile, because its context has ended permanently.
 func (h *held) prolong(start, end time.Time) error {
 	cfg := h.client.cfg
 	h.mu.Lock()
@@ -114,38 +113,37 @@ func (h *held) prolong(start, end time.Time) error {
 	return nil
 }
 
-// Lease is what a Locker gives: one acquisition, with a token of its own. All of it is fixed
-// but the deadline, which extensions move. It may be used by several goroutines at once.
+// Lease is one acquisition of a lock, with its own token. Only its deadline can change, by extensions. It is
+// safe for concurrent use.
 type Lease struct {
 	held
 	locker  *Locker
 	within  context.Context
-	grants  *ballot         // nil of Batchers
-	answers []driver.Answer // that decided it
-	watched watched         // the Locker's watch has it
+	grants  *ballot         // nil with Batchers
+	answers []driver.Answer // the answers that decided the acquisition
+	watched watched         // position in the Locker's deadlineWatcher
 
-	// Guarded by held.mu.
-	ctx      *leaseContext // nil until somebody asks for it
-	repaired []bool        // by node: its key was set again, or may still be; nil: none
+	// Guarded by acquisition.mu.
+	ctx      *leaseContext // nil until Context is called
+	repaired []bool        // by node: a repair set its key or may have; nil: none
 }
 
-// begin starts what a lease does by itself.
+// startRenewal starts renewing the lease if Config.Renew is set.
 func (s *Lease) begin() {
 	if s.locker.cfg.Renew > 0 {
 		s.locker.work.Go(s.renew)
 	}
 }
 
-// Refusals are the nodes that had not granted it then, and why.
+// Refusals returns the nodes that had not granted the lock when it was acquired, with the reasons.
 func (s *Lease) Refusals() []NodeError { return s.locker.plain.causes(s.answers) }
 
-// Remaining is the time left until the deadline, and not above zero once it has passed. A lease
-// that ends before its deadline, because it was lost or released, does not shorten it: for that
-// ask Context.
+// Remaining returns the time left until the deadline; it is 0 or negative once the deadline has passed. It
+// does not reflect an earlier end of the lease, by loss or release. See Context for that.
 func (s *Lease) Remaining() time.Duration { return s.Until().Sub(s.locker.cfg.Now()) }
 
-// renew extends the lease again and again, until it ends or may not be extended any more.
-// What an extension failed by may be over at the next.
+// renew extends the lease periodically until the lease ends or reaches its limit. After a failed extension
+// it goes on, because the next one may succeed.
 func (s *Lease) renew() {
 	ctx := s.Context()
 	for {
@@ -160,10 +158,9 @@ func (s *Lease) renew() {
 	}
 }
 
-// Extend moves the deadline as Lock.Extend does, and returns as soon as a quorum has answered
-// alike. With Config.Repair it waits for all, and once a majority has confirmed that the lock
-// is held, sets the key again where a node has lost it. It never takes a lost lock again:
-// after ErrLost the lease is over.
+// Extend moves the deadline as Lock.Extend does, but returns as soon as a quorum of nodes agrees. With
+// Config.Repair it waits for all nodes and, once a majority has confirmed the lock, sets the key again on
+// nodes that lost it. It never reacquires a lost lock: after ErrLost, the lease is over.
 func (s *Lease) Extend(ctx context.Context) error {
 	l := s.locker
 	if err := l.enter(); err != nil {
@@ -199,9 +196,9 @@ func (s *Lease) extend(ctx context.Context) *Error {
 	return err
 }
 
-// repair sets the key again on nodes that said, in a round in which a majority confirmed the
-// lock, that they do not have it. Nobody can have got the lock from them meanwhile; where
-// another's attempt has left its key it stays.
+// repair sets the key again on the nodes that reported it missing in a round in which a majority confirmed
+// the lock. No other client can have acquired the lock from these nodes meanwhile. A key that another
+// client's attempt left behind is not overwritten.
 func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 	var lost []int
 	s.mu.Lock()
@@ -222,7 +219,7 @@ func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 	}
 	s.locker.observe(Event{Type: Invoke, Op: "repair", Key: s.key, Token: s.token})
 	terms := s.client.terms()
-	terms.Fence, terms.Quarantine = false, 0 // it is no new grant, and what it sets a majority has confirmed
+	terms.Fence, terms.Quarantine = false, 0 // a repair is not a new grant, and a majority has confirmed the lock
 	again := s.locker.answers(patience{Context: ctx}, lost, driver.Request{Op: driver.OpGrant, Key: s.key, Token: s.token, Terms: terms}, all)
 	e := Event{Type: OK, Op: "repair", Key: s.key, Token: s.token}
 	if driver.Count(again).Yes < len(lost) {
@@ -231,10 +228,10 @@ func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 	s.locker.observe(e)
 }
 
-// Release gives the lock back on all nodes, and returns as soon as a quorum has answered
-// alike; the others are seen to in the background, a node that does not answer until the key
-// has expired. Nil means that a quorum had it and let it go, ErrLost that a quorum did not
-// have it, ErrNoQuorum that nobody knows. ctx bounds the waiting, not the work.
+// Release releases the lock on all nodes, and returns as soon as a quorum of them agrees. It continues in
+// the background with the remaining nodes, and retries on those that don't answer until the key has expired.
+// Nil means that a quorum had the key and deleted it, ErrLost that a quorum did not have it, and ErrNoQuorum
+// that the outcome is unknown. ctx limits how long Release waits, not the background work.
 func (s *Lease) Release(ctx context.Context) error {
 	l := s.locker
 	if err := l.enter(); err != nil {
@@ -259,8 +256,8 @@ func (s *Lease) Release(ctx context.Context) error {
 	return e.Err
 }
 
-// debt is what each node is to let go of, and of which it is not known whether they have it:
-// what was asked last of them may have set the key or moved its expiry.
+// pendingRelease returns the release for all nodes, and a function that reports whether it is unknown if
+// a node has the key: its last request may still set the key or move its expiry.
 func (s *Lease) debt() (debt, func(node int) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,15 +272,13 @@ func (s *Lease) debt() (debt, func(node int) bool) {
 	return d, func(n int) bool { return answers[n].Err != nil || repaired != nil && repaired[n] }
 }
 
-// Lock is what a client holds after a quorum granted it. It may be used by
-// several goroutines at once.
+// Lock is a lock that a Client holds after a quorum granted it. It is safe for concurrent use.
 type Lock struct{ held }
 
-// Extend moves the deadline to a TTL, less drift, from its start, if a quorum
-// still has the key and moves its expiry, all within the validity that the lock
-// has. It never sets a key that is gone. The kinds of its errors are ErrLost,
-// ErrNoQuorum, ErrExpired, ErrLimit and ErrCancelled; whichever it is, the lock
-// is valid until its old deadline, except after ErrLost.
+// Extend moves the deadline to a TTL after the start of the call, less drift, if a quorum still has the key
+// and extends its expiry within the lock's remaining validity. It never sets a missing key. The kinds of
+// error are ErrLost, ErrNoQuorum, ErrExpired, ErrLimit and ErrCanceled. Except after ErrLost, the lock stays
+// valid until its old deadline.
 func (l *Lock) Extend(ctx context.Context) error {
 	c := l.client
 	_, err := l.extend(ctx, func() []driver.Answer {
@@ -295,11 +290,10 @@ func (l *Lock) Extend(ctx context.Context) error {
 	return nil
 }
 
-// Release gives the lock back on all nodes, also on those that never granted
-// it. Nil means that at least a quorum had it and let it go. ErrLost means that
-// at least a quorum did not have it; ErrNoQuorum that nobody knows. It does its
-// work even if ctx has ended, within the nodes' time-out. No more of the lock
-// should be believed once it is called.
+// Release releases the lock on all nodes, including those that never granted it. Nil means that a quorum
+// had the key and deleted it, ErrLost that a quorum did not have it, and ErrNoQuorum that the outcome
+// is unknown. It does its work within the nodes' timeout even if ctx has ended. Once Release is
+// called, the caller must treat the lock as lost.
 func (l *Lock) Release(ctx context.Context) error {
 	c := l.client
 	answers := c.release(ctx, l.key, l.token)
@@ -309,8 +303,8 @@ func (l *Lock) Release(ctx context.Context) error {
 	return nil
 }
 
-// standing reads answers about a lock that was held: nil if a quorum had it,
-// ErrLost if so many did not have it that no quorum can, else ErrNoQuorum.
+// quorumError evaluates the answers of an extension or release: it returns nil if a quorum had the lock,
+// ErrLost if a quorum did not have it, and ErrNoQuorum otherwise.
 func (c *Client) standing(t driver.Tally) error {
 	switch quorum := Quorum(len(c.all)); {
 	case t.Yes >= quorum:
@@ -321,28 +315,27 @@ func (c *Client) standing(t driver.Tally) error {
 	return ErrNoQuorum
 }
 
-// Context ends when the lease does, whatever its holder or its nodes are doing: at the deadline
-// (its cause is ErrExpired), before it if a majority says that the lock is lost (ErrLost), and
-// with Release (ErrReleased) and Locker.Close (ErrClosed). It has the values of the context that
-// the lease was acquired with, but does not end with that one.
+// Context returns a context that ends when the lease does, regardless of pending requests: at the deadline
+// (with cause ErrExpired), earlier if a majority reports that the lock is lost (ErrLost), and on Release
+// (ErrReleased) and Locker.Close (ErrClosed). It has the values of the context that the lease was
+// acquired with, but does not end with that context.
 //
-// The clock that Until and Remaining go by decides, not a timer. Once that clock shows the
-// deadline, Err returns an error and Done a closed channel, even if Context is called only then,
-// or the process was stopped past the deadline and no timer has fired yet. So a holder may ask
-// either of them before it acts. A holder that waits for Done to close is woken by a timer, which
-// can be late.
+// The end is decided by the clock behind Until and Remaining, not by a timer. Once that clock reaches the
+// deadline, Err returns an error and Done returns a closed channel, even if Context is first called
+// after the deadline, or if the process was stopped past the deadline and no timer has fired yet. A holder
+// can therefore check either before it acts. A holder that waits on Done is woken by a timer, which can
+// be late.
 //
-// A context derived with WithCancel, WithTimeout or WithDeadline can't ask the clock: package
-// context tells it only when the lease's context is found to have ended, by the timer or by
-// anybody's call of Err or Done. Until then, for example in the first instant after the process
-// was stopped past the deadline, its Err is nil. The same holds for functions registered with
-// AfterFunc. Before acting on the lock, ask the context that Context returns (or one made of it by
-// WithValue, which asks it), or Remaining. A context that is derived after the deadline has ended
-// from the start.
+// A context derived with WithCancel, WithTimeout or WithDeadline does not check the clock. It ends only
+// when the end of the lease's context is noticed, by the timer or by a call of Err or Done on the lease's
+// context. Until then, for example in the first instant after a stopped process resumes, its
+// Err is nil. The same applies to functions registered with AfterFunc. Before acting on the lock, check
+// the context that Context returns, a context derived from it with WithValue, or Remaining. A context that
+// is derived after the deadline has already ended.
 //
-// Err is context.Canceled whatever the reason; context.Cause tells it. Deadline reports none,
-// since extensions move the lease's deadline: WithTimeout and WithDeadline would drop their own
-// deadline for one that moves past it. The deadline is Until.
+// Err always returns context.Canceled; context.Cause returns the reason. Deadline reports no deadline,
+// because extensions move it: WithTimeout and WithDeadline would drop their own deadline in favor of
+// an earlier one that then moves past it. Until returns the deadline.
 func (s *Lease) Context() context.Context {
 	s.mu.Lock()
 	if s.ctx == nil {
@@ -359,9 +352,9 @@ func (s *Lease) Context() context.Context {
 	return ctx
 }
 
-// leaseContext is a context that ends with its lease. Before it answers, it asks the lease's clock.
+// leaseContext is a context that ends with its lease. It checks the clock before it answers.
 type leaseContext struct {
-	context.Context // one of package context, so that derived contexts attach to it without a goroutine
+	context.Context // from package context, so that derived contexts attach to it without a goroutine
 	lease           *Lease
 	end             context.CancelCauseFunc // ends Context
 }
@@ -381,13 +374,13 @@ func (c *leaseContext) update() {
 	if c.Context.Err() != nil {
 		return
 	}
-	// The clock is read while no mutex is held: the clock of a simulation may block.
+	// No mutex is held while the clock is read, because a simulated clock may block.
 	if cause := c.lease.ended(c.lease.locker.cfg.Now()); cause != nil {
-		c.end(cause) // also where another goroutine found out first and has yet to get that far
+		c.end(cause) // needed even if another goroutine noticed first, because it may not have ended the context yet
 	}
 }
 
-// ended returns why the lease is over, or nil. It is over if its deadline has passed at now.
+// endCause returns why the lease is over, or nil. A lease is over when its deadline has passed at now.
 func (s *Lease) ended(now time.Time) error {
 	s.mu.Lock()
 	expired := s.cause == nil && !now.Before(s.until)
@@ -402,7 +395,7 @@ func (s *Lease) ended(now time.Time) error {
 	return cause
 }
 
-// over ends the lease, unless it is over already.
+// end ends the lease, unless it is over already.
 func (s *Lease) over(cause error) {
 	s.mu.Lock()
 	first := s.cause == nil
@@ -415,7 +408,7 @@ func (s *Lease) over(cause error) {
 	}
 }
 
-// finish reports the end of the lease, unless its holder asked for it, and ends its context.
+// notifyEnd reports the end of the lease to Observe, unless it was released, and ends its context.
 func (s *Lease) finish(cause error) {
 	if cause != ErrReleased {
 		s.locker.observe(Event{Type: Info, Op: "lost", Key: s.key, Token: s.token, Err: cause})
@@ -429,24 +422,24 @@ func (s *Lease) finish(cause error) {
 	}
 }
 
-// watch closes the Done channels of leases' contexts at their deadlines, by one goroutine for all
-// of a Locker. Whoever asks a context need not wait for it: see leaseContext.
+// deadlineWatcher closes the Done channels of the leases' contexts at their deadlines, with one goroutine
+// per Locker. A caller that checks a context does not depend on it; see leaseContext.
 type watch struct {
 	locker *Locker
 
-	mu     sync.Mutex // nothing else is locked under it, nor is the clock asked
+	mu     sync.Mutex // innermost lock; not held while the clock is read
 	leases soonest
-	awake  bool          // the goroutine runs
-	sooner chan struct{} // it is to look again
+	awake  bool          // the goroutine is running
+	sooner chan struct{} // wakes the goroutine for an earlier deadline
 }
 
-// watched is what the watch notes of a lease.
+// watchEntry is the state of one lease in the deadlineWatcher.
 type watched struct {
-	due time.Time // when it is looked at: its deadline, or one before
-	at  int       // its place among them, from 1; 0: it is not watched
+	due time.Time // when to check the lease: its deadline, or an earlier one
+	at  int       // position in the heap, counted from 1; 0: not watched
 }
 
-// add watches s, unless the Locker is closed.
+// add starts watching s. It fails if the Locker is closed.
 func (w *watch) add(s *Lease, due time.Time) bool {
 	if w.locker.enter() != nil {
 		return false
@@ -469,7 +462,7 @@ func (w *watch) add(s *Lease, due time.Time) bool {
 	return true
 }
 
-// remove watches s no longer.
+// remove stops watching s.
 func (w *watch) remove(s *Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -478,7 +471,7 @@ func (w *watch) remove(s *Lease) {
 	}
 }
 
-// run looks whenever a deadline comes, until there are none.
+// run ends leases at their deadlines until none are left.
 func (w *watch) run() {
 	for {
 		var closed error
@@ -497,8 +490,8 @@ func (w *watch) run() {
 	}
 }
 
-// look ends the leases that are over, all of them if closed says so, and says when it is to be
-// called again.
+// endExpired ends the leases that are over, or all of them if closed is not nil, and returns the time
+// until the next deadline.
 func (w *watch) look(closed error) (wait time.Duration, more bool) {
 	for {
 		now := w.locker.cfg.Now()
@@ -522,7 +515,7 @@ func (w *watch) look(closed error) (wait time.Duration, more bool) {
 	}
 }
 
-// watchAgain has s watched until its deadline, which has moved.
+// rewatch adds s to the watcher again, because its deadline has moved.
 func (s *Lease) watchAgain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -536,7 +529,7 @@ func (s *Lease) watchAgain() {
 	heap.Push(&w.leases, s)
 }
 
-// soonest is a heap of leases, by when they are due.
+// leaseHeap is a heap of leases ordered by due time.
 type soonest []*Lease
 
 func (h soonest) Len() int           { return len(h) }

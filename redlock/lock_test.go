@@ -40,13 +40,13 @@ func TestExtendFails(t *testing.T) {
 		asked int
 		setup func(t *testing.T, c cluster, l *redlock.Lock)
 	}{
-		"gone on three": {redlock.ErrLost, 5, func(t *testing.T, c cluster, l *redlock.Lock) {
+		"missing on three": {redlock.ErrLost, 5, func(t *testing.T, c cluster, l *redlock.Lock) {
 			for _, m := range c.nodes[:3] {
 				delete(m.keys, "k")
 			}
 		}},
-		"another's on three": {redlock.ErrLost, 5, func(t *testing.T, c cluster, l *redlock.Lock) { c.take("k", 0, 1, 2) }},
-		"gone on two, one down": {redlock.ErrNoQuorum, 5, func(t *testing.T, c cluster, l *redlock.Lock) {
+		"taken on three": {redlock.ErrLost, 5, func(t *testing.T, c cluster, l *redlock.Lock) { c.take("k", 0, 1, 2) }},
+		"taken on two, one down": {redlock.ErrNoQuorum, 5, func(t *testing.T, c cluster, l *redlock.Lock) {
 			c.take("k", 0, 1)
 			c.set("extend", flaw{down: true}, 2)
 		}},
@@ -56,7 +56,7 @@ func TestExtendFails(t *testing.T) {
 		"at the deadline": {redlock.ErrExpired, 0, func(t *testing.T, c cluster, l *redlock.Lock) {
 			time.Sleep(time.Until(l.Until()))
 		}},
-		"over the deadline when it ends": {redlock.ErrExpired, 5, func(t *testing.T, c cluster, l *redlock.Lock) {
+		"ends after the deadline": {redlock.ErrExpired, 5, func(t *testing.T, c cluster, l *redlock.Lock) {
 			c.set("extend", flaw{delay: 20 * time.Millisecond}, 0)
 			time.Sleep(time.Until(l.Until()) - 20*time.Millisecond)
 		}},
@@ -72,10 +72,10 @@ func TestExtendFails(t *testing.T) {
 					t.Error("a failed extension moved the deadline")
 				}
 				if n := len(nodes.log.of("extend")); n != c.asked {
-					t.Errorf("%d nodes were asked, want %d", n, c.asked)
+					t.Errorf("%d requests, want %d", n, c.asked)
 				}
-				if n := nodes.holders("k", l.Token()); name == "gone on three" && n != 2 {
-					t.Errorf("%d nodes hold it, want the two that did: an extension must not set a key that is gone", n)
+				if n := nodes.holders("k", l.Token()); name == "missing on three" && n != 2 {
+					t.Errorf("%d nodes hold it, want 2: an extension must not set a missing key", n)
 				}
 			})
 		})
@@ -94,7 +94,7 @@ func TestExtendJustInTime(t *testing.T) {
 	})
 }
 
-// How long an extension took, a clock that steps back can't tell.
+// If the clock steps back, the duration of an extension is unknown, so the extension fails.
 func TestExtendByClockThatStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -116,7 +116,7 @@ func TestExtendByClockThatStepsBack(t *testing.T) {
 	})
 }
 
-// Tries count, done or not: otherwise the limit would not bound them.
+// Failed extensions count towards the limit, too; otherwise it would not limit the attempts.
 func TestExtendLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -129,7 +129,7 @@ func TestExtendLimit(t *testing.T) {
 			}
 		}
 		if n := len(c.log.of("extend")); n != 9 {
-			t.Errorf("%d requests, want three times three", n)
+			t.Errorf("%d requests, want 9", n)
 		}
 	})
 }
@@ -143,7 +143,7 @@ func TestCancelDuringExtend(t *testing.T) {
 	})
 }
 
-// What is certain already is said, though the context ended.
+// A loss that is already certain is reported even if the context ended.
 func TestLostDespiteCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -160,13 +160,13 @@ func TestRelease(t *testing.T) {
 		kind  error
 		setup func(c cluster)
 	}{
-		"all":                       {nil, func(c cluster) {}},
-		"two down":                  {nil, func(c cluster) { c.set("release", down, 0, 1) }},
-		"two another's":             {nil, func(c cluster) { c.take("k", 0, 1) }},
-		"three another's":           {redlock.ErrLost, func(c cluster) { c.take("k", 0, 1, 2) }},
-		"three another's, two down": {redlock.ErrLost, func(c cluster) { c.take("k", 0, 1, 2); c.set("release", down, 3, 4) }},
-		"two another's, one down":   {redlock.ErrNoQuorum, func(c cluster) { c.take("k", 0, 1); c.set("release", down, 2) }},
-		"three answers lost":        {redlock.ErrNoQuorum, func(c cluster) { c.set("release", lost, 0, 1, 2) }},
+		"all":                   {nil, func(c cluster) {}},
+		"two down":              {nil, func(c cluster) { c.set("release", down, 0, 1) }},
+		"two taken":             {nil, func(c cluster) { c.take("k", 0, 1) }},
+		"three taken":           {redlock.ErrLost, func(c cluster) { c.take("k", 0, 1, 2) }},
+		"three taken, two down": {redlock.ErrLost, func(c cluster) { c.take("k", 0, 1, 2); c.set("release", down, 3, 4) }},
+		"two taken, one down":   {redlock.ErrNoQuorum, func(c cluster) { c.take("k", 0, 1); c.set("release", down, 2) }},
+		"three answers lost":    {redlock.ErrNoQuorum, func(c cluster) { c.set("release", lost, 0, 1, 2) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestRelease(t *testing.T) {
 					t.Errorf("error: %v, want %v", err, c.kind)
 				}
 				if n := len(nodes.log.of("release")); n != 5 {
-					t.Errorf("%d nodes were asked, want 5", n)
+					t.Errorf("%d requests, want 5", n)
 				}
 				wantKind := redlock.ErrLost
 				if err := l.Release(background); c.kind == nil && len(nodes.nodes[0].flaw) == 0 && !errors.Is(err, wantKind) {
@@ -189,7 +189,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// The lock was got on three of five; the other two never had it, and say so.
+// A lock acquired on three of five nodes is released, although the other two nodes report that they don't have it.
 func TestReleaseOfSmallestQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -199,12 +199,12 @@ func TestReleaseOfSmallestQuorum(t *testing.T) {
 			t.Errorf("release after %d votes: %v; want 3 votes and no error", l.Votes(), err)
 		}
 		if n := c.holders("k", "other"); n != 2 {
-			t.Errorf("%d keys of the other are left, want both", n)
+			t.Errorf("%d keys of the other client are left, want 2", n)
 		}
 	})
 }
 
-// Of four nodes, two are no quorum: neither for yes nor for no.
+// With four nodes, two answers of each kind are not a quorum.
 func TestReleaseOfEvenSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(4)

@@ -13,30 +13,29 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// Locker acquires locks as the specification has it, and holds where that does not:
-// requests that come late, nodes that forget, callers who lose patience. It may be used by
-// several goroutines at once.
+// Locker acquires locks by the Redlock algorithm. Unlike the plain specification, it also handles late
+// requests, nodes that forget keys, and callers that give up. It is safe for concurrent use.
 type Locker struct {
-	plain *Client // its arithmetic and its dice
+	plain *Client // for its timing rules and random numbers
 	cfg   Config
 	all   []int
-	life  context.Context // ends with Close
+	life  context.Context // canceled by Close
 	end   context.CancelCauseFunc
-	work  sync.WaitGroup // what goes on in the background, and who uses the Locker
+	work  sync.WaitGroup // background work and calls in progress
 
 	watch watch
 
-	mu     sync.Mutex // never held while nodes are asked
+	mu     sync.Mutex // never held during requests to nodes
 	closed bool
-	owed   [][]debt       // by node, in order
-	paying bool           // somebody does
-	ids    map[string]int // nodes by their identity
-	known  []bool         // by node: its identity is
-	twice  error          // one Redis was given twice
-	agreed atomic.Bool    // all are known, and different
+	owed   [][]debt       // by node, oldest first
+	paying bool           // retryReleases is running
+	ids    map[string]int // node index by server identity
+	known  []bool         // by node: its identity is known
+	twice  error          // set when two nodes turned out to be the same server
+	agreed atomic.Bool    // all identities are known and distinct
 }
 
-// New returns a Locker, or says what is wrong with its configuration.
+// New returns a Locker, or an error if the configuration is invalid.
 func New(cfg Config) (*Locker, error) {
 	if err := cfg.hardened(); err != nil {
 		return nil, fmt.Errorf("configure redlock: %w", err)
@@ -51,10 +50,10 @@ func New(cfg Config) (*Locker, error) {
 	return l, nil
 }
 
-// Close ends what waits to acquire, and waits for the clean-up of what failed. Leases that
-// are still held keep their keys until these expire. The nodes must stay open until it
-// returns; what they still owe an answer to is asked of them once more. The error says that a
-// node's driver does not heed its context.
+// Close cancels waiting acquires and waits until failed attempts are cleaned up. Leases that are
+// still held keep their keys until these expire. The nodes must stay open until Close returns: it
+// sends releases that were not answered once more. It returns an error if releases stay unanswered or
+// if a driver ignores its context.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -64,7 +63,7 @@ func (l *Locker) Close() error {
 	defer stop()
 	answered, settled := make(chan struct{}), make(chan error, 1)
 	go func() { l.work.Wait(); close(answered); settled <- l.settle(ctx) }()
-	patience := 5 * l.cfg.Timeout // a grant, its release, and that once more
+	patience := 5 * l.cfg.Timeout // one timeout each for a grant, its release, and a retry, with some slack
 	select {
 	case err := <-settled:
 		return err
@@ -73,7 +72,7 @@ func (l *Locker) Close() error {
 	select {
 	case <-answered:
 	default:
-		more := time.Second - patience // short time-outs pass before a busy machine lets a driver heed its context
+		more := time.Second - patience // with short timeouts, a busy machine may need longer until a driver notices its context
 		if more <= 0 {
 			return errDeaf
 		}
@@ -87,9 +86,9 @@ func (l *Locker) Close() error {
 	return <-settled
 }
 
-var errDeaf = errors.New("close redlock: requests to nodes are still under way; their drivers must heed contexts")
+var errDeaf = errors.New("close redlock: requests to nodes are still in progress; their drivers must respect context cancellation")
 
-// settle waits until no node is owed anything, as far as they can be waited for.
+// settle waits until no node has pending releases, or ctx ends.
 func (l *Locker) settle(ctx context.Context) error {
 	var errs []error
 	for n, node := range l.cfg.Nodes {
@@ -102,7 +101,7 @@ func (l *Locker) settle(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// enter keeps Close waiting until work.Done, unless it was called before.
+// startWork makes Close wait until work.Done is called. It fails if the Locker is closed.
 func (l *Locker) enter() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +112,7 @@ func (l *Locker) enter() error {
 	return nil
 }
 
-// Option changes one call of Acquire, TryAcquire or Do.
+// Option changes the configuration of one call of Acquire, TryAcquire or Do.
 type Option func(*call)
 
 // call is the configuration of one call.
@@ -122,18 +121,18 @@ type call struct {
 	wait time.Duration
 }
 
-// WithTTL sets this lease's TTL in place of Config.TTL. It must suit the rest of the configuration as
-// Config.TTL must, or the call returns an error that says what does not.
+// WithTTL overrides Config.TTL for this lease. The same rules apply as for Config.TTL; if the TTL does not
+// fit the rest of the configuration, the call returns an error.
 func WithTTL(ttl time.Duration) Option { return func(c *call) { c.cfg.TTL = ttl } }
 
-// WithWait limits how long Acquire waits for the lock, in place of Config.Tries. The last attempt
-// begins when wait is over, at the latest, and takes no longer than Config.Timeout. Unlike the end of a context,
-// WithWait does not interrupt an attempt, and the error is that of the last attempt. Zero allows one attempt.
+// WithWait limits how long Acquire waits for the lock, instead of Config.Tries. The last attempt begins at
+// the latest when wait is over, and takes no longer than Config.Timeout. Unlike a context, WithWait does
+// not interrupt an attempt, and the error is that of the last attempt. Zero allows one attempt.
 func WithWait(wait time.Duration) Option {
 	return func(c *call) { c.wait, c.cfg.Tries = max(0, wait), 0 }
 }
 
-// with returns a client that has the configuration of a call with opts, and the call's wait.
+// withOptions returns a client configured for a call with opts, and the call's wait.
 func (c *Client) with(key string, opts []Option) (*Client, time.Duration, error) {
 	if len(opts) == 0 {
 		return c, noLimit, nil
@@ -150,17 +149,17 @@ func (c *Client) with(key string, opts []Option) (*Client, time.Duration, error)
 	return &own, o.wait, nil
 }
 
-// TryAcquire makes one attempt to get the lock on key. It waits for nothing but the nodes' answers, so
-// it returns within Config.Timeout. Its errors are those of Acquire. WithWait has no effect on it.
+// TryAcquire makes one attempt to get the lock on key. It does not wait for the lock to become free, and
+// returns within Config.Timeout. Its errors are those of Acquire. WithWait has no effect on it.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	return l.Acquire(ctx, key, append(slices.Clip(opts), WithWait(0))...)
 }
 
-// Acquire tries to get the lock on key until it has it, has tried Config.Tries times, or ctx
-// ends. It returns as soon as a quorum has granted or none can. What a failed attempt has
-// set is given back in the background. The kinds of its errors are ErrTaken, ErrNoQuorum,
-// ErrExpired and ErrCancelled, and ErrSameNode and ErrClosed. If it ends because of ctx, its error is
-// ErrCancelled and the context's, and ErrTaken as well if the lock was taken.
+// Acquire tries to get the lock on key until it succeeds, has tried Config.Tries times, or ctx ends. Each
+// attempt ends as soon as a quorum has granted the lock or no quorum is possible. Keys set by a failed
+// attempt are released in the background. The kinds of error are ErrTaken, ErrNoQuorum, ErrExpired,
+// ErrCanceled, ErrSameNode and ErrClosed. If ctx ends, the error matches ErrCanceled and the
+// context's error, and also ErrTaken if the lock was taken.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	c, wait, err := l.plain.with(key, opts)
 	if err != nil {
@@ -182,12 +181,12 @@ func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 	return lease, nil
 }
 
-// attempt returns the lease, or why there is none, or that it could not be tried at all.
+// attempt returns the lease, the reason why the attempt failed, or an error if it could not be made.
 func (l *Locker) attempt(c *Client, p patience, key string) (*Lease, *Error, error) {
 	if err := l.same(); err != nil {
 		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: err}
 	}
-	token, err := c.token() // fresh for every attempt, see Client.attempt
+	token, err := c.token() // new for every attempt; see Client.attempt
 	if err != nil {
 		return nil, nil, err
 	}
@@ -216,7 +215,7 @@ func (l *Locker) attempt(c *Client, p patience, key string) (*Lease, *Error, err
 	return nil, c.refused(key, kind, answers), nil
 }
 
-// undo lets go of what a node has perhaps granted.
+// undoGrant returns a callback that releases a key that a node may have granted.
 func (l *Locker) undo(ctx context.Context, d debt) func(driver.Answer) {
 	return func(a driver.Answer) {
 		if !a.No() && !errors.Is(a.Err, driver.ErrNotSent) {
@@ -225,23 +224,23 @@ func (l *Locker) undo(ctx context.Context, d debt) func(driver.Answer) {
 	}
 }
 
-// raise gives the fencing token (see Client.raise).
+// raiseFence returns the fencing token. See Client.raiseFence.
 func (l *Locker) raise(p patience, key, token string, answers []driver.Answer) int64 {
 	return l.plain.raise(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return l.answers(p, nodes, r, all) })
 }
 
-// answers asks nodes, and waits for as many answers as make a quorum sure.
+// answers sends r to nodes and waits until quorum of them agree or can't.
 func (l *Locker) answers(p patience, nodes []int, r driver.Request, quorum int) []driver.Answer {
 	b := l.ask(p.Context, nodes, r)
 	defer b.leave()
 	return b.until(p, quorum, nil)
 }
 
-// votes waits for a quorum of different servers, or until there can't be one.
+// votes waits for a quorum of distinct servers, or until there can't be one.
 func (l *Locker) votes(p patience, grants *ballot) ([]driver.Answer, error) {
 	quorum := Quorum(len(l.all))
 	answers := grants.until(p, quorum, nil)
-	if p.ended() != nil { // nobody wants them: nodes are asked to give back, and nothing beside that
+	if p.ended() != nil { // the caller gave up: release the keys without asking for identities
 		return answers, nil
 	}
 	had := driver.Count(answers).Yes
@@ -249,7 +248,7 @@ func (l *Locker) votes(p patience, grants *ballot) ([]driver.Answer, error) {
 	if had < quorum || twice != nil || driver.Count(answers).Yes >= quorum {
 		return answers, twice
 	}
-	for n, a := range grants.until(p, all, nil) { // some of that quorum did not count, others still may
+	for n, a := range grants.until(p, all, nil) { // some votes did not count; answers that arrive later still may
 		if open(answers[n]) {
 			answers[n] = a
 		}
@@ -257,10 +256,10 @@ func (l *Locker) votes(p patience, grants *ballot) ([]driver.Answer, error) {
 	return answers, l.distinct(p, answers)
 }
 
-// distinct sees that the votes are of different servers: it asks nodes that have granted who they
-// are, where that is not known yet, and takes the votes of those that don't tell out of answers.
-// It waits for no others. They are asked behind their own grants, so that a node never has two
-// requests that began in one instant.
+// checkDistinct makes sure that the votes come from different servers. It asks the nodes that granted
+// for their identities, unless they are known, and discards the votes of nodes that don't return one.
+// It asks only after the node has granted, so a node never has two requests that began at the same
+// instant.
 func (l *Locker) distinct(p patience, answers []driver.Answer) error {
 	if l.agreed.Load() {
 		return nil
@@ -283,7 +282,7 @@ func (l *Locker) distinct(p patience, answers []driver.Answer) error {
 	return err
 }
 
-// greet asks a node that has granted late who it is.
+// identify returns a callback that asks a node that granted late for its identity.
 func (l *Locker) greet(ctx context.Context) func(driver.Answer) {
 	return func(a driver.Answer) {
 		if a.Yes() && l.strange(a.Node) {
@@ -292,7 +291,7 @@ func (l *Locker) greet(ctx context.Context) func(driver.Answer) {
 	}
 }
 
-// strange says whether a node could tell who it is and has not yet.
+// unidentified reports whether a node supports identities but its identity is not known yet.
 func (l *Locker) strange(node int) bool {
 	if _, tells := l.cfg.Nodes[node].(driver.Identifier); !tells {
 		return false
@@ -302,27 +301,27 @@ func (l *Locker) strange(node int) bool {
 	return !l.known[node]
 }
 
-// same says that one Redis was given twice, once that is known.
+// duplicateNode returns an error if two nodes are known to be the same server.
 func (l *Locker) same() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.twice
 }
 
-// is notes which server a node is.
+// setIdentity records the identity of a node.
 func (l *Locker) is(node int, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if other, had := l.ids[id]; had && other != node {
-		l.twice = fmt.Errorf("%s and %s are one Redis, with one vote: give each of them once", l.plain.name(min(other, node)), l.plain.name(max(other, node)))
+		l.twice = fmt.Errorf("%s and %s are the same Redis server, which has only one vote: list it once", l.plain.name(min(other, node)), l.plain.name(max(other, node)))
 	}
 	l.ids[id], l.known[node] = node, true
 }
 
-// Do acquires the lock on key, calls work, and gives the lock back. The context that work gets
-// ends with ctx or with the lease, whichever ends first, and as Lease.Context describes: work must
-// stop then. If the lease ended before work returned, Do returns why, along with what work
-// returned: another client may have had the lock.
+// Do acquires the lock on key, calls work, and releases the lock. The context passed to work ends when ctx
+// or the lease ends, as described at Lease.Context, and work must stop then. If the lease ended before
+// work returned, Do returns the reason joined with the error of work: another client may have had the
+// lock.
 func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Context) error, opts ...Option) error {
 	lease, err := l.Acquire(ctx, key, opts...)
 	if err != nil {
@@ -341,22 +340,22 @@ func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Conte
 	return errors.Join(err, released)
 }
 
-// debt is a release that a node has not answered.
+// pendingRelease is a release that a node has not answered.
 type debt struct {
 	key, token string
-	ttl        time.Duration // of its grant
-	until      time.Time     // from then on the key has expired
-	unsure     bool          // whether the node has granted: its grant may be under way
+	ttl        time.Duration // of the grant
+	until      time.Time     // when the key has expired
+	unsure     bool          // whether the node granted: the grant may still be in flight
 }
 
-// mostDebts is how many debts a node is owed at most; beyond them the oldest is dropped,
-// whose key expires first.
+// maxPendingReleases limits the pending releases per node. Beyond it, the oldest, whose key expires
+// first, is dropped.
 const mostDebts = 1000
 
-// release asks nodes to let go of a token; it is unsure of some whether they have granted.
-// Where no answer comes it stays owed.
+// release asks nodes to delete a key. unsure reports whether it is unknown if a node granted the key.
+// Releases that get no answer stay pending.
 func (l *Locker) release(ctx context.Context, nodes []int, d debt, unsure func(node int) bool) *ballot {
-	if l.plain.rounds != nil { // Batchers see to their debts
+	if l.plain.rounds != nil { // Batchers retry releases themselves
 		return l.ask(ctx, nodes, payment(d))
 	}
 	of := func(n int) debt { d := d; d.unsure = unsure(n); return d }
@@ -369,7 +368,7 @@ func (l *Locker) release(ctx context.Context, nodes []int, d debt, unsure func(n
 	return b
 }
 
-// payment is the request that settles a debt.
+// releaseRequest returns the request for a pending release.
 func payment(d debt) driver.Request {
 	r := driver.Request{Op: driver.OpRelease, Key: d.key, Token: d.token, Terms: driver.Terms{TTL: d.ttl}}
 	if d.unsure {
@@ -378,7 +377,7 @@ func payment(d debt) driver.Request {
 	return r
 }
 
-// owe notes a debt, and sees that somebody pays it.
+// addPending records a pending release and makes sure that it is retried.
 func (l *Locker) owe(node int, d debt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -391,18 +390,18 @@ func (l *Locker) owe(node int, d debt) {
 	}
 }
 
-// pay asks all nodes at once, each for the oldest release that it is owed; those that answer, for
-// the next. One request at a time is enough for a node that is down. After Close it tries once.
+// retryReleases sends each node its oldest pending release, and to the nodes that answer the next one,
+// until none are left. One request at a time is enough for a node that is down. After Close it tries once.
 //
-// It is one goroutine with one timer: where each node had its own, which of them went first after
-// a round that nobody answered would be the scheduler's choice.
+// It uses one goroutine and one timer. With one per node, the scheduler would decide which node
+// is asked first after a round without answers, and simulated runs would not be reproducible.
 func (l *Locker) pay() {
 	for closing := false; !closing; {
 		select {
 		case <-l.cfg.After(l.cfg.RetryMax):
 		case <-l.life.Done():
 			closing = true
-			<-l.cfg.After(l.cfg.Timeout / 8) // what other nodes owe since the same round goes with it
+			<-l.cfg.After(l.cfg.Timeout / 8) // collect the releases of the same round on other nodes, too
 		}
 		for silent := make([]bool, len(l.all)); ; {
 			nodes, oldest, done := l.oldest(l.cfg.Now(), silent)
@@ -422,8 +421,8 @@ func (l *Locker) pay() {
 	}
 }
 
-// oldest is the oldest debt of each node whose key can still be there, but for those that are
-// silent. Where no node is owed anything it is done, and nobody pays any more.
+// oldestPending returns each node's oldest pending release whose key may still exist, except for
+// unresponsive nodes. If there are no pending releases at all, done is true and retrying stops.
 func (l *Locker) oldest(now time.Time, silent []bool) (nodes []int, oldest map[int]debt, done bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -445,7 +444,7 @@ func (l *Locker) oldest(now time.Time, silent []bool) (nodes []int, oldest map[i
 	return nodes, oldest, done
 }
 
-// paid takes a debt off what is owed, unless it was dropped meanwhile.
+// removePending removes a release, unless it was dropped meanwhile.
 func (l *Locker) paid(node int, d debt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -454,26 +453,26 @@ func (l *Locker) paid(node int, d debt) {
 	}
 }
 
-// Quorum is the smallest majority of n nodes, ⌊n/2⌋+1: any two quorums share a node.
+// Quorum returns the size of the smallest majority of n nodes, ⌊n/2⌋+1. Any two quorums share a node.
 func Quorum(n int) int { return n/2 + 1 }
 
-// Drift is what is subtracted from a lock's validity for clocks that run at
-// slightly different rates: factor × ttl + 2 ms. The constant covers the
-// millisecond to which Redis counts expiries, and that of the client.
+// Drift returns the allowance for clocks that run at slightly different rates, which is subtracted from
+// a lock's validity: factor × ttl + 2 ms. The constant covers the millisecond resolution of Redis expiries
+// and of the client's clock.
 func Drift(ttl time.Duration, factor float64) time.Duration {
 	return time.Duration(factor*float64(ttl)) + 2*time.Millisecond
 }
 
-// Validity is how long a lock is certainly held, counted from the end of the
-// attempt that got it: TTL − elapsed − drift (the specification's MIN_VALIDITY).
-// It is not held at all unless the result is above zero.
+// Validity returns how long a lock is certainly held, counted from the end of the attempt that
+// acquired it: TTL − elapsed − drift (MIN_VALIDITY in the specification). If the result is 0, the
+// lock is not held.
 //
 //	start                 end                                 start+TTL
 //	|------- elapsed ------|------------ validity ----|- drift -|
 //	first key set at the earliest                              first key gone
 //
-// An attempt that ended before it began was timed by a clock that steps back.
-// Nobody knows how long it took, so that it gives no validity.
+// A negative elapsed time means that the clock stepped back. The duration of the attempt is then
+// unknown, so the validity is 0.
 func Validity(ttl, elapsed, drift time.Duration) time.Duration {
 	if elapsed < 0 {
 		return 0
@@ -481,7 +480,7 @@ func Validity(ttl, elapsed, drift time.Duration) time.Duration {
 	return max(0, ttl-elapsed-drift)
 }
 
-// carryOut does r's step on a Node by its methods. A Node that is no Granter does the plain step.
+// executeOn executes r with the methods of a Node. If the Node is not a Granter, it uses the plain operation.
 func carryOut(ctx context.Context, r driver.Request, n Node) (int64, error) {
 	switch r.Op {
 	case driver.OpSet:
@@ -506,5 +505,5 @@ func carryOut(ctx context.Context, r driver.Request, n Node) (int64, error) {
 		}
 		return number(n.Release(ctx, r.Key, r.Token))
 	}
-	panic(fmt.Sprintf("redlock: a request has step %d, which does not exist", r.Op))
+	panic(fmt.Sprintf("redlock: unknown operation %d", r.Op))
 }

@@ -15,11 +15,11 @@ import (
 
 const ms = time.Millisecond
 
-// keeper is a memory that is a Granter and an Identifier, too.
+// granter is a memory that is also a Granter and an Identifier.
 type keeper struct {
 	*memory
 	id    string
-	stray time.Duration // grants get no answer, and take effect only after so long
+	stray time.Duration // if not 0, grants get no answer and take effect only after this delay
 	gone  map[string]bool
 }
 
@@ -65,7 +65,7 @@ func (k *keeper) Abandon(ctx context.Context, key, token string, _ time.Duration
 	return n > 0, err
 }
 
-// keepers is the nodes of c as keepers.
+// granters returns the nodes of c as granters.
 func (c cluster) keepers() (out []*keeper) {
 	for _, m := range c.nodes {
 		out = append(out, &keeper{memory: m, id: m.name, gone: map[string]bool{}})
@@ -73,8 +73,8 @@ func (c cluster) keepers() (out []*keeper) {
 	return out
 }
 
-// locker returns a Locker on nodes with a TTL of 10 s and one try. It is closed with the test,
-// and a bubble sees that no goroutine is left then.
+// locker returns a Locker on nodes with a TTL of 10 s and one try. It is closed when the test ends. In a bubble,
+// the test fails if a goroutine is left then.
 func locker[N redlock.Node](t testing.TB, nodes []N, change func(*redlock.Config)) *redlock.Locker {
 	t.Helper()
 	cfg := redlock.Config{TTL: ttl, Tries: 1}
@@ -108,18 +108,18 @@ func lease(t testing.TB, l *redlock.Locker) *redlock.Lease {
 func wantCause(t testing.TB, ctx context.Context, kind error) {
 	t.Helper()
 	if cause := context.Cause(ctx); cause != kind {
-		t.Errorf("the context ended by %v, want %v", cause, kind)
+		t.Errorf("the context ended with cause %v, want %v", cause, kind)
 	}
 }
 
-// unsent is a node whose driver has too much to do to send a grant.
+// overloaded is a node whose driver is too busy to send grants.
 type unsent struct{ *keeper }
 
 func (unsent) Grant(context.Context, string, string, driver.Terms) (int64, error) {
-	return 0, fmt.Errorf("%w: too much to do", driver.ErrNotSent)
+	return 0, fmt.Errorf("%w: too busy", driver.ErrNotSent)
 }
 
-// Nothing is undone where nothing was sent, and a driver that can't keep up is not a lock that is taken.
+// Requests that were not sent are not undone, and an overloaded driver does not look like a taken lock.
 func TestNothingToUndo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -134,11 +134,11 @@ func TestNothingToUndo(t *testing.T) {
 		synctest.Wait()
 		for _, r := range c.log.of("release") {
 			if r.node < "n4" {
-				t.Errorf("%s is asked to release what it was never asked for", r.node)
+				t.Errorf("%s received a release although no grant was sent", r.node)
 			}
 		}
 		if errors.Is(err, redlock.ErrTaken) || len(c.log.of("release")) != 2 {
-			t.Errorf("%d releases, want those of n4 and n5; error: %v", len(c.log.of("release")), err)
+			t.Errorf("%d releases, want 2 for n4 and n5; error: %v", len(c.log.of("release")), err)
 		}
 	})
 }
@@ -149,10 +149,10 @@ func TestReturnsOnceDecided(t *testing.T) {
 		taken, slow []int
 		kind        error
 	}{
-		"a quorum":                 {5, nil, []int{3, 4}, nil},
-		"no quorum of five":        {5, []int{0, 1, 2}, []int{3, 4}, redlock.ErrTaken},
-		"half of four is none":     {4, []int{0, 1}, []int{2, 3}, redlock.ErrTaken},
-		"three of four are needed": {4, nil, []int{3}, nil},
+		"a quorum":                  {5, nil, []int{3, 4}, nil},
+		"no quorum of five":         {5, []int{0, 1, 2}, []int{3, 4}, redlock.ErrTaken},
+		"half of four is no quorum": {4, []int{0, 1}, []int{2, 3}, redlock.ErrTaken},
+		"three of four are needed":  {4, nil, []int{3}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestReturnsOnceDecided(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				if keys := c.holders("k", s.Token()); keys != row.nodes {
-					t.Errorf("%d keys are set, want those of the slow, too", keys)
+					t.Errorf("%d keys are set, want those of slow nodes, too", keys)
 				}
 				err = s.Release(t.Context())
 				synctest.Wait()
@@ -192,8 +192,7 @@ func TestReturnsOnceDecided(t *testing.T) {
 	}
 }
 
-// Who loses patience waits for nobody, and what was set is given back all the same, by the
-// time that Close returns.
+// A canceled acquire returns immediately, and its keys are released by the time Close returns.
 func TestCancelledIsCleanedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -203,16 +202,16 @@ func TestCancelledIsCleanedUp(t *testing.T) {
 		_, err := l.Acquire(cancelAfter(20*ms), "k")
 		wantCancelled(t, err)
 		if took := time.Since(start); took != 20*ms {
-			t.Errorf("it took %v after a cancellation at 20ms", took)
+			t.Errorf("took %v with a cancellation at 20ms", took)
 		}
 		l.Close()
 		if keys := c.holders("k", c.log.of("set")[0].token); keys != 0 || len(c.log.of("set")) != 5 {
-			t.Errorf("%d keys are left of %d", keys, len(c.log.of("set")))
+			t.Errorf("%d keys are left after %d sets", keys, len(c.log.of("set")))
 		}
 	})
 }
 
-// A grant that is delivered after its release sets no key, where the node knows tombstones.
+// On a Granter, a grant that arrives after its release sets no key.
 func TestLateGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -230,7 +229,7 @@ func TestLateGrant(t *testing.T) {
 	})
 }
 
-// A release that nobody answers stays owed, and is paid once the node is there again.
+// A release that is not answered is retried until the node is back.
 func TestDebts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -244,12 +243,12 @@ func TestDebts(t *testing.T) {
 		c.set("release", flaw{}, 0, 1, 2)
 		time.Sleep(300 * ms)
 		if keys := c.holders("k", s.Token()); keys != 0 {
-			t.Errorf("%d keys are left once the nodes answer", keys)
+			t.Errorf("%d keys are left after the nodes are back", keys)
 		}
 	})
 }
 
-// Nobody pays for longer than a key lives, and each node is asked by one request at a time.
+// Releases are retried only until the key has expired, one request per node at a time.
 func TestDebtsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -260,7 +259,7 @@ func TestDebtsEnd(t *testing.T) {
 		time.Sleep(time.Minute)
 		asked := len(c.log.of("release"))
 		if most := 3 * int(2*ttl/(200*ms)); asked > most || asked < most/2 {
-			t.Errorf("%d releases were tried in two times to live, want about %d", asked, most)
+			t.Errorf("%d releases were tried in two TTLs, want about %d", asked, most)
 		}
 		time.Sleep(time.Minute)
 		if more := len(c.log.of("release")) - asked; more != 0 {
@@ -276,14 +275,14 @@ func TestContextOfLease(t *testing.T) {
 
 		s := lease(t, l)
 		ctx, until := s.Context(), s.Until()
-		c.set("extend", flaw{delay: time.Hour}, 0, 1, 2) // the deadline waits for no request
+		c.set("extend", flaw{delay: time.Hour}, 0, 1, 2) // requests do not delay the deadline
 		for range 7 {
 			time.Sleep(1230 * ms)
 			s.Extend(ctx)
 		}
 		<-ctx.Done()
 		if late := time.Since(until); late != 0 || s.Remaining() > 0 {
-			t.Errorf("the context ended %v after the deadline, with %v left", late, s.Remaining())
+			t.Errorf("the context ended %v after the deadline, remaining %v", late, s.Remaining())
 		}
 		wantCause(t, ctx, redlock.ErrExpired)
 		s.Release(t.Context())
@@ -322,10 +321,10 @@ func TestRenewal(t *testing.T) {
 		down   bool
 		lasts  time.Duration
 	}{
-		"as often as allowed": {func(c *redlock.Config) { c.Extends = 3 }, false, 9*time.Second + 9898*ms},
-		"as long as allowed":  {func(c *redlock.Config) { c.MaxHold = 17 * time.Second }, false, 6*time.Second + 9898*ms},
-		"as long as allowed, by default as often as it takes": {func(c *redlock.Config) { c.MaxHold = time.Hour }, false, 3588*time.Second + 9898*ms},
-		"not while down": {func(c *redlock.Config) { c.MaxHold = time.Hour }, true, 9898 * ms},
+		"as often as allowed":                           {func(c *redlock.Config) { c.Extends = 3 }, false, 9*time.Second + 9898*ms},
+		"as long as allowed":                            {func(c *redlock.Config) { c.MaxHold = 17 * time.Second }, false, 6*time.Second + 9898*ms},
+		"as long as allowed, with unlimited extensions": {func(c *redlock.Config) { c.MaxHold = time.Hour }, false, 3588*time.Second + 9898*ms},
+		"nodes are down":                                {func(c *redlock.Config) { c.MaxHold = time.Hour }, true, 9898 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -335,7 +334,7 @@ func TestRenewal(t *testing.T) {
 				start := time.Now()
 				<-s.Context().Done()
 				if lasted := time.Since(start); lasted != row.lasts {
-					t.Errorf("it lasted %v, want %v", lasted, row.lasts)
+					t.Errorf("the lease lasted %v, want %v", lasted, row.lasts)
 				}
 				wantCause(t, s.Context(), redlock.ErrExpired)
 			})
@@ -343,8 +342,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// A key that a minority has lost is set again, one that a majority has lost is not, nor one
-// that another has.
+// A repair sets the key again if a minority lost it, but not if a majority lost it or another client has it.
 func TestRepair(t *testing.T) {
 	for lost, want := range []int{5, 5, 5, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -363,7 +361,7 @@ func TestRepair(t *testing.T) {
 			s.Release(t.Context())
 			synctest.Wait()
 			if keys := c.holders("k", s.Token()); keys != 0 {
-				t.Errorf("%d lost: %d keys are left by the release", lost, keys)
+				t.Errorf("%d lost: %d keys are left after the release", lost, keys)
 			}
 		})
 	}
@@ -378,10 +376,10 @@ func TestRepair(t *testing.T) {
 	})
 }
 
-// The two votes of one server are no quorum, whichever come first; and once all have told who
-// they are, nothing is granted any more.
+// Two votes of the same server are not a quorum, whichever votes come first. Once all identities are known, every
+// acquire fails.
 func TestSameNodeTwice(t *testing.T) {
-	for slow, first := range []error{nil, redlock.ErrSameNode, nil} { // two servers are a quorum where a twin is late
+	for slow, first := range []error{nil, redlock.ErrSameNode, nil} { // if one of the duplicates is late, two servers are a quorum
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(3)
 			nodes := c.keepers()
@@ -393,7 +391,7 @@ func TestSameNodeTwice(t *testing.T) {
 				time.Sleep(time.Second) // all have answered
 				if want == nil && err == nil {
 					s.Release(t.Context())
-				} else if e := wantKind(t, err, want); e.Cause == nil || e.Cause.Error() != "n1 and n3 are one Redis, with one vote: give each of them once" {
+				} else if e := wantKind(t, err, want); e.Cause == nil || e.Cause.Error() != "n1 and n3 are the same Redis server, which has only one vote: list it once" {
 					t.Errorf("n%d is slow: error: %v", slow+1, err)
 				}
 			}
@@ -444,7 +442,7 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// A fence from a Locker's majority rises, also where a node's count is behind.
+// The tokens of a Locker increase even if the count of a node is behind.
 func TestFenceOfLocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -463,8 +461,8 @@ func TestFenceOfLocker(t *testing.T) {
 	})
 }
 
-// Whatever a configuration says, it is refused with a reason, or a lock can be had and given
-// back by it, and nothing is left running.
+// Every configuration is either rejected with a reason, or it can acquire and release a lock without leaving
+// goroutines behind.
 func FuzzNew(f *testing.F) {
 	f.Add(3, int64(ttl), int64(50*ms), 0.01, int64(0), int64(0), 1, 0, int64(0), int64(0), int64(0), false, false)
 	f.Add(5, int64(time.Second), int64(0), 0.5, int64(1), int64(2), 0, 3, int64(300*ms), int64(2*time.Second), int64(time.Second), true, true)
@@ -481,7 +479,7 @@ func FuzzNew(f *testing.F) {
 			l, err := redlock.New(cfg)
 			if err != nil {
 				if l != nil || len(err.Error()) < len("configure redlock: x") {
-					t.Errorf("refused by %v", err)
+					t.Errorf("New returned a Locker or an empty error: %v", err)
 				}
 				return
 			}

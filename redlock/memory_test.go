@@ -18,11 +18,11 @@ var (
 	errLost = errors.New("connection reset")
 )
 
-// memory is a node in memory, whose keys expire by time.Now, so that a test can
-// run it in virtual time. What it does wrong is set per step.
+// memory is a node in memory. Its keys expire according to time.Now, so a test can run it in virtual time.
+// Faults are set per step.
 type memory struct {
 	name string
-	deaf bool            // it does not heed contexts
+	deaf bool            // it ignores contexts
 	flaw map[string]flaw // by step: set, extend, release, raise
 
 	mu    sync.Mutex
@@ -36,14 +36,14 @@ type entry struct {
 	expires time.Time
 }
 
-// flaw is what is wrong with a step: it takes long, then it is refused (down),
-// or it is done and then the answer is lost.
+// flaw is a fault of a step: after delay, the step is refused (down), or it is executed and its answer is
+// lost (lost).
 type flaw struct {
 	delay      time.Duration
 	down, lost bool
 }
 
-// journal lists the requests to all nodes in the order of their arrival.
+// journal lists the requests to all nodes in order of arrival.
 type journal struct {
 	mu   sync.Mutex
 	rows []row
@@ -57,7 +57,7 @@ func (j *journal) add(r row) {
 	j.rows = append(j.rows, r)
 }
 
-// of lists the rows of a step.
+// byStep returns the rows of a step.
 func (j *journal) of(step string) []row {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -169,7 +169,7 @@ func (m *memory) RaiseFence(ctx context.Context, key, token string, fence int64)
 	return n > 0, err
 }
 
-// holders counts the nodes whose key has the token.
+// holders returns the number of nodes whose key has the token.
 func (c cluster) holders(key, token string) int {
 	n := 0
 	for _, m := range c.nodes {
@@ -182,7 +182,7 @@ func (c cluster) holders(key, token string) int {
 	return n
 }
 
-// cluster is some nodes and their journal.
+// cluster is a set of nodes with a common journal.
 type cluster struct {
 	nodes []*memory
 	log   *journal
@@ -199,14 +199,14 @@ func newCluster(n int) cluster {
 	return c
 }
 
-// take sets the key on some nodes to another client's token.
+// take sets the key on the given nodes to another client's token.
 func (c cluster) take(key string, nodes ...int) {
 	for _, i := range nodes {
 		c.nodes[i].keys[key] = entry{"other", time.Now().Add(time.Hour)}
 	}
 }
 
-// set gives some nodes a flaw in one step.
+// set sets the flaw of a step on the given nodes.
 func (c cluster) set(step string, f flaw, nodes ...int) {
 	for _, i := range nodes {
 		c.nodes[i].mu.Lock()
@@ -215,7 +215,7 @@ func (c cluster) set(step string, f flaw, nodes ...int) {
 	}
 }
 
-// client returns a client with a TTL of 10 s and one try, and what change makes of it.
+// client returns a client with a TTL of 10 s and one try. change may modify the configuration.
 func (c cluster) client(t testing.TB, change func(*redlock.Config)) *redlock.Client {
 	t.Helper()
 	cfg := redlock.Config{TTL: ttl, Tries: 1}
@@ -232,7 +232,7 @@ func (c cluster) client(t testing.TB, change func(*redlock.Config)) *redlock.Cli
 	return client
 }
 
-// acquire gets the lock on "k", or the test ends.
+// acquire acquires the lock on "k". The test fails if it can't.
 func acquire(t testing.TB, c *redlock.Client) *redlock.Lock {
 	t.Helper()
 	l, err := c.Acquire(context.Background(), "k")
@@ -247,7 +247,7 @@ func wantKind(t testing.TB, err, kind error) *redlock.Error {
 	t.Helper()
 	var e *redlock.Error
 	if !errors.As(err, &e) || !errors.Is(err, kind) {
-		t.Fatalf("error: %v; want one of kind %q", err, kind)
+		t.Fatalf("error: %v; want kind %q", err, kind)
 	}
 	return e
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestMistakesAreNoticed makes one mistake after another in a Locker or in what it has nodes do,
-// and expects the tests here, or those on a real server, to fail by it.
+// TestMistakesAreDetected makes one mistake after another in the lock, its drivers or its scripts, and
+// expects a test of this package or a test with a real server to fail.
 func TestMistakesAreNoticed(t *testing.T) {
 	for _, m := range mistakes {
 		t.Run(strings.ReplaceAll(m.it, " ", "-"), func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestMistakesAreNoticed(t *testing.T) {
 			}
 			out, err := exec.Command("go", append([]string{"test", "-short", "-failfast", "-timeout", "1m", "-overlay", overlay}, tests...)...).CombinedOutput()
 			if err == nil {
-				t.Errorf("no test notices that it %s:\n%s", m.it, out)
+				t.Errorf("no test detects that it %s:\n%s", m.it, out)
 			}
 		})
 	}

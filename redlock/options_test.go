@@ -11,7 +11,7 @@ import (
 	"lockpick/redlock"
 )
 
-// Whoever did not get a lock learns whether it was taken or the nodes were broken, however the waiting ended.
+// A failed acquire reports whether the lock was taken or the nodes were broken, however the wait ended.
 func TestTakenOrBroken(t *testing.T) {
 	down, slow := flaw{down: true}, flaw{delay: 40 * ms}
 	for name, row := range map[string]struct {
@@ -20,18 +20,18 @@ func TestTakenOrBroken(t *testing.T) {
 		patience time.Duration // 0: one attempt
 		taken    bool
 	}{
-		"taken":                                {5, func(c cluster) { c.take("k", 0, 1, 2) }, 0, true},
-		"a node of the holder's is down":       {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", down, 2) }, 0, true},
-		"two others are down":                  {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", down, 3, 4) }, 0, true},
-		"half of four":                         {4, func(c cluster) { c.take("k", 0, 1) }, 0, true},
-		"three are down":                       {5, func(c cluster) { c.set("set", down, 0, 1, 2) }, 0, false},
-		"three are too slow":                   {5, func(c cluster) { c.set("set", flaw{delay: time.Second}, 0, 1, 2) }, 0, false},
-		"waiting for a taken lock":             {5, func(c cluster) { c.take("k", 0, 1, 2) }, 2 * time.Second, true},
-		"waiting, a node is down":              {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", down, 2) }, 2 * time.Second, true},
-		"waiting for broken nodes":             {5, func(c cluster) { c.set("set", down, 0, 1, 2) }, 2 * time.Second, false},
-		"ends during the second attempt":       {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", slow, 0, 1, 2) }, 160 * ms, true},
-		"ends during an attempt, broken nodes": {5, func(c cluster) { c.set("set", flaw{delay: 40 * ms, down: true}, 0, 1, 2) }, 160 * ms, false},
-		"ends before anything is known":        {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", slow, 0, 1, 2) }, 20 * ms, false},
+		"taken":                                    {5, func(c cluster) { c.take("k", 0, 1, 2) }, 0, true},
+		"a node with the holder's key is down":     {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", down, 2) }, 0, true},
+		"two other nodes are down":                 {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", down, 3, 4) }, 0, true},
+		"taken on two of four":                     {4, func(c cluster) { c.take("k", 0, 1) }, 0, true},
+		"three are down":                           {5, func(c cluster) { c.set("set", down, 0, 1, 2) }, 0, false},
+		"three are too slow":                       {5, func(c cluster) { c.set("set", flaw{delay: time.Second}, 0, 1, 2) }, 0, false},
+		"waiting for a taken lock":                 {5, func(c cluster) { c.take("k", 0, 1, 2) }, 2 * time.Second, true},
+		"waiting, one node is down":                {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", down, 2) }, 2 * time.Second, true},
+		"waiting for broken nodes":                 {5, func(c cluster) { c.set("set", down, 0, 1, 2) }, 2 * time.Second, false},
+		"canceled during the second attempt":       {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", slow, 0, 1, 2) }, 160 * ms, true},
+		"canceled during an attempt, broken nodes": {5, func(c cluster) { c.set("set", flaw{delay: 40 * ms, down: true}, 0, 1, 2) }, 160 * ms, false},
+		"canceled before any answer":               {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", slow, 0, 1, 2) }, 20 * ms, false},
 		"taken, then broken": {5, func(c cluster) {
 			c.take("k", 0, 1, 2)
 			time.AfterFunc(time.Second, func() { c.set("set", down, 0, 1, 2) })
@@ -56,7 +56,7 @@ func TestTakenOrBroken(t *testing.T) {
 						_, err = c.client(t, change).Acquire(ctx, "k")
 					}
 					if err == nil {
-						t.Fatal("it has the lock")
+						t.Fatal("acquired the lock")
 					}
 					if got := errors.Is(err, redlock.ErrTaken); got != row.taken {
 						t.Errorf("taken: %v, want %v: %v", got, row.taken, err)
@@ -71,7 +71,7 @@ func TestTakenOrBroken(t *testing.T) {
 	}
 }
 
-// Also a Locker that is closed says whether those who waited did so for a taken lock.
+// An acquire that fails because the Locker is closed reports whether the lock was taken.
 func TestTakenWhenClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -101,10 +101,10 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
-// An attempt begins when the wait is over, at the latest, and none later. Config.Tries does not count.
+// WithWait limits when the last attempt begins, and Config.Tries does not apply.
 func TestWait(t *testing.T) {
 	for _, row := range []struct {
-		free, wait, took time.Duration // when the lock is free, how long it is waited for, and when that is over
+		free, wait, took time.Duration // when the lock becomes free, WithWait, and the duration of Acquire
 		ok               bool
 	}{
 		{1010 * ms, 1050 * ms, 1050 * ms, true}, {1010 * ms, 2 * time.Second, 1100 * ms, true}, {1010 * ms, 950 * ms, 950 * ms, false},
@@ -126,18 +126,18 @@ func TestWait(t *testing.T) {
 			start := time.Now()
 			_, err := l.Acquire(t.Context(), "k", redlock.WithWait(row.wait))
 			if took := time.Since(start); took != row.took || (err == nil) != row.ok {
-				t.Errorf("free after %v, waited for %v: it took %v, %v", row.free, row.wait, took, err)
+				t.Errorf("free after %v, WithWait(%v): took %v, error: %v", row.free, row.wait, took, err)
 			}
 			if err != nil {
 				wantKind(t, err, redlock.ErrTaken)
 			}
-			time.Sleep(2 * time.Second) // the lock is freed
+			time.Sleep(2 * time.Second) // until the lock is freed
 		})
 	}
 }
 
-// A lease's own TTL counts wherever the configured one would: on the nodes, for its deadline, for
-// extensions, and for what an attempt took.
+// WithTTL overrides the configured TTL everywhere: on the nodes, for the deadline, for extensions, and for the
+// duration of an attempt.
 func TestOwnTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -150,11 +150,11 @@ func TestOwnTTL(t *testing.T) {
 			}
 			life := func() time.Duration { return time.Until(c.nodes[0].expiry("k")) }
 			if s.Remaining() != want || life() != ttl {
-				t.Errorf("a TTL of %v: %v remain, the key lives for %v", ttl, s.Remaining(), life())
+				t.Errorf("TTL %v: remaining %v, key expires in %v", ttl, s.Remaining(), life())
 			}
 			time.Sleep(ttl / 2)
 			if err := s.Extend(t.Context()); err != nil || s.Remaining() != want || life() != ttl {
-				t.Errorf("a TTL of %v is extended: %v, %v remain, the key lives for %v", ttl, err, s.Remaining(), life())
+				t.Errorf("TTL %v, extended: error %v, remaining %v, key expires in %v", ttl, err, s.Remaining(), life())
 			}
 			<-s.Context().Done()
 			wantCause(t, s.Context(), redlock.ErrExpired)
@@ -163,10 +163,10 @@ func TestOwnTTL(t *testing.T) {
 		c.set("set", flaw{delay: 45 * ms}, 0, 1, 2)
 		_, err := l.Acquire(t.Context(), "k", redlock.WithTTL(100*ms))
 		if err != nil {
-			t.Errorf("53 ms should be left: %v", err)
+			t.Errorf("acquire with 53 ms of validity left: %v", err)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // what an attempt left behind is asked for as long as it can live
+	synctest.Test(t, func(t *testing.T) { // releases of a failed attempt are retried until its keys have expired
 		c := newCluster(3)
 		c.set("set", flaw{lost: true}, 0, 1, 2)
 		c.set("release", flaw{down: true}, 0, 1, 2)
@@ -186,21 +186,21 @@ func TestOwnTTLRefused(t *testing.T) {
 	c := newCluster(3)
 	l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Renew, cfg.MaxHold = time.Second, time.Minute })
 	for want, ttl := range map[string]time.Duration{
-		"TTL 0s: give a positive one":       0,
-		"round it":                          time.Second + time.Microsecond,
-		"time-out 50ms of a TTL of 80ms":    80 * ms,
-		"renewal every 1s of a TTL of 2s":   2 * time.Second,
-		"a hold of 1m0s at most with a TTL": time.Hour,
+		"TTL 0s: must be positive":          0,
+		"whole number of milliseconds":      time.Second + time.Microsecond,
+		"timeout 50ms with a TTL of 80ms":   80 * ms,
+		"renewal every 1s with a TTL of 2s": 2 * time.Second,
+		"MaxHold 1m0s with a TTL of 1h0m0s": time.Hour,
 	} {
 		_, err := l.Acquire(t.Context(), "k", redlock.WithTTL(ttl))
 		if err == nil || !strings.HasPrefix(err.Error(), `acquire "k": `) || !strings.Contains(err.Error(), want) {
-			t.Errorf("a TTL of %v: %v; want one with %q", ttl, err, want)
+			t.Errorf("TTL %v: %v; want %q", ttl, err, want)
 		}
 		if err := l.Do(t.Context(), "k", func(context.Context) error { return nil }, redlock.WithTTL(ttl)); err == nil {
-			t.Errorf("Do with a TTL of %v: no error", ttl)
+			t.Errorf("Do with TTL %v: no error", ttl)
 		}
 	}
 	if n := len(c.log.of("set")); n > 0 {
-		t.Errorf("nodes were asked %d times", n)
+		t.Errorf("%d requests were sent to nodes", n)
 	}
 }

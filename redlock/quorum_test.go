@@ -21,10 +21,10 @@ func TestQuorum(t *testing.T) {
 	}
 }
 
-// Any two sets of a quorum's size share a node, and one less would not do.
+// Any two quorums share a node, and smaller sets do not guarantee that.
 func TestQuorumsMeet(t *testing.T) {
 	for n := 1; n <= 8; n++ {
-		apart := func(size int) bool { // is there room for two sets of that size?
+		apart := func(size int) bool { // reports whether two sets of that size can be disjoint
 			for set := range uint(1 << n) {
 				for other := range uint(1 << n) {
 					if ones(set) == size && ones(other) == size && set&other == 0 {
@@ -36,10 +36,10 @@ func TestQuorumsMeet(t *testing.T) {
 		}
 		q := redlock.Quorum(n)
 		if apart(q) {
-			t.Errorf("%d nodes: two quorums of %d need not meet", n, q)
+			t.Errorf("%d nodes: two quorums of %d can be disjoint", n, q)
 		}
 		if n > 1 && !apart(q-1) {
-			t.Errorf("%d nodes: a quorum of %d would do", n, q-1)
+			t.Errorf("%d nodes: a quorum of %d would suffice", n, q-1)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// The dumb version counts in whole numbers of any size.
+// The naive version computes with big integers.
 func TestValidityRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -100,8 +100,7 @@ func TestValidityRandom(t *testing.T) {
 	}
 }
 
-// Random answers of random clusters, judged by trying out what the silent nodes
-// could have said.
+// The result of random answers is compared with that of trying all answers that the other nodes could have given.
 func TestJudgeRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
@@ -129,7 +128,7 @@ func TestJudgeRandom(t *testing.T) {
 	})
 }
 
-// dumbJudge counts with every guess at what a silent node would have said.
+// naiveFailureKind tries all possible answers for nodes without an answer.
 func dumbJudge(said string) (yes int, kind error) {
 	majority := func(s string) (bool, int) {
 		n := 0

@@ -1,29 +1,30 @@
-// Package redlock is Redlock, the distributed lock on N independent Redis masters, twice.
+// Package redlock implements Redlock, the distributed lock on N independent Redis masters.
 //
-// New returns a Locker, the one to use: the algorithm of the specification
-// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/), and beyond it
-// what that leaves open. Specification returns a Client, the algorithm as it is written, which
-// waits for all nodes and asks each once; tests compare the two.
+// New returns a Locker, which is the implementation to use. It follows the specification
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/) and handles the cases
+// that the specification leaves open. Specification returns a Client, which implements only the
+// text of the specification: it waits for all nodes and sends each request once. It exists for
+// comparison.
 //
-// A Locker acquires a Lease: a token of its own, a deadline by the client's own clock, and a
-// context that ends at that deadline, to be extended or released. A Node is one master as the
-// algorithm sees it; package redisnode makes one of a go-redis client, package wire one that
-// batches what many goroutines ask.
+// A Locker acquires a Lease, which has its own token, a deadline on the client's clock, and a
+// context that ends at that deadline. A lease can be extended and released. A Node is one Redis
+// master. Package redisnode implements nodes on go-redis; package wire implements nodes that batch
+// the requests of many goroutines.
 //
-//	start   ask all N to set the key    end   quorum and time left?
+//	start   set the key on all N        end   quorum, and time left?
 //	  |---------- elapsed ---------------|----------- validity ----------| drift |
-//	                                     no: release on all N, wait at random, again
+//	                                     no: release on all N, random delay, retry
 //
-// What it keeps, up to where, and which scenario of lockpick shows each, stands in README.md.
-// In short: as long as no clock runs away and no node forgets a key before it expires, at most
-// one client believes that it holds a lock. Whoever holds one must stop when the lease's
-// context ends, and can't always: a process may be paused between looking and writing.
-// Config.Fence gives each lease a number above every earlier holder's, by which the protected
-// resource can refuse those who come late.
+// README.md lists the guarantees and assumptions, with a lockpick scenario for each.
+// In short, at most one client believes that it holds a lock, provided that clocks run at about the
+// same rate and no node forgets a key before it expires. A holder must stop when its lease's context
+// ends. It can't always do so, because the process may be paused between the check and the write.
+// Config.Fence therefore gives each lease a number above those of all earlier holders, so that the
+// protected resource can reject late writes.
 //
-// Deliberately missing: connections and logging; notifications of a release, which could only
-// shorten the wait of those who poll, and would cost each of them a subscription to every
-// node; and any protection without a clock: an asynchronous system can have none.
+// The package deliberately omits connections and logging. It omits notifications of a release,
+// which could only shorten the polling delay and would cost each waiting client a subscription to
+// every node. It also omits protection without a clock, which is impossible in an asynchronous system.
 package redlock
 
 import (
@@ -40,16 +41,16 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// Client acquires locks. It may be used by several goroutines at once.
+// Client acquires locks with the plain algorithm. It is safe for concurrent use.
 type Client struct {
 	cfg Config
 	all []int // indices of all nodes
-	// rounds asks the nodes if they are Batchers, and not one after another.
+	// batcher sends requests in batches. It is nil unless all nodes are Batchers.
 	rounds *rounds
 }
 
-// Specification returns a client of the plain algorithm, or says what is wrong with its
-// configuration. New returns the one to use.
+// Specification returns a client of the plain algorithm, or an error if the configuration is invalid.
+// Applications should use New instead.
 func Specification(cfg Config) (*Client, error) {
 	if err := cfg.plain(); err != nil {
 		return nil, fmt.Errorf("configure redlock: %w", err)
@@ -72,21 +73,20 @@ func newClient(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Acquire tries to get the lock on key until it has it, has tried Config.Tries
-// times, or ctx ends. An error means that the client does not hold it, and that
-// it has asked all nodes to forget each failed attempt. That clean-up is done
-// even if ctx has ended, so that Acquire can return one node time-out after it
-// (N time-outs if it asks one after another). The kinds are ErrTaken,
-// ErrNoQuorum, ErrExpired and ErrCancelled, as of Locker.Acquire.
+// Acquire tries to get the lock on key until it succeeds, has tried Config.Tries times, or ctx ends.
+// If it returns an error, the client does not hold the lock, and Acquire has asked all nodes to delete
+// the keys of each failed attempt. It does so even after ctx has ended, so it can return up to one node
+// timeout later than ctx (N timeouts with Config.Sequential). The kinds of error are ErrTaken,
+// ErrNoQuorum, ErrExpired and ErrCanceled, as for Locker.Acquire.
 func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
 	return tried(patience{Context: ctx}, c, noLimit, key, c.attempt)
 }
 
-// noLimit is the wait without WithWait: only Config.Tries and the context end it.
+// noLimit is the wait of a call without WithWait: only Config.Tries and the context end it.
 const noLimit = time.Duration(-1)
 
-// tried makes attempts, with random delays between them, until one gets the lock. None begins more
-// than wait after the call.
+// acquireWithRetries makes attempts, with random delays between them, until one gets the lock. No
+// attempt begins later than wait after the call.
 func tried[L any](p patience, c *Client, wait time.Duration, key string, attempt func(patience, string) (*L, *Error, error)) (*L, error) {
 	last := Error{Op: "acquire", Key: key}
 	var end time.Time
@@ -107,7 +107,7 @@ func tried[L any](p patience, c *Client, wait time.Duration, key string, attempt
 		failed.Tries = last.Tries + 1
 		ended := p.ended()
 		if ended != nil && failed.Kind == ErrNoQuorum && last.Taken {
-			failed.Taken = true // the attempt was cut short, and the one before found the lock taken
+			failed.Taken = true // the attempt was cut short, and the previous one found the lock taken
 		}
 		last = *failed
 		if ended != nil {
@@ -126,11 +126,11 @@ func tried[L any](p patience, c *Client, wait time.Duration, key string, attempt
 	}
 }
 
-// attempt is the specification's steps 1 to 5, once: it returns the lock, or
-// why it failed, or that it could not be made at all.
+// attempt makes one attempt, the specification's steps 1 to 5. It returns the lock, the reason why
+// the attempt failed, or an error if the attempt could not be made.
 func (c *Client) attempt(p patience, key string) (*Lock, *Error, error) {
-	// Fresh for every attempt: were it kept, a delayed release of the first attempt
-	// would delete the key that a later one set.
+	// Each attempt needs its own token. Otherwise, a delayed release of the first attempt
+	// could delete the key that a later attempt set.
 	token, err := c.token()
 	if err != nil {
 		return nil, nil, err
@@ -147,7 +147,7 @@ func (c *Client) attempt(p patience, key string) (*Lock, *Error, error) {
 	return nil, c.refused(key, kind, answers), nil
 }
 
-// grant asks all nodes for the key, and gives the fencing token if there is to be one.
+// grant asks all nodes for the key, and returns their answers and the fencing token, if one is configured.
 func (c *Client) grant(ctx context.Context, key, token string) (answers []driver.Answer, fence int64) {
 	op := driver.OpSet
 	if c.cfg.Fence {
@@ -157,7 +157,7 @@ func (c *Client) grant(ctx context.Context, key, token string) (answers []driver
 	return answers, c.raise(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return c.ask(ctx, nodes, r) })
 }
 
-// judge says why an attempt with these answers failed, or nil.
+// failureKind returns the kind of error of an attempt with these answers, or nil if it succeeded.
 func (c *Client) judge(t driver.Tally, elapsed time.Duration) error {
 	quorum := Quorum(len(c.all))
 	switch {
@@ -171,20 +171,19 @@ func (c *Client) judge(t driver.Tally, elapsed time.Duration) error {
 	return nil
 }
 
-// release asks all nodes to delete the key if it is token's, also those that
-// said no or nothing: a request may have been applied though its answer was
-// lost. It outlives ctx, for what was set must not wait for its expiry because
-// somebody lost patience.
+// release asks all nodes to delete the key if its value is token, including the nodes that refused or
+// did not answer: a node may have applied a request whose answer was lost. It ignores the end of ctx,
+// because a key that was set must not stay until it expires only because the caller gave up.
 func (c *Client) release(ctx context.Context, key, token string) []driver.Answer {
 	return c.ask(context.WithoutCancel(ctx), c.all, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
 }
 
-// wait waits a random time, so that contenders who split the vote do not meet
-// again, and no longer than most. It ends early with p, and leaves that for the caller to see.
+// wait waits for a random time, at most limit, so that contenders that split the vote don't collide again.
+// It returns early when p ends; the caller checks for that.
 func (c *Client) wait(p patience, most time.Duration) error {
 	var b [8]byte
 	if err := c.cfg.Random("retry", b[:]); err != nil {
-		return fmt.Errorf("draw a retry delay: %w", err)
+		return fmt.Errorf("choose a retry delay: %w", err)
 	}
 	span := uint64(c.cfg.RetryMax-c.cfg.RetryMin) + 1
 	delay := c.cfg.RetryMin + time.Duration(binary.LittleEndian.Uint64(b[:])%span)
@@ -199,11 +198,11 @@ func (c *Client) wait(p patience, most time.Duration) error {
 	return nil
 }
 
-// token is 20 random bytes, in hexadecimal digits.
+// token returns 20 random bytes in hexadecimal.
 func (c *Client) token() (string, error) {
 	var b [60]byte
 	if err := c.cfg.Random("token", b[40:]); err != nil {
-		return "", fmt.Errorf("draw a token: %w", err)
+		return "", fmt.Errorf("generate a token: %w", err)
 	}
 	return string(b[:hex.Encode(b[:40], b[40:])]), nil
 }
@@ -212,9 +211,10 @@ func (c *Client) failure(op, key string, kind error, answers []driver.Answer) *E
 	return &Error{Op: op, Key: key, Kind: kind, Asked: len(answers), Nodes: c.causes(answers)}
 }
 
-// refused is the failure of an attempt to acquire. If somebody holds the lock, each quorum has a node
-// that refuses. So without a quorum of grants, the lock was taken if a node refused and so few are
-// broken that the others are a quorum. If more are broken, nobody knows whether it was taken.
+// acquireError returns the error of a failed attempt. If another client holds the lock, every quorum
+// contains a node that refuses. So without a quorum of grants, the lock was taken if at least one node
+// refused and the nodes without errors form a quorum. If fewer nodes work, it is unknown whether
+// the lock was taken.
 func (c *Client) refused(key string, kind error, answers []driver.Answer) *Error {
 	e := c.failure("acquire", key, kind, answers)
 	broken := 0
@@ -238,69 +238,68 @@ func number(yes bool, err error) (int64, error) {
 	return 0, err
 }
 
-// Config is how a Locker or a Client locks. Only Nodes and TTL are needed.
+// Config configures a Locker or a Client. Only Nodes and TTL are required.
 type Config struct {
-	// Nodes are the N independent masters, best an odd number on as many machines.
+	// Nodes are the N independent masters, preferably an odd number on separate machines.
 	Nodes []Node
-	// TTL is a key's time to live: how long a crashed holder blocks the others, and
-	// the upper bound of a holder's time to work. Whole milliseconds.
+	// TTL is the time to live of a key, in whole milliseconds. It bounds how long a crashed holder
+	// blocks other clients, and how long a holder may work without extending its lock.
 	TTL time.Duration
-	// Timeout bounds one request to one node, and must be small against the TTL, at
-	// most half of it. 0: 50 ms, or a tenth of the TTL if that is less.
+	// Timeout bounds one request to one node. It should be much shorter than the TTL, and must be at
+	// most half of it. Default: 50 ms, or a tenth of the TTL if that is less.
 	Timeout time.Duration
-	// Drift is the clock drift allowed for, as a share of the TTL. 0: 0.01. For none see NoDrift.
+	// Drift is the allowance for clock drift, as a fraction of the TTL. Default: 0.01. See NoDrift.
 	Drift float64
-	// RetryMin and RetryMax bound the random delay between two attempts. It should be
-	// long against the time that an attempt takes. Both 0: one to four times Timeout.
+	// RetryMin and RetryMax bound the random delay between two attempts. The delay should be long
+	// compared with the duration of an attempt. Default, if both are 0: one to four times Timeout.
 	RetryMin, RetryMax time.Duration
-	// Tries is the most attempts in one Acquire. 0: until its context ends. See WithWait and TryAcquire.
+	// Tries limits the attempts of one Acquire. 0: no limit but the context. See WithWait and TryAcquire.
 	Tries int
-	// Extends is the most extensions of one lock, counting those that failed. Without a limit a holder
-	// that hangs could keep the others out for ever. 0: 10, or no limit if MaxHold sets one.
+	// Extends limits the extensions of one lock, including those that failed. Without a limit, a holder
+	// that hangs could block other clients forever. Default: 10, or no limit if MaxHold is set.
 	Extends int
-	// Sequential asks the nodes one after another, rather than all at once.
+	// Sequential sends requests to one node after another instead of to all at once.
 	Sequential bool
-	// Fence makes the nodes count grants, so that a Lock has a fencing token. Every
-	// node must be a Fencer.
+	// Fence makes the nodes count grants, so that each lock has a fencing token. Every node must be a
+	// Fencer.
 	Fence bool
 
-	// What follows New heeds, and Specification refuses.
+	// The fields from Renew to Observe are for New only. Specification rejects them.
 
-	// Renew makes each lease extend itself at this interval until MaxHold. It must be below half
-	// the TTL, so that one extension may fail. It needs MaxHold or Extends: how long a holder that
-	// hangs may keep the others out is for the application to say, and a lease that stopped renewing
-	// after a default would end in the midst of work. 0: leases do not extend themselves.
+	// Renew makes each lease extend itself at this interval until MaxHold. It must be less than half
+	// the TTL, so that one extension may fail. It requires MaxHold or Extends: only the application
+	// knows how long a holder that hangs may block other clients, and a default limit would end a
+	// lease in the middle of its work. 0: leases do not extend themselves.
 	Renew time.Duration
-	// MaxHold is the longest that a lease lasts with all its extensions, at least the TTL. An extension
-	// that would go beyond it fails with ErrLimit. 0: Extends alone is the limit.
+	// MaxHold limits the lifetime of a lease with all its extensions. It must be at least the TTL. An
+	// extension beyond it fails with ErrLimit. 0: only Extends limits it.
 	MaxHold time.Duration
-	// Repair has an extension that a majority agreed to set the key again on nodes that lost it.
+	// Repair makes a successful extension set the key again on nodes that lost it.
 	Repair bool
-	// Quarantine is for how long a node gives no vote after it restarted or lost its data: the
-	// longest TTL that anybody uses on it, so that all it may have forgotten has lapsed. Every
-	// node must be a Granter. A node that never had a quarantine begins with one. 0: a node that
-	// forgets is dangerous, see package redisnode.
+	// Quarantine is how long a node refuses to vote after it restarted or lost its data. It should be
+	// the longest TTL that any client uses on the node, so that all keys it may have forgotten have
+	// expired by then. Every node must be a Granter. A new node starts in quarantine. 0: no
+	// quarantine, which is dangerous if a node can forget keys (see README.md).
 	Quarantine time.Duration
-	// Observe is told of each step of each lease, by whoever makes it, and must not block.
+	// Observe is called synchronously for each step of each lease. It must not block.
 	Observe func(Event)
 
-	// Now is the clock. It must not step, as time.Now does not within a process. It
-	// is read twice in an attempt to acquire, and nowhere else while acquiring: when
-	// it starts, and after the last answer; and once for the deadline of each round of
-	// Batchers. Nil: time.Now, which stands still while the machine is suspended: see Boottime.
+	// Now is the clock. It must not jump; within a process, time.Now does not. An attempt to acquire
+	// reads it when it starts and after the last answer. With Batchers, it is read once more per round,
+	// for the deadline. Default: time.Now, which stops while the machine is suspended; see Boottime.
 	Now func() time.Time
-	// After is the timer. Nil: time.After.
+	// After is the timer. Default: time.After.
 	After func(time.Duration) <-chan time.Time
-	// Random fills b for one use: "token" for a key's value, "retry" for a delay.
-	// Nil: crypto/rand. Tokens must be unique among all clients and attempts.
+	// Random fills b with random bytes for one use: "token" for a key's value, "retry" for a delay.
+	// Tokens must be unique among all clients and attempts. Default: crypto/rand.
 	Random func(use string, b []byte) error
 }
 
-// NoDrift as Config.Drift allows for no drift but the 2 ms that the specification adds for
-// short TTLs.
+// NoDrift, as the value of Config.Drift, allows for no drift except the 2 ms that the specification
+// adds for short TTLs.
 const NoDrift = math.SmallestNonzeroFloat64
 
-// WithDefaults fills in what was left zero, or says what can't work.
+// WithDefaults returns c with defaults in place of zero values, or an error if the result is invalid.
 func (c Config) WithDefaults() (Config, error) {
 	if c.Timeout == 0 {
 		c.Timeout = min(50*time.Millisecond, c.TTL/10)
@@ -335,56 +334,56 @@ func (c Config) WithDefaults() (Config, error) {
 func (c Config) validate() error {
 	switch {
 	case len(c.Nodes) == 0:
-		return errors.New("no nodes: give at least one, best three or five")
+		return errors.New("no nodes: need at least one, preferably three or five")
 	case c.TTL <= 0:
-		return fmt.Errorf("TTL %v: give a positive one, such as 10s", c.TTL)
+		return fmt.Errorf("TTL %v: must be positive, such as 10s", c.TTL)
 	case c.TTL%time.Millisecond != 0:
-		return fmt.Errorf("TTL %v: Redis counts milliseconds, round it to them", c.TTL)
+		return fmt.Errorf("TTL %v: must be a whole number of milliseconds", c.TTL)
 	case c.Timeout < 0:
-		return fmt.Errorf("time-out %v: give a positive one, or 0 for the default", c.Timeout)
+		return fmt.Errorf("timeout %v: must be positive, or 0 for the default", c.Timeout)
 	case c.Timeout > c.TTL/2:
-		return fmt.Errorf("time-out %v of a TTL of %v: a few slow nodes would use the lock up; give at most half the TTL", c.Timeout, c.TTL)
+		return fmt.Errorf("timeout %v with a TTL of %v: must be at most half the TTL, or a few slow nodes could use up the lock's time", c.Timeout, c.TTL)
 	case !(c.Drift >= 0 && c.Drift < 1):
-		return fmt.Errorf("drift %v: give a share of the TTL from 0 to below 1, such as 0.01, or NoDrift", c.Drift)
+		return fmt.Errorf("drift %v: must be a fraction of the TTL, at least 0 and below 1, such as 0.01; for none, use NoDrift", c.Drift)
 	case Validity(c.TTL, 0, c.drift()) <= 0:
-		return fmt.Errorf("TTL %v: the drift allowance of %v leaves nothing of it; give a longer TTL or a smaller drift", c.TTL, c.drift())
+		return fmt.Errorf("TTL %v: the drift allowance of %v leaves no time; use a longer TTL or a smaller drift", c.TTL, c.drift())
 	case c.RetryMin < 0 || c.RetryMax < c.RetryMin:
-		return fmt.Errorf("retry delay from %v to %v: give 0 ≤ RetryMin ≤ RetryMax", c.RetryMin, c.RetryMax)
+		return fmt.Errorf("retry delay from %v to %v: must satisfy 0 ≤ RetryMin ≤ RetryMax", c.RetryMin, c.RetryMax)
 	case c.Tries < 0:
-		return fmt.Errorf("%d tries: give a positive number, or 0 to try until the context ends", c.Tries)
+		return fmt.Errorf("%d tries: must be positive, or 0 to try until the context ends", c.Tries)
 	case c.Extends < 0:
-		return fmt.Errorf("%d extensions: give a positive number, or 0 for the default", c.Extends)
+		return fmt.Errorf("%d extensions: must be positive, or 0 for the default", c.Extends)
 	}
 	return c.validateNodes()
 }
 
-// plain says what the specification does not have.
+// validateSpecification returns an error if an option that the specification does not have is set.
 func (c Config) plain() error {
 	if c.Renew != 0 || c.MaxHold != 0 || c.Repair || c.Quarantine != 0 || c.Observe != nil {
-		return errors.New("the specification knows none of Renew, MaxHold, Repair, Quarantine and Observe: leave them out, or use New")
+		return errors.New("the specification does not have Renew, MaxHold, Repair, Quarantine or Observe: leave them out, or use New")
 	}
 	return nil
 }
 
-// hardened says what can't work in a Locker besides.
+// validateLocker checks the options of a Locker that validate does not check.
 func (c Config) hardened() error {
 	switch {
 	case c.Sequential:
-		return errors.New("a Locker asks all nodes at once: leave Sequential out, or use Specification")
+		return errors.New("a Locker sends requests to all nodes at once: leave out Sequential, or use Specification")
 	case c.Renew < 0 || c.Renew > 0 && c.Renew >= c.TTL/2:
-		return fmt.Errorf("renewal every %v of a TTL of %v: give less than half the TTL, so that one may fail, or 0 for none", c.Renew, c.TTL)
+		return fmt.Errorf("renewal every %v with a TTL of %v: must be less than half the TTL, so that one renewal may fail, or 0 for none", c.Renew, c.TTL)
 	case c.Renew > 0 && c.MaxHold == 0 && c.Extends == 0:
-		return fmt.Errorf("renewal every %v without an end: give MaxHold, the longest that a holder may keep the others out, such as 1h, or Extends", c.Renew)
+		return fmt.Errorf("renewal every %v without a limit: set MaxHold (the longest time that a holder may block other clients, such as 1h) or Extends", c.Renew)
 	case c.MaxHold < 0 || c.MaxHold > 0 && c.MaxHold < c.TTL:
-		return fmt.Errorf("a hold of %v at most with a TTL of %v: give at least the TTL, or 0 for no limit of time", c.MaxHold, c.TTL)
+		return fmt.Errorf("MaxHold %v with a TTL of %v: must be at least the TTL, or 0 for no time limit", c.MaxHold, c.TTL)
 	case c.Quarantine != 0 && c.Quarantine < c.TTL:
-		return fmt.Errorf("quarantine of %v with a TTL of %v: give at least the longest TTL in use on these nodes, or 0 for none", c.Quarantine, c.TTL)
+		return fmt.Errorf("quarantine of %v with a TTL of %v: must be at least the longest TTL in use on these nodes, or 0 for none", c.Quarantine, c.TTL)
 	case c.Quarantine%time.Millisecond != 0:
-		return fmt.Errorf("quarantine of %v: Redis counts milliseconds, round it to them", c.Quarantine)
+		return fmt.Errorf("quarantine of %v: must be a whole number of milliseconds", c.Quarantine)
 	}
 	for i, n := range c.Nodes {
 		if _, ok := n.(driver.Granter); n != nil && c.Quarantine > 0 && !ok {
-			return fmt.Errorf("node %d (%T) can't be quarantined: make it a Granter, or do without", i+1, n)
+			return fmt.Errorf("node %d (%T) does not support quarantine: it must be a Granter", i+1, n)
 		}
 	}
 	return nil
@@ -393,10 +392,10 @@ func (c Config) hardened() error {
 func (c Config) validateNodes() error {
 	for i, n := range c.Nodes {
 		if n == nil {
-			return fmt.Errorf("node %d is nil: leave it out", i+1)
+			return fmt.Errorf("node %d is nil", i+1)
 		}
 		if _, ok := n.(driver.Fencer); c.Fence && !ok {
-			return fmt.Errorf("node %d (%T) can't count grants: make it a Fencer, or do without fencing tokens", i+1, n)
+			return fmt.Errorf("node %d (%T) does not support fencing tokens: it must be a Fencer", i+1, n)
 		}
 	}
 	return nil
@@ -404,66 +403,66 @@ func (c Config) validateNodes() error {
 
 func (c Config) drift() time.Duration { return Drift(c.TTL, c.Drift) }
 
-// Node is one independent Redis master: a redisnode.Node, a wire.Node, or what another driver
-// makes. Package driver has the interfaces that drivers implement.
+// Node is one independent Redis master: a redisnode.Node, a wire.Node, or a node of another driver.
+// Package driver defines the interfaces that drivers implement.
 type Node = driver.Node
 
-// What can go wrong, for errors.Is. Every error of Acquire, Extend and Release
-// that is about the lock is an *Error of one of these kinds. README.md says what to do about each.
+// Kinds of error, for errors.Is. Every error of Acquire, Extend and Release that concerns the lock is an
+// *Error of one of these kinds. README.md explains how to handle each.
 var (
-	// ErrTaken: somebody else has the lock, or was about to get it. In the last attempt that was not cut
-	// short, nodes refused, and not so many were broken that they explain the failure. An error whose
-	// Kind is ErrNoQuorum or ErrCancelled is ErrTaken as well if that was so: ask for ErrTaken first.
-	ErrTaken = errors.New("the key is taken")
-	// ErrNoQuorum: fewer than a quorum said yes, and fewer than a quorum said no. If it is not ErrTaken,
-	// too few nodes answered. After Extend and Release the outcome is unknown.
-	ErrNoQuorum = errors.New("no quorum of nodes answered alike")
-	// ErrExpired: a quorum said yes, but too late to be of use; or the lock to be
+	// ErrTaken means that another client holds the lock or was about to get it: in the last complete
+	// attempt, nodes refused, and the number of broken nodes does not explain the failure. An error
+	// whose Kind is ErrNoQuorum or ErrCanceled can match ErrTaken too, so check for ErrTaken first.
+	ErrTaken = errors.New("the lock is taken")
+	// ErrNoQuorum means that neither a yes nor a no has a quorum. Unless the error also matches
+	// ErrTaken, too few nodes answered. After Extend and Release, the outcome is unknown.
+	ErrNoQuorum = errors.New("no quorum of nodes agreed")
+	// ErrExpired means that a quorum granted the lock too late to be of use, or that the lock to be
 	// extended is past its deadline.
-	ErrExpired = errors.New("the validity time was over")
-	// ErrLost: a quorum of nodes said that they do not hold the key for this lock, so
-	// that it certainly isn't held.
+	ErrExpired = errors.New("the validity time has passed")
+	// ErrLost means that a quorum of nodes does not have the key with this lock's token, so the lock is
+	// certainly not held.
 	ErrLost = errors.New("the lock is not held")
-	// ErrLimit: the lock was extended as often as Config.Extends allows, or one more extension would
-	// go beyond Config.MaxHold. The lock is held until its deadline.
-	ErrLimit = errors.New("the limit of extensions is reached")
-	// ErrReleased: the lease was given back. It is a cause of its context's end only.
-	ErrReleased = errors.New("the lock was given back")
-	// ErrSameNode: one Redis stands in Config.Nodes twice, which would give it two votes.
-	ErrSameNode = errors.New("a node was given twice")
-	// ErrClosed: Locker.Close was called.
+	// ErrLimit means that the lock was extended as often as Config.Extends allows, or that another
+	// extension would exceed Config.MaxHold. The lock is held until its deadline.
+	ErrLimit = errors.New("the limit of extensions was reached")
+	// ErrReleased means that the lease was released.
+	ErrReleased = errors.New("the lock was released")
+	// ErrSameNode means that Config.Nodes contains the same Redis server twice, which would give it two votes.
+	ErrSameNode = errors.New("a node is listed twice")
+	// ErrClosed means that Locker.Close was called.
 	ErrClosed = errors.New("the locker is closed")
-	// ErrOwed: Locker.Close could not have a node delete what was given back. It has no effect on
-	// locks but that keys there stay until they expire.
-	ErrOwed = errors.New("a node is owed releases")
-	// ErrCancelled: the context ended first. Its cause and its error are wrapped too, and ErrTaken if it
-	// ended while waiting for a lock that was taken.
-	ErrCancelled = errors.New("cancelled")
+	// ErrReleasesPending means that Locker.Close could not confirm all releases. Other locks are not
+	// affected, but the released keys may stay until they expire.
+	ErrOwed = errors.New("releases are pending")
+	// ErrCanceled means that the context ended first. The error also matches the context's cause and
+	// error, and ErrTaken if the context ended while waiting for a lock that was taken.
+	ErrCancelled = errors.New("canceled")
 )
 
-// Error says what failed, and what each node answered.
+// Error describes a failed operation, with the answer of each node.
 type Error struct {
 	Op    string // acquire, extend or release
 	Key   string
 	Kind  error // one of the kinds above
-	Taken bool  // ErrTaken matches: the lock was taken in the last attempt that was not cut short
-	Tries int   // attempts that Acquire made
-	Asked int   // nodes asked in the last attempt
+	Taken bool  // whether it matches ErrTaken: the lock was taken in the last complete attempt
+	Tries int   // number of attempts that Acquire made
+	Asked int   // number of nodes asked in the last attempt
 	Nodes []NodeError
-	// Cause and err are of the context, if it ended.
+	// Cause and err are the cause and the error of the context, if it ended.
 	Cause error
 	err   error
 }
 
-// NodeError is why one node did not say yes.
+// NodeError is the reason why one node did not agree.
 type NodeError struct {
 	Node string
-	Err  error // errNo, errNoAnswer, or what the node's driver said
+	Err  error // errNo, errNoAnswer, or the driver's error
 }
 
-// What a node can answer besides yes and its driver's errors.
+// Node errors that don't come from a driver.
 var (
-	errNo       = errors.New("said no")
+	errNo       = errors.New("refused")
 	errNoAnswer = errors.New("no answer in time")
 )
 
@@ -489,8 +488,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the kind, ErrTaken if Taken says so, and the context's cause and error if it ended.
-// It does not return the nodes' errors: a node's own time-out must not pass for the
+// Unwrap returns the kind, ErrTaken if Taken is set, and the context's cause and error if the context
+// ended. It does not return the nodes' errors, because a node's own timeout must not look like the
 // caller's.
 func (e *Error) Unwrap() []error {
 	out := []error{e.Kind}
@@ -505,24 +504,23 @@ func (e *Error) Unwrap() []error {
 	return out
 }
 
-// cancelled is e's attempt, or none, cut short by the end of ctx.
+// canceled returns e with kind ErrCanceled, because ctx ended.
 func cancelled(ctx context.Context, e Error) *Error {
 	e.Kind, e.Cause, e.err = ErrCancelled, context.Cause(ctx), ctx.Err()
 	return &e
 }
 
-// raise gives the fencing token, which is the highest count of the nodes that granted; 0: there
-// is to be none.
+// raiseFence returns the fencing token, which is the highest count among the nodes that granted, or 0
+// without fencing.
 //
-// Two quorums share a node, but the next holder's quorum may share only one
-// whose count is low. So the token is written back to every node that granted
-// and is behind, by a script that looks whether the key is still this
-// attempt's, and a node which does not confirm it has no vote: its answer takes
-// the place of its grant. Then each node of this quorum counts at least as high
-// as the token, and the next grant on any of them is above it.
+// Two quorums share a node, but the next holder's quorum may share only a node with a low count. So
+// the token is written back to every node that granted with a lower count, by a script that checks
+// that the key still belongs to this attempt. A node that does not confirm the token has no vote:
+// its answer to the write replaces its grant. Then each node of this quorum has a count of at least
+// the token, and the next grant on any of them gets a higher one.
 func (c *Client) raise(key, token string, answers []driver.Answer, ask func(nodes []int, r driver.Request) []driver.Answer) int64 {
 	if !c.cfg.Fence || driver.Count(answers).Yes < Quorum(len(c.all)) {
-		return 0 // there is no lock to give a token to
+		return 0 // no lock, so no token
 	}
 	fence, behind := driver.Highest(answers)
 	if len(behind) == 0 {
@@ -534,22 +532,21 @@ func (c *Client) raise(key, token string, answers []driver.Answer, ask func(node
 	return fence
 }
 
-// Event is one step of a lease, as a Locker tells Config.Observe of it: for traces, metrics,
-// and the histories of tests.
+// Event is one step of a lease, as passed to Config.Observe, for traces, metrics, and test histories.
 type Event struct {
 	Type       Type
-	Op         string // acquire, extend, repair, release; lost, of a lease that ended without a release
-	Key, Token string // the token once there is a lease
+	Op         string // acquire, extend, repair, release; or lost, when a lease ends without a release
+	Key, Token string // Token is set once there is a lease
 	Fence      int64
-	Until      time.Time // the deadline, of an acquire or extension that is OK
-	Err        error     // why it isn't OK
+	Until      time.Time // the deadline, for an acquire or extend with Type OK
+	Err        error     // the reason, if the type is Fail or Info
 }
 
-// Type is what an Event says of its step, in Jepsen's words.
+// Type is the phase or outcome of a step, in Jepsen's terms.
 type Type string
 
-// A step begins with Invoke and ends with one of the others: it took effect, it did not and
-// won't, or nobody knows.
+// A step begins with Invoke and ends with one of the other types: OK if it took effect, Fail if it did
+// not and will not, Info if the outcome is unknown.
 const (
 	Invoke Type = "invoke"
 	OK     Type = "ok"
@@ -563,7 +560,7 @@ func (l *Locker) observe(e Event) {
 	}
 }
 
-// outcome is what a kind of error says of an extension or a release.
+// outcome returns the event type for a failed extension or release with this kind of error.
 func outcome(kind error) Type {
 	switch kind {
 	case ErrLost, ErrLimit, ErrReleased, ErrClosed:

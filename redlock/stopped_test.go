@@ -16,15 +16,15 @@ import (
 	"lockpick/redlock"
 )
 
-var stops = flag.Int("stops", 20, "how many processes TestStoppedPastTheDeadline stops")
+var stops = flag.Int("stops", 20, "number of processes that TestStoppedPastTheDeadline stops")
 
-// atOnce is how many of them are stopped at a time: they sleep, so that the machine is not busy
-// with them when they go on.
+// maxConcurrent is the number of processes at a time. Stopped processes use no CPU, so the machine is not
+// busy when they resume.
 const atOnce = 20
 
-// A process that was stopped past its leases' deadline, and asks in its first instant, is told
-// that they are over: by a context that was in use when it stopped, and by one that it requests
-// only then. Each process is stopped once, and asks both.
+// When a process resumes after its leases' deadlines and checks at once, the leases have ended: both the
+// one whose context was in use before the stop, and the one whose context is requested afterwards. Each process is
+// stopped once and checks both.
 func TestStoppedPastTheDeadline(t *testing.T) {
 	if os.Getenv("LOCKPICK_TEST_STOPS") != "" {
 		stopPastTheDeadline(t)
@@ -44,8 +44,8 @@ func TestStoppedPastTheDeadline(t *testing.T) {
 	all.Wait()
 }
 
-// stopOne runs a process until it stops itself, has it go on when its leases are over, and returns
-// what it said.
+// stopOne runs a process until it stops itself, resumes it when its leases are over, and returns its
+// output.
 func stopOne() (string, error) {
 	said, err := os.CreateTemp("", "stopped")
 	if err != nil {
@@ -70,21 +70,21 @@ func stopOne() (string, error) {
 			break
 		}
 		stopped++
-		time.Sleep(shortTTL + shortTTL/3) // longer than its leases have left
+		time.Sleep(shortTTL + shortTTL/3) // past the deadline of its leases
 		if err := syscall.Kill(cmd.Process.Pid, syscall.SIGCONT); err != nil {
 			return "", err
 		}
 	}
 	text, err := os.ReadFile(said.Name())
 	if stopped != 1 || status.ExitStatus() != 0 {
-		err = fmt.Errorf("the process was stopped %d times, and ended with %d", stopped, status.ExitStatus())
+		err = fmt.Errorf("the process was stopped %d times, and its exit status is %d", stopped, status.ExitStatus())
 	}
 	return string(text), err
 }
 
 const shortTTL = 300 * time.Millisecond
 
-// stopPastTheDeadline is what such a process does.
+// stopPastTheDeadline is the main function of such a process.
 func stopPastTheDeadline(t *testing.T) {
 	l, err := redlock.New(redlock.Config{TTL: shortTTL, Nodes: []redlock.Node{granting{}, granting{}, granting{}}})
 	if err != nil {
@@ -95,11 +95,11 @@ func stopPastTheDeadline(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for inUse.Remaining() > 0 { // the signal may take effect somewhat later
+	for inUse.Remaining() > 0 { // the signal may take effect slightly later
 	}
 	errBefore, errAfter := before.Err(), unused.Context().Err()
 	if errBefore == nil || errAfter == nil || !closed(before.Done()) || !closed(unused.Context().Done()) {
-		t.Errorf("%v after the deadline: Err of the context in use %v, of the one requested afterwards %v", -inUse.Remaining(), errBefore, errAfter)
+		t.Errorf("%v after the deadline: Err is %v for the context in use, and %v for the context requested afterwards", -inUse.Remaining(), errBefore, errAfter)
 	}
 	wantCause(t, before, redlock.ErrExpired)
 	wantCause(t, unused.Context(), redlock.ErrExpired)

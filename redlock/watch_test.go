@@ -13,7 +13,7 @@ type yesman struct{ Node }
 func (yesman) Submit(r *driver.Request) { r.To.Answered(r, 1, nil) }
 func (yesman) Flush()                   {}
 
-// A lease that was given back is not kept until its deadline.
+// A released lease is not watched until its deadline.
 func TestReleasedIsForgotten(t *testing.T) {
 	l, err := New(Config{TTL: time.Hour, Nodes: []Node{yesman{}, yesman{}, yesman{}}})
 	if err != nil {

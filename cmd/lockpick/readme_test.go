@@ -23,7 +23,7 @@ func TestReadmeIsShort(t *testing.T) {
 }
 
 // TestGuaranteesNameScenarios checks that every scenario that the lock's documentation names exists, and that each
-// row under "What it keeps" and "What it assumes" names one.
+// row under "Guarantees" and "Assumptions" names one.
 func TestGuaranteesNameScenarios(t *testing.T) {
 	name := regexp.MustCompile("`([a-z0-9]+(?:-[a-z0-9]+)+(?:/[a-z0-9-]*)?)`")
 	for path, least := range map[string]int{"redlock/README.md": 30, "redlock/coming-from-redsync.md": 10} {
@@ -43,8 +43,8 @@ func TestGuaranteesNameScenarios(t *testing.T) {
 			if h, ok := strings.CutPrefix(line, "## "); ok {
 				heading = strings.TrimSpace(h)
 			}
-			row := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| what ") && !strings.HasPrefix(line, "| assumption ")
-			if row && (heading == "What it keeps" || heading == "What it assumes") && len(found) == 0 {
+			row := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| guarantee ") && !strings.HasPrefix(line, "| assumption ")
+			if row && (heading == "Guarantees" || heading == "Assumptions") && len(found) == 0 {
 				t.Errorf("%s: no scenario shows: %s", path, line)
 			}
 		}

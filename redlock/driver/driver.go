@@ -1,24 +1,24 @@
-// Package driver is for those who write a driver, which makes a node of a Redis client. Packages
-// redisnode and wire are two. Users of a lock need nothing from here.
+// Package driver defines the interfaces between a lock and a driver, which connects it to Redis nodes.
+// Packages redisnode and wire are drivers. Only authors of drivers need this package.
 //
-//	Node ── Fencer ── Granter ── Identifier    asked by methods, one goroutine per request
-//	Batcher ── Debtor                          asked by Submit and Flush
+//	Node ── Fencer ── Granter ── Identifier    called by method, one goroutine per request
+//	Batcher ── Settler                         called by Submit and Flush
 //
-// Node is all that a driver must implement. Each other interface adds one ability, and the lock uses
-// it if all of its nodes have it. Answer and Tally are for those who build another lock on the same
-// rounds (redlock.Config.Ask). The package also has what drivers share: the Lua scripts of a lock, and
-// advice on errors of connections.
+// A driver must implement Node. The other interfaces are optional; the lock uses one if all of its
+// nodes implement it. Answer and Tally are for other locks that are built on the rounds of Redlock
+// (redlock.Config.Ask). The package also contains code that drivers share: the Lua scripts of a lock, and
+// hints for connection errors.
 //
-// A Script is a text and the digest by which a node remembers it; the top of each file says what
-// it takes and returns. A node with an ACL must allow the lock's user, on the lock's keys and on
-// all keys that begin with a lock's key or with redlock:
+// The comment at the top of each script describes its keys, arguments and result. On a node with an
+// ACL, the lock's user needs these permissions, on the lock's keys and on all keys that begin with a
+// lock's key or with redlock:
 //
 //	+set +eval +evalsha +get +del +exists +pexpire +pttl +incr +getdel +time +info
 //	+script|load +client|id +client|kill +client|setname
 //
-// Advise adds what to do to an error about passwords, ACLs and certificates, which no lock can fix.
+// Advise adds a hint to errors about passwords, ACLs and certificates, which the user must fix.
 //
-// Not here: the one step that needs no script, SET with NX and PX.
+// The package has no script for the plain SET with NX and PX, because that is a single command.
 package driver
 
 import (
@@ -32,7 +32,7 @@ import (
 	"strings"
 )
 
-// Script is the text of a script, and its SHA-1 as EVALSHA takes it.
+// Script is the text of a Lua script and its SHA-1 digest for EVALSHA.
 type Script struct{ Text, SHA string }
 
 var (
@@ -60,7 +60,7 @@ var (
 	runID string
 )
 
-// The scripts of the steps. Releases is Release for several keys at once, and Grants is Grant.
+// The scripts of the operations. Releases and Grants handle several keys at once.
 var (
 	SetFenced  = of(setFenced)
 	RaiseFence = of(raiseFence)
@@ -75,7 +75,7 @@ var (
 	RunID      = of(runID)
 )
 
-// Scripts are the scripts of a lock's steps, which a node is made to know.
+// Scripts lists the scripts that a driver loads into a node.
 var Scripts = []Script{SetFenced, RaiseFence, Extend, Release, Releases, Grant, Grants, Abandon}
 
 func of(text string) Script {
@@ -83,27 +83,27 @@ func of(text string) Script {
 	return Script{text, hex.EncodeToString(sum[:])}
 }
 
-// Keys of a node by which its quarantine goes.
+// Keys for the quarantine of a node: RunIDKey stores the run_id of the last known server process, and
+// QuarantineKey exists during a quarantine.
 const (
 	KnownAs    = "redlock:run_id"
 	Quarantine = "redlock:quarantine"
 )
 
-// CountKey is the key under which a node counts the grants of key. It never expires.
+// CountKey returns the key under which a node counts the grants of key. It never expires.
 func CountKey(key string) string { return key + CountSuffix }
 
-// CountSuffix is what stands behind the key there.
+// CountSuffix is the suffix of count keys; see CountKey.
 const CountSuffix = ":fence"
 
-// ErrNotSent is wrapped by the error of a request that was never sent. It has no effect on the node, so
-// nothing has to be undone.
+// ErrNotSent is wrapped by the error of a request that was never sent. Such a request had no effect on the
+// node, so nothing has to be undone.
 var ErrNotSent = errors.New("not sent")
 
-// Tombstone is the key under which a node keeps that token was abandoned.
+// TombstoneKey returns the key whose existence on a node means that token was abandoned.
 func Tombstone(key, token string) string { return key + ":gone:" + token }
 
-// Advise is err with what to do about it in parentheses behind it, or err itself where nothing is
-// known about it.
+// Advise returns err with a hint in parentheses, or err itself if there is no hint for it.
 func Advise(err error) error {
 	if do := advise(err); do != "" {
 		return fmt.Errorf("%w (%s)", err, do)
@@ -111,23 +111,23 @@ func Advise(err error) error {
 	return err
 }
 
-// said is what is in errors that nodes send, and that they end TLS with.
+// hints lists hints by text in the errors of nodes and in TLS alerts.
 var said = []struct{ text, do string }{
-	{"NOAUTH ", "give the node's password, and a user name if it has users"},
-	{"WRONGPASS ", "check the user name and the password; ACL LIST on the node says which users are on"},
-	{"called without any password configured", "give no password, or set one on the node"},
-	{"NOPERM ", "have the node's ACL allow it; package redlock/driver says what a lock needs"},
-	{"The user executing the script can't run this", "have the node's ACL allow it; package redlock/driver says what a lock needs"},
-	{"ACL failure in script", "have the node's ACL allow it; package redlock/driver says what a lock needs"},
-	{"MOVED ", "this node belongs to a Redis Cluster: give masters outside of one, as redlock/README.md says under Sentinel and Cluster"},
-	{"CROSSSLOT ", "this node belongs to a Redis Cluster: give masters outside of one, as redlock/README.md says under Sentinel and Cluster"},
-	{"CLUSTERDOWN ", "this node belongs to a Redis Cluster: give masters outside of one, as redlock/README.md says under Sentinel and Cluster"},
-	{"READONLY ", "this node is a replica: give its master, and read in redlock/README.md under Sentinel and Cluster what that means"},
-	{"DB index is out of range", "give a database that the node has"},
-	{"tls: certificate required", "give this client's certificate, in Certificates of its TLS configuration"},
+	{"NOAUTH ", "set the node's password, and a user name if the node has users"},
+	{"WRONGPASS ", "check the user name and the password; ACL LIST on the node says which users are enabled"},
+	{"called without any password configured", "remove the password, or set one on the node"},
+	{"NOPERM ", "allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs"},
+	{"The user executing the script can't run this", "allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs"},
+	{"ACL failure in script", "allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs"},
+	{"MOVED ", "this node belongs to a Redis Cluster: use standalone masters; see Sentinel and Cluster in redlock/README.md"},
+	{"CROSSSLOT ", "this node belongs to a Redis Cluster: use standalone masters; see Sentinel and Cluster in redlock/README.md"},
+	{"CLUSTERDOWN ", "this node belongs to a Redis Cluster: use standalone masters; see Sentinel and Cluster in redlock/README.md"},
+	{"READONLY ", "this node is a replica: use its master; see Sentinel and Cluster in redlock/README.md"},
+	{"DB index is out of range", "use a database that exists on the node"},
+	{"tls: certificate required", "set this client's certificate in Certificates of the TLS configuration"},
 	{"tls: expired certificate", "renew this client's certificate"},
-	{"tls: unknown certificate authority", "give this client a certificate of an authority that the node trusts"},
-	{"tls: bad certificate", "give this client a certificate of an authority that the node trusts"},
+	{"tls: unknown certificate authority", "use a client certificate of an authority that the node trusts"},
+	{"tls: bad certificate", "use a client certificate of an authority that the node trusts"},
 }
 
 func advise(err error) string {
@@ -140,13 +140,13 @@ func advise(err error) string {
 	var noTLS tls.RecordHeaderError
 	switch {
 	case errors.As(err, &unknown):
-		return "give the certificate of the node's authority, in RootCAs of the TLS configuration"
+		return "add the certificate of the node's authority to RootCAs of the TLS configuration"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "renew the node's certificate, or set this machine's clock"
+		return "renew the node's certificate, or correct this machine's clock"
 	case errors.As(err, &name):
-		return "name in ServerName of the TLS configuration whom the node's certificate is for"
+		return "set ServerName of the TLS configuration to the name in the node's certificate"
 	case errors.As(err, &noTLS):
-		return "leave TLS out, or give the node's TLS port"
+		return "disable TLS, or use the node's TLS port"
 	}
 	for _, s := range said {
 		if strings.Contains(err.Error(), s.text) {

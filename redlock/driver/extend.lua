@@ -1,6 +1,6 @@
--- Extend the key's life, if it is still the token's.
+-- Set the expiry of the key if its value is the token.
 -- KEYS: the key. ARGV: token, TTL in milliseconds.
--- Answers 1, or 0 if the key is not the token's.
+-- Returns 1, or 0 if the value of the key is not the token.
 if redis.call("get", KEYS[1]) == ARGV[1] then
   return redis.call("pexpire", KEYS[1], ARGV[2])
 end

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Node is one independent Redis master, or anything that offers the same three
-// atomic steps. Yes means that the step took effect, no that it did not and will
-// not. After an error nobody knows, unless the error wraps ErrNotSent. Each ctx has a
-// deadline. A Node that ignores it costs a goroutine until it returns, but delays nobody.
-// Several goroutines use a Node at once. If it is a fmt.Stringer, errors call it by that name.
+// Node is one independent Redis master, or any other store with the same three atomic operations. The
+// result yes means that the operation took effect; no means that it did not and will not. After an
+// error the outcome is unknown, unless the error wraps ErrNotSent. Each ctx has a deadline. A Node that
+// ignores it keeps a goroutine busy until it returns, but delays nothing else. Nodes must be safe for
+// concurrent use. If a Node is a fmt.Stringer, errors call it by that name.
 type Node interface {
-	// Set sets key to token, with an expiry of ttl, if the key does not exist.
+	// Set sets key to token with an expiry of ttl, if the key does not exist.
 	Set(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
 	// Extend sets the expiry of key to ttl from now, if its value is token.
 	Extend(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
@@ -19,25 +19,26 @@ type Node interface {
 	Release(ctx context.Context, key, token string) (yes bool, err error)
 }
 
-// Fencer is a Node that counts the grants of each key, for fencing tokens, and never forgets the count.
+// Fencer is a Node that counts the grants of each key for fencing tokens. It must never forget a count.
 type Fencer interface {
-	// SetFenced is Set that also counts the grant, in one atomic step. It returns the
-	// count, from 1; 0 is the answer no.
+	// SetFenced does the same as Set and counts the grant, in one atomic operation. It returns the new
+	// count, which is at least 1, or 0 if the key exists.
 	SetFenced(ctx context.Context, key, token string, ttl time.Duration) (count int64, err error)
-	// RaiseFence raises the key's count to fence if it is lower. The answer is no if the key's
-	// value is not token.
+	// RaiseFence raises the count of key to fence if it is lower. The result is no if the value of
+	// key is not token.
 	RaiseFence(ctx context.Context, key, token string, fence int64) (yes bool, err error)
 }
 
-// Granter is a Node with the two steps by which a Locker keeps late requests from leaving keys
-// behind. Without them a Locker uses Set and Release.
+// Granter is a Node with two operations that prevent late requests from leaving keys behind. Without
+// them, a Locker uses Set and Release.
 type Granter interface {
 	Node
-	// Grant is Set, or SetFenced, on terms. The answer is no if the token was abandoned, and
-	// yes if the key has this token already. The count is 0 for no, and 1 for yes without Terms.Fence.
+	// Grant does the same as Set, or SetFenced with Terms.Fence. The result is no if the token was
+	// abandoned, and yes if the key already has this token. The count is 0 for no, and 1 for yes without
+	// Terms.Fence.
 	Grant(ctx context.Context, key, token string, t Terms) (count int64, err error)
-	// Abandon is Release of a token whose grant may still be under way. If there is nothing to
-	// delete, the node refuses that grant, should it come, for the time that refuse says.
+	// Abandon releases a token whose grant may still be in flight. If the key does not have the token,
+	// the node refuses a grant that arrives within the time refuse.
 	Abandon(ctx context.Context, key, token string, refuse time.Duration) (yes bool, err error)
 }
 
@@ -45,46 +46,46 @@ type Granter interface {
 type Terms struct {
 	TTL   time.Duration
 	Fence bool // count the grant; a node without a count starts at its clock, in milliseconds
-	// Quarantine is how long a node refuses all grants, with an error, after it was restarted or
-	// lost its data. 0: it does not.
+	// Quarantine is how long a node refuses all grants with an error after it restarted or lost its
+	// data. 0: no quarantine.
 	Quarantine time.Duration
 }
 
-// Identifier is a Node that says which server it is, so that a Locker notices a server that was
-// given twice. A server may have a new identity after a restart.
+// Identifier is a Node that returns the identity of its server, so that a Locker can detect a server that is
+// listed twice. The identity may change when the server restarts.
 type Identifier interface {
 	Identity(ctx context.Context) (string, error)
 }
 
-// Batcher is a Node that takes requests without blocking: it sends together what many
-// callers submit, and a request costs no goroutine. A lock whose nodes all are Batchers
-// uses Submit and Flush only.
+// Batcher is a Node that accepts requests without blocking. It sends the requests of many callers
+// together, without a goroutine per request. If all nodes of a lock are Batchers, the lock uses only
+// Submit and Flush.
 //
 //	Submit  Submit  Submit  Flush  ────►  one write  ────►  answers, in order
 type Batcher interface {
 	Node
-	// Submit never blocks. It owns r until r is answered: exactly once, by r.Deadline at the
-	// latest, perhaps before Submit returns. The node executes requests in the order of their
+	// Submit never blocks. It owns r until r is answered, which happens exactly once, at the latest at
+	// r.Deadline, and possibly before Submit returns. The node executes requests in the order of
 	// submission, except that a release may overtake requests with other tokens. Deadlines must not
 	// decrease from one request to the next.
 	//
-	// A release that was answered with an error is still pending: the node gets it before
-	// anything that is submitted later, also on another connection, unless the key has expired by
-	// then (its TTL).
+	// A release that was answered with an error remains pending: unless its key has expired (after
+	// Terms.TTL), the node receives it before any request that is submitted later, even if that uses
+	// another connection.
 	Submit(r *Request)
-	// Flush sends what was submitted, and never blocks. What is not flushed may wait until
-	// its deadline.
+	// Flush sends the submitted requests, and never blocks. A request that is not flushed may wait
+	// until its deadline.
 	Flush()
 }
 
-// Debtor is a Batcher that remembers the releases that its node has not answered. Settle waits until
-// there are none. If ctx ends first, its error says how many are left.
+// Settler is a Batcher that keeps track of releases that the node has not answered. Settle waits until
+// there are none. If ctx ends first, Settle returns an error with the number of pending releases.
 type Debtor interface {
 	Batcher
 	Settle(ctx context.Context) error
 }
 
-// Op is a method of Node, Fencer, Granter or Identifier, as a Request names it.
+// Op is an operation of a Request. Each corresponds to a method of Node, Fencer, Granter or Identifier.
 type Op uint8
 
 // The operations. Their scripts are the variables of this package.
@@ -100,44 +101,44 @@ const (
 	OpReady // end a quarantine; for administrators
 )
 
-// Request is one operation on one node. It belongs to the node from Submit until it is
-// answered, and may be reused then.
+// Request is one operation on one node. It belongs to the node from Submit until it is answered, and may
+// be reused afterwards.
 type Request struct {
 	Op         Op
 	Key, Token string
-	// Terms.TTL is the new expiry of the key, from now. For a release it is how long the key can
-	// still live. The other terms are for OpGrant.
+	// Terms.TTL is the new expiry of the key, from now. For a release, it is how long the key can still
+	// live. The other terms are for OpGrant.
 	Terms
 	Count    int64     // for OpRaiseFence
 	Deadline time.Time // by this process's clock
-	Node     int       // the index of the node, for the Collector
+	Node     int       // index of the node, for the Collector
 	To       Collector // receives the answer
 }
 
 // Collector receives the answers to Requests.
 type Collector interface {
-	// Answered reports the answer to r. A value above 0 is yes (for OpSetFenced, the count), 0 is no.
-	// After an error nobody knows whether r took effect. The goroutine that reads answers calls it, so it
-	// must not block.
+	// Answered is called with the answer to r. A value above 0 means yes (for OpSetFenced, the count), and
+	// 0 means no. After an error, it is unknown whether r took effect. It is called by the goroutine
+	// that reads answers, so it must not block.
 	Answered(r *Request, value int64, err error)
 }
 
 // Answer is one node's answer to a request.
 type Answer struct {
-	Node  int // its index
+	Node  int // index of the node
 	Value int64
 	Err   error
 }
 
-// Yes reports whether the request took effect, No whether it did not. If the node gave no
-// answer, both are false.
+// Yes reports whether the request took effect, and No whether it did not. Both are false if the node gave
+// no answer.
 func (a Answer) Yes() bool { return a.Err == nil && a.Value > 0 }
 func (a Answer) No() bool  { return a.Err == nil && a.Value <= 0 }
 
-// Tally is a count of answers. A node that gave none counts in All only.
+// Tally counts answers. A node that gave no answer counts only in All.
 type Tally struct{ Yes, No, All int }
 
-// Count counts answers.
+// Count returns the tally of answers.
 func Count(answers []Answer) Tally {
 	t := Tally{All: len(answers)}
 	for _, a := range answers {
@@ -151,7 +152,7 @@ func Count(answers []Answer) Tally {
 	return t
 }
 
-// Highest returns the highest fencing count, and the nodes that granted with a lower one.
+// HighestCount returns the highest fencing count, and the nodes that granted with a lower count.
 func Highest(answers []Answer) (fence int64, behind []int) {
 	for _, a := range answers {
 		if a.Yes() {

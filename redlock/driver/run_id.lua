@@ -1,3 +1,2 @@
--- Which process this is.
--- Answers its run_id.
+-- Return the run_id of the server process.
 return string.match(redis.call("info", "server"), "run_id:(%x+)")

@@ -12,7 +12,7 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// Who gives a node of a Redis Cluster, or a replica, is told so by either driver.
+// Both drivers report it if a node belongs to a Redis Cluster or is a replica.
 func TestNodesThatAreNoMasters(t *testing.T) {
 	cluster := redistest.Start(t, 1, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(t.TempDir(), "nodes"))[0]
 	replica := redistest.Start(t, 1, "--replicaof", "127.0.0.1", "1")[0]
@@ -40,7 +40,7 @@ func TestNodesThatAreNoMasters(t *testing.T) {
 		t.Skip("skipped: this redis-server has no CLUSTER ADDSLOTSRANGE: ", err)
 	}
 	for !strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok") {
-		time.Sleep(10 * time.Millisecond) // Redis decides when it is up
+		time.Sleep(10 * time.Millisecond) // until the cluster is up
 	}
 	refused(cluster, "CROSSSLOT", "Redis Cluster")
 }

@@ -12,7 +12,7 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-// Five independent masters, and a lock that gives fencing tokens.
+// A lock with fencing tokens on five independent masters.
 func ExampleNew() {
 	var nodes []redlock.Node
 	for _, addr := range []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379", "10.0.0.4:6379", "10.0.0.5:6379"} {
@@ -24,11 +24,11 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer locks.Close() // before the clients
+	defer locks.Close() // runs before the clients are closed
 	lease, err := locks.Acquire(context.Background(), "invoices")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer lease.Release(context.Background())
-	fmt.Println("work until", lease.Until(), "and send the token along:", lease.Fence())
+	fmt.Println("work until", lease.Until(), "and send this token with each write:", lease.Fence())
 }

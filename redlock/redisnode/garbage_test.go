@@ -18,8 +18,8 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// Whatever a server sends, both drivers answer by an error, and neither takes much memory for it. What never
-// ends is not read until the deadline.
+// Whatever a server sends, both drivers return an error and use little memory. They stop reading endless replies
+// before the deadline.
 func TestGarbage(t *testing.T) {
 	for name, garbage := range redistest.Garbage {
 		for _, kind := range []string{"go-redis", "wire"} {
@@ -40,20 +40,20 @@ func TestGarbage(t *testing.T) {
 				took := time.Since(begin)
 				runtime.ReadMemStats(&after)
 				if yes || err == nil || len(err.Error()) > 1<<10 {
-					t.Errorf("set: %v, %.2000v", yes, err)
+					t.Errorf("set: %v, %.2000v; want a short error", yes, err)
 				}
 				if took > 10*time.Second {
-					t.Errorf("it took %v", took)
+					t.Errorf("took %v", took)
 				}
 				if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
-					t.Errorf("it took %d kB of memory", took>>10)
+					t.Errorf("allocated %d kB", took>>10)
 				}
 			})
 		}
 	}
 }
 
-// openDriver returns a node of one of the drivers, and what closes it.
+// openDriver returns a node with the given driver, and its closer.
 func openDriver(kind, addr string) (driver.Node, io.Closer) {
 	if kind == "wire" {
 		n := wire.New(wire.Options{Addr: addr})
@@ -63,7 +63,7 @@ func openDriver(kind, addr string) (driver.Node, io.Closer) {
 	return redisnode.New(c), c
 }
 
-// What Redis does answer passes a guarded connection, however it is cut.
+// Valid Redis replies pass a guarded connection unchanged, however they are split into reads.
 func TestGuardPasses(t *testing.T) {
 	long := strings.Repeat("x", 4<<10)
 	replies := "+OK\r\n$-1\r\n:1\r\n-ERR wrong\r\n*-1\r\n$5\r\n*9\r\n$\r\n*2\r\n$3\r\n%99\r\n:1\r\n$4096\r\n" + long + "\r\n%1\r\n+modules\r\n*0\r\n_\r\n"
@@ -81,7 +81,7 @@ func TestGuardPasses(t *testing.T) {
 	}
 }
 
-// What a head announces is counted, wherever the head is cut, and over all replies to one write.
+// A guarded connection counts announced elements over all replies to one write, even if headers are split across reads.
 func TestGuardRefuses(t *testing.T) {
 	for sent, want := range map[string]string{
 		"+OK\r\n$65537\r\n":                "announced 65537 bytes",
@@ -92,7 +92,7 @@ func TestGuardRefuses(t *testing.T) {
 		strings.Repeat("*1\r\n", 300):      "announced 1 elements",
 		"%+300\r\n":                        "announced 300 elements",
 		"*" + strings.Repeat("0", 30):      "",
-		"*000000000000000000000000300\r\n": "no RESP",
+		"*000000000000000000000000300\r\n": "not RESP",
 		strings.Repeat("+x\r\n", 20000):    "more than 65536 bytes",
 	} {
 		for _, cut := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader} {
@@ -108,13 +108,13 @@ func TestGuardRefuses(t *testing.T) {
 				t.Errorf("%.40q: %v; want %q", sent, err, want)
 			}
 			if _, again := c.Read(make([]byte, 1)); want != "" && again != err {
-				t.Errorf("%.40q: another read says %v", sent, again)
+				t.Errorf("%.40q: a second read returns %v", sent, again)
 			}
 		}
 	}
 }
 
-// scripted is a connection on which r is to be read.
+// scripted is a connection whose input is r.
 type scripted struct {
 	net.Conn
 	r io.Reader

@@ -16,32 +16,31 @@ func TestGrant(t *testing.T) {
 	ctx, terms := context.Background(), driver.Terms{TTL: ttl}
 	check(t, "grant", int64(1))(n.Grant(ctx, "k", "a", terms))
 	check(t, "grant of a taken key", int64(0))(n.Grant(ctx, "k", "b", terms))
-	check(t, "grant again of one's own", int64(1))(n.Grant(ctx, "k", "a", terms))
+	check(t, "repeated grant of the same token", int64(1))(n.Grant(ctx, "k", "a", terms))
 	if left := client.PTTL(ctx, "k").Val(); left > ttl || left < ttl/2 {
-		t.Errorf("the key lives for %v", left)
+		t.Errorf("the key expires in %v", left)
 	}
 	check(t, "abandon", true)(n.Abandon(ctx, "k", "a", ttl))
-	check(t, "keys left", int64(0))(client.DBSize(ctx).Result()) // what was deleted needs no tombstone
+	check(t, "keys left", int64(0))(client.DBSize(ctx).Result()) // a deleted key needs no tombstone
 }
 
-// A token that was abandoned before its grant came is refused, others are not, and the node
-// forgets it in time.
+// The grant of a token that was abandoned earlier is refused; other tokens are not affected. The tombstone expires.
 func TestAbandonComesFirst(t *testing.T) {
 	n, client := open(t)
 	ctx, terms := context.Background(), driver.Terms{TTL: ttl}
-	check(t, "abandon of nothing", false)(n.Abandon(ctx, "k", "a", ttl))
+	check(t, "abandon without a key", false)(n.Abandon(ctx, "k", "a", ttl))
 	check(t, "grant of an abandoned token", int64(0))(n.Grant(ctx, "k", "a", terms))
 	check(t, "grant", int64(1))(n.Grant(ctx, "k", "b", terms))
-	check(t, "abandon of another's", false)(n.Abandon(ctx, "k", "c", ttl))
+	check(t, "abandon of another client's key", false)(n.Abandon(ctx, "k", "c", ttl))
 	check(t, "release", true)(n.Release(ctx, "k", "b"))
 	for _, token := range []string{"a", "c"} {
 		if left := client.PTTL(ctx, driver.Tombstone("k", token)).Val(); left > ttl || left < ttl/2 {
-			t.Errorf("the tombstone of %s lives for %v", token, left)
+			t.Errorf("the tombstone of %s expires in %v", token, left)
 		}
 	}
 }
 
-// Counts begin at the node's clock, so that one that forgot goes on above what it had counted.
+// Counts start at the node's clock, so a node that forgot its counts continues above them.
 func TestCountsBeginAtTheClock(t *testing.T) {
 	n, client := open(t)
 	ctx, terms := context.Background(), driver.Terms{TTL: ttl, Fence: true}
@@ -56,9 +55,9 @@ func TestCountsBeginAtTheClock(t *testing.T) {
 	before := client.Time(ctx).Val().UnixMilli()
 	first := count("a")
 	if after := client.Time(ctx).Val().UnixMilli(); first <= before || first > after+1 {
-		t.Errorf("the first count is %d, and the clock was between %d and %d", first, before, after)
+		t.Errorf("the first count is %d, but the clock was between %d and %d", first, before, after)
 	}
-	check(t, "grant again of one's own", first)(n.Grant(ctx, "k", "a", terms))
+	check(t, "repeated grant of the same token", first)(n.Grant(ctx, "k", "a", terms))
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
 	if second := count("b"); second != first+1 {
 		t.Errorf("the counts are %d and %d", first, second)
@@ -66,12 +65,12 @@ func TestCountsBeginAtTheClock(t *testing.T) {
 	check(t, "raise", true)(n.RaiseFence(ctx, "k", "b", first+1000))
 	check(t, "release", true)(n.Release(ctx, "k", "b"))
 	if third := count("c"); third != first+1001 {
-		t.Errorf("after a raise to %d it counts %d", first+1000, third)
+		t.Errorf("after a raise to %d, the count is %d", first+1000, third)
 	}
 }
 
-// A node gives no vote while it may have forgotten some: after it restarted, and where nobody
-// knows what it was before.
+// A node refuses grants while it may have forgotten keys: after a restart, after losing its data, and when it is
+// new.
 func TestQuarantine(t *testing.T) {
 	n, client := open(t)
 	ctx, terms := context.Background(), driver.Terms{TTL: ttl, Quarantine: ttl}
@@ -81,27 +80,27 @@ func TestQuarantine(t *testing.T) {
 			t.Errorf("%s: %v, %v", when, got, err)
 		}
 	}
-	refused("a node that was never asked", "a")
-	refused("the same again", "a")
+	refused("a new node", "a")
+	refused("a second request", "a")
 	if left := client.PTTL(ctx, driver.Quarantine).Val(); left > ttl || left < ttl/2 {
-		t.Errorf("its quarantine lasts for %v", left)
+		t.Errorf("the quarantine ends in %v", left)
 	}
 	check(t, "grant without a quarantine", int64(1))(n.Grant(ctx, "k", "a", driver.Terms{TTL: ttl}))
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
 	if err := client.PExpire(ctx, driver.Quarantine, time.Millisecond).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for client.Exists(ctx, driver.Quarantine).Val() == 1 { // Redis decides when a millisecond is over
+	for client.Exists(ctx, driver.Quarantine).Val() == 1 { // until Redis has expired the key
 	}
-	check(t, "grant after it", int64(1))(n.Grant(ctx, "k", "a", terms))
+	check(t, "grant after the quarantine", int64(1))(n.Grant(ctx, "k", "a", terms))
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
 
-	client.Set(ctx, driver.KnownAs, "0123456789abcdef", 0) // what a server with a disk remembers after a restart
+	client.Set(ctx, driver.KnownAs, "0123456789abcdef", 0) // as after a restart of a server with persistence
 	refused("a node that restarted", "b")
 	if err := n.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
-	check(t, "grant once it is ready", int64(1))(n.Grant(ctx, "k", "b", terms))
+	check(t, "grant after Ready", int64(1))(n.Grant(ctx, "k", "b", terms))
 	client.FlushAll(ctx)
 	refused("a node that lost its data", "c")
 }

@@ -9,23 +9,23 @@ import (
 	"syscall"
 )
 
-// Limits on what a node may send in answer to the last write, which holds up to 64 commands. The longest reply
-// to a lock's commands is INFO's, about 2 kB.
+// Limits on the replies to one write of up to 64 commands. The longest reply to a command of a lock is that
+// of INFO, about 2 kB.
 const (
 	maxReply = 64 << 10 // bytes
-	maxItems = 256      // elements of arrays, maps and sets, all together
+	maxItems = 256      // elements of arrays, maps and sets in total
 )
 
 // Dialer is the type of redis.Options.Dialer.
 type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Guard returns a dialer whose connections fail as soon as the server sends more than a lock's
-// commands can return: 64 kB, or the header of a longer string, or arrays of more than 256 elements in all.
-// go-redis allocates whatever a header announces and follows nested arrays to any depth, so a server
-// that is not Redis, or a broken proxy, could exhaust the memory of this process.
+// Guard returns a dialer whose connections fail as soon as the server sends more than the commands of a lock
+// can return: more than 64 kB, the header of a longer string, or arrays with more than 256 elements in
+// total. go-redis allocates as much memory as a header announces and parses nested arrays to any depth, so a
+// server that is not Redis, or a broken proxy, could exhaust the memory of this process.
 //
-// Options installs it. Use it if you set a Dialer of your own. It does not suit a client
-// that also reads large values.
+// Options installs it. Use it if you set your own Dialer. It does not suit a client that also reads large
+// values.
 func Guard(dial Dialer) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
@@ -33,20 +33,20 @@ func Guard(dial Dialer) Dialer {
 			return nil, err
 		}
 		g := &guarded{Conn: c}
-		if s, ok := c.(syscall.Conn); ok { // go-redis looks at the socket before it uses a connection again
+		if s, ok := c.(syscall.Conn); ok { // go-redis checks the socket before it reuses a connection
 			return &guardedSocket{g, s}, nil
 		}
 		return g, nil
 	}
 }
 
-// guarded is a connection that counts what arrives after each write. go-redis uses a connection from one
-// goroutine at a time, so it needs no mutex.
+// guardedConn is a connection that counts the bytes and elements that arrive after each write. go-redis uses a
+// connection from one goroutine at a time, so it needs no mutex.
 type guarded struct {
 	net.Conn
 	left, items int    // bytes and elements that may still arrive
-	skip        int    // bytes left of a string
-	head        []byte // the line so far, cut at maxHead
+	skip        int    // remaining bytes of a string
+	head        []byte // the line so far, cut off after maxHead bytes
 	err         error
 }
 
@@ -97,7 +97,7 @@ func (g *guarded) scan(b []byte) {
 	}
 }
 
-// take counts what a line announces. go-redis rejects what is not a number.
+// countHeader counts what a header announces. It ignores lines that are not numbers; go-redis rejects them.
 func (g *guarded) take(line []byte) {
 	if len(line) == 0 || !bytes.ContainsRune([]byte("$=!*~>%|"), rune(line[0])) {
 		return
@@ -105,7 +105,7 @@ func (g *guarded) take(line []byte) {
 	n, err := strconv.Atoi(string(bytes.TrimSuffix(line[1:], []byte{'\r'})))
 	switch {
 	case len(line) > maxHead:
-		g.err = fmt.Errorf("the node sent %q…, which is no RESP: is this a Redis server?", line)
+		g.err = fmt.Errorf("the node sent %q…, which is not RESP: is this a Redis server?", line)
 	case err != nil || n < 0:
 	case line[0] == '$' || line[0] == '=' || line[0] == '!':
 		if g.skip = n + 2; n > maxReply {

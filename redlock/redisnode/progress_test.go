@@ -14,8 +14,8 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// TestManyGoroutinesUnderFaults has 200 goroutines lock, each a key of its own, while one of five nodes hangs, drops
-// connections or sends garbage. Each must get its lock again and again.
+// In TestManyGoroutinesUnderFaults, 200 goroutines lock their own keys repeatedly while one of five nodes hangs, drops
+// connections or sends garbage. Each must succeed every time.
 func TestManyGoroutinesUnderFaults(t *testing.T) {
 	const goroutines, times = 200, 3
 	for fault, answer := range map[string]redistest.Answer{
@@ -60,7 +60,7 @@ func TestManyGoroutinesUnderFaults(t *testing.T) {
 				if grants.Load() != goroutines*times {
 					t.Errorf("%d grants, want %d", grants.Load(), goroutines*times)
 				}
-				locks.Close() // what the faulty node is owed it can't be paid
+				locks.Close() // the releases on the faulty node stay pending
 			})
 		}
 	}

@@ -11,33 +11,34 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// pipeliner is a Client that can send several commands together, as those of go-redis can.
+// pipeliner is a Client that can send several commands together. The clients of go-redis can.
 type pipeliner interface{ Pipeline() redis.Pipeliner }
 
-// queue limits the exchanges with a node to atOnce. Commands beyond that wait, and those that wait are sent together
-// in one pipeline. With a connection for each command, many goroutines would all miss their time-outs on a busy
-// machine or a slow node. Each miss costs a connection, and making new ones leaves no time for locks.
+// queue limits the number of concurrent exchanges with a node to maxExchanges. Further commands wait, and
+// waiting commands are sent together in one pipeline. With one connection per command, many goroutines would
+// all miss their timeouts on a busy machine or a slow node. Each miss costs a connection, and making new
+// connections would leave no time for locks.
 type queue struct {
 	mu      sync.Mutex
-	asked   int // exchanges under way
+	asked   int // exchanges in progress
 	waiting []*waiter
 }
 
-// waiter is a command that waits to be sent, and then for its answer.
+// waiter is a command that waits to be sent, and then for its reply.
 type waiter struct {
 	ctx  context.Context
 	cmd  redis.Cmder
-	gone bool // its caller gave up
+	gone bool // the caller gave up
 	sent bool
 	done chan struct{}
 }
 
 const (
-	atOnce   = 8  // exchanges; a few goroutines never wait
-	together = 64 // commands in one exchange; bounds how long a node is busy with one
+	atOnce   = 8  // concurrent exchanges; with few goroutines, no command waits
+	together = 64 // commands per exchange; limits how long one exchange occupies a node
 )
 
-// process has the node carry out a command.
+// process executes a command on the node.
 func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
 	p, ok := n.client.(pipeliner)
 	if !ok {
@@ -59,7 +60,7 @@ func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
 	}
 }
 
-// enter returns nil if the caller may send the command now.
+// admit returns nil if the caller may send the command now.
 func (q *queue) enter(ctx context.Context, cmd redis.Cmder) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,8 +73,8 @@ func (q *queue) enter(ctx context.Context, cmd redis.Cmder) *waiter {
 	return w
 }
 
-// leave gives up waiting, and returns the error to report. The caller must not touch the command again, for
-// it may be under way.
+// leave stops waiting and returns the error to report. The caller must not use the command any more, because
+// it may be in progress.
 func (q *queue) leave(w *waiter) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,7 +85,7 @@ func (q *queue) leave(w *waiter) error {
 	return fmt.Errorf("%w: %w", driver.ErrNotSent, w.ctx.Err())
 }
 
-// next ends an exchange, and returns the commands of the next one, or nil.
+// next ends an exchange and returns the commands of the next one, or nil.
 func (q *queue) next() (batch []*waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,7 +104,7 @@ func (q *queue) next() (batch []*waiter) {
 	return batch
 }
 
-// send sends batches until nobody waits.
+// send sends batches until no command waits.
 func (q *queue) send(p pipeliner, batch []*waiter) {
 	for ; batch != nil; batch = q.next() {
 		var latest time.Time
@@ -112,7 +113,7 @@ func (q *queue) send(p pipeliner, batch []*waiter) {
 			if d, ok := w.ctx.Deadline(); ok && d.After(latest) {
 				latest = d
 			}
-			pipe.Process(w.ctx, w.cmd) // only queues it
+			pipe.Process(w.ctx, w.cmd) // only queues the command
 		}
 		ctx, cancel := context.Background(), func() {}
 		if !latest.IsZero() {

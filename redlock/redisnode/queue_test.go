@@ -15,12 +15,12 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-// slowClient is a client whose node takes its time for each exchange.
+// slowClient is a client whose node needs some time for each exchange.
 type slowClient struct {
 	takes time.Duration
 
 	mu                         sync.Mutex
-	now, most, longest, single int // exchanges under way, the most of them, the longest pipeline, commands on their own
+	now, most, longest, single int // exchanges in progress, their maximum, the longest pipeline, single commands
 	sent                       map[string]int
 }
 
@@ -71,7 +71,7 @@ func (p *slowPipeline) Exec(ctx context.Context) ([]redis.Cmder, error) {
 	return p.cmds, p.client.exchange(ctx, p.cmds...)
 }
 
-// Few commands each go by themselves, as they come. What many goroutines ask is sent together, on few connections.
+// A few commands are sent individually. The commands of many goroutines are sent together on a few connections.
 func TestManyAskTogether(t *testing.T) {
 	for _, row := range []struct{ asked, single, exchanges, together int }{{8, 8, 8, 1}, {200, 8, 8, 64}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -90,16 +90,17 @@ func TestManyAskTogether(t *testing.T) {
 			}
 			all.Wait()
 			if c.single != row.single || c.most != row.exchanges || c.longest != row.together || len(c.sent) != row.asked {
-				t.Errorf("%d commands: %d by themselves, %d exchanges at once of up to %d commands, %d sent", row.asked, c.single, c.most, c.longest, len(c.sent))
+				t.Errorf("%d commands: %d sent individually, %d concurrent exchanges of up to %d commands, %d sent", row.asked, c.single, c.most, c.longest, len(c.sent))
 			}
 			if took := time.Since(begin); took > 20*time.Millisecond {
-				t.Errorf("it took %v, want two exchanges of 10ms", took)
+				t.Errorf("took %v, want two exchanges of 10ms", took)
 			}
 		})
 	}
 }
 
-// A node that hangs holds up nobody beyond a deadline, what was not sent is named, and is not sent later.
+// A node that hangs delays callers only until their deadlines. Commands that were not sent are reported as such, and
+// are not sent later.
 func TestQueueOfNodeThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slowClient{takes: time.Hour, sent: map[string]int{}}
@@ -109,7 +110,7 @@ func TestQueueOfNodeThatHangs(t *testing.T) {
 			all.Go(func() {
 				patience := 50 * time.Millisecond
 				if i >= 8 {
-					time.Sleep(time.Millisecond) // the first eight are sent
+					time.Sleep(time.Millisecond) // after the first eight commands are sent
 					patience = 30 * time.Millisecond
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -123,16 +124,16 @@ func TestQueueOfNodeThatHangs(t *testing.T) {
 		all.Wait()
 		synctest.Wait()
 		if len(c.sent) != 8 || c.now != 0 {
-			t.Errorf("%d commands were sent, %d exchanges go on", len(c.sent), c.now)
+			t.Errorf("%d commands were sent, %d exchanges are still in progress; want 8 and 0", len(c.sent), c.now)
 		}
 		c.takes = 0
 		if yes, err := n.Release(t.Context(), "later", "a"); !yes || err != nil || c.single != 9 {
-			t.Errorf("a later release: %v, %v, %d by themselves", yes, err, c.single)
+			t.Errorf("a later release: %v, %v, %d sent individually", yes, err, c.single)
 		}
 	})
 }
 
-// A command that is under way in a pipeline goes on when its caller gives up, and nobody else is harmed.
+// When a caller gives up, its command in the pipeline continues, and the other commands are not affected.
 func TestCallerLeavesPipeline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slowClient{takes: 10 * time.Millisecond, sent: map[string]int{}}
@@ -157,7 +158,7 @@ func TestCallerLeavesPipeline(t *testing.T) {
 		}
 		all.Wait()
 		if len(c.sent) != 10 || c.longest != 2 {
-			t.Errorf("%d sent, up to %d together", len(c.sent), c.longest)
+			t.Errorf("%d commands sent, at most %d together; want 10 and 2", len(c.sent), c.longest)
 		}
 	})
 }

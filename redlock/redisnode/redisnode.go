@@ -1,13 +1,11 @@
-// Package redisnode makes a redlock.Node of a go-redis client.
+// Package redisnode implements redlock.Node on a go-redis client.
 //
-// Its noun is Node, one independent Redis master. Each step is one message: SET
-// with NX and PX, or EVAL with the script's whole text. EVALSHA would save a few
-// hundred bytes, but a node that was restarted does not know the script, and a
-// release which it refuses for that reason did nothing. Options are those under
-// which a client suits a lock.
+// A Node is one independent Redis master. Each operation is one message: SET with NX and PX, or EVAL with
+// the full text of a script. EVALSHA would save a few hundred bytes, but a restarted node does not know the
+// script, and a release that it refused for that reason would have no effect. Options returns client options
+// that suit a lock.
 //
-// Deliberately missing: Redis Cluster and replicas. A node of Redlock is one
-// master, on its own.
+// Redis Cluster and replicas are deliberately not supported. A node of Redlock is a standalone master.
 package redisnode
 
 import (
@@ -24,14 +22,14 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// Client is what a Node needs of go-redis. *redis.Client and
-// redis.UniversalClient have it.
+// Client is the part of a go-redis client that a Node needs. *redis.Client and redis.UniversalClient
+// implement it.
 type Client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// Node is one Redis master. The count of a key's grants is under the key with
-// ":fence" behind it, and never expires.
+// Node is one Redis master. It stores the number of grants of a key under the key with the suffix ":fence",
+// which never expires.
 type Node struct {
 	client Client
 	queue  queue
@@ -45,29 +43,28 @@ var (
 	_ redis.Error       = refusal("")
 )
 
-// New returns the node that client talks to. Whoever made the client closes it.
-// It should have been made with Options: with go-redis's defaults a command that
-// failed is sent again, and contexts do not bound reads.
+// New returns a node that uses client. The caller must close the client. The client should be created
+// with Options: by default, go-redis resends failed commands, and contexts don't limit reads.
 func New(client Client) *Node { return &Node{client: client} }
 
-// Options are the recommended options for a client of the node at addr. All may
-// be changed before the client is made; the reasons stand beside them.
+// Options returns the recommended options for a client of the node at addr. They may be changed before
+// the client is created; comments in the source give the reasons for each.
 //
-// Change what it returns, not a copy: the dialer looks up TLSConfig and DialTimeout there. Who sets another
-// Dialer should wrap it in Guard.
+// Change the returned value, not a copy, because the dialer reads TLSConfig and DialTimeout from it. If you
+// replace Dialer, wrap yours in Guard.
 func Options(addr string) *redis.Options {
 	o := &redis.Options{
 		Addr: addr,
-		// A context's deadline ends a read. By default it does not.
+		// End reads at the context's deadline, which go-redis does not do by default.
 		ContextTimeoutEnabled: true,
-		// A lock's own algorithm decides when to ask again, with a value that must be new.
+		// The lock decides when to retry, and a retry needs a new token.
 		MaxRetries: -1, MinRetryBackoff: -1, MaxRetryBackoff: -1, DialerRetries: 1,
-		// A connection that can't be made in a second is of no use to a lock, and dials
-		// that hang must not use up the pool.
+		// A connection that takes longer than a second is of no use to a lock, and dials that hang
+		// must not exhaust the pool.
 		DialTimeout: time.Second, PoolSize: 64,
-		// No message of a lock is longer, and a full pool would hold 4 MB for each node.
+		// No message of a lock is longer. With the default size, a full pool would hold 4 MB per node.
 		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
-		// Nothing is sent that the lock does not need.
+		// Send nothing that the lock does not need.
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
@@ -75,7 +72,7 @@ func Options(addr string) *redis.Options {
 	return o
 }
 
-// String is the client's name for the node.
+// String returns the client's name for the node.
 func (n *Node) String() string {
 	if s, ok := n.client.(fmt.Stringer); ok {
 		return s.String()
@@ -83,25 +80,25 @@ func (n *Node) String() string {
 	return "a Redis node"
 }
 
-// do has the node carry out a command.
+// do executes a command on the node.
 func (n *Node) do(ctx context.Context, args ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
 	if err := n.process(ctx, cmd); err != nil {
-		cmd = redis.NewCmd(ctx) // that one may still be under way
+		cmd = redis.NewCmd(ctx) // the previous one may still be in use
 		cmd.SetErr(err)
 	}
 	return cmd
 }
 
-// refusal is an error that a node sent in its answer. It implements redis.Error.
+// replyError is an error reply of a node. It implements redis.Error.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// Set implements driver.Node. It reads the answer itself: to go-redis it is an error that the key is
-// taken, one that it looks at some twenty times by reflection, which took a tenth of the
-// processor's time of clients that wait for a lock.
+// Set implements driver.Node. It parses the reply itself. go-redis treats the reply for a taken key as an
+// error and inspects it about twenty times by reflection, which took a tenth of the CPU time of clients
+// that wait for a lock.
 func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
 	cmd := redis.NewRawCmd(ctx, "SET", key, token, "NX", "PX", ttl.Milliseconds())
 	if err := n.process(ctx, cmd); err != nil {
@@ -110,12 +107,12 @@ func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (b
 	switch said := bytes.TrimSuffix(cmd.Val(), []byte("\r\n")); {
 	case string(said) == "+OK":
 		return true, nil
-	case string(said) == "$-1", string(said) == "_": // null, in versions 2 and 3 of the protocol
+	case string(said) == "$-1", string(said) == "_": // null in RESP2 and RESP3
 		return false, nil
 	case bytes.HasPrefix(said, []byte("-")):
 		return false, driver.Advise(refusal(said[1:]))
 	default:
-		return false, fmt.Errorf("SET with NX was answered by %.100q, which is neither OK nor null nor an error: is this a Redis server?", said)
+		return false, fmt.Errorf("the reply to SET with NX was %.100q, not OK, null or an error: is this a Redis server?", said)
 	}
 }
 
@@ -139,8 +136,7 @@ func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (
 	return yes(n.do(ctx, "EVAL", driver.RaiseFence.Text, 2, key, driver.CountKey(key), token, fence).Int64())
 }
 
-// Grant implements driver.Granter. Where there is a quarantine the script reads INFO, so an ACL
-// must allow that.
+// Grant implements driver.Granter. With a quarantine the script reads INFO, so an ACL must allow that.
 func (n *Node) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
 	counted := 0
 	if t.Fence {
@@ -155,18 +151,18 @@ func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Durat
 	return yes(n.do(ctx, "EVAL", driver.Abandon.Text, 2, key, driver.Tombstone(key, token), token, refuse.Milliseconds()).Int64())
 }
 
-// Ready ends the node's quarantine, or keeps a new node from beginning with one. It is for an
-// administrator who knows that the node has forgotten nothing: it is new, or it was restarted
-// with all its data. In a shell:
+// Ready ends the node's quarantine, or keeps a new node from starting in quarantine. It is for an
+// administrator who knows that the node has forgotten nothing, because it is new or was restarted with all
+// its data. In a shell:
 //
-//	redis-cli EVAL "$(cat script/ready.lua)" 2 redlock:run_id redlock:quarantine
+//	redis-cli EVAL "$(cat driver/ready.lua)" 2 redlock:run_id redlock:quarantine
 func (n *Node) Ready(ctx context.Context) error {
 	return n.do(ctx, "EVAL", driver.Ready.Text, 2, driver.KnownAs, driver.Quarantine).Err()
 }
 
 var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)
 
-// Identity implements driver.Identifier by the server's run_id.
+// Identity implements driver.Identifier with the server's run_id.
 func (n *Node) Identity(ctx context.Context) (string, error) {
 	info, err := n.do(ctx, "INFO", "server").Text()
 	if err != nil {
@@ -174,7 +170,7 @@ func (n *Node) Identity(ctx context.Context) (string, error) {
 	}
 	m := runID.FindStringSubmatch(info)
 	if m == nil {
-		return "", errors.New("INFO names no run_id")
+		return "", errors.New("INFO contains no run_id")
 	}
 	return m[1], nil
 }

@@ -16,7 +16,7 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// open returns a real node and the client behind it.
+// open returns a node on a real server, and its client.
 func open(t *testing.T) (*redisnode.Node, *redis.Client) {
 	t.Helper()
 	client := redis.NewClient(redisnode.Options(redistest.Start(t, 1)[0]))
@@ -24,7 +24,7 @@ func open(t *testing.T) (*redisnode.Node, *redis.Client) {
 	return redisnode.New(client), client
 }
 
-// check compares a step's answer with what it must be.
+// check compares the result of a step with the expected one.
 func check[T comparable](t *testing.T, step string, want T) func(T, error) {
 	return func(got T, err error) {
 		t.Helper()
@@ -45,22 +45,22 @@ func TestSteps(t *testing.T) {
 		t.Helper()
 		left, err := client.PTTL(ctx, "k").Result()
 		if err != nil || left <= atMost-5*time.Second || left > atMost {
-			t.Errorf("life left: %v, %v; want just below %v", left, err, atMost)
+			t.Errorf("time to live: %v, %v; want just below %v", left, err, atMost)
 		}
 	}
-	check(t, "extend of nothing", false)(n.Extend(ctx, "k", "a", ttl))
-	check(t, "release of nothing", false)(n.Release(ctx, "k", "a"))
+	check(t, "extend of a missing key", false)(n.Extend(ctx, "k", "a", ttl))
+	check(t, "release of a missing key", false)(n.Release(ctx, "k", "a"))
 	check(t, "set", true)(n.Set(ctx, "k", "a", ttl))
 	life(ttl)
 	check(t, "set of a taken key", false)(n.Set(ctx, "k", "b", 2*ttl))
-	check(t, "set again of one's own", false)(n.Set(ctx, "k", "a", 2*ttl))
+	check(t, "repeated set of the same token", false)(n.Set(ctx, "k", "a", 2*ttl))
 	value("a")
 	life(ttl)
-	check(t, "extend by another", false)(n.Extend(ctx, "k", "b", 3*ttl))
+	check(t, "extend with another token", false)(n.Extend(ctx, "k", "b", 3*ttl))
 	life(ttl)
 	check(t, "extend", true)(n.Extend(ctx, "k", "a", 3*ttl))
 	life(3 * ttl)
-	check(t, "release by another", false)(n.Release(ctx, "k", "b"))
+	check(t, "release with another token", false)(n.Release(ctx, "k", "b"))
 	value("a")
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
 	check(t, "keys left", int64(0))(client.DBSize(ctx).Result())
@@ -76,11 +76,11 @@ func TestFence(t *testing.T) {
 	check(t, "first grant", int64(1))(n.SetFenced(ctx, "k", "a", ttl))
 	check(t, "taken", int64(0))(n.SetFenced(ctx, "k", "b", ttl))
 	fence("1")
-	check(t, "raise by another", false)(n.RaiseFence(ctx, "k", "b", 9))
+	check(t, "raise with another token", false)(n.RaiseFence(ctx, "k", "b", 9))
 	fence("1")
 	check(t, "raise", true)(n.RaiseFence(ctx, "k", "a", 7))
 	fence("7")
-	check(t, "raise to less", true)(n.RaiseFence(ctx, "k", "a", 3))
+	check(t, "raise to a lower value", true)(n.RaiseFence(ctx, "k", "a", 3))
 	fence("7")
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
 	check(t, "next grant", int64(8))(n.SetFenced(ctx, "k", "b", ttl))
@@ -89,11 +89,11 @@ func TestFence(t *testing.T) {
 		left, err := client.PTTL(ctx, "k").Result()
 		return left > 0 && left <= ttl, err
 	}())
-	check(t, "raise of nothing", false)(n.RaiseFence(ctx, "gone", "a", 7))
-	check(t, "keys left by that", int64(0))(client.Exists(ctx, "gone:fence").Result())
+	check(t, "raise of a missing key", false)(n.RaiseFence(ctx, "gone", "a", 7))
+	check(t, "count keys created by the raise", int64(0))(client.Exists(ctx, "gone:fence").Result())
 }
 
-// What a node can't do is an error, never a no: a no is definite.
+// Failures are reported as errors, never as a definite no.
 func TestErrorsAreNotAnswers(t *testing.T) {
 	n, client := open(t)
 	ctx := context.Background()
@@ -122,7 +122,7 @@ func TestErrorsAreNotAnswers(t *testing.T) {
 	}
 }
 
-// What a node answers to a SET is told apart in both versions of the protocol.
+// The replies to SET are distinguished in both versions of the protocol.
 func TestAnswersToSet(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for _, protocol := range []int{2, 3} {
@@ -135,7 +135,7 @@ func TestAnswersToSet(t *testing.T) {
 			for _, c := range []struct {
 				maxmemory string
 				yes       bool
-				err       string // how it begins
+				err       string // prefix
 			}{{"0", true, ""}, {"0", false, ""}, {"1", false, "OOM "}, {"0", false, ""}} {
 				if err := client.ConfigSet(ctx, "maxmemory", c.maxmemory).Err(); err != nil {
 					t.Fatal(err)
@@ -146,13 +146,13 @@ func TestAnswersToSet(t *testing.T) {
 				}
 			}
 			if _, err := n.Set(ctx, t.Name()+"2", "a", 0); err == nil || !strings.Contains(err.Error(), "invalid expire") {
-				t.Errorf("set that expires at once: %v; want what the node says", err)
+				t.Errorf("set with expiry 0: %v; want the node's error", err)
 			}
 		})
 	}
 }
 
-// Whatever else answers a SET is no answer.
+// Any other reply to SET is an error.
 func TestNoAnswerToSet(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -164,10 +164,10 @@ func TestNoAnswerToSet(t *testing.T) {
 		for _, a := range answers {
 			conn, err := l.Accept()
 			if err != nil {
-				return // the test is over
+				return // the test has ended
 			}
 			defer conn.Close()
-			io.WriteString(conn, "-ERR unknown command 'HELLO'\r\n") // which it asks first
+			io.WriteString(conn, "-ERR unknown command 'HELLO'\r\n") // the client sends HELLO first
 			b := make([]byte, 4096)
 			for n := 0; err == nil && !strings.Contains(string(b[:n]), "$3\r\nSET"); {
 				n, err = conn.Read(b)
@@ -180,8 +180,8 @@ func TestNoAnswerToSet(t *testing.T) {
 		defer client.Close()
 		yes, err := redisnode.New(client).Set(t.Context(), "k", "a", time.Minute)
 		no := a == "$-1\r\n"
-		if yes || (err == nil) != no || !no && !strings.Contains(err.Error(), "answered by") {
-			t.Errorf("SET is answered by %q: %v, %v", a, yes, err)
+		if yes || (err == nil) != no || !no && !strings.Contains(err.Error(), "the reply to SET") {
+			t.Errorf("reply %q to SET: %v, %v", a, yes, err)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func TestRedlockOnRealNodes(t *testing.T) {
 					t.Errorf("lock %d: fence %d, %d votes; want %d and 3", want, l.Fence(), l.Votes(), want)
 				}
 				if other, err := c.Acquire(ctx, key); err == nil {
-					t.Fatalf("a second client got %v while it was held", other.Token())
+					t.Fatalf("a second client acquired %v while the lock was held", other.Token())
 				}
 				if err := l.Extend(ctx); err != nil {
 					t.Error(err)

@@ -21,13 +21,13 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// pair acquires the lock on a key, and gives it back.
+// pair acquires and releases the lock on a key.
 type pair func(key string) error
 
-// contestant is a lock that is measured.
+// contestant is a lock under measurement.
 type contestant struct {
 	name, what string
-	nodes      int // that it asks
+	nodes      int // number of nodes that it uses
 	make       func(t *testing.T, addrs []string, timeout time.Duration) pair
 }
 
@@ -42,7 +42,7 @@ var contestants = []contestant{
 		cfg.Fence = true
 		return hardened(t, cfg)
 	}},
-	{"wire-quarantine", "the same with quarantine, on nodes that are ready", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
+	{"wire-quarantine", "the same with a quarantine, on nodes declared ready", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
 		cfg := config(t, addrs, timeout, onWire)
 		cfg.Quarantine = benchTTL
 		for _, addr := range addrs {
@@ -52,7 +52,7 @@ var contestants = []contestant{
 		}
 		return hardened(t, cfg)
 	}},
-	{"wire-spec", "redlock.Specification on package wire: it waits for all nodes", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
+	{"wire-spec", "redlock.Specification on package wire, which waits for all nodes", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
 		return specification(t, config(t, addrs, timeout, onWire))
 	}},
 	{"go-redis", "redlock.New on redisnode (go-redis)", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
@@ -61,14 +61,14 @@ var contestants = []contestant{
 	{"specification", "redlock.Specification on redisnode", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
 		return specification(t, config(t, addrs, timeout, onGoRedis))
 	}},
-	{"redsync", "redsync v4 as its README has it: go-redis's own settings", 5, func(t *testing.T, addrs []string, _ time.Duration) pair {
+	{"redsync", "redsync v4 configured as in its README, with the default settings of go-redis", 5, func(t *testing.T, addrs []string, _ time.Duration) pair {
 		return redsyncOf(t, addrs, 0)
 	}},
 	{"redsync-64", "redsync v4 with pools of 64 connections", 5, func(t *testing.T, addrs []string, _ time.Duration) pair {
 		return redsyncOf(t, addrs, 64)
 	}},
-	{"redislock", "bsm/redislock, which asks one node", 1, redislockOf},
-	{"rueidislock", "rueidislock in its own topology: one server, a majority of three keys on it", 1, rueidislockOf},
+	{"redislock", "bsm/redislock, which uses one node", 1, redislockOf},
+	{"rueidislock", "rueidislock in its intended topology: a majority of three keys on one server", 1, rueidislockOf},
 }
 
 type makeNode func(t *testing.T, addr string, timeout time.Duration) redlock.Node
@@ -174,7 +174,7 @@ func rueidislockOf(t *testing.T, addrs []string, _ time.Duration) pair {
 	}
 }
 
-// chosen are the contestants whose names are in the list; all where it is empty.
+// selectContestants returns the contestants in the comma-separated list, or all if it is empty.
 func chosen(names string) (out []contestant) {
 	for _, c := range contestants {
 		if names == "" || strings.Contains(","+names+",", ","+c.name+",") {

@@ -24,31 +24,31 @@ import (
 )
 
 var (
-	benchFor  = flag.Duration("for", 400*time.Millisecond, "how long each lock is driven each time")
-	benchReps = flag.Int("reps", 5, "how often; the table has the medians")
-	benchOnly = flag.String("only", "", "these locks, with commas between: wire,redsync")
-	benchAt   = flag.String("at", "1,64,512,4096", "goroutines, each on its own key")
+	benchFor  = flag.Duration("for", 400*time.Millisecond, "duration of each run")
+	benchReps = flag.Int("reps", 5, "number of runs; the table shows medians")
+	benchOnly = flag.String("only", "", "comma-separated locks to run, such as wire,redsync")
+	benchAt   = flag.String("at", "1,64,512,4096", "numbers of goroutines, each with its own key")
 )
 
 const benchHead = `
-Locks beside each other on five redis-servers of this machine, %d cores, interleaved;
-medians of %d times %v. A pair is an acquire and its release; allocs are a pair's, client
-and nodes are its CPU in microseconds (the nodes' all together); SETs and DELs are what
-INFO commandstats counted for each pair, on all nodes together.
+Comparison of locks on five Redis servers on this machine, %d cores, run in turn; medians
+of %d runs of %v. A pair is an acquire and its release. allocs: allocations per pair; client
+and nodes: CPU time per pair in microseconds, for all nodes together; SETs and DELs:
+commands per pair on all nodes together, from INFO commandstats.
 `
 
-// sample is what one drive measured.
+// sample is the result of one run.
 type sample struct {
 	pairs, errs    int
 	rate           float64 // pairs/s
 	p50, p99       time.Duration
-	allocs         float64 // a pair
-	client, nodes  float64 // CPU of a pair, µs; of the nodes all together
-	sets, releases float64 // commands a pair that the nodes counted, all together
-	writes         float64 // to all nodes together: below 10 requests went in batches
+	allocs         float64 // per pair
+	client, nodes  float64 // CPU time per pair in µs; nodes: all together
+	sets, releases float64 // commands per pair, on all nodes together
+	writes         float64 // writes per pair, to all nodes together; fewer than 10 means that requests were batched
 }
 
-// field is the servers and what is measured on them.
+// benchmark holds the servers and the locks under measurement.
 type field struct {
 	*testing.T
 	addrs   []string
@@ -68,7 +68,7 @@ func newField(t *testing.T, names string, timeout time.Duration) *field {
 	for _, l := range f.locks {
 		fmt.Printf("  %-16s %s\n", l.name, l.what)
 		f.pairs[l.name] = l.make(t, f.addrs, timeout)
-		f.drive(l.name, 16, 50*time.Millisecond, distinct) // connections
+		f.drive(l.name, 16, 50*time.Millisecond, distinct) // establishes the connections
 	}
 	return f
 }
@@ -76,7 +76,7 @@ func newField(t *testing.T, names string, timeout time.Duration) *field {
 func distinct(i int) string { return fmt.Sprint("key", i) }
 func contended(int) string  { return "key" }
 
-// info sums fields of INFO over all nodes that run.
+// info sums up fields of INFO over all running nodes.
 func (f *field) info(section string, read func(line string) float64) (sum float64) {
 	for _, c := range f.clients {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -91,7 +91,7 @@ func (f *field) info(section string, read func(line string) float64) (sum float6
 	return sum
 }
 
-// calls is how often the nodes carried out a command, also within scripts.
+// calls returns how often the nodes executed a command, including in scripts.
 func (f *field) calls(command string) float64 {
 	return f.info("commandstats", func(line string) float64 {
 		rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls=")
@@ -103,7 +103,7 @@ func (f *field) calls(command string) float64 {
 	})
 }
 
-// cpu is the CPU time so far, in µs: of this process, and of the nodes.
+// cpu returns the CPU time so far in µs, of this process and of the nodes.
 func (f *field) cpu() (client, nodes float64) {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -117,7 +117,7 @@ func (f *field) cpu() (client, nodes float64) {
 	})
 }
 
-// writes is how often this process has written to anything.
+// writes returns the number of write system calls of this process.
 func writes() float64 {
 	b, _ := os.ReadFile("/proc/self/io")
 	_, rest, _ := strings.Cut(string(b), "syscw: ")
@@ -125,7 +125,7 @@ func writes() float64 {
 	return n
 }
 
-// measure runs work, which returns its pairs, and fills in what they cost.
+// measure runs work, which sets the number of pairs, and computes their cost.
 func (f *field) measure(work func(s *sample)) sample {
 	var s sample
 	var before, after runtime.MemStats
@@ -146,7 +146,7 @@ func (f *field) measure(work func(s *sample)) sample {
 	return s
 }
 
-// drive has goroutines make pairs for a while, and measures them.
+// drive runs pairs in the given number of goroutines for a time d and measures them.
 func (f *field) drive(name string, goroutines int, d time.Duration, key func(int) string) sample {
 	do := f.pairs[name]
 	took := make([][]time.Duration, goroutines)
@@ -180,7 +180,7 @@ func (f *field) drive(name string, goroutines int, d time.Duration, key func(int
 	})
 }
 
-// median is the middle of what each of them says.
+// median returns the median of a value over all samples.
 func median[T float64 | time.Duration](all []sample, of func(sample) T) T {
 	values := make([]T, len(all))
 	for i, s := range all {
@@ -195,8 +195,8 @@ func load() string {
 	return strings.Join(strings.Fields(string(b))[:1], "")
 }
 
-// table measures all locks in turn, as often as is to be, and prints their medians. What is
-// in extra is measured with them.
+// table measures all locks in turn, *benchReps times, and prints their medians. The functions in extra are measured
+// with them.
 func (f *field) table(title string, goroutines int, key func(int) string, extra map[string]func() sample) {
 	all := map[string][]sample{}
 	before := load()
@@ -208,7 +208,7 @@ func (f *field) table(title string, goroutines int, key func(int) string, extra 
 			all[l.name] = append(all[l.name], f.drive(l.name, goroutines, *benchFor, key))
 		}
 	}
-	fmt.Printf("\n%s; the machine's load was %s before and %s after\n", title, before, load())
+	fmt.Printf("\n%s; machine load %s before and %s after\n", title, before, load())
 	fmt.Printf("%-16s %9s %8s %8s %9s %9s %7s %7s %7s %6s %6s %6s %5s\n", "", "pairs/s", "÷redsync", "÷raw", "p50", "p99", "allocs", "client", "nodes", "writes", "SETs", "DELs", "errs")
 	rate := func(name string) float64 {
 		if len(all[name]) == 0 {
@@ -238,13 +238,13 @@ func (f *field) table(title string, goroutines int, key func(int) string, extra 
 	f.counted(all)
 }
 
-// counted fails if the nodes did not do what was counted: each pair is set and deleted on a
-// quorum at the least.
+// checkCommands fails if the nodes executed too few commands: each pair must set and delete a key on at least a
+// quorum.
 func (f *field) counted(all map[string][]sample) {
 	for _, l := range f.locks {
 		for _, s := range all[l.name] {
 			if quorum := float64(l.nodes/2 + 1); s.pairs > 0 && (s.sets < quorum || s.releases < quorum) {
-				f.Errorf("%s: %d pairs, and %.2f SETs and %.2f DELs for each: it did not lock", l.name, s.pairs, s.sets, s.releases)
+				f.Errorf("%s: %d pairs with only %.2f SETs and %.2f DELs each: it did not lock", l.name, s.pairs, s.sets, s.releases)
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func ratio(a, b float64) string {
 	return fmt.Sprintf("%.2f", a/b)
 }
 
-// TestBesideLocks prints the tables of many keys and of one.
+// TestBesideLocks prints the results with many keys and with one key.
 func TestBesideLocks(t *testing.T) {
 	fmt.Printf(benchHead, runtime.NumCPU(), *benchReps, *benchFor)
 	f := newField(t, *benchOnly, time.Second)
@@ -273,17 +273,16 @@ func TestBesideLocks(t *testing.T) {
 			f.pairs["round trips"] = f.raw.roundTrips()
 			extra["round trips"] = func() sample { return f.drive("round trips", 1, *benchFor, distinct) }
 		}
-		f.table(fmt.Sprintf("%d goroutines, each on its key", n), n, distinct, extra)
+		f.table(fmt.Sprintf("%d goroutines, each with its own key", n), n, distinct, extra)
 	}
 	f.table("64 goroutines on one key", 64, contended, nil)
 }
 
-// TestBesideLocksOneStopped is TestBesideLocks with one of five nodes that neither answers
-// nor refuses, and a time-out of 50 ms.
+// TestBesideLocksOneStopped is like TestBesideLocks, with one of five nodes stopped and a timeout of 50 ms.
 func TestBesideLocksOneStopped(t *testing.T) {
 	fmt.Printf(benchHead, runtime.NumCPU(), *benchReps, *benchFor)
 	f := newField(t, cmp.Or(*benchOnly, "wire"), 50*time.Millisecond)
-	f.table("512 goroutines, all nodes up, time-out 50ms", 512, distinct, nil)
+	f.table("512 goroutines, all nodes up, timeout 50ms", 512, distinct, nil)
 	pid, err := strconv.Atoi(f.clients[4].InfoMap(t.Context(), "server").Item("Server", "process_id"))
 	if err != nil {
 		t.Fatal(err)
@@ -294,11 +293,11 @@ func TestBesideLocksOneStopped(t *testing.T) {
 	defer syscall.Kill(pid, syscall.SIGCONT)
 	f.clients = f.clients[:4]
 	for _, n := range []int{1, 64, 512} {
-		f.table(fmt.Sprintf("%d goroutines, one node stopped, time-out 50ms", n), n, distinct, nil)
+		f.table(fmt.Sprintf("%d goroutines, one node stopped, timeout 50ms", n), n, distinct, nil)
 	}
 }
 
-// TestBesideLocksDurable shows what it costs that nodes don't forget.
+// TestBesideLocksDurable measures the cost of durability.
 func TestBesideLocksDurable(t *testing.T) {
 	fmt.Printf(benchHead, runtime.NumCPU(), *benchReps, *benchFor)
 	f := newField(t, cmp.Or(*benchOnly, "wire,redsync"), time.Second)

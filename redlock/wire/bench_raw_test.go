@@ -14,7 +14,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// raw is connections to which SET and EVALSHA are written, with no lock behind them.
+// raw holds connections for writing SET and EVALSHA without a lock.
 type raw struct {
 	conns []net.Conn
 	in    []*bufio.Reader
@@ -36,7 +36,7 @@ func newRaw(t *testing.T, addrs []string) *raw {
 	return x
 }
 
-// steps is what sets and releases so many keys.
+// steps returns the commands to set and release the given number of keys.
 func steps(name string, keys int) (set, release []byte) {
 	words := func(b []byte, words ...string) []byte {
 		b = fmt.Appendf(b, "*%d\r\n", len(words))
@@ -54,8 +54,8 @@ func steps(name string, keys int) (set, release []byte) {
 	return set, release
 }
 
-// bound has each connection set and release so many keys again and again, with one batch
-// ahead, and says how many pairs there were on each of them.
+// bound repeatedly sets and releases the given number of keys on each connection, with one batch in flight, and
+// returns the number of pairs per connection.
 func (x *raw) bound(t *testing.T, keys int, d time.Duration) (pairs int) {
 	set, release := steps("raw", keys)
 	both := append(set, release...)
@@ -90,8 +90,7 @@ func (x *raw) bound(t *testing.T, keys int, d time.Duration) (pairs int) {
 	return pairs / len(x.conns)
 }
 
-// roundTrips is a pair that writes to all nodes and reads from all, twice, and does nothing
-// else: for one goroutine.
+// roundTrips returns a pair that only writes to all nodes and reads from all, twice. It is for a single goroutine.
 func (x *raw) roundTrips() pair {
 	set, release := steps("trip", 1)
 	return func(string) error {

@@ -49,7 +49,7 @@ func (a *authority) signed(cert *x509.Certificate, key *ecdsa.PublicKey) []byte 
 	return der
 }
 
-// issue makes a certificate of 127.0.0.1 that is valid for so long from an hour ago.
+// issue issues a certificate for 127.0.0.1 that is valid for d, starting an hour ago.
 func (a *authority) issue(name string, d time.Duration) tls.Certificate {
 	key, from := a.newKey(), time.Now().Add(-time.Hour)
 	der := a.signed(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: from.Add(d),
@@ -59,7 +59,7 @@ func (a *authority) issue(name string, d time.Duration) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// write puts a certificate and its key where a server can read them.
+// write writes a certificate and its key to files that a server can read.
 func (a *authority) write(name string, der []byte, key *ecdsa.PrivateKey) {
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *authority) write(name string, der []byte, key *ecdsa.PrivateKey) {
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// trusts is the configuration of a client that trusts the authority, and shows certificates.
+// trusts returns the configuration of a client that trusts the authority and presents the given certificates.
 func (a *authority) trusts(shown ...tls.Certificate) *tls.Config {
 	pool := x509.NewCertPool()
 	cert, err := x509.ParseCertificate(a.signed(a.cert, &a.key.PublicKey))

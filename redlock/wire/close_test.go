@@ -14,17 +14,17 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// Close waits for what nodes are owed, and says which of them could not be waited for. A bubble
-// sees that nothing is left running.
+// Close waits for pending releases, and reports the nodes on which they stay pending. The bubble detects goroutines
+// that are left.
 func TestCloseWaitsForDebts(t *testing.T) {
 	for name, c := range map[string]struct {
-		back time.Duration // when the nodes read again, after Close
-		took time.Duration
-		owed string
+		back    time.Duration // when the nodes read again, after the call of Close
+		took    time.Duration
+		pending string
 	}{
-		"nodes that come back":    {2 * timeout, 2*timeout + timeout/8, ""},
-		"nodes that stay away":    {time.Hour, 5 * timeout, "n1:1: 1 releases are owed"},
-		"nodes that were in time": {0, 0, ""},
+		"nodes that come back":      {2 * timeout, 2*timeout + timeout/8, ""},
+		"nodes that stay away":      {time.Hour, 5 * timeout, "n1:1: 1 pending"},
+		"nodes that answer in time": {0, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestCloseWaitsForDebts(t *testing.T) {
 				if c.back == 0 {
 					close(hold)
 				}
-				s.Release(context.Background()) // nobody answers until the time-out
+				s.Release(context.Background()) // no node answers before the timeout
 				synctest.Wait()
 				start := time.Now()
 				if c.back > 0 {
@@ -54,10 +54,10 @@ func TestCloseWaitsForDebts(t *testing.T) {
 				}
 				err = l.Close()
 				if took := time.Since(start); took < c.took-timeout/8 || took > c.took+timeout {
-					t.Errorf("it took %v, want about %v", took, c.took)
+					t.Errorf("took %v, want about %v", took, c.took)
 				}
-				if c.owed != "" {
-					if !errors.Is(err, redlock.ErrOwed) || !strings.Contains(err.Error(), "1 releases are owed") {
+				if c.pending != "" {
+					if !errors.Is(err, redlock.ErrOwed) || !strings.Contains(err.Error(), ": 1 pending") {
 						t.Errorf("error: %v", err)
 					}
 				} else if err != nil {
@@ -65,8 +65,8 @@ func TestCloseWaitsForDebts(t *testing.T) {
 				}
 				for i, f := range all {
 					f.with(func() {
-						if c.owed == "" && len(f.keys) > 0 {
-							t.Errorf("node %d has %v", i+1, f.keys)
+						if c.pending == "" && len(f.keys) > 0 {
+							t.Errorf("node %d still has %v", i+1, f.keys)
 						}
 					})
 				}
@@ -79,7 +79,7 @@ func TestCloseWaitsForDebts(t *testing.T) {
 	}
 }
 
-// onFakes is a Locker on three nodes in memory.
+// newLockerOnFakes returns a Locker on three nodes in memory.
 func onFakes(t *testing.T) (l *redlock.Locker, all []*fake, nodes []*wire.Node) {
 	cfg := redlock.Config{TTL: time.Minute, Timeout: timeout, Tries: 1}
 	for i := range 3 {
@@ -95,8 +95,8 @@ func onFakes(t *testing.T) (l *redlock.Locker, all []*fake, nodes []*wire.Node) 
 	return l, all, nodes
 }
 
-// A connection that is not made is tried again soon, and then for longer, up to the bound; once the node
-// is heard of, soon again.
+// The timeout of a dial doubles after each failure, up to DialTimeout. When the node responds, it starts again at
+// the minimum.
 func TestDialsAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var took []time.Duration
@@ -112,7 +112,7 @@ func TestDialsAgainSoon(t *testing.T) {
 		}})
 		for range 1000 {
 			if _, err := n.Set(t.Context(), "k", "v", time.Second); err == nil {
-				t.Fatal("it was set")
+				t.Fatal("set succeeded without a connection")
 			}
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -16,22 +16,22 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// debt is a release that the node has perhaps not got, though it may have got the set
-// before it, and until when that can matter.
+// pendingRelease is a release that the node may not have received, although it may have received the set
+// before it. until is the time at which the key has expired.
 type debt struct {
 	key, token string
 	until      time.Duration
 }
 
-// maxDebts bounds what is remembered of a node that is away. Beyond it keys that stay
-// behind live until they expire.
+// maxPending limits the pending releases of an unreachable node. Beyond it, keys that are left behind stay
+// until they expire.
 const maxDebts = 1 << 16
 
-// maxRest bounds for how long nothing is tried where no connection could be made.
+// maxBackoff limits the delay after a failed attempt to connect.
 const maxRest = 100 * time.Millisecond
 
-// undone remembers of a request that is answered by an error what is needed later: a
-// release that is owed, or that a set was never sent, whose release then isn't.
+// recordUnanswered remembers what is needed later about a request that is answered with an error: a release
+// stays pending, unless its set was never sent.
 func (n *line) undone(e entry) {
 	d, isRelease := e.release()
 	if !isRelease {
@@ -47,13 +47,13 @@ func (n *line) undone(e entry) {
 	}
 }
 
-// sets says whether a key may have its token by such a request. The other requests of a holder, such as
-// extensions, say nothing of whether its set was sent.
+// isSet reports whether an operation can give a key its token. Other operations, such as extensions, don't
+// tell whether the set before them was sent.
 func sets(op driver.Op) bool {
 	return op == driver.OpSet || op == driver.OpSetFenced || op == driver.OpGrant
 }
 
-// Settle implements driver.Debtor.
+// Settle implements driver.Settler.
 func (n *line) Settle(ctx context.Context) error {
 	for {
 		owed := n.owed()
@@ -63,14 +63,14 @@ func (n *line) Settle(ctx context.Context) error {
 		select {
 		case <-n.o.After(n.o.Timeout / 8):
 		case <-ctx.Done():
-			return fmt.Errorf("%d releases are owed, which it did not take in time: their keys stay until they expire", owed)
+			return fmt.Errorf("%d pending: the node did not answer in time, so the keys stay until they expire", owed)
 		case <-n.ctx.Done():
 			return errClosed
 		}
 	}
 }
 
-// owed is how many releases the node has not answered whose callers were told so.
+// pendingCount returns the number of releases that were answered with an error before the node replied.
 func (n *line) owed() (sum int) {
 	now := n.now()
 	n.mu.Lock()
@@ -90,7 +90,7 @@ func (n *line) owed() (sum int) {
 	return sum
 }
 
-// connect begins to make a connection. Whoever calls it holds the mutex.
+// connect starts connecting. The caller must hold the mutex.
 func (n *line) connect() {
 	n.state = dialling
 	n.running.Add(1)
@@ -108,8 +108,8 @@ func (n *line) connect() {
 	}()
 }
 
-// established makes a connection and serves it to its end. If there was none to be had
-// it says so, and has told those who wait.
+// connectAndServe connects and serves the connection until it ends. If connecting fails, it answers the
+// waiting requests with an error and returns true.
 func (n *line) established() (failed bool) {
 	c, in, err := n.dial()
 	now := n.now()
@@ -149,7 +149,7 @@ func (n *line) established() (failed bool) {
 	return false
 }
 
-// pay puts the debts in front of all else.
+// sendPendingReleases puts the pending releases before all other requests.
 func (n *line) pay(now time.Duration) {
 	for _, d := range n.debts {
 		if d.until > now {
@@ -161,8 +161,8 @@ func (n *line) pay(now time.Duration) {
 	n.arm(now + n.o.Timeout)
 }
 
-// again says whether to try once more after a rest: only what is owed needs it, whoever
-// else wants a connection asks for one.
+// shouldRetryDial reports whether to connect again after a backoff. Only pending releases require that; any
+// other request that needs a connection starts one itself.
 func (n *line) again() bool {
 	now := n.now()
 	n.mu.Lock()
@@ -181,9 +181,9 @@ func (n *line) again() bool {
 	return false
 }
 
-// quick is how many of the lock's time-outs a connection may take at first: some round trips, and
-// reckoning. Where a packet is lost the kernel asks again after a second at the earliest, and whoever
-// asks anew is answered sooner. Where that was too little, the next may take twice as long.
+// firstDialTimeouts is the limit of the first dial in multiples of the lock's timeout, which is enough for
+// some round trips and computation. If a packet is lost, the kernel retransmits it after a second at the
+// earliest, so a new connection is faster. If the limit was too short, the next dial may take twice as long.
 const quick = 8
 
 func (n *line) dial() (net.Conn, *replies, error) {
@@ -191,7 +191,7 @@ func (n *line) dial() (net.Conn, *replies, error) {
 	ctx, cancel := context.WithTimeout(n.ctx, n.patience)
 	defer cancel()
 	defer func() {
-		if ctx.Err() == nil { // made, or refused
+		if ctx.Err() == nil { // connected or refused
 			n.patience = 0
 		}
 	}()
@@ -215,14 +215,14 @@ func (n *line) dial() (net.Conn, *replies, error) {
 	return c, in, nil
 }
 
-// greet says who is there, makes the node know the scripts (if it won't keep them they are
-// sent whole each time), and asks which process it is and how it calls the connection. It has
-// that process end the connection before this one, id and runID: what is still to be read of
-// it would come after what is sent here. Another process has none, and may call a stranger's by
-// its number.
+// handshake authenticates, loads the scripts (if the node does not keep them, each is sent in full), and reads
+// the server's run_id and the ID of the connection. If the server process is still the same, it makes the
+// node kill the previous connection, which has the given id and runID. Otherwise requests still to be
+// read from that connection could be executed after those on the new one. In another process, the same ID
+// could belong to another client's connection.
 func greet(ctx context.Context, in *replies, o Options, id int64, runID string) error {
 	var b []byte
-	var must []string // what each of the first commands is, in an error
+	var must []string // names of the first commands, for errors
 	if o.Password != "" || o.Username != "" {
 		words := []string{"AUTH", o.Username, o.Password}
 		if o.Username == "" {
@@ -244,7 +244,7 @@ func greet(ctx context.Context, in *replies, o Options, id int64, runID string) 
 	all, err := in.ask(b, len(must)+1+len(driver.Scripts))
 	if err != nil {
 		if o.TLS != nil && !in.heard && ctx.Err() != nil {
-			err = fmt.Errorf("%w (it may not speak TLS)", err)
+			err = fmt.Errorf("%w (the server may not use TLS)", err)
 		}
 		return errors.Join(ended(driver.Advise(err), in, o, id), ctx.Err())
 	}
@@ -255,7 +255,7 @@ func greet(ctx context.Context, in *replies, o Options, id int64, runID string) 
 	}
 	number := all[len(must)-1]
 	if in.id = number.value; number.kind != ':' || in.at < in.have {
-		return errors.New("the node does not answer CLIENT ID by a number, or sends more than it was asked: is this a Redis server?")
+		return errors.New("the node did not reply to CLIENT ID with a number, or sent more than it should: is this a Redis server?")
 	}
 	if r := all[len(must)]; r.err == nil {
 		in.runID = r.text
@@ -273,18 +273,18 @@ func greet(ctx context.Context, in *replies, o Options, id int64, runID string) 
 	return nil
 }
 
-// ended says more of the first connection, where the node ended that without a word.
+// explainEOF adds a likely cause if the node closed the very first connection without an answer.
 func ended(err error, in *replies, o Options, id int64) error {
 	switch {
 	case id != 0 || in.heard || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
 		return err
 	case o.TLS == nil:
-		return fmt.Errorf("the node ended the connection without a word: %w (it may want TLS)", err)
+		return fmt.Errorf("the node closed the connection without an answer: %w (it may require TLS)", err)
 	}
-	return fmt.Errorf("the node ended the connection without a word: %w (it may want a certificate of this client)", err)
+	return fmt.Errorf("the node closed the connection without an answer: %w (it may require a client certificate)", err)
 }
 
-// fail gives c up, once, and answers all that was asked on it.
+// closeConn closes c, once, and answers all requests on it with an error.
 func (n *line) fail(c net.Conn, err error) {
 	n.mu.Lock()
 	if n.conn != c {
@@ -316,17 +316,17 @@ func answer(lost []entry, err error) {
 	}
 }
 
-// replies reads what a node sends on one connection.
+// replyReader reads the replies of a node on one connection.
 type replies struct {
 	c        net.Conn
 	buf      []byte
 	at, have int
 	cut      []reply
-	heard    bool // anything
-	items    int  // so many replies are to come of one to several releases
+	heard    bool // something was received
+	items    int  // remaining replies of a command with several requests
 	told     []answered
-	again    bool  // something is to be sent again
-	id       int64 // of the connection, and the run_id of the process: what the greeting said
+	again    bool  // a request was encoded again and must be flushed
+	id       int64 // CLIENT ID of the connection and run_id of the process, from the handshake
 	runID    string
 }
 
@@ -336,7 +336,7 @@ type answered struct {
 	reply
 }
 
-// fill waits for more bytes.
+// fill reads more bytes.
 func (in *replies) fill() error {
 	if in.at > 0 {
 		in.have = copy(in.buf, in.buf[in.at:in.have])
@@ -354,7 +354,7 @@ func (in *replies) fill() error {
 	return err
 }
 
-// next waits for one reply.
+// next reads one reply.
 func (in *replies) next() (reply, error) {
 	for {
 		r, size, err := parse(in.buf[in.at:in.have])
@@ -371,7 +371,7 @@ func (in *replies) next() (reply, error) {
 	}
 }
 
-// ask writes commands, and waits for so many replies.
+// exec writes commands and reads the given number of replies.
 func (in *replies) ask(commands []byte, replies int) (all []reply, err error) {
 	_, err = in.c.Write(commands)
 	for len(all) < replies && err == nil {
@@ -382,7 +382,7 @@ func (in *replies) ask(commands []byte, replies int) (all []reply, err error) {
 	return all, err
 }
 
-// more waits for bytes, and cuts off all replies that are complete then.
+// readAvailable reads bytes and returns all complete replies.
 func (in *replies) more() ([]reply, error) {
 	in.cut = in.cut[:0]
 	if err := in.fill(); err != nil {
@@ -401,7 +401,7 @@ func (in *replies) more() ([]reply, error) {
 	}
 }
 
-// read answers requests until the connection ends, and says why it did.
+// read answers requests until the connection ends, and returns the reason.
 func (n *line) read(in *replies) error {
 	for {
 		cut, err := in.more()
@@ -431,9 +431,9 @@ func (n *line) read(in *replies) error {
 	}
 }
 
-var errNothing = errors.New("the node sent a reply to nothing that it was asked")
+var errNothing = errors.New("the node sent an unexpected reply")
 
-// take gives a reply to the request, or the releases, that it answers.
+// handleReply assigns a reply to the request or the group of requests that it answers.
 func (n *line) take(in *replies, r reply) error {
 	if n.waiting.len() == 0 {
 		return errNothing
@@ -460,9 +460,9 @@ func (n *line) take(in *replies, r reply) error {
 	return nil
 }
 
-// resend asks once more, with the script's text, for what the node refused because
-// somebody made it forget its scripts. A set whose release is under way already is not
-// asked for again: that would come after it.
+// resend encodes requests again, with the script's full text, after the node refused them because it no
+// longer knows its scripts. It skips a set whose release is already in progress, because the set would be
+// executed after the release.
 func (n *line) resend(in *replies, same int, why reply) {
 	var again []entry
 	for range same {
@@ -492,7 +492,7 @@ func (n *line) resend(in *replies, same int, why reply) {
 			n.out = bulk(n.out, d.token)
 		}
 	}
-	// Deadlines in the queue stay in order: those who were asked since give up as early.
+	// Keep the deadlines in the queue in order: later requests give up no later than these.
 	due, rest := again[0].due, n.waiting.rest()
 	for i := len(rest) - 1; i >= 0 && rest[i].due > due; i-- {
 		rest[i].due = due
@@ -514,7 +514,7 @@ func bulk(b []byte, s string) []byte {
 	return append(b, '\r', '\n')
 }
 
-// bulks is a bulk string in two parts.
+// appendBulkConcat appends the concatenation of two strings as one bulk string.
 func bulks(b []byte, s, more string) []byte {
 	b = strconv.AppendInt(append(b, '$'), int64(len(s)+len(more)), 10)
 	b = append(append(append(b, '\r', '\n'), s...), more...)
@@ -529,7 +529,7 @@ func number(b []byte, v int64) []byte {
 	return append(b, '\r', '\n')
 }
 
-// command is a command of several words.
+// appendCommand appends a command with these words.
 func command(b []byte, words ...string) []byte {
 	b = array(b, len(words))
 	for _, w := range words {
@@ -538,8 +538,8 @@ func command(b []byte, words ...string) []byte {
 	return b
 }
 
-// run begins a command that runs a script: by its digest, or by its whole text, which
-// the node keeps.
+// appendScript appends the start of a command that runs a script, either by its digest or with its full
+// text, which the node then keeps.
 func run(b []byte, s driver.Script, whole bool, keys, args int) []byte {
 	b = array(b, 3+keys+args)
 	if whole {
@@ -550,7 +550,7 @@ func run(b []byte, s driver.Script, whole bool, keys, args int) []byte {
 	return number(b, int64(keys))
 }
 
-// step is a request that is no release, to the process with a run_id; "": nobody knows it.
+// appendStep appends a request other than a release. runID is that of the server process; "": unknown.
 func step(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	switch r.Op {
 	case driver.OpSet:
@@ -567,17 +567,17 @@ func step(b []byte, r *driver.Request, whole bool, runID string) []byte {
 		return number(bulk(b, r.Token), r.Count)
 	case driver.OpGrant:
 		return grant(b, r, whole, runID)
-	case driver.OpAbandon: // the grant was before it, or will never be
+	case driver.OpAbandon: // requests are in order, so the grant was executed before or never will be
 		return bulk(bulk(releases(b, 1, whole), r.Key), r.Token)
 	case driver.OpIdentify:
 		return run(b, driver.Identity, true, 0, 0)
 	case driver.OpReady:
 		return bulk(bulk(run(b, driver.Ready, true, 2, 0), driver.KnownAs), driver.Quarantine)
 	}
-	panic(fmt.Sprintf("wire: a request has step %d, which does not exist", r.Op))
+	panic(fmt.Sprintf("wire: unknown operation %d", r.Op))
 }
 
-// grants is OpGrant of several requests on the same terms, which go in one command.
+// appendGrants appends several OpGrant requests on the same terms as one command.
 func grants(b []byte, all []entry, whole bool, runID string) []byte {
 	if len(all) == 0 {
 		return b
@@ -611,7 +611,7 @@ func grants(b []byte, all []entry, whole bool, runID string) []byte {
 	return bulk(number(number(number(b, terms.TTL.Milliseconds()), counted), terms.Quarantine.Milliseconds()), runID)
 }
 
-// grant is OpGrant. It needs no tombstone, for no grant comes after its release.
+// appendGrant appends one OpGrant request. It needs no tombstone, because no grant arrives after its release.
 func grant(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	args, counted := 4, int64(0)
 	if runID != "" {
@@ -630,31 +630,31 @@ func grant(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	return b
 }
 
-// reply is what a node answers: a value, which is above 0 for yes, or an error; or the
-// head of so many items, which are replies and follow.
+// reply is a reply of a node: a value, which is above 0 for yes; an error; or the header of an array with
+// items elements, which follow as replies of their own.
 type reply struct {
 	value int64
 	err   error
 	items int
 	text  string
-	kind  byte // how it began
+	kind  byte // type byte
 }
 
-// answers reports whether r can be the answer to e: a status or null to SET, an integer to a script.
+// answers reports whether r is a valid reply to e: a status or null for SET, an integer for a script.
 func (r reply) answers(e *entry) bool {
 	if e.r != nil && e.r.Op == driver.OpSet {
 		return r.kind == '+' || r.kind == '$' && r.value == 0
 	}
-	return r.kind == ':' || e.r == nil && e.owed == nil // its operation is not known any more
+	return r.kind == ':' || e.r == nil && e.owed == nil // the operation is not known any more
 }
 
-// errShort says that a reply is not complete yet.
+// errIncomplete means that a reply is not complete yet.
 var errShort = errors.New("incomplete")
 
-// maxBulk bounds a text that a node sends; none that is asked for is longer than a digest.
+// maxBulk limits the length of a string in a reply. No expected string is longer than a digest.
 const maxBulk = 1 << 10
 
-// word is a bulk string of a word's length: those of replies that say yes are of no interest.
+// shortString returns b as a string, or "" if b is so short that only its presence matters.
 func word(b []byte) string {
 	if len(b) < 8 {
 		return ""
@@ -662,14 +662,14 @@ func word(b []byte) string {
 	return string(b)
 }
 
-// parse cuts one reply off b, and returns its length.
+// parse parses one reply at the start of b and returns its length.
 func parse(b []byte) (r reply, size int, err error) {
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {
 		return reply{}, 0, errShort
 	}
 	if end < 2 || b[end-1] != '\r' {
-		return reply{}, 0, fmt.Errorf("the node sent %.40q, which is no RESP2", b[:end])
+		return reply{}, 0, fmt.Errorf("the node sent %.40q, which is not RESP2", b[:end])
 	}
 	kind, text, size := b[0], b[1:end-1], end+1
 	if kind == '+' && string(text) == "OK" {
@@ -693,5 +693,5 @@ func parse(b []byte) (r reply, size int, err error) {
 		}
 		return reply{value: 1, text: word(b[end+1 : size-2]), kind: kind}, size, nil
 	}
-	return reply{}, 0, fmt.Errorf("the node sent %.40q, which answers nothing that it was asked", b[:end-1])
+	return reply{}, 0, fmt.Errorf("the node sent %.40q, which is not a valid reply", b[:end-1])
 }

@@ -18,24 +18,23 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// fake is a node in memory, of the commands that a lock sends, on one end of pipes. Keys do
-// not expire.
+// fake is a node in memory that implements the commands of a lock on pipes. Its keys do not expire.
 type fake struct {
 	t *testing.T
 
 	mu      sync.Mutex
 	keys    map[string]string
 	scripts map[string]bool
-	log     []string      // commands, after each greeting: SET k t, RELEASE k t k t …
-	conns   []net.Conn    // its ends
+	log     []string      // commands after each handshake: SET k t, RELEASE k t k t …
+	conns   []net.Conn    // the server ends of the pipes
 	delay   time.Duration // before each answer
-	refuse  error         // of dials
-	say     string        // the answer to everything, if not ""
-	hold    chan struct{} // nothing is read until it is closed, if not nil
-	process string        // its run_id
-	number  int           // of its identity
-	ids     int           // of connections, so far
-	kills   []string      // what CLIENT KILL was asked for
+	refuse  error         // error of dials
+	say     string        // the reply to every command, if not ""
+	hold    chan struct{} // if not nil, no reply is sent until it is closed
+	process string        // run_id
+	number  int           // part of its identity
+	ids     int           // connection IDs so far
+	kills   []string      // arguments of CLIENT KILL
 	noKills bool
 }
 
@@ -43,7 +42,7 @@ func newFake(t *testing.T) *fake {
 	return &fake{t: t, keys: map[string]string{}, scripts: map[string]bool{}, process: "process-1"}
 }
 
-// node is a node on the wire in front of f, with a time-out of 50 ms.
+// node returns a wire.Node connected to f, with a timeout of 50 ms.
 func (f *fake) node(change func(*wire.Options)) *wire.Node {
 	o := wire.Options{Addr: "n:1", Dial: f.dial, Timeout: timeout}
 	if change != nil {
@@ -68,21 +67,21 @@ func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
 	return ours, nil
 }
 
-// dialled is how often it was dialled.
+// dials returns the number of dials.
 func (f *fake) dialled() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.conns)
 }
 
-// with changes f.
+// with calls change with the mutex held.
 func (f *fake) with(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
 }
 
-// did is the log so far.
+// commands returns the log so far.
 func (f *fake) did() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +90,7 @@ func (f *fake) did() []string {
 
 func (f *fake) serve(c net.Conn) {
 	defer c.Close()
-	in := bufio.NewReaderSize(c, 64<<10) // a pipe has no buffer: a greeting is read before it is answered
+	in := bufio.NewReaderSize(c, 64<<10) // a pipe has no buffer, so the handshake must be read before it is answered
 	for {
 		words, err := read(in)
 		if err != nil {
@@ -186,7 +185,7 @@ func (f *fake) answer(words []string) string {
 	return "$2\r\nok\r\n"
 }
 
-// run is a script, of the keys and arguments in words, behind the number of the keys.
+// run executes a script. words contains the number of keys, the keys, and the arguments.
 func (f *fake) run(sha string, words []string) string {
 	keys, _ := strconv.Atoi(words[0])
 	if sha != driver.Release.SHA && sha != driver.Releases.SHA {
@@ -214,7 +213,7 @@ func (f *fake) run(sha string, words []string) string {
 	return answer
 }
 
-// answers collects what became of requests.
+// answers collects the answers to requests.
 type answers struct {
 	mu  sync.Mutex
 	got map[*driver.Request]string
@@ -236,15 +235,14 @@ func (a *answers) Answered(r *driver.Request, value int64, err error) {
 	}
 }
 
-// of is the answer to r, "" if there is none yet.
+// get returns the answer to r, or "" if there is none yet.
 func (a *answers) of(r *driver.Request) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.got[r]
 }
 
-// ask submits a step with the token that is also its key's name, and a deadline after
-// the time-out.
+// submit submits a request for token and the key "k"+token, with a deadline after the timeout.
 func (a *answers) ask(n *wire.Node, op driver.Op, token string) *driver.Request {
 	r := &driver.Request{Op: op, Key: "k" + token, Token: token, Terms: driver.Terms{TTL: time.Second}, Deadline: time.Now().Add(timeout), To: a}
 	n.Submit(r)

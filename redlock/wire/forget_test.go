@@ -17,8 +17,7 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// Servers forget their scripts, or restart, while many locks are acquired and given back: each
-// acquire comes to a lock, and no key is left. So it is with both drivers.
+// With both drivers, every acquire succeeds and no key is left while servers forget their scripts or restart.
 func TestServersThatForget(t *testing.T) {
 	drivers := map[string]func(string) (redlock.Node, func() error){
 		"wire": func(addr string) (redlock.Node, func() error) {
@@ -27,7 +26,7 @@ func TestServersThatForget(t *testing.T) {
 		},
 		"redisnode": func(addr string) (redlock.Node, func() error) {
 			o := redisnode.Options(addr)
-			o.PoolSize = 10_000 // as many refusals in a row go-redis takes before it waits for a second
+			o.PoolSize = 10_000 // go-redis waits for a second after this many refused connections in a row
 			client := redis.NewClient(o)
 			return redisnode.New(client), client.Close
 		},
@@ -42,17 +41,17 @@ func TestServersThatForget(t *testing.T) {
 				}
 			})
 			if driver == "wire" && f.refused() < 10 {
-				t.Errorf("the servers refused %d scripts: that shows nothing", f.refused())
+				t.Errorf("the servers refused only %d scripts, too few to test anything", f.refused())
 			}
 		})
 		t.Run(driver+"/restarts", func(t *testing.T) {
 			f := newForgetful(t, addrs, node)
-			f.whileLocking(6, f.restart, func(error) {}) // of what was on two that restarted nobody knows
+			f.whileLocking(6, f.restart, func(error) {}) // after two restarts the outcome of a release is unknown
 		})
 	}
 }
 
-// forgetful is a lock on servers that forget.
+// forgetfulServers is a lock on servers that forget.
 type forgetful struct {
 	*testing.T
 	clients []*redis.Client
@@ -86,7 +85,7 @@ func (f *forgetful) must(c *redis.Client, args ...any) any {
 	return got
 }
 
-// whileLocking has one server after another forget, so often, while sixteen clients lock.
+// whileLocking makes one server after another forget, the given number of times, while 16 clients lock.
 func (f *forgetful) whileLocking(times int, forget func(*redis.Client), released func(error)) {
 	var done atomic.Bool
 	var pairs atomic.Int64
@@ -116,7 +115,7 @@ func (f *forgetful) whileLocking(times int, forget func(*redis.Client), released
 	for i, c := range f.clients {
 		for text := ""; !strings.Contains(text, "cmdstat_incr:"); time.Sleep(time.Millisecond) {
 			if text, _ = c.Info(ctx, "commandstats").Result(); ctx.Err() != nil {
-				f.Errorf("server %d has given no lock since it forgot", i+1)
+				f.Errorf("server %d has granted no lock since it forgot", i+1)
 				break
 			}
 		}
@@ -129,17 +128,17 @@ func (f *forgetful) whileLocking(times int, forget func(*redis.Client), released
 	for _, c := range f.clients {
 		for _, key := range f.must(c, "KEYS", "*").([]any) {
 			if name := fmt.Sprint(key); !strings.HasSuffix(name, ":fence") && !strings.Contains(name, ":gone:") {
-				f.Errorf("%s is left", name)
+				f.Errorf("key %s is left", name)
 			}
 		}
 	}
 	f.Logf("%d locks", pairs.Load())
 }
 
-// restart restarts a server, and waits until it is there again.
+// restart restarts a server and waits until it is back.
 func (f *forgetful) restart(c *redis.Client) {
 	before := f.runID(c)
-	c.Do(context.Background(), "DEBUG", "RESTART") // it answers nothing
+	c.Do(context.Background(), "DEBUG", "RESTART") // sends no reply
 	for f.runID(c) == before || f.runID(c) == "" {
 		time.Sleep(time.Millisecond)
 	}
@@ -151,7 +150,7 @@ func (f *forgetful) runID(c *redis.Client) string {
 	return strings.TrimSpace(rest[:min(len(rest), 40)])
 }
 
-// refused is how many scripts the servers did not know.
+// refused returns the number of scripts that the servers did not know.
 func (f *forgetful) refused() (sum int) {
 	for _, c := range f.clients {
 		text, _ := c.Info(context.Background(), "errorstats").Result()

@@ -18,7 +18,7 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// burst submits requests at once, and waits for their answers.
+// burst submits many requests at once and waits for their answers.
 type burst struct {
 	sync.WaitGroup
 	got []string
@@ -31,7 +31,7 @@ func (b *burst) Answered(r *driver.Request, value int64, err error) {
 
 func told(value int64, err error) string {
 	if err != nil {
-		word, _, _ := strings.Cut(err.Error(), " ") // the rest names the script
+		word, _, _ := strings.Cut(err.Error(), " ") // the remaining text contains the script's name
 		return word
 	}
 	return fmt.Sprint(value)
@@ -49,8 +49,8 @@ func (b *burst) of(n *wire.Node, all []driver.Request) []string {
 	return b.got
 }
 
-// Grants that go in one script are answered as one after the other is, on whatever terms, for taken
-// keys and one's own, whatever one of them has in the way.
+// Grants that share a script get the same answers as individual grants: with all terms, for free and taken keys and for
+// the holder's own, and even if one of them fails.
 func TestGrantsTogether(t *testing.T) {
 	addrs, ctx := redistest.Start(t, 2), context.Background()
 	together, first := open(t, addrs[0])
@@ -63,8 +63,8 @@ func TestGrantsTogether(t *testing.T) {
 		for k := range 8 {
 			c.Set(ctx, driver.CountKey(fmt.Sprint("k", k)), 100*k, 0)
 		}
-		c.LPush(ctx, "k0", "no lock")
-		c.Set(ctx, driver.CountKey("k1"), "no count", 0)
+		c.LPush(ctx, "k0", "not a lock")
+		c.Set(ctx, driver.CountKey("k1"), "not a count", 0)
 	}
 	dice, merged := rand.New(rand.NewPCG(1, 1)), 0
 	for range 60 {
@@ -91,7 +91,7 @@ func TestGrantsTogether(t *testing.T) {
 				want = told(single.Grant(ctx, r.Key, r.Token, r.Terms))
 			}
 			if got[i] != want {
-				t.Fatalf("%d of %d, %v of %s by %s: %s, alone %s", i, len(all), r.Op, r.Key, r.Token, got[i], want)
+				t.Fatalf("request %d of %d, op %v on %s with %s: %s in the batch, %s alone", i, len(all), r.Op, r.Key, r.Token, got[i], want)
 			}
 		}
 	}
@@ -101,13 +101,12 @@ func TestGrantsTogether(t *testing.T) {
 		_, rest, _ := strings.Cut(stats, "cmdstat_evalsha:calls=")
 		calls := 0
 		if fmt.Sscan(rest, &calls); calls > 10*merged {
-			t.Errorf("%d scripts for %d bursts: they did not go together", calls, merged)
+			t.Errorf("%d scripts for %d bursts: requests were not batched", calls, merged)
 		}
 	}
 }
 
-// What one script grants is refused as a whole in quarantine, and counted from the clock where no
-// count is known.
+// A batch of grants is refused as a whole in quarantine. Without a stored count, counts start at the clock.
 func TestGrantsTogetherOnANewNode(t *testing.T) {
 	ctx := context.Background()
 	n, client := open(t, redistest.Start(t, 1)[0])
@@ -118,9 +117,9 @@ func TestGrantsTogetherOnANewNode(t *testing.T) {
 		}
 		return new(burst).of(n, all)
 	}
-	want(t, "a node that nobody knows", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
+	want(t, "a new node", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
 	client.PExpire(ctx, driver.Quarantine, time.Millisecond)
-	for client.Exists(ctx, driver.Quarantine).Val() == 1 { // Redis decides when a millisecond is over
+	for client.Exists(ctx, driver.Quarantine).Val() == 1 { // until Redis has expired the key
 	}
 	before := client.Time(ctx).Val().UnixMilli()
 	counts := ask(time.Minute)
@@ -128,16 +127,16 @@ func TestGrantsTogetherOnANewNode(t *testing.T) {
 	for _, c := range counts {
 		var n int64
 		if fmt.Sscan(c, &n); n <= before || n > after+1 {
-			t.Errorf("counted %s, and the clock was between %d and %d", c, before, after)
+			t.Errorf("count %s, but the clock was between %d and %d", c, before, after)
 		}
 	}
-	want(t, "once more", ask(0), fmt.Sprint(counts))
+	want(t, "a repeated grant", ask(0), fmt.Sprint(counts))
 	client.Set(ctx, driver.KnownAs, "another process", 0)
 	want(t, "a node that restarted", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
 }
 
-// Of several grants in a script that the node does not know, those are asked for again that have not
-// been released meanwhile.
+// If the node does not know the script of a batch of grants, only those that have not been released meanwhile are
+// resent.
 func TestGrantsForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -162,7 +161,7 @@ func TestGrantsForgotten(t *testing.T) {
 				if strings.Contains(released, token) {
 					answer = "NOSCRIPT No matching script."
 				}
-				want(t, fmt.Sprintf("%s of a, b, c where %q was released", token, released), a.of(r), answer)
+				want(t, fmt.Sprintf("%s of a, b, c after the release of %q", token, released), a.of(r), answer)
 			}
 		}
 	})

@@ -30,7 +30,7 @@ func want(t *testing.T, what string, got, want any) {
 	}
 }
 
-// Releases share a script and go first, but no release before its own set.
+// Releases share a script and are sent first, but never before their own set.
 func TestBatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -46,13 +46,12 @@ func TestBatch(t *testing.T) {
 		a.ask(n, driver.OpSet, "4")
 		n.Flush()
 		synctest.Wait()
-		want(t, "the node did", strings.Join(f.did(), ", "), "SET k1 1, SET k2 2, RELEASE k2 2 k1 1, SET k3 3, RELEASE k3 3 k0 0, SET k4 4")
+		want(t, "commands", strings.Join(f.did(), ", "), "SET k1 1, SET k2 2, RELEASE k2 2 k1 1, SET k3 3, RELEASE k3 3 k0 0, SET k4 4")
 		want(t, "answers to releases", []string{a.of(one), a.of(two), a.of(three), a.of(none)}, "[1 1 1 0]")
 	})
 }
 
-// Whatever is asked in whatever bursts, each token's steps are done in their order, and
-// answered once.
+// With random bursts of requests, the operations of each token are executed in order and answered once.
 func TestOrder(t *testing.T) {
 	for seed := range uint64(50) {
 		bubble(t, func(t *testing.T) {
@@ -83,7 +82,7 @@ func TestOrder(t *testing.T) {
 			}
 			n.Flush()
 			synctest.Wait()
-			// A release before its set would have left the key.
+			// A release that is executed before its set would leave the key.
 			want(t, "keys left", f.keys, "map[]")
 			for r, got := range a.got {
 				want(t, "answer to "+r.Token, got, "1")
@@ -93,9 +92,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A node that takes requests and says nothing: each is answered at its deadline, and the
-// connection replaced a quarter of the time-out later. What it was to release comes first
-// on the next one.
+// If a node accepts requests but sends no replies, each request is answered at its deadline, and the connection is
+// replaced a quarter of the timeout later. The unanswered releases are sent first on the next connection.
 func TestStalled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -122,8 +120,8 @@ func TestStalled(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		want(t, "connections after another quarter", f.dialled(), 2)
-		want(t, "answer to the second", a.of(second), "no answer in time, nor to anything else that was asked")
-		want(t, "it came after", a.at[second].Sub(start), timeout*5/4)
+		want(t, "answer to the second", a.of(second), "no answer in time: the node is unresponsive")
+		want(t, "time of the answer", a.at[second].Sub(start), timeout*5/4)
 		f.with(func() { f.hold, f.log = nil, nil })
 		close(hold)
 		synctest.Wait()
@@ -134,13 +132,13 @@ func TestStalled(t *testing.T) {
 		did := f.did()
 		debt := slices.Index(did, "RELEASE kheld held")
 		if debt < 0 || debt > slices.Index(did, "SET kafter after") {
-			t.Errorf("the node did %v; want the release that it was owed before all else", did)
+			t.Errorf("commands: %v; want the pending release first", did)
 		}
 	})
 }
 
-// What is owed is paid as soon as there is a connection, unless the key has expired; what
-// was never sent needs no release.
+// Pending releases are sent as soon as there is a connection, unless the key has expired. A set that was never
+// sent needs no release.
 func TestDebts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -163,17 +161,16 @@ func TestDebts(t *testing.T) {
 				t.Errorf("answer to %s: %s", r.Token, got)
 			}
 		}
-		want(t, "answer to what was not sent", a.of(unsent), "connect to n:1: connection refused")
+		want(t, "answer to the unsent set", a.of(unsent), "connect to n:1: connection refused")
 		time.Sleep(3 * timeout)
 		f.with(func() { f.refuse = nil })
 		time.Sleep(timeout)
 		synctest.Wait()
-		want(t, "the node did", strings.Join(f.did(), ", "), "RELEASE k2 2")
+		want(t, "commands", strings.Join(f.did(), ", "), "RELEASE k2 2")
 	})
 }
 
-// A key that was granted is let go of, also where its holder has asked something of it since that no
-// connection saw.
+// A granted key is released even if a later request of its holder was never sent.
 func TestDebtsOfWhatWasHeld(t *testing.T) {
 	for name, op := range map[string]driver.Op{"extended": driver.OpExtend, "fence raised": driver.OpRaiseFence} {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +186,7 @@ func TestDebtsOfWhatWasHeld(t *testing.T) {
 				synctest.Wait()
 				a.ask(n, op, "1") // waits for a connection that can't be made
 				synctest.Wait()
-				a.ask(n, op, "2") // comes when that is known
+				a.ask(n, op, "2") // submitted after the failure
 				for _, token := range []string{"1", "2"} {
 					a.ask(n, driver.OpRelease, token)
 				}
@@ -197,13 +194,13 @@ func TestDebtsOfWhatWasHeld(t *testing.T) {
 				f.with(func() { f.refuse = nil })
 				time.Sleep(timeout)
 				synctest.Wait()
-				want(t, "the node did", strings.Join(f.did(), ", "), "RELEASE k1 1 k2 2")
+				want(t, "commands", strings.Join(f.did(), ", "), "RELEASE k1 1 k2 2")
 			})
 		})
 	}
 }
 
-// A node that forgets its scripts is given them again, and nothing is lost or overtaken.
+// If a node forgets its scripts, requests are resent with the full text, without loss or reordering.
 func TestScriptsForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -220,22 +217,21 @@ func TestScriptsForgotten(t *testing.T) {
 		fenced := a.ask(n, driver.OpSetFenced, "f")
 		n.Flush()
 		synctest.Wait()
-		want(t, "the node did", strings.Join(f.did(), ", "), "RELEASE k0 0 k1 1 k2 2 k3 3, SCRIPT kf kf:fence f 1000")
+		want(t, "commands", strings.Join(f.did(), ", "), "RELEASE k0 0 k1 1 k2 2 k3 3, SCRIPT kf kf:fence f 1000")
 		want(t, "the count", a.of(fenced), 7)
 		f.with(func() { clear(f.scripts); f.log = nil })
-		// This set's release comes while the node still has to say that it does not know the script.
+		// The release of this set is submitted before the node replies that it does not know the script.
 		fenced = a.ask(n, driver.OpSetFenced, "g")
 		n.Flush()
 		a.ask(n, driver.OpRelease, "g")
 		n.Flush()
 		synctest.Wait()
-		want(t, "the node did", strings.Join(f.did(), ", "), "RELEASE kg g")
+		want(t, "commands", strings.Join(f.did(), ", "), "RELEASE kg g")
 		want(t, "the set", a.of(fenced), "NOSCRIPT No matching script.")
 	})
 }
 
-// After a pause of this process the answers lie in the socket, and are taken before
-// anything is said to be late.
+// After a pause of this process, replies waiting in the socket are read before any request times out.
 func TestPaused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -256,16 +252,16 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// What is no answer ends the connection, with a reason.
+// An invalid reply ends the connection with an error.
 func TestNonsense(t *testing.T) {
 	for say, why := range map[string]string{
-		"HTTP/1.1 400 Bad Request\r\n":   `the node sent "HTTP/1.1 400 Bad Request", which answers nothing that it was asked`,
-		"x\n":                            `the node sent "x", which is no RESP2`,
-		":1\r\n:1\r\n":                   "the node sent a reply to nothing that it was asked",
-		"+OK\r\n":                        "the node sent a reply to nothing that it was asked",
-		"$1\r\n1\r\n":                    "the node sent a reply to nothing that it was asked",
-		"+QUEUED\r\n":                    `the node sent "+QUEUED", which answers nothing that it was asked`,
-		"*2\r\n:1\r\n:1\r\n":             "the node sent a reply to nothing that it was asked",
+		"HTTP/1.1 400 Bad Request\r\n":   `the node sent "HTTP/1.1 400 Bad Request", which is not a valid reply`,
+		"x\n":                            `the node sent "x", which is not RESP2`,
+		":1\r\n:1\r\n":                   "the node sent an unexpected reply",
+		"+OK\r\n":                        "the node sent an unexpected reply",
+		"$1\r\n1\r\n":                    "the node sent an unexpected reply",
+		"+QUEUED\r\n":                    `the node sent "+QUEUED", which is not a valid reply`,
+		"*2\r\n:1\r\n:1\r\n":             "the node sent an unexpected reply",
 		":" + strings.Repeat("1", 1<<16): "the node sent a line of more than 32768 bytes",
 	} {
 		bubble(t, func(t *testing.T) {
@@ -279,7 +275,7 @@ func TestNonsense(t *testing.T) {
 			n.Flush()
 			synctest.Wait()
 			got := a.of(second)
-			if strings.HasPrefix(say, ":1\r") { // the first of the two is an answer
+			if strings.HasPrefix(say, ":1\r") { // the first of the two replies is valid
 				f.with(func() { f.say = "" })
 				n.Flush()
 				synctest.Wait()
@@ -291,7 +287,7 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// SET is answered by OK or null, and by nothing else.
+// The only valid replies to SET are OK and null.
 func TestNoAnswerToSet(t *testing.T) {
 	for _, say := range []string{":1\r\n", ":0\r\n", "$1\r\n1\r\n", "+1\r\n", "*1\r\n:1\r\n"} {
 		bubble(t, func(t *testing.T) {
@@ -305,13 +301,13 @@ func TestNoAnswerToSet(t *testing.T) {
 			n.Flush()
 			synctest.Wait()
 			if got := a.of(set); !strings.Contains(got, "the node sent") {
-				t.Errorf("SET is answered by %q: %s", say, got)
+				t.Errorf("reply %q to SET: %s", say, got)
 			}
 		})
 	}
 }
 
-// A server whose greeting is no Redis server's grants nothing.
+// A server that does not complete the handshake like a Redis server grants nothing.
 func TestNoGreeting(t *testing.T) {
 	for _, say := range []string{"+OK\r\n", "*3\r\n:1\r\n+OK\r\n:1\r\n", strings.Repeat(":1\r\n", 40)} {
 		bubble(t, func(t *testing.T) {
@@ -320,13 +316,13 @@ func TestNoGreeting(t *testing.T) {
 			set := a.ask(f.node(nil), driver.OpSet, "1")
 			synctest.Wait()
 			if got := a.of(set); !strings.Contains(got, "is this a Redis server?") {
-				t.Errorf("everything is answered by %q: %s", say, got)
+				t.Errorf("reply %q to every command: %s", say, got)
 			}
 		})
 	}
 }
 
-// A greeting has what the options say; what the node does not like of it is the error.
+// The handshake follows the options, and its errors are reported.
 func TestGreeting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -335,17 +331,17 @@ func TestGreeting(t *testing.T) {
 		if yes, err := n.Set(ctx, "k", "t", time.Second); !yes || err != nil {
 			t.Errorf("set: %v, %v", yes, err)
 		}
-		want(t, "the node was told", strings.Join(f.did(), ", "), "AUTH u p, SELECT 3, CLIENT SETNAME me, SET k t")
+		want(t, "commands", strings.Join(f.did(), ", "), "AUTH u p, SELECT 3, CLIENT SETNAME me, SET k t")
 		f.with(func() { f.log, f.say = nil, "-WRONGPASS no\r\n" })
 		n = f.node(func(o *wire.Options) { o.Password = "p" })
 		_, err := n.Set(ctx, "k", "t", time.Second)
-		want(t, "error", err, "connect to n:1: AUTH: WRONGPASS no (check the user name and the password; ACL LIST on the node says which users are on)")
-		want(t, "the node was told", f.did()[0], "AUTH p")
+		want(t, "error", err, "connect to n:1: AUTH: WRONGPASS no (check the user name and the password; ACL LIST on the node says which users are enabled)")
+		want(t, "commands", f.did()[0], "AUTH p")
 	})
 }
 
-// The connection before is ended by its number, but not in another process, whose numbers mean
-// others; where it may not be ended the new one is of no use.
+// The previous connection is killed by its ID, but not in another server process, where the ID belongs to another
+// connection. If it can't be killed, the new connection is not used.
 func TestEndsTheConnectionBefore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -358,30 +354,29 @@ func TestEndsTheConnectionBefore(t *testing.T) {
 		}
 		n.Set(t.Context(), "k", "t", time.Second)
 		want(t, "second connection", again(), nil)
-		want(t, "third", again(), nil)
+		want(t, "third connection", again(), nil)
 		f.with(func() { f.process = "process-2" })
 		want(t, "another process", again(), nil)
 		f.with(func() { f.process, f.ids = "", 0 })
-		want(t, "one that does not tell", again(), nil)
-		want(t, "the same, perhaps", again(), nil)
+		want(t, "unknown process", again(), nil)
+		want(t, "unknown process again", again(), nil)
 		f.with(func() { f.ids = 0 })
-		want(t, "surely not", again(), nil)
+		want(t, "lower connection ID", again(), nil)
 		f.with(func() { want(t, "kills", f.kills, "[1 2 1]"); f.noKills, f.ids = true, 5 })
-		want(t, "not allowed", again(), "connect to n:1: CLIENT KILL: NOPERM no (have the node's ACL allow it; package redlock/driver says what a lock needs)")
+		want(t, "not allowed", again(), "connect to n:1: CLIENT KILL: NOPERM no (allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs)")
 	})
 }
 
-// Nodes that can't be reached, each in its way: whoever asks is told at the deadline at
-// the latest, and nothing is left running.
+// Requests to unreachable nodes fail at the latest at their deadlines, and no goroutines are left.
 func TestUnreachable(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(f *fake, o *wire.Options)
 		after  time.Duration
 		err    string
 	}{
-		"refused":     {func(f *fake, _ *wire.Options) { f.refuse = errRefused }, 0, "connect to n:1: connection refused"},
-		"silent node": {func(f *fake, _ *wire.Options) { f.delay = time.Hour }, timeout, "no answer in time"},
-		"silent dial": {func(f *fake, o *wire.Options) { o.Dial = deaf }, timeout, "no answer in time"},
+		"refused":             {func(f *fake, _ *wire.Options) { f.refuse = errRefused }, 0, "connect to n:1: connection refused"},
+		"unresponsive node":   {func(f *fake, _ *wire.Options) { f.delay = time.Hour }, timeout, "no answer in time"},
+		"dial without result": {func(f *fake, o *wire.Options) { o.Dial = deaf }, timeout, "no answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -391,7 +386,7 @@ func TestUnreachable(t *testing.T) {
 					start := time.Now()
 					_, err := n.Set(context.Background(), "k", "t", time.Second)
 					want(t, "error", err, c.err)
-					want(t, "it took", time.Since(start), c.after)
+					want(t, "duration", time.Since(start), c.after)
 				}
 				n.Close()
 				_, err := n.Release(context.Background(), "k", "t")
@@ -405,7 +400,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// Close answers what waits.
+// Close answers all waiting requests.
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -430,7 +425,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A call ends with its context, though its request goes on.
+// A call ends with its context, but its request continues.
 func TestContext(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -452,7 +447,7 @@ func deaf(ctx context.Context, _, _ string) (net.Conn, error) {
 	return nil, ctx.Err()
 }
 
-// A lock over TLS and over a Unix socket.
+// A node works over TLS and over a Unix socket.
 func TestTLSAndUnix(t *testing.T) {
 	web := httptest.NewTLSServer(nil)
 	defer web.Close()
@@ -494,6 +489,6 @@ func TestTLSAndUnix(t *testing.T) {
 	n := wire.New(wire.Options{Addr: tcp.Addr().String(), TLS: &tls.Config{}, Timeout: 10 * time.Second})
 	defer n.Close()
 	if _, err := n.Set(t.Context(), "k", "t", time.Second); err == nil {
-		t.Error("it trusts a certificate that nobody knows")
+		t.Error("the node trusts an unknown certificate")
 	}
 }

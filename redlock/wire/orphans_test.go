@@ -20,8 +20,8 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// cutter passes connections on to a node, and cuts them. What the client had sent by then
-// reaches the node later all the same, as what is on its way does.
+// cutter is a proxy that cuts connections to a node. Data that the client has sent by then still reaches the node
+// later, like packets in flight.
 type cutter struct {
 	*testing.T
 	net.Listener
@@ -88,8 +88,8 @@ func (c *cutter) pass(client net.Conn) {
 	}
 }
 
-// Ten thousand times a lock is acquired and given back while connections are cut with requests
-// under way. No key is left on any node, though all would live for an hour.
+// Ten thousand locks are acquired and released while connections are cut with requests in flight. No key is left on
+// any node, although the keys' TTL is an hour.
 func TestNoKeyIsLeft(t *testing.T) {
 	for name, terms := range map[string]redlock.Config{"plain": {}, "fence": {Fence: true}} {
 		t.Run(name, func(t *testing.T) { noKeyIsLeft(t, terms) })
@@ -111,7 +111,7 @@ func noKeyIsLeft(t *testing.T, cfg redlock.Config) {
 		t.Fatal(err)
 	}
 	const at, rounds = 20, 500
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a key that was left behind is in the way
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a key that was left behind would block an acquire
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range at {
@@ -127,7 +127,7 @@ func noKeyIsLeft(t *testing.T, cfg redlock.Config) {
 		})
 	}
 	all.Wait()
-	for range 100 { // a machine that is busy takes longer than one waits
+	for range 100 { // on a busy machine, one Close may not be enough
 		if err = l.Close(); err == nil {
 			break
 		}
@@ -147,7 +147,7 @@ func noKeyIsLeft(t *testing.T, cfg redlock.Config) {
 	for _, addr := range addrs {
 		_, client := open(t, addr)
 		var keys []string
-		all := client.Scan(ctx, 0, "*", 10).Iterator() // a few at a time: the client takes no long replies
+		all := client.Scan(ctx, 0, "*", 10).Iterator() // a few at a time, because the client rejects long replies
 		for all.Next(ctx) {
 			if !strings.HasSuffix(all.Val(), driver.CountSuffix) {
 				keys = append(keys, all.Val())
@@ -158,6 +158,6 @@ func noKeyIsLeft(t *testing.T, cfg redlock.Config) {
 		}
 	}
 	if t.Logf("%d connections were cut", cuts); cuts < 30 {
-		t.Error("that shows nothing: there are to be thirty cuts at least")
+		t.Error("too few cuts to test anything, want at least 30")
 	}
 }

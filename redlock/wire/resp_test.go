@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// chunked is a connection from which bytes come in pieces.
+// chunked is a connection that is read in pieces.
 type chunked struct {
 	net.Conn
 	from io.Reader
@@ -17,7 +17,7 @@ type chunked struct {
 
 func (c chunked) Read(b []byte) (int, error) { return c.from.Read(b) }
 
-// told is what is read from a stream, to its end.
+// readAll returns all replies of a stream.
 func told(from io.Reader) (out []string) {
 	in := &replies{c: chunked{from: from}, buf: make([]byte, 4<<10)}
 	for {
@@ -31,15 +31,14 @@ func told(from io.Reader) (out []string) {
 	}
 }
 
-// Whatever a node sends, and in whatever pieces, it is read alike, and nothing is read of
-// it that it does not say.
+// A stream yields the same replies however it is split into reads, and not more replies than its length allows.
 func FuzzReplies(f *testing.F) {
 	for _, seed := range []string{"+OK\r\n:1\r\n$-1\r\n-ERR no\r\n", "*2\r\n:1\r\n-WRONGTYPE x\r\n", "$3\r\nabc\r\n:5\r\n", "$0\r\n\r\n", ":1\n", "*-1\r\n", "$99999999999\r\n", "\r\n", ":\r\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 4<<10 {
-			return // a line that fills the buffer is refused by how much of it there is
+			return // whether a line fills the buffer depends on the size of reads
 		}
 		whole, single := told(bytes.NewReader(b)), told(iotest.OneByteReader(bytes.NewReader(b)))
 		if fmt.Sprint(whole) != fmt.Sprint(single) {
@@ -62,10 +61,10 @@ func TestParse(t *testing.T) {
 		"$2\r\nab\r":         "0 <nil> 0 0 incomplete",
 		"-ERR no\r\n":        "0 ERR no 0 9 <nil>",
 		"*64\r\n:1\r\n":      "0 <nil> 64 5 <nil>",
-		"*65\r\n":            `0 <nil> 0 0 the node sent "*65", which answers nothing that it was asked`,
-		"*0\r\n":             `0 <nil> 0 0 the node sent "*0", which answers nothing that it was asked`,
-		"$1025\r\n":          `0 <nil> 0 0 the node sent "$1025", which answers nothing that it was asked`,
-		"%1\r\n+a\r\n:1\r\n": `0 <nil> 0 0 the node sent "%1", which answers nothing that it was asked`,
+		"*65\r\n":            `0 <nil> 0 0 the node sent "*65", which is not a valid reply`,
+		"*0\r\n":             `0 <nil> 0 0 the node sent "*0", which is not a valid reply`,
+		"$1025\r\n":          `0 <nil> 0 0 the node sent "$1025", which is not a valid reply`,
+		"%1\r\n+a\r\n:1\r\n": `0 <nil> 0 0 the node sent "%1", which is not a valid reply`,
 		"":                   "0 <nil> 0 0 incomplete",
 	} {
 		r, size, err := parse([]byte(b))

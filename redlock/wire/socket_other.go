@@ -4,7 +4,7 @@ package wire
 
 import "syscall"
 
-// socketWrite leaves all writes to a goroutine.
+// socketWrite does nothing: a goroutine makes all writes.
 type socketWrite struct{}
 
 func (socketWrite) write(syscall.RawConn, []byte) int { return 0 }

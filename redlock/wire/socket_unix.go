@@ -4,16 +4,16 @@ package wire
 
 import "syscall"
 
-// socketWrite writes to a socket without waiting. It is kept because its function would
-// be allocated for each write.
+// socketWrite writes to a socket without blocking. It is reused because its callback would otherwise be
+// allocated for each write.
 type socketWrite struct {
 	buf  []byte
 	done int
 	f    func(fd uintptr) bool
 }
 
-// write writes what the socket takes at once, and returns how much that was; an error
-// is seen by whoever writes the rest.
+// write writes as much as the socket accepts immediately and returns the number of bytes. An error is
+// reported to the write of the remaining data.
 func (w *socketWrite) write(raw syscall.RawConn, buf []byte) int {
 	if raw == nil {
 		return 0

@@ -22,10 +22,10 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// guarded is a real server with a Unix socket, a TLS port, users and a password.
+// securedServer is a real server with a Unix socket, a TLS port, users and a password.
 type guarded struct {
 	*testing.T
-	admin                 *redis.Client // on one connection, which was made when there was no password
+	admin                 *redis.Client // uses one connection, made before a password was set
 	plain, secure, socket string        // addresses
 	own, other            *authority    // the server trusts own
 }
@@ -57,11 +57,11 @@ func newGuarded(t *testing.T) *guarded {
 			t.Skip("skipped: this redis-server is built without TLS")
 		}
 	}
-	t.Fatal("no port for TLS")
+	t.Fatal("found no free port for TLS")
 	return nil
 }
 
-// secured has the server show a certificate; more are further settings.
+// setCertificate sets the server's certificate. more are additional settings.
 func (g *guarded) secured(cert string, more ...any) error {
 	return g.admin.Do(g.Context(), append([]any{"CONFIG", "SET", "tls-ca-cert-file", g.own.file("ca.crt"),
 		"tls-cert-file", g.own.file(cert + ".crt"), "tls-key-file", g.own.file(cert + ".key")}, more...)...).Err()
@@ -74,16 +74,16 @@ func (g *guarded) must(args ...any) {
 	}
 }
 
-// way is how a user reaches the server.
+// access describes how a user connects to the server.
 type way struct {
 	addr, user, password string
 	tls                  *tls.Config
-	resp                 int           // of go-redis, if it isn't 2
-	dial                 time.Duration // how long that may take, if not 10 s
-	only                 string        // one of the drivers
+	resp                 int           // protocol version for go-redis; default 2
+	dial                 time.Duration // dial timeout; default 10 s
+	only                 string        // restricts the test to one driver
 }
 
-// nodes are the server by both drivers.
+// nodes returns a node on the server for each driver.
 func (g *guarded) nodes(w way) map[string]redlock.Node {
 	w.dial = cmp.Or(w.dial, 10*time.Second)
 	wired := wire.New(wire.Options{Addr: w.addr, Username: w.user, Password: w.password, TLS: w.tls, ClientName: "lock", Timeout: 10 * time.Second, DialTimeout: w.dial})
@@ -104,7 +104,7 @@ func (g *guarded) nodes(w way) map[string]redlock.Node {
 	return all
 }
 
-// lock does with a node all that a lock does.
+// lock uses all operations of a lock on a node.
 func (g *guarded) lock(n redlock.Node) error {
 	ctx := g.Context()
 	l, err := redlock.New(redlock.Config{Nodes: []redlock.Node{n}, TTL: time.Minute, Timeout: 10 * time.Second, Quarantine: time.Minute, Fence: true, Repair: true, Tries: 1})
@@ -120,7 +120,7 @@ func (g *guarded) lock(n redlock.Node) error {
 		return err
 	}
 	if other, err := l.Acquire(ctx, "k"); err == nil {
-		return fmt.Errorf("a second client got %v while it was held", other.Token())
+		return fmt.Errorf("a second client acquired %v while the lock was held", other.Token())
 	}
 	if _, err := n.(driver.Fencer).RaiseFence(ctx, "k", s.Token(), s.Fence()+5); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (g *guarded) lock(n redlock.Node) error {
 	return s.Release(ctx)
 }
 
-// Locks work as users have their servers, by both drivers.
+// With both drivers, locks work on servers with passwords, users, ACLs, TLS and Unix sockets.
 func TestAsUsersHaveThem(t *testing.T) {
 	g := newGuarded(t)
 	works := func(name string, w way) {
@@ -150,7 +150,7 @@ func TestAsUsersHaveThem(t *testing.T) {
 	works("RESP3", way{addr: g.plain, resp: 3})
 	works("TLS with a client's certificate", way{addr: g.secure, tls: g.own.trusts(ofClient)})
 	g.must("CONFIG", "SET", "tls-auth-clients", "no")
-	works("TLS with an authority of its own", way{addr: g.secure, tls: g.own.trusts()})
+	works("TLS with a private authority", way{addr: g.secure, tls: g.own.trusts()})
 	g.must("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all")
 	g.must(append([]any{"ACL", "SETUSER", "bob", "on", ">secret", "~k", "~k:*", "~redlock:*"}, allowed(t)...)...)
 	g.must("CONFIG", "SET", "requirepass", "pass")
@@ -158,26 +158,26 @@ func TestAsUsersHaveThem(t *testing.T) {
 	works("a user", way{addr: g.plain, user: "ann", password: "secret", resp: 3})
 	works("a Unix socket and a user", way{addr: g.socket, user: "ann", password: "secret"})
 	works("TLS and a user", way{addr: g.secure, tls: g.own.trusts(ofClient), user: "ann", password: "secret"})
-	works("a user who may do what a lock needs", way{addr: g.plain, user: "bob", password: "secret"})
+	works("a user with the documented permissions", way{addr: g.plain, user: "bob", password: "secret"})
 	for _, what := range []string{"+set", "+incr", "+evalsha", "+eval", "+client|id"} {
 		g.must("ACL", "SETUSER", "bob", "-"+what[1:])
 		failed := 0
 		for driver, n := range g.nodes(way{addr: g.plain, user: "bob", password: "secret"}) {
 			if err := g.lock(n); err != nil {
 				failed++
-				if !strings.Contains(err.Error(), "package redlock/driver says what a lock needs") {
+				if !strings.Contains(err.Error(), "package redlock/driver lists what a lock needs") {
 					t.Errorf("%s without %s: %v", driver, what, err)
 				}
 			}
 		}
 		if failed == 0 {
-			t.Errorf("%s is not needed", what)
+			t.Errorf("permission %s is not needed", what)
 		}
 		g.must("ACL", "SETUSER", "bob", what)
 	}
 }
 
-// allowed is what the documentation says that a user of a lock has to be allowed.
+// documentedPermissions returns the permissions of a lock's user in the documentation of package driver.
 func allowed(t *testing.T) (words []any) {
 	text, err := os.ReadFile("../driver/driver.go")
 	if err != nil {
@@ -191,25 +191,24 @@ func allowed(t *testing.T) (words []any) {
 		}
 	}
 	if len(words) < 5 {
-		t.Fatalf("it says %v", words)
+		t.Fatalf("found only the permissions %v", words)
 	}
 	return words
 }
 
-// Whoever can't be let in is told what is wrong, where, and what to do, and the node is not asked
-// again and again.
+// Authentication errors say what is wrong, where, and how to fix it. The drivers do not keep reconnecting.
 func TestNotLetIn(t *testing.T) {
 	g := newGuarded(t)
 	g.must("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all")
-	// Where a server ends a connection its last words may be lost: go-redis says so, and so does wire, with
-	// what that may mean.
+	// When a server closes a connection, its last message may be lost. Both drivers then report a closed connection,
+	// and wire adds a likely reason.
 	fails := func(name string, w way, says string) {
 		t.Helper()
 		for driver, n := range g.nodes(w) {
 			before := g.connections()
 			err := g.lock(n)
 			if err == nil {
-				t.Errorf("%s, %s: it locks", name, driver)
+				t.Errorf("%s, %s: the lock works", name, driver)
 				continue
 			}
 			says := says
@@ -225,28 +224,28 @@ func TestNotLetIn(t *testing.T) {
 		}
 	}
 	ofClient := g.own.issue("client", 2*time.Hour)
-	fails("no certificate", way{addr: g.secure, tls: g.own.trusts()}, "give this client's certificate|it may want a certificate of this client")
-	fails("another's certificate", way{addr: g.secure, tls: g.own.trusts(g.other.issue("client", 2*time.Hour))}, "that the node trusts|it may want a certificate")
-	fails("an expired certificate", way{addr: g.secure, tls: g.own.trusts(g.own.issue("old", time.Minute))}, "renew this client's certificate|it may want a certificate")
-	fails("another authority", way{addr: g.secure, tls: g.other.trusts(ofClient)}, "in RootCAs")
+	fails("no certificate", way{addr: g.secure, tls: g.own.trusts()}, "set this client's certificate|it may require a client certificate")
+	fails("another's certificate", way{addr: g.secure, tls: g.own.trusts(g.other.issue("client", 2*time.Hour))}, "that the node trusts|it may require a client certificate")
+	fails("an expired certificate", way{addr: g.secure, tls: g.own.trusts(g.own.issue("old", time.Minute))}, "renew this client's certificate|it may require a client certificate")
+	fails("another authority", way{addr: g.secure, tls: g.other.trusts(ofClient)}, "to RootCAs")
 	elsewhere := g.own.trusts(ofClient)
 	elsewhere.ServerName = "elsewhere"
-	fails("another name", way{addr: g.secure, tls: elsewhere}, "in ServerName")
-	fails("TLS to a plain port", way{addr: g.plain, tls: g.own.trusts(), dial: 100 * time.Millisecond}, "it may not speak TLS|deadline exceeded")
-	fails("a TLS port without TLS", way{addr: g.secure}, "it may want TLS|EOF|reset")
+	fails("another name", way{addr: g.secure, tls: elsewhere}, "set ServerName")
+	fails("TLS to a plain port", way{addr: g.plain, tls: g.own.trusts(), dial: 100 * time.Millisecond}, "the server may not use TLS|deadline exceeded")
+	fails("a TLS port without TLS", way{addr: g.secure}, "it may require TLS|EOF|reset")
 	fails("no socket", way{addr: g.socket + "x"}, "no such file")
 	if err := g.secured("expired"); err != nil {
 		t.Fatal(err)
 	}
 	fails("a server's expired certificate", way{addr: g.secure, tls: g.own.trusts(ofClient)}, "renew the node's certificate")
-	fails("a password that the server has none of", way{addr: g.plain, password: "x", only: "wire"}, "give no password") // go-redis goes on without
+	fails("a password on a server without one", way{addr: g.plain, password: "x", only: "wire"}, "remove the password") // go-redis continues without
 	g.must("CONFIG", "SET", "requirepass", "pass")
-	fails("no password", way{addr: g.plain}, "give the node's password")
+	fails("no password", way{addr: g.plain}, "set the node's password")
 	fails("a wrong password", way{addr: g.socket, password: "x"}, "check the user name and the password")
 	fails("a wrong user", way{addr: g.plain, user: "eve", password: "secret", resp: 3}, "check the user name and the password")
 }
 
-// anyOf says whether one of several words is in a text.
+// containsAny reports whether text contains one of the words, which are separated by "|".
 func anyOf(text, words string) bool {
 	for w := range strings.SplitSeq(words, "|") {
 		if strings.Contains(text, w) {
@@ -256,7 +255,7 @@ func anyOf(text, words string) bool {
 	return false
 }
 
-// connections is how many the server has had.
+// connections returns the number of connections that the server has accepted.
 func (g *guarded) connections() (n int) {
 	text, err := g.admin.Info(g.Context(), "stats").Result()
 	if err != nil {

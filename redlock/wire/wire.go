@@ -1,24 +1,22 @@
-// Package wire is a driver.Batcher on a connection of its own, for programs that
-// lock often: what many goroutines ask of a node is sent by one write, costs no
-// goroutine and next to no allocation, and releases share a script.
+// Package wire implements a driver.Batcher on its own connection, for programs that lock often. It sends the
+// requests of many goroutines in one write, needs no goroutine and almost no allocation per request, and
+// combines releases in one script.
 //
-// Its noun is Node, one independent Redis master and one connection to it, which is
-// made when it is first needed and replaced when it fails. It speaks RESP2 over TCP,
-// TLS or a Unix socket. Each connection begins with RESP2, in all versions of Redis and
-// Valkey, whatever others have asked for on theirs; and no step answers anything of which
-// RESP3 has a type of its own.
+// A Node is one independent Redis master with one connection, which is established when first needed and
+// replaced when it fails. The protocol is RESP2 over TCP, TLS or a Unix socket. All versions of Redis and
+// Valkey start each connection in RESP2, and no reply to a lock needs a type that only RESP3 has.
 //
 //	callers ── Submit ──►  batch: releases, then sets  ── Flush ──►  socket ──►  node
-//	        ◄── Answered ── requests that wait, in order  ◄── reader ──
+//	        ◄── Answered ── waiting requests, in order  ◄── reader ──
 //	                        their deadlines  ◄── one timer
 //
-// On one connection a node does what it was asked in order, so that no set comes after
-// its release. Across connections this must be seen to: a release that the node has
-// perhaps not got is a debt, which is paid first on the next one; and the next one has the
-// node end the one before, of which it may not have read all.
+// On one connection, a node executes requests in order, so no set arrives after its release. Across
+// connections, the package ensures this in two ways. A release that the node may not have received is
+// sent first on the next connection. And the next connection makes the node kill the previous one, from which
+// it may not have read everything yet.
 //
-// Deliberately missing: retries, for the lock decides about these; Redis Cluster;
-// commands other than those of package driver and SET.
+// The package deliberately omits retries, because the lock decides about those. It also omits Redis
+// Cluster, and all commands except SET and those of package driver.
 package wire
 
 import (
@@ -35,69 +33,69 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// Options are how a node is reached. Only Addr is needed.
+// Options configure the connection to a node. Only Addr is required.
 type Options struct {
 	// Addr is host:port, or the path of a Unix socket, which begins with a slash.
 	Addr string
-	// Username and Password are for AUTH, which is left out where both are empty.
+	// Username and Password are for AUTH, which is not sent if both are empty.
 	Username, Password string
-	// DB is the number of the database, ClientName what CLIENT LIST shows.
+	// DB is the number of the database, and ClientName is the name shown by CLIENT LIST.
 	DB         int
 	ClientName string
-	// TLS is for encrypted connections. ServerName is taken from Addr if it is empty.
+	// TLS enables encryption. If its ServerName is empty, it is taken from Addr.
 	TLS *tls.Config
-	// Timeout is the lock's time-out for a request, redlock.Config.Timeout. A connection on
-	// which a request is overdue is replaced if nothing is read for another quarter of it.
-	// 0: 50 ms.
+	// Timeout is the lock's timeout for a request, redlock.Config.Timeout. A connection with an overdue
+	// request is replaced if nothing is read for another quarter of the timeout. Default: 50 ms.
 	Timeout time.Duration
-	// DialTimeout bounds making a connection, with its greeting. The first try is given up after eight
-	// times Timeout, if that is less, and each that follows after twice as long. 0: 1 s.
+	// DialTimeout limits the time to connect, including the handshake. The first attempt is limited to
+	// eight times Timeout, if that is less, and each further attempt may take twice as long as the one
+	// before. Default: 1 s.
 	DialTimeout time.Duration
-	// Dial connects, and must heed ctx. Nil: a net.Dialer.
+	// Dial connects. It must respect ctx. Default: the DialContext of a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Now and After are the clock and the timer, those of the lock's Config. Nil:
+	// Now and After are the clock and the timer. They should be those of the lock's Config. Defaults:
 	// time.Now and time.After.
 	Now   func() time.Time
 	After func(time.Duration) <-chan time.Time
 }
 
-// Node is one Redis master. It may be used by several goroutines at once.
+// Node is one Redis master. It is safe for concurrent use.
 type Node struct{ *line }
 
-// line is what goes to a node and comes from it, by one connection after another.
+// nodeState is the state of a Node, across successive connections.
 type line struct {
 	o       Options
 	network string
-	base    time.Time       // deadlines are reckoned from it
-	ctx     context.Context // ends by Close
+	base    time.Time       // zero point of deadlines
+	ctx     context.Context // canceled by Close
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	// mu is not held while the clock is asked, which may take as long as this process is paused.
+	// mu is not held while the clock is read, which takes long if this process is paused.
 	mu      sync.Mutex
 	state   state
-	why     error   // there is no connection
-	pending []entry // until there is one
+	why     error   // why there is no connection
+	pending []entry // requests waiting for a connection
 	conn    net.Conn
 	raw     syscall.RawConn // of conn, if that is a socket
-	id      int64           // of conn or the one before, as the node calls it; 0: there was none
+	id      int64           // CLIENT ID of the current or the last connection; 0: none yet
 	outbox                  // for conn
 	spare   []byte
 	writing bool
 	debts   []debt
-	unsent  map[string]struct{} // tokens of sets that no connection has seen
+	unsent  map[string]struct{} // tokens of sets that were never sent
 	timer   timer
 
-	try      socketWrite   // of the one that writes
-	patience time.Duration // of the one that connects, in its last try; 0: that ended in time
+	try      socketWrite   // used by the goroutine that writes
+	patience time.Duration // limit of the last dial, used by the goroutine that connects; 0: it ended in time
 }
 
 type state int
 
 const (
-	idle     state = iota // there is no connection, and no need of one
-	dialling              // one is being made
-	resting               // one could not be made just now
+	idle     state = iota // no connection, and none needed
+	dialling              // connecting
+	resting               // the last attempt to connect failed; waiting before the next
 	up
 	closed
 )
@@ -112,10 +110,10 @@ var (
 var (
 	errClosed  = errors.New("the node is closed")
 	errLate    = errors.New("no answer in time")
-	errIgnored = errors.New("no answer in time, nor to anything else that was asked")
+	errIgnored = errors.New("no answer in time: the node is unresponsive")
 )
 
-// New returns the node with these options. It does not connect yet.
+// New returns a node with these options. It does not connect yet.
 func New(o Options) *Node {
 	if o.Timeout == 0 {
 		o.Timeout = 50 * time.Millisecond
@@ -140,11 +138,11 @@ func New(o Options) *Node {
 	return &Node{n}
 }
 
-// String is the node's address.
+// String returns the node's address.
 func (n *line) String() string { return n.o.Addr }
 
-// Close ends the connection and all goroutines, and waits for these. Requests that
-// have no answer are answered by an error.
+// Close ends the connection and waits until all goroutines have ended. Unanswered requests are answered
+// with an error.
 func (n *line) Close() error {
 	n.mu.Lock()
 	c := n.conn
@@ -160,7 +158,7 @@ func (n *line) Close() error {
 	return nil
 }
 
-// now is the time since the node was made.
+// now returns the time since the node was created.
 func (n *line) now() time.Duration { return n.o.Now().Sub(n.base) }
 
 // Set implements driver.Node.
@@ -173,8 +171,8 @@ func (n *Node) Extend(ctx context.Context, key, token string, ttl time.Duration)
 	return yes(n.do(ctx, driver.Request{Op: driver.OpExtend, Key: key, Token: token, Terms: driver.Terms{TTL: ttl}}))
 }
 
-// Release implements driver.Node. How long the key can still live is not known here;
-// a debt is kept for a minute.
+// Release implements driver.Node. It does not know how long the key can still live, so a release without an
+// answer stays pending for a minute.
 func (n *Node) Release(ctx context.Context, key, token string) (bool, error) {
 	return yes(n.do(ctx, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: time.Minute}}))
 }
@@ -199,13 +197,13 @@ func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Durat
 	return yes(n.do(ctx, driver.Request{Op: driver.OpAbandon, Key: key, Token: token, Terms: driver.Terms{TTL: refuse}}))
 }
 
-// Identity implements driver.Identifier by the server's run_id.
+// Identity implements driver.Identifier with the server's run_id.
 func (n *Node) Identity(ctx context.Context) (string, error) {
 	id, err := n.do(ctx, driver.Request{Op: driver.OpIdentify})
 	return strconv.FormatInt(id, 16), err
 }
 
-// Ready ends the node's quarantine, as that of package redisnode does.
+// Ready ends the node's quarantine. See Ready of package redisnode.
 func (n *Node) Ready(ctx context.Context) error {
 	_, err := n.do(ctx, driver.Request{Op: driver.OpReady})
 	return err
@@ -213,7 +211,7 @@ func (n *Node) Ready(ctx context.Context) error {
 
 func yes(n int64, err error) (bool, error) { return n > 0, err }
 
-// call is the Collector of one request.
+// call is the Collector of a single request.
 type call struct {
 	value int64
 	err   error
@@ -234,22 +232,22 @@ func (n *Node) do(ctx context.Context, r driver.Request) (int64, error) {
 	case <-c.done:
 		return c.value, c.err
 	case <-ctx.Done():
-		return 0, fmt.Errorf("ask %s: %w", n, context.Cause(ctx))
+		return 0, fmt.Errorf("request to %s: %w", n, context.Cause(ctx))
 	}
 }
 
-// most is the keys that one script releases or grants: how long a node may be held up.
+// maxBatch limits the keys that one script releases or grants, and thus how long it occupies a node.
 const most = 64
 
 // entry is a request between Submit and the node's answer.
 type entry struct {
 	r    *driver.Request // nil once it was answered
-	owed *debt           // what is left of a release that was answered without the node
-	same int             // requests in its command, from this one on
-	due  time.Duration   // by when it is answered, since Node.base
+	owed *debt           // a release that was answered with an error before the node replied
+	same int             // number of requests in its command from this one on
+	due  time.Duration   // deadline, relative to nodeState.base
 }
 
-// release is the key and the token of a release; ok is false for other steps.
+// asRelease returns the key and the token of a release; ok is false for other operations.
 func (e entry) release() (d debt, ok bool) {
 	if e.owed != nil {
 		return *e.owed, true
@@ -260,24 +258,24 @@ func (e entry) release() (d debt, ok bool) {
 	return debt{e.r.Key, e.r.Token, e.due + e.r.TTL}, true
 }
 
-// batch is what was submitted and is not yet part of the output: releases in one script
-// of many keys, and the other steps behind them, of which grants that follow each other on the
-// same terms share a script, too.
+// batch contains the submitted requests that are not encoded into the output yet: first the releases, in one
+// script with many keys, then the other operations. Successive grants on the same terms also share a
+// script.
 type batch struct {
-	due              time.Duration // the first one's
+	due              time.Duration // deadline of the first request
 	rel, set, grants []entry
 	keys, toks, sets []byte
-	tokens           map[string]struct{} // of set and grants
+	tokens           map[string]struct{} // tokens of steps and grants
 }
 
 func (b *batch) empty() bool { return len(b.rel)+len(b.set)+len(b.grants) == 0 }
 
-// outbox is what is to be sent to a node, and what it is still to answer.
+// outbox contains the requests that are to be sent to a node, and those that it has to answer.
 type outbox struct {
-	runID   string // of the process that is asked; "": the node does not tell
+	runID   string // run_id of the server process; "": unknown
 	batch   batch
-	out     []byte // encoded, not yet given to a write
-	waiting queue  // sent, or to be sent
+	out     []byte // encoded, but not yet written
+	waiting queue  // sent or encoded
 }
 
 // Submit implements driver.Batcher.
@@ -303,7 +301,7 @@ func (n *line) Submit(r *driver.Request) {
 	n.mu.Unlock()
 }
 
-// add puts e into the batch. A release whose own set is in there goes into the next.
+// add puts e into the batch. A release whose set is in the same batch goes into the next one.
 func (n *outbox) add(e entry) {
 	b := &n.batch
 	d, isRelease := e.release()
@@ -376,7 +374,7 @@ func (n *outbox) closeBatch() {
 	clear(b.tokens)
 }
 
-// isReleased says whether a release of token is on its way.
+// isReleased reports whether a release of token is in progress.
 func (n *outbox) isReleased(token string) bool {
 	for _, e := range n.waiting.rest() {
 		if d, ok := e.release(); ok && d.token == token {
@@ -391,7 +389,7 @@ func (n *outbox) isReleased(token string) bool {
 	return false
 }
 
-// releases begins the command that releases so many keys.
+// appendReleases appends the start of the command that releases the given number of keys.
 func releases(b []byte, keys int, whole bool) []byte {
 	if keys == 1 {
 		return run(b, driver.Release, whole, 1, 1)
@@ -399,8 +397,8 @@ func releases(b []byte, keys int, whole bool) []byte {
 	return run(b, driver.Releases, whole, keys, keys)
 }
 
-// Flush implements driver.Batcher. What the socket does not take at once, a goroutine
-// writes.
+// Flush implements driver.Batcher. A goroutine writes the data that the socket does not accept
+// immediately.
 func (n *line) Flush() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -420,7 +418,7 @@ func (n *line) Flush() {
 	}
 }
 
-// rest writes what Flush could not, and flushes what came meanwhile.
+// writeRest writes the data that Flush could not write, and flushes the requests that arrived meanwhile.
 func (n *line) rest(c net.Conn, buf []byte) {
 	defer n.running.Done()
 	if _, err := c.Write(buf); err != nil {
@@ -432,11 +430,11 @@ func (n *line) rest(c net.Conn, buf []byte) {
 	n.Flush()
 }
 
-// queue is entries in order. Those at the front are answered first.
+// queue is a FIFO of entries. The first entry is answered first.
 type queue struct {
 	all  []entry
 	head int
-	late int // all before it are past their deadline
+	late int // all entries before this index are overdue
 }
 
 func (q *queue) len() int      { return len(q.all) - q.head }
@@ -459,16 +457,15 @@ func (q *queue) pop() entry {
 	return e
 }
 
-// timer is the one that sees to a node's deadlines. It runs while requests wait.
+// timer watches the deadlines of a node. It runs while requests are waiting.
 type timer struct {
 	armed  bool
-	due    time.Duration // when it is to fire
-	silent time.Duration // since when something is overdue and nothing was read; 0: not so
-	paused bool          // the last time it fired much too late
+	due    time.Duration // when it should fire
+	silent time.Duration // time since when a request is overdue and nothing was read; 0: none
+	paused bool          // it last fired much too late
 }
 
-// arm makes sure that somebody looks when a request is due. Whoever calls it holds the
-// mutex.
+// startTimer makes sure that the timer fires at due. The caller must hold the mutex.
 func (n *line) arm(due time.Duration) {
 	if n.timer.armed {
 		return
@@ -488,14 +485,14 @@ func (n *line) arm(due time.Duration) {
 	}()
 }
 
-// expire answers what is overdue, and says when to look again; below 0: there is no need.
-// The answers may still come, and are dropped. Only if nothing at all is read for another
-// quarter of the time-out is the connection given up.
+// expire answers overdue requests with an error and returns the time until the next check; a negative value
+// means that none is needed. Late replies are dropped. The connection is closed only if nothing at
+// all is read for another quarter of the timeout.
 func (n *line) expire(now time.Duration) (wait time.Duration) {
 	n.mu.Lock()
 	t, quarter := &n.timer, n.o.Timeout/4
 	if !t.paused && now-t.due > quarter {
-		// This process was paused, and answers may lie in the socket.
+		// This process was paused, so replies may be waiting in the socket.
 		t.paused, t.due = true, now+quarter
 		n.mu.Unlock()
 		return quarter
@@ -527,7 +524,7 @@ func (n *line) expire(now time.Duration) (wait time.Duration) {
 	return wait
 }
 
-// overdue takes out of all that waits what must be answered now.
+// takeOverdue marks the waiting requests whose deadline has passed and returns them.
 func (n *line) overdue(now time.Duration) (over []entry) {
 	for len(n.pending) > 0 && n.pending[0].due <= now {
 		n.undone(n.pending[0])
@@ -549,7 +546,7 @@ func (n *line) overdue(now time.Duration) (over []entry) {
 	return over
 }
 
-// next is when the next request is due, below 0 if none is.
+// nextDue returns the next deadline, or a negative value if no request is waiting.
 func (n *line) next() time.Duration {
 	next := time.Duration(-1)
 	if len(n.pending) > 0 {

@@ -23,7 +23,7 @@ type fencer interface {
 	driver.Fencer
 }
 
-// open returns a node on the wire, and a client of the same server.
+// open returns a wire.Node and a go-redis client for the same server.
 func open(t testing.TB, addr string) (*wire.Node, *redis.Client) {
 	n := wire.New(wire.Options{Addr: addr, Timeout: 10 * time.Second})
 	client := redis.NewClient(redisnode.Options(addr))
@@ -31,7 +31,7 @@ func open(t testing.TB, addr string) (*wire.Node, *redis.Client) {
 	return n, client
 }
 
-// Whatever steps are taken, a node on the wire answers as one on go-redis does.
+// Random operations have the same results on a wire.Node and on a redisnode.Node.
 func TestAnswersAsRedisnode(t *testing.T) {
 	addrs := redistest.Start(t, 2)
 	n, _ := open(t, addrs[0])
@@ -63,13 +63,12 @@ func TestAnswersAsRedisnode(t *testing.T) {
 			said[j] += fmt.Sprint(yes, err)
 		}
 		if said[0] != said[1] {
-			t.Fatalf("step %d, kind %d of %s by %s: %s, go-redis %s", i, step, key, token, said[0], said[1])
+			t.Fatalf("step %d, operation %d on %s with %s: wire %s, go-redis %s", i, step, key, token, said[0], said[1])
 		}
 	}
 }
 
-// A node is in quarantine until somebody says that it has forgotten nothing, and again once its
-// data is gone or another process has it.
+// A node is in quarantine until it is declared ready, and again after it loses its data or its process changes.
 func TestQuarantine(t *testing.T) {
 	addrs, ctx := redistest.Start(t, 1), context.Background()
 	n, client := open(t, addrs[0])
@@ -78,7 +77,7 @@ func TestQuarantine(t *testing.T) {
 		t.Helper()
 		count, err := n.Grant(ctx, "k", token, terms)
 		if got := fmt.Sprint(count > 0, err); !strings.HasPrefix(got, want) {
-			t.Errorf("a grant: %s, want %s", got, want)
+			t.Errorf("grant: %s, want %s", got, want)
 		}
 	}
 	const refused = "false QUARANTINE this node restarted or lost its data"
@@ -94,8 +93,8 @@ func TestQuarantine(t *testing.T) {
 	try("2", "true <nil>")
 	before, _ := n.Grant(ctx, "l", "1", terms)
 	client.Del(ctx, "l", driver.CountKey("l"))
-	if after, err := n.Grant(ctx, "l", "2", terms); after < before || err != nil { // it may be the same millisecond
-		t.Errorf("a count that is lost goes on at %d after %d, %v", after, before, err)
+	if after, err := n.Grant(ctx, "l", "2", terms); after < before || err != nil { // both may be in the same millisecond
+		t.Errorf("after the loss of a count, it continues at %d after %d, %v", after, before, err)
 	}
 	client.Set(ctx, driver.KnownAs, "another process", 0)
 	try("3", refused)
@@ -103,7 +102,7 @@ func TestQuarantine(t *testing.T) {
 	client.FlushAll(ctx)
 	try("3", refused)
 	if yes, err := redisnode.New(client).Set(ctx, "k", "4", time.Minute); !yes || err != nil {
-		t.Errorf("who knows no quarantine: %v, %v", yes, err)
+		t.Errorf("set without a quarantine: %v, %v", yes, err)
 	}
 }
 
@@ -125,8 +124,7 @@ func lock(t testing.TB, addrs []string, change func(*redlock.Config)) (*redlock.
 	return c, nodes
 }
 
-// Many at once, each on its key and all on one: every lock is there once, fences go up,
-// and nothing stays behind.
+// With many goroutines, each lock has one holder at a time, tokens increase, and no keys are left.
 func TestLock(t *testing.T) {
 	addrs := redistest.Start(t, 5)
 	c, _ := lock(t, addrs, func(cfg *redlock.Config) { cfg.Fence = true })
@@ -144,7 +142,7 @@ func TestLock(t *testing.T) {
 					t.Errorf("%d votes, fence %d; want 5 and %d", l.Votes(), l.Fence(), j+1)
 				}
 				if other, err := c.Acquire(ctx, l.Key()); err == nil {
-					t.Errorf("a second client got %v while it was held", other.Token())
+					t.Errorf("a second client acquired %v while the lock was held", other.Token())
 				}
 				if err := l.Extend(ctx); err != nil {
 					t.Error(err)
@@ -159,7 +157,7 @@ func TestLock(t *testing.T) {
 	for _, addr := range addrs {
 		_, client := open(t, addr)
 		if n, err := client.DBSize(ctx).Result(); err != nil || n != 64 {
-			t.Errorf("%d keys, %v; want the 64 counts and nothing else", n, err)
+			t.Errorf("%d keys, %v; want only the 64 counts", n, err)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestTwoClients(t *testing.T) {
 	if d := h.Deadline().Sub(start); d < 9898*time.Millisecond || d > 12*time.Second {
 		t.Errorf("deadline in %v, want 9.898s from the start", d)
 	}
-	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, redlock.ErrTaken) || !strings.Contains(err.Error(), "n2 said no") {
+	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, redlock.ErrTaken) || !strings.Contains(err.Error(), "n2 refused") {
 		t.Errorf("second client: %v; want ErrTaken with the nodes that refused", err)
 	}
 	if err := h.(lock.Extender).Extend(ctx); err != nil {
@@ -163,7 +163,7 @@ func TestCancelled(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
-		"no nodes: give at least one": func(e *lock.Env) { e.Nodes = nil },
+		"no nodes: need at least one": func(e *lock.Env) { e.Nodes = nil },
 		"use multiplexed or sequential": func(e *lock.Env) {
 			e.Settings.Ask = "politely"
 		},

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Answer is what a server does on a connection after the first request. The server closes the connection when
-// Answer returns; gone is closed when the client closes it.
+// Handler is the behavior of a server on a connection after the first byte of a request. The server closes
+// the connection when the Handler returns; gone is closed when the client closes it.
 type Answer func(c net.Conn, gone <-chan struct{})
 
-// Serve starts a server, and returns its address. What is asked later is read and dropped.
+// Serve starts a server and returns its address. The server discards all further input.
 func Serve(t testing.TB, answer Answer) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,7 +35,7 @@ func Serve(t testing.TB, answer Answer) string {
 				gone := make(chan struct{})
 				go func() {
 					io.Copy(io.Discard, c)
-					c.Close() // also where answer is writing
+					c.Close() // unblocks the handler if it is writing
 					close(gone)
 				}()
 				answer(c, gone)
@@ -45,13 +45,14 @@ func Serve(t testing.TB, answer Answer) string {
 	return l.Addr().String()
 }
 
-// Hang answers nothing.
+// Hang sends no reply.
 func Hang(_ net.Conn, gone <-chan struct{}) { <-gone }
 
-// Drop ends the connection.
+// Drop closes the connection.
 func Drop(net.Conn, <-chan struct{}) {}
 
-// Garbage is answers that no Redis server gives to a lock, by name. They go on until the connection is closed.
+// Garbage contains, by name, replies that no Redis server sends to a lock. They continue until the
+// connection is closed.
 var Garbage = map[string]Answer{
 	"endless string":   flood("$2147483640\r\n", strings.Repeat("x", 4<<10)),
 	"endless status":   flood("+", strings.Repeat("x", 4<<10)),
@@ -76,7 +77,7 @@ var Garbage = map[string]Answer{
 	},
 }
 
-// flood writes head, and then more again and again.
+// flood returns a Handler that writes head once and then more repeatedly.
 func flood(head, more string) Answer {
 	chunk := bytes.Repeat([]byte(more), 8)
 	return func(c net.Conn, _ <-chan struct{}) {

@@ -1,7 +1,6 @@
 // Package redistest starts real Redis servers for tests.
 //
-// Deliberately missing: persistence, faults and clusters; the harness's backends
-// have them.
+// It does not support persistence, faults or clusters; the backends of the harness do.
 package redistest
 
 import (
@@ -19,9 +18,8 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-// Start starts n empty servers that live as long as the test, and returns their
-// addresses; args are further ones of redis-server. Without that on PATH the test is skipped, and
-// says so.
+// Start starts n empty servers that run until the test ends, and returns their addresses. args are
+// additional arguments of redis-server. If redis-server is not on PATH, the test is skipped.
 func Start(t testing.TB, n int, args ...string) []string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -35,8 +33,8 @@ func Start(t testing.TB, n int, args ...string) []string {
 	return addrs
 }
 
-// start starts one server. Between the choice of a free port and its use another
-// process can take it, so the server that answers must be the one started.
+// start starts one server. Another process may take the free port before the server does, so start checks that
+// the process that answers is the one it started.
 func start(t testing.TB, path string, args []string) string {
 	t.Helper()
 	for range 5 {
@@ -56,7 +54,7 @@ func start(t testing.TB, path string, args []string) string {
 		}
 		stop()
 	}
-	t.Fatal("start redis-server: none of five came up in time")
+	t.Fatal("start redis-server: five attempts failed")
 	return ""
 }
 
@@ -70,7 +68,7 @@ func freePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// ready waits until the server with that process id answers.
+// ready waits until the server with that process ID answers.
 func ready(addr string, pid int, exited <-chan struct{}) bool {
 	deadline := time.After(10 * time.Second)
 	for {
@@ -95,7 +93,7 @@ func answers(addr string, pid int) bool {
 	return err == nil && info["Server"]["process_id"] == strconv.Itoa(pid)
 }
 
-// Open makes a client of servers, such as a lock, and closes it when the test ends.
+// Open creates a client of servers, such as a lock, and closes it when the test ends.
 func Open[E any, C io.Closer](t testing.TB, make func(E) (C, error), env E) C {
 	t.Helper()
 	c, err := make(env)
@@ -110,7 +108,7 @@ func Open[E any, C io.Closer](t testing.TB, make func(E) (C, error), env E) C {
 	return c
 }
 
-// DialSilent connects to a server that reads everything and answers nothing.
+// DialUnresponsive connects to a server that reads all requests but never answers.
 func DialSilent(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go io.Copy(io.Discard, server)
