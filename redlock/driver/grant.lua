@@ -1,10 +1,11 @@
--- Set the key if it does not exist or already has the token, unless the token was abandoned before.
--- KEYS: the key; its count; the tombstone of the token, or the key again if the caller's requests
--- arrive in order; the last known run_id of the node; the quarantine of the node.
--- ARGV: token; TTL in milliseconds; 1 to count the grant; the quarantine in milliseconds, or 0; and
--- optionally the run_id of the node, if the caller has read it on the same connection.
--- Returns the count, or 1 without counting, or 0 if the key is taken. A node whose run_id has changed
--- or is not stored may have forgotten keys. It refuses all grants until those keys have expired.
+-- Set the key if it is free or the token's already, unless the token was abandoned before.
+-- KEYS: the key, its count, the token's tombstone or the key again where its requests come in order, the
+-- run_id that the node was known by, the node's quarantine. ARGV: token, TTL in milliseconds, 1
+-- if the grant is to be counted, the quarantine in milliseconds or 0, and the node's run_id if
+-- the caller is on a connection to that process and has asked.
+-- Answers the count, or 1, or 0 if the key is taken. A node that has another run_id than
+-- before, or does not know the one before, may have forgotten keys: it gives no vote until all
+-- that it can have forgotten has expired.
 local quarantine = ARGV[4]
 if quarantine ~= "0" then
   local id = ARGV[5] or string.match(redis.call("info", "server"), "run_id:(%x+)")
@@ -14,7 +15,7 @@ if quarantine ~= "0" then
   end
   local left = redis.call("pttl", KEYS[5])
   if left > 0 then
-    return redis.error_reply("QUARANTINE this node restarted or lost its data and refuses grants for another " .. left .. " ms")
+    return redis.error_reply("QUARANTINE this node restarted or lost its data, and gives no vote for another " .. left .. " ms")
   end
 end
 if KEYS[3] ~= KEYS[1] and redis.call("exists", KEYS[3]) == 1 then

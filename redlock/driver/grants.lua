@@ -1,10 +1,9 @@
--- Grant several keys on the same terms, as grant.lua does for one key. It is for callers whose requests
--- arrive in order, so no token was abandoned before. An error with one key does not affect the others.
--- KEYS: the keys; then, to count grants, their counts; then, with a quarantine, the last known run_id of
--- the node and its quarantine. ARGV: a token for each key; then TTL in milliseconds; 1 to count the
--- grants; the quarantine in milliseconds, or 0; the run_id of the node, or "".
--- Returns for each key the count, or 1 without counting, or 0 if the key is taken, or an error; or a
--- single error for all.
+-- Grant several keys on the same terms, as grant.lua does one, to requests that come in order: no
+-- token of theirs was abandoned before. A key that can't be read is no obstacle to the others.
+-- KEYS: the keys, then their counts if grants are counted, then the run_id that the node was known
+-- by and its quarantine if there is one. ARGV: a token for each key, then TTL in milliseconds, 1 if
+-- the grants are to be counted, the quarantine in milliseconds or 0, and the node's run_id or "".
+-- Answers for each key the count, or 1, or 0 if the key is taken, or an error; or one error for all.
 local call = redis.call
 local n = #ARGV - 4
 local ttl, counted, quarantine, id = ARGV[n + 1], ARGV[n + 2] == "1", ARGV[n + 3], ARGV[n + 4]
@@ -19,7 +18,7 @@ if quarantine ~= "0" then
   end
   local left = call("pttl", refuses)
   if left > 0 then
-    return redis.error_reply("QUARANTINE this node restarted or lost its data and refuses grants for another " .. left .. " ms")
+    return redis.error_reply("QUARANTINE this node restarted or lost its data, and gives no vote for another " .. left .. " ms")
   end
 end
 local answers = {}

@@ -1,6 +1,6 @@
--- Raise the count of grants if the value of the key is the token.
--- KEYS: the key, its count. ARGV: token, the minimum of the count.
--- Returns 1, or 0 if the value of the key is not the token.
+-- Raise the count of grants, if the key is still the token's.
+-- KEYS: the key, its count. ARGV: token, the count that it must reach.
+-- Answers 1, or 0 if the key is not the token's.
 if redis.call("get", KEYS[1]) ~= ARGV[1] then
   return 0
 end

@@ -1,6 +1,6 @@
--- Delete the key if its value is the token.
+-- Delete the key, if it is still the token's.
 -- KEYS: the key. ARGV: token.
--- Returns 1, or 0 if the value of the key is not the token.
+-- Answers 1, or 0 if the key is not the token's.
 if redis.call("get", KEYS[1]) == ARGV[1] then
   return redis.call("del", KEYS[1])
 end

@@ -1,6 +1,6 @@
--- Delete each key whose value is its token. An error with one key does not affect the others.
--- KEYS: the keys. ARGV: a token for each key.
--- Returns for each key 1, or 0 if the value is not the token, or an error.
+-- Delete each key that is still its token's. One that can't be read is no obstacle to the others.
+-- KEYS: the keys. ARGV: as many tokens.
+-- Answers for each key 1, or 0 if it is not the token's, or an error.
 local answers = {}
 for i, key in ipairs(KEYS) do
   local value = redis.pcall("get", key)

@@ -1,2 +1,3 @@
--- Return the run_id of the server process.
+-- Which process this is.
+-- Answers its run_id.
 return string.match(redis.call("info", "server"), "run_id:(%x+)")
