@@ -47,7 +47,7 @@ var Dimensions = []Dimension{
 		Unit: nodeCount, Span: anyNodes, Edge: func(s EnvelopeSetting) *envelopeEdge { return exact(s.quorum(), "the quorum") }, world: uncontested, steps: forgetful,
 	},
 	{
-		Name: "crashes", Doc: "nodes that are down", Property: availability,
+		Name: "crashes", Doc: "stopped nodes", Property: availability,
 		Unit: nodeCount, Span: anyNodes, Edge: func(s EnvelopeSetting) *envelopeEdge { return exact(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, world: quick, steps: down,
 	},
 	{

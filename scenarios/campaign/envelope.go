@@ -335,7 +335,7 @@ func delayedWrite(s EnvelopeSetting) *envelopeEdge {
 // Redis ticks per second, plus the time the disk takes (Redis documentation, "Redis persistence":
 // you may lose one second of data).
 func unsynced(s EnvelopeSetting) *envelopeEdge {
-	return &envelopeEdge{Sum: 1, Formula: "a second", Safe: 1.11, Certain: 1 - after.Seconds() - 8*s.high()}
+	return &envelopeEdge{Sum: 1, Formula: "1 s", Safe: 1.11, Certain: 1 - after.Seconds() - 8*s.high()}
 }
 
 func (p *envelopePoint) add(property string, seed uint64, o outcome.Outcome) {

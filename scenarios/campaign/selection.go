@@ -411,7 +411,7 @@ func Probe(ctx context.Context, b harness.Backend) Abilities {
 func (a Abilities) Of(name string) harness.Capability {
 	c, known := a[name]
 	if !known {
-		c = harness.Capability{Name: name, Reason: cmp.Or(scenario.LackOf(name), "not supported by this backend")}
+		c = harness.Capability{Name: name, Reason: cmp.Or(scenario.LackOf(name), "this backend does not have it")}
 	}
 	return c
 }
