@@ -357,7 +357,7 @@ func (p *envelopePoint) add(property string, seed uint64, o outcome.Outcome) {
 	}
 }
 
-// outcomeOf returns the outcome of a property in a run.
+// propertyOutcome returns the outcome of a property in a run.
 func judged(property string, o outcome.Outcome) (got verdict.Outcome, cause string) {
 	if property == availability {
 		grants, measured := o.Numbers["grants"]

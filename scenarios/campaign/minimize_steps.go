@@ -422,7 +422,7 @@ func (r Minimized) Write(name string, known scenario.Known) ([]byte, error) {
 func (r Minimized) claim() string {
 	by := "without any fault"
 	if n := r.After.Steps; n > 0 {
-		by = "by " + display.Plural(n, "fault")
+		by = "with " + display.Plural(n, "fault")
 	}
 	return fmt.Sprintf("The lock %s violates %s, %s.", r.lock(), r.Bug, by)
 }
