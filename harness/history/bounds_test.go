@@ -27,7 +27,7 @@ func TestStoredHistoryIsBounded(t *testing.T) {
 		want  string
 	}{
 		"compressed events": {func(f *os.File) error { z := gzip.NewWriter(f); many(z); return z.Close() }, "more than 450000 events"},
-		"bytes":             {func(f *os.File) error { return f.Truncate(MaxFile + 1) }, "at most 268435456 are read"},
+		"bytes":             {func(f *os.File) error { return f.Truncate(MaxFile + 1) }, "the limit is 268435456"},
 	} {
 		path := filepath.Join(t.TempDir(), "history.jsonl")
 		f, err := os.Create(path)

@@ -261,7 +261,7 @@ func TestReadTellsWhereReadingFailed(t *testing.T) {
 
 func TestReadFileOfWhatIsNone(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := ReadFile(dir); err == nil || !strings.Contains(err.Error(), dir+" is no regular file") {
+	if _, err := ReadFile(dir); err == nil || !strings.Contains(err.Error(), dir+" is not a regular file") {
 		t.Errorf("a directory: %v", err)
 	}
 	if _, err := ReadFile(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {

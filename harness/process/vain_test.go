@@ -66,7 +66,7 @@ func TestAFaultInVainIsAnError(t *testing.T) {
 			refused(f, "n1: it is down")
 		}
 		for _, f := range []nemesis.Fault{power, over, kill, down, stop} {
-			refused(f, "it does not run")
+			refused(f, "it is not running")
 		}
 		refused(touch, "n1")
 

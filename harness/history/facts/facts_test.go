@@ -342,3 +342,25 @@ func TestWhatAClockShows(t *testing.T) {
 		}
 	}
 }
+
+// A key's time is over when its node's clock shows it, at the latest turn that shows more, and not before it was given.
+func TestWhenAKeyLapses(t *testing.T) {
+	for clock, want := range map[string]float64{
+		"": 11,
+		"3 nemesis info clock node=n1 local=1003 wall drift=-200000000":              13,
+		"3 nemesis info clock node=n1 local=1008 wall":                               6,
+		"3 nemesis info clock node=n1 local=1020 wall":                               3,
+		"3 nemesis info clock node=n2 local=1020 wall":                               11,
+		"0.5 nemesis info clock node=n1 local=1000.5 wall":                           11,
+		"3 nemesis info clock node=n1 local=1020 wall\n11.001 n1 life expired old=A": 11, // it expires by another clock
+	} {
+		h, err := histories.Parse("params clients=c1 nodes=n1,n2 epoch=1000 ttl=10s\n1 n1 life set value=A by=c1\n" + clock + "\n20 harness end run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := Read(h)
+		if got := f.Lives().Stays("n1", "lock-1")[0].Lapse(f.TurnsOf("n1")); got != int64(want*1e9) {
+			t.Errorf("%s: %s, want %g s", clock, Seconds(got), want)
+		}
+	}
+}

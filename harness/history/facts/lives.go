@@ -87,6 +87,30 @@ func (s *Stay) Due() int64 {
 	return s.Given.T + l.Expires - s.Given.Local
 }
 
+// Lapse is the instant at which its time was over by its node's clock, of which it takes the turns: Due, unless the clock was
+// turned meanwhile, but not before it was given its expiry. Where the turns do not fit what the clock showed when the key
+// ended, keys expire by another clock, and it is Due. Never: the key had no expiry.
+func (s *Stay) Lapse(turned []Turn) int64 {
+	const tick = int64(time.Millisecond)
+	due := s.Due()
+	if due == Never || len(turned) == 0 {
+		return max(due, s.Given.T)
+	}
+	gain := func(e *history.Event) int64 { return e.Local - e.T - ClockAt(turned, e.T).Ahead(e.T) }
+	if e := s.End; e != nil && e.Local != 0 {
+		if off := gain(e) - gain(s.Given); max(off, -off) > tick+Error(e)+Error(s.Given) {
+			return max(due, s.Given.T)
+		}
+	}
+	var turns []history.Event
+	for _, t := range turned {
+		turns = append(turns, *t.Event)
+	}
+	given := *s.Given
+	given.Process, given.Wall, given.ValidUntil = s.Node, true, due
+	return max(given.Reached(turns), s.Given.T)
+}
+
 // Lifetime is the time to live that the key was given last; Never: it has no expiry. A node counts from
 // the whole millisecond that its clock showed.
 func (s *Stay) Lifetime() int64 {
