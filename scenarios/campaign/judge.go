@@ -29,7 +29,7 @@ func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.
 		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true, Length: length(r), NotApplicable: r.NotApplicable}
 		if want, ok := expect[r.Property]; ok {
 			hold(&j, want, r)
-			if v.Assumption != "" { // nobody expects a vacuous run
+			if v.Assumption != "" { // a vacuous run is never as expected
 				j.AsExpected = false
 				if r.Outcome == verdict.Violated && want.Want != wantHolds {
 					j.Got, j.Because = verdict.Undecided, fmt.Sprintf("the run is vacuous: %s; %s", v.Assumption, r.Because)

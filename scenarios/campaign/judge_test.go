@@ -93,9 +93,9 @@ func TestRetries(t *testing.T) {
 	spared := outcome.Judgement{Property: "f", Got: verdict.NotExercised, AsExpected: true}
 	fine := outcome.Judgement{Property: "d", Got: verdict.Holds, AsExpected: true}
 	for i, c := range []struct {
-		js    []outcome.Judgement
-		again bool
-		code  int // after several runs
+		js      []outcome.Judgement
+		retried bool
+		code    int // after several runs
 	}{
 		{[]outcome.Judgement{fine}, false, outcome.ExitOK},
 		{[]outcome.Judgement{fine, missed}, true, outcome.ExitUndecided},
@@ -107,7 +107,7 @@ func TestRetries(t *testing.T) {
 		{[]outcome.Judgement{harm, vacuous}, false, outcome.ExitUnexpected},
 	} {
 		o := outcome.Outcome{Judgements: c.js, Code: outcome.CodeOf(c.js)}
-		if (again(o) != "") != c.again {
+		if (again(o) != "") != c.retried {
 			t.Errorf("case %d: retry reason %q", i, again(o))
 		}
 		failed := o
@@ -115,7 +115,7 @@ func TestRetries(t *testing.T) {
 			t.Errorf("case %d: retried after an error", i)
 		}
 		o.Verdict.Numbers = map[string]float64{verdict.StalledMax: 0.25}
-		if got := again(o); (got != "") != c.again || c.again && !strings.HasSuffix(got, Stalls+"0.25 s") {
+		if got := again(o); (got != "") != c.retried || c.retried && !strings.HasSuffix(got, Stalls+"0.25 s") {
 			t.Errorf("case %d: after a host stall: retry reason %q", i, got)
 		}
 		o.Retried = []string{"once"}

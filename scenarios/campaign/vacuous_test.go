@@ -64,7 +64,7 @@ var trials = map[string]trial{
 			"a client that has ended":   {steps: []string{step(hasEnded, "kind: pause, targets: [c1], for: 100ms")}, because: `step 1 .* failed on c1: .*it has ended`},
 			"a node that is down":       {steps: []string{n1Down, step(later, "kind: pause, targets: [n1], for: 100ms")}, because: `step 2 .* failed on n1: .*it is down`},
 			"a client before it begins": {steps: []string{step(early, "kind: pause, targets: [c1], for: 20ms")}, because: `step 1 .* hit nothing: c1 wanted no lock meanwhile, and had none`},
-			"a node that nobody asks":   {steps: []string{step(early, "kind: pause, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
+			"an unused node":            {steps: []string{step(early, "kind: pause, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
 		},
 	},
 	"gc": {
@@ -79,7 +79,7 @@ var trials = map[string]trial{
 		fault: "kind: kill, targets: [n1], for: 300ms", readBack: `^run_id \w+ \(keys: \d\) was killed; PING: refused$`,
 		vain: map[string]vain{
 			"a node that is down":      {steps: []string{n1Down, step(later, "kind: kill, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
-			"a node that nobody asks":  {steps: []string{step(early, "kind: kill, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing meanwhile, and had no key of a lock`},
+			"an unused node":           {steps: []string{step(early, "kind: kill, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing meanwhile, and had no key of a lock`},
 			"a client that has ended":  {steps: []string{step(hasEnded, "kind: kill, targets: [c1]")}, because: `step 1 .* failed on c1: .*it has ended`},
 			"a client that is dead":    {steps: []string{step(acquired, "kind: kill, targets: [c1]"), step(later, "kind: kill, targets: [c1]")}, because: `step 2 .* failed on c1: .*it was killed: it has ended`},
 			"a pause of a dead client": {steps: []string{step(acquired, "kind: kill, targets: [c1]"), step(later, "kind: pause, targets: [c1]")}, because: `step 2 .* failed on c1: .*it was killed: it has ended`},
@@ -88,28 +88,28 @@ var trials = map[string]trial{
 	"shutdown": {
 		fault: "kind: shutdown, targets: [n1], for: 300ms", readBack: `^run_id \w+ \(keys: \d\) was shut down; PING: refused$`,
 		vain: map[string]vain{
-			"a node that is down":     {steps: []string{n1Down, step(later, "kind: shutdown, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
-			"a node that nobody asks": {steps: []string{step(early, "kind: shutdown, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
+			"a node that is down": {steps: []string{n1Down, step(later, "kind: shutdown, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+			"an unused node":      {steps: []string{step(early, "kind: shutdown, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
 		},
 	},
 	"power-loss": {
 		fault: "kind: power-loss, targets: [n1], for: 300ms", topology: "persistence: no",
 		readBack: `^run_id \w+ \(keys: \d\) has no power, its disk lost [1-9]\d* records; PING: no answer$`,
 		vain: map[string]vain{
-			"a node that is down":     {steps: []string{n1Down, step(later, "kind: power-loss, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
-			"nothing is unsynced":     {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 300ms")}, topology: "persistence: no", because: `step 1 .* hit nothing: its disk lost 0 records`},
-			"a node that nobody asks": {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 20ms")}, topology: "persistence: always", because: `step 1 .* hit nothing: n1 was asked nothing`},
+			"a node that is down": {steps: []string{n1Down, step(later, "kind: power-loss, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+			"nothing is unsynced": {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 300ms")}, topology: "persistence: no", because: `step 1 .* hit nothing: its disk lost 0 records`},
+			"an unused node":      {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 20ms")}, topology: "persistence: always", because: `step 1 .* hit nothing: n1 was asked nothing`},
 		},
 	},
 	"cut": {
 		fault: "kind: cut, targets: [c2-n1], way: reply, for: 300ms", readBack: `^PING through c2-n1: no answer, though the node gave one: PONG$`,
 		vain: map[string]vain{
-			"a link without traffic":                  {steps: []string{step(acquired, "kind: cut, targets: [c1-n1], for: 300ms")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
-			"a refusing link without traffic":         {steps: []string{step(acquired, "kind: cut, targets: [c1], mode: refuse, for: 300ms")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
-			"a link to the resource that nobody uses": {steps: []string{step(later, "kind: cut, targets: [c1-r1], for: 300ms")}, because: `step 1 .* hit nothing: c1-r1 carried nothing meanwhile`},
-			"a link of a client that has ended":       {steps: []string{step(hasEnded, "kind: cut, targets: [c1-n1]")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
-			"a link to a node that is down":           {steps: []string{n1Down, step(later, "kind: cut, targets: [c2-n1]")}, because: `step 2 .* hit nothing: n1 was down all the while`},
-			"replication of nothing":                  {steps: []string{step(acquired, "kind: cut, targets: [n1-replica], for: 100ms")}, topology: "replicas: 1", because: `step 1 .* hit nothing: n1 had nothing to replicate`},
+			"a link without traffic":            {steps: []string{step(acquired, "kind: cut, targets: [c1-n1], for: 300ms")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
+			"a refusing link without traffic":   {steps: []string{step(acquired, "kind: cut, targets: [c1], mode: refuse, for: 300ms")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
+			"an unused link to the resource":    {steps: []string{step(later, "kind: cut, targets: [c1-r1], for: 300ms")}, because: `step 1 .* hit nothing: c1-r1 carried nothing meanwhile`},
+			"a link of a client that has ended": {steps: []string{step(hasEnded, "kind: cut, targets: [c1-n1]")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
+			"a link to a node that is down":     {steps: []string{n1Down, step(later, "kind: cut, targets: [c2-n1]")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+			"replication of nothing":            {steps: []string{step(acquired, "kind: cut, targets: [n1-replica], for: 100ms")}, topology: "replicas: 1", because: `step 1 .* hit nothing: n1 had nothing to replicate`},
 			"a link that is cut in another way": {
 				steps:   []string{step(acquired, "kind: cut, targets: [c1-n1], mode: drop"), step(later, "kind: cut, targets: [c1-n1]")},
 				because: `step 2 .* failed on c1-n1: .*in force already, in another way`},
