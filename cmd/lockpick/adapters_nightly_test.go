@@ -285,7 +285,7 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 			cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 			out, _ := cmd.CombinedOutput()
 			code := cmd.ProcessState.ExitCode()
-			if code != c.code && c.code == outcome.ExitUnexpected && strings.Contains(string(out), "the machine stood still") {
+			if code != c.code && c.code == outcome.ExitUnexpected && strings.Contains(string(out), "the host stalled") {
 				t.Log("the machine stood still, so that nobody is blamed")
 			} else if code != c.code || !strings.Contains(string(out), c.want) {
 				t.Errorf("exit code %d, want %d with %q:\n%s", code, c.code, c.want, out)

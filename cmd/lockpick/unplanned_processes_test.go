@@ -110,7 +110,7 @@ func TestStallIsNoViolation(t *testing.T) {
 			if code != 0 {
 				t.Errorf("exit code %d:\n%s", code, said)
 			}
-			if strings.Contains(said, "discarded, and tried again: ") && strings.Contains(said, "the machine stood still") {
+			if strings.Contains(said, "discarded, and tried again: ") && strings.Contains(said, "the host stalled") {
 				discarded.Store(true)
 			}
 		})

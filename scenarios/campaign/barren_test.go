@@ -14,7 +14,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// nobodys is a lock that nobody gets.
+// unavailableLock is a lock that no client ever acquires.
 type nobodys struct{ lock.Lock }
 
 func (nobodys) Acquire(ctx context.Context, _ string) (lock.Handle, error) {
@@ -22,8 +22,8 @@ func (nobodys) Acquire(ctx context.Context, _ string) (lock.Handle, error) {
 	return nil, ctx.Err()
 }
 
-// A lock that nobody gets, though it is to be had, isn't available: that isn't taken for a run
-// that shows nothing, also where steps wait for somebody who holds it. Nothing else holds for it.
+// A free lock that no client can acquire violates fault tolerance. The run is not vacuous, even if
+// steps wait for a holder, and every other property is undecided.
 func TestLockThatNobodyGets(t *testing.T) {
 	locks := maps.Clone(kinds.All)
 	kind := locks["redlock"]
@@ -32,13 +32,13 @@ func TestLockThatNobodyGets(t *testing.T) {
 		l, err := of(env)
 		return nobodys{l}, err
 	}
-	locks["nobodys"] = kind
+	locks["unavailable"] = kind
 	for _, name := range []string{"baseline", "holder-crashes", "gc-pause-after-acquire"} {
 		text, err := scenarios.Read(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := scenario.ParseWith(name, text, KnownLocks(locks), []string{"lock.kind=nobodys"}, func(variant string) bool { return variant == "" })
+		all, err := scenario.ParseWith(name, text, KnownLocks(locks), []string{"lock.kind=unavailable"}, func(variant string) bool { return variant == "" })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// erring is a simulation whose runs end with an error.
+// failingBackend is a simulation whose runs end with an error.
 type erring struct {
 	harness.Backend
 	err error
@@ -27,8 +27,7 @@ func (e erring) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *
 	return errors.Join(e.Backend.Run(ctx, s, seed, rec, body), e.err)
 }
 
-// A lock that can't be worked with is accused of nothing, whatever the record shows of it;
-// another error doesn't take back what was seen.
+// A lock that fails to work is not blamed for a violation, but any other error does not hide one.
 func TestBrokenLockIsNotAccused(t *testing.T) {
 	text, err := scenarios.Read("baseline")
 	if err != nil {
@@ -50,7 +49,7 @@ func TestBrokenLockIsNotAccused(t *testing.T) {
 	} {
 		o := Execute(t.Context(), erring{sim.New(kinds.All), c.err}, Job{Scenario: s, Seed: 1, Keep: KeepNone})
 		if o.Code != c.code {
-			t.Errorf("ended by %v: code %d, want %d (%s)", c.err, o.Code, c.code, o.Error)
+			t.Errorf("error %v: code %d, want %d (%s)", c.err, o.Code, c.code, o.Error)
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Dimensions are the dimensions. The sums are those of the specification
-// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/): a lease is believed
-// in for the TTL less the drift that is allowed for, from the start of the attempt.
+// Dimensions lists all dimensions. Their predictions follow the specification
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/): from the start of the
+// attempt, a lease is valid for the TTL minus the allowed drift.
 var Dimensions = []Dimension{
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.MutualExclusion,
@@ -35,36 +35,36 @@ var Dimensions = []Dimension{
 		Unit: seconds, Span: oneTTL, Edge: jump, world: contest(wholly), steps: jumped,
 	},
 	{
-		Name: "drift", Doc: "clocks of nodes that run fast, at a rate", Property: verdict.MutualExclusion,
+		Name: "drift", Doc: "fast node clocks, with a rate", Property: verdict.MutualExclusion,
 		Unit: rate, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: drift, world: contest(wholly), steps: drifted,
 	},
 	{
-		Name: "restart-delay", Doc: "nodes without persistence that stay away after a crash", Property: verdict.MutualExclusion, Less: true,
-		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.step() }, Edge: comesBack(after, "the lock's age at the crash"), world: contest(wholly), steps: restarted,
+		Name: "restart-delay", Doc: "downtimes of crashed nodes without persistence", Property: verdict.MutualExclusion, Less: true,
+		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.step() }, Edge: comesBack(after, "the age of the lock at the crash"), world: contest(wholly), steps: restarted,
 	},
 	{
-		Name: "crashes", Doc: "nodes that forget what a holder set on all", Property: verdict.MutualExclusion,
+		Name: "crashes", Doc: "crashed nodes that lose the holder's key", Property: verdict.MutualExclusion,
 		Unit: nodeCount, Span: anyNodes, Edge: func(s EnvelopeSetting) *envelopeEdge { return exact(s.quorum(), "the quorum") }, world: uncontested, steps: forgetful,
 	},
 	{
-		Name: "crashes", Doc: "nodes that are down", Property: availability,
+		Name: "crashes", Doc: "stopped nodes", Property: availability,
 		Unit: nodeCount, Span: anyNodes, Edge: func(s EnvelopeSetting) *envelopeEdge { return exact(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, world: quick, steps: down,
 	},
 	{
-		Name: "fsync-always", Doc: "losses of power of nodes with fsync always, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
+		Name: "fsync-always", Doc: "power losses with fsync always, by age of the lock,", Property: verdict.MutualExclusion, Less: true,
 		Unit: seconds, Span: soonAfter, Edge: nowhere, world: synced("always"), steps: poweredOff,
 	},
 	{
-		Name: "fsync-everysec", Doc: "losses of power of nodes with fsync everysec, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
+		Name: "fsync-everysec", Doc: "power losses with fsync everysec, by age of the lock,", Property: verdict.MutualExclusion, Less: true,
 		Unit: seconds, Span: soonAfter, Edge: unsynced, world: synced("everysec"), steps: poweredOff,
 	},
 	{
-		Name: "fsync-no", Doc: "losses of power of nodes with fsync no, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
+		Name: "fsync-no", Doc: "power losses with fsync no, by age of the lock,", Property: verdict.MutualExclusion, Less: true,
 		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return s.step(), s.lease(), s.step() }, Edge: comesBack(gone, "the outage"), world: synced(`"no"`), steps: poweredOff,
 	},
 }
 
-// DimensionNames are the names of dimensions, each once.
+// DimensionNames returns the names of the dimensions, without duplicates.
 func DimensionNames() (names []string) {
 	for _, d := range Dimensions {
 		if n := len(names); n == 0 || names[n-1] != d.Name {
@@ -74,10 +74,10 @@ func DimensionNames() (names []string) {
 	return names
 }
 
-// Scenario is the dimension with a value, as a scenario whose expectations are all open.
+// Scenario returns the scenario of a value. Its expectations allow any outcome.
 func (d Dimension) Scenario(s EnvelopeSetting, value float64, known scenario.Known) (scenario.Scenario, error) {
 	name := "envelope-" + d.Name
-	text := fmt.Sprintf("name: %s\nclaim: The lock stands %s.\nsource: lockpick envelope\n%s", name, d.Doc, d.world(s))
+	text := fmt.Sprintf("name: %s\nclaim: The lock tolerates %s.\nsource: lockpick envelope\n%s", name, d.Doc, d.world(s))
 	if value != d.none() {
 		text += "plan:\n" + d.steps(s, value)
 	}
@@ -93,7 +93,8 @@ func (s EnvelopeSetting) ttl() float64    { return s.TTL.Seconds() }
 func (s EnvelopeSetting) margin() float64 { return s.Drift*s.ttl() + 0.002 }
 func (s EnvelopeSetting) lease() float64  { return s.ttl() - s.margin() }
 
-// step is how close an edge in time is found: a ten-thousandth of the TTL, but what Redis counts in.
+// resolution is the resolution in time: a ten-thousandth of the TTL, but at least the resolution of
+// expiry in Redis.
 func (s EnvelopeSetting) step() float64 { return max(0.001, math.Round(s.ttl()/10)/1000) }
 
 func tenTTLs(s EnvelopeSetting) (low, high, step float64) { return 0, 10 * s.ttl(), s.step() }
@@ -103,24 +104,24 @@ func soonAfter(s EnvelopeSetting) (low, high, step float64) {
 }
 func anyNodes(s EnvelopeSetting) (low, high, step float64) { return 0, float64(s.Nodes), 1 }
 
-// after is how long after a grant a fault comes that is to hit what the grant left, and gone for
-// how long a node is away that starts again at once.
+// faultDelay is the time from a grant to a fault that should hit the new lock. outage is the
+// downtime of a node that restarts at once.
 const after, gone = 10 * time.Millisecond, 10 * time.Millisecond
 
-// lead is how long before the lease ends the other client begins to try: earlier it would
-// only fail.
+// startLead is how long before the end of the lease the other client starts to try. Earlier
+// attempts would only fail.
 const lead = 250 * time.Millisecond
 
-// powered is when a node syncs for the first time in a run in which its power fails: at the begin
-// of a second of its clock.
+// firstSync is when a node syncs for the first time in a run with a power loss: at the start of a
+// second of its clock.
 const powered = 5001 * time.Millisecond
 
-// span is a duration as a scenario file has it, of whole microseconds.
+// formatDuration formats seconds for a scenario file, in whole microseconds.
 func span(seconds float64) string {
 	return fmt.Sprintf("%dus", int64(math.Round(seconds*1e6)))
 }
 
-// nodes lists nodes from i to j.
+// nodeList lists the nodes from i to j.
 func nodes(i, j int) string {
 	var out []string
 	for ; i <= j; i++ {
@@ -129,12 +130,13 @@ func nodes(i, j int) string {
 	return "[" + strings.Join(out, ", ") + "]"
 }
 
-// shared are the nodes that two clients have in common who reach just a quorum each: those decide.
+// sharedNodes are the nodes that both clients reach if each reaches only a quorum. They decide who
+// gets the lock.
 func (s EnvelopeSetting) shared() string { return nodes(s.Nodes-s.quorum()+1, s.quorum()) }
 
-// world is what all scenarios have: two clients, of which the first has the lock from the begin
-// on, and the second tries to have it from shortly before the first one's lease ends. hold is for how
-// long the first works.
+// baseScenario is common to all scenarios. Of two clients, the first has the lock from begin on,
+// and works for hold. The second tries to get the lock from shortly before the first one's lease
+// ends.
 func (s EnvelopeSetting) world(persistence string, begin time.Duration, reach1, reach2, hold string) string {
 	fence := "none"
 	if s.Fence {
@@ -151,22 +153,22 @@ expect: {mutual-exclusion: any, resource-safety: any}
 `, s.Nodes, persistence, s.TTL, 100*s.Drift, s.Timeout, s.Retry.Min, s.Retry.Max, s.Fence, reach1, hold, begin, reach2, span(second), fence)
 }
 
-// contest is a world in which the shared nodes decide.
+// contested is a scenario in which the shared nodes decide who gets the lock.
 func contest(hold func(EnvelopeSetting) string) func(EnvelopeSetting) string {
 	return func(s EnvelopeSetting) string {
 		return s.world("none", 0, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), hold(s))
 	}
 }
 
-// synced is one in which the first client acquires just after the nodes have synced, so that everysec
-// syncs the grant as late as it ever does.
+// afterSync is like contested, but the first client acquires just after the nodes have synced, so
+// that everysec syncs the grant as late as possible.
 func synced(persistence string) func(EnvelopeSetting) string {
 	return func(s EnvelopeSetting) string {
 		return s.world(persistence, powered+after, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), wholly(s))
 	}
 }
 
-// uncontested is one in which both clients reach all nodes, and quick one in which they try for a second.
+// In uncontested, both clients reach all nodes. In brief, they also try for only a second.
 func uncontested(s EnvelopeSetting) string {
 	all := nodes(1, s.Nodes)
 	return s.world("none", 0, all, all, wholly(s))
@@ -178,8 +180,8 @@ func quick(s EnvelopeSetting) string {
 	return strings.Replace(text, "resource-safety: any}", "resource-safety: any, vacuous: allowed}", 1)
 }
 
-// wholly is for how long a client works that is to believe to the end of its lease, and briefly that
-// of one that has nothing to do.
+// holdPastLease is the working time of a client that should believe in its lock until its lease
+// ends. holdNone is that of a client without work.
 func wholly(s EnvelopeSetting) string { return span(s.ttl() + 1) }
 func briefly(EnvelopeSetting) string  { return "0s" }
 
@@ -224,8 +226,8 @@ func down(s EnvelopeSetting, v float64) string {
 	return step("at: 0s", fmt.Sprintf("kind: kill, targets: %s", nodes(1, int(v))))
 }
 
-// poweredOff lets the shared nodes lose their power at a time after the grant. Something else is written
-// just before the power fails, for a loss that loses nothing shows nothing.
+// powerLossPlan makes the shared nodes lose power at a time after the grant. It writes something
+// else just before, because a power loss without lost data tests nothing.
 func poweredOff(s EnvelopeSetting, v float64) string {
 	return step(fmt.Sprintf("at: %v", powered), "kind: touch, targets: "+s.shared()) +
 		step("client: c1, event: acquired, after: "+span(v-0.0001), "kind: touch, targets: "+s.shared()) +

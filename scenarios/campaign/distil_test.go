@@ -17,8 +17,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// What shows by the instants alone at which a hundred faults come is made small all the same, for the
-// record tells which of them were in force: an extension that takes long, and a pause after it.
+// A bug that depends on the timing of a hundred faults can still be minimized, because the history
+// shows which of them were in force: a slow extension, and a pause after it.
 func TestDistils(t *testing.T) {
 	s := read(t, "random-settings", "extending")
 	s.Lock.Kind, s.Lock.Mistake = "broken", "extension-elapsed-not-subtracted"
@@ -30,7 +30,7 @@ func TestDistils(t *testing.T) {
 		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error) {
 			return Record(ctx, b, s, seed)
 		}}
-	k.Workers = 3 // TestShrinks sees that their number makes no difference
+	k.Workers = 3 // TestMinimizeFakeBug shows that their number makes no difference
 	r, err := k.Shrink(t.Context(), s, 9, Bug{verdict.MutualExclusion, verdict.GivenShorter})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestDistils(t *testing.T) {
 
 func lasting(ms int64) *time.Duration { d := time.Duration(ms) * time.Millisecond; return &d }
 
-// planned is a plan whose record TestPlanOfARecord tells.
+// recordedPlan is the plan of the history in TestPlanFromHistory.
 func planned() nemesis.Plan {
 	at := func(ms int64, kind, target string, d *time.Duration) nemesis.Step {
 		return nemesis.Step{When: nemesis.Trigger{At: lasting(ms)}, Fault: nemesis.Fault{Kind: kind, Targets: []string{target}, For: d}}
@@ -58,19 +58,19 @@ func planned() nemesis.Plan {
 	point := at(0, "pause", "c1", lasting(500))
 	point.When = nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: "after-acquire", Nth: 3}}
 	return nemesis.Plan{
-		at(10, "pause", "c1", lasting(10)),  // over before the span
-		at(0, "clock-jump", "n1", nil),      // how things are
+		at(10, "pause", "c1", lasting(10)),  // ends before the span
+		at(0, "clock-jump", "n1", nil),      // in force throughout
 		gc,                                  // twice in the span
-		at(90, "kill", "n1", lasting(40)),   // begins before it
-		drop(7),                             // in it, for ever
-		point,                               // goes on behind it
-		at(250, "pause", "c1", lasting(10)), // begins behind it
-		drop(1),                             // before it
+		at(90, "kill", "n1", lasting(40)),   // begins before the span
+		drop(7),                             // in the span, without an end
+		point,                               // ends after the span
+		at(250, "pause", "c1", lasting(10)), // begins after the span
+		drop(1),                             // before the span
 	}
 }
 
-// The plan that is made of a record has what was in force in the span of the harm, for as long as it
-// was, and upon what its victim did last.
+// The plan made from a history has the faults that were in force during the span of the violation,
+// with their duration, triggered by the victim's last action.
 func TestPlanOfARecord(t *testing.T) {
 	s := scenario.Scenario{Topology: scenario.Topology{Nodes: 1}, Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Plan: planned()}
 	h := &history.History{}
@@ -103,13 +103,13 @@ func TestPlanOfARecord(t *testing.T) {
 	fault(660, history.End, 6, "c1")
 	l := lookAt(h, &verdict.Witness{Sessions: []string{"c1/2", "c2/1"}, From: ms(200), To: ms(300)})
 	if l.from != ms(100) || l.to != ms(200) {
-		t.Errorf("the span is %d to %d", l.from, l.to)
+		t.Errorf("span is %d to %d", l.from, l.to)
 	}
 	both := []string{"at 0s: the clock of n1 goes wrong", "set request 1 on c1-n1: n1 is killed (for 30ms)", "", "",
 		"set reply 1 on c2-n1: the network loses it", "c1 at point after-acquire (time 1): c1 is paused (for 500ms)"}
 	for nearest, gc := range [][]string{
-		{"19ms after c1 acquired: c1 is paused (for 4ms), or not", "1ms after c1 extended: c1 is paused (for 20ms), or not"},
-		{"set reply 1 on c1-n1: c1 is paused (for 4ms), or not", "41ms after c1 acquired: c1 is paused (for 20ms), or not"},
+		{"19ms after c1 acquired: c1 is paused (for 4ms), with some probability", "1ms after c1 extended: c1 is paused (for 20ms), with some probability"},
+		{"set reply 1 on c1-n1: c1 is paused (for 4ms), with some probability", "41ms after c1 acquired: c1 is paused (for 20ms), with some probability"},
 	} {
 		want := slices.Concat(both[:2], gc, both[4:])
 		var got []string
@@ -117,7 +117,7 @@ func TestPlanOfARecord(t *testing.T) {
 			got = append(got, DescribeStep(st))
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%d: %s\nwant %s", nearest, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("nearest %d: %s\nwant %s", nearest, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }

@@ -20,12 +20,12 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-var seeds = flag.Int("engine-seeds", 800, "seeds of the sweeps that engines are given; a shard of eight takes some seconds")
+var seeds = flag.Int("engine-seeds", 800, "seeds of the engines' sweeps; each of eight shards takes some seconds")
 
-// swept is that sweep.
+// sweepArgs selects the sweep that the engines run.
 func swept() []string { return []string{"random-faults/", "--seeds", fmt.Sprint(*seeds)} }
 
-// lockpick is the built binary.
+// lockpick builds the binary and returns its path.
 func lockpick(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "lockpick")
@@ -36,15 +36,15 @@ func lockpick(t *testing.T) string {
 	return path
 }
 
-// needsRoot skips a test that is not run by root: make engines.
+// requireRoot skips a test unless root runs it, as with make engines.
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("it starts what only root may: sudo -E env PATH=$PATH make engines")
+		t.Skip("needs root: sudo -E env PATH=$PATH make engines")
 	}
 }
 
-// needs skips a test where programs are not there; in CI that is an error.
+// requirePrograms skips a test if programs are missing. In CI that is an error.
 func needs(t *testing.T, remedy string, programs ...string) {
 	t.Helper()
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin")
@@ -55,13 +55,13 @@ func needs(t *testing.T, remedy string, programs ...string) {
 		}
 	}
 	if lack != "" && os.Getenv("CI") != "" {
-		t.Fatalf("%s, and in CI it has to be there: %s", lack, remedy)
+		t.Fatalf("%s, which is required in CI: %s", lack, remedy)
 	} else if lack != "" {
 		t.Skipf("%s: %s", lack, remedy)
 	}
 }
 
-// says is what a command prints, which has to succeed.
+// outputOf returns the output of a command, which must succeed.
 func says(t *testing.T, c *exec.Cmd) string {
 	t.Helper()
 	var errs strings.Builder
@@ -73,7 +73,8 @@ func says(t *testing.T, c *exec.Cmd) string {
 	return string(text)
 }
 
-// startServer starts a server, which ends with the test, and whose last words are told if that fails.
+// startServer starts a server that ends with the test. If the test fails, it logs the server's last
+// output.
 func startServer(t *testing.T, name string, args ...string) {
 	t.Helper()
 	var said bytes.Buffer
@@ -94,7 +95,7 @@ func startServer(t *testing.T, name string, args ...string) {
 	})
 }
 
-// await asks until the answer is yes.
+// waitFor polls until the condition holds.
 func await(t *testing.T, what string, within time.Duration, ask func() bool) {
 	t.Helper()
 	for end := time.Now().Add(within); !ask(); time.Sleep(200 * time.Millisecond) {
@@ -104,11 +105,11 @@ func await(t *testing.T, what string, within time.Duration, ask func() bool) {
 	}
 }
 
-// killMidway kills the lockpick that records a shard in a store and has this variable in its
-// environment, once some of its outcomes are written.
+// killMidway kills the lockpick process that records a shard in a store and has this variable in
+// its environment, after it has written some outcomes.
 func killMidway(t *testing.T, store, variable string) {
 	t.Helper()
-	await(t, "a process with "+variable+" is on its way", 3*time.Minute, func() bool {
+	await(t, "a process with "+variable+" is running", 3*time.Minute, func() bool {
 		files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 		for _, f := range files {
 			to, err := os.Readlink(f)
@@ -128,7 +129,7 @@ func killMidway(t *testing.T, store, variable string) {
 			if err := json.Unmarshal([]byte(filepath.Base(process)), &pid); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("kills process %d with %s, after %d outcomes", pid, variable, bytes.Count(text, []byte("\n"))-1)
+			t.Logf("killing process %d with %s after %d outcomes", pid, variable, bytes.Count(text, []byte("\n"))-1)
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
@@ -138,8 +139,8 @@ func killMidway(t *testing.T, store, variable string) {
 	})
 }
 
-// answer is what lockpick prints with --json, but for what is of the machine: the time that a run
-// took, and where it is kept.
+// jsonOutcomes returns what lockpick prints with --json, without the duration and the directory of
+// each run.
 func answer(t *testing.T, lockpick string, args ...string) (all []outcome.Outcome) {
 	t.Helper()
 	var answer struct{ Outcomes []outcome.Outcome }
@@ -154,22 +155,22 @@ func answer(t *testing.T, lockpick string, args ...string) (all []outcome.Outcom
 	return all
 }
 
-// sameAsOne wants that what is merged is what one machine comes to, seed for seed.
+// checkMerged checks that the merged outcomes equal those of one machine, seed for seed.
 func sameAsOne(t *testing.T, lockpick, store string) {
 	t.Helper()
 	one := answer(t, lockpick, append([]string{"run"}, swept()...)...)
 	merged := answer(t, lockpick, "merge", store)
 	if len(one) != *seeds || len(merged) != len(one) {
-		t.Fatalf("one machine has %d outcomes, what is merged %d", len(one), len(merged))
+		t.Fatalf("one machine has %d outcomes, the merged shards %d", len(one), len(merged))
 	}
 	for i := range one {
 		if !reflect.DeepEqual(one[i], merged[i]) {
-			t.Errorf("seed %d: one machine says %+v, what is merged %+v", one[i].Seed, one[i], merged[i])
+			t.Errorf("seed %d: one machine has %+v, the merged shards %+v", one[i].Seed, one[i], merged[i])
 		}
 	}
 }
 
-// quickly is a context for a command that has little to do.
+// shortContext is a context for a command that should end soon.
 func quickly(t *testing.T) context.Context {
 	ctx, end := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(end)

@@ -24,84 +24,85 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// EnvelopeSetting is what a lock is run with.
+// EnvelopeSetting describes the lock, its clients and the network.
 type EnvelopeSetting struct {
 	TTL   time.Duration `json:"ttl"`
 	Nodes int           `json:"nodes"`
-	Drift float64       `json:"drift"` // share of the TTL that is allowed for drift, besides 2 ms
-	Fence bool          `json:"fence"` // the resource refuses tokens below the largest that it saw
-	// Retry is the time between two attempts, Timeout the bound of a request to one node.
+	Drift float64       `json:"drift"` // share of the TTL allowed for clock drift, in addition to 2 ms
+	Fence bool          `json:"fence"` // the resource rejects tokens lower than the highest one it has seen
+	// Retry is the time between two attempts, Timeout the limit of a request to one node.
 	Retry   client.Range  `json:"retry"`
 	Timeout time.Duration `json:"timeout"`
-	// OneWay is how long a message travels.
+	// OneWay is the latency of a message in one direction.
 	OneWay client.Range `json:"oneWay"`
 }
 
-// unit is what a value counts.
+// unit is the unit of a dimension's values.
 type unit string
 
-// Units.
 const (
 	seconds   unit = "s"
 	rate      unit = "rate" // of a clock, where 1 is right
 	nodeCount unit = "nodes"
 )
 
-// Dimension is a fault of which there may be more or less.
+// Dimension is a kind of fault whose amount can vary.
 type Dimension struct {
 	Name     string
-	Doc      string // what the value is, as it stands in "… up to X"
-	Property string // one of the checker's, or availability
+	Doc      string // describes the value, as in "… up to X"
+	Property string // a property of the checker, or availability
 	Unit     unit
-	Less     bool // less of it is worse, as of the time for which a node stays away
-	// Span is the values that are tried, and Step how close to the edge they get.
+	Less     bool // lower values are worse, as for the time a node stays away
+	// Span returns the range of values to try, and the resolution of the search.
 	Span func(EnvelopeSetting) (low, high, step float64)
-	// Edge says where it must break, nil: nowhere.
+	// Edge returns where theory says that the property breaks, or nil if it never does.
 	Edge func(EnvelopeSetting) *envelopeEdge
-	// world is the part of the scenario that has no fault, and steps are the plan: keys of its file.
+	// base is the part of the scenario without faults, and plan its plan, in the format of a
+	// scenario file.
 	world func(EnvelopeSetting) string
 	steps func(s EnvelopeSetting, value float64) string
 }
 
-// none is the value that is no fault at all.
+// noFault is the value without any fault.
 func (d Dimension) none() float64 {
 	switch {
 	case d.Unit == rate:
 		return 1
 	case d.Less:
-		return -1 // any time that a node stays away is one
+		return -1 // 0 is a node that returns at once, which is a fault
 	}
 	return 0
 }
 
-// availability is no property of the checker's: that anybody acquires the lock at all.
+// availability is not a property of the checker: some client acquires the lock.
 const availability = "availability"
 
-// envelopeEdge is what arithmetic says of where a property breaks. The property holds in each run up to
-// Safe, and breaks in each from Certain on; where less is worse it is the other way round.
+// predictedEdge is where theory says that a property breaks. The property holds in every run up to
+// Safe and breaks in every run from AlwaysBreaks on; if lower values are worse, the other way
+// round.
 type envelopeEdge struct {
-	// Sum is what it comes to if messages take no time and nobody waits.
+	// Nominal is the edge with zero message latency and no waiting between attempts.
 	Sum     float64 `json:"sum"`
 	Safe    float64 `json:"safe"`
 	Certain float64 `json:"certain"`
-	Formula string  `json:"formula"` // of Sum, in words
+	Formula string  `json:"formula"` // formula of Nominal, for people
 }
 
-// envelopePoint is what came of one value.
+// envelopePoint is the result for one value.
 type envelopePoint struct {
 	Value float64 `json:"value"`
 	Runs  int     `json:"runs"`
 	Broke int     `json:"broke"`
-	// Idle runs gave no occasion to break it, Failed ones could not be judged.
+	// NotExercised runs gave the property no chance to break. Failed runs could not be judged.
 	Idle   int `json:"idle,omitempty"`
 	Failed int `json:"failed,omitempty"`
-	// Seed is the first that broke it, 0: none did. Cause is by what.
+	// Seed is the first seed that broke the property, 0 if none did. Cause is the cause.
 	Seed  uint64 `json:"seed,omitempty"`
 	Cause string `json:"cause,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// Envelope is the envelope in one dimension.
+// Envelope is the result in one dimension.
 type Envelope struct {
 	Dimension string          `json:"dimension"`
 	Doc       string          `json:"doc"`
@@ -110,33 +111,34 @@ type Envelope struct {
 	Less      bool            `json:"less,omitempty"`
 	Setting   EnvelopeSetting `json:"setting"`
 	Seeds     int             `json:"seeds"`
-	// Held is the last value that held with all seeds, and Broke the first that did not: next to
-	// each other. nil: there is none of those that were tried.
+	// HoldsAt is the last value that held with all seeds, and BreaksAt is the first that did not,
+	// next to each other. Either is nil if no such value was tried.
 	Held   *float64        `json:"held"`
 	Broke  *float64        `json:"broke"`
-	Edge   *envelopeEdge   `json:"edge"` // nil: it must not break at all
+	Edge   *envelopeEdge   `json:"edge"` // nil if the property must not break
 	Agrees bool            `json:"agrees"`
-	Points []envelopePoint `json:"points"`          // by value
-	Small  *MinimizedRun   `json:"small,omitempty"` // the counterexample where it breaks; nil: there is none
-	Why    string          `json:"why,omitempty"`   // or why it could not be made small
+	Points []envelopePoint `json:"points"`          // sorted by value
+	Small  *MinimizedRun   `json:"small,omitempty"` // counterexample at the first value that breaks; nil if there is none
+	Why    string          `json:"why,omitempty"`   // why there is no minimized counterexample
 }
 
-// envelopeSearch looks for the largest value of a dimension that a property survives.
+// envelopeSearch finds the largest value of a dimension at which a property still holds.
 type envelopeSearch struct {
 	Known scenario.Known
-	// Run runs a scenario with a seed. It is called by several goroutines at once.
+	// Run runs a scenario with a seed. It is called concurrently.
 	Run     func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome
 	Workers int
-	Seed    uint64 // the first of
+	Seed    uint64 // the first seed
 	Seeds   int
-	// Put makes of the scenario what is run, such as one of another lock; nil: nothing else.
+	// Prepare adapts the scenario before a run, for instance to another lock; nil means no change.
 	Put func(scenario.Scenario) (scenario.Scenario, error)
 }
 
-// grid is how many values are tried first, evenly apart: what is not monotone shows there.
+// gridSize is the number of evenly spaced values tried first, to find where a property does not
+// break monotonically.
 const grid = 9
 
-// find finds the edge of a dimension. told is called with each value that was tried.
+// find finds the edge of a dimension. It calls report with each value that was tried.
 func (x envelopeSearch) find(ctx context.Context, d Dimension, s EnvelopeSetting, told func(envelopePoint)) (Envelope, error) {
 	r := Envelope{Dimension: d.Name, Doc: d.Doc, Property: d.Property, Unit: d.Unit, Less: d.Less, Setting: s, Seeds: x.Seeds, Edge: d.Edge(s)}
 	low, high, step := d.Span(s)
@@ -160,14 +162,15 @@ func (x envelopeSearch) find(ctx context.Context, d Dimension, s EnvelopeSetting
 			return r, err
 		}
 	}
-	// A value between the two that decides nothing, for no run gave an occasion, bounds the search.
+	// The search ends if the value between the two decides nothing because the property was not
+	// exercised.
 	for tried := 0; len(r.Points) > tried && r.Held != nil && r.Broke != nil && math.Abs(*r.Broke-*r.Held) > 1.5*step; {
 		tried = len(r.Points)
 		if err := try(snap((*r.Held + *r.Broke) / 2)); err != nil {
 			return r, err
 		}
 	}
-	if r.Broke != nil { // how it goes on: the curve from luck to certainty
+	if r.Broke != nil { // sample beyond the edge, where violations turn from occasional to certain
 		for i := range 6 {
 			v := snap(*r.Broke + d.sign()*step*math.Pow(2, float64(i)))
 			if v < low || v > high {
@@ -183,7 +186,7 @@ func (x envelopeSearch) find(ctx context.Context, d Dimension, s EnvelopeSetting
 	return r, nil
 }
 
-// sign is the direction in which it gets worse.
+// direction is the sign of the change that makes the fault worse.
 func (d Dimension) sign() float64 {
 	if d.Less {
 		return -1
@@ -191,10 +194,11 @@ func (d Dimension) sign() float64 {
 	return 1
 }
 
-// worse orders values by the harm that they may do, the least first.
+// compareSeverity orders values by severity, the mildest first.
 func (d Dimension) worse(a, b float64) int { return int(math.Copysign(1, d.sign()*(a-b))) }
 
-// settle finds the first value that broke, and the last before it; the least harm comes first.
+// locateEdge finds the first value that breaks the property and the last one that holds before it.
+// The points are sorted by severity.
 func (r *Envelope) settle() {
 	r.Held, r.Broke = nil, nil
 	for _, p := range r.Points {
@@ -208,39 +212,38 @@ func (r *Envelope) settle() {
 	}
 }
 
-// decided says whether any run gave an occasion to break the property, and could be judged.
+// decided reports whether any run exercised the property and could be judged.
 func (p envelopePoint) decided() bool { return p.Runs > p.Idle+p.Failed }
 
-// agrees says whether what was measured is what arithmetic says, to within a step.
+// matchesPrediction reports whether the measured edge matches the predicted one, within a step.
 func (r *Envelope) agrees(step float64) bool {
 	d := Dimension{Less: r.Less}
 	switch sign := d.sign(); {
 	case r.Edge == nil:
 		return r.Broke == nil
-	case r.Broke == nil: // the edge may be beyond what was tried
+	case r.Broke == nil: // the edge may be beyond the values tried
 		return sign*(r.worst().Value-r.Edge.Certain) < step*1.5
-	default: // likewise if it holds nowhere
+	default: // the same if no value holds
 		return sign*(*r.Broke-r.Edge.Safe) > -step/2 && (r.Held == nil || sign*(*r.Broke-r.Edge.Certain) < step*1.5)
 	}
 }
 
-// worst is the most that was tried.
+// worstPoint is the most severe value that was tried.
 func (r *Envelope) worst() envelopePoint {
 	return slices.MaxFunc(r.Points, func(a, b envelopePoint) int { return Dimension{Less: r.Less}.worse(a.Value, b.Value) })
 }
 
-// undecided says that no run gave an occasion to break the property, or could be judged; or none
-// with the most that was tried, where nothing broke it.
+// undecided reports whether nothing broke the property and the most severe value did not exercise
+// it.
 func (r *Envelope) undecided() bool {
 	return r.Broke == nil && !r.worst().decided()
 }
 
-// at is the point of a value that was tried.
 func (r *Envelope) at(value float64) envelopePoint {
 	return r.Points[slices.IndexFunc(r.Points, func(p envelopePoint) bool { return p.Value == value })]
 }
 
-// at tries a value with all seeds.
+// runAt runs a value with all seeds.
 func (x envelopeSearch) at(ctx context.Context, d Dimension, s EnvelopeSetting, value float64) (envelopePoint, error) {
 	sc, err := d.Scenario(s, value, x.Known)
 	if err == nil && x.Put != nil {
@@ -261,21 +264,21 @@ func (x envelopeSearch) at(ctx context.Context, d Dimension, s EnvelopeSetting, 
 	return p, nil
 }
 
-// The edges. In each, t is counted from the start of the holder's attempt. Up to the grant it may
-// take a new connection, so that its request is applied after one to three ways and answered
-// after four. The lease ends at TTL - margin, where margin is drift·TTL + 2 ms; the
-// holder's key ends a TTL after it was applied, by the clock of its node, in whole
-// milliseconds. The other client has the lock when its answer is back after the first of its
-// attempts that finds the key gone.
+// Predicted edges. In each, times count from the start of the holder's attempt. Before the grant,
+// it may open a new connection, so its request is applied after one to three one-way latencies and
+// answered after at most four. The lease ends at TTL - margin, where margin is drift·TTL + 2 ms.
+// The holder's key ends a TTL after it was applied, by the clock of its node, in whole
+// milliseconds. The other client has the lock when it receives the reply to its first attempt that
+// finds the key gone.
 
-// tick is what Redis counts expiry in.
+// expiryTick is the resolution of expiry in Redis, in seconds.
 const tick = 0.001
 
 func (s EnvelopeSetting) low() float64  { return s.OneWay.Min.Seconds() }
 func (s EnvelopeSetting) high() float64 { return s.OneWay.Max.Seconds() }
 
-// gap is the longest time between two attempts of the other client: it hears that the first one
-// failed, gives back what it got, waits, and asks again.
+// retryGap is the longest time between two attempts of the other client. It learns that the first
+// attempt failed, releases the nodes that it got, waits, and tries again.
 func (s EnvelopeSetting) gap() float64 { return s.Retry.Max.Seconds() + 4*s.high() }
 
 func nowhere(EnvelopeSetting) *envelopeEdge { return nil }
@@ -284,23 +287,23 @@ func exact(n int, formula string) *envelopeEdge {
 	return &envelopeEdge{Sum: float64(n), Safe: float64(n) - 0.5, Certain: float64(n), Formula: formula}
 }
 
-// jump: the key ends at applied + TTL - v, and two have the lock if the other's answer is back
-// before the lease ends: v > margin + applied + wait + answer.
+// jumpEdge: the key ends at applied + TTL - v. Both clients hold the lock if the other receives its
+// reply before the lease ends: v > margin + applied + wait + reply.
 func jump(s EnvelopeSetting) *envelopeEdge {
 	return &envelopeEdge{Sum: s.margin(), Formula: "drift·TTL + 2 ms",
 		Safe: s.margin() + 2*s.low() - tick, Certain: s.margin() + s.gap() + 4*s.high() + tick}
 }
 
-// drift: the key ends at applied + TTL/v, and two have the lock if that and the answer come
-// before the lease ends.
+// driftEdge: the key ends at applied + TTL/v. Both clients hold the lock if the other receives its
+// reply before the lease ends.
 func drift(s EnvelopeSetting) *envelopeEdge {
 	return &envelopeEdge{Sum: s.ttl() / s.lease(), Formula: "TTL ÷ (TTL − drift·TTL − 2 ms)",
 		Safe: s.ttl() / (s.lease() - 2*s.low() + tick), Certain: s.ttl() / (s.lease() - s.gap() - 4*s.high() - tick)}
 }
 
-// comesBack: the node is back, empty, at granted + v and what is lost besides. One that was away answers
-// attempts late, and takes a new connection. The specification asks for a TTL; what is left of the
-// lease suffices.
+// returnEdge: the node is back, empty, at granted + v + delay. A node that was away answers
+// attempts late and needs a new connection. The specification asks for an outage of a TTL; the
+// remaining lease suffices.
 func comesBack(besides time.Duration, what string) func(EnvelopeSetting) *envelopeEdge {
 	return func(s EnvelopeSetting) *envelopeEdge {
 		left := s.lease() - besides.Seconds()
@@ -309,9 +312,9 @@ func comesBack(besides time.Duration, what string) func(EnvelopeSetting) *envelo
 	}
 }
 
-// lateWrite: the holder has looked at its lease by 8 ways, and writes at once when it goes on. That
-// is harm if the next one has read by then: it acquires when the key has ended, and reads over a
-// connection that may be new.
+// lateWriteEdge: the holder checked its lease at most 8 one-way latencies after its start, and
+// writes as soon as it resumes. The write does damage if the next holder has read by then: it
+// acquires when the key has ended, and may read over a new connection.
 func lateWrite(s EnvelopeSetting) *envelopeEdge {
 	if s.Fence {
 		return nil
@@ -319,7 +322,8 @@ func lateWrite(s EnvelopeSetting) *envelopeEdge {
 	return &envelopeEdge{Sum: s.ttl(), Formula: "TTL", Safe: s.ttl() - 9*s.high() - tick, Certain: s.ttl() + s.gap() + 8*s.high() + tick}
 }
 
-// delayedWrite is lateWrite, but the holder is there when its lease ends, and gives the lock back.
+// delayedWriteEdge is like lateWriteEdge, but the holder still runs when its lease ends, and
+// releases the lock.
 func delayedWrite(s EnvelopeSetting) *envelopeEdge {
 	if s.Fence {
 		return nil
@@ -327,14 +331,13 @@ func delayedWrite(s EnvelopeSetting) *envelopeEdge {
 	return &envelopeEdge{Sum: s.lease(), Formula: "TTL − drift·TTL − 2 ms", Safe: s.lease() - 9*s.high(), Certain: s.lease() + s.gap() + 8*s.high()}
 }
 
-// unsynced: everysec syncs what was written a second after the last sync, at the next of Redis's
-// ticks, ten a second, and the disk takes its time (Redis documentation, "Redis persistence": you
-// may lose one second of data).
+// unsyncedEdge: with everysec, a write is synced a second after the last sync, at the next of ten
+// Redis ticks per second, plus the time the disk takes (Redis documentation, "Redis persistence":
+// you may lose one second of data).
 func unsynced(s EnvelopeSetting) *envelopeEdge {
-	return &envelopeEdge{Sum: 1, Formula: "a second", Safe: 1.11, Certain: 1 - after.Seconds() - 8*s.high()}
+	return &envelopeEdge{Sum: 1, Formula: "1 s", Safe: 1.11, Certain: 1 - after.Seconds() - 8*s.high()}
 }
 
-// add counts what came of a run.
 func (p *envelopePoint) add(property string, seed uint64, o outcome.Outcome) {
 	got, cause := judged(property, o)
 	switch got {
@@ -354,7 +357,7 @@ func (p *envelopePoint) add(property string, seed uint64, o outcome.Outcome) {
 	}
 }
 
-// judged is what a run says of a property.
+// propertyOutcome returns the outcome of a property in a run.
 func judged(property string, o outcome.Outcome) (got verdict.Outcome, cause string) {
 	if property == availability {
 		grants, measured := o.Numbers["grants"]
@@ -374,7 +377,7 @@ func judged(property string, o outcome.Outcome) (got verdict.Outcome, cause stri
 	return verdict.Undecided, ""
 }
 
-// say is a value in words.
+// format formats a value with its unit.
 func (u unit) say(v float64) string {
 	switch u {
 	case seconds:
@@ -385,7 +388,6 @@ func (u unit) say(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// String is the setting in words.
 func (s EnvelopeSetting) String() string {
 	fence := "no fence"
 	if s.Fence {
@@ -395,17 +397,17 @@ func (s EnvelopeSetting) String() string {
 		s.TTL, 100*s.Drift, s.Nodes, fence, s.Retry.Min, s.Retry.Max, s.OneWay.Min, s.OneWay.Max)
 }
 
-// String is what was measured, in a sentence.
+// String summarizes the measurement in a sentence.
 func (r Envelope) String() string {
 	of := " at TTL " + r.Setting.TTL.String()
 	if r.Unit == nodeCount {
 		of = fmt.Sprintf(" of %d", r.Setting.Nodes)
 	}
 	if r.undecided() {
-		return fmt.Sprintf("%s: no run decides whether it holds for the most %s", r.Property, strings.TrimSuffix(r.Doc, ","))
+		return fmt.Sprintf("%s: inconclusive for the largest %s", r.Property, strings.TrimSuffix(r.Doc, ","))
 	}
 	if r.Broke == nil {
-		return fmt.Sprintf("%s holds for %s, of all that were tried: %s to %s%s", r.Property, strings.TrimSuffix(r.Doc, ","), r.Unit.say(r.Points[0].Value), r.Unit.say(r.Points[len(r.Points)-1].Value), of)
+		return fmt.Sprintf("%s holds for %s, with all values tried: %s to %s%s", r.Property, strings.TrimSuffix(r.Doc, ","), r.Unit.say(r.Points[0].Value), r.Unit.say(r.Points[len(r.Points)-1].Value), of)
 	}
 	held, broke := "holds for no "+r.Doc, r.at(*r.Broke)
 	if r.Held != nil {
@@ -421,7 +423,7 @@ func (r Envelope) String() string {
 	return fmt.Sprintf("%s %s; breaks at %s%s, with %d of %d seeds", r.Property, held, r.Unit.say(broke.Value), cause, broke.Broke, broke.Runs)
 }
 
-// reckoned is what arithmetic says, and whether that is so.
+// describePrediction describes the predicted edge and whether the measurement agrees.
 func (r Envelope) reckoned() string {
 	text := "it never breaks"
 	if e := r.Edge; e != nil {
@@ -435,38 +437,38 @@ func (r Envelope) reckoned() string {
 		}
 	}
 	if r.Agrees {
-		return "arithmetic agrees: " + text
+		return "theory agrees: " + text
 	}
-	return "ARITHMETIC SAYS OTHERWISE: " + text
+	return "THEORY DISAGREES: " + text
 }
 
-// file is what the result's files are called.
+// fileName is the base name of the result's files.
 func (r Envelope) file() string { return r.Dimension + "-" + r.Property }
 
-// Envelopes finds the envelope of a lock in some dimensions.
+// EnvelopeFinder finds the envelope of a lock in several dimensions.
 type Envelopes struct {
 	Simulator
-	Store   string // of what is found
-	Lock    string // as its user names it
+	Store   string // for the results
+	Lock    string // the user's name for the lock
 	Setting EnvelopeSetting
-	Seed    uint64 // the first of
+	Seed    uint64 // the first seed
 	Seeds   int
-	Put     func(scenario.Scenario) (scenario.Scenario, error) // envelopeSearch's
-	Log     io.Writer                                          // for how far it is
+	Put     func(scenario.Scenario) (scenario.Scenario, error) // see envelopeSearch
+	Log     io.Writer                                          // for progress output
 
-	mu    sync.Mutex // of what follows
+	mu    sync.Mutex // protects the fields below
 	live  *display.Progress
 	doing string
 	runs  int
 }
 
-// EnvelopeResult is the envelope.json of a lock.
+// EnvelopeResult is the content of a lock's envelope.json.
 type EnvelopeResult struct {
-	Code    int             `json:"code"` // exit code of all
+	Code    int             `json:"code"` // exit code of the whole search
 	Lock    string          `json:"lock"`
 	Results []*Envelope     `json:"results"`
 	Schema  int             `json:"schema"`
-	Seed    uint64          `json:"seed"` // the first
+	Seed    uint64          `json:"seed"` // the first seed
 	Seeds   int             `json:"seeds"`
 	Setting EnvelopeSetting `json:"setting"`
 	Version string          `json:"version"` // of lockpick
@@ -474,7 +476,8 @@ type EnvelopeResult struct {
 	folder string
 }
 
-// Run finds them, calls found with each, and leaves the result in a new folder of the store.
+// Run finds the envelopes, calls found with each, and writes the result to a new folder of the
+// store.
 func (x *Envelopes) Run(ctx context.Context, dimensions []Dimension, found func(*Envelope)) (*EnvelopeResult, error) {
 	all := &EnvelopeResult{Lock: x.Lock, Schema: 1, Seed: x.Seed, Seeds: x.Seeds, Setting: x.Setting, Version: x.Version,
 		folder: filepath.Join(x.Store, envelopesFolder, suites.Stamp(time.Now()))}
@@ -500,7 +503,7 @@ func (x *Envelopes) Run(ctx context.Context, dimensions []Dimension, found func(
 			return nil, failed(NotMeasurable, fmt.Errorf("%s: %w", d.Name, err))
 		}
 		x.mu.Lock()
-		x.doing = d.Name + ": what breaks it is made small"
+		x.doing = d.Name + ": minimizing the counterexample"
 		x.mu.Unlock()
 		x.minimize(ctx, &r, d, all.folder)
 		if ctx.Err() != nil {
@@ -518,14 +521,14 @@ func (x *Envelopes) Run(ctx context.Context, dimensions []Dimension, found func(
 	return all, failed(storeFailed, writeJSON(all.folder, "envelope.json", all))
 }
 
-// Print sums the result up.
+// Print prints a summary.
 func (r *EnvelopeResult) Print(w io.Writer) {
 	agree := slices.DeleteFunc(slices.Clone(r.Results), func(e *Envelope) bool { return e.Code() != outcome.ExitOK })
-	fmt.Fprintf(w, "%s; %s of each value\n%d of %d as arithmetic says: %s\n", r.Setting, display.Plural(r.Seeds, "seed"), len(agree), len(r.Results), r.folder)
+	fmt.Fprintf(w, "%s; %s for each value\n%d of %d match theory: %s\n", r.Setting, display.Plural(r.Seeds, "seed"), len(agree), len(r.Results), r.folder)
 }
 
-// minimize minimizes the scenario at the first value that broke the property. The checker does not judge
-// availability, so there is nothing a minimized scenario could be required to show.
+// minimize minimizes the scenario at the first value that broke the property. It skips
+// availability, which the checker does not judge.
 func (x *Envelopes) minimize(ctx context.Context, r *Envelope, d Dimension, folder string) {
 	if r.Broke == nil || r.Property == availability {
 		return
@@ -546,7 +549,7 @@ func (x *Envelopes) minimize(ctx context.Context, r *Envelope, d Dimension, fold
 	}
 }
 
-// draw writes the figure to a folder, as SVG and PNG.
+// writeFigure writes the figure to a folder as SVG and PNG.
 func (r *Envelope) draw(folder string) error {
 	var values []float64
 	var rates []figures.Rate
@@ -568,7 +571,7 @@ func (r *Envelope) draw(folder string) error {
 	return errors.Join(files.WriteIn(folder, fig.Name+".svg", fig.SVG()), files.WriteIn(folder, fig.Name+".png", image))
 }
 
-// failure is the first value of which a run failed; nil: none did.
+// firstFailure returns the first point with a failed run, or nil.
 func (r *Envelope) failure() *envelopePoint {
 	if i := slices.IndexFunc(r.Points, func(p envelopePoint) bool { return p.Error != "" }); i >= 0 {
 		return &r.Points[i]
@@ -576,7 +579,7 @@ func (r *Envelope) failure() *envelopePoint {
 	return nil
 }
 
-// Code is the exit code that a result calls for.
+// Code returns the exit code of a result.
 func (r *Envelope) Code() int {
 	switch {
 	case r.failure() != nil:
@@ -589,7 +592,7 @@ func (r *Envelope) Code() int {
 	return outcome.ExitOK
 }
 
-// Print prints what was measured, and what arithmetic says of it.
+// Print prints the measured and the predicted edge.
 func (r *Envelope) Print(w io.Writer) {
 	in := display.Good
 	if r.Code() != outcome.ExitOK {
@@ -604,7 +607,7 @@ func (r *Envelope) Print(w io.Writer) {
 	case r.Small != nil:
 		fmt.Fprintf(w, "  shown by: %s\n", r.Small.Command)
 	case r.Why != "":
-		fmt.Fprintf(w, "  not made small: %s\n", r.Why)
+		fmt.Fprintf(w, "  not minimized: %s\n", r.Why)
 	}
 	fmt.Fprintln(w)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestEnvelopes: under other settings, too, the lock breaks where arithmetic says, each bound
-// with more seeds than by day.
+// Under other settings, too, the lock breaks where theory predicts, with more seeds than in the
+// daytime test.
 func TestEnvelopes(t *testing.T) {
 	settings := []EnvelopeSetting{usual()}
 	for _, change := range []func(*EnvelopeSetting){

@@ -16,7 +16,7 @@ import (
 
 var known = KnownLocks(kinds.All)
 
-// usual is the setting that the reference has in the catalogue.
+// defaultSetting is the setting of the redlock lock in the catalogue.
 func usual() EnvelopeSetting {
 	least, most := sim.Latency()
 	return EnvelopeSetting{TTL: 10 * time.Second, Nodes: 5, Drift: 0.01, Timeout: 50 * time.Millisecond,
@@ -25,15 +25,15 @@ func usual() EnvelopeSetting {
 
 var backend = sim.New(kinds.All)
 
-// searching runs scenarios in the simulation.
+// testSearch runs scenarios in the simulation.
 func searching(seeds int) envelopeSearch {
 	return envelopeSearch{Known: known, Workers: 1, Seed: 1, Seeds: seeds, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
 		return Execute(ctx, backend, Job{Scenario: s, Seed: seed, Backend: backend.Name(), Keep: KeepNone})
 	}}
 }
 
-// TestArithmetic: the lock breaks where arithmetic says, and nowhere else: in time within one retry
-// and a round trip of the sum, in rate within 0.1 %.
+// The lock breaks where theory predicts, and nowhere else: times match within one retry and a round
+// trip of the nominal edge, rates within 0.1 %.
 func TestArithmetic(t *testing.T) {
 	s := usual()
 	within := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.high(), rate: 0.001, nodeCount: 0}
@@ -48,7 +48,7 @@ func TestArithmetic(t *testing.T) {
 			}
 			far := within[d.Unit]
 			if d.Name == "fsync-everysec" {
-				far = 0.11 // a tick of Redis's and a sync
+				far = 0.11 // a Redis tick and a sync
 			}
 			if r.Edge != nil && math.Abs(*r.Broke-r.Edge.Sum) > far+1e-9 {
 				t.Errorf("%s; %s", r, r.reckoned())
@@ -57,7 +57,7 @@ func TestArithmetic(t *testing.T) {
 	}
 }
 
-// TestWrongLockIsNoticed: a lock that allows for no drift breaks where arithmetic rules it out.
+// A lock without a drift margin breaks at values that theory rules out.
 func TestWrongLockIsNoticed(t *testing.T) {
 	x := searching(3)
 	x.Put = func(s scenario.Scenario) (scenario.Scenario, error) {
@@ -74,24 +74,24 @@ func TestWrongLockIsNoticed(t *testing.T) {
 	}
 }
 
-// Whether arithmetic agrees, by what was tried: an edge beyond all of it contradicts nothing.
+// An edge beyond all tried values contradicts nothing.
 func TestAgrees(t *testing.T) {
 	for _, c := range []struct {
 		of     string
 		less   bool
-		tried  string // in order of value: h held, b broke
+		tried  string // in order of value: h holds, b breaks
 		agrees bool
 	}{
-		{"at the edge", false, "hhhhbb", true}, // the edge is from 3.5 to 4.5
-		{"too soon", false, "hhbbbb", false},
+		{"at the edge", false, "hhhhbb", true}, // the edge is between 3.5 and 4.5
+		{"too early", false, "hhbbbb", false},
 		{"too late", false, "hhhhhhhb", false},
-		{"beyond what was tried", false, "hhh", true},
-		{"never, though it must", false, "hhhhhhhh", false},
-		{"at once, though it can't", false, "bbbbbb", false},
-		{"at the edge, where less is more harm", true, "bbbbhhh", true},
-		{"too soon, where less is more harm", true, "bbbbbbbh", false},
-		{"everywhere, where less is more harm", true, "bbb", true},
-		{"everywhere, though the most can't", true, "bbbbbbbb", false},
+		{"beyond the tried values", false, "hhh", true},
+		{"never, though it must break", false, "hhhhhhhh", false},
+		{"at the first value, though it can't break there", false, "bbbbbb", false},
+		{"at the edge, lower is worse", true, "bbbbhhh", true},
+		{"too early, lower is worse", true, "bbbbbbbh", false},
+		{"everywhere, lower is worse", true, "bbb", true},
+		{"everywhere, though the mildest can't break", true, "bbbbbbbb", false},
 	} {
 		edge := &envelopeEdge{Safe: 3.5, Certain: 4.5}
 		if c.less {
@@ -114,11 +114,11 @@ func TestAgrees(t *testing.T) {
 		}
 	}
 	if r := (Envelope{Points: []envelopePoint{{Value: 1, Runs: 5}}}); !r.agrees(1) {
-		t.Error("nothing broke, and nothing was to")
+		t.Error("disagrees, though nothing broke and no edge is predicted")
 	}
 }
 
-// TestEnvelopeCodes: what nobody could decide, or judge, is no agreement.
+// Undecided or failed points are not an agreement with theory.
 func TestEnvelopeCodes(t *testing.T) {
 	at := func(v float64) *float64 { return &v }
 	edge := &envelopeEdge{Sum: 2, Safe: 1.5, Certain: 2}
@@ -126,11 +126,11 @@ func TestEnvelopeCodes(t *testing.T) {
 		Envelope
 		code int
 	}{
-		"agrees":           {Envelope{Held: at(1), Broke: at(2), Edge: edge, Agrees: true, Points: []envelopePoint{{Value: 1, Runs: 2}, {Value: 2, Runs: 2, Broke: 1}}}, outcome.ExitOK},
-		"elsewhere":        {Envelope{Held: at(0), Broke: at(1), Edge: edge, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Broke: 1}}}, outcome.ExitUnexpected},
-		"no occasion":      {Envelope{Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, Idle: 2}, {Value: 1, Runs: 2, Idle: 2}}}, outcome.ExitUndecided},
-		"not for the most": {Envelope{Held: at(0), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Idle: 2}}}, outcome.ExitUndecided},
-		"nor where less is worse": {Envelope{Held: at(1), Less: true, Agrees: true,
+		"agrees":              {Envelope{Held: at(1), Broke: at(2), Edge: edge, Agrees: true, Points: []envelopePoint{{Value: 1, Runs: 2}, {Value: 2, Runs: 2, Broke: 1}}}, outcome.ExitOK},
+		"disagrees":           {Envelope{Held: at(0), Broke: at(1), Edge: edge, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Broke: 1}}}, outcome.ExitUnexpected},
+		"not exercised":       {Envelope{Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, Idle: 2}, {Value: 1, Runs: 2, Idle: 2}}}, outcome.ExitUndecided},
+		"worst not exercised": {Envelope{Held: at(0), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Idle: 2}}}, outcome.ExitUndecided},
+		"worst not exercised, lower is worse": {Envelope{Held: at(1), Less: true, Agrees: true,
 			Points: []envelopePoint{{Value: 0, Runs: 2, Idle: 2}, {Value: 1, Runs: 2}}}, outcome.ExitUndecided},
 		"failed": {Envelope{Held: at(0), Broke: at(1), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, Failed: 1, Error: "no"}, {Value: 1, Runs: 2, Broke: 1}}}, outcome.ExitBackend},
 	} {

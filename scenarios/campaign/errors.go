@@ -1,28 +1,28 @@
 package campaign
 
-// ErrorKind tells errors of a campaign apart by what can be done about them.
+// ErrorKind classifies the errors of a campaign by what the user can do about them.
 type ErrorKind int
 
 const (
-	storeFailed   ErrorKind = iota // the store can't be written
-	CorpusFailed                   // the corpus, or a file of it, can't be read
-	Taken                          // another process is at the same
-	NotResumable                   // what is in the folder is of no use, or of something else
+	storeFailed   ErrorKind = iota // the store is not writable
+	CorpusFailed                   // the corpus or one of its files is not readable
+	Taken                          // another process runs the same search
+	NotResumable                   // the state in the folder is invalid, or belongs to another search
 	NotMeasurable                  // a setting is out of a dimension's range
-	NotRepeated                    // a minimized scenario does not show what it was made of: a bug
+	NotRepeated                    // a minimized scenario does not show its bug: a bug in lockpick
 )
 
 // Error is an error of a campaign.
 type Error struct {
 	Kind ErrorKind
-	Path string // the file or folder that it is about, where it helps to remove that
+	Path string // the file or folder with the problem, if removing it helps
 	Err  error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// failed is an error of that kind, or nil.
+// withKind returns err as an Error of a kind, or nil.
 func failed(kind ErrorKind, err error) error {
 	if err == nil {
 		return nil

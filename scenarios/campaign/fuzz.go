@@ -30,94 +30,94 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// fuzzFile is the name of a hunt's file in its folder.
+// fuzzFile is the name of the state file in a search's folder.
 const fuzzFile = "hunt.json"
 
-// mostFile bounds what is read of it. Finds are few, and so is what is done out of order.
+// maxFuzzFile limits the state file. It has few findings and few runs that finished out of order.
 const mostFile = 16 << 20
 
-// fuzzSchema is the version of the file.
+// fuzzSchema is the version of the state file.
 const fuzzSchema = 1
 
-// Fuzz is what is known of a search. It is not safe for several goroutines.
+// FuzzState is the state of a search. It is not safe for concurrent use.
 type Fuzz struct {
 	Schema    int         `json:"schema"`
-	Of        string      `json:"of"`              // tells what is run: scenarios, lock and version
-	Scenarios []string    `json:"scenarios"`       // of each seed, in this order
-	Seed      uint64      `json:"seed"`            // the first
+	Of        string      `json:"of"`              // digest of the scenarios, the lock and the version
+	Scenarios []string    `json:"scenarios"`       // each seed runs all of them, in this order
+	Seed      uint64      `json:"seed"`            // the first seed
 	Next      int         `json:"next"`            // all runs with lower numbers are done
-	Ahead     []int       `json:"ahead,omitempty"` // others that are, sorted
+	Ahead     []int       `json:"ahead,omitempty"` // numbers of other finished runs, sorted
 	Runs      int         `json:"runs"`
-	Failed    int         `json:"failed,omitempty"` // of these, those that could not be judged
-	Error     string      `json:"error,omitempty"`  // of the first of them
+	Failed    int         `json:"failed,omitempty"` // finished runs that could not be judged
+	Error     string      `json:"error,omitempty"`  // error of the first failed run
 	Finds     []*FuzzFind `json:"finds"`
-	Owner     string      `json:"owner,omitempty"` // the process that hunts; "": none
-	// Leg is what was asked for last, of which as much is done. Over: all of it.
+	Owner     string      `json:"owner,omitempty"` // the process that runs the search; "" if none does
+	// Session is the current invocation, or an interrupted one that the next invocation resumes.
 	Leg fuzzLeg `json:"leg"`
 
 	folder string
 	taken  int
 }
 
-// fuzzLeg is one invocation's share of a search.
+// fuzzSession is one invocation's share of a search.
 type fuzzLeg struct {
-	Begun   int     `json:"begun"`   // runs that were done before
-	Seconds float64 `json:"seconds"` // that it has taken
+	Begun   int     `json:"begun"`   // runs done before it started
+	Seconds float64 `json:"seconds"` // time it has taken
 	Over    bool    `json:"over"`
 }
 
-// FuzzFind is a property with a cause by which it was violated.
+// FuzzFinding is a property and a cause of its violation.
 type FuzzFind struct {
 	Bug
-	Held     bool        `json:"held"` // it had to hold
+	Held     bool        `json:"held"` // whether the property was required
 	Runs     int         `json:"runs"`
 	First    fuzzExample `json:"first"`
 	Shortest fuzzExample `json:"shortest"`
-	// When it came first, After so many runs were done, the hunt had taken so many Seconds. To
-	// make it small Took so many more.
+	// RunsBefore and Seconds are the number of runs and the search time until the finding's first
+	// run. MinimizeSeconds is the time that minimizing it took.
 	After   int     `json:"after"`
 	Seconds float64 `json:"seconds"`
 	Took    float64 `json:"took,omitempty"`
-	// First is the run with the lowest number of those that were done when the find was settled.
-	// Dir is where it is kept; File the scenario that was made small of it, and
-	// Small what that took; Why says why there is none. Settled: one of the two is there.
+	// First is the run with the lowest number among those done when the finding was processed. Dir
+	// is the directory of that run. File is the minimized scenario and Minimized describes it;
+	// NotMinimized says why there is none. Settled is set once either is there.
 	Dir     string     `json:"dir,omitempty"`
 	File    string     `json:"file,omitempty"`
 	Small   *Minimized `json:"small,omitempty"`
-	Command string     `json:"command,omitempty"` // runs the small scenario
+	Command string     `json:"command,omitempty"` // runs the minimized scenario
 	Why     string     `json:"why,omitempty"`
-	Known   bool       `json:"known,omitempty"` // the corpus had it
+	Known   bool       `json:"known,omitempty"` // the corpus already had it
 	Settled bool       `json:"settled"`
 }
 
-// fuzzExample is a run that shows a find.
+// fuzzExample is a run that shows a finding.
 type fuzzExample struct {
-	Scenario int `json:"scenario"` // which of Scenarios
+	Scenario int `json:"scenario"` // index into Scenarios
 	outcome.Example
 }
 
-// errFuzzTaken says that another process is at the same hunt.
-var errFuzzTaken = errors.New("another lockpick is at this hunt")
+// errFuzzInUse means that another process runs the same search.
+var errFuzzTaken = errors.New("another lockpick process is running this search")
 
-// openFuzz begins a hunt in a folder, or goes on with the one that is there and is of the same.
+// openFuzz starts a search in a folder, or resumes the same search if its state is there.
 func openFuzz(folder, of string, scenarios []string, seed uint64) (*Fuzz, error) {
 	h := &Fuzz{Schema: fuzzSchema, Of: of, Scenarios: scenarios, Seed: seed, Finds: []*FuzzFind{}, Leg: fuzzLeg{Over: true}}
 	text, err := files.ReadIn(folder, fuzzFile, mostFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, fmt.Errorf("read hunt: %w", err)
+		return nil, fmt.Errorf("read search state: %w", err)
 	default:
 		if h, err = parse(text); err != nil {
 			return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, fuzzFile), err)
 		}
 		if h.Of != of || !slices.Equal(h.Scenarios, scenarios) {
-			return nil, fmt.Errorf("read %s: it is of another hunt", filepath.Join(folder, fuzzFile))
+			return nil, fmt.Errorf("read %s: it belongs to another search", filepath.Join(folder, fuzzFile))
 		}
 	}
 	self, err := files.Self()
 	if err != nil {
-		return nil, fmt.Errorf("open hunt: %w", err)
+		return nil, fmt.Errorf("open search: %w", err)
 	}
 	if other, ok := files.ParseOwner(h.Owner); ok && other != self && !other.Ended(self, time.Time{}) {
 		return nil, errFuzzTaken
@@ -129,7 +129,7 @@ func openFuzz(folder, of string, scenarios []string, seed uint64) (*Fuzz, error)
 	return h, nil
 }
 
-// parse reads a hunt's file, of which nothing is worth a guess.
+// parseFuzz parses a state file and rejects an invalid one.
 func parse(text []byte) (*Fuzz, error) {
 	h := &Fuzz{}
 	if err := files.JSON(text, h); err != nil {
@@ -143,27 +143,27 @@ func parse(text []byte) (*Fuzz, error) {
 	}
 	switch {
 	case h.Schema != fuzzSchema:
-		return nil, fmt.Errorf("it has schema %d, and this version reads %d", h.Schema, fuzzSchema)
+		return nil, fmt.Errorf("schema %d is not supported; this version reads schema %d", h.Schema, fuzzSchema)
 	case h.Next < 0 || h.Runs != h.Next+len(h.Ahead):
-		return nil, fmt.Errorf("it says that %d runs are done, and names %d", h.Runs, h.Next+len(h.Ahead))
+		return nil, fmt.Errorf("runs is %d, but %d runs are marked as done", h.Runs, h.Next+len(h.Ahead))
 	case len(h.Scenarios) == 0:
-		return nil, errors.New("it has no scenarios")
+		return nil, errors.New("no scenarios")
 	case h.Leg.Begun < 0 || h.Leg.Begun > h.Runs || !(h.Leg.Seconds >= 0):
-		return nil, errors.New("leg: it begins before the hunt or after it")
+		return nil, errors.New("leg: begun or seconds is out of range")
 	}
 	for i, f := range h.Finds {
 		if f == nil || f.Runs < 1 || f.First.Scenario < 0 || f.First.Scenario >= len(h.Scenarios) {
-			return nil, fmt.Errorf("find %d is of no run", i+1)
+			return nil, fmt.Errorf("finding %d has no run", i+1)
 		}
 	}
 	h.taken = h.Next
 	return h, nil
 }
 
-// resumes says whether the hunt goes on with what another call was asked for.
+// resumes reports whether the search continues an interrupted invocation.
 func (h *Fuzz) resumes() bool { return h.Leg.Seconds > 0 }
 
-// take is the number of the next run that nobody has taken.
+// nextRun returns the number of the next unassigned run.
 func (h *Fuzz) take() int {
 	for h.isDone(h.taken) {
 		h.taken++
@@ -177,13 +177,13 @@ func (h *Fuzz) isDone(i int) bool {
 	return i < h.Next || ahead
 }
 
-// run is the scenario and the seed of a run's number.
+// runOf returns the scenario and the seed of a run.
 func (h *Fuzz) run(i int) (scenario int, seed uint64) {
 	return i % len(h.Scenarios), h.Seed + uint64(i/len(h.Scenarios))
 }
 
-// done takes what came of a run, and says what nobody had found before, and whether something was
-// violated that had to hold. A run that was taken before counts once.
+// record adds the outcome of a run. It returns the new findings, and whether a required property
+// was violated. A run that is recorded twice counts once.
 func (h *Fuzz) done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
 	if h.isDone(i) {
 		return nil, false
@@ -219,12 +219,12 @@ func (h *Fuzz) done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
 	return fresh, harm
 }
 
-// before says whether a run has the lower number.
+// earlier reports whether run a has a lower number than run b.
 func before(a, b fuzzExample) bool {
 	return cmp.Or(cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Scenario, b.Scenario)) < 0
 }
 
-// finish puts the finds into the order in which they are told, and returns the exit code that they call for.
+// finish sorts the findings for output and returns the exit code.
 func (h *Fuzz) finish() int {
 	slices.SortFunc(h.Finds, func(a, b *FuzzFind) int {
 		at := func(f *FuzzFind) int { return slices.Index(checker.Properties(), f.Property) }
@@ -246,53 +246,51 @@ func (h *Fuzz) finish() int {
 	return code
 }
 
-// save writes the hunt's file.
 func (h *Fuzz) save() error {
 	text, err := json.MarshalIndent(h, "", " ")
 	if err == nil {
 		err = files.WriteIn(h.folder, fuzzFile, append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("write hunt: %w", err)
+		return fmt.Errorf("write search state: %w", err)
 	}
 	return nil
 }
 
-// close writes the file a last time, of a hunt that nobody is at any more.
+// close writes the state file for the last time, without an owner.
 func (h *Fuzz) close() error {
 	h.Owner = ""
 	return h.save()
 }
 
-// Fuzzer runs scenarios with one seed after another, and minimizes what violates a property.
+// Fuzzer runs scenarios with one seed after another and minimizes the violations that it finds.
 type Fuzzer struct {
 	Simulator
-	Store     string // of what is found
+	Store     string // for the findings
 	Scenarios []scenario.Scenario
-	Job       func(n int, seed uint64) Job // of a scenario, by its number
-	Corpus    string                       // folder of minimized scenarios; "": the store's
-	Time      time.Duration                // that it may take; 0: there is no limit
-	Seed      uint64                       // the first, where a search begins
-	Seeds     int                          // of each scenario
-	Anew      bool                         // begin, even if there is a search that could go on
-	FailFast  bool                         // end with the first violation of what had to hold
-	Log       io.Writer                    // for what is to be known before the end
+	Job       func(n int, seed uint64) Job // returns the job of the n-th scenario
+	Corpus    string                       // folder of minimized scenarios; "" means the one in the store
+	Time      time.Duration                // time limit of the search; 0 means none
+	Seed      uint64                       // the first seed of a new search
+	Seeds     int                          // per scenario
+	Anew      bool                         // start a new search even if there is one to resume
+	FailFast  bool                         // stop after the first violation of a required property
+	Log       io.Writer                    // for messages during the search
 	Result    *Fuzz
 
 	started time.Time
-	resumed int              // runs that were done when this call began
-	corpus  map[Bug]FuzzFind // what the corpus still shows
+	resumed int              // runs done before this call began
+	corpus  map[Bug]FuzzFind // the findings that the corpus still reproduces
 
-	begun  sync.WaitGroup // runs that are under way
-	mu     sync.Mutex     // of Result, and what follows
+	begun  sync.WaitGroup // runs in progress
+	mu     sync.Mutex     // protects Result and the fields below
 	live   *display.Progress
 	saved  time.Time
-	lost   error  // of saving
-	small  string // what is being minimized
-	enough bool   // no more runs are to begin
+	lost   error  // error from saving the state
+	small  string // the finding that is being minimized
+	enough bool   // no more runs should start
 }
 
-// Open begins the search, or resumes it.
 func (x *Fuzzer) Open() error {
 	x.started = time.Now()
 	if x.Corpus == "" {
@@ -330,16 +328,16 @@ func (x *Fuzzer) Open() error {
 	case err != nil:
 		return &Error{NotResumable, folder, err}
 	case x.Result.resumes():
-		fmt.Fprintf(x.Log, "resuming where fuzzing was interrupted: %d runs are done\n", x.Result.Runs)
+		fmt.Fprintf(x.Log, "resuming the interrupted search: %d runs done\n", x.Result.Runs)
 	case x.Result.Runs > 0:
-		fmt.Fprintf(x.Log, "continuing with new seeds: %d runs are done\n", x.Result.Runs)
+		fmt.Fprintf(x.Log, "continuing with new seeds: %d runs done\n", x.Result.Runs)
 	}
 	x.resumed = x.Result.Runs
 	return x.Result.save()
 }
 
-// Run searches until time or seeds are over, or ctx is, the scenarios of the corpus first. It returns the
-// exit code that what was found calls for.
+// Run searches until the time limit, the last seed or the end of ctx, after running the scenarios
+// of the corpus. It returns the exit code for the findings.
 func (x *Fuzzer) Run(ctx context.Context) (code int, err error) {
 	if err = x.runCorpus(ctx); err == nil {
 		err = x.search(ctx)
@@ -352,7 +350,7 @@ func (x *Fuzzer) Run(ctx context.Context) (code int, err error) {
 	return x.Result.finish(), cmp.Or(ctx.Err(), err)
 }
 
-// spent is how many seconds the search has taken, those of calls that were interrupted among them.
+// elapsed returns the search time in seconds, including interrupted invocations.
 func (x *Fuzzer) spent() float64 { return x.Result.Leg.Seconds + time.Since(x.started).Seconds() }
 
 func (x *Fuzzer) search(ctx context.Context) error {
@@ -368,9 +366,9 @@ func (x *Fuzzer) search(ctx context.Context) error {
 		if err := x.settle(ctx); err != nil {
 			return err
 		}
-		i, last := 0, leg.Begun+x.Seeds*len(x.Scenarios) // i is last where no run is to begin
+		i, last := 0, leg.Begun+x.Seeds*len(x.Scenarios) // no run starts when i reaches last
 		var w *Worker
-		select { // of several that are ready any may be chosen below
+		select { // check the limit first: if several cases are ready, the select below may choose any
 		case <-over:
 			i = last
 		default:
@@ -404,18 +402,18 @@ func (x *Fuzzer) search(ctx context.Context) error {
 	}
 }
 
-// job is a run that leaves nothing.
+// job returns the job of a run that is not stored.
 func (x *Fuzzer) job(n int, seed uint64) Job {
 	j := x.Job(n, seed)
 	j.Keep = KeepNone
 	return j
 }
 
-// saves is how often the file is written where nothing is found: what is done meanwhile is lost if
-// lockpick is killed, and made again.
+// saveInterval is how often the state is saved while nothing is found. Runs done since the last
+// save are repeated if lockpick is killed.
 const saves = time.Second
 
-// done takes what came of a run.
+// recordRun adds the outcome of a run and reports new findings.
 func (x *Fuzzer) done(i int, o outcome.Outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -424,7 +422,7 @@ func (x *Fuzzer) done(i int, o outcome.Outcome) {
 	for _, f := range fresh {
 		f.Seconds = x.spent()
 		x.live.Erase()
-		fmt.Fprintf(x.Log, "found: %s, by %s\n", f.Bug, f.First.Command)
+		fmt.Fprintf(x.Log, "found: %s, shown by %s\n", f.Bug, f.First.Command)
 		if k, had := x.corpus[f.Bug]; had {
 			f.Known, f.File, f.Command = true, k.File, k.Command
 		}
@@ -435,7 +433,7 @@ func (x *Fuzzer) done(i int, o outcome.Outcome) {
 	}
 }
 
-// settle keeps the runs of what was found, and minimizes it.
+// settle stores a run of each new finding and minimizes it.
 func (x *Fuzzer) settle(ctx context.Context) error {
 	for {
 		x.mu.Lock()
@@ -448,7 +446,7 @@ func (x *Fuzzer) settle(ctx context.Context) error {
 		if lost != nil || i < 0 {
 			return failed(storeFailed, lost)
 		}
-		x.begun.Wait() // so that what was found first is known, and all processors are free
+		x.begun.Wait() // so that the first run of the finding is known and all processors are free
 		f := x.Result.Finds[i]
 		j := x.Job(f.First.Scenario, f.First.Seed)
 		j.Keep = KeepAll
@@ -473,8 +471,8 @@ func (x *Fuzzer) settle(ctx context.Context) error {
 	}
 }
 
-// minimize makes a scenario small that shows a find, beginning with one that was made small of another if
-// that shows it, too: several properties are often violated at once.
+// minimize minimizes the scenario of a finding. It starts from the minimized scenario of another
+// finding if that also shows this one, because a run often violates several properties.
 func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFind) (*MinimizedRun, error) {
 	s := x.Scenarios[f.First.Scenario]
 	from, seed := s, f.First.Seed
@@ -493,14 +491,14 @@ func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFind) (*MinimizedRun, erro
 	return x.SaveMinimized(ctx, r, name, filepath.Join(x.Corpus, name+".yaml"), x.Store)
 }
 
-// progress is how far the search is.
+// progress describes the progress of the search.
 func (x *Fuzzer) progress(passed time.Duration) string {
 	h, violated := x.Result, 0
 	for _, f := range h.Finds {
 		violated += f.Runs
 	}
 	runs, fresh, spent := h.Runs-h.Leg.Begun, h.Runs-x.resumed, passed.Seconds()
-	parts := []string{display.Plural(runs, "run"), fmt.Sprintf("%d found, %d times", len(h.Finds), violated)}
+	parts := []string{display.Plural(runs, "run"), fmt.Sprintf("%s, %s", display.Plural(len(h.Finds), "finding"), display.Plural(violated, "violation"))}
 	if h.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", h.Failed))
 	}
@@ -521,7 +519,7 @@ func (x *Fuzzer) progress(passed time.Duration) string {
 	return strings.Join(parts, ", ")
 }
 
-// Print prints the result, then a table of what was found and how often, then each find.
+// Print prints the result, then a table of the findings with their frequency, then each finding.
 func (h *Fuzz) Print(w io.Writer) {
 	h.printResult(w)
 	t := display.Table{{"property", "cause", "runs", "first"}}
@@ -537,7 +535,7 @@ func (h *Fuzz) Print(w io.Writer) {
 	}
 }
 
-// printResult prints in one line how much was run and what came of it.
+// printResult prints a one-line summary of the search.
 func (h *Fuzz) printResult(w io.Writer) {
 	held := 0
 	for _, f := range h.Finds {
@@ -545,7 +543,7 @@ func (h *Fuzz) printResult(w io.Writer) {
 			held++
 		}
 	}
-	in, text := display.Good, "no violation found, under these faults"
+	in, text := display.Good, "no violation found under these faults"
 	switch {
 	case held > 0:
 		in, text = display.Bad, display.Plural(held, "violation")+" of required properties"
@@ -553,11 +551,11 @@ func (h *Fuzz) printResult(w io.Writer) {
 		in, text = display.Plain, "no required property violated"
 	case h.Runs > 0:
 		_, high := outcome.Wilson(0, h.Runs)
-		text += fmt.Sprintf(": at most %.2g %% of such runs", 100*high)
+		text += fmt.Sprintf("; at most %.2g %% of such runs are violated", 100*high)
 	}
 	if h.Failed > 0 {
 		in = display.Bad
-		text += fmt.Sprintf("; %d could not be judged, the first: %s", h.Failed, display.FirstLine(h.Error))
+		text += fmt.Sprintf("; %d could not be judged, first error: %s", h.Failed, display.FirstLine(h.Error))
 	}
 	fmt.Fprintln(w, display.Paint(w, in, fmt.Sprintf("%s of %s, %s: %s", display.Plural(h.Runs, "run"), display.Plural(len(h.Scenarios), "scenario"),
 		time.Duration(h.Leg.Seconds*float64(time.Second)).Round(time.Second), text)))
@@ -588,10 +586,10 @@ func (f *FuzzFind) print(w io.Writer, runs int) {
 	}
 }
 
-// seeded is the end of a name in the corpus whose scenario is run with another seed than 1.
+// seedSuffix is the end of a name in the corpus if the scenario runs with a seed other than 1.
 var seeded = regexp.MustCompile(`-seed-([0-9]+)$`)
 
-// corpusName is what a small scenario is called in the corpus: by its lock and what it shows.
+// corpusName names a minimized scenario in the corpus by its lock and what it shows.
 func corpusName(r Minimized) string {
 	l := r.Scenario.Lock
 	name := strings.Join([]string{cmp.Or(l.Mistake, l.Kind), r.Property, cmp.Or(r.Cause, "violated")}, "-")
@@ -602,7 +600,7 @@ func corpusName(r Minimized) string {
 	return clipped(name, 64-len(end)) + end
 }
 
-// clipped is a name of at most so many characters, which no other is clipped to.
+// clipName shortens a name to maxLen characters. Different names stay different.
 func clipped(name string, most int) string {
 	if len(name) <= most {
 		return name
@@ -610,7 +608,7 @@ func clipped(name string, most int) string {
 	return fmt.Sprintf("%s-%x", strings.TrimRight(name[:most-9], "-"), sha256.Sum256([]byte(name)))[:most]
 }
 
-// runCorpus runs the scenarios of the corpus that are of the same lock.
+// runCorpus runs the scenarios of the corpus that use the lock under test.
 func (x *Fuzzer) runCorpus(ctx context.Context) error {
 	dir, err := files.OpenFolder(x.Corpus)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -652,7 +650,7 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if ran++; o.Code != outcome.ExitOK {
-			fmt.Fprintf(x.Log, "corpus: %s shows nothing any more: %s\n", path, display.FirstLine(cmp.Or(o.Error, strings.Join(suites.Brief(o), "; "))))
+			fmt.Fprintf(x.Log, "corpus: %s no longer shows its violation: %s\n", path, display.FirstLine(cmp.Or(o.Error, strings.Join(suites.Brief(o), "; "))))
 			continue
 		}
 		shown++
@@ -663,12 +661,12 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 		}
 	}
 	if ran > 0 {
-		fmt.Fprintf(x.Log, "corpus: %d of %d show what they did\n", shown, ran)
+		fmt.Fprintf(x.Log, "corpus: %d of %d scenarios still show their violation\n", shown, ran)
 	}
 	return nil
 }
 
-// sameLock says whether a lock is one that is searched.
+// sameLock reports whether the search runs the same lock.
 func (x *Fuzzer) sameLock(l lock.Settings) bool {
 	return slices.ContainsFunc(x.Scenarios, func(s scenario.Scenario) bool {
 		return l.Kind == s.Lock.Kind && l.Mistake == s.Lock.Mistake && maps.Equal(l.Options, s.Lock.Options)

@@ -8,7 +8,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// What is taken for a run's outcome.json says a state, and what of each judgement.
+// An accepted outcome.json has a state, and so has each of its judgements.
 func FuzzOutcome(f *testing.F) {
 	whole, err := json.Marshal(outcome.Outcome{Schema: 1, Scenario: "a/b", Backend: "sim", Seed: 1, Code: 1, Error: "e", Retried: []string{"r"}, Seconds: 1.5, Events: 3,
 		Numbers:    map[string]float64{"grants": 3},

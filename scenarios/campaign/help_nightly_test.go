@@ -14,18 +14,18 @@ import (
 	"testing"
 )
 
-// helpFor is what the help on shards says for an engine: the block below its name.
+// helpFor returns the block below an engine's name in the help on shards.
 func helpFor(t *testing.T, binary, engine string) string {
 	t.Helper()
 	text := says(t, exec.Command(binary, "help", "shards"))
 	found := regexp.MustCompile(`(?m)^` + engine + `.*:\n((?:    .*\n)+)`).FindStringSubmatch(text)
 	if found == nil {
-		t.Fatalf("nothing is said of %s in %s", engine, text)
+		t.Fatalf("no help for %s in %s", engine, text)
 	}
 	return strings.ReplaceAll(found[1], "baseline/ --seeds 10000", strings.Join(swept(), " "))
 }
 
-// shell is lines to be run in a folder, where lockpick is on the path, and in bin.
+// shellCommand runs a script in a folder, with lockpick on the path and in bin.
 func shell(t *testing.T, in, binary, script string, env ...string) *exec.Cmd {
 	t.Helper()
 	if err := os.Symlink(filepath.Dir(binary), filepath.Join(in, "bin")); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -37,7 +37,7 @@ func shell(t *testing.T, in, binary, script string, env ...string) *exec.Cmd {
 	return c
 }
 
-// steps are the commands of a file for CI that run a shard, and that merge.
+// ciCommands returns the commands in a CI file that run a shard and that merge.
 func steps(text string) (shard, merge string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "- "), "run: ")
@@ -51,8 +51,8 @@ func steps(text string) (shard, merge string) {
 	return shard, merge
 }
 
-// TestLinesOfHelp runs what the help says, as it stands there, but with a smaller sweep. GNU
-// parallel makes the shard again whose first process is killed.
+// The commands in the help work as printed, with a smaller sweep. GNU parallel repeats the shard
+// whose first process is killed.
 func TestLinesOfHelp(t *testing.T) {
 	needs(t, "apt-get install parallel", "parallel")
 	binary := lockpick(t)
@@ -73,7 +73,7 @@ func TestLinesOfHelp(t *testing.T) {
 	t.Run("GitHub", func(t *testing.T) {
 		in := t.TempDir()
 		shard, merge := steps(helpFor(t, binary, "GitHub"))
-		for k := 1; k <= 8; k++ { // each on a machine of its own, whose store is an artefact
+		for k := 1; k <= 8; k++ { // each on its own machine, whose store is an artifact
 			says(t, shell(t, in, binary, strings.ReplaceAll(shard, "${{ matrix.shard }}", fmt.Sprint(k))))
 			says(t, shell(t, in, binary, fmt.Sprintf("mkdir -p results; mv store results/shard-%d", k)))
 		}

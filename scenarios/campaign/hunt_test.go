@@ -25,7 +25,8 @@ func begin(t *testing.T, folder string) *Fuzz {
 	return h
 }
 
-// came is what a run comes to: every seventh violates one property, every fifth another.
+// testOutcome returns the outcome of run i: every seventh violates one property, every fifth
+// another.
 func came(i int) outcome.Outcome {
 	o := outcome.Outcome{Command: fmt.Sprintf("run %d", i)}
 	add := func(property, cause, expected string) {
@@ -40,31 +41,31 @@ func came(i int) outcome.Outcome {
 	return o
 }
 
-// Runs are numbered seed by seed, and each number is handed out once.
+// Runs are numbered seed by seed, and each number is assigned once.
 func TestTake(t *testing.T) {
 	h := begin(t, t.TempDir())
 	for i := range 10 {
 		if got := h.take(); got != i {
-			t.Fatalf("took %d, want %d", got, i)
+			t.Fatalf("next run is %d, want %d", got, i)
 		}
 	}
 	if s, seed := h.run(7); s != 1 || seed != 7 {
-		t.Errorf("run 7 is of scenario %d with seed %d", s, seed)
+		t.Errorf("run 7 has scenario %d and seed %d", s, seed)
 	}
 }
 
-// A hunt that is killed at any instant, and goes on, counts each run once, and comes to what
-// one does that nobody killed.
+// A search that is killed at any time and resumed counts each run once, and ends with the same
+// result as one that was never killed.
 func TestKilledHuntsCountOnce(t *testing.T) {
 	const all = 300
 	r := rand.New(rand.NewPCG(3, 4))
 	folder := t.TempDir()
 	h := begin(t, folder)
-	var under []int // taken, and not done
+	var under []int // assigned, and not done
 	kills := 0
 	for h.Runs < all {
 		switch {
-		case r.IntN(40) == 0: // what was not saved is gone, and so is what is under way
+		case r.IntN(40) == 0: // runs since the last save and runs in progress are lost
 			kills++
 			h, under = begin(t, folder), nil
 		case r.IntN(6) == 0:
@@ -85,11 +86,11 @@ func TestKilledHuntsCountOnce(t *testing.T) {
 			i := under[k]
 			under = append(under[:k], under[k+1:]...)
 			h.done(i, came(i))
-			h.done(i, came(i)) // told twice it counts once
+			h.done(i, came(i)) // recorded twice, it counts once
 		}
 	}
 	if kills < 5 || h.Next != all || h.Runs != all || len(h.Ahead) != 0 {
-		t.Errorf("after %d kills %d runs are done, up to %d, and %d ahead", kills, h.Runs, h.Next, len(h.Ahead))
+		t.Errorf("after %d kills, next is %d, runs %d, %d ahead", kills, h.Next, h.Runs, len(h.Ahead))
 	}
 	whole := begin(t, t.TempDir())
 	for i := range all {
@@ -101,25 +102,25 @@ func TestKilledHuntsCountOnce(t *testing.T) {
 			if g.Bug == f.Bug {
 				found = true
 				if g.Runs != f.Runs || g.Held != f.Held || g.Shortest != f.Shortest {
-					t.Errorf("%s: killed %+v, whole %+v", f.Bug, g, f)
+					t.Errorf("%s: killed search %+v, uninterrupted search %+v", f.Bug, g, f)
 				}
 			}
 		}
 		if !found {
-			t.Errorf("%s is not among what the killed hunt found", f.Bug)
+			t.Errorf("the killed search did not find %s", f.Bug)
 		}
 	}
 	if len(whole.Finds) != 2 || len(h.Finds) != 2 {
-		t.Errorf("%d and %d finds", len(whole.Finds), len(h.Finds))
+		t.Errorf("%d and %d findings, want 2 each", len(whole.Finds), len(h.Finds))
 	}
 }
 
-// What is new is told once.
+// Each finding is new once.
 func TestDoneTellsWhatIsNew(t *testing.T) {
 	h := begin(t, t.TempDir())
 	for i, want := range []int{2, 0, 0, 0, 0, 0, 0, 0} {
 		if fresh, _ := h.done(h.take(), came(i)); len(fresh) != want {
-			t.Errorf("run %d: %d finds are new, want %d", i, len(fresh), want)
+			t.Errorf("run %d: %d new findings, want %d", i, len(fresh), want)
 		}
 	}
 	if f := h.Finds[0]; !f.Held || f.Runs != 2 || f.First.Seed != 5 || f.Shortest.Events != 93 {
@@ -127,18 +128,19 @@ func TestDoneTellsWhatIsNew(t *testing.T) {
 	}
 }
 
-// What was found first where nobody asked for it does harm where it had to hold, each time.
+// A violation of a required property is reported each time, even if the same violation was found
+// before where it was not required.
 func TestDoneTellsOfHarm(t *testing.T) {
 	h := begin(t, t.TempDir())
 	for i, expected := range []string{"any", "holds", "any", "holds"} {
 		o := outcome.Outcome{Judgements: []outcome.Judgement{{Property: verdict.FencingOrder, Cause: "holder-refused", Got: verdict.Violated, Expected: expected}}}
 		if fresh, harm := h.done(h.take(), o); harm != (expected == "holds") || len(fresh) > 0 != (i == 0) {
-			t.Errorf("run %d, expected %s: harm %v, %d new", i, expected, harm, len(fresh))
+			t.Errorf("run %d, expected %s: required violation %v, %d new findings", i, expected, harm, len(fresh))
 		}
 	}
 }
 
-// A leg that is not over goes on, and one that is over is followed by another.
+// An unfinished session is resumed, and a finished one is followed by another.
 func TestLegs(t *testing.T) {
 	folder := t.TempDir()
 	h := begin(t, folder)
@@ -148,18 +150,18 @@ func TestLegs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h = begin(t, folder); !h.resumes() || h.Leg.Begun != 0 {
-		t.Errorf("it does not go on: %+v", h.Leg)
+		t.Errorf("session is not resumed: %+v", h.Leg)
 	}
 	h.Leg.Over = true
 	if err := h.close(); err != nil {
 		t.Fatal(err)
 	}
 	if h = begin(t, folder); h.resumes() || h.Leg.Begun != 1 || h.Runs != 1 {
-		t.Errorf("it goes on: %+v", h.Leg)
+		t.Errorf("session is resumed: %+v", h.Leg)
 	}
 }
 
-// What a file says that no hunt has left is an error.
+// A state file that no search can have written is rejected.
 func TestOpenRefuses(t *testing.T) {
 	folder := t.TempDir()
 	h := begin(t, folder)
@@ -174,11 +176,11 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range [][3]string{
-		{`"next": 3`, `"next": 2`, "it says that 3 runs are done, and names 2"},
+		{`"next": 3`, `"next": 2`, "runs is 3, but 2 runs are marked as done"},
 		{`"next": 3`, `"next": 2, "ahead": [1]`, "run 1 is counted twice"},
 		{`"next": 3`, `"next": 1, "ahead": [2, 2]`, "run 2 is counted twice"},
-		{`"schema": 1`, `"schema": 7`, "it has schema 7"},
-		{`"of": "this"`, `"of": "that"`, "it is of another hunt"},
+		{`"schema": 1`, `"schema": 7`, "schema 7 is not supported"},
+		{`"of": "this"`, `"of": "that"`, "it belongs to another search"},
 		{`"seed": 5`, `"seed": `, "invalid character"},
 		{`"begun": 0`, `"begun": 9`, "leg: "},
 	} {
@@ -195,7 +197,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Two can't be at one hunt; of one whose process has ended nobody is.
+// Two processes can't run the same search, but a search whose process has ended has no owner.
 func TestOwner(t *testing.T) {
 	self, err := files.Self()
 	if err != nil {
@@ -208,7 +210,7 @@ func TestOwner(t *testing.T) {
 	for _, x := range []struct {
 		owner files.Owner
 		taken bool
-	}{{self, false}, {parent, false}} { // nobody has this PID and began then
+	}{{self, false}, {parent, false}} { // no process with this PID started at that time
 		h.Owner = x.owner.String()
 		if err := h.save(); err != nil {
 			t.Fatal(err)
@@ -219,7 +221,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// Whatever stands in a hunt's file, it is read or refused, and what is read can be gone on with.
+// Any state file is either rejected or can be resumed.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"schema": 1, "of": "this", "scenarios": ["a"], "seed": 1, "next": 2, "ahead": [3], "runs": 3, "finds": [{"property": "p", "held": true, "runs": 1, "first": {"scenario": 0, "seed": 1}, "shortest": {}}], "leg": {"begun": 0}}`))
 	f.Add([]byte(`{"schema": 1, "scenarios": ["a"], "finds": [null]}`))
@@ -232,12 +234,12 @@ func FuzzParse(f *testing.F) {
 		i := h.take()
 		h.done(i, came(35))
 		if h.Runs != before+1 {
-			t.Errorf("run %d was taken, and is done already: %s", i, text)
+			t.Errorf("run %d was assigned although it was done: %s", i, text)
 		}
 	})
 }
 
-// A name that is too long is clipped so that another stays another.
+// Different long names stay different when clipped.
 func TestClippedNames(t *testing.T) {
 	long := strings.Repeat("extension-", 8)
 	a, b := clipped(long+"a", 64), clipped(long+"b", 64)

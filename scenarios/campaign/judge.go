@@ -14,28 +14,28 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Words of an expectation.
+// Values of an expectation.
 const (
 	wantAny      = outcome.AnyOutcome
 	wantHolds    = string(verdict.Holds)
 	wantViolated = string(verdict.Violated)
 )
 
-// Judge holds a verdict against what was expected. It is the only place where
-// the two meet. Properties that nothing is expected of come out as they are.
+// Judge compares a verdict with the expectations. Nothing else in lockpick compares the two. A
+// property without an expectation is always as expected.
 func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, r := range v.Results {
 		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true, Length: length(r), NotApplicable: r.NotApplicable}
 		if want, ok := expect[r.Property]; ok {
 			hold(&j, want, r)
-			if v.Assumption != "" { // a run that shows nothing is not what anybody expected
+			if v.Assumption != "" { // a vacuous run is never as expected
 				j.AsExpected = false
 				if r.Outcome == verdict.Violated && want.Want != wantHolds {
 					j.Got, j.Because = verdict.Undecided, fmt.Sprintf("the run is vacuous: %s; %s", v.Assumption, r.Because)
 				}
 			}
-			if j.Missed && v.Cut != "" { // it may have been still to come
+			if j.Missed && v.Cut != "" { // the violation may have followed later
 				j.Missed, j.Got, j.Because = false, verdict.Undecided, "not violated so far: "+r.Because
 			}
 			excuse(&j, want, r)
@@ -45,7 +45,7 @@ func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.
 	for name, want := range expect {
 		if v.Result(name) == nil {
 			out = append(out, outcome.Judgement{Property: name, Expected: want.String(), Got: verdict.Undecided,
-				Because: "no property of this name was judged"})
+				Because: "there is no property of this name"})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b outcome.Judgement) int {
@@ -54,7 +54,7 @@ func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.
 	return out
 }
 
-// length is how many events there are up to the last that proves a violation.
+// violationLength is the number of events up to the last one that proves the violation.
 func length(r verdict.Result) int {
 	if r.Witness == nil || len(r.Witness.Events) == 0 {
 		return 0
@@ -62,8 +62,9 @@ func length(r verdict.Result) int {
 	return int(slices.Max(r.Witness.Events))
 }
 
-// judgements judges a stored run by what its scenario expected, one of Jepsen's by what its model
-// promises, or a bare history by what every lock should hold to, as far as the history can tell.
+// judgements judges a stored run by its scenario's expectations, a Jepsen history by the guarantees
+// of its model, and a bare history by what is required of every lock, as far as the history shows
+// it.
 func (s Stored) judgements(v verdict.Verdict) []outcome.Judgement {
 	switch {
 	case s.Manifest != nil:
@@ -78,8 +79,7 @@ func (s Stored) judgements(v verdict.Verdict) []outcome.Judgement {
 	return Judge(expect, v)
 }
 
-// unconditional is what is expected where nobody says: a safety violation is
-// never fine.
+// defaultExpectations apply if the user sets none: a safety violation is never acceptable.
 func unconditional() map[string]scenario.Expectation {
 	expect := map[string]scenario.Expectation{
 		verdict.MutualExclusion: {Want: wantHolds, Implied: true},
@@ -89,25 +89,27 @@ func unconditional() map[string]scenario.Expectation {
 	return expect
 }
 
-// hold holds one result against what was expected of it.
+// judgeResult compares one result with its expectation.
 func hold(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
 	j.Expected, j.Follows = want.String(), want.Follows
 	switch want.Want {
 	case wantAny:
 		return
 	case wantHolds:
-		// A property that the scenario names must have been put to the test, if the lock lets it.
+		// A property that the scenario names must have been exercised, unless the lock makes that
+		// impossible.
 		j.AsExpected = r.Outcome == verdict.Holds || r.Outcome == verdict.NotExercised && (want.Implied || r.NotApplicable)
 	case wantViolated:
 		j.Missed = r.Outcome == verdict.Holds || r.Outcome == verdict.NotExercised
-		// Right for the wrong reason is not as expected.
+		// A violation with another cause is not the expected one.
 		j.AsExpected = r.Outcome == verdict.Violated &&
 			(want.Cause == "" || want.Cause == r.Cause) && (want.Node == "" || want.Node == r.Node)
 	}
 }
 
-// excuse leaves open an expected violation that was missed, or had another cause, where the host
-// stalled so that the plan was late. That a stall is no violation's cause the checker has seen to.
+// excuseStalled makes an expected violation undecided if it was missed or had another cause because
+// the host stalled and delayed the plan. The checker already ensures that a stall is not reported
+// as the cause of a violation.
 func excuse(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
 	if j.AsExpected || r.Stalled == 0 || want.Want != wantViolated {
 		return
@@ -116,16 +118,16 @@ func excuse(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
 	case verdict.Violated:
 		j.Because = "the host stalled, which may be why: " + r.Because
 	case verdict.Holds:
-		j.Because = "the host stalled, and the violation may have been missed for that: " + r.Because
+		j.Because = "the host stalled, which may be why the violation was missed: " + r.Because
 	default:
 		return
 	}
 	j.Got = verdict.Undecided
 }
 
-// judgeNumbers holds measured numbers against their bounds. One that has no
-// meaning in the run, and so is missing, is undecided. One that is compared with
-// another variant waits for Settle.
+// judgeNumbers compares measured numbers with their bounds. A number that has no meaning in the run
+// is missing, and undecided. A number that is compared with another variant waits for
+// VariantComparer.Settle.
 func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, name := range slices.Sorted(maps.Keys(bounds)) {
@@ -139,9 +141,9 @@ func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome
 		case !measured:
 			undecided(&j, "the run has no "+name)
 		case v.Cut != "":
-			undecided(&j, "the record is cut: "+v.Cut)
+			undecided(&j, "the history is incomplete: "+v.Cut)
 		case b.Than != "":
-			undecided(&j, "it is compared with "+b.Than+", which has to be run with it")
+			undecided(&j, "it is compared with "+b.Than+", which must run in the same campaign")
 			j.Number.Waits = true
 		default:
 			keep(&j, x, 0)
@@ -154,20 +156,19 @@ func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome
 	return out
 }
 
-// stalls reports whether stalls of the host may be why a number misses its bound. Any may, but
-// a time has to miss it by no more than the host stalled in all.
+// stallMayExplain reports whether host stalls may be why a number misses its bound. For a number
+// that is a time, the stalls must be at least as long as the miss.
 func stalls(name string, by float64, v verdict.Verdict) bool {
 	still := v.Numbers[verdict.StalledSeconds]
 	time := slices.ContainsFunc(verdict.Numbers, func(n verdict.Number) bool { return n.Name == name && n.Lengthened })
 	return still > 0 && (!time || math.Abs(by) <= still)
 }
 
-// undecided leaves a number open.
 func undecided(j *outcome.Judgement, because string) {
 	j.AsExpected, j.Got, j.Because = false, verdict.Undecided, because
 }
 
-// keep decides by the numbers.
+// judgeNumber compares a number with its bound.
 func keep(j *outcome.Judgement, x, other float64) {
 	b := j.Number.Bound
 	j.Got, j.AsExpected = verdict.Violated, b.Keeps(x, other)
@@ -176,17 +177,17 @@ func keep(j *outcome.Judgement, x, other float64) {
 	}
 	j.Because = fmt.Sprintf("%s is %s", j.Property, outcome.Figure(x))
 	if b.Than != "" {
-		j.Because += fmt.Sprintf(", and of %s %s", b.Than, outcome.Figure(other))
+		j.Because += fmt.Sprintf("; in %s it is %s", b.Than, outcome.Figure(other))
 	}
 }
 
-// decided leaves out what waits.
+// withoutWaiting leaves out the judgements that wait for another variant.
 func decided(js []outcome.Judgement) []outcome.Judgement {
 	return slices.DeleteFunc(slices.Clone(js), outcome.Judgement.Waits)
 }
 
-// settle decides what waited for another variant's numbers; nil: it is not in this
-// run. It writes the outcome again where it is kept.
+// settle decides the judgements that waited for the numbers of another variant; numbers is nil if
+// that variant is not in this campaign. It rewrites the stored outcome.
 func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
 	for i := range o.Judgements {
 		j := &o.Judgements[i]
@@ -204,18 +205,17 @@ func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
 	writeOutcome(o)
 }
 
-// Comparison lets outcomes wait for those of other variants, with the same seed,
-// whose numbers theirs are compared with.
+// VariantComparer holds back the outcomes that are compared with numbers of other variants, run
+// with the same seed, until those are there.
 type Comparison struct {
 	Scenarios []Pick
-	Seeds     int // of each
+	Seeds     int // per scenario
 
-	numbers map[int]map[string]float64 // of runs that are done, by their number
+	numbers map[int]map[string]float64 // numbers of finished runs, by run number
 	waiting []int
 }
 
-// Settle takes one more outcome that is there, and returns those that are decided by
-// now and were not before.
+// Settle adds the outcome of run i, and returns the runs that are now decided and were not before.
 func (c *Comparison) Settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
 	if slices.ContainsFunc(c.Scenarios, func(p Pick) bool { return len(p.Numbers) > 0 }) {
 		if c.numbers == nil {
@@ -243,11 +243,11 @@ func (c *Comparison) Settle(outcomes map[int]outcome.Outcome, i int) (decided []
 	return decided
 }
 
-// Waits reports whether a run's outcome waits for another's.
+// Waits reports whether a run's outcome waits for the outcome of another run.
 func (c *Comparison) Waits(i int) bool { return slices.Contains(c.waiting, i) }
 
-// variant is the run of another variant of the same scenario with the same seed, or
-// one that there is not.
+// runOfVariant returns the run of another variant of the same scenario with the same seed. ok is
+// false if there is none.
 func (c *Comparison) variant(i int, name string) (run int, ok bool) {
 	if name == scenario.BaseVariant {
 		name = ""
@@ -257,7 +257,8 @@ func (c *Comparison) variant(i int, name string) (run int, ok bool) {
 	return k*c.Seeds + i%c.Seeds, k >= 0
 }
 
-// compared leaves out the numbers of single steps, which only their plan gives a meaning.
+// withoutStepNumbers leaves out the numbers of single steps, which have a meaning only with their
+// plan.
 func compared(numbers map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for _, name := range checker.Numbers() {
@@ -268,7 +269,7 @@ func compared(numbers map[string]float64) map[string]float64 {
 	return out
 }
 
-// KnownLocks is what a scenario may name where these are the kinds of locks.
+// KnownLocks returns the names that a scenario may use, given the kinds of locks.
 func KnownLocks(locks map[string]lock.Kind) scenario.Known {
 	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(locks)
 	for _, m := range broken.Mistakes() {

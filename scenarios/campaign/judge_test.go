@@ -27,17 +27,17 @@ func TestJudge(t *testing.T) {
 	}{
 		{"holds", scenario.Expectation{Want: "holds"}, yes, true, outcome.ExitOK},
 		{"should hold, is violated", scenario.Expectation{Want: "holds"}, no, false, outcome.ExitUnexpected},
-		{"named, but never put to the test", scenario.Expectation{Want: "holds"}, idle, false, outcome.ExitUndecided},
-		{"implied, and never put to the test", scenario.Expectation{Want: "holds", Implied: true}, idle, true, outcome.ExitOK},
-		{"any, and never put to the test", scenario.Expectation{Want: "any"}, idle, true, outcome.ExitOK},
-		{"should be violated, and was never put to the test", scenario.Expectation{Want: "violated"}, idle, false, outcome.ExitUnexpected},
+		{"named, but not exercised", scenario.Expectation{Want: "holds"}, idle, false, outcome.ExitUndecided},
+		{"implied, and not exercised", scenario.Expectation{Want: "holds", Implied: true}, idle, true, outcome.ExitOK},
+		{"any, and not exercised", scenario.Expectation{Want: "any"}, idle, true, outcome.ExitOK},
+		{"should be violated, but not exercised", scenario.Expectation{Want: "violated"}, idle, false, outcome.ExitUnexpected},
 		{"violated", scenario.Expectation{Want: "violated"}, no, true, outcome.ExitOK},
-		{"for the right reason", scenario.Expectation{Want: "violated", Cause: verdict.RestartedAndForgot, Node: "n3"}, no, true, outcome.ExitOK},
-		{"for the wrong reason", scenario.Expectation{Want: "violated", Cause: verdict.ExpiredEarly}, no, false, outcome.ExitUnexpected},
-		{"by the wrong node", scenario.Expectation{Want: "violated", Cause: verdict.RestartedAndForgot, Node: "n1"}, no, false, outcome.ExitUnexpected},
-		{"should be violated, holds", scenario.Expectation{Want: "violated"}, yes, false, outcome.ExitUnexpected},
-		{"undecided is no pass", scenario.Expectation{Want: "holds"}, open, false, outcome.ExitUndecided},
-		{"nor a violation", scenario.Expectation{Want: "violated"}, open, false, outcome.ExitUndecided},
+		{"violated with the right cause", scenario.Expectation{Want: "violated", Cause: verdict.RestartedAndForgot, Node: "n3"}, no, true, outcome.ExitOK},
+		{"violated with the wrong cause", scenario.Expectation{Want: "violated", Cause: verdict.ExpiredEarly}, no, false, outcome.ExitUnexpected},
+		{"violated at the wrong node", scenario.Expectation{Want: "violated", Cause: verdict.RestartedAndForgot, Node: "n1"}, no, false, outcome.ExitUnexpected},
+		{"should be violated, but holds", scenario.Expectation{Want: "violated"}, yes, false, outcome.ExitUnexpected},
+		{"undecided, should hold", scenario.Expectation{Want: "holds"}, open, false, outcome.ExitUndecided},
+		{"undecided, should be violated", scenario.Expectation{Want: "violated"}, open, false, outcome.ExitUndecided},
 		{"any", scenario.Expectation{Want: "any"}, no, true, outcome.ExitOK},
 	} {
 		js := Judge(map[string]scenario.Expectation{me: c.want}, verdict.Verdict{Results: []verdict.Result{c.got}})
@@ -47,9 +47,9 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A run that shows nothing is as nobody expected, whatever they would have taken.
+// A vacuous run is never as expected, whatever the expectation is.
 func TestJudgeVacuous(t *testing.T) {
-	v := verdict.Verdict{Assumption: "step 1 never came", Results: []verdict.Result{{Property: verdict.MutualExclusion, Outcome: verdict.Undecided}}}
+	v := verdict.Verdict{Assumption: "step 1 never happened", Results: []verdict.Result{{Property: verdict.MutualExclusion, Outcome: verdict.Undecided}}}
 	for _, want := range []string{"any", "holds", "violated"} {
 		js := Judge(map[string]scenario.Expectation{verdict.MutualExclusion: {Want: want}}, v)
 		if outcome.CodeOf(js) != outcome.ExitUndecided {
@@ -65,7 +65,7 @@ func TestJudgeMissesNoExpectation(t *testing.T) {
 	}
 }
 
-// Lease-linearizable follows mutual-exclusion, and is judged all the same.
+// lease-linearizable follows mutual-exclusion, but is still judged.
 func TestJudgeFollower(t *testing.T) {
 	expect := map[string]scenario.Expectation{verdict.MutualExclusion: {Want: "violated", Cause: verdict.NeverSet}}
 	scenario.Imply(expect, "")
@@ -79,12 +79,12 @@ func TestJudgeFollower(t *testing.T) {
 		}
 	}
 	if e := unconditional()[verdict.LeaseLinearizable]; e.Want != "holds" || !e.Implied {
-		t.Errorf("where nobody says, %+v", e)
+		t.Errorf("default expectation: %+v", e)
 	}
 }
 
-// A violation that nobody expected is final; a missed one and a vacuous run are
-// tried again, and are undecided in the end.
+// An unexpected violation is final. A missed one and a vacuous run are retried, and undecided in
+// the end.
 func TestRetries(t *testing.T) {
 	missed := outcome.Judgement{Property: "a", Got: verdict.Holds, Missed: true}
 	vacuous := outcome.Judgement{Property: "b", Got: verdict.Undecided}
@@ -93,9 +93,9 @@ func TestRetries(t *testing.T) {
 	spared := outcome.Judgement{Property: "f", Got: verdict.NotExercised, AsExpected: true}
 	fine := outcome.Judgement{Property: "d", Got: verdict.Holds, AsExpected: true}
 	for i, c := range []struct {
-		js    []outcome.Judgement
-		again bool
-		code  int // after several tries
+		js      []outcome.Judgement
+		retried bool
+		code    int // after several runs
 	}{
 		{[]outcome.Judgement{fine}, false, outcome.ExitOK},
 		{[]outcome.Judgement{fine, missed}, true, outcome.ExitUndecided},
@@ -107,16 +107,16 @@ func TestRetries(t *testing.T) {
 		{[]outcome.Judgement{harm, vacuous}, false, outcome.ExitUnexpected},
 	} {
 		o := outcome.Outcome{Judgements: c.js, Code: outcome.CodeOf(c.js)}
-		if (again(o) != "") != c.again {
-			t.Errorf("case %d: again %q", i, again(o))
+		if (again(o) != "") != c.retried {
+			t.Errorf("case %d: retry reason %q", i, again(o))
 		}
 		failed := o
 		if failed.Error = "the disk is full"; again(failed) != "" {
-			t.Errorf("case %d: tried again after an error", i)
+			t.Errorf("case %d: retried after an error", i)
 		}
 		o.Verdict.Numbers = map[string]float64{verdict.StalledMax: 0.25}
-		if got := again(o); (got != "") != c.again || c.again && !strings.HasSuffix(got, Stalls+"0.25 s") {
-			t.Errorf("case %d: where the machine stood still: again %q", i, got)
+		if got := again(o); (got != "") != c.retried || c.retried && !strings.HasSuffix(got, Stalls+"0.25 s") {
+			t.Errorf("case %d: after a host stall: retry reason %q", i, got)
 		}
 		o.Retried = []string{"once"}
 		o.Judgements = slices.Clone(o.Judgements)
@@ -124,7 +124,7 @@ func TestRetries(t *testing.T) {
 		if o.Code != c.code {
 			t.Errorf("case %d: code %d, want %d (%s)", i, o.Code, c.code, fmt.Sprint(c.js))
 		}
-		// What counts as unexpected by property is what makes the run so.
+		// The exit code is unexpected exactly if a property is.
 		unexpected := slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected && !j.Open() })
 		if unexpected != (o.Code == outcome.ExitUnexpected) {
 			t.Errorf("case %d: code %d, and a property is unexpected: %v", i, o.Code, unexpected)
@@ -132,7 +132,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// A cause is confirmed only if it was undone on each node that it names. What was shown is said in any case.
+// A cause is confirmed only if it was undone on each node that it names. The message always says
+// what the reruns showed.
 func TestWhatATrialConfirms(t *testing.T) {
 	end := func(cause, node string) *ending {
 		return &ending{cause: cause, put: &history.Event{Process: node}}
@@ -148,19 +149,19 @@ func TestWhatATrialConfirms(t *testing.T) {
 		why          string
 	}{
 		"each node": {ends: []*ending{end(lost, "n1"), end(lost, "n2")}, cause: lost, alone: []string{"n1"}, state: outcome.Confirmed,
-			why: "run again with the key kept on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two don't overlap"},
+			why: "rerun with the key kept on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
 		"later": {ends: []*ending{end(lost, "n1")}, cause: lost, alone: []string{"n1"}, later: true, state: outcome.PutOff,
-			why: "run again with the key kept on n1 (restarted-and-forgot): c2 is refused there, and the two don't overlap there, but later, through another loss"},
+			why: "rerun with the key kept on n1 (restarted-and-forgot): c2 is refused there, and the two do not overlap then, but they do later, after another loss"},
 		"another loss on another node": {ends: []*ending{end(lost, "n5")}, untried: []string{"n1", "n2"}, cause: late, alone: []string{"n5"}, state: outcome.PartlyTried,
-			why: "given-shorter can't be tried on n1 and n2, where the key was not cut short; what was shown: run again with the key kept on n5 (restarted-and-forgot): c2 is refused there, and the two don't overlap"},
+			why: "given-shorter can't be checked on n1 and n2, where no key was cut short; result: rerun with the key kept on n5 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
 		"one of its nodes": {ends: []*ending{end(lost, "n1")}, untried: []string{"n2"}, cause: lost, alone: []string{"n1"}, state: outcome.PartlyTried,
-			why: "restarted-and-forgot can't be tried on n2, where the key was not cut short; what was shown: run again with the key kept on n1 (restarted-and-forgot): c2 is refused there, and the two don't overlap"},
-		"none alone": {ends: []*ending{end(lost, "n1"), end(lost, "n2")}, cause: lost, state: outcome.Jointly,
-			why: "run again with the key kept on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two don't overlap; had one of these 2 alone kept its key, the two would have overlapped all the same"},
-		"not without the other losses": {ends: []*ending{end(lost, "n1"), end(lost, "n2"), end(verdict.Flushed, "n3")}, cause: lost, alone: []string{"n3"}, named: true, state: outcome.Jointly,
-			why: "run again with the key kept on n1 and n2 (restarted-and-forgot) and n3 (flushed): c2 is refused there, and the two don't overlap; had only those of restarted-and-forgot kept it, the two would have overlapped all the same"},
-		"no reason": {ends: []*ending{end(verdict.Unexplained, "n1")}, cause: verdict.Unexplained, alone: []string{"n1"}, state: outcome.PartlyTried,
-			why: "run again with the key kept on n1 (unexplained): c2 is refused there, and the two don't overlap"},
+			why: "restarted-and-forgot can't be checked on n2, where no key was cut short; result: rerun with the key kept on n1 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
+		"no node alone suffices": {ends: []*ending{end(lost, "n1"), end(lost, "n2")}, cause: lost, state: outcome.Jointly,
+			why: "rerun with the key kept on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two do not overlap; with the key kept on only one of these 2, the two still overlap"},
+		"only with the other losses": {ends: []*ending{end(lost, "n1"), end(lost, "n2"), end(verdict.Flushed, "n3")}, cause: lost, alone: []string{"n3"}, named: true, state: outcome.Jointly,
+			why: "rerun with the key kept on n1 and n2 (restarted-and-forgot) and n3 (flushed): c2 is refused there, and the two do not overlap; with only the keys lost by restarted-and-forgot kept, the two still overlap"},
+		"unexplained": {ends: []*ending{end(verdict.Unexplained, "n1")}, cause: verdict.Unexplained, alone: []string{"n1"}, state: outcome.PartlyTried,
+			why: "rerun with the key kept on n1 (unexplained): c2 is refused there, and the two do not overlap"},
 	} {
 		x := &trial{ends: row.ends, untried: row.untried, client: "c2"}
 		c := &outcome.Confirmation{Alone: row.alone}

@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// standInForAWS puts a program called aws on the path, which copies between folders and a bucket that is one itself.
+// fakeAWS puts a program called aws on the path. It copies between folders, one of which stands for
+// a bucket.
 func standInForAWS(t *testing.T) {
 	t.Helper()
 	bin, bucket := t.TempDir(), t.TempDir()
@@ -30,7 +31,7 @@ cp -r "$(at "$4")/." "$(at "$5")"
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 }
 
-// TestKubernetes reads the manifest as Kubernetes does, and runs what it says for each index, with a
+// The manifest is valid for Kubernetes' own decoder, and its command works for each index, with a
 // smaller sweep.
 func TestKubernetes(t *testing.T) {
 	binary, reader := lockpick(t), filepath.Join(t.TempDir(), "job")
@@ -62,7 +63,7 @@ func TestKubernetes(t *testing.T) {
 	}
 	for _, line := range []string{"aws s3 cp --recursive s3://sweeps/baseline results", "lockpick merge results"} {
 		if !bytes.Contains(text, []byte("#   "+line+"\n")) {
-			t.Fatalf("the manifest does not say %q", line)
+			t.Fatalf("the manifest does not contain %q", line)
 		}
 		says(t, shell(t, in, binary, line))
 	}
@@ -75,7 +76,7 @@ func TestKubernetes(t *testing.T) {
 		}
 		c := exec.Command(reader, path)
 		if said, _ := c.CombinedOutput(); c.ProcessState.ExitCode() != 1 || !bytes.Contains(said, []byte("error: ")) {
-			t.Errorf("with %s it ends with %v: %s", wrong, c.ProcessState, said)
+			t.Errorf("with %s: %v: %s", wrong, c.ProcessState, said)
 		}
 	}
 }

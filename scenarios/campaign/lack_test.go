@@ -20,7 +20,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// asking is the lock on a single node, which sends one more command before each acquire.
+// commandLock is the single-node lock, but sends one more command before each acquire.
 type asking struct {
 	lock.Lock
 	env  lock.Env
@@ -37,7 +37,7 @@ func (a asking) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	for _, arg := range a.args {
 		fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(arg), arg)
 	}
-	if _, err := conn.Read(make([]byte, 512)); err != nil { // whatever the answer is
+	if _, err := conn.Read(make([]byte, 512)); err != nil { // any reply will do
 		return nil, err
 	}
 	return a.Lock.Acquire(ctx, key)
@@ -50,7 +50,7 @@ func asks(args []string) lock.Kind {
 	}}
 }
 
-// asksYAML is its scenario.
+// commandScenario is its scenario.
 const asksYAML = `
 name: asks
 claim: A lock sends a command.
@@ -62,12 +62,12 @@ workload: {kind: read-modify-write, keys: 1, fence: none, think: 0s, hold: 100ms
 expect: {mutual-exclusion: holds}
 `
 
-// A lock that needs what the simulation doesn't have has not met Redis there: nothing is
-// decided, and the run says what it was. What Redis itself refuses it has met.
+// A run in which a lock uses a command that the simulation does not support is undecided, and names
+// the command. A command that Redis itself would reject is not reported.
 func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 	for _, c := range []struct {
-		args  []string
-		lacks string // "": nothing
+		args        []string
+		unsupported string // "": none
 	}{
 		{[]string{"SET", "other", "x", "PX", "1000"}, ""},
 		{[]string{"MSET", "other", "x"}, "MSET"},
@@ -84,7 +84,7 @@ func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 		{[]string{"EVAL_RO", "return 1", "0"}, "EVAL_RO"},
 		{[]string{"CONFIG", "SET", "maxmemory", "1"}, "CONFIG SET"},
 		{[]string{"CLIENT", "NO-EVICT", "ON"}, "CLIENT NO-EVICT"},
-		{[]string{"CLIENT", "MAINT_NOTIFICATIONS", "ON"}, ""}, // of Redis 8, and libraries send it unasked
+		{[]string{"CLIENT", "MAINT_NOTIFICATIONS", "ON"}, ""}, // new in Redis 8; libraries send it by default
 		{[]string{"CLIENT", "SETINFO", "LIB-NAME", "x"}, ""},
 		{[]string{"INFO", "replication"}, "INFO REPLICATION"},
 		{[]string{"INFO", "server"}, ""},
@@ -110,8 +110,8 @@ func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 				t.Fatal(o.Error)
 			}
 			want, code := "", outcome.ExitOK
-			if c.lacks != "" {
-				want, code = "the simulated n1 does not know "+c.lacks+"; run it on process", outcome.ExitUndecided
+			if c.unsupported != "" {
+				want, code = "the simulated n1 does not know "+c.unsupported+"; run it on process", outcome.ExitUndecided
 			}
 			if o.Verdict.Assumption != want || o.Code != code {
 				t.Errorf("assumption %q, exit code %d; want %q, %d", o.Verdict.Assumption, o.Code, want, code)
@@ -120,15 +120,16 @@ func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.lacks != "" && !bytes.Contains(page, []byte(c.lacks+" of n1, asked for 4 times")) {
-				t.Error("the report doesn't list it")
+			if c.unsupported != "" && !bytes.Contains(page, []byte(c.unsupported+" of n1, asked for 4 times")) {
+				t.Error("the report doesn't list the command")
 			}
-			once(t, filepath.Join(o.Dir, campaign.PackedFile), c.lacks)
+			once(t, filepath.Join(o.Dir, campaign.PackedFile), c.unsupported)
 		})
 	}
 }
 
-// once: however often something was asked for, there is one event.
+// checkRecordedOnce checks that an unsupported command is recorded only once, however often it was
+// sent.
 func once(t *testing.T, file, what string) {
 	t.Helper()
 	h, err := history.ReadFile(file)
@@ -142,9 +143,9 @@ func once(t *testing.T, file, what string) {
 		}
 	}
 	if got := strings.Join(lacks, ", "); got != what {
-		t.Errorf("the record has %q, want %q", got, what)
+		t.Errorf("the history has %q, want %q", got, what)
 	}
 	if v := checker.Check(h); (v.Assumption == "") != (what == "") {
-		t.Errorf("from disk: %q", v.Assumption)
+		t.Errorf("assumption of the stored history: %q", v.Assumption)
 	}
 }

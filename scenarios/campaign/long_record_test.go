@@ -9,8 +9,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// What a run shows that was stopped because it recorded too much is undecided, and it is not
-// tried again.
+// A run that was stopped because it recorded too many events is undecided and not retried.
 func TestRecordIsBounded(t *testing.T) {
 	const why = "stopped at event 2: too many"
 	params := &history.Params{Schema: history.Schema, Clients: []string{"c1"}, Nodes: []string{"n1"}, Resource: "r1"}
@@ -21,6 +20,6 @@ func TestRecordIsBounded(t *testing.T) {
 		{N: 3, T: 2, Process: history.Harness, Type: history.End, Op: history.OpRun},
 	})
 	if o.Code != outcome.ExitUndecided || !strings.Contains(o.Error, why) || again(o) != "" {
-		t.Errorf("code %d, error %q, again %q", o.Code, o.Error, again(o))
+		t.Errorf("code %d, error %q, retry reason %q", o.Code, o.Error, again(o))
 	}
 }

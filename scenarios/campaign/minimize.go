@@ -19,7 +19,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Bug is a way in which a property is violated.
+// Bug is a property and the cause of its violation.
 type Bug struct {
 	Property string `json:"property"`
 	Cause    string `json:"cause,omitempty"`
@@ -32,8 +32,8 @@ func (b Bug) String() string {
 	return fmt.Sprintf("%s (%s)", b.Property, b.Cause)
 }
 
-// BugOf is what a run violates that is to be made small: the property that is named, or else one that had
-// to hold, or else the first.
+// BugOf chooses the violation of a run to minimize: of the named property, or else of a required
+// property, or else the first one.
 func BugOf(o outcome.Outcome, property string) (Bug, bool) {
 	for _, held := range []bool{true, false} {
 		for _, j := range o.Violations() {
@@ -45,50 +45,50 @@ func BugOf(o outcome.Outcome, property string) (Bug, bool) {
 	return Bug{}, false
 }
 
-// Minimizer makes scenarios small.
+// Minimizer minimizes scenarios.
 type Minimizer struct {
 	Known scenario.Known
-	// Run runs a scenario with a seed, and says whether all came as it expects. It is called
-	// by several goroutines at once.
+	// Run runs a scenario with a seed, and reports whether the result is as the scenario expects.
+	// It is called concurrently.
 	Run func(ctx context.Context, s scenario.Scenario, seed uint64) (asExpected bool)
-	// Record is what such a run records, and what is said of it. nil: nobody looks at how a bug comes
-	// about, and long plans are made small by trial alone.
+	// Record runs a scenario and returns its history and verdict. If it is nil, long plans are
+	// reduced by trial and error alone.
 	Record  func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error)
 	Workers int
-	// Most bounds the runs; 0: mostRuns.
+	// MaxRuns limits the runs; 0 means defaultMaxRuns.
 	Most int
 }
 
-// mostRuns bounds the runs of one shrink. A plan of a hundred steps takes about a hundred,
-// the worst four hundred.
+// defaultMaxRuns limits the runs of one call of Minimize. A plan of a hundred steps takes about a
+// hundred, at worst four hundred.
 const mostRuns = 2000
 
-// mostRounds bounds how often all edits are tried again. Each but the last has made the
-// scenario smaller.
+// maxRounds limits how often all edits are tried. Each round but the last has made the scenario
+// smaller.
 const mostRounds = 20
 
-// others are how many seeds a small scenario is tried with in the end. What is small need
-// not be robust: it may hang on the instants that one seed gives.
+// robustnessSeeds is the number of seeds that the minimized scenario runs with in the end. It may
+// depend on the timing of one seed.
 const others = 100
 
-// Minimized is a scenario that was made small.
+// Minimized is a minimized scenario.
 type Minimized struct {
 	Bug
 	Scenario scenario.Scenario `json:"scenario"`
-	// Seed shows the bug: the lowest of the others that does, or else the one that was given.
+	// Seed shows the bug. It is the lowest of the tried seeds that does, or else the original seed.
 	Seed   uint64 `json:"seed"`
-	From   string `json:"from"` // the scenario that it was made of
+	From   string `json:"from"` // the original scenario
 	Given  uint64 `json:"given"`
 	Before size   `json:"before"`
 	After  size   `json:"after"`
-	Runs   int    `json:"runs"`  // that it took
-	Shows  int    `json:"shows"` // of the Others, how many show the bug
+	Runs   int    `json:"runs"`  // runs that the minimization took
+	Shows  int    `json:"shows"` // seeds that show the bug, out of SeedsTried
 	Others int    `json:"others"`
-	// Whole: nothing was left to try. Otherwise the bound of runs was met.
+	// Complete reports whether no edit was left to try. Otherwise the limit of runs was reached.
 	Whole bool `json:"whole"`
 }
 
-// size is how large a scenario is.
+// scenarioSize measures the size of a scenario.
 type size struct {
 	Steps   int `json:"steps"`
 	Targets int `json:"targets"`
@@ -97,7 +97,6 @@ type size struct {
 	Keys    int `json:"keys"`
 }
 
-// SizeOf measures a scenario.
 func SizeOf(s scenario.Scenario) size {
 	z := size{Steps: len(s.Plan), Clients: len(s.Clients), Nodes: s.Topology.Nodes, Keys: len(s.KeyNames())}
 	for _, st := range s.Plan {
@@ -106,8 +105,8 @@ func SizeOf(s scenario.Scenario) size {
 	return z
 }
 
-// Shrink makes a scenario small that shows a bug with a seed. The error is that it doesn't,
-// or that ctx has ended.
+// Minimize minimizes a scenario that shows a bug with a seed. It fails if the scenario does not
+// show the bug, or if ctx ends.
 func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64, b Bug) (Minimized, error) {
 	r := Minimized{Bug: b, From: s.ID(), Given: seed}
 	s = s.Drawn(seed)
@@ -140,17 +139,17 @@ func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64,
 	return r, ctx.Err()
 }
 
-// MinimizedRun is a minimized scenario with its file and the run of that.
+// MinimizedRun is a minimized scenario with its file and a run of that file.
 type MinimizedRun struct {
 	Minimized
 	File    string       `json:"file"`
-	Dir     string       `json:"dir"` // of its run
+	Dir     string       `json:"dir"` // of the run
 	Command string       `json:"command"`
-	Try     *outcome.Try `json:"try,omitempty"` // nil: it was not tried elsewhere
+	Try     *outcome.Try `json:"try,omitempty"` // nil if it was not tried on another backend
 }
 
-// SaveMinimized writes a minimized scenario to a file under a name, and runs that file, to keep the run
-// in a store with its reports.
+// SaveMinimized writes a minimized scenario to a file, runs that file, and stores the run with its
+// reports.
 func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, store string) (*MinimizedRun, error) {
 	text, err := r.Write(name, x.Known)
 	if err != nil {
@@ -167,12 +166,12 @@ func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, s
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case o.Code != outcome.ExitOK:
-		return nil, failed(NotRepeated, fmt.Errorf("%s does not show %s when it is run: %s", file, r.Bug, display.FirstLine(o.Error)))
+		return nil, failed(NotRepeated, fmt.Errorf("%s does not show %s when it runs: %s", file, r.Bug, display.FirstLine(o.Error)))
 	}
 	return &MinimizedRun{Minimized: r, File: file, Dir: o.Dir, Command: o.Command}, nil
 }
 
-// TryOn runs the scenario on another back end until it violates the same property there.
+// TryOn runs the scenario on another backend until it violates the same property there.
 func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.Known, store string) {
 	k.Try = &outcome.Try{Backend: r.Name(), State: outcome.CannotRun}
 	there := &Selection{Given: []scenarios.Found{{From: k.File, Scenario: k.Scenario}}, Backend: r.Name(), Expects: []string{k.Property + "=" + wantViolated}}
@@ -187,11 +186,11 @@ func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.Know
 	}
 }
 
-// Expecting is a scenario of which nothing but a bug is expected: a run of it comes out as
-// expected if it has the bug. It is a scenario of its own, with the seed's plan.
+// ExpectBug returns a scenario that expects only the bug, so that a run is as expected if it shows
+// the bug. The scenario has a name of its own and the seed's plan.
 func Expecting(s scenario.Scenario, b Bug) scenario.Scenario {
 	s.Name, s.Variant, s.Tags, s.Debate, s.Tier, s.Cures, s.Numbers = "small", "", nil, nil, "", nil, nil
-	s.Expect = map[string]scenario.Expectation{ // the two that are held to it unless somebody says otherwise
+	s.Expect = map[string]scenario.Expectation{ // these two are required unless the scenario says otherwise
 		verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome},
 	}
 	s.Expect[b.Property] = scenario.Expectation{Want: string(verdict.Violated), Cause: b.Cause}
@@ -199,13 +198,13 @@ func Expecting(s scenario.Scenario, b Bug) scenario.Scenario {
 	return s
 }
 
-// all tries all edits, until none is left that keeps the bug.
+// minimizeAll tries all edits until none of them preserves the bug.
 func (x *search) all() {
 	for range mostRounds {
 		before := x.kept
 		x.distil()
 		x.pass(shorter(x.best))
-		x.pass(smallWorld(x.best)) // before the steps, for it makes them cheaper; and after them
+		x.pass(smallWorld(x.best)) // before the steps, because it makes them cheaper, and again after them
 		x.steps()
 		x.leap()
 		x.pass(certain(x.best))
@@ -224,19 +223,19 @@ func (x *search) all() {
 	}
 }
 
-// mostAnchors is how many triggers are tried for what came at a time.
+// maxAnchors is the number of triggers to try for a step that was planned at a time.
 const mostAnchors = 6
 
-// distil replaces a long plan by what was in force while the harm came about, and lets it come upon
-// what its victims did just before. What comes at a time meets what it is to meet by luck, and most
-// steps of a long plan do no more than bring the others that luck.
+// distillPlan replaces a long plan by the faults that were in force during the violation, each
+// triggered by its victims' last actions before it. A fault planned at a time has its effect by
+// chance, and most steps of a long plan only shift the timing of others.
 func (x *search) distil() {
 	if x.Record == nil || len(x.best.Plan) <= fewSteps || x.over() {
 		return
 	}
 	h, v, err := x.Record(x.ctx, x.best, x.seed)
 	if err != nil {
-		return // the way without it is longer
+		return // minimizing without it only takes longer
 	}
 	r := v.Result(x.bug.Property)
 	if r == nil || r.Witness == nil || len(r.Witness.Sessions) == 0 {
@@ -257,16 +256,16 @@ func (x *search) distil() {
 	}
 }
 
-// look is a record, and the span in which the harm came about.
+// violationRecord is a history with the span in which a violation came about.
 type look struct {
 	events   []history.Event
 	faults   []*facts.Fault
 	from, to int64
-	anchored map[*facts.Fault][]nemesis.Trigger // what each may come upon
+	anchored map[*facts.Fault][]nemesis.Trigger // caches the possible triggers of each fault
 }
 
-// lookAt is the span from when the earlier session began the attempt by which it got its lock, to the
-// harm.
+// newViolationRecord finds the span of a violation. It starts when the earlier session began the
+// attempt that got its lock, and ends at the violation.
 func lookAt(h *history.History, w *verdict.Witness) look {
 	l := look{h.Events, facts.Read(h).Faults, w.From, w.From, map[*facts.Fault][]nemesis.Trigger{}}
 	token := ""
@@ -283,10 +282,11 @@ func lookAt(h *history.History, w *verdict.Witness) look {
 	return l
 }
 
-// plan is what was in force in the span. What came at a time comes upon the nearest thing before
-// it that is to be waited for; or the next but one, and so on.
+// planOf returns the faults in force during the span. A fault that was planned at a time is
+// triggered by the nearest earlier action of its victims, or an action nearest steps before that
+// one.
 func (l look) plan(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
-	whole := map[int]bool{} // steps that are there as they were
+	whole := map[int]bool{} // steps copied unchanged
 	for _, f := range l.faults {
 		if f.Begin == nil || f.Step < 1 || f.Step > len(s.Plan) || f.From() > l.to || whole[f.Step] {
 			continue
@@ -297,7 +297,7 @@ func (l look) plan(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
 		}
 		switch {
 		case end < l.from:
-		case f.From() < l.from && end > l.to: // it is how things are
+		case f.From() < l.from && end > l.to: // in force throughout the span
 			whole[f.Step] = true
 			plan = append(plan, st)
 		default:
@@ -309,7 +309,8 @@ func (l look) plan(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
 	return plan
 }
 
-// fault is a fault as it was on one target: what came again and again is each time one by itself.
+// faultOf returns a fault as it was on one target. Each occurrence of a repeating fault becomes a
+// fault of its own.
 func (l look) fault(planned nemesis.Fault, f *facts.Fault, end int64) nemesis.Fault {
 	if kind, _ := nemesis.KindOf(planned.Kind); kind.Again {
 		planned.Kind, planned.Every, planned.Lasts = kind.As, nemesis.Span{}, nemesis.Span{}
@@ -323,7 +324,7 @@ func (l look) fault(planned nemesis.Fault, f *facts.Fault, end int64) nemesis.Fa
 	return planned
 }
 
-// trigger is what a fault comes upon that came in the span.
+// trigger returns the trigger of a fault that began in the span.
 func (l look) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, nearest int) (nemesis.Trigger, bool) {
 	switch {
 	case w.Message != nil:
@@ -348,8 +349,8 @@ func (l look) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, ne
 	return all[min(nearest, len(all)-1)], true
 }
 
-// anchors are triggers of what its victim did in the span before a time, those that are soonest
-// before it first; of what all clients did where a node is hit.
+// anchors returns the possible triggers of a fault: its victim's actions in the span before the
+// fault, the latest first. If the target is a node, these are the actions of all clients.
 func (l look) anchors(s scenario.Scenario, target string, at int64) (all []nemesis.Trigger) {
 	type candidate struct {
 		at   int64
@@ -380,11 +381,12 @@ func (l look) anchors(s scenario.Scenario, target string, at int64) (all []nemes
 	return all
 }
 
-// last is how often something was seen of a client in the span before a time, and when it was last.
+// lastEvent counts an event of a client in the span before a time, and returns the time of the last
+// one.
 func (l look) last(e nemesis.Event, before int64) (nemesis.Event, int64) {
 	at := int64(0)
 	for _, f := range l.events {
-		if f.Process == e.Client && f.T >= l.from && f.T <= before && e.Matches(f) { // no fault is seen of itself
+		if f.Process == e.Client && f.T >= l.from && f.T <= before && e.Matches(f) { // a fault's own effects are not included
 			e.Nth++
 			at = f.T
 		}
@@ -392,8 +394,8 @@ func (l look) last(e nemesis.Event, before int64) (nemesis.Event, int64) {
 	return e, at
 }
 
-// messages are the last of each sort that a client and a node sent each other in the span before a
-// time, with their numbers, and when that was.
+// lastMessages returns the last message of each kind between a client and the nodes in the span
+// before a time, with its number and time.
 func (l look) messages(client string, before int64) map[nemesis.OnMessage]int64 {
 	count, last := map[nemesis.OnMessage]int{}, map[nemesis.OnMessage]int64{}
 	for _, e := range l.events {
@@ -416,7 +418,7 @@ func (l look) messages(client string, before int64) map[nemesis.OnMessage]int64 
 	return numbered
 }
 
-// fewer leaves each step one of its targets, or takes them away one by one.
+// fewerTargets leaves each step only one of its targets, or removes targets one at a time.
 func fewer(best scenario.Scenario) (edits []edit) {
 	for i, st := range best.Plan {
 		targets := st.Fault.Targets
@@ -441,8 +443,8 @@ func fewer(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// smallWorld takes clients, nodes and keys away, and numbers the clients from one on. What was
-// about those that are gone goes with them, or comes to befall one that is left.
+// shrinkTopology removes clients, nodes and keys, and renumbers the clients. Steps and settings of
+// a removed client or node are removed too, or moved to a remaining one.
 func smallWorld(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
 		this := func(name string) bool { return name == c.Name }
@@ -464,7 +466,7 @@ func smallWorld(best scenario.Scenario) (edits []edit) {
 				}
 				return name
 			})
-		}, func(s *scenario.Scenario) { // two that come twice do what three do
+		}, func(s *scenario.Scenario) { // two clients with one more cycle may do the same as three
 			if len(s.Clients) >= 3 && s.Workload.Cycles > 0 && without(s, this) {
 				s.Workload.Cycles++
 				for i := range s.Clients {
@@ -497,10 +499,10 @@ func smallWorld(best scenario.Scenario) (edits []edit) {
 	return append(edits, renumbered)
 }
 
-// patience is how many times longer two clients may work for what three come to sooner.
+// longerFactor is how much longer two clients may work to show what three show sooner.
 const patience = 16
 
-// patient takes one of several clients away, and lets the others work for longer.
+// longerWithoutClient removes one of several clients and lets the others work longer.
 func patient(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
 		edits = append(edits, func(s *scenario.Scenario) {
@@ -512,7 +514,7 @@ func patient(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// lower sets a number that is larger; nil: there is none any more.
+// lowerTo lowers a number to a limit. field returns nil if the number is no longer there.
 func lower[T cmp.Ordered](of func(*scenario.Scenario) *T, to T) edit {
 	return func(s *scenario.Scenario) {
 		if x := of(s); x != nil {
@@ -521,7 +523,7 @@ func lower[T cmp.Ordered](of func(*scenario.Scenario) *T, to T) edit {
 	}
 }
 
-// without takes clients or nodes away, by their names, and says whether there were any.
+// removeNames removes clients or nodes by name, and reports whether it removed a client.
 func without(s *scenario.Scenario, gone func(name string) bool) bool {
 	about := func(target string) bool {
 		left, right, isLink := nemesis.SplitLink(target)
@@ -534,7 +536,7 @@ func without(s *scenario.Scenario, gone func(name string) bool) bool {
 			s.Clients[i].Start = nil
 		}
 		if s.Clients[i].Reach = slices.DeleteFunc(c.Reach, gone); len(s.Clients[i].Reach) == 0 {
-			s.Clients[i].Reach = nil // all: who reaches nobody does nothing
+			s.Clients[i].Reach = nil // all nodes: a client that reaches none does nothing
 		}
 	}
 	s.Topology.Addresses = slices.DeleteFunc(s.Topology.Addresses, gone)
@@ -549,7 +551,7 @@ func without(s *scenario.Scenario, gone func(name string) bool) bool {
 	return len(s.Clients) < before
 }
 
-// renumbered calls the clients c1, c2 and so on where some were taken away.
+// renumberClients renames the clients to c1, c2 and so on, after some were removed.
 func renumbered(s *scenario.Scenario) {
 	before := s.ClientNames()
 	renamed(s, func(name string) string {
@@ -560,7 +562,7 @@ func renumbered(s *scenario.Scenario) {
 	})
 }
 
-// renamed calls clients and nodes otherwise. What is named twice in one place then, is so once.
+// renameAll renames clients and nodes everywhere, and removes duplicates from lists.
 func renamed(s *scenario.Scenario, called func(name string) string) {
 	rename := func(name *string) {
 		left, right, isLink := nemesis.SplitLink(*name)
@@ -604,18 +606,18 @@ func renamed(s *scenario.Scenario, called func(name string) string) {
 	}
 }
 
-// plain sets a value to what it is where nobody says anything of it.
+// setTo sets a field to its default.
 func plain[T any](of func(*scenario.Scenario) *T, to T) edit {
 	return func(s *scenario.Scenario) { *of(s) = to }
 }
 
-// absent leaves out what may be left out.
+// clearField clears an optional field.
 func absent[T any](of func(*scenario.Scenario) *T) edit {
 	var nothing T
 	return plain(of, nothing)
 }
 
-// plainer leaves out settings.
+// dropSettings removes settings.
 func plainer(best scenario.Scenario) []edit {
 	type sc = scenario.Scenario
 	edits := []edit{
@@ -649,7 +651,8 @@ func plainer(best scenario.Scenario) []edit {
 	return edits
 }
 
-// plainStep leaves out what a step says besides what happens, to whom, and when.
+// dropStepSettings removes everything from a step but the kind of fault, the targets and the
+// trigger.
 func plainStep(of func(*scenario.Scenario) *nemesis.Step) []edit {
 	type sc = scenario.Scenario
 	return []edit{
@@ -677,7 +680,7 @@ func plainStep(of func(*scenario.Scenario) *nemesis.Step) []edit {
 	}
 }
 
-// certain makes of a drawn step, which need not come, one that has to: all at once, and each
+// makeCertain makes drawn steps, which may or may not happen, certain: first all of them, then each
 // by itself.
 func certain(best scenario.Scenario) []edit {
 	surely := func(st *nemesis.Step) { st.Drawn, st.When.Before = false, 0 }

@@ -19,27 +19,27 @@ import (
 	"lockpick/reports/suites"
 )
 
-// edit makes a scenario smaller, or leaves it as it is. It may be given any scenario that comes of
-// the one it was made for by other edits of its pass.
+// edit makes a scenario smaller or leaves it unchanged. It must accept any scenario that other
+// edits of its pass can make of the original one.
 type edit func(s *scenario.Scenario)
 
-// search is the way from one scenario to the smallest.
+// search is the state of a minimization.
 type search struct {
 	Minimizer
 	ctx  context.Context
 	bug  Bug
 	seed uint64
 	best scenario.Scenario
-	seen map[string]bool // what was tried
+	seen map[string]bool // attempts already made
 	runs int
-	kept int // edits
-	left int // runs that may be made
+	kept int // accepted edits
+	left int // runs still allowed
 	idle chan struct{}
 }
 
 func (x *search) over() bool { return x.left <= 0 || x.ctx.Err() != nil }
 
-// pass tries edits one after the other, each on what the ones before have made.
+// pass tries edits in order, each on the result of the accepted ones before it.
 func (x *search) pass(edits []edit) {
 	for len(edits) > 0 {
 		i := x.first(edits)
@@ -50,9 +50,9 @@ func (x *search) pass(edits []edit) {
 	}
 }
 
-// attempt is an edited scenario, and what came of it.
+// attempt is an edited scenario and its result.
 type attempt struct {
-	at     int // of the edits
+	at     int // index of the edit
 	seed   uint64
 	name   string
 	edited scenario.Scenario
@@ -60,13 +60,12 @@ type attempt struct {
 	holds  bool
 }
 
-// first is the first of some edits that keeps the bug, which is kept, and -1 if none does.
-// While one is tried, so are those behind it, on whatever worker is idle. They count for
-// nothing once one before them holds: neither what is found nor the number of runs depends on
-// how many workers there are.
+// acceptFirst accepts the first edit that preserves the bug and returns its index, or -1 if none
+// does. Idle workers try later edits at the same time. Those do not count if an earlier edit is
+// accepted, so the result and the number of runs do not depend on the number of workers.
 func (x *search) first(edits []edit) int { return x.firstOf(edits, []uint64{x.seed}) }
 
-// firstOf is first, with each of some seeds.
+// acceptFirstWithSeeds is like acceptFirst, but tries each edit with several seeds.
 func (x *search) firstOf(edits []edit, seeds []uint64) int {
 	if x.over() {
 		return -1
@@ -98,7 +97,7 @@ func (x *search) firstOf(edits []edit, seeds []uint64) int {
 	return -1
 }
 
-// begin begins to try edits of a scenario in their order, until ctx ends.
+// startAttempts starts the attempts in order, until ctx ends.
 func (x *search) begin(ctx context.Context, s scenario.Scenario, edits []edit, seeds []uint64, begun chan<- *attempt) {
 	defer close(begun)
 	before := nameOf(s, 0)
@@ -128,7 +127,7 @@ func (x *search) begin(ctx context.Context, s scenario.Scenario, edits []edit, s
 	}
 }
 
-// copied is a scenario that has nothing in common with another.
+// deepCopy returns a copy that shares no memory with the original.
 func copied(s scenario.Scenario) (own scenario.Scenario) {
 	text, err := json.Marshal(s)
 	if err == nil {
@@ -140,14 +139,14 @@ func copied(s scenario.Scenario) (own scenario.Scenario) {
 	return own
 }
 
-// nameOf is the same for scenarios that are the same.
+// digestOf is the same for equal scenarios and seeds.
 func nameOf(s scenario.Scenario, seed uint64) string {
 	text, _ := json.Marshal(s)
 	return fmt.Sprintf("%d %x", seed, sha256.Sum256(text))
 }
 
-// steps removes as many steps as can be spared: halves of them, quarters, and in the end
-// each by itself. Source: A. Zeller and R. Hildebrandt, "Simplifying and Isolating
+// removeSteps removes steps that the bug does not need: halves of the plan, then quarters, and
+// finally single steps. Source: A. Zeller and R. Hildebrandt, "Simplifying and Isolating
 // Failure-Inducing Input", IEEE Transactions on Software Engineering 28 (2002), 183–200.
 func (x *search) steps() {
 	for parts := 2; len(x.best.Plan) > 0; {
@@ -164,7 +163,7 @@ func (x *search) steps() {
 	}
 }
 
-// less takes a part of so many steps away, one after the other.
+// removeParts returns edits that each remove a part of the given size from the plan.
 func less(all, size int) (edits []edit) {
 	for from := 0; from < all; from += size {
 		edits = append(edits, func(s *scenario.Scenario) { s.Plan = slices.Delete(s.Plan, from, min(from+size, len(s.Plan))) })
@@ -172,12 +171,12 @@ func less(all, size int) (edits []edit) {
 	return edits
 }
 
-// fewSteps are so few that each is tried by itself with other seeds.
+// fewSteps is the length of plan below which single steps are tried with other seeds.
 const fewSteps = 3
 
-// leap removes parts of a plan with other seeds: halves, quarters, eighths, until few steps are
-// left or none can be spared. What shows with one seed of a hundred shows by instants that each step
-// moves, so that with the same seed none can be spared.
+// removePartsOtherSeeds removes halves, quarters and eighths of a plan with other seeds, until few
+// steps are left or none can be removed. A bug that only one seed in a hundred shows depends on
+// timing that each step shifts, so no step can be removed with the same seed.
 func (x *search) leap() {
 	for parts := 2; len(x.best.Plan) > fewSteps && parts <= 8 && !x.over(); {
 		all := len(x.best.Plan)
@@ -197,15 +196,15 @@ func otherSeeds() (seeds []uint64) {
 	return seeds
 }
 
-// hops is how many other seeds a step, a client or a node is taken away with, and mostHops of
-// how many steps.
+// otherSeedCount is how many other seeds to try when removing a step, a client or a node.
+// maxSingleSteps is how many steps to try.
 const (
 	hops     = 8
 	mostHops = 12
 )
 
-// hop takes steps, clients and nodes away with other seeds. Several steps often do no more than
-// move the others to the instants at which they do harm; another seed has other instants.
+// removeOtherSeeds removes steps, clients and nodes with other seeds. Several steps often only
+// shift the timing of other steps, and another seed has other timing.
 func (x *search) hop() {
 	var edits []edit
 	for i := range x.best.Plan[:min(len(x.best.Plan), mostHops)] {
@@ -216,7 +215,7 @@ func (x *search) hop() {
 	x.firstOf(edits, otherSeeds())
 }
 
-// shows lists the seeds from 1 on with which the best shows the bug, of so many.
+// seedsShowing lists the seeds from 1 to count with which the minimized scenario shows the bug.
 func (x *search) shows(of int) []uint64 {
 	held := make([]bool, of)
 	Each(x.ctx, x.Workers, of, func(i int) { held[i] = x.Run(x.ctx, x.best, uint64(i+1)) })
@@ -229,14 +228,15 @@ func (x *search) shows(of int) []uint64 {
 	return seeds
 }
 
-// shorter lets the clients work for less, and ends the run as much sooner. It comes first, for it makes all that follows cheaper.
+// shorterRun shortens the clients' work, and the run by the same amount. It comes first because it
+// makes all other edits cheaper.
 func shorter(best scenario.Scenario) (edits []edit) {
 	tail := best.Limit - best.Workload.For
 	for d := time.Second; d < best.Workload.For; d = (d * 3 / 2).Round(time.Second / 2) {
 		edits = append(edits, func(s *scenario.Scenario) {
 			if s.Workload.For > d {
 				s.Workload.For, s.Limit = d, d+tail
-				s.Plan = slices.DeleteFunc(s.Plan, func(st nemesis.Step) bool { // what would come later never does
+				s.Plan = slices.DeleteFunc(s.Plan, func(st nemesis.Step) bool { // steps after the new limit never happen
 					return st.When.At != nil && *st.When.At >= s.Limit
 				})
 			}
@@ -245,7 +245,7 @@ func shorter(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// briefer bounds the clients' work by cycles, and these by fewer.
+// fewerCycles limits the clients' work by cycles instead of time, or to fewer cycles.
 func briefer(best scenario.Scenario) (edits []edit) {
 	for n := 1; n <= 8; n *= 2 {
 		edits = append(edits, func(s *scenario.Scenario) {
@@ -265,8 +265,8 @@ func briefer(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// together lets all steps come when one of them does: what takes several instants often takes
-// several nodes for no other reason.
+// sameTrigger gives all steps the trigger of one of them. Often several nodes are needed only
+// because the steps happen at several times.
 func together(best scenario.Scenario) (edits []edit) {
 	for i := range best.Plan[:min(len(best.Plan), mostHops)] {
 		edits = append(edits, func(s *scenario.Scenario) {
@@ -278,8 +278,8 @@ func together(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// rounder makes times short and round, settles what is drawn from a range, and makes other
-// numbers round.
+// roundValues makes times short and round, replaces ranges by single values, and rounds other
+// numbers.
 func rounder(best scenario.Scenario) (edits []edit) {
 	type sc = scenario.Scenario
 	for i := range ranges(&best) {
@@ -335,7 +335,7 @@ func rounder(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// rounded is a number with so many digits that count.
+// roundTo rounds a number to significant digits.
 func rounded(x float64, digits int) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
 	if err != nil {
@@ -344,7 +344,7 @@ func rounded(x float64, digits int) float64 {
 	return y
 }
 
-// ranges are those that a scenario draws times from.
+// ranges returns the ranges that a scenario draws times from.
 func ranges(s *scenario.Scenario) []*client.Range {
 	all := []*client.Range{&s.Workload.Think, &s.Workload.Hold, &s.Workload.Prepare}
 	for i := range s.Clients {
@@ -361,7 +361,7 @@ func ranges(s *scenario.Scenario) []*client.Range {
 	return all
 }
 
-// times are all of a scenario, but for the lock's own, which are its configuration.
+// times returns all times of a scenario, except those of the lock, which are its configuration.
 func times(s *scenario.Scenario) []*time.Duration {
 	all := []*time.Duration{&s.Workload.For, &s.Limit, &s.Workload.Extend, &s.Workload.CancelAfter}
 	for _, r := range ranges(s) {
@@ -396,7 +396,7 @@ func times(s *scenario.Scenario) []*time.Duration {
 	return all
 }
 
-// numbers are a plan's.
+// numbers returns the numbers in a plan.
 func numbers(s *scenario.Scenario) (all []*float64) {
 	for i := range s.Plan {
 		f := &s.Plan[i].Fault
@@ -408,8 +408,8 @@ func numbers(s *scenario.Scenario) (all []*float64) {
 	return all
 }
 
-// Write makes a scenario file of the result, which expects the bug. Its name has to be one
-// that a scenario may have.
+// Write formats the result as a scenario file that expects the bug. The name must be a valid
+// scenario name.
 func (r Minimized) Write(name string, known scenario.Known) ([]byte, error) {
 	s := r.Scenario
 	s.Name = name
@@ -418,11 +418,11 @@ func (r Minimized) Write(name string, known scenario.Known) ([]byte, error) {
 	return scenario.Write(s, r.Caption(), known)
 }
 
-// claim is one sentence about what is shown.
+// claim describes the bug in one sentence.
 func (r Minimized) claim() string {
 	by := "without any fault"
 	if n := r.After.Steps; n > 0 {
-		by = "by " + display.Plural(n, "fault")
+		by = "with " + display.Plural(n, "fault")
 	}
 	return fmt.Sprintf("The lock %s violates %s, %s.", r.lock(), r.Bug, by)
 }
@@ -436,18 +436,18 @@ func (r Minimized) lock() string {
 	return name
 }
 
-// Caption tells in plain words what happens, what the scenario was made of, and how to run it.
+// Caption describes in plain words what happens, where the scenario comes from, and how to run it.
 func (r Minimized) Caption() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, of the lock %s, %s on %s:\n", r.Bug, r.lock(), display.Plural(r.After.Clients, "client"), display.Plural(r.After.Nodes, "node"))
+	fmt.Fprintf(&b, "%s in the lock %s, %s on %s:\n", r.Bug, r.lock(), display.Plural(r.After.Clients, "client"), display.Plural(r.After.Nodes, "node"))
 	for _, st := range r.Scenario.Plan {
 		fmt.Fprintf(&b, "  %s\n", DescribeStep(st))
 	}
 	if len(r.Scenario.Plan) == 0 {
-		fmt.Fprintf(&b, "  nothing goes wrong\n")
+		fmt.Fprintf(&b, "  no faults\n")
 	}
-	fmt.Fprintf(&b, "\nMade small from %s, seed %d: %s.\n", r.From, r.Given, r.Sum())
-	again := "To see it: lockpick run FILE"
+	fmt.Fprintf(&b, "\nMinimized from %s, seed %d: %s.\n", r.From, r.Given, r.Sum())
+	again := "To reproduce: lockpick run FILE"
 	if r.Seed != 1 {
 		again += fmt.Sprintf(" --seed %d", r.Seed)
 	}
@@ -455,7 +455,7 @@ func (r Minimized) Caption() string {
 	return b.String()
 }
 
-// Sum is what shrinking came to, in one line.
+// Summary describes the result of the minimization in one line.
 func (r Minimized) Sum() string {
 	parts := []string{fmt.Sprintf("%s -> %d", display.Plural(r.Before.Steps, "step"), r.After.Steps)}
 	for _, x := range []struct {
@@ -466,14 +466,14 @@ func (r Minimized) Sum() string {
 			parts = append(parts, fmt.Sprintf("%s -> %d", display.Plural(x.was, x.what), x.is))
 		}
 	}
-	parts = append(parts, display.Plural(r.Runs, "run"), fmt.Sprintf("shows with %d of %d seeds", r.Shows, r.Others))
+	parts = append(parts, display.Plural(r.Runs, "run"), fmt.Sprintf("reproduces with %d of %d seeds", r.Shows, r.Others))
 	if !r.Whole {
 		parts = append(parts, "more runs might make it smaller")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// Print prints what a scenario shows in words, and where it is.
+// Print prints what the scenario shows, and where it is.
 func (k *MinimizedRun) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n", strings.TrimRight(k.Caption(), "\n"))
 	if k.Try != nil {
@@ -482,7 +482,7 @@ func (k *MinimizedRun) Print(w io.Writer) {
 	fmt.Fprintf(w, "\n    scenario:  %s\n    record:    %s\n    run again: %s\n", k.File, k.Dir, k.Command)
 }
 
-// DescribeStep is a step in plain words: "at 3s: n2 is killed (for 10ms)".
+// DescribeStep describes a step in plain words: "at 3s: n2 is killed (for 10ms)".
 func DescribeStep(st nemesis.Step) string {
 	targets := display.List(st.Fault.Targets)
 	told := nemesis.ToldOf(st.Fault.Kind)
@@ -499,7 +499,7 @@ func DescribeStep(st nemesis.Step) string {
 		text += " (" + d + ")"
 	}
 	if st.Drawn {
-		text += ", or not"
+		text += ", with some probability"
 	}
 	return text
 }

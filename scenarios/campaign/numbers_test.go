@@ -11,7 +11,7 @@ import (
 func TestJudgeNumbers(t *testing.T) {
 	measured := verdict.Verdict{Numbers: map[string]float64{verdict.Grants: 8}}
 	vacuous := measured
-	vacuous.Assumption = "nobody acquired a lock"
+	vacuous.Assumption = "no client acquired a lock"
 	for _, c := range []struct {
 		bound scenario.Bound
 		v     verdict.Verdict
@@ -33,8 +33,8 @@ func TestJudgeNumbers(t *testing.T) {
 	}
 }
 
-// What leans on another variant waits for it, and is neither tried again nor counted
-// meanwhile; without it, or without its number, it is undecided.
+// A number that is compared with another variant waits for that variant. Until then, it is neither
+// retried nor counted. Without the variant or its number, it is undecided.
 func TestSettle(t *testing.T) {
 	bounds := map[string]scenario.Bound{
 		verdict.Grants:    {Is: "<", Value: 0.5, Than: "other"},
@@ -43,7 +43,7 @@ func TestSettle(t *testing.T) {
 	v := verdict.Verdict{Numbers: map[string]float64{verdict.Grants: 8, "split-vote-rate": 0.3}}
 	waiting := func() *outcome.Outcome { return &outcome.Outcome{Judgements: judgeNumbers(bounds, v)} }
 	if o := waiting(); len(o.Waits()) != 2 || again(*o) != "" {
-		t.Errorf("it waits for %v, and is tried again for %q", o.Waits(), again(*o))
+		t.Errorf("waits for %v, retry reason %q", o.Waits(), again(*o))
 	}
 	for _, c := range []struct {
 		other, base map[string]float64
@@ -57,7 +57,7 @@ func TestSettle(t *testing.T) {
 		o := waiting()
 		settle(o, "other", c.other)
 		if len(o.Waits()) != 1 {
-			t.Errorf("it still waits for %v", o.Waits())
+			t.Errorf("waits for %v, want one variant", o.Waits())
 		}
 		settle(o, "base", c.base)
 		if o.Code != c.code || len(o.Waits()) != 0 {

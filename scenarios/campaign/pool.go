@@ -30,15 +30,14 @@ import (
 // Pool runs jobs in worker processes.
 type Pool struct {
 	Command  []string      // starts a worker
-	Env      []string      // that it gets besides this process's own
-	Size     int           // workers at once
-	Patience time.Duration // wall clock that one job may take
+	Env      []string      // added to this process's environment
+	Size     int           // number of workers
+	Patience time.Duration // wall-clock limit of one job
 	Stacks   string        // folder for the stacks of workers that ended in the middle of a job
 }
 
-// Run does n jobs, each of which job makes when its turn comes, and calls done for
-// each as it ends, one at a time. It returns early when ctx ends; jobs that were
-// not done then are not reported.
+// Run runs n jobs. It calls job to create each job when a worker is free for it, and done when it
+// ends, one call at a time. If ctx ends, Run returns early and does not report the unfinished jobs.
 func (p Pool) Run(ctx context.Context, n int, job func(i int) Job, done func(i int, o outcome.Outcome)) {
 	p.Size = min(p.Size, n)
 	w := p.Start()
@@ -54,7 +53,8 @@ func (p Pool) Run(ctx context.Context, n int, job func(i int) Job, done func(i i
 	})
 }
 
-// Each does the numbers below n in order, several at once, until ctx ends, and waits for those it began.
+// Each calls do for the numbers below n in order, several calls in parallel, until ctx ends, and
+// waits for the calls it started.
 func Each(ctx context.Context, atOnce, n int, do func(i int)) {
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -68,19 +68,20 @@ func Each(ctx context.Context, atOnce, n int, do func(i int)) {
 	all.Wait()
 }
 
-// Runner does the jobs of a campaign on one back end: simulated ones in worker processes, one for
-// each processor; those in real time itself, AtOnce side by side, since they share the machine's time.
+// Runner runs the jobs of a campaign on one backend. Simulated jobs run in worker processes, one
+// for each processor. Jobs in real time run in this process, Parallel at a time, since they share
+// the machine's time.
 type Runner struct {
 	harness.Backend
 	Able    Abilities
 	Workers Pool
 	AtOnce  int
 	Version string                                         // of lockpick
-	Command func(s *Selection, p Pick, seed uint64) string // repeats a run
+	Command func(s *Selection, p Pick, seed uint64) string // the command that repeats a run
 }
 
-// Each does n jobs. None begins once more has ended; those in real time that have begun are done,
-// unless ctx ends.
+// Each runs n jobs. It starts no more jobs once startCtx ends. Jobs in real time that have started
+// are finished, unless ctx ends.
 func (r *Runner) Each(ctx, more context.Context, n int, job func(i int) Job, done func(i int, o outcome.Outcome)) {
 	if r.Name() == simulation {
 		r.Workers.Run(more, n, job, done)
@@ -89,7 +90,7 @@ func (r *Runner) Each(ctx, more context.Context, n int, job func(i int) Job, don
 	Each(more, r.AtOnce, n, func(i int) { done(i, Execute(ctx, r.Backend, job(i))) })
 }
 
-// Close gives back what the back end keeps between runs.
+// Close releases the resources that the backend keeps between runs.
 func (r *Runner) Close() error {
 	if r == nil {
 		return nil
@@ -100,26 +101,25 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// choose resolves a selection, and leaves out what the back end can't run.
+// choose resolves a selection and drops the scenarios that the backend can't run.
 func (r *Runner) choose(s *Selection, known scenario.Known) (Choice, error) {
 	c, err := s.Choose(known)
 	c.Restrict(r.Able, known.Kinds)
 	return c, err
 }
 
-// job is a run of a pick.
 func (r *Runner) job(s *Selection, p Pick, seed uint64, store string, keep Keep) Job {
 	j := s.Job(p, seed)
 	j.Store, j.Keep, j.Reports, j.Version, j.Command = store, keep, keep, r.Version, r.Command(s, p, seed)
 	return j
 }
 
-// Workers are the worker processes of a pool, for jobs that come one by one.
+// Workers are the worker processes of a pool, for jobs that come one at a time.
 type Workers struct {
-	Idle chan *Worker // who takes one puts it back
+	Idle chan *Worker // a user of a worker returns it here
 }
 
-// Start makes the workers of a pool. Stop ends them.
+// Start creates the workers of a pool. Stop ends them.
 func (p Pool) Start() Workers {
 	w := Workers{make(chan *Worker, p.Size)}
 	for range p.Size {
@@ -128,14 +128,14 @@ func (p Pool) Start() Workers {
 	return w
 }
 
-// Do does a job on the next worker that is idle.
+// Do runs a job on the next idle worker.
 func (w Workers) Do(ctx context.Context, j Job) outcome.Outcome {
 	next := <-w.Idle
 	defer func() { w.Idle <- next }()
 	return next.Do(ctx, j)
 }
 
-// Stop ends the workers, once what they do is done.
+// Stop ends the workers when their jobs are done.
 func (w Workers) Stop() {
 	for range cap(w.Idle) {
 		(<-w.Idle).Stop()
@@ -148,15 +148,15 @@ type Simulator struct {
 	Backend harness.Backend // the simulation itself
 	Known   scenario.Known
 	Version string                                // of lockpick
-	Command func(file string, seed uint64) string // runs a scenario file
+	Command func(file string, seed uint64) string // the command that runs a scenario file
 }
 
-// Run runs a scenario, and keeps nothing of it.
+// Run runs a scenario without storing the run.
 func (x Simulator) Run(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
 	return x.Do(ctx, Job{Scenario: s, Seed: seed, Backend: simulation, Keep: KeepNone, Version: x.Version})
 }
 
-// Save writes a scenario to a file and runs it, to keep its run in a store with its reports.
+// Save writes a scenario to a file, runs it, and stores the run with its reports.
 func (x Simulator) Save(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, store, command string) (outcome.Outcome, error) {
 	err := os.MkdirAll(filepath.Dir(file), 0o755)
 	if err == nil {
@@ -168,7 +168,7 @@ func (x Simulator) Save(ctx context.Context, s scenario.Scenario, seed uint64, f
 	return x.Do(ctx, Job{Scenario: s, Seed: seed, Backend: simulation, Store: store, Keep: KeepAll, Version: x.Version, Command: command}), nil
 }
 
-// Minimizer makes scenarios small by at most so many runs; 0: as many as it takes.
+// Minimizer returns a Minimizer that makes at most maxRuns runs; 0 means the default limit.
 func (x Simulator) Minimizer(most int) Minimizer {
 	return Minimizer{Known: x.Known, Workers: cap(x.Idle), Most: most,
 		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
@@ -179,7 +179,7 @@ func (x Simulator) Minimizer(most int) Minimizer {
 		}}
 }
 
-// Worker is one worker process, started when it is first needed. It does one job at a time.
+// Worker is one worker process, started on its first job. It runs one job at a time.
 type Worker struct {
 	pool    Pool
 	cmd     *exec.Cmd
@@ -188,13 +188,13 @@ type Worker struct {
 	said    *speech
 }
 
-// worker is one of the pool, for jobs that come one by one. Stop ends it.
+// worker returns a worker of the pool, for jobs that come one at a time. Stop ends it.
 func (p Pool) worker() *Worker { return &Worker{pool: p, said: &speech{}} }
 
-// Said is what the process has printed in its last job, answers aside.
+// Output returns what the process has printed during its last job, except its answers.
 func (w *Worker) Said() string { return w.said.String() }
 
-// Do does a job. What ends the process in the middle of it is the outcome.
+// Do runs a job. If the process ends in the middle of it, that is the outcome.
 func (w *Worker) Do(ctx context.Context, j Job) outcome.Outcome {
 	if w.cmd == nil {
 		if err := w.start(); err != nil {
@@ -208,7 +208,7 @@ func (w *Worker) Do(ctx context.Context, j Job) outcome.Outcome {
 	}
 	if _, err := w.in.Write(append(line, '\n')); err != nil {
 		if !w.await() {
-			return w.lost(j, death{outcome.ExitBug, "the worker takes no jobs any more, and goes on", ""})
+			return w.lost(j, death{outcome.ExitBug, "the worker accepts no more jobs but keeps running", ""})
 		}
 		return w.lost(j, w.died())
 	}
@@ -221,36 +221,36 @@ func (w *Worker) Do(ctx context.Context, j Job) outcome.Outcome {
 			return w.lost(j, w.died())
 		}
 		if err := json.Unmarshal(answer, &o); err != nil {
-			return w.lost(j, death{outcome.ExitBug, fmt.Sprintf("the worker's answer makes no sense: %v", err), ""})
+			return w.lost(j, death{outcome.ExitBug, fmt.Sprintf("invalid answer from the worker: %v", err), ""})
 		}
 		return o
 	case <-patience.C:
 		w.dump()
 		return w.lost(j, death{outcome.ExitBackend, fmt.Sprintf(TooLong+"%v of wall clock", w.pool.Patience),
-			"give it longer by --timeout; one that takes minutes stands still, which is a bug in lockpick"})
+			"raise the limit with --timeout; a run that takes minutes hangs, which is a bug in lockpick"})
 	case <-ctx.Done():
 		w.kill()
 		return unanswered(j, death{outcome.ExitInterrupt, "interrupted", ""})
 	}
 }
 
-// lost ends the worker, if it has not ended by itself, keeps what it said, and makes an
-// outcome of it all.
+// fail ends the worker if it is still running, saves its output, and returns the outcome of the
+// job.
 func (w *Worker) lost(j Job, d death) outcome.Outcome {
 	w.kill()
 	d.why += w.said.keep(w.pool.Stacks, j)
 	return unanswered(j, d)
 }
 
-// unanswered is the outcome of a job that no worker has answered.
 func unanswered(j Job, d death) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: j.Backend, Seed: j.Seed, Command: j.Command, Code: d.code, Error: d.why, Hint: d.hint}
 }
 
-// settings are those of a worker's runtime. A run makes much garbage and keeps little, so collecting a
-// quarter as often costs a few megabytes; a bubble on two processors is slower than on one; and a
-// goroutine for each request of a driver gets a stack as deep as the last ones needed, where copying
-// it twice took a tenth of the run. Values already in the environment win.
+// workerEnv configures the Go runtime of a worker. A run allocates much and retains little, so
+// collecting a quarter as often costs only a few megabytes. A synctest bubble is slower on two
+// processors than on one. A driver starts a goroutine for each request, and growing its stack twice
+// took a tenth of the run, so new stacks get the size of recent ones. Values that are already in
+// the environment take precedence.
 var settings = []string{"GOGC=400", "GOMAXPROCS=1", "GODEBUG=adaptivestackstart=1"}
 
 func (w *Worker) start() error {
@@ -274,19 +274,19 @@ func (w *Worker) start() error {
 	return nil
 }
 
-// answerMark begins each line that is an answer. What else stands on standard output was
-// printed by whatever else is in the program, such as a lock under test.
+// answerMark begins each line that is an answer. Everything else on standard output was printed by
+// other code in the program, such as a lock under test.
 const answerMark = "lockpick answers: "
 
-// mostAnswer bounds an answer, in bytes; those of runs have some thousands.
+// maxAnswer limits an answer, in bytes. The outcome of a run takes a few thousand.
 const mostAnswer = 64 << 20
 
-// read passes the worker's answers on until it ends.
+// readAnswers passes the worker's answers on until it ends.
 func (w *Worker) read(cmd *exec.Cmd, out io.Reader, said *speech) {
 	defer close(w.answers)
 	lines := bufio.NewReaderSize(out, 1<<16)
-	var answer []byte // the beginning of a line that is an answer
-	inLine := false   // the beginning of a line that is none has been read
+	var answer []byte // the beginning of an answer line
+	inLine := false   // the beginning of some other line was read
 	for {
 		part, err := lines.ReadSlice('\n')
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
@@ -305,17 +305,17 @@ func (w *Worker) read(cmd *exec.Cmd, out io.Reader, said *speech) {
 		}
 		inLine = err != nil
 	}
-	cmd.Wait() // its error is told by what it said
+	cmd.Wait() // its output explains the error
 }
 
-// dump makes a worker that stands still tell where.
+// dumpStacks makes a hanging worker print its stacks.
 func (w *Worker) dump() {
 	if files.ProcessQuit(w.cmd.Process) == nil {
 		w.await()
 	}
 }
 
-// await waits for the end of a worker that takes no more jobs, within reason.
+// awaitExit waits a few seconds for a worker to end that accepts no more jobs.
 func (w *Worker) await() (ended bool) {
 	end := time.After(5 * time.Second)
 	for {
@@ -330,7 +330,7 @@ func (w *Worker) await() (ended bool) {
 	}
 }
 
-// kill ends the worker's process; the next job starts another.
+// kill ends the worker's process. The next job starts another.
 func (w *Worker) kill() {
 	if w.cmd == nil {
 		return
@@ -341,7 +341,7 @@ func (w *Worker) kill() {
 	w.cmd = nil
 }
 
-// Stop lets the worker end by itself.
+// Stop lets the worker finish and end.
 func (w *Worker) Stop() {
 	if w.cmd == nil {
 		return
@@ -352,9 +352,9 @@ func (w *Worker) Stop() {
 	w.cmd = nil
 }
 
-// ServeWorker does the jobs that it reads, one JSON line each, and answers each with
-// its outcome. It ends with its input; if that happens in the middle of a job,
-// it exits at once, since nobody waits for the answer any more.
+// ServeWorker runs the jobs that it reads, one JSON line each, and answers each with its outcome.
+// It ends with its input. If the input ends in the middle of a job, it exits at once, since nobody
+// is waiting for the answer.
 func ServeWorker(in io.Reader, out io.Writer, backends map[string]harness.Backend) error {
 	jobs := make(chan []byte)
 	go func() {
@@ -388,8 +388,7 @@ func ServeWorker(in io.Reader, out io.Writer, backends map[string]harness.Backen
 	return nil
 }
 
-// death is why a worker gave no answer: the exit code that this calls for, the reason,
-// and what to do about it.
+// workerFailure explains why a worker gave no answer: the exit code, the reason and a hint.
 type death struct {
 	code      int
 	why, hint string
@@ -402,23 +401,23 @@ func startFailed(err error) death {
 	return death{outcome.ExitBug, fmt.Sprintf("start worker: %v", err), ""}
 }
 
-// TooLong begins the error of a run that took longer than it may.
+// TimeoutMessage begins the error of a run that exceeded its time limit.
 const TooLong = "the run did not end within "
 
-// outside lists the signals by which others end a program. By any other it ended itself.
+// externalSignals are the signals by which a user or the kernel ends a program. Any other signal
+// comes from the program itself.
 var outside = []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
 
-// died tells how a worker came to its end that has ended by itself: a bug in lockpick,
-// or that somebody killed it, or that the machine was short of something. The exit
-// status of Go's runtime is 2 for most of these, and says nothing.
+// failure explains why a worker ended: a bug in lockpick, a kill, or a shortage of some resource.
+// The exit status of Go's runtime is 2 for most of these, so it does not help.
 func (w *Worker) died() death {
 	if status, ok := w.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && slices.Contains(outside, status.Signal()) {
 		return death{outcome.ExitBackend, fmt.Sprintf("the worker was killed in this run (%v)", w.cmd.ProcessState),
-			"if nobody did it, the kernel did for want of memory, as dmesg tells: allow more, or use fewer clients"}
+			"if you did not kill it, the kernel did because memory ran out (see dmesg): allow more memory, or use fewer clients"}
 	}
 	last := w.said.reason()
 	if strings.HasPrefix(last, "SIGQUIT:") {
-		return death{outcome.ExitBackend, "the worker was told to quit in this run (" + last + ")", "let it run to its end"}
+		return death{outcome.ExitBackend, "the worker got a quit signal in this run (" + last + ")", "let the run finish"}
 	}
 	if hint := files.Remedy(errors.New(last), ""); hint != "" {
 		return death{outcome.ExitBackend, "the worker died in this run: " + last, hint}
@@ -429,13 +428,13 @@ func (w *Worker) died() death {
 	return death{outcome.ExitBug, "the worker died in this run: " + last, ""}
 }
 
-// speech is what a worker has printed on its standard error since its job began.
+// workerOutput is what a worker has printed on standard error since its job began.
 type speech struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-// longestSpeech bounds what is kept: the reason stands first, and then all goroutines.
+// maxOutput limits the stored output. The reason comes first, then all goroutines.
 const longestSpeech = 4 << 20
 
 func (s *speech) Write(b []byte) (int, error) {
@@ -457,7 +456,7 @@ func (s *speech) String() string {
 	return string(s.text)
 }
 
-// reason is the line in which Go's runtime says why it ends a program; "": there is none.
+// failureLine returns the line in which Go's runtime says why it ends a program, or "".
 func (s *speech) reason() string {
 	for line := range strings.Lines(s.String()) {
 		for _, begin := range []string{"panic: ", "fatal error: ", "SIG", "runtime: out of memory", "runtime: failed to create", "error: "} {
@@ -469,7 +468,8 @@ func (s *speech) reason() string {
 	return ""
 }
 
-// keep writes it to a file, and says which: it is long, and seldom read.
+// save writes the output to a file and returns a message that names it, since the output is too
+// long for the message.
 func (s *speech) keep(folder string, j Job) string {
 	text := s.String()
 	if text == "" {
@@ -477,7 +477,7 @@ func (s *speech) keep(folder string, j Job) string {
 	}
 	name := fmt.Sprintf("lockpick-stack-%s-%d-%.8s.txt", strings.ReplaceAll(j.Scenario.ID(), "/", "+"), j.Seed, rand.Text())
 	if err := files.WriteIn(folder, name, []byte(text)); err != nil {
-		return fmt.Sprintf("; its stacks could not be kept: %v:\n%s", err, text)
+		return fmt.Sprintf("; its stacks could not be saved: %v:\n%s", err, text)
 	}
 	return "; its stacks are in " + filepath.Join(folder, name)
 }

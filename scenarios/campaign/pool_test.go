@@ -18,8 +18,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestMain makes the test binary double as a worker that does what the job's
-// scenario is named after.
+// TestMain makes the test binary double as a worker. The name of a job's scenario selects its
+// behavior.
 func TestMain(m *testing.M) {
 	if os.Getenv("SWEEP_TEST_WORKER") == "" {
 		os.Exit(m.Run())
@@ -55,11 +55,11 @@ func TestMain(m *testing.M) {
 			os.Exit(2)
 		case "is killed":
 			signalSelf(syscall.SIGKILL)
-		case "is ended":
+		case "is terminated":
 			signalSelf(syscall.SIGTERM)
-		case "is told to quit":
+		case "gets SIGQUIT":
 			signalSelf(syscall.SIGQUIT)
-		case "babbles":
+		case "answers nonsense":
 			os.Stdout.WriteString(answerMark + "what?\n")
 			continue
 		}
@@ -71,7 +71,6 @@ func TestMain(m *testing.M) {
 //lint:ignore SA5007 the stack is to overflow
 func overflow(n int) int { return overflow(n+1) + 1 }
 
-// signalSelf sends this process a signal that ends it.
 func signalSelf(s syscall.Signal) {
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
@@ -81,9 +80,9 @@ func signalSelf(s syscall.Signal) {
 	<-time.After(time.Hour)
 }
 
-// What kills or stops a worker is the outcome of that one job; the others are done. The
-// exit status is 2 for most of these, and never undecided. One line says why, and names
-// the file with the stacks.
+// What kills or stops a worker is the outcome of that one job, and the other jobs are done. The
+// exit status is 2 for most of these, but the exit code is never that of an undecided run. One line
+// gives the reason and names the file with the stacks.
 func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
 	ends := []struct {
@@ -94,17 +93,18 @@ func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 		{name: "dies", code: 70, said: "the worker died in this run: panic: a goroutine of the run panicked", kept: "goroutine "},
 		{name: "overflows", code: 70, said: "fatal error: stack overflow", kept: "overflow("},
 		{name: "writes a map twice", code: 70, said: "fatal error: concurrent map", kept: "goroutine "},
-		{name: "babbles", code: 70, said: "makes no sense"},
+		{name: "answers nonsense", code: 70, said: "invalid answer"},
 		{name: "freezes", code: 3, said: "did not end within 2s", hint: "--timeout", kept: "goroutine "},
 		{name: "has no memory", code: 3, said: "out of memory", hint: "ulimit -v", kept: "goroutine 1"},
 		{name: "has no threads", code: 3, said: "failed to create new OS thread", hint: "ulimit -u", kept: "newosproc"},
 		{name: "is killed", code: 3, said: "killed in this run (signal: killed)", hint: "memory"},
-		{name: "is ended", code: 3, said: "killed in this run (signal: terminated)", hint: "memory"},
-		{name: "is told to quit", code: 3, said: "SIGQUIT", hint: "let it run", kept: "goroutine "},
+		{name: "is terminated", code: 3, said: "killed in this run (signal: terminated)", hint: "memory"},
+		{name: "gets SIGQUIT", code: 3, said: "SIGQUIT", hint: "let the run finish", kept: "goroutine "},
 	}
 	got := make([]outcome.Outcome, 2*len(ends))
 	pool := Pool{Command: []string{os.Args[0]}, Size: 2, Stacks: t.TempDir()}
-	// Only what never ends must not wait for long: the others may be slow on a busy machine.
+	// Only the jobs that never end get a short limit, because the others may be slow on a busy
+	// machine.
 	for _, freezes := range []bool{false, true} {
 		var jobs []Job
 		for i, e := range ends {
@@ -131,12 +131,12 @@ func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 			continue
 		}
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), e.kept) {
-			t.Errorf("%q: in the file of its stacks is %q (%v)", e.name, text, err)
+			t.Errorf("%q: stacks file contains %q (%v)", e.name, text, err)
 		}
 	}
 }
 
-// What a program prints besides its answers is no answer, and can be had, of the last job alone.
+// Output other than answers is no answer. It is available for the last job only.
 func TestWhatAWorkerHasPrinted(t *testing.T) {
 	w := Pool{Command: []string{os.Args[0]}, Env: []string{"SWEEP_TEST_WORKER=1"}, Patience: time.Minute, Stacks: t.TempDir()}.worker()
 	defer w.Stop()
@@ -149,16 +149,16 @@ func TestWhatAWorkerHasPrinted(t *testing.T) {
 	}
 	w.Stop()
 	if o := w.Do(t.Context(), Job{Scenario: scenario.Scenario{Name: "fine"}}); o.Code != 0 {
-		t.Errorf("after a stop: %+v", o)
+		t.Errorf("after Stop: %+v", o)
 	}
 }
 
-// Stacks that can't be kept are told.
+// The error says that the stacks could not be saved.
 func TestStacksWithoutAFolder(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
 	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Patience: time.Minute, Stacks: filepath.Join(t.TempDir(), "none")}
 	pool.Run(t.Context(), 1, func(int) Job { return Job{Scenario: scenario.Scenario{Name: "dies"}} }, func(_ int, o outcome.Outcome) {
-		if o.Code != 70 || !strings.Contains(o.Error, "could not be kept") || !strings.Contains(o.Error, "goroutine ") {
+		if o.Code != 70 || !strings.Contains(o.Error, "could not be saved") || !strings.Contains(o.Error, "goroutine ") {
 			t.Errorf("%+v", o)
 		}
 	})
@@ -185,8 +185,8 @@ func TestPoolTellsThatNoWorkerStarts(t *testing.T) {
 	}
 }
 
-// What a lock under test prints into the worker's stdout is passed on as it comes, however
-// long its lines are, and no answer is lost in it.
+// Output of a lock under test is passed on as it arrives, even in long lines, and no answer is lost
+// in it.
 func TestLongLinesOfAWorker(t *testing.T) {
 	w := Pool{Command: []string{os.Args[0]}}.worker()
 	w.answers = make(chan []byte)
@@ -194,7 +194,7 @@ func TestLongLinesOfAWorker(t *testing.T) {
 	go w.read(exec.Command("none"), out, w.said)
 	to.Write([]byte(strings.Repeat("x", 1<<20)))
 	if got := len(w.Said()); got < 1<<19 {
-		t.Errorf("%d bytes were passed on of a line without an end", got)
+		t.Errorf("%d bytes of an unfinished line were passed on", got)
 	}
 	long := strings.Repeat("a", 1<<20)
 	go func() {
@@ -207,6 +207,6 @@ func TestLongLinesOfAWorker(t *testing.T) {
 		}
 	}
 	if _, more := <-w.answers; more || !strings.Contains(w.Said(), "no answer\nnoise\n") {
-		t.Errorf("more %v, said …%q", more, w.Said()[max(0, len(w.Said())-50):])
+		t.Errorf("more answers %v, output …%q", more, w.Said()[max(0, len(w.Said())-50):])
 	}
 }

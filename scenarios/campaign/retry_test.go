@@ -12,7 +12,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// idle is a backend on which nothing happens.
+// idleBackend is a backend whose runs are empty.
 type idle struct{}
 
 func (idle) Name() string                               { return "idle" }
@@ -24,7 +24,7 @@ func (idle) Run(_ context.Context, s scenario.Scenario, seed uint64, rec *histor
 	return nil
 }
 
-// Each try that did not count can be found, with what came of it.
+// Each run that did not count is stored with its outcome.
 func TestEveryTryIsKept(t *testing.T) {
 	store := t.TempDir()
 	o := Execute(t.Context(), idle{}, Job{Scenario: scenario.Scenario{Name: "x", Expect: unconditional()},
@@ -43,7 +43,7 @@ func TestEveryTryIsKept(t *testing.T) {
 	}
 }
 
-// ended is idle the first time. Who wants it to try again ends it before anything happens.
+// canceledBackend is an idleBackend that cancels the second run before anything happens.
 type ended struct {
 	idle
 	end  context.CancelFunc
@@ -58,21 +58,21 @@ func (e *ended) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *
 	return ctx.Err()
 }
 
-// What a run found is not thrown away for another try that was ended before it began.
+// A result is not discarded for a retry that was canceled before it began.
 func TestTryThatNeverBegan(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	store := t.TempDir()
 	o := Execute(ctx, &ended{end: end}, Job{Scenario: scenario.Scenario{Name: "x", Expect: unconditional()},
 		Store: store, Keep: KeepAll, Live: true, Retries: 2})
 	if o.Error != "" || o.Events == 0 || len(o.Retried) > 0 {
-		t.Errorf("error %q, %d events, retried %q: want the first try", o.Error, o.Events, o.Retried)
+		t.Errorf("error %q, %d events, retried %q: want the first run", o.Error, o.Events, o.Retried)
 	}
 	if all, err := filepath.Glob(filepath.Join(store, "x", "2*", outcomeFile)); err != nil || len(all) != 2 {
 		t.Errorf("outcomes: %q, %v", all, err)
 	}
 }
 
-// counted is idle, and knows how often each scenario was run.
+// countingBackend is an idleBackend that counts the runs of each scenario.
 type counted struct {
 	idle
 	runs map[string]int
@@ -83,12 +83,12 @@ func (c counted) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec 
 	return c.idle.Run(ctx, s, seed, rec, body)
 }
 
-// A control that misses what its own scenario expects is tried as often as any run.
+// A comparison run that misses its own scenario's expectations is retried like any other run.
 func TestControlIsTriedAgain(t *testing.T) {
 	b := counted{runs: map[string]int{}}
 	own := scenario.Scenario{Name: "own", Expect: unconditional()}
 	Execute(t.Context(), b, Job{Scenario: scenario.Scenario{Name: "other", Expect: map[string]scenario.Expectation{}}, Control: &own, Keep: KeepNone, Retries: 2})
 	if b.runs["own"] != 3 || b.runs["other"] != 1 {
-		t.Errorf("runs: %v, want 3 of the control", b.runs)
+		t.Errorf("runs: %v, want 3 comparison runs", b.runs)
 	}
 }

@@ -1,29 +1,30 @@
-// Package campaign runs many scenarios: with many seeds, in worker processes, on several machines,
-// looking for violations or for the limits of a lock.
+// Package campaign runs many scenarios, with many seeds, in worker processes and on several
+// machines, to find violations or to measure the limits of a lock.
 //
-//	Selection       which scenarios run, with which lock and settings, and what is expected then
-//	Job, Execute    one scenario with a seed on a back end: run, check, judge, retry, write
-//	Pool            worker processes, each the same binary with one processor; whatever ends a
-//	                worker in the middle of a job is the outcome of that one job
-//	Runner          the jobs of a campaign on one back end
-//	Simulator       the pool again, for single scenarios of which the next depends on the last
-//	Sweep           the runs of many seeds in shards, and their outcomes put together again
-//	Fuzzer          searches for violations, and minimizes them. How far it has got is in one small
-//	                file that is replaced as a whole: a search that was killed resumes where it says
-//	Scorer          puts a lock under the catalogue and under random plans, for its scorecard
+//	Selection       which scenarios run, with which lock and settings, and with which expectations
+//	Job, Execute    one scenario with one seed on one backend: run, check, judge, retry, write
+//	Pool            worker processes, each the same binary on one processor; if a worker ends in
+//	                the middle of a job, that is the outcome of this job only
+//	Runner          runs the jobs of a campaign on one backend
+//	Simulator       runs single scenarios in the pool, when each depends on the result of the last
+//	Sweep           the runs of many seeds, split into shards, and their merged outcomes
+//	Fuzzer          searches for violations and minimizes them. Its progress is in one small file
+//	                that is replaced atomically, so that a killed search can resume
+//	Scorer          runs a lock through the catalogue and random plans, for its scorecard
 //	Minimizer       finds the smallest scenario that still shows a violation (a Bug)
-//	Envelopes       finds how much of each fault a lock tolerates, and compares that with arithmetic
+//	EnvelopeFinder  finds how much of each fault a lock tolerates, and compares it with theory
 //
 // Judge is the only place where an expectation meets a verdict. A run's folder holds run.json,
-// history.jsonl.gz, verdict.json and outcome.json: facts first, so that judging can be repeated.
+// history.jsonl.gz, verdict.json and outcome.json. The history is written first, so that judging
+// can be repeated.
 //
-// A Minimizer first replaces a long plan by the faults that were in force when the harm happened,
-// as the record shows them, which leaves a few steps of a hundred after about twenty runs. Then it
-// tries edits, on all processors; which one it keeps depends on their order alone, so that a bug
-// shrinks to the same scenario everywhere.
+// A Minimizer first replaces a long plan by the faults that the history shows in force when the
+// violation happened. This reduces a hundred steps to a few in about twenty runs. Then it tries
+// edits on all processors. Which edit it accepts depends only on their order, so a bug shrinks to
+// the same scenario on every machine.
 //
-// Not here: flags, exit codes and hints. The caller passes in how the binary is started again, and an
-// Error tells it what went wrong.
+// Flags, exit codes and hints are not here. The caller passes in how to start the binary again, and
+// an Error says what went wrong.
 package campaign
 
 import (
@@ -52,49 +53,48 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Keep says which runs leave a directory in the store.
+// KeepPolicy selects the runs whose directories stay in the store.
 type Keep string
 
 const (
 	KeepAll        Keep = "all"
-	KeepUnexpected Keep = "unexpected" // those that did not come out as expected, and violations that can't be had again
+	KeepUnexpected Keep = "unexpected" // runs with an unexpected result, and violations that can't be reproduced
 	KeepNone       Keep = "none"
 )
 
-// has reports whether a run is among those that are kept.
 func (k Keep) has(unexpected bool) bool { return k == KeepAll || k == KeepUnexpected && unexpected }
 
-// Job is one scenario to run once, or until it shows what it can show.
+// Job is one scenario to run once, or until it shows a decisive result.
 type Job struct {
 	Scenario scenario.Scenario `json:"scenario"`
 	Seed     uint64            `json:"seed"`
 	Backend  string            `json:"backend"`
 	Store    string            `json:"store"` // folder of run directories
 	Keep     Keep              `json:"keep"`
-	Reports  Keep              `json:"reports,omitempty"` // which of those that leave one are drawn at once; "" is all
-	Command  string            `json:"command"`           // runs it again
+	Reports  Keep              `json:"reports,omitempty"` // which of the stored runs get their reports right away; "" means all
+	Command  string            `json:"command"`           // repeats the run
 	Version  string            `json:"version"`
-	Sets     []string          `json:"sets,omitempty"` // overrides that the scenario was made with
-	// Live: write the history as it happens instead of at the end, where it is kept. For backends
-	// in real time, whose runs can't be had again.
+	Sets     []string          `json:"sets,omitempty"` // overrides that were applied to the scenario
+	// Live writes the history as it happens instead of at the end, if it is stored. It is for
+	// backends in real time, whose runs can't be reproduced.
 	Live bool `json:"live,omitempty"`
-	// Confirm: try the cause of each violation of mutual exclusion, also of one that was expected.
+	// Confirm checks the cause of each violation of mutual exclusion, even of an expected one.
 	Confirm bool `json:"confirm,omitempty"`
-	// Control: the scenario with its own lock, where Scenario has another.
+	// Comparison is the scenario with its own lock, if Scenario uses another one.
 	Control *scenario.Scenario `json:"control,omitempty"`
-	// Relative: the properties that Scenario must keep only if Control keeps them, under settings
-	// for which nobody vouches.
+	// Relative lists the properties that Scenario must satisfy only if Comparison does, because the
+	// settings were changed and may be unsafe for any lock.
 	Relative []string `json:"relative,omitempty"`
-	// Retries: how often a missed violation or a vacuous run is tried again.
+	// Retries is the maximum number of retries after a missed violation or a vacuous run.
 	Retries int `json:"retries,omitempty"`
 }
 
-// Execute does a job on a backend. It never panics: a bug is an outcome with
-// code 70 and the stack in Error.
+// Execute runs a job on a backend. It never panics: a panic becomes an outcome with code 70 and the
+// stack in Error.
 func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) {
 	begin := time.Now()
 	var control *outcome.Outcome
-	if len(j.Relative) > 0 && j.Control != nil { // its result decides what is expected
+	if len(j.Relative) > 0 && j.Control != nil { // its result decides the expectations
 		control = j.control(ctx, b)
 		j.Scenario.Expect = j.excused(control)
 	}
@@ -115,16 +115,15 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 	return o
 }
 
-// retry is the policy by which runs are repeated, of all campaigns. A run that does not count, for
-// the reason that why returns, is repeated at most most times; it stays in the store. The last run
-// is the result, whether it counts or not. Only if it was interrupted before anything happened, the
-// one before it is.
+// retryPolicy repeats runs, in all campaigns. A run that does not count is repeated at most
+// maxRetries times and stays in the store. The last run is the result, whether it counts or not,
+// unless it was interrupted before anything happened: then it is the run before.
 type retry struct {
 	most int
-	why  func(outcome.Outcome) string // "": it counts
+	why  func(outcome.Outcome) string // why the run does not count; "" if it does
 }
 
-// run runs until a run counts, and tells each why the earlier ones did not.
+// run repeats a run until it counts, and passes it the reasons why the earlier ones did not.
 func (r retry) run(ctx context.Context, run func(earlier []string) outcome.Outcome) (o outcome.Outcome) {
 	var earlier []string
 	for {
@@ -138,7 +137,7 @@ func (r retry) run(ctx context.Context, run func(earlier []string) outcome.Outco
 		if why == "" || len(earlier) >= r.most || ctx.Err() != nil {
 			return o
 		}
-		writeOutcome(&o) // a try that did not count is a record, too
+		writeOutcome(&o) // a run that does not count is stored too
 		if o.Dir != "" {
 			why += " (" + o.Dir + ")"
 		}
@@ -146,13 +145,13 @@ func (r retry) run(ctx context.Context, run func(earlier []string) outcome.Outco
 	}
 }
 
-// try does a job that is expected to violate a property, and reports whether it did. A failure of
-// the machine says nothing of the lock, so it has another chance.
+// reproduce runs a job that is expected to violate a property, and reports whether it did. A
+// failure of the host says nothing about the lock, so it is retried once.
 func try(ctx context.Context, b harness.Backend, j Job, property string) (t outcome.Try, o outcome.Outcome) {
 	t.Backend = b.Name()
 	machineFailed := func(o outcome.Outcome) string {
 		if o.Code == outcome.ExitBackend {
-			return "the machine failed"
+			return "the host failed"
 		}
 		return ""
 	}
@@ -172,7 +171,7 @@ func try(ctx context.Context, b harness.Backend, j Job, property string) (t outc
 	return t, o
 }
 
-// writeOutcome leaves the outcome in the run directory, where there is one.
+// writeOutcome writes the outcome to the run directory, if there is one.
 func writeOutcome(o *outcome.Outcome) {
 	if o.Dir == "" {
 		return
@@ -182,8 +181,8 @@ func writeOutcome(o *outcome.Outcome) {
 	}
 }
 
-// failStore adds an error of writing to the store, which is the user's choice, and yet no
-// wrong one where only room is missing.
+// recordStoreError adds an error from writing to the store. The user chose the store, so it is a
+// usage error, unless the disk is full.
 func failStore(o *outcome.Outcome, err error) {
 	code := outcome.ExitUsage
 	if o.Hint = files.Remedy(err, files.StoreHint); o.Hint != "" {
@@ -193,17 +192,16 @@ func failStore(o *outcome.Outcome, err error) {
 	o.Fail(code, err)
 }
 
-// These are in a reason of Retried: a violation was expected and did not come; and the
-// machine may be why.
+// These texts are parts of the reasons in Retried: an expected violation did not happen, and a host
+// stall may be why.
 const (
-	Missed = " was expected to be violated and held"
-	Stalls = ", and the machine stood still for up to "
+	Missed = " was expected to be violated but holds"
+	Stalls = "; the host stalled for up to "
 )
 
-// again says why a run should be tried once more, "" if it should not: a
-// violation that a race missed, or a run in which a fault did not take effect, or one that
-// nobody planned did. A violation that nobody expected is final, and so is an error, unless
-// what nobody planned may be why.
+// retryReason returns why a run should be retried, or "". A run is retried if a race missed the
+// expected violation, if a fault did not take effect, or if an unplanned fault happened. An
+// unexpected violation is final, and so is an error, unless an unplanned event may be its cause.
 func again(o outcome.Outcome) string {
 	switch {
 	case o.Verdict.Unplanned:
@@ -211,7 +209,7 @@ func again(o outcome.Outcome) string {
 	case o.Disturbed != "":
 		return o.Disturbed
 	}
-	if o.Error != "" || o.Stopped != "" { // another try would be stopped, too
+	if o.Error != "" || o.Stopped != "" { // a retry would be stopped, too
 		return ""
 	}
 	why := ""
@@ -220,7 +218,7 @@ func again(o outcome.Outcome) string {
 		case j.AsExpected, j.Waits():
 		case j.Missed:
 			why = j.Property + Missed
-		case j.Open() && why != "": // a miss is the graver reason
+		case j.Open() && why != "": // a missed violation is the more important reason
 		case j.Open():
 			why = fmt.Sprintf("%s is %s: %s", j.Property, j.Got, j.Because)
 		default:
@@ -233,7 +231,7 @@ func again(o outcome.Outcome) string {
 	return why
 }
 
-// giveUp makes an expected violation that several tries missed undecided, and the run with it.
+// giveUp makes an expected violation that several runs missed undecided, and the run with it.
 func giveUp(o *outcome.Outcome) {
 	if len(o.Retried) == 0 || o.Code != outcome.ExitUnexpected || again(*o) == "" {
 		return
@@ -242,17 +240,17 @@ func giveUp(o *outcome.Outcome) {
 	for i := range o.Judgements {
 		if j := &o.Judgements[i]; j.Missed {
 			j.Missed, j.Got = false, verdict.Undecided
-			j.Because = fmt.Sprintf("expected to be violated, but not violated in %d tries: %s", len(o.Retried)+1, j.Because)
+			j.Because = fmt.Sprintf("expected to be violated, but not violated in %d runs: %s", len(o.Retried)+1, j.Because)
 		}
 	}
 }
 
-// eventsExpected is how many events to make room for when a run begins: as many as the run before had, if
-// that was an ordinary one. Sweeps do the same again and again.
+// eventsExpected is the capacity to reserve when a run begins: the number of events of the previous
+// run, up to a limit. The runs of a sweep are much alike.
 var eventsExpected atomic.Int64
 
-// record runs a scenario until it has ended, or has so many events, and returns them; 0: any number.
-// It also writes them as they happen.
+// record runs a scenario until it ends or has recorded maxEvents events (0 means no limit), and
+// returns the events. It also writes them to the writer as they happen.
 func record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, to io.Writer, most int) (events []history.Event, err error) {
 	rec := history.NewRecorder(to)
 	rec.Watch(func(e history.Event) {
@@ -266,7 +264,7 @@ func record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed ui
 	return events, err
 }
 
-// execute does it once, after earlier tries that did not count.
+// execute runs the job once, after earlier runs that did not count.
 func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o outcome.Outcome) {
 	j.Scenario = j.Scenario.Drawn(j.Seed)
 	o = outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command, Retried: earlier}
@@ -302,14 +300,14 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		broken = errors.Is(err, lock.ErrBroken)
 	}
 	h := judgeRecorded(&o, d.manifest, events)
-	if broken && o.Code == outcome.ExitUnexpected { // who can't be worked with is accused of nothing
+	if broken && o.Code == outcome.ExitUnexpected { // a lock that fails to work is not blamed for a violation
 		o.Code = outcome.ExitBackend
 	}
 	if interrupted && o.Code == outcome.ExitBackend { // and no violation was found before
 		o.Code = outcome.ExitInterrupt
 	}
 	j.confirm(ctx, b, h, &o)
-	notable := o.Code != outcome.ExitOK || j.Live && o.Violated() // or it can't be had again
+	notable := o.Code != outcome.ExitOK || j.Live && o.Violated() // or it can't be reproduced
 	if j.Keep.has(notable) {
 		if err := d.write(events, h, o, cmp.Or(j.Reports, KeepAll).has(notable)); err != nil {
 			failStore(&o, err)
@@ -324,8 +322,8 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	return o
 }
 
-// judgeRecorded judges what was recorded, from memory: it is the same as what stands in
-// the file, and need not be decoded.
+// judgeRecorded judges the recorded events from memory. They equal those in the file and need no
+// decoding.
 func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Event) *history.History {
 	h, err := history.New(events)
 	if err != nil {
@@ -341,10 +339,10 @@ func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Eve
 	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), judgeNumbers(m.Scenario.Numbers, o.Verdict)...)
 	o.NothingExpected = outcome.NoExpectation(o.Judgements)
 	if o.Verdict.Disagreement != "" {
-		o.Fail(outcome.ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
+		o.Fail(outcome.ExitBug, fmt.Errorf("the two checkers disagree: %s", o.Verdict.Disagreement))
 	}
 	o.Code = outcome.Worse(o.Code, outcome.CodeOf(decided(o.Judgements)))
-	if o.Verdict.Unplanned { // whatever was expected, and of whatever
+	if o.Verdict.Unplanned { // whatever the expectations were
 		o.Code = outcome.Worse(o.Code, outcome.ExitUndecided)
 	}
 	if o.Stopped != "" {
@@ -353,7 +351,7 @@ func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Eve
 	return h
 }
 
-// stopped says where a run was stopped early, and why, or "".
+// stopped returns why the run was stopped early, or "".
 func stopped(h *history.History) string {
 	for _, e := range h.Events {
 		if e.Process == history.Harness && e.Op == history.OpStop {
@@ -363,8 +361,8 @@ func stopped(h *history.History) string {
 	return ""
 }
 
-// Record runs a scenario once, for who wants to look at what happened: what was recorded, and
-// what the checker says of it.
+// Record runs a scenario once, for callers that want to inspect it, and returns its history and the
+// checker's verdict.
 func Record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error) {
 	h, err := recordHistory(ctx, b, s, seed)
 	if err != nil {
@@ -381,11 +379,12 @@ func recordHistory(ctx context.Context, b harness.Backend, s scenario.Scenario, 
 	return history.New(events)
 }
 
-// near is how far apart two runs may have the same thing, once their courses differ.
+// matchTolerance is the maximum difference in time between the same event in two runs that have
+// diverged.
 const near = int64(20 * time.Millisecond)
 
-// confirm tries the cause of a violation of mutual exclusion that nobody expected, or of any.
-// What comes of it changes neither the cause nor the exit code.
+// confirm checks the cause of a violation of mutual exclusion, if the violation was unexpected or
+// j.Confirm is set. The result changes neither the cause nor the exit code.
 func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History, o *outcome.Outcome) {
 	i := slices.IndexFunc(o.Judgements, func(x outcome.Judgement) bool {
 		return x.Property == verdict.MutualExclusion && x.Got == verdict.Violated && (j.Confirm || !x.AsExpected)
@@ -401,27 +400,27 @@ func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History,
 	o.Judgements[i].Confirmation = c
 }
 
-// confirm runs a violation of mutual exclusion again with the facts that are its cause
-// undone. That merely the overlap is gone would say little: most losses between two grants
-// are needed for the second one, as when a failed attempt cleans up on the same nodes. So
-// each node is asked for what the cause says of it: with the key kept, it refuses.
+// confirm reruns a violation of mutual exclusion with its alleged causes undone. It would prove
+// little that the overlap is gone: the second grant needs most losses between the two, as when a
+// failed attempt cleans up on the same nodes. So confirm also checks each node: with its key
+// preserved, it must refuse the second client.
 //
-// To keep a key undoes a deletion, a restart or an expiry, and not a claim that is longer than the key's
-// life. So a cause is confirmed only where the key ended by it on each node that it names; otherwise
-// the confirmation says what the trial shows all the same.
+// Preserving a key undoes a deletion, a restart or an expiry, but not a claim that is longer than
+// the key's life. So a cause is confirmed only if it ended the key on each node that it names.
+// Otherwise the confirmation still says what the reruns showed.
 func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, h *history.History, v verdict.Verdict) (*outcome.Confirmation, error) {
 	r := v.Result(verdict.MutualExclusion)
 	if r == nil || r.Outcome != verdict.Violated {
 		return nil, nil
 	}
-	c := &outcome.Confirmation{State: outcome.NotApplicable, Why: "no key ended before its time"}
+	c := &outcome.Confirmation{State: outcome.NotApplicable, Why: "no key ended before its expiry"}
 	x := newTrial(h, r)
 	if len(x.ends) == 0 {
 		return c, nil
 	}
 	again, ok := b.(harness.Sparer)
 	if !ok {
-		c.State, c.Why = outcome.FactsSuffice, b.Name()+" can't run the seed again: what its nodes told stands"
+		c.State, c.Why = outcome.FactsSuffice, b.Name()+" can't rerun the seed; the recorded facts stand"
 		return c, nil
 	}
 	try := func(ends []*ending) (result, error) {
@@ -437,9 +436,9 @@ func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed u
 		return nil, err
 	}
 	if all.overlaps || all.grants != "" {
-		c.State, c.Why = outcome.Refuted, x.kept(x.ends)+": the two overlap all the same"
+		c.State, c.Why = outcome.Refuted, x.kept(x.ends)+": the two still overlap"
 		if all.grants != "" {
-			c.Why = fmt.Sprintf("%s: %s votes for %s all the same", x.kept(x.ends), all.grants, x.client)
+			c.Why = fmt.Sprintf("%s: %s still grants %s the lock", x.kept(x.ends), all.grants, x.client)
 		}
 		return c, nil
 	}
@@ -466,41 +465,41 @@ func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed u
 	return c, nil
 }
 
-// conclude says what the runs showed in which all keys were kept, so that the two did not overlap: or later,
-// or had only those of the named cause been kept.
+// conclude sets the result of the reruns. With all keys preserved, the two sessions did not overlap
+// at the same time; later reports whether they overlapped later, and named whether they overlapped
+// with only the keys lost to the named cause preserved.
 func (x *trial) conclude(c *outcome.Confirmation, cause string, later, named bool) {
-	shown := x.kept(x.ends) + ": " + x.client + " is refused there, and the two don't overlap"
+	shown := x.kept(x.ends) + ": " + x.client + " is refused there, and the two do not overlap"
 	if later {
-		shown += " there, but later, through another loss"
+		shown += " then, but they do later, after another loss"
 	}
 	c.State, c.Why = outcome.Confirmed, shown
 	switch {
 	case len(x.untried) > 0:
 		c.State = outcome.PartlyTried
-		c.Why = fmt.Sprintf("%s can't be tried on %s, where the key was not cut short; what was shown: %s", cause, verdict.List(x.untried), shown)
+		c.Why = fmt.Sprintf("%s can't be checked on %s, where no key was cut short; result: %s", cause, verdict.List(x.untried), shown)
 	case cause == verdict.Unexplained:
 		c.State = outcome.PartlyTried
 	case len(c.Alone) == 0:
 		c.State = outcome.Jointly
-		c.Why += fmt.Sprintf("; had one of these %d alone kept its key, the two would have overlapped all the same", len(x.ends))
+		c.Why += fmt.Sprintf("; with the key kept on only one of these %d, the two still overlap", len(x.ends))
 	case named:
 		c.State = outcome.Jointly
-		c.Why += fmt.Sprintf("; had only those of %s kept it, the two would have overlapped all the same", cause)
+		c.Why += fmt.Sprintf("; with only the keys lost by %s kept, the two still overlap", cause)
 	case later:
 		c.State = outcome.PutOff
 	}
 }
 
-// trial is one violation, to be tried again.
+// trial reruns one violation.
 type trial struct {
 	ends    []*ending
-	untried []string // nodes of the named cause whose key was not cut short
-	first   string   // session
-	client  string   // of the second session
-	granted int64    // when that was granted
+	untried []string // nodes of the named cause on which no key was cut short
+	first   string   // the first session
+	client  string   // the client of the second session
+	granted int64    // when the second session's lock was granted
 }
 
-// of is the endings of a cause.
 func (x *trial) of(cause string) (ends []*ending) {
 	for _, e := range x.ends {
 		if e.cause == cause {
@@ -510,7 +509,7 @@ func (x *trial) of(cause string) (ends []*ending) {
 	return ends
 }
 
-// kept says on which nodes keys were kept, and from what.
+// describeKept names the nodes on which keys were preserved, and what would have ended them.
 func (x *trial) kept(ends []*ending) string {
 	var order, parts []string
 	nodes := map[string][]string{}
@@ -523,16 +522,16 @@ func (x *trial) kept(ends []*ending) string {
 	for _, cause := range order {
 		parts = append(parts, fmt.Sprintf("%s (%s)", verdict.List(nodes[cause]), cause))
 	}
-	return "run again with the key kept on " + verdict.List(parts)
+	return "rerun with the key kept on " + verdict.List(parts)
 }
 
-// ending is one key's end before its time.
+// earlyEnd is the end of a key before its expiry.
 type ending struct {
-	end, put *history.Event // the fact, and the one of the key that took its place
+	end, put *history.Event // the event that ended the key, and the one that set its replacement
 	cause    string
 	value    string
-	first    string // client
-	due      int64  // when the key's time was over
+	first    string // the client of the first session
+	due      int64  // when the key would have expired
 }
 
 func newTrial(h *history.History, r *verdict.Result) *trial {
@@ -571,10 +570,10 @@ func newTrial(h *history.History, r *verdict.Result) *trial {
 	return x
 }
 
-// rerun runs the seed again, and lets none of these keys end before its time is over, but
-// by its own client's hand.
+// rerun repeats the seed and preserves these keys until they expire, unless their own client
+// deletes them.
 func (x *trial) rerun(ctx context.Context, b harness.Sparer, s scenario.Scenario, seed uint64, ends []*ending) (*history.History, error) {
-	from := int64(facts.Never) // the courses differ from the first of them on, so that another may come earlier
+	from := int64(facts.Never) // the runs diverge at the first of them, so that another may happen earlier
 	for _, k := range ends {
 		from = min(from, k.end.T)
 	}
@@ -591,16 +590,16 @@ func (x *trial) rerun(ctx context.Context, b harness.Sparer, s scenario.Scenario
 	}
 	h, err := recordHistory(ctx, b.Sparing(spare), s, seed)
 	if err != nil {
-		err = fmt.Errorf("run it again with keys kept: %w", err)
+		err = fmt.Errorf("rerun with keys kept: %w", err)
 	}
 	return h, err
 }
 
-// result is what came of a run with keys kept.
+// rerunResult is what a run with preserved keys showed.
 type result struct {
-	overlaps bool   // the same pair, at the same time
-	later    bool   // the same, later
-	grants   string // a node that gave the second its vote all the same
+	overlaps bool   // the same pair of sessions overlaps at the same time
+	later    bool   // the same pair overlaps later
+	grants   string // a node that granted the second session's request anyway
 }
 
 func (x *trial) judge(h *history.History, ends []*ending) (r result) {
@@ -630,8 +629,8 @@ func (x *trial) judge(h *history.History, ends []*ending) (r result) {
 	return r
 }
 
-// notConfirmed reports whether a node that kept the first's key had it when the second came,
-// and did not take the second's.
+// refusedSecond reports whether a node had the first session's key when the second session's
+// request arrived, and refused that request.
 func notConfirmed(stays []*facts.Stay, e *ending) bool {
 	at := e.put.T
 	kept := slices.ContainsFunc(stays, func(s *facts.Stay) bool {
@@ -644,9 +643,9 @@ func notConfirmed(stays []*facts.Stay, e *ending) bool {
 	return kept && !taken
 }
 
-// control runs the scenario with its own lock where another stands in for it: a lock that fails
-// where that one holds is to blame, and one that holds where nothing was to be had has not shown
-// much. It is repeated for the same reasons as any other run.
+// runComparison runs the scenario with its own lock, if another lock is under test. A lock that
+// fails where the scenario's own lock passes is to blame, and a pass means little where no fault
+// was effective. The run is retried for the same reasons as any other.
 func (j Job) control(ctx context.Context, b harness.Backend) *outcome.Outcome {
 	own := j
 	own.Scenario, own.Control, own.Keep, own.Confirm = *j.Control, nil, KeepNone, false
@@ -654,8 +653,8 @@ func (j Job) control(ctx context.Context, b harness.Backend) *outcome.Outcome {
 	return &c
 }
 
-// excused returns the expectations without the Relative ones that the control violated: under
-// these settings no lock of its kind keeps them.
+// relaxedExpectations returns the expectations without the Relative properties that the comparison
+// run violated: no lock of its kind satisfies them under these settings.
 func (j Job) excused(control *outcome.Outcome) map[string]scenario.Expectation {
 	expect := maps.Clone(j.Scenario.Expect)
 	for _, property := range j.Relative {
@@ -666,8 +665,8 @@ func (j Job) excused(control *outcome.Outcome) map[string]scenario.Expectation {
 	return expect
 }
 
-// compare sets what came of the control beside what came of the lock under test. It changes
-// neither what was expected nor the exit code.
+// addComparison adds the result of the comparison run to the outcome. It changes neither the
+// expectations nor the exit code.
 func (j Job) compare(c, o *outcome.Outcome) {
 	lock := j.Control.Lock.Kind
 	if c.Error != "" {

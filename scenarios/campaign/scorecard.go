@@ -25,43 +25,43 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Scorer puts locks under the catalogue and under random plans, for a scorecard of each.
+// Scorer runs locks through the catalogue and through random plans, and makes a scorecard for each.
 type Scorer struct {
 	Known     scenario.Known
-	Claims    map[string]map[string]string // what the documentation of a kind promises of a property
-	Base      Selection                    // what all locks have in common, such as tags or an adapter
+	Claims    map[string]map[string]string // guarantees in the documentation of each kind, by property
+	Base      Selection                    // common to all locks, such as tags or an adapter
 	Seed      uint64
-	Seeds     int               // random plans of each draw
+	Seeds     int               // random plans for each draw
 	On        *Runner           // runs everything
-	Elsewhere *Runner           // tries again what violates a property; nil: nothing does
-	Beside    bool              // Elsewhere runs the catalogue, too
+	Elsewhere *Runner           // reruns violations; nil means no reruns
+	Beside    bool              // also run the catalogue on Secondary
 	Store     string            // folder of the runs
-	Say       func(line string) // tells how far it is
+	Say       func(line string) // reports progress
 
-	kept  map[string]string // folders of the runs that the cards are about, with their paths beside the cards
-	runs  []scoredRun       // of the card that is being made; entries of the card have their numbers
+	kept  map[string]string // directories of the runs that the cards refer to, and their paths next to the cards
+	runs  []scoredRun       // of the current card; its entries refer to them by index
 	tries []triedRun
 	cards int
 }
 
-// scoredRun is a run that a card needs.
+// scoredRun is a run for a card.
 type scoredRun struct {
 	Pick
 	on        *Runner
 	selection *Selection
 	seed      uint64
-	draw      *outcome.Draw // nil: the scenario's plan
+	draw      *outcome.Draw // nil for the scenario's own plan
 	out       outcome.Outcome
 }
 
-// triedRun is a run that was tried elsewhere.
+// triedRun is a rerun on the other backend.
 type triedRun struct {
-	run int // of Scorer.runs
+	run int // index into Scorer.runs
 	out outcome.Outcome
 }
 
-// Card makes the scorecard of one lock, by its name in a Selection. Of one that is interrupted, nothing
-// is kept.
+// Card makes the scorecard of one lock, named as in a Selection. If it is interrupted, its runs are
+// not stored.
 func (s *Scorer) Card(ctx context.Context, lock string) (*outcome.Card, error) {
 	s.runs, s.tries = nil, nil
 	before := maps.Clone(s.kept)
@@ -79,7 +79,7 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 		return nil, err
 	}
 	title := lock
-	if s.Base.Adapter != "" { // the program says what its lock is
+	if s.Base.Adapter != "" { // the adapter describes its lock
 		title = s.Known.Kinds[kind].Doc
 	}
 	c := outcome.NewCard(title, s.Known.Kinds[kind], s.Claims[kind], s.On.Name(), s.Seed)
@@ -117,14 +117,14 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 	return c, nil
 }
 
-// selection is what all runs of a lock on a back end have in common.
+// selection returns the common settings of all runs of a lock on a backend.
 func (s *Scorer) selection(lock string, on *Runner) *Selection {
 	own := s.Base
 	own.Lock, own.Backend = lock, on.Name()
 	return &own
 }
 
-// catalogue adds the runs of the catalogue on a back end.
+// catalogue adds the runs of the catalogue on a backend.
 func (s *Scorer) catalogue(c *outcome.Card, lock string, on *Runner) error {
 	chosen := s.selection(lock, on)
 	all, err := on.choose(chosen, s.Known)
@@ -135,20 +135,22 @@ func (s *Scorer) catalogue(c *outcome.Card, lock string, on *Runner) error {
 	return err
 }
 
-// skipped tells a card what was not run.
+// recordSkips adds the skipped scenarios to a card.
 func skipped(c *outcome.Card, all Choice, on *Runner) {
 	for _, x := range all.Skipped {
 		c.Skip(x.Scenario, on.Name(), x.Why.Error())
 	}
 }
 
-// randomScenario is the one whose random plans a card has: every lock can be held to it.
+// randomScenario provides the random plans of a card. It requires only what is required of every
+// lock.
 const randomScenario = "random-within-assumptions/any-lock"
 
-// randomPlans adds runs of random plans: with all faults, with each sort alone, and without each.
+// randomPlans adds runs with random plans: with all kinds of faults, with each kind alone, and with
+// all but one.
 func (s *Scorer) randomPlans(c *outcome.Card, lock string) ([]outcome.Draw, error) {
 	if all, _, err := scenarios.Choose([]string{randomScenario}, s.Base.Tags, s.Known, nil); err != nil || len(all) == 0 || s.Seeds == 0 {
-		return nil, nil // without the tag
+		return nil, nil // excluded by the tags
 	}
 	chosen := s.selection(lock, s.On)
 	chosen.Names = []string{randomScenario}
@@ -185,8 +187,8 @@ func (s *Scorer) job(r *scoredRun, keep Keep) Job {
 	return r.on.job(r.selection, r.Pick, r.seed, s.Store, keep)
 }
 
-// runAll does all runs that are on a back end. Those of the simulation can be repeated, so that
-// none is kept yet.
+// runAll runs everything on a backend. Simulated runs can be repeated, so it does not store them
+// yet.
 func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
 	var all []*scoredRun
 	for i := range s.runs {
@@ -214,16 +216,16 @@ func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
 	})
 }
 
-// confirm repeats a run that violated a property on the other back end, until it does so there.
+// confirm repeats a violating run on the other backend until it violates the property there.
 func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x outcome.Shown) outcome.Try {
 	property, from := x.Judgement.Property, s.runs[x.Run]
-	for _, r := range s.runs { // the catalogue may have been run there
+	for _, r := range s.runs { // the catalogue may have run there
 		had := slices.ContainsFunc(s.tries, func(t triedRun) bool { return t.run == x.Run })
 		if r.on == s.Elsewhere && from.draw == nil && r.Exact() == from.Exact() && !had {
 			s.tries = append(s.tries, triedRun{x.Run, r.out})
 		}
 	}
-	for k, t := range s.tries { // or the run may have been tried for another property
+	for k, t := range s.tries { // or the run may have been repeated for another property
 		if got := t.out.Of(property); t.run == x.Run && got != nil && got.Got == verdict.Violated {
 			return outcome.Try{Backend: c.Tried, State: outcome.StateConfirmed, Runs: len(t.out.Retried) + 1, Cause: got.Cause, Command: t.out.Command, Run: k}
 		}
@@ -238,8 +240,8 @@ func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x ou
 		return outcome.Try{Backend: c.Tried, State: outcome.CannotRun, Why: all.Skipped[0].Why.Error()}
 	}
 	r := scoredRun{Pick: all.Picks[0], on: s.Elsewhere, selection: there, seed: x.Outcome.Seed}
-	s.Say(fmt.Sprintf("%s: %s of %s is tried on %s", c.Lock, property, r.ID(), c.Tried))
-	r.Control = nil // what comes of the scenario's own lock is known
+	s.Say(fmt.Sprintf("%s: retrying %s of %s on %s", c.Lock, property, r.ID(), c.Tried))
+	r.Control = nil // the comparison run is known already
 	t, o := try(ctx, s.Elsewhere.Backend, s.job(&r, KeepUnexpected), property)
 	if t.State == outcome.StateConfirmed {
 		t.Run = len(s.tries)
@@ -248,12 +250,12 @@ func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x ou
 	return t
 }
 
-// mostRepeats is how often a simulated run is made to have it in the store, if it does not come out
-// the same: a library that draws random numbers of its own may differ.
+// maxRepeats is how often a simulated run is repeated to store it, if its result differs: a library
+// may draw random numbers of its own.
 const mostRepeats = 3
 
-// keep runs the findings that can be had again until they are in the store with their reports, and
-// names the folders of all findings.
+// keepRuns repeats the simulated findings to store them with their reports, and sets the folders of
+// all findings.
 func (s *Scorer) keep(ctx context.Context, c *outcome.Card) {
 	s.cards++
 	var missing []outcome.CardFinding
@@ -283,7 +285,7 @@ func (s *Scorer) keep(ctx context.Context, c *outcome.Card) {
 	if s.kept == nil {
 		s.kept = map[string]string{}
 	}
-	as := func(dir, name string) string { // one run may show what two findings are about
+	as := func(dir, name string) string { // one run may show two findings
 		if s.kept[dir] == "" {
 			s.kept[dir] = name
 		}
@@ -306,7 +308,7 @@ func (s *Scorer) keep(ctx context.Context, c *outcome.Card) {
 	}
 }
 
-// shows reports whether a run violates what a finding says of it.
+// showsFinding reports whether a run has all violations of a finding.
 func shows(o outcome.Outcome, f outcome.CardFinding) bool {
 	return !slices.ContainsFunc(f.Harms, func(h outcome.Harm) bool {
 		j := o.Of(h.Property)
@@ -314,7 +316,7 @@ func shows(o outcome.Outcome, f outcome.CardFinding) bool {
 	})
 }
 
-// Write writes cards and the runs of their findings into a folder of a store.
+// Write writes cards and the runs of their findings to a folder of a store.
 func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err error) {
 	pictures, err := s.pictures(all)
 	if err != nil {

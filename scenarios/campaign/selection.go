@@ -19,61 +19,61 @@ import (
 	"lockpick/scenarios"
 )
 
-// simulation is the name of the back end in virtual time.
+// simulation is the name of the backend in virtual time.
 const simulation = "sim"
 
-// MaxSeeds bounds the seeds of a campaign: a day of work for a large machine.
+// MaxSeeds limits the seeds of a campaign to a day of work for a large machine.
 const MaxSeeds = 10_000_000
 
-// RealScale is the factor of all durations on real servers, unless a scenario or a Selection has
+// RealScale is the factor of all durations on real servers, unless a scenario or a Selection sets
 // another: a TTL of 10 s becomes one second.
 const RealScale = 0.1
 
-// realRetries is how often a run on real servers is repeated that shows nothing. A simulated one
-// would come out the same.
+// realRetries is how often an inconclusive run on real servers is repeated. Repeating a simulated
+// run would give the same result.
 const realRetries = 5
 
-// Selection says which scenarios run, with which lock and settings, and what is expected of them.
+// Selection selects scenarios, the lock and settings that they run with, and the expectations.
 type Selection struct {
-	Names   []string          // as scenarios.Find takes them; none: the whole catalogue
-	Tags    []string          // only scenarios that have all of these
+	Names   []string          // as accepted by scenarios.Find; none means the whole catalogue
+	Tags    []string          // only scenarios with all of these tags
 	Given   []scenarios.Found // scenarios to run instead of those with these names and tags
-	Lock    string            // KIND or KIND:OPTION=VALUE,… in place of each scenario's own; "": its own
-	Adapter string            // the program that has the lock, as its user names it; "": lockpick has it
-	TTLUnit time.Duration     // the lock takes multiples of it as a TTL; 0: it takes any
-	Sets    []string          // overrides, as in lock.ttl=5s; scenario expectations no longer apply
+	Lock    string            // KIND or KIND:OPTION=VALUE,… to replace each scenario's own lock; "" keeps it
+	Adapter string            // the user's name for the program that implements the lock; "" if lockpick does
+	TTLUnit time.Duration     // the lock accepts only multiples of it as a TTL; 0 means any TTL
+	Sets    []string          // overrides, as in lock.ttl=5s; they void the scenario's expectations
 	Expects []string          // as in mutual-exclusion=holds
-	Demands []string          // as Expects, which override them; dropped without an error where they can't be judged
-	Backend string            // name of the back end
-	Scale   float64           // factor of all durations in real time; 0: the scenario's, or RealScale
+	Demands []string          // weaker than Expects, and silently ignored where they can't be judged
+	Backend string            // name of the backend
+	Scale   float64           // factor of all durations in real time; 0 means the scenario's factor, or RealScale
 }
 
-// Pick is a scenario that was chosen, as it is run.
+// Pick is a selected scenario, ready to run.
 type Pick struct {
 	scenarios.Found
-	// Control is the scenario with its own lock, where another stands in for it; nil: none does.
+	// Comparison is the scenario with its own lock if another lock is under test, else nil.
 	Control *scenario.Scenario `json:"control,omitempty"`
 }
 
-// Skip is a scenario that is not run, and why.
+// Skip is a scenario that does not run, with the reason.
 type Skip struct {
 	scenario.Scenario
 	Why   error
-	Lacks []harness.Capability // what it needs and can't have: LockLack where it is not for the lock
+	Lacks []harness.Capability // missing capabilities; LockUnsupported if the scenario does not apply to the lock
 }
 
-// Choice is what a Selection comes to.
+// Choice is a resolved Selection.
 type Choice struct {
 	Picks   []Pick
 	Skipped []Skip
-	Undrawn []string // faults that random plans leave out for the lock's sake
+	Undrawn []string // faults that random plans leave out because the lock does not support them
 }
 
-// Invalid says which field of a Selection is wrong.
+// SelectionError is an invalid field of a Selection.
 type Invalid struct {
-	Field string   // and what is wrong about it, as in Lock, Lock.Mistake or Lock.Option
-	Words []string // that should be some of Names
-	Names []string // that there are
+	Field string   // and the problem with it, as in Lock, Lock.Mistake or Lock.Option
+	Words []string // invalid values in that field
+	Names []string // the valid values
 	Err   error
 }
 
@@ -124,7 +124,7 @@ func (s *Selection) Choose(known scenario.Known) (c Choice, err error) {
 	return c, nil
 }
 
-// Find returns the scenarios as they stand in their files, with the overrides.
+// Find returns the selected scenarios as in their files, with the overrides applied.
 func (s *Selection) Find(known scenario.Known) ([]scenarios.Found, error) {
 	if s.Given != nil {
 		return s.Given, nil
@@ -134,21 +134,22 @@ func (s *Selection) Find(known scenario.Known) ([]scenarios.Found, error) {
 		return nil, &Invalid{"Names", []string{failed}, scenarios.Names(), err}
 	}
 	if len(all) == 0 {
-		return nil, &Invalid{Field: "Tags", Words: s.Tags, Err: errors.New("no scenario is chosen")}
+		return nil, &Invalid{Field: "Tags", Words: s.Tags, Err: errors.New("no scenario selected")}
 	}
 	return all, nil
 }
 
-// brokenLock is the kind of lock that makes a mistake, which must be named beside it.
+// brokenLock is the kind of the planted locks. It needs the name of a mistake.
 const brokenLock = "broken"
 
-// Kind returns the kind of the lock that stands in for those of the scenarios; "": none does.
+// Kind returns the kind of the lock that replaces the scenarios' own locks, or "" if they keep
+// them.
 func (s Selection) Kind(known scenario.Known) (string, error) {
 	kind, _, err := s.resolveLock(known)
 	return kind, err
 }
 
-// Mistake returns the mistake that Sets name for the lock broken; "": the lock is another.
+// Mistake returns the mistake that Sets names for the lock "broken", or "" for any other lock.
 func (s *Selection) Mistake() string {
 	for _, set := range s.Sets {
 		if mistake, ok := strings.CutPrefix(set, "lock.mistake="); ok && s.Lock == brokenLock {
@@ -158,12 +159,12 @@ func (s *Selection) Mistake() string {
 	return ""
 }
 
-// resolveLock treats an override of lock.kind as a choice of the lock, so that scenarios which the lock
-// does not fit are skipped. The kind that makes mistakes stays an override.
+// resolveLock treats an override of lock.kind as a choice of the lock, so that scenarios that do
+// not apply to the lock are skipped. The kind "broken" stays an override.
 func (s *Selection) resolveLock(known scenario.Known) (kind string, options map[string]string, err error) {
 	twoLocks := func(one string) error {
 		if i := slices.IndexFunc(s.Sets, setsKind); one != "" && i >= 0 {
-			return invalid("Sets", "%s and --set %s name two locks", one, s.Sets[i])
+			return invalid("Sets", "%s and --set %s both choose a lock", one, s.Sets[i])
 		}
 		return nil
 	}
@@ -193,7 +194,7 @@ func (s *Selection) resolveLock(known scenario.Known) (kind string, options map[
 	k, is := known.Kinds[kind]
 	switch {
 	case kind == brokenLock:
-		return "", nil, invalid("Lock.Mistake", "--lock broken makes no sense without a mistake")
+		return "", nil, invalid("Lock.Mistake", "--lock broken needs a mistake")
 	case !is:
 		return "", nil, &Invalid{"Lock", []string{kind}, known.Locks, fmt.Errorf("no lock kind %q", kind)}
 	}
@@ -203,18 +204,19 @@ func (s *Selection) resolveLock(known scenario.Known) (kind string, options map[
 
 var kindKey = regexp.MustCompile(`(^|[{,\s"'])kind["']?\s*:`)
 
-// setsKind reports whether an override names a kind of lock, by itself or with the whole section.
+// setsKind reports whether an override sets the kind of lock, directly or as part of the lock
+// section.
 func setsKind(set string) bool {
 	key, value, _ := strings.Cut(set, "=")
 	key = strings.TrimSpace(key)
 	return key == "lock.kind" || key == "lock" && kindKey.MatchString(value)
 }
 
-// optionKey is how an override names an option of a lock.
+// optionKey is the prefix of an override of a lock's option.
 const optionKey = "lock.options."
 
-// takeOptions moves overrides of the lock's options into Lock: they are settings of the lock that stands in
-// for the scenarios' own, which may not have them.
+// moveOptions moves overrides of lock options into Lock. They are settings of the lock under test,
+// and the scenarios' own locks may not have them.
 func (s *Selection) takeOptions() {
 	s.Sets = slices.DeleteFunc(s.Sets, func(set string) bool {
 		key, value, _ := strings.Cut(set, "=")
@@ -231,7 +233,7 @@ func (s *Selection) takeOptions() {
 	})
 }
 
-// Options are those of the lock that stands in for the scenarios' own, as overrides.
+// Options returns the options of the lock under test, as overrides.
 func (s *Selection) Options() (sets []string) {
 	_, text, _ := strings.Cut(s.Lock, ":")
 	for option := range strings.SplitSeq(text, ",") {
@@ -253,7 +255,7 @@ func lockOptions(name string, kind lock.Kind, text string) (map[string]string, e
 		all = append(all, o.Name+"="+strings.Join(o.Values, "|"))
 	}
 	if len(all) == 0 {
-		return nil, invalid("Lock.Option", "lock %s has no options, and %q is none", name, text)
+		return nil, invalid("Lock.Option", "lock %s has no options: %q", name, text)
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		option, value, _ := strings.Cut(part, "=")
@@ -266,7 +268,8 @@ func lockOptions(name string, kind lock.Kind, text string) (map[string]string, e
 	return options, nil
 }
 
-// withLock puts the lock under a scenario. left are the faults that its random plans leave out for that.
+// withLock replaces the lock of a scenario. It also returns the faults that the scenario's random
+// plans have to leave out for this lock.
 func (s *Selection) withLock(own scenarios.Found, name string, options map[string]string, chosen []scenarios.Found, known scenario.Known) (p Pick, left []string, err error) {
 	p.Found = own
 	if name == "" {
@@ -288,8 +291,8 @@ func (s *Selection) withLock(own scenarios.Found, name string, options map[strin
 	return p, left, err
 }
 
-// comparableNumbers returns the numbers expected of a scenario whose lock stays its own, except those that
-// are compared with a variant which has another lock now.
+// comparableNumbers returns the expected numbers of a scenario that keeps its own lock. It leaves
+// out numbers that are compared with a variant that now has another lock.
 func comparableNumbers(own scenarios.Found, kind string, chosen []scenarios.Found) map[string]scenario.Bound {
 	if own.Lock.Kind != kind {
 		return nil
@@ -304,8 +307,8 @@ func comparableNumbers(own scenarios.Found, kind string, chosen []scenarios.Foun
 }
 
 // expect applies Sets, Demands and Expects to the expectations. A scenario's numbers and expected
-// violations are those of its own settings, so Sets void them. What a lock under test must
-// guarantee stays; where no lock is named, only safety does.
+// violations apply only to its own settings, so Sets voids them. The guarantees required of a lock
+// under test remain; without a lock under test, only the safety properties do.
 func (s *Selection) expect(p *Pick, kind string) error {
 	if len(s.Sets) > 0 {
 		p.Numbers = nil
@@ -321,7 +324,7 @@ func (s *Selection) expect(p *Pick, kind string) error {
 	for _, e := range slices.Concat(s.Demands, s.Expects) {
 		name, want, ok := strings.Cut(e, "=")
 		if !ok || !slices.Contains(checker.Properties(), name) || !slices.Contains([]string{wantHolds, wantViolated, wantAny}, want) {
-			return &Invalid{"Expects", []string{name}, checker.Properties(), fmt.Errorf("--expect %q is no expectation", e)}
+			return &Invalid{"Expects", []string{name}, checker.Properties(), fmt.Errorf("invalid --expect %q", e)}
 		}
 		p.Expect[name] = scenario.Expectation{Want: want}
 	}
@@ -329,8 +332,8 @@ func (s *Selection) expect(p *Pick, kind string) error {
 	return nil
 }
 
-// requireLimits drops bounded-hold from the expectations of scenarios without limits, which it is judged by.
-// It is an error if Expects name the property and no scenario has limits.
+// requireLimits drops bounded-hold from the expectations of scenarios without limits, which the
+// property needs. It is an error if Expects names the property and no scenario has limits.
 func (s *Selection) requireLimits(picks []Pick) error {
 	limited := false
 	for _, p := range picks {
@@ -341,18 +344,18 @@ func (s *Selection) requireLimits(picks []Pick) error {
 		}
 	}
 	if s.expected(verdict.BoundedHold) && !limited {
-		return invalid("Expects.Limits", "%s can't be judged: no chosen scenario has limits", verdict.BoundedHold)
+		return invalid("Expects.Limits", "%s can't be judged: no selected scenario has limits", verdict.BoundedHold)
 	}
 	return nil
 }
 
-// scale scales a scenario for a back end in real time.
+// scale scales the durations of a scenario for a backend in real time.
 func (s *Selection) scale(p *Pick, known scenario.Known) error {
 	if !s.realTime() {
 		return nil
 	}
 	factor := cmp.Or(s.Scale, p.Scale, RealScale)
-	if unit, ttl := s.TTLUnit, p.Lock.TTL; unit != 0 && ttl != 0 { // the next larger one by which the lock takes the TTL
+	if unit, ttl := s.TTLUnit, p.Lock.TTL; unit != 0 && ttl != 0 { // round up to the next TTL that the lock accepts
 		scaled := time.Duration(float64(ttl) * factor)
 		factor = float64((scaled+unit-1)/unit*unit) / float64(ttl)
 	}
@@ -364,14 +367,14 @@ func (s *Selection) scale(p *Pick, known scenario.Known) error {
 	wrong, _ := errors.AsType[*scenario.Error](err)
 	switch l := p.Lock; {
 	case l.TTL <= 2*l.Timeout:
-		return invalid("Scale.TTL", "scale %g makes the TTL of %s %v, too short for a node timeout of %v", factor, p.ID(), l.TTL, l.Timeout)
+		return invalid("Scale.TTL", "scale %g makes the TTL of %s %v, which is too short for a node timeout of %v", factor, p.ID(), l.TTL, l.Timeout)
 	case wrong != nil:
-		return invalid("Scale", "scale %g makes %s impossible: %s: %s", factor, p.ID(), wrong.Field, wrong.What)
+		return invalid("Scale", "scale %g makes %s invalid: %s: %s", factor, p.ID(), wrong.Field, wrong.What)
 	}
 	return nil
 }
 
-// Job returns the job that runs a pick once, or until it shows what it can show.
+// Job returns the job that runs a pick once, or until it shows a decisive result.
 func (s *Selection) Job(p Pick, seed uint64) Job {
 	j := Job{Scenario: p.Scenario, Seed: seed, Backend: s.Backend, Keep: KeepAll, Sets: s.Sets, Control: p.Control}
 	if s.realTime() {
@@ -387,15 +390,15 @@ func (s *Selection) Job(p Pick, seed uint64) Job {
 	return j
 }
 
-// expected reports whether Expects say something of a property.
+// hasExpectation reports whether Expects names a property.
 func (s *Selection) expected(property string) bool {
 	return slices.ContainsFunc(s.Expects, func(e string) bool { return strings.HasPrefix(e, property+"=") })
 }
 
-// Abilities are the capabilities of a back end on this machine, by name.
+// Capabilities holds the capabilities of a backend on this machine, by name.
 type Abilities map[string]harness.Capability
 
-// Probe finds out what a back end can do here.
+// Probe finds out what a backend can do on this machine.
 func Probe(ctx context.Context, b harness.Backend) Abilities {
 	a := Abilities{}
 	for _, c := range b.Probe(ctx) {
@@ -404,7 +407,7 @@ func Probe(ctx context.Context, b harness.Backend) Abilities {
 	return a
 }
 
-// Of returns a capability, also one that the back end does not know.
+// Capability returns a capability, even one that the backend does not know.
 func (a Abilities) Of(name string) harness.Capability {
 	c, known := a[name]
 	if !known {
@@ -413,7 +416,7 @@ func (a Abilities) Of(name string) harness.Capability {
 	return c
 }
 
-// Missing lists what a scenario needs and the back end can't do.
+// Missing returns the capabilities that a scenario needs and the backend does not have.
 func (a Abilities) Missing(s scenario.Scenario, kinds map[string]lock.Kind) []harness.Capability {
 	var out []harness.Capability
 	for _, need := range append([]string{harness.CanRun}, s.NeedsOf(kinds[s.Lock.Kind])...) {
@@ -424,14 +427,15 @@ func (a Abilities) Missing(s scenario.Scenario, kinds map[string]lock.Kind) []ha
 	return out
 }
 
-// LockLack is what a scenario lacks that is not for the lock that was asked for.
+// LockUnsupported is the missing capability of a scenario that does not apply to the lock under
+// test.
 const LockLack = "lock"
 
-// Reasons says why capabilities are missing.
+// MissingReasons explains why capabilities are missing.
 func Reasons(cs []harness.Capability) string {
 	var out []string
 	for _, c := range cs {
-		if scenario.LackOf(c.Name) != "" { // its name is a part of the reason
+		if scenario.LackOf(c.Name) != "" { // the reason already names it
 			out = append(out, c.Reason)
 		} else {
 			out = append(out, c.Name+": "+c.Reason)
@@ -441,7 +445,7 @@ func Reasons(cs []harness.Capability) string {
 	return strings.Join(out, "; ")
 }
 
-// Restrict leaves only the scenarios that a back end with these abilities can run.
+// Restrict drops the scenarios that a backend with these capabilities can't run.
 func (c *Choice) Restrict(able Abilities, kinds map[string]lock.Kind) {
 	var picks []Pick
 	for _, p := range c.Picks {

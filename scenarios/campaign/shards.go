@@ -21,23 +21,23 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// shardFolder is where shards lie in a store.
+// shardFolder is the folder of shards in a store.
 const shardFolder = "shards"
 
-// shardSchema is the version of a shard's file.
+// shardSchema is the version of the format of shard files.
 const shardSchema = 1
 
-// MaxShards bounds the shards of a sweep: they are read side by side.
+// MaxShards limits the shards of a sweep, because they are all read at the same time.
 const MaxShards = 1000
 
-// ParseShard reads which shard is asked for, as in 3/8.
+// ParseShard parses the number of a shard, as in 3/8.
 func ParseShard(text string) (k, n int, err error) {
 	index, all, _ := strings.Cut(text, "/")
 	if k, err = strconv.Atoi(index); err != nil {
-		return 0, 0, fmt.Errorf("%q is no shard", text)
+		return 0, 0, fmt.Errorf("%q is not a shard", text)
 	}
 	if n, err = strconv.Atoi(all); err != nil {
-		return 0, 0, fmt.Errorf("%q does not say how many shards there are", text)
+		return 0, 0, fmt.Errorf("%q lacks the number of shards", text)
 	}
 	if n < 1 || n > MaxShards || k < 1 || k > n {
 		return 0, 0, fmt.Errorf("there is no shard %d of %d", k, n)
@@ -45,24 +45,24 @@ func ParseShard(text string) (k, n int, err error) {
 	return k, n, nil
 }
 
-// ShardHead is the first line of a shard's file: what the sweep is, and which part of it this is.
+// ShardHead is the first line of a shard's file. It describes the sweep and the shard.
 type ShardHead struct {
 	Schema    int               `json:"schema"`
-	Digest    string            `json:"digest"` // of all that makes sweeps different
+	Digest    string            `json:"digest"` // of everything that distinguishes sweeps
 	Shard     int               `json:"shard"`  // from 1
 	Of        int               `json:"of"`
 	Version   string            `json:"version"` // of lockpick
 	Backend   string            `json:"backend"`
-	Seed      uint64            `json:"seed"`  // the first
-	Seeds     int               `json:"seeds"` // of each scenario
+	Seed      uint64            `json:"seed"`  // the first seed
+	Seeds     int               `json:"seeds"` // per scenario
 	Command   string            `json:"command"`
-	Named     bool              `json:"named"` // its scenarios were named, so that each is told of
+	Named     bool              `json:"named"` // its scenarios were named on the command line, so each gets a line of output
 	Sets      []string          `json:"sets,omitempty"`
 	Scenarios []Pick            `json:"scenarios"`
 	Skipped   []outcome.Outcome `json:"skipped,omitempty"`
 }
 
-// digest is that of a head: of version, backend, seeds, number of shards, and the scenarios.
+// digest covers the version, the backend, the seeds, the number of shards and the scenarios.
 func (h ShardHead) digest() string {
 	h.Schema, h.Digest, h.Shard, h.Command, h.Named = 0, "", 0, "", false
 	text, err := json.Marshal(h)
@@ -72,33 +72,32 @@ func (h ShardHead) digest() string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
-// total is how many runs the sweep has.
+// total is the number of runs of the sweep.
 func (h ShardHead) total() int { return len(h.Scenarios) * h.Seeds }
 
-// Runs is how many of the sweep's runs the shard has.
+// Runs is the number of the sweep's runs in this shard.
 func (h ShardHead) Runs() int { return (h.total() + h.Of - h.Shard) / h.Of }
 
-// Run is the number in the sweep of the shard's j-th run, both from 0.
+// Run returns the number in the sweep of the shard's j-th run, both from 0.
 func (h ShardHead) Run(j int) int { return h.Shard - 1 + j*h.Of }
 
-// file is the name of the shard's file.
 func (h ShardHead) file() string {
 	return fmt.Sprintf("%s-%d-of-%d.jsonl", h.Digest[:digestShown], h.Shard, h.Of)
 }
 
-// digestShown is how much of a digest stands in a file's name.
+// digestLen is the length of the digest in a file's name.
 const digestShown = 12
 
 var fileName = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d}-\d+-of-\d+\.jsonl$`, digestShown))
 
-// end is the last line of a shard's file.
+// shardEnd is the last line of a shard's file.
 type end struct {
 	End *int `json:"end"`
 }
 
-// WriteShard has the runs of a shard made and writes its file, whose path it returns. run calls done
-// with each run's number in the shard and what came of it, in any order, one at a time. Where run
-// fails there is no file.
+// WriteShard runs a shard, writes its file and returns the file's path. run must call done with the
+// number in the shard and the outcome of each run, in any order, one call at a time. If run fails,
+// there is no file.
 func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.Outcome)) error) (path string, err error) {
 	h.Schema = shardSchema
 	h.Digest = h.digest()
@@ -133,7 +132,8 @@ func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.O
 	})
 }
 
-// relative is a run's directory as seen from the store, which may be elsewhere when it is read.
+// relativeDir returns a run's directory relative to the store, which may have moved when the shard
+// is read.
 func relative(store, dir string) (string, error) {
 	if dir == "" {
 		return "", nil
@@ -142,57 +142,58 @@ func relative(store, dir string) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
-// parseHead reads a head, which has to be what it says.
+// parseHead parses and validates a head.
 func parseHead(line []byte) (h ShardHead, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	if err := d.Decode(&h); err != nil {
-		return h, fmt.Errorf("its first line is no head of a shard: %w", err)
+		return h, fmt.Errorf("the first line is not the head of a shard: %w", err)
 	}
 	switch {
 	case h.Schema != shardSchema:
-		return h, fmt.Errorf("it has schema %d, and this version reads %d", h.Schema, shardSchema)
+		return h, fmt.Errorf("schema %d is not supported; this version reads schema %d", h.Schema, shardSchema)
 	case h.Of < 1 || h.Of > MaxShards || h.Shard < 1 || h.Shard > h.Of:
 		return h, fmt.Errorf("there is no shard %d of %d", h.Shard, h.Of)
 	case h.Seeds < 1 || len(h.Scenarios) == 0 && len(h.Skipped) == 0:
-		return h, errors.New("it has no runs")
+		return h, errors.New("no runs")
 	case h.Digest != h.digest():
-		return h, errors.New("its digest is not that of what it says: it was changed")
+		return h, errors.New("the digest does not match: the file was modified")
 	}
 	return h, nil
 }
 
-// maxShardFile bounds a shard's file: ten million outcomes.
+// maxShardFile limits a shard's file to about ten million outcomes.
 const maxShardFile = 16 << 30
 
-// mostDepth is how many folders a shard may lie in below one that is named: an artefact's, its
-// store's, and the shards'.
+// maxDepth is how many folders deep a shard may be below a named folder: the folders of an
+// artifact, of its store and of the shards.
 const mostDepth = 3
 
-// storeOf is the store that a shard's file lies in; the folders of its runs are named from there.
+// storeOf returns the store of a shard's file. The directories of its runs are relative to the
+// store.
 func storeOf(path string) string { return filepath.Dir(filepath.Dir(path)) }
 
-// unlinked refuses a run of a store if a folder on the way to it is a link.
+// refuseLinks fails if a folder on the path to a run is a symbolic link.
 func unlinked(store, run string) error {
 	for at := run; at != "" && at != "."; at = filepath.Dir(at) {
 		below := filepath.Join(store, at)
 		if is, err := os.Lstat(below); err == nil && is.Mode()&fs.ModeSymlink != 0 {
-			return fmt.Errorf("%s is a link, and none is followed", below)
+			return fmt.Errorf("%s is a symbolic link, which is not allowed", below)
 		}
 	}
 	return nil
 }
 
-// Sweep is the shards of one sweep that are there.
+// Sweep holds the available shards of one sweep.
 type Sweep struct {
-	ShardHead                // of one of them
-	shards    map[int]string // the path of each, by its number
+	ShardHead                // of one of the shards
+	shards    map[int]string // paths by shard number
 }
 
-// errNoShard says that there is no shard where one looked.
-var errNoShard = errors.New("no shard's file is there")
+// errNoShard means that no shard was found.
+var errNoShard = errors.New("no shard files found")
 
-// ReadShards reads the shards' files in folders and those below them; a path may be that of a file. It
-// refuses files that are cut, changed, there twice, or of different sweeps.
+// ReadShards reads the shard files in folders and below them; a path may also be a file. It rejects
+// incomplete or modified files, duplicates, and shards of different sweeps.
 func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 	var found []string
 	for _, path := range paths {
@@ -210,10 +211,10 @@ func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 			s.ShardHead = h
 		}
 		if why := differs(s.ShardHead, h); why != "" {
-			return nil, fmt.Errorf("%s and %s are of different sweeps: %s", s.shards[s.Shard], path, why)
+			return nil, fmt.Errorf("%s and %s belong to different sweeps: %s", s.shards[s.Shard], path, why)
 		}
 		if other, there := s.shards[h.Shard]; there && other != path {
-			return nil, fmt.Errorf("shard %d is there twice: %s and %s", h.Shard, other, path)
+			return nil, fmt.Errorf("duplicate shard %d: %s and %s", h.Shard, other, path)
 		}
 		s.shards[h.Shard] = path
 	}
@@ -223,7 +224,7 @@ func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 	return s, nil
 }
 
-// find tells of the shards' files in a folder and those below it; path may be a file itself.
+// findShards calls add with each shard file in a folder and below it. The path may also be a file.
 func find(path string, depth int, tell func(path string)) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		tell(path)
@@ -240,9 +241,9 @@ func find(path string, depth int, tell func(path string)) error {
 	}
 	for _, e := range entries {
 		if (e.Name() == shardFolder || fileName.MatchString(e.Name())) && e.Type()&fs.ModeSymlink != 0 {
-			return fmt.Errorf("%s is a link, and none is followed", filepath.Join(path, e.Name()))
+			return fmt.Errorf("%s is a symbolic link, which is not allowed", filepath.Join(path, e.Name()))
 		}
-		if e.IsDir() && e.Name() == shardFolder { // it is a store, and the rest of it are runs
+		if e.IsDir() && e.Name() == shardFolder { // this is a store, and everything else in it is runs
 			return find(filepath.Join(path, shardFolder), 0, tell)
 		}
 	}
@@ -260,25 +261,25 @@ func find(path string, depth int, tell func(path string)) error {
 	return nil
 }
 
-// differs says in what two shards are not of one sweep; "": they are.
+// difference says how two shards differ if they belong to different sweeps, or returns "".
 func differs(a, b ShardHead) string {
 	switch {
 	case a.Digest == b.Digest:
 		return ""
 	case a.Version != b.Version:
-		return fmt.Sprintf("version %s and %s", a.Version, b.Version)
+		return fmt.Sprintf("versions %s and %s", a.Version, b.Version)
 	case a.Of != b.Of:
 		return fmt.Sprintf("%d shards and %d", a.Of, b.Of)
 	case a.Backend != b.Backend:
-		return fmt.Sprintf("backend %s and %s", a.Backend, b.Backend)
+		return fmt.Sprintf("backends %s and %s", a.Backend, b.Backend)
 	case a.Seed != b.Seed || a.Seeds != b.Seeds:
-		return fmt.Sprintf("%d seeds from %d on and %d from %d on", a.Seeds, a.Seed, b.Seeds, b.Seed)
+		return fmt.Sprintf("%d seeds from %d and %d seeds from %d", a.Seeds, a.Seed, b.Seeds, b.Seed)
 	}
-	return fmt.Sprintf("their scenarios are not the same (%s; %s)", a.Command, b.Command)
+	return fmt.Sprintf("their scenarios differ (%s; %s)", a.Command, b.Command)
 }
 
-// check reads a shard's head and sees that all its outcomes are there, each in its place, and no
-// run of theirs behind a link.
+// checkShard reads a shard's head, and checks that all outcomes are there in order and that no run
+// is behind a symbolic link.
 func check(ctx context.Context, path string) (ShardHead, error) {
 	l, err := open(path)
 	if err != nil {
@@ -297,7 +298,7 @@ func check(ctx context.Context, path string) (ShardHead, error) {
 	return l.ShardHead, l.ends()
 }
 
-// Missing are the shards that are not there.
+// Missing returns the numbers of the missing shards.
 func (s *Sweep) Missing() (missing []int) {
 	for k := 1; k <= s.Of; k++ {
 		if _, there := s.shards[k]; !there {
@@ -307,11 +308,11 @@ func (s *Sweep) Missing() (missing []int) {
 	return missing
 }
 
-// Total is how many runs the sweep has.
+// Total is the number of runs of the sweep.
 func (s *Sweep) Total() int { return s.total() }
 
-// Each calls do with what came of each run, in order. No shard may be missing. It holds one
-// outcome at a time.
+// Each calls do with the outcome of each run, in order. No shard may be missing. It keeps only one
+// outcome in memory.
 func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) error {
 	in := make([]*lines, s.Of)
 	for k, path := range s.shards {
@@ -338,14 +339,13 @@ func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) err
 	return nil
 }
 
-// lines reads a shard's file.
 type lines struct {
 	ShardHead
 	*os.File
 	scan *bufio.Scanner
 }
 
-// mostLine bounds an outcome, or a head with the whole catalogue in it.
+// maxLine limits an outcome, or a head with the whole catalogue.
 const mostLine = 16 << 20
 
 func open(path string) (*lines, error) {
@@ -360,7 +360,7 @@ func open(path string) (*lines, error) {
 	if err == nil {
 		l.ShardHead, err = parseHead(line)
 	} else if errors.Is(err, io.EOF) {
-		err = errors.New("it is empty")
+		err = errors.New("the file is empty")
 	}
 	if err != nil {
 		f.Close()
@@ -369,7 +369,7 @@ func open(path string) (*lines, error) {
 	return l, nil
 }
 
-// next is the next line; it is gone when the next is read.
+// next returns the next line, which is valid until the next call.
 func (l *lines) next() ([]byte, error) {
 	if l.scan.Scan() {
 		return l.scan.Bytes(), nil
@@ -380,7 +380,7 @@ func (l *lines) next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// outcome is what came of the shard's j-th run, which is the next line.
+// outcome returns the outcome of the shard's j-th run, from the next line.
 func (l *lines) outcome(j int) (o outcome.Outcome, err error) {
 	line, err := l.next()
 	if err == nil {
@@ -390,54 +390,54 @@ func (l *lines) outcome(j int) (o outcome.Outcome, err error) {
 	at, seed := l.Scenarios[i/l.Seeds].ID(), l.Seed+uint64(i%l.Seeds)
 	switch {
 	case errors.Is(err, io.EOF), err == nil && o.Schema == 0 && isEnd(line):
-		return o, fmt.Errorf("it was cut: it has %d of %d outcomes", j, l.Runs())
+		return o, fmt.Errorf("the file is truncated: %d of %d outcomes", j, l.Runs())
 	case err != nil:
 		return o, fmt.Errorf("outcome %d of %d: %w", j+1, l.Runs(), err)
 	case o.Check() != nil:
 		return o, fmt.Errorf("outcome %d of %d: %w", j+1, l.Runs(), o.Check())
 	case o.Scenario != at || o.Seed != seed:
-		return o, fmt.Errorf("where %s with seed %d should stand is %s with seed %d", at, seed, o.Scenario, o.Seed)
+		return o, fmt.Errorf("expected %s with seed %d, found %s with seed %d", at, seed, o.Scenario, o.Seed)
 	case o.Dir != "" && !filepath.IsLocal(filepath.FromSlash(o.Dir)):
-		return o, fmt.Errorf("outcome %d of %d: its folder %q is not in the store", j+1, l.Runs(), o.Dir)
+		return o, fmt.Errorf("outcome %d of %d: folder %q is not in the store", j+1, l.Runs(), o.Dir)
 	}
 	return o, nil
 }
 
-// ends sees that the file ends after its last outcome, as it says.
+// checkEnd checks that the file ends correctly after its last outcome.
 func (l *lines) ends() error {
 	line, err := l.next()
 	var e end
 	switch {
 	case errors.Is(err, io.EOF):
-		return errors.New("it was cut: its end is not there")
+		return errors.New("the file is truncated: the end line is missing")
 	case err != nil:
 		return err
 	case json.Unmarshal(line, &e) != nil || e.End == nil:
-		return fmt.Errorf("there is more in it than %d outcomes", l.Runs())
+		return fmt.Errorf("more than %d outcomes", l.Runs())
 	case *e.End != l.Runs():
-		return fmt.Errorf("its end tells of %d outcomes, and it has %d", *e.End, l.Runs())
+		return fmt.Errorf("the end line counts %d outcomes, but there are %d", *e.End, l.Runs())
 	}
 	if _, err = l.next(); err == nil {
-		return errors.New("it goes on after its end")
+		return errors.New("data after the end line")
 	} else if !errors.Is(err, io.EOF) {
 		return err
 	}
 	return nil
 }
 
-// isEnd says whether a line is an end, whatever it tells.
+// isEnd reports whether a line is the end of a shard, with any count.
 func isEnd(line []byte) bool {
 	var e end
 	return json.Unmarshal(line, &e) == nil && e.End != nil
 }
 
-// wholeLines splits by line, and what has no end is none.
+// splitWholeLines splits by line and rejects a line without an end.
 func wholeLines(text []byte, over bool) (int, []byte, error) {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return i + 1, text[:i], nil
 	}
 	if over && len(text) > 0 {
-		return 0, nil, errors.New("it was cut in the middle of a line")
+		return 0, nil, errors.New("the file is truncated in the middle of a line")
 	}
 	return 0, nil, nil
 }

@@ -18,15 +18,15 @@ import (
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"3/8":    "3/8",
-		"auto":   "error: is no shard",
-		"auto/8": "error: is no shard",
+		"auto":   "error: is not a shard",
+		"auto/8": "error: is not a shard",
 		"0/8":    "error: no shard 0",
 		"9/8":    "error: no shard 9",
 		"1/1001": "error: no shard",
-		"1":      "error: how many",
-		"1/x":    "error: how many",
-		"/8":     "error: is no shard",
-		"":       "error: is no shard",
+		"1":      "error: lacks the number",
+		"1/x":    "error: lacks the number",
+		"/8":     "error: is not a shard",
+		"":       "error: is not a shard",
 	} {
 		k, n, err := ParseShard(text)
 		got := fmt.Sprintf("%d/%d", k, n)
@@ -35,23 +35,23 @@ func TestParse(t *testing.T) {
 		}
 		words, failed := strings.CutPrefix(want, "error: ")
 		if failed != (err != nil) || !strings.Contains(got, words) {
-			t.Errorf("%q is %s, want %s", text, got, want)
+			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
 }
 
-// sweep is a head of shard k of n, of two scenarios.
+// testHead returns the head of shard k of n, with two scenarios.
 func sweep(k, n, seeds int) ShardHead {
 	return ShardHead{Shard: k, Of: n, Version: "v1", Backend: "sim", Seed: 5, Seeds: seeds,
 		Scenarios: []Pick{{Found: scenarios.Found{Scenario: scenario.Scenario{Name: "a"}}}, {Found: scenarios.Found{Scenario: scenario.Scenario{Name: "b", Variant: "c"}}}}}
 }
 
-// outcomeOf is what came of a sweep's run.
+// shardOutcome is the outcome of a run of the sweep.
 func outcomeOf(h ShardHead, i int) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: h.Scenarios[i/h.Seeds].Scenario.ID(), Seed: h.Seed + uint64(i%h.Seeds), Events: i}
 }
 
-// write makes a shard's file, whose runs end in reverse order.
+// writeTestShard writes a shard's file. The runs end in reverse order.
 func write(t *testing.T, store string, h ShardHead) string {
 	t.Helper()
 	path, err := WriteShard(store, h, func(done func(int, outcome.Outcome)) error {
@@ -68,8 +68,7 @@ func write(t *testing.T, store string, h ShardHead) string {
 	return path
 }
 
-// TestEach: whatever the number of shards, even more than there are runs, each run is there once
-// and in its place.
+// With any number of shards, even more than runs, each run appears once and in order.
 func TestEach(t *testing.T) {
 	for n := 1; n <= 9; n++ {
 		store := filepath.Join(t.TempDir(), "store")
@@ -97,7 +96,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft: a shard that did not end has no file, nor is there one beside it.
+// A failed shard leaves no file.
 func TestNothingIsLeft(t *testing.T) {
 	store := t.TempDir()
 	stop := errors.New("stop")
@@ -115,8 +114,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// refused writes the first of two shards, damages the store, adds the second if it is not there,
-// and wants that the whole is refused with these words, and the name of a file.
+// checkRejected writes the first of two shards, damages the store, and adds the second shard if it
+// is missing. Reading the shards must fail with an error that contains want and the name of a file.
 func refused(t *testing.T, want string, damage func(store, first string)) {
 	t.Helper()
 	store := t.TempDir()
@@ -132,16 +131,16 @@ func refused(t *testing.T, want string, damage func(store, first string)) {
 	}
 }
 
-// TestOfDifferentSweeps: shards of sweeps that differ in anything are not put together.
+// Shards are rejected if their sweeps differ in anything.
 func TestOfDifferentSweeps(t *testing.T) {
 	for want, change := range map[string]func(*ShardHead){
-		"different sweeps: version":   func(h *ShardHead) { h.Version = "v2" },
-		"different sweeps: backend":   func(h *ShardHead) { h.Backend = "process" },
-		"3 seeds from 6 on":           func(h *ShardHead) { h.Seed = 6 },
-		"4 seeds from 5 on":           func(h *ShardHead) { h.Seeds = 4 },
-		" shards and ":                func(h *ShardHead) { h.Of = 3 },
-		"their scenarios are not the": func(h *ShardHead) { h.Scenarios[0].Scenario.Name = "x" },
-		"scenarios are not the same":  func(h *ShardHead) { h.Sets = []string{"lock.ttl=5s"} },
+		"different sweeps: versions":     func(h *ShardHead) { h.Version = "v2" },
+		"different sweeps: backends":     func(h *ShardHead) { h.Backend = "process" },
+		"3 seeds from 6":                 func(h *ShardHead) { h.Seed = 6 },
+		"4 seeds from 5":                 func(h *ShardHead) { h.Seeds = 4 },
+		" shards and ":                   func(h *ShardHead) { h.Of = 3 },
+		"their scenarios differ (":       func(h *ShardHead) { h.Scenarios[0].Scenario.Name = "x" },
+		"sweeps: their scenarios differ": func(h *ShardHead) { h.Sets = []string{"lock.ttl=5s"} },
 	} {
 		refused(t, want, func(store, _ string) {
 			h := sweep(2, 2, 3)
@@ -151,10 +150,10 @@ func TestOfDifferentSweeps(t *testing.T) {
 	}
 }
 
-// TestTwice: a shard that is there twice is refused, whether or not the two say the same.
+// A duplicate shard is rejected, whether or not the two are equal.
 func TestTwice(t *testing.T) {
 	for _, events := range []string{"0", "7"} {
-		refused(t, "shard 1 is there twice", func(_, first string) {
+		refused(t, "duplicate shard 1", func(_, first string) {
 			text, err := os.ReadFile(first)
 			if err == nil {
 				text = bytes.Replace(text, []byte(`"events":0`), []byte(`"events":`+events), 1)
@@ -167,8 +166,8 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles: what is not whole, or not what it says, is named. A file has a head, three
-// outcomes and an end.
+// Truncated and modified files are rejected by name. A file has a head, three outcomes and an end
+// line.
 func TestDamagedFiles(t *testing.T) {
 	type lines = [][]byte
 	replace := func(old, new string) func(lines) lines {
@@ -184,28 +183,28 @@ func TestDamagedFiles(t *testing.T) {
 		damage func(lines) lines
 		want   string
 	}{
-		"empty":                  {func(lines) lines { return nil }, "it is empty"},
-		"no head":                {func(l lines) lines { return l[1:] }, "no shard 0 of 0"},
-		"a head that lies":       {replace("v1", "v3"), "digest"},
-		"of another version":     {replace(`"schema":1`, `"schema":2`), "schema 2"},
-		"another shard's number": {replace(`"shard":1`, `"shard":2`), "should stand"},
-		"cut in its head":        {func(l lines) lines { return lines{l[0][:99]} }, "cut in the middle of a line"},
-		"cut after its head":     {func(l lines) lines { return l[:1] }, "it has 0 of 3 outcomes"},
-		"cut in an outcome":      {func(l lines) lines { return append(l[:2], l[2][:50]) }, "cut in the middle of a line"},
-		"cut after an outcome":   {func(l lines) lines { return l[:3] }, "it has 2 of 3 outcomes"},
-		"cut before its end":     {func(l lines) lines { return l[:4] }, "its end is not there"},
-		"cut in its end":         {func(l lines) lines { return append(l[:4], l[4][:5]) }, "cut in the middle of a line"},
-		"an outcome less":        {func(l lines) lines { return append(l[:2], l[3:]...) }, "should stand"},
-		"the last less":          {func(l lines) lines { return append(l[:3], l[4:]...) }, "it has 2 of 3 outcomes"},
-		"an outcome twice":       {func(l lines) lines { return slices.Insert(l, 3, l[3]) }, "more in it than 3 outcomes"},
-		"two ends":               {func(l lines) lines { return append(l[:5], l[4]) }, "goes on after its end"},
-		"an end that lies":       {replace(`{"end":3}`, `{"end":4}`), "its end tells of 4 outcomes, and it has 3"},
-		"an end too early":       {func(l lines) lines { return append(l[:2], []byte("{\"end\":1}\n")) }, "it has 1 of 3 outcomes"},
-		"no outcome":             {replace(`"scenario":"a"`, `"scenario:"a"`), "outcome 1 of 3: "},
-		"another seed":           {replace(`"seed":7`, `"seed":8`), "should stand"},
-		"another scenario":       {replace(`"scenario":"a"`, `"scenario":"b"`), "should stand"},
-		"no exit code":           {replace(`"code":0`, `"code":5`), "no exit code"},
-		"a folder elsewhere":     {replace(`"dir":"`, `"dir":"../../`), "is not in the store"},
+		"empty":                       {func(lines) lines { return nil }, "the file is empty"},
+		"no head":                     {func(l lines) lines { return l[1:] }, "no shard 0 of 0"},
+		"modified head":               {replace("v1", "v3"), "digest"},
+		"another schema":              {replace(`"schema":1`, `"schema":2`), "schema 2"},
+		"another shard's number":      {replace(`"shard":1`, `"shard":2`), ", found "},
+		"truncated head":              {func(l lines) lines { return lines{l[0][:99]} }, "truncated in the middle of a line"},
+		"truncated after the head":    {func(l lines) lines { return l[:1] }, "truncated: 0 of 3 outcomes"},
+		"truncated outcome":           {func(l lines) lines { return append(l[:2], l[2][:50]) }, "truncated in the middle of a line"},
+		"truncated after an outcome":  {func(l lines) lines { return l[:3] }, "truncated: 2 of 3 outcomes"},
+		"missing end line":            {func(l lines) lines { return l[:4] }, "the end line is missing"},
+		"truncated end line":          {func(l lines) lines { return append(l[:4], l[4][:5]) }, "truncated in the middle of a line"},
+		"missing outcome":             {func(l lines) lines { return append(l[:2], l[3:]...) }, ", found "},
+		"missing last outcome":        {func(l lines) lines { return append(l[:3], l[4:]...) }, "truncated: 2 of 3 outcomes"},
+		"duplicate outcome":           {func(l lines) lines { return slices.Insert(l, 3, l[3]) }, "more than 3 outcomes"},
+		"two end lines":               {func(l lines) lines { return append(l[:5], l[4]) }, "data after the end line"},
+		"wrong count in the end line": {replace(`{"end":3}`, `{"end":4}`), "the end line counts 4 outcomes, but there are 3"},
+		"early end line":              {func(l lines) lines { return append(l[:2], []byte("{\"end\":1}\n")) }, "truncated: 1 of 3 outcomes"},
+		"invalid outcome":             {replace(`"scenario":"a"`, `"scenario:"a"`), "outcome 1 of 3: "},
+		"another seed":                {replace(`"seed":7`, `"seed":8`), ", found "},
+		"another scenario":            {replace(`"scenario":"a"`, `"scenario":"b"`), ", found "},
+		"invalid exit code":           {replace(`"code":0`, `"code":5`), "no exit code"},
+		"folder outside the store":    {replace(`"dir":"`, `"dir":"../../`), "is not in the store"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused(t, x.want, func(_, first string) {
@@ -221,7 +220,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestLinks: nothing is read through a link in a store, be it the shards, one of them, or a run.
+// Nothing is read through a symbolic link in a store: not the shard folder, a shard or a run.
 func TestLinks(t *testing.T) {
 	for _, what := range []func(store, first string) string{
 		func(store, _ string) string { return filepath.Join(store, shardFolder) },
@@ -236,7 +235,7 @@ func TestLinks(t *testing.T) {
 		if err := errors.Join(os.MkdirAll(filepath.Join(store, "a", "0"), 0o755), os.Rename(is, away), os.Symlink(away, is)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadShards(t.Context(), store); err == nil || !strings.Contains(err.Error(), is+" is a link, and none is followed") {
+		if _, err := ReadShards(t.Context(), store); err == nil || !strings.Contains(err.Error(), is+" is a symbolic link, which is not allowed") {
 			t.Errorf("%s: %v", is, err)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 
 var knownKinds = KnownLocks(kinds.All)
 
-// read is a scenario of the catalogue, by its name and its variant.
+// catalogueScenario reads a scenario of the catalogue by name and variant.
 func read(t *testing.T, name, variant string) scenario.Scenario {
 	t.Helper()
 	text, err := scenarios.Read(name)
@@ -35,8 +35,8 @@ func read(t *testing.T, name, variant string) scenario.Scenario {
 
 var forgot = Bug{verdict.MutualExclusion, verdict.RestartedAndForgot}
 
-// pretended shows a bug where a kill of a node and a pause of a client of two seconds or more are
-// left of the plan, and two clients to contend.
+// fakeRun shows a bug if the plan still kills a node and pauses a client for at least two seconds,
+// and two clients are left.
 func pretended(_ context.Context, s scenario.Scenario, _ uint64) bool {
 	kill, pause := false, false
 	for _, st := range s.Plan {
@@ -46,18 +46,18 @@ func pretended(_ context.Context, s scenario.Scenario, _ uint64) bool {
 	return kill && pause && len(s.Clients) >= 2
 }
 
-// seedFor is a seed whose plan shows what is pretended.
+// seedShowingFake returns a seed whose plan shows the bug of fakeRun.
 func seedFor(t *testing.T, s scenario.Scenario) uint64 {
 	for seed := uint64(1); seed < 200; seed++ {
 		if pretended(t.Context(), s.Drawn(seed), seed) {
 			return seed
 		}
 	}
-	t.Fatal("no seed shows it")
+	t.Fatal("no seed shows the bug")
 	return 0
 }
 
-// Nothing that could be spared is left, whatever it was made of, and however many try it.
+// The result has nothing that can be removed, and does not depend on the number of workers.
 func TestShrinks(t *testing.T) {
 	s := read(t, "random-faults", "")
 	seed := seedFor(t, s)
@@ -75,7 +75,7 @@ func TestShrinks(t *testing.T) {
 		}
 		for _, st := range r.Scenario.Plan {
 			if st.Drawn || st.When.Before > 0 {
-				t.Errorf("%d workers: %s need not come", workers, DescribeStep(st))
+				t.Errorf("%d workers: %s is not certain", workers, DescribeStep(st))
 			}
 			if f := st.Fault; f.Kind == "pause" && *f.For != 2560*time.Millisecond && *f.For != 3*time.Second && *f.For != 2*time.Second {
 				t.Errorf("%d workers: a pause of %v is not round", workers, *f.For)
@@ -84,12 +84,12 @@ func TestShrinks(t *testing.T) {
 		if workers == 1 {
 			first = r
 		} else if !reflect.DeepEqual(r, first) {
-			t.Errorf("%d workers: %s\none: %s", workers, r.Caption(), first.Caption())
+			t.Errorf("%d workers: %s\none worker: %s", workers, r.Caption(), first.Caption())
 		}
 	}
 }
 
-// What does not show the bug is no place to begin, and a bound of runs is kept.
+// A scenario that does not show the bug is rejected, and the limit of runs is respected.
 func TestShrinkRefuses(t *testing.T) {
 	s := read(t, "baseline", "")
 	k := Minimizer{Known: knownKinds, Run: func(context.Context, scenario.Scenario, uint64) bool { return false }, Workers: 2}
@@ -105,13 +105,12 @@ func TestShrinkRefuses(t *testing.T) {
 	k = Minimizer{Known: knownKinds, Run: pretended, Workers: 2, Most: 5}
 	r, err := k.Shrink(t.Context(), s, seedFor(t, s), forgot)
 	if err != nil || r.Runs != 5 || r.Whole || !strings.Contains(r.Sum(), "more runs might make it smaller") {
-		t.Errorf("%d runs, whole %v, %s, %v", r.Runs, r.Whole, r.Sum(), err)
+		t.Errorf("%d runs, complete %v, %s, %v", r.Runs, r.Whole, r.Sum(), err)
 	}
 }
 
-// A run of the simulation shrinks to what one knows to be at the bottom of it, and the file that
-// is made of it shows the same. What takes three losses at three instants of five nodes takes one
-// of a single node.
+// A simulated run is reduced to the known core of its bug, and the written file shows the same bug.
+// Three losses at different times on five nodes reduce to one loss on a single node.
 func TestShrinksARun(t *testing.T) {
 	b := sim.New(kinds.All)
 	run := func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
@@ -122,7 +121,7 @@ func TestShrinksARun(t *testing.T) {
 	}}
 	for name, want := range map[string]struct {
 		steps string
-		shows int // at least
+		shows int // minimum
 	}{"restart-forgets": {"1 step", 20}, "keys-lost-one-by-one": {"3 steps", 10}} {
 		t.Run(name, func(t *testing.T) {
 			r, err := k.Shrink(t.Context(), read(t, name, ""), 1, forgot)
@@ -141,10 +140,10 @@ func TestShrinksARun(t *testing.T) {
 				t.Fatal(err)
 			}
 			if o := run(t.Context(), all[0], r.Seed); o.Code != outcome.ExitOK {
-				t.Errorf("the file comes to %+v:\n%s", o.Judgements, text)
+				t.Errorf("result of the file: %+v\n%s", o.Judgements, text)
 			}
-			for _, line := range []string{"# mutual-exclusion (restarted-and-forgot), of the lock redlock, 2 clients on 1 node:\n", "n1 is killed (for 10ms)\n",
-				"# Made small from " + name + ", seed 1: " + want.steps + " -> 1, 5 nodes -> 1,", "  mutual-exclusion: {violated: restarted-and-forgot}\n"} {
+			for _, line := range []string{"# mutual-exclusion (restarted-and-forgot) in the lock redlock, 2 clients on 1 node:\n", "n1 is killed (for 10ms)\n",
+				"# Minimized from " + name + ", seed 1: " + want.steps + " -> 1, 5 nodes -> 1,", "  mutual-exclusion: {violated: restarted-and-forgot}\n"} {
 				if !strings.Contains(string(text), line) {
 					t.Errorf("no %q in\n%s", line, text)
 				}
@@ -153,8 +152,8 @@ func TestShrinksARun(t *testing.T) {
 	}
 }
 
-// What goes with a client or a node is all that is about it, and nothing else; what is renamed
-// is so wherever it is named.
+// Removing a client or a node removes everything about it and nothing else. Renaming changes the
+// name everywhere.
 func TestWithoutAndRenamed(t *testing.T) {
 	at := time.Second
 	s := scenario.Scenario{
@@ -170,7 +169,7 @@ func TestWithoutAndRenamed(t *testing.T) {
 	}
 	a := copied(s)
 	if !without(&a, func(name string) bool { return name == "c1" }) {
-		t.Error("c1 was not there")
+		t.Error("c1 was not found")
 	}
 	if len(a.Clients) != 2 || a.Clients[0].Start != nil || len(a.Plan) != 3 || !slices.Equal(a.Plan[0].Fault.Targets, []string{"c3"}) || a.Plan[1].When.Message == nil {
 		t.Errorf("without c1: %+v", a)

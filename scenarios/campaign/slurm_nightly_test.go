@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// slurm is a cluster of this machine alone.
+// slurmConf configures a cluster of only this machine.
 const slurm = `ClusterName=lockpick
 SlurmctldHost=%[2]s(127.0.0.1)
 SlurmctldPort=%[3]d
@@ -43,7 +43,7 @@ MinJobAge=3600
 PartitionName=lockpick Nodes=ALL Default=YES MaxTime=60:00 State=UP
 `
 
-// startSlurm starts it, and gives its commands.
+// startSlurm starts a cluster, and returns a function that runs its commands.
 func startSlurm(t *testing.T) func(name string, args ...string) string {
 	dir := t.TempDir()
 	for _, d := range []string{"state", "spool", "keys"} {
@@ -58,7 +58,7 @@ func startSlurm(t *testing.T) func(name string, args ...string) string {
 	}
 	host, _, _ := strings.Cut(says(t, exec.Command("hostname")), ".")
 	host = strings.TrimSpace(host)
-	node, _, _ := strings.Cut(says(t, exec.Command("slurmd", "-C")), "\n") // as it finds the machine
+	node, _, _ := strings.Cut(says(t, exec.Command("slurmd", "-C")), "\n") // the machine as Slurm detects it
 	text := fmt.Sprintf(slurm, dir, host, freePort(t), freePort(t), node)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -66,16 +66,16 @@ func startSlurm(t *testing.T) func(name string, args ...string) string {
 	t.Setenv("SLURM_CONF", conf)
 	startServer(t, "munged", "--foreground", "--force", "--key-file", filepath.Join(dir, "keys", "munge"), "--socket", filepath.Join(dir, "munge"),
 		"--pid-file", filepath.Join(dir, "munge.pid"), "--log-file", filepath.Join(dir, "munge.log"), "--seed-file", filepath.Join(dir, "munge.seed"))
-	await(t, "munged is there", time.Minute, func() bool { _, err := os.Stat(filepath.Join(dir, "munge")); return err == nil })
+	await(t, "munged is running", time.Minute, func() bool { _, err := os.Stat(filepath.Join(dir, "munge")); return err == nil })
 	startServer(t, "slurmctld", "-D", "-f", conf)
 	startServer(t, "slurmd", "-D", "-N", host, "-f", conf)
-	in := t.TempDir() // where logs of jobs go
+	in := t.TempDir() // for the logs of jobs
 	command := func(name string, args ...string) *exec.Cmd {
 		c := exec.CommandContext(quickly(t), name, args...)
 		c.Dir = in
 		return c
 	}
-	await(t, "a node of Slurm's is idle", 2*time.Minute, func() bool {
+	await(t, "a Slurm node is idle", 2*time.Minute, func() bool {
 		text, err := command("sinfo", "--noheader", "--format", "%t").Output()
 		return err == nil && strings.TrimSpace(string(text)) == "idle"
 	})
@@ -91,7 +91,7 @@ func startSlurm(t *testing.T) func(name string, args ...string) string {
 	return func(name string, args ...string) string { return strings.TrimSpace(says(t, command(name, args...))) }
 }
 
-// freePort is one that nobody has at this instant.
+// freePort returns a port that is free at the moment.
 func freePort(t *testing.T) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -101,8 +101,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// TestSlurm runs a sweep as an array of eight, of which one is killed on its way and made again.
-// Two whose shards are lost are made again as merge names them.
+// A sweep runs as an array of eight jobs, one of which is killed and repeated. Two lost shards are
+// repeated by the numbers that merge prints.
 func TestSlurm(t *testing.T) {
 	needsRoot(t)
 	needs(t, "apt-get install slurm-wlm munge", "munged", "slurmctld", "slurmd", "sbatch")
@@ -122,11 +122,11 @@ func TestSlurm(t *testing.T) {
 	id := submit("1-8%2")
 	killMidway(t, store, "SLURM_ARRAY_TASK_ID=3")
 	third := id + "_3"
-	await(t, "the third is queued again", 2*time.Minute, func() bool {
+	await(t, "the third job is requeued", 2*time.Minute, func() bool {
 		return strings.Contains(run("scontrol", "show", "job", "-o", third), "Restarts=1")
 	})
-	// Slurm lets what is queued again wait for two minutes.
-	await(t, "the third may begin", 3*time.Minute, func() bool {
+	// Slurm delays a requeued job by two minutes.
+	await(t, "the third job can begin", 3*time.Minute, func() bool {
 		exec.Command("scontrol", "update", "jobid="+third, "starttime=now").Run()
 		return run("squeue", "--noheader", "--jobs", third, "--format", "%r") != "BeginTime"
 	})
@@ -144,7 +144,7 @@ func TestSlurm(t *testing.T) {
 	}
 	missing := strings.TrimSpace(says(t, exec.Command(binary, "merge", "--missing", store)))
 	if missing != "2,7" {
-		t.Fatalf("missing are %q", missing)
+		t.Fatalf("missing shards are %q", missing)
 	}
 	over(submit(missing))
 	sameAsOne(t, binary, store)

@@ -8,8 +8,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// A host that stalled excuses a violation that was expected and did not come, or came otherwise
-// than planned. One that nobody expected it does not excuse: that is the checker's to say.
+// A host stall excuses an expected violation that did not happen or had another cause. It does not
+// excuse an unexpected violation, which is up to the checker.
 func TestStallExcuses(t *testing.T) {
 	violated := func(property, cause string) verdict.Result {
 		return verdict.Result{Property: property, Outcome: verdict.Violated, Cause: cause, Occasions: 1}
@@ -49,14 +49,14 @@ func TestStallExcuses(t *testing.T) {
 				want, retried = outcome.ExitUndecided, true
 			}
 			if o.Code != want || (again(o) != "") != retried {
-				t.Errorf("%s %s (%s), expected %s, after a stall of %g s: code %d, want %d; again %q",
+				t.Errorf("%s %s (%s), expected %s, after a stall of %g s: code %d, want %d; retry reason %q",
 					c.got.Property, c.got.Outcome, c.got.Cause, c.want, stalled, o.Code, want, again(o))
 			}
 		}
 	}
 }
 
-// Numbers that a stall may have spoiled are no news either.
+// A stall may also excuse numbers.
 func TestStallExcusesNumbers(t *testing.T) {
 	count, wait := scenario.Bound{Is: ">=", Value: 3}, scenario.Bound{Is: "<=", Value: 1}
 	for _, row := range []struct {
@@ -79,14 +79,13 @@ func TestStallExcusesNumbers(t *testing.T) {
 	}
 }
 
-// What nobody planned makes each try one that does not count, whatever its error and
-// whatever was expected.
+// A run with an unplanned event does not count, whatever its error and the expectations.
 func TestUnplannedIsTriedAgain(t *testing.T) {
-	v := verdict.Verdict{Assumption: "nobody planned it: n1 ended at 1 s", Unplanned: true}
+	v := verdict.Verdict{Assumption: "unplanned: n1 ended at 1 s", Unplanned: true}
 	for _, o := range []outcome.Outcome{{}, {Error: "the resource is gone", Code: outcome.ExitBackend}, {Stopped: "at a violation"}} {
 		o.Verdict = v
 		if again(o) != v.Assumption {
-			t.Errorf("%+v: again %q", o, again(o))
+			t.Errorf("%+v: retry reason %q", o, again(o))
 		}
 	}
 }

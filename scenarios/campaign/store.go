@@ -30,13 +30,13 @@ import (
 // Files of a run directory.
 const (
 	ManifestFile = "run.json"
-	HistoryFile  = "history.jsonl"    // while the run goes on, and where it was killed
-	PackedFile   = "history.jsonl.gz" // once it has ended
+	HistoryFile  = "history.jsonl"    // during the run, and after lockpick was killed
+	PackedFile   = "history.jsonl.gz" // after the run
 	verdictFile  = "verdict.json"
 	outcomeFile  = "outcome.json"
 )
 
-// Folders of a store that hold no runs of a scenario, but what campaigns leave.
+// Folders of a store for the results of campaigns. They contain no runs of a scenario.
 const (
 	huntsFolder     = "hunts"
 	CorpusFolder    = "corpus"
@@ -44,18 +44,17 @@ const (
 	ShrunkFolder    = "shrunk"
 )
 
-// Folders lists them, with those of suites and scorecards.
+// Folders lists these folders and those of suites and scorecards.
 func Folders() []string {
 	return []string{suites.Folder, suites.ScoreFolder, huntsFolder, CorpusFolder, shardFolder, envelopesFolder, ShrunkFolder}
 }
 
-// runDir is one run's place in the store.
 type runDir struct {
 	store, path string
 	manifest    scenario.Manifest
 }
 
-// create makes the directory; it appears under its name once run.json is in it.
+// create makes the directory. It appears under its name once run.json is in it.
 func (d *runDir) create() (err error) {
 	m := d.manifest
 	name := fmt.Sprintf("%s-%s-%d", m.Started.Format("20060102T150405.000Z"), m.Backend, m.Seed)
@@ -65,7 +64,7 @@ func (d *runDir) create() (err error) {
 	return err
 }
 
-// CanWrite sees that runs can be kept in a store, before any is run.
+// CanWrite checks that runs can be saved in a store, before any run starts.
 func CanWrite(store string) error {
 	if err := os.MkdirAll(store, 0o755); err != nil {
 		return fmt.Errorf("open store: %w", err)
@@ -77,7 +76,7 @@ func CanWrite(store string) error {
 	return os.Remove(probe)
 }
 
-// live makes the directory now and opens the history in it.
+// openLive creates the directory now and opens the history file in it.
 func (d *runDir) live() (*os.File, error) {
 	if err := d.create(); err != nil {
 		return nil, err
@@ -90,7 +89,7 @@ func (d *runDir) live() (*os.File, error) {
 	return f.Create(HistoryFile)
 }
 
-// close compresses a history that was written as it happened.
+// compress compresses a history that was written as it happened.
 func (d *runDir) close(live *os.File) error {
 	if _, err := live.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("compress history: %w", err)
@@ -106,7 +105,6 @@ func (d *runDir) close(live *os.File) error {
 	return dir.Remove(HistoryFile)
 }
 
-// pack leaves a history compressed in a run directory.
 func pack(path string, text io.Reader) error {
 	dir, err := files.OpenFolder(path)
 	if err != nil {
@@ -116,8 +114,8 @@ func pack(path string, text io.Reader) error {
 	return dir.WriteBy(PackedFile, func(to io.Writer) error { return history.Pack(to, text) })
 }
 
-// write writes what isn't there yet, and reports where they are asked for: they take most
-// of a run's time and room, and can be had of its history whenever somebody wants to look.
+// write writes the files that are not there yet, and the reports if withReports is set. Reports
+// take most of a run's time and space, and can be generated from its history at any time.
 func (d *runDir) write(events []history.Event, h *history.History, o outcome.Outcome, drawn bool) error {
 	if d.path == "" {
 		if err := d.create(); err != nil {
@@ -135,7 +133,7 @@ func (d *runDir) write(events []history.Event, h *history.History, o outcome.Out
 		return nil
 	}
 	if d.manifest.Server = h.Params.Server; d.manifest.Server != "" {
-		if err := writeJSON(d.path, ManifestFile, d.manifest); err != nil { // somebody may be reading it
+		if err := writeJSON(d.path, ManifestFile, d.manifest); err != nil { // someone may be reading it
 			return err
 		}
 	}
@@ -150,14 +148,13 @@ func writeJSON(dir, name string, v any) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Join(dir, name), err)
 	}
-	return files.WriteIn(dir, name, append(text, '\n')) // at once and whole; its error names the file
+	return files.WriteIn(dir, name, append(text, '\n')) // atomically; the error names the file
 }
 
-// mostJSON bounds run.json and a run's outcome.json: the longest plan takes a tenth of it.
+// maxJSON limits run.json and outcome.json. The longest plan takes a tenth of it.
 const mostJSON = 8 << 20
 
-// ReadOutcome reads the outcome.json of a run directory. What of it can't be right is an
-// error: nothing in it is worth a guess.
+// ReadOutcome reads the outcome.json of a run directory. It rejects an outcome that is not valid.
 func ReadOutcome(dir string) (outcome.Outcome, error) {
 	var o outcome.Outcome
 	text, err := files.ReadIn(dir, outcomeFile, mostJSON)
@@ -177,7 +174,7 @@ func parseOutcome(text []byte) (o outcome.Outcome, err error) {
 	return o, err
 }
 
-// IsRun reports whether a directory has a history or a manifest, or what claims to be one.
+// IsRun reports whether a directory has a history or a manifest, even an invalid one.
 func IsRun(dir string) bool {
 	for _, name := range []string{PackedFile, HistoryFile, ManifestFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
@@ -187,7 +184,7 @@ func IsRun(dir string) bool {
 	return false
 }
 
-// Facts is the text of the history in a run directory.
+// HistoryText returns the text of the history in a run directory.
 func Facts(path string) ([]byte, error) {
 	dir, err := files.OpenFolder(path)
 	if err != nil {
@@ -206,8 +203,8 @@ func Facts(path string) ([]byte, error) {
 	return io.ReadAll(text)
 }
 
-// openFacts opens the history in a run directory. Where it stands there both ways, lockpick was
-// killed between the two, and they are the same.
+// openHistory opens the history in a run directory. If both files are there, lockpick was killed
+// before it removed one, and they have the same content.
 func openFacts(dir *files.Folder) (*os.File, error) {
 	f, err := dir.Open(PackedFile, history.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -216,53 +213,52 @@ func openFacts(dir *files.Folder) (*os.File, error) {
 	return f, err
 }
 
-// Stored is a run as it lies on disk.
+// StoredRun is a run in a store.
 type Stored struct {
 	Dir      string
 	Manifest *scenario.Manifest // nil for a bare history
-	History  *history.History   // nil for one of Jepsen's by a model without holders
-	Model    Model              // by which one of Jepsen's is judged
-	Notes    []string           // what was assumed of that, or passed over
+	History  *history.History   // nil for a Jepsen history with a model that has no handles
+	Model    Model              // the model for judging a Jepsen history
+	Notes    []string           // assumptions made about a Jepsen history, and parts of it that were skipped
 
 	operations []facts.Operation
 }
 
-// Models of locks with handles, besides those of package mutex. A history of Jepsen's doesn't say
-// whether its lock has leases: where no model is named nothing lapses, so that two holders are not
-// excused by what nobody said.
+// Models of locks with handles, in addition to those of package mutex. A Jepsen history does not
+// say whether its lock has leases. Without a model no hold expires, so two holders at a time are
+// not excused by an expiry that may not exist.
 const (
 	Handle = "handle"
 	Lease  = "lease"
 )
 
-// Model is what the lock of a history of Jepsen's is taken for.
+// Model is the kind of lock that a Jepsen history is checked against.
 type Model struct {
 	Name string        // one of Models
-	TTL  time.Duration // how long a lease lasts; 0: nobody knows
+	TTL  time.Duration // duration of a lease; 0 if unknown
 }
 
-// Models lists the models by name.
 func Models() []string { return append(mutex.Models(), Handle, Lease) }
 
-// Holders reports whether somebody can believe that he holds such a lock.
+// HasHandles reports whether a client can hold such a lock by a handle.
 func (m Model) Holders() bool { return !slices.Contains(mutex.Models(), m.Name) }
 
-// String says what the lock is taken for.
+// String describes the model.
 func (m Model) String() string {
 	switch {
 	case m.Name == mutex.Mutex:
-		return "mutex: held or free, and anybody may release it"
+		return "mutex: held or free, and any process may release it"
 	case m.Name == mutex.OwnerMutex:
-		return "owner-mutex: held or free, and only the process that holds it may release it"
+		return "owner-mutex: held or free, and only its holder may release it"
 	case m.TTL > 0:
-		return fmt.Sprintf("lease: held by a handle until release is called, or for %v", m.TTL)
+		return fmt.Sprintf("lease: held through a handle until release is called, at most for %v", m.TTL)
 	case m.Name == Lease:
-		return "lease: held by a handle until release is called, or for a time that nobody knows"
+		return "lease: held through a handle until release is called, at most for an unknown time"
 	}
-	return "handle: held by a handle until release is called, however long that takes"
+	return "handle: held through a handle until release is called, without a time limit"
 }
 
-// OpenForeign reads Jepsen's history of a lock, which is judged by a model.
+// OpenJepsen reads a Jepsen history of a lock, to be judged by a model.
 func OpenForeign(path string, m Model) (s Stored, err error) {
 	s = Stored{Dir: path, Model: m}
 	lasts := m.TTL
@@ -279,14 +275,14 @@ func OpenForeign(path string, m Model) (s Stored, err error) {
 	return s, err
 }
 
-// Judge checks the run, and compares the verdict with what was expected.
+// Judge checks the run and compares the verdict with the expectations.
 func (s Stored) Judge() (verdict.Verdict, []outcome.Judgement) {
 	v := s.check()
 	return v, s.judgements(v)
 }
 
-// check judges the run. In a history from Jepsen a lease has the earliest deadline possible, so an
-// acquire that returns after it proves nothing, and nobody knows when a key was free.
+// check checks the run. In a Jepsen history each lease has the earliest possible deadline, so an
+// acquire that returns after it proves nothing, and it is unknown when a key was free.
 func (s Stored) check() verdict.Verdict {
 	if !s.Model.Holders() {
 		return mutex.Check(s.Model.Name, s.operations)
@@ -298,7 +294,7 @@ func (s Stored) check() verdict.Verdict {
 	return v
 }
 
-// Run judges the run, with what only its outcome.json knows: the tries before it.
+// Run judges the run and adds the earlier runs and other data that only outcome.json has.
 func (s Stored) Run() outcome.Run {
 	p := s.History.Params
 	o := outcome.Outcome{Schema: 1, Scenario: p.Scenario, Backend: p.Backend, Seed: p.Seed}
@@ -310,7 +306,7 @@ func (s Stored) Run() outcome.Run {
 		o.Events, o.Virtual = n, history.Seconds(s.History.Events[n-1].T)
 	}
 	before, err := ReadOutcome(s.Dir)
-	if err == nil { // a run that was interrupted has none
+	if err == nil { // an interrupted run has none
 		o.Retried, o.Command, o.Error, o.Stopped, o.Numbers = before.Retried, before.Command, before.Error, before.Stopped, before.Numbers
 		o.Seconds = before.Seconds
 	}
@@ -327,8 +323,8 @@ func (s Stored) Run() outcome.Run {
 	return outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: o.Verdict, Outcome: o}
 }
 
-// OpenStored reads a run directory, or a bare history.jsonl, compressed or not. A run.json must be one
-// that a run could have left.
+// OpenStored reads a run directory, or a history.jsonl without one, compressed or not. It rejects a
+// run.json that no run can have written.
 func OpenStored(path string, known scenario.Known) (Stored, error) {
 	s := Stored{Dir: path}
 	info, err := os.Stat(path)
@@ -346,7 +342,7 @@ func OpenStored(path string, known scenario.Known) (Stored, error) {
 	return s, err
 }
 
-// bounded refuses a history that is larger than a run may be.
+// checkSize rejects a history that exceeds the limits of a run.
 func bounded(path string, h *history.History) error {
 	if err := scenario.CheckRecord(h); err != nil {
 		return fmt.Errorf("read history %s: %w", path, err)

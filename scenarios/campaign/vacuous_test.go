@@ -21,25 +21,25 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// trial is one kind of fault: a step in which it takes effect, and steps in which it
-// can't, each with the reason that the run must be undecided for.
+// faultCase has a step in which a kind of fault takes effect, and steps in which it can't, each
+// with the reason why the run must be undecided.
 type trial struct {
-	when     string // "": 100 ms after c1 has the lock
+	when     string // "" means 100 ms after c1 has acquired the lock
 	fault    string
-	topology string // besides the nodes
-	readBack string // what shows that it is in force, as a regular expression
+	topology string // in addition to the nodes
+	readBack string // regular expression for the evidence that the fault is in force
 	vain     map[string]vain
 }
 
-// vain is a plan that does nothing.
+// ineffectivePlan is a plan without effect.
 type vain struct {
 	steps    []string
 	topology string
-	because  string               // a regular expression
-	change   func(*nemesis.Fault) // the first step, beyond what a file may say
+	because  string               // regular expression
+	change   func(*nemesis.Fault) // changes the first step beyond what a file may contain
 }
 
-// tiny is less than a file may say, and what a small scale may make of it.
+// makeTiny makes a fault smaller than a file allows, as a small scale may do.
 func tiny(f *nemesis.Fault) {
 	const scale = 20
 	f.By /= scale
@@ -47,7 +47,7 @@ func tiny(f *nemesis.Fault) {
 }
 
 const (
-	early    = "{at: 20ms}" // c1 begins at 100 ms
+	early    = "{at: 20ms}" // c1 starts at 100 ms
 	acquired = "{client: c1, event: acquired, after: 100ms}"
 	later    = "{client: c1, event: acquired, after: 200ms}"
 	hasEnded = "{client: c1, event: released, after: 200ms}" // c2 holds the lock
@@ -55,7 +55,6 @@ const (
 
 func step(when, fault string) string { return fmt.Sprintf("{when: %s, fault: {%s}}", when, fault) }
 
-// n1Down kills n1 for good.
 var n1Down = step(acquired, "kind: kill, targets: [n1]")
 
 var trials = map[string]trial{
@@ -65,52 +64,52 @@ var trials = map[string]trial{
 			"a client that has ended":   {steps: []string{step(hasEnded, "kind: pause, targets: [c1], for: 100ms")}, because: `step 1 .* failed on c1: .*it has ended`},
 			"a node that is down":       {steps: []string{n1Down, step(later, "kind: pause, targets: [n1], for: 100ms")}, because: `step 2 .* failed on n1: .*it is down`},
 			"a client before it begins": {steps: []string{step(early, "kind: pause, targets: [c1], for: 20ms")}, because: `step 1 .* hit nothing: c1 wanted no lock meanwhile, and had none`},
-			"a node that nobody asks":   {steps: []string{step(early, "kind: pause, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
+			"an unused node":            {steps: []string{step(early, "kind: pause, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
 		},
 	},
 	"gc": {
 		fault: "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms", readBack: `^c1 is stopped, its clock shows `,
 		vain: map[string]vain{
-			"a client that has ended":   {steps: []string{step(hasEnded, "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms")}, because: `step 1 .* never came`},
-			"a client before it begins": {steps: []string{step(early, "kind: gc, targets: [c1], every: 1ms..5ms, lasts: 1ms..2ms, for: 30ms")}, because: `step 1 .* hit nothing: c1 wanted no lock meanwhile`},
-			"rarer than it is long":     {steps: []string{step(acquired, "kind: gc, targets: [c1], every: 1s..2s, lasts: 1ms..50ms, for: 500ms")}, because: `step 1 .* never came`},
+			"a client that has ended":    {steps: []string{step(hasEnded, "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms")}, because: `step 1 .* never came`},
+			"a client before it begins":  {steps: []string{step(early, "kind: gc, targets: [c1], every: 1ms..5ms, lasts: 1ms..2ms, for: 30ms")}, because: `step 1 .* hit nothing: c1 wanted no lock meanwhile`},
+			"rarer than the fault lasts": {steps: []string{step(acquired, "kind: gc, targets: [c1], every: 1s..2s, lasts: 1ms..50ms, for: 500ms")}, because: `step 1 .* never came`},
 		},
 	},
 	"kill": {
 		fault: "kind: kill, targets: [n1], for: 300ms", readBack: `^run_id \w+ \(keys: \d\) was killed; PING: refused$`,
 		vain: map[string]vain{
-			"a node that is down":        {steps: []string{n1Down, step(later, "kind: kill, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
-			"a node that nobody asks":    {steps: []string{step(early, "kind: kill, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing meanwhile, and had no key of a lock`},
-			"a client that has ended":    {steps: []string{step(hasEnded, "kind: kill, targets: [c1]")}, because: `step 1 .* failed on c1: .*it has ended`},
-			"a client that is dead":      {steps: []string{step(acquired, "kind: kill, targets: [c1]"), step(later, "kind: kill, targets: [c1]")}, because: `step 2 .* failed on c1: .*it was killed: it has ended`},
-			"a pause of one that's dead": {steps: []string{step(acquired, "kind: kill, targets: [c1]"), step(later, "kind: pause, targets: [c1]")}, because: `step 2 .* failed on c1: .*it was killed: it has ended`},
+			"a node that is down":      {steps: []string{n1Down, step(later, "kind: kill, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+			"an unused node":           {steps: []string{step(early, "kind: kill, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing meanwhile, and had no key of a lock`},
+			"a client that has ended":  {steps: []string{step(hasEnded, "kind: kill, targets: [c1]")}, because: `step 1 .* failed on c1: .*it has ended`},
+			"a client that is dead":    {steps: []string{step(acquired, "kind: kill, targets: [c1]"), step(later, "kind: kill, targets: [c1]")}, because: `step 2 .* failed on c1: .*it was killed: it has ended`},
+			"a pause of a dead client": {steps: []string{step(acquired, "kind: kill, targets: [c1]"), step(later, "kind: pause, targets: [c1]")}, because: `step 2 .* failed on c1: .*it was killed: it has ended`},
 		},
 	},
 	"shutdown": {
 		fault: "kind: shutdown, targets: [n1], for: 300ms", readBack: `^run_id \w+ \(keys: \d\) was shut down; PING: refused$`,
 		vain: map[string]vain{
-			"a node that is down":     {steps: []string{n1Down, step(later, "kind: shutdown, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
-			"a node that nobody asks": {steps: []string{step(early, "kind: shutdown, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
+			"a node that is down": {steps: []string{n1Down, step(later, "kind: shutdown, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+			"an unused node":      {steps: []string{step(early, "kind: shutdown, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
 		},
 	},
 	"power-loss": {
 		fault: "kind: power-loss, targets: [n1], for: 300ms", topology: "persistence: no",
 		readBack: `^run_id \w+ \(keys: \d\) has no power, its disk lost [1-9]\d* records; PING: no answer$`,
 		vain: map[string]vain{
-			"a node that is down":     {steps: []string{n1Down, step(later, "kind: power-loss, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
-			"nothing is unsynced":     {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 300ms")}, topology: "persistence: no", because: `step 1 .* hit nothing: its disk lost 0 records`},
-			"a node that nobody asks": {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 20ms")}, topology: "persistence: always", because: `step 1 .* hit nothing: n1 was asked nothing`},
+			"a node that is down": {steps: []string{n1Down, step(later, "kind: power-loss, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+			"nothing is unsynced": {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 300ms")}, topology: "persistence: no", because: `step 1 .* hit nothing: its disk lost 0 records`},
+			"an unused node":      {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 20ms")}, topology: "persistence: always", because: `step 1 .* hit nothing: n1 was asked nothing`},
 		},
 	},
 	"cut": {
 		fault: "kind: cut, targets: [c2-n1], way: reply, for: 300ms", readBack: `^PING through c2-n1: no answer, though the node gave one: PONG$`,
 		vain: map[string]vain{
-			"a link without traffic":                  {steps: []string{step(acquired, "kind: cut, targets: [c1-n1], for: 300ms")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
-			"one that refuses, without traffic":       {steps: []string{step(acquired, "kind: cut, targets: [c1], mode: refuse, for: 300ms")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
-			"a link to the resource that nobody uses": {steps: []string{step(later, "kind: cut, targets: [c1-r1], for: 300ms")}, because: `step 1 .* hit nothing: c1-r1 carried nothing meanwhile`},
-			"a link of a client that has ended":       {steps: []string{step(hasEnded, "kind: cut, targets: [c1-n1]")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
-			"a link to a node that is down":           {steps: []string{n1Down, step(later, "kind: cut, targets: [c2-n1]")}, because: `step 2 .* hit nothing: n1 was down all the while`},
-			"replication of nothing":                  {steps: []string{step(acquired, "kind: cut, targets: [n1-replica], for: 100ms")}, topology: "replicas: 1", because: `step 1 .* hit nothing: n1 had nothing to replicate`},
+			"a link without traffic":            {steps: []string{step(acquired, "kind: cut, targets: [c1-n1], for: 300ms")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
+			"a refusing link without traffic":   {steps: []string{step(acquired, "kind: cut, targets: [c1], mode: refuse, for: 300ms")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
+			"an unused link to the resource":    {steps: []string{step(later, "kind: cut, targets: [c1-r1], for: 300ms")}, because: `step 1 .* hit nothing: c1-r1 carried nothing meanwhile`},
+			"a link of a client that has ended": {steps: []string{step(hasEnded, "kind: cut, targets: [c1-n1]")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
+			"a link to a node that is down":     {steps: []string{n1Down, step(later, "kind: cut, targets: [c2-n1]")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+			"replication of nothing":            {steps: []string{step(acquired, "kind: cut, targets: [n1-replica], for: 100ms")}, topology: "replicas: 1", because: `step 1 .* hit nothing: n1 had nothing to replicate`},
 			"a link that is cut in another way": {
 				steps:   []string{step(acquired, "kind: cut, targets: [c1-n1], mode: drop"), step(later, "kind: cut, targets: [c1-n1]")},
 				because: `step 2 .* failed on c1-n1: .*in force already, in another way`},
@@ -151,19 +150,19 @@ var trials = map[string]trial{
 	"clock-jump": {
 		fault: "kind: clock-jump, targets: [n1], by: 3s", readBack: `^TIME shows .*, 3s ahead, rate 1$`,
 		vain: map[string]vain{
-			"by next to nothing":            {steps: []string{step(acquired, "kind: clock-jump, targets: [n1], by: 1ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
-			"right again before it is read": {steps: []string{step(early, "kind: clock-jump, targets: [n1], by: 3s, for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
-			"of a client before it begins":  {steps: []string{step(early, "kind: clock-jump, targets: [c1], by: 3s, for: 20ms")}, because: `step 1 .* hit nothing: c1 wanted no lock meanwhile`},
-			"a client that has ended":       {steps: []string{step(hasEnded, "kind: clock-jump, targets: [c1], by: 3s")}, because: `step 1 .* failed on c1: .*it has ended`},
-			"a node that stays down":        {steps: []string{n1Down, step(later, "kind: clock-jump, targets: [n1], by: 3s")}, because: `step 2 .* hit nothing: n1 was down all the while`},
-			"right again before it is back": {steps: []string{step(acquired, "kind: kill, targets: [n1], for: 400ms"), step(later, "kind: clock-jump, targets: [n1], by: 3s, for: 100ms")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+			"by a negligible amount":            {steps: []string{step(acquired, "kind: clock-jump, targets: [n1], by: 1ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
+			"corrected before it is read":       {steps: []string{step(early, "kind: clock-jump, targets: [n1], by: 3s, for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
+			"of a client before it begins":      {steps: []string{step(early, "kind: clock-jump, targets: [c1], by: 3s, for: 20ms")}, because: `step 1 .* hit nothing: c1 wanted no lock meanwhile`},
+			"a client that has ended":           {steps: []string{step(hasEnded, "kind: clock-jump, targets: [c1], by: 3s")}, because: `step 1 .* failed on c1: .*it has ended`},
+			"a node that stays down":            {steps: []string{n1Down, step(later, "kind: clock-jump, targets: [n1], by: 3s")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+			"corrected before the node is back": {steps: []string{step(acquired, "kind: kill, targets: [n1], for: 400ms"), step(later, "kind: clock-jump, targets: [n1], by: 3s, for: 100ms")}, because: `step 2 .* hit nothing: n1 was down all the while`},
 		},
 	},
 	"clock-rate": {
 		fault: "kind: clock-rate, targets: [c1], rate: 1.1", readBack: `^wall clock shows .*, rate 1.1 of both clocks`,
 		vain: map[string]vain{
-			"right":                   {steps: []string{step(acquired, "kind: clock-rate, targets: [c1], rate: 1")}, because: `step 1 .* hit nothing: the clock of c1 was not wrong by as much as 100µs`},
-			"all but right":           {steps: []string{step(acquired, "kind: clock-rate, targets: [n1, n2], rate: 1.00001")}, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
+			"correct":                 {steps: []string{step(acquired, "kind: clock-rate, targets: [c1], rate: 1")}, because: `step 1 .* hit nothing: the clock of c1 was not wrong by as much as 100µs`},
+			"almost correct":          {steps: []string{step(acquired, "kind: clock-rate, targets: [n1, n2], rate: 1.00001")}, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
 			"a client that has ended": {steps: []string{step(hasEnded, "kind: clock-rate, targets: [c1], rate: 1.1")}, because: `step 1 .* failed on c1: .*it has ended`},
 			"a node that stays down":  {steps: []string{n1Down, step(later, "kind: clock-rate, targets: [n1], rate: 1.1")}, because: `step 2 .* hit nothing: n1 was down all the while`},
 		},
@@ -171,7 +170,7 @@ var trials = map[string]trial{
 	"clock-slew": {
 		fault: "kind: clock-slew, targets: [n1], by: 1ms", readBack: `^TIME shows .*, rate 1.0005`,
 		vain: map[string]vain{
-			"by next to nothing":      {steps: []string{step(acquired, "kind: clock-slew, targets: [n1], by: -1ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
+			"by a negligible amount":  {steps: []string{step(acquired, "kind: clock-slew, targets: [n1], by: -1ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
 			"a client that has ended": {steps: []string{step(hasEnded, "kind: clock-slew, targets: [c1], by: -1ms")}, because: `step 1 .* failed on c1: .*it has ended`},
 			"a node that stays down":  {steps: []string{n1Down, step(later, "kind: clock-slew, targets: [n1], by: 1ms")}, because: `step 2 .* hit nothing: n1 was down all the while`},
 		},
@@ -179,9 +178,9 @@ var trials = map[string]trial{
 	"clock-strobe": {
 		fault: "kind: clock-strobe, targets: [n1], by: 1s, every: 50ms..100ms", readBack: `^TIME shows .*, 1s ahead, rate 1$`,
 		vain: map[string]vain{
-			"by next to nothing":      {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1ms, every: 50ms..100ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
-			"a client that has ended": {steps: []string{step(hasEnded, "kind: clock-strobe, targets: [c1], by: 1s, every: 50ms")}, because: `step 1 .* never came`},
-			"rarer than it is long":   {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1s, every: 1s, for: 500ms")}, because: `step 1 .* never came`},
+			"by a negligible amount":     {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1ms, every: 50ms..100ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
+			"a client that has ended":    {steps: []string{step(hasEnded, "kind: clock-strobe, targets: [c1], by: 1s, every: 50ms")}, because: `step 1 .* never came`},
+			"rarer than the fault lasts": {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1s, every: 1s, for: 500ms")}, because: `step 1 .* never came`},
 		},
 	},
 	"slow-disk": {
@@ -203,41 +202,42 @@ var trials = map[string]trial{
 		fault: "kind: failover, targets: [n1]", topology: "replicas: 1", readBack: `^run_id \w+ \(keys: \d\) was killed; now run_id \w+ \(keys: \d\), changes not replicated: 0; PING: PONG$`,
 		vain: map[string]vain{
 			"its master is down": {steps: []string{n1Down, step(later, "kind: failover, targets: [n1]")}, topology: "replicas: 1", because: `step 2 .* failed on n1: .*its master is down already`},
-			"its master stood still for a moment": {
+			"its master paused only for a moment": {
 				steps:    []string{step(acquired, "kind: failover, targets: [n1], mode: sentinel-pause"), step(later, "kind: kill, targets: [n1], for: 300ms")},
 				topology: "replicas: 1", because: `step 1 .* failed on n1: .*its sentinels promoted no replica because its master came back`},
-			"no replica any more": {steps: []string{step(acquired, "kind: failover, targets: [n1]"), step(later, "kind: failover, targets: [n1]")}, topology: "replicas: 1", because: `step 2 .* failed on n1: .*it has no replica`},
+			"no replica left": {steps: []string{step(acquired, "kind: failover, targets: [n1]"), step(later, "kind: failover, targets: [n1]")}, topology: "replicas: 1", because: `step 2 .* failed on n1: .*it has no replica`},
 		},
 	},
 	"touch": {
 		fault: "kind: touch, targets: [n1]", topology: "persistence: everysec", readBack: `^n1 has touched = 1; run_id \w+ \(keys: \d\)$`,
 		vain: map[string]vain{
-			"a node that keeps nothing": {steps: []string{step(acquired, "kind: touch, targets: [n1]")}, because: `step 1 .* hit nothing: the nodes keep nothing on disk`},
-			"a node that is down":       {steps: []string{n1Down, step(later, "kind: touch, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down`},
-			"a node that stands still": {
+			"a node without persistence": {steps: []string{step(acquired, "kind: touch, targets: [n1]")}, because: `step 1 .* hit nothing: the nodes keep nothing on disk`},
+			"a node that is down":        {steps: []string{n1Down, step(later, "kind: touch, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down`},
+			"a paused node": {
 				steps:   []string{step(acquired, "kind: pause, targets: [n1], for: 500ms"), step(later, "kind: touch, targets: [n1]")},
 				because: `step 2 .* failed on n1: .*it does not answer`},
 		},
 	},
 }
 
-// elsewhere is the kinds that the simulation can't have, and the test of each in vain.
+// testedElsewhere lists the kinds that the simulation does not support, with the tests of their
+// ineffective faults.
 var elsewhere = map[string]string{
 	"unplug": "checker, TestInVain",
 	"starve": "docker, TestStarvedNode",
 }
 
-// never are triggers that don't come, or when everybody has gone.
+// neverTriggers are triggers that never happen, or happen after the end of the run.
 var never = map[string]string{
-	"its trigger never comes":   "{client: c1, event: acquired, nth: 9}",
-	"it comes when all is over": "{client: c2, event: released, after: 50ms}",
+	"its trigger never comes":         "{client: c1, event: acquired, nth: 9}",
+	"its trigger comes after the end": "{client: c2, event: released, after: 50ms}",
 }
 
-// simulated skips a kind that the simulation says it can't have, and why.
+// skipUnsupported skips a kind of fault that the simulation does not support.
 func simulated(t *testing.T, k nemesis.Kind) {
 	t.Helper()
 	if c := campaign.Probe(t.Context(), sim.New(nil)).Of(k.Capability(k.On[0])); !c.Available && c.Remedy != "" {
-		t.Skipf("%s; to see it: %s", c.Reason, c.Remedy)
+		t.Skipf("%s; to run it: %s", c.Reason, c.Remedy)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestEveryFaultTakesEffect(t *testing.T) {
 			simulated(t, k)
 			c, ok := trials[k.Name]
 			if !ok || c.fault == "" || c.readBack == "" || len(c.vain) == 0 {
-				t.Fatal("this kind of fault is on trial nowhere: add its row to trials")
+				t.Fatal("no case for this kind of fault: add it to faultCases")
 			}
 			if c.when == "" {
 				c.when = acquired
@@ -266,24 +266,24 @@ func TestEveryFaultTakesEffect(t *testing.T) {
 				}
 			}
 			if begins == 0 {
-				t.Error("it never began")
+				t.Error("the fault never began")
 			}
 		})
 	}
 }
 
-// A run in which a fault did nothing shows nothing of it, and is no pass.
+// A run with an ineffective fault is undecided, because it tests nothing.
 func TestAFaultInVainIsUndecided(t *testing.T) {
 	for _, k := range nemesis.Kinds {
 		c := trials[k.Name]
 		if _, other := elsewhere[k.Name]; len(c.vain) == 0 && !other {
-			t.Errorf("nothing shows that a %s in vain is undecided: add its row to trials, or to elsewhere", k.Name)
+			t.Errorf("no test that an ineffective %s is undecided: add it to faultCases or testedElsewhere", k.Name)
 		}
 		all := map[string]vain{}
 		for name, v := range c.vain {
 			all[name] = v
 		}
-		if c.fault != "" && c.when == "" { // what is done to a message has no other trigger
+		if c.fault != "" && c.when == "" { // faults on messages have no other trigger
 			for name, when := range never {
 				all[name] = vain{steps: []string{step(when, c.fault)}, topology: c.topology, because: `step 1 .* never came`}
 			}
@@ -307,8 +307,7 @@ func TestAFaultInVainIsUndecided(t *testing.T) {
 	}
 }
 
-// try runs a small scenario through the whole pipe: c1 holds the lock for a second,
-// and then c2 does.
+// runSteps runs a small scenario and judges it: c1 holds the lock for a second, and then c2 does.
 func try(t *testing.T, topology string, change func(*nemesis.Fault), steps ...string) (*history.History, verdict.Verdict, []outcome.Judgement) {
 	t.Helper()
 	nodes := "nodes: 3"
@@ -320,7 +319,7 @@ func try(t *testing.T, topology string, change func(*nemesis.Fault), steps ...st
 	}
 	text := `
 name: trial
-claim: A fault that does nothing is no test.
+claim: A fault without effect tests nothing.
 source: the harness itself
 topology: {` + nodes + `}
 lock: {kind: redlock, ttl: 10s, drift: 1%, timeout: 50ms, retry: 50ms..250ms}
@@ -354,11 +353,10 @@ expect:
 	return h, v, campaign.Judge(all[0].Expect, v)
 }
 
-// Each row is of a kind that there is.
 func TestTrialsAreOfKinds(t *testing.T) {
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(trials)), slices.Collect(maps.Keys(elsewhere))) {
 		if !slices.ContainsFunc(nemesis.Kinds, func(k nemesis.Kind) bool { return k.Name == name }) {
-			t.Errorf("%s is no kind of fault", name)
+			t.Errorf("%s is not a kind of fault", name)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"lockpick/scenarios"
 )
 
-// recorded is the record of a run, after its first event, which has the scenario's words. What
-// the simulation hasn't is an error.
+// recordText returns the history of a run without its first event, which contains the scenario's
+// texts. It fails if the simulation does not support the scenario.
 func recorded(t *testing.T, s scenario.Scenario, seed uint64) (string, error) {
 	var text bytes.Buffer
 	err := harness.Run(t.Context(), sim.New(kinds.All), s, seed, history.NewRecorder(&text))
@@ -24,8 +24,8 @@ func recorded(t *testing.T, s scenario.Scenario, seed uint64) (string, error) {
 	return rest, err
 }
 
-// A scenario that was written, with the plan that its dice threw, is the same run, byte for
-// byte: the whole catalogue, and what is left to dice with more seeds.
+// A written scenario with its drawn plan gives the same history, byte for byte. This covers the
+// whole catalogue, and random scenarios with more seeds.
 func TestWrittenScenariosAreTheSameRuns(t *testing.T) {
 	all, err := scenarios.Find("*", knownKinds, nil)
 	if err != nil {
@@ -56,12 +56,12 @@ func TestWrittenScenariosAreTheSameRuns(t *testing.T) {
 				continue
 			}
 			if is, err := recorded(t, again[0], seed); is != was || err != nil {
-				t.Errorf("%s, seed %d: its record is another one when it is run from\n%s%v", f.ID(), seed, text, err)
+				t.Errorf("%s, seed %d: the history differs when run from\n%s%v", f.ID(), seed, text, err)
 			}
 		}
 	}
-	t.Logf("%d files and variants, of which the simulation can't run %d", len(all), lacking)
+	t.Logf("%d files and variants; the simulation can't run %d of them", len(all), lacking)
 	if unwritten > 0 || lacking > len(all)/10 {
-		t.Errorf("%d could not be written, %d not run", unwritten, lacking)
+		t.Errorf("%d could not be written, %d could not run", unwritten, lacking)
 	}
 }
