@@ -7,7 +7,7 @@
 //
 //	a session's keys are on fewer nodes than a quorum          never-set
 //	it got less time than the TTL, for clocks that disagree    clocks-disagree
-//	the second came when its time was over                     told-late, given-shorter, granted-late, client-clock
+//	the second came when its time was over                     notified-late, given-shorter, granted-late, client-clock
 //	deleted by a client, by a stranger / by lockpick           deleted-by-other / deleted-by-harness
 //	by its holder, who had acquired it again                   released-early
 //	gone with all others / for want of memory                  flushed / evicted

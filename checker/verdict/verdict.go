@@ -10,6 +10,8 @@ package verdict
 
 import (
 	"cmp"
+	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,7 +205,7 @@ const (
 // two sessions had set first, on a node that granted both.
 const (
 	ExpiredEarly       = "expired-early"        // it lapsed before its TTL was over: the node's clock
-	ToldLate           = "told-late"            // it lived its TTL, and the lock, which names no deadline, told the session of the loss late or never
+	ToldLate           = "notified-late"        // it lived its TTL, and the lock, which names no deadline, told the session of the loss late or never
 	GrantedLate        = "granted-late"         // it lapsed, another was granted, and only then did the acquire return
 	RestartedAndForgot = "restarted-and-forgot" // the node was killed and came back without it
 	LostUnsynced       = "lost-unsynced"        // the node lost its power before it had synced it
@@ -280,6 +282,25 @@ func Causes() []string {
 		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
 		ReturnedLate, ExtendedTooOften, HeldTooLong,
 		LeftKeys, OutlivedTTL, NoMajority, WaitedLong, SplitVote, TurnedAway, TooFewVotes, GaveUp, Hung}
+}
+
+// oldCauses maps former spellings of causes to the current ones.
+var oldCauses = map[string]string{"told-late": ToldLate}
+
+// CanonicalCause returns the current spelling of a cause. Files of earlier versions may have a
+// former one, which is read and never written.
+func CanonicalCause(cause string) string { return cmp.Or(oldCauses[cause], cause) }
+
+// oldInJSON matches a JSON string that is an old cause, or an expected violation by one, as in
+// "violated: told-late at n1".
+var oldInJSON = regexp.MustCompile(`"(violated: )?(` + strings.Join(slices.Sorted(maps.Keys(oldCauses)), "|") + `)("| at )`)
+
+// CanonicalJSON applies CanonicalCause to the causes in the JSON text of a stored file.
+func CanonicalJSON(text []byte) []byte {
+	return oldInJSON.ReplaceAllFunc(text, func(match []byte) []byte {
+		part := oldInJSON.FindSubmatch(match)
+		return slices.Concat([]byte{'"'}, part[1], []byte(CanonicalCause(string(part[2]))), part[3])
+	})
 }
 
 // Numbers that more than the judge that measures them asks for.

@@ -24,9 +24,11 @@ type Known struct {
 	Mistakes   []string             // of the lock kind broken
 	Properties []string             // that can be expected
 	Causes     []string             // causes and classes of a violation
-	Numbers    []string             // that are measured, and can be expected
-	Backends   []string             // that a run.json may name; no scenario does
-	Folders    []string             // that a store has for other things, so that no scenario can be called so
+	// CanonicalCause returns the current spelling of a cause. If nil, no cause has a former one.
+	CanonicalCause func(string) string
+	Numbers        []string // that are measured, and can be expected
+	Backends       []string // that a run.json may name; no scenario does
+	Folders        []string // that a store has for other things, so that no scenario can be called so
 }
 
 // With returns k for scenarios that may name these kinds of locks, with the settings of their own.
@@ -224,8 +226,13 @@ func limitsForm(unit time.Duration) object {
 // expectForm has the properties, and what else of a scenario is said there.
 func (r *reading) expectForm(k Known) object {
 	outcome := oneOf("outcome", wantHolds, wantViolated, wantAny)
+	cause := oneOf("cause", k.Causes...)
+	if k.CanonicalCause != nil {
+		parse := cause.parse
+		cause.parse = func(s string) (any, string, string) { return parse(k.CanonicalCause(s)) }
+	}
 	violated := field{at: whole, shape: object{"the expected violation", []field{
-		{key: "violated", at: "cause", doc: "cause or class of the violation", shape: oneOf("cause", k.Causes...), required: true},
+		{key: "violated", at: "cause", doc: "cause or class of the violation", shape: cause, required: true},
 		{key: "node", doc: "the node to blame", shape: nodeName},
 	}}}
 	o := object{name: "expect"}

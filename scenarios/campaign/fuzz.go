@@ -132,7 +132,7 @@ func openFuzz(folder, of string, scenarios []string, seed uint64) (*Fuzz, error)
 // parse reads a hunt's file, of which nothing is worth a guess.
 func parse(text []byte) (*Fuzz, error) {
 	h := &Fuzz{}
-	if err := files.JSON(text, h); err != nil {
+	if err := files.JSON(verdict.CanonicalJSON(text), h); err != nil {
 		return nil, err
 	}
 	slices.Sort(h.Ahead)
