@@ -47,7 +47,7 @@ var causes = []causeRow{
 	{"fewer keys than a quorum", `
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30` + follows("1.10"),
-		verdict.NeverSet, "", "c1 counted itself in with the votes of 1 of 3 nodes, and a quorum is 2", nil},
+		verdict.NeverSet, "", "c1 took the lock with 1 of 3 votes, but a quorum is 2", nil},
 	{"a key that came after the return is no vote", `
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
@@ -57,7 +57,7 @@ var causes = []causeRow{
 	{"another's key is no vote", `
 0.012 n1,n2 life set value=A by=c3
 0.013 c1 ok acquire session=c1/1 token=A until=30` + follows("1.10"),
-		verdict.NeverSet, "", "c1 counted itself in with the votes of 0 of 3 nodes", nil},
+		verdict.NeverSet, "", "c1 took the lock with 0 of 3 votes", nil},
 	{"an earlier attempt's key is no vote", `
 0.0105 n1,n2 life set value=A0 by=c1
 0.0110 n1,n2 life deleted old=A0 by=c1
@@ -89,7 +89,7 @@ var causes = []causeRow{
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 0.020 n2 life gap lo=0.009 hi=0.015` + follows("1.10"),
-		verdict.Unexplained, "n2", "facts of n2 may be missing", nil},
+		verdict.Unexplained, "n2", "facts from n2 may be missing", nil},
 
 	{"a release that comes late", wins + `
 1.000 nemesis begin delay node=c3-n2 step=4
@@ -114,22 +114,22 @@ var causes = []causeRow{
 1.051 c1-n2 ok release token=A sent=1.020 applied=1.050
 1.050 n2 life deleted old=A+1 by=c1 sent=1.020 command=del script
 1.052 c1 ok extend session=c1/1 value=release until=31` + follows("1.10"),
-		verdict.ReleasedEarly, "n2", "c1 had acquired it again, and its release of that, sent on c1-n2 at 1.02 s, deleted its key on n2 at 1.05 s", nil},
+		verdict.ReleasedEarly, "n2", "c1 had acquired the lock twice, and its first release, sent on c1-n2 at 1.02 s, deleted its key on n2 at 1.05 s", nil},
 	{"a command that is no release", wins + `
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=unlink` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the UNLINK of a failed attempt of c3, sent on c3-n2 at 1.01 s", nil},
 	{"a stranger", wins + `
 1.050 n2 life deleted old=A by=10.0.0.9:4711 command=del` + follows("1.10"),
-		verdict.DeletedByOther, "n2", "the DEL of 10.0.0.9:4711, which is no client of this run, deleted c1's key", nil},
+		verdict.DeletedByOther, "n2", "the DEL of 10.0.0.9:4711, which is not a client of this run, deleted c1's key", nil},
 	{"lockpick itself", wins + `
 1.050 n2 life deleted old=A by=harness command=del` + follows("1.10"),
 		verdict.DeletedByHarness, "n2", "lockpick deleted c1's key", nil},
 	{"flushed", wins + `
 1.050 n2 life flushed old=A by=c3 command=flushall` + follows("1.10"),
-		verdict.Flushed, "n2", "c3 emptied n2 at 1.05 s", nil},
+		verdict.Flushed, "n2", "c3 flushed n2 at 1.05 s", nil},
 	{"evicted", wins + `
 1.050 n2 life evicted old=A` + follows("1.10"),
-		verdict.Evicted, "n2", "n2 had no memory left", nil},
+		verdict.Evicted, "n2", "n2 ran out of memory", nil},
 
 	{"the client counted too little time", `
 0.011 c1 info client local=100.011` + wins + ` local=100.013` + `
@@ -163,7 +163,7 @@ var causes = []causeRow{
 0.012 n1,n2 life set value=A by=c1 ttl=0.01
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 0.050 n2 life expired old=A` + follows("0.10"),
-		verdict.GivenShorter, "n2", "c1's key on n2 lived its 0.01 s, to 0.022 s, but c1 claimed the lock until 9.9 s", nil},
+		verdict.GivenShorter, "n2", "c1's key on n2 lived for its 0.01 s, until 0.022 s, but c1 claimed the lock until 9.9 s", nil},
 	{"a lock that tells its holder of a loss tells it late", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A
@@ -171,7 +171,7 @@ var causes = []causeRow{
 10.050 n2 life expired old=A` + follows("10.10") + `
 14.000 nemesis end pause node=c1 step=3
 14.001 c1 info lost session=c1/1`,
-		verdict.ToldLate, "n2", "c1's key on n2 lived its 10 s, to 10.012 s, and c1 was told of its loss at 14.001 s", []int{3}},
+		verdict.ToldLate, "n2", "c1's key on n2 lived for its 10 s, until 10.012 s, and c1 was notified of its loss at 14.001 s", []int{3}},
 	{"a lock that is asked after the deadline says that it is held", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
@@ -180,7 +180,7 @@ var causes = []causeRow{
 14.000 nemesis end pause node=c1 step=3
 14.001 c1 invoke extend session=c1/1 value=check
 14.001 c1 ok extend session=c1/1 value=check until=24`,
-		verdict.ToldLate, "n2", "c1's key on n2 lived its 10 s, to 10.012 s, but c1, which asked its lock at 14.001 s, was told that it is held", []int{3}},
+		verdict.ToldLate, "n2", "c1's key on n2 lived for its 10 s, until 10.012 s, but c1 checked its lock at 14.001 s, and the lock answered that it was held", []int{3}},
 	{"an extension that n2 never got", wins + `
 5.000 c1 invoke extend session=c1/1
 5.001 n1 life expiry value=A old=A by=c1
@@ -196,7 +196,7 @@ var causes = []causeRow{
 10.020 nemesis begin kill node=n2 step=1
 10.050 nemesis end kill node=n2 step=1
 10.045 n2 life lost old=A why=restart` + follows("10.10"),
-		verdict.GivenShorter, "n2", "c1's key on n2 lived its 10 s, to 10.012 s", nil},
+		verdict.GivenShorter, "n2", "c1's key on n2 lived for its 10 s, until 10.012 s", nil},
 	{"nor what befell it before, if it would have been over by then", wins + `
 1.050 n2 life deleted old=A by=c3` + follows("10.10"),
 		verdict.GivenShorter, "n2", "", nil},
@@ -221,18 +221,18 @@ var causes = []causeRow{
 1.040 nemesis begin power-loss node=n2 step=2
 1.060 nemesis end power-loss node=n2 step=2
 1.055 n2 life lost old=A why=restart` + follows("1.10"),
-		verdict.LostUnsynced, "n2", "n2 lost its power, and with it c1's key, which it had not synced", []int{2}},
+		verdict.LostUnsynced, "n2", "n2 lost power before it had synced c1's key", []int{2}},
 	{"an older value is back", wins + `
 1.020 nemesis begin power-loss node=n2 step=1
 1.050 nemesis end power-loss node=n2 step=1
 1.045 n2 life reverted value=Z old=A why=restart
 1.060 n2 life deleted old=Z by=c3` + follows("1.10"),
-		verdict.LostUnsynced, "n2", "had what was there before", []int{1}},
+		verdict.LostUnsynced, "n2", "lost power before it had synced c1's key (an older value returned)", []int{1}},
 	{"a failover", wins + `
 1.020 nemesis invoke failover node=n2 step=3
 1.050 nemesis begin failover node=n2 step=3
 1.045 n2 life lost old=A why=failover` + follows("1.10"),
-		verdict.FailedOver, "n2", "n2 failed over to a replica that had not got c1's key", []int{3}},
+		verdict.FailedOver, "n2", "n2 failed over to a replica without c1's key", []int{3}},
 	{"a restart that kept it is no cause", wins + `
 1.020 nemesis begin kill node=n2 step=1
 1.050 nemesis end kill node=n2 step=1
@@ -270,13 +270,13 @@ var causes = []causeRow{
 	{"a clock that cannot have done it", wins + `
 1.000 nemesis begin clock-jump node=n2 step=5
 1.050 n2 life expired old=A local=1003` + follows("1.10"),
-		verdict.Unexplained, "n2", "expired on n2 at 1.05 s, 8.962 s before its time, but that node's clock had gained only 1.95 s", nil},
+		verdict.Unexplained, "n2", "expired on n2 at 1.05 s, 8.962 s early, but that node's clock had gained only 1.95 s", nil},
 	{"an instant by a clock that is ahead", ahead8 + `
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, for n2's clock was 8 s ahead", []int{2}},
+		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, because n2's clock was 8 s ahead", []int{2}},
 	{"a short life, beside a clock that is ahead by far more", wrongClock("1030.012", "2") + `
 2.050 n2 life expired old=A local=1032.05` + follows("2.10"),
-		verdict.GivenShorter, "n2", "lived its 2 s, to 2.012 s, but c1 claimed the lock until 9.9 s", nil},
+		verdict.GivenShorter, "n2", "lived for its 2 s, until 2.012 s, but c1 claimed the lock until 9.9 s", nil},
 	{"an instant by two wrong clocks", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.000 nemesis begin clock-jump node=c1 step=3
@@ -285,7 +285,7 @@ var causes = []causeRow{
 0.012 n2 life set value=A by=c1 local=1005.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A local=1007.05` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "for c1's clock was 3 s behind and n2's clock was 5 s ahead", []int{2, 3}},
+		verdict.ClocksDisagree, "n2", "because c1's clock was 3 s behind and n2's clock was 5 s ahead", []int{2, 3}},
 
 	// A node counts whole milliseconds: what is less proves nothing.
 	{"a claim that is less than a millisecond too long could have been in time", `
@@ -316,7 +316,7 @@ var causes = []causeRow{
 	{"a set that does not ask", wins + `
 1.050 n2 life changed value=D old=A by=c3 command=set
 1.060 n2 life deleted old=D by=c3` + follows("1.10"),
-		verdict.Overwritten, "n2", "the SET of c3 put another value into c1's key on n2 at 1.05 s, which had been to live until 10.012 s", nil},
+		verdict.Overwritten, "n2", "the SET of c3 overwrote c1's key on n2 at 1.05 s, which would have existed until 10.012 s", nil},
 	{"the second's own", wins + `
 1.100 n2 life changed value=B old=A by=c2 command=set
 1.100 n3 life set value=B by=c2
@@ -324,7 +324,7 @@ var causes = []causeRow{
 		verdict.Overwritten, "n2", "the SET of c2", nil},
 
 	{"a key that never ended", wins + follows("1.10"),
-		verdict.Unexplained, "n2", "n2 granted both, and has not told how c1's key ended", nil},
+		verdict.Unexplained, "n2", "n2 granted both, and the record does not show how c1's key ended", nil},
 	{"a key that both took for theirs, and that ended later", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
@@ -332,10 +332,10 @@ var causes = []causeRow{
 1.100 n3 life set value=A by=c2
 1.101 c2 ok acquire session=c2/1 token=A until=40
 5.000 n2 life deleted old=A by=c3`,
-		verdict.Unexplained, "n2", "has not told how c1's key ended", nil},
+		verdict.Unexplained, "n2", "the record does not show how c1's key ended", nil},
 	{"nor may it have been told", wins + `
 1.050 n2 life gap lo=1.040 hi=1.060` + follows("1.10"),
-		verdict.Unexplained, "n2", "facts of that node may be missing", nil},
+		verdict.Unexplained, "n2", "facts from that node may be missing", nil},
 	{"what happened on most nodes leads, and the rest is told", `
 0.012 n1,n2,n3 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30

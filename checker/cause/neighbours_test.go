@@ -37,7 +37,7 @@ var neighbours = []causeRow{
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.040 n2 life lost old=A why=restart` + follows("1.10"),
-		verdict.NeverSet, "", "c1 counted itself in with the votes of 1 of 3 nodes", nil},
+		verdict.NeverSet, "", "c1 took the lock with 1 of 3 votes", nil},
 	{"but for the error of its stamp", `
 0.0095 n2 life set value=A by=c1 lo=0.009 hi=0.011
 0.012 n1 life set value=A by=c1
@@ -54,11 +54,11 @@ var neighbours = []causeRow{
 	{"a value with its token that another puts there is not its own", wins + `
 1.050 n2 life changed value=A+1 old=A by=c3 command=set
 1.060 n2 life deleted old=A+1 by=c1` + follows("1.10"),
-		verdict.Overwritten, "n2", "the SET of c3 put another value into c1's key on n2 at 1.05 s", nil},
+		verdict.Overwritten, "n2", "the SET of c3 overwrote c1's key on n2 at 1.05 s", nil},
 	{"nor is one without it that its client puts there", wins + `
 1.050 n2 life changed value=D old=A by=c1 command=set
 1.060 n2 life deleted old=D by=c3` + follows("1.10"),
-		verdict.Overwritten, "n2", "the SET of c1 put another value into c1's key on n2 at 1.05 s", nil},
+		verdict.Overwritten, "n2", "the SET of c1 overwrote c1's key on n2 at 1.05 s", nil},
 	{"nor is one that its client sets when the key is gone", wins + `
 1.045 n2 life lost old=A why=restart
 1.050 n2 life set value=A by=c1
@@ -69,7 +69,7 @@ var neighbours = []causeRow{
 0.013 c1 ok acquire session=c1/1 until=30
 1.050 n2 life changed value=D old=A by=c1 command=set
 1.060 n2 life deleted old=D by=c3` + follows("1.10"),
-		verdict.Overwritten, "n2", "the SET of c1 put another value into c1's key on n2 at 1.05 s", nil},
+		verdict.Overwritten, "n2", "the SET of c1 overwrote c1's key on n2 at 1.05 s", nil},
 
 	{"another's release while its holder gives one of several back", again + `
 1.051 c3-n2 ok release token=A sent=1.020 applied=1.050
@@ -234,7 +234,7 @@ params persistence=always` + wins + `
 		verdict.ExpiredEarly, "n2", "", nil},
 	{"by more than either's", wins + `
 9.900 n2 life expired old=A lo=9.8 hi=9.95` + follows("9.95"),
-		verdict.Unexplained, "n2", "0.112 s before its time, but that node's clock had gained only 0 s", nil},
+		verdict.Unexplained, "n2", "0.112 s early, but that node's clock had gained only 0 s", nil},
 	{"a key that was replaced when its time was over, but for the error of that stamp", wins + `
 10.0090 n2 life expired old=A
 10.0101 n2,n3 life set value=B by=c2 lo=10.005 hi=10.0121
@@ -248,23 +248,23 @@ params persistence=always` + wins + `
 		verdict.GivenShorter, "n2", "c1 claimed the lock until 15 s", nil},
 	{"an instant by a clock that is somewhat ahead", wrongClock("1002.012", "8") + `
 8.050 n2 life expired old=A local=1010.05` + follows("8.10"),
-		verdict.ClocksDisagree, "n2", "c1's key on n2 got 8 s instead of 10 s, for n2's clock was 2 s ahead", []int{2}},
+		verdict.ClocksDisagree, "n2", "c1's key on n2 got 8 s instead of 10 s, because n2's clock was 2 s ahead", []int{2}},
 	{"an instant that is past by a clock that is far ahead", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.012 n1 life set value=A by=c1
 0.012 n2 life set value=A by=c1 local=1012.012 ttl=-2
 0.0121 n2 life expired old=A local=1012.0121
 0.013 c1 ok acquire session=c1/1 token=A until=9.9` + follows("0.10"),
-		verdict.ClocksDisagree, "n2", "c1's key on n2 was over when it was set, for n2's clock was 12 s ahead", []int{2}},
+		verdict.ClocksDisagree, "n2", "c1's key on n2 had expired when it was set, because n2's clock was 12 s ahead", []int{2}},
 	{"an instant that is now by a clock that is far ahead", wrongClock("1010.012", "0") + `
 0.0131 n2 life expired old=A local=1010.0131` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "c1's key on n2 was over when it was set", []int{2}},
+		verdict.ClocksDisagree, "n2", "c1's key on n2 had expired when it was set", []int{2}},
 	{"a key that got too little, half of it by a clock that is ahead", wrongClock("1004.012", "2") + `
 2.050 n2 life expired old=A local=1006.05` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s, for n2's clock was 4 s ahead", []int{2}},
+		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s, because n2's clock was 4 s ahead", []int{2}},
 	{"less than half", wrongClock("1003.912", "2") + `
 2.050 n2 life expired old=A local=1005.95` + follows("2.10"),
-		verdict.GivenShorter, "n2", "c1's key on n2 lived its 2 s, to 2.012 s", nil},
+		verdict.GivenShorter, "n2", "c1's key on n2 lived for its 2 s, until 2.012 s", nil},
 	{"less than half, and the rest by the client's, that is behind", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.000 nemesis begin clock-jump node=c1 step=3
@@ -273,7 +273,7 @@ params persistence=always` + wins + `
 0.012 n2 life set value=A by=c1 local=1003.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A local=1005.05` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "for c1's clock was 5 s behind and n2's clock was 3 s ahead", []int{2, 3}},
+		verdict.ClocksDisagree, "n2", "because c1's clock was 5 s behind and n2's clock was 3 s ahead", []int{2, 3}},
 	{"all by the client's", `
 0.000 nemesis begin clock-jump node=c1 step=3
 0.001 nemesis info clock node=c1 local=992.001 wall
@@ -281,7 +281,7 @@ params persistence=always` + wins + `
 0.012 n2 life set value=A by=c1 local=1000.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s, for c1's clock was 8 s behind", []int{3}},
+		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s, because c1's clock was 8 s behind", []int{3}},
 	{"too little, where both clocks are ahead alike", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.000 nemesis begin clock-jump node=c1 step=3
@@ -290,7 +290,7 @@ params persistence=always` + wins + `
 0.012 n2 life set value=A by=c1 local=1008.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
-		verdict.GivenShorter, "n2", "c1's key on n2 lived its 2 s", nil},
+		verdict.GivenShorter, "n2", "c1's key on n2 lived for its 2 s", nil},
 	{"too little, where nobody knows the right time", `
 params epoch=0
 0.000 nemesis begin clock-jump node=n2 step=2
@@ -298,7 +298,7 @@ params epoch=0
 0.012 n2 life set value=A by=c1 local=8.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A local=10.05` + follows("2.10"),
-		verdict.GivenShorter, "n2", "c1's key on n2 lived its 2 s", nil},
+		verdict.GivenShorter, "n2", "c1's key on n2 lived for its 2 s", nil},
 	{"a key that got too little, and an extension that n2 never got", ahead8 + `
 1.000 c1 invoke extend session=c1/1
 1.001 n1 life expiry value=A old=A by=c1
@@ -317,14 +317,14 @@ params epoch=0
 1.000 nemesis begin clock-jump node=c1 step=3
 1.001 nemesis info clock node=c1 local=998.001 wall
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, for n2's clock was 8 s ahead", []int{2}},
+		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, because n2's clock was 8 s ahead", []int{2}},
 	{"a client's clock that was wrong until the key had its time", `
 0.001 nemesis begin clock-jump node=c1 step=3
 0.001 nemesis info clock node=c1 local=997.001 wall
 1.000 nemesis end clock-jump node=c1 step=3
 1.001 nemesis info clock node=c1 local=1001.001 wall` + ahead8 + `
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "for c1's clock was 3 s behind and n2's clock was 8 s ahead", []int{2, 3}},
+		verdict.ClocksDisagree, "n2", "because c1's clock was 3 s behind and n2's clock was 8 s ahead", []int{2, 3}},
 
 	{"what another clock of the client's shows says nothing of the one that it goes by", wins + ` local=5000.013
 5.000 c1 invoke read local=1005 wall
@@ -370,7 +370,7 @@ params epoch=0
 14.001 c1 ok extend session=c1/1 value=check until=24
 15.001 c1 invoke extend session=c1/1 value=check
 15.001 c1 ok extend session=c1/1 value=check until=25`,
-		verdict.ToldLate, "n2", "c1, which asked its lock at 15.001 s, was told that it is held", nil},
+		verdict.ToldLate, "n2", "c1 checked its lock at 15.001 s, and the lock answered that it was held", nil},
 	{"a fault that ends as a release is sent, and one that is only tried as it arrives", wins + `
 1.000 nemesis begin delay node=c3-n2 step=4
 1.010 nemesis end delay node=c3-n2 step=4

@@ -3,7 +3,7 @@ package verdict
 import "testing"
 
 // Without incidents a property holds only if the search had occasions, left nothing undecided and
-// says what it looked at.
+// reports what it examined.
 func TestResultFollowsFromAFinding(t *testing.T) {
 	first := Incident{Tell: func() Result { return Result{Because: "first"} }}
 	second := Incident{Tell: func() Result { return Result{Because: "second"} }}
@@ -12,8 +12,8 @@ func TestResultFollowsFromAFinding(t *testing.T) {
 		finding Finding
 		want    Result
 	}{
-		"nothing":              {Finding{}, Result{Outcome: Undecided, Because: "the search does not say what it looked at"}},
-		"only occasions":       {Finding{Occasions: 2}, Result{Outcome: Undecided, Because: "the search does not say what it looked at", Occasions: 2}},
+		"nothing":              {Finding{}, Result{Outcome: Undecided, Because: "the search does not report what it examined"}},
+		"only occasions":       {Finding{Occasions: 2}, Result{Outcome: Undecided, Because: "the search does not report what it examined", Occasions: 2}},
 		"no occasion":          {Finding{Because: "it looked"}, Result{Outcome: NotExercised, Because: "it looked"}},
 		"occasions":            {Finding{Because: "it looked", Occasions: 2}, Result{Outcome: Holds, Because: "it looked", Occasions: 2}},
 		"undecided":            {Finding{Because: "it looked", Occasions: 2, Undecided: "perhaps"}, Result{Outcome: Undecided, Because: "perhaps", Occasions: 2}},
