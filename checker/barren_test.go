@@ -23,7 +23,7 @@ step 1 pause c1 after c1 acquired
 // Where nobody got a lock that was to be had, the lock is to blame for it, and for that alone: nothing
 // holds, whatever the plan came to. Where it was not to be had the run shows nothing.
 func TestRunInWhichNobodyGotTheLock(t *testing.T) {
-	const vacuous = "step 1 (pause c1, when: after c1 acquired) never came: its trigger was not seen"
+	const vacuous = "step 1 (pause c1, when: after c1 acquired) never started: its trigger did not occur"
 	for name, row := range map[string]struct {
 		more       string
 		tolerant   verdict.Outcome

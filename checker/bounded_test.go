@@ -36,13 +36,13 @@ var boundedRows = []struct {
 	occasions             int
 	because               string
 }{
-	{"nobody extended", "maxExtends=3 maxHold=20s", "", verdict.NotExercised, "", 0, "nobody extended a lock"},
-	{"nobody extended, and there are no limits", "", "", verdict.NotExercised, "", 0, "nobody extended a lock"},
+	{"nobody extended", "maxExtends=3 maxHold=20s", "", verdict.NotExercised, "", 0, "no client extended a lock"},
+	{"nobody extended, and there are no limits", "", "", verdict.NotExercised, "", 0, "no client extended a lock"},
 	{"no limits", "", extending(1), verdict.Undecided, "", 1, "has no limits"},
 	{"one limit only, and it is kept", "maxExtends=3", extending(3), verdict.Undecided, "", 1, "has no limits"},
-	{"one limit only, and it is not", "maxExtends=2", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times, and the limit is 2; it held it from 1 s to 20 s (19 s)"},
-	{"the other only", "maxHold=18s", extending(3), verdict.Violated, verdict.HeldTooLong, 1, "3 times; it held it from 1 s to 20 s (19 s), and the limit is 18 s"},
-	{"up to both limits", "maxExtends=3 maxHold=19s", extending(3), verdict.Holds, "", 1, "at most 3 extensions of one hold, and the limit is 3; at most 19 s long, and the limit is 19 s"},
+	{"one limit only, and it is not", "maxExtends=2", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times (limit 2) and held it from 1 s to 20 s (19 s)"},
+	{"the other only", "maxHold=18s", extending(3), verdict.Violated, verdict.HeldTooLong, 1, "3 times and held it from 1 s to 20 s (19 s) (limit 18 s)"},
+	{"up to both limits", "maxExtends=3 maxHold=19s", extending(3), verdict.Holds, "", 1, "at most 3 extensions of one hold (limit 3), and at most 19 s long (limit 19 s)"},
 	{"one too many", "maxExtends=2 maxHold=19s", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
 	{"too long", "maxExtends=3 maxHold=18999ms", extending(3), verdict.Violated, verdict.HeldTooLong, 1, ""},
 	{"too long, but for the error of the stamps", "maxExtends=3 maxHold=18999ms stampError=1ms", extending(3), verdict.Holds, "", 1, ""},
@@ -59,7 +59,7 @@ var boundedRows = []struct {
 	{"a release ends it", "maxExtends=3 maxHold=9s", "5 c1 invoke release session=c1/1\n5 c1 ok release session=c1/1\n", verdict.NotExercised, "", 0, ""},
 	{"only what was granted counts", "maxExtends=1 maxHold=20s", extending(1) +
 		"7 c1 invoke extend session=c1/1\n8 c1 info extend session=c1/1\n9 c1 invoke extend session=c1/1\n10 c1 fail extend session=c1/1\n", verdict.Holds, "", 1,
-		"at most 1 extension of one hold, and the limit is 1; at most 9 s long"},
+		"at most 1 extension of one hold (limit 1), and at most 9 s long"},
 	{"one of several releases is no extension", "maxExtends=1 maxHold=20s", extending(1) +
 		"7 c1 invoke extend session=c1/1 value=release\n7 c1 ok extend session=c1/1 value=release until=14\n", verdict.Holds, "", 1, "at most 1 extension of one hold"},
 	{"the lock's word that it is held is no extension", "maxExtends=1 maxHold=20s", extending(1) +
@@ -76,7 +76,7 @@ var boundedRows = []struct {
 		"21 c1 invoke acquire session=c1/2\n22 c1 info acquire session=c1/2\n23 c1 invoke extend session=c1/2\n23 c1 ok extend session=c1/2 until=30\n" +
 		"24 c1 invoke extend session=c1/2\n24 c1 ok extend session=c1/2 until=31\n", verdict.Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 2 times"},
 	{"extensions of what nobody believed in", "maxExtends=1", "20 c1 invoke release session=c1/1\n20 c1 ok release session=c1/1\n" +
-		"21 c1 invoke acquire session=c1/2\n22 c1 info acquire session=c1/2\n23 c1 invoke extend session=c1/2\n23 c1 fail extend session=c1/2\n", verdict.NotExercised, "", 0, "nobody extended"},
+		"21 c1 invoke acquire session=c1/2\n22 c1 info acquire session=c1/2\n23 c1 invoke extend session=c1/2\n23 c1 fail extend session=c1/2\n", verdict.NotExercised, "", 0, "no client extended"},
 	{"an extension that comes late: one hold all the same", "maxExtends=2 maxHold=20s",
 		"10 c1 invoke extend session=c1/1\n15 c1 ok extend session=c1/1 until=22\n", verdict.Violated, verdict.HeldTooLong, 1, "from 1 s to 22 s"},
 }

@@ -30,27 +30,27 @@ func TestInVainByThePlan(t *testing.T) {
 
 		{"a jump by what it must be", history.PlannedStep{Fault: "clock-jump", By: time.Millisecond}, off, "", quietHold, "1", "2", ""},
 		{"a jump back by that", history.PlannedStep{Fault: "clock-jump", By: -time.Millisecond}, off, "", quietHold, "1", "2", ""},
-		{"a jump by less", history.PlannedStep{Fault: "clock-jump", By: 999 * time.Microsecond}, off, "", quietHold, "1", "2", "the clock of n1 was not wrong by as much as 1ms"},
+		{"a jump by less", history.PlannedStep{Fault: "clock-jump", By: 999 * time.Microsecond}, off, "", quietHold, "1", "2", "the clock of n1 was wrong by less than 1ms"},
 		{"a clock that is slow for long", history.PlannedStep{Fault: "clock-rate", Rate: 0.999}, off, "", quietHold, "1", "2", ""},
-		{"a clock that is slow for less", history.PlannedStep{Fault: "clock-rate", Rate: 0.999}, off, "", quietHold, "1", "1.999", "the clock of n1 was not wrong"},
+		{"a clock that is slow for less", history.PlannedStep{Fault: "clock-rate", Rate: 0.999}, off, "", quietHold, "1", "1.999", "the clock of n1 was wrong by less"},
 		{"a jump by less, while another was in force", history.PlannedStep{Fault: "clock-jump", By: time.Microsecond}, off, "", quietHold + turned, "3.999", "5", ""},
-		{"a jump by less, when another was over", history.PlannedStep{Fault: "clock-jump", By: time.Microsecond}, off, "", quietHold + turned, "4", "5", "the clock of n1 was not wrong"},
-		{"a clock that nobody reads, though somebody wants the lock", history.PlannedStep{Fault: "clock-jump", By: time.Second}, read, "", quietHold, "5.9", "7", "n1 was asked nothing meanwhile"},
+		{"a jump by less, when another was over", history.PlannedStep{Fault: "clock-jump", By: time.Microsecond}, off, "", quietHold + turned, "4", "5", "the clock of n1 was wrong by less"},
+		{"a clock that nobody reads, though somebody wants the lock", history.PlannedStep{Fault: "clock-jump", By: time.Second}, read, "", quietHold, "5.9", "7", "n1 received no request meanwhile"},
 
-		{"a jump of a node that is down", history.PlannedStep{Fault: "clock-jump", By: time.Second}, off, "", quietHold + down, "5.5", "7", "n1 was down all the while"},
+		{"a jump of a node that is down", history.PlannedStep{Fault: "clock-jump", By: time.Second}, off, "", quietHold + down, "5.5", "7", "n1 was down the whole time"},
 		{"a jump that outlasts that", history.PlannedStep{Fault: "clock-jump", By: time.Second}, off, "", quietHold + down, "5.5", "8.5", ""},
 		{"a rate of a node that is down, which its clock has gained by", history.PlannedStep{Fault: "clock-rate", Rate: 2}, off, "", quietHold + down, "5.5", "7", ""},
 		{"a slew, likewise", history.PlannedStep{Fault: "clock-slew", By: time.Second}, off, "", quietHold + down, "5.5", "7", ""},
-		{"a node that is down as long", history.PlannedStep{Fault: "unplug"}, node, "", quietHold + down, "5.5", "8", "n1 was down all the while"},
+		{"a node that is down as long", history.PlannedStep{Fault: "unplug"}, node, "", quietHold + down, "5.5", "8", "n1 was down the whole time"},
 		{"a node that is back before", history.PlannedStep{Fault: "unplug"}, node, "", quietHold + down, "5.5", "8.5", ""},
 
-		{"counts that it made later", history.PlannedStep{Fault: "kill"}, node, "none", counts, "0.5", "0.9", "n1 was asked nothing meanwhile"},
+		{"counts that it made later", history.PlannedStep{Fault: "kill"}, node, "none", counts, "0.5", "0.9", "n1 received no request meanwhile"},
 		{"counts that somebody gave back", history.PlannedStep{Fault: "kill"}, node, "none", strings.Replace(quietHold, "ok release token=A", "ok release token=A fence=1", 1),
-			"4", "5", "n1 was asked nothing meanwhile"},
+			"4", "5", "n1 received no request meanwhile"},
 		{"a node that is never asked, but was down all the time", history.PlannedStep{Fault: "kill"}, node, "", strings.ReplaceAll(quietHold, "c1-n1,n2", "c1-n2"), "0", "8", ""},
-		{"a node that is never asked, and was up first", history.PlannedStep{Fault: "kill"}, node, "", strings.ReplaceAll(quietHold, "c1-n1,n2", "c1-n2"), "0.001", "8", "n1 was asked nothing meanwhile"},
+		{"a node that is never asked, and was up first", history.PlannedStep{Fault: "kill"}, node, "", strings.ReplaceAll(quietHold, "c1-n1,n2", "c1-n2"), "0.001", "8", "n1 received no request meanwhile"},
 		{"a node that is never asked, and came back before the end", history.PlannedStep{Fault: "kill"}, node, "", strings.ReplaceAll(quietHold, "c1-n1,n2", "c1-n2"), "0", "6.1",
-			"n1 was asked nothing meanwhile"},
+			"n1 received no request meanwhile"},
 	} {
 		kind := c.step.Fault
 		h := tale(t, c.record+"\n"+c.from+" nemesis begin "+kind+" node=n1 step=1\n"+c.to+" nemesis end "+kind+" node=n1 step=1")
@@ -66,8 +66,8 @@ func TestInVainByThePlan(t *testing.T) {
 func TestOptionalSteps(t *testing.T) {
 	for faults, because := range map[string]string{
 		"": "",
-		"1.5 nemesis invoke pause node=c1 step=1":                                      "was not seen to be in force",
-		"1.5 nemesis begin pause node=c1 step=1\n1.6 nemesis end pause node=c1 step=1": "was not seen to be in force on c2",
+		"1.5 nemesis invoke pause node=c1 step=1":                                      "had no confirmed effect",
+		"1.5 nemesis begin pause node=c1 step=1\n1.6 nemesis end pause node=c1 step=1": "had no confirmed effect on c2",
 		"1.5 nemesis fail pause node=c1 step=1 cause=gone":                             "failed on c1: gone",
 		"1.5 nemesis begin pause node=c1 step=1\n1.6 nemesis end pause node=c1 step=1\n1.5 nemesis begin pause node=c2 step=1\n1.6 nemesis end pause node=c2 step=1": "",
 	} {

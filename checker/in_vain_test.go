@@ -42,12 +42,12 @@ func TestInVain(t *testing.T) {
 		to      string
 		because string // "": it hit something
 	}{
-		{"a node that nobody asks", node, 0, "unplug", "n1", "0.5", "0.9", "n1 was asked nothing meanwhile"},
-		{"a node after all was given back", node, 0, "unplug", "n1", "3.5", "5.9", "n1 was asked nothing meanwhile"},
+		{"a node that nobody asks", node, 0, "unplug", "n1", "0.5", "0.9", "n1 received no request meanwhile"},
+		{"a node after all was given back", node, 0, "unplug", "n1", "3.5", "5.9", "n1 received no request meanwhile"},
 		{"a node that has a key", node, 0, "unplug", "n1", "1.5", "2", ""},
 		{"a node that is asked", node, 0, "unplug", "n1", "0.9", "1.1", ""},
 		{"a node that is down when it is asked, and so was sent nothing", node, 0, "kill", "n3", "5.9", "7", ""},
-		{"a node that is not among those", node, 0, "kill", "n4", "0.9", "7", "n4 was asked nothing meanwhile"},
+		{"a node that is not among those", node, 0, "kill", "n4", "0.9", "7", "n4 received no request meanwhile"},
 		{"a link while its client holds", link, 0, "cut", "c1-n1", "1.5", "2", "c1-n1 carried nothing meanwhile"},
 		{"a link in use", link, 0, "cut", "c1-n1", "2.99", "3.2", ""},
 		{"a link before its client has a connection", link, 0, "cut", "c2-n1", "5", "7", ""},
@@ -59,11 +59,11 @@ func TestInVain(t *testing.T) {
 		{"a link to the resource in use", link, 0, "cut", "c1-r1", "2.5", "2.92", ""},
 		{"a link to a replica", link, 0, "cut", "n1-replica", "1.5", "2", "n1 had nothing to replicate"},
 		{"a link to a replica of a node that is told something", link, 0, "cut", "n1-replica", "0.5", "2", ""},
-		{"a client that has nothing", client, 0, "pause", "c2", "1", "5", "c2 wanted no lock meanwhile"},
+		{"a client that has nothing", client, 0, "pause", "c2", "1", "5", "c2 neither wanted nor held a lock meanwhile"},
 		{"a client that holds", client, 0, "pause", "c1", "1.5", "2", ""},
 		{"a client that wants", client, 0, "pause", "c2", "6.05", "6.1", ""},
-		{"a node's clock that nobody reads", clock, 1.5, "clock-rate", "n1", "3.5", "5.9", "n1 was asked nothing"},
-		{"a node's clock that is all but right", clock, 1.0001, "clock-rate", "n1", "1", "9", "the clock of n1 was not wrong by as much as 1ms"},
+		{"a node's clock that nobody reads", clock, 1.5, "clock-rate", "n1", "3.5", "5.9", "n1 received no request"},
+		{"a node's clock that is all but right", clock, 1.0001, "clock-rate", "n1", "1", "9", "the clock of n1 was wrong by less than 1ms"},
 		{"a node's clock", clock, 1.001, "clock-rate", "n1", "1", "9", ""},
 		{"what says that it is idle", history.Proof{Idle: "lost 0 records"}, 0, "power-loss", "n1", "1", "2", "lost 0 records"},
 		{"what does not", history.Proof{Idle: "lost 1 record"}, 0, "power-loss", "n1", "1", "2", ""},
@@ -109,7 +109,7 @@ func TestCountsAreLost(t *testing.T) {
 		h.Params.Persistence = c.persistence
 		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: c.kind, Targets: []string{"n1"}, Optional: true},
 			{Step: 2, Fault: c.kind, Targets: []string{"n1"}, Proof: &history.Proof{Use: []string{history.UseNode}}}}
-		if v := Check(h); strings.Contains(v.Assumption, "n1 was asked nothing") != c.vain {
+		if v := Check(h); strings.Contains(v.Assumption, "n1 received no request") != c.vain {
 			t.Errorf("%s: %q", c.what, v.Assumption)
 		}
 	}
@@ -118,7 +118,7 @@ func TestCountsAreLost(t *testing.T) {
 // Where a record tells of no commands, as of a lock that nobody can read, what matters is
 // whether anybody wanted a lock or had one.
 func TestInVainWithoutCommands(t *testing.T) {
-	for when, because := range map[string]string{"1.5": "", "0.5": "n1 was asked nothing meanwhile"} {
+	for when, because := range map[string]string{"1.5": "", "0.5": "n1 received no request meanwhile"} {
 		h := tale(t, quietHold+"\n"+when+" nemesis begin kill node=n1 step=1\n"+when+"9 nemesis end kill node=n1 step=1")
 		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: "kill", Targets: []string{"n1"}, Proof: &history.Proof{Use: []string{history.UseNode}}}}
 		h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return strings.Contains(e.Process, "-") })

@@ -11,8 +11,8 @@ import (
 // A run that shows nothing says so, and why.
 func TestTellUndecided(t *testing.T) {
 	h := &history.History{Params: history.Params{Scenario: "s"}, Events: []history.Event{{N: 1, Process: history.Harness, Type: history.Begin, Op: history.OpRun}}}
-	text := Text(Tell(h, verdict.Verdict{Assumption: "c1 never began"}), DefaultWidth)
-	if !strings.Contains(text, "s: undecided\n") || !strings.Contains(text, "Nothing could be decided: c1 never began.") {
+	text := Text(Tell(h, verdict.Verdict{Assumption: "c1 never started"}), DefaultWidth)
+	if !strings.Contains(text, "s: undecided\n") || !strings.Contains(text, "Nothing could be decided: c1 never started.") {
 		t.Errorf("got:\n%s", text)
 	}
 }
