@@ -13,15 +13,15 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// vacuous says what was to happen in the run and didn't, or "". A run that
-// shows nothing must not pass.
+// vacuousReason describes what should have happened in the run and did not, or returns "". A run that
+// proves nothing must not pass.
 func vacuous(r *facts.Facts) string {
-	if len(r.Lacks) > 0 { // whatever came of it, Redis would have answered otherwise
-		return fmt.Sprintf("the simulated %s does not know %s; run it on process", r.Lacks[0].Node, r.Lacks[0].Value)
+	if len(r.Lacks) > 0 { // Redis would have answered differently
+		return fmt.Sprintf("the simulated %s does not support %s; run it on process", r.Lacks[0].Node, r.Lacks[0].Value)
 	}
 	for _, c := range r.Params.Clients {
 		if !r.Began[c] {
-			return c + " never began"
+			return c + " never started"
 		}
 	}
 	u := newUsage(r)
@@ -36,7 +36,7 @@ func vacuous(r *facts.Facts) string {
 	return ""
 }
 
-// missed says how a planned step did not come into force on all its targets, or "".
+// missedStep describes why a planned step did not take effect on all its targets, or returns "".
 func missed(r *usage, s history.PlannedStep) string {
 	var begun []string
 	tried, met, vain := false, s.Optional, ""
@@ -57,14 +57,14 @@ func missed(r *usage, s history.PlannedStep) string {
 	case !tried && s.Optional:
 		return ""
 	case !tried:
-		return "never came: its trigger was not seen"
+		return "never started: its trigger did not occur"
 	case len(begun) == 0:
-		return "was not seen to be in force"
+		return "had no confirmed effect"
 	}
 	covered := covers(s.Targets, begun)
 	for _, t := range s.Targets {
 		if !covered[t] {
-			return "was not seen to be in force on " + t
+			return "had no confirmed effect on " + t
 		}
 	}
 	if !met {
@@ -73,11 +73,11 @@ func missed(r *usage, s history.PlannedStep) string {
 	return ""
 }
 
-// covers finds the planned targets that were hit, or one of whose links was. A target that
-// only the run can name, such as the holder, is anybody.
+// coveredTargets returns the planned targets that were hit, directly or through one of their links. A
+// target that only the run can name, such as the holder, matches any process.
 func covers(targets, begun []string) map[string]bool {
 	covered := map[string]bool{"holder": true}
-	long := map[int]bool{} // how long the names of targets are
+	long := map[int]bool{} // lengths of the targets' names
 	for _, t := range targets {
 		long[len(t)] = true
 	}
@@ -109,8 +109,8 @@ func describe(s history.PlannedStep) string {
 	return text
 }
 
-// faultInVain says how a fault that was in force hit nothing, by what its step says must be
-// seen of it, or "".
+// whyNoEffect describes why a fault in force had no effect according to its step's proof, or returns
+// "".
 func faultInVain(r *usage, s history.PlannedStep, f *facts.Fault) string {
 	p := s.Proof
 	if p == nil {
@@ -122,20 +122,20 @@ func faultInVain(r *usage, s history.PlannedStep, f *facts.Fault) string {
 	case p.Keeps && r.Params.Persistence == "none":
 		return "the nodes keep nothing on disk"
 	case p.Off > 0 && wrongBy(r, s, f) < p.Off:
-		return fmt.Sprintf("the clock of %s was not wrong by as much as %v", f.Target, p.Off)
+		return fmt.Sprintf("the clock of %s was wrong by less than %v", f.Target, p.Off)
 	}
 	from, to, link := strings.Cut(f.Target, "-")
 	switch {
 	case link && to != history.Replica && absent(r, to, f):
-		return to + " was down all the while"
+		return to + " was down the whole time"
 	case link && to == history.Replica && absent(r, from, f), !link && absent(r, f.Target, f):
-		return from + " was down all the while"
+		return from + " was down the whole time"
 	}
 	return unused(r, p, f)
 }
 
-// wrongBy is how far a fault has turned a clock while it lasted. What sets another right
-// again, which is in force, has done something.
+// offsetOf returns by how much a fault changed a clock while it lasted. A fault that corrects the clock
+// while another clock fault is in force counts as having an effect.
 func wrongBy(r *usage, s history.PlannedStep, f *facts.Fault) time.Duration {
 	by := s.By.Abs()
 	if s.Rate != 0 {
@@ -147,7 +147,7 @@ func wrongBy(r *usage, s history.PlannedStep, f *facts.Fault) time.Duration {
 	return by
 }
 
-// spanOf is where a fault was in force.
+// faultSpan returns the span in which a fault was in force.
 func spanOf(r *facts.Facts, f *facts.Fault) spans.Span {
 	s := spans.Of(f.First().T, max(r.End, f.Begin.T))
 	if f.End != nil {
@@ -156,10 +156,10 @@ func spanOf(r *facts.Facts, f *facts.Fault) spans.Span {
 	return s
 }
 
-// absent says whether a node was down already, and did not come back before a fault of it or
-// of its link was over.
+// downThroughout reports whether a node was already down when a fault of it or its link began, and did
+// not return before the fault ended.
 func absent(r *usage, node string, f *facts.Fault) bool {
-	// What a rate has made of a clock stays when it ends, what a jump has does not.
+	// The offset that a rate caused stays when the fault ends. A jump is undone.
 	stays := f.Kind == "clock-rate" || f.Kind == "clock-slew"
 	d := r.downs[node].last(f)
 	switch {
@@ -171,7 +171,7 @@ func absent(r *usage, node string, f *facts.Fault) bool {
 	return f.End != nil && !stays && d.End.T > f.Begin.T && f.End.T <= d.End.T
 }
 
-// unused says that no lock made use of what a fault hit while it lasted, or "".
+// whyUnused describes that no lock used the target of a fault while the fault lasted, or returns "".
 func unused(r *usage, p *history.Proof, f *facts.Fault) string {
 	span := spanOf(r.Facts, f)
 	node, of := f.Target, history.UseNode
@@ -188,15 +188,15 @@ func unused(r *usage, p *history.Proof, f *facts.Fault) string {
 	case !slices.Contains(p.Use, of):
 		return ""
 	case of != history.UseClient && len(r.Links) == 0 && slices.ContainsFunc(r.Params.Clients, func(c string) bool { return r.inSessions()[c].Meets(span) }):
-		return "" // the record tells of no commands
+		return "" // the record contains no commands
 	case of == history.UseClient:
 		if !r.inSessions()[f.Target].Meets(span) {
-			return f.Target + " wanted no lock meanwhile, and had none"
+			return f.Target + " neither wanted nor held a lock meanwhile"
 		}
 	case of == history.UseNode:
 		if !r.asked(traffic{node: node}).Meets(span) && !r.keysOn(node).Meets(spans.Of(span.From, span.From)) && !counted(r, f) &&
 			(p.Off > 0 || !wanted(r, "", node, span)) {
-			return node + " was asked nothing meanwhile, and had no key of a lock"
+			return node + " received no request meanwhile and had no key of a lock"
 		}
 	case to == history.Replica:
 		if !r.asked(traffic{node: node, ok: true}).Meets(span) {
@@ -208,8 +208,8 @@ func unused(r *usage, p *history.Proof, f *facts.Fault) string {
 	return ""
 }
 
-// counted reports whether a node that a fault ends had counted grants since it last was without
-// memory: what fencing tokens are made of outlives all keys.
+// hadGrantCounts reports whether a node that a fault ends had counted grants since it last lost its
+// memory. Fencing tokens come from these counts, which outlive all keys.
 func counted(r *usage, f *facts.Fault) bool {
 	if !endsNode(f) {
 		return false
@@ -223,10 +223,10 @@ func counted(r *usage, f *facts.Fault) bool {
 	})
 }
 
-// wanted reports whether somebody, or one client, must have tried to ask a node in a span,
-// though no command of it was seen there, as where no connection came about. Who calls an
-// operation asks; who waits in one asks again within a round. A node that nobody has asked
-// at any time, though others were, is none that the lock uses.
+// wasWanted reports whether a client, or any client if client is "", must have tried to reach a node in
+// a span although no command was seen there, for example because no connection could be opened. A client
+// that calls an operation sends requests, and one that waits in an operation retries within a round. A
+// node that never received a request, while others did, is not used by the lock.
 func wanted(r *usage, client, node string, span spans.Span) bool {
 	work := node == r.Params.Resource
 	if !work && len(r.Links) > 0 && len(r.asked(traffic{node: node}).Spans) == 0 && !spans.Covering([]spans.Span{span}, spans.Of(r.First, r.Last)) {
@@ -238,12 +238,12 @@ func wanted(r *usage, client, node string, span spans.Span) bool {
 	return asks.Begun(span.To) > before || before > 0 && min(asks.Reached(span.From-1), r.End, span.To)-span.From > round
 }
 
-// lateness is what stalls of the machine may have made late.
+// stallEffects finds out what stalls of the host may have delayed.
 type lateness struct {
 	r      *facts.Facts
 	stalls []spans.Span
-	ends   []int64 // of beliefs, in the order of time
-	plan   []int64 // what the nemesis did, likewise
+	ends   []int64 // when beliefs ended, by time
+	plan   []int64 // when the nemesis acted, by time
 }
 
 func latenessOf(r *facts.Facts) lateness {
@@ -271,15 +271,15 @@ func latenessOf(r *facts.Facts) lateness {
 	return l
 }
 
-// stalled adds to a result the longest stall that may be why an expected violation did not come,
-// or came of another cause. A stall matters to what a violation's witness shows if it lies within
-// the span of that; and to all that was to happen at some instant of the run, if it made that late:
+// addStall adds to a result the longest stall that may have prevented an expected violation or changed
+// its cause. A stall matters if it overlaps the span of the violation's witness, or if it delayed
+// something that was due at some instant of the run:
 //
 //	▒▒▒ stall ▒▒▒
-//	       |  a holder's deadline: it could do nothing before that
-//	              |  a step of the plan, due meanwhile, comes as soon as the stall is over
+//	       |  a holder's deadline: the holder could not act before it
+//	              |  a step of the plan that was due in the stall starts right after it
 //
-// A stall that made nothing late is no excuse.
+// A stall that delayed nothing is no excuse.
 func (l lateness) stalled(res verdict.Result) verdict.Result {
 	if len(l.stalls) == 0 {
 		return res
@@ -293,18 +293,18 @@ func (l lateness) stalled(res verdict.Result) verdict.Result {
 	return res
 }
 
-// by says whether a belief ended in a stall, or the plan was late by it.
+// affectedBy reports whether a belief ended during a stall, or the stall delayed the plan.
 func (l lateness) by(stall spans.Span) bool {
 	return within(l.ends, stall) || within(l.plan, spans.Of(stall.From, stall.To+int64(l.r.Params.Slack)))
 }
 
-// within reports whether one of the instants lies in a span, but not at an end of it.
+// anyWithin reports whether one of the sorted instants lies strictly within a span.
 func within(instants []int64, s spans.Span) bool {
 	i := spans.UpTo(instants, s.From)
 	return i < len(instants) && instants[i] < s.To
 }
 
-// witnessed is the span of what a witness shows.
+// witnessSpan returns the span of a witness and its events.
 func witnessed(r *facts.Facts, w *verdict.Witness) spans.Span {
 	if w == nil {
 		return spans.Of(facts.Never, spans.Ever)
@@ -322,13 +322,12 @@ func witnessed(r *facts.Facts, w *verdict.Witness) spans.Span {
 	return span
 }
 
-// mostUnplanned bounds how many faults are told that nobody planned.
+// maxUnplanned limits how many unplanned faults are listed.
 const mostUnplanned = 3
 
-// unplanned says what hit the run that no plan has, if something did. Such a run shows
-// nothing, whatever came of it: neither that a lock holds under the plan's faults, nor that
-// these break it. A host that stalled is another matter: nobody is to blame for it, it hits
-// all alike, and it happens so often that each property allows for it.
+// unplannedFaults describes the unplanned faults of a run, if any. Such a run proves nothing: neither
+// that a lock holds under the plan's faults, nor that they break it. Stalls of the host are different:
+// they affect all processes alike, and they are so frequent that each property allows for them.
 func unplanned(r *facts.Facts) (text string, hit bool) {
 	var all []string
 	for _, f := range r.Faults {
@@ -351,20 +350,20 @@ func unplanned(r *facts.Facts) (text string, hit bool) {
 	return "nobody planned it: " + strings.Join(all, "; "), true
 }
 
-// unplannedWords tell of each kind of such a fault.
+// unplannedVerbs describes unplanned faults by kind.
 var unplannedWords = map[string]string{
-	facts.Kill: "ended", facts.Pause: "stood still", history.OpGoOn: "went on",
+	facts.Kill: "ended", facts.Pause: "was stopped", history.OpGoOn: "continued",
 }
 
-// downs is where a node was down, in the order of the begins: of those up to each the one
-// that lasted longest, and the longest besides.
+// downtimes are the faults that took a node down, in the order in which they began. For each prefix it
+// has the fault that lasted longest, and the next longest.
 type downs struct {
 	begins         []int64
 	longest, other []*facts.Fault
 }
 
-// last is of those that had begun when a fault did the one that lasted longest, but for the
-// fault itself; nil: there was none.
+// longestBegun returns the fault that lasted longest among those that had begun when f began, except f
+// itself. It returns nil if there is none.
 func (d *downs) last(f *facts.Fault) *facts.Fault {
 	if d == nil {
 		return nil
@@ -379,7 +378,7 @@ func (d *downs) last(f *facts.Fault) *facts.Fault {
 	return d.longest[i-1]
 }
 
-// add puts another fault behind those that are there.
+// add appends a fault. It must not begin before the others.
 func (d *downs) add(f *facts.Fault) {
 	longest, other := f, (*facts.Fault)(nil)
 	if i := len(d.begins) - 1; i >= 0 {
@@ -394,13 +393,13 @@ func (d *downs) add(f *facts.Fault) {
 	d.begins, d.longest, d.other = append(d.begins, f.Begin.T), append(d.longest, longest), append(d.other, other)
 }
 
-// usage is what a lock made use of and when, in order, so that each step of a plan can ask
-// what its fault hit. What may be long is made when it is first asked for.
+// usage indexes what the lock used and when, so that each step of a plan can look up what its fault
+// hit. The large indexes are built on first use.
 type usage struct {
 	*facts.Facts
-	clients map[string]bool         // of the run
-	steps   map[int][]*facts.Fault  // the faults of each
-	clocks  map[string]spans.Spread // by process: faults that turn clocks
+	clients map[string]bool         // clients of the run
+	steps   map[int][]*facts.Fault  // faults by step
+	clocks  map[string]spans.Spread // by process: faults that change clocks
 	downs   map[string]*downs       // by node
 
 	sessions map[string]spans.Spread // by client
@@ -442,20 +441,20 @@ func endsNode(f *facts.Fault) bool {
 	return f.Kind == facts.Kill || f.Kind == facts.Shutdown || f.Kind == facts.PowerLoss
 }
 
-// traffic is what links saw of one link (with its process), or of one node.
+// commandKind selects commands of one link (by its process) or of one node.
 type traffic struct {
 	process, node string
-	ok            bool // only those that a node said yes to
+	ok            bool // only granted commands
 }
 
-// doing is operations of one client, or of all, on the lock or on the resource.
+// operationKind selects operations of one client or of all clients, on the lock or on the resource.
 type doing struct {
 	client string
 	all    bool
 	work   bool // on the resource
 }
 
-// spreads puts spans in order by what they are of.
+// spreadsBy builds a Spread for each key.
 func spreads[K comparable](of map[K][]spans.Span) map[K]spans.Spread {
 	all := map[K]spans.Spread{}
 	for k, list := range of {
@@ -464,7 +463,7 @@ func spreads[K comparable](of map[K][]spans.Span) map[K]spans.Spread {
 	return all
 }
 
-// inSessions is where each client wanted a lock or had one.
+// sessionSpans returns, by client, when it wanted or held a lock.
 func (r *usage) inSessions() map[string]spans.Spread {
 	if r.sessions == nil {
 		of := map[string][]spans.Span{}
@@ -476,7 +475,7 @@ func (r *usage) inSessions() map[string]spans.Spread {
 	return r.sessions
 }
 
-// busy is from a session's call to the last that was done in it.
+// sessionSpan returns the span from a session's call to its last operation.
 func busy(r *facts.Facts, s *facts.Session) spans.Span {
 	to := spans.Wait(r, s).To
 	for a := range s.Actions() {
@@ -489,7 +488,7 @@ func busy(r *facts.Facts, s *facts.Session) spans.Span {
 	return spans.Of(s.Acquire.Call.T, to)
 }
 
-// asked is where commands of a sort were under way.
+// commandSpans returns when commands of a kind were in flight.
 func (r *usage) asked(c traffic) spans.Spread {
 	if r.commands == nil {
 		of := map[traffic][]spans.Span{}
@@ -507,13 +506,13 @@ func (r *usage) asked(c traffic) spans.Spread {
 	return r.commands[c]
 }
 
-// keysOn is where each node had a lock's key: one that was set or extended less than its
-// TTL before, and not deleted since.
+// keySpans returns when a node had a key of a lock. The key was set or extended less than its TTL
+// before, and not deleted since.
 func (r *usage) keysOn(node string) spans.Spread {
 	if r.keys == nil {
 		type place struct{ node, key string }
 		of := map[string][]spans.Span{}
-		deleted := map[place]int64{} // by a release that is in the record after what is looked at
+		deleted := map[place]int64{} // by a release that is later in the record than the command
 		for i := len(r.Links) - 1; i >= 0; i-- {
 			e := r.Links[i]
 			p, at := place{e.Node, e.Key}, facts.Applied(e)
@@ -538,7 +537,7 @@ func (r *usage) keysOn(node string) spans.Spread {
 	return r.keys[node]
 }
 
-// doings is where operations of a sort were under way.
+// operationSpans returns when operations of a kind were in progress.
 func (r *usage) doings(d doing) spans.Spread {
 	if _, ok := r.done[doing{all: d.all}]; !ok {
 		of := map[doing][]spans.Span{{all: d.all}: nil}

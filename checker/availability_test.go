@@ -13,7 +13,7 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// TestFaultToleranceBound goes through what the bound is made of, and what is missing without it.
+// TestFaultToleranceBound checks each parameter of the bound, and that the bound needs all of them.
 func TestFaultToleranceBound(t *testing.T) {
 	const tries = `
 0   c1 begin client
@@ -43,8 +43,8 @@ func TestFaultToleranceBound(t *testing.T) {
 	}
 }
 
-// BenchmarkCheckUnderFaults judges a record in which every other holder is cut off
-// from all nodes until its lease is over, and others wait.
+// BenchmarkCheckUnderFaults judges a record in which every second holder is cut off from all nodes until
+// its lease is over, while other clients wait.
 func BenchmarkCheckUnderFaults(b *testing.B) {
 	h := turns(20_000)
 	h.Params.Nodes, h.Params.Rounds, h.Params.Slack = []string{"n1", "n2", "n3"}, 10, time.Microsecond
@@ -66,7 +66,7 @@ func BenchmarkCheckUnderFaults(b *testing.B) {
 	}
 	h.Events = events
 	if n := judge(newRecord(h), verdict.DeadlockFreedom).Occasions; n < 9000 {
-		b.Fatalf("%d holders are lost", n)
+		b.Fatalf("only %d holders are lost", n)
 	}
 	for b.Loop() {
 		if v := Check(h); v.Assumption != "" {

@@ -7,7 +7,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// unmet is a run in which a step waits for a grant that never comes.
+// unmetStep is a run in which a step waits for a grant that never happens.
 const unmet = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10
 step 1 pause c1 after c1 acquired
 0      harness begin run
@@ -20,10 +20,10 @@ step 1 pause c1 after c1 acquired
 9.1    harness end run
 `
 
-// Where nobody got a lock that was to be had, the lock is to blame for it, and for that alone: nothing
-// holds, whatever the plan came to. Where it was not to be had the run shows nothing.
+// If no client gets an available lock, fault tolerance is violated and nothing else is decided, whatever
+// happened to the plan. If the lock was not available, the run proves nothing.
 func TestRunInWhichNobodyGotTheLock(t *testing.T) {
-	const vacuous = "step 1 (pause c1, when: after c1 acquired) never came: its trigger was not seen"
+	const vacuous = "step 1 (pause c1, when: after c1 acquired) never started: its trigger did not occur"
 	for name, row := range map[string]struct {
 		more       string
 		tolerant   verdict.Outcome
@@ -52,22 +52,21 @@ func TestRunInWhichNobodyGotTheLock(t *testing.T) {
 		}
 	}
 	if v := Check(tale(t, strings.Replace(unmet, "step 1", "step 2", 1)), verdict.FaultTolerance); v.Results[0].Outcome != verdict.Violated {
-		t.Errorf("asked for it alone: %+v", v.Results)
+		t.Errorf("fault-tolerance alone: %+v", v.Results)
 	}
 }
 
-// What was still to come where a record is cut is no assumption that failed.
+// A step that is missing from a cut record is not a failed assumption.
 func TestCutRecordMayHaveHadMoreToCome(t *testing.T) {
 	h := tale(t, "step 1 pause c2 at 7 s\ncut it ends here\n"+quietHold)
 	if v := Check(h); v.Assumption != "" || v.Cut != "it ends here" || v.Result(verdict.MutualExclusion).Outcome != verdict.Undecided {
 		t.Errorf("assumption %q: %+v", v.Assumption, v.Results)
 	}
 	if h.Cut = ""; Check(h).Assumption == "" {
-		t.Error("what never came in a whole run is none either")
+		t.Error("a step missing from a complete record is not a failed assumption")
 	}
 }
 
-// Which properties are of liveness.
 func TestLiveness(t *testing.T) {
 	for name, want := range map[string]bool{
 		verdict.DeadlockFreedom: true, verdict.FaultTolerance: true, verdict.BoundedHold: true,
@@ -75,7 +74,7 @@ func TestLiveness(t *testing.T) {
 		"": false, "honesty": false,
 	} {
 		if got := Liveness(name); got != want {
-			t.Errorf("%q is of liveness: %t", name, got)
+			t.Errorf("Liveness(%q) = %t", name, got)
 		}
 	}
 }

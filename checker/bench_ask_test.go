@@ -16,30 +16,31 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// benchLimit is what a judge may take for one history, beyond making it.
+// benchLimit limits the resources of a judge for one history, not counting the generation of the
+// history.
 type benchLimit struct {
 	time   time.Duration
-	memory int64 // bytes beyond what it had when it began
+	memory int64 // bytes beyond those at the start
 	cores  int   // 0: all
 }
 
-// benchFigures is what it took: medians.
+// benchFigures has the medians of the measurements.
 type benchFigures struct {
 	time   time.Duration
-	worked time.Duration // of that, on a core
+	worked time.Duration // CPU time
 	memory int64
 	answer verdict.Outcome
-	gaveUp string // why there is no answer
+	gaveUp string // the reason if there is no answer
 }
 
-// askJudge has a process of its own judge a history, and ends it at its limits.
+// runJudgeProcess judges a history in a separate process, and kills the process at its limits.
 func askJudge(judge string, c contention, limit benchLimit) (benchFigures, error) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), benchChild+"="+benchSpec(judge, c))
 	if limit.cores > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprint("GOMAXPROCS=", limit.cores))
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it must not outlive an interrupted table
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it must not outlive an interrupted test
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
@@ -63,11 +64,11 @@ func askJudge(judge string, c contention, limit benchLimit) (benchFigures, error
 	return f, nil
 }
 
-// watchJudge reads what the judge prints, until it ends or is ended.
+// watchJudge reads the output of the judge until the process ends or is killed.
 func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFigures {
 	var f benchFigures
 	var times, worked, memory []int64
-	var began time.Time // zero: it isn't judging
+	var began time.Time // zero while it is not judging
 	var base int64
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -101,7 +102,7 @@ func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFig
 	}
 }
 
-// resident is the memory that a process has, 0 if it is no more.
+// resident returns the resident memory of a process in bytes, or 0 if it has ended.
 func resident(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	fields := strings.Fields(string(text))
@@ -121,10 +122,10 @@ func median(xs []int64) int64 {
 	return xs[len(xs)/2]
 }
 
-// disturbed is whether the machine had something else to do.
+// disturbed reports whether the machine was busy with something else.
 func (f benchFigures) disturbed() bool { return f.worked < f.time*4/5 }
 
-// told is the time, with a mark if it was disturbed.
+// formatTime formats the time, with a star if the measurement was disturbed.
 func (f benchFigures) told() string {
 	if f.disturbed() {
 		return short(f.time) + "*"
@@ -132,7 +133,7 @@ func (f benchFigures) told() string {
 	return short(f.time) + " "
 }
 
-// short is a time with about three digits.
+// formatDuration formats a duration with about three digits.
 func short(d time.Duration) string {
 	switch {
 	case d >= 100*time.Second:
@@ -145,7 +146,6 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%.3g ms", float64(d)/1e6)
 }
 
-// size is an amount of memory.
 func size(bytes int64) string {
 	if bytes >= 1e9 {
 		return fmt.Sprintf("%.2f GB", float64(bytes)/1e9)

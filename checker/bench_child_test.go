@@ -16,9 +16,8 @@ import (
 	"lockpick/harness/history"
 )
 
-// benchChild names the environment variable that makes the test binary one
-// judge of one history: a process of its own, so that what it takes can be
-// measured, and so that it can be ended.
+// benchChild is the environment variable that makes the test binary run one judge on one history. A
+// separate process can be measured and killed.
 const benchChild = "LOCKPICK_BENCH_CHILD"
 
 func TestMain(m *testing.M) {
@@ -32,8 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// benchJudges are the columns of the table. Each takes a history and returns the
-// question, which is timed; what it does before is not.
+// benchJudges are the columns of the table. Each prepares a history and returns the function to time.
 var benchJudges = map[string]func(*history.History) func() verdict.Outcome{
 	"two": func(h *history.History) func() verdict.Outcome {
 		return func() verdict.Outcome { return both(Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable)) }
@@ -52,7 +50,7 @@ func peer(model string) func(*history.History) func() verdict.Outcome {
 	}
 }
 
-// both is what two properties agree on, and otherwise what is wrong.
+// commonOutcome returns the outcome on which the two properties agree, or otherwise what is wrong.
 func both(v verdict.Verdict) verdict.Outcome {
 	m, l := v.Result(verdict.MutualExclusion).Outcome.Answer(), v.Result(verdict.LeaseLinearizable).Outcome.Answer()
 	switch {
@@ -68,16 +66,15 @@ func benchSpec(judge string, c contention) string {
 	return fmt.Sprint(judge, " ", c.operations, " ", c.keys, " ", c.unknown, " ", c.violated, " ", c.seed)
 }
 
-// Repetitions: so many, or as many as fit into the time.
+// The judge runs benchTimes times, or as often as possible within benchTimeLimit.
 const (
 	benchTimes  = 15
 	benchEnough = 2 * time.Second
 )
 
-// beJudge makes a history and judges it, several times where that is quick. It
-// prints a line before each time, with the memory it has by then, and one after:
-// nanoseconds, those of them on a core, bytes beyond that memory at the peak, and
-// the answer.
+// runJudge generates a history and judges it, several times if that is quick. It prints a line before
+// each run, with the current memory, and one after it: wall-clock nanoseconds, CPU nanoseconds, peak
+// memory beyond the first value in bytes, and the answer.
 func beJudge(spec string) error {
 	var judge string
 	var c contention
@@ -87,7 +84,7 @@ func beJudge(spec string) error {
 	question := benchJudges[judge](c.history())
 	var all time.Duration
 	for i := 0; i < benchTimes && all < benchEnough; i++ {
-		debug.FreeOSMemory() // also the history, where the judge has no more need of it
+		debug.FreeOSMemory() // including the history if the judge no longer needs it
 		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 			return fmt.Errorf("reset the peak of memory: %w", err)
 		}
@@ -109,7 +106,7 @@ func beJudge(spec string) error {
 	return nil
 }
 
-// onCores is the time that the process has spent on cores, added up.
+// cpuTime returns the CPU time of the process so far.
 func onCores() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -118,7 +115,7 @@ func onCores() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// residentPeak is the most memory that the process had since the peak was reset.
+// residentPeak returns the peak memory of the process since the peak was reset, in bytes.
 func residentPeak() (int64, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

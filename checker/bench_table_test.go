@@ -17,23 +17,23 @@ import (
 )
 
 const benchHead = `
-This checker beside porcupine, on the same histories (contention_test.go).
+This checker compared with porcupine, on the same histories (contention_test.go).
 
-An operation is an acquire or a release with its call and return; unknown is how
-many of them got no answer. A violated history has one violation, in its last
-tenth. Each judge is a process of its own:
+An operation is an acquire or a release with its call and return; unknown is the
+share of operations without an answer. A violated history has one violation, in
+its last tenth. Each judge runs in a process of its own:
   checker     Check with mutual-exclusion and lease-linearizable; all: with every
               property. One core (GOMAXPROCS=1); limits %s and %s
   mutex       porcupine, a plain mutex: no expiry
   lease       porcupine, the lease with time in its states (porcupine.go).
               Both: all keys at once, on all %d cores; limits %s and %s
-time    of the judgement alone: not of making the history, nor of translating it
-        for porcupine. The median of %d times, or of as many as fit into %s.
-        A star: it had a core for less than four fifths of that, for the machine
-        was busy.
-memory  the most that was resident (VmHWM) during the judgement, less what was
-        before it, history included. Go's garbage collector as it is by default.
-A judge that gave up is ended, and not asked about more operations of that kind.
+time    of the judgement alone, without generating the history or translating it
+        for porcupine. The median of %d runs, or of as many as fit into %s.
+        A star: it had a core for less than four fifths of the time because the
+        machine was busy.
+memory  peak resident memory (VmHWM) during the judgement, minus that before it,
+        history included. Go's garbage collector has its default settings.
+A judge that exceeds its limits is killed and skips larger histories of the kind.
 
 `
 
@@ -42,7 +42,7 @@ var (
 	peerLimit = benchLimit{time: 20 * time.Second, memory: 4e9}
 )
 
-// benchColumns are the judges, in order.
+// benchColumns lists the judges in the order of columns.
 var benchColumns = []struct {
 	judge, title string
 	limit        benchLimit
@@ -54,10 +54,9 @@ var benchColumns = []struct {
 	{"lease", "lease", peerLimit, false},
 }
 
-// TestBesidePeers prints the table, row by row. Its parts can be chosen by
-// environment variables: SIZES=1k,10M UNKNOWN=0,5 KEYS=1 VERDICTS=violated. A size
-// by itself has its peers asked, whatever they gave up on at smaller ones. It fails
-// if somebody's answer is wrong, not if it was slow.
+// TestCompareWithPeers prints the table row by row. Environment variables select a part of it:
+// SIZES=1k,10M UNKNOWN=0,5 KEYS=1 VERDICTS=violated. With a single size all peers run, even if they would
+// have given up at a smaller size. The test fails if an answer is wrong, not if it is slow.
 func TestBesidePeers(t *testing.T) {
 	fmt.Printf(benchHead, short(ownLimit.time), size(ownLimit.memory), runtime.NumCPU(), short(peerLimit.time), size(peerLimit.memory),
 		benchTimes, short(benchEnough))
@@ -81,16 +80,16 @@ func TestBesidePeers(t *testing.T) {
 
 type bench struct {
 	*testing.T
-	gaveUp       map[string]string // judge and kind of history: the size
-	kinds        []contention      // without their size, in order
+	gaveUp       map[string]string // the size, by judge and kind of history
+	kinds        []contention      // in order, without sizes
 	perOperation map[contention][]sized
 }
 
-// sized is what one operation takes in a history of so many.
+// sized is the time per operation in a history with that many operations.
 type sized struct {
 	operations int
 	ns         float64
-	busy       bool // the machine was
+	busy       bool // the machine was busy
 }
 
 func (b *bench) row(c contention) {
@@ -100,7 +99,7 @@ func (b *bench) row(c contention) {
 	for _, col := range benchColumns {
 		f := b.ask(col.judge, c, col.limit)
 		if f.gaveUp == "" && f.answer != want {
-			b.Errorf("%s says that %+v is %s", col.judge, c, f.answer)
+			b.Errorf("%s judges %+v as %s", col.judge, c, f.answer)
 			f.gaveUp = "wrong: " + string(f.answer)
 		}
 		ns := float64(f.time) / float64(c.operations)
@@ -124,7 +123,7 @@ func (b *bench) row(c contention) {
 	}
 }
 
-// ask asks a judge, unless it gave up on fewer operations of the kind.
+// run runs a judge, unless it gave up on a smaller history of the kind.
 func (b *bench) ask(judge string, c contention, limit benchLimit) benchFigures {
 	kind := c
 	kind.operations = 0
@@ -143,7 +142,7 @@ func (b *bench) ask(judge string, c contention, limit benchLimit) benchFigures {
 	return f
 }
 
-// goals is what the checker must reach, and whether it does.
+// goals lists the performance goals for a history and whether the checker meets them.
 func goals(c contention, f benchFigures) string {
 	var all []string
 	goal := func(text string, met bool) {
@@ -159,9 +158,9 @@ func goals(c contention, f benchFigures) string {
 	return strings.Join(all, ", ")
 }
 
-// growth says how the cost of an operation grows, beside what n log n allows.
+// growth prints how the cost per operation grows, compared with n log n.
 func (b *bench) growth() {
-	fmt.Println("\nns per operation of the checker by size; from the first size to the last: seen, and what n log n allows")
+	fmt.Println("\nns per operation of the checker by size, and its growth from the first size to the last: measured, and for n log n")
 	for _, kind := range b.kinds {
 		all := b.perOperation[kind]
 		fmt.Printf("%4d keys %3d %% %-8s", kind.keys, kind.unknown, benchVerdicts[kind.violated])
@@ -178,7 +177,7 @@ func (b *bench) growth() {
 
 func benchCell(perOperation bool, time, ns, memory string) string {
 	switch {
-	case ns+memory == "": // it gave up, and time says why
+	case ns+memory == "": // it gave up, and time has the reason
 		return fmt.Sprintf("%-*s", map[bool]int{true: 26, false: 20}[perOperation], time)
 	case perOperation:
 		return fmt.Sprintf("%10s %6s%9s", time, ns, memory)
@@ -186,7 +185,7 @@ func benchCell(perOperation bool, time, ns, memory string) string {
 	return fmt.Sprintf("%-11s%9s", time, memory)
 }
 
-// choice is the value of an environment variable, or what is usual.
+// envOr returns the value of an environment variable, or the default.
 func choice(name, usual string) string {
 	if v := os.Getenv(name); v != "" {
 		return v
@@ -194,14 +193,14 @@ func choice(name, usual string) string {
 	return usual
 }
 
-// choices are its numbers.
+// envNumbers parses envOr as a list of numbers.
 func choices(name, usual string) []int {
 	var ns []int
 	for _, text := range strings.Split(choice(name, usual), ",") {
 		digits := strings.NewReplacer("k", "000", "M", "000000").Replace(text)
 		n, err := strconv.Atoi(digits)
 		if err != nil || n < 0 {
-			panic(fmt.Sprintf("%s=%s: want numbers such as 0, 5, 10k or 1M, with commas between", name, os.Getenv(name)))
+			panic(fmt.Sprintf("%s=%s: want numbers such as 0, 5, 10k or 1M, separated by commas", name, os.Getenv(name)))
 		}
 		ns = append(ns, n)
 	}
@@ -210,7 +209,7 @@ func choices(name, usual string) []int {
 
 var benchVerdicts = map[bool]string{false: "valid", true: "violated"}
 
-// verdicts are the kinds of history asked for: violated or not.
+// verdicts returns the kinds of histories to measure: violated or not.
 func verdicts() []bool {
 	asked := strings.Split(choice("VERDICTS", "valid,violated"), ",")
 	var kinds []bool
@@ -220,12 +219,12 @@ func verdicts() []bool {
 		}
 	}
 	if len(kinds) != len(asked) {
-		panic(fmt.Sprintf("VERDICTS=%s: want valid, violated or both, with a comma between", os.Getenv("VERDICTS")))
+		panic(fmt.Sprintf("VERDICTS=%s: want valid, violated or both, separated by a comma", os.Getenv("VERDICTS")))
 	}
 	return kinds
 }
 
-// count1000 is a count in thousands or millions, where it is a whole number of these.
+// formatCount formats a count in thousands or millions if it is a multiple of these.
 func count1000(n int) string {
 	switch {
 	case n%1e6 == 0:

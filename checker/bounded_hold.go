@@ -9,12 +9,11 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// boundedHold asks whether one client can keep a lock for ever by extending it.
-// A hold may have so many extensions, and may last so long from its grant to the
-// end of belief. Both limits are the scenario's own, for the lock under test may
-// not heed any. Only extensions that were granted count, and the error of the
-// stamps is taken off the length: what is not certain is no violation. A hold that
-// was too long by no more than the host stalled meanwhile leaves it undecided. O(n).
+// boundedHold checks whether one client can keep a lock forever by extending it. The number of
+// extensions of a hold and its length, from the grant to the end of belief, are limited. Both limits
+// belong to the scenario, because the lock under test may have none. Only granted extensions count.
+// The error of the timestamps is subtracted from the length, so that only certain violations count. If
+// a hold exceeds the limit by no more than the host stalled meanwhile, the property is undecided. O(n).
 func boundedHold(r *facts.Facts) (f verdict.Finding) {
 	first := int64(facts.Never)
 	var stalled longHold
@@ -47,35 +46,35 @@ func boundedHold(r *facts.Facts) (f verdict.Finding) {
 	p := r.Params
 	switch {
 	case stalled.stalled > 0:
-		f.Undecided = fmt.Sprintf("%s held %s %s, and the limit is %s; the host stalled for %s meanwhile, which may be why", stalled.session.Client(),
+		f.Undecided = fmt.Sprintf("%s held %s %s (limit %s); the host stalled for %s meanwhile, which may be why", stalled.session.Client(),
 			verdict.LockName(stalled.session.Key()), facts.FromTo(stalled.from, stalled.to), facts.Seconds(int64(r.Params.MaxHold)), facts.Seconds(stalled.stalled))
 	case f.Occasions == 0:
-		f.Because = "nobody extended a lock"
+		f.Because = "no client extended a lock"
 	case p.MaxExtends == 0 || p.MaxHold == 0:
-		f.Undecided = "the history has no limits for the extensions and the length of a hold"
+		f.Undecided = "the history has no limits for the number of extensions and the length of a hold"
 	default:
-		f.Because = fmt.Sprintf("at most %s of one hold, and the limit is %d; at most %s long, and the limit is %s",
+		f.Because = fmt.Sprintf("at most %s of one hold (limit %d), and at most %s long (limit %s)",
 			verdict.Plural(most, "extension"), p.MaxExtends, facts.Seconds(longest), facts.Seconds(int64(p.MaxHold)))
 	}
 	return f
 }
 
-// longHold is one hold measured by the limits.
+// longHold is a hold compared with the limits.
 type longHold struct {
 	session  *facts.Session
 	extends  int // granted
 	from, to int64
-	cause    string           // "" if both limits are kept
-	at       int64            // when the first limit was passed
-	events   []*history.Event // what shows it
-	stalled  int64            // how long the host stalled, where that may be why the hold was too long; or 0
+	cause    string           // "" if the hold is within both limits
+	at       int64            // when it exceeded the first limit
+	events   []*history.Event // evidence
+	stalled  int64            // how long the host stalled if that may be why the hold was too long, or 0
 }
 
-// shown is how many extensions a witness shows, the last that fit.
+// maxShownExtensions is the number of extensions in a witness. The last ones are shown.
 const shown = 8
 
-// holdUnder measures one hold, from its grant to the end of belief. Where the acquire's outcome is
-// unknown, belief begins with an extension; ok is false where there was none.
+// measureHold measures one hold, from its grant to the end of belief. If the acquire's outcome is
+// unknown, belief begins with an extension. ok is false if there was none.
 func holdUnder(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHold, ok bool) {
 	if !s.Granted() && !s.Extended() {
 		return h, false
@@ -83,7 +82,7 @@ func holdUnder(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHol
 	h = longHold{session: s, at: facts.Never}
 	var granted []*history.Event
 	for x := range s.Calls(history.OpExtend) {
-		// One of several releases extends nothing, nor does an answer that the lock is held.
+		// An inner release does not extend the lock, nor does the answer that the lock is held.
 		if x.Outcome() == history.OK && x.Call.Value != history.OpRelease && x.Call.Value != history.OpCheck {
 			granted = append(granted, x.Return)
 		}
@@ -118,11 +117,11 @@ func tooLong(r *facts.Facts, h longHold) verdict.Result {
 	res := verdict.Result{Outcome: verdict.Violated, Cause: h.cause}
 	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.Client(), verdict.LockName(s.Key()), times(h.extends))
 	if n := r.Params.MaxExtends; n > 0 {
-		res.Because += fmt.Sprintf(", and the limit is %d", n)
+		res.Because += fmt.Sprintf(" (limit %d)", n)
 	}
-	res.Because += fmt.Sprintf("; it held it %s", facts.FromTo(h.from, h.to))
+	res.Because += fmt.Sprintf(" and held it %s", facts.FromTo(h.from, h.to))
 	if most := r.Params.MaxHold; most > 0 {
-		res.Because += ", and the limit is " + facts.Seconds(int64(most))
+		res.Because += " (limit " + facts.Seconds(int64(most)) + ")"
 	}
 	res.Witness = &verdict.Witness{
 		Events:   verdict.Numbered(append([]*history.Event{s.Acquire.Call, s.Acquire.Return}, h.events...)),

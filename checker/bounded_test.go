@@ -13,14 +13,14 @@ import (
 	"lockpick/internal/histories"
 )
 
-// c1 is granted the lock at 1 s, with a deadline at 11 s.
+// In boundedPrelude c1 is granted the lock at 1 s, with a deadline at 11 s.
 const boundedPrelude = `
 params clients=c1,c2 nodes=n1 %s
 1 c1 invoke acquire session=c1/1
 1 c1 ok acquire session=c1/1 until=11
 `
 
-// extending is extensions every 3 s, each until 10 s later.
+// extensions returns n extensions, one every 3 s, each by 10 s.
 func extending(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -36,48 +36,48 @@ var boundedRows = []struct {
 	occasions             int
 	because               string
 }{
-	{"nobody extended", "maxExtends=3 maxHold=20s", "", verdict.NotExercised, "", 0, "nobody extended a lock"},
-	{"nobody extended, and there are no limits", "", "", verdict.NotExercised, "", 0, "nobody extended a lock"},
+	{"no extension", "maxExtends=3 maxHold=20s", "", verdict.NotExercised, "", 0, "no client extended a lock"},
+	{"no extension and no limits", "", "", verdict.NotExercised, "", 0, "no client extended a lock"},
 	{"no limits", "", extending(1), verdict.Undecided, "", 1, "has no limits"},
-	{"one limit only, and it is kept", "maxExtends=3", extending(3), verdict.Undecided, "", 1, "has no limits"},
-	{"one limit only, and it is not", "maxExtends=2", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times, and the limit is 2; it held it from 1 s to 20 s (19 s)"},
-	{"the other only", "maxHold=18s", extending(3), verdict.Violated, verdict.HeldTooLong, 1, "3 times; it held it from 1 s to 20 s (19 s), and the limit is 18 s"},
-	{"up to both limits", "maxExtends=3 maxHold=19s", extending(3), verdict.Holds, "", 1, "at most 3 extensions of one hold, and the limit is 3; at most 19 s long, and the limit is 19 s"},
+	{"only one limit, not exceeded", "maxExtends=3", extending(3), verdict.Undecided, "", 1, "has no limits"},
+	{"only the limit of extensions, exceeded", "maxExtends=2", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times (limit 2) and held it from 1 s to 20 s (19 s)"},
+	{"only the limit of the hold, exceeded", "maxHold=18s", extending(3), verdict.Violated, verdict.HeldTooLong, 1, "3 times and held it from 1 s to 20 s (19 s) (limit 18 s)"},
+	{"up to both limits", "maxExtends=3 maxHold=19s", extending(3), verdict.Holds, "", 1, "at most 3 extensions of one hold (limit 3), and at most 19 s long (limit 19 s)"},
 	{"one too many", "maxExtends=2 maxHold=19s", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
 	{"too long", "maxExtends=3 maxHold=18999ms", extending(3), verdict.Violated, verdict.HeldTooLong, 1, ""},
-	{"too long, but for the error of the stamps", "maxExtends=3 maxHold=18999ms stampError=1ms", extending(3), verdict.Holds, "", 1, ""},
-	{"too long by the error of two stamps", "maxExtends=3 maxHold=18s stampError=500ms", extending(3), verdict.Holds, "", 1, ""},
+	{"too long by less than the timestamp error", "maxExtends=3 maxHold=18999ms stampError=1ms", extending(3), verdict.Holds, "", 1, ""},
+	{"too long by the error of two timestamps", "maxExtends=3 maxHold=18s stampError=500ms", extending(3), verdict.Holds, "", 1, ""},
 	{"too long by as much as the host stalled", "maxExtends=3 maxHold=18s", extending(3) + "5.1 nemesis begin stall node=machine\n6.1 nemesis end stall node=machine\n",
 		verdict.Undecided, "", 1, "the host stalled for 1 s meanwhile"},
-	{"the first limit that was passed", "maxExtends=2 maxHold=8s", extending(3), verdict.Violated, verdict.HeldTooLong, 1, ""},
-	{"the first limit, the other way round", "maxExtends=1 maxHold=12s", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
-	{"both limits at one instant", "maxExtends=1 maxHold=6s", extending(2), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
-	{"two that passed it at one instant", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
+	{"the first limit exceeded", "maxExtends=2 maxHold=8s", extending(3), verdict.Violated, verdict.HeldTooLong, 1, ""},
+	{"the first limit exceeded, in the other order", "maxExtends=1 maxHold=12s", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
+	{"both limits at the same instant", "maxExtends=1 maxHold=6s", extending(2), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
+	{"two holds that exceed it at the same instant", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
 		"3 c2 invoke extend session=c2/1\n3 c2 ok extend session=c2/1 until=13\n7 c2 invoke extend session=c2/1\n7 c2 ok extend session=c2/1 until=17\n" +
 		extending(2), verdict.Violated, verdict.ExtendedTooOften, 2, "c1 extended its hold of lock-1 2 times"},
 	{"too long without any extension", "maxExtends=3 maxHold=9s", "", verdict.Violated, verdict.HeldTooLong, 1, "c1 extended its hold of lock-1 0 times"},
 	{"a release ends it", "maxExtends=3 maxHold=9s", "5 c1 invoke release session=c1/1\n5 c1 ok release session=c1/1\n", verdict.NotExercised, "", 0, ""},
-	{"only what was granted counts", "maxExtends=1 maxHold=20s", extending(1) +
+	{"only granted extensions count", "maxExtends=1 maxHold=20s", extending(1) +
 		"7 c1 invoke extend session=c1/1\n8 c1 info extend session=c1/1\n9 c1 invoke extend session=c1/1\n10 c1 fail extend session=c1/1\n", verdict.Holds, "", 1,
-		"at most 1 extension of one hold, and the limit is 1; at most 9 s long"},
-	{"one of several releases is no extension", "maxExtends=1 maxHold=20s", extending(1) +
+		"at most 1 extension of one hold (limit 1), and at most 9 s long"},
+	{"an inner release is no extension", "maxExtends=1 maxHold=20s", extending(1) +
 		"7 c1 invoke extend session=c1/1 value=release\n7 c1 ok extend session=c1/1 value=release until=14\n", verdict.Holds, "", 1, "at most 1 extension of one hold"},
-	{"the lock's word that it is held is no extension", "maxExtends=1 maxHold=20s", extending(1) +
+	{"the answer that the lock is held is no extension", "maxExtends=1 maxHold=20s", extending(1) +
 		"15 c1 invoke extend session=c1/1 value=check\n15 c1 ok extend session=c1/1 value=check until=20\n", verdict.Holds, "", 1, "at most 1 extension of one hold"},
-	{"an acquire of what it holds is one", "maxExtends=1 maxHold=20s", extending(1) +
+	{"a repeated acquire is an extension", "maxExtends=1 maxHold=20s", extending(1) +
 		"7 c1 invoke extend session=c1/1 value=acquire\n7 c1 ok extend session=c1/1 value=acquire until=14\n", verdict.Violated, verdict.ExtendedTooOften, 1, "2 times"},
 	{"each hold by itself", "maxExtends=2 maxHold=20s", extending(2) + "8 c1 invoke release session=c1/1\n8 c1 ok release session=c1/1\n" +
 		"9 c2 invoke acquire session=c2/1\n9 c2 ok acquire session=c2/1 until=19\n10 c2 invoke extend session=c2/1\n10 c2 ok extend session=c2/1 until=20\n", verdict.Holds, "", 2,
 		"at most 2 extensions of one hold"},
-	{"of two, the one that passed it first", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
+	{"the first of two holds that exceed it", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
 		"3 c2 invoke extend session=c2/1\n3 c2 ok extend session=c2/1 until=13\n4 c2 invoke extend session=c2/1\n4 c2 ok extend session=c2/1 until=14\n" +
 		extending(2), verdict.Violated, verdict.ExtendedTooOften, 2, "c2 extended its hold of lock-2 2 times"},
-	{"an acquire of unknown outcome, which an extension makes known", "maxExtends=1", "20 c1 invoke release session=c1/1\n20 c1 ok release session=c1/1\n" +
+	{"an acquire of unknown outcome that an extension confirms", "maxExtends=1", "20 c1 invoke release session=c1/1\n20 c1 ok release session=c1/1\n" +
 		"21 c1 invoke acquire session=c1/2\n22 c1 info acquire session=c1/2\n23 c1 invoke extend session=c1/2\n23 c1 ok extend session=c1/2 until=30\n" +
 		"24 c1 invoke extend session=c1/2\n24 c1 ok extend session=c1/2 until=31\n", verdict.Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 2 times"},
-	{"extensions of what nobody believed in", "maxExtends=1", "20 c1 invoke release session=c1/1\n20 c1 ok release session=c1/1\n" +
-		"21 c1 invoke acquire session=c1/2\n22 c1 info acquire session=c1/2\n23 c1 invoke extend session=c1/2\n23 c1 fail extend session=c1/2\n", verdict.NotExercised, "", 0, "nobody extended"},
-	{"an extension that comes late: one hold all the same", "maxExtends=2 maxHold=20s",
+	{"extensions without belief", "maxExtends=1", "20 c1 invoke release session=c1/1\n20 c1 ok release session=c1/1\n" +
+		"21 c1 invoke acquire session=c1/2\n22 c1 info acquire session=c1/2\n23 c1 invoke extend session=c1/2\n23 c1 fail extend session=c1/2\n", verdict.NotExercised, "", 0, "no client extended"},
+	{"a late extension belongs to the same hold", "maxExtends=2 maxHold=20s",
 		"10 c1 invoke extend session=c1/1\n15 c1 ok extend session=c1/1 until=22\n", verdict.Violated, verdict.HeldTooLong, 1, "from 1 s to 22 s"},
 }
 
@@ -96,7 +96,7 @@ func TestBoundedHold(t *testing.T) {
 	}
 }
 
-// TestLongWitness checks that a witness stays short, and ends with the one too many.
+// TestLongWitness checks that a witness stays short and ends with the first extension beyond the limit.
 func TestLongWitness(t *testing.T) {
 	h := tale(t, fmt.Sprintf(boundedPrelude, "maxExtends=50")+extending(60)+"400 harness end run")
 	w := judge(newRecord(h), verdict.BoundedHold).Witness
@@ -105,8 +105,8 @@ func TestLongWitness(t *testing.T) {
 	}
 }
 
-// TestBoundedAgainstDumb compares the incidents with those of a judge that asks
-// of each instant whether the session was believed in.
+// TestBoundedHoldAgainstNaive compares the incidents with those of a judge that checks at each instant
+// whether the client believed in its session.
 func TestBoundedAgainstDumb(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	violated, n := 0, histories.Some(10_000)
@@ -122,7 +122,7 @@ func TestBoundedAgainstDumb(t *testing.T) {
 		}
 	}
 	if violated < n/10 || violated > 9*n/10 {
-		t.Errorf("%d of %d histories are violated: the comparison is one-sided", violated, n)
+		t.Errorf("%d of %d histories are violated; the comparison is one-sided", violated, n)
 	}
 }
 
@@ -153,7 +153,7 @@ func dumbBounded(h *history.History) int {
 				last = min(at+histories.Beat, end)
 			}
 		}
-		if !granted && first < 0 { // nobody believed in it
+		if !granted && first < 0 { // the client never believed in it
 			continue
 		}
 		if extends > h.Params.MaxExtends || last-first-2*int64(h.Params.StampError) > int64(h.Params.MaxHold) {
@@ -179,6 +179,6 @@ func TestValidityLeft(t *testing.T) {
 	}
 	n, _ := numbers(newRecord(tale(t, "params clients=c1\n12 harness end run")))
 	if n, ok := n["validity-left-min"]; ok {
-		t.Errorf("%g left where nobody acquired", n)
+		t.Errorf("%g left without any acquire", n)
 	}
 }

@@ -1,42 +1,38 @@
-// Package checker judges a history, as package facts puts it in order, and nothing
-// else: it knows no backend, no fault injector and no expectation.
+// Package checker judges histories. It works on the facts that package facts extracts from a
+// history, and knows nothing of backends, fault injection or expectations.
 //
-// Check answers with a verdict.Verdict: for each property holds, violated, undecided or
-// not exercised, why in one sentence, and where it is violated the cause and a
-// Witness, the numbers of the events that prove it. Each property is one search, and
-// its result follows from what that found and covered (verdict.Finding). What was never
-// put to the test does not hold. Before any property come the
-// assumptions: a history that is malformed or vacuous is undecided, whatever
-// else it shows, and so is one of a fault that hit nothing, or of a run in
-// which somebody else than the plan hit a process. The table of
-// properties is in checker.go, whether a run shows anything at all in assumptions.go, and
-// packages below judge by facts alone:
+// Check returns a verdict.Verdict. For each property it contains the outcome (holds, violated,
+// undecided or not exercised), the reason in one sentence and, for a violation, the cause and a
+// Witness: the numbers of the events that prove it. Each property is one search, and its result is
+// derived from what the search found and covered (verdict.Finding). A property that was never
+// exercised does not hold. The assumptions are checked first: a run is undecided, whatever else it
+// shows, if its history is malformed or vacuous, if a fault had no effect, or if an unplanned event
+// hit a process. checker.go has the table of properties and assumptions.go checks the assumptions.
+// The subpackages judge the facts:
 //
-//	verdict      what is answered, as data, and the words for it
-//	spans        arithmetic of spans of true time, and where windows of sessions overlap
-//	cause        why two sessions could have one lock, by what the nodes told
-//	lease        lease-linearizability, exactly, with a certificate
-//	second       the same question, put to porcupine, and porcupine's picture
-//	resource     resource-safety and fencing-order, by the resource's log
+//	verdict      the results as data, and their texts
+//	spans        arithmetic on spans of true time, and overlaps of sessions
+//	cause        why two sessions could hold the same lock, from the nodes' reports
+//	lease        lease-linearizability, decided exactly, with a certificate
+//	second       the same question for porcupine, and porcupine's visualization
+//	resource     resource-safety and fencing-order, from the resource's log
 //	liveness     deadlock-freedom and fault-tolerance, availability and fairness
-//	mutex        locks without leases, of other people's histories
+//	mutex        locks without leases, in histories from elsewhere
 //
-// Check and Visualize wait for real time when they ask the second judge, so call
-// them outside any bubble of virtual time.
+// Check and Visualize wait in real time for the second judge. Call them outside of synctest bubbles.
 //
 // # Why to trust it
 //
-// What holds is proven by a certificate that is verified operation by operation. What is
-// small enough is also given to porcupine, by a translation of its own, and so is the
-// witness of a violation of mutual-exclusion or lease-linearizable, unless the lock tells its
-// holder nothing. Package bruteforce tries every order and every instant on raw events, and
-// shares no line with either. The tests that compare millions of histories with porcupine and
-// with such simple judges are themselves tested: testdata/mutants.list lists mistakes in the
-// checker, in package mutex, in the facts and in the reader of Jepsen's histories. TestMutants
-// plants each in a copy, and a comparison must notice it; a mistake in a cause is noticed by
-// the tables of stories.
+// A result that lease-linearizable holds is proven by a certificate, which is verified operation by
+// operation. Small histories are also judged by porcupine, through a separate translation. So are the
+// witnesses of violations of mutual-exclusion and lease-linearizable, unless the lock never notifies
+// its holder. Package bruteforce tries every order and every instant on raw events, and shares no code
+// with either judge. Tests compare millions of histories with porcupine and with such simple judges.
+// These tests are tested too: testdata/mutants.list lists mistakes in the checker, in package mutex, in
+// the facts and in the reader of Jepsen histories. TestMutants plants each mistake in a copy, and a
+// comparison must detect it. The tables of stories detect mistakes in causes.
 //
-// Deliberately missing: how the history was made, and what somebody hoped for.
+// Deliberately missing: how the history was made, and expectations.
 package checker
 
 import (
@@ -58,7 +54,7 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// properties is the one table of them, in the order of reports.
+// properties is the table of all properties, in the order of reports.
 var properties = []property{
 	{verdict.MutualExclusion, safety, mutualExclusion},
 	{verdict.LeaseLinearizable, safety, leaseLinearizable},
@@ -71,8 +67,8 @@ var properties = []property{
 	{verdict.HolderTold, safety, holderTold},
 }
 
-// A safety property says that nothing bad happens, whatever the faults; liveness
-// that something good does, where the faults allow it.
+// A safety property states that nothing bad happens, whatever the faults. A liveness property states
+// that something good happens if the faults allow it.
 const (
 	safety = false
 	lives  = true
@@ -84,7 +80,7 @@ type property struct {
 	find  func(*record) verdict.Finding
 }
 
-// Liveness reports whether a property is one of liveness rather than of safety.
+// Liveness reports whether a property is a liveness property rather than a safety property.
 func Liveness(name string) bool {
 	return slices.ContainsFunc(properties, func(p property) bool { return p.name == name && p.lives })
 }
@@ -98,7 +94,7 @@ func Properties() []string {
 	return names
 }
 
-// leaseLinearizable is what lease.Judge finds, with the reason for each "not held" that came too early.
+// leaseLinearizable returns the finding of lease.Judge, and adds the reason for each early "not held".
 func leaseLinearizable(r *record) verdict.Finding {
 	f, _ := r.lease()
 	reasoned := func(tell func() verdict.Result) func() verdict.Result {
@@ -120,12 +116,12 @@ func leaseLinearizable(r *record) verdict.Finding {
 	return f
 }
 
-// Check judges a history by the named properties, or by all if none is named.
+// Check judges a history by the named properties, or by all properties if none is named.
 func Check(h *history.History, names ...string) (v verdict.Verdict) {
 	if len(names) == 0 {
 		names = Properties()
 	}
-	if len(names) > 1 && !h.Params.Untold { // it would say of nearly every lock that it isn't about it
+	if len(names) > 1 && !h.Params.Untold { // it does not apply to most locks
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == verdict.HolderTold })
 	}
 	defer func() {
@@ -148,7 +144,7 @@ func Check(h *history.History, names ...string) (v verdict.Verdict) {
 		return v
 	}
 	vacuous := vacuous(r.Facts)
-	if len(r.Lacks) > 0 { // what Redis would have answered otherwise shows nothing
+	if len(r.Lacks) > 0 { // Redis would have answered these commands differently
 		v = nothing(h, names, "the run is vacuous: "+vacuous)
 		v.Assumption = vacuous
 		v.Numbers, v.Words = numbers(r)
@@ -158,14 +154,14 @@ func Check(h *history.History, names ...string) (v verdict.Verdict) {
 	v.Numbers, v.Words = numbers(r)
 	late := latenessOf(r.Facts)
 	barren := vacuous != "" && r.Grants == 0 && !r.Params.MayBeIdle
-	explained := false // a lock that nobody got, or a call that hung, is why the run is vacuous
+	explained := false // the run is vacuous because no client got the lock or because a call hung
 	for _, name := range names {
 		res := cutShort(r, vacuous, judge(r, name))
 		switch {
 		case vacuous == "" || h.Cut != "" && !barren:
-		case res.Outcome != verdict.Violated: // nothing holds in a run that shows nothing
+		case res.Outcome != verdict.Violated: // no property holds in a vacuous run
 			res = verdict.Result{Property: name, Outcome: verdict.Undecided, Because: "the run is vacuous: " + vacuous}
-		default: // but what was violated was
+		default: // violations are real
 			explained = explained || barren && Liveness(name) || res.Cause == verdict.Hung
 		}
 		v.Results = append(v.Results, late.stalled(res))
@@ -178,7 +174,7 @@ func Check(h *history.History, names ...string) (v verdict.Verdict) {
 	return v
 }
 
-// nothing is a verdict that leaves all undecided.
+// undecidedVerdict returns a verdict in which every property is undecided.
 func nothing(h *history.History, names []string, because string) verdict.Verdict {
 	v := verdict.Verdict{Schema: verdict.Schema, Cut: h.Cut, Second: verdict.Undecided}
 	for _, name := range names {
@@ -187,13 +183,13 @@ func nothing(h *history.History, names []string, because string) verdict.Verdict
 	return v
 }
 
-// judge judges by one property.
 func judge(r *record, name string) verdict.Result {
 	res, _ := find(r, name)
 	return res
 }
 
-// find searches by one property, and judges by what it found. A search that panics has decided nothing.
+// find searches for violations of one property and judges the finding. The result is undecided if the
+// search panics.
 func find(r *record, name string) (res verdict.Result, f verdict.Finding) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -203,29 +199,29 @@ func find(r *record, name string) (res verdict.Result, f verdict.Finding) {
 	}()
 	i := slices.IndexFunc(properties, func(p property) bool { return p.name == name })
 	if i < 0 {
-		return verdict.Result{Outcome: verdict.Undecided, Because: "there is no such property: try " + strings.Join(Properties(), ", ")}, f
+		return verdict.Result{Outcome: verdict.Undecided, Because: "unknown property; known: " + strings.Join(Properties(), ", ")}, f
 	}
 	f = properties[i].find(r)
 	return f.Result(), f
 }
 
-// cutShort weakens a result as a cut record demands: what was violated stays violated,
-// but what the run was to show may have been still to come.
+// weakenForCut weakens a result if the record is cut. A violation stays, but the events that the run
+// needs to prove anything may be missing.
 func cutShort(r *record, vacuous string, res verdict.Result) verdict.Result {
 	switch {
 	case r.Cut == "" || res.Outcome == verdict.Violated:
 	case vacuous != "" && (res.Outcome == verdict.Holds || res.Outcome == verdict.NotExercised):
 		res.Outcome = verdict.Undecided
-		res.Because = fmt.Sprintf("the record is cut (%s), and up to there %s", r.Cut, vacuous)
+		res.Because = fmt.Sprintf("the record is cut (%s), and before the cut %s", r.Cut, vacuous)
 	default:
 		res.Because += fmt.Sprintf("; the record is cut: %s", r.Cut)
 	}
 	return res
 }
 
-// disagreement says where the judges contradict each other, or "": porcupine
-// the violations that were found, porcupine lease-linearizable as a whole in
-// either direction, and the certificate a verdict that it holds.
+// disagreement describes how the judges contradict each other, or returns "". Porcupine may contradict
+// the violations that were found, or the outcome of lease-linearizable as a whole. The certificate may
+// contradict the outcome that lease-linearizable holds.
 func disagreement(r *record, v verdict.Verdict) string {
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
 		if why := r.second.Against(v.Result(name)); why != "" {
@@ -239,16 +235,16 @@ func disagreement(r *record, v verdict.Verdict) string {
 	answer := first.Outcome.Answer()
 	if answer == verdict.Holds {
 		if _, why := r.lease(); why != "" {
-			return fmt.Sprintf("%s is said to hold, but %s", verdict.LeaseLinearizable, why)
+			return fmt.Sprintf("%s holds, but %s", verdict.LeaseLinearizable, why)
 		}
 	}
 	if v.Second != verdict.Undecided && v.Second != answer {
-		return fmt.Sprintf("%s came out as %s, and porcupine answers %s", verdict.LeaseLinearizable, first.Outcome, v.Second)
+		return fmt.Sprintf("%s: %s, but porcupine says %s", verdict.LeaseLinearizable, first.Outcome, v.Second)
 	}
 	return ""
 }
 
-// Numbers lists the names of what is measured.
+// Numbers lists the names of all measurements.
 func Numbers() []string {
 	var names []string
 	for _, n := range verdict.Numbers {
@@ -257,13 +253,12 @@ func Numbers() []string {
 	return names
 }
 
-// Visualize writes porcupine's picture of a verdict's violation: see package second.
+// Visualize writes porcupine's visualization of a verdict's violation. See package second.
 func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, err error) {
 	return second.Visualize(w, h, v)
 }
 
-// numbers measures a run, and says in words what a number can't. What it finds is reported,
-// not judged.
+// numbers measures a run and gives reasons for some of the numbers. They are reported, not judged.
 func numbers(r *record) (n map[string]float64, words map[string]string) {
 	o := r.beliefs.Overlaps()
 	n = map[string]float64{
@@ -279,7 +274,7 @@ func numbers(r *record) (n map[string]float64, words map[string]string) {
 	return n, words
 }
 
-// sessions measures what each of them tells by itself.
+// sessionNumbers measures latencies and validity per session.
 func sessions(r *facts.Facts, n map[string]float64) {
 	var latency, left []int64
 	for s := range r.Sessions() {
@@ -307,19 +302,19 @@ func sessions(r *facts.Facts, n map[string]float64) {
 	}
 }
 
-// ranked returns the smallest of sorted values that so many per cent of them don't exceed.
+// percentile returns the smallest of the sorted values that percent % of them do not exceed.
 func ranked(sorted []int64, percent int) int64 { return sorted[(len(sorted)*percent+99)/100-1] }
 
-// What became of each planned step of the nemesis, under "fault-STEP-" and one of
-// these. A step that comes every time has all its occurrences in one.
+// The numbers of a planned step of the nemesis are named "fault-STEP-" and one of these. All
+// occurrences of a repeated step count together.
 const (
 	faultPlanned  = "planned"   // targets
-	faultInjected = "injected"  // times that it was tried on one of them
-	faultReadBack = "read-back" // of these: it was seen to be in force
-	faultOnHeld   = "on-held"   // of these: somebody believed to hold a lock while it was
+	faultInjected = "injected"  // attempts to inject it into a target
+	faultReadBack = "read-back" // injections whose effect was confirmed
+	faultOnHeld   = "on-held"   // confirmed injections during which a client believed it held a lock
 )
 
-// stallNumbers measures how long the machine stood still.
+// stallNumbers measures stalls of the host.
 func stallNumbers(r *facts.Facts, n map[string]float64) {
 	for _, s := range spans.Stalls(r) {
 		d := history.Seconds(s.Length())
@@ -328,7 +323,7 @@ func stallNumbers(r *facts.Facts, n map[string]float64) {
 	}
 }
 
-// faultNumbers measures what became of each step of the plan.
+// faultNumbers measures the effect of each step of the plan.
 func faultNumbers(r *record, n map[string]float64) {
 	if len(r.Params.Steps) == 0 {
 		return
@@ -347,7 +342,7 @@ func faultNumbers(r *record, n map[string]float64) {
 		}
 	}
 	for _, f := range r.Faults {
-		if f.Step <= 0 { // in no plan
+		if f.Step <= 0 { // unplanned
 			continue
 		}
 		n[faultNumber(f.Step, faultInjected)]++
@@ -367,8 +362,8 @@ func faultNumbers(r *record, n map[string]float64) {
 
 func faultNumber(step int, what string) string { return fmt.Sprintf("fault-%d-%s", step, what) }
 
-// record is the facts of a history with what is found of them for more than one property
-// or number: the functions find it when they are first called.
+// record holds the facts of a history and results that several properties or numbers use. The
+// functions compute their result on the first call.
 type record struct {
 	*facts.Facts
 	beliefs *spans.Beliefs
@@ -390,10 +385,9 @@ func newRecord(h *history.History) *record {
 	}
 }
 
-// Incidents lists the times that a property was violated which a verdict says is: as many as
-// its result counts but no more than so many, in the order of time. Each is told by the
-// result that would show it if there were no other. One of them is what the verdict shows,
-// but that of mutual exclusion is without its cause.
+// Incidents lists the violations of a property, in the order of time and at most limit of them. Each
+// is the result that would show it if it were the only one. The verdict shows one of them. Incidents
+// of mutual exclusion have no cause.
 func Incidents(h *history.History, property string, most int) (all []verdict.Result) {
 	r := newRecord(h)
 	res, f := find(r, property)

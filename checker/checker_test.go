@@ -32,7 +32,7 @@ params clients=c1,c2 nodes=n1 quorum=1 ttl=10s
 0.023 c2 ok acquire session=c2/1 until=5
 9     harness end run`
 
-// A property that is added later can't hold without an occasion, whatever it says.
+// A new property cannot hold without an occasion, whatever its search returns.
 func TestNothingHoldsWithoutAnOccasion(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
 	tell := func() verdict.Result { return verdict.Result{Witness: &verdict.Witness{}} }
@@ -50,11 +50,11 @@ func TestNothingHoldsWithoutAnOccasion(t *testing.T) {
 		properties = []property{{"new", lives, func(*record) verdict.Finding { return c.finds }}}
 		h := tale(t, twoHolders)
 		if got := Check(h, "new").Results[0]; got.Outcome != c.want.Outcome || got.Occasions != c.want.Occasions {
-			t.Errorf("%+v came out as %+v", c.finds, got)
+			t.Errorf("%+v: got %+v", c.finds, got)
 		}
-		h.Cut = "in the midst"
+		h.Cut = "in the middle"
 		if got := Check(h, "new").Results[0]; got.Outcome != c.want.Outcome {
-			t.Errorf("cut, %+v came out as %+v", c.finds, got)
+			t.Errorf("cut, %+v: got %+v", c.finds, got)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
 	}
 }
 
-// A checker that fails outside a property, here by a witness that is missing, has decided nothing either.
+// A checker that panics outside a property, here because a witness is missing, decides nothing either.
 func TestCheckerThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
 	properties = []property{{verdict.MutualExclusion, safety, func(*record) verdict.Finding {
@@ -85,15 +85,15 @@ func TestNamedProperties(t *testing.T) {
 	if len(v.Results) != 2 || v.Results[0].Property != verdict.DeadlockFreedom {
 		t.Errorf("got %+v", v.Results)
 	}
-	if r := v.Result("honesty"); r == nil || r.Outcome != verdict.Undecided || !strings.Contains(r.Because, "try mutual-exclusion") {
-		t.Errorf("got %+v for a property that isn't there", r)
+	if r := v.Result("honesty"); r == nil || r.Outcome != verdict.Undecided || !strings.Contains(r.Because, "known: mutual-exclusion") {
+		t.Errorf("got %+v for an unknown property", r)
 	}
 	if v.Result(verdict.MutualExclusion) != nil {
-		t.Error("got a result that nobody asked for")
+		t.Error("got a result that was not requested")
 	}
 }
 
-// What needs a figure or a resource that a history doesn't tell of is undecided.
+// A property that needs a parameter or a resource that the history lacks is undecided.
 func TestWhatIsMissingDecidesNothing(t *testing.T) {
 	h := tale(t, twoHolders)
 	h.Params.Resource, h.Params.TTL = "", 0
@@ -108,7 +108,7 @@ func TestWhatIsMissingDecidesNothing(t *testing.T) {
 	}
 }
 
-// TestMalformed goes through what no recorder of sequential clients writes.
+// TestMalformed checks histories that no recorder of sequential clients writes.
 func TestMalformed(t *testing.T) {
 	rows := []struct{ history, want string }{
 		{"1 c1 invoke acquire session=c1/1\n2 c1 invoke read session=c1/1", "c1 calls read (event 2) while its acquire (event 1) has not returned"},
@@ -147,16 +147,16 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestVacuity goes through what must have happened for a run to show anything.
+// TestVacuity checks what must happen in a run for it to prove anything.
 func TestVacuity(t *testing.T) {
 	const held = "\n1 c1 begin client\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire until=3"
 	rows := []struct{ history, want string }{
-		{"params clients=c1,c2" + held, "c2 never began"},
+		{"params clients=c1,c2" + held, "c2 never started"},
 		{"params clients=c1\n1 c1 begin client", "nobody acquired a lock"},
 		{"params clients=c1 mayBeIdle\n1 c1 begin client", ""},
 		{"params clients=c1" + held, ""},
-		{"params clients=c1\nstep 1 pause c1 at 2s" + held + "\n2 nemesis invoke pause node=c1 step=1", "step 1 (pause c1, when: at 2s) was not seen to be in force"},
-		{"params clients=c1\nstep 1 kill n1,n2 at 2s" + held + "\n2 nemesis begin kill node=n1 step=1", "step 1 (kill n1, n2, when: at 2s) was not seen to be in force on n2"},
+		{"params clients=c1\nstep 1 pause c1 at 2s" + held + "\n2 nemesis invoke pause node=c1 step=1", "step 1 (pause c1, when: at 2s) had no confirmed effect"},
+		{"params clients=c1\nstep 1 kill n1,n2 at 2s" + held + "\n2 nemesis begin kill node=n1 step=1", "step 1 (kill n1, n2, when: at 2s) had no confirmed effect on n2"},
 		{"params clients=c1\nstep 1 kill n1,n2 at 2s" + held + "\n2 nemesis begin kill node=n1 step=1\n2 nemesis begin kill node=n2 step=1", ""},
 		{"params clients=c1\nstep 1 cut c1 at 2s" + held + "\n2 nemesis begin cut node=c1-n1 step=1", ""},
 		{"params clients=c1\nstep 1 pause holder at 2s" + held + "\n2 nemesis begin pause node=c1 step=1", ""},
@@ -168,7 +168,7 @@ func TestVacuity(t *testing.T) {
 	}
 }
 
-// TestStampError checks that an overlap within the error of the stamps is none.
+// TestStampError checks that an overlap within the timestamp error does not count.
 func TestStampError(t *testing.T) {
 	const turns = `
 params clients=c1,c2 stampError=%s
@@ -186,7 +186,7 @@ params clients=c1,c2 stampError=%s
 	}
 }
 
-// TestDisagreement shows that the second judge can contradict the first.
+// TestDisagreement checks that the second judge can contradict the first.
 func TestDisagreement(t *testing.T) {
 	h := tale(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
 	unseen := &history.History{Params: h.Params, Events: h.Events}
@@ -209,29 +209,29 @@ func TestDisagreement(t *testing.T) {
 		{h, verdict.Holds, verdict.Undecided, ""},
 		{h, verdict.Undecided, verdict.Violated, ""},
 		{unseen, verdict.Violated, verdict.Undecided, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
-		{h, verdict.Holds, verdict.Violated, "lease-linearizable came out as holds, and porcupine answers violated"},
+		{h, verdict.Holds, verdict.Violated, "lease-linearizable: holds, but porcupine says violated"},
 		{h, verdict.Violated, verdict.Holds, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
-		{tale(t, twoHolders), verdict.Violated, verdict.Holds, "lease-linearizable came out as violated, and porcupine answers holds"},
-		{tale(t, twoHolders), verdict.Holds, verdict.Undecided, "lease-linearizable is said to hold, but c1 and c2 must both have held lock-1 from 0.023 s to 5 s (4.977 s)"},
+		{tale(t, twoHolders), verdict.Violated, verdict.Holds, "lease-linearizable: violated, but porcupine says holds"},
+		{tale(t, twoHolders), verdict.Holds, verdict.Undecided, "lease-linearizable holds, but c1 and c2 must both have held lock-1 from 0.023 s to 5 s (4.977 s)"},
 	} {
 		r := newRecord(row.history)
 		v := verdict.Verdict{Second: row.second, Results: []verdict.Result{{Property: verdict.LeaseLinearizable, Outcome: row.first, Witness: witness(r)}}}
 		if got := disagreement(r, v); got != row.want {
-			t.Errorf("%s, and porcupine says %s: got %q, want %q", row.first, row.second, got, row.want)
+			t.Errorf("%s, but porcupine says %s: got %q, want %q", row.first, row.second, got, row.want)
 		}
 	}
 	if got := second.New(facts.Read(h)).Answer(time.Second); got != verdict.Holds {
-		t.Errorf("the second judge says %s of one holder", got)
+		t.Errorf("one holder: the second judge says %s", got)
 	}
 	if got := second.New(facts.Read(tale(t, twoHolders))).Answer(time.Second); got != verdict.Violated {
-		t.Errorf("the second judge says %s of two holders", got)
+		t.Errorf("two holders: the second judge says %s", got)
 	}
 	if got := second.New(facts.Read(tale(t, strings.Replace(twoHolders, "until=5", "until=0.015", 1)))).Answer(time.Second); got != verdict.Holds {
-		t.Errorf("the second judge says %s of a lease that had lapsed", got)
+		t.Errorf("a lapsed lease: the second judge says %s", got)
 	}
 }
 
-// TestDeadlockFreedom goes through the ends of a wait for a dead client's lock.
+// TestDeadlockFreedom checks how a wait for a dead client's lock can end.
 func TestDeadlockFreedom(t *testing.T) {
 	const dies = `
 0     c1 begin client
@@ -278,8 +278,8 @@ func TestDeadlockFreedom(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck judges a long history: four clients that take turns, each with
-// an acquire, a write and a release of which one in twenty has no answer.
+// BenchmarkCheck judges a long history of four clients that take turns. Each turn has an acquire, a write
+// and a release; one in twenty releases has no answer.
 func BenchmarkCheck(b *testing.B) {
 	h := turns(100_000)
 	b.ReportMetric(float64(len(h.Events)), "events")
@@ -290,7 +290,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkReading puts a long history in order, and judges nothing.
+// BenchmarkReading reads a long history and judges nothing.
 func BenchmarkReading(b *testing.B) {
 	h := contention{operations: 1_000_000, keys: 10, unknown: 5, seed: 1}.history()
 	b.ReportAllocs()
@@ -333,20 +333,21 @@ func malformed(h *history.History) string {
 	return newRecord(h).Malformed
 }
 
-// What a simulated node can't do decides nothing, also where the record was cut at a violation.
+// A run with a command that a simulated node does not support is undecided, even if the record was cut at
+// a violation.
 func TestLacksDecideNothing(t *testing.T) {
 	for _, cut := range []string{"", "the watcher stopped it"} {
 		h := tale(t, twoHolders+"\n6 harness info lack node=n1 value=ZADD")
 		h.Cut = cut
 		for _, res := range Check(h).Results {
-			if res.Outcome != verdict.Undecided || !strings.Contains(res.Because, "does not know ZADD") {
+			if res.Outcome != verdict.Undecided || !strings.Contains(res.Because, "does not support ZADD") {
 				t.Errorf("cut %q: %s %s: %s", cut, res.Property, res.Outcome, res.Because)
 			}
 		}
 	}
 }
 
-// A record that names no nodes is judged by what clients say.
+// A record without nodes is judged by the clients' answers.
 func TestNoNodes(t *testing.T) {
 	v := Check(tale(t, `params clients=c1,c2 quorum=1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms
 0 c1 begin client

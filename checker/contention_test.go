@@ -9,22 +9,21 @@ import (
 	"lockpick/harness/history"
 )
 
-// contention is the history of a few clients that contend for locks, as long as
-// one likes: what the checker is measured by, beside its peers.
+// contention describes a history of any length in which a few clients contend for locks. It is used to
+// measure the checker and its peers.
 //
-// Each client thinks, acquires one of the locks at random, holds it, releases it.
-// Who finds a lock taken waits, and of those who wait anybody may be next. An
-// unknown acquire is given up by its client, and may have taken the lock until
-// its lease lapses. An unknown release may have been lost, and then too the lock
-// is free only when the lease has lapsed. So a lapse always follows an operation
-// without an answer, and a mutex without expiry has an explanation too.
+// Each client thinks, acquires a random lock, holds it and releases it. A client that finds the lock
+// taken waits, and any waiting client may be next. A client gives up an acquire of unknown outcome; that
+// acquire may have taken the lock until its lease lapses. A release of unknown outcome may have been lost,
+// and then the lock is free only after the lease has lapsed. So a lapse always follows an operation
+// without an answer, and a mutex without expiry can explain the history too.
 //
-// The violation, if there is to be one, is the only one: late, between two
-// sessions whose answers are all known.
+// A violated history has exactly one violation, late in the history and between two sessions whose
+// answers are all known.
 type contention struct {
-	operations int // acquires and releases, each with its call and return; one less where that leaves half a session
+	operations int // acquires and releases, each with its call and return; one less if the last session would be incomplete
 	keys       int
-	unknown    int // percentage of the operations, acquires and releases alike
+	unknown    int // percentage of acquires and of releases
 	violated   bool
 	seed       uint64
 }
@@ -32,15 +31,15 @@ type contention struct {
 const (
 	contenders   = 8
 	contendedTTL = int64(time.Second)
-	giveUp       = int64(50 * time.Millisecond) // from the call of an acquire that gets no answer
+	giveUp       = int64(50 * time.Millisecond) // from the call of an acquire without an answer
 )
 
-// history makes the history. The same contention gives the same one.
+// history generates the history. The result is deterministic.
 func (c contention) history() *history.History {
 	run := &contended{
 		contention: c, left: c.operations, Rand: rand.New(rand.NewPCG(c.seed, 1)),
 		locks: make([]contendedLock, c.keys),
-		// Late is in the last tenth, but in a short history early enough to fit.
+		// The violation is in the last tenth, but early enough to fit into a short history.
 		late: c.operations - max(c.operations/10, 16),
 		h: &history.History{Params: history.Params{
 			Schema: history.Schema, Nodes: []string{"n1", "n2", "n3", "n4", "n5"}, Quorum: 3, TTL: time.Duration(contendedTTL),
@@ -70,25 +69,25 @@ func (c contention) history() *history.History {
 	return run.h
 }
 
-// contended is a history in the making.
+// contentionRun generates a history.
 type contended struct {
 	contention
 	*rand.Rand
 	h       *history.History
 	clients [contenders]contender
 	locks   []contendedLock
-	left    int // operations that nobody has begun or is bound to
-	late    int // the violation comes when so many are begun
+	left    int // operations that no client has begun or committed to
+	late    int // the violation is due after this many operations
 	broken  bool
 }
 
 type contendedLock struct {
 	name string
-	free int64 // from this instant on
-	sure int64 // its holder, all of whose answers will be known, calls its release then
+	free int64 // the lock is free from this instant on
+	sure int64 // when its holder calls release, if all of the holder's answers will be known
 }
 
-// contender is a client: what it does next, and when.
+// contender is a client with its next action and the time of that action.
 type contender struct {
 	name     string
 	stage    stage
@@ -96,7 +95,7 @@ type contender struct {
 	sessions int
 	session  string
 	lock     *contendedLock
-	answer   history.Type // of its release
+	answer   history.Type // to its release
 	answered int64
 }
 
@@ -105,13 +104,13 @@ type stage int
 const (
 	thinking stage = iota
 	waiting
-	unheard // it waits for an answer that will not come
+	unheard // waits for an answer that will not arrive
 	holding
 	releasing
 	left
 )
 
-// next is the client that does something next, or nil.
+// next returns the client that acts next, or nil.
 func (c *contended) next() *contender {
 	var first *contender
 	for i := range c.clients {
@@ -157,7 +156,7 @@ func (c *contended) acquire(x *contender) {
 		x.stage = left
 		return
 	}
-	c.left -= 2 // the release too: a lapse without one would be no fault to a lease, but one to a mutex
+	c.left -= 2 // and its release: a lapse without a release is correct for a lease but not for a mutex
 	x.sessions++
 	x.session = x.name + "/" + strconv.Itoa(x.sessions)
 	x.lock = c.choose(x.at)
@@ -169,7 +168,7 @@ func (c *contended) acquire(x *contender) {
 	}
 }
 
-// choose is a lock at random, or, for the violation, one that is taken for some time.
+// pickLock returns a random lock or, if the violation is due, one that is held for some more time.
 func (c *contended) choose(at int64) *contendedLock {
 	if c.breaking() {
 		for i := range c.locks {
@@ -181,12 +180,12 @@ func (c *contended) choose(at int64) *contendedLock {
 	return &c.locks[c.IntN(c.keys)]
 }
 
-// breaking is whether the violation is due. Until it has come, all answers are known.
+// violationDue reports whether the violation is due. From then until the violation, all answers are known.
 func (c *contended) breaking() bool {
 	return c.violated && !c.broken && c.operations-c.left >= c.late
 }
 
-// grant gives the lock to x, and settles how x will give it back.
+// grant gives the lock to x and determines how x will release it.
 func (c *contended) grant(x *contender, heard bool) {
 	l := x.lock
 	lapse := x.at + contendedTTL
@@ -208,7 +207,7 @@ func (c *contended) think(x *contender) { x.stage, x.at = thinking, x.at+c.milli
 
 func (c *contended) unheard() bool { return c.IntN(100) < c.unknown }
 
-// millis is a random span of so many milliseconds.
+// millis returns a random duration between from and to milliseconds, in nanoseconds.
 func (c *contended) millis(from, to int64) int64 { return from*1e6 + c.Int64N((to-from)*1e6) }
 
 func (c *contended) client(x *contender, typ history.Type, op string, validUntil int64) {

@@ -10,10 +10,9 @@ import (
 	"lockpick/harness/history"
 )
 
-// BenchmarkDoubling reads and judges records that grow in one way at a time, by all
-// properties and numbers, and tells the time per event. A way whose time per event
-// doubles from one size to the next is one in which the checker's time grows by the
-// square. On one core of a busy machine, in nanoseconds per event:
+// BenchmarkDoubling reads and judges records that grow in one dimension at a time, and reports the time
+// per event. If the time per event doubles from one size to the next, the checker's time is quadratic in
+// that dimension. On one core of a busy machine, in nanoseconds per event:
 //
 //	                      40,000   80,000
 //	sections               1,200    1,100
@@ -24,8 +23,8 @@ import (
 //	stalls                 1,000    1,100
 //	kills of clients       7,300    5,600
 //
-// What grows in two ways at a time is not here: so many clients, each with a fault of its
-// own, and so many faults of nodes still take as long as one times the other.
+// Records that grow in two dimensions at a time are not covered: n clients, each with a fault of its own,
+// and m faults of nodes still take time proportional to n·m.
 func BenchmarkDoubling(b *testing.B) {
 	for _, way := range growths {
 		b.Run(way.of, func(b *testing.B) {
@@ -36,7 +35,7 @@ func BenchmarkDoubling(b *testing.B) {
 	}
 }
 
-// growth is one way in which a record grows.
+// growth is one dimension in which a record grows.
 type growth struct {
 	of   string
 	tell func(t *teller, n int)
@@ -60,13 +59,13 @@ func (g growth) double(b *testing.B, n int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// teller writes a record, one thing a microsecond after the other.
+// builder builds a record with one event per microsecond.
 type teller struct {
 	params history.Params
 	events []history.Event
 	at     int64
 	serial map[string]int
-	last   map[string]string // by client: its session
+	last   map[string]string // current session by client
 }
 
 const microsecond = int64(time.Microsecond)
@@ -79,7 +78,7 @@ func newTeller() *teller {
 	}}
 }
 
-// file is the record as it lies on the disk.
+// file returns the record in its file format.
 func (t *teller) file(b *testing.B) []byte {
 	b.Helper()
 	var file bytes.Buffer
@@ -99,14 +98,14 @@ func (t *teller) file(b *testing.B) []byte {
 	return file.Bytes()
 }
 
-// say records an event a microsecond after the last.
+// emit adds an event a microsecond after the last one.
 func (t *teller) say(e history.Event) {
 	t.at += microsecond
 	e.T = t.at
 	t.events = append(t.events, e)
 }
 
-// does records what a client does with its lock.
+// clientEvent adds an event of a client and its lock.
 func (t *teller) does(client string, typ history.Type, op string, of history.Event) {
 	of.Process, of.Type, of.Op, of.Session = client, typ, op, t.last[client]
 	if of.Key == "" {
@@ -130,14 +129,14 @@ func (t *teller) both(client, op string, of history.Event) {
 	t.does(client, history.OK, op, of)
 }
 
-// section is an acquire and a release.
+// section adds an acquire and a release.
 func (t *teller) section(client, key string) {
 	t.asks(client, key)
 	t.gets(client, key)
 	t.both(client, history.OpRelease, history.Event{Key: key})
 }
 
-// fault is a fault that is in force while something happens.
+// fault adds a fault that is in force during meanwhile.
 func (t *teller) fault(kind, target string, step int, meanwhile func()) {
 	t.nemesis(history.Invoke, kind, target, step)
 	t.nemesis(history.Begin, kind, target, step)
@@ -149,13 +148,13 @@ func (t *teller) nemesis(typ history.Type, kind, target string, step int) {
 	t.say(history.Event{Process: history.Nemesis, Type: typ, Op: kind, Node: target, Step: step})
 }
 
-// asked records what a link saw of a command that its node did.
+// linkEvent adds a command that a node executed, as its link saw it.
 func (t *teller) asked(client, node, op string, typ history.Type, token, key string) {
 	t.say(history.Event{Process: client + "-" + node, Type: typ, Op: op, Node: node, Key: key, Token: token,
 		Sent: t.at, Applied: t.at + microsecond/2, Answered: t.at + microsecond, TTL: int64(t.params.TTL)})
 }
 
-// told records what a node says of a key.
+// lifeEvent adds a node's report about a key.
 func (t *teller) told(node, key string, what history.Change, token string) {
 	t.say(history.Event{Process: node, Type: history.Info, Op: history.OpLife, Key: key, Local: t.params.Epoch + t.at + microsecond,
 		Life: &history.Life{What: what, Seq: int64(len(t.events) + 1), Value: token, By: "c1-" + node, Expires: t.params.Epoch + t.at + int64(t.params.TTL)}})

@@ -8,10 +8,10 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// Three clients, one lock, two nodes; what is said of c1 and c2 is put between.
+// fencingPrelude has three clients and two nodes. Each row adds events of the clients.
 const fencingPrelude = "\nparams clients=c1,c2,c3 nodes=n1,n2"
 
-// fencingRows is what tokens may be, where the resource doesn't ask for them.
+// fencingRows are tokens of a lock whose resource does not check them.
 var fencingRows = []struct {
 	name      string
 	history   string
@@ -23,32 +23,32 @@ var fencingRows = []struct {
 	{"no tokens", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1`, verdict.NotExercised, "", 0, "gave no fencing tokens"},
-	{"they rise", `
+	{"rising tokens", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=1
 3 c2 invoke acquire session=c2/1
 4 c2 ok acquire session=c2/1 fence=7`, verdict.Holds, "", 0, "2 tokens rose"},
-	{"they fall", `
+	{"falling tokens", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2 invoke acquire session=c2/1
 4 c2 ok acquire session=c2/1 fence=1`, verdict.Violated, verdict.TokenOrder, 1, "c2 got token 1 with lock-1 at 4 s, though c1 had got 7 by 2 s, before that attempt began at 3 s"},
-	{"one twice", `
+	{"one token twice", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2 invoke acquire session=c2/1
 4 c2 ok acquire session=c2/1 fence=7`, verdict.Violated, verdict.TokenTwice, 1, "c1 and c2 both got token 7"},
-	{"one twice at once", `
+	{"one token twice at the same time", `
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
 4 c1 ok acquire session=c1/1 fence=7
 4 c2 ok acquire session=c2/1 fence=7`, verdict.Violated, verdict.TokenTwice, 1, "c1 and c2 both got token 7"},
-	{"one client's own", `
+	{"two tokens of one client", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c1 invoke acquire session=c1/2
 4 c1 ok acquire session=c1/2 fence=6`, verdict.Violated, verdict.TokenOrder, 1, "c1 got token 6"},
-	{"of two locks", `
+	{"tokens of two locks", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2 invoke acquire session=c2/1 key=lock-2
@@ -58,20 +58,20 @@ var fencingRows = []struct {
 2 c1 ok acquire session=c1/1 fence=7
 2 c2 invoke acquire session=c2/1
 4 c2 ok acquire session=c2/1 fence=1`, verdict.Holds, "", 0, ""},
-	{"called before, asked after", `
+	{"called before, first set after", `
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2-n1 ok set token=B sent=2.5 applied=2.7
 4 c2 ok acquire session=c2/1 token=B fence=1`, verdict.Violated, verdict.TokenOrder, 1, "before that attempt began at 2.5 s"},
-	{"called before, one node asked before", `
+	{"called before, one set before", `
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2-n1 ok set token=B sent=2.5 applied=2.7
 3 c2-n2 fail set token=B sent=1.5 applied=2.7
 4 c2 ok acquire session=c2/1 token=B fence=1`, verdict.Holds, "", 0, ""},
-	{"another attempt's set, another client's, another lock's", `
+	{"sets of another attempt, client and lock", `
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
 1.7 c2-n1 ok set token=A sent=1.5 applied=1.6
@@ -80,20 +80,20 @@ var fencingRows = []struct {
 2 c1 ok acquire session=c1/1 fence=7
 3 c2-n1 ok set token=B sent=2.5 applied=2.7
 4 c2 ok acquire session=c2/1 token=B fence=1`, verdict.Violated, verdict.TokenOrder, 1, "before that attempt began at 2.5 s"},
-	{"a set that nobody knows the time of", `
+	{"a set without a known time", `
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2-n1 ok set token=B sent=2.5 applied=2.7
 3 c2-n2 ok set token=B sent=0 applied=2.7
 4 c2 ok acquire session=c2/1 token=B fence=1`, verdict.Holds, "", 0, ""},
-	{"the lock does not tell its token", `
+	{"the lock does not report its token", `
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2-n1 ok set token=B sent=2.5 applied=2.7
 4 c2 ok acquire session=c2/1 fence=1`, verdict.Holds, "", 0, ""},
-	{"the record is cut, and may lack the first set", `
+	{"a cut record that may lack the first set", `
 cut here
 1 c1 invoke acquire session=c1/1
 1 c2 invoke acquire session=c2/1
@@ -130,7 +130,7 @@ func TestFencingOrder(t *testing.T) {
 	}
 }
 
-// Each who gets a token again is compared with the first who got it.
+// If a token is issued several times, each later holder is compared with the first one.
 func TestTokenGivenThrice(t *testing.T) {
 	all := Incidents(tale(t, fencingPrelude+`
 1 c1 invoke acquire session=c1/1
@@ -147,8 +147,8 @@ func TestTokenGivenThrice(t *testing.T) {
 	}
 }
 
-// c1 believes from 0.2 s to 5 s and c2 from 5.2 s to 10 s, with tokens 1 and 2; c3's
-// lease, with token 3, ended before.
+// In fencedPrelude c1 believes from 0.2 s to 5 s and c2 from 5.2 s to 10 s, with tokens 1 and 2. The lease
+// of c3, with token 3, ended before.
 const fencedPrelude = `
 params clients=c1,c2,c3 nodes=n1 %s
 0.01 c3 invoke acquire session=c3/1
@@ -162,7 +162,7 @@ params clients=c1,c2,c3 nodes=n1 %s
 7.0 c2 invoke write session=c2/1 value=y
 7.9 c2 ok write session=c2/1`
 
-// fencedLogs is what the resource's log may hold.
+// fencedLogs are logs of the resource.
 var fencedLogs = []struct {
 	name      string
 	params    string
@@ -182,64 +182,64 @@ r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Holds, 
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c1/1 fence=1 value=x applied=6.2 cause=write`, verdict.Violated, verdict.StaleAccepted, 1,
 		"c1's write with token 1 was accepted at 6.2 s, and the highest before was 2, of c2 at 6.1 s"},
-	{"of two with the highest token the first is named", "fence=token", `
+	{"the first of two with the highest token is named", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write
 r1 ok log session=c1/1 fence=1 value=x applied=7.2 cause=write`, verdict.Violated, verdict.StaleAccepted, 1, "the highest before was 2, of c2 at 6.1 s"},
 	{"a read below a read", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c1/1 fence=1 applied=6.2 cause=read`, verdict.Violated, verdict.StaleAccepted, 1, "c1's read with token 1 was accepted"},
-	{"a refused one sets no mark", "fence=token", `
+	{"a refused access does not raise the highest token", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 fail log session=c1/1 fence=1 applied=6.2 cause=read
 r1 fail log session=c3/1 fence=3 applied=6.3 cause=read
 r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Violated, verdict.FreshRefused, 1,
 		"c3's read with token 3 was refused at 6.3 s, and the highest before was 2, of c2"},
-	{"the first of all is refused", "fence=token", `
+	{"the first access is refused", "fence=token", `
 r1 fail log session=c1/1 fence=1 applied=1 cause=read`, verdict.Violated, verdict.FreshRefused, 1, "none had been accepted before"},
-	{"as high as the highest, and refused", "fence=token", `
+	{"refused with the highest token", "fence=token", `
 r1 ok log session=c1/1 fence=1 applied=1 cause=read
 r1 fail log session=c1/1 fence=1 value=x applied=2 cause=write`, verdict.Violated, verdict.FreshRefused, 1, "c1's write with token 1 was refused at 2 s, and the highest before was 1"},
-	{"the valid holder, by an earlier one's token", "fence=token", `
+	{"the valid holder refused because of an earlier one's token", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Violated, verdict.HolderRefused, 1,
 		"c2 held lock-1 when its write with token 2 was refused at 7.1 s, and the highest before was 3, of c3"},
 	{"the valid holder's read", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 applied=6.1 cause=read`, verdict.Violated, verdict.HolderRefused, 1, "its read with token 2"},
-	{"one that may have been answered after its lease", "fence=token", `
+	{"possibly answered after its lease", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 value=y applied=10.1 cause=write`, verdict.Holds, "", 0, ""},
-	{"the same, by the error of the stamps", "fence=token stampError=200ms", `
+	{"the same, within the timestamp error", "fence=token stampError=200ms", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 value=y applied=9.7 cause=write`, verdict.Holds, "", 0, ""},
-	{"the error of the stamps leaves a client's own order", "fence=token stampError=200ms\n7.95 c2 invoke release session=c2/1", `
+	{"the timestamp error keeps the order of one client", "fence=token stampError=200ms\n7.95 c2 invoke release session=c2/1", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 value=y applied=7.85 cause=write`, verdict.Violated, verdict.HolderRefused, 1, "refused at 7.85 s"},
-	{"nobody knows when", "fence=token", `
+	{"refused at an unknown time", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 value=z cause=write`, verdict.Holds, "", 0, ""},
-	{"only the client knows when", "fence=token", `
+	{"refused at a time that only the client knows", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 cause=read
 r1 fail log session=c2/1 fence=2 value=y cause=write`, verdict.Violated, verdict.HolderRefused, 2, "c2 held lock-1 when its read with token 2"},
-	{"by the token of who was granted it since: the lock's fault", "fence=token", `
+	{"refused because of a later holder's token, the lock's fault", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=4 cause=read
 r1 fail log session=c1/1 fence=1 value=x applied=4.5 cause=write`, verdict.Holds, "", 0, ""},
-	{"by a stranger's token", "fence=token", `
+	{"refused because of an unknown session's token", "fence=token", `
 r1 ok log session=c9/1 fence=9 applied=4 cause=read
 r1 fail log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Violated, verdict.HolderRefused, 1, "of session c9/1"},
-	{"each lock has marks of its own", "fence=token", `
+	{"each lock has its own highest token", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c1/1 key=lock-2 fence=1 applied=6.2 cause=read`, verdict.NotExercised, "", 0, ""},
-	{"by claims there are no tokens", "fence=check-and-set", `
+	{"claims without tokens", "fence=check-and-set", `
 r1 ok log session=c1/1 applied=1 cause=claim
 r1 ok log session=c3/1 applied=6 cause=claim
 r1 fail log session=c2/1 value=y applied=7.1 cause=write`, verdict.NotExercised, "", 0, "gave no fencing tokens"},
 	{"the log is missing", "fence=token", "", verdict.Undecided, "", 0, "was not read back"},
-	{"the log may go on", "fence=token\ncut in the middle", `
+	{"an incomplete log", "fence=token\ncut in the middle", `
 r1 ok log session=c1/1 fence=1 applied=1 cause=read`, verdict.Undecided, "", 0, "may not be whole"},
-	{"the log may go on, but what is there suffices", "fence=token\ncut in the middle", `
+	{"an incomplete log that suffices", "fence=token\ncut in the middle", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c1/1 fence=1 applied=6.2 cause=read`, verdict.Violated, verdict.StaleAccepted, 1, ""},
 }
@@ -257,8 +257,8 @@ func TestFencedResource(t *testing.T) {
 	}
 }
 
-// Under check-and-set a claim that comes late makes the resource refuse the valid
-// holder. It is measured, not judged.
+// Under check-and-set a late claim makes the resource refuse the valid holder. This is measured, not
+// judged.
 func TestRefusedHolders(t *testing.T) {
 	for _, row := range []struct {
 		fence string

@@ -10,7 +10,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// growths is the ways in which a record may grow.
+// growths lists the dimensions in which a record may grow.
 var growths = []growth{
 	{"clients", func(t *teller, n int) {
 		t.params.Clients = histories.Names("c", n)
@@ -18,18 +18,18 @@ var growths = []growth{
 			t.section(c, "k")
 		}
 	}},
-	{"clients that wait at once", func(t *teller, n int) {
+	{"clients that wait at the same time", func(t *teller, n int) {
 		t.params.Clients = histories.Names("c", n)
 		for _, c := range t.params.Clients {
 			t.asks(c, "k")
 		}
-		for i := range n { // the last comes first
+		for i := range n { // the last client first
 			c := t.params.Clients[n-1-i]
 			t.gets(c, "k")
 			t.both(c, history.OpRelease, history.Event{})
 		}
 	}},
-	{"clients that never hear", func(t *teller, n int) {
+	{"clients without an answer", func(t *teller, n int) {
 		t.params.Clients = histories.Names("c", n)
 		t.section("c1", "k")
 		for _, c := range t.params.Clients {
@@ -152,14 +152,14 @@ var growths = []growth{
 			t.both(c, history.OpRelease, history.Event{})
 		}
 	}},
-	{"pauses of who waits", func(t *teller, n int) {
+	{"pauses of a waiting client", func(t *teller, n int) {
 		t.asks("c2", "k")
 		for range n {
 			t.section("c1", "k")
 			t.fault(facts.Pause, "c2", 0, func() { t.section("c1", "k") })
 		}
 	}},
-	{"pauses one within the other", func(t *teller, n int) {
+	{"nested pauses", func(t *teller, n int) {
 		t.section("c1", "k")
 		for range n {
 			t.nemesis(history.Invoke, facts.Pause, "c2", 0)
@@ -229,7 +229,7 @@ var growths = []growth{
 			t.both(c, history.OpRelease, history.Event{})
 		}
 	}},
-	{"turns of a client's clock", func(t *teller, n int) {
+	{"changes of a client's clock", func(t *teller, n int) {
 		t.params.TTL = time.Hour
 		for i := range n {
 			t.say(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: "c1", Local: t.params.Epoch + t.at - int64(i%7), Wall: true})
@@ -293,7 +293,7 @@ var growths = []growth{
 		}
 		t.log(log)
 	}},
-	{"attempts that nobody took back", func(t *teller, n int) {
+	{"attempts without a release", func(t *teller, n int) {
 		for i := range n {
 			c := t.params.Clients[i%2]
 			t.asks(c, "k")
@@ -303,7 +303,7 @@ var growths = []growth{
 		}
 		t.section("c1", "k")
 	}},
-	{"keys that a client has at once", func(t *teller, n int) {
+	{"keys that a client holds at the same time", func(t *teller, n int) {
 		for i := range n {
 			t.asks("c1", strconv.Itoa(i))
 			t.gets("c1", strconv.Itoa(i))
@@ -319,7 +319,7 @@ var growths = []growth{
 			t.gets(c, "k")
 		}
 	}},
-	{"gaps", func(t *teller, n int) { // nobody has the lock for long, and each has a client of its own
+	{"gaps", func(t *teller, n int) { // no client holds the lock for long, and each section has its own client
 		t.params.Clients = histories.Names("c", n)
 		for _, c := range t.params.Clients {
 			t.section(c, "k")
@@ -328,7 +328,7 @@ var growths = []growth{
 	}},
 }
 
-// worked is a session with so many operations on the resource.
+// operations adds a session with n operations on the resource.
 func (t *teller) worked(op string, n int) {
 	t.asks("c1", "k")
 	t.gets("c1", "k")
@@ -346,7 +346,7 @@ func (t *teller) worked(op string, n int) {
 	t.log(log)
 }
 
-// entry is the resource's word of what a client has just done.
+// logEntry returns the resource's log entry for a client's last operation.
 func (t *teller) entry(client, op string, of history.Event) history.Event {
 	of.Process, of.Type, of.Op, of.Cause, of.Session, of.Key, of.Applied = "resource", history.OK, history.OpLog, op, t.last[client], "k", t.at
 	return of
@@ -358,8 +358,8 @@ func (t *teller) log(entries []history.Event) {
 	}
 }
 
-// lived is so many sections with what a node tells of them, the last of which another
-// session gets, too, and a wait in which nobody does.
+// keyEvents adds n sections with the nodes' reports about their keys, and then an acquire of another
+// session with n failed attempts.
 func (t *teller) lived(n int, key func(i int) string) {
 	t.params.Life = true
 	grant := func(c, key string) {

@@ -12,7 +12,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// unseen is a lock without a deadline, that tells of no loss. c1 has it, and c2 gets it at 12 s.
+// unnotifiedLock is a lock without a deadline that reports no loss. c1 holds it, and c2 gets it at 12 s.
 const unseen = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life untold
 0      harness begin run
 0.001  c1 begin client
@@ -33,7 +33,7 @@ END
 14     harness end run
 `
 
-// Where a key lived its time the lock promised nothing; where it was deleted before, it is broken.
+// If the key lived for its TTL the lock broke no promise. If the key was deleted before, the lock is broken.
 func TestHolderTold(t *testing.T) {
 	expired, deleted := "11.011 n1 life expired old=A", "5.011 n1 life deleted old=A by=c2 sent=5 command=del"
 	silent := regexp.MustCompile(`(?m)^\S+ +n1 life .*\n|^END| life\b`).ReplaceAllString(unseen, "")
@@ -41,14 +41,14 @@ func TestHolderTold(t *testing.T) {
 		text                   string
 		exclusion, told, lease verdict.Outcome
 	}{
-		"the key lived its time":         {strings.Replace(unseen, "END", expired, 1), verdict.NotExercised, verdict.Violated, verdict.Holds},
-		"another deleted it":             {strings.ReplaceAll(strings.Replace(unseen, "END", deleted, 1), "12.0", "6.0"), verdict.Violated, verdict.Holds, verdict.Holds},
-		"nobody tells how the key ended": {strings.Replace(unseen, "END", "", 1), verdict.Violated, verdict.Holds, verdict.Holds},
-		"the nodes tell nothing":         {silent, verdict.NotExercised, verdict.Violated, verdict.Holds},
-		"the lock was asked":             {strings.Replace(unseen, "END", expired+"\n12 c1 info lost session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
-		"the host stalled for as long as both held it": {strings.Replace(unseen, "END", expired+"\n11.1 nemesis begin stall node=machine\n12 nemesis end stall node=machine\n12.911 c1 info lost session=c1/1", 1),
+		"the key expired after its TTL":      {strings.Replace(unseen, "END", expired, 1), verdict.NotExercised, verdict.Violated, verdict.Holds},
+		"another client deleted it":          {strings.ReplaceAll(strings.Replace(unseen, "END", deleted, 1), "12.0", "6.0"), verdict.Violated, verdict.Holds, verdict.Holds},
+		"the end of the key is not recorded": {strings.Replace(unseen, "END", "", 1), verdict.Violated, verdict.Holds, verdict.Holds},
+		"the nodes report nothing":           {silent, verdict.NotExercised, verdict.Violated, verdict.Holds},
+		"the holder checked the lock":        {strings.Replace(unseen, "END", expired+"\n12 c1 info lost session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
+		"the host stalled for as long as the overlap": {strings.Replace(unseen, "END", expired+"\n11.1 nemesis begin stall node=machine\n12 nemesis end stall node=machine\n12.911 c1 info lost session=c1/1", 1),
 			verdict.NotExercised, verdict.Undecided, verdict.Holds},
-		"it was given back first": {strings.Replace(unseen, "END", "9 c1 invoke release session=c1/1\n9.001 c1-n1 ok release token=A\n"+
+		"the lock was released before": {strings.Replace(unseen, "END", "9 c1 invoke release session=c1/1\n9.001 c1-n1 ok release token=A\n"+
 			"9.001 n1 life deleted old=A by=c1 sent=9 command=del\n9.1 c1 ok release session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
 	} {
 		v := Check(tale(t, row.text))
@@ -63,11 +63,12 @@ func TestHolderTold(t *testing.T) {
 		}
 	}
 	if v := Check(tale(t, strings.Replace(strings.Replace(unseen, " untold", "", 1), "END", expired, 1))); v.Result(verdict.HolderTold) != nil || v.Result(verdict.MutualExclusion).Outcome != verdict.Violated {
-		t.Errorf("of a lock that is to tell its holder: %+v", v.Results)
+		t.Errorf("a lock that notifies its holder: %+v", v.Results)
 	}
 }
 
-// Each overlap that brute force finds is in one of the two rows, and no judge contradicts another.
+// Each overlap that brute force finds violates exactly one of the two properties, and no judge contradicts
+// another.
 func TestHolderToldAgainstBruteForce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	overlaps, tried := 0, histories.Some(3000)
@@ -86,12 +87,12 @@ func TestHolderToldAgainstBruteForce(t *testing.T) {
 		for _, property := range []string{verdict.MutualExclusion, verdict.HolderTold} {
 			all, shown := Incidents(h, property, 100), judge(r, property)
 			if len(all) != shown.Incidents {
-				t.Fatalf("%d incidents of %s are listed:\n%s", len(all), property, histories.Lines(h))
+				t.Fatalf("%d incidents of %s:\n%s", len(all), property, histories.Lines(h))
 			}
-			for _, x := range all { // in the order of time
+			for _, x := range all { // ordered by time
 				longer := (x.Witness.To - x.Witness.From) - (shown.Witness.To - shown.Witness.From)
 				if longer > 0 || longer == 0 && x.Witness.From < shown.Witness.From {
-					t.Fatalf("%s shows what lasted from %d to %d, and not from %d to %d:\n%s", property,
+					t.Fatalf("%s shows the overlap from %d to %d instead of %d to %d:\n%s", property,
 						shown.Witness.From, shown.Witness.To, x.Witness.From, x.Witness.To, histories.Lines(h))
 				}
 			}
@@ -99,6 +100,6 @@ func TestHolderToldAgainstBruteForce(t *testing.T) {
 		overlaps += min(want, 1)
 	}
 	if overlaps < tried/6 || !slices.Contains(Properties(), verdict.HolderTold) {
-		t.Errorf("%d of %d histories overlap: the comparison is one-sided", overlaps, tried)
+		t.Errorf("%d of %d histories have overlaps; the comparison is one-sided", overlaps, tried)
 	}
 }

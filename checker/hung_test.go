@@ -7,7 +7,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// held is a lock that c1 has, and no more: nobody else wants it.
+// heldLock is a lock that c1 holds and no other client wants.
 const held = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10
 0      harness begin run
 0.001  c1 begin client
@@ -18,13 +18,13 @@ const held = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=1
 0.013  c1 ok acquire session=c1/1 token=A until=9.9
 `
 
-// A call that doesn't return is the lock's fault where its client went on and reached a majority
-// for ten rounds and a TTL, here 12.1 s; of an acquire, for ten rounds in which nobody had the lock.
+// A call that does not return is the lock's fault if its client kept running and reached a majority for
+// ten rounds and a TTL, here 12.1 s. For an acquire it is ten rounds in which no client held the lock.
 func TestCallsThatHang(t *testing.T) {
 	for name, row := range map[string]struct {
 		events, cause string
 	}{
-		"a release to the end":          {held + "1 c1 invoke release session=c1/1\n30 harness end run", verdict.Hung},
+		"a release without return":      {held + "1 c1 invoke release session=c1/1\n30 harness end run", verdict.Hung},
 		"a release that returns late":   {held + "1 c1 invoke release session=c1/1\n13.2 c1 ok release session=c1/1\n13.3 c1 end client\n30 harness end run", verdict.WaitedLong},
 		"a release that returns sooner": {held + "1 c1 invoke release session=c1/1\n13 c1 ok release session=c1/1\n13.3 c1 end client\n30 harness end run", ""},
 		"an extension":                  {held + "1 c1 invoke extend session=c1/1\n30 harness end run", verdict.Hung},
@@ -35,14 +35,14 @@ func TestCallsThatHang(t *testing.T) {
 			"12 nemesis begin pause node=c1 step=1\n30 nemesis end pause node=c1 step=1\n30 harness end run", ""},
 		"a release without a majority": {held + "1 c1 invoke release session=c1/1\n" +
 			"2 nemesis begin kill node=n1 step=1\n2 nemesis begin kill node=n2 step=1\n30 harness end run", ""},
-		"an acquire that asked once": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
+		"an acquire with a single attempt": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
 			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
 			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n30 harness end run", verdict.Hung},
-		"an acquire that stops asking until it has the lock": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
+		"an acquire that pauses and then gets the lock": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
 			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
 			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n9 c2-n1,n2,n3 ok set token=C sent=8.99\n" +
 			"8.995 n1,n2,n3 life set value=C by=c2 sent=8.99\n9.1 c2 ok acquire session=c2/1 token=C until=18\n30 harness end run", verdict.WaitedLong},
-		"an acquire that goes on asking": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
+		"an acquire that keeps trying": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
 			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
 			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n2.9 c2-n1,n2,n3 fail set token=C\n4.6 c2-n1,n2,n3 fail set token=D\n5 harness end run", verdict.TurnedAway},
 	} {
@@ -53,7 +53,8 @@ func TestCallsThatHang(t *testing.T) {
 	}
 }
 
-// Links that lose a few messages excuse no acquire that never asks again. Those that lose half of them, or all, may.
+// Links that lose a few messages do not excuse an acquire that never retries. Links that lose half of the
+// messages or all of them may.
 func TestHungAcquireOnLossyLinks(t *testing.T) {
 	const lossy = held + `0.5 nemesis begin lose node=c2-n1
 0.5  nemesis begin lose node=c2-n2

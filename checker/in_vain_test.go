@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// c1 has a lock from 1 s to 3 s and asks nobody in between; c2 tries at 6 s.
+// In quietHold c1 holds a lock from 1 s to 3 s and sends no request in between. c2 tries at 6 s.
 const quietHold = `
 params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=2s nodeTimeout=50ms retryMax=100ms
 0     c1 begin client
@@ -28,7 +28,7 @@ params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=2s nodeTimeout=50ms retryMax=10
 6.2   c2 ok acquire session=c2/1 until=8
 9     harness end run`
 
-// What hits nothing is told by the record and by what the step says must be seen of it.
+// The record and the step's proof show whether a fault had an effect.
 func TestInVain(t *testing.T) {
 	node, link, client := history.Proof{Use: []string{history.UseNode}}, history.Proof{Use: []string{history.UseLink}}, history.Proof{Use: []string{history.UseClient}}
 	clock := history.Proof{Use: []string{history.UseNode}, Off: time.Millisecond}
@@ -40,33 +40,33 @@ func TestInVain(t *testing.T) {
 		target  string
 		from    string
 		to      string
-		because string // "": it hit something
+		because string // "" if it had an effect
 	}{
-		{"a node that nobody asks", node, 0, "unplug", "n1", "0.5", "0.9", "n1 was asked nothing meanwhile"},
-		{"a node after all was given back", node, 0, "unplug", "n1", "3.5", "5.9", "n1 was asked nothing meanwhile"},
-		{"a node that has a key", node, 0, "unplug", "n1", "1.5", "2", ""},
-		{"a node that is asked", node, 0, "unplug", "n1", "0.9", "1.1", ""},
-		{"a node that is down when it is asked, and so was sent nothing", node, 0, "kill", "n3", "5.9", "7", ""},
-		{"a node that is not among those", node, 0, "kill", "n4", "0.9", "7", "n4 was asked nothing meanwhile"},
+		{"a node without requests", node, 0, "unplug", "n1", "0.5", "0.9", "n1 received no request meanwhile"},
+		{"a node after the last release", node, 0, "unplug", "n1", "3.5", "5.9", "n1 received no request meanwhile"},
+		{"a node with a key", node, 0, "unplug", "n1", "1.5", "2", ""},
+		{"a node with requests", node, 0, "unplug", "n1", "0.9", "1.1", ""},
+		{"a node that is down when it is needed, and so gets no request", node, 0, "kill", "n3", "5.9", "7", ""},
+		{"a node that the lock does not use", node, 0, "kill", "n4", "0.9", "7", "n4 received no request meanwhile"},
 		{"a link while its client holds", link, 0, "cut", "c1-n1", "1.5", "2", "c1-n1 carried nothing meanwhile"},
 		{"a link in use", link, 0, "cut", "c1-n1", "2.99", "3.2", ""},
 		{"a link before its client has a connection", link, 0, "cut", "c2-n1", "5", "7", ""},
-		{"a link of a client in the midst of an acquire, for less than a round", link, 0, "cut", "c2-n1", "6.05", "6.1", "c2-n1 carried nothing meanwhile"},
-		{"a link from the call of a release on", link, 0, "cut", "c1-n1", "3", "3.005", ""},
-		{"that link, for a round", link, 0, "cut", "c2-n1", "6.04", "6.19", "c2-n1 carried nothing meanwhile"},
-		{"that link, for longer", link, 0, "cut", "c2-n1", "6.04", "6.190001", ""},
+		{"a link during an acquire, for less than a round", link, 0, "cut", "c2-n1", "6.05", "6.1", "c2-n1 carried nothing meanwhile"},
+		{"a link from the call of a release", link, 0, "cut", "c1-n1", "3", "3.005", ""},
+		{"a link during an acquire, for a round", link, 0, "cut", "c2-n1", "6.04", "6.19", "c2-n1 carried nothing meanwhile"},
+		{"a link during an acquire, for longer than a round", link, 0, "cut", "c2-n1", "6.04", "6.190001", ""},
 		{"a link to the resource", link, 0, "cut", "c1-r1", "1.5", "2.5", "c1-r1 carried nothing meanwhile"},
 		{"a link to the resource in use", link, 0, "cut", "c1-r1", "2.5", "2.92", ""},
 		{"a link to a replica", link, 0, "cut", "n1-replica", "1.5", "2", "n1 had nothing to replicate"},
-		{"a link to a replica of a node that is told something", link, 0, "cut", "n1-replica", "0.5", "2", ""},
-		{"a client that has nothing", client, 0, "pause", "c2", "1", "5", "c2 wanted no lock meanwhile"},
-		{"a client that holds", client, 0, "pause", "c1", "1.5", "2", ""},
-		{"a client that wants", client, 0, "pause", "c2", "6.05", "6.1", ""},
-		{"a node's clock that nobody reads", clock, 1.5, "clock-rate", "n1", "3.5", "5.9", "n1 was asked nothing"},
-		{"a node's clock that is all but right", clock, 1.0001, "clock-rate", "n1", "1", "9", "the clock of n1 was not wrong by as much as 1ms"},
+		{"a link to a replica of a node with writes", link, 0, "cut", "n1-replica", "0.5", "2", ""},
+		{"a client without a lock", client, 0, "pause", "c2", "1", "5", "c2 neither wanted nor held a lock meanwhile"},
+		{"a client that holds a lock", client, 0, "pause", "c1", "1.5", "2", ""},
+		{"a client that wants a lock", client, 0, "pause", "c2", "6.05", "6.1", ""},
+		{"a node's clock that is not read", clock, 1.5, "clock-rate", "n1", "3.5", "5.9", "n1 received no request"},
+		{"a node's clock that is almost right", clock, 1.0001, "clock-rate", "n1", "1", "9", "the clock of n1 was wrong by less than 1ms"},
 		{"a node's clock", clock, 1.001, "clock-rate", "n1", "1", "9", ""},
-		{"what says that it is idle", history.Proof{Idle: "lost 0 records"}, 0, "power-loss", "n1", "1", "2", "lost 0 records"},
-		{"what does not", history.Proof{Idle: "lost 1 record"}, 0, "power-loss", "n1", "1", "2", ""},
+		{"a fault that reports itself as idle", history.Proof{Idle: "lost 0 records"}, 0, "power-loss", "n1", "1", "2", "lost 0 records"},
+		{"a fault that does not", history.Proof{Idle: "lost 1 record"}, 0, "power-loss", "n1", "1", "2", ""},
 	} {
 		h := tale(t, quietHold+"\n"+c.from+" nemesis begin "+c.kind+" node="+c.target+" step=1 cause=it lost 0 records\n"+c.to+" nemesis end "+c.kind+" node="+c.target+" step=1")
 		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: c.kind, Targets: []string{c.target}, Rate: c.rate, Proof: &c.proof}}
@@ -76,13 +76,13 @@ func TestInVain(t *testing.T) {
 		}
 		h.Params.Steps[0].Optional = true
 		if v := Check(h); v.Assumption != "" {
-			t.Errorf("%s, of which nothing was promised: %q", c.what, v.Assumption)
+			t.Errorf("%s, optional: %q", c.what, v.Assumption)
 		}
 	}
 }
 
-// A node that has counted grants loses the counts where it is ended, when all keys are gone, and so it
-// is not ended in vain; once it has none, or what hits it takes no memory, it is.
+// Ending a node that has counted grants has an effect even if all its keys are gone, because it loses the
+// counts. It has none if there are no counts or if the fault keeps the node's memory.
 func TestCountsAreLost(t *testing.T) {
 	fenced := strings.Replace(quietHold, "ok set token=A", "ok set token=A fence=1", 1)
 	elsewhere := strings.Replace(fenced, "c1-n1,n2,n3 ok set token=A fence=1", "c1-n2,n3 ok set token=A fence=1\n1.01 c1-n1 ok set token=A", 1)
@@ -94,9 +94,9 @@ func TestCountsAreLost(t *testing.T) {
 		{"counts", fenced, "none", "kill", false, false},
 		{"counts of other nodes", elsewhere, "none", "kill", false, true},
 		{"counts that are on disk", fenced, "always", "power-loss", false, false},
-		{"counts, and it goes on", fenced, "none", "unplug", false, true},
+		{"counts, and the node keeps running", fenced, "none", "unplug", false, true},
 		{"counts that were lost before", fenced, "none", "kill", true, true},
-		{"counts that came back from disk", fenced, "always", "kill", true, false},
+		{"counts that were restored from disk", fenced, "always", "kill", true, false},
 	} {
 		record := c.record
 		for i, from := range []string{"4", "5"} {
@@ -109,16 +109,16 @@ func TestCountsAreLost(t *testing.T) {
 		h.Params.Persistence = c.persistence
 		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: c.kind, Targets: []string{"n1"}, Optional: true},
 			{Step: 2, Fault: c.kind, Targets: []string{"n1"}, Proof: &history.Proof{Use: []string{history.UseNode}}}}
-		if v := Check(h); strings.Contains(v.Assumption, "n1 was asked nothing") != c.vain {
+		if v := Check(h); strings.Contains(v.Assumption, "n1 received no request") != c.vain {
 			t.Errorf("%s: %q", c.what, v.Assumption)
 		}
 	}
 }
 
-// Where a record tells of no commands, as of a lock that nobody can read, what matters is
-// whether anybody wanted a lock or had one.
+// If a record has no commands, for example because the lock's protocol is unknown, a fault has an effect
+// if any client wanted or held a lock.
 func TestInVainWithoutCommands(t *testing.T) {
-	for when, because := range map[string]string{"1.5": "", "0.5": "n1 was asked nothing meanwhile"} {
+	for when, because := range map[string]string{"1.5": "", "0.5": "n1 received no request meanwhile"} {
 		h := tale(t, quietHold+"\n"+when+" nemesis begin kill node=n1 step=1\n"+when+"9 nemesis end kill node=n1 step=1")
 		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: "kill", Targets: []string{"n1"}, Proof: &history.Proof{Use: []string{history.UseNode}}}}
 		h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return strings.Contains(e.Process, "-") })

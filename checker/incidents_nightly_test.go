@@ -4,5 +4,5 @@ package checker
 
 import "testing"
 
-// The same of many more random histories.
+// TestIncidentsMatchVerdict with many more random histories.
 func TestIncidentsOfManyHistories(t *testing.T) { incidentsAreWhatVerdictsCount(t, 30_000) }

@@ -14,8 +14,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// Incidents are as many as the verdict counts, in the order of time, and the one that it shows
-// is one of them, in the same words.
+// There are as many incidents as the verdict counts, in the order of time. One of them is the incident that
+// the verdict shows, with the same text.
 func TestIncidentsAreWhatVerdictsCount(t *testing.T) {
 	incidentsAreWhatVerdictsCount(t, histories.Some(600))
 }
@@ -31,7 +31,7 @@ func incidentsAreWhatVerdictsCount(t *testing.T, random int) {
 			}
 			all := Incidents(h, res.Property, math.MaxInt)
 			if len(all) != res.Incidents {
-				t.Fatalf("%s: %d incidents of %s, and the verdict counts %d", name, len(all), res.Property, res.Incidents)
+				t.Fatalf("%s: %d incidents of %s, but the verdict counts %d", name, len(all), res.Property, res.Incidents)
 			}
 			shown := 0
 			for i, x := range all {
@@ -43,12 +43,12 @@ func incidentsAreWhatVerdictsCount(t *testing.T, random int) {
 				}
 			}
 			if shown != 1 {
-				t.Fatalf("%s: %s shows %q, and %d incidents do: %+v", name, res.Property, res.Because, shown, all)
+				t.Fatalf("%s: %s shows %q, which matches %d incidents: %+v", name, res.Property, res.Because, shown, all)
 			}
 			if len(all) > 1 {
 				several[res.Property]++
 				if first := Incidents(h, res.Property, 1); len(first) != 1 || !first[0].Witness.Shows(all[0].Witness) {
-					t.Fatalf("%s: the first of %s is %+v, and should be %+v", name, res.Property, first, all[0])
+					t.Fatalf("%s: the first incident of %s is %+v, want %+v", name, res.Property, first, all[0])
 				}
 			}
 		}
@@ -63,7 +63,7 @@ func incidentsAreWhatVerdictsCount(t *testing.T, random int) {
 		look("upheaval", histories.Upheaval(rnd.Uint64()))
 		h := histories.Random(rnd)
 		h.Params.Untold = true
-		look("random, of a lock that tells nothing", h)
+		look("random, unnotified", h)
 	}
 	t.Logf("histories with several incidents: %v", several)
 	for _, name := range Properties() {
@@ -73,7 +73,7 @@ func incidentsAreWhatVerdictsCount(t *testing.T, random int) {
 	}
 }
 
-// twice is a history whose clients have doubles, who do the same with locks of their own at
+// doubled returns the history with each client, lock and account duplicated. The duplicates do the same at
 // the same time.
 func twice(h *history.History) *history.History {
 	double := regexp.MustCompile(`\b(c\d+|lock-|acct-)`)
@@ -86,7 +86,7 @@ func twice(h *history.History) *history.History {
 		other := e
 		other.Process, other.Key, other.Session, other.Node = as(e.Process), as(e.Key), as(e.Session), as(e.Node)
 		if other.Process == e.Process && other.Key == e.Key && other.Node == e.Node {
-			continue // of a node, or of the run
+			continue // an event of a node or of the run
 		}
 		both.Events = append(both.Events, other)
 	}

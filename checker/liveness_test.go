@@ -12,8 +12,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// change is what a neighbour of a story has otherwise: in its lines that have some text,
-// another, or none of these lines where the other is "".
+// change is a difference between a variant and its story. In the lines that contain line, old is replaced.
+// If old is "", replacement is inserted before these lines. If both are "", the lines are removed.
 type change struct{ line, was, is string }
 
 func lasting(kind, node string, from, to float64) change {
@@ -22,7 +22,7 @@ func lasting(kind, node string, from, to float64) change {
 
 func without(line string) change { return change{line: line} }
 
-// setAt lets the set on n3 be so late.
+// setOnN3At moves the set on n3 to the instant at.
 func setAt(at string) []change {
 	return []change{{"ok set token=A", "0.012  c1-n1,n2,n3", at + "1 c1-n3 ok set token=A sent=0.01 applied=" + at + "\n0.012 c1-n1,n2"},
 		{"life set value=A", "0.011  n1,n2,n3", at + " n3 life set value=A by=c1 sent=0.01\n0.011 n1,n2"}}
@@ -37,79 +37,78 @@ var (
 	c2Tries = change{"0.020  c1-n1", "", "0.010 c2 begin client\n0.011 c2 invoke acquire session=c2/1\n"}
 )
 
-// neighbours is what stories come to with a few changes.
+// storyVariants are stories with a few changes and the resulting outcome.
 var neighbours = []struct {
 	story, name string
 	changes     []change
 	property    string
 	want        verdict.Outcome
 }{
-	{"one-token-many-rounds", "as it is", nil, verdict.DeadlockFreedom, verdict.NotExercised},
+	{"one-token-many-rounds", "unchanged", nil, verdict.DeadlockFreedom, verdict.NotExercised},
 	{"one-token-many-rounds", "a majority is up", []change{without("kill node=n1")}, verdict.DeadlockFreedom, verdict.Violated},
-	{"one-token-many-rounds", "nothing is given back between rounds", []change{without("10.502 "), without("3.003 "), without("0.103 ")}, verdict.DeadlockFreedom, verdict.NotExercised},
+	{"one-token-many-rounds", "no release between rounds", []change{without("10.502 "), without("3.003 "), without("0.103 ")}, verdict.DeadlockFreedom, verdict.NotExercised},
 
-	{"release-unanswered", "as it is", nil, verdict.FaultTolerance, verdict.Violated},
-	{"release-unanswered", "the links' word alone", []change{noLife}, verdict.FaultTolerance, verdict.Violated},
-	{"release-unanswered", "the release is still under way", []change{without("c1 info release")}, verdict.FaultTolerance, verdict.Violated},
-	{"release-unanswered", "the release is answered in the end", []change{{"c1 info release", "1.050  c1 info", "5.050  c1 ok"}}, verdict.FaultTolerance, verdict.Violated},
-	{"release-unanswered", "the release is answered soon, no key is left, and nobody gets it", []change{{"c1 info release", "c1 info", "c1 ok"}}, verdict.FaultTolerance, verdict.Violated},
-	{"release-unanswered", "it was had in time", []change{{"c2", "5.1", "3.9"}, {"life set value=B", "5.099", "3.899"}, {"value=B", "sent=5.098", "sent=3.898"}}, verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "two nodes have done it", []change{
+	{"release-unanswered", "unchanged", nil, verdict.FaultTolerance, verdict.Violated},
+	{"release-unanswered", "without node facts", []change{noLife}, verdict.FaultTolerance, verdict.Violated},
+	{"release-unanswered", "the release has not returned", []change{without("c1 info release")}, verdict.FaultTolerance, verdict.Violated},
+	{"release-unanswered", "the release is answered late", []change{{"c1 info release", "1.050  c1 info", "5.050  c1 ok"}}, verdict.FaultTolerance, verdict.Violated},
+	{"release-unanswered", "the release is answered soon, no key is left, and no client gets the lock", []change{{"c1 info release", "c1 info", "c1 ok"}}, verdict.FaultTolerance, verdict.Violated},
+	{"release-unanswered", "granted in time", []change{{"c2", "5.1", "3.9"}, {"life set value=B", "5.099", "3.899"}, {"value=B", "sent=5.098", "sent=3.898"}}, verdict.FaultTolerance, verdict.Holds},
+	{"release-unanswered", "two nodes executed it", []change{
 		{"release token=A", "c1-n1,n2,n3", "c1-n1,n2"}, {"deleted old=A", "n1,n2,n3", "n1,n2"}, {"value=B", "n1,n2,n3", "n1,n2"}, {"token=B", "n1,n2,n3", "n1,n2"},
 		{"old=B", "n1,n2,n3", "n1,n2"}}, verdict.FaultTolerance, verdict.Violated},
-	{"release-unanswered", "one node has done it", []change{
+	{"release-unanswered", "one node executed it", []change{
 		{"release token=A", "1.003  c1-n1,n2,n3", "1.003  c1-n2,n3 info release token=A applied=0 answered=0\n1.003 c1-n1"}, {"deleted old=A", "n1,n2,n3", "n1"}},
 		verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "one node has done it, by the links' word alone", []change{noLife,
+	{"release-unanswered", "one node executed it, without node facts", []change{noLife,
 		{"release token=A", "1.003  c1-n1,n2,n3", "1.003  c1-n2,n3 info release token=A applied=0 answered=0\n1.003 c1-n1"}},
 		verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "one node was asked", oneAsked, verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "one node was asked, and another sets its key later", slices.Concat(setLater, oneAsked), verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "the same, by the links' word alone", slices.Concat(setLater, oneAsked, []change{noLife}), verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "no node was asked, and two have not told of the keys", []change{without("release token=A"), without("deleted old=A"),
+	{"release-unanswered", "the release reached one node", oneAsked, verdict.FaultTolerance, verdict.Holds},
+	{"release-unanswered", "the release reached one node, and another sets its key later", slices.Concat(setLater, oneAsked), verdict.FaultTolerance, verdict.Holds},
+	{"release-unanswered", "the same, without node facts", slices.Concat(setLater, oneAsked, []change{noLife}), verdict.FaultTolerance, verdict.Holds},
+	{"release-unanswered", "the release reached no node, and facts of two nodes are missing", []change{without("release token=A"), without("deleted old=A"),
 		{"life set value=A", "0.011  n1,n2,n3 life", "0.01 n2,n3 life gap lo=0.005 hi=0.02\n0.011 n1 life"}}, verdict.FaultTolerance, verdict.Holds},
 	{"release-unanswered", "the nodes refused it", []change{{"release token=A", "ok release token=A answered=0", "fail release token=A answered=0 cause=MISCONF"}, without("deleted old=A")},
 		verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "the nodes refused it, by the links' word alone", []change{noLife,
+	{"release-unanswered", "the nodes refused it, without node facts", []change{noLife,
 		{"release token=A", "ok release token=A answered=0", "fail release token=A answered=0 cause=MISCONF"}}, verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "what the nodes did is not known", []change{{"deleted old=A", "deleted old=A", "gap lo=1 hi=3"},
+	{"release-unanswered", "the nodes' actions are unknown", []change{{"deleted old=A", "deleted old=A", "gap lo=1 hi=3"},
 		{"release token=A", "ok release token=A answered=0", "info release token=A applied=0 answered=0"}}, verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "the other is cut off", []change{lasting(facts.Cut, "c2-n1", 1, 4), lasting(facts.Cut, "c2-n2", 1, 4)}, verdict.FaultTolerance, verdict.Holds},
+	{"release-unanswered", "the other client is cut off", []change{lasting(facts.Cut, "c2-n1", 1, 4), lasting(facts.Cut, "c2-n2", 1, 4)}, verdict.FaultTolerance, verdict.Holds},
 
-	{"release-to-a-quorum", "as it is", nil, verdict.FaultTolerance, verdict.Violated},
-	{"release-to-a-quorum", "the client is told of one node only", []change{{"c1 ok release", "c1 ok release", "c1 info release"}}, verdict.FaultTolerance, verdict.Violated},
-	{"release-to-a-quorum", "cut off from the third", []change{lasting(facts.Cut, "c1-n3", 0.9, 1.5)}, verdict.FaultTolerance, verdict.Holds},
-	{"release-to-a-quorum", "cut off from the third, and that was over", []change{lasting(facts.Cut, "c1-n3", 0.1, 0.3)}, verdict.FaultTolerance, verdict.Violated},
-	{"release-to-a-quorum", "cut off from the third later", []change{lasting(facts.Cut, "c1-n3", 1.2, 3)}, verdict.FaultTolerance, verdict.Violated},
-	{"release-to-a-quorum", "cut off from another", []change{lasting(facts.Cut, "c1-n2", 0.9, 1.5)}, verdict.FaultTolerance, verdict.Violated},
-	{"release-to-a-quorum", "the third was down meanwhile", []change{lasting(facts.Kill, "n3", 0.1, 0.2)}, verdict.FaultTolerance, verdict.Holds},
-	{"release-to-a-quorum", "it was, and has answered since", []change{lasting(facts.Kill, "n3", 0.1, 0.2),
+	{"release-to-a-quorum", "unchanged", nil, verdict.FaultTolerance, verdict.Violated},
+	{"release-to-a-quorum", "the client learned the answer of one node only", []change{{"c1 ok release", "c1 ok release", "c1 info release"}}, verdict.FaultTolerance, verdict.Violated},
+	{"release-to-a-quorum", "cut off from the third node", []change{lasting(facts.Cut, "c1-n3", 0.9, 1.5)}, verdict.FaultTolerance, verdict.Holds},
+	{"release-to-a-quorum", "cut off from the third node earlier", []change{lasting(facts.Cut, "c1-n3", 0.1, 0.3)}, verdict.FaultTolerance, verdict.Violated},
+	{"release-to-a-quorum", "cut off from the third node later", []change{lasting(facts.Cut, "c1-n3", 1.2, 3)}, verdict.FaultTolerance, verdict.Violated},
+	{"release-to-a-quorum", "cut off from another node", []change{lasting(facts.Cut, "c1-n2", 0.9, 1.5)}, verdict.FaultTolerance, verdict.Violated},
+	{"release-to-a-quorum", "the third node was down meanwhile", []change{lasting(facts.Kill, "n3", 0.1, 0.2)}, verdict.FaultTolerance, verdict.Holds},
+	{"release-to-a-quorum", "the third node was down, and answered again before the release", []change{lasting(facts.Kill, "n3", 0.1, 0.2),
 		{"c1 invoke release", "", "0.9 c1 invoke extend session=c1/1\n0.903 c1-n3 ok extend token=A\n0.904 c1 ok extend session=c1/1 until=9.9\n"}}, verdict.FaultTolerance, verdict.Violated},
 	{"release-to-a-quorum", "the message was lost", []change{{"c1 ok release", "", "1.05 c1-n3 info release token=A sent=1.001 applied=0 answered=0\n"}}, verdict.FaultTolerance, verdict.Holds},
-	{"release-to-a-quorum", "the third set its key late", setAt("0.501"), verdict.FaultTolerance, verdict.Violated},
-	{"release-to-a-quorum", "the third set its key when that was called", setAt("1.000"), verdict.FaultTolerance, verdict.Violated},
-	{"release-to-a-quorum", "the third set its key after it", setAt("1.101"), verdict.FaultTolerance, verdict.Holds},
-	{"release-to-a-quorum", "nobody dies, so two are enough", []change{without("kill"),
+	{"release-to-a-quorum", "the third node set its key late", setAt("0.501"), verdict.FaultTolerance, verdict.Violated},
+	{"release-to-a-quorum", "the third node set its key when the release was called", setAt("1.000"), verdict.FaultTolerance, verdict.Violated},
+	{"release-to-a-quorum", "the third node set its key after the release", setAt("1.101"), verdict.FaultTolerance, verdict.Holds},
+	{"release-to-a-quorum", "no node dies, so two are enough", []change{without("kill"),
 		{"c2-n2 ok set token=B0", "", "2.029 n1 life set value=B0 by=c2 sent=2.028\n2.030 c2-n1 ok set token=B0\n2.031 c2 ok acquire session=c2/1 token=B0 until=9\n"}, without("token=B "), without("value=B "), without("11.0")},
 		verdict.FaultTolerance, verdict.Holds},
 
-	{"acquire-hangs", "as it is", nil, verdict.FaultTolerance, verdict.Violated},
-	{"acquire-hangs", "not for too long", []change{{"", "5.0", "2.9"}}, verdict.FaultTolerance, verdict.Holds},
-	{"acquire-hangs", "it is still under way", []change{without("c1-n3"), without("n3 life"), without("c1 ok"), without("c1 invoke release"), without("6.00")}, verdict.FaultTolerance, verdict.Violated},
-	{"acquire-hangs", "it gives up", []change{without("c1-n3"), without("n3 life"), {"c1 ok acquire", "c1 ok acquire session=c1/1 token=A until=9.8", "c1 info acquire session=c1/1"}, without("release")},
+	{"acquire-hangs", "unchanged", nil, verdict.FaultTolerance, verdict.Violated},
+	{"acquire-hangs", "within the bound", []change{{"", "5.0", "2.9"}}, verdict.FaultTolerance, verdict.Holds},
+	{"acquire-hangs", "the acquire has not returned", []change{without("c1-n3"), without("n3 life"), without("c1 ok"), without("c1 invoke release"), without("6.00")}, verdict.FaultTolerance, verdict.Violated},
+	{"acquire-hangs", "the acquire gives up", []change{without("c1-n3"), without("n3 life"), {"c1 ok acquire", "c1 ok acquire session=c1/1 token=A until=9.8", "c1 info acquire session=c1/1"}, without("release")},
 		verdict.FaultTolerance, verdict.Violated},
-	{"acquire-hangs", "it is paused", []change{lasting(facts.Pause, "c1", 1, 4.5)}, verdict.FaultTolerance, verdict.Holds},
-	{"acquire-hangs", "it is paused, and another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, lasting(facts.Pause, "c1", 1, 4.5)}, verdict.FaultTolerance, verdict.Holds},
-	{"acquire-hangs", "another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, lasting(facts.Cut, "c1-n3", 1, 4)}, verdict.FaultTolerance, verdict.Violated},
-	{"acquire-hangs", "it dies", []change{without("c1-n3"), without("n3 life"), without("c1 ok"), without("c1 invoke release"), without("6.00"),
+	{"acquire-hangs", "the client is paused", []change{lasting(facts.Pause, "c1", 1, 4.5)}, verdict.FaultTolerance, verdict.Holds},
+	{"acquire-hangs", "the client is paused, and another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, lasting(facts.Pause, "c1", 1, 4.5)}, verdict.FaultTolerance, verdict.Holds},
+	{"acquire-hangs", "another client tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, lasting(facts.Cut, "c1-n3", 1, 4)}, verdict.FaultTolerance, verdict.Violated},
+	{"acquire-hangs", "the client dies", []change{without("c1-n3"), without("n3 life"), without("c1 ok"), without("c1 invoke release"), without("6.00"),
 		lasting(facts.Kill, "c1", 2, 8)}, verdict.FaultTolerance, verdict.NotExercised},
 	{"acquire-hangs", "no majority is left", []change{lasting(facts.Kill, "n3", 0.03, 4.9)}, verdict.FaultTolerance, verdict.Holds},
-	{"acquire-hangs", "the host stalls for as long as it is late", []change{lasting("stall", "machine", 1, 4.5)}, verdict.FaultTolerance, verdict.Undecided},
-	{"acquire-hangs", "the host stalls for less", []change{lasting("stall", "machine", 1, 3)}, verdict.FaultTolerance, verdict.Violated},
+	{"acquire-hangs", "the host stalls for as long as the acquire is late", []change{lasting("stall", "machine", 1, 4.5)}, verdict.FaultTolerance, verdict.Undecided},
+	{"acquire-hangs", "the host stalls for less time", []change{lasting("stall", "machine", 1, 3)}, verdict.FaultTolerance, verdict.Violated},
 }
 
-// TestLivenessAgainstNeighbours changes a little in a story, and with it what is right. It says of
-// each neighbour what it came to.
+// TestLivenessAgainstStoryVariants checks stories with small changes that may change the correct outcome.
 func TestLivenessAgainstNeighbours(t *testing.T) {
 	for _, row := range neighbours {
 		r := newRecord(tale(t, neighbour(t, row.story, row.changes)))
@@ -122,7 +121,7 @@ func TestLivenessAgainstNeighbours(t *testing.T) {
 	}
 }
 
-// TestUnavailabilityAgainstBound has clients that each give up before the bound, of 3 s, is over.
+// TestUnavailabilityAgainstBound has clients that each give up before the bound of 3 s is over.
 func TestUnavailabilityAgainstBound(t *testing.T) {
 	for _, row := range []struct {
 		second, until float64
@@ -130,7 +129,7 @@ func TestUnavailabilityAgainstBound(t *testing.T) {
 	}{
 		{2.5, 4.5, verdict.Violated},
 		{2.5, 3.9, verdict.Holds},
-		{3.1, 5.5, verdict.Holds}, // for a moment nobody tried
+		{3.1, 5.5, verdict.Holds}, // no client tried for a moment
 	} {
 		h := tale(t, fmt.Sprintf(`params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rounds=10
 0   c1 begin client
@@ -150,7 +149,7 @@ func TestUnavailabilityAgainstBound(t *testing.T) {
 	}
 }
 
-// neighbour is a story with changes.
+// storyVariant returns a story with changes.
 func neighbour(t *testing.T, name string, changes []change) string {
 	t.Helper()
 	a, err := txtar.ParseFile("testdata/" + name + ".txt")

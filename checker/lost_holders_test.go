@@ -7,7 +7,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// A client that dies may have held more than what it asked for last.
+// A client that dies may have held other locks than the one it acquired last.
 func TestDeathOfWhoHoldsMore(t *testing.T) {
 	const dies = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rounds=10
 1 c1 begin client
@@ -25,19 +25,19 @@ MORE
 		want verdict.Outcome
 		text string
 	}{
-		"nothing more":                              {"", verdict.Violated, "11."},
-		"a release that nobody knows of":            {givenUp, verdict.Violated, "11."},
-		"a release that its node knows of":          {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=2.65", verdict.NotExercised, "no client died"},
-		"a release that its node knows of too late": {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=4.65", verdict.Violated, "11."},
-		"then another lock is wanted":               {givenUp + "3 c1 invoke acquire session=c1/2 key=lock-2", verdict.Violated, "11."},
-		"another calls late, and has its time":      {"2.5 c2 fail acquire session=c2/1\n20 c2 invoke acquire session=c2/2\n20.3 c2-n1 ok set token=C\n20.3 c2 ok acquire session=c2/2 token=C until=30", verdict.Holds, "1 death"},
-		"who waits leaves":                          {"9 c2 end client", verdict.NotExercised, "no client died"},
-		"of two holds the one whose key lives longer": {givenUp + "3.6 c1-n1 ok extend token=A sent=2.65 applied=3.5\n3 c1 invoke acquire session=c1/2\n" +
+		"no other lock":                                  {"", verdict.Violated, "11."},
+		"an unconfirmed release":                         {givenUp, verdict.Violated, "11."},
+		"a release that its node confirms":               {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=2.65", verdict.NotExercised, "no client died"},
+		"a release that its node executes too late":      {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=4.65", verdict.Violated, "11."},
+		"then it wants another lock":                     {givenUp + "3 c1 invoke acquire session=c1/2 key=lock-2", verdict.Violated, "11."},
+		"another client calls late, and gets it in time": {"2.5 c2 fail acquire session=c2/1\n20 c2 invoke acquire session=c2/2\n20.3 c2-n1 ok set token=C\n20.3 c2 ok acquire session=c2/2 token=C until=30", verdict.Holds, "1 death"},
+		"the waiting client leaves":                      {"9 c2 end client", verdict.NotExercised, "no client died"},
+		"two holds, of which one key lives longer": {givenUp + "3.6 c1-n1 ok extend token=A sent=2.65 applied=3.5\n3 c1 invoke acquire session=c1/2\n" +
 			"3.01 c1-n1 ok set token=B sent=3.001 applied=3.005 answered=3.01\n3.01 c1 ok acquire session=c1/2 token=B until=12.9", verdict.Violated, "free again by 13.9 s"},
-		"then the same lock is wanted":             {givenUp + "3 c1 invoke acquire session=c1/2", verdict.Violated, "11."},
-		"another lock is held, too":                {"3 c1 invoke acquire session=c1/2 key=lock-2\n3.01 c1-n1 ok set token=B sent=3.001 applied=3.005 answered=3.01\n3.01 c1 ok acquire session=c1/2 key=lock-2 token=B until=12", verdict.Violated, "11."},
-		"it was given back":                        {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1\n3 c1 invoke acquire session=c1/2 key=lock-2", verdict.NotExercised, "no client died"},
-		"it was given back, and nothing is wanted": {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1", verdict.NotExercised, "no client died"},
+		"then it wants the same lock":            {givenUp + "3 c1 invoke acquire session=c1/2", verdict.Violated, "11."},
+		"it holds another lock too":              {"3 c1 invoke acquire session=c1/2 key=lock-2\n3.01 c1-n1 ok set token=B sent=3.001 applied=3.005 answered=3.01\n3.01 c1 ok acquire session=c1/2 key=lock-2 token=B until=12", verdict.Violated, "11."},
+		"it was released":                        {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1\n3 c1 invoke acquire session=c1/2 key=lock-2", verdict.NotExercised, "no client died"},
+		"it was released, and no lock is wanted": {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1", verdict.NotExercised, "no client died"},
 	} {
 		res := judge(newRecord(tale(t, strings.Replace(dies, "MORE", row.more, 1))), verdict.DeadlockFreedom)
 		if res.Outcome != row.want || !strings.Contains(res.Because, row.text) || row.want == verdict.Violated && res.Incidents != 1 {
@@ -46,8 +46,8 @@ MORE
 	}
 }
 
-// A client that was paused may have the lock again, before others want it or in time: those wait for its
-// new hold, which may be long. That it has again what it had before shows nobody that it was free.
+// A client that was paused may reacquire the lock, before others want it or in time. Others then wait for
+// its new hold, which may be long. If it gets the lock with its old key, the lock was not free.
 func TestLostHolderHasItAgain(t *testing.T) {
 	const paused = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rounds=10
 1 c1 begin client
@@ -75,11 +75,11 @@ BACK c1 ok acquire session=c1/2 token=TOKEN until=30
 		called, back, token string
 		want                verdict.Outcome
 	}{
-		"others want it later":             {"29", "20", "B", verdict.NotExercised},
-		"it has it in time":                {"2", "11.2", "B", verdict.Holds},
-		"nobody has it in time":            {"2", "20", "B", verdict.Violated},
-		"it has what it had":               {"2", "11.2", "A", verdict.Violated},
-		"it has what it had, wanted later": {"29", "20", "A", verdict.Violated},
+		"others want it later":                      {"29", "20", "B", verdict.NotExercised},
+		"it reacquires in time":                     {"2", "11.2", "B", verdict.Holds},
+		"no client gets it in time":                 {"2", "20", "B", verdict.Violated},
+		"it gets it with its old key":               {"2", "11.2", "A", verdict.Violated},
+		"it gets it with its old key, wanted later": {"29", "20", "A", verdict.Violated},
 	} {
 		text := strings.NewReplacer(row.called+" CALL", row.called+" "+call, "BACK", row.back, "TOKEN", row.token).Replace(paused)
 		var lines []string
@@ -95,7 +95,7 @@ BACK c1 ok acquire session=c1/2 token=TOKEN until=30
 	}
 }
 
-// A call that its client can't have answered, for it is gone, does not hang.
+// A call whose client is gone does not hang.
 func TestCallOfAClientThatLeft(t *testing.T) {
 	for text, want := range map[string]verdict.Outcome{"30 c1 end client": verdict.Violated, "12 c1 end client": verdict.Holds} {
 		h := tale(t, held+"1 c1 invoke release session=c1/1\n"+text+"\n30 harness end run")

@@ -2,5 +2,5 @@
 
 package checker
 
-// mutantStride is 1: the nightly run tries every mutant.
+// mutantStride is 1 because the nightly run tries every mutant.
 const mutantStride = 1

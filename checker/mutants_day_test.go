@@ -2,5 +2,5 @@
 
 package checker
 
-// mutantStride is 6: by day every sixth mutant is tried, since each takes seconds of CPU to build.
+// mutantStride is 6: outside nightly runs every sixth mutant is tried, since each takes seconds of CPU.
 const mutantStride = 6

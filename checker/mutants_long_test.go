@@ -18,16 +18,15 @@ import (
 	"testing"
 )
 
-// proofs are the tests that compare the checker with porcupine, or with judges
-// that are too simple to be wrong.
+// proofs matches the tests that compare the checker with porcupine or with very simple judges.
 const proofs = "Exhaustively|Against"
 
-// causeTests are the tests that compare causes with the table of causes.
+// causeTests matches the tests that compare causes with the table of causes.
 const causeTests = "TestCause|TestWhyNobody|TestRefusedSets|TestSpareVotes|TestNoCause"
 
-// TestMutants plants the mistakes of testdata/mutants.list in a copy of the checker and of the facts
-// that it judges, and expects the tests to notice each. All are planted at once, so that every package
-// is built once: a mutated function chooses its variant by the environment. By day it tries every sixth.
+// TestMutants plants the mistakes of testdata/mutants.list in a copy of the checker and of package facts,
+// and expects the tests to detect each one. All mutants are built in at once, so that every package is
+// built only once; an environment variable selects the mutant. By default every sixth mutant is tried.
 func TestMutants(t *testing.T) {
 	if out, err := exec.Command("go", "vet", "./...").CombinedOutput(); err != nil {
 		t.Fatalf("the checker itself: %v\n%s", err, out)
@@ -64,20 +63,20 @@ func TestMutants(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("it survived: no test notices that %s", m.mistake)
+			t.Errorf("it survived: no test detects the mistake: %s", m.mistake)
 		})
 	}
 }
 
-// packagesFor lists the packages whose tests may notice a mistake in a file: the file's own and
-// this one, or everything that judges if the file belongs to what all of it reads. Those that
-// usually notice it come first: its own, if the stanza names tests.
+// packagesFor lists the packages whose tests may detect a mistake in a file: the file's own package and
+// this one, or all judges for a package that all of them use. The packages that usually detect it come
+// first; if the stanza names tests, that is the file's own package.
 func packagesFor(file, named string) []string {
 	dir := filepath.Dir(file)
 	switch filepath.Base(dir) {
 	case "facts", "history":
 		list := []string{"lease", ".", "cause", "spans", "liveness", "resource"}
-		if filepath.Base(file) == "attempt.go" { // which votes belong together
+		if filepath.Base(file) == "attempt.go" { // it decides which votes belong together
 			list[0], list[1] = list[1], list[0]
 		}
 		if named != "" {
@@ -93,13 +92,13 @@ func packagesFor(file, named string) []string {
 	}
 }
 
-// planting is the mutants as one overlay of the sources, and the test binaries built with it.
+// mutantBuild builds all mutants as one overlay of the sources, and the test binaries with it.
 type planting struct {
 	t        *testing.T
 	dir      string
-	variants map[string]map[int][]variant // by file and begin of the function
+	variants map[string]map[int][]variant // by file and start of the function
 	binaries map[string]string            // by package
-	sound    sync.Map                     // runs without a mutant that passed, by package and tests
+	sound    sync.Map                     // results of runs without a mutant, by package and tests
 }
 
 // variant is a mutated function.
@@ -116,7 +115,7 @@ func (p *planting) add(x mutated, name string, mutant int) {
 	p.variants[x.path][x.begin] = append(p.variants[x.path][x.begin], variant{name, mutant, x.function})
 }
 
-// chosen is what each package with mutants gets besides.
+// chosenSource is an additional source file for each package with mutants.
 const chosen = `package %s
 
 import (
@@ -127,7 +126,7 @@ import (
 var mutant__, _ = strconv.Atoi(os.Getenv("CHECKER_MUTANT"))
 `
 
-// write writes the sources with all mutants, and the overlay that puts them in place.
+// write writes the sources with all mutants, and the overlay file.
 func (p *planting) write() {
 	overlay := map[string]string{}
 	put := func(path, text string) {
@@ -171,8 +170,8 @@ func (p *planting) write() {
 	}
 }
 
-// dispatcher writes a function and its variants under names of their own, and one that calls the one that is
-// asked for. The original is variant 0. A generic function would need its type parameters here; none is mutated.
+// dispatcher returns the source of a function and its variants under different names, and of a function that
+// calls the selected one. The original is variant 0. Generic functions are not supported; none is mutated.
 func dispatcher(fn *ast.FuncDecl, source []byte, at func(token.Pos) int, variants []variant) string {
 	of := func(n ast.Node) string { return string(source[at(n.Pos()):at(n.End())]) }
 	receiver, call := "", fn.Name.Name
@@ -208,7 +207,7 @@ func dispatcher(fn *ast.FuncDecl, source []byte, at func(token.Pos) int, variant
 	return text + "//line original:1\n" + original[:name] + "__0" + original[name:]
 }
 
-// build builds the tests of a package with the mutants in it, once.
+// build builds the tests of a package with all mutants, once.
 func (p *planting) build(t *testing.T, pkg string) {
 	t.Helper()
 	if p.binaries[pkg] != "" {
@@ -223,8 +222,8 @@ func (p *planting) build(t *testing.T, pkg string) {
 	p.binaries[pkg] = binary
 }
 
-// run runs tests of a package with a mutant, and returns the test that failed, or "". Without it they
-// must pass.
+// run runs tests of a package with a mutant and returns the test that failed, or "". Without the mutant
+// the tests must pass.
 func (p *planting) run(t *testing.T, pkg, tests string, mutant int) string {
 	t.Helper()
 	if mutant != 0 {
@@ -246,12 +245,12 @@ func (p *planting) run(t *testing.T, pkg, tests string, mutant int) string {
 	return killer(string(out))
 }
 
-// killer finds the test that failed in what go test printed.
+// killer returns the name of the failed test in the output of go test.
 func killer(out string) string {
 	for line := range strings.Lines(out) {
 		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
 			return strings.TrimSpace(name)
 		}
 	}
-	return "a panic, or the time"
+	return "a panic or a timeout"
 }

@@ -14,24 +14,24 @@ import (
 	"testing"
 )
 
-// mutant is one planted mistake: a text of one function that is replaced by another.
+// mutant is one planted mistake: in one function, old is replaced by new.
 type mutant struct {
 	name     string
 	mistake  string
-	tests    string // which tests are to notice it, "" for the proofs
-	function string // Type.Method, or the name of a function
-	old, new string // with no indentation
+	tests    string // the tests that must detect it, "" for the proofs
+	function string // Type.Method or the name of a function
+	old, new string // without indentation
 }
 
-// mutated is a source file with a mutant in it.
+// mutatedFile is a source file with a mutant.
 type mutated struct {
-	path     string // from the folder of this package
+	path     string // relative to this package's directory
 	text     string
-	begin    int    // of the original function
-	function string // as the mutant has it
+	begin    int    // offset of the original function
+	function string // source of the mutated function
 }
 
-// declared are the functions of the checker and of what it reads, by name.
+// functionsByName has the functions of the checker and of package history, by name.
 type declared map[string][]function
 
 type function struct {
@@ -93,7 +93,7 @@ func unindent(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// declaredFunctions reads every function that a mutant may change.
+// declaredFunctions reads all functions that a mutant may change.
 func declaredFunctions(t *testing.T) declared {
 	t.Helper()
 	all := declared{}
@@ -130,7 +130,7 @@ func (all declared) read(path string) error {
 	return nil
 }
 
-// nameOf returns Type.Method for a method, whether its receiver is a pointer or generic or neither.
+// nameOf returns Type.Method for a method, also if the receiver is a pointer or generic.
 func nameOf(fn *ast.FuncDecl) string {
 	if fn.Recv == nil {
 		return fn.Name.Name
@@ -152,7 +152,7 @@ func nameOf(fn *ast.FuncDecl) string {
 	}
 }
 
-// apply plants a mutant. Exactly one function of that name must contain the old text, exactly once.
+// apply plants a mutant. Exactly one function of its name must contain the old text, exactly once.
 func (all declared) apply(m mutant) (mutated, error) {
 	var found []mutated
 	var counts []string
@@ -172,8 +172,8 @@ func (all declared) apply(m mutant) (mutated, error) {
 	return found[0], nil
 }
 
-// TestMutantsApply checks that every mutant changes one text of one function, that what it
-// leaves can be parsed, and that no two have a name or a mistake in common.
+// TestMutantsApply checks that every mutant applies exactly once, that the result can be parsed, and that
+// names and mistakes are unique.
 func TestMutantsApply(t *testing.T) {
 	functions := declaredFunctions(t)
 	seen := map[string]string{}
@@ -184,7 +184,7 @@ func TestMutantsApply(t *testing.T) {
 	for _, m := range all {
 		for _, text := range []string{m.name, m.mistake} {
 			if seen[text] != "" {
-				t.Errorf("%s and %s have this in common: %s", seen[text], m.name, text)
+				t.Errorf("%s and %s share a text: %s", seen[text], m.name, text)
 			}
 			seen[text] = m.name
 		}
@@ -199,8 +199,8 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestMutantsThatDoNotApply checks that a text or function that is gone, or that occurs twice,
-// is an error that names the mutant.
+// TestInapplicableMutants checks that a missing or ambiguous text or function is an error that names the
+// mutant.
 func TestMutantsThatDoNotApply(t *testing.T) {
 	dir := t.TempDir()
 	all := declared{}
@@ -232,7 +232,7 @@ func TestMutantsThatDoNotApply(t *testing.T) {
 		}
 		_, err = all.apply(m)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "mutant m")) {
-			t.Errorf("%s\ngives: %v", stanza, err)
+			t.Errorf("%s\ngot: %v", stanza, err)
 		}
 	}
 	for _, stanza := range []string{"m: x", "m: x\nfunc F: a", "m\nfunc F: a => b", "m: x\nfunc F: a => a", "m: x\nF: a => b"} {

@@ -11,14 +11,13 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// mutualExclusion asks whether two clients believed, each by its own clock, that
-// they held one lock at one instant. Two belief windows of different sessions
-// that surely overlap are a violation: there are no false positives by
-// construction, and it is always the lock's fault. An acquire that could have been
-// answered with what another session had is an occasion (spans.Meetings).
+// mutualExclusion checks whether two clients believed, each by its own clock, that they held the same
+// lock at the same instant. Two belief windows of different sessions that certainly overlap are a
+// violation. There are no false positives by construction, and it is always the lock's fault. An
+// acquire is an occasion if it was in progress while another session held the lock (spans.Meetings).
 //
-// A lock that tells its holder nothing is not held to what he believed when his key had
-// lived its time: see holderTold.
+// For a lock that never notifies its holder, overlaps after the first holder's key expired do not
+// count; see holderNotified.
 func mutualExclusion(r *record) (f verdict.Finding) {
 	for _, l := range r.Locks {
 		f.Occasions += spans.Meetings(r.Facts, l, r.beliefs.Of(l))
@@ -26,11 +25,11 @@ func mutualExclusion(r *record) (f verdict.Finding) {
 	but := ""
 	if r.Params.Untold {
 		f.Incidents, f.Worst = untoldOverlaps(untold(r, false))
-		but = " but by a key that had lived its time, of which this lock tells nobody"
+		but = " except after a key had expired, which this lock does not report"
 	} else if o := r.beliefs.Overlaps(); len(o.Each) > 0 {
 		f.Worst = func() verdict.Result { return explained(r, o.Overlap) }
 		f.Incidents = make([]verdict.Incident, len(o.Each))
-		for i := range o.Each { // without the cause: to explain a thousand takes long
+		for i := range o.Each { // without the cause: explaining a thousand takes too long
 			x := &o.Each[i]
 			f.Incidents[i] = verdict.Incident{From: x.From, Tell: func() verdict.Result { return shared(r.Facts, *x, nil) }}
 		}
@@ -39,7 +38,7 @@ func mutualExclusion(r *record) (f verdict.Finding) {
 	return f
 }
 
-// explained tells an overlap with its cause.
+// explainedResult describes an overlap with its cause.
 func explained(r *record, o spans.Overlap) verdict.Result {
 	why := cause.Explain(r.Facts, o.A.Session, o.B.Session)
 	res := shared(r.Facts, o, why.Events)
@@ -48,7 +47,7 @@ func explained(r *record, o spans.Overlap) verdict.Result {
 	return res
 }
 
-// shared tells an overlap, with what else shows it.
+// overlapResult describes an overlap, with additional evidence.
 func shared(r *facts.Facts, o spans.Overlap, besides []*history.Event) verdict.Result {
 	a, b := o.A.Session, o.B.Session
 	return verdict.Result{
@@ -61,15 +60,15 @@ func shared(r *facts.Facts, o spans.Overlap, besides []*history.Event) verdict.R
 	}
 }
 
-// asked says how many acquires there were that another session was in the way of.
+// describeContention describes how many acquires were blocked by another session.
 func asked(met int) string {
 	if met == 0 {
-		return "nobody wanted it while another had it"
+		return "no client wanted it while another held it"
 	}
-	return fmt.Sprintf("%s met another's hold", verdict.Plural(met, "acquire"))
+	return fmt.Sprintf("%s contended for it while it was held", verdict.Plural(met, "acquire"))
 }
 
-// proof is the events that prove a window.
+// windowEvents returns the events that prove a window.
 func proof(r *facts.Facts, w spans.Window) []*history.Event {
 	events := []*history.Event{w.Session.Acquire.Call, w.Session.Acquire.Return}
 	for b := range r.Windows(w.Session) {
@@ -84,13 +83,14 @@ func proof(r *facts.Facts, w spans.Window) []*history.Event {
 	return events
 }
 
-// holderTold asks of a lock that names no deadline and tells nobody of a loss, as a watchdog
-// whose renewals can't be seen, whether its holders knew in time. None is told: he believes
-// until he gives the lock back. Where another had it by then because the key had lived its
-// time, that is no broken promise of the lock's, which made none, and yet two worked at once.
+// holderNotified checks whether holders knew in time that they had lost the lock, if the lock has no
+// deadline and does not notify its holder of a loss. An example is a watchdog whose renewals are not
+// visible. Such a holder believes that it holds the lock until it releases it. If another session
+// acquires the lock before that because the key expired, the lock breaks no promise, since it made
+// none. Yet two clients worked at the same time.
 func holderTold(r *record) (f verdict.Finding) {
 	if !r.Params.Untold {
-		return verdict.Finding{Because: "the lock names a deadline, or tells of a loss"}
+		return verdict.Finding{Because: "the lock has a deadline or notifies its holder of a loss"}
 	}
 	all, stalled := withoutStalled(r, untold(r, true))
 	f.Incidents, f.Worst = untoldOverlaps(all)
@@ -98,13 +98,13 @@ func holderTold(r *record) (f verdict.Finding) {
 		return verdict.Finding{Undecided: "the host stalled, which may be why: " + stalled.Because}
 	}
 	f.Occasions = r.Grants
-	f.Because = fmt.Sprintf("the lock tells its holder nothing, and no other had it meanwhile (%s)", verdict.Plural(r.Grants, "grant"))
+	f.Because = fmt.Sprintf("the lock does not notify its holders, but no other client held it meanwhile (%s)", verdict.Plural(r.Grants, "grant"))
 	return f
 }
 
-// withoutStalled leaves out the overlaps for which stalls of the host may be to blame, of which it
-// returns the first, or nil: the host stalled, since the key was last renewed or later, for as long
-// as the two held the lock at once.
+// excludeStalled returns the overlaps that stalls of the host cannot have caused, and the first of the
+// other overlaps, or nil. A stall may have caused an overlap if, within a TTL before it or during it,
+// the host stalled for at least as long as the overlap lasted.
 func withoutStalled(r *record, all []overlap) (sure []overlap, stalled *overlap) {
 	stalls := spans.Stalls(r.Facts)
 	for _, o := range all {
@@ -117,14 +117,15 @@ func withoutStalled(r *record, all []overlap) (sure []overlap, stalled *overlap)
 	return sure, stalled
 }
 
-// overlap is one with its cause.
+// explainedOverlap is an overlap with its cause.
 type overlap struct {
 	spans.Overlap
 	verdict.Result
 }
 
-// untold lists, by time, overlaps of a lock that tells its holder nothing: if lived, those in which the
-// first key had lived its time or the nodes don't say; otherwise the rest.
+// overlapsByCause lists, by time, overlaps of a lock that never notifies its holder. If expired is set,
+// it lists those in which the first key had expired or the nodes do not report keys, and otherwise
+// all others.
 func untold(r *record, lived bool) (all []overlap) {
 	for _, o := range r.beliefs.Overlaps().Each {
 		res := explained(r, o)
@@ -135,7 +136,7 @@ func untold(r *record, lived bool) (all []overlap) {
 	return all
 }
 
-// untoldOverlaps lists overlaps as incidents, of which the longest is the worst.
+// overlapIncidents turns overlaps into incidents. The longest is the worst.
 func untoldOverlaps(all []overlap) (incidents []verdict.Incident, worst func() verdict.Result) {
 	length := int64(-1)
 	for _, o := range all {

@@ -11,8 +11,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// Whatever a story measures has a name that can be expected, and what can be expected
-// is measured somewhere.
+// Every number in a story is listed in Numbers, and every number in Numbers is measured in some story.
 func TestNumbersAreNamed(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -58,11 +57,11 @@ func TestStalls(t *testing.T) {
 3.25 nemesis end stall node=machine
 9 harness end run`)).Numbers
 	if n[verdict.StalledSeconds] != 0.75 || n[verdict.StalledMax] != 0.5 {
-		t.Errorf("%v s in all, %v at most", n[verdict.StalledSeconds], n[verdict.StalledMax])
+		t.Errorf("%v s in total, longest %v s", n[verdict.StalledSeconds], n[verdict.StalledMax])
 	}
 }
 
-// A fault that is over at the instant at which it began was in force all the same.
+// A fault that ended at the instant at which it began was in force.
 func TestFaultOfAnInstantOnAHeldLock(t *testing.T) {
 	n := Check(tale(t, `params clients=c1 nodes=n1
 step 1 clock-jump n1 at 2 s

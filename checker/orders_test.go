@@ -12,8 +12,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestOrdersAgainstALookAtEach compares what is kept in order with a look at each: see
-// histories.Compare.
+// TestKeySpansAgainstScan compares the index of keys with a scan of all commands. See histories.Compare.
 func TestOrdersAgainstALookAtEach(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*usage, bool) { r := facts.Read(h); return newUsage(r), r.Malformed == "" }, map[string]func(*rand.Rand, *usage) (got, want string){
 		"keys": keys,

@@ -14,10 +14,9 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// mutexModel is the plain mutex that locks are commonly checked by: no lease, so
-// nothing lapses. A definite no to a release means that the caller did not hold.
-// An unknown operation that is put where it can't take effect took none, so it
-// need not be a set of states.
+// mutexModel is the plain mutex that is commonly used to check locks: it has no lease, so nothing lapses. A
+// failed release means that the caller did not hold the lock. An operation of unknown outcome in a place
+// where it cannot take effect had none, so the model needs no sets of states.
 var mutexModel = porcupine.Model{
 	Init: func() any { return 0 },
 	Step: func(state, input, _ any) (bool, any) {
@@ -36,10 +35,10 @@ var mutexModel = porcupine.Model{
 	DescribeOperation: second.Model.DescribeOperation,
 }
 
-// peers are the judges that the checker is compared with.
+// peers are the judges with which the checker is compared.
 var peers = map[string]porcupine.Model{"mutex": mutexModel, "lease": second.Model}
 
-// askPeer puts each key's operations before porcupine, all keys at once.
+// checkWithPeer checks the operations of all keys with porcupine, in parallel.
 func askPeer(model porcupine.Model, keys [][]porcupine.Operation) verdict.Outcome {
 	model.Partition = func([]porcupine.Operation) [][]porcupine.Operation { return keys }
 	if porcupine.CheckOperations(model, nil) {
@@ -48,9 +47,8 @@ func askPeer(model porcupine.Model, keys [][]porcupine.Operation) verdict.Outcom
 	return verdict.Violated
 }
 
-// peerOps is the acquires and releases of a history in porcupine's form, key by
-// key. Unlike questionsOf it keeps no event alive, so that a peer's memory can be
-// told from the history's.
+// peerOps returns the acquires and releases of a history as porcupine operations, by key. Unlike questionsOf
+// it keeps no event alive, so that a peer's memory can be measured separately from the history's.
 func peerOps(h *history.History) [][]porcupine.Operation {
 	place := map[string]int{}
 	var keys [][]porcupine.Operation
@@ -94,8 +92,8 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 	return keys
 }
 
-// TestPeersAgree checks what the comparison rests on: contended histories are
-// what they are said to be, and all judges say so.
+// TestPeersAgree checks the basis of the comparison: generated histories have the intended outcome, and all
+// judges agree.
 func TestPeersAgree(t *testing.T) {
 	operations, unknowns, heard := map[int]int{}, map[int]int{}, map[string]int{}
 	for _, c := range []contention{{operations: 12}, {operations: 60}, {operations: 300}} {
@@ -117,16 +115,16 @@ func TestPeersAgree(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("histories that the peers judged, by unknown and violated: %v", heard)
+	t.Logf("histories judged by the peers, by unknown and violated: %v", heard)
 	for asked, n := range operations {
 		for _, violated := range []bool{false, true} {
 			if heard[fmt.Sprint(asked, violated)] < 10 {
-				t.Errorf("the peers judged %v", heard)
+				t.Errorf("the peers judged too few: %v", heard)
 			}
 		}
 		share := 100 * float64(unknowns[asked]) / float64(n)
 		if asked == 0 && share > 0 || math.Abs(share-float64(asked)) > 0.3+0.1*float64(asked) {
-			t.Errorf("%.1f %% of the outcomes are unknown, asked for %d %%", share, asked)
+			t.Errorf("%.1f %% of the outcomes are unknown, want %d %%", share, asked)
 		}
 	}
 }
@@ -143,8 +141,8 @@ func count(h *history.History) (operations, unknown int) {
 	return operations, unknown
 }
 
-// checkLabel asks all judges, and reports whether the peers were among them: they
-// are spared where their search would have no end.
+// checkContention compares all judges and reports whether the peers were among them. Peers are skipped if
+// their search would take too long.
 func checkLabel(t *testing.T, c contention, h *history.History, unknown int) bool {
 	t.Helper()
 	want, incidents := verdict.Holds, 0
@@ -161,7 +159,7 @@ func checkLabel(t *testing.T, c contention, h *history.History, unknown int) boo
 			t.Errorf("%+v: %s is %s: %s", c, name, res.Outcome, res.Because)
 		}
 		if c.violated && c.operations == 300 && slices.Max(res.Witness.Events) < int64(len(h.Events))*8/10 {
-			t.Errorf("%+v: the violation comes early, by event %d of %d", c, slices.Max(res.Witness.Events), len(h.Events))
+			t.Errorf("%+v: the violation is early, by event %d of %d", c, slices.Max(res.Witness.Events), len(h.Events))
 		}
 	}
 	if unknown > 7 {
@@ -175,8 +173,8 @@ func checkLabel(t *testing.T, c contention, h *history.History, unknown int) boo
 	return true
 }
 
-// A contended history is the same to a mutex and to a lease. This is where they
-// differ: a lease that lapsed, and a release that came too late.
+// A generated history has the same outcome for a mutex and a lease. They differ if a lease lapsed and a
+// release came too late.
 func TestMutexKnowsNoLapse(t *testing.T) {
 	h := contention{operations: 4, keys: 1}.history()
 	lapsed := false

@@ -11,17 +11,16 @@ import (
 	"lockpick/internal/histories"
 )
 
-// What is found in an order that was made for it is compared with a look at each: the ways
-// below are those in which one would look for it who had all the time in the world.
+// The functions below find by exhaustive scans what package facts finds with indexes.
 
-// TestReadingAgainstALookAtEach compares what the reading of a history keeps in order.
+// TestReadAgainstScan compares the facts of a history with the results of scans.
 func TestReadingAgainstALookAtEach(t *testing.T) {
 	faults, stopped, turned, lost := 0, 0, 0, 0
 	for seed := range uint64(histories.Some(3000)) {
 		h := histories.Upheaval(seed)
 		f := facts.Read(h)
 		if want := faultsOneByOne(h); !reflect.DeepEqual(want, f.Faults) {
-			t.Fatalf("seed %d: other faults", seed)
+			t.Fatalf("seed %d: faults differ", seed)
 		}
 		faults += len(f.Faults)
 		for i := range h.Events {
@@ -38,7 +37,7 @@ func TestReadingAgainstALookAtEach(t *testing.T) {
 			}
 		}
 		if got, want := strings.Contains(f.Malformed, "had been stopped"), stoppedOneByOne(h, f); got != want {
-			t.Fatalf("seed %d: a process did something while it was stopped: %v, want %v: %s", seed, got, want, f.Malformed)
+			t.Fatalf("seed %d: a process acted while it was stopped: %v, want %v: %s", seed, got, want, f.Malformed)
 		} else if want {
 			stopped++
 		}
@@ -57,11 +56,12 @@ func TestReadingAgainstALookAtEach(t *testing.T) {
 		}
 	}
 	if min(faults, stopped, turned, lost) < histories.Some(100) {
-		t.Errorf("%d faults, %d stopped, %d turned, %d lost: too few to show anything", faults, stopped, turned, lost)
+		t.Errorf("%d faults, %d stopped, %d changed clocks, %d lost: too few", faults, stopped, turned, lost)
 	}
 }
 
-// untilLost is a deadline, or the next loss that the session's client is told of.
+// untilLoss returns the deadline of an event, or the time of the session's next loss notification if that
+// is earlier.
 func untilLost(h *history.History, i int, until int64) int64 {
 	grants := func(e history.Event) bool {
 		return e.Type == history.OK && (e.Op == history.OpAcquire || e.Op == history.OpExtend)
@@ -130,8 +130,8 @@ func faultsOneByOne(h *history.History) []*facts.Fault {
 	return all
 }
 
-// stoppedOneByOne reports whether a process did something while it was stopped, in a
-// history of which nothing worse is to be said.
+// scanStops reports whether a process acted while it was stopped. It returns false if the history is
+// malformed in another way.
 func stoppedOneByOne(h *history.History, f *facts.Facts) bool {
 	if f.Malformed != "" && !strings.Contains(f.Malformed, "had been stopped") {
 		return false
@@ -153,7 +153,7 @@ func deletionOneByOne(a *facts.Attempt, set *history.Event) (at, sent int64) {
 		if d.Node != set.Node {
 			continue
 		}
-		if d.Sent >= set.Sent && (none || d.Sent < sent) { // else it was meant for an earlier key
+		if d.Sent >= set.Sent && (none || d.Sent < sent) { // otherwise it belongs to an earlier key
 			sent, none = d.Sent, false
 		}
 		if refused := d.Type == history.Fail && d.Cause != ""; !refused && d.Applied > facts.Applied(set) {

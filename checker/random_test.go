@@ -11,10 +11,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-import ()
-
-// TestAgainstPorcupine puts what violates mutual exclusion before the second
-// judge, whole and reduced to the witness.
+// TestAgainstPorcupine gives histories that violate mutual exclusion to the second judge, as a whole and
+// reduced to the witness.
 func TestAgainstPorcupine(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	violated, fine := 0, 0
@@ -36,7 +34,7 @@ func TestAgainstPorcupine(t *testing.T) {
 		}
 		violated++
 		if answer != verdict.Violated {
-			t.Fatalf("porcupine says %s of the whole:\n%s", answer, histories.Lines(h))
+			t.Fatalf("porcupine judges the whole as %s:\n%s", answer, histories.Lines(h))
 		}
 		res := judge(r, verdict.MutualExclusion)
 		if why := r.second.Against(&res); res.Outcome != verdict.Violated || why != "" {
@@ -44,12 +42,11 @@ func TestAgainstPorcupine(t *testing.T) {
 		}
 	}
 	if fine < histories.Some(500) {
-		t.Errorf("porcupine found nothing wrong with %d histories only: it says no to everything", fine)
+		t.Errorf("porcupine accepted only %d histories", fine)
 	}
 }
 
-// TestGarbage checks that a history which nobody could have recorded is judged
-// without a panic, in the assumptions or anywhere else.
+// TestGarbage checks that an impossible history is judged without a panic.
 func TestGarbage(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 3000 {

@@ -9,8 +9,8 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// renewed is a lock of one node that c1 has from 0.1 s, and that c2 tries to acquire from 1 s on. RENEWALS
-// come for c1's token; the key lives as long as they come, and 5 s.
+// renewedLock is a lock on one node. c1 holds it from 0.1 s and c2 tries to acquire it from 1 s on. RENEWALS
+// extend c1's key, which expires 5 s after the last one.
 const renewed = `params clients=c1,c2 nodes=n1 quorum=1 ttl=5s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life
 0      harness begin run
 0.001  c1 begin client
@@ -24,7 +24,7 @@ CLIENT
 RENEWALS
 40     harness end run`
 
-// every tells of a command for c1's token that comes each second in a span.
+// renewals returns a command for c1's token every second between from and to.
 func every(from, to float64, op string) string {
 	var b strings.Builder
 	for at := from; at < to; at++ {
@@ -38,7 +38,7 @@ func every(from, to float64, op string) string {
 	return b.String()
 }
 
-// inVain is c2's attempts, each second.
+// failedAttempts returns a failed attempt of c2 every second until to.
 func inVain(to float64) string {
 	var b strings.Builder
 	for at := 1.5; at < to; at++ {
@@ -47,8 +47,8 @@ func inVain(to float64) string {
 	return b.String()
 }
 
-// A key that is renewed when its client has given the lock up is the lock's doing: it holds nothing any
-// more, however long the key lives.
+// If a lock renews its key after its client has given up the lock, the lock is to blame: the key no longer
+// holds anything, however long it exists.
 func TestRenewedWhenGivenUp(t *testing.T) {
 	const granted, unknown = "c1 ok acquire session=c1/1 token=A until=5", "c1 info acquire session=c1/1"
 	const released = "1.2 c1 invoke release session=c1/1\n1.6 c1 info release session=c1/1"
@@ -58,19 +58,19 @@ func TestRenewedWhenGivenUp(t *testing.T) {
 		acquired, client, renewals string
 		free                       float64 // c2 gets the lock half a second later, in time; 0: not in time
 	}{
-		"a failed release":                           {granted, released, every(2, 30, "extend"), 0},
-		"a failed release, renewed by sets":          {granted, released, every(2, 30, "set"), 0},
-		"a failed release, and its client tries on":  {granted, again, every(2, 30, "extend"), 0},
-		"a failed release that is asked for again":   {granted, released + "\n2 c1 invoke release session=c1/1\n2.4 c1 info release session=c1/1", every(3, 30, "extend"), 0},
-		"a release that it says is done":             {granted, told, every(2, 30, "extend"), 0},
-		"an acquire of unknown outcome":              {unknown, "", every(1, 30, "extend"), 0},
-		"a client that has died":                     {granted, "1.2 nemesis begin kill node=c1", every(2, 30, "extend"), 0},
-		"a failed release, and no renewal":           {granted, released, "", 6},
-		"a failed release, and the last renewal":     {granted, released, every(1.65, 2, "extend"), 7},
-		"a release that is under way":                {granted, "1.2 c1 invoke release session=c1/1\n6 c1 info release session=c1/1", every(2, 6, "extend"), 11},
-		"a failed release, and it extends it itself": {granted, released + "\n3 c1 invoke extend session=c1/1\n3.01 c1 ok extend session=c1/1 until=39", every(3, 30, "extend"), 35},
-		"a holder that tries to acquire it again":    {granted, "3 c1 invoke acquire session=c1/2\n3.1 c1 fail acquire session=c1/2", every(1, 30, "extend"), 35},
-		"a holder that has not released":             {granted, "", every(1, 30, "extend"), 35},
+		"a failed release":                              {granted, released, every(2, 30, "extend"), 0},
+		"a failed release, renewed by sets":             {granted, released, every(2, 30, "set"), 0},
+		"a failed release, and the client keeps trying": {granted, again, every(2, 30, "extend"), 0},
+		"a failed release that is repeated":             {granted, released + "\n2 c1 invoke release session=c1/1\n2.4 c1 info release session=c1/1", every(3, 30, "extend"), 0},
+		"a release that it reports as successful":       {granted, told, every(2, 30, "extend"), 0},
+		"an acquire of unknown outcome":                 {unknown, "", every(1, 30, "extend"), 0},
+		"a client that has died":                        {granted, "1.2 nemesis begin kill node=c1", every(2, 30, "extend"), 0},
+		"a failed release, and no renewal":              {granted, released, "", 6},
+		"a failed release, and the last renewal":        {granted, released, every(1.65, 2, "extend"), 7},
+		"a release in progress":                         {granted, "1.2 c1 invoke release session=c1/1\n6 c1 info release session=c1/1", every(2, 6, "extend"), 11},
+		"a failed release, and the client extends":      {granted, released + "\n3 c1 invoke extend session=c1/1\n3.01 c1 ok extend session=c1/1 until=39", every(3, 30, "extend"), 35},
+		"a holder that tries to reacquire":              {granted, "3 c1 invoke acquire session=c1/2\n3.1 c1 fail acquire session=c1/2", every(1, 30, "extend"), 35},
+		"a holder that has not released":                {granted, "", every(1, 30, "extend"), 35},
 	} {
 		want, until := verdict.Holds, row.free
 		if row.free == 0 {
@@ -86,8 +86,8 @@ func TestRenewedWhenGivenUp(t *testing.T) {
 	}
 }
 
-// A call that never returns is judged before the run is called vacuous for what it kept from coming: steps
-// that wait for it, faults that found nothing to hit, clients that wait for it to begin.
+// A call that never returns is judged even if the run is vacuous because of it: steps or clients may wait for
+// the call, or a fault may have had no effect.
 func TestHangsAreJudgedBeforeVacuity(t *testing.T) {
 	const even = `params clients=c1,c2 nodes=n1,n2 quorum=2 ttl=4s nodeTimeout=300ms retryMax=250ms slack=250ms rate=0.01 rounds=10 life
 step 1 delay c1-n2,c2-n1 at 0s
@@ -116,9 +116,9 @@ C2
 		hangs bool
 	}{
 		"both hang":                        {strings.NewReplacer("C2", c2, "FAILS", "fail").Replace(even), 150 * time.Millisecond, true},
-		"the other waits for it to begin":  {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even), 150 * time.Millisecond, true},
-		"it goes on asking":                {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even) + asks, 150 * time.Millisecond, false},
-		"it is stopped":                    {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even) + "\n1 nemesis begin pause node=c1\n19 nemesis end pause node=c1", 150 * time.Millisecond, false},
+		"the other client waits for it":    {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even), 150 * time.Millisecond, true},
+		"it keeps sending requests":        {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even) + asks, 150 * time.Millisecond, false},
+		"the client is stopped":            {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even) + "\n1 nemesis begin pause node=c1\n19 nemesis end pause node=c1", 150 * time.Millisecond, false},
 		"its link carries nothing":         {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even) + "\n1 nemesis begin cut node=c1-n2\n19 nemesis end cut node=c1-n2", 150 * time.Millisecond, false},
 		"the delay is longer than a round": {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even), 9 * time.Second, false},
 	} {

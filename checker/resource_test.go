@@ -7,7 +7,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// c1 believes from 0.2 s to 5 s, c2 from 5.2 s to 10 s.
+// In resourcePrelude c1 believes from 0.2 s to 5 s and c2 from 5.2 s to 10 s.
 const resourcePrelude = `
 params clients=c1,c2 nodes=n1 fence=none
 0.1 c1 invoke acquire session=c1/1
@@ -15,7 +15,7 @@ params clients=c1,c2 nodes=n1 fence=none
 5.1 c2 invoke acquire session=c2/1
 5.2 c2 ok acquire session=c2/1 until=10`
 
-// retaken is c1's read, and its next belief, from 7 s to 12 s, while c2 writes.
+// secondBelief has c1's read, a write of c2, and c1's next belief from 7 s to 12 s.
 const retaken = `
 4.0 c1 invoke read session=c1/1
 4.1 c1 ok read session=c1/1
@@ -24,7 +24,7 @@ const retaken = `
 5.4 c2 ok write session=c2/1
 7.0 c1 ok extend session=c1/1 until=12`
 
-// resourceLogs is what the resource's log may hold.
+// resourceLogs are logs of the resource.
 var resourceLogs = []struct {
 	name      string
 	history   string
@@ -33,52 +33,52 @@ var resourceLogs = []struct {
 	incidents int
 	because   string
 }{
-	{"two writes of one section on one base", `
+	{"two writes of one section with the same base", `
 11 r1 ok log session=c1/1 version=0 applied=1 cause=read
 11 r1 ok log session=c1/1 value=x1 version=0 applied=2 cause=write
 11 r1 ok log session=c1/1 value=x2 version=0 applied=3 cause=write`, verdict.NotExercised, "", 0, "in 2 writes"},
-	{"the same on top of another's", `
+	{"the same after another session's write", `
 11 r1 ok log session=c1/1 value=x version=0 applied=3 cause=write
 11 r1 ok log session=c2/1 value=y1 version=1 applied=6 cause=write
 11 r1 ok log session=c2/1 value=y2 version=1 applied=7 cause=write`, verdict.Holds, "", 0, "in 3 writes"},
-	{"one lost update twice over is two", `
+	{"an update lost twice counts twice", `
 11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write
 11 r1 ok log session=c1/1 value=x1 version=0 applied=7 cause=write
 11 r1 ok log session=c1/1 value=x2 version=0 applied=8 cause=write`, verdict.Violated, verdict.Overrun, 2, "lost update: c1's write, based on version 0, was applied at 7 s to version 1"},
-	{"a key of its own has versions of its own", `
+	{"each key has its own versions", `
 11 r1 ok log session=c1/1 value=x version=0 applied=1 cause=write
 11 r1 ok log session=c2/1 key=lock-2 value=y version=0 applied=6 cause=write`, verdict.NotExercised, "", 0, ""},
-	{"the resource's count is believed", `
+	{"the resource's versions count", `
 11 r1 ok log session=c1/1 version=7 applied=1 cause=read
 11 r1 ok log session=c1/1 value=x version=7 applied=2 cause=write
 11 r1 ok log session=c2/1 version=8 applied=6 cause=claim
 11 r1 ok log session=c2/1 value=y version=8 applied=7 cause=write`, verdict.Holds, "", 0, ""},
-	{"a refused read is none", `
+	{"a refused read does not count", `
 11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write
 11 r1 fail log session=c2/1 version=0 applied=6 cause=read
 11 r1 ok log session=c2/1 value=y version=1 applied=7 cause=write`, verdict.Holds, "", 0, ""},
-	{"a write outside belief that harms nobody", `
+	{"a harmless write outside belief", `
 11 r1 ok log session=c1/1 version=0 applied=1 cause=read
 11 r1 ok log session=c1/1 value=x version=0 applied=5.1 cause=write`, verdict.NotExercised, "", 0, ""},
 	{"acknowledged and missing", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 ok write session=c2/1
 11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, verdict.Violated, verdict.Unexplained, 1, "missing write: c2 was told that its write was applied"},
-	{"refused and there", `
+	{"refused but applied", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 fail write session=c2/1
 11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, verdict.Violated, verdict.Unexplained, 1, "refused write: c2 was told that its write was refused"},
-	{"of unknown outcome and there, or not", `
+	{"unknown outcome, applied or not", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 info write session=c2/1
 5.5 c2 invoke write session=c2/1 value=z version=0
 5.6 c2 info write session=c2/1
 11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, verdict.NotExercised, "", 0, ""},
-	{"nobody touched it", "", verdict.NotExercised, "", 0, "in 0 writes"},
+	{"an unused resource", "", verdict.NotExercised, "", 0, "in 0 writes"},
 	{"the log is missing", `
 5.3 c2 invoke read session=c2/1
 5.4 c2 ok read session=c2/1`, verdict.Undecided, "", 0, "was not read back"},
-	{"the log is missing, and two sessions of one client wrote on one base", `
+	{"no log, and two sessions of one client wrote with the same base", `
 2 c1 invoke write session=c1/1 value=x version=0
 2.1 c1 ok write session=c1/1
 2.2 c1 invoke release session=c1/1
@@ -87,52 +87,52 @@ var resourceLogs = []struct {
 3.1 c1 ok acquire session=c1/2 until=5
 3.2 c1 invoke write session=c1/2 value=y version=0
 3.3 c1 ok write session=c1/2`, verdict.Violated, verdict.LockBroken, 1, "both based on version 0, were acknowledged, so one is lost"},
-	{"the log is missing, and who wrote on one base had read before its lease lapsed", retaken + `
+	{"no log, same base, and the read was before the lease lapsed", retaken + `
 7.2 c1 invoke write session=c1/1 value=x version=0
 7.3 c1 ok write session=c1/1`, verdict.Violated, verdict.Overrun, 1, "both based on version 0"},
-	{"the same, and reads again later", retaken + `
+	{"the same, with another read after the write", retaken + `
 7.2 c1 invoke write session=c1/1 value=x version=0
 7.3 c1 ok write session=c1/1
 7.4 c1 invoke read session=c1/1
 7.5 c1 ok read session=c1/1`, verdict.Violated, verdict.Overrun, 1, "both based on version 0"},
-	{"the same, and had read again before", retaken + `
+	{"the same, with another read before the write", retaken + `
 7.1 c1 invoke read session=c1/1
 7.15 c1 ok read session=c1/1
 7.2 c1 invoke write session=c1/1 value=x version=0
 7.3 c1 ok write session=c1/1`, verdict.Violated, verdict.LockBroken, 1, "both based on version 0"},
-	{"the same, and that read got no answer", retaken + `
+	{"the same, and that read had no answer", retaken + `
 7.1 c1 invoke read session=c1/1
 7.15 c1 info read session=c1/1
 7.2 c1 invoke write session=c1/1 value=x version=0
 7.3 c1 ok write session=c1/1`, verdict.Violated, verdict.Overrun, 1, "both based on version 0"},
-	{"the log is missing, and one base is of two locks", `
+	{"no log, and the same base belongs to two locks", `
 2 c1 invoke write session=c1/1 value=x version=0
 2.1 c1 ok write session=c1/1
 5.3 c2 invoke acquire session=c2/2 key=lock-2
 5.4 c2 ok acquire session=c2/2 key=lock-2 until=10
 5.5 c2 invoke write session=c2/2 key=lock-2 value=y version=0
 5.6 c2 ok write session=c2/2 key=lock-2`, verdict.Undecided, "", 0, "was not read back"},
-	{"the log is missing, and one of two writes on one base was not acknowledged", `
+	{"no log, and one of two writes with the same base was not acknowledged", `
 2 c1 invoke write session=c1/1 value=x version=0
 2.1 c1 ok write session=c1/1
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 info write session=c2/1`, verdict.Undecided, "", 0, "was not read back"},
-	{"the record is cut, and nobody touched it", `
+	{"a cut record and an unused resource", `
 cut in the middle`, verdict.NotExercised, "", 0, "in 0 writes"},
-	{"the log may go on", `
+	{"an incomplete log", `
 cut in the middle
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 ok write session=c2/1
 11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, verdict.Undecided, "", 0, "may not have been read back whole"},
-	{"a write that overwrites another in the midst of a section does one harm", `
+	{"an overwriting write within a section counts once", `
 11 r1 ok log session=c1/1 value=x1 version=0 applied=3 cause=write
 11 r1 ok log session=c2/1 value=y version=1 applied=6 cause=write
 11 r1 ok log session=c1/1 value=x2 version=1 applied=7 cause=write`, verdict.Violated, verdict.Overrun, 1, ""},
-	{"two keys that are written by turns", `
+	{"two keys written in turn", `
 11 r1 ok log session=c1/1 value=x1 version=0 applied=1 cause=write
 11 r1 ok log session=c2/1 key=lock-2 value=y version=0 applied=6 cause=write
 11 r1 ok log session=c1/1 value=x2 version=1 applied=7 cause=write`, verdict.NotExercised, "", 0, ""},
-	{"a write whose value nobody knows", `
+	{"a write of unknown value", `
 5.3 c2 invoke write session=c2/1 version=0
 5.4 c2 ok write session=c2/1
 11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, verdict.NotExercised, "", 0, ""},
@@ -143,19 +143,19 @@ cut in the middle
 0.6 c1 ok acquire session=c1/2 until=5
 11 r1 ok log session=c1/1 value=x version=0 applied=0.25 cause=write
 11 r1 ok log session=c1/2 value=y version=1 applied=1 cause=write`, verdict.NotExercised, "", 0, "no other client worked there"},
-	{"the host stalled before the client worked that overran", `
+	{"the host stalled before the overrunning client worked", `
 2 nemesis begin stall node=machine
 3 nemesis end stall node=machine
 11 r1 ok log session=c1/1 version=0 applied=4 cause=read
 11 r1 ok log session=c2/1 value=y version=0 applied=5.3 cause=write
 11 r1 ok log session=c1/1 value=x version=0 applied=5.5 cause=write`, verdict.Violated, verdict.Overrun, 1, ""},
-	{"it stalled for just as long as the client overran", `
+	{"the host stalled for as long as the client overran", `
 4.5 nemesis begin stall node=machine
 5 nemesis end stall node=machine
 11 r1 ok log session=c1/1 version=0 applied=4 cause=read
 11 r1 ok log session=c2/1 value=y version=0 applied=5.3 cause=write
 11 r1 ok log session=c1/1 value=x version=0 applied=5.5 cause=write`, verdict.Undecided, "", 0, "the host stalled"},
-	{"a client that began to work before its lease overran it from the begin", `
+	{"a client that worked before its lease began", `
 11 r1 ok log session=c2/1 version=0 applied=4.8 cause=read
 11 r1 ok log session=c1/1 value=x version=0 applied=4.9 cause=write
 11 r1 ok log session=c2/1 value=y version=0 applied=5.3 cause=write`, verdict.Violated, verdict.Overrun, 1, ""},

@@ -12,19 +12,19 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// asks is what clients ask of nodes, with whose token and in which round: a lock that draws
-// a value for each round tells that by its tokens, one that keeps its value does not.
+// roundGenerator generates a client's requests, with their tokens and rounds. A lock with a new token for each
+// round shows the rounds by its tokens; a lock that reuses its token does not.
 type asks struct {
 	*rand.Rand
 	events []history.Event
-	rounds []int             // of each event on the wire, from 1; 0: a client's
-	keys   map[string]string // by node: what it holds
-	late   []int             // events that their nodes have still to do
+	rounds []int             // by event: the round of a command, from 1, or 0 for a client's event
+	keys   map[string]string // by node: the token of its key
+	late   []int             // events that their nodes have not executed yet
 	round  int
 }
 
-// TestRoundsAgainstFreshTokens lets clients ask with one token for all rounds of an acquire,
-// or for all acquires, and expects the attempts that a fresh token for each would show.
+// TestRoundsAgainstFreshTokens uses one token for all rounds of an acquire, or for all acquires, and expects
+// the same attempts as with a fresh token for each round.
 func TestRoundsAgainstFreshTokens(t *testing.T) {
 	several, late := 0, 0
 	for seed := range uint64(3000) {
@@ -56,7 +56,7 @@ func TestRoundsAgainstFreshTokens(t *testing.T) {
 				deleted, sent := y.Deletion(e)
 				wantDeleted, wantSent := a.deletion(e)
 				if e.Type == history.OK && (deleted != wantDeleted || deleted < facts.Never && sent != wantSent) {
-					t.Fatalf("seed %d, round %d: the key of %s is deleted at %d by what was sent at %d, want %d and %d", seed, i, e.Node, deleted, sent, wantDeleted, wantSent)
+					t.Fatalf("seed %d, round %d: the key of %s is deleted at %d by a release sent at %d, want %d and %d", seed, i, e.Node, deleted, sent, wantDeleted, wantSent)
 				}
 				if own, _ := x.Deletion(x.Sets[0]); own == facts.Never && deleted < facts.Never {
 					late++
@@ -66,7 +66,7 @@ func TestRoundsAgainstFreshTokens(t *testing.T) {
 		several = max(several, len(got))
 	}
 	if several < 8 || late < 100 {
-		t.Errorf("at most %d rounds in a history, and %d keys that a later round deleted: too few to show anything", several, late)
+		t.Errorf("at most %d rounds in a history, and %d keys deleted by a later round: too few", several, late)
 	}
 }
 
@@ -89,8 +89,8 @@ func wiredOf(events []history.Event) []*facts.Attempt {
 
 const askMS = int64(time.Millisecond)
 
-// acquire asks in up to four rounds, and returns when the client is done with it. Nodes are
-// asked at once, or one after the other; those that are down are not.
+// acquire generates an acquire with up to four rounds and returns its end. Requests go to the nodes at the same
+// time or one after the other. Nodes that are down get none.
 func (a *asks) acquire(session string, at int64, forEver bool) int64 {
 	call := history.Event{T: at, Process: "c1", Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: session}
 	a.add(0, call)
@@ -103,7 +103,7 @@ func (a *asks) acquire(session string, at int64, forEver bool) int64 {
 		a.round++
 		others := []string{"n1", "n2", "n3"}
 		a.Shuffle(3, func(i, j int) { others[i], others[j] = others[j], others[i] })
-		up := nodes[a.IntN(len(nodes))] // it was, and is
+		up := nodes[a.IntN(len(nodes))] // this node was up in the last round and still is
 		nodes = append([]string{up}, slices.DeleteFunc(others[:a.IntN(4)], func(n string) bool { return n == up })...)
 		at = a.ask(history.OpSet, token, nodes, at, oneByOne) + askMS
 		if givesBack {
@@ -116,8 +116,8 @@ func (a *asks) acquire(session string, at int64, forEver bool) int64 {
 	return at + 200*askMS
 }
 
-// ask sends a command to nodes, and returns when the client goes on. An answer may come too
-// late, or the node may never hear of it.
+// send sends a command to nodes and returns when the client continues. An answer may be too late, or the
+// request may be lost.
 func (a *asks) ask(op, token string, nodes []string, at int64, oneByOne bool) int64 {
 	on := at
 	for _, n := range nodes {
@@ -130,7 +130,7 @@ func (a *asks) ask(op, token string, nodes []string, at int64, oneByOne bool) in
 		case 1: // answered late
 			e.Applied, e.T, done = at+askMS, at+400*askMS, at+50*askMS
 			e.Type = a.does(&e)
-		case 2: // under way for long
+		case 2: // delayed
 			e.Applied, e.T, done = at+300*askMS, at+301*askMS, at+50*askMS
 			a.late = append(a.late, len(a.events))
 		default:
@@ -146,7 +146,7 @@ func (a *asks) ask(op, token string, nodes []string, at int64, oneByOne bool) in
 	return on
 }
 
-// until has nodes do what has come by an instant.
+// applyUntil executes the delayed commands that have arrived by an instant.
 func (a *asks) until(at int64) {
 	for len(a.late) > 0 && a.events[a.late[0]].Applied <= at {
 		e := &a.events[a.late[0]]
@@ -155,7 +155,7 @@ func (a *asks) until(at int64) {
 	}
 }
 
-// does has the node do a command, and says what it answers.
+// apply executes a command on its node and returns the answer.
 func (a *asks) does(e *history.Event) history.Type {
 	switch held := a.keys[e.Node] != ""; {
 	case e.Op == history.OpSet && !held:
@@ -168,8 +168,8 @@ func (a *asks) does(e *history.Event) history.Type {
 	return history.OK
 }
 
-// deletion is when the key of a set was deleted, by the next release that its node did, and
-// when the client first asked for that.
+// deletion returns when the key of a set was deleted, by the next release that its node executed, and when
+// the client first sent a release.
 func (a *asks) deletion(set *history.Event) (at, sent int64) {
 	at, sent = facts.Never, facts.Never
 	for _, e := range a.events {

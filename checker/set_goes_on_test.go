@@ -7,7 +7,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// goneOn is an attempt that is undone at once, whose client's driver sends its sets again three seconds
+// resentSets has an attempt that is released immediately, but whose driver resends its sets three seconds
 // later. c2 wants the lock from then on.
 const goneOn = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=20 mayBeIdle
 0      harness begin run
@@ -35,7 +35,7 @@ SETS
 14     harness end run
 `
 
-// Faults that met the sets which were sent again.
+// resentSetFaults are faults that hit the resent sets.
 var metAgain = map[string]string{
 	"no fault": `3 c1-n1,n2 ok set token=A
 2.999 n1,n2 life set value=A by=c1 sent=2.998 command=set`,
@@ -57,7 +57,7 @@ var metAgain = map[string]string{
 3.061 n1,n2 life set value=A by=c1 sent=2.95 command=set`,
 }
 
-// tolerated is what comes of fault tolerance where sets go on, after what else their client did.
+// faultToleranceOf judges fault tolerance for resent sets after other events of their client.
 func tolerated(t *testing.T, session, sets string) verdict.Result {
 	t.Helper()
 	v := Check(tale(t, strings.NewReplacer("SESSION", session, "SETS", sets).Replace(goneOn)))
@@ -66,15 +66,15 @@ func tolerated(t *testing.T, session, sets string) verdict.Result {
 			return r
 		}
 	}
-	t.Fatalf("it was not judged: %+v", v)
+	t.Fatalf("no result for fault-tolerance: %+v", v)
 	return verdict.Result{}
 }
 
-// No fault excuses a key that was sent to a node when its attempt had long been over, whether its client
-// makes another attempt by then or none.
+// No fault excuses a set that was sent long after its attempt was over, whether or not its client has made
+// another attempt by then.
 func TestSetsThatGoOn(t *testing.T) {
 	for session, text := range map[string]string{
-		"no other": "0.070 c1 fail acquire session=c1/1",
+		"no other attempt": "0.070 c1 fail acquire session=c1/1",
 		"another attempt": `0.2 c1-n1,n2 fail set token=C sent=0.15 applied=0 answered=0 cause=no answer
 0.162 c1-n3 ok set token=C
 0.21  c1-n1,n2 fail release token=C
@@ -96,8 +96,8 @@ func TestSetsThatGoOn(t *testing.T) {
 	}
 }
 
-// The same sets are an attempt of a lock that has one token for all of an acquire, or were sent just when
-// their attempt was over: the fault is why their keys stay.
+// The same sets are a regular attempt if the lock uses one token for the whole acquire, or if they were sent
+// just after their attempt was over. Then the fault is the reason why their keys stay.
 func TestSetsInTime(t *testing.T) {
 	for session, text := range map[string]string{
 		"one token for all attempts":           "4.500 c1 fail acquire session=c1/1",
@@ -112,7 +112,7 @@ func TestSetsInTime(t *testing.T) {
 	}
 }
 
-// A fault excuses the key of a lost set only if the node may have had it.
+// A fault excuses the key of a lost set only if the node may have received the set.
 func TestLostSetThatLeftNoKey(t *testing.T) {
 	const lost = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run

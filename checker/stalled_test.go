@@ -11,8 +11,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestStallsAgainstALookAtEach compares what is kept in order with a look at each: see
-// histories.Compare.
+// TestStallsAgainstScan compares the effects of stalls with a scan. See histories.Compare.
 func TestStallsAgainstALookAtEach(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*facts.Facts, bool) { r := facts.Read(h); return r, r.Malformed == "" }, map[string]func(*rand.Rand, *facts.Facts) (got, want string){
 		"stalls": late,
@@ -38,7 +37,7 @@ func late(_ *rand.Rand, r *facts.Facts) (got, want string) {
 	return got, want
 }
 
-// An instant at an end of a span does not lie in it.
+// An instant at an end of a span is not within it.
 func TestWithin(t *testing.T) {
 	for _, c := range []struct {
 		instants []int64
@@ -48,7 +47,7 @@ func TestWithin(t *testing.T) {
 		{[]int64{4}, true}, {[]int64{6}, true}, {[]int64{3, 3, 5, 7}, true},
 	} {
 		if got := within(c.instants, spans.Of(3, 7)); got != c.want {
-			t.Errorf("one of %v lies from 3 to 7: %t", c.instants, got)
+			t.Errorf("anyWithin(%v, 3 to 7) = %t", c.instants, got)
 		}
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// lateHistories are histories in which something took so long, in seconds, since an instant, of a property
-// that gives it so long.
+// lateHistories are histories in which something takes too long for a property. since is when it begins and
+// bound how long it may take, in seconds.
 var lateHistories = []struct {
 	name, property string
 	since, bound   float64
 	history        func(took float64) string
 }{
-	{"nobody gets a free lock", verdict.FaultTolerance, 1, 1.5, func(took float64) string {
+	{"no client gets a free lock", verdict.FaultTolerance, 1, 1.5, func(took float64) string {
 		return fmt.Sprintf(`params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rounds=4
 0 c1 begin client
 0 c2 begin client
@@ -30,7 +30,7 @@ var lateHistories = []struct {
 	{"a release returns late", verdict.FaultTolerance, 1, 12.1, func(took float64) string {
 		return held + fmt.Sprintf("1 c1 invoke release session=c1/1\n%[1]f c1 ok release session=c1/1\n%[1]f c1 end client\n99 harness end run", 1+took)
 	}},
-	{"a dead client's lock is free late", verdict.DeadlockFreedom, 1.001, 10.8, func(took float64) string {
+	{"a dead client's lock is free too late", verdict.DeadlockFreedom, 1.001, 10.8, func(took float64) string {
 		return fmt.Sprintf(`params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms
 0     c1 begin client
 0     c2 begin client
@@ -50,7 +50,7 @@ var lateHistories = []struct {
 4 c1 ok extend session=c1/1 until=%f
 99 harness end run`, 1+took)
 	}},
-	{"an acquire returns an ended lock", verdict.ValidOnReturn, 2, 0.25, func(took float64) string {
+	{"an acquire returns an expired lock", verdict.ValidOnReturn, 2, 0.25, func(took float64) string {
 		return fmt.Sprintf("params clients=c1 nodes=n1 slack=250ms\n1 c1 invoke acquire session=c1/1\n%f c1 ok acquire session=c1/1 until=2", 2+took)
 	}},
 	{"a client works past its lease", verdict.ResourceSafety, 4.2, 0.8, func(took float64) string {
@@ -65,14 +65,14 @@ var lateHistories = []struct {
 5.24 c2 ok write session=c2/1
 99 harness end run`, 4.2+took)
 	}},
-	{"two work at once, for a holder is not told", verdict.HolderTold, 11.011, 1, func(took float64) string {
+	{"two clients work at the same time because a holder is not notified", verdict.HolderTold, 11.011, 1, func(took float64) string {
 		return strings.Replace(unseen, "END", fmt.Sprintf("11.011 n1 life expired old=A\n%f c1 info lost session=c1/1", 11.011+took), 1)
 	}},
 }
 
-// TestStallsLengthenBounds lets the host stall, once or often, while something takes too long. If
-// stalls explain it the property is undecided; if they don't it is violated; and what is in time is so
-// whatever the stalls.
+// TestStallsLengthenBounds lets the host stall, once or often, while something takes too long. If the stalls
+// explain the delay, the property is undecided, and otherwise it is violated. Stalls do not matter if nothing
+// takes too long.
 func TestStallsLengthenBounds(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	const ms = 0.001
@@ -92,7 +92,7 @@ func TestStallsLengthenBounds(t *testing.T) {
 		for range 60 {
 			excess := float64(1+rnd.IntN(800)) * ms
 			sum := excess
-			var stalls []float64 // of 26 ms and more, as they are recorded
+			var stalls []float64 // at least 26 ms, the shortest that are recorded
 			for n := 1 + rnd.IntN(20); n > 1 && sum > 60*ms; n-- {
 				s := min(26*ms+rnd.Float64()*100*ms, sum-30*ms)
 				stalls, sum = append(stalls, s), sum-s
@@ -113,21 +113,21 @@ func TestStallsLengthenBounds(t *testing.T) {
 				{took, longer, verdict.Undecided},
 			} {
 				if got := judged(row.took, row.stalls); got != row.want {
-					t.Errorf("%s: took %v more than its bound, and the host stalled for %v: %s, want %s", l.name,
+					t.Errorf("%s: %v over its bound, and the host stalled for %v: %s, want %s", l.name,
 						time.Duration((row.took-l.bound)*1e9), row.stalls, got, row.want)
 				}
 			}
-			if l.property != verdict.ResourceSafety { // whose harm is another one then
+			if l.property != verdict.ResourceSafety { // it has another violation then
 				if got := judged(l.bound-ms, longer); got == verdict.Violated || got == verdict.Undecided && l.property != verdict.ValidOnReturn {
-					t.Errorf("%s: in time, and the host stalled for %v: %s", l.name, longer, got)
+					t.Errorf("%s: within its bound, and the host stalled for %v: %s", l.name, longer, got)
 				}
 			}
 		}
 	}
 }
 
-// TestStallsExcuseKeysThatStayed has a key that stayed on its node: a lock that does not delete it is to
-// blame, unless the host was so slow that the release can't have reached the node in time.
+// TestStallsExcuseKeysLeftBehind has a key that stays on its node. The lock is to blame for not deleting it,
+// unless the host was so slow that the release cannot have reached the node in time.
 func TestStallsExcuseKeysThatStayed(t *testing.T) {
 	const kept = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=4 stampError=1ms life
 0      harness begin run
@@ -149,12 +149,12 @@ func TestStallsExcuseKeysThatStayed(t *testing.T) {
 		answered, from, to string
 		want               verdict.Outcome
 	}{
-		"answered in time, and no stall":     {"0.012", "", "", verdict.Violated},
-		"answered in time, a stall later":    {"0.012", "0.5", "0.53", verdict.Violated},
-		"answered late":                      {"0.065", "", "", verdict.Undecided},
-		"never answered":                     {"0", "", "", verdict.Undecided},
-		"a stall where its release was due":  {"0.012", "0.02", "0.06", verdict.Undecided},
-		"a stall before and one that is due": {"0.012", "0.001", "0.04", verdict.Undecided},
+		"answered in time, and no stall":                        {"0.012", "", "", verdict.Violated},
+		"answered in time, and a stall later":                   {"0.012", "0.5", "0.53", verdict.Violated},
+		"answered late":                                         {"0.065", "", "", verdict.Undecided},
+		"never answered":                                        {"0", "", "", verdict.Undecided},
+		"a stall when the release was due":                      {"0.012", "0.02", "0.06", verdict.Undecided},
+		"a stall from before the set until the release was due": {"0.012", "0.001", "0.04", verdict.Undecided},
 	} {
 		text := strings.Replace(kept, "ANSWERED", row.answered, 1)
 		if row.from != "" {

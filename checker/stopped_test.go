@@ -9,8 +9,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// A run that was stopped is judged up to there: the overlap does not grow while the run is taken
-// down, and what was to come is no reproach.
+// A run that was stopped is judged until the stop: the overlap does not grow during the teardown, and missing
+// steps do not count.
 func TestStoppedRunIsJudgedUpToThere(t *testing.T) {
 	h, err := histories.Parse("params clients=c1,c2 nodes=n1\nstep 1 pause c2 at 30 s\n0 c1 begin client\n0 c2 begin client\n" +
 		"1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=10\n" +
@@ -33,7 +33,7 @@ func TestStoppedRunIsJudgedUpToThere(t *testing.T) {
 		t.Errorf("%s: %+v", mutex.Outcome, mutex.Witness)
 	}
 	if got := v.Result(verdict.DeadlockFreedom).Outcome; got != verdict.Undecided {
-		t.Errorf("a step was still to come, and deadlock-freedom %s", got)
+		t.Errorf("a step was still due, but deadlock-freedom is %s", got)
 	}
 }
 

@@ -20,11 +20,10 @@ import (
 	"lockpick/internal/histories"
 )
 
-var update = flag.Bool("update", false, "write the verdicts of testdata anew")
+var update = flag.Bool("update", false, "update the verdicts in testdata")
 
-// TestStories tells what the checker makes of histories: one file a story, the
-// history in, the verdict out. After a change run `go test -update` and read the
-// diff.
+// TestStories compares the verdicts of the histories in testdata with the expected ones. Each file has a
+// history and its verdict. After a change run `go test -update` and read the diff.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -42,7 +41,7 @@ func TestStories(t *testing.T) {
 			}
 			got := tell(h, Check(h))
 			if again := tell(h, Check(h)); again != got {
-				t.Errorf("a second check tells another story:\n%s", again)
+				t.Errorf("a second check gives another verdict:\n%s", again)
 			}
 			if *update {
 				a.Files = append(a.Files[:1], txtar.File{Name: "verdict", Data: []byte(got)})
@@ -52,7 +51,7 @@ func TestStories(t *testing.T) {
 				return
 			}
 			if len(a.Files) != 2 || string(a.Files[1].Data) != got {
-				t.Errorf("the verdict differs; it is now:\n%s", got)
+				t.Errorf("the verdict differs; got:\n%s", got)
 			}
 		})
 	}
@@ -82,7 +81,7 @@ func stories(t *testing.T) iter.Seq2[string, *history.History] {
 	}
 }
 
-// tell writes a verdict as people read it.
+// formatVerdict formats a verdict for testdata.
 func tell(h *history.History, v verdict.Verdict) string {
 	var b strings.Builder
 	if v.Assumption != "" {

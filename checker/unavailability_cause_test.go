@@ -9,7 +9,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// sought is a free lock of which nobody gets a majority. c1 and c2 ask again and again.
+// contestedLock is a free lock for which c1 and c2 make attempts without getting a majority.
 const sought = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
@@ -18,7 +18,7 @@ const sought = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout
 0.010  c2 invoke acquire session=c2/1
 `
 
-// itsOwn is an acquire whose rounds have one token, and whose first left its keys.
+// ownLeftKeys is an acquire that uses one token for all rounds and whose first round left its keys.
 const itsOwn = `
 0.500  c2-n2,n3 ok set token=B
 0.499  n2,n3 life set value=B by=c2
@@ -35,15 +35,15 @@ const itsOwn = `
 2.010  c2-n1 ok release token=B
 `
 
-// An unavailability is told by what most of its attempts met, as the nodes tell it.
+// The cause of unavailability is what blocked most attempts, according to the nodes.
 func TestWhyNobody(t *testing.T) {
 	for name, row := range map[string]struct{ wire, want, end string }{
 		"no record of the nodes": {"", verdict.Unexplained, ""},
-		"the links' word alone": {`
+		"no facts of the nodes": {`
 1      c1-n1 ok set token=A1
 1.001  c1-n2,n3 fail set token=A1
 `, verdict.Unexplained, ""},
-		"keys that an attempt left which is over": {`
+		"keys of a finished attempt": {`
 0.500  c2-n2,n3 ok set token=Z
 0.499  n2,n3 life set value=Z by=c2
 0.900  c2-n1,n2,n3 fail set token=Y
@@ -53,8 +53,8 @@ func TestWhyNobody(t *testing.T) {
 1.009  n1 life deleted old=A1 by=c1
 1.010  c1-n1 ok release token=A1
 `, verdict.LeftKeys, ""},
-		"keys that it left itself, by the same token": {itsOwn, verdict.LeftKeys, ""},
-		"a node that is down, and a key that was left on another": {`
+		"its own keys with the same token": {itsOwn, verdict.LeftKeys, ""},
+		"a node that is down, and a key left on another": {`
 0.5    nemesis begin kill node=n3
 0.999  n2 life set value=Z by=c2
 1      c1-n1 ok set token=A1
@@ -93,7 +93,7 @@ func TestWhyNobody(t *testing.T) {
 	}
 }
 
-// whyNobody asks for the cause where the free lock that is sought goes to nobody until an instant.
+// checkUnavailability checks the cause if contestedLock is not granted until end.
 func whyNobody(t *testing.T, name, wire, want, end string) {
 	t.Helper()
 	v := Check(tale(t, sought+wire+strings.ReplaceAll("END c1 fail acquire session=c1/1\nEND c2 fail acquire session=c2/1\nEND c1 end client\nEND c2 end client\n9.1 harness end run cause=completed", "END", end)))
@@ -102,15 +102,15 @@ func whyNobody(t *testing.T, name, wire, want, end string) {
 			t.Errorf("%s: %s (%s), want violated (%s): %s", name, res.Outcome, res.Cause, want, res.Because)
 		}
 		if want == verdict.WaitedLong && !strings.HasSuffix(res.Because, "gave no answer") && res.Property == verdict.FaultTolerance {
-			t.Errorf("%s: not for want of answers: %s", name, res.Because)
+			t.Errorf("%s: the reason is not a missing answer: %s", name, res.Because)
 		}
 	}
 }
 
-// An attempt that lasts is told by the nodes that gave it no answer, where it is known how long it did.
+// The cause of a long attempt is the nodes that did not answer, if it is known how long it lasted.
 func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
 	for name, row := range map[string]struct{ wire, want, end string }{
-		"an attempt that waits on and on for nodes that give no answer": {`
+		"an attempt that keeps waiting for nodes that do not answer": {`
 1      c1-n1 ok set token=A1 sent=0.999 applied=0.9995 answered=1
 0.9995 n1 life set value=A1 by=c1
 1      c1-n2 info set token=A1 sent=0.999 applied=8.5 answered=0
@@ -118,7 +118,7 @@ func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
 7.010  c1-n1 ok release token=A1 sent=7.009 applied=7.0095 answered=7.010
 7.0095 n1 life deleted old=A1 by=c1
 `, verdict.WaitedLong, ""},
-		"one that waits for them only when it is undone": {`
+		"an attempt that waits for them only during its release": {`
 1      c1-n1 ok set token=A1
 0.999  n1 life set value=A1 by=c1
 1      c1-n2,n3 fail set token=A1
@@ -126,7 +126,7 @@ func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
 1.009  n1 life deleted old=A1 by=c1
 1      c1-n2,n3 info release token=A1 sent=1.008 applied=8.5 answered=0
 `, verdict.WaitedLong, ""},
-		"one whose requests are lost, and that nobody saw undone when the next came": {`
+		"an attempt with lost requests and no release before the next attempt": {`
 1      c1-n1,n2,n3 info set token=A1 sent=0.998 applied=8.5 answered=0
 7.500  c1-n1 ok set token=A2
 7.499 n1 life set value=A2 by=c1
@@ -134,7 +134,7 @@ func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
 7.500  c1-n2,n3 fail set token=A2
 7.510  c1-n1 ok release token=A2
 `, verdict.WaitedLong, ""},
-		"several of that sort, soon after each other": {`
+		"several such attempts in quick succession": {`
 1.300  c2-n1,n2,n3 info set token=B1 sent=1.298 applied=8.5 answered=0
 1      c1-n1,n2,n3 info set token=A1 sent=0.998 applied=8.5 answered=0
 1.200  c1-n1,n2,n3 info set token=A2 sent=1.198 applied=8.5 answered=0
@@ -144,7 +144,7 @@ func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
 1.400  c1-n2,n3 fail set token=A3
 1.410  c1-n1 ok release token=A3
 `, verdict.TooFewVotes, "2.9"},
-		"the same, undone after the node time-out": {`
+		"the same, released after the node timeout": {`
 1.300  c2-n1 ok set token=B1
 1.299  n1 life set value=B1 by=c2
 1.300  c2-n2,n3 info set token=B1 sent=1.298 applied=8.5 answered=0
@@ -161,12 +161,12 @@ func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
 	}
 }
 
-// A key that its holder's release has left is told of as that, also where it takes a node
-// that is down to keep others from a majority.
+// A key that its holder's release left is reported as such, even if it prevents a majority only together
+// with a node that is down.
 func TestWhyNobodyAfterARelease(t *testing.T) {
 	told := change{"c1 ok release", "c1 ok release", "c1 info release"}
 	for name, changes := range map[string][]change{
-		"a release that was answered": nil, "one that was not": {told}, "one that is under way": {without("c1 ok release")},
+		"an answered release": nil, "a release without an answer": {told}, "a release in progress": {without("c1 ok release")},
 	} {
 		got := judge(newRecord(tale(t, neighbour(t, "release-to-a-quorum", changes))), verdict.FaultTolerance)
 		if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "could not ask n1, and met keys on n3 that c1's release at 1 s had left there") {
@@ -175,8 +175,8 @@ func TestWhyNobodyAfterARelease(t *testing.T) {
 	}
 }
 
-// A key that was set when its client had got the lock by another token belongs to no hold: an
-// attempt that was given up has left it.
+// A key that was set after its client got the lock by another token belongs to no hold. An abandoned attempt
+// left it.
 func TestWhyNobodyAfterAStraySet(t *testing.T) {
 	const held = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
@@ -209,7 +209,7 @@ func TestWhyNobodyAfterAStraySet(t *testing.T) {
 	}
 }
 
-// lone is a lock on one node with a TTL of 2 s, whose holder c1 dies. c2 asks again and again until 9 s.
+// singleNodeLock is a lock on one node with a TTL of 2 s whose holder c1 dies. c2 keeps trying until 9 s.
 const lone = `params clients=c1,c2 nodes=n1 quorum=1 ttl=2s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
@@ -225,8 +225,8 @@ TRIES
 9      c2 end client
 9.1    harness end run cause=completed`
 
-// A key that exists although its TTL is over keeps others out by that, whoever left it and however; one that its
-// owner should have deleted within its TTL was left.
+// A key that exists beyond its TTL is the cause as such, however it was left. A key that its owner should have
+// deleted within its TTL counts as left.
 func TestWhyNobodyWhereKeysOutliveTheirTTL(t *testing.T) {
 	var tries []string
 	for i := range 80 {
@@ -245,9 +245,9 @@ func TestWhyNobodyWhereKeysOutliveTheirTTL(t *testing.T) {
 			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them no expiry"},
 		"that others extend": {"ttl=2", killed + "\n1.9 n1 life expiry value=A by=c2 ttl=2\n3.5 n1 life expiry value=A by=c2 ttl=2\n5 n1 life expiry value=A by=c2 ttl=20",
 			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1's were extended by c2"},
-		"that its own client extends after it gave the lock up": {"ttl=2", "0.016 c1 invoke release session=c1/1\n0.3 c1 info release session=c1/1\n1.9 n1 life expiry value=A by=c1 ttl=2\n3.5 n1 life expiry value=A by=c1 ttl=2\n5 n1 life expiry value=A by=c1 ttl=20",
+		"that its own client extends after giving up the lock": {"ttl=2", "0.016 c1 invoke release session=c1/1\n0.3 c1 info release session=c1/1\n1.9 n1 life expiry value=A by=c1 ttl=2\n3.5 n1 life expiry value=A by=c1 ttl=2\n5 n1 life expiry value=A by=c1 ttl=20",
 			verdict.FaultTolerance, verdict.LeftKeys, "met keys on n1 that c1's release at 0.016 s had left there"},
-		"of a holder whose release deletes nothing, which should have": {"ttl=20", "0.016 c1 invoke release session=c1/1\n0.018 c1 ok release session=c1/1",
+		"of a holder whose release should have deleted it": {"ttl=20", "0.016 c1 invoke release session=c1/1\n0.018 c1 ok release session=c1/1",
 			verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s"},
 	} {
 		loss := row.loss
@@ -264,8 +264,9 @@ func TestWhyNobodyWhereKeysOutliveTheirTTL(t *testing.T) {
 	}
 }
 
-// A lock that pauses waited, whether it tries again before the limit or paused as long before. One that has
-// never paused and asks nobody any more hangs, also if it returns because its client is stopped.
+// A lock that pauses between attempts waited too long, if it retries before the limit or has paused equally
+// long before. A lock that has never paused and sends no more requests hangs, even if it returns because its
+// client is stopped.
 func TestWhyNobodyWhereALockPauses(t *testing.T) {
 	const free = `params clients=c1 nodes=n1 quorum=1 ttl=2s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 limit=20s mayBeIdle life
 0      harness begin run
@@ -282,14 +283,14 @@ EVENTS
 		return all
 	}
 	for name, row := range map[string]struct{ events, cause, text string }{
-		"it tries again after 8 s": {try("1") + fmt.Sprintf(won, "9"), verdict.WaitedLong, "asked no node from 0.998 s to 9 s, and the longest retry delay is 0.1 s"},
-		"an answer is late, and it tries again long after that": {"3 c1-n1 ok set token=A sent=1 applied=2.9\n2.9 n1 life set value=A by=c1\n2.91 n1 life deleted old=A by=c1\n3.01 c1-n1 ok release token=A sent=1.05 applied=2.91\n" +
+		"it retries after 8 s": {try("1") + fmt.Sprintf(won, "9"), verdict.WaitedLong, "asked no node from 0.998 s to 9 s, and the longest retry delay is 0.1 s"},
+		"an answer is late, and it retries long after that": {"3 c1-n1 ok set token=A sent=1 applied=2.9\n2.9 n1 life set value=A by=c1\n2.91 n1 life deleted old=A by=c1\n3.01 c1-n1 ok release token=A sent=1.05 applied=2.91\n" +
 			fmt.Sprintf(won, "9"), verdict.WaitedLong, "c1's attempt at 1 s took 7.998 s, and asked no node for the lock from 3.01 s to 8.998 s"},
 		"each pause is as long, to the limit":          {try("1", "8") + stopped, verdict.WaitedLong, "and the longest retry delay is 0.1 s"},
 		"each pause is twice as long, to the limit":    {try("0.9", "3.9", "9.9") + stopped, verdict.WaitedLong, "and the longest retry delay is 0.1 s"},
-		"it asks once, and returns when it is stopped": {try("1") + stopped, verdict.Hung, "c1's acquire, called at 0.01 s, asked no node after 0.998 s"},
-		"it asks once, and never returns":              {try("1"), verdict.Hung, "asked no node after 0.998 s"},
-		"it never asks, and never returns":             {"", verdict.Unexplained, "the links saw no attempt"},
+		"it tries once and returns when it is stopped": {try("1") + stopped, verdict.Hung, "c1's acquire, called at 0.01 s, asked no node after 0.998 s"},
+		"it tries once and never returns":              {try("1"), verdict.Hung, "asked no node after 0.998 s"},
+		"it never tries and never returns":             {"", verdict.Unexplained, "the links saw no attempt"},
 	} {
 		got := judge(newRecord(tale(t, strings.Replace(free, "EVENTS", row.events, 1))), verdict.FaultTolerance)
 		if got.Cause != row.cause || !strings.HasSuffix(got.Because, row.text) {
@@ -298,7 +299,7 @@ EVENTS
 	}
 }
 
-// An attempt came to too few votes, or was split, only if the nodes' answers show it.
+// An attempt had too few votes, or its vote was split, only if the nodes' answers show it.
 func TestWhyNobodyByVotes(t *testing.T) {
 	const five = `params clients=c1,c2,c3 nodes=n1,n2,n3,n4,n5 quorum=3 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle life
 0      harness begin run
@@ -320,21 +321,21 @@ EVENTS
 	others := "0.010 c2 invoke acquire session=c2/1\n0.010 c3 invoke acquire session=c3/1\n" + had("n2,n3", "B", "c2") + had("n4,n5", "C", "c3") +
 		"1.001 c2-n2,n3 ok set token=B\n1.001 c3-n4,n5 ok set token=C\n1.05 c2-n1,n4,n5 fail set token=B\n1.05 c3-n1,n2,n3 fail set token=C\n"
 	for name, row := range map[string]struct{ events, cause, text, last string }{
-		"it asks two of five": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n", verdict.TooFewVotes, "had 2 of the 3 votes that it needed; n1 and n2 voted for it; it did not ask n3, n4 and n5", ""},
-		"it makes nothing of three votes": {had("n1,n2,n3", "A", "c1") + "1.001 c1-n1,n2,n3 ok set token=A\n1.001 c1-n4,n5 fail set token=A cause=LOADING\n",
+		"requests to two of five nodes": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n", verdict.TooFewVotes, "had 2 of the 3 votes that it needed; n1 and n2 voted for it; it did not ask n3, n4 and n5", ""},
+		"three votes that it does not use": {had("n1,n2,n3", "A", "c1") + "1.001 c1-n1,n2,n3 ok set token=A\n1.001 c1-n4,n5 fail set token=A cause=LOADING\n",
 			verdict.TooFewVotes, "had the votes of n1, n2 and n3, which are a quorum, and did not take the lock", ""},
 		"three nodes answer with errors": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A cause=LOADING\n",
 			verdict.TooFewVotes, "had 2 of the 3 votes that it needed; n1 and n2 voted for it; n3, n4 and n5 answered with an error", ""},
 		"three refuse without a key": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A\n", verdict.TurnedAway, "was refused by 3 nodes without a key", ""},
 		"two others have two nodes each": {others + had("n1", "A", "c1") + "1.02 c1-n1 ok set token=A\n1.05 c1-n2,n3,n4,n5 fail set token=A\n",
 			verdict.SplitVote, "met keys of others' attempts on n4 and n5", ""},
-		"another has one node, and two give no answer": {"0.010 c2 invoke acquire session=c2/1\n" + had("n3", "B", "c2") + had("n1,n2", "A", "c1") + "1.001 c2-n3 ok set token=B\n" +
+		"another has one node, and two do not answer": {"0.010 c2 invoke acquire session=c2/1\n" + had("n3", "B", "c2") + had("n1,n2", "A", "c1") + "1.001 c2-n3 ok set token=B\n" +
 			"1.02 c1-n1,n2 ok set token=A\n1.05 c1-n3 fail set token=A\n1.05 c1-n4,n5 info set token=A answered=0\n1.15 c1-n1,n2 ok release token=A\n", verdict.SplitVote, "met keys of others' attempts on n3", ""},
-		"others have a node each, and it is undone before the refusals come": {"0.010 c2 invoke acquire session=c2/1\n0.010 c3 invoke acquire session=c3/1\n" +
+		"others have two nodes each, and it is released before the refusals arrive": {"0.010 c2 invoke acquire session=c2/1\n0.010 c3 invoke acquire session=c3/1\n" +
 			had("n2,n3", "B", "c2") + had("n4,n5", "C", "c3") + had("n1", "A", "c1") + "1.001 c2-n2,n3 ok set token=B\n1.001 c3-n4,n5 ok set token=C\n" +
 			"1.02 c1-n1 ok set token=A sent=0.97\n1.06 c1-n2,n3,n4,n5 fail set token=A sent=0.97\n1.06 c1-n1 ok release token=A sent=1.05",
 			verdict.TooFewVotes, "c1's attempt at 0.97 s had 1 of the 3 votes that it needed; n1 voted for it; n2, n3, n4 and n5 had not answered in time, and the attempt was over by 1.05 s", ""},
-		"two nodes are down, and two have keys that were left": {"0.010 c2 invoke acquire session=c2/1\n0.2 c2-n1,n2,n4,n5 ok set token=B\n0.199 n1,n2,n4,n5 life set value=B by=c2\n" +
+		"two nodes are down, and two have left keys": {"0.010 c2 invoke acquire session=c2/1\n0.2 c2-n1,n2,n4,n5 ok set token=B\n0.199 n1,n2,n4,n5 life set value=B by=c2\n" +
 			"0.300 c2 fail acquire session=c2/1\n0.4 nemesis begin kill node=n1\n0.4 nemesis begin kill node=n2\n" + had("n3", "A", "c1") + "1.001 c1-n3 ok set token=A\n1.05 c1-n4,n5 fail set token=A\n",
 			verdict.LeftKeys, "could not ask n1 and n2, and met keys on n4 and n5 that attempts of c2 had left there", ""},
 		"acquires return errors at once": {"0.010 c1 fail acquire session=c1/1\n" + atOnce, verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 0.01 s and asked no node", ""},
@@ -342,7 +343,7 @@ EVENTS
 			verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 1 s and asked no node", "2.9    c1 fail acquire session=c1/3\n"},
 	} {
 		text := strings.Replace(five, "EVENTS", row.events, 1)
-		if row.cause == verdict.GaveUp { // in the first row there is none under way any more
+		if row.cause == verdict.GaveUp { // in the first row no acquire is in progress any more
 			text = strings.Replace(text, "2.9    c1 fail acquire session=c1/1\n", row.last, 1)
 		}
 		got := judge(newRecord(tale(t, text)), verdict.FaultTolerance)
@@ -352,8 +353,8 @@ EVENTS
 	}
 }
 
-// An attempt that loses to one with a quorum shows nothing: why that one came to nothing is the cause. On one
-// node no vote is split.
+// If an attempt loses to one with a quorum, the cause is why that one failed. A vote cannot be split on a single
+// node.
 func TestWhyNobodyWhereOneHasAQuorum(t *testing.T) {
 	const waits = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run

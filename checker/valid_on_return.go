@@ -12,20 +12,20 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// validOnReturn asks whether an acquire returned a lock that was past its deadline by its
-// client's own clock, and that it must have known to be. O(n log n).
+// validOnReturn checks whether an acquire returned a lock that was past its deadline by its client's
+// own clock, although the acquire must have known. O(n log n).
 //
-// Every lock can be stopped between its last look at the clock and its return, and then
-// returns such a lock through no fault of its own. A lock looks when it has its quorum, and
-// before it returns. So it must have known where
+// Any lock can be stopped between its last look at the clock and its return, and then returns an
+// expired lock through no fault of its own. A lock checks the clock when it has its quorum and before
+// it returns. So it must have known if
 //
-//   - the vote that made its quorum can't have reached it before the deadline: it was
+//   - the vote that completed its quorum cannot have arrived before the deadline, because it was
 //     answered later, or while the client was stopped until later,
-//   - or the client ran on past the deadline, neither stopped nor on a host that stalled, for
+//   - or the client kept running past the deadline, neither stopped nor stalled with the host, for
 //     longer than scheduling may take (Params.Slack).
 //
-// A late return of which neither is so is no occasion. Where stalls of the host alone excuse one,
-// the property is undecided.
+// Other late returns are no occasions. If only stalls of the host excuse one, the property is
+// undecided.
 func validOnReturn(r *facts.Facts) (f verdict.Finding) {
 	excused, stalled, least := 0, 0, int64(facts.Never)
 	late := returns{Facts: r, stops: map[string]stops{}}
@@ -53,23 +53,23 @@ func validOnReturn(r *facts.Facts) (f verdict.Finding) {
 	}
 	switch {
 	case excused > 0 && r.Params.Slack == 0:
-		f.Undecided = "an acquire returned a lock that was past its deadline, and the history does not say how much scheduling may take (slack)"
+		f.Undecided = "an acquire returned a lock past its deadline, and the history does not state how long scheduling may take (slack)"
 	case stalled > 0:
-		f.Undecided = fmt.Sprintf("%s had no time left when its acquire returned; the host stalled, which may be why", verdict.Plural(stalled, "lock"))
+		f.Undecided = fmt.Sprintf("%s returned past the lock's deadline; the host stalled, which may be why", verdict.Plural(stalled, "acquire"))
 	case f.Occasions == 0 && excused == 0:
 		f.Because = "no acquire returned a lock with a deadline"
 	case f.Occasions > 0:
-		f.Because = fmt.Sprintf("each lock had time left when its acquire returned, in %s", verdict.Plural(f.Occasions, "grant"))
+		f.Because = fmt.Sprintf("every acquire returned before the lock's deadline (%s)", verdict.Plural(f.Occasions, "grant"))
 	}
 	if excused > 0 {
-		text := fmt.Sprintf("%s had none left, but may have been stopped when it had looked at the clock", verdict.Plural(excused, "lock"))
+		text := fmt.Sprintf("%s returned past the lock's deadline, but may have been stopped after looking at the clock", verdict.Plural(excused, "acquire"))
 		f.Because = strings.TrimPrefix(f.Because+"; "+text, "; ")
 	}
 	return f
 }
 
-// leftOnReturn is how much of its validity a granted lock had left when its
-// acquire returned, by the client's own clock. Whether it was lost later is no matter.
+// validityLeft returns how much validity a granted lock had left when its acquire returned, by the
+// client's own clock. A later loss does not matter.
 func leftOnReturn(r *facts.Facts, s *facts.Session) (left int64, ok bool) {
 	until := r.Promised(s)
 	if !s.Granted() || until == facts.Never {
@@ -78,28 +78,29 @@ func leftOnReturn(r *facts.Facts, s *facts.Session) (left int64, ok bool) {
 	return until - s.Ended, true
 }
 
-// returns judges late returns. It keeps where each client was stopped.
+// lateReturns judges late returns. It caches the stops of each client.
 type returns struct {
 	*facts.Facts
 	stops map[string]stops
 }
 
-// stops is where a client was surely stopped, where it may have been, for a fault takes effect
-// between its call and when it is seen to have, and where it may have been or its host stalled.
+// clientStops are the spans in which a client was certainly stopped, in which it may have been stopped,
+// and in which it may have been stopped or the host stalled. The first two differ because a fault takes
+// effect between its injection and its confirmation.
 type stops struct{ surely, maybe, still []spans.Span }
 
-// lateReturn is what shows that an acquire must have known that its lock was past its
-// deadline: the vote or the client's own time.
+// lateReturn is an acquire that returned a lock past its deadline, with the evidence that the acquire
+// must have known: the vote or the client's running time.
 type lateReturn struct {
 	session *facts.Session
-	left    int64          // at its return; not above 0
-	vote    *history.Event // that made the quorum, after the deadline; or nil
-	came    int64          // the first instant at which it can have reached the client
-	ran     int64          // how long the client surely ran on past the deadline, where that is longer than scheduling may take; or 0
-	stalled bool           // it ran on for longer than that but for stalls of the host
+	left    int64          // validity at its return, at most 0
+	vote    *history.Event // the vote that completed the quorum after the deadline, or nil
+	came    int64          // the earliest instant at which the vote can have reached the client
+	ran     int64          // how long the client certainly ran past the deadline if that is longer than scheduling may take, or 0
+	stalled bool           // it ran for longer than that unless the host stalled
 }
 
-// until is the lock's deadline.
+// deadline returns the lock's deadline.
 func (x lateReturn) until() int64 { return x.session.Ended + x.left }
 
 func (x lateReturn) known() bool { return x.vote != nil || x.ran > 0 }
@@ -142,8 +143,8 @@ func (t *returns) stopsOf(client string) stops {
 	return found
 }
 
-// lastVote is the vote that made the quorum of a session's lock, and the first instant at
-// which it can have reached the client, or nil where the links don't tell.
+// quorumVote returns the vote that completed the quorum of a session's lock, and the earliest instant
+// at which it can have reached the client. It returns nil if the links do not show it.
 func (t *returns) lastVote(s *facts.Session, stopped []spans.Span) (*history.Event, int64) {
 	w := t.Wires()[s.Key()]
 	if w == nil || w.Last[s] == nil || t.Params.Quorum < 1 {
@@ -174,7 +175,7 @@ func (t *returns) tell(x lateReturn) verdict.Result {
 	call, ret := s.Acquire.Call, s.Acquire.Return
 	events := []*history.Event{call, x.vote, ret}
 	res := verdict.Result{Outcome: verdict.Violated, Cause: verdict.ReturnedLate}
-	res.Because = fmt.Sprintf("%s's acquire of %s returned at %s, and the lock was past its deadline since %s",
+	res.Because = fmt.Sprintf("%s's acquire of %s returned at %s, but the lock's deadline had passed at %s",
 		s.Client(), verdict.LockName(s.Key()), facts.Seconds(ret.T), facts.Seconds(x.until()))
 	for _, f := range t.Faults {
 		if f.Kind == facts.Pause && f.Target == s.Client() && f.Begin != nil && f.Begin.T < ret.T && (f.End == nil || f.End.T > call.T) {
@@ -184,9 +185,9 @@ func (t *returns) tell(x lateReturn) verdict.Result {
 		}
 	}
 	if x.vote != nil {
-		res.Because += fmt.Sprintf("; the vote of %s, which made its quorum, can't have reached it before %s", x.vote.Node, facts.Seconds(x.came))
+		res.Because += fmt.Sprintf("; the vote of %s, which completed its quorum, cannot have arrived before %s", x.vote.Node, facts.Seconds(x.came))
 	} else {
-		res.Because += fmt.Sprintf("; it ran for %s since", facts.Seconds(x.ran))
+		res.Because += fmt.Sprintf("; it kept running for %s after that", facts.Seconds(x.ran))
 	}
 	res.Witness = &verdict.Witness{Events: verdict.Numbered(events), Sessions: []string{s.Name()}, Key: s.Key(), From: x.until(), To: ret.T}
 	return res

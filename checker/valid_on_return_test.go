@@ -17,61 +17,61 @@ var returnRows = []struct {
 	incidents     int
 	because       string
 }{
-	{"time left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2.000001", verdict.Holds, 1, 0, "in 1 grant"},
-	{"time left, and none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire session=c1/2 until=9",
-		verdict.Holds, 1, 0, "in 1 grant; 1 lock had none left, but may"},
+	{"time left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2.000001", verdict.Holds, 1, 0, "(1 grant)"},
+	{"time left, and then none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire session=c1/2 until=9",
+		verdict.Holds, 1, 0, "(1 grant); 1 acquire returned past the lock's deadline, but may"},
 	{"no deadline", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1", verdict.NotExercised, 0, 0, "with a deadline"},
 	{"no deadline, and lost", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n5 c1 info lost session=c1/1", verdict.NotExercised, 0, 0, "with a deadline"},
 	{"no deadline, and lost at once", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n2 c1 info lost session=c1/1", verdict.NotExercised, 0, 0, "with a deadline"},
-	{"time left, and lost at once", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=9\n2 c1 info lost session=c1/1", verdict.Holds, 1, 0, "in 1 grant"},
-	{"ran on, and lost at once", "1 c1 invoke acquire session=c1/1\n2.5 c1 ok acquire session=c1/1 until=2\n2.5 c1 info lost session=c1/1", verdict.Violated, 1, 1, "past its deadline since 2 s"},
+	{"time left, and lost at once", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=9\n2 c1 info lost session=c1/1", verdict.Holds, 1, 0, "(1 grant)"},
+	{"kept running, and lost at once", "1 c1 invoke acquire session=c1/1\n2.5 c1 ok acquire session=c1/1 until=2\n2.5 c1 info lost session=c1/1", verdict.Violated, 1, 1, "the lock's deadline had passed at 2 s"},
 	{"not granted", "1 c1 invoke acquire session=c1/1\n2 c1 info acquire session=c1/1 until=1", verdict.NotExercised, 0, 0, "with a deadline"},
-	{"none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2", verdict.NotExercised, 0, 0, "1 lock had none left, but may have been stopped when it had looked at the clock"},
-	{"late by what scheduling may take", "1 c1 invoke acquire session=c1/1\n2.2 c1 ok acquire session=c1/1 until=2", verdict.NotExercised, 0, 0, "1 lock had none left"},
-	{"ran on", "1 c1 invoke acquire session=c1/1\n2.5 c1 ok acquire session=c1/1 until=2", verdict.Violated, 1, 1,
-		"c1's acquire of lock-1 returned at 2.5 s, and the lock was past its deadline since 2 s; it ran for 0.5 s since"},
-	{"the worst of two", "1 c1 invoke acquire session=c1/1\n2.3 c1 ok acquire session=c1/1 until=1.9\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire session=c1/2 until=3.5",
-		verdict.Violated, 2, 2, "returned at 4 s, and the lock was past its deadline since 3.5 s"},
-	{"past its deadline when it was called", "3 c1 invoke acquire session=c1/1\n3.1 c1 ok acquire session=c1/1 until=2", verdict.NotExercised, 0, 0, "1 lock had none left"},
-	{"ran on when it had been stopped", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=c1\n5 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
-		verdict.Violated, 1, 1, "; c1 had been paused at 2 s; it ran for 1 s since"},
+	{"none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2", verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline, but may have been stopped after looking at the clock"},
+	{"late by less than scheduling may take", "1 c1 invoke acquire session=c1/1\n2.2 c1 ok acquire session=c1/1 until=2", verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
+	{"kept running", "1 c1 invoke acquire session=c1/1\n2.5 c1 ok acquire session=c1/1 until=2", verdict.Violated, 1, 1,
+		"c1's acquire of lock-1 returned at 2.5 s, but the lock's deadline had passed at 2 s; it kept running for 0.5 s after that"},
+	{"the worse of two", "1 c1 invoke acquire session=c1/1\n2.3 c1 ok acquire session=c1/1 until=1.9\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire session=c1/2 until=3.5",
+		verdict.Violated, 2, 2, "returned at 4 s, but the lock's deadline had passed at 3.5 s"},
+	{"past its deadline when it was called", "3 c1 invoke acquire session=c1/1\n3.1 c1 ok acquire session=c1/1 until=2", verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
+	{"kept running after a stop", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=c1\n5 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
+		verdict.Violated, 1, 1, "; c1 had been paused at 2 s; it kept running for 1 s after that"},
 	{"stopped before", "0.1 nemesis begin pause node=c1\n0.2 nemesis end pause node=c1\n1 c1 invoke acquire session=c1/1\n6 c1 ok acquire session=c1/1 until=4",
-		verdict.Violated, 1, 1, "since 4 s; it ran"},
+		verdict.Violated, 1, 1, "at 4 s; it kept running"},
 	{"stopped until it returned", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
-		verdict.NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 	{"about to be stopped", "1 c1 invoke acquire session=c1/1\n4.1 nemesis invoke pause node=c1\n5 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
-		verdict.NotExercised, 0, 0, "1 lock had none left"},
-	{"another is stopped", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=n1\n5.9 nemesis end pause node=n1\n6 c1 ok acquire session=c1/1 until=4",
-		verdict.Violated, 1, 1, "it ran for 2 s since"},
+		verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
+	{"another process is stopped", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=n1\n5.9 nemesis end pause node=n1\n6 c1 ok acquire session=c1/1 until=4",
+		verdict.Violated, 1, 1, "it kept running for 2 s after that"},
 	{"the host stalled", "1 c1 invoke acquire session=c1/1\n4.1 nemesis begin stall node=machine\n5.95 nemesis end stall node=machine\n6 c1 ok acquire session=c1/1 until=4",
-		verdict.Undecided, 0, 0, "1 lock had no time left when its acquire returned; the host stalled, which may be why"},
+		verdict.Undecided, 0, 0, "1 acquire returned past the lock's deadline; the host stalled, which may be why"},
 	{"a vote while it is stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n2 nemesis begin pause node=c1\n3 c1-n2 ok set token=A\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
-		verdict.Violated, 1, 1, "; the vote of n2, which made its quorum, can't have reached it before 5.9 s"},
-	{"a vote too many while it is stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 ok set token=A\n2 nemesis begin pause node=c1\n3 c1-n3 ok set token=A\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
-		verdict.NotExercised, 0, 0, "1 lock had none left"},
+		verdict.Violated, 1, 1, "; the vote of n2, which completed its quorum, cannot have arrived before 5.9 s"},
+	{"a surplus vote while it is stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 ok set token=A\n2 nemesis begin pause node=c1\n3 c1-n3 ok set token=A\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
+		verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 	{"a vote as it is about to be stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n2 nemesis invoke pause node=c1\n2.5 c1-n2 ok set token=A\n3 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
-		verdict.NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 	{"a vote after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
 		verdict.Violated, 1, 1, "before 4.01 s"},
 	{"a vote at the deadline, as it returns", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4 c1-n2 ok set token=A\n4 c1 ok acquire session=c1/1 token=A until=4",
 		verdict.Violated, 1, 1, "before 4 s"},
-	{"one later, and one at the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4\n" +
+	{"one after and one at the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4\n" +
 		"5 c1 invoke acquire session=c1/2\n5.5 c1-n1 ok set token=B\n6 c1-n2 ok set token=B\n6 c1 ok acquire session=c1/2 token=B until=6",
 		verdict.Violated, 2, 2, "before 4.01 s"},
-	{"a vote after it by the error of the stamps", "params stampError=10ms\n1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
+	{"a vote after the deadline by the timestamp error", "params stampError=10ms\n1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
 		verdict.Violated, 1, 1, "before 4.01 s"},
-	{"a vote after it by less", "params stampError=11ms\n1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
-		verdict.NotExercised, 0, 0, "1 lock had none left"},
+	{"a vote after the deadline by less than the timestamp error", "params stampError=11ms\n1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
+		verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 	{"an answer that is no vote, and a vote after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 info set token=A\n4.01 c1-n3 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
 		verdict.Violated, 1, 1, "the vote of n3"},
 	{"a refusal after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 ok set token=A\n4.01 c1-n3 fail set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
-		verdict.NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 	{"too few votes until it returned", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.2 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
-		verdict.NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 	{"a vote at the instant at which it is stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n2 c1-n2 ok set token=A\n2 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
-		verdict.NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 	{"too few votes", "1 c1 invoke acquire session=c1/1\n4.01 c1-n1 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
-		verdict.NotExercised, 0, 0, "1 lock had none left"},
+		verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 }
 
 func TestValidOnReturn(t *testing.T) {
@@ -79,7 +79,7 @@ func TestValidOnReturn(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			h := tale(t, "params clients=c1 nodes=n1,n2,n3 quorum=2 slack=250ms\n"+row.history+"\n12 harness end run")
 			if n := len(Incidents(h, verdict.ValidOnReturn, 100)); n != row.incidents {
-				t.Errorf("%d incidents are listed, want %d", n, row.incidents)
+				t.Errorf("%d incidents, want %d", n, row.incidents)
 			}
 			res := judge(newRecord(h), verdict.ValidOnReturn)
 			if res.Outcome != row.outcome || res.Occasions != row.occasions || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) ||
@@ -95,10 +95,9 @@ func TestValidOnReturn(t *testing.T) {
 	}
 }
 
-// TestLateReturnsAgainstAnyLook compares random late returns with the plain question: is there
-// an instant at which a correct lock can have looked at its clock for the last time? It is
-// before the deadline, the lock has its quorum and is not stopped, and from then on it does
-// not run for longer than scheduling may take.
+// TestLateReturnsAgainstAnyLook compares random late returns with a search for an instant at which a correct
+// lock can have looked at its clock for the last time. At such an instant, before the deadline, the lock has
+// its quorum and is not stopped, and after it the lock does not run for longer than scheduling may take.
 func TestLateReturnsAgainstAnyLook(t *testing.T) {
 	rnd, violated := rand.New(rand.NewPCG(1, 2)), 0
 	for range 4000 {
@@ -131,7 +130,7 @@ func TestLateReturnsAgainstAnyLook(t *testing.T) {
 		}
 	}
 	if violated < 400 || violated > 3600 {
-		t.Errorf("%d of 4000 are violated: the comparison is one-sided", violated)
+		t.Errorf("%d of 4000 are violated; the comparison is one-sided", violated)
 	}
 }
 
@@ -165,7 +164,7 @@ func mayHaveLooked(h *history.History, until, ended int64) bool {
 				ran += beat
 			}
 		}
-		few := len(votes) > 0 && total(votes) >= 2 && had < 2 // where fewer were seen, nothing is known by them
+		few := len(votes) > 0 && total(votes) >= 2 && had < 2 // fewer recorded votes prove nothing
 		if !surely[look] && !few && ran <= 2*second {
 			return true
 		}

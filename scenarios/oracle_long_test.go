@@ -226,7 +226,7 @@ var summaryTemplates = compile([]template{
 	{text: "releases by {by:clients} deleted {a:client}'s key on {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("deleted")},
 	{text: "the clocks of {a:client} and {nodes:servers} disagreed, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired")},
 	{text: "{a:client}'s clock fell behind, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired")},
-	{text: "{session:session} was told between {t:time} s and {u:time} s that it did not hold {key:key}, before its lease was over; {reasons:readback}", check: (*oracle).lostEarly},
+	{text: "{session:session} learned between {t:time} s and {u:time} s that it did not hold {key:key}, before its lease was over; {reasons:readback}", check: (*oracle).lostEarly},
 	{text: "{a:client} and {b:client} must both have held {key:key} from {t:readback} s to {u:readback} s ({span:time} s)", check: (*oracle).overlap},
 	{text: "{w:client} wrote after its release and overwrote {losses:readback}", check: (*oracle).overran},
 	{text: "the {m:message} from {c:client} to {n:server} was held by the network for {span:time} s, so {w:client} overran its lease and overwrote {losses:readback}", check: (*oracle).overran},

@@ -61,7 +61,7 @@ func TestLockThatTellsNothing(t *testing.T) {
 			o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: 1, Backend: "sim", Store: t.TempDir(), Keep: campaign.KeepAll})
 			told, exclusion := o.Verdict.Result(verdict.HolderTold), o.Verdict.Result(verdict.MutualExclusion)
 			if o.Error != "" || o.Code != outcome.ExitOK || told == nil || told.Outcome != want.told || (exclusion.Outcome == verdict.Violated) != (want.exclusion == verdict.Violated) ||
-				want.told == verdict.Violated && told.Cause != "told-late" {
+				want.told == verdict.Violated && told.Cause != "notified-late" {
 				t.Errorf("code %d %s: %+v; %+v; %+v", o.Code, o.Error, told, exclusion, o.Judgements)
 			}
 		})

@@ -1,30 +1,29 @@
-// Package cause finds why two sessions could have one lock.
+// Package cause finds out why two sessions could hold the same lock.
 //
-// That is not inferred from what clients were answered. The
-// nodes tell what became of each key (history.Life): any two quorums share a node, and there
-// the key by which the first session was granted had ended when the second was granted.
-// For each such node the first row that fits says how (row):
+// The answers that clients got are not enough for this. The nodes report what happened to each key
+// (history.Life). Any two quorums share a node, and on that node the first session's key had ended
+// when the second session was granted the lock. For each shared node the first matching row of this
+// table explains how:
 //
 //	a session's keys are on fewer nodes than a quorum          never-set
-//	it got less time than the TTL, for clocks that disagree    clocks-disagree
-//	the second came when its time was over                     told-late, given-shorter, granted-late, client-clock
+//	it lived shorter than the TTL because clocks disagree      clocks-disagree
+//	the second session was granted after it had expired        notified-late, given-shorter, granted-late, client-clock
 //	deleted by a client, by a stranger / by lockpick           deleted-by-other / deleted-by-harness
-//	by its holder, who had acquired it again                   released-early
-//	gone with all others / for want of memory                  flushed / evicted
-//	not there, or an older one, after a failover               failed-over
-//	likewise after a power loss, on a node that keeps a file   lost-unsynced
-//	likewise after any other restart                           restarted-and-forgot
-//	expired, and the node's clock had gained that much         expired-early; given-shorter if the lock had to allow for it
-//	another value was put over it                              overwritten
-//	none of that was told, or it can't be                      unexplained
+//	deleted by its holder, who had acquired the lock twice     released-early
+//	deleted with all other keys / for lack of memory           flushed / evicted
+//	missing, or an older value, after a failover               failed-over
+//	the same after a power loss of a persistent node           lost-unsynced
+//	the same after any other restart                           restarted-and-forgot
+//	expired, and the node's clock had gained enough            expired-early; given-shorter if the lock had to allow for it
+//	overwritten with another value                             overwritten
+//	none of these is in the record, or they contradict it      unexplained
 //
-// What befell a key before is no matter where its time would have been over by then: the
-// second would have been granted all the same. The rows of all common nodes are the cause
-// (Explanation.Losses), each with the fact and the steps of the plan that did it;
-// the one that holds on the most nodes gives it its name. A record without the nodes' word
-// (Params.Life) is judged all the same, and its overlaps are unexplained.
+// An earlier end of the key does not matter if the key would have expired anyway before the second
+// grant. The cause consists of the rows of all shared nodes (explanation.Losses), each with the fact
+// and the steps of the plan behind it. It is named after the row that applies to the most nodes.
+// A record without reports from the nodes (Params.Life) is judged too; its overlaps are unexplained.
 //
-// Deliberately missing: whether two sessions had one lock at all.
+// Deliberately missing: the decision whether two sessions held the same lock.
 package cause
 
 import (
@@ -40,24 +39,24 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// explanation is why two sessions could both be granted one lock.
+// explanation explains why two sessions could both be granted the same lock.
 type explanation struct {
 	Cause  string
 	Node   string
 	Text   string
 	Losses []verdict.Loss
-	Spare  int              // nodes that the second could have done without
-	Events []*history.Event // what shows it
+	Spare  int              // votes that the second session did not need
+	Events []*history.Event // evidence
 }
 
-// strength orders causes that explain as many nodes as each other.
+// causeOrder ranks causes that explain equally many nodes.
 var strength = []string{verdict.RestartedAndForgot, verdict.LostUnsynced, verdict.FailedOver, verdict.DeletedByOther, verdict.ReleasedEarly, verdict.DeletedByHarness,
 	verdict.Flushed, verdict.Evicted, verdict.ClientClock, verdict.ToldLate, verdict.GrantedLate, verdict.GivenShorter, verdict.ClocksDisagree, verdict.ExpiredEarly,
 	verdict.Overwritten, verdict.Unexplained}
 
-// Explain finds the cause of two sessions' overlap. Any two quorums share a node, so
-// either one session had no quorum, or at least one node granted both; there the key that
-// was set first was gone before the other's set, and the node has told how.
+// Explain finds the cause of two sessions' overlap. Any two quorums share a node, so either one
+// session had no quorum, or at least one node granted both. On that node the key that was set first
+// had ended before the other one was set, and the node reported how.
 func Explain(r *facts.Facts, a, b *facts.Session) explanation {
 	if !r.Params.Life {
 		return untold(r, a, b)
@@ -81,41 +80,41 @@ func Explain(r *facts.Facts, a, b *facts.Session) explanation {
 		}
 	}
 	if len(x.Losses) == 0 {
-		return explanation{Cause: verdict.Unexplained, Text: "no node granted both"}
+		return explanation{Cause: verdict.Unexplained, Text: "no node granted both sessions"}
 	}
 	return x.headed()
 }
 
-// untold is what a record says of an overlap that has no facts of the nodes: nobody knows what
-// became of the keys, but when a holder was told of a loss is known.
+// explainWithoutFacts explains an overlap in a record without facts from the nodes. What happened to
+// the keys is unknown, but the record shows when a holder was notified of a loss.
 func untold(r *facts.Facts, both ...*facts.Session) explanation {
 	x := explanation{Cause: verdict.Unexplained, Text: "the record has no facts of the nodes"}
 	for _, s := range both {
 		if lost := r.Lost(s); lost != nil {
-			x.Text += fmt.Sprintf(", and %s was told of its loss at %s", s.Client(), facts.Seconds(lost.T))
+			x.Text += fmt.Sprintf(", and %s was notified of its loss at %s", s.Client(), facts.Seconds(lost.T))
 			x.Events = append(x.Events, lost)
 		}
 	}
 	return x
 }
 
-// uncounted tells a session that had too few nodes' keys for a quorum.
+// explainNoQuorum explains a session that had keys on too few nodes for a quorum.
 func uncounted(r *facts.Facts, s *facts.Session, votes map[string]*facts.Stay) explanation {
 	x := explanation{Cause: verdict.NeverSet}
 	for _, n := range r.Params.Nodes {
 		if v := votes[n]; v != nil {
 			x.Events = append(x.Events, v.Put)
 		} else if g := r.Lives().Gap(n, s.Acquire.Call.T, s.Acquire.Return.T); g != nil {
-			return explanation{Cause: verdict.Unexplained, Node: n, Text: fmt.Sprintf("facts of %s may be missing when %s set its keys", n, s.Client()), Events: []*history.Event{g}}
+			return explanation{Cause: verdict.Unexplained, Node: n, Text: fmt.Sprintf("facts from %s may be missing for the time at which %s set its keys", n, s.Client()), Events: []*history.Event{g}}
 		}
 	}
-	x.Text = fmt.Sprintf("%s counted itself in with the votes of %d of %d nodes, and a quorum is %d", s.Client(), len(votes), len(r.Params.Nodes), r.Params.Quorum)
+	x.Text = fmt.Sprintf("%s took the lock with %d of %d votes, but a quorum is %d", s.Client(), len(votes), len(r.Params.Nodes), r.Params.Quorum)
 	return x
 }
 
 // votes returns, by node, the last key that the session's own link set during its acquire. Extending
-// a key that it already had counts as a vote. A lock may use one token for all attempts of an
-// acquire, so a key that was gone before the winning attempt began is not a vote.
+// a key that the session already had counts as a vote. A lock may use one token for all attempts of
+// an acquire, so a key that had ended before the winning attempt began is not a vote.
 func votes(r *facts.Facts, s *facts.Session) map[string]*facts.Stay {
 	votes := map[string]*facts.Stay{}
 	won := int64(math.MinInt64)
@@ -136,8 +135,8 @@ func votes(r *facts.Facts, s *facts.Session) map[string]*facts.Stay {
 	return votes
 }
 
-// headed names the explanation by the cause that holds on the most nodes, told for the
-// first of them. All that are named were needed if the second had no vote to spare.
+// summarize names the explanation after the cause that applies to the most nodes, and describes the
+// first of them. If the second session had no spare vote, all nodes in the text were needed.
 func (x explanation) headed() explanation {
 	count := map[string]int{}
 	for _, l := range x.Losses {
@@ -167,10 +166,10 @@ func (x explanation) headed() explanation {
 	return x
 }
 
-// loss is the decision table: how the key by which a node had granted the first session
-// was gone when the node granted the second. The first row that fits says it.
+// explainLoss explains how the first session's key on a node had ended when the node granted the
+// second session.
 func loss(r *facts.Facts, first, second *facts.Session, vote, other *facts.Stay) verdict.Loss {
-	for _, next := range r.Lives().Stays(vote.Node, first.Key()) { // its own client has changed it, and it is still the session's
+	for _, next := range r.Lives().Stays(vote.Node, first.Key()) { // its own client changed it, and it still belongs to the session
 		own := next.Put == vote.End && next.Of(first)
 		if own && next.Put.Life.Seq < other.Put.Life.Seq {
 			vote = next
@@ -180,20 +179,20 @@ func loss(r *facts.Facts, first, second *facts.Session, vote, other *facts.Stay)
 	x.Events = []*history.Event{vote.Put, other.Put}
 	end := vote.End
 	if end == nil || end.Life.Seq > other.Put.Life.Seq {
-		x.Cause, x.Text = verdict.Unexplained, fmt.Sprintf("%s granted both, and has not told how %s's key ended", x.Node, first.Client())
+		x.Cause, x.Text = verdict.Unexplained, fmt.Sprintf("%s granted both, and the record does not show how %s's key ended", x.Node, first.Client())
 	} else {
 		x.Fact, x.Put = end.N, other.Put.N
 		x.Events = append(x.Events, vote.Given, end)
 		row(r, x, end)
 	}
 	if g := r.Lives().Gap(x.Node, vote.Put.T, other.Put.T); g != nil && x.Cause == verdict.Unexplained {
-		x.Text += "; facts of that node may be missing"
+		x.Text += "; facts from that node may be missing"
 		x.Events = append(x.Events, g)
 	}
 	return *x.Loss
 }
 
-// row fills in the first row that fits.
+// fillIn is the decision table. It fills in the first row that matches.
 func row(r *facts.Facts, x losing, end *history.Event) {
 	first, other, what := x.first, x.other, end.Life.What
 	switch {
@@ -203,39 +202,39 @@ func row(r *facts.Facts, x losing, end *history.Event) {
 	case what == history.KeyDeleted:
 		deleted(r, x, end)
 	case what == history.KeyFlushed:
-		x.Cause, x.Text = verdict.Flushed, fmt.Sprintf("%s emptied %s at %s, and %s's key went with all others", facts.Doer(end), x.Node, facts.Seconds(end.T), first.Client())
+		x.Cause, x.Text = verdict.Flushed, fmt.Sprintf("%s flushed %s at %s, which deleted %s's key along with all others", facts.Doer(end), x.Node, facts.Seconds(end.T), first.Client())
 	case what == history.KeyEvicted:
-		x.Cause, x.Text = verdict.Evicted, fmt.Sprintf("%s had no memory left, and dropped %s's key at %s", x.Node, first.Client(), facts.Seconds(end.T))
+		x.Cause, x.Text = verdict.Evicted, fmt.Sprintf("%s ran out of memory and evicted %s's key at %s", x.Node, first.Client(), facts.Seconds(end.T))
 	case what == history.KeyLost, what == history.KeyReverted:
 		forgotten(r, x, end)
 	case what == history.KeyExpired:
 		early(r, x, end)
 	case facts.LinkClient(end.Life.By) != "":
 		x.Cause = verdict.Overwritten
-		x.Text = fmt.Sprintf("%s of %s put another value into %s's key on %s at %s, which had been to live until %s",
+		x.Text = fmt.Sprintf("%s of %s overwrote %s's key on %s at %s, which would have existed until %s",
 			command(end), facts.Doer(end), first.Client(), x.Node, facts.Seconds(end.T), until(x.due))
 	default:
-		x.Cause, x.Text = verdict.Unexplained, fmt.Sprintf("%s's key on %s is told to be %s at %s", first.Client(), x.Node, what, facts.Seconds(end.T))
+		x.Cause, x.Text = verdict.Unexplained, fmt.Sprintf("%s reported %s's key as %s at %s", x.Node, first.Client(), what, facts.Seconds(end.T))
 	}
 }
 
-// The rows of the decision table. Each fills in the cause, its words and the steps.
+// The rows of the decision table. Each fills in the cause, the text and the steps.
 
-// tick is how coarsely a node counts: Redis expires keys by whole milliseconds.
+// tick is the resolution of expiry on a node: Redis expires keys by whole milliseconds.
 const tick = int64(time.Millisecond)
 
-// losing is one common node while its key's end is looked for.
+// lossCase is a node that granted both sessions, while explainLoss looks for the end of the first
+// session's key.
 type losing struct {
 	*verdict.Loss
 	first, second *facts.Session
 	vote, other   *facts.Stay
-	due           int64 // when the voted key's time was over, by a clock that ran right
+	due           int64 // when the first session's key expired by a correct clock
 }
 
-// until says when a key's time is over.
 func until(due int64) string {
 	if due == facts.Never {
-		return "it is deleted"
+		return "it was deleted"
 	}
 	return facts.Seconds(due)
 }
@@ -248,9 +247,9 @@ func command(e *history.Event) string {
 	return word
 }
 
-// shortened finds a key that got less time than its lock's TTL because the clocks of its client and its
-// node disagree: an expiry that is sent as an instant is reckoned by the one and kept by the other.
-// Whether one of them is wrong or both, the lock should not have compared them.
+// shortenedByClocks finds a key that lived shorter than its lock's TTL because the clocks of its
+// client and its node disagree: the client computes the instant of expiry by its own clock, and the
+// node applies it by another. The lock should not compare the two, whichever of them is wrong.
 func shortened(r *facts.Facts, x losing) bool {
 	at := x.vote.Given
 	claimed := facts.Deadline(x.first.Acquire.Return)
@@ -259,7 +258,7 @@ func shortened(r *facts.Facts, x losing) bool {
 	}
 	short := int64(r.Params.TTL) - x.vote.Lifetime()
 	node, client := clockError(r, x.Node, at), clockError(r, x.first.Client(), at)
-	if short <= tick || node-client < short/2 || node-client > 2*short { // else the clocks are not why
+	if short <= tick || node-client < short/2 || node-client > 2*short { // the clocks are not the reason
 		return false
 	}
 	wrong := []string{}
@@ -271,17 +270,16 @@ func shortened(r *facts.Facts, x losing) bool {
 	}
 	slices.Sort(wrong)
 	slices.Sort(x.Steps)
-	x.Fact = 0 // it ended as it was told to
+	x.Fact = 0 // it ended at the instant that the client had sent
 	x.Cause = verdict.ClocksDisagree
 	got := "got " + facts.Seconds(x.vote.Lifetime()) + " instead of " + facts.Seconds(int64(r.Params.TTL))
 	if x.vote.Lifetime() <= 0 {
-		got = "was over when it was set"
+		got = "had expired when it was set"
 	}
-	x.Text = fmt.Sprintf("%s's key on %s %s, for %s", x.first.Client(), x.Node, got, verdict.List(wrong))
+	x.Text = fmt.Sprintf("%s's key on %s %s, because %s", x.first.Client(), x.Node, got, verdict.List(wrong))
 	return true
 }
 
-// ahead says how far a clock is from the right one.
 func ahead(by int64) string {
 	if by < 0 {
 		return facts.Seconds(-by) + " behind"
@@ -289,8 +287,8 @@ func ahead(by int64) string {
 	return facts.Seconds(by) + " ahead"
 }
 
-// clockError is how far a node's or a client's wall clock was from the right one at the
-// instant of a node's fact; 0 where the record doesn't tell.
+// clockError returns the offset of a node's or a client's wall clock from true time at the instant of
+// a node's fact, or 0 if the record does not have it.
 func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 	if at.Process == name {
 		if r.Params.Epoch == 0 {
@@ -301,36 +299,36 @@ func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 	return facts.ClockAt(r.TurnsOf(name), at.T).Ahead(at.T)
 }
 
-// outlived tells a claim that outlived its key: the node did all that was asked.
+// explainOutlived explains a claim that outlived its key. The node did everything right.
 func outlived(r *facts.Facts, x losing) {
 	x.Fact = 0 // it ended in time
 	first := x.first
 	lived := x.vote.Lifetime()
 	lapse := x.vote.Lapse(r.TurnsOf(x.Node))
-	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.Client(), x.Node, facts.Seconds(lived), facts.Seconds(lapse))
+	key := fmt.Sprintf("%s's key on %s lived for its %s, until %s", first.Client(), x.Node, facts.Seconds(lived), facts.Seconds(lapse))
 	if end := x.vote.End; end.Life.What != history.KeyExpired && end.T < lapse-tick {
-		key = fmt.Sprintf("%s's key on %s was gone at %s, before its %s were over at %s", first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(lived), facts.Seconds(lapse))
+		key = fmt.Sprintf("%s's key on %s was gone at %s, before its TTL of %s ended at %s", first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(lived), facts.Seconds(lapse))
 	}
 	claimed := facts.Deadline(first.Acquire.Return)
 	lost := r.Lost(first)
 	switch {
 	case lost != nil && lost.T == claimed && lost.T > x.due:
-		x.Cause, x.Text = verdict.ToldLate, key+fmt.Sprintf(", and %s was told of its loss at %s", first.Client(), facts.Seconds(lost.T))
+		x.Cause, x.Text = verdict.ToldLate, key+fmt.Sprintf(", and %s was notified of its loss at %s", first.Client(), facts.Seconds(lost.T))
 		x.Steps = hit(r, first.Client(), x.due, lost.T)
 	case clockLost(r, first) && !within(r, x):
 		x.Cause, x.Text = verdict.ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.Client())
 		x.Steps = turned(r, first.Client(), first.Acquire.Call.T, x.other.Put.T)
-	case !first.Extended() && claimed != facts.Never && claimed-first.Acquire.Return.T > lived+tick: // it could not have been in time
+	case !first.Extended() && claimed != facts.Never && claimed-first.Acquire.Return.T > lived+tick: // even an immediate return would have been too late
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimed))
 	case x.second.Acquire.Return.T < first.Acquire.Return.T:
 		x.Cause = verdict.GrantedLate
 		x.Text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", facts.Seconds(first.Acquire.Return.T), x.second.Client())
 		x.Steps = hit(r, first.Client(), first.Acquire.Call.T, first.Acquire.Return.T)
 	case claimed == facts.Never && !renewed(first):
-		x.Cause, x.Text = verdict.ToldLate, key+fmt.Sprintf(", and %s, whose lock names no deadline, was not told", first.Client())
+		x.Cause, x.Text = verdict.ToldLate, key+fmt.Sprintf(", and %s, whose lock has no deadline, was not notified", first.Client())
 	case saidHeld(first) != nil:
 		x.Cause = verdict.ToldLate
-		x.Text = key + fmt.Sprintf(", but %s, which asked its lock at %s, was told that it is held", first.Client(), facts.Seconds(saidHeld(first).T))
+		x.Text = key + fmt.Sprintf(", but %s checked its lock at %s, and the lock answered that it was held", first.Client(), facts.Seconds(saidHeld(first).T))
 		x.Steps = hit(r, first.Client(), x.due, saidHeld(first).T)
 	case first.Extended():
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.Client())
@@ -339,8 +337,8 @@ func outlived(r *facts.Facts, x losing) {
 	}
 }
 
-// overclaims returns by how much the first claimed its lock for longer than it may, by its own clock: until
-// the TTL less the drift is over since its key was given its expiry; and the return by which it did.
+// overclaims returns how much longer the first session claimed its lock, by its own clock, than the
+// TTL less the drift since its key's expiry was set. It also returns the event with that claim.
 func overclaims(r *facts.Facts, x losing) (by *history.Event, over int64) {
 	if x.first.Granted() {
 		by = x.first.Acquire.Return
@@ -357,15 +355,15 @@ func overclaims(r *facts.Facts, x losing) (by *history.Event, over int64) {
 	return by, by.T + r.Shown(by, by.ValidUntil) - may - 2*tick
 }
 
-// within reports whether the first claimed its lock for too long while its clock lost no more than the drift
-// that a lock must allow for.
+// withinDrift reports whether the first session claimed its lock for too long although its clock lost
+// no more than the drift that a lock must allow for.
 func within(r *facts.Facts, x losing) bool {
 	by, over := overclaims(r, x)
 	return over > 0 && by.ValidUntil-by.T-r.Shown(by, by.ValidUntil) <= int64(r.Params.Drift)
 }
 
-// saidHeld is the lock's last answer to its holder, once the deadline had passed, that the lock is
-// held; nil: it gave none.
+// lastHeldAnswer returns the lock's last answer, after the deadline had passed, that the lock is still
+// held, or nil.
 func saidHeld(s *facts.Session) (said *history.Event) {
 	for x := range s.Calls(history.OpExtend) {
 		if x.Call.Value == history.OpCheck && x.Outcome() == history.OK {
@@ -375,7 +373,8 @@ func saidHeld(s *facts.Session) (said *history.Event) {
 	return said
 }
 
-// renewed reports whether an acquire was not known to be granted, and an extension named a deadline.
+// deadlineFromExtension reports whether the acquire's outcome is unknown and an extension named a
+// deadline.
 func renewed(s *facts.Session) bool {
 	for x := range s.Calls(history.OpExtend) {
 		if x.Outcome() == history.OK && x.Return.ValidUntil != 0 {
@@ -385,12 +384,11 @@ func renewed(s *facts.Session) bool {
 	return false
 }
 
-// clockLost reports whether a session's client saw less time pass than there
-// did, beyond the bound of its rate and a millisecond of reading it. True time
-// is stamped before the own clock is read, so a pause between the two can hide
-// a loss but, against the smallest lead so far, not invent one. A turn of the clock
-// is a reading too, and tells what it shows from then on; what it was wrong by
-// before the acquire is no matter.
+// clockFellBehind reports whether less time passed on the clock of a session's client than in truth,
+// by more than the bound of its rate and a millisecond for reading it. True time is stamped before
+// the client's clock is read. So a pause between the two can hide a loss, but it cannot invent one,
+// because readings are compared with the smallest lead so far. A clock change is a reading too, and
+// shows what the clock reads from then on. Errors before the acquire do not matter.
 func clockLost(r *facts.Facts, s *facts.Session) bool {
 	end, _ := r.LastMoment(s)
 	for w := range r.Windows(s) {
@@ -423,8 +421,9 @@ func clockLost(r *facts.Facts, s *facts.Session) bool {
 	return turn != nil && lost(end, turn.Local+end-turn.T+int64(float64(end-turn.T)*(float64(turn.Drift)/1e9)))
 }
 
-// deleted tells whose command it was: a release of an earlier attempt of the same client,
-// that came late, another session's, one of several of its own, or nobody's of the lock.
+// explainDeletion finds out whose command deleted the key: a late release of an earlier attempt of
+// the same client, another session's release, one of several releases of its own, or a command that
+// does not belong to the lock.
 func deleted(r *facts.Facts, x losing, end *history.Event) {
 	by := end.Life.By
 	client := facts.LinkClient(by)
@@ -432,7 +431,7 @@ func deleted(r *facts.Facts, x losing, end *history.Event) {
 		x.Cause = verdict.DeletedByHarness
 		x.Text = fmt.Sprintf("%s deleted %s's key on %s at %s", facts.Doer(end), x.first.Client(), x.Node, facts.Seconds(end.T))
 		if by != "" && by != history.Harness {
-			x.Cause, x.Text = verdict.DeletedByOther, fmt.Sprintf("%s of %s, which is no client of this run, deleted %s's key on %s at %s", command(end), by, x.first.Client(), x.Node, facts.Seconds(end.T))
+			x.Cause, x.Text = verdict.DeletedByOther, fmt.Sprintf("%s of %s, which is not a client of this run, deleted %s's key on %s at %s", command(end), by, x.first.Client(), x.Node, facts.Seconds(end.T))
 		}
 		return
 	}
@@ -443,7 +442,7 @@ func deleted(r *facts.Facts, x losing, end *history.Event) {
 		x.Events = append(x.Events, d)
 		if oneOfSeveral(x.first, client, d) {
 			x.Cause = verdict.ReleasedEarly
-			x.Text = fmt.Sprintf("%s had acquired it again, and its release of that, sent on %s at %s, deleted its key on %s at %s", client, by, facts.Seconds(end.Sent), x.Node, facts.Seconds(end.T))
+			x.Text = fmt.Sprintf("%s had acquired the lock twice, and its first release, sent on %s at %s, deleted its key on %s at %s", client, by, facts.Seconds(end.Sent), x.Node, facts.Seconds(end.T))
 			return
 		}
 		whose, token = "the release of "+releaser(r, x.first, client, d), " without a token"
@@ -455,8 +454,8 @@ func deleted(r *facts.Facts, x losing, end *history.Event) {
 	x.Steps = delayed(r, by, end)
 }
 
-// oneOfSeveral reports whether a release on the wire was of a lock that its holder had
-// acquired again, and so had still.
+// isInnerRelease reports whether a release command belongs to a lock that its holder had acquired
+// more than once and so still held.
 func oneOfSeveral(s *facts.Session, client string, d *history.Event) bool {
 	for x := range s.Calls(history.OpExtend) {
 		if x.Call.Value == history.OpRelease && client == s.Client() && d.Sent >= x.Call.T && d.Sent <= x.Ended() {
@@ -466,7 +465,7 @@ func oneOfSeveral(s *facts.Session, client string, d *history.Event) bool {
 	return false
 }
 
-// releaser says whose a release on the wire was.
+// describeReleaser names the issuer of a release command.
 func releaser(r *facts.Facts, first *facts.Session, client string, d *history.Event) string {
 	if client == first.Client() && d.Sent < first.Acquire.Return.T {
 		return "an earlier attempt of " + client
@@ -477,7 +476,7 @@ func releaser(r *facts.Facts, first *facts.Session, client string, d *history.Ev
 	return "a failed attempt of " + client
 }
 
-// releasing is the session whose release a wire command belongs to.
+// sessionOfRelease returns the session that a release command belongs to, or nil.
 func releasing(r *facts.Facts, client string, d *history.Event) *facts.Session {
 	var last *facts.Session
 	for s := range r.Sessions() {
@@ -491,18 +490,18 @@ func releasing(r *facts.Facts, client string, d *history.Event) *facts.Session {
 	return last
 }
 
-// forgotten tells how a node lost a key that it had, or came back with an older one.
+// explainOutage explains how a node lost a key, or returned with an older value.
 func forgotten(r *facts.Facts, x losing, end *history.Event) {
 	f := outage(r, x.Node, end)
 	key := x.first.Client() + "'s key"
 	if end.Life.What == history.KeyReverted {
-		key += ", and had what was there before"
+		key += " (an older value returned)"
 	}
 	switch {
 	case end.Life.Why == history.Failover:
-		x.Cause, x.Text = verdict.FailedOver, fmt.Sprintf("%s failed over to a replica that had not got %s", x.Node, key)
+		x.Cause, x.Text = verdict.FailedOver, fmt.Sprintf("%s failed over to a replica without %s", x.Node, key)
 	case f != nil && f.Kind == facts.PowerLoss && r.Params.Persistence != "none":
-		x.Cause, x.Text = verdict.LostUnsynced, fmt.Sprintf("%s lost its power, and with it %s, which it had not synced", x.Node, key)
+		x.Cause, x.Text = verdict.LostUnsynced, fmt.Sprintf("%s lost power before it had synced %s", x.Node, key)
 	default:
 		x.Cause, x.Text = verdict.RestartedAndForgot, fmt.Sprintf("%s restarted and forgot %s", x.Node, key)
 	}
@@ -512,19 +511,19 @@ func forgotten(r *facts.Facts, x losing, end *history.Event) {
 	}
 }
 
-// early tells a key that the node let expire before its time: by its clock, which must
-// have gone forward by as much.
+// explainEarlyExpiry explains a key that expired on its node before its time. The node's clock must
+// have gained as much.
 func early(r *facts.Facts, x losing, end *history.Event) {
 	from := x.vote.Given
 	gain := (end.Local - end.T) - (from.Local - from.T)
 	if short := x.due - end.T; gain < short-tick-facts.Error(end)-facts.Error(from) {
 		x.Cause = verdict.Unexplained
-		x.Text = fmt.Sprintf("%s's key expired on %s at %s, %s before its time, but that node's clock had gained only %s",
+		x.Text = fmt.Sprintf("%s's key expired on %s at %s, %s early, but that node's clock had gained only %s",
 			x.first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(short), facts.Seconds(gain))
 		return
 	}
 	if by, over := overclaims(r, x); over > 0 && gain <= int64(r.Params.Drift) {
-		x.Fact = 0 // a lock must allow for it
+		x.Fact = 0 // a lock must allow for this drift
 		x.Cause = verdict.GivenShorter
 		x.Text = fmt.Sprintf("%s's clock gained %s, which is within the drift of %s that a lock must allow for, but %s claimed the lock until %s, %s too long",
 			x.Node, facts.Seconds(gain), facts.Seconds(int64(r.Params.Drift)), x.first.Client(), facts.Seconds(facts.Deadline(by)), facts.Seconds(over))
@@ -543,8 +542,8 @@ func early(r *facts.Facts, x losing, end *history.Event) {
 	}
 }
 
-// Lost says what became of a session's keys by the time that its client was told, in a call within a span,
-// that it did not hold the lock.
+// DescribeKeys describes what had happened to a session's keys when a call of its client between from
+// and to returned that the client did not hold the lock.
 func Lost(r *facts.Facts, s *facts.Session, from, to int64) string {
 	var of facts.Operation
 	for x := range s.Actions() {
@@ -554,7 +553,7 @@ func Lost(r *facts.Facts, s *facts.Session, from, to int64) string {
 		}
 	}
 	if !r.Params.Life || of.Call == nil || s.Token() == "" {
-		return "nothing in the record ended it"
+		return "the record does not show why"
 	}
 	var order, parts []string
 	nodes := map[string][]string{}
@@ -581,12 +580,12 @@ func Lost(r *facts.Facts, s *facts.Session, from, to int64) string {
 		parts = append(parts, what+" on "+verdict.List(nodes[what]))
 	}
 	if len(parts) == 0 {
-		return "no node had a key of it"
+		return "no node had its key"
 	}
 	return strings.Join(parts, "; ")
 }
 
-// ended says how a session's key ended before a call was answered.
+// describeEnd describes how a session's key ended before a call was answered.
 func ended(s *facts.Session, of facts.Operation, key *facts.Stay) string {
 	end := key.End
 	client := facts.LinkClient(end.Life.By)
@@ -604,7 +603,7 @@ func ended(s *facts.Session, of facts.Operation, key *facts.Stay) string {
 	case history.KeyLost, history.KeyReverted:
 		return "the key was lost in a " + cmp.Or(end.Life.Why, history.Restart)
 	default:
-		return facts.Doer(end) + " put another value over the key"
+		return facts.Doer(end) + " overwrote the key"
 	}
 	if client != s.Client() {
 		return facts.Doer(end) + " deleted the key"
@@ -623,15 +622,15 @@ func ended(s *facts.Session, of facts.Operation, key *facts.Stay) string {
 	return "a late release of " + client + ", sent at " + facts.Seconds(end.Sent) + ", deleted the key"
 }
 
-// Which steps of the plan did what a fact tells. An unplanned fault has no step, but is
-// told all the same, as history.Unplanned.
+// The steps of the plan that caused a fact. An unplanned fault has no step. It is listed as
+// history.UnplannedStep.
 
 // inForce reports whether a fault may have been in force in a span of time.
 func inForce(f *facts.Fault, from, to int64) bool {
 	return f.Begin != nil && f.First().T <= to && (f.End == nil || f.End.T >= from)
 }
 
-// steps is the steps of the faults that did it, in their order.
+// stepsWhere returns the steps of the matching faults in ascending order.
 func steps(r *facts.Facts, did func(*facts.Fault) bool) (all []int) {
 	for _, f := range r.Faults {
 		if f.Step != 0 && did(f) {
@@ -642,8 +641,8 @@ func steps(r *facts.Facts, did func(*facts.Fault) bool) (all []int) {
 	return slices.Compact(all)
 }
 
-// turned is the steps by which the clock of a node or a client went wrong, or right again, in
-// a span. One that sets a clock does so when it begins, and undoes it when it ends.
+// clockSteps returns the steps that made the clock of a node or a client wrong, or right again, in a
+// span. A jump sets a clock when it begins and sets it back when it ends.
 func turned(r *facts.Facts, name string, from, to int64) []int {
 	return steps(r, func(f *facts.Fault) bool {
 		if f.Target != name || !f.TurnsClock() || !inForce(f, from, to) {
@@ -654,20 +653,20 @@ func turned(r *facts.Facts, name string, from, to int64) []int {
 	})
 }
 
-// hit is the steps that kept a client from going on in a span of time, or its messages.
+// stepsHitting returns the steps that held up a client or its messages in a span of time.
 func hit(r *facts.Facts, client string, from, to int64) []int {
 	return steps(r, func(f *facts.Fault) bool { return f.Hits(client) && inForce(f, from, to) })
 }
 
-// delayed is the steps that hit a link, or an end of it, while a command was on its way.
+// stepsDelaying returns the steps that hit a link, or an end of it, while a command was in flight.
 func delayed(r *facts.Facts, link string, e *history.Event) []int {
 	return steps(r, func(f *facts.Fault) bool {
 		return (f.Target == link || f.Target == facts.LinkClient(link) || f.Target == e.Process) && e.Sent != 0 && inForce(f, e.Sent, e.T)
 	})
 }
 
-// outage is the fault that ended a node's life before a fact which tells what came of it:
-// the last that had begun by then, and could.
+// outageBefore returns the fault that took a node down before the event that reports a lost key: the
+// last fault of a matching kind that had begun by then.
 func outage(r *facts.Facts, node string, e *history.Event) *facts.Fault {
 	var last *facts.Fault
 	for _, f := range r.Faults {

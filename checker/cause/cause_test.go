@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// In each row c1 is to hold from 0.013 s on, and c2 gets in as well. n2 is the node that
-	// both have.
+	// In each row c1 holds the lock from 0.013 s on, and c2 gets it too. n2 is the node that granted both.
 	causePrelude = `
 params clients=c1,c2,c3 nodes=n1,n2,n3 quorum=2 ttl=10s rate=0.01 epoch=1000
 0.001 c3 invoke acquire session=c3/1
@@ -27,12 +26,12 @@ params clients=c1,c2,c3 nodes=n1,n2,n3 quorum=2 ttl=10s rate=0.01 epoch=1000
 0.013 c1 ok acquire session=c1/1 token=A until=30`
 )
 
-// follows is c2's grant by n2 and n3.
+// secondGrant returns c2's grant by n2 and n3.
 func follows(at string) string {
 	return "\n" + at + " n2,n3 life set value=B by=c2\n" + at + "1 c2 ok acquire session=c2/1 token=B until=40"
 }
 
-// causeRow is a history after the prelude, and what is to be said of it.
+// causeRow is a history after the prelude, and the expected explanation.
 type causeRow struct {
 	name    string
 	history string
@@ -42,22 +41,22 @@ type causeRow struct {
 	steps   []int
 }
 
-// causes is what may have become of c1's key on the node that both share.
+// causeRows are the ways in which c1's key on the shared node can be lost.
 var causes = []causeRow{
 	{"fewer keys than a quorum", `
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30` + follows("1.10"),
-		verdict.NeverSet, "", "c1 counted itself in with the votes of 1 of 3 nodes, and a quorum is 2", nil},
-	{"a key that came after the return is no vote", `
+		verdict.NeverSet, "", "c1 took the lock with 1 of 3 votes, but a quorum is 2", nil},
+	{"a key set after the return is no vote", `
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 0.014 n2 life set value=A by=c1
 0.900 n2 life deleted old=A by=c1` + follows("1.10"),
 		verdict.NeverSet, "", "", nil},
-	{"another's key is no vote", `
+	{"another client's key is no vote", `
 0.012 n1,n2 life set value=A by=c3
 0.013 c1 ok acquire session=c1/1 token=A until=30` + follows("1.10"),
-		verdict.NeverSet, "", "c1 counted itself in with the votes of 0 of 3 nodes", nil},
+		verdict.NeverSet, "", "c1 took the lock with 0 of 3 votes", nil},
 	{"an earlier attempt's key is no vote", `
 0.0105 n1,n2 life set value=A0 by=c1
 0.0110 n1,n2 life deleted old=A0 by=c1
@@ -74,39 +73,39 @@ var causes = []causeRow{
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.050 n3 life evicted old=A` + follows("1.10"),
 		verdict.Evicted, "n3", "", nil},
-	{"without a token the last key of each node is the vote", `
+	{"without a token the last key on each node is the vote", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 until=30
 1.040 n2 life lost old=A why=restart` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "", nil},
-	{"a lock that has it already and takes it for longer votes with that", `
+	{"extending a key that it already has is a vote", `
 0.005 n1,n2 life set value=A by=c1
 0.012 n1,n2 life expiry value=A old=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.040 n2 life lost old=A why=restart` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "", nil},
-	{"the votes of a node that may have told nothing", `
+	{"the vote of a node with missing facts", `
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 0.020 n2 life gap lo=0.009 hi=0.015` + follows("1.10"),
-		verdict.Unexplained, "n2", "facts of n2 may be missing", nil},
+		verdict.Unexplained, "n2", "facts from n2 may be missing", nil},
 
-	{"a release that comes late", wins + `
+	{"a late release", wins + `
 1.000 nemesis begin delay node=c3-n2 step=4
 1.090 c3-n2 ok release sent=1.010 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the release of session c3/1 without a token, sent on c3-n2 at 1.01 s, deleted c1's key on n2 at 1.05 s", []int{4}},
-	{"the same value for all", wins + `
+	{"the same token for all clients", wins + `
 1.051 c3-n2 ok release token=A sent=1.010 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=del
 1.100 n2,n3 life set value=A by=c2
 1.101 c2 ok acquire session=c2/1 token=A until=30`,
 		verdict.DeletedByOther, "n2", "the release of session c3/1 with token A", nil},
-	{"an earlier attempt of its own", wins + `
+	{"a release of its own earlier attempt", wins + `
 1.051 c1-n2 info release token=A sent=0.009 applied=0 answered=0
 1.050 n2 life deleted old=A by=c1 sent=0.009 command=del script` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the release of an earlier attempt of c1 with token A, sent on c1-n2 at 0.009 s", nil},
-	{"one of several releases of its holder", wins + `
+	{"an inner release of its holder", wins + `
 0.020 c1 invoke extend session=c1/1 value=acquire
 0.021 n1,n2 life changed value=A+1 old=A by=c1
 0.022 c1 ok extend session=c1/1 value=acquire until=31
@@ -114,30 +113,30 @@ var causes = []causeRow{
 1.051 c1-n2 ok release token=A sent=1.020 applied=1.050
 1.050 n2 life deleted old=A+1 by=c1 sent=1.020 command=del script
 1.052 c1 ok extend session=c1/1 value=release until=31` + follows("1.10"),
-		verdict.ReleasedEarly, "n2", "c1 had acquired it again, and its release of that, sent on c1-n2 at 1.02 s, deleted its key on n2 at 1.05 s", nil},
+		verdict.ReleasedEarly, "n2", "c1 had acquired the lock twice, and its first release, sent on c1-n2 at 1.02 s, deleted its key on n2 at 1.05 s", nil},
 	{"a command that is no release", wins + `
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=unlink` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the UNLINK of a failed attempt of c3, sent on c3-n2 at 1.01 s", nil},
-	{"a stranger", wins + `
+	{"an unknown client", wins + `
 1.050 n2 life deleted old=A by=10.0.0.9:4711 command=del` + follows("1.10"),
-		verdict.DeletedByOther, "n2", "the DEL of 10.0.0.9:4711, which is no client of this run, deleted c1's key", nil},
+		verdict.DeletedByOther, "n2", "the DEL of 10.0.0.9:4711, which is not a client of this run, deleted c1's key", nil},
 	{"lockpick itself", wins + `
 1.050 n2 life deleted old=A by=harness command=del` + follows("1.10"),
 		verdict.DeletedByHarness, "n2", "lockpick deleted c1's key", nil},
 	{"flushed", wins + `
 1.050 n2 life flushed old=A by=c3 command=flushall` + follows("1.10"),
-		verdict.Flushed, "n2", "c3 emptied n2 at 1.05 s", nil},
+		verdict.Flushed, "n2", "c3 flushed n2 at 1.05 s", nil},
 	{"evicted", wins + `
 1.050 n2 life evicted old=A` + follows("1.10"),
-		verdict.Evicted, "n2", "n2 had no memory left", nil},
+		verdict.Evicted, "n2", "n2 ran out of memory", nil},
 
-	{"the client counted too little time", `
+	{"the client's clock is slow", `
 0.011 c1 info client local=100.011` + wins + ` local=100.013` + `
 5.000 c1 invoke read local=103.500
 5.001 c1 ok read local=103.501
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.ClientClock, "n2", "c1's clock fell behind", nil},
-	{"the clock fell behind once the lease was extended", `
+	{"the clock fell behind after the lease was extended", `
 0.011 c1 info client local=100.011` + wins + ` local=100.013
 8.000 c1 invoke extend session=c1/1 local=108.000
 8.001 n1 life expiry value=A old=A by=c1
@@ -146,7 +145,7 @@ var causes = []causeRow{
 31.001 c1 ok read local=126.001
 10.050 n2 life expired old=A` + follows("32.10"),
 		verdict.ClientClock, "n2", "c1's clock fell behind", nil},
-	{"an acquire of unknown outcome, and an extension that names a deadline", `
+	{"an acquire of unknown outcome, and an extension with a deadline", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 info acquire session=c1/1 token=A
 5.000 c1 invoke extend session=c1/1
@@ -154,25 +153,25 @@ var causes = []causeRow{
 5.003 c1 ok extend session=c1/1 until=14.9
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.GivenShorter, "n2", "c1 claimed the lock for longer", nil},
-	{"a pause while the clock is read is no loss of time", `
+	{"a pause while the clock is read is not a slow clock", `
 0.011 c1 info client local=100.011
 0.0115 c1 info client local=107.011` + wins + ` local=100.013
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.GivenShorter, "n2", "c1 claimed the lock until 30 s", nil},
-	{"the TTL went out in the wrong unit", `
+	{"the TTL was sent in the wrong unit", `
 0.012 n1,n2 life set value=A by=c1 ttl=0.01
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 0.050 n2 life expired old=A` + follows("0.10"),
-		verdict.GivenShorter, "n2", "c1's key on n2 lived its 0.01 s, to 0.022 s, but c1 claimed the lock until 9.9 s", nil},
-	{"a lock that tells its holder of a loss tells it late", `
+		verdict.GivenShorter, "n2", "c1's key on n2 lived for its 0.01 s, until 0.022 s, but c1 claimed the lock until 9.9 s", nil},
+	{"a lock that notifies its holder late", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A
 9.000 nemesis begin pause node=c1 step=3
 10.050 n2 life expired old=A` + follows("10.10") + `
 14.000 nemesis end pause node=c1 step=3
 14.001 c1 info lost session=c1/1`,
-		verdict.ToldLate, "n2", "c1's key on n2 lived its 10 s, to 10.012 s, and c1 was told of its loss at 14.001 s", []int{3}},
-	{"a lock that is asked after the deadline says that it is held", `
+		verdict.ToldLate, "n2", "c1's key on n2 lived for its 10 s, until 10.012 s, and c1 was notified of its loss at 14.001 s", []int{3}},
+	{"a lock that reports itself held after the deadline", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 9.000 nemesis begin pause node=c1 step=3
@@ -180,24 +179,24 @@ var causes = []causeRow{
 14.000 nemesis end pause node=c1 step=3
 14.001 c1 invoke extend session=c1/1 value=check
 14.001 c1 ok extend session=c1/1 value=check until=24`,
-		verdict.ToldLate, "n2", "c1's key on n2 lived its 10 s, to 10.012 s, but c1, which asked its lock at 14.001 s, was told that it is held", []int{3}},
-	{"an extension that n2 never got", wins + `
+		verdict.ToldLate, "n2", "c1's key on n2 lived for its 10 s, until 10.012 s, but c1 checked its lock at 14.001 s, and the lock answered that it was held", []int{3}},
+	{"an extension that did not reach n2", wins + `
 5.000 c1 invoke extend session=c1/1
 5.001 n1 life expiry value=A old=A by=c1
 5.003 c1 ok extend session=c1/1 until=14.9
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.GivenShorter, "n2", "c1 claimed the lock for longer", nil},
-	{"the acquire returned when all was over", `
+	{"the acquire returned after its key had expired", `
 0.012 n1,n2 life set value=A by=c1
 10.050 n2 life expired old=A` + follows("10.10") + `
 10.200 c1 ok acquire session=c1/1 token=A until=20`,
 		verdict.GrantedLate, "n2", "its acquire returned only at 10.2 s, when c2 held the lock", nil},
-	{"what befell a key whose time was over is no cause", wins + `
+	{"a later end of an expired key is no cause", wins + `
 10.020 nemesis begin kill node=n2 step=1
 10.050 nemesis end kill node=n2 step=1
 10.045 n2 life lost old=A why=restart` + follows("10.10"),
-		verdict.GivenShorter, "n2", "c1's key on n2 lived its 10 s, to 10.012 s", nil},
-	{"nor what befell it before, if it would have been over by then", wins + `
+		verdict.GivenShorter, "n2", "c1's key on n2 lived for its 10 s, until 10.012 s", nil},
+	{"an earlier end is no cause if the key would have expired by then", wins + `
 1.050 n2 life deleted old=A by=c3` + follows("10.10"),
 		verdict.GivenShorter, "n2", "", nil},
 
@@ -214,32 +213,32 @@ var causes = []causeRow{
 	{"a restart that nobody planned", wins + `
 1.045 n2 life lost old=A why=restart` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "", nil},
-	{"of two restarts, the one that lost it", wins + `
+	{"the restart that lost the key, of two", wins + `
 1.020 nemesis begin kill node=n2 step=1
 1.030 nemesis end kill node=n2 step=1
 1.025 n2 life kept value=A old=A why=restart ttl=8.98
 1.040 nemesis begin power-loss node=n2 step=2
 1.060 nemesis end power-loss node=n2 step=2
 1.055 n2 life lost old=A why=restart` + follows("1.10"),
-		verdict.LostUnsynced, "n2", "n2 lost its power, and with it c1's key, which it had not synced", []int{2}},
-	{"an older value is back", wins + `
+		verdict.LostUnsynced, "n2", "n2 lost power before it had synced c1's key", []int{2}},
+	{"an older value returned", wins + `
 1.020 nemesis begin power-loss node=n2 step=1
 1.050 nemesis end power-loss node=n2 step=1
 1.045 n2 life reverted value=Z old=A why=restart
 1.060 n2 life deleted old=Z by=c3` + follows("1.10"),
-		verdict.LostUnsynced, "n2", "had what was there before", []int{1}},
+		verdict.LostUnsynced, "n2", "lost power before it had synced c1's key (an older value returned)", []int{1}},
 	{"a failover", wins + `
 1.020 nemesis invoke failover node=n2 step=3
 1.050 nemesis begin failover node=n2 step=3
 1.045 n2 life lost old=A why=failover` + follows("1.10"),
-		verdict.FailedOver, "n2", "n2 failed over to a replica that had not got c1's key", []int{3}},
-	{"a restart that kept it is no cause", wins + `
+		verdict.FailedOver, "n2", "n2 failed over to a replica without c1's key", []int{3}},
+	{"a restart that kept the key is no cause", wins + `
 1.020 nemesis begin kill node=n2 step=1
 1.050 nemesis end kill node=n2 step=1
 1.045 n2 life kept value=A old=A why=restart ttl=8.967
 1.060 n2 life deleted old=A by=c3` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "", nil},
-	{"an extension that n2 got, and forgot", wins + `
+	{"an extension that n2 applied and forgot", wins + `
 5.000 c1 invoke extend session=c1/1
 5.001 n1,n2 life expiry value=A old=A by=c1
 5.003 c1 ok extend session=c1/1 until=14.9
@@ -247,7 +246,7 @@ var causes = []causeRow{
 10.050 nemesis end kill node=n2 step=1
 10.045 n2 life lost old=A why=restart` + follows("10.10"),
 		verdict.RestartedAndForgot, "n2", "", []int{1}},
-	{"somebody else had the key in between", wins + `
+	{"another client had the key in between", wins + `
 1.045 n2 life lost old=A why=restart
 1.060 n2 life set value=C by=c3
 1.070 n2 life deleted old=C by=c3` + follows("1.10"),
@@ -258,7 +257,7 @@ var causes = []causeRow{
 1.000 nemesis begin clock-jump node=n2 step=5
 1.050 n2 life expired old=A local=1011.2` + follows("1.10"),
 		verdict.ExpiredEarly, "n2", "n2's clock gained 10.15 s, and c1's key was gone there by 1.05 s, before its 10 s were over", []int{2, 5}},
-	{"a clock that was set before and set back after is no cause", `
+	{"a clock set before the grant and set back after the end is no cause", `
 0.005 nemesis begin clock-jump node=n2 step=1
 0.012 n1 life set value=A by=c1
 0.012 n2 life set value=A by=c1 local=995.012
@@ -267,17 +266,17 @@ var causes = []causeRow{
 1.050 n2 life expired old=A local=1011.2
 2.000 nemesis end clock-jump node=n2 step=1` + follows("1.10"),
 		verdict.ExpiredEarly, "n2", "", []int{2}},
-	{"a clock that cannot have done it", wins + `
+	{"a clock that gained too little", wins + `
 1.000 nemesis begin clock-jump node=n2 step=5
 1.050 n2 life expired old=A local=1003` + follows("1.10"),
-		verdict.Unexplained, "n2", "expired on n2 at 1.05 s, 8.962 s before its time, but that node's clock had gained only 1.95 s", nil},
-	{"an instant by a clock that is ahead", ahead8 + `
+		verdict.Unexplained, "n2", "expired on n2 at 1.05 s, 8.962 s early, but that node's clock had gained only 1.95 s", nil},
+	{"an expiry instant with a clock that is ahead", ahead8 + `
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, for n2's clock was 8 s ahead", []int{2}},
-	{"a short life, beside a clock that is ahead by far more", wrongClock("1030.012", "2") + `
+		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, because n2's clock was 8 s ahead", []int{2}},
+	{"a short TTL with a clock that is ahead by far more", wrongClock("1030.012", "2") + `
 2.050 n2 life expired old=A local=1032.05` + follows("2.10"),
-		verdict.GivenShorter, "n2", "lived its 2 s, to 2.012 s, but c1 claimed the lock until 9.9 s", nil},
-	{"an instant by two wrong clocks", `
+		verdict.GivenShorter, "n2", "lived for its 2 s, until 2.012 s, but c1 claimed the lock until 9.9 s", nil},
+	{"an expiry instant with two wrong clocks", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.000 nemesis begin clock-jump node=c1 step=3
 0.001 nemesis info clock node=c1 local=997.001 wall
@@ -285,15 +284,15 @@ var causes = []causeRow{
 0.012 n2 life set value=A by=c1 local=1005.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A local=1007.05` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "for c1's clock was 3 s behind and n2's clock was 5 s ahead", []int{2, 3}},
+		verdict.ClocksDisagree, "n2", "because c1's clock was 3 s behind and n2's clock was 5 s ahead", []int{2, 3}},
 
-	// A node counts whole milliseconds: what is less proves nothing.
+	// A node counts whole milliseconds. A shorter time proves nothing.
 	{"a claim that is less than a millisecond too long could have been in time", `
 0.012 n1,n2 life set value=A by=c1
 10.050 n2 life expired old=A` + follows("10.10") + `
 10.5 c1 ok acquire session=c1/1 token=A until=20.5005`,
 		verdict.GrantedLate, "n2", "its acquire returned only at 10.5 s", nil},
-	{"a clock that gained all but a part of a millisecond", wins + `
+	{"a clock that gained enough except for a part of a millisecond", wins + `
 1.000 nemesis begin clock-jump node=n2 step=5
 1.050 n2 life expired old=A local=1010.0115` + follows("1.10"),
 		verdict.ExpiredEarly, "n2", "", []int{5}},
@@ -304,39 +303,39 @@ var causes = []causeRow{
 0.013 c1 ok acquire session=c1/1 token=A until=30
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.GivenShorter, "n2", "", nil},
-	{"a key that got too little and was over within a millisecond", ahead8 + `
+	{"a key that lived too short and was replaced within a millisecond", ahead8 + `
 2.0114 n2 life expired old=A local=1010.0114` + follows("2.0115"),
 		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s", []int{2}},
-	{"a clock that lost less than a millisecond beyond its bound", wins + ` local=100.013` + `
+	{"a clock that lost less than a millisecond more than its bound", wins + ` local=100.013` + `
 5.000 c1 invoke read local=104.9497
 5.001 c1 ok read local=104.9507
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.GivenShorter, "n2", "c1 claimed the lock until 30 s", nil},
 
-	{"a set that does not ask", wins + `
+	{"an unconditional set", wins + `
 1.050 n2 life changed value=D old=A by=c3 command=set
 1.060 n2 life deleted old=D by=c3` + follows("1.10"),
-		verdict.Overwritten, "n2", "the SET of c3 put another value into c1's key on n2 at 1.05 s, which had been to live until 10.012 s", nil},
-	{"the second's own", wins + `
+		verdict.Overwritten, "n2", "the SET of c3 overwrote c1's key on n2 at 1.05 s, which would have existed until 10.012 s", nil},
+	{"an unconditional set of the second client", wins + `
 1.100 n2 life changed value=B old=A by=c2 command=set
 1.100 n3 life set value=B by=c2
 1.1001 c2 ok acquire session=c2/1 token=B until=40`,
 		verdict.Overwritten, "n2", "the SET of c2", nil},
 
 	{"a key that never ended", wins + follows("1.10"),
-		verdict.Unexplained, "n2", "n2 granted both, and has not told how c1's key ended", nil},
-	{"a key that both took for theirs, and that ended later", `
+		verdict.Unexplained, "n2", "n2 granted both, and the record does not show how c1's key ended", nil},
+	{"a key with the same token for both, which ended later", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.100 n2 life expiry value=A old=A by=c2
 1.100 n3 life set value=A by=c2
 1.101 c2 ok acquire session=c2/1 token=A until=40
 5.000 n2 life deleted old=A by=c3`,
-		verdict.Unexplained, "n2", "has not told how c1's key ended", nil},
-	{"nor may it have been told", wins + `
+		verdict.Unexplained, "n2", "the record does not show how c1's key ended", nil},
+	{"an end that may be missing in the facts", wins + `
 1.050 n2 life gap lo=1.040 hi=1.060` + follows("1.10"),
-		verdict.Unexplained, "n2", "facts of that node may be missing", nil},
-	{"what happened on most nodes leads, and the rest is told", `
+		verdict.Unexplained, "n2", "facts from that node may be missing", nil},
+	{"the cause on most nodes comes first, then the others", `
 0.012 n1,n2,n3 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.010 n2,n3 life deleted old=A by=c3 command=del
@@ -346,7 +345,8 @@ var causes = []causeRow{
 		verdict.DeletedByOther, "n2", "likewise on n3; n1 restarted and forgot c1's key", nil},
 }
 
-// explained is told alike whichever of the two is named first, but where one key is both's.
+// explainHistory explains the overlap of c1/1 and c2/1. The order of the two sessions must not matter, unless
+// both share one key.
 func explained(t *testing.T, text string) explanation {
 	t.Helper()
 	h, err := histories.Parse(causePrelude + text + "\n50 harness end run")
@@ -360,7 +360,7 @@ func explained(t *testing.T, text string) explanation {
 	a, b := r.Named("c1/1"), r.Named("c2/1")
 	x, other := Explain(r, a, b), Explain(r, b, a)
 	if both := func(l verdict.Loss) bool { return l.Events[0] == l.Events[1] }; !reflect.DeepEqual(x, other) && !slices.ContainsFunc(x.Losses, both) {
-		t.Errorf("%+v\nand, the other way round,\n%+v", x, other)
+		t.Errorf("%+v\nand in the other order\n%+v", x, other)
 	}
 	return x
 }
@@ -382,7 +382,7 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// Each cause has a row, and so is one that the table can give.
+// Each cause has a row, so the decision table can produce it.
 func TestEveryCauseHasARow(t *testing.T) {
 	for _, cause := range strength {
 		found := false
@@ -398,7 +398,7 @@ func TestEveryCauseHasARow(t *testing.T) {
 	}
 }
 
-// What the clients were answered is no fact: without the nodes' own word there is no cause.
+// The answers that clients got do not determine the cause. Without facts of the nodes there is none.
 func TestNoCauseWithoutFacts(t *testing.T) {
 	got := explained(t, `
 0.012 c1-n1,n2 ok set token=A
@@ -412,7 +412,7 @@ func TestNoCauseWithoutFacts(t *testing.T) {
 	}
 }
 
-// Sets that are refused, at whatever time, change no cause, and no words of it.
+// Refused sets, at any time, change neither the cause nor its text.
 func TestRefusedSetsChangeNothing(t *testing.T) {
 	for _, row := range causes {
 		want := explained(t, row.history)
@@ -425,7 +425,7 @@ func TestRefusedSetsChangeNothing(t *testing.T) {
 	}
 }
 
-// Spare is how many of the nodes the second could have done without.
+// SpareVotes is the number of votes that the second session did not need.
 func TestSpareVotes(t *testing.T) {
 	const both = `
 0.012 n1,n2,n3 life set value=A by=c1
@@ -434,13 +434,13 @@ func TestSpareVotes(t *testing.T) {
 	for set, want := range map[string]int{"n2,n3": 0, "n1,n2,n3": 1} {
 		got := explained(t, both+"\n1.100 "+set+" life set value=B by=c2\n1.101 c2 ok acquire session=c2/1 token=B until=40")
 		if got.Spare != want || len(got.Losses) != 2+want {
-			t.Errorf("c2 set %s: %d to spare of %d losses", set, got.Spare, len(got.Losses))
+			t.Errorf("c2 set %s: %d spare votes, %d losses", set, got.Spare, len(got.Losses))
 		}
 	}
 }
 
-// A clock that gained no more than the drift that a lock must allow for is the cause only where the lock did
-// allow for it, by its own clock.
+// A clock that gained no more than the allowed drift is the cause only if the lock did allow for the drift, by
+// its own clock.
 func TestDriftThatALockMustAllowFor(t *testing.T) {
 	const drifting = `
 0.012 n1 life set value=A by=c1
@@ -473,7 +473,7 @@ CLOCK
 	}
 }
 
-// Who is told too early that it does not hold the lock learns what became of its keys.
+// For a lease that ended early, DescribeKeys says what happened to its keys.
 func TestWhatEndedALeaseEarly(t *testing.T) {
 	const released = "\n2.000 c1 invoke release session=c1/1\nENDS\n2.100 c1 fail release session=c1/1"
 	const extended = "\n2.000 c1 invoke extend session=c1/1\nENDS\n2.100 c1 fail extend session=c1/1"
@@ -481,13 +481,13 @@ func TestWhatEndedALeaseEarly(t *testing.T) {
 		"its own release": {released, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "its own release, called at 2 s, deleted the key on n1 and n2"},
 		"an earlier release of its own": {"\n1.000 c1 invoke release session=c1/1\n1.5 c1 info release session=c1/1" + released,
 			"1.900 n1,n2 life deleted old=A by=c1 sent=1.010", "its own release, called at 1 s, deleted the key on n1 and n2"},
-		"the extension itself":   {extended, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "the extension itself deleted the key on n1 and n2"},
-		"a release that is late": {extended, "2.050 n1,n2 life deleted old=A by=c1 sent=0.008", "a late release of c1, sent at 0.008 s, deleted the key on n1 and n2"},
-		"somebody else":          {released, "1.900 n1,n2 life deleted old=A by=c3 sent=1.010", "c3 deleted the key on n1 and n2"},
-		"nothing":                {released, "", "the key still existed on n1 and n2"},
-		"two ways":               {released, "1.900 n1 life lost old=A why=restart\n1.9 n2 life evicted old=A", "the key was lost in a restart on n1; the key was evicted on n2"},
-		"a clock":                {released, "1.900 n1,n2 life expired old=A local=1012", "the key expired early on n1 and n2"},
-		"after the answer":       {released + "\n2.200 n1,n2 life deleted old=A by=c3 sent=2.150", "", "the key still existed on n1 and n2"},
+		"the extension itself": {extended, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "the extension itself deleted the key on n1 and n2"},
+		"a late release":       {extended, "2.050 n1,n2 life deleted old=A by=c1 sent=0.008", "a late release of c1, sent at 0.008 s, deleted the key on n1 and n2"},
+		"another client":       {released, "1.900 n1,n2 life deleted old=A by=c3 sent=1.010", "c3 deleted the key on n1 and n2"},
+		"nothing":              {released, "", "the key still existed on n1 and n2"},
+		"two different ends":   {released, "1.900 n1 life lost old=A why=restart\n1.9 n2 life evicted old=A", "the key was lost in a restart on n1; the key was evicted on n2"},
+		"a wrong clock":        {released, "1.900 n1,n2 life expired old=A local=1012", "the key expired early on n1 and n2"},
+		"after the answer":     {released + "\n2.200 n1,n2 life deleted old=A by=c3 sent=2.150", "", "the key still existed on n1 and n2"},
 	} {
 		h, err := histories.Parse(causePrelude + wins + strings.Replace(row.call, "ENDS", row.ends, 1) + "\n50 harness end run")
 		if err != nil {

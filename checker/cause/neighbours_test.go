@@ -9,11 +9,11 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// ahead8 is c1's grant where n2's clock is 8 s ahead, so that its key lives 2 s there, to 2.012 s.
+// clockAhead8s is c1's grant with n2's clock 8 s ahead. So c1's key lives for 2 s there, until 2.012 s.
 var ahead8 = wrongClock("1008.012", "2")
 
-// wrongClock is c1's grant where n2's clock is wrong: at 0.012 s it shows local, 1000 s being right and the epoch, and the
-// key has ttl seconds left there.
+// wrongClock returns c1's grant with a wrong clock on n2. At 0.012 s the clock shows local, while 1000.012 s is
+// right, and the key has ttl seconds left.
 func wrongClock(local, ttl string) string {
 	return `
 0.000 nemesis begin clock-jump node=n2 step=2
@@ -22,7 +22,7 @@ func wrongClock(local, ttl string) string {
 0.013 c1 ok acquire session=c1/1 token=A until=9.9`
 }
 
-// again is c1's grant where c1 has acquired twice, and gives it back once from 1.01 s to 1.052 s.
+// acquiredTwice is c1's grant with a second acquire, and one release from 1.01 s to 1.052 s.
 const again = wins + `
 0.020 c1 invoke extend session=c1/1 value=acquire
 0.021 n1,n2 life changed value=A+1 old=A by=c1
@@ -30,77 +30,77 @@ const again = wins + `
 1.010 c1 invoke extend session=c1/1 value=release
 1.052 c1 ok extend session=c1/1 value=release until=31`
 
-// neighbours are histories each of which is all but one of another cause, or of other steps.
+// neighborRows are histories that are close to having another cause or other steps.
 var neighbours = []causeRow{
 	{"a key that was set before the acquire was called is no vote", `
 0.005 n2 life set value=A by=c1
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.040 n2 life lost old=A why=restart` + follows("1.10"),
-		verdict.NeverSet, "", "c1 counted itself in with the votes of 1 of 3 nodes", nil},
-	{"but for the error of its stamp", `
+		verdict.NeverSet, "", "c1 took the lock with 1 of 3 votes", nil},
+	{"a key that may have been set during the acquire, by its timestamp error", `
 0.0095 n2 life set value=A by=c1 lo=0.009 hi=0.011
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.040 n2 life lost old=A why=restart` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "", nil},
-	{"nor is one that was set after the return, but for that", `
+	{"a key that may have been set before the return, by its timestamp error", `
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 0.0135 n2 life set value=A by=c1 lo=0.0125 hi=0.014
 1.040 n2 life lost old=A why=restart` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "", nil},
 
-	{"a value with its token that another puts there is not its own", wins + `
+	{"a value with its token that another client sets is not its own", wins + `
 1.050 n2 life changed value=A+1 old=A by=c3 command=set
 1.060 n2 life deleted old=A+1 by=c1` + follows("1.10"),
-		verdict.Overwritten, "n2", "the SET of c3 put another value into c1's key on n2 at 1.05 s", nil},
-	{"nor is one without it that its client puts there", wins + `
+		verdict.Overwritten, "n2", "the SET of c3 overwrote c1's key on n2 at 1.05 s", nil},
+	{"a value without its token that its client sets is not its own", wins + `
 1.050 n2 life changed value=D old=A by=c1 command=set
 1.060 n2 life deleted old=D by=c3` + follows("1.10"),
-		verdict.Overwritten, "n2", "the SET of c1 put another value into c1's key on n2 at 1.05 s", nil},
-	{"nor is one that its client sets when the key is gone", wins + `
+		verdict.Overwritten, "n2", "the SET of c1 overwrote c1's key on n2 at 1.05 s", nil},
+	{"a value that its client sets after the key was lost is not its own", wins + `
 1.045 n2 life lost old=A why=restart
 1.050 n2 life set value=A by=c1
 1.060 n2 life deleted old=A by=c3` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "", nil},
-	{"nor is any value, where it has no token", `
+	{"without a token no other value is its own", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 until=30
 1.050 n2 life changed value=D old=A by=c1 command=set
 1.060 n2 life deleted old=D by=c3` + follows("1.10"),
-		verdict.Overwritten, "n2", "the SET of c1 put another value into c1's key on n2 at 1.05 s", nil},
+		verdict.Overwritten, "n2", "the SET of c1 overwrote c1's key on n2 at 1.05 s", nil},
 
-	{"another's release while its holder gives one of several back", again + `
+	{"another client's release during an inner release of the holder", again + `
 1.051 c3-n2 ok release token=A sent=1.020 applied=1.050
 1.050 n2 life deleted old=A+1 by=c3 sent=1.020 command=del script` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the release of session c3/1 with token A, sent on c3-n2 at 1.02 s", nil},
-	{"a release of its holder before it gives one of several back", again + `
+	{"a release of the holder before an inner release", again + `
 1.051 c1-n2 ok release token=A sent=1.009 applied=1.050
 1.050 n2 life deleted old=A+1 by=c1 sent=1.009 command=del script` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the release of a failed attempt of c1 with token A, sent on c1-n2 at 1.009 s", nil},
-	{"a release of its holder after it has given one of several back", again + `
+	{"a release of the holder after an inner release", again + `
 1.081 c1-n2 ok release token=A sent=1.053 applied=1.080
 1.080 n2 life deleted old=A+1 by=c1 sent=1.053 command=del script` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the release of a failed attempt of c1 with token A, sent on c1-n2 at 1.053 s", nil},
-	{"a release of its holder while it extends", wins + `
+	{"a release of the holder during an extension", wins + `
 1.010 c1 invoke extend session=c1/1
 1.052 c1 ok extend session=c1/1 until=31
 1.051 c1-n2 ok release token=A sent=1.020 applied=1.050
 1.050 n2 life deleted old=A by=c1 sent=1.020 command=del script` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the release of a failed attempt of c1 with token A", nil},
-	{"another's release that was sent before the acquire returned", wins + `
+	{"another client's release sent before the acquire returned", wins + `
 1.051 c3-n2 ok release sent=0.005 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=0.005 command=del` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the release of session c3/1 without a token", nil},
-	{"a release that was sent after that of a session of another lock", wins + `
+	{"a release sent after that of a session of another lock", wins + `
 1.001 c3 invoke acquire session=c3/2 key=lock-2
 1.002 c3 ok acquire session=c3/2 key=lock-2
 1.003 c3 invoke release session=c3/2 key=lock-2
 1.051 c3-n2 ok release sent=1.010 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the release of session c3/1 without a token", nil},
-	{"a release that was sent before that of the client's next session", wins + `
+	{"a release sent before that of the client's next session", wins + `
 1.011 c3 invoke acquire session=c3/2
 1.012 c3 info acquire session=c3/2
 1.013 c3 invoke release session=c3/2
@@ -108,7 +108,7 @@ var neighbours = []causeRow{
 1.051 c3-n2 ok release sent=1.010 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the release of session c3/1 without a token", nil},
-	{"a release that was sent after it", wins + `
+	{"a release sent after that of the client's next session", wins + `
 1.001 c3 invoke acquire session=c3/2
 1.002 c3 info acquire session=c3/2
 1.003 c3 invoke release session=c3/2
@@ -116,7 +116,7 @@ var neighbours = []causeRow{
 1.051 c3-n2 ok release sent=1.010 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the release of session c3/2 without a token", nil},
-	{"of the faults on a link, those that were in force while the release was under way", wins + `
+	{"the faults on a link that were in force while the release was in flight", wins + `
 0.900 nemesis begin delay node=c3-n2 step=3
 0.950 nemesis end delay node=c3-n2 step=3
 1.000 nemesis begin delay node=c3-n2 step=4
@@ -133,7 +133,7 @@ var neighbours = []causeRow{
 1.090 c3-n2 ok release sent=1.010 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "", []int{4, 6, 7}},
-	{"of a client's pauses, those between the key's time and the loss that it was told of", `
+	{"the pauses of a client between the key's expiry and the loss notification", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A
 5.000 nemesis begin pause node=c1 step=3
@@ -145,22 +145,22 @@ var neighbours = []causeRow{
 15.000 nemesis begin pause node=c1 step=5`,
 		verdict.ToldLate, "n2", "", []int{4}},
 
-	{"a restart that nobody planned before one that was planned", wins + `
+	{"an unplanned restart before a planned one", wins + `
 1.045 n2 life lost old=A why=restart
 1.070 nemesis begin kill node=n2 step=1
 1.080 nemesis end kill node=n2 step=1` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "", nil},
-	{"a kill that nobody planned", wins + `
+	{"an unplanned kill", wins + `
 1.020 nemesis begin kill node=n2
 1.050 nemesis end kill node=n2
 1.045 n2 life lost old=A why=restart` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "", nil},
-	{"a loss of power that failed", wins + `
+	{"a failed power loss", wins + `
 1.020 nemesis invoke power-loss node=n2 step=1
 1.050 nemesis fail power-loss node=n2 step=1
 1.045 n2 life lost old=A why=restart` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "", nil},
-	{"a kill, and another node's loss of power", wins + `
+	{"a kill and another node's power loss", wins + `
 1.020 nemesis begin kill node=n2 step=1
 1.030 nemesis begin power-loss node=n1 step=2
 1.050 nemesis end kill node=n2 step=1
@@ -176,27 +176,27 @@ var neighbours = []causeRow{
 1.040 nemesis begin kill node=n2 step=2
 1.045 n2 life lost old=A why=failover` + follows("1.10"),
 		verdict.FailedOver, "n2", "", []int{1}},
-	{"a kill before a loss of power", wins + `
+	{"a kill before a power loss", wins + `
 1.020 nemesis begin kill node=n2 step=1
 1.050 nemesis end kill node=n2 step=1
 1.045 n2 life lost old=A why=restart
 1.070 nemesis begin power-loss node=n2 step=2
 1.080 nemesis end power-loss node=n2 step=2` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "", []int{1}},
-	{"a loss of power where nodes keep nothing", `
+	{"a power loss of nodes without persistence", `
 params persistence=none` + wins + `
 1.020 nemesis begin power-loss node=n2 step=1
 1.050 nemesis end power-loss node=n2 step=1
 1.045 n2 life lost old=A why=restart` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "n2 restarted and forgot c1's key", []int{1}},
-	{"a loss of power where they keep all", `
+	{"a power loss of nodes with persistence", `
 params persistence=always` + wins + `
 1.020 nemesis begin power-loss node=n2 step=1
 1.050 nemesis end power-loss node=n2 step=1
 1.045 n2 life lost old=A why=restart` + follows("1.10"),
 		verdict.LostUnsynced, "n2", "", []int{1}},
 
-	{"the node's clock jumped, and jumped again when the key was gone", wins + `
+	{"the node's clock jumped, and jumped again after the key was gone", wins + `
 1.000 nemesis begin clock-jump node=n2 step=5
 1.050 n2 life expired old=A local=1011.2
 1.060 nemesis begin clock-jump node=n2 step=6` + follows("1.10"),
@@ -218,54 +218,54 @@ params persistence=always` + wins + `
 0.005 nemesis begin clock-rate node=n2 step=5` + wins + `
 1.050 n2 life expired old=A local=1011.2` + follows("1.10"),
 		verdict.ExpiredEarly, "n2", "", []int{5}},
-	{"a jump that was tried before the key was set", `
+	{"a jump that was injected before the key was set", `
 0.011 nemesis invoke clock-jump node=n2 step=5` + wins + `
 1.000 nemesis begin clock-jump node=n2 step=5
 1.050 n2 life expired old=A local=1011.2` + follows("1.10"),
 		verdict.ExpiredEarly, "n2", "", []int{5}},
-	{"a key that expired before its time by no more than the error of that stamp", wins + `
+	{"a key that expired early by no more than the timestamp error", wins + `
 9.900 n2 life expired old=A lo=9.78 hi=9.95` + follows("9.95"),
 		verdict.ExpiredEarly, "n2", "", nil},
-	{"by no more than the error of the set's", `
+	{"a key that expired early by no more than the timestamp error of its set", `
 0.012 n1 life set value=A by=c1
 0.012 n2 life set value=A by=c1 lo=0.01 hi=0.132
 0.013 c1 ok acquire session=c1/1 token=A until=30
 9.900 n2 life expired old=A` + follows("9.95"),
 		verdict.ExpiredEarly, "n2", "", nil},
-	{"by more than either's", wins + `
+	{"a key that expired early by more than either timestamp error", wins + `
 9.900 n2 life expired old=A lo=9.8 hi=9.95` + follows("9.95"),
-		verdict.Unexplained, "n2", "0.112 s before its time, but that node's clock had gained only 0 s", nil},
-	{"a key that was replaced when its time was over, but for the error of that stamp", wins + `
+		verdict.Unexplained, "n2", "0.112 s early, but that node's clock had gained only 0 s", nil},
+	{"a key that may have been replaced after its expiry, by the timestamp error", wins + `
 10.0090 n2 life expired old=A
 10.0101 n2,n3 life set value=B by=c2 lo=10.005 hi=10.0121
 10.0111 c2 ok acquire session=c2/1 token=B until=40`,
 		verdict.GivenShorter, "n2", "c1 claimed the lock until 30 s", nil},
-	{"a loss that its holder was told of when its claim was over", `
+	{"a loss notification after the claim was over", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=15
 10.050 n2 life expired old=A` + follows("10.10") + `
 20 c1 info lost session=c1/1`,
 		verdict.GivenShorter, "n2", "c1 claimed the lock until 15 s", nil},
-	{"an instant by a clock that is somewhat ahead", wrongClock("1002.012", "8") + `
+	{"an expiry instant with a clock that is slightly ahead", wrongClock("1002.012", "8") + `
 8.050 n2 life expired old=A local=1010.05` + follows("8.10"),
-		verdict.ClocksDisagree, "n2", "c1's key on n2 got 8 s instead of 10 s, for n2's clock was 2 s ahead", []int{2}},
-	{"an instant that is past by a clock that is far ahead", `
+		verdict.ClocksDisagree, "n2", "c1's key on n2 got 8 s instead of 10 s, because n2's clock was 2 s ahead", []int{2}},
+	{"an expiry instant in the past by a clock that is far ahead", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.012 n1 life set value=A by=c1
 0.012 n2 life set value=A by=c1 local=1012.012 ttl=-2
 0.0121 n2 life expired old=A local=1012.0121
 0.013 c1 ok acquire session=c1/1 token=A until=9.9` + follows("0.10"),
-		verdict.ClocksDisagree, "n2", "c1's key on n2 was over when it was set, for n2's clock was 12 s ahead", []int{2}},
-	{"an instant that is now by a clock that is far ahead", wrongClock("1010.012", "0") + `
+		verdict.ClocksDisagree, "n2", "c1's key on n2 had expired when it was set, because n2's clock was 12 s ahead", []int{2}},
+	{"an expiry instant that is now by a clock that is far ahead", wrongClock("1010.012", "0") + `
 0.0131 n2 life expired old=A local=1010.0131` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "c1's key on n2 was over when it was set", []int{2}},
-	{"a key that got too little, half of it by a clock that is ahead", wrongClock("1004.012", "2") + `
+		verdict.ClocksDisagree, "n2", "c1's key on n2 had expired when it was set", []int{2}},
+	{"a key that lived too short, half of it because of a clock that is ahead", wrongClock("1004.012", "2") + `
 2.050 n2 life expired old=A local=1006.05` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s, for n2's clock was 4 s ahead", []int{2}},
-	{"less than half", wrongClock("1003.912", "2") + `
+		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s, because n2's clock was 4 s ahead", []int{2}},
+	{"a key that lived too short, less than half of it because of a clock", wrongClock("1003.912", "2") + `
 2.050 n2 life expired old=A local=1005.95` + follows("2.10"),
-		verdict.GivenShorter, "n2", "c1's key on n2 lived its 2 s, to 2.012 s", nil},
-	{"less than half, and the rest by the client's, that is behind", `
+		verdict.GivenShorter, "n2", "c1's key on n2 lived for its 2 s, until 2.012 s", nil},
+	{"a key that lived too short because of both clocks", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.000 nemesis begin clock-jump node=c1 step=3
 0.001 nemesis info clock node=c1 local=995.001 wall
@@ -273,16 +273,16 @@ params persistence=always` + wins + `
 0.012 n2 life set value=A by=c1 local=1003.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A local=1005.05` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "for c1's clock was 5 s behind and n2's clock was 3 s ahead", []int{2, 3}},
-	{"all by the client's", `
+		verdict.ClocksDisagree, "n2", "because c1's clock was 5 s behind and n2's clock was 3 s ahead", []int{2, 3}},
+	{"a key that lived too short because of the client's clock", `
 0.000 nemesis begin clock-jump node=c1 step=3
 0.001 nemesis info clock node=c1 local=992.001 wall
 0.012 n1 life set value=A by=c1
 0.012 n2 life set value=A by=c1 local=1000.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s, for c1's clock was 8 s behind", []int{3}},
-	{"too little, where both clocks are ahead alike", `
+		verdict.ClocksDisagree, "n2", "got 2 s instead of 10 s, because c1's clock was 8 s behind", []int{3}},
+	{"a key that lived too short with both clocks equally ahead", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.000 nemesis begin clock-jump node=c1 step=3
 0.001 nemesis info clock node=c1 local=1008.001 wall
@@ -290,79 +290,79 @@ params persistence=always` + wins + `
 0.012 n2 life set value=A by=c1 local=1008.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
-		verdict.GivenShorter, "n2", "c1's key on n2 lived its 2 s", nil},
-	{"too little, where nobody knows the right time", `
+		verdict.GivenShorter, "n2", "c1's key on n2 lived for its 2 s", nil},
+	{"a key that lived too short without a known true time", `
 params epoch=0
 0.000 nemesis begin clock-jump node=n2 step=2
 0.012 n1 life set value=A by=c1
 0.012 n2 life set value=A by=c1 local=8.012 ttl=2
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 2.050 n2 life expired old=A local=10.05` + follows("2.10"),
-		verdict.GivenShorter, "n2", "c1's key on n2 lived its 2 s", nil},
-	{"a key that got too little, and an extension that n2 never got", ahead8 + `
+		verdict.GivenShorter, "n2", "c1's key on n2 lived for its 2 s", nil},
+	{"a key that lived too short, and an extension that did not reach n2", ahead8 + `
 1.000 c1 invoke extend session=c1/1
 1.001 n1 life expiry value=A old=A by=c1
 1.003 c1 ok extend session=c1/1 until=10.9
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
 		verdict.GivenShorter, "n2", "c1 claimed the lock for longer", nil},
-	{"a key that got too little, and was deleted before even that was over", ahead8 + `
+	{"a key that lived too short and was deleted before its expiry", ahead8 + `
 1.050 n2 life deleted old=A by=c3` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "of a failed attempt of c3", nil},
-	{"one that was forgotten before that", ahead8 + `
+	{"a key that lived too short and was forgotten before its expiry", ahead8 + `
 1.020 nemesis begin kill node=n2 step=1
 1.050 nemesis end kill node=n2 step=1
 1.045 n2 life lost old=A why=restart` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "", []int{1}},
-	{"a client's clock that went wrong when the key had its time", ahead8 + `
+	{"a client's clock that went wrong after the key got its expiry", ahead8 + `
 1.000 nemesis begin clock-jump node=c1 step=3
 1.001 nemesis info clock node=c1 local=998.001 wall
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, for n2's clock was 8 s ahead", []int{2}},
-	{"a client's clock that was wrong until the key had its time", `
+		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, because n2's clock was 8 s ahead", []int{2}},
+	{"a client's clock that was wrong until the key got its expiry", `
 0.001 nemesis begin clock-jump node=c1 step=3
 0.001 nemesis info clock node=c1 local=997.001 wall
 1.000 nemesis end clock-jump node=c1 step=3
 1.001 nemesis info clock node=c1 local=1001.001 wall` + ahead8 + `
 2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
-		verdict.ClocksDisagree, "n2", "for c1's clock was 3 s behind and n2's clock was 8 s ahead", []int{2, 3}},
+		verdict.ClocksDisagree, "n2", "because c1's clock was 3 s behind and n2's clock was 8 s ahead", []int{2, 3}},
 
-	{"what another clock of the client's shows says nothing of the one that it goes by", wins + ` local=5000.013
+	{"readings of the client's wall clock do not count for its monotonic clock", wins + ` local=5000.013
 5.000 c1 invoke read local=1005 wall
 5.001 c1 ok read local=1005.001 wall
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.GivenShorter, "n2", "c1 claimed the lock until 30 s", nil},
-	{"nor does the other say anything of the wall clock", wins + ` local=1000.013 wall
+	{"readings of the monotonic clock do not count for the wall clock", wins + ` local=1000.013 wall
 5.000 c1 invoke read local=25
 5.001 c1 ok read local=25.001
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.GivenShorter, "n2", "c1 claimed the lock until 30 s", nil},
-	{"nor does a turn of it", wins + ` local=5000.013
+	{"changes of the wall clock do not count for the monotonic clock", wins + ` local=5000.013
 5.000 nemesis begin clock-jump node=c1 step=3
 5.001 nemesis info clock node=c1 local=997 wall
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.GivenShorter, "n2", "c1 claimed the lock until 30 s", nil},
-	{"a client's clock that ran slow for a moment and then right again", `
+	{"a client's clock that was slow for a moment", `
 0.500 nemesis info clock node=c1 local=100.500 drift=-500000000
 0.510 nemesis info clock node=c1 local=100.505` + wins + ` local=100.013
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.GivenShorter, "n2", "c1 claimed the lock until", nil},
-	{"a client's clock that ran right for a moment and then slow", `
+	{"a client's clock that was right for a moment and then slow", `
 0.500 nemesis info clock node=c1 local=100.500
 0.510 nemesis info clock node=c1 local=100.510 drift=-500000000` + wins + ` local=100.013
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.ClientClock, "n2", "c1's clock fell behind", nil},
-	{"a client's clock that was set back before it called acquire", `
+	{"a client's clock set back before the acquire", `
 0.001 nemesis info clock node=c1 local=100.001
 0.005 nemesis info clock node=c1 local=95.005` + wins + ` local=95.013
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.GivenShorter, "n2", "c1 claimed the lock until", nil},
-	{"a client's clock that was set forward before it called acquire, and back by less once it held", `
+	{"a client's clock set forward before the acquire, and back by less after the grant", `
 0.001 nemesis info clock node=c1 local=100.001
 0.005 nemesis info clock node=c1 local=105.005` + wins + ` local=105.013
 5.000 nemesis info clock node=c1 local=107.000
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.ClientClock, "n2", "c1's clock fell behind", nil},
-	{"of two answers that it is held the last", `
+	{"the last of two answers that it is held", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 10.050 n2 life expired old=A` + follows("10.10") + `
@@ -370,8 +370,8 @@ params epoch=0
 14.001 c1 ok extend session=c1/1 value=check until=24
 15.001 c1 invoke extend session=c1/1 value=check
 15.001 c1 ok extend session=c1/1 value=check until=25`,
-		verdict.ToldLate, "n2", "c1, which asked its lock at 15.001 s, was told that it is held", nil},
-	{"a fault that ends as a release is sent, and one that is only tried as it arrives", wins + `
+		verdict.ToldLate, "n2", "c1 checked its lock at 15.001 s, and the lock answered that it was held", nil},
+	{"a fault that ends as a release is sent, and one that is injected as it arrives", wins + `
 1.000 nemesis begin delay node=c3-n2 step=4
 1.010 nemesis end delay node=c3-n2 step=4
 1.050 nemesis invoke delay node=c3-n2 step=5
@@ -379,7 +379,7 @@ params epoch=0
 1.090 c3-n2 ok release sent=1.010 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "", []int{4, 5}},
-	{"a step that comes twice while a release is on its way", wins + `
+	{"a step that occurs twice while a release is in flight", wins + `
 1.000 nemesis begin delay node=c3-n2 step=4
 1.020 nemesis end delay node=c3-n2 step=4
 1.030 nemesis begin delay node=c3-n2 step=4
@@ -388,25 +388,25 @@ params epoch=0
 		verdict.DeletedByOther, "n2", "", []int{4}},
 }
 
-// What shows a loss is how the key that was the session's when the other came was put there and ended,
-// and how the other's was put there.
+// The evidence of a loss is how the session's last key was set and ended, and how the other session's key was
+// set.
 func TestEventsThatShowALoss(t *testing.T) {
 	for _, row := range []struct{ name, history, shows string }{
-		{"a key that is gone", wins + `
+		{"a deleted key", wins + `
 1.050 n2 life deleted old=A by=c3` + follows("1.10"), "0.012 1.05 1.1"},
-		{"a gap in which that may have been missed", wins + `
+		{"a gap in the facts before the end", wins + `
 1.020 n2 life gap lo=1.01 hi=1.03
 1.050 n2 life deleted old=A by=c3` + follows("1.10"), "0.012 1.05 1.1"},
-		{"a step that sets another node's clock, too", wins + `
+		{"a step that also sets another node's clock", wins + `
 1.000 nemesis begin clock-jump node=n2 step=5
 1.001 nemesis begin clock-jump node=n1 step=5
 1.050 n2 life expired old=A local=1011.2` + follows("1.10"), "0.012 1 1.05 1.1"},
-		{"a key that its client has changed before", wins + `
+		{"a key that its client changed before", wins + `
 0.020 c1 invoke extend session=c1/1
 0.021 n2 life changed value=A+1 old=A by=c1
 0.022 c1 ok extend session=c1/1 until=31
 1.050 n2 life deleted old=A+1 by=c3` + follows("1.10"), "0.021 1.05 1.1"},
-		{"a key that both took for theirs, and that its client changed later", `
+		{"a key with the same token for both, which its client changed later", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.100 n2 life expiry value=A old=A by=c2
@@ -425,7 +425,7 @@ func TestEventsThatShowALoss(t *testing.T) {
 		}
 		slices.Sort(at)
 		if shows := strings.Join(slices.Compact(at), " "); shows != row.shows {
-			t.Errorf("%s (%s): what happened at %s shows it, want %s", row.name, got.Cause, shows, row.shows)
+			t.Errorf("%s (%s): evidence at %s, want %s", row.name, got.Cause, shows, row.shows)
 		}
 	}
 }

@@ -16,14 +16,14 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestAgainstBruteForce compares both judges, and porcupine where it is asked at all,
-// with one that knows raw events only and tries everything.
+// TestAgainstBruteForce compares the judges of mutual exclusion and of leases, and porcupine for a part
+// of the histories, with a judge that only knows raw events and tries everything.
 func TestAgainstBruteForce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	seen, asked, tried := map[string]int{}, 0, histories.Some(randomHistories)
 	for i := range tried {
 		h := histories.Random(rnd)
-		if i%2 == 0 { // what has no deadline ends with its client
+		if i%2 == 0 { // a lease without a deadline ends with its client
 			h.Params.TTL = time.Duration(10 * histories.Beat)
 		}
 		h.Params.Untold = i%4 == 1
@@ -53,16 +53,16 @@ func TestAgainstBruteForce(t *testing.T) {
 		}
 		seen[kind]++
 	}
-	t.Logf("%d histories, porcupine asked of %d: %v", tried, asked, seen)
+	t.Logf("%d histories, of which porcupine judged %d: %v", tried, asked, seen)
 	for _, kind := range []string{verdict.MutualExclusion, "", verdict.Overlap, verdict.Buried, verdict.Phantom, verdict.DoubleRelease, verdict.HeldAfter, verdict.LostEarly} {
 		if seen[kind] < tried/1000 {
-			t.Errorf("only %d of %d histories are %q: the comparison is one-sided", seen[kind], tried, kind)
+			t.Errorf("only %d of %d histories are %q; the comparison is one-sided", seen[kind], tried, kind)
 		}
 	}
 }
 
-// contradiction says where porcupine, the certificate or brute force contradicts the fast
-// procedure: about the whole, and porcupine about the sessions of the witness alone.
+// contradiction describes how porcupine, the certificate or brute force contradicts the fast procedure,
+// or returns "". Porcupine judges the whole history and the sessions of the witness alone.
 func contradiction(h *history.History) string {
 	c := judgeLease(h)
 	want := verdict.Holds
@@ -70,24 +70,24 @@ func contradiction(h *history.History) string {
 		want = verdict.Violated
 	}
 	if got := second.New(c.Facts).Whole(c.Locks[0], 0); got != want && got != verdict.Undecided {
-		return fmt.Sprintf("said to be %s (%s), and porcupine says %s", want, c.k.kind(), got)
+		return fmt.Sprintf("judged as %s (%s), but porcupine says %s", want, c.k.kind(), got)
 	}
 	if c.k.worst != nil {
 		w := c.k.worst.witness(c.End)
 		if got := second.New(c.Facts).Some(slices.Values(w.Of), 0); got != verdict.Violated {
-			return fmt.Sprintf("said to be violated (%s), and porcupine says %s of the witness, %v", c.k.kind(), got, w.Sessions)
+			return fmt.Sprintf("judged as violated (%s), but porcupine says %s for the witness %v", c.k.kind(), got, w.Sessions)
 		}
 	}
 	return againstBruteForce(h)
 }
 
-// againstBruteForce is the same without porcupine.
+// againstBruteForce is contradiction without porcupine.
 func againstBruteForce(h *history.History) string {
 	c := judgeLease(h)
 	fine := bruteforce.Lease(h)
 	switch {
 	case fine != (c.k.worst == nil):
-		return fmt.Sprintf("some order gives the answers: %t, and it is found %q", fine, c.k.kind())
+		return fmt.Sprintf("brute force finds an order: %t, but the conflict is %q", fine, c.k.kind())
 	case fine:
 		if why := c.k.uncertified(); why != "" {
 			return "it holds, but " + why

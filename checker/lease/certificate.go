@@ -10,14 +10,13 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// uncertified says what a verdict that lease-linearizable holds leaves
-// unexplained, or "". It gives each session that must have held one span, firm
-// ones what is forced and brief ones the first instant that is free, and asks of
-// every operation by itself whether it fits. It relies on nothing that was found
-// but those spans, so a mistake in the finding shows here.
+// uncertified describes what remains unexplained if lease-linearizable is said to hold, or returns "".
+// It assigns one span to each session that must have held the lock: firm holds get the forced span, and
+// brief holds the first free instant. Then it checks every operation by itself against these spans. It
+// uses no other result of the search, so it detects mistakes in the search.
 func (k *leaseKey) uncertified() string {
 	instants := make([]spans.Window, 0, len(k.brief))
-	inOrder := map[string][]hold{} // of each client with a brief hold, by the first call that shows it
+	inOrder := map[string][]hold{} // holds of each client with a brief hold, by the first call that shows them
 	slices.SortFunc(k.brief, byFirst)
 	for _, h := range k.brief {
 		at := h.From
@@ -28,7 +27,7 @@ func (k *leaseKey) uncertified() string {
 			at = firm.To
 		}
 		if at > h.To {
-			return h.Session.Name() + " finds no instant that is free"
+			return h.Session.Name() + " has no free instant"
 		}
 		h.From, h.To = at, at
 		instants = append(instants, h.Window)
@@ -48,8 +47,8 @@ func (k *leaseKey) uncertified() string {
 	return together(k.firm, instants)
 }
 
-// outOfOrder says which client of some, with their brief holds, held by a session before
-// it did by an earlier one, or "".
+// outOfOrder describes a client that held the lock by a session before it held it by an earlier session,
+// or returns "". brief has the brief holds of the clients to check.
 func (k *leaseKey) outOfOrder(brief map[string][]hold) string {
 	for _, w := range k.firm {
 		of, ok := brief[w.Session.Client()]
@@ -63,19 +62,19 @@ func (k *leaseKey) outOfOrder(brief map[string][]hold) string {
 		slices.SortFunc(of, byFirst)
 		for i := 1; i < len(of); i++ {
 			if of[i-1].To > of[i].From {
-				return fmt.Sprintf("%s held before %s, and was called after it", of[i].Session.Name(), of[i-1].Session.Name())
+				return fmt.Sprintf("%s held the lock before %s, but was called after it", of[i].Session.Name(), of[i-1].Session.Name())
 			}
 		}
 	}
 	return ""
 }
 
-// together says which two of the spans have more than an end in common, or "".
-// Both lists are in the order of time.
+// overlappingHolds describes two spans that have more than an end in common, or returns "". Both lists
+// are ordered by time.
 func together(firm, instants []spans.Window) string {
 	for i := 1; i < len(firm); i++ {
 		if firm[i-1].To > firm[i].From {
-			return fmt.Sprintf("%s and %s hold at once", firm[i-1].Session.Name(), firm[i].Session.Name())
+			return fmt.Sprintf("%s and %s hold the lock at the same time", firm[i-1].Session.Name(), firm[i].Session.Name())
 		}
 	}
 	for _, at := range instants {
@@ -83,15 +82,15 @@ func together(firm, instants []spans.Window) string {
 			firm = firm[1:]
 		}
 		if len(firm) > 0 && firm[0].From < at.From {
-			return fmt.Sprintf("%s and %s hold at once", firm[0].Session.Name(), at.Session.Name())
+			return fmt.Sprintf("%s and %s hold the lock at the same time", firm[0].Session.Name(), at.Session.Name())
 		}
 	}
 	return ""
 }
 
-// unexplained says which operation of a session does not fit a hold of the
-// window's span, or that nothing can have ended it there. Each takes effect after
-// the one before it, as early as it can.
+// unexplained describes an operation of a session that does not fit a hold for the window's span, or
+// that nothing can have ended the hold there. It returns "" if all is explained. Each operation takes
+// effect after the preceding one, as early as possible.
 func unexplained(w spans.Window, ops []leaseOp) string {
 	at, lapse := int64(spans.Ever), int64(facts.Never)
 	held, refused, ends := false, false, w.To == facts.Never

@@ -9,12 +9,12 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestLeaseExhaustively goes through all cases of two sessions with an acquire
-// each, up to two releases, or an extension and a release, of two clients or of one:
-// every order of calls and returns, with each at the instant of the one before it or
-// later, every outcome, and a lapse between any two of these instants. Where a session is
-// extended no two instants are equal.
-// Without the tag exhaustive it compares every leaseStride-th, and with -short every shortStride-th.
+// TestLeaseExhaustively enumerates all cases of two sessions of one or two clients. Each session has an
+// acquire, and there are up to two releases, or an extension and a release. The cases cover every order
+// of calls and returns, each at the instant of the previous one or later, every outcome, and a lapse
+// between any two of these instants. Cases with an extension have no equal instants.
+// Without the tag exhaustive only every leaseStride-th case is compared, and with -short every
+// shortStride-th.
 func TestLeaseExhaustively(t *testing.T) {
 	e := &enumeration{t: t, stride: leaseStride}
 	if testing.Short() {
@@ -25,11 +25,11 @@ func TestLeaseExhaustively(t *testing.T) {
 	}
 	t.Logf("%d of %d cases compared, %d violated", e.compared, e.cases, e.violated)
 	if e.violated < e.compared/10 || e.violated > e.compared*9/10 {
-		t.Errorf("%d of %d are violated: the comparison is one-sided", e.violated, e.compared)
+		t.Errorf("%d of %d are violated; the comparison is one-sided", e.violated, e.compared)
 	}
 }
 
-// shape is the operations of each client, one after the other, without their instants.
+// shape lists the operations of each client, in order and without instants.
 type shape struct {
 	clients [][]shaped
 	ties    bool
@@ -71,7 +71,7 @@ func leaseShapes() []shape {
 	return shapes
 }
 
-// handled is the orders in which one client can do what two sessions need.
+// singleClientOrders returns the orders in which one client can perform the operations of two sessions.
 func handled(one, two []shaped) [][]shaped {
 	all := [][]shaped{slices.Concat(one, two)}
 	if len(one) > 1 {
@@ -80,7 +80,7 @@ func handled(one, two []shaped) [][]shaped {
 	return all
 }
 
-// enumeration gives one shape after the other all its instants.
+// enumeration enumerates all instants of each shape.
 type enumeration struct {
 	t                         *testing.T
 	stride                    int
@@ -94,7 +94,7 @@ func (e *enumeration) shape(s shape) {
 	e.place(make([]int, len(s.clients)), 2)
 }
 
-// place puts one client's next call or return at an instant, or at the next.
+// place puts the next call or return of each client at the instant at, or at the next one.
 func (e *enumeration) place(done []int, at int64) {
 	placed := true
 	for c, ops := range e.of.clients {
@@ -123,7 +123,7 @@ func (e *enumeration) place(done []int, at int64) {
 	}
 }
 
-// lapse gives the returns from the i-th event on a lapse at each odd instant, and none.
+// lapse tries a lapse at each odd instant, and no lapse, for the returns from the i-th event on.
 func (e *enumeration) lapse(i int, end int64) {
 	if i == len(e.events) {
 		e.compare()

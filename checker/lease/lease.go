@@ -6,21 +6,20 @@
 //	unknown       took effect at some time after its call, or never
 //	lapse         held → free at any time from the deadline, or never
 //
-// Each session's answers force a span in which it held. The
-// spans that are forced are disjoint in any order that explains the answers, so
-// an overlap is a violation. Conversely, where they are disjoint, holding exactly
-// the forced spans explains every answer: the rest asks only for a later begin
-// or an earlier end. certificate.go verifies just that.
+// Each session's answers force a span in which the session held the lock. In any order that explains
+// the answers, the forced spans are disjoint, so an overlap is a violation. Conversely, if they are
+// disjoint, holding exactly the forced spans explains every answer: all other answers only require a
+// later begin or an earlier end. certificate.go verifies exactly this.
 //
-// Each answer that could have contradicted another is an occasion: an extension's and a
-// release's, and an acquire's that was under way while another session must have held.
+// Each answer that could have contradicted another one is an occasion: every answer to an extension or a
+// release, and an acquire that was in progress while another session must have held the lock.
 //
-// A client's own operations are in their order whatever their stamps say, also where it
-// has several sessions of the lock: a brief hold comes after what its
-// client must have held before. Equal stamps of different clients are concurrent.
+// The operations of one client are in their order regardless of timestamps, even if the client has
+// several sessions of the lock: a brief hold follows what its client must have held before. Operations
+// of different clients with equal timestamps are concurrent.
 //
-// Deliberately missing: what clients believed, why a lock failed, and porcupine, which
-// answers the same question by another algorithm.
+// Deliberately missing: what clients believed, why a lock failed, and porcupine, which answers the same
+// question with another algorithm.
 package lease
 
 import (
@@ -36,24 +35,23 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// leaseKey is what was found about one key.
+// leaseKey holds the results for one key.
 type leaseKey struct {
-	firm       []spans.Window // when sessions must have held, in the order of their begin
-	brief      []hold         // where they must have held for an instant
-	holds      int            // sessions that must have held
+	firm       []spans.Window // when sessions must have held the lock, by begin
+	brief      []hold         // when they must have held it for an instant
+	holds      int            // sessions that must have held it
 	occasions  int            // answers that could have contradicted another
 	unanswered int            // extensions and releases without a definite answer
-	all        []*conflict    // of firm holds that hang together the longest overlap, and each other conflict
-	worst      *conflict      // the one that is shown
+	all        []*conflict    // the longest overlap of each group of connected firm holds, and all other conflicts
+	worst      *conflict      // the conflict to show
 
 	operations func(*facts.Session) []leaseOp
 	evidence   evidence
-	handles    *handles // nil: each client used its last handle only
+	handles    *handles // nil if each client only used its last handle
 }
 
-// Judge judges each lock of a record. Each uses the memory of the belief windows. against is what
-// speaks against a verdict that the property holds, or "": a conflict, or what the certificate leaves
-// unexplained.
+// Judge judges each lock of a record. It reuses the memory of the belief windows. against is a reason
+// not to accept that the property holds, or "": a conflict, or what the certificate does not explain.
 func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, against string) {
 	in := &reader{ε: int64(r.Params.StampError), gone: mortal(r), any: r.Params.Untold}
 	holds, unanswered := 0, 0
@@ -79,20 +77,20 @@ func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, against s
 				return c.result(r.End)
 			}})
 		}
-		k.firm = nil // the next lock's
+		k.firm = nil // the next lock reuses its memory
 	}
 	if worst != nil {
 		f.Worst = func() verdict.Result { return worst.result(r.End) }
 	}
-	f.Because = fmt.Sprintf("one lease lock could have given these answers, in %s", verdict.Plural(holds, "hold"))
+	f.Because = fmt.Sprintf("a single lease lock could have given these answers (%s)", verdict.Plural(holds, "hold"))
 	if f.Occasions == 0 && unanswered > 0 && r.Params.Untold {
 		f.NotApplicable = true
-		f.Because = "not applicable to this lock: it doesn't tell its holder how long the lock lasts, and no release or extension had a definite answer"
+		f.Because = "not applicable to this lock: its holder does not know how long the lock lasts, and no release or extension had a definite answer"
 	}
 	return f, against
 }
 
-// judge judges one lock. Its firm holds are good as long as the memory for them is.
+// judge judges one lock. Its firm holds are valid as long as memory is.
 func judge(r *facts.Facts, in *reader, l *facts.Lock, memory []spans.Window) *leaseKey {
 	k := &leaseKey{operations: in.operations, firm: memory}
 	alone := map[*facts.Session]*conflict{}
@@ -117,8 +115,8 @@ func (k *leaseKey) show(c *conflict) {
 	}
 }
 
-// judge judges one key by its sessions' operations. alone is sessions that contradict
-// themselves, or others of their client.
+// judge judges one key by its sessions' operations. alone has the sessions that contradict themselves
+// or other sessions of their client.
 func (k *leaseKey) judge(ss iter.Seq[*facts.Session], alone map[*facts.Session]*conflict) {
 	for s := range ss {
 		k.evidence.read(k.operations(s))
@@ -147,7 +145,7 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], alone map[*facts.Session]*
 		for _, x := range o.Each {
 			k.all = append(k.all, overlap(x))
 		}
-		for _, s := range overlapping(k.firm) { // who lost early because another got in is no harm more
+		for _, s := range overlapping(k.firm) { // a session that lost the lock to another one is not a further violation
 			delete(alone, s)
 		}
 	} else {
@@ -167,7 +165,7 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], alone map[*facts.Session]*
 	}
 }
 
-// prove adds what fixes the holds of two sessions that are in conflict.
+// prove adds the operations that determine the holds of two sessions in conflict.
 func (k *leaseKey) prove(c *conflict) {
 	for _, s := range c.sessions {
 		k.evidence.read(k.operations(s))
@@ -175,7 +173,7 @@ func (k *leaseKey) prove(c *conflict) {
 	}
 }
 
-// overlapping is the sessions whose windows, in the order of their begin, overlap another.
+// overlapping returns the sessions whose windows overlap another. The windows are ordered by begin.
 func overlapping(ws []spans.Window) []*facts.Session {
 	var ss []*facts.Session
 	for i, reached := 0, ws[0].From; i < len(ws); i++ {
@@ -187,10 +185,10 @@ func overlapping(ws []spans.Window) []*facts.Session {
 	return ss
 }
 
-// follow puts each brief hold behind what its client must have held before it, by the
-// order of its operations. Where that leaves it no instant it is buried there. Another brief
-// hold before it leaves it room: the earlier one's instant, for that can't be later than
-// the last at which this one may be.
+// orderBrief moves the begin of each brief hold behind the preceding firm hold of its client, in the
+// order of the client's operations. If that leaves no instant, the hold is buried there. A preceding
+// brief hold always leaves room, because its instant cannot be later than the last possible instant of
+// this one.
 func (k *leaseKey) follow(ss iter.Seq[*facts.Session]) {
 	if len(k.brief) == 0 {
 		return
@@ -207,7 +205,7 @@ func (k *leaseKey) follow(ss iter.Seq[*facts.Session]) {
 	}
 }
 
-// firmOf is the firm holds of each client that has a brief one, in its own order.
+// firmOf returns the firm holds of each client that has a brief one, in the client's own order.
 func (k *leaseKey) firmOf(ss iter.Seq[*facts.Session]) map[string][]hold {
 	firm := map[string][]hold{}
 	for _, h := range k.brief {
@@ -229,8 +227,8 @@ func (k *leaseKey) firmOf(ss iter.Seq[*facts.Session]) map[string][]hold {
 	return firm
 }
 
-// bury finds brief holds that must lie strictly inside a firm one. The firm ones
-// are disjoint: only the last that begins before it can contain it.
+// findBuried finds brief holds that must lie strictly inside a firm one. Firm holds are disjoint, so
+// only the last one that begins before a brief hold can contain it.
 func (k *leaseKey) bury(alone map[*facts.Session]*conflict) {
 	for _, h := range k.brief {
 		if w := around(k.firm, h.Window); w != nil && alone[h.Session] == nil {
@@ -239,7 +237,7 @@ func (k *leaseKey) bury(alone map[*facts.Session]*conflict) {
 	}
 }
 
-// around is the firm window that a brief hold can't get out of, or nil.
+// enclosing returns the firm window that contains all instants of a brief hold, or nil.
 func around(firm []spans.Window, h spans.Window) *spans.Window {
 	i, _ := slices.BinarySearchFunc(firm, h.From, func(w spans.Window, t int64) int { return cmp.Compare(w.From, t) })
 	if i > 0 && h.To < firm[i-1].To {
@@ -248,8 +246,8 @@ func around(firm []spans.Window, h spans.Window) *spans.Window {
 	return nil
 }
 
-// worse says which of two conflicts is shown: the longest overlap, else the
-// first of the others. Of equals the earliest.
+// worse reports whether conflict a is shown rather than than. The longest overlap is shown, or else the
+// first other conflict. Of equally long overlaps the earliest is shown.
 func worse(a, than *conflict) bool {
 	switch {
 	case a == nil || than == nil:
@@ -275,11 +273,11 @@ func (c *conflict) because(end int64) string {
 	case verdict.Phantom:
 		return fmt.Sprintf("%s held %s between %s and %s, though its acquire had failed", first.Name(), lock, from, to)
 	case verdict.DoubleRelease:
-		return fmt.Sprintf("%s gave %s back twice, between %s and %s", first.Name(), lock, from, to)
+		return fmt.Sprintf("%s released %s twice, between %s and %s", first.Name(), lock, from, to)
 	case verdict.HeldAfter:
-		return fmt.Sprintf("%s still held %s at %s, and had given it back before, by %s", first.Name(), lock, to, from)
+		return fmt.Sprintf("%s still held %s at %s, after releasing it by %s", first.Name(), lock, to, from)
 	}
-	return fmt.Sprintf("%s was told between %s and %s that it did not hold %s, before its lease was over", first.Name(), from, to, lock)
+	return fmt.Sprintf("%s learned between %s and %s that it did not hold %s, before its lease was over", first.Name(), from, to, lock)
 }
 
 func (c *conflict) result(end int64) verdict.Result {
@@ -288,7 +286,7 @@ func (c *conflict) result(end int64) verdict.Result {
 
 func (c *conflict) witness(end int64) *verdict.Witness {
 	var events []*history.Event
-	for _, s := range c.sessions { // a failed acquire is no operation, and proves a phantom
+	for _, s := range c.sessions { // leaseOps omits failed acquires, but they prove a phantom
 		events = append(events, s.Acquire.Call, s.Acquire.Return)
 	}
 	for _, o := range c.ops {
@@ -301,39 +299,38 @@ func (c *conflict) witness(end int64) *verdict.Witness {
 	return w
 }
 
-// recorded is the end of a span, for the eye: a lock without a deadline is held for
-// ever, and the record ends.
+// recorded limits the end of a span to the end of the record, for display. A lock without a deadline
+// may be held forever.
 func recorded(from, to, end int64) int64 { return min(to, max(from, end)) }
 
-// leaseOp is one operation on the lease object, as the fast procedure takes it.
+// leaseOp is one operation on the lease object.
 type leaseOp struct {
 	facts.Operation
 	op      string
 	outcome history.Type
-	call    int64 // it took effect between call and ret, if it did
-	ret     int64 // never, if the outcome is unknown
+	call    int64 // the operation took effect between call and ret, or not at all
+	ret     int64 // facts.NoDeadline if the outcome is unknown
 	lapse   int64 // acquire and extend: the earliest true time at which the lease may lapse
-	late    bool  // a release of unknown outcome that can't be what ended the hold; see handles
+	late    bool  // a release of unknown outcome that cannot have ended the hold; see handles
 }
 
-// number is the place of an operation among those of its client.
+// number orders the operations of one client.
 func (o *leaseOp) number() int64 { return o.Call.N }
 
-// reader reads sessions, and widens what it reads by the error of the stamps.
+// reader reads the operations of sessions and widens their intervals by the timestamp error.
 type reader struct {
 	ε    int64
-	ops  []leaseOp        // memory that sessions share
-	gone map[string]int64 // when clients were
-	any  bool             // a lease may lapse at any time: its lock tells nobody
+	ops  []leaseOp        // memory shared by all sessions
+	gone map[string]int64 // when clients were gone
+	any  bool             // a lease may lapse at any time, because the lock never notifies its holder
 }
 
-// operations is a session's operations, in the order in which they were called.
-// They are good until the next call.
+// operations returns a session's operations in the order in which they were called. They are valid
+// until the next call.
 //
-// The error of the stamps widens every interval and brings every lapse forward: it
-// can hide a violation, never invent one. What a client did after something else it
-// did after it all the same: their order is a constraint of its own, by number, and
-// moves no stamp.
+// The timestamp error widens every interval and moves every lapse forward. It can hide a violation but
+// never invent one. The order of one client's operations is a separate constraint, by number, and does
+// not depend on timestamps.
 func (in *reader) operations(s *facts.Session) []leaseOp {
 	ops := leaseOps(s, in.ops[:0])
 	in.ops = ops
@@ -355,8 +352,9 @@ func (in *reader) operations(s *facts.Session) []leaseOp {
 	return ops
 }
 
-// survived lets a lease without a deadline lapse with its client, if the lock has a time to
-// live: nobody says how long it goes on. Where the lock tells nobody, it may at any time.
+// lapseWithClient lets a lease without a deadline lapse when its client is gone, if the lock has a TTL:
+// how long the lease lasts then is unknown. If the lock never notifies its holder, the lease may lapse
+// at any time.
 func (in *reader) survived(s *facts.Session, ops []leaseOp) {
 	if len(in.gone) == 0 && !in.any {
 		return
@@ -375,7 +373,7 @@ func (in *reader) survived(s *facts.Session, ops []leaseOp) {
 	}
 }
 
-// mortal is when clients were gone, of a lock that ends by itself.
+// goneClients returns when clients were gone, or nil if the lock has no TTL.
 func mortal(r *facts.Facts) map[string]int64 {
 	if r.Params.TTL == 0 {
 		return nil
@@ -383,17 +381,16 @@ func mortal(r *facts.Facts) map[string]int64 {
 	return r.Gone
 }
 
-// leaseOps is a session's operations with their stamps as recorded. Two kinds
-// are left out, and neither judge sees them. A failed acquire says nothing, for
-// Redlock may fail for no reason. Nor does an extension of unknown outcome: a
-// lease lapses when its client stops believing, and an answer that the client
-// never heard moves no deadline; nor is it evidence of holding, for it may never
-// have taken effect.
+// leaseOps returns a session's operations with their recorded timestamps. It omits two kinds, which
+// neither judge sees. A failed acquire proves nothing, because Redlock may fail without a reason. Nor
+// does an extension of unknown outcome: a lease lapses when its client stops believing, and an answer
+// that the client never received moves no deadline. It does not show that the session held the lock
+// either, because it may never have taken effect.
 func leaseOps(s *facts.Session, ops []leaseOp) []leaseOp {
 	add := func(o facts.Operation, op string, lapse int64) {
 		ops = append(ops, leaseOp{Operation: o, op: op, outcome: o.Outcome(), call: o.Call.T, ret: o.Returned(), lapse: lapse})
 	}
-	lapse := s.Until // facts.Nothing: nobody knows what an acquire without an answer claims
+	lapse := s.Until // facts.NotGranted if the acquire had no answer: its claim is unknown
 	switch {
 	case s.Granted():
 		ops = append(ops, leaseOp{Operation: s.Acquire, op: history.OpAcquire, outcome: history.OK, call: s.Called, ret: s.Ended, lapse: lapse})
@@ -415,35 +412,35 @@ func leaseOps(s *facts.Session, ops []leaseOp) []leaseOp {
 	return ops
 }
 
-// handles is what the order of one client's operations says of its sessions of one
-// lock, where it uses a handle after it has begun another session. Of two sessions one
-// was over when the other began: if it is shown to hold by one, then by the other and
-// again by the first, it must have held both. And a release of unknown outcome that it
-// called when it was shown to hold by another handle can't have ended the hold before.
+// handles applies the order of one client's operations to its sessions of one lock, if it uses a handle
+// after it has begun another session. Of two sessions, one was over when the other began. If operations
+// show that the client held the lock by the first handle, then by the second and then by the first
+// again, it must have held both. A release of unknown outcome that the client called after another
+// handle was shown to hold cannot have ended the hold before that.
 type handles struct {
-	passed map[*facts.Session]sign // what showed that the session was over
+	passed map[*facts.Session]sign // the operation that shows that the session was over
 	mixed  map[*facts.Session]*conflict
 }
 
-// sign is an operation that shows that its session held.
+// proof is an operation that shows that its session held the lock.
 type sign struct {
 	op leaseOp
 	by *facts.Session
 }
 
-// handlesOf is made of the sessions of one lock.
+// handlesOf reads the handles from the sessions of one lock.
 func handlesOf(ss iter.Seq[*facts.Session], operations func(*facts.Session) []leaseOp) *handles {
 	h := &handles{passed: map[*facts.Session]sign{}, mixed: map[*facts.Session]*conflict{}}
 	clients := map[string][]sign{}
 	for s := range ss {
 		if s.Acquire.Outcome() == history.Fail {
-			continue // it is a conflict by itself if it is shown to hold
+			continue // a session shown to hold after a failed acquire is a conflict by itself
 		}
 		for _, o := range operations(s) {
 			if o.outcome == history.OK {
 				clients[s.Client()] = append(clients[s.Client()], sign{o, s})
 				if o.op == history.OpRelease {
-					break // what shows that it held afterwards is a conflict by itself, too
+					break // an operation that shows it held afterwards is a conflict by itself
 				}
 			}
 		}
@@ -466,7 +463,7 @@ func handlesOf(ss iter.Seq[*facts.Session], operations func(*facts.Session) []le
 	return h
 }
 
-// mark marks the releases that can't have ended a session's hold.
+// markLate marks the releases that cannot have ended a session's hold.
 func (h *handles) mark(s *facts.Session, ops []leaseOp) []leaseOp {
 	x := h.passed[s]
 	for i := range ops {
@@ -476,7 +473,7 @@ func (h *handles) mark(s *facts.Session, ops []leaseOp) []leaseOp {
 	return ops
 }
 
-// explain adds to a conflict the session by which a release of its sessions came too late.
+// explain adds to a conflict the session that shows that a release of its sessions was too late.
 func (h *handles) explain(c *conflict, operations func(*facts.Session) []leaseOp) {
 	for _, s := range slices.Clone(c.sessions) {
 		if x := h.passed[s]; x.by != nil && !slices.Contains(c.sessions, x.by) && slices.ContainsFunc(operations(s), func(o leaseOp) bool { return o.late }) {
@@ -485,27 +482,27 @@ func (h *handles) explain(c *conflict, operations func(*facts.Session) []leaseOp
 	}
 }
 
-// hold is what a session's answers say of when it held its lock. A handle is
-// acquired once, so in any order that explains the answers it holds one span:
+// hold is when a session held its lock according to its answers. A handle is acquired once, so in any
+// order that explains the answers the session holds the lock for one span:
 //
 //	acquire call          returns           first release, or earliest lapse
 //	     |------------------|====================|- - - - - - - - -
 //	   earliest begin      from      must       to   may
 //
-// The span begins by the first return that shows holding, and lasts to the last
-// call that shows it, or longer where nothing could have ended it before. If
-// from < to it is firm: the session held throughout. Otherwise it is brief, and
-// one instant between them is enough (from and to are then its bounds).
+// The span begins no later than the first return that shows holding. It lasts at least until the last
+// call that shows holding, or longer if nothing could have ended it before. If from < to, the hold is
+// firm: the session held the lock throughout. Otherwise the hold is brief, and one instant between to
+// and from is enough; From and To are then its bounds.
 type hold struct {
 	spans.Window
 	firm  bool
-	first *history.Event // the first call that shows it
+	first *history.Event // the first call that shows the hold
 }
 
-// byFirst puts holds of one client in its own order.
+// byFirst compares holds of one client by the client's own order.
 func byFirst(a, b hold) int { return cmp.Compare(a.first.N, b.first.N) }
 
-// conflict is one such way, with what proves it.
+// conflict is a violation with its proof. kind is one of verdict's kinds of lease violations.
 type conflict struct {
 	kind     string
 	sessions []*facts.Session
@@ -513,14 +510,14 @@ type conflict struct {
 	From, To int64
 }
 
-// overlap is that of two firm holds.
+// overlap returns the conflict of two overlapping firm holds.
 func overlap(o spans.Overlap) *conflict {
 	return &conflict{kind: verdict.Overlap, sessions: []*facts.Session{o.A.Session, o.B.Session}, From: o.From, To: o.To}
 }
 
-// holdOf finds when a session held by its evidence, and against false whether it
-// need ever have. What contradicts itself is a conflict; with lost-early comes
-// the hold besides, up to when its client was told, or had called the release that was told.
+// holdOf returns when a session held the lock according to its evidence. held is false if it need not
+// have held the lock at all. Contradictory evidence is a conflict. A lost-early conflict also has a hold,
+// which ends when the client learned of the loss, or called the release with that answer.
 func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflict) {
 	contrary := func(kind string, from, to int64, ops ...leaseOp) *conflict {
 		return &conflict{kind: kind, sessions: []*facts.Session{s}, ops: ops, From: from, To: to}
@@ -545,9 +542,9 @@ func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflic
 	if no == nil || !e.between && to <= no.ret {
 		return h, true, nil
 	}
-	if !e.between { // from then on nobody need have been kept out
+	if !e.between { // from then on the session need not have excluded others
 		end := no.ret
-		if no.op == history.OpRelease { // it had given the lock up
+		if no.op == history.OpRelease { // the client had given up the lock
 			end = no.call
 		}
 		h.To, h.firm = end, from < end
@@ -555,20 +552,19 @@ func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflic
 	return h, h.firm, contrary(verdict.LostEarly, no.call, no.ret, append(e.fixes(), *no)...)
 }
 
-// evidence is a session's operations by what they show, in the order in which its
-// client called them: that one came after the other is certain, whatever the stamps.
-// So who was told "not held" held no more from then on, unless its acquire had no
-// answer and may take effect later.
+// evidence sorts a session's operations by what they show, in the order in which its client called
+// them. This order is certain, whatever the timestamps. So after the answer "not held" the session no
+// longer held the lock, unless its acquire had no answer and may take effect later.
 type evidence struct {
-	failed      bool     // the acquire
-	acquire     *leaseOp // nil: it failed
-	first, last *leaseOp // that show that it held: the acquire, an extension or a release
+	failed      bool     // the acquire failed
+	acquire     *leaseOp // nil if it failed
+	first, last *leaseOp // show that the session held the lock: the acquire, an extension or a release
 	extended    *leaseOp // the last extension
-	released    *leaseOp
-	again       *leaseOp // the first that shows that it held after it was released
-	refused     *leaseOp // the first "not held" after one that shows that it held
-	between     bool     // and before another such one
-	perhaps     *leaseOp // the first release of unknown outcome before that, which may have ended it
+	released    *leaseOp // the release
+	again       *leaseOp // the first operation after the release that shows that it held the lock
+	refused     *leaseOp // the first "not held" after an operation that shows that it held the lock
+	between     bool     // an operation after refused shows that it held the lock
+	perhaps     *leaseOp // the first release of unknown outcome before refused, which may have ended the hold
 	answers     int      // of extensions and releases
 	unanswered  int      // extensions and releases without a definite answer
 }
@@ -600,7 +596,7 @@ func (e *evidence) read(ops []leaseOp) {
 	}
 }
 
-// shows enters an operation that shows that the session held.
+// addProof adds an operation that shows that the session held the lock.
 func (e *evidence) shows(o *leaseOp) {
 	e.between = e.between || e.refused != nil
 	if e.released != nil {
@@ -621,14 +617,15 @@ func (e *evidence) shows(o *leaseOp) {
 	}
 }
 
-// earliestEnd is the earliest instant at which the hold can have ended: not before the
-// last call that shows it, nor before something could end it.
+// earliestEnd returns the earliest instant at which the hold can have ended, and the operations that
+// determine it. The hold cannot end before the last call that shows it, nor before something could end
+// it.
 func (e *evidence) earliestEnd() (to int64, by, with *leaseOp) {
 	shown := e.last.call
 	if e.released != nil {
 		return shown, e.released, nil
 	}
-	by = e.extended // which sets the lapse
+	by = e.extended // it sets the lapse
 	if by == nil {
 		by = e.acquire
 	}
@@ -642,7 +639,7 @@ func (e *evidence) earliestEnd() (to int64, by, with *leaseOp) {
 	return end, by, with
 }
 
-// fixes is the acquire and what else fixed the begin and the end.
+// bounds returns the operations that determine the begin and the end of the hold.
 func (e *evidence) fixes() []leaseOp {
 	ops := []leaseOp{*e.acquire}
 	_, by, with := e.earliestEnd()

@@ -11,7 +11,7 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// leaseCase is the history of one key.
+// leaseCase is the judged history of one key.
 type leaseCase struct {
 	*facts.Facts
 	k *leaseKey
@@ -24,9 +24,8 @@ func judgeLease(h *history.History) *leaseCase {
 	return &leaseCase{r, judge(r, in, r.Locks[0], nil)}
 }
 
-// parseLease reads operations, each SESSION OP OUTCOME CALL-RETURN [LAPSE],
-// apart by semicolons. A return of * or a lapse that isn't given is never. The session
-// 1 is of client c1, and so are 1a and 1b.
+// parseLease parses operations, each SESSION OP OUTCOME CALL-RETURN [LAPSE], separated by semicolons. A
+// return of * or a missing lapse means never. Sessions 1, 1a and 1b belong to client c1.
 func parseLease(t testing.TB, text string) *history.History {
 	t.Helper()
 	h := &history.History{Params: history.Params{MayBeIdle: true}}
@@ -62,8 +61,7 @@ func parseLease(t testing.TB, text string) *history.History {
 	return h
 }
 
-// TestConflicts goes through the ways in which no lease lock can have answered,
-// each next to the case that is just fine.
+// TestConflicts has a row for each kind of conflict, next to a similar case without one.
 func TestConflicts(t *testing.T) {
 	rows := []conflictRow{
 		{"1 acquire fail 1-2; 1 release ok 3-4", verdict.Phantom, "1"},
@@ -93,13 +91,13 @@ func TestConflicts(t *testing.T) {
 		{"1 acquire ok 1-2 5; 1 extend ok 8-9 20; 2 acquire ok 5-6 7; 2 release ok 7-8", verdict.Overlap, "1 2"},
 		{"1 acquire info 1-*; 1 release ok 8-9; 2 acquire ok 3-4 5; 2 release ok 5-6", "", ""},
 		{"1 acquire ok 1-2 20; 2 acquire ok 3-9 4", verdict.Buried, "1 2"},
-		{"1 acquire ok 1-2 20; 1 release fail 9-10; 2 acquire fail 1-2; 2 release ok 3-4", verdict.Phantom, "2"}, // the earliest
+		{"1 acquire ok 1-2 20; 1 release fail 9-10; 2 acquire fail 1-2; 2 release ok 3-4", verdict.Phantom, "2"}, // shows the earliest
 		{"1 acquire ok 1-2 9; 2 acquire ok 3-9 4", "", ""},
 		{"1 acquire ok 3-4 20; 2 acquire ok 3-5 4", "", ""},
 		{"1 acquire ok 1-2 4; 2 acquire ok 3-6 4; 3 acquire ok 3-4 9", "", ""},
 		{"1 acquire ok 1-2 5; 2 acquire ok 3-6 4; 3 acquire ok 3-4 9", verdict.Overlap, "1 3"},
-		{"1 acquire ok 1-2 30; 2 acquire ok 3-4 6; 3 acquire ok 9-10 20", verdict.Overlap, "1 3"}, // the longest
-		{"1 acquire ok 1-2 30; 2 acquire ok 3-4 6; 3 acquire ok 9-10 12", verdict.Overlap, "1 2"}, // of equals the earliest
+		{"1 acquire ok 1-2 30; 2 acquire ok 3-4 6; 3 acquire ok 9-10 20", verdict.Overlap, "1 3"}, // shows the longest
+		{"1 acquire ok 1-2 30; 2 acquire ok 3-4 6; 3 acquire ok 9-10 12", verdict.Overlap, "1 2"}, // shows the earliest of equally long ones
 		// one client with two handles
 		{"1a acquire ok 1-2; 1b acquire ok 3-4; 1a release ok 5-6", verdict.Overlap, "1a 1b"},
 		{"1a acquire ok 3-3; 1b acquire ok 3-3; 1a release ok 3-3; 1b release ok 3-3", verdict.Overlap, "1a 1b"},
@@ -116,8 +114,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// A holder that has called its release holds no more, whoever comes while that is under way: what it is told
-// of its lease is another matter.
+// A client that has called its release no longer holds the lock, even if another session acquires it
+// before the release returns. The answer "not held" to the release is a separate conflict.
 func TestReleasesUnderWay(t *testing.T) {
 	for _, row := range []conflictRow{
 		{"1 acquire ok 1-2 99; 1 release fail 10-14; 2 acquire ok 11-12 99", verdict.LostEarly, "1"},
@@ -129,7 +127,7 @@ func TestReleasesUnderWay(t *testing.T) {
 	}
 }
 
-// conflictRow is the operations of a key, the kind of conflict that is shown and by whose sessions.
+// conflictRow has the operations of a key, and the kind and the sessions of the conflict shown.
 type conflictRow struct{ ops, kind, sessions string }
 
 func (row conflictRow) check(t *testing.T) {
@@ -155,7 +153,7 @@ func (row conflictRow) check(t *testing.T) {
 	}
 }
 
-// TestIncidents counts what belongs together once.
+// TestIncidents checks that connected conflicts count once.
 func TestIncidents(t *testing.T) {
 	for ops, want := range map[string]int{
 		"1 acquire ok 1-2 9; 2 acquire ok 3-4 9; 3 acquire ok 5-6 9":                                   1,
@@ -164,10 +162,10 @@ func TestIncidents(t *testing.T) {
 		"1 acquire ok 1-2 5; 2 acquire ok 3-4 5; 3 acquire ok 11-12 19; 3 release fail 14-15":          2,
 		"1 acquire ok 1-2 20; 2 acquire ok 3-9 4; 3 acquire ok 30-31 40; 3 release fail 34-35":         2,
 		"1 acquire ok 1-2 9; 1 release ok 3-4; 1 release ok 5-6; 2 acquire fail 1-2; 2 release ok 7-8": 2,
-		// a session that lost early and overlaps none, but touches some that do
+		// a session that lost early and overlaps none, but touches sessions that do
 		"1 acquire ok 1-2 5; 2 acquire ok 3-4 5; 3 acquire ok 4-5 9; 3 release fail 6-7": 2,
 		"1 acquire ok 1-2 5; 1 release fail 3-4; 2 acquire ok 4-5 9; 3 acquire ok 5-6 9": 2,
-		// and one that overlaps only what began long before
+		// a session that lost early and overlaps only one that began long before
 		"1 acquire ok 1-2 20; 2 acquire ok 3-4 6; 3 acquire ok 8-9 15; 3 release fail 10-11": 1,
 	} {
 		if got := len(judgeLease(parseLease(t, ops)).k.all); got != want {
@@ -176,7 +174,7 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
-// TestCertificate shows that the certificate finds holds that don't explain the answers.
+// TestCertificate checks that the certificate detects holds that do not explain the answers.
 func TestCertificate(t *testing.T) {
 	const ops = "1 acquire ok 1-2 5; 1 extend ok 4-6 9; 1 release ok 12-14; 2 acquire ok 11-16 20; 3 acquire ok 13-30 15"
 	rows := []struct {
@@ -188,8 +186,8 @@ func TestCertificate(t *testing.T) {
 		{func(k *leaseKey) { k.firm[0].To = 11 }, "1: release ok between"},
 		{func(k *leaseKey) { k.firm[0].To = 17 }, "1: release ok between"},
 		{func(k *leaseKey) { k.firm[1].To = 19 }, "2: nothing can have ended its hold at 19 ns"},
-		{func(k *leaseKey) { k.firm[1].From = 11 }, "1 and 2 hold at once"},
-		{func(k *leaseKey) { k.brief[0].From, k.brief[0].To = 17, 18 }, "3 finds no instant that is free"},
+		{func(k *leaseKey) { k.firm[1].From = 11 }, "1 and 2 hold the lock at the same time"},
+		{func(k *leaseKey) { k.brief[0].From, k.brief[0].To = 17, 18 }, "3 has no free instant"},
 		{func(k *leaseKey) { k.brief[0].From, k.brief[0].To = 14, 14 }, "3: nothing can have ended its hold at 14 ns"},
 	}
 	const extended = "1 acquire ok 1-2 5; 1 extend ok 3-4 6; 1 extend ok 5-7 20; 2 acquire info 21-*; 2 release fail 24-26; 2 extend ok 28-29 40"
@@ -215,11 +213,11 @@ func TestCertificate(t *testing.T) {
 	k := judgeLease(parseLease(t, refused)).k
 	k.firm[0].To = 9
 	if got := k.uncertified(); !strings.HasPrefix(got, "1: release fail between") {
-		t.Errorf("a hold beyond its refusal: got %q", got)
+		t.Errorf("a hold past the answer \"not held\": got %q", got)
 	}
 	k = judgeLease(parseLease(t, "1a acquire ok 3-5 4; 1b acquire ok 11-12 30")).k // a brief hold, and a firm one
 	k.brief[0].From, k.brief[0].To = 15, 15
-	if got := k.outOfOrder(map[string][]hold{"c1": k.brief}); got != "1b held before 1a, and was called after it" {
+	if got := k.outOfOrder(map[string][]hold{"c1": k.brief}); got != "1b held the lock before 1a, but was called after it" {
 		t.Errorf("a hold before an earlier one: got %q", got)
 	}
 	for i, row := range rows {

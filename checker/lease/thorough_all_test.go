@@ -2,7 +2,7 @@
 
 package lease
 
-// Every case of the enumeration, and two million random histories, one in twenty put before porcupine as well.
+// All cases of the enumeration, and two million random histories, one in twenty also judged by porcupine.
 const (
 	leaseStride     = 1
 	shortStride     = 1

@@ -3,7 +3,7 @@ package verdict
 import "testing"
 
 // Without incidents a property holds only if the search had occasions, left nothing undecided and
-// says what it looked at.
+// reports what it examined.
 func TestResultFollowsFromAFinding(t *testing.T) {
 	first := Incident{Tell: func() Result { return Result{Because: "first"} }}
 	second := Incident{Tell: func() Result { return Result{Because: "second"} }}
@@ -12,8 +12,8 @@ func TestResultFollowsFromAFinding(t *testing.T) {
 		finding Finding
 		want    Result
 	}{
-		"nothing":              {Finding{}, Result{Outcome: Undecided, Because: "the search does not say what it looked at"}},
-		"only occasions":       {Finding{Occasions: 2}, Result{Outcome: Undecided, Because: "the search does not say what it looked at", Occasions: 2}},
+		"nothing":              {Finding{}, Result{Outcome: Undecided, Because: "the search does not report what it examined"}},
+		"only occasions":       {Finding{Occasions: 2}, Result{Outcome: Undecided, Because: "the search does not report what it examined", Occasions: 2}},
 		"no occasion":          {Finding{Because: "it looked"}, Result{Outcome: NotExercised, Because: "it looked"}},
 		"occasions":            {Finding{Because: "it looked", Occasions: 2}, Result{Outcome: Holds, Because: "it looked", Occasions: 2}},
 		"undecided":            {Finding{Because: "it looked", Occasions: 2, Undecided: "perhaps"}, Result{Outcome: Undecided, Because: "perhaps", Occasions: 2}},
@@ -25,5 +25,24 @@ func TestResultFollowsFromAFinding(t *testing.T) {
 		if got.Outcome != row.want.Outcome || got.Because != row.want.Because || got.Occasions != row.want.Occasions || got.Incidents != row.want.Incidents {
 			t.Errorf("%s: got %+v, want %+v", name, got, row.want)
 		}
+	}
+}
+
+func TestCanonicalCause(t *testing.T) {
+	for cause, want := range map[string]string{"told-late": "notified-late", "notified-late": "notified-late", "overlap": "overlap", "": ""} {
+		if got := CanonicalCause(cause); got != want {
+			t.Errorf("CanonicalCause(%q) = %q, want %q", cause, got, want)
+		}
+	}
+}
+
+// Only whole causes are replaced: the same letters in a file name or in a sentence stay.
+func TestCanonicalJSON(t *testing.T) {
+	const text = `{"cause":"told-late","losses":[{"cause": "told-late"}],"expected":"violated: told-late at n1",
+		"other":"violated: told-late","file":"corpus/told-late-1.yaml","because":"it was told-late","name":"told-late-lock"}`
+	const want = `{"cause":"notified-late","losses":[{"cause": "notified-late"}],"expected":"violated: notified-late at n1",
+		"other":"violated: notified-late","file":"corpus/told-late-1.yaml","because":"it was told-late","name":"told-late-lock"}`
+	if got := string(CanonicalJSON([]byte(text))); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -33,7 +33,7 @@ var known = Known{
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
 		"given-shorter", "client-clock", "clocks-disagree", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",
-		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes", "hung", "told-late", "returned-late", "waited-long", "outlived-ttl", "lost-early", "token-twice",
+		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes", "hung", "notified-late", "returned-late", "waited-long", "outlived-ttl", "lost-early", "token-twice",
 	},
 }
 

@@ -23,9 +23,11 @@ type Known struct {
 	Mistakes   []string             // of lock kind broken
 	Properties []string             // that a scenario can set expectations for
 	Causes     []string             // causes and classes of violations
-	Numbers    []string             // measured numbers, which a scenario can bound
-	Backends   []string             // allowed in a run.json; scenarios don't name a backend
-	Folders    []string             // folders of a store, which can't be names of scenarios
+	// CanonicalCause returns the current spelling of a cause. If nil, no cause has a former one.
+	CanonicalCause func(string) string
+	Numbers        []string // measured numbers, which a scenario can bound
+	Backends       []string // allowed in a run.json; scenarios don't name a backend
+	Folders        []string // folders of a store, which can't be names of scenarios
 }
 
 // With returns k with these kinds of locks and their settings.
@@ -223,8 +225,13 @@ func limitsForm(unit time.Duration) object {
 // expectForm has the properties, and the other keys of the section expect.
 func (r *reading) expectForm(k Known) object {
 	outcome := oneOf("outcome", wantHolds, wantViolated, wantAny)
+	cause := oneOf("cause", k.Causes...)
+	if k.CanonicalCause != nil {
+		parse := cause.parse
+		cause.parse = func(s string) (any, string, string) { return parse(k.CanonicalCause(s)) }
+	}
 	violated := field{at: whole, shape: object{"the expected violation", []field{
-		{key: "violated", at: "cause", doc: "cause or class of the violation", shape: oneOf("cause", k.Causes...), required: true},
+		{key: "violated", at: "cause", doc: "cause or class of the violation", shape: cause, required: true},
 		{key: "node", doc: "the node that causes it", shape: nodeName},
 	}}}
 	o := object{name: "expect"}

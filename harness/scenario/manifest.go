@@ -60,6 +60,9 @@ func ReadManifest(name string, text []byte, known Known) (*Manifest, error) {
 	if err := files.JSON(text, m, (*json.Decoder).DisallowUnknownFields); err != nil {
 		return nil, &Error{File: name, Field: "JSON", What: clip(err.Error(), 200), Hint: "its history can still be checked on its own"}
 	}
+	if known.CanonicalCause != nil {
+		m.Scenario.MapCauses(known.CanonicalCause)
+	}
 	err := m.check(known)
 	if err == nil {
 		err = m.Scenario.Check(known)
@@ -193,6 +196,14 @@ func (s Scenario) Check(known Known) error {
 		return err
 	}
 	return s.unlike(r.scenario)
+}
+
+// MapCauses replaces each expected cause by f of it.
+func (s Scenario) MapCauses(f func(string) string) {
+	for property, e := range s.Expect {
+		e.Cause = f(e.Cause)
+		s.Expect[property] = e
+	}
 }
 
 // tree returns the YAML tree of the scenario's file, and the field of each node.

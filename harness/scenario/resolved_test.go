@@ -3,6 +3,7 @@ package scenario
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -73,5 +74,25 @@ func TestWhatIsSaidBesideExpectationsIsKept(t *testing.T) {
 		if err := all[0].Check(known); err != nil {
 			t.Errorf("%s: %v", expect, err)
 		}
+	}
+}
+
+// Scenario files and stored runs of earlier versions may have an old spelling of a cause.
+func TestOldCauseIsRead(t *testing.T) {
+	known := known
+	known.CanonicalCause = func(cause string) string { return strings.Replace(cause, "told-late", "notified-late", 1) }
+	const file = head + "expect:\n  mutual-exclusion: {violated: told-late, node: n1}\n"
+	want := Expectation{Want: wantViolated, Cause: "notified-late", Node: "n1"}
+	all, err := Parse("f.yaml", []byte(file), known)
+	if err != nil || all[0].Expect[mutualExclusion] != want {
+		t.Fatalf("file: got %+v, %v", all, err)
+	}
+	text, err := json.Marshal(Manifest{Schema: 1, Scenario: all[0], Backend: "sim", Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := ReadManifest("run.json", []byte(strings.ReplaceAll(string(text), "notified-late", "told-late")), known)
+	if err != nil || m.Scenario.Expect[mutualExclusion] != want {
+		t.Errorf("run.json: got %+v, %v", m, err)
 	}
 }

@@ -87,7 +87,7 @@ func TestSentences(t *testing.T) {
 		{tale(), "holds", both, "mutual-exclusion was violated, which was not expected; lease-linearizable was violated, of which nothing was expected.", "unexpected"},
 		{quiet, "holds", "No violation found in this run, which had no planned faults.", "", ""},
 		{quiet, "violated", "No violation found in this run", "", ""},
-		{never, "holds", "Nothing could be decided: step 2 (kill n1) never came", "", ""},
+		{never, "holds", "Nothing could be decided: step 2 (kill n1) never started", "", ""},
 	} {
 		r := judge(c.h, c.want)
 		if got := lede(Page{Run: r, Diagram: sequence.Tell(r.History, r.Verdict)}); !strings.Contains(strings.ToLower(got), strings.ToLower(c.say)) {

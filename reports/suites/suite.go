@@ -452,7 +452,7 @@ func Open(dir string) (*Suite, error) {
 // no scenarios.
 func parse(text []byte) (*Suite, error) {
 	s := &Suite{}
-	if err := files.JSON(text, s); err != nil {
+	if err := files.JSON(verdict.CanonicalJSON(text), s); err != nil {
 		return nil, err
 	}
 	if s.Schema != schema || s.Scenarios == nil || slices.Contains(s.Scenarios, nil) {

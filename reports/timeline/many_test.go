@@ -60,8 +60,8 @@ func TestEachHoldThatIsTooLongIsListed(t *testing.T) {
 		said = append(said, fmt.Sprint(v.Property, " ", v.From, "–", v.To, ": ", v.Because))
 	}
 	want := []string{
-		"bounded-hold 1000000–11000000: c1 extended its hold of lock-1 2 times, and the limit is 1; it held it from 1 s to 11 s (10 s)",
-		"bounded-hold 2000000–13000000: c2 extended its hold of lock-2 2 times, and the limit is 1; it held it from 2 s to 13 s (11 s)",
+		"bounded-hold 1000000–11000000: c1 extended its hold of lock-1 2 times (limit 1) and held it from 1 s to 11 s (10 s)",
+		"bounded-hold 2000000–13000000: c2 extended its hold of lock-2 2 times (limit 1) and held it from 2 s to 13 s (11 s)",
 	}
 	if !slices.Equal(said, want) || tl.Unlisted != "" {
 		t.Errorf("listed: %s; %s", strings.Join(said, "\n"), tl.Unlisted)

@@ -132,7 +132,7 @@ func openFuzz(folder, of string, scenarios []string, seed uint64) (*Fuzz, error)
 // parseFuzz parses a state file and rejects an invalid one.
 func parse(text []byte) (*Fuzz, error) {
 	h := &Fuzz{}
-	if err := files.JSON(text, h); err != nil {
+	if err := files.JSON(verdict.CanonicalJSON(text), h); err != nil {
 		return nil, err
 	}
 	slices.Sort(h.Ahead)

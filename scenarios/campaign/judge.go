@@ -271,7 +271,7 @@ func compared(numbers map[string]float64) map[string]float64 {
 
 // KnownLocks returns the names that a scenario may use, given the kinds of locks.
 func KnownLocks(locks map[string]lock.Kind) scenario.Known {
-	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(locks)
+	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), CanonicalCause: verdict.CanonicalCause, Numbers: checker.Numbers()}.With(locks)
 	for _, m := range broken.Mistakes() {
 		k.Mistakes = append(k.Mistakes, m.Name)
 	}

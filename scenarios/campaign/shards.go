@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"lockpick/checker/verdict"
 	"lockpick/internal/files"
 	"lockpick/scenarios/outcome"
 )
@@ -157,6 +158,12 @@ func parseHead(line []byte) (h ShardHead, err error) {
 		return h, errors.New("no runs")
 	case h.Digest != h.digest():
 		return h, errors.New("the digest does not match: the file was modified")
+	}
+	for _, s := range h.Scenarios {
+		s.MapCauses(verdict.CanonicalCause)
+		if s.Control != nil {
+			s.Control.MapCauses(verdict.CanonicalCause)
+		}
 	}
 	return h, nil
 }
@@ -384,7 +391,7 @@ func (l *lines) next() ([]byte, error) {
 func (l *lines) outcome(j int) (o outcome.Outcome, err error) {
 	line, err := l.next()
 	if err == nil {
-		err = json.Unmarshal(line, &o)
+		err = json.Unmarshal(verdict.CanonicalJSON(line), &o)
 	}
 	i := l.Run(j)
 	at, seed := l.Scenarios[i/l.Seeds].ID(), l.Seed+uint64(i%l.Seeds)

@@ -168,7 +168,7 @@ func ReadOutcome(dir string) (outcome.Outcome, error) {
 }
 
 func parseOutcome(text []byte) (o outcome.Outcome, err error) {
-	if err = files.JSON(text, &o); err == nil {
+	if err = files.JSON(verdict.CanonicalJSON(text), &o); err == nil {
 		err = o.Check()
 	}
 	return o, err

@@ -1,12 +1,15 @@
 package campaign
 
 import (
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
+	"lockpick/scenarios"
 )
 
 // A run directory that can't be completed, as on a full disk, leaves no files.
@@ -19,5 +22,27 @@ func TestFailedRunDirectoryLeavesNothing(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(store, "s")); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// Files of earlier versions may have the old spelling of a cause.
+func TestOldCauseIsRead(t *testing.T) {
+	o, err := parseOutcome([]byte(`{"schema":1,"judgements":[{"property":"mutual-exclusion","got":"violated","cause":"told-late","expected":"violated: told-late"}]}`))
+	if err != nil || o.Judgements[0].Cause != verdict.ToldLate || o.Judgements[0].Expected != "violated: notified-late" {
+		t.Errorf("outcome.json: got %+v, %v", o.Judgements, err)
+	}
+	h, err := parse([]byte(`{"schema":1,"scenarios":["a"],"runs":1,"next":1,"finds":[{"property":"mutual-exclusion","cause":"told-late","runs":1}]}`))
+	if err != nil || h.Finds[0].Cause != verdict.ToldLate {
+		t.Errorf("fuzz.json: got %+v, %v", h, err)
+	}
+	expect := map[string]scenario.Expectation{verdict.MutualExclusion: {Want: wantViolated, Cause: "told-late"}}
+	head := ShardHead{Schema: shardSchema, Shard: 1, Of: 1, Seeds: 1, Scenarios: []Pick{{Found: scenarios.Found{Scenario: scenario.Scenario{Expect: expect}}}}}
+	head.Digest = head.digest()
+	line, err := json.Marshal(head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head, err = parseHead(line); err != nil || head.Scenarios[0].Expect[verdict.MutualExclusion].Cause != verdict.ToldLate {
+		t.Errorf("head of a shard: got %+v, %v", head.Scenarios, err)
 	}
 }

@@ -63,15 +63,15 @@ var trials = map[string]trial{
 		vain: map[string]vain{
 			"a client that has ended":   {steps: []string{step(hasEnded, "kind: pause, targets: [c1], for: 100ms")}, because: `step 1 .* failed on c1: .*it has ended`},
 			"a node that is down":       {steps: []string{n1Down, step(later, "kind: pause, targets: [n1], for: 100ms")}, because: `step 2 .* failed on n1: .*it is down`},
-			"a client before it begins": {steps: []string{step(early, "kind: pause, targets: [c1], for: 20ms")}, because: `step 1 .* hit nothing: c1 wanted no lock meanwhile, and had none`},
-			"an unused node":            {steps: []string{step(early, "kind: pause, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
+			"a client before it begins": {steps: []string{step(early, "kind: pause, targets: [c1], for: 20ms")}, because: `step 1 .* hit nothing: c1 neither wanted nor held a lock meanwhile`},
+			"an unused node":            {steps: []string{step(early, "kind: pause, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 received no request`},
 		},
 	},
 	"gc": {
 		fault: "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms", readBack: `^c1 is stopped, its clock shows `,
 		vain: map[string]vain{
 			"a client that has ended":    {steps: []string{step(hasEnded, "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms")}, because: `step 1 .* never came`},
-			"a client before it begins":  {steps: []string{step(early, "kind: gc, targets: [c1], every: 1ms..5ms, lasts: 1ms..2ms, for: 30ms")}, because: `step 1 .* hit nothing: c1 wanted no lock meanwhile`},
+			"a client before it begins":  {steps: []string{step(early, "kind: gc, targets: [c1], every: 1ms..5ms, lasts: 1ms..2ms, for: 30ms")}, because: `step 1 .* hit nothing: c1 neither wanted nor held a lock meanwhile`},
 			"rarer than the fault lasts": {steps: []string{step(acquired, "kind: gc, targets: [c1], every: 1s..2s, lasts: 1ms..50ms, for: 500ms")}, because: `step 1 .* never came`},
 		},
 	},
@@ -79,7 +79,7 @@ var trials = map[string]trial{
 		fault: "kind: kill, targets: [n1], for: 300ms", readBack: `^run_id \w+ \(keys: \d\) was killed; PING: refused$`,
 		vain: map[string]vain{
 			"a node that is down":      {steps: []string{n1Down, step(later, "kind: kill, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
-			"an unused node":           {steps: []string{step(early, "kind: kill, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing meanwhile, and had no key of a lock`},
+			"an unused node":           {steps: []string{step(early, "kind: kill, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 received no request meanwhile and had no key of a lock`},
 			"a client that has ended":  {steps: []string{step(hasEnded, "kind: kill, targets: [c1]")}, because: `step 1 .* failed on c1: .*it has ended`},
 			"a client that is dead":    {steps: []string{step(acquired, "kind: kill, targets: [c1]"), step(later, "kind: kill, targets: [c1]")}, because: `step 2 .* failed on c1: .*it was killed: it has ended`},
 			"a pause of a dead client": {steps: []string{step(acquired, "kind: kill, targets: [c1]"), step(later, "kind: pause, targets: [c1]")}, because: `step 2 .* failed on c1: .*it was killed: it has ended`},
@@ -89,7 +89,7 @@ var trials = map[string]trial{
 		fault: "kind: shutdown, targets: [n1], for: 300ms", readBack: `^run_id \w+ \(keys: \d\) was shut down; PING: refused$`,
 		vain: map[string]vain{
 			"a node that is down": {steps: []string{n1Down, step(later, "kind: shutdown, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
-			"an unused node":      {steps: []string{step(early, "kind: shutdown, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
+			"an unused node":      {steps: []string{step(early, "kind: shutdown, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 received no request`},
 		},
 	},
 	"power-loss": {
@@ -98,7 +98,7 @@ var trials = map[string]trial{
 		vain: map[string]vain{
 			"a node that is down": {steps: []string{n1Down, step(later, "kind: power-loss, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
 			"nothing is unsynced": {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 300ms")}, topology: "persistence: no", because: `step 1 .* hit nothing: its disk lost 0 records`},
-			"an unused node":      {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 20ms")}, topology: "persistence: always", because: `step 1 .* hit nothing: n1 was asked nothing`},
+			"an unused node":      {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 20ms")}, topology: "persistence: always", because: `step 1 .* hit nothing: n1 received no request`},
 		},
 	},
 	"cut": {
@@ -108,7 +108,7 @@ var trials = map[string]trial{
 			"a refusing link without traffic":   {steps: []string{step(acquired, "kind: cut, targets: [c1], mode: refuse, for: 300ms")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
 			"an unused link to the resource":    {steps: []string{step(later, "kind: cut, targets: [c1-r1], for: 300ms")}, because: `step 1 .* hit nothing: c1-r1 carried nothing meanwhile`},
 			"a link of a client that has ended": {steps: []string{step(hasEnded, "kind: cut, targets: [c1-n1]")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
-			"a link to a node that is down":     {steps: []string{n1Down, step(later, "kind: cut, targets: [c2-n1]")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+			"a link to a node that is down":     {steps: []string{n1Down, step(later, "kind: cut, targets: [c2-n1]")}, because: `step 2 .* hit nothing: n1 was down the whole time`},
 			"replication of nothing":            {steps: []string{step(acquired, "kind: cut, targets: [n1-replica], for: 100ms")}, topology: "replicas: 1", because: `step 1 .* hit nothing: n1 had nothing to replicate`},
 			"a link that is cut in another way": {
 				steps:   []string{step(acquired, "kind: cut, targets: [c1-n1], mode: drop"), step(later, "kind: cut, targets: [c1-n1]")},
@@ -150,35 +150,35 @@ var trials = map[string]trial{
 	"clock-jump": {
 		fault: "kind: clock-jump, targets: [n1], by: 3s", readBack: `^TIME shows .*, 3s ahead, rate 1$`,
 		vain: map[string]vain{
-			"by a negligible amount":            {steps: []string{step(acquired, "kind: clock-jump, targets: [n1], by: 1ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
-			"corrected before it is read":       {steps: []string{step(early, "kind: clock-jump, targets: [n1], by: 3s, for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
-			"of a client before it begins":      {steps: []string{step(early, "kind: clock-jump, targets: [c1], by: 3s, for: 20ms")}, because: `step 1 .* hit nothing: c1 wanted no lock meanwhile`},
+			"by a negligible amount":            {steps: []string{step(acquired, "kind: clock-jump, targets: [n1], by: 1ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was wrong by less than 100µs`},
+			"corrected before it is read":       {steps: []string{step(early, "kind: clock-jump, targets: [n1], by: 3s, for: 20ms")}, because: `step 1 .* hit nothing: n1 received no request`},
+			"of a client before it begins":      {steps: []string{step(early, "kind: clock-jump, targets: [c1], by: 3s, for: 20ms")}, because: `step 1 .* hit nothing: c1 neither wanted nor held a lock meanwhile`},
 			"a client that has ended":           {steps: []string{step(hasEnded, "kind: clock-jump, targets: [c1], by: 3s")}, because: `step 1 .* failed on c1: .*it has ended`},
-			"a node that stays down":            {steps: []string{n1Down, step(later, "kind: clock-jump, targets: [n1], by: 3s")}, because: `step 2 .* hit nothing: n1 was down all the while`},
-			"corrected before the node is back": {steps: []string{step(acquired, "kind: kill, targets: [n1], for: 400ms"), step(later, "kind: clock-jump, targets: [n1], by: 3s, for: 100ms")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+			"a node that stays down":            {steps: []string{n1Down, step(later, "kind: clock-jump, targets: [n1], by: 3s")}, because: `step 2 .* hit nothing: n1 was down the whole time`},
+			"corrected before the node is back": {steps: []string{step(acquired, "kind: kill, targets: [n1], for: 400ms"), step(later, "kind: clock-jump, targets: [n1], by: 3s, for: 100ms")}, because: `step 2 .* hit nothing: n1 was down the whole time`},
 		},
 	},
 	"clock-rate": {
 		fault: "kind: clock-rate, targets: [c1], rate: 1.1", readBack: `^wall clock shows .*, rate 1.1 of both clocks`,
 		vain: map[string]vain{
-			"correct":                 {steps: []string{step(acquired, "kind: clock-rate, targets: [c1], rate: 1")}, because: `step 1 .* hit nothing: the clock of c1 was not wrong by as much as 100µs`},
-			"almost correct":          {steps: []string{step(acquired, "kind: clock-rate, targets: [n1, n2], rate: 1.00001")}, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
+			"correct":                 {steps: []string{step(acquired, "kind: clock-rate, targets: [c1], rate: 1")}, because: `step 1 .* hit nothing: the clock of c1 was wrong by less than 100µs`},
+			"almost correct":          {steps: []string{step(acquired, "kind: clock-rate, targets: [n1, n2], rate: 1.00001")}, because: `step 1 .* hit nothing: the clock of n1 was wrong by less than 100µs`},
 			"a client that has ended": {steps: []string{step(hasEnded, "kind: clock-rate, targets: [c1], rate: 1.1")}, because: `step 1 .* failed on c1: .*it has ended`},
-			"a node that stays down":  {steps: []string{n1Down, step(later, "kind: clock-rate, targets: [n1], rate: 1.1")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+			"a node that stays down":  {steps: []string{n1Down, step(later, "kind: clock-rate, targets: [n1], rate: 1.1")}, because: `step 2 .* hit nothing: n1 was down the whole time`},
 		},
 	},
 	"clock-slew": {
 		fault: "kind: clock-slew, targets: [n1], by: 1ms", readBack: `^TIME shows .*, rate 1.0005`,
 		vain: map[string]vain{
-			"by a negligible amount":  {steps: []string{step(acquired, "kind: clock-slew, targets: [n1], by: -1ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
+			"by a negligible amount":  {steps: []string{step(acquired, "kind: clock-slew, targets: [n1], by: -1ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was wrong by less than 100µs`},
 			"a client that has ended": {steps: []string{step(hasEnded, "kind: clock-slew, targets: [c1], by: -1ms")}, because: `step 1 .* failed on c1: .*it has ended`},
-			"a node that stays down":  {steps: []string{n1Down, step(later, "kind: clock-slew, targets: [n1], by: 1ms")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+			"a node that stays down":  {steps: []string{n1Down, step(later, "kind: clock-slew, targets: [n1], by: 1ms")}, because: `step 2 .* hit nothing: n1 was down the whole time`},
 		},
 	},
 	"clock-strobe": {
 		fault: "kind: clock-strobe, targets: [n1], by: 1s, every: 50ms..100ms", readBack: `^TIME shows .*, 1s ahead, rate 1$`,
 		vain: map[string]vain{
-			"by a negligible amount":     {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1ms, every: 50ms..100ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
+			"by a negligible amount":     {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1ms, every: 50ms..100ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was wrong by less than 100µs`},
 			"a client that has ended":    {steps: []string{step(hasEnded, "kind: clock-strobe, targets: [c1], by: 1s, every: 50ms")}, because: `step 1 .* never came`},
 			"rarer than the fault lasts": {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1s, every: 1s, for: 500ms")}, because: `step 1 .* never came`},
 		},
