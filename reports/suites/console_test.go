@@ -12,7 +12,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// answered are outcomes as a program reads them.
+// readJSON prints outcomes as JSON and parses the result.
 func answered(t *testing.T, all []outcome.Outcome) (read struct {
 	Schema   int
 	Outcomes []outcome.Outcome
@@ -40,7 +40,7 @@ func answered(t *testing.T, all []outcome.Outcome) (read struct {
 	return read
 }
 
-// What a program reads of none, one, or several scenarios' outcomes is what there was.
+// The JSON output of any number of scenarios contains all outcomes and rates.
 func TestAnswersAreWhole(t *testing.T) {
 	var all []outcome.Outcome
 	for n := range 5 {
@@ -67,7 +67,7 @@ func TestAnswersAreWhole(t *testing.T) {
 	}
 }
 
-// Rates are over the seeds that exercised a property: the others say nothing of it.
+// Rates count only the seeds that decided a property.
 func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 	var all []outcome.Outcome
 	for seed := range uint64(40) {
@@ -84,7 +84,7 @@ func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 	}
 	rates := answered(t, all).Rates
 	if len(rates) != 1 {
-		t.Fatalf("%d rates", len(rates))
+		t.Fatalf("%d rates, want 1", len(rates))
 	}
 	if r := rates[0]; r.Runs != 23 || r.Violated != 2 || r.Idle != 15 || fmt.Sprintf("%.4f", r.Rate) != "0.0870" {
 		t.Errorf("%+v", r)
@@ -98,17 +98,17 @@ func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "deadlock-freedom violated in 2 of 23 (8.7 %, 95 %: 2.4–26.8 %); 15 did not exercise it\n"; !strings.Contains(out.String(), want) {
-		t.Errorf("want %s in %s", want, out.String())
+		t.Errorf("output does not contain %q:\n%s", want, out.String())
 	}
 	if len(answered(t, all[:30]).Rates) != 0 {
-		t.Error("there is a rate of too few runs that decided")
+		t.Error("there is a rate although too few runs decided the property")
 	}
 }
 
-// A summary of all columns that there can be fits a terminal of a hundred columns, one of five
-// one of eighty; what fits as it is stays on one line.
+// A summary with all seven columns fits a terminal of 100 columns, and one with five fits 80. A head
+// that fits stays on one line.
 func TestSummaryFits(t *testing.T) {
-	ways := []outcome.Judgement{ // a column each
+	ways := []outcome.Judgement{ // one per column
 		{Got: verdict.Holds, AsExpected: true, Expected: "holds"}, {Got: verdict.Violated, AsExpected: true, Expected: "violated"}, {Got: verdict.Violated, AsExpected: true, Expected: "any"},
 		{Got: verdict.NotExercised, AsExpected: true, Expected: "any"}, {Got: verdict.Violated, Expected: "holds"},
 		{Got: verdict.Violated, AsExpected: true, Expected: "any", Control: verdict.Holds}, {Got: verdict.Undecided, Expected: "holds"},

@@ -17,7 +17,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// serving serves a store on loopback, as lockpick serve does, and returns its address.
+// startServer serves a store on loopback, as lockpick serve does, and returns its address.
 func serving(t *testing.T, store string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,7 +39,7 @@ func serving(t *testing.T, store string) string {
 	return l.Addr().String()
 }
 
-// ask sends a request as it stands, with nothing cleaned up by a client.
+// rawRequest sends a request unchanged, without the cleanup that an HTTP client does.
 func ask(t *testing.T, at, method, path, host string) (*http.Response, string) {
 	t.Helper()
 	c, err := net.Dial("tcp", at)
@@ -61,7 +61,7 @@ func ask(t *testing.T, at, method, path, host string) (*http.Response, string) {
 
 const secret = "nobody's business"
 
-// shop is a store beside something that nobody may see.
+// storeWithSecret creates a store next to a file that must not be served.
 func shop(t *testing.T) string {
 	t.Helper()
 	above := t.TempDir()
@@ -100,7 +100,7 @@ func TestServeStaysInTheStore(t *testing.T) {
 	}
 }
 
-// A page that can't be drawn says why.
+// If a page can't be drawn, the response states the reason.
 func TestPageThatCannotBeDrawn(t *testing.T) {
 	store := t.TempDir()
 	dir := filepath.Join(store, "baseline", "20260101T000000.000Z-sim-1-torn")
@@ -117,7 +117,7 @@ func TestPageThatCannotBeDrawn(t *testing.T) {
 	}
 }
 
-// A run's page is drawn when it is opened; nothing else is, and nothing elsewhere.
+// A run's page is drawn when it is opened. Other files, and pages outside the store, are not.
 func TestServeDraws(t *testing.T) {
 	store := shop(t)
 	bare := func(scenario string) string {
@@ -138,10 +138,10 @@ func TestServeDraws(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(store), runPage)); err == nil {
-		t.Error("a page was drawn beside the store")
+		t.Error("a page was drawn outside the store")
 	}
 	if _, body := ask(t, at, "GET", "/", at); !strings.Contains(body, `href="`+plain[1:]+runPage) {
-		t.Errorf("the index does not link to what it draws: %s", body)
+		t.Errorf("the index does not link to the undrawn report: %s", body)
 	}
 	dir, err := Write(&Suite{Store: store, Seeds: 1, Started: time.Unix(1e9, 0), Counts: map[string]int{"as expected": 1}, Runs: 1,
 		Scenarios: []*Scenario{{Name: "plain", Row: outcome.Row{Runs: 1, Counts: map[string]int{"as expected": 1}, Dir: toStore + strings.Trim(plain, "/")}}}})
@@ -150,10 +150,10 @@ func TestServeDraws(t *testing.T) {
 	}
 	link := `href="` + toStore + plain[1:] + runPage
 	if page := read(t, filepath.Join(dir, PageFile)); strings.Contains(page, link) || !strings.Contains(page, "1 of these runs has no report yet") {
-		t.Error("the written suite links to what nobody draws")
+		t.Error("the stored suite links to a missing report, or does not note it")
 	}
 	if _, body := ask(t, at, "GET", "/suites/"+filepath.Base(dir)+"/"+PageFile, at); !strings.Contains(body, link) || strings.Contains(body, "no report yet") {
-		t.Error("the served suite does not link to what is drawn when it is opened")
+		t.Error("the served suite does not link to the undrawn report")
 	}
 	for range 2 {
 		if r, body := ask(t, at, "GET", plain+runPage, at); r.StatusCode != http.StatusOK || body != "drawn" {
@@ -165,7 +165,7 @@ func TestServeDraws(t *testing.T) {
 	}
 	page, err := os.ReadFile(filepath.Join(store, IndexFile))
 	if err != nil || strings.Contains(string(page), torn[1:]+runPage) || !strings.Contains(string(page), "no report yet") {
-		t.Errorf("the written index links to what nobody draws: %v", err)
+		t.Errorf("the stored index links to a missing report, or does not note it: %v", err)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestServeTypes(t *testing.T) {
 		}
 		policy := r.Header.Get("Content-Security-Policy")
 		if r.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "connect-src 'none'") {
-			t.Errorf("%s: headers %v", path, r.Header)
+			t.Errorf("%s: missing security headers: %v", path, r.Header)
 		}
 		h, none := ask(t, at, "HEAD", path, at)
 		if h.StatusCode != http.StatusOK || h.ContentLength != int64(len(body)) || none != "" {
@@ -193,10 +193,10 @@ func TestServeTypes(t *testing.T) {
 	}
 }
 
-// Who takes gzip gets pages so, and what is compressed already as it is.
+// Clients that accept gzip get compressed pages. Files that are already compressed are sent unchanged.
 func TestServeCompresses(t *testing.T) {
 	store := shop(t)
-	page, packed := strings.Repeat("<p>much of the same</p>\n", 1000), strings.Repeat("\x1f\x8b", 1000)
+	page, packed := strings.Repeat("<p>repeated text</p>\n", 1000), strings.Repeat("\x1f\x8b", 1000)
 	write(t, filepath.Join(store, "pause", "latest", runPage), page)
 	write(t, filepath.Join(store, "pause", "latest", "history.jsonl.gz"), packed)
 	at := serving(t, store)
