@@ -48,7 +48,7 @@ func tale(more ...history.Event) *history.History {
 	return h
 }
 
-// judge checks a history for a page. want is the expectation for mutual exclusion.
+// checkedRun checks a history for a page. want is the expectation for mutual exclusion.
 func judge(h *history.History, want string) outcome.Run {
 	v := checker.Check(h)
 	r := outcome.Run{History: h, Verdict: v, Manifest: &scenario.Manifest{Command: "lockpick run tale", Version: "1", Go: "go1", OS: "linux", Arch: "amd64", CPUs: 2,
@@ -109,14 +109,14 @@ func TestOrderOfProperties(t *testing.T) {
 		got = append(got, x.Got)
 	}
 	if first, last := got[0], got[len(got)-1]; first != "violated" || last != "not exercised" {
-		t.Errorf("%q", got)
+		t.Errorf("outcomes %q: want violated first and not exercised last", got)
 	}
 	if i := slices.Index(got, "not exercised"); slices.ContainsFunc(got[i:], func(s string) bool { return s != "not exercised" }) {
-		t.Errorf("%q", got)
+		t.Errorf("outcomes %q: want all not exercised at the end", got)
 	}
 }
 
-// vacuous returns overlapRun without c2's hold, and with a step that is never injected.
+// vacuousRun returns overlapRun without c2's hold, and with a step that is never injected.
 func vacuous() *history.History {
 	h := tale()
 	for i, e := range h.Events {

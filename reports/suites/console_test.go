@@ -35,7 +35,7 @@ func answered(t *testing.T, all []outcome.Outcome) (read struct {
 		t.Fatal(err, out.String())
 	}
 	if read.Schema != 1 || read.Outcomes == nil || read.Causes == nil || read.Code != outcome.ExitUnexpected {
-		t.Errorf("%+v", read)
+		t.Errorf("unexpected JSON output: %+v", read)
 	}
 	return read
 }
@@ -50,7 +50,7 @@ func TestAnswersAreWhole(t *testing.T) {
 			want = append(want, rate{Scenario: fmt.Sprint("s", i), Property: verdict.MutualExclusion, Runs: 30, Violated: 30, Rate: 1})
 			for k := range 30 {
 				if o := read.Outcomes[30*i+k]; o.Scenario != want[i].Scenario || o.Seed != uint64(k) || o.Error != "<\n>" {
-					t.Errorf("%d scenarios: %+v", n, o)
+					t.Errorf("%d scenarios: unexpected outcome %+v", n, o)
 				}
 			}
 		}
@@ -87,7 +87,7 @@ func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 		t.Fatalf("%d rates, want 1", len(rates))
 	}
 	if r := rates[0]; r.Runs != 23 || r.Violated != 2 || r.Idle != 15 || fmt.Sprintf("%.4f", r.Rate) != "0.0870" {
-		t.Errorf("%+v", r)
+		t.Errorf("unexpected rate: %+v", r)
 	}
 	var out strings.Builder
 	c := Console{W: &out, Named: true, Suite: &Suite{Backend: "sim", Seeds: len(all)}}
@@ -127,7 +127,7 @@ func TestSummaryFits(t *testing.T) {
 			}
 		}
 		if len(head) != c.head || !strings.HasPrefix(head[len(head)-1], "property ") || len(lines) != 3 || !strings.HasSuffix(lines[1], "188") {
-			t.Errorf("%d columns:\n%s", c.columns, strings.Join(lines, "\n"))
+			t.Errorf("%d columns: unexpected layout:\n%s", c.columns, strings.Join(lines, "\n"))
 		}
 	}
 }

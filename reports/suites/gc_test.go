@@ -73,19 +73,19 @@ func TestBeyond(t *testing.T) {
 			dirs = append(dirs, e.Dir)
 		}
 		if !slices.Equal(dirs, c.want) {
-			t.Errorf("%s: %v, want %v", name, dirs, c.want)
+			t.Errorf("%s: excess is %v, want %v", name, dirs, c.want)
 		}
 		if err := Remove(store, got); err != nil {
 			t.Fatal(err)
 		}
 		for _, dir := range slices.Concat(first, second, third) {
 			if _, err := os.Stat(filepath.Join(store, dir)); (err == nil) == slices.Contains(c.want, dir) {
-				t.Errorf("%s: %s: %v", name, dir, err)
+				t.Errorf("%s: after Remove, stat of %s: %v", name, dir, err)
 			}
 		}
 		left, err := filepath.Glob(filepath.Join(store, "*", "latest"))
 		if err != nil || len(c.want) == 9 && len(left) > 0 {
-			t.Errorf("%s: %v, %v", name, left, err)
+			t.Errorf("%s: remaining links: %v, %v", name, left, err)
 		}
 		for _, link := range left {
 			if to, err := os.Readlink(link); err != nil || !strings.HasPrefix(to, "20260103") {
@@ -94,7 +94,7 @@ func TestBeyond(t *testing.T) {
 		}
 		for _, stays := range []string{"long/20260101T000000.000Z-process-1/history.jsonl", "notes/mine.txt"} {
 			if _, err := os.Stat(filepath.Join(store, stays)); err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: a file that must be kept is missing: %v", name, err)
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func TestNineAnnotations(t *testing.T) {
 			t.Errorf("%d runs: %d annotations, want %d", n, got, want)
 		}
 		if n > 9 && !strings.Contains(b.String(), fmt.Sprintf("and %d more", n-8)) {
-			t.Errorf("%d runs:\n%s", n, b.String())
+			t.Errorf("%d runs: the last annotation does not state how many are left:\n%s", n, b.String())
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestPlain(t *testing.T) {
 		"`x`":      "\\`x\\`",
 	} {
 		if got := plain(in); got != want {
-			t.Errorf("%q: %s, want %s", in, got, want)
+			t.Errorf("%q is written as %s, want %s", in, got, want)
 		}
 	}
 }

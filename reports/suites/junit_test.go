@@ -19,7 +19,7 @@ const diagram = "  seconds   client c1   locks n1–n5\n  2.449     ├── ac
 
 func drawn(outcome.Outcome) string { return diagram }
 
-// allWays returns one run for each kind of result.
+// everyResult returns one run for each kind of result.
 func allWays() []outcome.Outcome {
 	holds := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
 	violated := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
@@ -160,7 +160,7 @@ func TestSweepStaysSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.Len() > 16<<10 || asked > 2*mostDetails {
-		t.Errorf("%d bytes, %d diagrams", b.Len(), asked)
+		t.Errorf("the file has %d bytes, and %d diagrams were drawn", b.Len(), asked)
 	}
 	if !strings.Contains(b.String(), "10000 runs: 0 as expected, 10000 unexpected; showing the first 3") {
 		t.Errorf("the file does not state the number of runs:\n%s", b.String())

@@ -61,7 +61,7 @@ func written(t *testing.T, b *Scorecards) (page, text string) {
 	return html.String(), md.String()
 }
 
-// codes matches code spans in Markdown, where tags have no effect.
+// codeSpans matches code spans in Markdown, where tags have no effect.
 var codes = regexp.MustCompile("`[^`\n]*`")
 
 // Untrusted text stays text.
@@ -113,7 +113,7 @@ func TestHeadlines(t *testing.T) {
 			c.Findings = append(c.Findings, outcome.CardFinding{Held: true, Harms: []outcome.Harm{{Property: verdict.FaultTolerance, Held: true, Try: &outcome.Try{State: outcome.CannotRun}}}})
 		}
 		if got := CardHeadline(c); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("headline %q, want %q", got, want)
 		}
 	}
 }

@@ -66,16 +66,16 @@ func CardHeadline(c *outcome.Card) string {
 	if len(open) > 0 {
 		text += fmt.Sprintf(" Violations of %s were observed %s.", display.List(open), seenOnly(c))
 	}
-	undecided := map[string]bool{}
+	inconclusive := map[string]bool{}
 	for _, d := range c.Open {
-		undecided[d.Scenario] = true
+		inconclusive[d.Scenario] = true
 	}
-	if len(undecided) > 0 {
+	if len(inconclusive) > 0 {
 		verb := "were"
-		if len(undecided) == 1 {
+		if len(inconclusive) == 1 {
 			verb = "was"
 		}
-		text += fmt.Sprintf(" %s %s inconclusive.", display.Plural(len(undecided), "run"), verb)
+		text += fmt.Sprintf(" %s %s inconclusive.", display.Plural(len(inconclusive), "run"), verb)
 	}
 	return text
 }
@@ -497,7 +497,7 @@ func grounds(x outcome.CardCell) string {
 func tone(m outcome.Mark) string {
 	switch m {
 	case outcome.MarkFailed:
-		return "harm"
+		return "violated"
 	case outcome.Unconfirmed, outcome.Open:
 		return "doubt"
 	case outcome.Kept, outcome.KeptAlike:

@@ -59,7 +59,7 @@ func ask(t *testing.T, at, method, path, host string) (*http.Response, string) {
 	return r, string(body)
 }
 
-const secret = "nobody's business"
+const secret = "secret text"
 
 // storeWithSecret creates a store next to a file that must not be served.
 func shop(t *testing.T) string {
@@ -95,7 +95,7 @@ func TestServeStaysInTheStore(t *testing.T) {
 	} {
 		r, body := ask(t, at, "GET", path, at)
 		if r.StatusCode != http.StatusNotFound || strings.Contains(body, secret) {
-			t.Errorf("%s: %s %q", path, r.Status, body)
+			t.Errorf("GET %s: %s %q, want 404", path, r.Status, body)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestPageThatCannotBeDrawn(t *testing.T) {
 	at := serving(t, store)
 	r, body := ask(t, at, "GET", "/baseline/"+filepath.Base(dir)+"/"+runPage, at)
 	if r.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "it can't be read") || r.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
-		t.Errorf("%d %s: %s", r.StatusCode, r.Header.Get("Content-Type"), body)
+		t.Errorf("status %d, content type %s, body %q", r.StatusCode, r.Header.Get("Content-Type"), body)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestServeDraws(t *testing.T) {
 	at := serving(t, store)
 	for _, path := range []string{plain + "sequence.txt", "/pause/odd/" + runPage, "/pause/above/" + runPage, "/plain/" + runPage} {
 		if r, body := ask(t, at, "GET", path, at); r.StatusCode != http.StatusNotFound {
-			t.Errorf("%s: %s %q", path, r.Status, body)
+			t.Errorf("GET %s: %s %q, want 404", path, r.Status, body)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(store), runPage)); err == nil {
@@ -157,7 +157,7 @@ func TestServeDraws(t *testing.T) {
 	}
 	for range 2 {
 		if r, body := ask(t, at, "GET", plain+runPage, at); r.StatusCode != http.StatusOK || body != "drawn" {
-			t.Errorf("%s: %s %q", plain, r.Status, body)
+			t.Errorf("GET %s: %s %q, want the drawn page", plain, r.Status, body)
 		}
 	}
 	if err := Index(store); err != nil {
@@ -180,7 +180,7 @@ func TestServeTypes(t *testing.T) {
 	} {
 		r, body := ask(t, at, "GET", path, at)
 		if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != want || body == "" {
-			t.Errorf("%s: %s, %s", path, r.Status, r.Header.Get("Content-Type"))
+			t.Errorf("GET %s: %s, content type %s, want %s", path, r.Status, r.Header.Get("Content-Type"), want)
 		}
 		policy := r.Header.Get("Content-Security-Policy")
 		if r.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "connect-src 'none'") {
@@ -203,7 +203,7 @@ func TestServeCompresses(t *testing.T) {
 	for name, want := range map[string]string{runPage: page, "history.jsonl.gz": packed} {
 		r, body := ask(t, at, "GET", "/pause/latest/"+name, at+"\r\nAccept-Encoding: gzip")
 		if gz := r.Header.Get("Content-Encoding") == "gzip"; gz != (name == runPage) || gz && len(body)*10 > len(want) || !gz && body != want {
-			t.Errorf("%s: %v, %d bytes of %d", name, r.Header, len(body), len(want))
+			t.Errorf("%s: unexpected encoding: headers %v, %d bytes for %d", name, r.Header, len(body), len(want))
 		}
 		if name != runPage {
 			continue
@@ -211,12 +211,12 @@ func TestServeCompresses(t *testing.T) {
 		if z, err := gzip.NewReader(strings.NewReader(body)); err != nil {
 			t.Error(err)
 		} else if text, err := io.ReadAll(z); err != nil || string(text) != want {
-			t.Errorf("%d bytes of %d, %v", len(text), len(want), err)
+			t.Errorf("decompressed to %d bytes, want %d: %v", len(text), len(want), err)
 		}
 	}
 	r, body := ask(t, at, "GET", "/pause/<script>none", at)
 	if r.StatusCode != http.StatusNotFound || !strings.Contains(body, `<a href="/">`) || strings.Contains(body, "<script>") || !strings.Contains(r.Header.Get("Content-Type"), "html") {
-		t.Errorf("%s %s", r.Status, body)
+		t.Errorf("missing page: %s %s", r.Status, body)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestServeRefusesStrangers(t *testing.T) {
 	}
 	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "CONNECT"} {
 		if r, _ := ask(t, at, method, "/", at); r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != "GET, HEAD" {
-			t.Errorf("%s: %s", method, r.Status)
+			t.Errorf("%s: %s, want 405", method, r.Status)
 		}
 	}
 }

@@ -516,7 +516,7 @@ func Sweep(store string) error {
 // headSize limits how much of an outcome.json is read for its header, in bytes.
 const headSize = 16 << 10
 
-// header holds the first fields of the outcome.json of a run or suite.
+// outcomeHeader holds the first fields of the outcome.json of a run or suite.
 type heads struct {
 	Code       *int
 	Backend    string

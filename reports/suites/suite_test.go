@@ -234,7 +234,7 @@ func TestHostileTexts(t *testing.T) {
 			}
 		}
 		if len(text) > 1<<18 {
-			t.Errorf("%s has %d bytes", file, len(text))
+			t.Errorf("%s has %d bytes, too many", file, len(text))
 		}
 	}
 	for line := range strings.Lines(read(t, filepath.Join(dir, TextFile))) {

@@ -222,12 +222,12 @@ func (s *Suite) mark(c *Scenario, cell *outcome.Cell, has there) mark {
 	case cell.Got == verdict.Undecided:
 		m.Symbol, m.Word, m.Class, m.Href = "?", display.OutcomeText(cell.Got), "faint", "" // without an expectation
 	case cell.Got == verdict.Violated && m.As == outcome.NothingExpected:
-		m.Symbol, m.Word, m.Class = "✗", "violated", "harm"
+		m.Symbol, m.Word, m.Class = "✗", "violated", "violated"
 		if c.State() != outcome.NothingExpected {
 			m.Detail += ", informational"
 		}
 	case cell.Got == verdict.Violated:
-		m.Symbol, m.Word, m.Class = "✗", "violated as expected", "harm"
+		m.Symbol, m.Word, m.Class = "✗", "violated as expected", "violated"
 	case m.As == outcome.NothingExpected:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "faint", ""
 	default:

@@ -43,10 +43,10 @@ func TestTable(t *testing.T) {
 	}
 	f := v.Fine[3]
 	if f.Name != "calm3" || f.Folded != 2 || f.Behind(f.Rows[0]) || !f.Behind(f.Rows[2]) {
-		t.Errorf("folded: %+v", f)
+		t.Errorf("calm3 is not folded correctly: %+v", f)
 	}
 	if len(v.Skipped) != 1 || !slices.Equal(v.Skipped[0].IDs, []string{"a", "b/c"}) {
-		t.Errorf("skipped: %+v", v.Skipped)
+		t.Errorf("skipped scenarios are not grouped: %+v", v.Skipped)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestLongRunIsCapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(data) > 2_500_000 || len(tl.Items) > 2*mostItems {
-		t.Errorf("%d bytes, %d items", len(data), len(tl.Items))
+		t.Errorf("too long: %d bytes, %d items", len(data), len(tl.Items))
 	}
 	html, err := tl.Fragment()
 	if err != nil || len(html) > 600_000 || !bytes.Equal(unpacked(t, string(html)), data) {
@@ -96,14 +96,14 @@ func TestLongRunIsCapped(t *testing.T) {
 	}
 }
 
-// unpacked returns the uncompressed data of a long timeline.
+// uncompressed returns the uncompressed data of a long timeline.
 func unpacked(t *testing.T, html string) []byte {
 	t.Helper()
 	_, rest, _ := strings.Cut(html, `class="tl-data">`)
 	text, _, _ := strings.Cut(rest, "</script>")
 	var packed []byte
 	if err := json.Unmarshal([]byte(text), &packed); err != nil {
-		t.Fatalf("%v in %.80s", err, text)
+		t.Fatalf("decode data: %v in %.80s", err, text)
 	}
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -131,7 +131,7 @@ func overlap(t *testing.T, h *history.History) verdict.Result {
 	return verdict.Result{}
 }
 
-// long makes a history of two clients that alternate, with one overlap.
+// longRun makes a history of two clients that alternate, with one overlap.
 func long(n int) *history.History {
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}, Nodes: []string{"n1", "n2", "n3"}, Quorum: 2, TTL: 10e9, Resource: "r1", Fence: "none"}}
 	at := int64(0)

@@ -22,7 +22,7 @@ func TestStoriesAreLaidOutWell(t *testing.T) {
 	}
 }
 
-// laidOut checks a layout against the invariants of all layouts and the checker's numbers.
+// checkLayout checks a layout against the invariants of all layouts and the checker's numbers.
 func laidOut(t *testing.T, h *history.History) Timeline {
 	t.Helper()
 	return laidOutAs(t, h, checker.Check(h))
@@ -54,7 +54,7 @@ func geometry(t *testing.T, tl Timeline) {
 		y = l.Y + l.H
 	}
 	if y > tl.Height {
-		t.Errorf("lanes end at %d of %d", y, tl.Height)
+		t.Errorf("lanes end at %d, below the height %d", y, tl.Height)
 	}
 	for n, r := range tl.Rows {
 		if l := tl.Lanes[r.Lane]; r.Y < l.Y || r.Y+r.H > l.Y+l.H {
@@ -93,7 +93,7 @@ func items(t *testing.T, tl Timeline, h *history.History) {
 	}
 }
 
-// incidents checks that every incident counted by the verdict is listed, and that the initial view
+// checkIncidents checks that every incident counted by the verdict is listed, and that the initial view
 // contains the one that the verdict shows.
 func incidents(t *testing.T, tl Timeline, v verdict.Verdict) {
 	t.Helper()
@@ -125,28 +125,28 @@ func counts(t *testing.T, tl Timeline, h *history.History, v verdict.Verdict) {
 	for _, i := range tl.Items {
 		of[tl.Kinds[i.Kind].Class]++
 	}
-	double, most := 0.0, int64(0)
+	doubleHold, holders := 0.0, int64(0)
 	for _, l := range tl.Lines {
 		for k, p := range l.Points {
-			most = max(most, p[1])
+			holders = max(holders, p[1])
 			if p[1] > 1 && k+1 < len(l.Points) {
-				double += float64(l.Points[k+1][0]-p[0]) / 1e6
+				doubleHold += float64(l.Points[k+1][0]-p[0]) / 1e6
 			}
 		}
 	}
-	if want := v.Numbers["double-hold-seconds"]; math.Abs(double-want) > 1e-5*(1+v.Numbers["incidents"]) {
-		t.Errorf("more than one holder for %f s in the step line, %f s in the checker", double, want)
+	if want := v.Numbers["double-hold-seconds"]; math.Abs(doubleHold-want) > 1e-5*(1+v.Numbers["incidents"]) {
+		t.Errorf("more than one holder for %f s in the step line, %f s in the checker", doubleHold, want)
 	}
-	if r := v.Result(verdict.MutualExclusion); r.Outcome != verdict.Undecided && (most > 1) != (r.Outcome == verdict.Violated) {
-		t.Errorf("the step line rises to %d, but mutual exclusion is %s", most, r.Outcome)
+	if r := v.Result(verdict.MutualExclusion); r.Outcome != verdict.Undecided && (holders > 1) != (r.Outcome == verdict.Violated) {
+		t.Errorf("the step line rises to %d, but mutual exclusion is %s", holders, r.Outcome)
 	}
 	if of["acquire-ok"] != v.Numbers["grants"] {
 		t.Errorf("%v grants are drawn, want %v", of["acquire-ok"], v.Numbers["grants"])
 	}
-	if r := v.Result(verdict.ResourceSafety); r.Outcome != verdict.Undecided && (of["accepted"]+of["harm"]+of["refused"] != v.Numbers["writes"] || of["refused"] != v.Numbers["refused-writes"]) {
+	if r := v.Result(verdict.ResourceSafety); r.Outcome != verdict.Undecided && (of["accepted"]+of["damage"]+of["refused"] != v.Numbers["writes"] || of["refused"] != v.Numbers["refused-writes"]) {
 		t.Errorf("writes drawn: %v, counted: %v, refused %v", of, v.Numbers["writes"], v.Numbers["refused-writes"])
 	}
-	if r := v.Result(verdict.ResourceSafety); r.Outcome == verdict.Violated && of["harm"] == 0 && of["accepted"] > 0 && r.Cause != verdict.Unexplained {
+	if r := v.Result(verdict.ResourceSafety); r.Outcome == verdict.Violated && of["damage"] == 0 && of["accepted"] > 0 && r.Cause != verdict.Unexplained {
 		t.Error("no write is marked as damaging, but resource-safety is violated")
 	}
 }

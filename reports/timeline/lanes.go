@@ -246,7 +246,7 @@ type life struct {
 	key, owner string
 	session    string // of the owner; "" if unknown
 	from, to   int64
-	due        int64    // when it was to expire by the node's clock; never if it has no expiry
+	due        int64    // when it was to expire by the node's clock; noDeadline if it has no expiry
 	early      bool     // gone before that, or while its session believed it held the lock
 	how        string   // how it ended; "" if it ended as intended
 	events     []*event // that show it
@@ -286,7 +286,7 @@ func (b *builder) resourceLane(v verdict.Verdict) {
 		if e.Type != history.OK {
 			class = "refused"
 		} else if because := harm[e.N]; because != "" {
-			class, became = "harm", sentence(became, because)
+			class, became = "damage", sentence(became, because)
 		}
 		label := fmt.Sprintf("%s v%d", client, e.Version+1)
 		if e.Type != history.OK {

@@ -36,7 +36,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// readStory reads one of the checker's test histories.
+// readHistory reads one of the checker's test histories.
 func tale(t testing.TB, file string) *history.History {
 	t.Helper()
 	a, err := txtar.ParseFile(file)

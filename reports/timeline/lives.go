@@ -301,7 +301,7 @@ func (c *chart) thin(s span) {
 
 var (
 	keepAlways = map[string]bool{"fault": true, "fault-try": true, "fault-at": true, "fault-no": true, "overlap": true, "paused": true,
-		"down": true, "death": true, "clock": true, "harm": true, "refused": true, "lost": true, "lease-early": true}
+		"down": true, "death": true, "clock": true, "damage": true, "refused": true, "lost": true, "lease-early": true}
 	folds = map[string]bool{"belief": true, "lease": true}
 )
 

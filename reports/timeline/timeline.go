@@ -512,5 +512,5 @@ var looks = map[string]kind{
 
 	"accepted": {Glyph: "●", Words: "write accepted by the resource"},
 	"refused":  {Glyph: "✗", Words: "write refused by the resource"},
-	"harm":     {Glyph: "●", Words: "write accepted by the resource: damages it"},
+	"damage":   {Glyph: "●", Words: "write accepted by the resource: damages it"},
 }

@@ -18,8 +18,8 @@
   const svg = $('.tl-svg'), box = $('.tl-view'), map = $('.tl-map'), tip = $('.tl-tip'), chosen = $('.tl-chosen');
   const TOP = 20, END = Math.max(data.end, 1), LEAST = 20; // LEAST: microseconds at the closest zoom
   const still = matchMedia('(prefers-reduced-motion: reduce)');
-  const alarming = new Set(['overlap', 'harm', 'refused']);
-  const marks = new Set(['accepted', 'refused', 'harm', 'fault-at', 'lost', 'death']);
+  const alarming = new Set(['overlap', 'damage', 'refused']);
+  const marks = new Set(['accepted', 'refused', 'damage', 'fault-at', 'lost', 'death']);
 
   const byRow = rows.map(() => []);
   for (const item of data.items) byRow[item[ROW]].push(item);
@@ -171,7 +171,7 @@
     if (marks.has(kind.class)) {
       add(group, 'rect', { x: left - 7, y, width: 14, height: h, class: 'tl-hit' });
       add(group, 'text', { x: kind.class === 'lost' ? left + 6 : left, y: y + h / 2 + 5, class: 'tl-glyph' }, kind.glyph);
-      if (kind.class === 'harm') add(group, 'circle', { cx: left, cy: y + h / 2, r: 9, class: 'tl-ring' });
+      if (kind.class === 'damage') add(group, 'circle', { cx: left, cy: y + h / 2, r: 9, class: 'tl-ring' });
       if (label && fits(label, Math.min(room, width - left) - 12)) add(group, 'text', { x: left + 11, y: y + h / 2 + 4, class: 'tl-label' }, label);
       return;
     }
