@@ -300,7 +300,7 @@ func (x *faultStep) times(os []*facts.Fault, rows map[int64]bool) {
 			to = o.End.T
 			t.To, t.Lasted, t.End = display.Seconds(to), display.Span(to-e.T), ref{o.End.N, rows[o.End.N]}
 			if o.End.Cause != "" {
-				t.Saw = strings.TrimPrefix(t.Saw+"; at its end: "+display.Visible(o.End.Cause, longestCell), "; ")
+				t.Saw = strings.TrimPrefix(t.Saw+"; at the end: "+display.Visible(o.End.Cause, longestCell), "; ")
 			}
 		}
 		margin := max((to-e.T)/5, 500e6)
