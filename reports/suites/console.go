@@ -147,9 +147,9 @@ func (c *Console) printResult(code int) {
 	}
 	text := fmt.Sprintf("%s on %s, %s: %s", counted(c.runs, "run"), c.Suite.Backend, c.Suite.SeedRange(), strings.Join(parts, ", "))
 	if c.tries == 1 {
-		text += "; 1 retried"
+		text += "; 1 retry"
 	} else if c.tries > 1 {
-		text += fmt.Sprintf("; %d retried", c.tries)
+		text += fmt.Sprintf("; %d retries", c.tries)
 	}
 	fmt.Fprintln(c.W, display.Paint(c.W, in, text))
 }
