@@ -83,7 +83,7 @@ func CardHeadline(c *outcome.Card) string {
 // seenOnly states where an unconfirmed violation was observed.
 func seenOnly(c *outcome.Card) string {
 	if c.Tried == c.Backend {
-		return "once and did not recur"
+		return "once, but not again"
 	}
 	return "only in the simulation"
 }
