@@ -14,9 +14,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// TestModelsAgainstPorcupine compares each judge with porcupine, and with a search that is
-// too dumb to be wrong, over random histories of a few operations. A violation is
-// to be found at the first return that these can't explain either.
+// Compares each judge with porcupine and with an exhaustive search over random histories of a few
+// operations. A violation must be reported at the first return that these can't explain either.
 func TestModelsAgainstPorcupine(t *testing.T) {
 	const cases = 60_000 // of each model
 	for _, model := range Models() {
@@ -36,34 +35,34 @@ func TestModelsAgainstPorcupine(t *testing.T) {
 			}
 			t.Logf("%d of %d are violated", violated, cases)
 			if violated < cases/5 || violated > cases*4/5 {
-				t.Errorf("%d of %d are violated: the comparison is one-sided", violated, cases)
+				t.Errorf("%d of %d are violated: the comparison needs both kinds", violated, cases)
 			}
 		})
 	}
 }
 
-// contradiction says where a judge's answer is not that of the others, or "".
+// contradiction describes how a judge differs from the other two; "" if it does not.
 func contradiction(model string, ops []facts.Operation, c *clash) string {
 	if got := linearizable(model, ops); got != (c == nil) {
 		return fmt.Sprintf("the judge says %v, and porcupine %v", c == nil, got)
 	}
 	if c == nil {
 		if !explained(model, ops) {
-			return "said to hold, and no order explains it"
+			return "the judge says that it holds, but no order explains it"
 		}
 		return ""
 	}
 	at := c.ops[len(c.ops)-1].Return.T
 	if explained(model, until(ops, at)) {
-		return "an order explains all up to: " + c.because
+		return "an order explains everything up to: " + c.because
 	}
 	if !explained(model, until(ops, at-1)) {
-		return "no order explains what is before: " + c.because
+		return "no order explains the operations before: " + c.because
 	}
 	return ""
 }
 
-// until is what had been seen by an instant. What failed later is known to.
+// until returns the operations called by an instant. Later failures count as known.
 func until(ops []facts.Operation, at int64) []facts.Operation {
 	var seen []facts.Operation
 	for _, o := range ops {
@@ -78,8 +77,8 @@ func until(ops []facts.Operation, at int64) []facts.Operation {
 	return seen
 }
 
-// apply is the state after an operation, and whether it can take effect: who holds, by
-// the model that knows, and 0 if nobody does.
+// apply returns the holder after an operation, and whether the operation can take effect. 0 means free;
+// OwnerMutex tells holders apart.
 func apply(model string, holder int, o facts.Operation) (int, bool) {
 	p := 1
 	if model == OwnerMutex {
@@ -91,8 +90,8 @@ func apply(model string, holder int, o facts.Operation) (int, bool) {
 	return 0, holder == p
 }
 
-// explained tries all orders: the next is any operation that was called before each that is
-// left has returned. Sets of operations that led to a state in vain are remembered.
+// explained tries all orders. The next operation may be any that was called before the first return of
+// the remaining ones. It caches sets of operations that lead nowhere.
 func explained(model string, ops []facts.Operation) bool {
 	type place struct{ had, holder int }
 	vain := map[place]bool{}
@@ -124,7 +123,7 @@ func explained(model string, ops []facts.Operation) bool {
 	return from(place{})
 }
 
-// linearizable asks porcupine. An unknown operation where it can't take effect took none.
+// linearizable asks porcupine. An operation of unknown outcome that can't take effect is skipped.
 func linearizable(model string, ops []facts.Operation) bool {
 	m := porcupine.Model{
 		Init: func() any { return 0 },
@@ -145,8 +144,8 @@ func linearizable(model string, ops []facts.Operation) bool {
 	return porcupine.CheckOperations(m, of)
 }
 
-// randomOperations is what up to five processes did, of which half do mostly as a sequential
-// client of a lock does, and who has an unknown outcome does nothing any more.
+// randomOperations returns operations of up to five processes. In two cases of three they mostly alternate
+// acquire and release. A process stops after an unknown outcome.
 func randomOperations(rnd *rand.Rand) []facts.Operation {
 	var ops []facts.Operation
 	open, holds, gone := map[int]int{}, map[int]bool{}, map[int]bool{}
@@ -186,7 +185,7 @@ func told(ops []facts.Operation) string {
 	return b.String()
 }
 
-// TestCheck holds what is said, and the witness, to a table.
+// Checks the explanation and the witness.
 func TestCheck(t *testing.T) {
 	for _, c := range checks {
 		var ops []facts.Operation
@@ -211,7 +210,7 @@ func TestCheck(t *testing.T) {
 			res := v.Results[0]
 			want, ok := c.want[model]
 			if !ok {
-				want = because{verdict.Holds, "could have given these answers", nil}
+				want = because{verdict.Holds, "could have given these results", nil}
 			}
 			var witness []int64
 			if res.Witness != nil {
@@ -234,41 +233,41 @@ const second = "p0 invoke acquire\np0 ok acquire\np1 invoke acquire\np1 ok acqui
 
 var checks = []struct {
 	name, events string
-	want         map[string]because // of those that don't hold
+	want         map[string]because // models that are violated or undecided
 }{
 	{"two holders", second, map[string]because{
-		Mutex: {verdict.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, and lock was held since p0's acquire (operations 1 and 2): " +
-			"no release that had been called by then is left to come between", []int64{1, 2, 3, 4}},
-		OwnerMutex: {verdict.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, and p0 held lock since p0's acquire (operations 1 and 2): " +
-			"p0 had not called release by then", []int64{1, 2, 3, 4}},
+		Mutex: {verdict.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, but lock was held since p0's acquire (operations 1 and 2), " +
+			"and no release called by then could have come between", []int64{1, 2, 3, 4}},
+		OwnerMutex: {verdict.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, but p0 held lock since p0's acquire (operations 1 and 2) " +
+			"and had not called release by then", []int64{1, 2, 3, 4}},
 	}},
-	{"another gives it back", "p0 invoke acquire\np0 ok acquire\np1 invoke release\np1 ok release\n", map[string]because{
-		OwnerMutex: {verdict.Violated, "p1's release (operations 3 and 4) returned ok at 4 s, and it did not hold lock: it had not acquired it", []int64{3, 4}},
+	{"released by another process", "p0 invoke acquire\np0 ok acquire\np1 invoke release\np1 ok release\n", map[string]because{
+		OwnerMutex: {verdict.Violated, "p1's release (operations 3 and 4) returned ok at 4 s, but it did not hold lock: it had not acquired it", []int64{3, 4}},
 	}},
-	{"twice given back", "p0 invoke acquire\np0 ok acquire\np0 invoke release\np0 ok release\np0 invoke release\np0 ok release\n", map[string]because{
-		Mutex: {verdict.Violated, "p0's release (operations 5 and 6) returned ok at 6 s, and lock was free since p0's release (operations 3 and 4): " +
-			"no acquire that had been called", []int64{3, 4, 5, 6}},
-		OwnerMutex: {verdict.Violated, "it did not hold lock: it had given it back by p0's release (operations 3 and 4)", []int64{3, 4, 5, 6}},
+	{"released twice", "p0 invoke acquire\np0 ok acquire\np0 invoke release\np0 ok release\np0 invoke release\np0 ok release\n", map[string]because{
+		Mutex: {verdict.Violated, "p0's release (operations 5 and 6) returned ok at 6 s, but lock was free since p0's release (operations 3 and 4), " +
+			"and no acquire called", []int64{3, 4, 5, 6}},
+		OwnerMutex: {verdict.Violated, "it did not hold lock: it had released it by p0's release (operations 3 and 4)", []int64{3, 4, 5, 6}},
 	}},
-	{"given back before all", "p0 invoke release\np0 ok release\n", map[string]because{
+	{"released first", "p0 invoke release\np0 ok release\n", map[string]because{
 		Mutex:      {verdict.Violated, "lock was free from the beginning", []int64{1, 2}},
 		OwnerMutex: {verdict.Violated, "it had not acquired it", []int64{1, 2}},
 	}},
-	{"acquired within", "p0 invoke acquire\np0 ok acquire\np0 invoke acquire\np0 ok acquire\n", map[string]because{
+	{"acquired again by the holder", "p0 invoke acquire\np0 ok acquire\np0 invoke acquire\np0 ok acquire\n", map[string]because{
 		Mutex:      {verdict.Violated, "lock was held since p0's acquire (operations 1 and 2)", []int64{1, 2, 3, 4}},
-		OwnerMutex: {verdict.Violated, "it held lock since p0's acquire (operations 1 and 2): it had not called release", []int64{1, 2, 3, 4}},
+		OwnerMutex: {verdict.Violated, "it held lock since p0's acquire (operations 1 and 2) and had not called release", []int64{1, 2, 3, 4}},
 	}},
 	{"two locks, and the second is broken", "p9 invoke acquire a\np9 ok acquire a\n" + strings.ReplaceAll(second, "\n", " b\n"), map[string]because{
-		Mutex:      {verdict.Violated, "and b was held", []int64{3, 4, 5, 6}},
+		Mutex:      {verdict.Violated, "but b was held", []int64{3, 4, 5, 6}},
 		OwnerMutex: {verdict.Violated, "p0 held b since", []int64{3, 4, 5, 6}},
 	}},
-	{"two locks, and that which was wanted last is broken first", "p0 invoke acquire a\np0 ok acquire a\n" + strings.ReplaceAll(second, "\n", " b\n") + "p2 invoke acquire a\np2 ok acquire a\n", map[string]because{
-		Mutex:      {verdict.Violated, "and b was held", []int64{3, 4, 5, 6}},
+	{"two locks, and the one used last is broken first", "p0 invoke acquire a\np0 ok acquire a\n" + strings.ReplaceAll(second, "\n", " b\n") + "p2 invoke acquire a\np2 ok acquire a\n", map[string]because{
+		Mutex:      {verdict.Violated, "but b was held", []int64{3, 4, 5, 6}},
 		OwnerMutex: {verdict.Violated, "p0 held b since", []int64{3, 4, 5, 6}},
 	}},
 	{"two locks, two holders", "p0 invoke acquire a\np0 ok acquire a\np1 invoke acquire b\np1 ok acquire b\n", nil},
-	{"nobody acquired", "p0 invoke acquire\np0 fail acquire\np1 invoke acquire\np1 info acquire\n", map[string]because{
-		Mutex:      {verdict.Undecided, "nobody acquired a lock", nil},
-		OwnerMutex: {verdict.Undecided, "nobody acquired a lock", nil},
+	{"no acquire succeeded", "p0 invoke acquire\np0 fail acquire\np1 invoke acquire\np1 info acquire\n", map[string]because{
+		Mutex:      {verdict.Undecided, "no client acquired a lock", nil},
+		OwnerMutex: {verdict.Undecided, "no client acquired a lock", nil},
 	}},
 }

@@ -9,8 +9,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// BenchmarkCheck judges a million operations of ten processes that wait for each other, of
-// which one in twenty releases has no outcome.
+// BenchmarkCheck checks a million operations of ten contending processes. One in twenty releases has no
+// outcome.
 func BenchmarkCheck(b *testing.B) {
 	ops := contended(1_000_000)
 	for _, model := range Models() {
@@ -25,7 +25,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// contended is operations of processes that call acquire at once and hold in turn.
+// contended returns operations of processes that call acquire at the same time and hold the lock in turn.
 func contended(n int) []facts.Operation {
 	ops := make([]facts.Operation, 0, n)
 	t := int64(0)

@@ -1,23 +1,22 @@
-// Package mutex judges the answers of a lock that has no leases, as other people's
-// histories tell of them: could one mutex have given them?
+// Package mutex checks histories of locks without leases, such as Jepsen's: could a single mutex have
+// produced these results?
 //
-// Check is asked by one of two models. Both have one state for each lock, and an
-// operation changes it at one instant between its call and its return:
+// Check supports two models. Both have one state per lock, which an operation changes atomically at one
+// instant between its call and its return:
 //
 //	Mutex        acquire: free → held            release: held → free, whoever calls it
 //	OwnerMutex   acquire: free → held by p       release: held by p → free, by p alone
 //
-// Mutex is Knossos' model of that name. OwnerMutex is not re-entrant: an acquire of the
-// process that holds waits for its release, like anybody's. What failed did not happen.
-// What has no outcome happened at some instant after its call, or never. Nothing lapses:
-// a lease that was lost is a second holder here, and package checker judges those.
+// Mutex is Knossos' model of that name. OwnerMutex is not re-entrant: an acquire by the holder waits for
+// the holder's own release. Failed operations did not happen. Operations without an outcome happened at
+// some instant after their call, or never. Leases don't exist here: a lease that expired and was granted
+// again looks like a second holder. Package checker judges locks with leases.
 //
-// A walk goes through the calls and returns of one lock in the order of time and
-// tells a judge of each. Both decide exactly, in
-// O(n log n), so no second judge is asked. A violation is found at the first return that
-// can't be explained: what was recorded before it can be.
+// The judges see the calls and returns of one lock in the order of time. Both are exact and take
+// O(n log n), so there is no second judge. They report a violation at the first return that no order of
+// operations can explain; everything before it can be explained.
 //
-// Deliberately missing: handles, deadlines, and what else Check of package checker judges.
+// Handles, deadlines and all other properties are left to package checker.
 package mutex
 
 import (
@@ -31,19 +30,18 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Names of the models, and of the property of each: that one such lock could have given
-// these answers.
+// Names of the models. The property of each has the same name: a single such lock could have produced
+// these results.
 const (
 	Mutex      = "mutex"
 	OwnerMutex = "owner-mutex"
 )
 
-// Models lists them.
+// Models returns the names of all models.
 func Models() []string { return []string{Mutex, OwnerMutex} }
 
-// Check judges operations by a model. They are in the order of calls, no two events
-// have one instant, and a process does one thing after the other, and nothing after an
-// operation without an outcome.
+// Check checks operations against a model. They must be in the order of their calls, no two events may
+// share an instant, and each process must be sequential and stop after an operation without an outcome.
 func Check(model string, ops []facts.Operation) verdict.Verdict {
 	res := verdict.Result{Property: model, Outcome: verdict.Holds}
 	v := verdict.Verdict{Schema: verdict.Schema, Model: model, Second: verdict.Undecided}
@@ -70,10 +68,10 @@ func Check(model string, ops []facts.Operation) verdict.Verdict {
 	switch {
 	case res.Outcome == verdict.Violated:
 	case granted == 0:
-		v.Assumption = "nobody acquired a lock"
+		v.Assumption = "no client acquired a lock"
 		res.Outcome, res.Because = verdict.Undecided, "the run is vacuous: "+v.Assumption
 	default:
-		res.Because = fmt.Sprintf("one %s could have given these answers, %d of them ok", model, res.Occasions)
+		res.Because = fmt.Sprintf("one %s could have given these results, %d of them ok", model, res.Occasions)
 	}
 	v.Results = []verdict.Result{res}
 	return v
@@ -86,7 +84,7 @@ func newJudge(model string) judge {
 	return &plain{}
 }
 
-// byLock tells operations apart by their lock, in the order of first calls.
+// byLock groups operations by lock. names are in the order of the first calls.
 func byLock(ops []facts.Operation) (locks map[string][]facts.Operation, names []string) {
 	locks = map[string][]facts.Operation{}
 	for _, o := range ops {
@@ -99,13 +97,13 @@ func byLock(ops []facts.Operation) (locks map[string][]facts.Operation, names []
 	return locks, names
 }
 
-// clash is an answer that can't be explained.
+// clash is a result that no order of operations explains.
 type clash struct {
 	because string            // one sentence
-	ops     []facts.Operation // what it takes to see that, the unexplained one last
+	ops     []facts.Operation // the operations that prove it; the unexplained one is last
 }
 
-// witness is the events that prove it, all of one lock.
+// witness returns the events that prove the violation.
 func (c *clash) witness(lock string) *verdict.Witness {
 	w := &verdict.Witness{Key: lock}
 	var events []*history.Event
@@ -121,20 +119,19 @@ func (c *clash) witness(lock string) *verdict.Witness {
 	return w
 }
 
-// owner judges by OwnerMutex. A process does one thing after the other, so from the
-// return of its acquire to the call of its next release it must have held, and nobody
-// else may have. Conversely, where these spans are disjoint, holding exactly them explains
-// every answer:
+// owner judges by OwnerMutex. Processes are sequential, so a process must have held the lock from the
+// return of its acquire to the call of its next release, and no other process may have held it then.
+// Conversely, if these spans are disjoint, holding the lock in exactly these spans explains every result:
 //
 //	p0   acquire |==============| release
 //	p1                acquire  - - - - |====| release     must begin after p0's has ended
 //
-// An acquire without an outcome is the last thing that its process does, and need never
-// have happened. A release without one may have happened at once.
+// An acquire without an outcome is the last operation of its process, and need not have happened. A
+// release without an outcome may have happened at once.
 type owner struct {
 	holder *facts.Operation            // the acquire that must hold now, or nil
 	left   map[string]*facts.Operation // each process's release that ended its last hold
-	stray  map[*facts.Operation]*clash // releases that were called by who did not hold
+	stray  map[*facts.Operation]*clash // releases called by a process that did not hold the lock
 }
 
 func (w *owner) called(o *facts.Operation) {
@@ -167,35 +164,34 @@ func (w *owner) returned(o *facts.Operation) *clash {
 	if w.holder.Call.Process != o.Call.Process {
 		who = w.holder.Call.Process
 	}
-	return &clash{ops: []facts.Operation{*w.holder, *o}, because: fmt.Sprintf("%s returned ok at %s, and %s held %s since %s: %s had not called release by then",
-		named(o), facts.Seconds(o.Return.T), who, o.Call.Key, named(w.holder), who)}
+	return &clash{ops: []facts.Operation{*w.holder, *o}, because: fmt.Sprintf("%s returned ok at %s, but %s held %s since %s and had not called release by then",
+		named(o), facts.Seconds(o.Return.T), who, o.Call.Key, named(w.holder))}
 }
 
-// unheld tells of a release by a process that did not hold.
+// unheld explains a release by a process that did not hold the lock.
 func (w *owner) unheld(o *facts.Operation) *clash {
 	c := &clash{ops: []facts.Operation{*o}}
 	why := "it had not acquired it"
 	if before := w.left[o.Call.Process]; before != nil {
 		c.ops = []facts.Operation{*before, *o}
-		why = "it had given it back by " + named(before)
+		why = "it had released it by " + named(before)
 	}
-	c.because = fmt.Sprintf("%s returned ok at %s, and it did not hold %s: %s", named(o), facts.Seconds(o.Return.T), o.Call.Key, why)
+	c.because = fmt.Sprintf("%s returned ok at %s, but it did not hold %s: %s", named(o), facts.Seconds(o.Return.T), o.Call.Key, why)
 	return c
 }
 
-// plain judges by Mutex. In any order that explains the answers, acquires and releases
-// take turns. It gives each operation its turn as late as it can: when it returns. Is it the
-// other kind's turn then, an operation of that kind comes first that has been called
-// and has had none, and of these the one that returns first, for it is the one that
-// could wait least. Where there is none, nothing explains the answer.
+// plain judges by Mutex. In every order that explains the results, acquires and releases alternate. The
+// judge places each operation as late as possible: at its return. If the other kind must come first, it
+// places a pending operation of that kind, the one that returns first, because that one can wait least.
+// If there is none, no order explains the result.
 //
-// This misses no order that there is. What had its turn earlier than it must, had it with
-// a neighbour of the other kind; both may as well be kept, for whichever of them is needed
-// later is still there, and the state is the same without the pair.
+// This finds an order whenever there is one. Suppose an order places an operation earlier than necessary.
+// Then it has a neighbor of the other kind, and the state is the same without that pair, so both can be
+// placed later.
 type plain struct {
-	last    *facts.Operation // the last that had its turn; nil: none, and the lock is free
+	last    *facts.Operation // the last operation placed; nil if there is none and the lock is free
 	had     map[*facts.Operation]bool
-	waiting [2]queue // that were called and had no turn yet: releases, acquires
+	waiting [2]queue // called but not placed yet: releases, acquires
 }
 
 func (p *plain) called(o *facts.Operation) {
@@ -207,7 +203,7 @@ func (p *plain) returned(o *facts.Operation) *clash {
 		delete(p.had, o)
 		return nil
 	}
-	if p.held() == acquires(*o) { // it is the other kind's turn
+	if p.held() == acquires(*o) { // the other kind must come first
 		other := p.waiting[1-kind(o)].take(o.Return.T)
 		if other == nil {
 			return p.clash(o)
@@ -234,7 +230,7 @@ func (p *plain) clash(o *facts.Operation) *clash {
 	if p.held() {
 		state, other = "held", history.OpRelease
 	}
-	c.because = fmt.Sprintf("%s returned ok at %s, and %s was %s %s: no %s that had been called by then is left to come between",
+	c.because = fmt.Sprintf("%s returned ok at %s, but %s was %s %s, and no %s called by then could have come between",
 		named(o), facts.Seconds(o.Return.T), o.Call.Key, state, since, other)
 	return c
 }
@@ -246,10 +242,10 @@ func kind(o *facts.Operation) int {
 	return 0
 }
 
-// queue is operations, the one that returns first in front.
+// queue is a heap of operations, ordered by their returns.
 type queue []*facts.Operation
 
-// take takes the one in front of those that have not returned by an instant, or nil.
+// take removes and returns the first operation that has not returned by now, or nil.
 func (q *queue) take(now int64) *facts.Operation {
 	for q.Len() > 0 {
 		if o := heap.Pop(q).(*facts.Operation); o.Returned() > now {
@@ -269,14 +265,14 @@ func (q *queue) Pop() any {
 	return last
 }
 
-// judge is told of the calls and returns of one lock in the order of time. Of what
-// failed it hears nothing, and what has no outcome does not return.
+// judge sees the calls and returns of one lock in the order of time, without failed operations.
+// Operations without an outcome never return.
 type judge interface {
 	called(o *facts.Operation)
-	returned(o *facts.Operation) *clash // nil: it can be explained
+	returned(o *facts.Operation) *clash // nil if it can be explained
 }
 
-// walk tells a judge of operations until one can't be explained.
+// walk passes operations to a judge until one can't be explained.
 func walk(ops []facts.Operation, j judge) *clash {
 	type step struct {
 		at      int64
@@ -307,7 +303,7 @@ func walk(ops []facts.Operation, j judge) *clash {
 
 func acquires(o facts.Operation) bool { return o.Call.Op == history.OpAcquire }
 
-// named is an operation as a sentence names it: by whom, and where it is in the file.
+// named describes an operation for a sentence: its process, and its place in the file.
 func named(o *facts.Operation) string {
 	n := fmt.Sprint("operation ", o.Call.N)
 	if o.Return != nil {

@@ -14,8 +14,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestFencingAgainstDumb compares the counts with those of a judge that looks at
-// every pair and every entry anew.
+// Compares the counts with those of a naive judge that looks at every pair and every entry.
 func TestFencingAgainstDumb(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	seen := map[string]int{}
@@ -77,7 +76,7 @@ func randomFenced(rnd *rand.Rand) *history.History {
 		g := granted[rnd.IntN(len(granted))]
 		e := history.Event{T: end, Process: "r1", Type: history.OK, Op: history.OpLog, Cause: history.OpWrite, Session: g.Session,
 			Fence: int64(rnd.IntN(6)), Applied: g.T + histories.Beat/2 + histories.Beat*int64(rnd.IntN(6))}
-		if right := rnd.IntN(6) > 0; right == (e.Fence < top) { // mostly the resource does as it should
+		if right := rnd.IntN(6) > 0; right == (e.Fence < top) { // mostly the resource is right
 			e.Type = history.Fail
 		} else {
 			top = max(top, e.Fence)
@@ -87,7 +86,7 @@ func randomFenced(rnd *rand.Rand) *history.History {
 	return h
 }
 
-// dumbFencing counts what fails by class, as the doc of fencingOrder says it.
+// naiveFencing counts violations by class, as the doc of FencingOrder defines them.
 func dumbFencing(h *history.History) map[string]int {
 	counts := map[string]int{}
 	margin := 2 * int64(h.Params.StampError)
@@ -97,7 +96,7 @@ func dumbFencing(h *history.History) map[string]int {
 			grants = append(grants, &fencedGrant{session: &facts.Session{Acquire: facts.Operation{Call: dumbCall(h, e.Session), Return: e}}, fence: e.Fence, begin: dumbBegin(h, e), end: e.T})
 		}
 	}
-	// Of two that have one token, the one that began later has it twice; of equals, that which returned later.
+	// Of two grants with the same token, the one that began later is the violation; if they began together, the one that returned later.
 	slices.SortStableFunc(grants, func(a, b *fencedGrant) int { return int(a.begin - b.begin) })
 	for i, g := range grants {
 		higher, same := false, false
@@ -140,7 +139,7 @@ func dumbCall(h *history.History, session string) *history.Event {
 	return &h.Events[i]
 }
 
-// dumbBegin is the earliest set with the winning token that can belong to the acquire.
+// naiveBegin returns the time of the earliest set with the winning token that can belong to the acquire.
 func dumbBegin(h *history.History, ret *history.Event) int64 {
 	call, margin := dumbCall(h, ret.Session).T, 2*int64(h.Params.StampError)
 	begin := int64(facts.Never)
@@ -160,8 +159,8 @@ func dumbBegin(h *history.History, ret *history.Event) int64 {
 	return begin
 }
 
-// dumbHolder asks of each instant who believed: the refused session without a
-// break from its grant until it was refused, and the other only before that.
+// naiveHolder looks at each instant: the refused session must have believed without a break from its grant
+// until it was refused, and the other one only before that.
 func dumbHolder(h *history.History, session string, refused int64, other string, margin int64) bool {
 	if session == other {
 		other = ""

@@ -10,11 +10,11 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// refusals finds answers that a resource which goes by tokens should not have given. The
-// order of its log is exact, so no error of stamps comes in.
+// refusals finds answers that a resource with fencing tokens should not have given. The order of its log
+// is exact, so errors of timestamps don't matter.
 func refusals(r *Log) []harm {
 	var harms []harm
-	tops := map[string]*history.Event{} // by key: the first entry with the highest token accepted so far
+	tops := map[string]*history.Event{} // key to the first entry with the highest token accepted so far
 	for _, e := range r.Log {
 		top := tops[e.Key]
 		below := top != nil && e.Fence < top.Fence
@@ -27,7 +27,7 @@ func refusals(r *Log) []harm {
 				tops[e.Key] = e
 			}
 		case !below:
-			harms = append(harms, refusal(r, verdict.FreshRefused, "good token refused", e, top, fmt.Sprintf(
+			harms = append(harms, refusal(r, verdict.FreshRefused, "valid token refused", e, top, fmt.Sprintf(
 				"%s's %s with token %d was refused at %s", who(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
 		case refusedHolder(r, e, top):
 			harms = append(harms, refusal(r, verdict.HolderRefused, "valid holder refused", e, top, fmt.Sprintf(
@@ -37,14 +37,14 @@ func refusals(r *Log) []harm {
 	return harms
 }
 
-// refusal is a wrong answer; top is the entry with the highest token until then, if there was one.
+// refusal describes a wrong answer. top is the entry with the highest token before it, or nil.
 func refusal(r *Log, class, kind string, e, top *history.Event, text string) harm {
 	h := harm{class: class, kind: kind, text: text, key: e.Key, at: e, from: facts.Applied(e), sessions: []string{e.Session}, events: []*history.Event{top, e}}
 	if top == nil {
-		h.text += ", and none had been accepted before"
+		h.text += "; no token had been accepted before"
 		return h
 	}
-	h.text += fmt.Sprintf(", and the highest before was %d, of %s at %s", top.Fence, who(r.Facts, top.Session), facts.Seconds(facts.Applied(top)))
+	h.text += fmt.Sprintf("; the highest token before was %d, from %s at %s", top.Fence, who(r.Facts, top.Session), facts.Seconds(facts.Applied(top)))
 	h.from = facts.Applied(top)
 	if top.Session != e.Session {
 		h.sessions = ordered(r.Facts, top.Session, e.Session)
@@ -52,7 +52,7 @@ func refusal(r *Log, class, kind string, e, top *history.Event, text string) har
 	return h
 }
 
-// entryName is what a log entry is an answer to.
+// entryName returns the kind of operation that a log entry answers.
 func entryName(e *history.Event) string {
 	if e.Cause == history.OpWrite {
 		return "write"
@@ -60,10 +60,9 @@ func entryName(e *history.Event) string {
 	return "read"
 }
 
-// refusedHolder reports whether an entry was refused to the valid holder because
-// of the token of somebody who had held the lock before it. If the other was
-// granted the lock only while this one held it, or both held it at once, there is
-// no one valid holder: the fence does its work, and the lock is to blame.
+// refusedHolder reports whether the valid holder was refused because of the token of an earlier holder. If
+// the other session was granted the lock while this one held it, or both held it at once, there is no
+// single valid holder: then the fence works, and the lock is broken.
 func refusedHolder(r *Log, e, top *history.Event) bool {
 	w, held := heldWhenRefused(r, e)
 	other := r.Named(top.Session)
@@ -81,15 +80,15 @@ func refusedHolder(r *Log, e, top *history.Event) bool {
 	return !ok || v.From >= w.To+margin
 }
 
-// heldWhenRefused is the belief window in which a log entry surely was answered:
-// open when the client called, and still open when the resource had answered, or
-// where nobody saw that, when the client was told.
+// heldWhenRefused returns the belief window in which a log entry was certainly answered. The window was
+// open when the client called, and still open when the resource answered, or, if that instant is unknown,
+// when the client got the answer.
 func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
 	s := r.Named(e.Session)
 	if s == nil || !s.Granted() {
 		return facts.Window{}, false
 	}
-	call, told, answered := s.Acquire.Return.T, int64(facts.Never), facts.Applied(e) // it can't have called before
+	call, told, answered := s.Acquire.Return.T, int64(facts.Never), facts.Applied(e) // the earliest possible call
 	if x, ok := r.courses.of(s).answeredBy(e); ok {
 		call, told = x.Call.T, x.Returned()
 		if e.Applied == 0 && told != facts.Never {
@@ -97,8 +96,8 @@ func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
 		}
 	}
 	answered += 2 * int64(r.Params.StampError)
-	// A client that was told and released only then, did so in this order, whatever the
-	// error of the stamps. Its deadline must lie behind both all the same.
+	// If a client released after it got the answer, this order is certain despite the error of the
+	// timestamps. Its deadline must be later than both in any case.
 	until := answered
 	if answered <= r.courses.of(s).claimedAt(call) {
 		until = min(until, told)
@@ -110,20 +109,17 @@ func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
 	return w, true
 }
 
-// byTokens reports whether the resource goes by tokens: by the lock's, or by
-// numbers that it counts itself. By check-and-set it goes by claims, and there are
-// no tokens to be in order.
+// byTokens reports whether the resource compares tokens: the lock's, or numbers that it counts itself. With
+// check-and-set it compares claims, and there are no tokens to be in order.
 func byTokens(r *facts.Facts) bool { return r.Params.Fence == "token" || r.Params.Fence == "counter" }
 
-// FencingOrder asks whether fencing tokens rise, and whether the resource
-// enforces them. O(n log n).
+// FencingOrder checks that fencing tokens rise and that the resource enforces them. It takes O(n log n).
 //
-// Tokens rise: no two acquires of a key get the same, and if one has returned
-// before another's winning attempt began, its token is lower. Enforced means, in
-// the order of the resource's own log, reads and writes alike: an accepted token
-// is never below one that was accepted before, and a refused one always is. And
-// whom the resource refuses must not be the valid holder (refusedHolder). A token, or an
-// answer, that comes after another session's is an occasion.
+// Tokens rise if no two acquires of a key get the same token, and if an acquire that returned before
+// another one's winning attempt began has the lower token. The resource enforces them if, in the order of
+// its own log and for reads and writes alike, an accepted token is never below one accepted before, and a
+// refused token always is. It must not refuse the valid holder (refusedHolder). Each token or answer that
+// follows another session's is an occasion.
 func (r *Log) FencingOrder() verdict.Finding {
 	grants := fencedGrants(r.Facts)
 	failures, asked, tokens := disorders(r.Facts, grants), 0, 0
@@ -137,15 +133,15 @@ func (r *Log) FencingOrder() verdict.Finding {
 	f.Occasions = compared(r.Facts, grants)
 	switch {
 	case byTokens(r.Facts) && r.Touched && (r.Cut != "" || len(r.Log) == 0):
-		f.Undecided = "the resource's log was not read back, or may not be whole"
+		f.Undecided = "the resource's log was not read back, or may be incomplete"
 	case tokens+asked == 0:
 		f.Because = "the lock gave no fencing tokens"
 	case f.Occasions == 0:
-		f.Because = "one session alone had a token of a key, and there was none to compare it with"
+		f.Because = "no key had tokens of two sessions to compare"
 	case byTokens(r.Facts):
-		f.Because = fmt.Sprintf("%s rose, and the resource went by them in %s", verdict.Plural(tokens, "token"), verdict.Plural(asked, "answer"))
+		f.Because = fmt.Sprintf("%s rose, and the resource enforced them in %s", verdict.Plural(tokens, "token"), verdict.Plural(asked, "answer"))
 	default:
-		f.Because = fmt.Sprintf("%s rose; the resource doesn't ask for them", verdict.Plural(tokens, "token"))
+		f.Because = fmt.Sprintf("%s rose; the resource doesn't check them", verdict.Plural(tokens, "token"))
 	}
 	return f
 }
@@ -154,11 +150,11 @@ func (r *Log) FencingOrder() verdict.Finding {
 type fencedGrant struct {
 	session *facts.Session
 	fence   int64
-	begin   int64 // the winning attempt can't have been granted before
+	begin   int64 // the earliest instant at which the winning attempt can have been granted
 	end     int64 // the acquire's return
 }
 
-// fencedGrants is those of each key, in the order in which they returned.
+// fencedGrants returns the grants of each key, in the order of their returns.
 func fencedGrants(r *facts.Facts) [][]*fencedGrant {
 	var keys [][]*fencedGrant
 	for _, l := range r.Locks {
@@ -178,23 +174,22 @@ func fencedGrants(r *facts.Facts) [][]*fencedGrant {
 	return keys
 }
 
-// dateAttempts finds the begin of each winning attempt: an acquire may wait long
-// and make many, so its call says too little. It is the earliest instant at which
-// one of the nodes' votes was asked for: Sent of the first wire set that carries
-// the winning token, within the acquire.
+// dateAttempts finds the begin of each winning attempt. The call of the acquire is not precise enough,
+// because an acquire may wait long and make many attempts. The begin is the earliest instant at which one
+// of the nodes' votes was requested: Sent of the first wire set within the acquire that has the winning
+// token.
 //
-// The attempt itself began a little earlier, in the client. But no node can have
-// granted it before its request was on the way; who held the lock when Sent was
-// stamped, held it before, and a token must be above every earlier holder's. If
-// attempts share a token, the earliest of them counts. Where there is no token or
-// no such set, or the record is cut and may lack the first, it is the call. All
-// of this can hide a disorder, and invent none.
+// The attempt itself began slightly earlier, in the client, but no node can have granted it before its
+// request was sent. A session that held the lock at that instant held it earlier, and a token must be above
+// every earlier holder's. If attempts share a token, the earliest one counts. If there is no token or no
+// such set, or the record is truncated and may lack the first one, the call counts. Each of these choices
+// can hide a disorder, but none can invent one.
 func dateAttempts(r *facts.Facts, keys [][]*fencedGrant) {
 	type attempt struct{ client, key, token string }
 	margin := 2 * int64(r.Params.StampError)
 	type asked struct {
-		sent    []int64 // in the order of time
-		unknown bool    // of one nobody knows when
+		sent    []int64 // sorted
+		unknown bool    // at least one request has no timestamp
 	}
 	votes := map[attempt]*asked{}
 	for _, grants := range keys {
@@ -237,9 +232,8 @@ func dateAttempts(r *facts.Facts, keys [][]*fencedGrant) {
 	}
 }
 
-// disorders finds tokens that are another's, or below an earlier holder's. One
-// look at each grant, in the order of their begins, is enough: the highest token
-// of all that had returned by then is the one to be above.
+// disorders finds tokens that were given twice, or are below an earlier holder's. One pass over the grants
+// in the order of their begins is enough: each token must be above the highest of those returned before.
 func disorders(r *facts.Facts, keys [][]*fencedGrant) []harm {
 	margin := 2 * int64(r.Params.StampError)
 	var harms []harm
@@ -269,7 +263,7 @@ func disorders(r *facts.Facts, keys [][]*fencedGrant) []harm {
 	return harms
 }
 
-// disorder tells what is wrong between an earlier grant and a later one.
+// disorder describes what is wrong between an earlier and a later grant.
 func disorder(r *facts.Facts, first, second *fencedGrant) harm {
 	a, b := first.session, second.session
 	h := harm{
@@ -283,14 +277,13 @@ func disorder(r *facts.Facts, first, second *fencedGrant) harm {
 			verdict.Pair(a, b), first.fence, verdict.LockName(b.Key()), facts.Seconds(first.end), facts.Seconds(second.end))
 		return h
 	}
-	h.text = fmt.Sprintf("%s got token %d with %s at %s, though %s had got %d by %s, before that attempt began at %s",
+	h.text = fmt.Sprintf("%s got token %d with %s at %s, but %s had got token %d by %s, before that attempt began at %s",
 		b.Client(), second.fence, verdict.LockName(b.Key()), facts.Seconds(second.end), a.Client(), first.fence, facts.Seconds(first.end), facts.Seconds(second.begin))
 	return h
 }
 
-// compared counts what the order of fencing tokens was put to the test by: each token
-// after the first of its key, and each answer of the resource on a key on which it had
-// answered another session.
+// compared counts the comparisons that test the order of fencing tokens: each token of a key after its
+// first, and each answer of the resource on a key on which it had answered another session.
 func compared(r *facts.Facts, grants [][]*fencedGrant) int {
 	n := 0
 	for _, of := range grants {

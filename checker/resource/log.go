@@ -12,7 +12,7 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Kinds of harm, as they begin a sentence.
+// Kinds of damage, as they begin a sentence.
 const (
 	lostUpdate   = "lost update"
 	interleaving = "interleaving"
@@ -20,21 +20,21 @@ const (
 	refusedWrite = "refused write"
 )
 
-// Log is a record with its resource's log, and what follows from that.
+// Log is a record with its resource's log and what follows from it.
 type Log struct {
 	*facts.Facts
 	courses courses
-	stalled spans.Measured // where the host stalled
+	stalled spans.Measured // spans in which the host stalled
 
-	applied []facts.Write             // in the order of apply
-	values  map[string]*history.Event // entry of an applied value
-	writes  int                       // applied or refused
+	applied []facts.Write             // in the order of the log
+	values  map[string]*history.Event // value to log entry, for applied writes
+	writes  int                       // applied and refused
 	refused int
-	outside int    // applied outside the session's belief
-	lost    []harm // updates
+	outside int    // applied outside their session's belief
+	lost    []harm // lost updates
 }
 
-// Read sums up the log of a record.
+// Read indexes the resource log of a record.
 func Read(of *facts.Facts) *Log {
 	r := &Log{Facts: of, values: map[string]*history.Event{}, stalled: spans.Measure(spans.Union(spans.Stalls(of)))}
 	r.courses = courses{r: r.Facts, kept: map[*facts.Session]*course{}}
@@ -54,7 +54,7 @@ func Read(of *facts.Facts) *Log {
 	return r
 }
 
-// stay is the time that a session worked on the resource: from its read to the apply of its write.
+// workSpan is the time in which a session worked on the resource: from its read to its applied write.
 type stay struct {
 	session  string
 	from, to int64
@@ -68,7 +68,7 @@ func stayAt(w facts.Write) stay {
 	return s
 }
 
-// within reports whether a session's stay lies in one of its belief windows.
+// within reports whether a session worked inside one of its belief windows.
 func within(r *Log, s stay) bool {
 	owner := r.Named(s.session)
 	if owner == nil {
@@ -78,8 +78,8 @@ func within(r *Log, s stay) bool {
 	return ok && w.From <= s.from
 }
 
-// lostUpdates finds writes that overwrote another session's write which they had not
-// seen: based on version k, applied to a later one.
+// lostUpdates finds writes that overwrote a write of another session that they had not seen: they were
+// based on version k and applied to a later version.
 func lostUpdates(r *Log) []harm {
 	var harms []harm
 	before := map[string]*applied{} // by key
@@ -94,7 +94,7 @@ func lostUpdates(r *Log) []harm {
 				kind: lostUpdate, class: classify(r, []stay{stayAt(other), stayAt(w)}), key: w.Key,
 				at: w.Event, from: facts.Applied(other.Event), sessions: ordered(r.Facts, other.Session, w.Session),
 				events: []*history.Event{other.Read, other.Event, w.Read, w.Event},
-				text: fmt.Sprintf("%s's write, based on version %d, was applied at %s to version %d: what %s had written at %s is lost",
+				text: fmt.Sprintf("%s's write, based on version %d, was applied at %s to version %d, so what %s had written at %s is lost",
 					who(r.Facts, w.Session), w.Version, facts.Seconds(facts.Applied(w.Event)), w.Met, who(r.Facts, other.Session), facts.Seconds(facts.Applied(other.Event))),
 			})
 		}
@@ -103,10 +103,10 @@ func lostUpdates(r *Log) []harm {
 	return harms
 }
 
-// applied is the writes of a key that were, in the order of versions.
+// applied holds the applied writes of a key, in the order of versions.
 type applied struct {
 	writes []facts.Write
-	turns  []int // places of those of another session than the one before
+	turns  []int // indices of writes whose predecessor belongs to another session
 }
 
 func (a *applied) add(w facts.Write) {
@@ -116,8 +116,7 @@ func (a *applied) add(w facts.Write) {
 	a.writes = append(a.writes, w)
 }
 
-// unseen finds the first of the earlier writes that w, by the version it is based
-// on, had not seen and that is another session's.
+// unseen returns the first earlier write of another session that is newer than the version w is based on.
 func (a *applied) unseen(w facts.Write) (facts.Write, bool) {
 	i, _ := slices.BinarySearchFunc(a.writes, w.Version+1, func(x facts.Write, v int64) int { return cmp.Compare(x.Made, v) })
 	if i < len(a.writes) && a.writes[i].Session == w.Session {
@@ -133,17 +132,16 @@ func (a *applied) unseen(w facts.Write) (facts.Write, bool) {
 	return a.writes[i], true
 }
 
-// interleavings finds sessions that wrote, were followed by another's write, and
-// wrote again.
+// interleavings finds sessions that wrote again after another session had written.
 func interleavings(r *Log) []harm {
 	type seen struct {
-		last  facts.Write // of the session
-		after facts.Write // the first of another session after that; zero: none yet
+		last  facts.Write // the session's last write
+		after facts.Write // the first write of another session after it; zero if there is none
 	}
 	type section struct{ key, session string }
 	var harms []harm
 	sections := map[section]*seen{}
-	current := map[string]string{} // key: the session that wrote last
+	current := map[string]string{} // key to the session that wrote last
 	for _, w := range r.applied {
 		before := sections[section{w.Key, current[w.Key]}]
 		if before != nil && current[w.Key] != w.Session && before.after.Event == nil {
@@ -165,8 +163,7 @@ func interleavings(r *Log) []harm {
 	return harms
 }
 
-// contradictions finds writes of which the client was told one thing while the
-// log says another.
+// contradictions finds writes whose result contradicts the log.
 func contradictions(r *Log) []harm {
 	var harms []harm
 	for s := range r.Sessions() {
@@ -178,10 +175,10 @@ func contradictions(r *Log) []harm {
 			h := harm{class: verdict.Unexplained, key: s.Key(), at: w.Return, from: w.Call.T, sessions: []string{s.Name()}, events: []*history.Event{w.Call, w.Return, entry}}
 			switch {
 			case w.Outcome() == history.OK && entry == nil:
-				h.kind, h.text = missingWrite, fmt.Sprintf("%s was told that its write was applied, and the resource's log has none", s.Client())
+				h.kind, h.text = missingWrite, fmt.Sprintf("%s's write was acknowledged, but the resource's log does not have it", s.Client())
 			case w.Outcome() == history.Fail && entry != nil:
 				h.class = classify(r, nil)
-				h.kind, h.text = refusedWrite, fmt.Sprintf("%s was told that its write was refused, and the resource's log has it", s.Client())
+				h.kind, h.text = refusedWrite, fmt.Sprintf("%s's write was refused, but the resource's log has it", s.Client())
 			default:
 				continue
 			}
@@ -191,7 +188,7 @@ func contradictions(r *Log) []harm {
 	return harms
 }
 
-// stayOf is the session's time on the resource as its client saw it.
+// workSpanOf returns the span in which a session worked, by its client's events.
 func stayOf(s *facts.Session, w facts.Operation) stay {
 	from := w.Call.T
 	for read := range s.Calls(history.OpRead) {
@@ -202,12 +199,12 @@ func stayOf(s *facts.Session, w facts.Operation) stay {
 	return stay{s.Name(), from, w.Return.T}
 }
 
-// stalledOverrun is the class of a harm for which stalls of the host may be to blame: all who
-// overran did so by no more than it stalled while they worked. No verdict has it.
+// stalledOverrun is the class of damage that host stalls may explain: each session that worked past its
+// lease did so by no more than the host stalled meanwhile. No verdict has this class.
 const stalledOverrun = "stalled-overrun"
 
-// classify says whose fault a harm is: the fence's if there is one, the lock's
-// if all worked inside their leases, otherwise that of the one who overran.
+// classify blames the fence if there is one, the lock if all sessions worked inside their leases, and
+// otherwise the session that worked past its lease.
 func classify(r *Log, stays []stay) string {
 	if fenced(r.Facts) {
 		return verdict.FenceBroken
@@ -228,8 +225,8 @@ func classify(r *Log, stays []stay) string {
 	return class
 }
 
-// overrun is for how long a session worked past its lease, or Never where its lease had ended
-// before it began to work.
+// overrun returns for how long a session worked past its lease, or Never if its lease had ended before it
+// began to work.
 func (r *Log) overrun(s stay) int64 {
 	owner := r.Named(s.session)
 	if owner == nil {
@@ -242,34 +239,33 @@ func (r *Log) overrun(s stay) int64 {
 	return s.to - w.To
 }
 
-// stalls is for how long the host stalled while a session worked.
+// stalls returns for how long the host stalled while a session worked.
 func (r *Log) stalls(s stay) int64 { return r.stalled.Share(spans.Of(s.from, s.to)) }
 
 // fenced reports whether the resource refuses anything.
 func fenced(r *facts.Facts) bool { return r.Params.Fence != "" && r.Params.Fence != "none" }
 
-// course is what a session did, put in order for those who ask about each of its writes:
-// the log of a resource may have thousands of one session.
+// sessionIndex indexes what a session did, because the resource's log may have thousands of its writes.
 type course struct {
-	windows []facts.Window             // in the order of time
-	writes  map[string]facts.Operation // by value: the first
-	read    facts.Operation            // the last
+	windows []facts.Window             // sorted by time
+	writes  map[string]facts.Operation // by value; the first write of each
+	read    facts.Operation            // the last read
 	reads   int
-	claims  []claim // in the order of time
+	claims  []claim // sorted by time
 }
 
-// claim is the deadline that a session had from an instant on.
+// claim is a session's deadline from an instant on.
 type claim struct{ from, deadline int64 }
 
 type courses struct {
 	r       *facts.Facts
-	kept    map[*facts.Session]*course // of long sessions
-	session *facts.Session             // the last that was asked for
+	kept    map[*facts.Session]*course // indexes of long sessions
+	session *facts.Session             // the session of the last call
 	last    *course
 }
 
-// long is how many actions make a session so long that its course is kept. Of shorter ones
-// there may be millions, and each costs little.
+// long is the number of actions above which a session's index is cached. There may be millions of shorter
+// sessions, and indexing one of them is cheap.
 const long = 16
 
 func (cs *courses) of(s *facts.Session) *course {
@@ -286,7 +282,7 @@ func (cs *courses) of(s *facts.Session) *course {
 	return cs.last
 }
 
-// follow reads a session, and says how many actions it has.
+// follow indexes a session and counts its actions.
 func follow(r *facts.Facts, s *facts.Session) (c *course, actions int) {
 	c = &course{windows: slices.Collect(r.Windows(s)), writes: map[string]facts.Operation{}}
 	if s.Granted() {
@@ -309,7 +305,7 @@ func follow(r *facts.Facts, s *facts.Session) (c *course, actions int) {
 	return c, actions
 }
 
-// until is the first belief window that ends at an instant or later.
+// until returns the first belief window that ends at or after an instant.
 func (c *course) until(at int64) (facts.Window, bool) {
 	i := sort.Search(len(c.windows), func(i int) bool { return c.windows[i].To >= at })
 	if i == len(c.windows) {
@@ -318,14 +314,14 @@ func (c *course) until(at int64) (facts.Window, bool) {
 	return c.windows[i], true
 }
 
-// claimedAt is the deadline that a granted session had at an instant.
+// claimedAt returns the deadline of a granted session at an instant.
 func (c *course) claimedAt(at int64) int64 {
 	i := sort.Search(len(c.claims), func(i int) bool { return c.claims[i].from > at })
 	return c.claims[i-1].deadline
 }
 
-// answeredBy is the operation that a log entry answers: the write of its
-// value, or the session's only read.
+// answeredBy returns the operation that a log entry answers: the write of its value, or the session's
+// only read.
 func (c *course) answeredBy(e *history.Event) (found facts.Operation, ok bool) {
 	if e.Cause == history.OpWrite {
 		found, ok = c.writes[e.Value]

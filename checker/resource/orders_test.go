@@ -11,15 +11,14 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestOrdersAgainstALookAtEach compares what is kept in order with a look at each: see
-// histories.Compare.
+// Compares the sorted data structures with a linear search; see histories.Compare.
 func TestOrdersAgainstALookAtEach(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*Log, bool) { r := facts.Read(h); return Read(r), r.Malformed == "" }, map[string]func(*rand.Rand, *Log) (got, want string){
 		"courses": coursesOf, "unseen writes": unseenWrites,
 	})
 }
 
-// coursesOf asks of each session what one would find who looks at all that was done in it.
+// coursesOf compares each session's index with a scan of the session's actions.
 func coursesOf(rng *rand.Rand, r *Log) (got, want string) {
 	at := rng.Int64N(r.End + 1)
 	for s := range r.Sessions() {
@@ -52,7 +51,7 @@ func coursesOf(rng *rand.Rand, r *Log) (got, want string) {
 	return got, want
 }
 
-// answer is the session's write of an entry's value, or its only read.
+// answer returns the session's write of an entry's value, or its only read.
 func answer(s *facts.Session, e *history.Event) (found facts.Operation, ok bool) {
 	if e.Cause == history.OpWrite {
 		for x := range s.Calls(history.OpWrite) {

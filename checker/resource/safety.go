@@ -1,11 +1,11 @@
-// Package resource judges by what came to the resource that the locks protect: whether it
-// was harmed, and whether fencing tokens rise and are enforced.
+// Package resource judges by the log of the resource that the locks protect: whether the resource was
+// damaged, and whether fencing tokens rise and are enforced.
 //
-// Its nouns are Log (a record with its resource's log, and what follows from that),
-// harm (one harm, by two sessions at most), stay (the time that a session worked on the
-// resource) and course (what a session did, in order). FencingOrder is in fencing.go.
+// Log is a record together with its resource's log and what follows from it. A damage is one violation
+// by at most two sessions, a workSpan is the time in which a session worked on the resource, and a
+// sessionIndex answers questions about the writes of one session. FencingOrder is in fencing.go.
 //
-// Deliberately missing: why a lock was broken.
+// Why a lock was broken is left to package cause.
 package resource
 
 import (
@@ -18,18 +18,16 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Safety asks whether the resource that the locks protect came to harm.
-// The resource's own log is the order of apply. Harm is a lost update, an
-// interleaving, a write that was acknowledged and is missing, or one that was
-// refused and is there. A write that was applied outside its session's belief
-// but harmed nobody is counted in the numbers, not judged. A write where another client
-// works, too, is an occasion.
+// Safety checks that the resource was not damaged. The resource applied writes in the order of its log.
+// Damage is a lost update, an interleaving, a write that was acknowledged but is missing, or a write that
+// was refused but is there. A write outside its session's belief that damaged nothing is counted in the
+// numbers and not judged. Each write on a key that another client uses as well is an occasion.
 func (r *Log) Safety() verdict.Finding {
 	if len(r.Log) == 0 && r.Touched {
 		return withoutLog(r)
 	}
 	if len(r.Log) == 0 && r.Params.Resource == "" {
-		return verdict.Finding{Undecided: "the history tells of no resource"}
+		return verdict.Finding{Undecided: "the history contains no resource"}
 	}
 	harms, stalled := r.harms()
 	f := found(r.Facts, harms)
@@ -40,14 +38,14 @@ func (r *Log) Safety() verdict.Finding {
 	case stalled != nil && len(harms) == 0:
 		return excusedHarm(*stalled)
 	}
-	f.Because = fmt.Sprintf("the resource came to no harm, in %s", verdict.Plural(r.writes, "write")) + beside(r.writes, f.Occasions)
+	f.Because = fmt.Sprintf("the resource was not damaged, in %s", verdict.Plural(r.writes, "write")) + beside(r.writes, f.Occasions)
 	return f
 }
 
-// harms is all but those for which stalls of the host may be to blame, and the first of these.
+// damages returns all damage except that which host stalls may explain, and the first of the latter.
 func (r *Log) harms() (harms []harm, stalled *harm) {
 	all := slices.Concat(r.lost, interleavings(r))
-	if r.Cut == "" { // otherwise the log may go on
+	if r.Cut == "" { // a truncated log may continue
 		all = append(all, contradictions(r)...)
 	}
 	for _, h := range all {
@@ -60,24 +58,24 @@ func (r *Log) harms() (harms []harm, stalled *harm) {
 	return eachOnce(harms), stalled
 }
 
-// excusedHarm tells of harm that leaves it undecided whether the resource is safe.
+// excusedDamage reports damage that a host stall may explain, so resource safety is undecided.
 func excusedHarm(h harm) verdict.Finding {
 	return verdict.Finding{Undecided: fmt.Sprintf("the host stalled while a client worked, which may be why it worked past its lease: %s: %s", h.kind, h.text)}
 }
 
-// beside says how many of the writes were where another client worked, too.
+// otherClients describes how many of the writes were on keys that another client used as well.
 func beside(writes, contended int) string {
 	switch {
 	case writes == 0:
 		return ""
 	case contended == 0:
-		return "; no other client worked there"
+		return "; no other client used the resource"
 	}
-	return fmt.Sprintf(", %d of them where another client worked, too", contended)
+	return fmt.Sprintf(", %d of them on keys that another client used as well", contended)
 }
 
-// withoutLog judges by what the clients saw: of two sessions' acknowledged writes, each the
-// first on top of one version, one is lost, whatever the order of apply.
+// withoutLog judges by the clients' events. If two sessions' writes, both based on the same version, were
+// acknowledged, one of them is lost in any order.
 func withoutLog(r *Log) verdict.Finding {
 	type base struct {
 		key     string
@@ -120,23 +118,23 @@ func withoutLog(r *Log) verdict.Finding {
 	return verdict.Finding{Undecided: "the resource's log was not read back"}
 }
 
-// harm is one harm to the resource, by at most two sessions.
+// damage is one case of damage to the resource, by at most two sessions.
 type harm struct {
 	kind     string
 	class    string
 	text     string
-	at       *history.Event // what did the harm
+	at       *history.Event // the event that did the damage
 	from     int64          // when it became possible
 	key      string
-	sessions []string // the one that was there first, first
+	sessions []string // the earlier one first
 	events   []*history.Event
 }
 
-// severity orders classes by who is to blame: first what accuses the lock. Those
-// of fencing-order follow, what befell the resource first.
+// severity orders classes: first those that blame the lock, then the others of resource-safety, then those
+// of fencing-order, beginning with those that reached the resource.
 var severity = []string{verdict.LockBroken, verdict.FenceBroken, verdict.Overrun, verdict.Unexplained, verdict.StaleAccepted, verdict.HolderRefused, verdict.FreshRefused, verdict.TokenOrder, verdict.TokenTwice}
 
-// found lists harms as incidents. The worst is shown, and of equals the first.
+// newFinding lists damages as incidents. It shows the worst, or the first of equal ones.
 func found(r *facts.Facts, harms []harm) (f verdict.Finding) {
 	for _, h := range harms {
 		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Tell: func() verdict.Result { return told(r, h) }})
@@ -164,7 +162,7 @@ func told(r *facts.Facts, h harm) verdict.Result {
 	}
 }
 
-// writesOf is the session's own calls and returns of the writes in a harm.
+// writesOf returns the session's own calls and returns of the writes in a damage.
 func writesOf(s *facts.Session, harm []*history.Event) []*history.Event {
 	var events []*history.Event
 	for w := range s.Calls(history.OpWrite) {
@@ -175,8 +173,8 @@ func writesOf(s *facts.Session, harm []*history.Event) []*history.Event {
 	return events
 }
 
-// eachOnce keeps one harm for each thing that did it: a write that overwrites
-// another in the midst of a section is one harm, not two.
+// eachOnce keeps one damage per event. A write that overwrites another one within a critical section is
+// one damage and not two.
 func eachOnce(harms []harm) []harm {
 	seen := map[*history.Event]bool{}
 	return slices.DeleteFunc(harms, func(h harm) bool {
@@ -193,7 +191,7 @@ func later(a, b *history.Event) *history.Event {
 	return b
 }
 
-// who names a session in a sentence.
+// who returns a session's name for a sentence.
 func who(r *facts.Facts, session string) string {
 	if s := r.Named(session); s != nil {
 		return s.Client()
@@ -201,7 +199,7 @@ func who(r *facts.Facts, session string) string {
 	return "session " + session
 }
 
-// ordered is two sessions' names, the one that acquired first first.
+// ordered returns two sessions' names, sorted by the calls of their acquires.
 func ordered(r *facts.Facts, a, b string) []string {
 	x, y := r.Named(a), r.Named(b)
 	if x != nil && y != nil && y.Acquire.Call.T < x.Acquire.Call.T {
@@ -210,7 +208,7 @@ func ordered(r *facts.Facts, a, b string) []string {
 	return []string{a, b}
 }
 
-// Numbers measures what came to the resource.
+// Numbers adds measurements of the resource to n.
 func (r *Log) Numbers(n map[string]float64) {
 	if len(r.Log) == 0 {
 		return
@@ -224,8 +222,8 @@ func (r *Log) Numbers(n map[string]float64) {
 	}
 }
 
-// refusedHolders counts the refusals of sessions that believed they held the
-// lock, whatever mode the fence has and whoever is to blame.
+// refusedHolders counts refusals of sessions that believed they held the lock, in any mode of the fence and
+// for any reason.
 func refusedHolders(r *Log) int {
 	n := 0
 	for _, e := range r.Log {
@@ -239,8 +237,7 @@ func refusedHolders(r *Log) int {
 	return n
 }
 
-// contended counts the log's writes that may come to harm: those on a key on which another
-// client than theirs has worked, too.
+// contended counts the log's writes on keys that more than one client used.
 func contended(r *facts.Facts) int {
 	several := shared(r.Log, func(e *history.Event) string { return who(r, e.Session) })
 	n := 0
@@ -252,8 +249,8 @@ func contended(r *facts.Facts) int {
 	return n
 }
 
-// shared finds the keys on which there are entries of more than one, and the place of the
-// first entry that is of another than the first.
+// shared returns the keys with entries of more than one owner, each with the index of the first entry of
+// a second owner.
 func shared(log []*history.Event, whose func(*history.Event) string) map[string]int {
 	first, second := map[string]string{}, map[string]int{}
 	for i, e := range log {

@@ -1,15 +1,15 @@
-// Package second puts histories before porcupine, as a second judge of
-// lease-linearizability, and draws what it finds.
+// Package second is a second judge of lease-linearizability. It checks histories with porcupine and draws
+// porcupine's findings.
 //
-// A Judge asks about all sessions of a lock, or about a witness alone. A Question is one
-// operation as porcupine is asked about it; visualize.go has its picture of a violation.
+// A Judge checks all sessions of a lock, or a witness alone. A Question is one operation in porcupine's
+// terms. visualize.go writes porcupine's page on a violation.
 //
-// It shares no line with package lease, which answers the same Question by another
-// algorithm: a mistake in one shows as a disagreement. Whoever asks waits for real time, so
-// ask outside any bubble of virtual time.
+// The package shares no code with package lease, which decides the same question by another algorithm, so
+// that a mistake in one of them shows as a disagreement. Searches are bounded by real time, so call it
+// outside bubbles of virtual time.
 //
-// Deliberately missing: what violates mutual exclusion must violate this Question too, but
-// not the other way, and the fast procedure's findings are not seen here.
+// A violation of mutual exclusion must be a violation here, but not vice versa. The package does not see
+// the findings of package lease.
 package second
 
 import (
@@ -32,18 +32,17 @@ import (
 // Timeout bounds the search, in real time.
 const Timeout = 2 * time.Second
 
-// Judge asks porcupine about a record whether one lease lock could have given its answers:
-// Holds, Violated, or Undecided where it ran out of time or a key has more than Operations
-// or mostUnknown.
+// Judge asks porcupine whether a single lease lock could have produced a record's results. The answer is
+// Holds, Violated, or Undecided if time ran out or a key has too many operations or unknown outcomes.
 type Judge struct {
 	r       *facts.Facts
-	answers map[*facts.Lock]verdict.Outcome // about whole locks
+	answers map[*facts.Lock]verdict.Outcome // of whole locks, cached
 }
 
-// New is the second judge of a record.
+// New returns a Judge of a record.
 func New(r *facts.Facts) Judge { return Judge{r, map[*facts.Lock]verdict.Outcome{}} }
 
-// Answer is about all locks. A malformed record is Undecided.
+// Answer judges all locks. A malformed record is Undecided.
 func (j Judge) Answer(timeout time.Duration) verdict.Outcome {
 	if j.r.Malformed != "" {
 		return verdict.Undecided
@@ -61,8 +60,8 @@ func (j Judge) Answer(timeout time.Duration) verdict.Outcome {
 	return answer
 }
 
-// Against says what porcupine has against a violation, or "". It is asked
-// about the witness alone, and about all sessions of its key where these are few.
+// Against describes how porcupine contradicts a violation, or returns "". It checks the witness alone, and
+// all sessions of its key if there are few.
 func (j Judge) Against(res *verdict.Result) string {
 	if res == nil || res.Outcome != verdict.Violated || unheard(j.r.Params, res.Property) {
 		return ""
@@ -72,18 +71,18 @@ func (j Judge) Against(res *verdict.Result) string {
 		return fmt.Sprintf("porcupine finds nothing wrong with the witness of %s, sessions %s", res.Property, verdict.List(res.Witness.Sessions))
 	}
 	if j.Whole(l, Timeout) == verdict.Holds {
-		return fmt.Sprintf("porcupine finds nothing wrong with %s, though %s is violated", verdict.LockName(res.Witness.Key), res.Property)
+		return fmt.Sprintf("porcupine finds nothing wrong with %s, but %s is violated", verdict.LockName(res.Witness.Key), res.Property)
 	}
 	return ""
 }
 
-// unheard says whether porcupine can have no part in a violation: no lease lock contradicts what
-// nobody was told.
+// unheard reports whether porcupine can't see a violation: without loss notifications or deadlines, two
+// holders don't contradict a lease lock.
 func unheard(p history.Params, property string) bool {
 	return property == verdict.MutualExclusion && p.Untold
 }
 
-// Whole puts all sessions of one lock before porcupine, until it has decided.
+// Whole judges all sessions of one lock. It caches the answer.
 func (j Judge) Whole(l *facts.Lock, timeout time.Duration) verdict.Outcome {
 	if j.answers[l] == "" {
 		j.answers[l] = j.Some(l.Sessions(), timeout)
@@ -91,7 +90,7 @@ func (j Judge) Whole(l *facts.Lock, timeout time.Duration) verdict.Outcome {
 	return j.answers[l]
 }
 
-// Some puts some sessions of one key before porcupine.
+// Some judges some sessions of one key.
 func (j Judge) Some(ss iter.Seq[*facts.Session], timeout time.Duration) verdict.Outcome {
 	ops, few := questions(j.r, ss)
 	if !few {
@@ -108,25 +107,24 @@ func (j Judge) Some(ss iter.Seq[*facts.Session], timeout time.Duration) verdict.
 
 // Limits of the search, which is exponential in unknown outcomes.
 const (
-	operations  = 60 // of one key, at most
-	mostUnknown = 8  // of these without an outcome
+	operations  = 60 // of one key
+	mostUnknown = 8  // operations without an outcome
 )
 
-// Question is one operation as porcupine is asked about it. The translation is its own,
-// and shares nothing with that of the fast procedure.
+// Question is one operation in porcupine's terms. Its translation shares nothing with that of package
+// lease.
 type Question struct {
 	Owner   int // the session, from 1
 	Op      string
 	Outcome history.Type
 	Call    int64
-	Return  int64  // Never, if the outcome is unknown
-	Until   int64  // the earliest true time at which the lease may lapse
-	client  string // whose operations are in the order of their numbers,
-	before  int    // and how many with an answer come before this one
+	Return  int64  // Never if the outcome is unknown
+	Until   int64  // the earliest true time at which the lease may expire
+	client  string // a client's operations take effect in the order of their numbers
+	before  int    // how many answered operations of the client precede this one
 }
 
-// questions translates sessions for porcupine. It reports false where that is too much
-// for its search.
+// questions translates sessions for porcupine. few is false if they are too many for its search.
 func questions(r *facts.Facts, ss iter.Seq[*facts.Session]) (all []porcupine.Operation, few bool) {
 	owner, unknown := 0, 0
 	for s := range ss {
@@ -144,8 +142,8 @@ func questions(r *facts.Facts, ss iter.Seq[*facts.Session]) (all []porcupine.Ope
 	return all, true
 }
 
-// inTurn puts operations in the order of their numbers, which they bear as ClientId until
-// then, and counts for each what its client did before it.
+// inTurn sorts operations by their numbers, which are in ClientId until then, and counts for each the
+// answered operations of its client before it.
 func inTurn(all []porcupine.Operation) {
 	slices.SortFunc(all, func(a, b porcupine.Operation) int { return cmp.Compare(a.ClientId, b.ClientId) })
 	answered := map[string]int{}
@@ -159,8 +157,8 @@ func inTurn(all []porcupine.Operation) {
 	}
 }
 
-// questionsOf is one session's. A failed acquire says nothing, nor does an extension of
-// unknown outcome.
+// questionsOf translates one session. A failed acquire and an extension of unknown outcome say nothing
+// about the lease.
 func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.Operation) {
 	ε := int64(r.Params.StampError)
 	until := int64(math.MinInt64)
@@ -177,7 +175,7 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 			switch claims := o.Return.ValidUntil; {
 			case claims == 0 && until == math.MinInt64:
 				until = facts.Never
-				if t, gone := r.Gone[s.Client()]; gone && r.Params.TTL > 0 { // nobody says how long it goes on without its client
+				if t, gone := r.Gone[s.Client()]; gone && r.Params.TTL > 0 { // without its client, the lease may last for any time
 					until = t
 				}
 			case claims == 0:
@@ -186,7 +184,7 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 			default:
 				until = claims
 			}
-			if q.Until = until; r.Params.Untold { // it may lapse at any time
+			if q.Until = until; r.Params.Untold { // the lease may expire at any time
 				q.Until = math.MinInt64
 			}
 		default:
@@ -204,32 +202,31 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 	return all
 }
 
-// lease is one possible state of the lease object: who owns it (0: free), when
-// that lease may lapse at the earliest, and the earliest that it can be by now.
+// lease is one possible state of the lease object: its owner (0 if free), the earliest instant at which the
+// lease may expire, and the earliest possible current time.
 type lease struct {
 	owner int
 	lapse int64
 	now   int64
 }
 
-// ordered is what porcupine knows of the lease object: the states that it can be in, and how
-// many of each client's answers have come, for they come in their order.
+// ordered is porcupine's state: the possible states of the lease object, and the number of answered
+// operations of each client, which take effect in their order.
 type ordered struct {
 	leases   []lease
 	answered map[string]int
 }
 
-// Model is the lease object as a set of possible states, with time in them:
+// Model is the lease object as a set of possible states that contain the time:
 //
 //	acquire ok    free → held        release ok    held → free
 //	extend ok     held → held        release or extend fail    not held by the caller
-//	unknown       took effect at some time after its call, or never
-//	expire        held → free at any time from its lapse, or never
+//	unknown       takes effect at some time after its call, or never
+//	expire        held → free at any time from the earliest expiry on, or never
 //
-// Expiry is part of each step. As operations of its own, it blows the search up
-// even on histories that are fine. A client's operations take effect one after the
-// other, however the error of the stamps widens them; an unknown one after those that
-// were answered before its call.
+// Expiry is part of each step. As separate operations it would blow up the search even on correct
+// histories. A client's operations take effect in their order even if the error of the timestamps makes
+// them overlap. An operation of unknown outcome takes effect after those answered before its call.
 var Model = porcupine.Model{
 	Init: func() any { return ordered{leases: []lease{{now: math.MinInt64}}} },
 	StepContext: func(ctx context.Context, state, input, _ any) (bool, any) {
@@ -237,7 +234,7 @@ var Model = porcupine.Model{
 		next := ordered{answered: c.answered}
 		turn := c.answered[q.client]
 		switch {
-		case q.Outcome == history.Info, q.client == "": // of nobody whose order counts
+		case q.Outcome == history.Info, q.client == "": // no order to respect
 		case turn != q.before:
 			return false, next
 		default:
@@ -261,7 +258,7 @@ var Model = porcupine.Model{
 		return slices.Equal(x.leases, y.leases) && maps.Equal(x.answered, y.answered)
 	},
 	Hash: func(state any) uint64 {
-		h := uint64(14695981039346656037) // FNV-1a, over numbers in place of bytes
+		h := uint64(14695981039346656037) // FNV-1a over numbers instead of bytes
 		for _, s := range state.(ordered).leases {
 			for _, x := range []int64{int64(s.owner), s.lapse, s.now} {
 				h = (h ^ uint64(x)) * 1099511628211
@@ -275,9 +272,8 @@ var Model = porcupine.Model{
 	},
 }
 
-// step adds the states that an operation can lead to from s: with or without an
-// expiry before it, and for an unknown one also as if it had never been. It takes effect
-// only in its turn.
+// step appends the states that an operation can lead to from s, with and without an expiry before it. An
+// operation of unknown outcome may also have no effect. inTurn must hold for it to take effect.
 func (s lease) step(next []lease, q Question, inTurn bool) []lease {
 	if q.Outcome == history.Info {
 		next = append(next, s)
@@ -295,7 +291,7 @@ func (s lease) step(next []lease, q Question, inTurn bool) []lease {
 	return next
 }
 
-// apply adds the state that an operation leads to if it takes effect now.
+// apply appends the state that an operation leads to if it takes effect now.
 func (s lease) apply(next []lease, q Question) []lease {
 	holds := s.owner == q.Owner
 	if q.Outcome == history.Fail {
@@ -315,7 +311,7 @@ func (s lease) apply(next []lease, q Question) []lease {
 	return next
 }
 
-// prune puts states in order and drops those that an earlier "now" dominates.
+// prune sorts states and drops those dominated by one with an earlier now.
 func prune(states []lease) []lease {
 	slices.SortFunc(states, func(a, b lease) int {
 		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.lapse, b.lapse), cmp.Compare(a.now, b.now))

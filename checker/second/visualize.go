@@ -17,21 +17,20 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Limits of porcupine's picture. Its search is exponential in unknown outcomes,
-// so that these are bounded apart.
+// Limits of porcupine's picture. The search is exponential in unknown outcomes, so these have a limit of
+// their own.
 const (
 	pictureOperations = 200
 	pictureUnknown    = 10
-	pictureTimeout    = 10 * time.Second // of real time; what is cut out takes milliseconds
+	pictureTimeout    = 10 * time.Second // of real time; the selection takes milliseconds
 )
 
-// Visualize writes porcupine's page on a verdict's violation, HTML that needs nothing
-// else: the witness of mutual-exclusion, or else that of lease-linearizable, with what its
-// lock did before and after, and when clients believed that they held it. It reports false,
-// and writes nothing, where neither is violated, or porcupine does not come to an end in
-// time; so, too, where a lock that tells its holder nothing violates mutual-exclusion alone,
-// which as a lease it may. Porcupine puts what it found in no certain order, so the bytes
-// differ from call to call. Call it outside any bubble of virtual time.
+// Visualize writes porcupine's page on a verdict's violation as self-contained HTML. The page shows the
+// witness of mutual-exclusion, or else that of lease-linearizable, with neighboring sessions of its lock
+// and the spans in which clients believed they held it. Visualize writes nothing and returns false if
+// neither property is violated, if porcupine does not finish in time, or if a lock without loss
+// notifications violates mutual-exclusion only, which a lease lock may. Porcupine's order is not
+// deterministic, so the bytes differ from call to call. Call it outside bubbles of virtual time.
 func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, err error) {
 	res := pictured(h, v)
 	if res == nil {
@@ -49,7 +48,7 @@ func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, 
 	return shown, nil
 }
 
-// pictured is the result that a picture is about, or nil.
+// pictured returns the result to draw, or nil.
 func pictured(h *history.History, v verdict.Verdict) *verdict.Result {
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
 		if r := v.Result(name); r != nil && !unheard(h.Params, name) && r.Outcome == verdict.Violated && r.Witness != nil {
@@ -59,11 +58,11 @@ func pictured(h *history.History, v verdict.Verdict) *verdict.Result {
 	return nil
 }
 
-// picture tries the cut-out, and where that takes too long the witness alone.
+// picture draws the witness with its neighbors, or the witness alone if that takes too long.
 func picture(w io.Writer, r *facts.Facts, res *verdict.Result) (shown bool, err error) {
 	witnesses := witnesses(r, res.Witness)
 	if len(witnesses) == 0 {
-		return false, errors.New("the witness is of another history")
+		return false, errors.New("the witness belongs to another history")
 	}
 	for _, ss := range [][]*facts.Session{cutOut(r, res.Witness), witnesses} {
 		model, ops := pictureOps(r, ss)
@@ -91,9 +90,8 @@ func witnesses(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 	return out
 }
 
-// cutOut is the sessions of the witness, and of the same lock those next to it in
-// time, as many as fit. A session is taken whole or not at all: without its
-// release, a lock would be held that was not.
+// cutOut returns the sessions of the witness and as many neighbors in time, of the same lock, as fit. It
+// takes sessions whole, because without its release a session would seem to hold the lock.
 func cutOut(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 	chosen := witnesses(r, w)
 	operations, unknown := 0, 0
@@ -134,8 +132,8 @@ func cutOut(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 	return chosen
 }
 
-// pictureOps translates sessions for porcupine, and has its model describe them.
-// A client has a row, and another where one of its operations never returned.
+// pictureOps translates sessions for porcupine, with a model that describes them. Each client has a row, and
+// another one after an operation that never returned.
 func pictureOps(r *facts.Facts, ss []*facts.Session) (porcupine.Model, []porcupine.Operation) {
 	names := make([]string, len(ss)+1)
 	var ops []porcupine.Operation
@@ -152,7 +150,7 @@ func pictureOps(r *facts.Facts, ss []*facts.Session) (porcupine.Model, []porcupi
 	return model, ops
 }
 
-// putRows gives each operation the first row of its client that is free.
+// putRows assigns each operation the first free row of its client.
 func putRows(ops []porcupine.Operation) {
 	order := make([]int, len(ops))
 	for i := range order {
@@ -188,7 +186,7 @@ func (o Question) describe(names []string) string {
 	return text + ": ok"
 }
 
-// describeStates names the states that a lock can be in.
+// describeStates lists the possible states of a lock.
 func describeStates(states []lease, names []string) string {
 	var parts []string
 	for _, s := range states {
@@ -198,9 +196,9 @@ func describeStates(states []lease, names []string) string {
 		case s.lapse == facts.Never:
 			text = "held by " + names[s.owner]
 		case s.lapse < 0:
-			text = "held by " + names[s.owner] + ", who may have lost it"
+			text = "held by " + names[s.owner] + ", which may have lost it"
 		default:
-			text = "held by " + names[s.owner] + ", until " + facts.Seconds(s.lapse) + " at least"
+			text = "held by " + names[s.owner] + ", until at least " + facts.Seconds(s.lapse)
 		}
 		if !slices.Contains(parts, text) {
 			parts = append(parts, text)
@@ -209,7 +207,7 @@ func describeStates(states []lease, names []string) string {
 	return strings.Join(parts, ", or ")
 }
 
-// annotations is when clients believed that they held the lock, and the harm.
+// annotations mark when clients believed that they held the lock, and the violation.
 func annotations(r *facts.Facts, ss []*facts.Session, res *verdict.Result) []porcupine.Annotation {
 	ε := int64(r.Params.StampError)
 	var out []porcupine.Annotation
@@ -227,12 +225,12 @@ func annotations(r *facts.Facts, ss []*facts.Session, res *verdict.Result) []por
 		Description: res.Property, Details: fmt.Sprintf("from %s to %s", facts.Seconds(res.Witness.From), facts.Seconds(res.Witness.To)), BackgroundColor: "#d03030", TextColor: "#ffffff"})
 }
 
-// longestName bounds what a picture shows of a name, in bytes.
+// longestName limits names in a picture, in bytes.
 const longestName = 40
 
-// inert writes a name so that a page shows it and never obeys it. Porcupine's page has its data
-// as JSON, which escapes what could end a script, but the page's script sets descriptions of
-// states and clients as HTML.
+// inert escapes a name so that a page shows it and never interprets it. Porcupine's page contains its data
+// as JSON, which escapes what could end a script, but the script inserts the descriptions of states and
+// clients as HTML.
 func inert(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -34,7 +34,7 @@ func visualize(t *testing.T, h *history.History, v verdict.Verdict) string {
 	return page.String()
 }
 
-// drawing is what the tests look at in a picture's data.
+// drawing is the part of a picture's data that the tests use.
 type drawing struct {
 	Partitions []struct {
 		History               []struct{ OriginalEnd, Description, Metadata string }
@@ -42,10 +42,10 @@ type drawing struct {
 	}
 }
 
-// drawn finds the data: a line of its own, and JSON never makes another.
+// drawn extracts the data, which is on a line of its own because JSON contains no line breaks.
 var drawn = regexp.MustCompile(`(?m)^ *const data = (\{.*\})$`)
 
-// data is what a picture's page shows.
+// data returns the data of a picture's page.
 func data(t *testing.T, page string) drawing {
 	t.Helper()
 	var d drawing
@@ -59,7 +59,7 @@ func data(t *testing.T, page string) drawing {
 	return d
 }
 
-// Each violated story has a picture with its witness in it, and no other has one.
+// Only violated stories have a picture, and it contains the witness.
 func TestPicturesOfStories(t *testing.T) {
 	pictures := 0
 	files, err := filepath.Glob("../testdata/*.txt")
@@ -76,7 +76,7 @@ func TestPicturesOfStories(t *testing.T) {
 		page := visualize(t, h, v)
 		res := second.Pictured(h, v)
 		if (res != nil) != (page != "") {
-			t.Errorf("%s: there is a violation to show: %v; %d bytes", file, res != nil, len(page))
+			t.Errorf("%s: a violation to draw: %t; the page has %d bytes", file, res != nil, len(page))
 		}
 		if page == "" {
 			continue
@@ -87,10 +87,10 @@ func TestPicturesOfStories(t *testing.T) {
 				t.Errorf("%s: session %s is not in its picture", file, s)
 			}
 		}
-		// Nothing is fetched: an address is only ever a name of XML.
+		// The page loads nothing: its only URLs are XML namespaces.
 		for _, m := range regexp.MustCompile(`https?://[^"'\s)]*|src=|@import|url\(`).FindAllString(page, -1) {
 			if m != "http://www.w3.org/2000/svg" {
-				t.Errorf("%s: the page wants %s", file, m)
+				t.Errorf("%s: the page loads %s", file, m)
 			}
 		}
 	}
@@ -99,8 +99,8 @@ func TestPicturesOfStories(t *testing.T) {
 	}
 }
 
-// crowd is a violation among many sessions before and after, with unknown
-// outcomes, so that porcupine has much to choose from.
+// crowd returns a violation among many other sessions with unknown outcomes, which make porcupine's search
+// large.
 func crowd(sessions int) *history.History {
 	rnd := rand.New(rand.NewPCG(11, 12))
 	var b strings.Builder
@@ -108,7 +108,7 @@ func crowd(sessions int) *history.History {
 	for i := range sessions {
 		at, c := float64(i+1)*10, 1+i%3
 		if i == sessions/2+1 {
-			at -= 9.7 // while the one before holds
+			at -= 9.7 // while the previous session holds
 		}
 		s := fmt.Sprintf("c%d/%d", c, i)
 		fmt.Fprintf(&b, "%.3f c%d invoke acquire session=%s\n", at, c, s)
@@ -127,7 +127,7 @@ func crowd(sessions int) *history.History {
 	return histories.Story(b.String())
 }
 
-// A picture is cut out of a long history, with the witness in it.
+// A picture of a long history shows a part of it, which contains the witness.
 func TestPictureIsCutOut(t *testing.T) {
 	h := crowd(400)
 	v := checker.Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable)
@@ -137,7 +137,7 @@ func TestPictureIsCutOut(t *testing.T) {
 	first := visualize(t, h, v)
 	k := data(t, first).Partitions[0]
 	if n := len(k.History); n > second.PictureOperations || n < second.PictureOperations*9/10 {
-		t.Errorf("%d operations, at most %d are shown of the many that there are", n, second.PictureOperations)
+		t.Errorf("%d operations; at most %d should be shown", n, second.PictureOperations)
 	}
 	unknown := 0
 	for _, o := range k.History {
@@ -151,8 +151,7 @@ func TestPictureIsCutOut(t *testing.T) {
 	t.Logf("%d operations, %d linearizations, %d bytes", len(k.History), len(k.PartialLinearizations), len(first))
 }
 
-// Names from a history can't leave the data, nor become a part of the page when
-// the page's script shows them.
+// Names from a history must stay data, also when the page's script inserts them.
 func TestHostileNamesAreInertInAPicture(t *testing.T) {
 	const hostile = "</script><script>alert(1)</script><img/src=x/onerror=alert(1)>\"'`&lt;\u202e\u2028\n      const data = {}\x00"
 	h := crowd(6)
@@ -192,8 +191,8 @@ func TestHostileNamesAreInertInAPicture(t *testing.T) {
 	}
 }
 
-// Whatever is violated can be drawn, or there is nothing to draw: also of locks that tell their
-// holders nothing, which may lose as leases what nobody but the nodes knows of.
+// Each violation either has a picture or has nothing to draw. The latter happens for locks without loss
+// notifications, whose leases may end without any client's knowledge.
 func TestWhateverIsViolatedCanBeDrawn(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(13, 14))
 	drawn, untold := 0, 0
@@ -213,7 +212,7 @@ func TestWhateverIsViolatedCanBeDrawn(t *testing.T) {
 		}
 	}
 	if drawn < 50 || untold < 5 {
-		t.Errorf("%d pictures, and %d of which nobody was told: the test is one-sided", drawn, untold)
+		t.Errorf("%d pictures, and %d violations without notification: the test needs both", drawn, untold)
 	}
 }
 

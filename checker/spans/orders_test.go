@@ -11,8 +11,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestOrdersAgainstALookAtEach compares what is kept in order with a look at each: see
-// histories.Compare.
+// Compares the sorted data structures with a linear search; see histories.Compare.
 func TestOrdersAgainstALookAtEach(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*facts.Facts, bool) { r := facts.Read(h); return r, r.Malformed == "" }, map[string]func(*rand.Rand, *facts.Facts) (got, want string){
 		"meetings": met,

@@ -1,14 +1,15 @@
-// Package spans does arithmetic with spans of true time, and with the windows of sessions.
+// Package spans does arithmetic with spans of true time and with the windows in which sessions held
+// locks.
 //
-// A list of Span is disjoint and in order of time. A Spread is spans that may overlap, and Measured a
-// list that is asked for many shares. Wait and Stalls are what more than one judge reads from a
+// A list of spans is sorted by time and disjoint. A Spread holds spans that may overlap, and Measured
+// answers many questions about one list. Wait and Stalls read spans that several judges need from a
 // record.
 //
-// A Window is a span in which a session held its lock, by whatever evidence. Beliefs has the belief
-// windows of a record's locks, Overlaps what several windows have in common, and Meetings counts the
-// acquires that a window was in the way of.
+// A Window is a span in which a session held its lock, by whatever evidence. Beliefs returns the belief
+// windows of a record's locks, Overlaps their overlaps, and Meetings counts the acquires that another
+// session's window delayed.
 //
-// Not here: what an overlap means, and whose fault it is.
+// What an overlap means, and who caused it, is decided elsewhere.
 package spans
 
 import (
@@ -21,16 +22,16 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Span is [From, To).
+// Span is the half-open interval [From, To), in nanoseconds since the run began.
 type Span struct{ From, To int64 }
 
-// Of is the span between two instants.
+// Of returns the span between two instants.
 func Of(from, to int64) Span { return Span{from, to} }
 
 // Ever is before everything.
 const Ever = math.MinInt64
 
-// Length is how long it is; Never where it has no begin or no end.
+// Length returns To − From, or Never if the span is unbounded.
 func (s Span) Length() int64 {
 	if s.From == Ever || s.To == facts.Never {
 		return facts.Never
@@ -38,14 +39,13 @@ func (s Span) Length() int64 {
 	return s.To - s.From
 }
 
-// Union makes a list of spans in any order.
+// Union sorts spans and merges those that overlap or touch.
 func Union(spans []Span) []Span {
 	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	return Joined(spans, 0)
 }
 
-// Joined makes a list of spans in the order of their begin. Those that are no
-// further apart than gap become one.
+// Joined merges spans sorted by From whose distance is at most gap.
 func Joined(spans []Span, gap int64) []Span {
 	var list []Span
 	for _, s := range spans {
@@ -60,10 +60,10 @@ func Joined(spans []Span, gap int64) []Span {
 	return list
 }
 
-// Common is where both lists are.
+// Common returns the intersection of two lists.
 func Common(a, b []Span) []Span {
 	var list []Span
-	if len(a) > 0 && len(b) > 0 { // one may be short, and the other long
+	if len(a) > 0 && len(b) > 0 { // one list may be short and the other long
 		a, b = After(a, b[0].From), After(b, a[0].From)
 	}
 	for len(a) > 0 && len(b) > 0 {
@@ -79,7 +79,7 @@ func Common(a, b []Span) []Span {
 	return list
 }
 
-// Outside is where a list is not.
+// Outside returns the complement of a list.
 func Outside(list []Span) []Span {
 	var gaps []Span
 	at := int64(Ever)
@@ -95,7 +95,7 @@ func Outside(list []Span) []Span {
 	return gaps
 }
 
-// AtLeast is where k of the lists are, or more.
+// AtLeast returns the spans covered by at least k of the lists.
 func AtLeast(k int, lists ...[]Span) []Span {
 	if k <= 0 {
 		return []Span{{Ever, facts.Never}}
@@ -125,18 +125,18 @@ func AtLeast(k int, lists ...[]Span) []Span {
 	return Joined(found, 0)
 }
 
-// After is the first of a list that ends after an instant.
+// After returns the part of a list that begins with the first span that ends after an instant.
 func After(list []Span, at int64) []Span {
 	return list[sort.Search(len(list), func(i int) bool { return list[i].To > at }):]
 }
 
-// Meets reports whether a list has something of a span.
+// Meets reports whether a list overlaps a span.
 func Meets(list []Span, s Span) bool {
 	list = After(list, s.From)
 	return len(list) > 0 && list[0].From < s.To
 }
 
-// Covering reports whether a list has all of a span. An empty span is had by any.
+// Covering reports whether a list covers a whole span. Every list covers an empty span.
 func Covering(list []Span, s Span) bool {
 	if s.From >= s.To {
 		return true
@@ -145,14 +145,14 @@ func Covering(list []Span, s Span) bool {
 	return len(list) > 0 && list[0].From <= s.From && list[0].To >= s.To
 }
 
-// Measured is a list with the length of what is before each, and of all: to ask for the
-// shares of many spans that are long.
+// Measured is a list with prefix sums of its lengths. Share then takes logarithmic time, which matters
+// for many long spans.
 type Measured struct {
 	list []Span
 	sums []int64
 }
 
-// Measure measures a list that has an end.
+// Measure computes the prefix sums of a bounded list.
 func Measure(list []Span) Measured {
 	m := Measured{list: list, sums: make([]int64, len(list)+1)}
 	for i, s := range list {
@@ -161,10 +161,10 @@ func Measure(list []Span) Measured {
 	return m
 }
 
-// Share is how much of a span the list has.
+// Share returns how much of a span the list covers.
 func (m Measured) Share(s Span) int64 { return max(0, m.before(s.To)-m.before(s.From)) }
 
-// before is how much of the list is before an instant.
+// before returns the total length of the list before an instant.
 func (m Measured) before(at int64) int64 {
 	i := len(m.list) - len(After(m.list, at))
 	if i < len(m.list) && m.list[i].From < at {
@@ -173,7 +173,7 @@ func (m Measured) before(at int64) int64 {
 	return m.sums[i]
 }
 
-// Share is how much of a span a list has.
+// Share returns how much of a span a list covers.
 func Share(list []Span, s Span) int64 {
 	sum := int64(0)
 	for _, x := range After(list, s.From) {
@@ -185,7 +185,7 @@ func Share(list []Span, s Span) int64 {
 	return sum
 }
 
-// Wait is where a session's client was trying to acquire.
+// Wait returns the span in which a session's client was trying to acquire.
 func Wait(r *facts.Facts, s *facts.Session) Span {
 	if s.Acquire.Return != nil {
 		return Span{s.Called, s.Ended}
@@ -197,7 +197,7 @@ func Wait(r *facts.Facts, s *facts.Session) Span {
 	return Span{s.Called, to}
 }
 
-// Stalls is where the host stalled, in the order of time.
+// Stalls returns the spans in which the host stalled, sorted by time.
 func Stalls(r *facts.Facts) []Span {
 	var all []Span
 	for _, f := range r.Faults {
@@ -208,12 +208,12 @@ func Stalls(r *facts.Facts) []Span {
 	return all
 }
 
-// UpTo is how many of the instants, in the order of time, are not after one.
+// UpTo returns how many of the sorted instants are at or before at.
 func UpTo(instants []int64, at int64) int {
 	return sort.Search(len(instants), func(i int) bool { return instants[i] > at })
 }
 
-// Plus is an instant a while later, where the sum may be beyond all instants.
+// Plus adds a duration to an instant, saturating at Never.
 func Plus(at, by int64) int64 {
 	if at > facts.Never-by {
 		return facts.Never
@@ -221,15 +221,14 @@ func Plus(at, by int64) int64 {
 	return at + by
 }
 
-// Spread is spans of true time in the order of their begin, which may overlap, with how
-// far those reach up to each: whether any meets another span is found without a look at
-// each. Both ends belong to a span.
+// Spread holds closed spans that may overlap, sorted by From, with the largest To up to each of them.
+// So it finds in logarithmic time whether any of them meets another span.
 type Spread struct {
 	Spans []Span
 	to    []int64
 }
 
-// SpreadOf puts spans in order. It keeps them.
+// SpreadOf sorts spans in place and keeps the slice.
 func SpreadOf(list []Span) Spread {
 	slices.SortFunc(list, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	s := Spread{Spans: list, to: make([]int64, len(list))}
@@ -242,12 +241,12 @@ func SpreadOf(list []Span) Spread {
 	return s
 }
 
-// Begun is how many begin by an instant.
+// Begun returns how many spans begin at or before an instant.
 func (s Spread) Begun(at int64) int {
 	return sort.Search(len(s.Spans), func(i int) bool { return s.Spans[i].From > at })
 }
 
-// Reached is how far those reach that begin by an instant, or ever.
+// Reached returns the largest To of the spans that begin at or before an instant, or Ever.
 func (s Spread) Reached(at int64) int64 {
 	if i := s.Begun(at); i > 0 {
 		return s.to[i-1]
@@ -255,5 +254,5 @@ func (s Spread) Reached(at int64) int64 {
 	return Ever
 }
 
-// Meets reports whether one has something of a span.
+// Meets reports whether any of the spans overlaps x.
 func (s Spread) Meets(x Span) bool { return s.Begun(x.To) > 0 && s.Reached(x.To) >= x.From }

@@ -9,7 +9,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestSpansAgainstDumb compares the arithmetic of spans with one that asks of each beat.
+// Compares the arithmetic of spans with one that looks at every instant.
 func TestSpansAgainstDumb(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	const beats = 24
@@ -60,7 +60,7 @@ func TestSpansAgainstDumb(t *testing.T) {
 	}
 }
 
-// A client waits until its acquire returns, or it is gone, or the record ends.
+// A client waits until its acquire returns, the client dies, or the record ends.
 func TestWait(t *testing.T) {
 	for text, want := range map[string]Span{
 		"3 c1 fail acquire session=c1/1": Of(1e9, 3e9),
@@ -70,13 +70,12 @@ func TestWait(t *testing.T) {
 	} {
 		r := facts.Read(histories.Story("params clients=c1,c2\n0 c1 begin client\n0 c2 begin client\n1 c1 invoke acquire session=c1/1\n" + text + "\n9 harness end run"))
 		if got := Wait(r, r.Named("c1/1")); got != want {
-			t.Errorf("%s: it waits from %d to %d, want to %d", text, got.From, got.To, want.To)
+			t.Errorf("%s: the wait is from %d to %d, want to %d", text, got.From, got.To, want.To)
 		}
 	}
 }
 
-// TestSpreadAgainstALookAtEach compares what is found of spans that overlap with a look at each. Both ends
-// belong to a span.
+// Compares Spread with a linear search. Both ends belong to a span.
 func TestSpreadAgainstALookAtEach(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	for range 5000 {

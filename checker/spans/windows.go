@@ -9,13 +9,13 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Window is a facts.Window without the events that prove it, for there may be millions.
+// Window is a facts.Window without the events that prove it, because there may be millions.
 type Window struct {
 	From, To int64
 	Session  *facts.Session
 }
 
-// Beliefs is the belief windows of a record. Locks share their memory, one after the other.
+// Beliefs computes the belief windows of a record, one lock at a time, in shared memory.
 type Beliefs struct {
 	r     *facts.Facts
 	of    *facts.Lock
@@ -23,12 +23,12 @@ type Beliefs struct {
 	found *Overlaps // memo of Overlaps
 }
 
-// NewBeliefs is the beliefs of a record.
+// NewBeliefs returns the Beliefs of a record.
 func NewBeliefs(r *facts.Facts) *Beliefs { return &Beliefs{r: r} }
 
-// Of is the belief windows of a lock's sessions in the order of their
-// begin, each shrunk at both ends by the error of the stamps, so that only what is
-// certain is left. They are good until the next call.
+// Of returns the belief windows of a lock's sessions, sorted by From. Each is shrunk at both ends by
+// the error of the timestamps, so that only the certain part is left. The slice is valid until the next
+// call.
 func (b *Beliefs) Of(l *facts.Lock) []Window {
 	if b.of == l {
 		return b.list
@@ -37,7 +37,7 @@ func (b *Beliefs) Of(l *facts.Lock) []Window {
 	ws := b.Memory()
 	for s := range l.Sessions() {
 		for w := range b.r.Windows(s) {
-			if ε == 0 && b.r.Open(w) { // it goes on: the instant of the last event is in it
+			if ε == 0 && b.r.Open(w) { // still open: it includes the instant of the last event
 				w.To++
 			}
 			if w.From+ε < w.To-ε {
@@ -50,14 +50,14 @@ func (b *Beliefs) Of(l *facts.Lock) []Window {
 	return ws
 }
 
-// Memory is an empty list with room for a window of each grant. What Of has returned is no
-// longer good.
+// Memory returns an empty slice with capacity for a window of each grant. It invalidates the slice
+// that Of has returned.
 func (b *Beliefs) Memory() []Window {
 	b.of, b.list = nil, slices.Grow(b.list[:0], b.r.Grants)
 	return b.list
 }
 
-// Overlaps is the overlaps of a record, found once. O(n log n).
+// Overlaps returns the overlaps of a record and caches them. It takes O(n log n).
 func (b *Beliefs) Overlaps() Overlaps {
 	if b.found == nil {
 		b.found = &Overlaps{}
@@ -68,8 +68,8 @@ func (b *Beliefs) Overlaps() Overlaps {
 	return *b.found
 }
 
-// SortWindows puts windows in the order of their begin, and of equals by their end and
-// then by their acquire's call. Mostly they are already.
+// SortWindows sorts windows by From, then by To, then by the call of their acquire. Mostly they are
+// sorted already.
 func SortWindows(ws []Window) {
 	order := func(a, b Window) int {
 		if a.From != b.From {
@@ -82,33 +82,32 @@ func SortWindows(ws []Window) {
 	}
 }
 
-// Overlap is what two windows have in common.
+// Overlap is the intersection of two windows.
 type Overlap struct {
 	A, B     Window // A begins first
 	From, To int64
 }
 
-// Overlaps is what the windows of some locks have in common.
+// Overlaps summarizes how the windows of some locks overlap.
 type Overlaps struct {
-	Overlap              // of the pair that overlaps longest; of equals the earliest
-	DoubleHold int64     // true time in which a lock was held twice or more
-	Each       []Overlap // of each incident, a connected component of overlapping pairs, the pair that overlaps longest
+	Overlap              // the longest overlap of a pair; the earliest of equal ones
+	DoubleHold int64     // true time in which two or more sessions held a lock
+	Each       []Overlap // the longest overlap of each incident, that is of each connected component of overlapping pairs
 }
 
-// longest keeps the longer of two overlaps.
+// longest replaces o by x if x is longer, or as long and earlier.
 func (o *Overlap) longest(x Overlap) {
 	if than := o.To - o.From; o.A.Session == nil || x.To-x.From > than || x.To-x.From == than && x.From < o.From {
 		*o = x
 	}
 }
 
-// Sweep takes one lock's windows in the order of their begin, up to the record's end. The
-// one that reaches furthest so far is the one that overlaps the next longest, so one
-// look at each window is enough. A session's own windows are disjoint and never
-// meet here.
+// Sweep adds one lock's windows, sorted by From, up to the record's end. The window with the largest To
+// so far has the longest overlap with the next one, so one pass is enough. A session's own windows are
+// disjoint, so they never overlap here.
 func (o *Overlaps) Sweep(ws []Window, end int64) {
-	counted := int64(-facts.Never) // double hold is counted up to here
-	cluster := false               // the furthest window's component is counted already
+	counted := int64(-facts.Never) // DoubleHold includes everything up to here
+	cluster := false               // the component of the furthest window has an entry in Each
 	furthest := 0
 	for i := 1; i < len(ws); i++ {
 		far, w := ws[furthest], ws[i]
@@ -132,22 +131,22 @@ func (o *Overlaps) Sweep(ws []Window, end int64) {
 	}
 }
 
-// Meetings counts the acquires of one lock that were under way while another session
-// held it, by windows in the order of their begin: each could have been answered with
-// what somebody had. So could one that failed, where another client had the lock within a
-// TTL. There are none if each session ends before the next acquire is called.
+// Meetings counts the acquires of one lock that were under way while another session held it; ws must
+// be sorted by From. Each of them could have been granted the lock wrongly. So could a failed acquire if
+// another client held the lock within a TTL after it. The count is zero if each session ends before the
+// next acquire is called.
 //
 //	c1   |=========|                |=====|
-//	c2        --------------------------------|  it meets both, and is one
-//	c3                 ---✗                      it had failed, and might have held until c1 did, too
+//	c2        --------------------------------|  meets both windows, counts once
+//	c3                 ---✗                      failed; had it been granted, it could have overlapped c1
 //
-// Of the windows that had begun when an acquire returned, the one that reaches furthest
-// is enough to look at, or the furthest of another session, where it is its own.
+// Of the windows that had begun when an acquire returned, it suffices to look at the one with the
+// largest To, or at the next largest if that one belongs to the session itself.
 func Meetings(r *facts.Facts, l *facts.Lock, ws []Window) int {
 	met := 0
 	ε := int64(r.Params.StampError)
 	begun, after := reach{ws: ws}, successors{ws: ws}
-	var unanswered []*facts.Session // each the last of its client, which may have ended before others return
+	var unanswered []*facts.Session // the last session of its client, which may have died before other acquires return
 	for s := range l.Sessions() {
 		if s.Acquire.Return == nil {
 			unanswered = append(unanswered, s)
@@ -168,15 +167,15 @@ func Meetings(r *facts.Facts, l *facts.Lock, ws []Window) int {
 	return met
 }
 
-// reach is, of the windows that had begun by an instant, the one that reaches furthest,
-// and the furthest of another session.
+// reach finds, among the windows that have begun by an instant, the one with the largest To, and the
+// one with the largest To of another session.
 type reach struct {
-	ws         []Window // in the order of their begin; those that had not
+	ws         []Window // sorted by From; those that have not begun
 	far, other Window
 }
 
-// meets reports whether a window of another session than s meets its wait, which does not
-// end before the last that was asked about.
+// meets reports whether a window of another session than s overlaps wait. Successive calls must come
+// in the order of wait.To.
 func (f *reach) meets(s *facts.Session, wait Span, ε int64) bool {
 	for ; len(f.ws) > 0 && f.ws[0].From-ε <= wait.To; f.ws = f.ws[1:] {
 		switch w := f.ws[0]; {
@@ -195,14 +194,14 @@ func (f *reach) meets(s *facts.Session, wait Span, ε int64) bool {
 	return w.Session != nil && w.To >= wait.From-ε
 }
 
-// successors finds who held a lock after a failure.
+// successors finds the next holders after a failed acquire.
 type successors struct {
-	ws  []Window // in the order of their begin
-	run int      // up to here all are one client's, from the last place that was asked for
+	ws  []Window // sorted by From
+	run int      // all windows from the last position up to here belong to one client
 }
 
-// another reports whether another client held the lock within a TTL of a failure. Failures
-// come in the order of their returns.
+// another reports whether another client held the lock within a TTL after a failed acquire. Failures
+// must come in the order of their returns.
 func (a *successors) another(s *facts.Session, ttl int64) bool {
 	at := s.Acquire.Return.T
 	i, _ := slices.BinarySearchFunc(a.ws, at, func(w Window, t int64) int { return cmp.Compare(w.From, t) })

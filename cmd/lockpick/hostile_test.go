@@ -292,7 +292,7 @@ func TestReplayRefusesWhatNoScenarioSays(t *testing.T) {
 		hostile := strings.Replace(strings.Replace(string(text), `"name": "c1"`, `"name": "../../../elsewhere/mine"`, 1), `"backend": "sim"`, `"backend": "`+backend+`"`, 1)
 		must(t, os.WriteFile(path, []byte(hostile), 0o644))
 		errs := refused(t, "client", "replay", dir)
-		if !strings.Contains(errs, `run.json: scenario.clients[0].name: "../../../elsewhere/mine" is no name for a client`) {
+		if !strings.Contains(errs, `run.json: scenario.clients[0].name: "../../../elsewhere/mine" is not a valid name for a client`) {
 			t.Error(errs)
 		}
 		f.holds(t, "replay")

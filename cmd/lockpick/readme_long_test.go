@@ -16,8 +16,7 @@ import (
 	"lockpick/harness/lock/broken"
 )
 
-// TestReadme holds what the READMEs show against what a reader gets. With -update they are
-// rewritten.
+// TestReadme compares the outputs in the READMEs with those of the commands. -update rewrites them.
 func TestReadme(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "--store", store)
@@ -27,14 +26,13 @@ func TestReadme(t *testing.T) {
 	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	lockpick(t, "report", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	asShown(t, filepath.Join(store, "gc-pause-after-acquire", "latest", "sequence.svg"), "testdata/gc-pause-after-acquire.svg")
-	inReadme(t, "../../README.md", map[string]string{
-		"run": fence(printed), "explain gc-pause-after-acquire/": fence(drawn), "own lock": ownLock(t),
-	})
-	inReadme(t, "../../harness/lock/README.md", map[string]string{"broken": brokenLocks(t)})
+	inReadme(t, "../../README.md", map[string]string{"run": fence(printed)})
+	inReadme(t, "README.md", map[string]string{"explain gc-pause-after-acquire/": fence(drawn)})
+	inReadme(t, "../../harness/lock/README.md", map[string]string{"broken": brokenLocks(t), "own lock": ownLock(t)})
 	inReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"exhaust": lockpick(t, "model-check", "--markdown")})
 }
 
-// ownLock is the lock that the README shows, which is the example of how to add one.
+// ownLock returns the example of how to add a lock, which harness/lock/README.md shows.
 func ownLock(t *testing.T) string {
 	t.Helper()
 	a, err := txtar.ParseFile("testdata/contributing/lock.txtar")
@@ -44,7 +42,7 @@ func ownLock(t *testing.T) string {
 	return "```go\n" + string(a.Files[0].Data) + "```\n"
 }
 
-// asShown holds the README's picture to the one that a reader gets.
+// asShown compares the README's picture with the one that a run draws.
 func asShown(t *testing.T, drawn, shown string) {
 	t.Helper()
 	got, err := os.ReadFile(drawn)
@@ -57,7 +55,7 @@ func asShown(t *testing.T, drawn, shown string) {
 		}
 	}
 	if want, err := os.ReadFile(shown); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not what one gets: run go test -tags long ./cmd/lockpick -run Readme -update (%v)", shown, err)
+		t.Errorf("%s differs from what the run draws; run go test -tags long ./cmd/lockpick -run Readme -update (%v)", shown, err)
 	}
 }
 

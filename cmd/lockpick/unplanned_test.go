@@ -112,7 +112,7 @@ func hitWhileSetUp(t *testing.T, actor, way string) {
 	t.Run(actor+" is "+way, func(t *testing.T) {
 		t.Parallel()
 		code, said := strikeWhileSetUp(t, actor, way, filepath.Join(t.TempDir(), "hit"))
-		if want := "retried: nobody planned it: " + actor + " "; code != 0 || !strings.Contains(said, want) {
+		if want := "retried: unplanned: " + actor + " "; code != 0 || !strings.Contains(said, want) {
 			t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
 		}
 	})
@@ -133,7 +133,7 @@ func TestDisturbedProbeIsNoSkip(t *testing.T) {
 	}{
 		{"once", `mkdir "$0.hit" 2>/dev/null || exec ` + redis + ` "$@"`, 0, "2 as expected"},
 		// Either whoever waits for the server's answer or whoever watches the process is first to see it dead.
-		{"each time", "", 3, "this could not be found out: (start trial|nobody planned it: trial ended)"},
+		{"each time", "", 3, "this check was inconclusive: (start trial|unplanned: trial exited)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A stored history is held to what a run can record, compressed or not, however small its
-// file is.
+// A stored history is limited to what a run can record, compressed or not, however small the file
+// is.
 func TestStoredHistoryIsBounded(t *testing.T) {
 	many := func(w io.Writer) error {
 		to := bufio.NewWriter(w)

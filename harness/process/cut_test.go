@@ -14,7 +14,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// Each way to cut is seen by a PING, and so is its end.
+// Each kind of cut is observed by a PING, and so is its end.
 func TestEveryCutIsReadBack(t *testing.T) {
 	events := run(t, func(b bench) {
 		for _, c := range []struct{ mode, way, want string }{
@@ -41,7 +41,8 @@ func TestEveryCutIsReadBack(t *testing.T) {
 	}
 }
 
-// A shape is seen by how long PING takes, or told, and its end counts what it met.
+// A shape is observed by how long PING takes, or described, and its end counts the affected
+// messages.
 func TestShapeIsReadBack(t *testing.T) {
 	const ms = time.Millisecond
 	run(t, func(b bench) {
@@ -87,8 +88,8 @@ func TestShapeIsReadBack(t *testing.T) {
 	})
 }
 
-// The reply that is lost was applied, and the client never hears of it; what it
-// sends next goes through on another connection.
+// A lost reply was applied, and the client never gets it. The client's next command goes through on
+// another connection.
 func TestTapLosesAClientsMessage(t *testing.T) {
 	for of, applied := range map[string]bool{nemesis.Request: false, nemesis.Reply: true} {
 		events := run(t, func(b bench) {
