@@ -1,17 +1,17 @@
 // Package reports turns a run into files for people and machines.
 //
-// Write puts a run's reports beside its history. What they show is made by the
-// packages below, each a function of the run:
+// Write puts a run's reports beside its history. The packages below produce the content, each as a
+// function of the run:
 //
 //	sequence   the counterexample as a sequence diagram: text, SVG, Mermaid
-//	timeline   all that happened, lane by lane, for a browser
-//	figures    what was measured, as plots
-//	page       report.html, which holds all of these
+//	timeline   all events, lane by lane, for a browser
+//	figures    measurements as plots
+//	page       report.html, which combines all of these
 //	suites     many runs: safety report, index of a store, scorecards, JUnit, GitHub
-//	display    one way to write a time, a count or a stranger's text, and one meaning a color
+//	display    common formats for times, counts and untrusted text, and one color per meaning
 //
-// Deliberately missing: judging. What is drawn follows the verdict's witness, and
-// where nothing is violated, the first fault.
+// Deliberately missing: judging. Drawings follow the verdict's witness or, if nothing is violated,
+// the first fault.
 package reports
 
 import (
@@ -34,17 +34,17 @@ import (
 
 // Names of the reports in a run directory.
 const (
-	PageFile     = "report.html"    // all of it on one page
+	PageFile     = "report.html"    // everything on one page
 	SequenceFile = "sequence.txt"   // the sequence diagram
-	drawingFile  = "sequence.svg"   // the same as a picture
-	mermaidFile  = "sequence.mmd"   // the same for issues and summaries
+	drawingFile  = "sequence.svg"   // the sequence diagram as an image
+	mermaidFile  = "sequence.mmd"   // the sequence diagram for issues and summaries
 	JUnitFile    = "junit.xml"      // the outcome, for CI
-	ednFile      = "history.edn"    // the history as Jepsen writes one
-	pictureFile  = "porcupine.html" // the violated history as porcupine draws it, where there is one
+	ednFile      = "history.edn"    // the history in Jepsen's format
+	pictureFile  = "porcupine.html" // porcupine's picture of the violated history, if there is one
 )
 
-// Write writes a run's reports into its directory. It asks porcupine, so it is
-// called outside any bubble of virtual time.
+// Write writes a run's reports into its directory. It runs porcupine, so call it outside any bubble
+// of virtual time.
 func Write(dir string, r outcome.Run) error {
 	to, err := files.OpenFolder(dir)
 	if err != nil {
@@ -53,14 +53,14 @@ func Write(dir string, r outcome.Run) error {
 	defer to.Close()
 	d := sequence.Tell(r.History, r.Verdict)
 	p := page.Page{Run: r, Diagram: d,
-		Picture: template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: "sq-"}))} // every text in it is escaped
+		Picture: template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: "sq-"}))} // all text in it is escaped
 	for _, f := range beside(r, d) {
 		var text bytes.Buffer
 		if err := f.write(&text); err != nil {
 			return err
 		}
 		if f.name == pictureFile && text.Len() == 0 {
-			continue // porcupine shows what is violated, and nothing else
+			continue // porcupine draws violations only
 		}
 		if err := to.Write(f.name, text.Bytes()); err != nil {
 			return fmt.Errorf("write report: %w", err)
@@ -73,7 +73,7 @@ func Write(dir string, r outcome.Run) error {
 	}
 	p.Timeline = page.Part{HTML: fragment, Style: template.CSS(timeline.Style), Script: template.JS(timeline.Script)}
 	for _, f := range figures.Of(r.History) {
-		p.Figures = append(p.Figures, page.Figure{Name: f.Name, Title: f.Title, Caption: f.Caption, SVG: template.HTML(f.Inline())}) // every text in it is escaped
+		p.Figures = append(p.Figures, page.Figure{Name: f.Name, Title: f.Title, Caption: f.Caption, SVG: template.HTML(f.Inline())}) // all text in it is escaped
 	}
 	var text bytes.Buffer
 	if err := page.Write(&text, p); err != nil {
@@ -85,17 +85,17 @@ func Write(dir string, r outcome.Run) error {
 	return nil
 }
 
-// file is one of the files beside the page.
+// file is a file written beside the page.
 type file struct {
 	name  string
 	write func(io.Writer) error
 }
 
-// beside are the files beside the page, in the order in which it links to them.
+// companionFiles returns the files beside the page, in the order in which the page links to them.
 func beside(r outcome.Run, d sequence.Diagram) []file {
 	text := sequence.Text(d, sequence.DefaultWidth)
 	o := r.Outcome
-	o.Seconds, o.Dir = 0, "" // the same run gives the same file
+	o.Seconds, o.Dir = 0, "" // so that the same run produces the same file
 	as := func(name, content string) file {
 		return file{name, func(w io.Writer) error { _, err := io.WriteString(w, content); return err }}
 	}
@@ -113,12 +113,11 @@ func beside(r outcome.Run, d sequence.Diagram) []file {
 	}
 }
 
-// FigureDir is where the figures lie as files.
+// FigureDir is the directory of the figures in a run directory.
 const FigureDir = "figures"
 
-// WriteImages writes the figures, which the page has in it, as files of their own: SVG and
-// PNG, for papers and slides. It takes ten times as long as all other reports, so it is for
-// those who ask.
+// WriteImages writes the page's figures as separate SVG and PNG files, for papers and slides. It
+// takes ten times as long as all other reports together, so it runs only on request.
 func WriteImages(dir string, r outcome.Run) error {
 	plots := figures.Of(r.History)
 	if len(plots) == 0 {

@@ -32,7 +32,8 @@ func run(t *testing.T, name string) outcome.Run {
 	return outcome.Run{History: h, Verdict: v, Outcome: o}
 }
 
-// All files are there, the same again but for porcupine's, and the page links to those that it names.
+// Write creates all files and links to them from the page. Except for porcupine's picture, a second
+// call produces the same bytes.
 func TestWrite(t *testing.T) {
 	for name, picture := range map[string]bool{"restart-forgets": true, "fenced": false, "vacuous": false, "malformed": false} {
 		r := run(t, name)
@@ -54,7 +55,7 @@ func TestWrite(t *testing.T) {
 			a, err := os.ReadFile(filepath.Join(first, file))
 			b, _ := os.ReadFile(filepath.Join(second, file))
 			if err != nil || len(a) == 0 || file != pictureFile && !bytes.Equal(a, b) {
-				t.Errorf("%s: %s is not the same again, or not there: %v", name, file, err)
+				t.Errorf("%s: %s is missing, empty or differs between two calls: %v", name, file, err)
 			}
 			if file != PageFile && !strings.Contains(string(page), `href="`+file+`"`) {
 				t.Errorf("%s: the page has no link to %s", name, file)
@@ -65,11 +66,11 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	if err := Write(filepath.Join(t.TempDir(), "gone"), run(t, "fenced")); err == nil {
-		t.Error("writing into a directory that isn't there is no error")
+		t.Error("no error for a missing directory")
 	}
 }
 
-// The page has the figures in it; files of them are for those who ask.
+// The page contains the figures. Separate image files are written only on request.
 func TestFigures(t *testing.T) {
 	dir, r := t.TempDir(), run(t, "restart-forgets")
 	if err := Write(dir, r); err != nil {
@@ -81,14 +82,14 @@ func TestFigures(t *testing.T) {
 	}
 	inline := bytes.Count(page, []byte(`class="fig"`))
 	if _, err := os.Stat(filepath.Join(dir, FigureDir)); err == nil || inline < 3 || bytes.Contains(page, []byte("<img")) {
-		t.Errorf("%d figures in the page, and files, or images: %v", inline, err)
+		t.Errorf("%d figures in the page (want at least 3), or image files or <img> elements exist: %v", inline, err)
 	}
 	if err := WriteImages(dir, r); err != nil {
 		t.Fatal(err)
 	}
 	for _, form := range []string{"*.svg", "*.png"} {
 		if files, _ := filepath.Glob(filepath.Join(dir, FigureDir, form)); len(files) != inline {
-			t.Errorf("%d files %s of %d figures", len(files), form, inline)
+			t.Errorf("%d files %s for %d figures", len(files), form, inline)
 		}
 	}
 }

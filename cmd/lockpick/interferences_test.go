@@ -95,7 +95,7 @@ func onChild(name string, all ...syscall.Signal) func(int) error {
 func hitOnce(t *testing.T, a attack, name string) {
 	t.Helper()
 	code, said := a.run(t)
-	if want := "discarded, and tried again: nobody planned it: " + name + " "; code != 0 || !strings.Contains(said, want) {
+	if want := "retried: nobody planned it: " + name + " "; code != 0 || !strings.Contains(said, want) {
 		t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
 	}
 }
@@ -210,7 +210,7 @@ func (s *saboteur) try(i interference, life time.Duration) bool {
 		return false
 	}
 	code, said := r.cmd.ProcessState.ExitCode(), r.said.String()
-	discarded := strings.Contains(said, "discarded, and tried again: ")
+	discarded := strings.Contains(said, "retried: ")
 	result := fmt.Sprintf("exit %d", code)
 	switch {
 	case discarded:

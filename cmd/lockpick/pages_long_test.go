@@ -55,7 +55,7 @@ func TestPages(t *testing.T) {
 		{"gc-pause-after-acquire", "c1 was paused for 15\u00a0s, overran its lease and overwrote c2's writes."},
 		{"baseline", "No violation found in this run, which had no planned faults."},
 		{"random-faults", "No violation found in this run under these faults."},
-		{"never-comes", "Nothing could be decided: step 1"},
+		{"never-comes", "Inconclusive: step 1"},
 	} {
 		name, want := page[0], page[1]
 		report := filepath.Join(store, name, "latest", reports.PageFile)
@@ -73,7 +73,7 @@ func TestPages(t *testing.T) {
 	}
 	drawnByDice := filepath.Join(t.TempDir(), "dice")
 	lockpick(t, "run", "--store", drawnByDice, "random-faults/", "--seed", "8")
-	const expected, open = "✗ violated,✓ as expected", "✗ violated,– nothing was expected"
+	const expected, open = "✗ violated,✓ as expected", "✗ violated,– informational"
 	for i, c := range [][4]string{
 		{store, "gc-pause-after-acquire", "c1 was paused for 15\u00a0s, overran its lease and overwrote c2's writes.", expected},
 		{store, "restart-forgets", "n3 restarted without c1's key, so c2 acquired lock-1 while c1 still held it, and c1 overwrote c2's write.", expected},

@@ -99,7 +99,7 @@ func TestWithdrawnMarks(t *testing.T) {
 		case err != nil:
 			t.Error(err)
 		case strings.HasPrefix(what, "`"):
-			_, violated, _ := strings.Cut(string(text), "\n## Violated, and must hold\n")
+			_, violated, _ := strings.Cut(string(text), "\n## Violated and required\n")
 			violated, _, _ = strings.Cut(violated, "\n## ")
 			if strings.Contains(violated, "### "+strings.Trim(what, "`")+",") {
 				t.Errorf("%s.md has %s as a violation again: %s", name, what, row[3])

@@ -42,7 +42,7 @@ func TestUnplannedOnProcesses(t *testing.T) {
 		if code != 2 {
 			t.Errorf("exit code %d, want 2:\n%s", code, said)
 		}
-		for _, want := range []string{"nobody planned it: n1 ended", "signal 9", "5 tries were discarded"} {
+		for _, want := range []string{"nobody planned it: n1 ended", "signal 9", "5 retries"} {
 			if !strings.Contains(said, want) {
 				t.Errorf("it does not say %q:\n%s", want, said)
 			}
@@ -59,7 +59,7 @@ func TestMoreUnplannedWhileSetUp(t *testing.T) {
 	t.Run("in each try", func(t *testing.T) {
 		t.Parallel()
 		code, said := strikeWhileSetUp(t, "n1", "killed", eachTime)
-		if code != 2 || !strings.Contains(said, "n1 exited while the run was being set up") || !strings.Contains(said, "5 tries were discarded") {
+		if code != 2 || !strings.Contains(said, "n1 exited while the run was being set up") || !strings.Contains(said, "5 retries") {
 			t.Errorf("exit code %d, want 2 and why:\n%s", code, said)
 		}
 	})
@@ -110,7 +110,7 @@ func TestStallIsNoViolation(t *testing.T) {
 			if code != 0 {
 				t.Errorf("exit code %d:\n%s", code, said)
 			}
-			if strings.Contains(said, "discarded, and tried again: ") && strings.Contains(said, "the host stalled") {
+			if strings.Contains(said, "retried: ") && strings.Contains(said, "the host stalled") {
 				discarded.Store(true)
 			}
 		})

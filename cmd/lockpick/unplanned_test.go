@@ -112,7 +112,7 @@ func hitWhileSetUp(t *testing.T, actor, way string) {
 	t.Run(actor+" is "+way, func(t *testing.T) {
 		t.Parallel()
 		code, said := strikeWhileSetUp(t, actor, way, filepath.Join(t.TempDir(), "hit"))
-		if want := "discarded, and tried again: unplanned: " + actor + " "; code != 0 || !strings.Contains(said, want) {
+		if want := "retried: unplanned: " + actor + " "; code != 0 || !strings.Contains(said, want) {
 			t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
 		}
 	})

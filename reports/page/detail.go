@@ -49,23 +49,23 @@ func detail(e *history.Event) string {
 		add("step %d", e.Step)
 	}
 	if e.Step == history.Unplanned {
-		add("nobody planned it")
+		add("unplanned")
 	}
 	return strings.TrimPrefix(strings.Join(parts, " · "), " · ")
 }
 
-// told is what was done, to what.
+// describe states what was done, and to which key or node.
 func told(e *history.Event) string {
 	key, node := cmp.Or(name(e.Key), "the lock"), name(e.Node)
 	switch {
 	case e.Life != nil:
 		return toldLife(e.Life, key)
 	case e.Process == history.Nemesis && e.Op == history.OpClock:
-		return "the clock of " + node + " is turned"
+		return "the clock of " + node + " is changed"
 	case e.Process == history.Nemesis:
 		return nemesisWords[e.Type] + " " + faultName(e.Op) + " on " + node
 	case e.Op == history.OpLog:
-		return fmt.Sprintf("the resource's log: %s of %s by %s %s at %s", name(e.Cause), key, name(e.Session), logWords[e.Type], display.Seconds(e.Applied))
+		return fmt.Sprintf("resource log: %s of %s by %s %s at %s", name(e.Cause), key, name(e.Session), logWords[e.Type], display.Seconds(e.Applied))
 	case node != "" && e.Op != history.OpClock:
 		return answered(e, node, key)
 	}
@@ -75,7 +75,7 @@ func told(e *history.Event) string {
 	return name(e.Op) + " " + key
 }
 
-// toldLife is a fact of a key's life.
+// describeLife describes a change of a key on a node.
 func toldLife(l *history.Life, key string) string {
 	text := cmp.Or(display.KeyEvent(l.What, key), key+": "+name(string(l.What)))
 	if l.Old != "" && l.Old != l.Value {
@@ -100,7 +100,7 @@ func toldLife(l *history.Life, key string) string {
 	return text
 }
 
-// faultName is a kind of fault as a reader calls it.
+// faultName returns the display name of a kind of fault.
 func faultName(kind string) string {
 	if kind == history.OpGoOn {
 		return "end of a pause"
@@ -109,12 +109,12 @@ func faultName(kind string) string {
 }
 
 var nemesisWords = map[history.Type]string{
-	history.Invoke: "tries", history.Begin: "in force:", history.End: "healed:", history.Fail: "failed:", history.Info: "remark on",
+	history.Invoke: "injecting:", history.Begin: "in force:", history.End: "healed:", history.Fail: "failed:", history.Info: "note:",
 }
 
 var logWords = map[history.Type]string{history.OK: "applied", history.Fail: "refused"}
 
-// answered says what a node made of a command.
+// describeReply describes a command and the node's reply.
 func answered(e *history.Event, node, key string) string {
 	op := name(e.Op)
 	switch e.Type {
@@ -123,59 +123,59 @@ func answered(e *history.Event, node, key string) string {
 	case history.Fail:
 		return node + " refused to " + op + " " + key
 	case history.Info:
-		return "no known answer of " + node + " to " + op + " " + key
+		return "no known reply from " + node + " to " + op + " " + key
 	}
 	return "request to " + node + " to " + op + " " + key
 }
 
 var didWords = map[string]string{history.OpSet: "set", history.OpRelease: "released", history.OpExtend: "extended", history.OpRead: "read", history.OpWrite: "wrote"}
 
-// eventWords are the events of clients and of the harness.
+// eventWords describes the events of clients and of the harness.
 var eventWords = map[string]string{
 	"run begin": "the run begins", "run end": "the run ends", "stop info": "the run is stopped here",
 	"client begin": "the client starts", "client end": "the client ends",
-	"acquire invoke": "wants KEY", "acquire ok": "holds KEY", "acquire fail": "does not get KEY", "acquire info": "may have got KEY",
-	"extend invoke": "extends KEY", "extend ok": "has KEY for longer", "extend fail": "does not get KEY for longer", "extend info": "may have KEY for longer",
-	"read invoke": "reads under KEY", "read ok": "read completed", "read fail": "may not read under KEY", "read info": "no answer to the read under KEY",
-	"check ok": "looks at its deadline: still valid", "check fail": "looks at its deadline: over",
-	"write invoke": "writes under KEY", "write ok": "its write is applied", "write fail": "its write is refused", "write info": "no answer to its write",
-	"release invoke": "gives KEY back", "release ok": "KEY is given back", "release fail": "did not hold KEY", "release info": "release of KEY: outcome unknown",
-	"clock info": "the clock of NODE is turned", "clock ok": "the clock of NODE is turned",
-	"at invoke": "waits at a point",
+	"acquire invoke": "tries to acquire KEY", "acquire ok": "holds KEY", "acquire fail": "fails to acquire KEY", "acquire info": "may have acquired KEY",
+	"extend invoke": "extends KEY", "extend ok": "has extended KEY", "extend fail": "fails to extend KEY", "extend info": "may have extended KEY",
+	"read invoke": "reads under KEY", "read ok": "read completed", "read fail": "its read under KEY is refused", "read info": "no reply to the read under KEY",
+	"check ok": "checks its deadline: still valid", "check fail": "checks its deadline: passed",
+	"write invoke": "writes under KEY", "write ok": "its write is applied", "write fail": "its write is refused", "write info": "no reply to its write",
+	"release invoke": "releases KEY", "release ok": "KEY is released", "release fail": "did not hold KEY", "release info": "release of KEY: outcome unknown",
+	"clock info": "the clock of NODE is changed", "clock ok": "the clock of NODE is changed",
+	"at invoke": "waits at a synchronization point",
 }
 
-// wire is how long a command was under way, from when it was sent.
+// deliveryTimes describes how long a command and its reply took, from when the command was sent.
 func wire(e *history.Event) string {
 	var parts []string
 	if e.Sent == 0 || e.Life != nil {
 		return ""
 	}
 	if e.Applied != 0 {
-		parts = append(parts, "there after "+display.Span(e.Applied-e.Sent))
+		parts = append(parts, "delivered after "+display.Span(e.Applied-e.Sent))
 	}
 	if e.Answered != 0 {
 		parts = append(parts, "answered after "+display.Span(e.Answered-e.Sent))
 	} else {
-		parts = append(parts, "sent "+display.Seconds(e.Sent)+", no answer came")
+		parts = append(parts, "sent "+display.Seconds(e.Sent)+", no reply")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// faultTable is what became of each planned step.
+// faultTable lists the planned steps with their effects.
 type faultTable struct {
 	Steps []faultStep
-	More  int // steps that are not shown
+	More  int // number of steps not shown
 	Long  bool
 }
 
 type faultStep struct {
 	Step                              int
 	What, When                        string
-	Planned, Injected, Seen, Hit, Was string // counts; Was: how many were healed
-	Never                             string // why nothing came of it
+	Planned, Injected, Seen, Hit, Was string // counts; Was counts the healed faults
+	Never                             string // why the step had no effect
 	Times                             []faultTime
 	More                              int
-	Each                              string // how many times there are, and since when
+	Each                              string // number of times, and the first
 }
 
 type faultTime struct {
@@ -185,7 +185,7 @@ type faultTime struct {
 	at int64
 }
 
-// How much of a long plan is shown, and at once.
+// How much of a long plan is shown, and how much of it unfolded.
 const (
 	mostOpen  = 8
 	mostSteps = 100
@@ -194,7 +194,7 @@ const (
 
 func faults(r outcome.Run, rows map[int64]bool) faultTable {
 	var t faultTable
-	all := map[int][]*facts.Fault{} // by step, in the order in which they came; below 1 are those that nobody planned
+	all := map[int][]*facts.Fault{} // by step, in order of injection; unplanned faults have steps below 1
 	for _, x := range facts.Read(r.History).Faults {
 		all[x.Step] = append(all[x.Step], x)
 	}
@@ -208,7 +208,7 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 		for _, x := range all[s] {
 			if !planned[s] && !slices.Contains(kinds, x.Kind) {
 				kinds = append(kinds, x.Kind)
-				steps = append(steps, history.PlannedStep{Step: s, Fault: x.Kind, When: "nobody planned it"})
+				steps = append(steps, history.PlannedStep{Step: s, Fault: x.Kind, When: "unplanned"})
 			}
 		}
 	}
@@ -226,9 +226,9 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 		x.count(r, came)
 		x.times(came, rows)
 		if len(came) == 0 {
-			x.Never = "never came: its trigger was not seen"
+			x.Never = "not injected: its trigger did not occur"
 			if s.Optional {
-				x.Never = "did not come, and need not have"
+				x.Never = "not injected (optional)"
 			}
 		}
 		t.Steps = append(t.Steps, x)
@@ -249,7 +249,7 @@ func what(s history.PlannedStep) string {
 		text += ": " + display.List(targets)
 	}
 	if s.Delay > 0 {
-		text += ", late by up to " + display.Span(int64(s.Delay))
+		text += ", delayed by up to " + display.Span(int64(s.Delay))
 	}
 	if s.By != 0 {
 		text += fmt.Sprintf(", by %+g\u00a0s", s.By.Seconds())
@@ -290,7 +290,7 @@ func (x *faultStep) times(os []*facts.Fault, rows map[int64]bool) {
 		case o.Fail != nil:
 			t.Saw = "failed: " + display.Visible(o.Fail.Cause, longestCell)
 		case o.Begin == nil:
-			t.Saw = "not seen to be in force"
+			t.Saw = "not read back"
 		default:
 			t.From, t.Begin = display.Seconds(o.Begin.T), ref{o.Begin.N, rows[o.Begin.N]}
 			t.Saw = display.Visible(o.Begin.Cause, longestCell)
@@ -300,7 +300,7 @@ func (x *faultStep) times(os []*facts.Fault, rows map[int64]bool) {
 			to = o.End.T
 			t.To, t.Lasted, t.End = display.Seconds(to), display.Span(to-e.T), ref{o.End.N, rows[o.End.N]}
 			if o.End.Cause != "" {
-				t.Saw = strings.TrimPrefix(t.Saw+"; at its end: "+display.Visible(o.End.Cause, longestCell), "; ")
+				t.Saw = strings.TrimPrefix(t.Saw+"; at the end: "+display.Visible(o.End.Cause, longestCell), "; ")
 			}
 		}
 		margin := max((to-e.T)/5, 500e6)

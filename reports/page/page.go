@@ -1,14 +1,13 @@
-// Package page makes report.html, a run on one page that needs no network.
+// Package page creates report.html: one run on a single page that needs no network.
 //
-// Write turns a Page into it: the verdict, what happened, the timeline, the faults,
-// the numbers and figures, the history, how to run it again, and what the run can't
-// tell. A Page holds the run and what other packages have drawn of it. Its sections
-// have the ids verdict, story, properties, timeline, faults, numbers, figures, history, again and
-// limits, event N is the row #eN, and a property's result is #p-PROPERTY.
+// Write renders a Page: the verdict, the events, the timeline, the faults, the numbers and figures,
+// the history, how to rerun it, and the limits of the run. A Page holds the run and the drawings that
+// other packages made of it. Its sections have the ids verdict, story, properties, timeline, faults,
+// numbers, figures, history, again and limits. Event N is row #eN, and the result of a property is
+// #p-PROPERTY.
 //
-// Each section is a file: a function from the run to plain data, which page.tmpl
-// asks for and writes out. Whatever stems from a history goes through plain first, and then through
-// html/template.
+// Each section is a function from the run to plain data, called by page.tmpl. All text from a
+// history passes through plain first, and then through html/template.
 //
 // Deliberately missing: judging, drawing, and files.
 package page
@@ -34,17 +33,17 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Page is what report.html shows.
+// Page is the content of report.html.
 type Page struct {
 	Run      outcome.Run
 	Diagram  sequence.Diagram
-	Picture  template.HTML // the diagram as an svg element; "": its text is all there is
-	Timeline Part          // its HTML is "" where there is none
+	Picture  template.HTML // the diagram as an svg element; "" if there is only its text
+	Timeline Part          // its HTML is "" if there is no timeline
 	Figures  []Figure
-	Files    []string // names of the files beside the page that it links to
+	Files    []string // names of the files beside the page, to link to
 }
 
-// Part is a piece of a page that another package made.
+// Part is a section of the page made by another package.
 type Part struct {
 	HTML   template.HTML
 	Style  template.CSS
@@ -66,14 +65,14 @@ var style template.CSS
 //go:embed page.js
 var script template.JS
 
-// pageTemplate parses the template on first use: most commands draw no page.
+// pageTemplate parses the template on first use, because most commands draw no page.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page").Funcs(template.FuncMap{"plain": plain, "title": title, "subject": subject, "where": where,
 		"lede": lede, "states": states, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": trouble, "judged": judged,
 		"faults": faults, "measured": measured, "again": again, "limits": limits}).Parse(layout))
 })
 
-// Write writes the page. The same Page gives the same bytes.
+// Write writes the page. The same Page produces the same bytes.
 func Write(w io.Writer, p Page) error {
 	if err := pageTemplate().Execute(w, struct {
 		Page
@@ -87,22 +86,20 @@ func Write(w io.Writer, p Page) error {
 	return nil
 }
 
-// How much is shown of one text: a sentence, and a name in a sentence or a cell.
+// Limits for text from a history: a sentence, a table cell, and a name within a sentence or cell.
 const (
 	longestText = 600
 	longestCell = 300
 	longestName = 60
 )
 
-// plain makes a text from a history one that can be read on a page.
-// html/template does the rest.
+// plain makes text from a history readable on a page. html/template escapes it for HTML.
 func plain(s string) string { return display.Visible(s, longestText) }
 
-// name is plain for a name.
+// name is like plain, for names.
 func name(s string) string { return display.Visible(s, longestName) }
 
-// full begins with a capital, unless that would change a name, and ends with a full
-// stop.
+// asSentence capitalizes the first word, unless that would change a name, and adds a period.
 func full(s string) string {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -118,13 +115,13 @@ func full(s string) string {
 	return s
 }
 
-// term is a word and what belongs to it.
+// term is a term with its description.
 type term struct {
 	Name, Text string
-	Code       bool // the text is to be typed
+	Code       bool // the text is to be typed into a shell
 }
 
-// ref is an event that is linked to, where the page has its row.
+// ref refers to an event; it is a link if the page has a row for the event.
 type ref struct {
 	N   int64
 	Row bool
@@ -159,7 +156,7 @@ func measured(r outcome.Run) []number {
 	return out
 }
 
-// figure writes a number with three digits that count, and a count in full.
+// formatNumber writes a number with three significant digits, and a count in full.
 func figure(x float64) string {
 	switch {
 	case x == math.Trunc(x) && math.Abs(x) < 1e15:
@@ -171,7 +168,7 @@ func figure(x float64) string {
 	return outcome.Figure(x)
 }
 
-// again is how to run it again, and where it ran.
+// rerunTerms lists the commands to rerun the run, and where it ran.
 func again(r outcome.Run) []term {
 	p := r.History.Params
 	var out []term
@@ -182,18 +179,18 @@ func again(r outcome.Run) []term {
 	}
 	m := r.Manifest
 	if m == nil {
-		add("Run it again", "This is a bare history: what it takes to run it again stands in the run.json that is not here.", false)
-		add("Judge it again", "lockpick check history.jsonl", true)
+		add("Rerun", "This is a bare history. Rerunning it requires its run.json, which is missing here.", false)
+		add("Check", "lockpick check history.jsonl", true)
 		add("Seed", fmt.Sprint(p.Seed), false)
 		return out
 	}
-	add("Run it again", cmp.Or(r.Outcome.Command, m.Command), true)
-	add("Replay this very run", "lockpick replay .", true)
-	add("Judge, draw again", "lockpick check . ; lockpick report .", true)
+	add("Rerun", cmp.Or(r.Outcome.Command, m.Command), true)
+	add("Replay this run", "lockpick replay .", true)
+	add("Check and redraw", "lockpick check . ; lockpick report .", true)
 	add("Seed", fmt.Sprint(m.Seed), false)
 	add("Backend", m.Backend, false)
 	if len(m.Sets) > 0 {
-		add("Set by hand", strings.Join(m.Sets, " "), true)
+		add("Overrides", strings.Join(m.Sets, " "), true)
 	}
 	add("Started", m.Started.UTC().Format("2006-01-02 15:04:05.000 UTC"), false)
 	add("lockpick", m.Version, false)
@@ -208,21 +205,21 @@ func limits(r outcome.Run, l listing) []term {
 	add := func(title, format string, args ...any) {
 		out = append(out, term{Name: title, Text: plain(fmt.Sprintf(format, args...))})
 	}
-	add("One run", "This is one run with one seed. That nothing was violated means: nothing was found in this run under these faults. Other seeds show other interleavings: --seeds 100.")
+	add("One run", "This is one run with one seed. If no property is violated, that means only that no violation was found in this run under these faults. Other seeds produce other interleavings (--seeds 100).")
 	backendLimits(r, add)
 	switch {
 	case v.ShowsNothing():
-		add("Nothing decided", "%s A run that shows nothing of what it was made for counts neither for the lock nor against it.", full(v.Assumption))
+		add("Inconclusive", "%s A run that does not exercise what it was made for counts neither for the lock nor against it.", full(v.Assumption))
 	case v.Assumption != "":
-		add("Only violations are decided", "%s What was violated was violated all the same; of what was not, the run shows nothing.", full(v.Assumption))
+		add("Only violations are decided", "%s The violations are valid. About all other properties the run is inconclusive.", full(v.Assumption))
 	}
 	for _, e := range r.History.Events {
 		if e.Op == history.OpLack {
-			add("Not in the simulation", "%s of %s, %s. Redis has it, and its answer would have been another one: --backend process.", name(e.Value), name(e.Node), name(e.Cause))
+			add("Not in the simulation", "%s of %s, %s. Redis supports it and would have answered differently (--backend process).", name(e.Value), name(e.Node), name(e.Cause))
 		}
 	}
 	if v.Cut != "" {
-		add("The record is cut", "%s What came after it is unknown; what was violated before it stays violated.", full(v.Cut))
+		add("The record is truncated", "%s Later events are unknown. The violations before that point are valid.", full(v.Cut))
 	}
 	var untested []string
 	for _, res := range v.Results {
@@ -230,29 +227,29 @@ func limits(r outcome.Run, l listing) []term {
 			untested = append(untested, res.Property)
 		}
 		if res.Outcome == verdict.Undecided && v.Assumption == "" {
-			add(res.Property+" is undecided", "%s", full(res.Because))
+			add(res.Property+" is inconclusive", "%s", full(res.Because))
 		}
 	}
 	if len(untested) > 0 {
-		add("Never put to the test", "This run gave no occasion to violate %s: nothing is said of them here.", display.List(untested))
+		add("Not exercised", "This run had no occasion to violate %s, so it shows nothing about these properties.", display.List(untested))
 	}
 	if p.Resource == "" {
-		add("No resource", "The history tells of no protected resource, so what the lock is for could not be judged.")
+		add("No resource", "The history has no protected resource, so the effect of violations on it could not be judged.")
 	}
 	if v.Second == verdict.Undecided && v.Assumption == "" {
-		add("The second judge", "porcupine was not asked about the whole record, or it is too long for its search; it was asked about what was found to be violated.")
+		add("The second judge", "porcupine did not check the whole record, or the record is too long for its search. It did check the violations that were found.")
 	}
 	for _, why := range r.Outcome.Retried {
-		add("An earlier try did not count", "%s", full(why))
+		add("Retried", "%s", full(why))
 	}
 	if m := r.Manifest; m != nil && len(m.Sets) > 0 {
 		add("Other settings", "Settings were changed on the command line, so the violations and numbers that the scenario expects no longer apply: %s.", strings.Join(m.Sets, " "))
 	}
 	if r.Manifest == nil {
-		add("No manifest", "This is a bare history. What its scenario expected is not known; it is held against what every lock should hold to.")
+		add("No manifest", "This is a bare history. Its scenario's expectations are not known, so it is checked against what is required of every lock.")
 	}
 	if l.Left > 0 {
-		add("Not on this page", "%s of %s have no row here. The history has all of them, event N in line N.", display.Plural(l.Left, "event"), display.Grouped(l.All))
+		add("Not on this page", "%s of %s are not listed here. The history has all of them: event N is line N.", display.Plural(l.Left, "event"), display.Grouped(l.All))
 	}
 	return out
 }
@@ -260,45 +257,45 @@ func limits(r outcome.Run, l listing) []term {
 func backendLimits(r outcome.Run, add func(title, format string, args ...any)) {
 	switch backend := r.History.Params.Backend; backend {
 	case "sim":
-		add("Simulated", "Network, nodes, disks and time were simulated. The clients and the lock's code were real; what a real redis-server, kernel or network does besides what is modelled is not seen: --backend process.")
+		add("Simulated", "Network, nodes, disks and time were simulated. The clients and the lock's code were real. Behavior of a real redis-server, kernel or network beyond the model is not covered (--backend process).")
 	case "":
-		add("Where it ran", "The history does not say where it was made.")
+		add("Where it ran", "The history does not name its backend.")
 	default:
-		add("Real, on one machine", "The nodes were real servers on one machine, over its loopback device. The same seed gives the same plan, not the same interleaving: what a race missed this time may come the next time.")
+		add("Real, on one machine", "The nodes were real servers on one machine, over its loopback device. The same seed gives the same plan, but not the same interleaving: a race that did not occur in this run may occur in the next.")
 		if m := r.Manifest; m != nil {
-			add("Scaled", "On real backends durations are scaled (--scale); the lock's TTL was %s here. Margins that a machine takes in fixed time, such as scheduling, weigh more in short leases.", display.Span(int64(m.Scenario.Lock.TTL)))
+			add("Scaled", "On real backends durations are scaled (--scale); the lock's TTL was %s here. Delays of fixed length, such as scheduling, matter more for short leases.", display.Span(int64(m.Scenario.Lock.TTL)))
 		}
 	}
 }
 
-// mostRows is how many events a page lists. A browser takes them in at once, and
-// they make about a megabyte.
+// maxRows limits the events that a page lists. Browsers display this many at once, and they take
+// about a megabyte.
 const mostRows = 3000
 
-// mostChoices bounds the list of processes to choose from.
+// maxChoices limits the processes offered by the filter.
 const mostChoices = 300
 
-// listing is the history as far as the page lists it.
+// listing is the part of the history that the page lists.
 type listing struct {
 	Rows      []row
 	Processes []string
 	Types     []string
-	All, Left int // events, and those left out
+	All, Left int // number of events, and of events left out
 	Around    string
 
 	Has map[int64]bool // numbers of the events that have a row
 }
 
-// row is an event, or where events are left out.
+// row is an event, or a gap where events are left out.
 type row struct {
 	N                             int64
 	Time, Process, Type, Op, What string
-	Named, Printed                bool // the verdict, the diagram or a fault names it; not only a fault does
+	Named, Printed                bool // Named: cited by the verdict, the diagram or a fault. Printed: not only by a fault.
 	Gap                           string
 }
 
-// keep chooses the events that have a row: all, or those that the page names and
-// what lies around the first violation.
+// newListing chooses the events that have a row: all of them, or the cited events and those around
+// the first violation.
 func keep(r outcome.Run, d sequence.Diagram) listing {
 	events := r.History.Events
 	told := toldEvents(r, d)
@@ -317,7 +314,7 @@ func keep(r outcome.Run, d sequence.Diagram) listing {
 		to = from + window
 		l.Around = display.Seconds(events[from].T) + " to " + display.Seconds(events[to-1].T)
 	}
-	gap := 0 // where the events begin that are left out
+	gap := 0 // start of the current gap
 	spare := mostRows - (to - from)
 	for i := range events {
 		e := &events[i]
@@ -339,7 +336,7 @@ func keep(r outcome.Run, d sequence.Diagram) listing {
 	return l
 }
 
-// gap adds a row for events[from:to], which are left out.
+// gap adds a row for the omitted events[from:to].
 func (l *listing) gap(events []history.Event, from, to int) {
 	if from >= to {
 		return
@@ -348,8 +345,8 @@ func (l *listing) gap(events []history.Event, from, to int) {
 	l.Rows = append(l.Rows, row{Gap: fmt.Sprintf("%s left out, %s to %s", display.Plural(to-from, "event"), display.Seconds(events[from].T), display.Seconds(events[to-1].T))})
 }
 
-// centre is the index of the event around which a long history is shown: where the
-// harm begins, or the first fault, or the beginning.
+// center returns the index of the event around which a long history is shown: the middle of the
+// violation, the first fault, or the beginning.
 func centre(r outcome.Run) int {
 	at := int64(0)
 	if x := sequence.Shown(r.Verdict); x != nil && x.Witness != nil {
@@ -361,10 +358,10 @@ func centre(r outcome.Run) int {
 	return i
 }
 
-// mostNamed bounds the events that have a row wherever they lie.
+// maxNamed limits the cited events that have a row even outside the window.
 const mostNamed = mostRows / 2
 
-// toldEvents are the numbers of the events that the verdict and the diagram speak of.
+// citedEvents returns the numbers of the events that the verdict and the diagram refer to.
 func toldEvents(r outcome.Run, d sequence.Diagram) map[int64]bool {
 	out := map[int64]bool{}
 	add := func(ns []int64) {
@@ -397,7 +394,7 @@ func toldEvents(r outcome.Run, d sequence.Diagram) map[int64]bool {
 	return out
 }
 
-// choices are the processes and types of the events that are listed.
+// collectChoices lists the processes and types of the listed events, for the filter.
 func (l *listing) choices() {
 	processes, types := map[string]bool{}, map[string]bool{}
 	for _, r := range l.Rows {
@@ -412,7 +409,7 @@ func (l *listing) choices() {
 	l.Processes, l.Types = slices.SortedFunc(maps.Keys(processes), natural), slices.Sorted(maps.Keys(types))
 }
 
-// natural sorts c2 before c10.
+// compareNatural sorts c2 before c10.
 func natural(a, b string) int {
 	if x, y := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789"); x == y && len(a) != len(b) {
 		return len(a) - len(b)

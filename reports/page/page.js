@@ -18,7 +18,7 @@
   });
   const events = rows.filter(function (r) { return !r.gap; }).length;
 
-  // Each word must be in the row.
+  // A row matches if it contains every word.
   function filter() {
     const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
     const all = !words.length && !process.value && !type.value && !named.checked;
@@ -34,13 +34,13 @@
     count.textContent = shown === events ? events + ' events' : shown + ' of ' + events + ' events';
   }
 
-  // A link to a row that the filter hides, or that the page does not have.
+  // Follows a link to a row that the filter hides or that the page does not have.
   function follow() {
     const m = /^#e(\d+)$/.exec(location.hash);
     if (!m) return;
     const row = document.getElementById('e' + m[1]);
     if (!row) {
-      count.textContent = 'event ' + m[1] + ' has no row here: see line ' + m[1] + ' of the history';
+      count.textContent = 'event ' + m[1] + ' is not listed here; see line ' + m[1] + ' of the history';
       return;
     }
     if (row.hidden) {

@@ -20,7 +20,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// tale is a small run: c1 pauses, and both believe that they hold the lock.
+// overlapRun returns a small run: c1 pauses, and then both clients believe that they hold the lock.
 func tale(more ...history.Event) *history.History {
 	p := &history.Params{Schema: history.Schema, Scenario: "tale", Backend: "sim", Seed: 7, Clients: []string{"c1", "c2"}, Nodes: []string{"n1"},
 		Resource: "r1", Quorum: 1, Lock: "redlock", TTL: 1e10, NodeTimeout: 5e7, RetryMax: 2e8, Fence: "none",
@@ -48,11 +48,11 @@ func tale(more ...history.Event) *history.History {
 	return h
 }
 
-// judge makes a page's run of a history; want is what was expected of mutual exclusion.
+// checkedRun checks a history for a page. want is the expectation for mutual exclusion.
 func judge(h *history.History, want string) outcome.Run {
 	v := checker.Check(h)
 	r := outcome.Run{History: h, Verdict: v, Manifest: &scenario.Manifest{Command: "lockpick run tale", Version: "1", Go: "go1", OS: "linux", Arch: "amd64", CPUs: 2,
-		Scenario: scenario.Scenario{Claim: "It tells.", Source: "A book, https://example.org/a?b=1&c, javascript:alert(1), data:text/html,x."}}}
+		Scenario: scenario.Scenario{Claim: "At most one client holds the lock at a time.", Source: "A book, https://example.org/a?b=1&c, javascript:alert(1), data:text/html,x."}}}
 	for _, res := range v.Results {
 		j := outcome.Judgement{Property: res.Property, Got: res.Outcome, Because: res.Because, Cause: res.Cause, AsExpected: true}
 		if res.Property == verdict.MutualExclusion {
@@ -83,18 +83,18 @@ func TestSentences(t *testing.T) {
 		h                       *history.History
 		want, say, states, tone string
 	}{
-		{tale(), "violated", both, "mutual-exclusion was violated, as expected; lease-linearizable was violated, of which nothing was expected.", ""},
-		{tale(), "holds", both, "mutual-exclusion was violated, which was not expected; lease-linearizable was violated, of which nothing was expected.", "unexpected"},
+		{tale(), "violated", both, "mutual-exclusion was violated as expected; lease-linearizable was violated with no expectation set.", ""},
+		{tale(), "holds", both, "mutual-exclusion was violated unexpectedly; lease-linearizable was violated with no expectation set.", "unexpected"},
 		{quiet, "holds", "No violation found in this run, which had no planned faults.", "", ""},
 		{quiet, "violated", "No violation found in this run", "", ""},
-		{never, "holds", "Nothing could be decided: step 2 (kill n1) never started", "", ""},
+		{never, "holds", "Inconclusive: step 2 (kill n1) never started", "", ""},
 	} {
 		r := judge(c.h, c.want)
 		if got := lede(Page{Run: r, Diagram: sequence.Tell(r.History, r.Verdict)}); !strings.Contains(strings.ToLower(got), strings.ToLower(c.say)) {
-			t.Errorf("%q\nlacks %q", got, c.say)
+			t.Errorf("lede %q\ndoes not contain %q", got, c.say)
 		}
 		if got := states(r); got != c.states {
-			t.Errorf("%q, want %q", got, c.states)
+			t.Errorf("violations %q, want %q", got, c.states)
 		}
 		if got := tone(r); got != c.tone {
 			t.Errorf("tone %q, want %q", got, c.tone)
@@ -102,21 +102,21 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// What is violated comes first, what was not put to the test last.
+// Violations come first, properties that were not exercised last.
 func TestOrderOfProperties(t *testing.T) {
 	var got []string
 	for _, x := range judged(judge(tale(), "holds"), nil) {
 		got = append(got, x.Got)
 	}
 	if first, last := got[0], got[len(got)-1]; first != "violated" || last != "not exercised" {
-		t.Errorf("%q", got)
+		t.Errorf("outcomes %q: want violated first and not exercised last", got)
 	}
 	if i := slices.Index(got, "not exercised"); slices.ContainsFunc(got[i:], func(s string) bool { return s != "not exercised" }) {
-		t.Errorf("%q", got)
+		t.Errorf("outcomes %q: want all not exercised at the end", got)
 	}
 }
 
-// vacuous is tale without c2's hold, and with a step that never comes.
+// vacuousRun returns overlapRun without c2's hold, and with a step that is never injected.
 func vacuous() *history.History {
 	h := tale()
 	for i, e := range h.Events {
@@ -129,8 +129,8 @@ func vacuous() *history.History {
 	return h
 }
 
-// What is on the page: of a violation that was expected, of one that nobody expected,
-// and of a run that shows nothing. Styles and scripts change without meaning.
+// The body of a page for an expected violation, an unexpected one, and an inconclusive run. Styles
+// and scripts are excluded because they change without changing the meaning.
 func TestGolden(t *testing.T) {
 	never := vacuous()
 	for name, r := range map[string]outcome.Run{
@@ -145,56 +145,55 @@ func TestGolden(t *testing.T) {
 			}
 		}
 		if want, err := os.ReadFile(path); err != nil || got != string(want) {
-			t.Errorf("%s differs from what it was: look at it, and run with -update (%v)", path, err)
+			t.Errorf("%s differs from the page: check the difference, then run with -update (%v)", path, err)
 		}
 	}
 }
 
-var update = flag.Bool("update", false, "write the golden files again")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Each link to an event leads to a row, each row is there once, and of addresses only
-// those of the web are links.
+// Each link to an event leads to exactly one row, and only web addresses become links.
 func TestLinks(t *testing.T) {
 	page := written(t, judge(tale(), "violated"))
 	for _, m := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(page, -1) {
 		if n := strings.Count(page, `id="`+m[1]+`"`); n != 1 {
-			t.Errorf("#%s is there %d times", m[1], n)
+			t.Errorf("id %s occurs %d times, want once", m[1], n)
 		}
 	}
 	for _, m := range regexp.MustCompile(`href="([^"#][^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if m[1] != "https://example.org/a?b=1&amp;c" && m[1] != "history.jsonl" && m[1] != "data:," {
-			t.Errorf("a link to %s", m[1])
+			t.Errorf("unexpected link to %s", m[1])
 		}
 	}
 	for _, id := range []string{"verdict", "story", "faults", "numbers", "history", "again", "limits", "p-mutual-exclusion", "e1", "e11"} {
 		if !strings.Contains(page, `id="`+id+`"`) {
-			t.Errorf("no %s", id)
+			t.Errorf("no element has the id %s", id)
 		}
 	}
 }
 
 func TestSameBytes(t *testing.T) {
 	if a, b := written(t, judge(tale(), "holds")), written(t, judge(tale(), "holds")); a != b {
-		t.Error("one run gave two pages")
+		t.Error("the same run produced two different pages")
 	}
 }
 
-// A bare history, and a cut one, make a page.
+// Bare and truncated histories produce a page.
 func TestBare(t *testing.T) {
 	r := judge(tale(), "holds")
 	r.Manifest, r.Outcome.Judgements = nil, nil
 	r.Verdict.Cut = "line 9 is cut in its middle"
 	page := written(t, r)
-	for _, want := range []string{"This is a bare history", "The record is cut", `id="p-mutual-exclusion"`} {
+	for _, want := range []string{"This is a bare history", "The record is truncated", `id="p-mutual-exclusion"`} {
 		if !strings.Contains(page, want) {
-			t.Errorf("no %q", want)
+			t.Errorf("page does not contain %q", want)
 		}
 	}
-	written(t, outcome.Run{History: &history.History{}}) // nothing at all
+	written(t, outcome.Run{History: &history.History{}}) // an empty run must not panic
 }
 
-// Of a long history the page keeps what it speaks of and what lies around, and says
-// how much is left out.
+// For a long history the page lists the cited events and those around the violation, and states how
+// many it omits.
 func TestWindow(t *testing.T) {
 	var more []history.Event
 	for i := range 20_000 {
@@ -204,7 +203,7 @@ func TestWindow(t *testing.T) {
 	r := judge(tale(more...), "violated")
 	l := keep(r, sequence.Tell(r.History, r.Verdict))
 	if len(l.Has) > mostRows || len(l.Has)+l.Left != len(r.History.Events) {
-		t.Errorf("%d rows and %d left out of %d events", len(l.Has), l.Left, len(r.History.Events))
+		t.Errorf("%d rows and %d omitted, of %d events", len(l.Has), l.Left, len(r.History.Events))
 	}
 	for _, n := range r.Verdict.Result(verdict.MutualExclusion).Witness.Events {
 		if !l.Has[n] {
@@ -212,7 +211,7 @@ func TestWindow(t *testing.T) {
 		}
 	}
 	if page := written(t, r); !strings.Contains(page, fmt.Sprintf("%s left out", display.Plural(l.Left, "event"))) && !strings.Contains(page, "left out") {
-		t.Error("the page does not say what it leaves out")
+		t.Error("the page does not state how many events it omits")
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// badge is a word with a colour that says the same.
+// badge is a word with a color of the same meaning.
 type badge struct{ Tone, Text string }
 
-// Tones are the names of classes in page.css.
+// Tones are class names in page.css.
 const (
 	calm  = "calm"
 	good  = "good"
@@ -26,17 +26,17 @@ const (
 	doubt = "doubt"
 )
 
-// subject is what was run: "gc-pause-after-acquire/fenced".
+// subject names what was run, for example "gc-pause-after-acquire/fenced".
 func subject(r outcome.Run) string {
 	p := r.History.Params
-	s := cmp.Or(p.Scenario, "a run without a name")
+	s := cmp.Or(p.Scenario, "unnamed run")
 	if p.Variant != "" {
 		s += "/" + p.Variant
 	}
 	return name(s)
 }
 
-// where it was run: "on sim, seed 1".
+// where names the backend and seed, for example "on sim, seed 1".
 func where(r outcome.Run) string {
 	if p := r.History.Params; p.Backend != "" {
 		return fmt.Sprintf("on %s, seed %d", name(p.Backend), p.Seed)
@@ -46,11 +46,11 @@ func where(r outcome.Run) string {
 
 func title(r outcome.Run) string { return display.Join(" ", subject(r), where(r)) }
 
-// lede is the verdict in one sentence: of a violation its cause and its harm.
+// lede summarizes the verdict in one sentence. For a violation it states the cause and the effect.
 func lede(p Page) string {
 	r := p.Run
 	if r.Verdict.ShowsNothing() {
-		return plain("Nothing could be decided: " + strings.TrimSuffix(r.Verdict.Assumption, ".") + ".")
+		return plain("Inconclusive: " + strings.TrimSuffix(r.Verdict.Assumption, ".") + ".")
 	}
 	if first := shown(r); first != nil {
 		return plain(full(cmp.Or(p.Diagram.Summary, first.Because)))
@@ -61,26 +61,26 @@ func lede(p Page) string {
 	}
 	for _, j := range r.Outcome.Judgements {
 		if j.Missed {
-			s += fmt.Sprintf(" %s was expected to be %s, and was not.", j.Property, j.Expected)
+			s += fmt.Sprintf(" %s was expected to be %s, but was not.", j.Property, j.Expected)
 		} else if j.Got == verdict.NotExercised && !j.AsExpected {
-			s += fmt.Sprintf(" %s had no occasion to be violated: %s.", j.Property, strings.TrimSuffix(j.Because, "."))
+			s += fmt.Sprintf(" %s was not exercised: %s.", j.Property, strings.TrimSuffix(j.Because, "."))
 		} else if j.Got == verdict.Undecided && !j.AsExpected {
-			s += fmt.Sprintf(" %s could not be decided: %s.", j.Property, strings.TrimSuffix(j.Because, "."))
+			s += fmt.Sprintf(" %s is inconclusive: %s.", j.Property, strings.TrimSuffix(j.Because, "."))
 		}
 	}
 	return plain(s)
 }
 
-// states is which properties were violated, and whether that was expected.
+// violationSummary lists the violated properties and whether the violations were expected.
 func states(r outcome.Run) string {
 	expected, unexpected, open := violated(r)
 	var parts []string
 	for _, p := range []struct {
 		props []string
 		how   string
-	}{{unexpected, "which was not expected"}, {expected, "as expected"}, {open, "of which nothing was expected"}} {
+	}{{unexpected, "unexpectedly"}, {expected, "as expected"}, {open, "with no expectation set"}} {
 		if len(p.props) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s violated, %s", display.List(p.props), verb(len(p.props)), p.how))
+			parts = append(parts, fmt.Sprintf("%s %s violated %s", display.List(p.props), verb(len(p.props)), p.how))
 		}
 	}
 	if len(parts) == 0 {
@@ -89,7 +89,7 @@ func states(r outcome.Run) string {
 	return plain(strings.Join(parts, "; ") + ".")
 }
 
-// tone is the class of the page's head: what nobody expected stands out.
+// tone returns the CSS class of the page's head. It highlights unexpected violations.
 func tone(r outcome.Run) string {
 	if _, unexpected, _ := violated(r); len(unexpected) > 0 {
 		return "unexpected"
@@ -104,8 +104,7 @@ func verb(n int) string {
 	return "were"
 }
 
-// violated lists the violated properties, by whether somebody expected that; of those in
-// open nobody said what to expect.
+// violated lists the violated properties by expectation. Those in informational have none.
 func violated(r outcome.Run) (expected, unexpected, open []string) {
 	for _, res := range r.Verdict.Results {
 		if res.Outcome != verdict.Violated {
@@ -123,8 +122,8 @@ func violated(r outcome.Run) (expected, unexpected, open []string) {
 	return expected, unexpected, open
 }
 
-// shown is the result that the page is about: the first violated one, rather with
-// a witness.
+// shownResult returns the result that the page is about: the first violation, preferably one with a
+// witness.
 func shown(r outcome.Run) *verdict.Result {
 	if res := sequence.Shown(r.Verdict); res != nil {
 		return res
@@ -140,33 +139,33 @@ func badges(r outcome.Run) []badge {
 	var out []badge
 	switch {
 	case r.Verdict.ShowsNothing():
-		out = append(out, badge{doubt, "? undecided"})
+		out = append(out, badge{doubt, "? inconclusive"})
 	case len(expected)+len(unexpected)+len(open) > 0:
 		out = append(out, badge{alarm, "✗ violated"})
 	default:
 		out = append(out, badge{good, "○ no violation found"})
 	}
 	switch state := r.Outcome.State(); {
-	case r.Manifest == nil: // nobody said what was expected
+	case r.Manifest == nil: // the expectations are not known
 	case state == outcome.NothingExpected, state == outcome.AsExpected && r.Outcome.FreeOnly():
-		out = append(out, badge{calm, "– nothing was expected"})
+		out = append(out, badge{calm, "– informational"})
 	case state == outcome.AsExpected:
 		out = append(out, badge{good, "✓ as expected"})
-	case state == outcome.Undecided && r.Verdict.ShowsNothing(): // it says so already
+	case state == outcome.Undecided && r.Verdict.ShowsNothing(): // the first badge already says so
 	case state == outcome.Undecided:
-		out = append(out, badge{doubt, "? undecided"})
+		out = append(out, badge{doubt, "? inconclusive"})
 	case state == outcome.Unexpected:
 		out = append(out, badge{alarm, "! not as expected"})
 	default:
 		out = append(out, badge{alarm, "! " + state})
 	}
 	if r.Verdict.Cut != "" {
-		out = append(out, badge{doubt, "the record is cut"})
+		out = append(out, badge{doubt, "record truncated"})
 	}
 	return out
 }
 
-// setup is what was run, in a few words each.
+// setup describes the setup of the run.
 func setup(r outcome.Run) []term {
 	p := r.History.Params
 	out := []term{}
@@ -207,12 +206,12 @@ func claim(r outcome.Run) string {
 	return plain(r.Manifest.Scenario.Claim)
 }
 
-// linked is a piece of a text, and where it leads.
+// linkedText is a piece of text, with its link if it has one.
 type linked struct{ Text, URL string }
 
 var address = regexp.MustCompile(`https?://[^\s()<>"'\x60]+[^\s()<>"'\x60.,;:]`)
 
-// source is where the claim comes from; of addresses, only those of the web are links.
+// source splits the source of the claim into text and links. Only web addresses become links.
 func source(r outcome.Run) []linked {
 	if r.Manifest == nil {
 		return nil
@@ -230,11 +229,11 @@ func source(r outcome.Run) []linked {
 	return out
 }
 
-// trouble is what stands above all else: errors, and judges that disagree.
+// errorLines lists errors and disagreements between the judges, which are shown above all else.
 func trouble(r outcome.Run) []string {
 	var out []string
 	if d := r.Verdict.Disagreement; d != "" {
-		out = append(out, plain("The two judges disagree, which is a bug in lockpick; trust neither. "+full(d)))
+		out = append(out, plain("The two judges disagree. This is a bug in lockpick: trust neither result. "+full(d)))
 	}
 	for line := range strings.SplitSeq(r.Outcome.Error, "\n") {
 		if line != "" && !strings.Contains(line, "judges disagree") {
@@ -249,10 +248,10 @@ type result struct {
 	AsExpected, AsTone                  string
 	Sort                                string // safety, liveness or number
 	Because, Cause, Checked             string
-	Idle                                bool // it was not put to the test
+	Idle                                bool // not exercised
 	Witness                             []ref
 	Losses                              []lossRow
-	Tried                               string // what came of running it again with the cause undone
+	Tried                               string // what a rerun with the cause undone showed
 	Range                               string // of the timeline, "FROM-TO" in seconds
 }
 
@@ -260,8 +259,8 @@ var outcomes = map[verdict.Outcome]badge{
 	verdict.Holds: {good, "○"}, verdict.Violated: {alarm, "✗"}, verdict.Undecided: {doubt, "?"}, verdict.NotExercised: {calm, "–"},
 }
 
-// judged is the table of properties and of the numbers that have a bound: first what is
-// violated, last what was not put to the test.
+// resultRows returns the table of properties and bounded numbers: violations first, properties that
+// were not exercised last.
 func judged(r outcome.Run, rows map[int64]bool) (all []result) {
 	for _, j := range r.Outcome.Judgements {
 		if j.Number != nil {
@@ -271,7 +270,7 @@ func judged(r outcome.Run, rows map[int64]bool) (all []result) {
 		}
 	}
 	for _, res := range r.Verdict.Results {
-		if r.Outcome.Of(res.Property) == nil { // nobody held it against anything
+		if r.Outcome.Of(res.Property) == nil { // it has no expectation
 			all = append(all, resultOf(outcome.Judgement{Property: res.Property, Got: res.Outcome, Cause: res.Cause, Node: res.Node,
 				Because: res.Because, AsExpected: true}, &res, rows))
 		}
@@ -312,7 +311,7 @@ func resultOf(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) res
 	return x
 }
 
-// checked says how often a property was put to the test, and how often it was violated.
+// describeChecks states how often a property was exercised, and how often it was violated.
 func checked(res *verdict.Result) string {
 	if res.Occasions == 0 {
 		return "never"
@@ -324,7 +323,7 @@ func checked(res *verdict.Result) string {
 	return s
 }
 
-// lossRow is what became of the first's key on one node that granted both.
+// lossRow states what happened to the first holder's key on one of the nodes that granted both locks.
 type lossRow struct {
 	Node, Cause, Steps string
 	Fact               ref
@@ -339,7 +338,7 @@ func losses(res *verdict.Result, rows map[int64]bool) (all []lossRow) {
 		var steps []string
 		for _, s := range l.Steps {
 			if s == history.Unplanned {
-				steps = append(steps, "a fault that nobody planned")
+				steps = append(steps, "an unplanned fault")
 			} else {
 				steps = append(steps, fmt.Sprintf("step %d", s))
 			}
@@ -365,7 +364,7 @@ func boundOf(j outcome.Judgement) result {
 
 func begun(j outcome.Judgement) result {
 	look := outcomes[j.Got]
-	x := result{Property: name(j.Property), Sort: "safety", Idle: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: look.Text, Tone: look.Tone}
+	x := result{Property: name(j.Property), Sort: "safety", Idle: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: display.OutcomeText(j.Got), Mark: look.Text, Tone: look.Tone}
 	if checker.Liveness(j.Property) {
 		x.Sort = "liveness"
 	}
@@ -373,13 +372,13 @@ func begun(j outcome.Judgement) result {
 	case j.Expected == "" || j.Expected == outcome.AnyOutcome:
 		x.AsExpected, x.AsTone = "–", calm
 	case j.Waits():
-		x.AsExpected, x.AsTone = "waits for another run", doubt
+		x.AsExpected, x.AsTone = "depends on another run", doubt
 	case j.AsExpected && j.Got == verdict.NotExercised:
-		x.AsExpected, x.AsTone = "– need not be", calm
+		x.AsExpected, x.AsTone = "– not required", calm
 	case j.AsExpected:
 		x.AsExpected, x.AsTone = "✓ as expected", good
 	case j.Open():
-		x.AsExpected, x.AsTone = "? undecided", doubt
+		x.AsExpected, x.AsTone = "? inconclusive", doubt
 	default:
 		x.AsExpected, x.AsTone = "! not as expected", alarm
 	}

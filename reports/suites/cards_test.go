@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Scorecards lie in a store as suites do: the index leads to them, and gc bounds them.
+// The index links to the scorecards of a store, and retention applies to them.
 func TestScorecardsInAStore(t *testing.T) {
 	store := hoard(t)
 	const older, newer = "20260101T050000.000Z", "20260102T050000.000Z"
@@ -20,7 +20,7 @@ func TestScorecardsInAStore(t *testing.T) {
 	}
 	page, err := os.ReadFile(filepath.Join(store, IndexFile))
 	if err != nil || !strings.Contains(string(page), `href="scores/`+older+`/score.html"`) || !strings.Contains(string(page), newer) {
-		t.Errorf("the index does not lead to the cards: %v", err)
+		t.Errorf("the index does not link to both scorecards: %v", err)
 	}
 	out, err := Beyond(store, Bound{Newest: 1})
 	if err != nil {
@@ -31,7 +31,7 @@ func TestScorecardsInAStore(t *testing.T) {
 	}
 	for name, there := range map[string]bool{older: false, newer: true} {
 		if _, err := os.Stat(filepath.Join(store, ScoreFolder, name)); (err == nil) != there {
-			t.Errorf("%s is there: %v, want %v", name, err == nil, there)
+			t.Errorf("%s exists: %v, want %v", name, err == nil, there)
 		}
 	}
 }

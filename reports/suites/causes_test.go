@@ -10,7 +10,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// loose is the outcome of a seed of which nothing was expected; "": nothing is violated.
+// informationalRun returns the outcome of a run without expectations. It violates mutual exclusion
+// unless cause is "".
 func loose(id string, seed uint64, length int, cause string) outcome.Outcome {
 	j := judged(verdict.MutualExclusion, "any", verdict.Holds, "", true)
 	if cause != "" {
@@ -20,9 +21,9 @@ func loose(id string, seed uint64, length int, cause string) outcome.Outcome {
 		Command: fmt.Sprintf("lockpick run %s/ --seed %d", id, seed)}
 }
 
-// Where nothing was expected the headline is neutral and says how often what was violated;
-// each cause has the first seed and the shortest, whatever the order in which they come, and
-// nothing is quoted beside a seed that does not show it.
+// The headline of an informational suite is neutral and states how often each property was violated.
+// Each cause has its first and its shortest seed, regardless of the order of the runs, and the cells
+// quote only seeds that show the violation.
 func TestWhatIsFound(t *testing.T) {
 	store := t.TempDir()
 	const kept = "20260102T030405.000Z-sim-9"
@@ -34,14 +35,14 @@ func TestWhatIsFound(t *testing.T) {
 			seed := 1 + i*step%40
 			cause := map[uint64]string{9: verdict.ExpiredEarly, 12: verdict.ExpiredEarly, 31: verdict.ExpiredEarly, 20: verdict.NeverSet}[seed]
 			o := loose("dice", seed, 500-10*int(seed), cause)
-			if seed == 20 { // a run on another backend is kept at once
+			if seed == 20 { // runs on other backends are stored immediately
 				o.Dir = filepath.Join(store, "dice", kept)
 			}
 			s.Add(o)
 		}
 		s.Keep(outcome.Outcome{Scenario: "dice", Seed: 9, Dir: filepath.Join(store, "dice", kept)})
 		if got := fmt.Sprint(s.Scenarios[0].Examples()); got != "[31]" {
-			t.Errorf("to be kept are %s", got)
+			t.Errorf("examples to store are %s, want [31]", got)
 		}
 		dir, err := Write(s)
 		if err != nil {
@@ -49,23 +50,23 @@ func TestWhatIsFound(t *testing.T) {
 		}
 		text, page := read(t, filepath.Join(dir, TextFile)), read(t, filepath.Join(dir, PageFile))
 		for _, want := range []string{
-			"40 runs on sim, seeds 1 to 40, nothing expected: mutual-exclusion violated in 4 of 40 (10 %, 95 %: 4–23.1 %).",
+			"40 runs on sim, seeds 1 to 40, informational: mutual-exclusion violated in 4 of 40 (10 %, 95 %: 4–23.1 %).",
 			"| dice | mutual-exclusion | expired-early | 3 | [9](../../dice/" + kept + "/report.html#p-mutual-exclusion) | 31 (190 events) | `lockpick run dice/ --seed 31` |",
 			"| dice | mutual-exclusion | never-set | 1 | [20](../../dice/" + kept + "/report.html#p-mutual-exclusion) | [20 (300 events)](../../dice/" + kept + "/report.html#p-mutual-exclusion) | `lockpick run dice/ --seed 20` |",
 		} {
 			if !strings.Contains(text, want) {
-				t.Errorf("no %q in\n%s", want, text)
+				t.Errorf("%s does not contain %q:\n%s", TextFile, want, text)
 			}
 		}
-		for _, want := range []string{`class="headline calm"`, `<a href="../../dice/` + kept + `/report.html#verdict" data-at="8" aria-label="seed 9: violated, as may be, report">`,
+		for _, want := range []string{`class="headline calm"`, `<a href="../../dice/` + kept + `/report.html#verdict" data-at="8" aria-label="seed 9: violated, as expected or informational, report">`,
 			`data-command="lockpick run dice/ --seed N"`} {
 			if !strings.Contains(page, want) {
-				t.Errorf("no %q in the page", want)
+				t.Errorf("the page does not contain %q", want)
 			}
 		}
 		for _, file := range []string{text, page} {
 			if strings.Contains(file, "no violation found") || strings.Contains(file, "headline good") {
-				t.Error("it says that nothing was found")
+				t.Error("the report claims that no violation was found")
 			}
 		}
 		again, err := Open(dir)
@@ -74,15 +75,15 @@ func TestWhatIsFound(t *testing.T) {
 		}
 		c := again.Scenarios[0]
 		if cell := c.Cells[0]; cell.Got != verdict.Violated || cell.Seed != 9 || cell.Command != "lockpick run dice/ --seed 9" || c.Command != cell.Command {
-			t.Errorf("what is quoted is beside another seed: %+v, %s", cell, c.Command)
+			t.Errorf("the cell or the command is of another seed: %+v, %s", cell, c.Command)
 		}
 		if again.Headline() != s.Headline() || head(dir).state() != outcome.NothingExpected {
-			t.Errorf("read again it is %q", head(dir).state())
+			t.Errorf("after Open the headline differs, or the state is %q", head(dir).state())
 		}
 	}
 }
 
-// Ten thousand seeds are one small picture, and a name is no markup.
+// The image for ten thousand seeds is small, and names are escaped.
 func TestGridOfMany(t *testing.T) {
 	s := begun(t.TempDir())
 	s.Seeds = 20_000
@@ -91,10 +92,10 @@ func TestGridOfMany(t *testing.T) {
 	g := s.grid(c)
 	svg := string(g.svg(func(uint64) string { return "" }, true))
 	if len(svg) > 300_000 || strings.Contains(svg, "<script>") || g.More != "The first 10000 of 20000 seeds." {
-		t.Errorf("%d bytes; %s", len(svg), g.More)
+		t.Errorf("image of %d bytes, or not escaped; note %q", len(svg), g.More)
 	}
 	s.Add(loose("<script>", 15_000, 1, ""))
 	if len(c.States) != mostCells {
-		t.Errorf("%d states", len(c.States))
+		t.Errorf("%d states, want %d", len(c.States), mostCells)
 	}
 }

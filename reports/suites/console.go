@@ -14,30 +14,31 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Console prints the outcomes of many runs for people: the result first, then the runs that were named
-// or were not as expected, then a summary by property, and what was skipped last. Verbose prints a line
-// for each run, or scenario of many seeds, as soon as it is there. JSON prints outcomes for machines,
-// each at once, and at the end what they come to: of a sweep nothing but sums stays in memory.
+// Console prints the outcomes of many runs for people: the result first, then the runs that were
+// named or not as expected, then a summary by property, and finally the skipped runs. If Verbose is
+// set, it prints a line for each run, or for each scenario with many seeds, as soon as it is done.
+// If JSON is set, it prints each outcome for machines as soon as it is done, and totals at the end.
+// For runs with many seeds it keeps only sums in memory.
 type Console struct {
 	W       io.Writer
-	Suite   *Suite // what is settled of the same runs
-	Named   bool   // scenarios were named: what they show is drawn
+	Suite   *Suite // sums up the same runs
+	Named   bool   // scenarios were named on the command line, so violations are drawn
 	Verbose bool
 	Quiet   bool
 	JSON    bool
-	Diagram func(o outcome.Outcome, width int) string // "": there is none
-	Erase   func()                                    // makes room for what is printed while runs go on
+	Diagram func(o outcome.Outcome, width int) string // returns "" if there is no diagram
+	Erase   func()                                    // clears the progress line before something is printed
 
-	runs    int               // that were added
-	tries   int               // that did not count
-	row     outcome.Row       // of the last scenario, while more of its seeds may come
-	rates   []rate            // of those before it
-	rows    []outcome.Row     // that are printed at the end
-	shown   []outcome.Outcome // likewise
+	runs    int               // number of runs added
+	tries   int               // number of discarded tries
+	row     outcome.Row       // the last scenario, while more of its seeds may follow
+	rates   []rate            // of the scenarios before it
+	rows    []outcome.Row     // to be printed at the end
+	shown   []outcome.Outcome // to be printed at the end
 	skipped []outcome.Outcome
 }
 
-// Add takes the next outcome. Those of one scenario come one after the other, and skipped ones last.
+// Add adds the next outcome. Outcomes of one scenario must be consecutive, and skipped ones last.
 func (c *Console) Add(o outcome.Outcome) {
 	c.runs, c.tries = c.runs+1, c.tries+len(o.Retried)
 	if c.row.Scenario != o.Scenario {
@@ -60,7 +61,8 @@ func (c *Console) Add(o outcome.Outcome) {
 	}
 }
 
-// addRun prints a run's line, if each run is to have one, and notes whether the end tells more of it.
+// addRun prints the line of a run if Verbose is set, and keeps the run if Finish has more to print
+// about it.
 func (c *Console) addRun(o outcome.Outcome) {
 	if c.Verbose {
 		c.Erase()
@@ -71,7 +73,8 @@ func (c *Console) addRun(o outcome.Outcome) {
 	}
 }
 
-// endRow prints what came of a scenario's seeds, or notes it for the end, if there is something to say.
+// endRow prints the results of a scenario's seeds, or keeps them for Finish, if there is anything to
+// report.
 func (c *Console) endRow() {
 	r := c.row
 	c.row = outcome.Row{}
@@ -90,14 +93,14 @@ func (c *Console) endRow() {
 	}
 }
 
-// Finish prints the rest, and the result; code is the exit code of all.
+// Finish prints the result, the details and the summary. code is the exit code of all runs.
 func (c *Console) Finish(code int) error {
 	c.endRow()
 	if c.JSON {
 		return c.endJSON(code)
 	}
 	c.printResult(code)
-	blank := true // the next run begins with a blank line
+	blank := true // print a blank line before the next run
 	for _, o := range c.shown {
 		long := !c.brief(o)
 		if blank || long {
@@ -121,7 +124,7 @@ func (c *Console) Finish(code int) error {
 	return nil
 }
 
-// printResult prints how many runs came to what.
+// printResult prints how many runs ended in each state.
 func (c *Console) printResult(code int) {
 	var parts []string
 	for _, s := range outcome.WorstFirst() {
@@ -130,7 +133,7 @@ func (c *Console) printResult(code int) {
 			n = len(c.skipped)
 		}
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+			parts = append(parts, fmt.Sprintf("%d %s", n, stateText(s)))
 		}
 	}
 	in := display.Good
@@ -144,14 +147,14 @@ func (c *Console) printResult(code int) {
 	}
 	text := fmt.Sprintf("%s on %s, %s: %s", counted(c.runs, "run"), c.Suite.Backend, c.Suite.SeedRange(), strings.Join(parts, ", "))
 	if c.tries == 1 {
-		text += "; 1 try was discarded"
+		text += "; 1 retry"
 	} else if c.tries > 1 {
-		text += fmt.Sprintf("; %d tries were discarded", c.tries)
+		text += fmt.Sprintf("; %d retries", c.tries)
 	}
 	fmt.Fprintln(c.W, display.Paint(c.W, in, text))
 }
 
-// counted is a number of things whose digits programs can read.
+// countNoun writes a count with digits only, so that programs can parse it, and its noun.
 func counted(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -159,7 +162,8 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// printSkipped prints what was skipped: each run where runs are listed, else how many for each reason.
+// printSkipped prints each skipped run in detailed output, or otherwise the number of runs skipped
+// for each reason.
 func (c *Console) printSkipped() {
 	if len(c.skipped) == 0 {
 		return
@@ -179,22 +183,22 @@ func (c *Console) printSkipped() {
 	}
 }
 
-// numbersRow is the row of all measured numbers that have a bound.
+// numbersRow is the summary's row for all numbers with a bound.
 const numbersRow = "measured numbers"
 
 // Columns of a summary.
 const (
 	colHolds     = "holds"
 	colViolated  = "violated as expected"
-	colFree      = "violated, nothing expected"
-	colAlone     = "violated, the control not"
+	colFree      = "violated, informational"
+	colAlone     = "violated, comparison run not"
 	colIdle      = "not exercised"
-	colUndecided = "undecided"
+	colUndecided = "inconclusive"
 	colOther     = "unexpected"
 )
 
-// summary counts on one screen how often each property came out in which way, without the rows and
-// columns in which there is nothing.
+// summary counts the results of each property, in a table that fits on one screen. Empty rows and
+// columns are left out.
 func (s *Suite) summary() display.Table {
 	count := map[[2]string]int{}
 	for _, c := range s.Scenarios {
@@ -249,21 +253,22 @@ func columnOf(w outcome.Way) string {
 	return colIdle
 }
 
-// detailed reports whether each run is printed: those that were named are, and all that are verbose.
+// detailed reports whether each run is printed, which is the case if scenarios were named or Verbose
+// is set.
 func (c *Console) detailed() bool { return (c.Named || c.Verbose) && !c.Quiet }
 
-// brief reports whether a line says all there is to say of a run.
+// brief reports whether a single line describes the run completely.
 func (c *Console) brief(o outcome.Outcome) bool {
 	return o.Code == outcome.ExitOK && !(c.detailed() && c.Named && o.Violated())
 }
 
-// printRun prints a run with all that a reader wants to know of it: what came of each property and
-// why, the diagram, and how to have the run again.
+// printRun prints a run with the result of each property, the reasons, the diagram, and the command
+// that reruns it.
 func (c *Console) printRun(o outcome.Outcome) {
 	state := o.State()
 	discards := func() {
 		for _, why := range o.Retried {
-			fmt.Fprintf(c.W, "    discarded, and tried again: %s\n", display.OneLine(why))
+			fmt.Fprintf(c.W, "    retried: %s\n", display.OneLine(why))
 		}
 	}
 	switch {
@@ -272,7 +277,7 @@ func (c *Console) printRun(o outcome.Outcome) {
 		discards()
 		return
 	case state == outcome.Interrupted:
-		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, display.Doubt, state))
+		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, display.Doubt, stateText(state)))
 	case o.Code == outcome.ExitOK:
 		fmt.Fprintln(c.W, display.OneLine(o.Scenario))
 	default:
@@ -280,7 +285,7 @@ func (c *Console) printRun(o outcome.Outcome) {
 		if state == outcome.Undecided {
 			in = display.Doubt
 		}
-		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, in, strings.ToUpper(state)))
+		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, in, strings.ToUpper(stateText(state))))
 	}
 	discards()
 	if state != outcome.Interrupted {
@@ -295,7 +300,7 @@ func (c *Console) printRun(o outcome.Outcome) {
 	fmt.Fprintf(c.W, "    run again: %s\n", display.OneLine(o.Command))
 }
 
-// explain prints what came of a run's properties and why, and draws it.
+// explain prints the results of a run's properties with their reasons, and its diagram.
 func (c *Console) explain(o outcome.Outcome) {
 	for _, x := range remarks(o) {
 		fmt.Fprintln(c.W, c.colored(o, c.broken(6, "    "+x.text)))
@@ -317,7 +322,7 @@ func (c *Console) explain(o outcome.Outcome) {
 	}
 }
 
-// broken breaks a text into lines that fit a terminal, all but the first indented anew.
+// wrap breaks text into lines that fit the terminal. indent applies to all lines but the first.
 func (c *Console) broken(indent int, text string) string {
 	n := display.Columns(c.W)
 	if n == 0 {
@@ -328,7 +333,7 @@ func (c *Console) broken(indent int, text string) string {
 	return text[:lead] + display.Wrap(max(n, 40)-1, lead, indent, body)
 }
 
-// line is a run in one line, or where that gets too long in one for each property.
+// line prints a run in one line, or in one line per property if it does not fit.
 func (c *Console) line(o outcome.Outcome) {
 	o.Scenario = display.OneLine(o.Scenario)
 	parts := Brief(o)
@@ -336,14 +341,14 @@ func (c *Console) line(o outcome.Outcome) {
 	case o.State() == outcome.Interrupted:
 		parts = []string{outcome.Interrupted}
 	case o.Code != outcome.ExitOK:
-		parts = append([]string{strings.ToUpper(o.State())}, parts...)
+		parts = append([]string{strings.ToUpper(stateText(o.State()))}, parts...)
 	}
 	room := cmp.Or(display.Columns(c.W), 120) - 44
 	if one := strings.Join(parts, "; "); len(one) <= room {
 		parts = []string{one}
 	}
 	name, column := o.Scenario, 43
-	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > room }) { // beside the name it does not fit
+	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > room }) { // too long to stand beside the name
 		fmt.Fprintln(c.W, name)
 		name, column = "", 3
 	}
@@ -353,36 +358,36 @@ func (c *Console) line(o outcome.Outcome) {
 	}
 }
 
-// colored is a part of a run's line, in the color of what it says.
+// colored colors a part of a run's line by its meaning.
 func (c *Console) colored(o outcome.Outcome, part string) string {
 	switch {
-	case o.Code != outcome.ExitOK && o.State() != outcome.Undecided && strings.HasPrefix(part, strings.ToUpper(o.State())):
+	case o.Code != outcome.ExitOK && o.State() != outcome.Undecided && strings.HasPrefix(part, strings.ToUpper(stateText(o.State()))):
 		return display.Paint(c.W, display.Bad, part)
-	case o.Code != outcome.ExitOK && strings.HasPrefix(part, strings.ToUpper(o.State())), strings.Contains(part, " violated"):
+	case o.Code != outcome.ExitOK && strings.HasPrefix(part, strings.ToUpper(stateText(o.State()))), strings.Contains(part, " violated"):
 		return display.Paint(c.W, display.Doubt, part)
 	}
 	return part
 }
 
-// remark is what came of one or more properties of a run, and why.
+// remark is the result of one or more properties of a run, with the reasons.
 type remark struct {
 	text string
 	why  []string
 }
 
-// remarks are what came of the properties that something was expected of, or that were violated.
-// What one cause violates is one remark, and so is what is undecided for one reason. A property that
-// follows another adds nothing if both held.
+// remarks describes the properties that have an expectation or were violated. Violations with the
+// same cause share a remark, and so do inconclusive properties with the same reason. A property that
+// follows another one is omitted if both hold.
 func remarks(o outcome.Outcome) (all []remark) {
 	findings := o.Findings()
-	var open []outcome.Judgement // one after the other, all for one reason
+	var open []outcome.Judgement // consecutive ones with the same reason
 	flush := func() {
 		if len(open) == 0 {
 			return
 		}
 		text := open[0].String()
 		if len(open) > 1 {
-			text = fmt.Sprintf("%s %s", properties(open), open[0].Got)
+			text = fmt.Sprintf("%s %s", properties(open), display.OutcomeText(open[0].Got))
 		}
 		all, open = append(all, remark{text, []string{open[0].Because}}), nil
 	}
@@ -409,7 +414,7 @@ func remarks(o outcome.Outcome) (all []remark) {
 	return all
 }
 
-// remarkOf explains a finding: the reason, the harm it led to, and whether its cause was confirmed.
+// remarkOf describes a finding: the reason, the damage it led to, and whether its cause was confirmed.
 func remarkOf(f outcome.Finding) remark {
 	p := remark{display.OneLine(f.String()), []string{display.OneLine(f.Because)}}
 	for _, j := range f.With {
@@ -423,7 +428,7 @@ func remarkOf(f outcome.Finding) remark {
 	return p
 }
 
-// Brief says in few words what came of a run.
+// Brief summarizes the results of a run in a few words each.
 func Brief(o outcome.Outcome) (all []string) {
 	for _, p := range remarks(o) {
 		all = append(all, p.text)
@@ -434,7 +439,7 @@ func Brief(o outcome.Outcome) (all []string) {
 	return all
 }
 
-// printable is a judgement whose texts, which quote data, are one line each.
+// printable returns the judgement with each text, which may quote data, on a single line.
 func printable(j outcome.Judgement) outcome.Judgement {
 	for _, s := range []*string{&j.Property, &j.Expected, &j.Cause, &j.Node, &j.Because} {
 		*s = display.OneLine(*s)
@@ -442,9 +447,9 @@ func printable(j outcome.Judgement) outcome.Judgement {
 	return j
 }
 
-// properties names those of judgements.
+// propertyNames lists the properties of judgements.
 func properties(js []outcome.Judgement) string {
-	if len(js) >= len(checker.Properties())-1 { // holder-told is of few locks
+	if len(js) >= len(checker.Properties())-1 { // holder-told applies to few locks
 		return fmt.Sprintf("all %d properties", len(js))
 	}
 	var out []string
@@ -456,10 +461,10 @@ func properties(js []outcome.Judgement) string {
 
 const mostShown = 5
 
-// printRow prints what came of a scenario's seeds.
+// printRow prints the results of a scenario's seeds.
 func (c *Console) printRow(r outcome.Row) {
-	fmt.Fprintf(c.W, "%-44s %d seeds: %s\n", r.Scenario, r.Runs, strings.Join(outcome.Counted(r.Counts), ", "))
-	causes := display.Table{{"", "", ""}} // with how many seeds they broke what, and the command that shows it soonest
+	fmt.Fprintf(c.W, "%-44s %d seeds: %s\n", r.Scenario, r.Runs, strings.Join(stateCounts(r.Counts), ", "))
+	causes := display.Table{{"", "", ""}} // cause, number of seeds, and the command of the shortest example
 	for _, x := range r.Causes {
 		causes = append(causes, []string{x.Cause, fmt.Sprint(x.Runs), x.Shortest.Command})
 	}
@@ -490,19 +495,19 @@ func (c *Console) printRow(r outcome.Row) {
 	}
 }
 
-// rate is how often a property of a scenario was violated, with its 95 % interval.
+// rate states how often a property of a scenario was violated, with the 95 % interval.
 type rate struct {
 	Scenario string  `json:"scenario"`
 	Property string  `json:"property"`
-	Runs     int     `json:"runs"` // that decided it
+	Runs     int     `json:"runs"` // number of runs that decided it
 	Violated int     `json:"violated"`
-	Idle     int     `json:"notExercised,omitempty"` // runs that gave no occasion to violate it
+	Idle     int     `json:"notExercised,omitempty"` // number of runs that had no occasion to violate it
 	Rate     float64 `json:"rate"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
 }
 
-// ratesOf says how often each property of a scenario was violated, where that is a rate.
+// ratesOf returns how often each property of a scenario was violated, if enough runs decided it.
 func ratesOf(r outcome.Row, backend string) (rates []rate) {
 	for _, name := range checker.Properties() {
 		if c := r.Cell(name); c != nil && (c.Expected != "" || c.Violated > 0) && c.Rated(backend) {
@@ -513,7 +518,7 @@ func ratesOf(r outcome.Row, backend string) (rates []rate) {
 	return rates
 }
 
-// broke is a cause of a scenario, for machines.
+// scenarioCause is a cause with its scenario, for JSON output.
 type broke struct {
 	Scenario string `json:"scenario"`
 	outcome.Cause
@@ -534,11 +539,11 @@ func (c *Console) addJSON(o outcome.Outcome) {
 	fmt.Fprintf(c.W, "%s\n    %s", before, text)
 }
 
-// endJSON prints what all came to.
+// endJSON prints the totals.
 func (c *Console) endJSON(code int) error {
 	end := struct {
 		Rates  []rate `json:"rates,omitempty"`
-		Causes any    `json:"causes,omitempty"` // nil where there is one seed
+		Causes any    `json:"causes,omitempty"` // nil if there is only one seed
 		Code   int    `json:"code"`
 	}{Rates: c.rates, Code: code}
 	if c.Suite.Seeds > 1 {
@@ -562,15 +567,15 @@ func (c *Console) endJSON(code int) error {
 	return err
 }
 
-// secondly is what the second judge says of the whole record.
+// secondJudge describes the second judge's result for the whole record.
 var secondly = map[verdict.Outcome]string{
-	verdict.Holds:     "one lease lock could have given these answers",
-	verdict.Violated:  "no lease lock could have given these answers",
-	verdict.Undecided: "not asked, or the record is too long for its search",
+	verdict.Holds:     "consistent with a lease lock",
+	verdict.Violated:  "not consistent with any lease lock",
+	verdict.Undecided: "not run, or the record is too long for its search",
 }
 
-// PrintVerdict prints a verdict and what was expected of it; second is whether a second judge was there
-// to be asked. A reason that is true of the whole run is said once.
+// PrintVerdict prints a verdict with the expectations. second reports whether a second judge was
+// available. A reason that applies to consecutive properties is printed once.
 func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second bool) {
 	live := false
 	for len(js) > 0 {
@@ -581,7 +586,7 @@ func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second
 				break
 			}
 			if !live && checker.Liveness(js[n].Property) {
-				fmt.Fprintln(w, "liveness, where the faults allow it:")
+				fmt.Fprintln(w, "liveness, as far as the faults allow it:")
 				live = true
 			}
 			fmt.Fprintln(w, js[n])

@@ -12,7 +12,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// answered are outcomes as a program reads them.
+// readJSON prints outcomes as JSON and parses the result.
 func answered(t *testing.T, all []outcome.Outcome) (read struct {
 	Schema   int
 	Outcomes []outcome.Outcome
@@ -35,12 +35,12 @@ func answered(t *testing.T, all []outcome.Outcome) (read struct {
 		t.Fatal(err, out.String())
 	}
 	if read.Schema != 1 || read.Outcomes == nil || read.Causes == nil || read.Code != outcome.ExitUnexpected {
-		t.Errorf("%+v", read)
+		t.Errorf("unexpected JSON output: %+v", read)
 	}
 	return read
 }
 
-// What a program reads of none, one, or several scenarios' outcomes is what there was.
+// The JSON output of any number of scenarios contains all outcomes and rates.
 func TestAnswersAreWhole(t *testing.T) {
 	var all []outcome.Outcome
 	for n := range 5 {
@@ -50,7 +50,7 @@ func TestAnswersAreWhole(t *testing.T) {
 			want = append(want, rate{Scenario: fmt.Sprint("s", i), Property: verdict.MutualExclusion, Runs: 30, Violated: 30, Rate: 1})
 			for k := range 30 {
 				if o := read.Outcomes[30*i+k]; o.Scenario != want[i].Scenario || o.Seed != uint64(k) || o.Error != "<\n>" {
-					t.Errorf("%d scenarios: %+v", n, o)
+					t.Errorf("%d scenarios: unexpected outcome %+v", n, o)
 				}
 			}
 		}
@@ -67,7 +67,7 @@ func TestAnswersAreWhole(t *testing.T) {
 	}
 }
 
-// Rates are over the seeds that exercised a property: the others say nothing of it.
+// Rates count only the seeds that decided a property.
 func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 	var all []outcome.Outcome
 	for seed := range uint64(40) {
@@ -84,10 +84,10 @@ func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 	}
 	rates := answered(t, all).Rates
 	if len(rates) != 1 {
-		t.Fatalf("%d rates", len(rates))
+		t.Fatalf("%d rates, want 1", len(rates))
 	}
 	if r := rates[0]; r.Runs != 23 || r.Violated != 2 || r.Idle != 15 || fmt.Sprintf("%.4f", r.Rate) != "0.0870" {
-		t.Errorf("%+v", r)
+		t.Errorf("unexpected rate: %+v", r)
 	}
 	var out strings.Builder
 	c := Console{W: &out, Named: true, Suite: &Suite{Backend: "sim", Seeds: len(all)}}
@@ -98,17 +98,17 @@ func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "deadlock-freedom violated in 2 of 23 (8.7 %, 95 %: 2.4–26.8 %); 15 did not exercise it\n"; !strings.Contains(out.String(), want) {
-		t.Errorf("want %s in %s", want, out.String())
+		t.Errorf("output does not contain %q:\n%s", want, out.String())
 	}
 	if len(answered(t, all[:30]).Rates) != 0 {
-		t.Error("there is a rate of too few runs that decided")
+		t.Error("there is a rate although too few runs decided the property")
 	}
 }
 
-// A summary of all columns that there can be fits a terminal of a hundred columns, one of five
-// one of eighty; what fits as it is stays on one line.
+// A summary with all seven columns fits a terminal of 100 columns, and one with five fits 80. A head
+// that fits stays on one line.
 func TestSummaryFits(t *testing.T) {
-	ways := []outcome.Judgement{ // a column each
+	ways := []outcome.Judgement{ // one per column
 		{Got: verdict.Holds, AsExpected: true, Expected: "holds"}, {Got: verdict.Violated, AsExpected: true, Expected: "violated"}, {Got: verdict.Violated, AsExpected: true, Expected: "any"},
 		{Got: verdict.NotExercised, AsExpected: true, Expected: "any"}, {Got: verdict.Violated, Expected: "holds"},
 		{Got: verdict.Violated, AsExpected: true, Expected: "any", Control: verdict.Holds}, {Got: verdict.Undecided, Expected: "holds"},
@@ -127,7 +127,7 @@ func TestSummaryFits(t *testing.T) {
 			}
 		}
 		if len(head) != c.head || !strings.HasPrefix(head[len(head)-1], "property ") || len(lines) != 3 || !strings.HasSuffix(lines[1], "188") {
-			t.Errorf("%d columns:\n%s", c.columns, strings.Join(lines, "\n"))
+			t.Errorf("%d columns: unexpected layout:\n%s", c.columns, strings.Join(lines, "\n"))
 		}
 	}
 }

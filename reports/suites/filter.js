@@ -1,5 +1,5 @@
-// The filters of a table of runs, and the variants that are folded in it. What is chosen
-// stands in the address, so that it can be shared; without this script everything is shown.
+// The filters of a table of runs, and its folded variants. The URL contains the selection, so that
+// it can be shared. Without this script everything is shown.
 (function () {
   'use strict';
   var form = document.getElementById('filters'), count = form.querySelector('output');
@@ -31,10 +31,10 @@
     var hash = new URLSearchParams(filter()).toString();
     history.replaceState(null, '', hash ? '#' + hash : location.pathname + location.search);
   }
-  function follow() { // the address of a section has no =
+  function follow() { // the hash of a section has no =
     if (location.hash && !location.hash.includes('=')) return;
-    var told = new URLSearchParams(location.hash.slice(1));
-    fields.forEach(function (f) { f.value = told.get(f.name) || ''; if (f.selectedIndex < 0) f.value = ''; });
+    var params = new URLSearchParams(location.hash.slice(1));
+    fields.forEach(function (f) { f.value = params.get(f.name) || ''; if (f.selectedIndex < 0) f.value = ''; });
     filter();
     if (location.hash) form.scrollIntoView();
   }

@@ -7,11 +7,10 @@ import (
 	"testing"
 )
 
-// outward is a link from a suite's page to above the store, or to another machine.
+// outward matches a link from a suite's page to a place outside the store.
 var outward = regexp.MustCompile(`(href|src)="(\.\./\.\./\.\.|/|[a-z]+:)[^"]*"`)
 
-// Any outcome.json of a suite that is taken for one can be drawn, and again from what is
-// then written.
+// Any text that parse accepts can be rendered, without links that lead out of the store.
 func FuzzOutcome(f *testing.F) {
 	golden, err := os.ReadFile("testdata/outcome.json")
 	if err != nil {
@@ -34,7 +33,7 @@ func FuzzOutcome(f *testing.F) {
 		}
 		writeMarkdown(&markdown, v)
 		if out := outward.Find(page.Bytes()); out != nil {
-			t.Errorf("a link of the page leads out of the store: %s", out)
+			t.Errorf("link leads out of the store: %s", out)
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"lockpick/internal/files"
 )
 
-// hoard is a store of three suites, a day apart, with two runs each, one of which the suite
-// refers to; and of a run that goes on.
+// fullStore creates a store with three suites, one per day, and an unfinished run. Each suite has two
+// runs and refers to one of them.
 func hoard(t *testing.T) string {
 	t.Helper()
 	store := t.TempDir()
@@ -32,7 +32,7 @@ func hoard(t *testing.T) string {
 		write(t, filepath.Join(store, Folder, name(0), OutcomeFile), `{"scenarios": [{"dir": "../../pause+fenced/`+name(2)+`-sim-1"}]}`)
 	}
 	write(t, filepath.Join(store, "long", "20260101T000000.000Z-process-1", "history.jsonl"), "{}")
-	write(t, filepath.Join(store, "notes", "mine.txt"), "not ours")
+	write(t, filepath.Join(store, "notes", "mine.txt"), "not part of the store")
 	return store
 }
 
@@ -57,11 +57,11 @@ func TestBeyond(t *testing.T) {
 		"newest two":   {Bound{Newest: 2}, first},
 		"newest three": {Bound{Newest: 3}, nil},
 		"older":        {Bound{Since: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}, first},
-		// The suite began before, and so did its run; the run it refers to stays with neither.
-		"in the midst of one": {Bound{Since: time.Date(2026, 1, 1, 3, 4, 1, 5e8, time.UTC)}, first[:2]},
-		"a little less":       {Bound{Bytes: size - 40}, first[:1]},
-		"much less":           {Bound{Bytes: 2500}, slices.Concat(first, second)},
-		"nothing":             {Bound{}, slices.Concat(first, second, third)},
+		// The suite and its first run started earlier. The run it refers to started later and is kept.
+		"between its runs": {Bound{Since: time.Date(2026, 1, 1, 3, 4, 1, 5e8, time.UTC)}, first[:2]},
+		"slightly smaller": {Bound{Bytes: size - 40}, first[:1]},
+		"much smaller":     {Bound{Bytes: 2500}, slices.Concat(first, second)},
+		"zero bytes":       {Bound{}, slices.Concat(first, second, third)},
 	} {
 		store := hoard(t)
 		got, err := Beyond(store, c.b)
@@ -73,35 +73,35 @@ func TestBeyond(t *testing.T) {
 			dirs = append(dirs, e.Dir)
 		}
 		if !slices.Equal(dirs, c.want) {
-			t.Errorf("%s: %v, want %v", name, dirs, c.want)
+			t.Errorf("%s: excess is %v, want %v", name, dirs, c.want)
 		}
 		if err := Remove(store, got); err != nil {
 			t.Fatal(err)
 		}
 		for _, dir := range slices.Concat(first, second, third) {
 			if _, err := os.Stat(filepath.Join(store, dir)); (err == nil) == slices.Contains(c.want, dir) {
-				t.Errorf("%s: %s: %v", name, dir, err)
+				t.Errorf("%s: after Remove, stat of %s: %v", name, dir, err)
 			}
 		}
 		left, err := filepath.Glob(filepath.Join(store, "*", "latest"))
 		if err != nil || len(c.want) == 9 && len(left) > 0 {
-			t.Errorf("%s: %v, %v", name, left, err)
+			t.Errorf("%s: remaining links: %v, %v", name, left, err)
 		}
 		for _, link := range left {
 			if to, err := os.Readlink(link); err != nil || !strings.HasPrefix(to, "20260103") {
-				t.Errorf("%s: %s leads to %s, %v", name, link, to, err)
+				t.Errorf("%s: %s links to %s, %v", name, link, to, err)
 			}
 		}
 		for _, stays := range []string{"long/20260101T000000.000Z-process-1/history.jsonl", "notes/mine.txt"} {
 			if _, err := os.Stat(filepath.Join(store, stays)); err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: a file that must be kept is missing: %v", name, err)
 			}
 		}
 	}
 }
 
-// A run without an outcome stays while it is written to; a suite that can't be read may
-// refer to any run.
+// A run without an outcome is kept while it is written to. An unreadable suite may refer to any run,
+// so FindExcess fails.
 func TestBeyondIsCareful(t *testing.T) {
 	store := hoard(t)
 	going := filepath.Join(store, "long", "20260101T000000.000Z-process-1")
@@ -113,18 +113,18 @@ func TestBeyondIsCareful(t *testing.T) {
 	}
 	got, err := Beyond(store, Bound{Bytes: 0, Since: time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)})
 	if err != nil || len(got) != 1 || got[0].Dir != "long/20260101T000000.000Z-process-1" {
-		t.Errorf("a run that was killed long ago: %v, %v", got, err)
+		t.Errorf("excess with an old unfinished run: %v, %v", got, err)
 	}
 	if err := Remove(store, got); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(store, "long")); err == nil {
-		t.Error("an empty folder is left")
+		t.Error("an empty folder remains")
 	}
 	if err := os.Remove(filepath.Join(store, Folder, "20260103T030400.000Z", OutcomeFile)); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := Beyond(store, Bound{Newest: 1}); err == nil || !strings.Contains(err.Error(), "20260103T030400.000Z") {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("with an unreadable suite: %v, %v", got, err)
 	}
 }

@@ -11,22 +11,21 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// mostBad bounds the runs of one scenario that are shown.
+// maxFailing limits the runs shown per scenario.
 const mostBad = 3
 
-// mostAnnotations is one less than GitHub shows of one step, so that none is dropped
-// without a word.
+// maxAnnotations is one less than GitHub shows per step, so that GitHub drops none silently.
 const mostAnnotations = 9
 
-// GitHubAnnotations writes a workflow command for each outcome that was not as expected: at
-// most nine, the last of which says how many more there are.
+// GitHubAnnotations writes a workflow command for each outcome that was not as expected: at most
+// nine, the last of which states how many more there are.
 func GitHubAnnotations(w io.Writer, t *outcome.Tally) error {
 	var lines []string
 	all := 0
 	for _, r := range t.Rows {
 		all += r.Runs - outcome.Fine(r.Counts)
 		for _, o := range r.NotFine(mostBad) {
-			if o.Skipped != "" { // it was required
+			if o.Skipped != "" { // required by --require, so the skip is an error
 				all++
 			}
 			lines = append(lines, annotation(o))
@@ -36,7 +35,7 @@ func GitHubAnnotations(w io.Writer, t *outcome.Tally) error {
 		lines = lines[:min(len(lines), mostAnnotations-1)]
 	}
 	if more := all - len(lines); more > 0 {
-		lines = append(lines, command("lockpick", fmt.Sprintf("… and %d more runs that were not as expected: see the summary", more)))
+		lines = append(lines, command("lockpick", fmt.Sprintf("… and %d more runs were not as expected; see the summary", more)))
 	}
 	for _, l := range lines {
 		if _, err := fmt.Fprintln(w, l); err != nil {
@@ -62,13 +61,13 @@ func annotation(o outcome.Outcome) string {
 	if o.Command != "" {
 		parts = append(parts, "run again: "+line(o.Command))
 	}
-	return command(fmt.Sprintf("%s: %s on %s, seed %d", o.State(), line(o.Scenario), o.Backend, o.Seed), strings.Join(parts, "\n"))
+	return command(fmt.Sprintf("%s: %s on %s, seed %d", stateText(o.State()), line(o.Scenario), o.Backend, o.Seed), strings.Join(parts, "\n"))
 }
 
-// line is a text that quotes data, as one line.
+// oneLine returns text that quotes data as a single line.
 func line(s string) string { return display.Visible(display.Clip(s, mostText), mostText) }
 
-// command is one workflow command, escaped as GitHub's own toolkit does it
+// workflowCommand formats a workflow command, escaped as in GitHub's own toolkit
 // (actions/toolkit, packages/core/src/command.ts).
 func command(title, message string) string {
 	escaped := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
@@ -76,16 +75,16 @@ func command(title, message string) string {
 	return "::error title=" + property.Replace(title) + "::" + escaped.Replace(message)
 }
 
-// document is a text of Markdown that never gets longer than it may. What doesn't fit
-// is left out from a line's end on, with a word that says so.
+// document is Markdown text with a maximum size. Text that does not fit is cut at the end of a line,
+// and a note says so.
 type document struct {
 	b     strings.Builder
 	left  int
-	fence string // of the block that is open
+	fence string // fence of the open code block; "" if none is open
 	full  bool
 }
 
-// room for the word that it was cut, and the end of a fence.
+// noteSize reserves bytes for the note that text was cut, and for the end of a code block.
 const tail = 256
 
 func (d *document) lines(lines ...string) {
@@ -102,29 +101,29 @@ func (d *document) lines(lines ...string) {
 	}
 }
 
-// cut ends the document, and a block that is open in it.
+// cut ends the document, and the open code block if there is one.
 func (d *document) cut() {
 	d.full = true
 	if d.fence != "" {
 		d.b.WriteString(d.fence + "\n\n")
 	}
-	fmt.Fprintf(&d.b, "\n**Cut at %d KiB.** The rest is in the run directories.\n", mostBytes>>10)
+	fmt.Fprintf(&d.b, "\n**Cut at %d KiB.** See the run directories for the rest.\n", mostBytes>>10)
 }
 
-// drawing is a diagram: Mermaid's, as its first word says, or plain text.
+// drawing adds a diagram: Mermaid, recognized by its first word, or plain text.
 func (d *document) drawing(text string) {
 	kind := "text"
 	if strings.HasPrefix(text, "sequenceDiagram") || strings.HasPrefix(text, "%%{") || strings.HasPrefix(text, "---\n") {
 		kind = "mermaid"
 	}
-	if len(text) > mostDrawing && kind == "mermaid" { // half of it can't be drawn
+	if len(text) > mostDrawing && kind == "mermaid" { // half a Mermaid diagram cannot be rendered
 		d.lines("The diagram is too long for Mermaid; it is in the run directory.", "")
 		return
 	}
 	d.fenced(kind, display.Clip(text, mostDrawing))
 }
 
-// fenced is a block of code, whose fence is longer than any run of backticks in it.
+// fenced adds a code block. Its fence is longer than any run of backticks in the text.
 func (d *document) fenced(kind, text string) {
 	longest, n := 2, 0
 	for _, r := range text {
@@ -147,34 +146,34 @@ func (d *document) fenced(kind, text string) {
 	d.lines("")
 }
 
-// asIs are Markdown's and HTML's characters as they are written to be seen: one after @
-// would call somebody, one after # is an issue, and an address is a link.
+// githubEscapes makes GitHub show Markdown and HTML characters unchanged. An unescaped @ would
+// mention a user, a # would link to an issue, and an address would become a link.
 var asIs = strings.NewReplacer("://", ":&#47;/", "<", "&lt;", ">", "&gt;", "&", "&amp;", "@", "&#64;", "#", "&#35;",
 	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "{", `\{`, "}", `\}`, "[", `\[`, "]", `\]`, "(", `\(`, ")", `\)`, "|", `\|`, "~", `\~`, "$", `\$`, "!", `\!`)
 
-// plain writes a text so that Markdown and HTML show it as it is, on one line. Its
-// escapes differ from those of package suites, for GitHub makes links of bare words.
+// githubMarkdown makes GitHub show text unchanged, on one line. It escapes more than markdown does,
+// because GitHub turns bare words into links.
 func plain(s string) string { return asIs.Replace(display.Visible(s, mostText)) }
 
-// Limits of what is shown.
+// Limits of the summary.
 const (
 	mostBytes   = 900 << 10 // GitHub refuses a summary of more than 1 MiB
-	fewRuns     = 4         // scenarios up to which what was expected is drawn, too
-	mostText    = 1 << 10   // of one text of a run: characters on the page, bytes elsewhere
+	fewRuns     = 4         // up to this number of scenarios, expected violations are drawn too
+	mostText    = 1 << 10   // for one text of a run: characters on the page, bytes elsewhere
 	mostDrawing = 40 << 10  // Mermaid refuses more than 50,000 characters
-	mostDrawn   = 20        // diagrams
+	mostDrawn   = 20        // number of diagrams
 )
 
-// GitHubSummary writes a tally as a step's summary. drawing is the sequence
-// diagram of a run: Mermaid's, or plain text; "" if there is none. It is asked only
-// about runs whose diagram is shown, and may be nil.
+// GitHubSummary writes a tally as the summary of a workflow step. drawing returns the sequence
+// diagram of a run as Mermaid or plain text, or "" if it has none. GitHubSummary calls it only for
+// runs whose diagram is shown, and it may be nil.
 func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) string) error {
 	d := &document{left: mostBytes}
 	runs := 0
 	for _, n := range t.Counts {
 		runs += n
 	}
-	d.lines("## lockpick: "+strings.Join(append([]string{counted(runs, "run")}, outcome.Counted(t.Counts)...), ", "), "")
+	d.lines("## lockpick: "+strings.Join(append([]string{counted(runs, "run")}, stateCounts(t.Counts)...), ", "), "")
 	drawn := 0
 	show := func(o outcome.Outcome) {
 		if drawing == nil || drawn >= mostDrawn {
@@ -194,7 +193,7 @@ func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) 
 			}
 		}
 		if more := r.Runs - outcome.Fine(r.Counts) - len(bad); more > 0 {
-			d.lines(fmt.Sprintf("… and %d more runs of %s that were not as expected.", more, plain(r.Scenario)), "")
+			d.lines(fmt.Sprintf("… and %d more runs of %s were not as expected.", more, plain(r.Scenario)), "")
 		}
 	}
 	if len(t.Rows) <= fewRuns {
@@ -204,17 +203,17 @@ func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) 
 				continue
 			}
 			if good := r.Quoted[i]; good.FreeOnly() {
-				d.lines(fmt.Sprintf("### %s: a violation, seed %d", plain(r.Scenario), good.Seed), "", "Nothing was expected of it. Run it again:", "")
+				d.lines(fmt.Sprintf("### %s: violation (informational), seed %d", plain(r.Scenario), good.Seed), "", "The scenario sets no expectation for it. Rerun it with:", "")
 				d.fenced("sh", display.Clip(good.Command, mostText))
 			} else {
-				d.lines("### "+plain(r.Scenario)+": a violation, as expected", "")
+				d.lines("### "+plain(r.Scenario)+": violation, as expected", "")
 			}
 			show(r.Quoted[i])
 		}
 	}
 	d.table(t)
 	d.skips(t)
-	d.lines("“holds” means only: no violation was found in these runs.")
+	d.lines("“holds” means only that no violation was found in these runs.")
 	if _, err := io.WriteString(w, d.b.String()); err != nil {
 		return fmt.Errorf("write summary: %w", err)
 	}
@@ -222,7 +221,7 @@ func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) 
 }
 
 func (d *document) run(o outcome.Outcome) {
-	d.lines(fmt.Sprintf("### %s: %s on %s, seed %d", strings.ToUpper(o.State()), plain(o.Scenario), plain(o.Backend), o.Seed), "")
+	d.lines(fmt.Sprintf("### %s: %s on %s, seed %d", strings.ToUpper(stateText(o.State())), plain(o.Scenario), plain(o.Backend), o.Seed), "")
 	for _, j := range o.Judgements {
 		if !j.AsExpected && !j.Waits() {
 			d.lines("- **" + plain(j.String()) + "**: " + plain(j.Because))
@@ -232,13 +231,13 @@ func (d *document) run(o outcome.Outcome) {
 		d.lines("- error: " + plain(display.FirstLine(o.Error)))
 	}
 	for _, why := range o.Retried {
-		d.lines("- tried again: " + plain(why))
+		d.lines("- retried: " + plain(why))
 	}
 	d.lines("", "Run again:", "")
 	d.fenced("sh", display.Clip(o.Command, mostText))
 }
 
-// table is each scenario with its properties, unexpected ones first.
+// table adds a line for each property of each scenario, unexpected ones first.
 func (d *document) table(t *outcome.Tally) {
 	d.lines("| scenario | property | expected | got | |", "|---|---|---|---|---|")
 	for _, first := range []bool{true, false} {
@@ -253,11 +252,10 @@ func (d *document) table(t *outcome.Tally) {
 	d.lines("")
 }
 
-// Ways of runs.
 func unexpected(w outcome.Way) bool { return !w.AsExpected && !w.Waiting }
 func all(outcome.Way) bool          { return true }
 
-// tableLine is a property in all runs of a scenario that are worth a line.
+// tableLine formats the results of a property in all runs of a scenario.
 func tableLine(r *outcome.Row, c *outcome.Cell) string {
 	j, runs, free, other := c.Shown, c.Count(all), c.Count(outcome.Way.Free) > 0, c.Count(unexpected)
 	idle := c.Count(func(w outcome.Way) bool { return w.Got == verdict.NotExercised })
@@ -266,7 +264,7 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 			j = *first
 		}
 	}
-	got := j.Got.String()
+	got := display.OutcomeText(j.Got)
 	if j.Number != nil {
 		got = outcome.Figure(j.Number.Value)
 	}
@@ -281,17 +279,17 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 	mark := "as expected"
 	switch {
 	case j.Waits():
-		mark = "waits for " + j.Number.Bound.Than
+		mark = "depends on " + j.Number.Bound.Than
 	case other > 0 && runs > 1:
 		mark = fmt.Sprintf("**not as expected in %d of %d**", other, runs)
 	case other > 0 && j.Open():
-		mark = "**undecided**"
+		mark = "**inconclusive**"
 	case other > 0:
 		mark = "**unexpected**"
 	case free:
-		mark = "nothing expected"
+		mark = "informational"
 	case idle == 1 && runs == 1:
-		mark = "need not be"
+		mark = "not required"
 	case runs > 1:
 		mark = fmt.Sprintf("as expected, in %d runs", runs)
 	}
@@ -302,7 +300,7 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 	return "| " + strings.Join(cells, " | ") + " | " + mark + " |"
 }
 
-// skips lists what was not run, and why.
+// skips lists the scenarios that were not run, with the reasons.
 func (d *document) skips(t *outcome.Tally) {
 	head := false
 	for _, r := range t.Rows {

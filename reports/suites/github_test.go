@@ -16,8 +16,8 @@ func runs() []outcome.Outcome {
 	holds := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
 	violated := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
 		Because: "c1 and c2 believed from 1.2 s to 3.4 s"}
-	meant := violated
-	meant.Expected, meant.AsExpected = "violated", true
+	expected := violated
+	expected.Expected, expected.AsExpected = "violated", true
 	unknown := outcome.Judgement{Property: verdict.ResourceSafety, Expected: "holds", Got: verdict.Undecided, Because: "the pause did not take effect"}
 	one := func(name string, code int, js ...outcome.Judgement) outcome.Outcome {
 		return outcome.Outcome{Scenario: name, Backend: "sim", Seed: 1, Code: code, Judgements: js, Command: "lockpick run " + name + "/ --seed 1"}
@@ -27,11 +27,11 @@ func runs() []outcome.Outcome {
 	skipped := one("needs-disk", outcome.ExitOK)
 	skipped.Skipped = "no power-loss: /dev/fuse is missing"
 	idle := outcome.Judgement{Property: verdict.DeadlockFreedom, Expected: "holds", Got: verdict.NotExercised, Because: "no client died"}
-	spared := idle
-	spared.AsExpected = true
-	return []outcome.Outcome{one("baseline", outcome.ExitOK, holds), one("meant-to-break", outcome.ExitOK, meant),
+	allowed := idle
+	allowed.AsExpected = true
+	return []outcome.Outcome{one("baseline", outcome.ExitOK, holds), one("meant-to-break", outcome.ExitOK, expected),
 		one("restart-forgets", outcome.ExitUnexpected, violated), one("vacuous", outcome.ExitUndecided, holds, unknown), broken, skipped,
-		one("drawn", outcome.ExitOK, holds, spared), one("named", outcome.ExitUndecided, holds, idle)}
+		one("drawn", outcome.ExitOK, holds, allowed), one("named", outcome.ExitUndecided, holds, idle)}
 }
 
 func hostile() []outcome.Outcome {
@@ -62,7 +62,7 @@ func TestGoldenGithub(t *testing.T) {
 			}
 			golden(t, "github/"+name+".txt", b.Bytes())
 			if n := strings.Count(b.String(), "\n"); n > mostAnnotations || n != strings.Count("\n"+b.String(), "\n::error ") {
-				t.Errorf("%d lines:\n%s", n, b.String())
+				t.Errorf("%d annotations, limit %d, or other lines:\n%s", n, mostAnnotations, b.String())
 			}
 		})
 	}
@@ -78,7 +78,7 @@ func seeds(n int) []outcome.Outcome {
 	return out
 }
 
-// With nine or fewer each has its own; with more the last says how many.
+// Up to nine runs have an annotation each. With more, the last annotation states how many are left.
 func TestNineAnnotations(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 1, 9: 9, 10: 9, 50: 9} {
 		var outcomes []outcome.Outcome
@@ -95,12 +95,12 @@ func TestNineAnnotations(t *testing.T) {
 			t.Errorf("%d runs: %d annotations, want %d", n, got, want)
 		}
 		if n > 9 && !strings.Contains(b.String(), fmt.Sprintf("and %d more", n-8)) {
-			t.Errorf("%d runs:\n%s", n, b.String())
+			t.Errorf("%d runs: the last annotation does not state how many are left:\n%s", n, b.String())
 		}
 	}
 }
 
-// A summary is cut at a line's end, with no block left open, wherever the limit falls.
+// A summary is cut at the end of a line, with no open code block, wherever the limit falls.
 func TestSummaryIsCut(t *testing.T) {
 	for pad := range 5 {
 		var outcomes []outcome.Outcome
@@ -115,18 +115,18 @@ func TestSummaryIsCut(t *testing.T) {
 		}
 		text := b.String()
 		if len(text) > mostBytes || len(text) < mostBytes-2000 {
-			t.Errorf("%d bytes", len(text))
+			t.Errorf("summary has %d bytes, limit %d", len(text), mostBytes)
 		}
-		if !strings.HasSuffix(text, "**Cut at 900 KiB.** The rest is in the run directories.\n") {
-			t.Errorf("it doesn't say so: %q", text[len(text)-200:])
+		if !strings.HasSuffix(text, "**Cut at 900 KiB.** See the run directories for the rest.\n") {
+			t.Errorf("no note that the text was cut: %q", text[len(text)-200:])
 		}
 		if open := strings.Count(text, "```"); open%2 != 0 {
-			t.Errorf("%d fences", open)
+			t.Errorf("odd number of fences: %d", open)
 		}
 	}
 }
 
-// No text of a run can end the table's cell, begin another line, or be HTML.
+// Text of a run cannot end a table cell, begin a line, or contain HTML.
 func TestPlain(t *testing.T) {
 	for in, want := range map[string]string{
 		"a|b":      `a\|b`,
@@ -135,7 +135,7 @@ func TestPlain(t *testing.T) {
 		"`x`":      "\\`x\\`",
 	} {
 		if got := plain(in); got != want {
-			t.Errorf("%q: %s, want %s", in, got, want)
+			t.Errorf("%q is written as %s, want %s", in, got, want)
 		}
 	}
 }

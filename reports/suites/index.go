@@ -15,10 +15,9 @@ import (
 
 	"lockpick/checker"
 	"lockpick/internal/files"
-	"lockpick/scenarios/outcome"
 )
 
-// mostRuns bounds the runs of an index: what is older is still in the store.
+// maxRuns limits the runs listed in an index. Older ones remain in the store.
 const mostRuns = 1000
 
 //go:embed index.html.tmpl
@@ -26,34 +25,34 @@ var indexTemplate string
 
 var indexPage = parsed("index", indexTemplate)
 
-// index is what the index of a store says.
+// index is the content of a store's index.
 type index struct {
 	Cards     []entry
 	Suites    []entry
 	Scenarios []shelf
-	Runs      int // in the store
+	Runs      int // number of runs in the store
 	Shown     int
-	Undrawn   int // of those shown
+	Undrawn   int // number of listed runs without a report
 	Backends  []string
 	States    []string
 }
 
-// shelf is the runs of one scenario, the newest first.
+// scenarioRuns lists the runs of one scenario, newest first.
 type shelf struct {
 	Scenario string
 	Runs     []entry
 }
 
-// entry is one run, or one suite.
+// entry is a run or a suite.
 type entry struct {
 	Time, Backend, Seed, State, Symbol, Href, Scenario string
-	Size, Counts, Violated, Took                       string // of a suite
+	Size, Counts, Violated, Took                       string // suites only
 	name, dir                                          string
 }
 
-// Index writes the index of a store: what lies there now, suites first. Another
-// lockpick may write it at the same time; whoever wrote last looks once more, so that
-// what both have done is in it in the end.
+// Index writes the index of a store: its current content, suites first. Other lockpick processes may
+// write the index at the same time. Index checks once more after writing, so that the final index
+// includes the work of all.
 func Index(store string) error {
 	var before []byte
 	for range 5 {
@@ -72,7 +71,7 @@ func Index(store string) error {
 	return nil
 }
 
-// drawIndex draws the index; served is for who draws a run's page when it is asked for it.
+// drawIndex renders the index. served is true for a server that draws a run's page on request.
 func drawIndex(store string, served bool) ([]byte, error) {
 	x, err := list(store, served)
 	if err != nil {
@@ -85,7 +84,7 @@ func drawIndex(store string, served bool) ([]byte, error) {
 	return page.Bytes(), nil
 }
 
-// list reads the names in a store, and the heads of the newest.
+// readIndex lists the store and reads the outcome headers of the newest runs.
 func list(store string, served bool) (index, error) {
 	runs, err := runsOf(store)
 	if err != nil {
@@ -124,7 +123,7 @@ func list(store string, served bool) (index, error) {
 		}
 		h := cmp.Or(head(dir), &heads{})
 		e := entry{Time: when(filepath.Base(dir)), Backend: h.Backend, Seed: h.Seed.String(), Scenario: h.Command, Size: h.Size.String(),
-			Counts: strings.Join(outcome.Counted(h.Counts), ", "), Href: Folder + "/" + escaped(filepath.Base(dir)) + "/" + PageFile}
+			Counts: strings.Join(stateCounts(h.Counts), ", "), Href: Folder + "/" + escaped(filepath.Base(dir)) + "/" + PageFile}
 		if s := h.Seconds; s != nil && *s >= 0 && *s <= 1e9 {
 			e.Took = fmt.Sprintf("%.1f s", *s)
 		}
@@ -146,8 +145,8 @@ func list(store string, served bool) (index, error) {
 	return x, nil
 }
 
-// Runs lists the run directories of a store, the newest first, after the links to the
-// newest of each scenario.
+// Runs lists the run directories of a store, newest first, preceded by the `latest` link of each
+// scenario.
 func Runs(store string) []string {
 	runs, err := runsOf(store)
 	if err != nil {
@@ -164,8 +163,8 @@ func Runs(store string) []string {
 	return append(latest, all...)
 }
 
-// runsOf lists the run directories of a store by their names alone, which begin with the time: the
-// newest first.
+// listRuns lists the run directories of a store, newest first, using only their names, which begin
+// with the start time.
 func runsOf(store string) ([]entry, error) {
 	in, err := files.OpenFolder(store)
 	if err != nil {
@@ -183,7 +182,7 @@ func runsOf(store string) ([]entry, error) {
 		}
 		runs, err := in.EntriesOf(f.Name())
 		if err != nil {
-			continue // removed meanwhile, or not ours to read
+			continue // removed in the meantime, or not readable
 		}
 		for _, r := range runs {
 			m := runName.FindStringSubmatch(r.Name())
@@ -198,7 +197,7 @@ func runsOf(store string) ([]entry, error) {
 	return out, nil
 }
 
-// page is the file to open of a run's directory, "" where nothing is drawn yet.
+// reportFile returns the file to open in a run's directory; "" if no report is drawn yet.
 func page(dir string) string {
 	in, err := files.OpenFolder(dir)
 	if err != nil {
@@ -213,7 +212,7 @@ func page(dir string) string {
 	return ""
 }
 
-// symbols of states.
+// symbols maps states to symbols.
 var symbols = map[string]string{"as expected": "✓", "nothing expected": "○", "unexpected": "!", "undecided": "?", "failed": "!", "interrupted": "?", "skipped": "–"}
 
 func (e *entry) mark(state string) {
@@ -223,7 +222,7 @@ func (e *entry) mark(state string) {
 	}
 }
 
-// when reads the time off a directory's name.
+// parseStamp reads the start time from a directory name.
 func when(name string) string {
 	t, err := time.Parse(stampForm, name[:min(len(name), len(stampForm))])
 	if err != nil {
@@ -232,13 +231,13 @@ func when(name string) string {
 	return stamp(t)
 }
 
-// group is a scenario with what is said of it.
+// group is a scenario with notes on it.
 type group struct {
 	ID, Href string
 	Texts    []string
 }
 
-// there tells which of a run's reports there are, so that no link leads nowhere.
+// existsFunc reports whether a report of a run exists, to avoid dead links.
 type there func(path string) bool
 
 const (
@@ -247,7 +246,7 @@ const (
 	runText     = "sequence.txt"
 )
 
-// page is where a run is read: its report, or until there is one its diagram.
+// page returns a link to a run's report or, if it is not drawn yet, to its diagram.
 func (has there) page(dir, anchor string) string {
 	switch {
 	case !linkable(dir):
@@ -260,7 +259,8 @@ func (has there) page(dir, anchor string) string {
 	return ""
 }
 
-// linkable: an outcome.json from elsewhere may name anything as its directory.
+// linkable reports whether dir is inside the store. An outcome.json from elsewhere may name anything
+// as its directory.
 func linkable(dir string) bool {
 	rest, ok := strings.CutPrefix(dir, toStore)
 	return ok && rest != "" && !strings.Contains("/"+rest+"/", "/../") && !strings.Contains(dir, "\\")
@@ -268,39 +268,39 @@ func linkable(dir string) bool {
 
 func escaped(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
-// Bound is what a store may keep: one of its fields is set.
+// Retention limits what a store keeps. Exactly one field is set.
 type Bound struct {
-	Newest int       // so many suites, and so many runs of each scenario
-	Since  time.Time // what began then or later
-	Bytes  int64     // what is newest and has at most so many in sum
+	Newest int       // number of suites, and of runs per scenario
+	Since  time.Time // keep what started at this time or later
+	Bytes  int64     // keep the newest items up to this total size
 }
 
-// Excess is a suite or a run that a store keeps beyond its bound.
+// Excess is a suite or a run that exceeds the retention of a store.
 type Excess struct {
-	Dir   string // in the store
+	Dir   string // relative to the store
 	Bytes int64
 }
 
-// stillOn is how long after the last sign of it a run without an outcome may go on.
+// liveWindow is how long after its last write a run without an outcome may still be running.
 const stillOn = time.Hour
 
-// stored is a suite or a run of a store.
+// storedItem is a suite or a run of a store.
 type stored struct {
 	Excess
-	begun string          // its name, which begins with the time
-	rank  int             // among its suites, or its scenario's runs, from the newest on
-	live  bool            // a run without an outcome, which has been written to a short time ago
-	runs  map[string]bool // what a suite refers to; nil for a run
+	begun string          // its name, which begins with the start time
+	rank  int             // position among the suites, or the scenario's runs, newest first
+	live  bool            // a run without an outcome that was written to recently
+	runs  map[string]bool // the runs that a suite refers to; nil for a run
 }
 
-// Beyond says what of a store is beyond a bound, the oldest first. A run that a suite refers
-// to stays as long as that, and one that may still go on stays.
+// FindExcess lists what exceeds the retention of a store, oldest first. A run is kept as long as a
+// suite that refers to it, or while it may still be running.
 func Beyond(store string, b Bound) ([]Excess, error) {
 	all, err := everything(store)
 	if err != nil {
 		return nil, err
 	}
-	refers := map[string]int{} // how many suites that stay refer to a run
+	refers := map[string]int{} // number of kept suites that refer to a run
 	total := int64(0)
 	for _, s := range all {
 		total += s.Bytes
@@ -309,7 +309,7 @@ func Beyond(store string, b Bound) ([]Excess, error) {
 		}
 	}
 	var out []Excess
-	for _, s := range all { // a suite before its runs, which begin after it
+	for _, s := range all { // a suite precedes its runs, which start later
 		goes := total > b.Bytes
 		switch {
 		case s.live || refers[s.Dir] > 0:
@@ -330,7 +330,7 @@ func Beyond(store string, b Bound) ([]Excess, error) {
 	return out, nil
 }
 
-// everything lists the suites and runs of a store, the oldest first.
+// listStored lists the suites and runs of a store, oldest first.
 func everything(store string) ([]*stored, error) {
 	runs, err := runsOf(store)
 	if err != nil {
@@ -339,10 +339,10 @@ func everything(store string) ([]*stored, error) {
 	var all []*stored
 	for _, folder := range []string{Folder, ScoreFolder} {
 		for i, dir := range storedIn(store, folder) {
-			refers := map[string]bool{} // a scorecard has its runs in it
+			refers := map[string]bool{} // a scorecard contains its runs
 			if folder == Folder {
 				if refers, err = runsIn(dir); err != nil {
-					return nil, fmt.Errorf("%w: which runs it refers to is not known; remove it by hand", err)
+					return nil, fmt.Errorf("%w: cannot determine which runs the suite refers to; remove it manually", err)
 				}
 			}
 			all = append(all, &stored{Excess: Excess{Dir: folder + "/" + filepath.Base(dir)}, begun: filepath.Base(dir), rank: i, runs: refers})
@@ -369,10 +369,10 @@ func everything(store string) ([]*stored, error) {
 	return all, nil
 }
 
-// reference is a run's directory as a suite's outcome.json has it, as a value or in a text.
+// runReference matches a run directory in a suite's outcome.json, as a value or within text.
 var reference = regexp.MustCompile(`\.\./\.\./([^"()\s\\/]+/\d{8}T\d{6}\.\d{3}Z-[a-z0-9]+-\d+(?:-\d+)?)`)
 
-// runsIn are the runs that a suite refers to.
+// referencedRuns returns the runs that a suite refers to.
 func runsIn(dir string) (map[string]bool, error) {
 	text, err := files.ReadIn(dir, OutcomeFile, mostJSON)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(store, "suites", "20260102T030405.000Z-sim-1", runPage), "a scenario may be called suites")
-	write(t, filepath.Join(store, "notes", "mine.txt"), "not ours")
+	write(t, filepath.Join(store, "notes", "mine.txt"), "not part of the store")
 	if _, err := Write(made(store)); err != nil {
 		t.Fatal(err)
 	}
@@ -33,18 +33,18 @@ func TestIndex(t *testing.T) {
 		"1 of these runs has no report yet", "no outcome", "1 suite, 5 runs", "&lt;script&gt;alert",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("no %q in\n%s", want, page)
+			t.Errorf("the index does not contain %q:\n%s", want, page)
 		}
 	}
 	for _, bad := range []string{"<script>alert", "mine.txt", store} {
 		if strings.Contains(page, bad) {
-			t.Errorf("it holds %q", bad)
+			t.Errorf("the index contains %q", bad)
 		}
 	}
 	golden(t, "index.html", body(page))
 }
 
-// Two lockpicks write into one store at once: nothing is lost, and nothing half.
+// Two processes writing to one store at the same time lose nothing and leave no partial files.
 func TestTwoAtOnce(t *testing.T) {
 	store := t.TempDir()
 	var both sync.WaitGroup
@@ -55,7 +55,7 @@ func TestTwoAtOnce(t *testing.T) {
 				if err := os.MkdirAll(dir, 0o755); err != nil {
 					t.Error(err)
 				}
-				s := begun(store) // all begin in the same millisecond
+				s := begun(store) // all suites start in the same millisecond
 				s.Add(came(store, "pause", 1, 0, judged(verdict.MutualExclusion, "holds", verdict.Holds, "", true)))
 				if _, err := Write(s); err != nil {
 					t.Error(err)
@@ -77,14 +77,14 @@ func TestTwoAtOnce(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(store, ".new-*"))
 	below, _ := filepath.Glob(filepath.Join(store, Folder, ".new-*"))
 	if err != nil || len(left)+len(below) > 0 {
-		t.Errorf("left behind: %v %v %v", left, below, err)
+		t.Errorf("unfinished files remain: %v %v %v", left, below, err)
 	}
 	if to, err := os.Readlink(filepath.Join(store, Folder, "latest")); err != nil || !suiteName.MatchString(to) {
-		t.Errorf("latest leads to %q, %v", to, err)
+		t.Errorf("latest links to %q, %v", to, err)
 	}
 }
 
-// Thousands of runs: the newest are listed, and only the heads of their outcomes read.
+// With thousands of runs the index lists the newest, and reads only the headers of their outcomes.
 func TestIndexIsBounded(t *testing.T) {
 	store := t.TempDir()
 	long := strings.Repeat("x", 1<<16)
@@ -97,15 +97,15 @@ func TestIndexIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := read(t, filepath.Join(store, IndexFile))
-	if n := strings.Count(page, `data-outcome="undecided"`); n != mostRuns || !strings.Contains(page, "the newest 1000 runs are listed") {
-		t.Errorf("%d runs are listed", n)
+	if n := strings.Count(page, `data-outcome="undecided"`); n != mostRuns || !strings.Contains(page, "only the newest 1000 runs are listed") {
+		t.Errorf("%d runs are listed, want %d and a note", n, mostRuns)
 	}
 	if strings.Contains(page, stamp(begin)) {
 		t.Error("the oldest run is listed")
 	}
 }
 
-// TestStateOfASuite checks what the index calls suites that ran nothing, or not to their end.
+// The state shown for a suite in which nothing ran, or that did not complete.
 func TestStateOfASuite(t *testing.T) {
 	for want, s := range map[string]Suite{
 		outcome.Skipped:     {Code: outcome.ExitBackend, Counts: map[string]int{outcome.Skipped: 3}},
@@ -119,7 +119,7 @@ func TestStateOfASuite(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := head(dir).state(); got != want {
-			t.Errorf("with code %d and %v it is %q, want %q", s.Code, s.Counts, got, want)
+			t.Errorf("with code %d and %v the state is %q, want %q", s.Code, s.Counts, got, want)
 		}
 	}
 }

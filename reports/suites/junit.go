@@ -15,10 +15,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// WriteJUnit writes a tally: a suite for each backend, and in it a case for each property of a scenario.
-// drawn is the sequence diagram of a run as text, "" if there is none; it is asked only about runs
-// whose diagram is shown, and may be nil. Runs without a time, such as those of which one
-// run's own file is made while it is still going on, have none in the file.
+// WriteJUnit writes a tally as one test suite per backend, with a test case for each property of a
+// scenario. drawn returns the sequence diagram of a run as text, or "" if it has none. WriteJUnit
+// calls it only for runs whose diagram is shown, and it may be nil. Runs without a duration, such as
+// one whose own file is written while it is still running, have no time in the file.
 func WriteJUnit(w io.Writer, t *outcome.Tally, drawn func(outcome.Outcome) string) error {
 	all := xmlSuites{Name: "lockpick"}
 	total, seconds := 0.0, map[string]float64{}
@@ -28,7 +28,7 @@ func WriteJUnit(w io.Writer, t *outcome.Tally, drawn func(outcome.Outcome) strin
 		total, seconds[r.Backend] = total+r.Seconds, seconds[r.Backend]+r.Seconds
 		for i, property := range r.Reported {
 			e := junitCase(r, property, drawn)
-			if i == 0 { // so that the sum of the cases is the time of the suite; notes on the scenario's runs stand there, too
+			if i == 0 { // the case times must add up to the time of the suite; notes on the scenario's runs are here too
 				e.Time, e.notes = span(r.Seconds), append(e.notes, junitNotes(r)...)
 			}
 			x.count(e)
@@ -50,11 +50,11 @@ func WriteJUnit(w io.Writer, t *outcome.Tally, drawn func(outcome.Outcome) strin
 	return nil
 }
 
-// junitNotes are the tries that did not count, and runs that were stopped.
+// junitNotes lists discarded tries and stopped runs.
 func junitNotes(r *outcome.Row) (notes []string) {
 	for _, o := range r.Quoted {
 		for _, why := range o.Retried {
-			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip("tried again: "+why, mostMessage)))
+			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip("retried: "+why, mostMessage)))
 		}
 		if o.Stopped != "" {
 			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip(o.Stopped, mostMessage)))
@@ -66,7 +66,8 @@ func junitNotes(r *outcome.Row) (notes []string) {
 	return notes
 }
 
-// junitCase is what came of a property in all runs of a scenario, or of the runs as a whole.
+// junitCase returns the results of a property in all runs of a scenario, or the state of the runs as
+// a whole.
 func junitCase(r *outcome.Row, property string, drawn func(outcome.Outcome) string) *junitEntry {
 	e := &junitEntry{Name: short(property), Class: short(r.Scenario)}
 	c := r.Cell(property)
@@ -95,8 +96,8 @@ func junitCase(r *outcome.Row, property string, drawn func(outcome.Outcome) stri
 	return e
 }
 
-// quote shows what came of a property in a run, if it is one of the first that was not as expected, or the
-// first violation that was.
+// addQuoted adds the result of a property in a run, if it is one of the first that was not as
+// expected, or the first expected violation.
 func (e *junitEntry) quote(o outcome.Outcome, j outcome.Judgement, drawn func(outcome.Outcome) string) {
 	switch {
 	case j.Got == verdict.NotExercised && !j.Missed, j.Waits():
@@ -109,7 +110,7 @@ func (e *junitEntry) quote(o outcome.Outcome, j outcome.Judgement, drawn func(ou
 			e.notes = append(e.notes, display.Clip(text, mostMessage))
 		}
 	case j.Open():
-		e.fail(&e.Errors, string(verdict.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o))
+		e.fail(&e.Errors, display.OutcomeText(verdict.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o))
 	default:
 		text := ""
 		if drawn != nil && e.shown() < mostDetails {
@@ -119,8 +120,9 @@ func (e *junitEntry) quote(o outcome.Outcome, j outcome.Judgement, drawn func(ou
 	}
 }
 
-// whole shows the runs that could not be done or judged, or whose scenario names a property that they did
-// not put to the test: its case is skipped, and the run is undecided all the same.
+// addWholeRuns adds the runs that could not be executed or judged, and those that did not exercise a
+// property named by their scenario. The case of such a property is skipped, but the run is
+// inconclusive all the same.
 func (e *junitEntry) whole(r *outcome.Row) {
 	e.runs, e.errors = r.Whole, r.WholeFailed
 	for _, o := range r.Quoted {
@@ -132,7 +134,7 @@ func (e *junitEntry) whole(r *outcome.Row) {
 			continue
 		}
 		if j := o.Unmet(); j != nil {
-			e.fail(&e.Errors, outcome.Undecided, fmt.Sprintf("%s: %s", j, j.Because), again(o))
+			e.fail(&e.Errors, stateText(outcome.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o))
 		}
 		if !o.Unexplained() {
 			continue
@@ -140,7 +142,7 @@ func (e *junitEntry) whole(r *outcome.Row) {
 		kind := outcome.Failed
 		switch o.Code {
 		case outcome.ExitUndecided, outcome.ExitInterrupt:
-			kind = o.State()
+			kind = stateText(o.State())
 		case outcome.ExitBug:
 			kind = "bug"
 		}
@@ -153,7 +155,7 @@ func (e *junitEntry) whole(r *outcome.Row) {
 	e.sum("")
 }
 
-// again is where the record of a run is and how to run it again.
+// rerunText names the directory of a run and the command that reruns it.
 func again(o outcome.Outcome) string {
 	text := "run again: " + o.Command
 	if o.Dir != "" {
@@ -184,7 +186,8 @@ type xmlSuite struct {
 	backend string
 }
 
-// junitEntry is a case, with all its runs. It has its parts in the order that the schema asks for.
+// junitEntry is a test case with the results of all its runs. Its elements are in the order required
+// by the schema.
 type junitEntry struct {
 	Name     string      `xml:"name,attr"`
 	Class    string      `xml:"classname,attr"`
@@ -195,9 +198,9 @@ type junitEntry struct {
 	Out      *xmlText    `xml:"system-out"`
 
 	runs, failed, errors int
-	idle                 int      // runs that gave no occasion to violate it
-	free                 bool     // nothing is expected of it, and it was violated
-	notes                []string // a violation that was expected, and how many runs did not pass
+	idle                 int      // number of runs that had no occasion to violate the property
+	free                 bool     // violated with no expectation set
+	notes                []string // an expected violation, and the number of runs that did not pass
 }
 
 type xmlReason struct {
@@ -210,7 +213,7 @@ type xmlText struct {
 	Text string `xml:",cdata"`
 }
 
-// count adds a case. One that has both is a failure.
+// count adds a case. A case with both failures and errors counts as a failure.
 func (x *xmlSuite) count(e *junitEntry) {
 	if len(e.notes) > 0 {
 		e.Out = &xmlText{clean(strings.Join(e.notes, "\n"))}
@@ -227,43 +230,43 @@ func (x *xmlSuite) count(e *junitEntry) {
 	x.Cases = append(x.Cases, e)
 }
 
-// shown is how many of the runs that did not pass the case has.
+// shown returns how many of the runs that did not pass are in the case.
 func (e *junitEntry) shown() int { return len(e.Errors) + len(e.Failures) }
 
-// fail shows a run that did not pass, as an error or a failure, if it is one of the first few.
+// fail adds a run that did not pass as an error or a failure, if it is one of the first few.
 func (e *junitEntry) fail(to *[]xmlReason, kind, message, text string) {
 	if e.shown() < mostDetails {
 		*to = append(*to, xmlReason{Type: kind, Message: display.Visible(display.Clip(message, mostMessage), mostMessage), Text: clean(display.Clip(text, maxJUnitText))})
 	}
 }
 
-// skip says why a case has no answer; "": it has one.
+// skip marks a case as skipped, unless the reason is "".
 func (e *junitEntry) skip(why string) {
 	if why != "" {
 		e.Skipped = &xmlText{clean(display.Clip(why, mostMessage))}
 	}
 }
 
-// sum says how many of several runs did not pass.
+// addSummary adds how many of several runs did not pass.
 func (e *junitEntry) sum(rate string) {
 	if e.runs < 2 {
 		return
 	}
 	text := fmt.Sprintf("%d runs: %d as expected", e.runs, e.runs-e.failed-e.errors-e.idle)
 	if e.free {
-		text = "nothing expected: violated in " + rate
+		text = "informational: violated in " + rate
 	}
 	if e.failed > 0 {
 		text += fmt.Sprintf(", %d unexpected", e.failed)
 	}
 	if e.errors > 0 {
-		text += fmt.Sprintf(", %d undecided or failed", e.errors)
+		text += fmt.Sprintf(", %d inconclusive or failed", e.errors)
 	}
 	if e.idle > 0 {
-		text += fmt.Sprintf(", %d that did not exercise it", e.idle)
+		text += fmt.Sprintf(", %d did not exercise it", e.idle)
 	}
 	if e.shown() < e.failed+e.errors {
-		text += fmt.Sprintf("; the first %d are shown", e.shown())
+		text += fmt.Sprintf("; showing the first %d", e.shown())
 	}
 	e.notes = append(e.notes, text)
 }
@@ -275,7 +278,7 @@ func span(seconds float64) string {
 	return strconv.FormatFloat(seconds, 'f', 3, 64)
 }
 
-// What is written at most of one text, in bytes.
+// Limits for a single text, in bytes.
 const (
 	mostName        = 256
 	mostMessage     = 4 << 10
@@ -285,9 +288,9 @@ const (
 
 func short(s string) string { return display.Visible(display.Clip(s, mostName), mostName) }
 
-// clean writes what XML 1.0 can't hold, and what is not UTF-8, as an escape
-// (https://www.w3.org/TR/xml/#charsets). It differs from display.Visible, for what reads
-// the file is a program, and its texts have lines.
+// escapeXML escapes characters that XML 1.0 does not allow, and invalid UTF-8
+// (https://www.w3.org/TR/xml/#charsets). It differs from display.Visible because programs read the
+// file, and its texts have several lines.
 func clean(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -304,7 +307,7 @@ func clean(s string) string {
 	return b.String()
 }
 
-// Limits of what is shown of a case, and of the notes on a scenario.
+// Limits for the details of a case, and for the notes on a scenario.
 const (
 	mostDetails = 3
 	mostNotes   = outcome.MostRetries

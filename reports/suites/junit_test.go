@@ -19,7 +19,7 @@ const diagram = "  seconds   client c1   locks n1–n5\n  2.449     ├── ac
 
 func drawn(outcome.Outcome) string { return diagram }
 
-// allWays has each way in which a run can come out.
+// everyResult returns one run for each kind of result.
 func allWays() []outcome.Outcome {
 	holds := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
 	violated := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
@@ -30,7 +30,7 @@ func allWays() []outcome.Outcome {
 	unknown := outcome.Judgement{Property: verdict.ResourceSafety, Expected: "holds", Got: verdict.Undecided, Because: "the pause did not take effect"}
 	expected := violated
 	expected.Expected, expected.AsExpected = "violated", true
-	quiet := outcome.Judgement{Property: verdict.BoundedHold, Got: verdict.Holds, AsExpected: true}
+	noExpectation := outcome.Judgement{Property: verdict.BoundedHold, Got: verdict.Holds, AsExpected: true}
 	one := func(name string, code int, js ...outcome.Judgement) outcome.Outcome {
 		return outcome.Outcome{Scenario: name, Backend: "sim", Seed: 1, Code: code, Judgements: js, Seconds: 0.25, Command: "lockpick run " + name + "/ --seed 1"}
 	}
@@ -42,14 +42,14 @@ func allWays() []outcome.Outcome {
 	skipped.Skipped = "no power-loss: /dev/fuse is missing"
 	required := skipped
 	required.Scenario, required.Code = "must-have-disk", outcome.ExitBackend
-	bad := one("restart-forgets", outcome.ExitUnexpected, violated, number, quiet)
+	bad := one("restart-forgets", outcome.ExitUnexpected, violated, number, noExpectation)
 	bad.Dir = "store/restart-forgets/1"
 	idle := outcome.Judgement{Property: verdict.DeadlockFreedom, Expected: "holds", Got: verdict.NotExercised, Because: "no client died"}
-	spared := idle
-	spared.AsExpected = true
-	return []outcome.Outcome{one("baseline", outcome.ExitOK, holds, quiet), bad, one("meant-to-break", outcome.ExitOK, expected), one("vacuous", outcome.ExitUndecided, holds, unknown),
+	allowed := idle
+	allowed.AsExpected = true
+	return []outcome.Outcome{one("baseline", outcome.ExitOK, holds, noExpectation), bad, one("meant-to-break", outcome.ExitOK, expected), one("vacuous", outcome.ExitUndecided, holds, unknown),
 		one("split-vote", outcome.ExitOK, waits), broken, skipped, required, retried,
-		one("drawn", outcome.ExitOK, holds, spared), one("named", outcome.ExitUndecided, holds, idle)}
+		one("drawn", outcome.ExitOK, holds, allowed), one("named", outcome.ExitUndecided, holds, idle)}
 }
 
 func TestGoldenJunit(t *testing.T) {
@@ -59,7 +59,7 @@ func TestGoldenJunit(t *testing.T) {
 		o.Scenario, o.Seed = "many", uint64(i+1)
 		seeds = append(seeds, o)
 	}
-	for i := range 3 { // two of three gave an occasion
+	for i := range 3 { // two of three exercised the property
 		o := allWays()[9]
 		if o.Seed = uint64(i + 1); i > 0 {
 			o.Judgements[1].Got = verdict.Holds
@@ -83,29 +83,29 @@ func TestGoldenJunit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(b.Bytes(), want) {
-				t.Errorf("it is not %s; got:\n%s", path, b.Bytes())
+				t.Errorf("output differs from %s:\n%s", path, b.Bytes())
 			}
 			valid(t, path)
 		})
 	}
 }
 
-// valid holds a file against the schema. There is no validator in Go that needs no C.
+// validate checks a file against the schema with xmllint. There is no validator in pure Go.
 func valid(t *testing.T, path string) {
 	t.Helper()
 	tool, err := exec.LookPath("xmllint")
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal("xmllint is missing, and in CI it must be there: .ci/setup installs it")
+			t.Fatal("xmllint is missing, but CI requires it: .ci/setup installs it")
 		}
 		t.Skip("xmllint is missing: apt-get install libxml2-utils")
 	}
 	if out, err := exec.Command(tool, "--nonet", "--noout", "--schema", "testdata/junit/jenkins-junit.xsd", path).CombinedOutput(); err != nil {
-		t.Errorf("it is not valid: %v\n%s", err, out)
+		t.Errorf("%s is not valid: %v\n%s", path, err, out)
 	}
 }
 
-// The schema refuses what isn't one of its files, or the test above could not fail.
+// The schema rejects unknown attributes. Otherwise validate could not fail.
 func TestSchemaRefuses(t *testing.T) {
 	if _, err := exec.LookPath("xmllint"); err != nil {
 		t.Skip("xmllint is missing")
@@ -119,7 +119,7 @@ func TestSchemaRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if exec.Command("xmllint", "--nonet", "--noout", "--schema", "testdata/junit/jenkins-junit.xsd", path).Run() == nil {
-		t.Error("it took a file that has attributes of its own")
+		t.Error("xmllint accepted a file with unknown attributes")
 	}
 }
 
@@ -129,7 +129,7 @@ func hostileRun() []outcome.Outcome {
 		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: verdict.Violated, Cause: evil, Node: evil, Because: evil}}}}
 }
 
-// A text of a megabyte is cut, wherever it stands.
+// Texts of a megabyte are cut in every field.
 func TestLongTextsAreCut(t *testing.T) {
 	long := strings.Repeat("é", 1<<19)
 	o := hostileRun()[0]
@@ -140,19 +140,19 @@ func TestLongTextsAreCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.Len() > 300<<10 {
-		t.Errorf("%d bytes", b.Len())
+		t.Errorf("the file has %d bytes", b.Len())
 	}
 	parseJUnit(t, &b)
 }
 
-// A sweep is no longer than a run, whatever its seeds.
+// The file for many seeds is about as small as for one run.
 func TestSweepStaysSmall(t *testing.T) {
 	asked := 0
 	r := &outcome.Tally{}
 	for i := range 10_000 {
 		o := allWays()[1]
 		o.Seed = uint64(i)
-		o.Retried = []string{"again"}
+		o.Retried = []string{"no violation"}
 		r.Add(o)
 	}
 	var b bytes.Buffer
@@ -160,10 +160,10 @@ func TestSweepStaysSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.Len() > 16<<10 || asked > 2*mostDetails {
-		t.Errorf("%d bytes, %d diagrams", b.Len(), asked)
+		t.Errorf("the file has %d bytes, and %d diagrams were drawn", b.Len(), asked)
 	}
-	if !strings.Contains(b.String(), "10000 runs: 0 as expected, 10000 unexpected; the first 3 are shown") {
-		t.Errorf("it doesn't say how many:\n%s", b.String())
+	if !strings.Contains(b.String(), "10000 runs: 0 as expected, 10000 unexpected; showing the first 3") {
+		t.Errorf("the file does not state the number of runs:\n%s", b.String())
 	}
 	parseJUnit(t, &b)
 }
@@ -189,7 +189,8 @@ func TestWriteTellsItsError(t *testing.T) {
 	}
 }
 
-// A rate without an expectation counts all runs that decided the property, those in which it held too.
+// The rate of a property without an expectation counts all runs that decided it, including those in
+// which it held.
 func TestRatesCountAllRuns(t *testing.T) {
 	tally := &outcome.Tally{}
 	for i := range 100 {
@@ -205,7 +206,7 @@ func TestRatesCountAllRuns(t *testing.T) {
 	}
 	for _, text := range []string{junit.String(), github.String()} {
 		if !strings.Contains(text, "violated in 3 of 100") {
-			t.Errorf("no rate of 3 in 100:\n%s", text)
+			t.Errorf("output does not contain the rate 3 of 100:\n%s", text)
 		}
 	}
 }

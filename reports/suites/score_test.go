@@ -15,8 +15,8 @@ import (
 
 const hostileText = "<script>alert(1)</script>|`\u202e"
 
-// cardOf has one row for each property, with these marks of mutual exclusion, and a finding
-// for each of them that is a failure.
+// cardOf returns a card with one row per property. Mutual exclusion has the given marks, and each mark
+// for a failure has a finding.
 func cardOf(name string, marks ...outcome.Mark) *outcome.Card {
 	c := &outcome.Card{Lock: name, Doc: hostileText, Backend: "sim", Tried: "process", Columns: []string{"none", "networks", "pauses"}[:len(marks)]}
 	for _, p := range checker.Properties() {
@@ -61,50 +61,51 @@ func written(t *testing.T, b *Scorecards) (page, text string) {
 	return html.String(), md.String()
 }
 
-// codes are pieces of code in Markdown, in which nothing is a tag.
+// codeSpans matches code spans in Markdown, where tags have no effect.
 var codes = regexp.MustCompile("`[^`\n]*`")
 
-// What anybody may have written stays text.
+// Untrusted text stays text.
 func TestHostile(t *testing.T) {
 	page, text := written(t, &Scorecards{Command: hostileText, Cards: []*outcome.Card{cardOf(hostileText, outcome.MarkFailed, outcome.Kept), cardOf("b", outcome.Kept, outcome.Kept)}})
 	for _, s := range []string{page, text} {
 		if strings.Contains(codes.ReplaceAllString(s, ""), "<script>") || strings.Contains(s, "\u202e") {
-			t.Errorf("it is not escaped:\n%s", s)
+			t.Errorf("output is not escaped:\n%s", s)
 		}
 	}
 }
 
-// Each mark of a failure leads to its counterexample; what real servers don't show stands
-// under a heading of its own, and whether the property is promised stands beside it.
+// Each mark for a failure links to its counterexample. Violations that real servers do not reproduce
+// have a separate heading, and each finding states whether the lock's documentation promises the
+// property.
 func TestFindings(t *testing.T) {
 	page, text := written(t, &Scorecards{Cards: []*outcome.Card{cardOf("mine", outcome.MarkFailed, outcome.Unconfirmed, outcome.Kept)}})
 	for _, m := range regexp.MustCompile(`href="#(runs-[^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if !strings.Contains(page, `id="`+m[1]+`"`) {
-			t.Errorf("nothing has the id %s", m[1])
+			t.Errorf("no element has the id %s", m[1])
 		}
 	}
 	if n := strings.Count(page, `href="#runs-`); n != 4 {
-		t.Errorf("%d marks lead to a counterexample, want 4", n)
+		t.Errorf("%d marks link to a counterexample, want 4", n)
 	}
 	for _, s := range []string{page, text} {
-		held, simulated := strings.Index(s, "Violated, and must hold"), strings.Index(s, "Seen in the simulation only")
-		if first, second := strings.Index(s, "confirmed on process"), strings.Index(s, "not confirmed on process, tried 6 times"); held < 0 || first < held || simulated < first || second < simulated {
-			t.Errorf("confirmed at %d below %d, not confirmed at %d below %d", first, held, second, simulated)
+		held, simulated := strings.Index(s, "Violated and required"), strings.Index(s, "Observed only in the simulation")
+		if first, second := strings.Index(s, "confirmed on process"), strings.Index(s, "not confirmed on process after 6 runs"); held < 0 || first < held || simulated < first || second < simulated {
+			t.Errorf("confirmed at %d, its heading at %d; not confirmed at %d, its heading at %d", first, held, second, simulated)
 		}
 	}
-	for _, want := range []string{"Its documentation: ", "Its documentation does not promise it", "redlock under the same: mutual-exclusion holds"} {
+	for _, want := range []string{"Its documentation: ", "Its documentation does not promise it", "comparison run with redlock: mutual-exclusion holds"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("%q is not on the page", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 }
 
 func TestHeadlines(t *testing.T) {
 	for want, marks := range map[string][]outcome.Mark{
-		"x keeps all that it is held to in these runs.":                                                                                             {outcome.Kept},
-		"x violates mutual-exclusion and resource-safety, which it is held to.":                                                                     {outcome.MarkFailed},
-		"x keeps what it is held to, as far as process shows. Violations of mutual-exclusion and resource-safety were seen in the simulation only.": {outcome.Unconfirmed},
-		"x violates mutual-exclusion and resource-safety, which it is held to. Violations of fault-tolerance were seen in the simulation only.":     nil,
+		"x satisfies everything required of it in these runs.":                      {outcome.Kept},
+		"x violates mutual-exclusion and resource-safety, which is required of it.": {outcome.MarkFailed},
+		"x satisfies what is required of it, as far as the runs on process show. Violations of mutual-exclusion and resource-safety were observed only in the simulation.": {outcome.Unconfirmed},
+		"x violates mutual-exclusion and resource-safety, which is required of it. Violations of fault-tolerance were observed only in the simulation.":                    nil,
 	} {
 		c := cardOf("x", marks...)
 		if marks == nil {
@@ -112,7 +113,7 @@ func TestHeadlines(t *testing.T) {
 			c.Findings = append(c.Findings, outcome.CardFinding{Held: true, Harms: []outcome.Harm{{Property: verdict.FaultTolerance, Held: true, Try: &outcome.Try{State: outcome.CannotRun}}}})
 		}
 		if got := CardHeadline(c); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("headline %q, want %q", got, want)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Names in the directory of a book.
+// File and directory names in a folder of scorecards.
 const (
 	CardPage  = ScoreFile
 	CardText  = "score.md"
@@ -26,23 +26,23 @@ const (
 	RunFolder = "runs"
 )
 
-// Scorecards is the cards of one call.
+// Scorecards holds the scorecards of one invocation.
 type Scorecards struct {
 	Schema  int             `json:"schema"`
-	Code    int             `json:"code"` // exit code of all
+	Code    int             `json:"code"` // exit code of the invocation
 	Command string          `json:"command"`
-	Version string          `json:"version"` // of lockpick
+	Version string          `json:"version"` // version of lockpick
 	Cards   []*outcome.Card `json:"scorecards"`
 }
 
-// JSON writes the book for machines.
+// JSON writes the scorecards as JSON.
 func (b *Scorecards) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(b)
 }
 
-// CardHeadline is what came of a card, in a sentence.
+// CardHeadline summarizes the results of a card in a sentence or two.
 func CardHeadline(c *outcome.Card) string {
 	var failed, open []string
 	for _, f := range c.Findings {
@@ -57,53 +57,57 @@ func CardHeadline(c *outcome.Card) string {
 		}
 	}
 	open = slices.DeleteFunc(open, func(p string) bool { return slices.Contains(failed, p) })
-	text := fmt.Sprintf("%s keeps all that it is held to in these runs.", c.Lock)
+	text := fmt.Sprintf("%s satisfies everything required of it in these runs.", c.Lock)
 	if len(failed) > 0 {
-		text = fmt.Sprintf("%s violates %s, which it is held to.", c.Lock, display.List(failed))
+		text = fmt.Sprintf("%s violates %s, which is required of it.", c.Lock, display.List(failed))
 	} else if len(open) > 0 {
-		text = fmt.Sprintf("%s keeps what it is held to, as far as %s shows.", c.Lock, c.Tried)
+		text = fmt.Sprintf("%s satisfies what is required of it, as far as the runs on %s show.", c.Lock, c.Tried)
 	}
 	if len(open) > 0 {
-		text += fmt.Sprintf(" Violations of %s were seen %s.", display.List(open), seenOnly(c))
+		text += fmt.Sprintf(" Violations of %s were observed %s.", display.List(open), seenOnly(c))
 	}
-	undecided := map[string]bool{}
+	inconclusive := map[string]bool{}
 	for _, d := range c.Open {
-		undecided[d.Scenario] = true
+		inconclusive[d.Scenario] = true
 	}
-	if len(undecided) > 0 {
-		text += fmt.Sprintf(" Of %s not all was decided.", display.Plural(len(undecided), "run"))
+	if len(inconclusive) > 0 {
+		verb := "were"
+		if len(inconclusive) == 1 {
+			verb = "was"
+		}
+		text += fmt.Sprintf(" %s %s inconclusive.", display.Plural(len(inconclusive), "run"), verb)
 	}
 	return text
 }
 
-// seenOnly says where what was not confirmed was seen.
+// seenOnly states where an unconfirmed violation was observed.
 func seenOnly(c *outcome.Card) string {
 	if c.Tried == c.Backend {
-		return "once, and not again"
+		return "once, but not again"
 	}
-	return "in the simulation only"
+	return "only in the simulation"
 }
 
-// cardBasis is what a card was made of, in a sentence or two.
+// cardBasis describes the runs that a card is based on.
 func cardBasis(c *outcome.Card) string {
 	where := fmt.Sprintf("%s on %s", display.Plural(c.Runs, "run"), c.Backend)
 	if c.Beside != "" {
 		where += fmt.Sprintf(" and %d on %s", c.There, c.Beside)
 	}
-	text := where + fmt.Sprintf(", seed %d, each beside one with the scenario's own lock.", c.Seed)
+	text := where + fmt.Sprintf(", seed %d, each with a comparison run of the scenario's own lock.", c.Seed)
 	if d := c.Dice; d != nil {
-		text += fmt.Sprintf(" %s of %s: %d seeds of each of %d draws.", display.Plural(d.Seeds*len(d.Draws), "random plan"), d.Scenario, d.Seeds, len(d.Draws))
+		text += fmt.Sprintf(" %s of %s: %d seeds for each of %d sets of faults.", display.Plural(d.Seeds*len(d.Draws), "random plan"), d.Scenario, d.Seeds, len(d.Draws))
 	}
 	switch {
 	case c.Tried != "":
-		text += fmt.Sprintf(" What failed was tried again on %s.", c.Tried)
+		text += fmt.Sprintf(" Violations were retried on %s.", c.Tried)
 	case c.Backend == "sim":
-		text += " Nothing was tried on real servers (--try process, --beside process)."
+		text += " Nothing was run on real servers (--try process, --beside process)."
 	}
 	return text
 }
 
-// draws are the columns of what dice found: all faults, and each sort of failures.
+// draws returns the columns of the random plans' table: all faults, and each kind of failure.
 func draws(d *outcome.Dice) []string {
 	out := []string{"all faults"}
 	for _, w := range d.Draws {
@@ -114,8 +118,8 @@ func draws(d *outcome.Dice) []string {
 	return out
 }
 
-// shares are what came of a property with a sort of failures alone, and without it; or, in the
-// first column, with all of them.
+// shares returns the violation rates of a property with one kind of failure only and without it. For
+// the first column it returns the rate with all faults.
 func shares(d *outcome.Dice, r outcome.DiceRow, sort string) (out []shared) {
 	for k, w := range d.Draws {
 		word := "without"
@@ -132,26 +136,26 @@ func shares(d *outcome.Dice, r outcome.DiceRow, sort string) (out []shared) {
 	return out
 }
 
-// shared is a share with the word for how it was drawn.
+// labeledShare is a share, labeled with how its faults were selected.
 type shared struct {
 	Word string
 	outcome.Share
 }
 
-// rated is a share in words.
+// formatShare writes a share as text.
 func rated(s outcome.Share) string {
 	if s.Runs == 0 {
 		return "not exercised"
 	}
 	text := outcome.Rate(s.Violated, s.Runs)
 	if s.Own > 0 {
-		text += fmt.Sprintf("; own lock %d", s.Own)
+		text += fmt.Sprintf("; comparison %d", s.Own)
 	}
 	return text
 }
 
-// cardBlame is which sorts of failures bring about what dice found of a property, in words; "":
-// that can't be told.
+// cardBlame describes which kinds of failures cause a violation found by random plans; "" if that is
+// not known.
 func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
 	if f.Draw == nil || c.Dice == nil {
 		return ""
@@ -159,7 +163,7 @@ func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
 	alone, needed := c.Dice.Blame(property)
 	var parts []string
 	if len(alone) > 0 {
-		parts = append(parts, "seen with "+display.List(alone)+" alone")
+		parts = append(parts, "occurs with "+display.List(alone)+" alone")
 	}
 	if len(needed) > 0 {
 		parts = append(parts, "rarer without "+display.List(needed))
@@ -167,7 +171,8 @@ func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
 	return strings.Join(parts, ", ")
 }
 
-// CardTries says what came of a harm elsewhere; "": it was not tried.
+// DescribeTry describes the result of repeating a violation on another backend; "" if it was not
+// repeated.
 func CardTries(t *outcome.Try) string {
 	if t == nil {
 		return ""
@@ -176,56 +181,56 @@ func CardTries(t *outcome.Try) string {
 	case outcome.StateConfirmed:
 		return fmt.Sprintf("confirmed on %s (%s) after %s", t.Backend, t.Cause, display.Plural(t.Runs, "run"))
 	case outcome.CannotRun:
-		return fmt.Sprintf("can't be run on %s: %s", t.Backend, t.Why)
+		return fmt.Sprintf("cannot run on %s: %s", t.Backend, t.Why)
 	}
-	return fmt.Sprintf("not confirmed on %s, tried %s: %s", t.Backend, display.Times(t.Runs), t.Why)
+	return fmt.Sprintf("not confirmed on %s after %s: %s", t.Backend, display.Plural(t.Runs, "run"), t.Why)
 }
 
-// cardClaim says whether the lock's documentation promises a property.
+// cardClaim quotes the lock's documentation on a property, or states that there is no such promise.
 func cardClaim(c *outcome.Card, property string) string {
 	for _, r := range c.Rows {
 		if r.Property == property && r.Claim != "" {
 			return "Its documentation: " + r.Claim
 		}
 	}
-	return "Its documentation does not promise it; every lock of the tier is held to it."
+	return "Its documentation does not promise it, but it is required of every lock of this tier."
 }
 
-// cardBeside is what a run's own lock did, in words.
+// comparisonText describes the results of the comparison run with the scenario's own lock.
 func cardBeside(f outcome.CardFinding) string {
 	if f.Control == nil {
 		return ""
 	}
 	if f.Control.Error != "" {
-		return fmt.Sprintf("the scenario's own lock, %s, could not be run: %s", f.Control.Lock, display.FirstLine(f.Control.Error))
+		return fmt.Sprintf("comparison run with the scenario's own lock, %s, failed: %s", f.Control.Lock, display.FirstLine(f.Control.Error))
 	}
 	var parts []string
 	for _, h := range f.Harms {
-		parts = append(parts, fmt.Sprintf("%s %s", h.Property, h.Control))
+		parts = append(parts, fmt.Sprintf("%s %s", h.Property, display.OutcomeText(h.Control)))
 	}
-	return fmt.Sprintf("%s under the same: %s", f.Control.Lock, strings.Join(parts, ", "))
+	return fmt.Sprintf("comparison run with %s: %s", f.Control.Lock, strings.Join(parts, ", "))
 }
 
-// Markdown writes the book for issues and wikis.
+// Markdown writes the scorecards as Markdown, for issues and wikis.
 func (b *Scorecards) Markdown(w io.Writer) error {
 	t := &text{}
 	for _, c := range b.Cards {
 		t.card(c)
 	}
-	t.printf("## What this can't tell\n\n%s\n\nRun again: `%s` (lockpick %s)\n", cardLimits, code(b.Command), b.Version)
+	t.printf("## Limits\n\n%s\n\nRun again: `%s` (lockpick %s)\n", cardLimits, code(b.Command), b.Version)
 	_, err := t.WriteTo(w)
 	return err
 }
 
-// cardLimits is what a card can't tell.
-const cardLimits = "Each mark speaks of these runs, with their seeds and under their faults. Where a property holds, no violation was found in them: no lock is called safe."
+// cardLimits states the limits of a card.
+const cardLimits = "Each mark applies to these runs, with their seeds and faults. “Holds” means that no violation was found in them. It does not mean that a lock is safe."
 
-// text is Markdown.
+// text builds Markdown.
 type text struct{ bytes.Buffer }
 
 func (t *text) printf(format string, args ...any) { fmt.Fprintf(t, format, args...) }
 
-// row writes a row of a table; head is whether it is the first.
+// row writes a row of a table. head is set for the first row.
 func (t *text) row(head bool, cells ...string) {
 	t.printf("| %s |\n", strings.Join(cells, " | "))
 	if head {
@@ -258,7 +263,7 @@ func (t *text) card(c *outcome.Card) {
 		t.findings(p)
 	}
 	if len(c.Open) > 0 {
-		t.printf("\n## Not decided\n\n")
+		t.printf("\n## Inconclusive\n\n")
 	}
 	for _, d := range c.Open {
 		t.printf("- %s, %s: %s\n", cardMarkdown(d.Scenario), d.Property, cardMarkdown(d.Because))
@@ -280,7 +285,7 @@ func (t *text) dice(c *outcome.Card) {
 	if d == nil {
 		return
 	}
-	t.printf("\n## Random plans\n\nHow often each property was violated in %s of each draw, with the 95 %% interval: of all faults, of each sort of failure alone, and of all the others without it.\n\n", display.Plural(d.Seeds, "seed"))
+	t.printf("\n## Random plans\n\nHow often each property was violated in %s, with the 95 %% interval: with all faults, with each kind of failure alone, and with all faults except that kind.\n\n", display.Plural(d.Seeds, "seed"))
 	t.row(true, append([]string{"property"}, draws(d)...)...)
 	for _, r := range d.Rows {
 		cells := []string{r.Property}
@@ -315,12 +320,12 @@ func (t *text) findings(p part) {
 		}
 		t.printf("\n`%s`\n", code(f.Command))
 		if f.Run != "" {
-			t.printf("\nKept in %s.\n", f.Run)
+			t.printf("\nThe run is stored in %s.\n", f.Run)
 		}
 	}
 }
 
-// claimed is Claim of what had to hold; "": nobody promised it.
+// claimed returns cardClaim for a required property; "" for others.
 func claimed(c *outcome.Card, h outcome.Harm) string {
 	if !h.Held {
 		return ""
@@ -335,7 +340,7 @@ func also(h outcome.Harm) string {
 	return cardMarkdown(fmt.Sprintf(" (also %s)", display.List(h.Also)))
 }
 
-// cardLegend says what the marks that are used mean.
+// cardLegend explains the marks that are used.
 func cardLegend(used map[outcome.Mark]bool) string {
 	used[outcome.Kept] = used[outcome.Kept] || used[outcome.KeptAlike]
 	used[outcome.Alike] = used[outcome.Alike] || used[outcome.KeptAlike]
@@ -348,15 +353,15 @@ func cardLegend(used map[outcome.Mark]bool) string {
 	return strings.Join(parts, " · ")
 }
 
-// longest bounds a text from elsewhere.
+// maxCardTextLen limits a text from elsewhere, in characters.
 const longest = 4096
 
 var escapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "|", `\|`, "#", `\#`, "~", `\~`)
 
-// code writes a text as it stands between backticks.
+// code formats text for use between backticks.
 func code(s string) string { return strings.ReplaceAll(display.Visible(s, longest), "`", "'") }
 
-// cardMarkdown writes a text so that Markdown shows it as it is.
+// cardMarkdown makes Markdown show text unchanged.
 func cardMarkdown(s string) string { return escapes.Replace(display.Visible(s, longest)) }
 
 //go:embed page.tmpl
@@ -381,7 +386,7 @@ var cardTemplate = sync.OnceValue(func() *template.Template {
 	}).Parse(pageTemplate))
 })
 
-// part is findings under one heading.
+// findingGroup lists findings under one heading.
 type part struct {
 	View        cardView
 	Card        *outcome.Card
@@ -389,15 +394,15 @@ type part struct {
 	Findings    []outcome.CardFinding
 }
 
-// Parts are the findings of a card, the gravest first.
+// Parts groups the findings of a card, most severe first.
 func (v cardView) Parts(c *outcome.Card) (all []part) {
 	for _, p := range []struct {
 		mark        outcome.Mark
 		title, note string
 	}{
-		{outcome.MarkFailed, "Violated, and must hold", ""},
-		{outcome.Unconfirmed, "Seen " + seenOnly(c), "Real servers were asked, and did not show it, or can't run it."},
-		{outcome.Alone, "Violated where nobody promised it, and the scenario's own lock keeps it", ""},
+		{outcome.MarkFailed, "Violated and required", ""},
+		{outcome.Unconfirmed, "Observed " + seenOnly(c), "Real servers did not reproduce these violations, or cannot run the scenario."},
+		{outcome.Alone, "Violated but not required; holds in the comparison run", ""},
 	} {
 		findings := slices.DeleteFunc(slices.Clone(c.Findings), func(f outcome.CardFinding) bool { return markOf(f) != p.mark })
 		all = append(all, part{v, c, p.title, p.note, findings})
@@ -405,7 +410,7 @@ func (v cardView) Parts(c *outcome.Card) (all []part) {
 	return all
 }
 
-// markOf is the mark of what a finding shows.
+// markOf returns the mark of a finding.
 func markOf(f outcome.CardFinding) outcome.Mark {
 	switch {
 	case !f.Held:
@@ -416,10 +421,10 @@ func markOf(f outcome.CardFinding) outcome.Mark {
 	return outcome.Unconfirmed
 }
 
-// anchor is the id of a run's finding on the page.
+// anchor returns the id of a run's finding on the page.
 func anchor(run string) string { return strings.NewReplacer("/", "-", "+", "-").Replace(run) }
 
-// sorted is columns next to each other that are about one sort of failures.
+// columnGroup counts adjacent columns for the same kind of failure.
 type sorted struct {
 	Sort    string
 	Columns int
@@ -437,7 +442,7 @@ func sorts(c *outcome.Card) (all []sorted) {
 	return all
 }
 
-// where is the backend that a column is on.
+// backendOf returns the backend of a column.
 func where(c *outcome.Card, column string) string {
 	if _, beside := outcome.SortOfColumn(column); beside {
 		return c.Beside
@@ -445,11 +450,11 @@ func where(c *outcome.Card, column string) string {
 	return c.Backend
 }
 
-// cell is a cell of the matrix, with where its counterexample is read.
+// cell is a cell of the matrix, with its counterexample.
 type cell struct {
 	outcome.CardCell
 	Column, Words string
-	Run           string // of the finding; "": there is none
+	Run           string // run of the finding; "" if there is none
 }
 
 func cellsOf(c *outcome.Card, r outcome.CardRow) (out []cell) {
@@ -465,15 +470,15 @@ func cellsOf(c *outcome.Card, r outcome.CardRow) (out []cell) {
 	return out
 }
 
-// grounds are what a mark rests on, in words.
+// cellText describes the results behind a mark.
 func grounds(x outcome.CardCell) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int
 		what string
 	}{
-		{x.Failed - x.Unconfirmed, "violated, must hold"}, {x.Unconfirmed, "violated, and not confirmed"}, {x.Alone, "violated, own lock keeps it"},
-		{x.Kept, "held, as it must"}, {x.Alike, "violated as with the own lock"}, {x.Open, "undecided"}, {x.Free, "held"},
+		{x.Failed - x.Unconfirmed, "violated and required"}, {x.Unconfirmed, "violated, not confirmed"}, {x.Alone, "violated, comparison run holds"},
+		{x.Kept, "holds as required"}, {x.Alike, "violated, comparison run too"}, {x.Open, "inconclusive"}, {x.Free, "holds"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
@@ -488,40 +493,40 @@ func grounds(x outcome.CardCell) string {
 	return strings.Join(parts, ", ")
 }
 
-// tone is the class of a mark.
+// tone returns the CSS class of a mark.
 func tone(m outcome.Mark) string {
 	switch m {
 	case outcome.MarkFailed:
-		return "harm"
+		return "violated"
 	case outcome.Unconfirmed, outcome.Open:
 		return "doubt"
 	case outcome.Kept, outcome.KeptAlike:
 		return "fine"
 	case outcome.Alone, outcome.Alike:
-		return "told"
+		return "noted"
 	}
 	return "calm"
 }
 
-// cardView is what the page is made of.
+// cardView is the data of the page.
 type cardView struct {
 	*Scorecards
 	Pictures map[string]sequence.Diagram
 }
 
-// Picture is the diagram of a run; "": it has none.
+// Picture returns the diagram of a run; "" if it has none.
 func (v cardView) Picture(run string) template.HTML {
 	d, there := v.Pictures[run]
 	if !there {
 		return ""
 	}
-	return template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: anchor(run) + "-", Page: run + "/report.html"})) // every text in it is escaped
+	return template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: anchor(run) + "-", Page: run + "/report.html"})) // all text in it is escaped
 }
 
-// Caption is the story of a run in sentences.
+// Caption tells the story of a run in sentences.
 func (v cardView) Caption(run string) string { return strings.Join(v.Pictures[run].Caption, " ") }
 
-// Page writes the book as a page that stands alone, with the diagrams of its findings' runs.
+// Page writes the scorecards as a self-contained page, with the diagrams of the findings' runs.
 func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) error {
 	if err := cardTemplate().Execute(w, cardView{b, pictures}); err != nil {
 		return fmt.Errorf("draw scorecard: %w", err)
@@ -529,7 +534,7 @@ func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) err
 	return nil
 }
 
-// measure is a row of numbers: those of the lock, and of the scenarios' own.
+// measure is a row of numbers: those of the lock, and those of the comparison runs.
 type measure struct {
 	Name, unit string
 	pick       func(outcome.CardNumbers) float64
@@ -550,12 +555,12 @@ func figure(x float64) string {
 	return strconv.FormatFloat(x, 'f', 2, 64)
 }
 
-// both are a lock's number and its control's.
+// both formats the number of the lock, with that of the comparison run in parentheses.
 func (m measure) both(lock, own outcome.CardNumbers) string {
 	return fmt.Sprintf("%s%s (%s)", figure(m.pick(lock)), m.unit, figure(m.pick(own)))
 }
 
-// of is the number in a column; "–": it had no runs.
+// value returns the number for a column; "–" if the column has no runs.
 func (m measure) of(c *outcome.Card, column string) string {
 	i := slices.IndexFunc(c.Measured, func(x *outcome.Measure) bool { return x.Column == column })
 	if i < 0 {
@@ -564,7 +569,7 @@ func (m measure) of(c *outcome.Card, column string) string {
 	return m.both(c.Measured[i].Lock, c.Measured[i].Own)
 }
 
-// measured are the numbers of a finding.
+// measuredText formats the numbers of a finding.
 func measured(f outcome.CardFinding) (text string) {
 	for _, m := range measures() {
 		if text != "" {
@@ -575,7 +580,7 @@ func measured(f outcome.CardFinding) (text string) {
 	return text
 }
 
-// Print prints the book for people at a terminal.
+// Print prints the scorecards on a terminal.
 func (b *Scorecards) Print(w io.Writer) {
 	for i, c := range b.Cards {
 		if i > 0 {
@@ -605,7 +610,7 @@ func printCard(w io.Writer, c *outcome.Card) {
 	}
 	for i, d := range c.Open {
 		if i == 0 {
-			fmt.Fprintln(w, "\nnot decided:")
+			fmt.Fprintln(w, "\ninconclusive:")
 		}
 		display.PrintWrapped(w, 2, 4, fmt.Sprintf("%s: %s: %s", d.Scenario, d.Property, d.Because))
 	}
@@ -620,8 +625,8 @@ func printCard(w io.Writer, c *outcome.Card) {
 	}
 }
 
-// printMatrix prints the marks of a card on one of its backends, without the rows and columns
-// in which nothing was judged, which the reasons for what was not run tell of.
+// printMatrix prints the marks of a card for one of its backends. It leaves out rows and columns
+// without results; the reasons for skipped scenarios explain those.
 func printMatrix(w io.Writer, c *outcome.Card, beside bool) {
 	used := map[outcome.Mark]bool{}
 	t := display.Table{{"property"}}
@@ -652,7 +657,7 @@ func printMatrix(w io.Writer, c *outcome.Card, beside bool) {
 
 func ruled(x outcome.CardCell) bool { return x.Mark != outcome.Cannot && x.Mark != outcome.Idle }
 
-// narrow cuts the heads of a table whose rows would be too long.
+// narrow shortens the column heads of a table that is too wide.
 func narrow(t display.Table, width int) display.Table {
 	for most := 10; most > 4; most-- {
 		long := slices.ContainsFunc(t.Lines("", width), func(line string) bool { return strings.Contains(line, "\n") })

@@ -23,16 +23,16 @@ import (
 	"lockpick/reports/display"
 )
 
-// policy is the content security policy of what a store holds: pages carry their own
-// styles, scripts and pictures, and ask nobody for anything.
+// policy is the content security policy of the server's pages. Pages contain their own styles,
+// scripts and images, and connect to nothing.
 const policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
-// sandboxed is the policy of files: a store may hold what somebody else made, and a page of its own
-// origin can't read the others.
+// filePolicy is the policy for files. A store may hold files from others, and a page in an origin of
+// its own cannot read the rest of the store.
 const sandboxed = policy + "; sandbox allow-scripts allow-popups allow-downloads"
 
-// types are what the files of a store are, by their ending. Others are bytes to save.
+// contentTypes maps file extensions to content types. All other files are offered as downloads.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
 	".json": "application/json", ".jsonl": "text/plain; charset=utf-8", ".xml": "application/xml",
@@ -40,7 +40,7 @@ var types = map[string]string{
 	".edn": "text/plain; charset=utf-8", ".yaml": "text/plain; charset=utf-8",
 }
 
-// compressed sends texts by gzip to who takes them so: pages are an eighth of their size.
+// compress compresses text with gzip for clients that accept it. Pages shrink to an eighth.
 var compressed = func() func(http.Handler) http.HandlerFunc {
 	var texts []string
 	for _, kind := range types {
@@ -50,25 +50,25 @@ var compressed = func() func(http.Handler) http.HandlerFunc {
 	}
 	wrap, err := gzhttp.NewWrapper(gzhttp.ContentTypes(texts))
 	if err != nil {
-		panic(err) // of this package's own types
+		panic(err) // impossible: the content types are constants
 	}
 	return wrap
 }()
 
-// server shows a store to browsers of this machine.
+// server serves a store to browsers on this machine.
 type server struct {
 	store string
-	root  *files.Folder // what leads out of it, a link too, can't be opened
+	root  *files.Folder // paths and links that lead out of it cannot be opened
 	port  string
 
 	drawing sync.Mutex
 	draw    func(dir string) error // draws the reports of a run
 }
 
-// Server returns an HTTP server for a store, to be used on a listener of loopback.
-// It answers GET and HEAD only, and only to who calls it by a name of loopback: a
-// page from elsewhere whose host name is made to mean 127.0.0.1 is refused. The
-// index is drawn anew when it is asked for, and a run's page by draw, unless it is there.
+// NewServer returns an HTTP server for a store, to be used with a loopback listener. It answers only
+// GET and HEAD requests, and only if the Host header is a loopback name: this rejects pages from
+// elsewhere whose host name was made to resolve to 127.0.0.1. The index is rendered on each request.
+// A run's page is drawn by draw if it does not exist.
 func Server(store string, at net.Addr, draw func(dir string) error) (*http.Server, error) {
 	root, err := files.OpenFolder(store)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	switch name, ok := inside(r.URL.Path); {
 	case !s.called(r.Host):
-		http.Error(w, "this server answers to the names of loopback only", http.StatusForbidden)
+		http.Error(w, "this server accepts only requests to localhost or 127.0.0.1", http.StatusForbidden)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		header.Set("Allow", "GET, HEAD")
 		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
@@ -121,7 +121,7 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// called reports whether a Host header is a name of this server on loopback.
+// isLoopbackHost reports whether a Host header names this server on loopback.
 func (s *server) called(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil || port != s.port {
@@ -130,8 +130,8 @@ func (s *server) called(host string) bool {
 	return name == "127.0.0.1" || strings.EqualFold(name, "localhost")
 }
 
-// inside turns the path of a URL, which is decoded by now, into one inside of the
-// store. Hidden files are refused: they are what is being written.
+// storePath converts the decoded path of a URL to a path inside the store. It rejects hidden files,
+// which are unfinished.
 func inside(url string) (string, bool) {
 	name := strings.TrimPrefix(url, "/")
 	if name == "" {
@@ -157,15 +157,15 @@ func (s *server) index(w http.ResponseWriter, r *http.Request) {
 	send(w, r, page)
 }
 
-// suite draws a suite's page anew, with links to reports that are drawn when they are
-// opened. One that can't be is sent as it was written.
+// suite renders a suite's page again, with links to reports that are drawn when they are opened. If
+// that fails, it sends the page as it was written.
 func (s *server) suite(w http.ResponseWriter, r *http.Request, name string) {
 	var page bytes.Buffer
 	drawn, err := Open(filepath.Join(s.store, filepath.FromSlash(path.Dir(name))))
 	if err == nil && s.root.Has(name) {
 		drawn.Store = s.store
 		err = writePage(&page, look(drawn, beside(drawn), func(link string) bool {
-			link = path.Join(Folder, "this", link) // as seen from a suite
+			link = path.Join(Folder, "this", link) // link is relative to a suite's directory
 			return s.root.Has(link) || path.Base(link) == runPage && s.root.Has(path.Dir(link)+"/"+runManifest)
 		}))
 	}
@@ -176,7 +176,7 @@ func (s *server) suite(w http.ResponseWriter, r *http.Request, name string) {
 	send(w, r, page.Bytes())
 }
 
-// send sends a page that was drawn for who asks.
+// send sends a rendered page.
 func send(w http.ResponseWriter, r *http.Request, page []byte) {
 	w.Header().Set("Content-Type", types[".html"])
 	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
@@ -185,28 +185,28 @@ func send(w http.ResponseWriter, r *http.Request, page []byte) {
 	}
 }
 
-// drawn draws the reports of a run whose page is asked for and is not there. Its error is
-// fs.ErrNotExist if there is no such run. Links are followed to nowhere: a run is named by
-// its own folder, or by what Place has left as the newest of its scenario.
+// drawReport draws the reports of a run if its page is requested and does not exist. It returns
+// fs.ErrNotExist if there is no such run. Links are followed only inside the store: a run is named by
+// its own folder, or by the `latest` link of its scenario.
 func (s *server) drawn(ctx context.Context, name string) error {
 	dir := path.Dir(name)
 	if path.Base(name) != runPage || !strings.Contains(dir, "/") || !s.root.Has(dir+"/"+runManifest) {
 		return fs.ErrNotExist
 	}
-	s.drawing.Lock() // one at a time: a page takes memory, and two may want the same
+	s.drawing.Lock() // one at a time: drawing takes memory, and two requests may be for the same page
 	defer s.drawing.Unlock()
 	switch {
 	case s.root.Has(name):
 		return nil
-	case ctx.Err() != nil: // whoever asked has left meanwhile
+	case ctx.Err() != nil: // the client closed the connection in the meantime
 		return ctx.Err()
 	}
 	return s.draw(filepath.Join(s.store, filepath.FromSlash(dir)))
 }
 
-// file sends a regular file; a directory has no listing.
+// file sends a regular file. Directories are not listed.
 func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
-	f, err := s.root.Open(name, math.MaxInt64) // it is sent as it is read
+	f, err := s.root.Open(name, math.MaxInt64) // any size: it is streamed
 	if errors.Is(err, fs.ErrNotExist) {
 		switch why := s.drawn(r.Context(), name); {
 		case why == nil:

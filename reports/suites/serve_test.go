@@ -17,7 +17,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// serving serves a store on loopback, as lockpick serve does, and returns its address.
+// startServer serves a store on loopback, as lockpick serve does, and returns its address.
 func serving(t *testing.T, store string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,7 +39,7 @@ func serving(t *testing.T, store string) string {
 	return l.Addr().String()
 }
 
-// ask sends a request as it stands, with nothing cleaned up by a client.
+// rawRequest sends a request unchanged, without the cleanup that an HTTP client does.
 func ask(t *testing.T, at, method, path, host string) (*http.Response, string) {
 	t.Helper()
 	c, err := net.Dial("tcp", at)
@@ -59,9 +59,9 @@ func ask(t *testing.T, at, method, path, host string) (*http.Response, string) {
 	return r, string(body)
 }
 
-const secret = "nobody's business"
+const secret = "secret text"
 
-// shop is a store beside something that nobody may see.
+// storeWithSecret creates a store next to a file that must not be served.
 func shop(t *testing.T) string {
 	t.Helper()
 	above := t.TempDir()
@@ -95,12 +95,12 @@ func TestServeStaysInTheStore(t *testing.T) {
 	} {
 		r, body := ask(t, at, "GET", path, at)
 		if r.StatusCode != http.StatusNotFound || strings.Contains(body, secret) {
-			t.Errorf("%s: %s %q", path, r.Status, body)
+			t.Errorf("GET %s: %s %q, want 404", path, r.Status, body)
 		}
 	}
 }
 
-// A page that can't be drawn says why.
+// If a page can't be drawn, the response states the reason.
 func TestPageThatCannotBeDrawn(t *testing.T) {
 	store := t.TempDir()
 	dir := filepath.Join(store, "baseline", "20260101T000000.000Z-sim-1-torn")
@@ -113,11 +113,11 @@ func TestPageThatCannotBeDrawn(t *testing.T) {
 	at := serving(t, store)
 	r, body := ask(t, at, "GET", "/baseline/"+filepath.Base(dir)+"/"+runPage, at)
 	if r.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "it can't be read") || r.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
-		t.Errorf("%d %s: %s", r.StatusCode, r.Header.Get("Content-Type"), body)
+		t.Errorf("status %d, content type %s, body %q", r.StatusCode, r.Header.Get("Content-Type"), body)
 	}
 }
 
-// A run's page is drawn when it is opened; nothing else is, and nothing elsewhere.
+// A run's page is drawn when it is opened. Other files, and pages outside the store, are not.
 func TestServeDraws(t *testing.T) {
 	store := shop(t)
 	bare := func(scenario string) string {
@@ -134,14 +134,14 @@ func TestServeDraws(t *testing.T) {
 	at := serving(t, store)
 	for _, path := range []string{plain + "sequence.txt", "/pause/odd/" + runPage, "/pause/above/" + runPage, "/plain/" + runPage} {
 		if r, body := ask(t, at, "GET", path, at); r.StatusCode != http.StatusNotFound {
-			t.Errorf("%s: %s %q", path, r.Status, body)
+			t.Errorf("GET %s: %s %q, want 404", path, r.Status, body)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(store), runPage)); err == nil {
-		t.Error("a page was drawn beside the store")
+		t.Error("a page was drawn outside the store")
 	}
 	if _, body := ask(t, at, "GET", "/", at); !strings.Contains(body, `href="`+plain[1:]+runPage) {
-		t.Errorf("the index does not link to what it draws: %s", body)
+		t.Errorf("the index does not link to the undrawn report: %s", body)
 	}
 	dir, err := Write(&Suite{Store: store, Seeds: 1, Started: time.Unix(1e9, 0), Counts: map[string]int{"as expected": 1}, Runs: 1,
 		Scenarios: []*Scenario{{Name: "plain", Row: outcome.Row{Runs: 1, Counts: map[string]int{"as expected": 1}, Dir: toStore + strings.Trim(plain, "/")}}}})
@@ -150,14 +150,14 @@ func TestServeDraws(t *testing.T) {
 	}
 	link := `href="` + toStore + plain[1:] + runPage
 	if page := read(t, filepath.Join(dir, PageFile)); strings.Contains(page, link) || !strings.Contains(page, "1 of these runs has no report yet") {
-		t.Error("the written suite links to what nobody draws")
+		t.Error("the stored suite links to a missing report, or does not note it")
 	}
 	if _, body := ask(t, at, "GET", "/suites/"+filepath.Base(dir)+"/"+PageFile, at); !strings.Contains(body, link) || strings.Contains(body, "no report yet") {
-		t.Error("the served suite does not link to what is drawn when it is opened")
+		t.Error("the served suite does not link to the undrawn report")
 	}
 	for range 2 {
 		if r, body := ask(t, at, "GET", plain+runPage, at); r.StatusCode != http.StatusOK || body != "drawn" {
-			t.Errorf("%s: %s %q", plain, r.Status, body)
+			t.Errorf("GET %s: %s %q, want the drawn page", plain, r.Status, body)
 		}
 	}
 	if err := Index(store); err != nil {
@@ -165,7 +165,7 @@ func TestServeDraws(t *testing.T) {
 	}
 	page, err := os.ReadFile(filepath.Join(store, IndexFile))
 	if err != nil || strings.Contains(string(page), torn[1:]+runPage) || !strings.Contains(string(page), "no report yet") {
-		t.Errorf("the written index links to what nobody draws: %v", err)
+		t.Errorf("the stored index links to a missing report, or does not note it: %v", err)
 	}
 }
 
@@ -180,11 +180,11 @@ func TestServeTypes(t *testing.T) {
 	} {
 		r, body := ask(t, at, "GET", path, at)
 		if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != want || body == "" {
-			t.Errorf("%s: %s, %s", path, r.Status, r.Header.Get("Content-Type"))
+			t.Errorf("GET %s: %s, content type %s, want %s", path, r.Status, r.Header.Get("Content-Type"), want)
 		}
 		policy := r.Header.Get("Content-Security-Policy")
 		if r.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "connect-src 'none'") {
-			t.Errorf("%s: headers %v", path, r.Header)
+			t.Errorf("%s: missing security headers: %v", path, r.Header)
 		}
 		h, none := ask(t, at, "HEAD", path, at)
 		if h.StatusCode != http.StatusOK || h.ContentLength != int64(len(body)) || none != "" {
@@ -193,17 +193,17 @@ func TestServeTypes(t *testing.T) {
 	}
 }
 
-// Who takes gzip gets pages so, and what is compressed already as it is.
+// Clients that accept gzip get compressed pages. Files that are already compressed are sent unchanged.
 func TestServeCompresses(t *testing.T) {
 	store := shop(t)
-	page, packed := strings.Repeat("<p>much of the same</p>\n", 1000), strings.Repeat("\x1f\x8b", 1000)
+	page, packed := strings.Repeat("<p>repeated text</p>\n", 1000), strings.Repeat("\x1f\x8b", 1000)
 	write(t, filepath.Join(store, "pause", "latest", runPage), page)
 	write(t, filepath.Join(store, "pause", "latest", "history.jsonl.gz"), packed)
 	at := serving(t, store)
 	for name, want := range map[string]string{runPage: page, "history.jsonl.gz": packed} {
 		r, body := ask(t, at, "GET", "/pause/latest/"+name, at+"\r\nAccept-Encoding: gzip")
 		if gz := r.Header.Get("Content-Encoding") == "gzip"; gz != (name == runPage) || gz && len(body)*10 > len(want) || !gz && body != want {
-			t.Errorf("%s: %v, %d bytes of %d", name, r.Header, len(body), len(want))
+			t.Errorf("%s: unexpected encoding: headers %v, %d bytes for %d", name, r.Header, len(body), len(want))
 		}
 		if name != runPage {
 			continue
@@ -211,12 +211,12 @@ func TestServeCompresses(t *testing.T) {
 		if z, err := gzip.NewReader(strings.NewReader(body)); err != nil {
 			t.Error(err)
 		} else if text, err := io.ReadAll(z); err != nil || string(text) != want {
-			t.Errorf("%d bytes of %d, %v", len(text), len(want), err)
+			t.Errorf("decompressed to %d bytes, want %d: %v", len(text), len(want), err)
 		}
 	}
 	r, body := ask(t, at, "GET", "/pause/<script>none", at)
 	if r.StatusCode != http.StatusNotFound || !strings.Contains(body, `<a href="/">`) || strings.Contains(body, "<script>") || !strings.Contains(r.Header.Get("Content-Type"), "html") {
-		t.Errorf("%s %s", r.Status, body)
+		t.Errorf("missing page: %s %s", r.Status, body)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestServeRefusesStrangers(t *testing.T) {
 	}
 	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "CONNECT"} {
 		if r, _ := ask(t, at, method, "/", at); r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != "GET, HEAD" {
-			t.Errorf("%s: %s", method, r.Status)
+			t.Errorf("%s: %s, want 405", method, r.Status)
 		}
 	}
 }

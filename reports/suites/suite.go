@@ -1,19 +1,19 @@
-// Package suites renders the outcomes of many runs: as the safety report of a suite, the index of a
+// Package suites renders the outcomes of many runs: the safety report of a suite, the index of a
 // store, scorecards, JUnit XML, and annotations and a summary for GitHub Actions.
 //
-// A Suite is one call of lockpick for several scenarios. Add takes outcomes as they arrive and sums
-// them up by scenario and property, so that a million seeds take no more room than one. Write puts
-// suite.html, suite.md and outcome.json into a folder of store/suites; outcome.json alone is enough
-// to draw the others again. Index rewrites store/index.html, and Server shows a store to a browser
-// on this machine.
+// A Suite is one invocation of lockpick for several scenarios. Add takes outcomes as they arrive and
+// sums them up by scenario and property, so that a million seeds take no more memory than one. Write
+// creates suite.html, suite.md and outcome.json in a folder of store/suites. outcome.json alone is
+// sufficient to render the other two again. Index rewrites store/index.html, and NewServer serves a
+// store to browsers on this machine.
 //
 // Console prints outcomes on a terminal, or as JSON, while they arrive.
 //
-// Scorecards is the cards of one call, on one page, as Markdown and as JSON. JUnit has one case for
-// each property of a scenario, whatever the number of seeds; undecided is an error there, because
-// JUnit calls a wrong answer a failure and a missing one an error. GitHub keeps no more outcomes
-// than it will show: the summary is cut below GitHub's limit of 1 MiB, and a step shows ten
-// annotations.
+// Scorecards holds the scorecards of one invocation and renders them as a page, as Markdown and as
+// JSON. The JUnit file has one test case for each property of a scenario, regardless of the number of
+// seeds. An inconclusive property is an error there, because JUnit calls a wrong result a failure and
+// a missing result an error. The GitHub reports keep only the outcomes they show: the summary is cut
+// below GitHub's limit of 1 MiB, and a step shows ten annotations.
 //
 // Not here: judging, and the reports of single runs.
 package suites
@@ -41,62 +41,63 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// schema is the version of a suite's outcome.json.
+// schema is the version of the format of a suite's outcome.json.
 const schema = 1
 
-// Suite is the outcome.json of a suite. Directories in it are relative to its own.
+// Suite is the content of a suite's outcome.json. Directories are relative to the suite's own.
 type Suite struct {
 	Schema      int            `json:"schema"`
-	Code        int            `json:"code"` // exit code of all
+	Code        int            `json:"code"` // exit code of the suite
 	Backend     string         `json:"backend"`
-	Seed        uint64         `json:"seed"`    // the first
-	Seeds       int            `json:"seeds"`   // of each scenario
-	Planned     int            `json:"planned"` // runs, without those that are skipped
-	Runs        int            `json:"runs"`    // that ended
+	Seed        uint64         `json:"seed"`    // the first seed
+	Seeds       int            `json:"seeds"`   // seeds per scenario
+	Planned     int            `json:"planned"` // planned runs, without skipped ones
+	Runs        int            `json:"runs"`    // completed runs
 	Interrupted bool           `json:"interrupted,omitempty"`
-	AnyOutcome  bool           `json:"anyOutcome,omitempty"` // nothing was expected of any run
-	Size        int            `json:"size"`                 // scenarios, each variant counted
-	Counts      map[string]int `json:"counts"`               // outcomes by state, skipped ones too
-	Violated    map[string]int `json:"violated,omitempty"`   // runs that violated a property, by its name
+	AnyOutcome  bool           `json:"anyOutcome,omitempty"` // all runs are informational
+	Size        int            `json:"size"`                 // number of scenarios, counting each variant
+	Counts      map[string]int `json:"counts"`               // outcomes by state, including skipped ones
+	Violated    map[string]int `json:"violated,omitempty"`   // number of runs that violated each property
 	Started     time.Time      `json:"started"`              // UTC
-	Seconds     float64        `json:"seconds"`              // of wall clock
-	Command     string         `json:"command"`              // runs it again
-	Version     string         `json:"version"`              // of lockpick
+	Seconds     float64        `json:"seconds"`              // wall-clock time
+	Command     string         `json:"command"`              // reruns the suite
+	Version     string         `json:"version"`              // version of lockpick
 	Go          string         `json:"go"`
 	OS          string         `json:"os"`
 	Arch        string         `json:"arch"`
 	CPUs        int            `json:"cpus"`
 	Sets        []string       `json:"sets,omitempty"` // overrides
 	Scenarios   []*Scenario    `json:"scenarios"`
-	// Outcomes are all of them; of many seeds those that were not as expected, the first few of each scenario.
+	// Outcomes holds all outcomes, or for several seeds the first few of each scenario that were not as
+	// expected.
 	Outcomes []outcome.Outcome `json:"outcomes"`
-	// Rates are the pictures of how often properties were violated in many seeds.
+	// Rates lists the images that show how often properties were violated in several seeds.
 	Rates []string `json:"rates,omitempty"`
 
-	// Store is the folder that the runs' directories lie in.
+	// Store is the folder of the runs' directories.
 	Store string `json:"-"`
 }
 
-// Scenario is one scenario, or a variant of one, and the sum of its runs.
+// Scenario is a scenario, or a variant of one, with the sum of its runs.
 type Scenario struct {
 	Name    string   `json:"name"`
 	Variant string   `json:"variant,omitempty"`
 	Claim   string   `json:"claim"`
 	Source  string   `json:"source"`
 	Tags    []string `json:"tags,omitempty"`
-	Expect  []string `json:"expect,omitempty"` // in words
+	Expect  []string `json:"expect,omitempty"` // as text
 	outcome.Row
 
-	// States is how each of many seeds came out, a letter each from the suite's first on:
-	// see the grid.
+	// States has one letter for the result of each seed, starting with the suite's first. See the
+	// cell constants for the letters.
 	States string `json:"states,omitempty"`
-	// Kept is where the runs of many seeds lie that the store has, by their seeds.
+	// RunDirs maps seeds to the run directories that exist in the store.
 	Kept map[uint64]string `json:"kept,omitempty"`
-	// Seeds is the picture of many seeds, one cell each, in the suite's directory.
+	// Seeds is the file name of an image in the suite's directory, with one cell per seed.
 	Seeds string `json:"seeds,omitempty"`
 }
 
-// ID is the name with its variant.
+// ID returns the name with the variant.
 func (c *Scenario) ID() string {
 	if c.Variant == "" {
 		return c.Name
@@ -104,9 +105,9 @@ func (c *Scenario) ID() string {
 	return c.Name + "/" + c.Variant
 }
 
-// Add takes an outcome that is settled: nothing in it waits for another run.
+// Add adds a final outcome: none of its numbers may wait for another run.
 func (s *Suite) Add(o outcome.Outcome) {
-	o.Verdict = verdict.Verdict{} // its witness holds the whole history
+	o.Verdict = verdict.Verdict{} // its witness references the whole history
 	o.Dir = s.relative(o.Dir)
 	o.Retried = slices.Clone(o.Retried)
 	for i, why := range o.Retried {
@@ -123,7 +124,7 @@ func (s *Suite) Add(o outcome.Outcome) {
 		if s.Seeds > 1 {
 			c.mark(o, s)
 		} else {
-			c.Causes = nil // its one run says it all
+			c.Causes = nil // with one run, the outcome contains everything
 		}
 	}
 	if s.Seeds <= 1 || o.Code != outcome.ExitOK && c.Runs-outcome.Fine(c.Counts) <= outcome.MostQuoted {
@@ -131,10 +132,10 @@ func (s *Suite) Add(o outcome.Outcome) {
 	}
 }
 
-// toStore leads from a suite's directory to the store.
+// storePrefix leads from a suite's directory to the store.
 const toStore = "../../"
 
-// relative is a directory of the store as seen from that of a suite.
+// relative returns a run directory relative to the suite's directory; "" if it is not in the store.
 func (s *Suite) relative(dir string) string {
 	if dir == "" {
 		return ""
@@ -146,13 +147,13 @@ func (s *Suite) relative(dir string) string {
 	return toStore + filepath.ToSlash(rel)
 }
 
-// scenario returns the scenario of an ID, and makes one if nobody announced it.
+// scenario returns the scenario with an ID, and adds it if it does not exist.
 func (s *Suite) scenario(id string) *Scenario {
 	name, variant, _ := strings.Cut(id, "/")
 	return outcome.Entry(&s.Scenarios, func(c *Scenario) bool { return c.ID() == id }, Scenario{Name: name, Variant: variant})
 }
 
-// sorted puts the outcomes into the order of the scenarios, whatever order they ended in.
+// sortOutcomes sorts the outcomes by scenario and seed.
 func (s *Suite) sorted() {
 	at := map[string]int{}
 	for i, c := range s.Scenarios {
@@ -163,36 +164,36 @@ func (s *Suite) sorted() {
 	})
 }
 
-// File is one more file of a suite's directory, which somebody else makes.
+// File is an additional file for a suite's directory, supplied by the caller.
 type File struct {
 	Name string
 	Text []byte
 }
 
-// view is what a suite's report says, in either form: texts, marks and links.
+// view is the content of a suite's report, for HTML and Markdown: texts, symbols and links.
 type view struct {
 	Headline string
 	Title    string
 	Found    []found
 	Grids    []gridded
-	Tone     string // of the headline: good, calm where nothing was expected of what was violated, or none
+	Tone     string // of the headline: good, calm if only informational properties were violated, or none
 	Columns  []string
 	Backends []string
-	States   []string  // of the rows
-	Wrong    []*family // otherwise than expected, then undecided
+	States   []string  // of the rows, for the filter
+	Wrong    []*family // unexpected ones first, then inconclusive ones
 	Skipped  []*skip
 	Fine     []*family
-	Undrawn  int     // rows of a run that is kept, and has no report
+	Undrawn  int     // number of rows with a run directory but no report
 	Troubles []group // retries and errors
 	Facts    [][2]string
 	Hidden   []string // properties without a column
-	Rates    []string // pictures of many seeds
-	Seeds    []string // and of these, which text can show
-	More     []string // what else there is to say of the matrix
+	Rates    []string // images of violation rates
+	Seeds    []string // all images, for Markdown
+	More     []string // notes on the matrix
 	Index    string
 }
 
-// look makes the report of a suite, with the latest ones of other backends beside it.
+// newView builds the report of a suite, together with the latest suites of other backends.
 func look(s *Suite, others []*Suite, has there) view {
 	all := append([]*Suite{s}, others...)
 	_, broke := s.free()
@@ -229,14 +230,14 @@ func look(s *Suite, others []*Suite, has there) view {
 	return v
 }
 
-// troubles are the tries that did not count, and the errors.
+// troubles lists the discarded tries and the errors.
 func (c *Scenario) troubles() []string {
 	var out []string
 	for _, why := range c.Retried {
-		out = append(out, "tried again: "+why)
+		out = append(out, "retried: "+why)
 	}
 	if more := c.Retries - len(c.Retried); more > 0 {
-		out = append(out, fmt.Sprintf("tried again %d more times", more))
+		out = append(out, fmt.Sprintf("retried %d more times", more))
 	}
 	for _, e := range c.Errors {
 		out = append(out, "error: "+e)
@@ -250,7 +251,7 @@ func (c *Scenario) troubles() []string {
 func (s *Suite) facts() [][2]string {
 	f := [][2]string{
 		{"command", s.Command}, {"backend", s.Backend}, {"seeds", s.SeedRange()},
-		{"begun", stamp(s.Started)}, {"wall clock", fmt.Sprintf("%.1f s", s.Seconds)},
+		{"started", stamp(s.Started)}, {"wall clock", fmt.Sprintf("%.1f s", s.Seconds)},
 		{"lockpick", s.Version}, {"built with", s.Go}, {"host", fmt.Sprintf("%s/%s, %s", s.OS, s.Arch, display.Plural(s.CPUs, "CPU"))},
 		{"exit code", fmt.Sprint(s.Code)},
 	}
@@ -268,24 +269,25 @@ var suiteTemplate string
 //go:embed style.css
 var style string
 
-// Style is that of all pages but a run's: colours, texts and tables.
+// Style is the style sheet of all pages except the page of a single run.
 var Style = display.ColorsCSS + style
 
 //go:embed filter.js
 var filter template.JS
 
-// texts are the functions of both pages.
+// templateFuncs are the functions available to the templates.
 var texts = template.FuncMap{
 	"text":   visible,
+	"state":  stateText,
 	"filter": func() template.JS { return filter },
 	"rated": func(picture string) string {
-		return "how often " + visible(strings.TrimSuffix(strings.TrimPrefix(picture, "rates-"), ".svg")) + " was violated in each scenario"
+		return "violation rate of " + visible(strings.TrimSuffix(strings.TrimPrefix(picture, "rates-"), ".svg")) + " in each scenario"
 	},
 	"table": func(f *family, several bool, wide int) tabled { return tabled{f, several, wide} },
 	"style": func() template.CSS { return template.CSS(Style + gridStyle) },
 }
 
-// parsed returns the template of a page, which is parsed on first use: most commands draw none.
+// parseOnce returns a function that parses a template on first use, because most commands draw no page.
 func parsed(name, text string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template { return template.Must(template.New(name).Funcs(texts).Parse(text)) })
 }
@@ -302,31 +304,30 @@ func writePage(w io.Writer, v view) error {
 
 // Names in a store.
 const (
-	Folder      = "suites" // of a store
+	Folder      = "suites" // in a store
 	PageFile    = "suite.html"
 	TextFile    = "suite.md"
 	OutcomeFile = "outcome.json"
-	IndexFile   = "index.html" // of a store
-	ScoreFolder = "scores"     // of a store: scorecards
-	ScoreFile   = "score.html" // their page
+	IndexFile   = "index.html" // in a store
+	ScoreFolder = "scores"     // of scorecards, in a store
+	ScoreFile   = "score.html" // page of scorecards
 )
 
-// stampForm is how a directory is named by its time.
+// stampLayout is the time format in directory names.
 const stampForm = "20060102T150405.000Z"
 
-// Stamp is how a directory is called that was begun then.
+// Stamp formats a start time for a directory name.
 func Stamp(t time.Time) string { return t.UTC().Format(stampForm) }
 
-// suiteName tells a suite's directory from those of a scenario that is called suites.
+// suiteDirPattern distinguishes the directories of suites from those of a scenario named "suites".
 var suiteName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{3}Z(-\d+)?$`)
 
-// runName is how a run's directory is called: TIME-BACKEND-SEED, with a number where
-// two began at once.
+// runDirPattern matches the directory names of runs: TIME-BACKEND-SEED, with a number appended if two
+// runs started at the same time.
 var runName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)(-\d+)?$`)
 
-// Write writes a suite into a directory of its own in the store. It appears by
-// rename once all its files are there, more of others' too, and `latest` beside it
-// then leads to it.
+// Write writes a suite into a new directory of the store. The directory is renamed into place when
+// all its files are written, and then `latest` is linked to it. more lists additional files.
 func Write(s *Suite, more ...File) (dir string, err error) {
 	s.Schema, s.AnyOutcome, s.Size, s.Violated = schema, s.anyOutcome(), len(s.Scenarios), s.violated()
 	s.sorted()
@@ -349,16 +350,16 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 	return dir, unwritten(err)
 }
 
-// unwritten says what to do about a store that nothing can be written to.
+// storeWriteError adds the remedy to an error from writing to the store.
 func unwritten(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("write to store: %w; make room, or choose another folder with --store", err)
+	return fmt.Errorf("write to store: %w; free disk space, or choose another folder with --store", err)
 }
 
-// Draw draws a stored suite again, from its outcome.json alone: nothing is judged anew. It
-// sweeps its store before.
+// Draw draws the reports of a stored suite again, using only its outcome.json. Nothing is judged
+// again. It first removes leftovers of killed processes from the store.
 func Draw(dir string) (*Suite, error) {
 	s, err := Open(dir)
 	if err != nil {
@@ -370,14 +371,14 @@ func Draw(dir string) (*Suite, error) {
 	return s, unwritten(draw(dir, s))
 }
 
-// draw writes a suite's reports into a directory of store/suites.
+// writeReports writes a suite's reports into a directory of store/suites.
 func draw(dir string, s *Suite) error {
 	store, err := files.OpenFolder(s.Store)
 	if err != nil {
 		return fmt.Errorf("draw suite: %w", err)
 	}
 	defer store.Close()
-	has := func(name string) bool { return store.Has(path.Join(Folder, "this", name)) } // as seen from here
+	has := func(name string) bool { return store.Has(path.Join(Folder, "this", name)) } // name is relative to the suite's directory
 	v := look(s, beside(s), has)
 	var page, text bytes.Buffer
 	if err := writePage(&page, v); err != nil {
@@ -387,7 +388,7 @@ func draw(dir string, s *Suite) error {
 	return cmp.Or(files.WriteIn(dir, PageFile, page.Bytes()), files.WriteIn(dir, TextFile, text.Bytes()))
 }
 
-// beside are the latest suites of other backends in the same store.
+// otherBackends returns the latest suite of each other backend in the same store.
 func beside(s *Suite) []*Suite {
 	newest := map[string]*Suite{}
 	for _, dir := range Stored(s.Store) {
@@ -407,10 +408,10 @@ func beside(s *Suite) []*Suite {
 	return out
 }
 
-// Stored lists the directories of a store's suites, the newest first.
+// Stored lists the directories of a store's suites, newest first.
 func Stored(store string) []string { return storedIn(store, Folder) }
 
-// storedIn lists the directories of a folder of suites or of scorecards.
+// storedIn lists the directories in a folder of suites or scorecards, newest first.
 func storedIn(store, folder string) []string {
 	in, err := files.OpenFolder(filepath.Join(store, folder))
 	if err != nil {
@@ -431,7 +432,7 @@ func storedIn(store, folder string) []string {
 	return out
 }
 
-// mostJSON bounds the outcome.json of a suite.
+// maxJSON limits the size of a suite's outcome.json, in bytes.
 const mostJSON = 64 << 20
 
 // Open reads the outcome.json of a suite's directory.
@@ -444,11 +445,11 @@ func Open(dir string) (*Suite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, OutcomeFile), err)
 	}
-	s.Store = filepath.Join(dir, "..", "..") // `latest` lies beside what it leads to
+	s.Store = filepath.Join(dir, "..", "..") // also valid for `latest`, which is in the same folder as its target
 	return s, nil
 }
 
-// parse reads a suite's outcome.json, and says what of it can't be right. A run's has
+// parse reads and validates a suite's outcome.json. It rejects the outcome.json of a run, which has
 // no scenarios.
 func parse(text []byte) (*Suite, error) {
 	s := &Suite{}
@@ -456,7 +457,7 @@ func parse(text []byte) (*Suite, error) {
 		return nil, err
 	}
 	if s.Schema != schema || s.Scenarios == nil || slices.Contains(s.Scenarios, nil) {
-		return nil, errors.New("it is no suite of this version")
+		return nil, errors.New("not a suite's outcome.json of this version")
 	}
 	drawn := slices.Clone(s.Rates)
 	counts := []int{s.Seeds, s.Planned, s.Runs, s.Size}
@@ -467,7 +468,7 @@ func parse(text []byte) (*Suite, error) {
 			counts = append(counts, x.Runs, x.First.Events, x.Shortest.Events)
 		}
 		if len(c.States) > mostCells || strings.Trim(c.States, cellAlphabet) != "" {
-			return nil, fmt.Errorf("the states of the seeds of %q are none", c.ID())
+			return nil, fmt.Errorf("scenario %q has invalid seed states", c.ID())
 		}
 		for _, cell := range c.Cells {
 			counts = append(counts, cell.Decided, cell.Violated, cell.Unexpected)
@@ -475,15 +476,15 @@ func parse(text []byte) (*Suite, error) {
 	}
 	for _, n := range counts {
 		if n < 0 || n > mostCounted {
-			return nil, fmt.Errorf("it counts %d of something: at most %d from 0", n, mostCounted)
+			return nil, fmt.Errorf("count %d is not between 0 and %d", n, mostCounted)
 		}
 	}
 	if !outcome.KnownCode(s.Code) {
-		return nil, fmt.Errorf("code: %d is no exit code", s.Code)
+		return nil, fmt.Errorf("code: %d is not an exit code", s.Code)
 	}
 	for _, picture := range drawn {
 		if strings.ContainsAny(picture, `/\:`) {
-			return nil, fmt.Errorf("a picture of it is called %q, which is not beside it", picture)
+			return nil, fmt.Errorf("image name %q contains a path", picture)
 		}
 	}
 	for i := range s.Outcomes {
@@ -494,11 +495,11 @@ func parse(text []byte) (*Suite, error) {
 	return s, nil
 }
 
-// mostCounted is more than all runs of all scenarios.
+// maxCount exceeds the number of all runs of all scenarios.
 const mostCounted = 1 << 40
 
-// Sweep removes what killed lockpicks have left in a store of files and folders that were
-// not whole: beside runs and suites, and in them.
+// Sweep removes unfinished files and folders that killed lockpick processes left in a store: next to
+// runs and suites, and inside them.
 func Sweep(store string) error {
 	return files.Unfinished.SweepTree(store, func(path string) bool {
 		name := filepath.Base(path)
@@ -512,10 +513,10 @@ func Sweep(store string) error {
 	})
 }
 
-// headSize bounds what is read of an outcome.json to know what it is of.
+// headSize limits how much of an outcome.json is read for its header, in bytes.
 const headSize = 16 << 10
 
-// heads is what the beginning of an outcome.json says, of a run or a suite.
+// outcomeHeader holds the first fields of the outcome.json of a run or suite.
 type heads struct {
 	Code       *int
 	Backend    string
@@ -529,8 +530,8 @@ type heads struct {
 	AnyOutcome bool
 }
 
-// head reads the beginning of the outcome.json in a directory, of a run or a suite, and
-// nothing that grows with the run. A file that is no such thing says nothing.
+// readHeader reads the first fields of a directory's outcome.json, before those that grow with the
+// run. It returns nil for any other file.
 func head(dir string) *heads {
 	in, err := files.OpenFolder(dir)
 	if err != nil {
@@ -554,19 +555,19 @@ func head(dir string) *heads {
 		}
 		var value json.RawMessage
 		if name == "judgements" || name == "scenarios" || d.Decode(&value) != nil {
-			break // the head is over, or too long
+			break // end of the header, or too long
 		}
 		fields[fmt.Sprint(name)] = value
 	}
 	h := &heads{}
 	text, err := json.Marshal(fields)
 	if err == nil {
-		json.Unmarshal(text, h) // a field of another type says nothing
+		json.Unmarshal(text, h) // fields of another type are ignored
 	}
 	return h
 }
 
-// state is what became of it, as far as its head tells.
+// state returns the state of the run or suite.
 func (h *heads) state() string {
 	switch {
 	case h == nil || h.Code == nil || h.Backend == "" || h.Seed == "":

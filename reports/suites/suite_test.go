@@ -16,42 +16,42 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// judged is one property's judgement.
+// judged returns the judgement of one property.
 func judged(property, expected string, got verdict.Outcome, cause string, asExpected bool) outcome.Judgement {
 	return outcome.Judgement{Property: property, Expected: expected, Got: got, Cause: cause, Because: "because of " + property, AsExpected: asExpected}
 }
 
-// came is the outcome of one run, kept in the store.
+// storedRun returns the outcome of a run that is in the store.
 func came(store, id string, seed uint64, code int, js ...outcome.Judgement) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: id, Backend: "sim", Seed: seed, Code: code, Judgements: js,
 		Dir: filepath.Join(store, strings.ReplaceAll(id, "/", "+"), "20260102T030405.000Z-sim-1"), Command: "lockpick run " + id}
 }
 
-// begun is a suite of nothing so far.
+// newSuite returns a suite without scenarios.
 func begun(store string) *Suite {
 	return &Suite{Backend: "sim", Seed: 1, Seeds: 1, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 1.25, Planned: 7,
 		Command: "lockpick run --seed 1", Version: "v1.2.3", Go: "go1.26", OS: "linux", Arch: "amd64", CPUs: 2, Store: store}
 }
 
-// made is a suite with one of each: what was expected, what nobody expected, what is undecided,
-// failed, skipped, and not run.
+// fullSuite returns a suite with every kind of result: as expected, unexpected, inconclusive, failed,
+// skipped, and not run.
 func made(store string) *Suite {
 	s := begun(store)
 	say := func(name, variant, claim string) {
 		s.Scenarios = append(s.Scenarios, &Scenario{Name: name, Variant: variant, Claim: claim, Source: "a source",
 			Expect: []string{"resource-safety holds"}})
 	}
-	say("pause", "", "A paused client writes late.")
-	say("pause", "fenced", "A fence refuses it.")
+	say("pause", "", "A paused client writes after its lease.")
+	say("pause", "fenced", "A fence rejects the write.")
 	say("clean", "", "Nothing happens.")
-	say("clean", "flawed", "A flaw breaks it.")
+	say("clean", "flawed", "A broken lock violates mutual exclusion.")
 	say("surprise", "", "Clocks don't matter.")
-	say("vacuous", "", "Nobody came.")
-	say("drawn", "", "The dice left it out.")
-	say("named", "", "Nobody died.")
-	say("broken", "", "It can't be run.")
-	say("lacking", "", "Power is lost.")
-	say("late", "", "It had no turn.")
+	say("vacuous", "", "No client acquires the lock.")
+	say("drawn", "", "The random plan may omit the fault.")
+	say("named", "", "A client dies.")
+	say("broken", "", "The run fails.")
+	say("lacking", "", "The nodes lose power.")
+	say("late", "", "The suite ends first.")
 	const me, rs = verdict.MutualExclusion, verdict.ResourceSafety
 	s.Add(came(store, "clean", 1, 0, judged(me, "holds", verdict.Holds, "", true), judged(rs, "holds", verdict.Holds, "", true)))
 	s.Add(came(store, "pause", 1, 0, judged(me, "holds", verdict.Holds, "", true), judged(rs, "violated: overrun", verdict.Violated, "overrun", true)))
@@ -59,19 +59,19 @@ func made(store string) *Suite {
 	s.Add(came(store, "clean/flawed", 1, 0, judged(me, "violated", verdict.Violated, "never-set", true), judged(rs, "any", verdict.Violated, "lock-broken", true)))
 	s.Add(came(store, "surprise", 1, 1, judged(me, "holds", verdict.Violated, "expired-early", false), judged(rs, "violated: overrun", verdict.Holds, "", false)))
 	vacuous := came(store, "vacuous", 1, 2, judged(me, "holds", verdict.Undecided, "", false))
-	vacuous.Retried = []string{"mutual-exclusion is undecided: nobody acquired (" + store + "/vacuous/20260102T030404.000Z-sim-1)"}
+	vacuous.Retried = []string{"mutual-exclusion is inconclusive: no client acquired (" + store + "/vacuous/20260102T030404.000Z-sim-1)"}
 	s.Add(vacuous)
 	s.Add(came(store, "drawn", 1, 0, judged(me, "holds", verdict.Holds, "", true), judged(rs, "holds", verdict.NotExercised, "", true)))
 	s.Add(came(store, "named", 1, 2, judged(me, "holds", verdict.Holds, "", true), judged(rs, "holds", verdict.NotExercised, "", false)))
 	broken := came(store, "broken", 1, 70)
-	broken.Error = "panic: out of luck\ngoroutine 1"
+	broken.Error = "panic: index out of range\ngoroutine 1"
 	s.Add(broken)
-	s.Add(outcome.Outcome{Schema: 1, Scenario: "lacking", Backend: "sim", Skipped: "power-loss: this backend does not have it"})
+	s.Add(outcome.Outcome{Schema: 1, Scenario: "lacking", Backend: "sim", Skipped: "power-loss: not supported by this backend"})
 	s.Code, s.Interrupted = 70, true
 	return s
 }
 
-// kept puts the reports of the runs into a store.
+// storeReports writes reports of runs into a store.
 func kept(t *testing.T, store string, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -103,7 +103,7 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what it was; look at the difference and run with -update:\n%s", name, got)
+		t.Errorf("%s differs; check the difference, then run with -update:\n%s", name, got)
 	}
 }
 
@@ -116,12 +116,12 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// body is a page without its styles and scripts, which change without meaning.
+// body returns a page without its styles and scripts, which change without changing the meaning.
 func body(page string) []byte {
 	return []byte(page[strings.Index(page, "<body>"):strings.Index(page, "<script>")])
 }
 
-// The whole report, with each way that a run can end.
+// The complete report, with every kind of result.
 func TestGolden(t *testing.T) {
 	store := t.TempDir()
 	kept(t, store, "pause", "pause/fenced", "surprise")
@@ -135,25 +135,25 @@ func TestGolden(t *testing.T) {
 	golden(t, "outcome.json", []byte(read(t, filepath.Join(dir, OutcomeFile))))
 	for _, word := range []string{"is safe", "proven", store} {
 		if strings.Contains(page, word) {
-			t.Errorf("the page says %q", word)
+			t.Errorf("the page contains %q", word)
 		}
 	}
 	if again, err := Draw(dir); err != nil || again.Headline() != made(store).Headline() {
-		t.Errorf("drawn again: %v", err)
+		t.Errorf("after Draw the headline differs: %v", err)
 	}
 	if read(t, filepath.Join(dir, PageFile)) != page {
-		t.Error("drawn again, the page is another")
+		t.Error("Draw changed the page")
 	}
 }
 
-// Outcomes come in any order, and the report is the same.
+// The report does not depend on the order of the outcomes.
 func TestOrderDoesNotMatter(t *testing.T) {
 	store := t.TempDir()
 	a, b := begun(store), begun(store)
 	a.Seeds, b.Seeds = 40, 40
 	for _, s := range []*Suite{a, b} {
 		for _, name := range []string{"one", "two"} {
-			s.Scenarios = append(s.Scenarios, &Scenario{Name: name, Claim: "It is so."})
+			s.Scenarios = append(s.Scenarios, &Scenario{Name: name, Claim: "Mutual exclusion holds."})
 		}
 	}
 	var all []outcome.Outcome
@@ -175,17 +175,17 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	writeMarkdown(&x, look(a, nil, none))
 	writeMarkdown(&y, look(b, nil, none))
 	if x.String() != y.String() {
-		t.Errorf("another order makes another report:\n%s\n%s", x.String(), y.String())
+		t.Errorf("the report depends on the order of the outcomes:\n%s\n%s", x.String(), y.String())
 	}
 	if want := markdown("violated in " + outcome.Rate(5, 40) + "; not as expected in 5 of 40"); !strings.Contains(x.String(), want) {
-		t.Errorf("no %q in\n%s", want, x.String())
+		t.Errorf("the report does not contain %q:\n%s", want, x.String())
 	}
 	if len(a.Outcomes) > 2*outcome.MostQuoted {
-		t.Errorf("%d outcomes of 80 are kept", len(a.Outcomes))
+		t.Errorf("%d of 80 outcomes are kept, want at most %d", len(a.Outcomes), 2*outcome.MostQuoted)
 	}
 }
 
-// The latest suite of another backend stands beside, with links that lead to its runs.
+// The report includes the latest suite of another backend, with links to its runs.
 func TestOtherBackendsStandBeside(t *testing.T) {
 	store := t.TempDir()
 	kept(t, store, "pause")
@@ -194,7 +194,7 @@ func TestOtherBackendsStandBeside(t *testing.T) {
 	o := came(store, "pause", 1, 0, judged(verdict.ResourceSafety, "holds", verdict.Holds, "", true))
 	o.Backend = "process"
 	real.Add(o)
-	real.Add(outcome.Outcome{Schema: 1, Scenario: "other", Backend: "process", Skipped: "no power"})
+	real.Add(outcome.Outcome{Schema: 1, Scenario: "other", Backend: "process", Skipped: "no power loss"})
 	if _, err := Write(real); err != nil {
 		t.Fatal(err)
 	}
@@ -205,12 +205,12 @@ func TestOtherBackendsStandBeside(t *testing.T) {
 	text := read(t, filepath.Join(dir, TextFile))
 	for _, want := range []string{"| scenario | backend |", "| [pause](../../pause/20260102T030405.000Z-sim-1/report.html\\#verdict) | process |", "The rows of process are those of its suite of 2026-01-02 02:04:05 UTC"} {
 		if !strings.Contains(text, strings.ReplaceAll(want, `\#`, "#")) {
-			t.Errorf("no %q in\n%s", want, text)
+			t.Errorf("the report does not contain %q:\n%s", want, text)
 		}
 	}
 }
 
-// What is in outcome.json may come from anybody.
+// Text in outcome.json is untrusted.
 func TestHostileTexts(t *testing.T) {
 	store := t.TempDir()
 	evil := "<script>alert(1)</script>|`\x1b[31m\u202e\"'\xff](javascript:alert(2))" + strings.Repeat("x", 1<<20)
@@ -230,21 +230,21 @@ func TestHostileTexts(t *testing.T) {
 		text := read(t, filepath.Join(dir, file))
 		for _, bad := range []string{"<script>alert", "\x1b", "\u202e", "\xff", `href="javascript:`, "etc/"} {
 			if strings.Contains(text, bad) {
-				t.Errorf("%s holds %q", file, bad)
+				t.Errorf("%s contains %q", file, bad)
 			}
 		}
 		if len(text) > 1<<18 {
-			t.Errorf("%s has %d bytes", file, len(text))
+			t.Errorf("%s has %d bytes, too many", file, len(text))
 		}
 	}
 	for line := range strings.Lines(read(t, filepath.Join(dir, TextFile))) {
 		if strings.HasPrefix(line, "| ") && strings.Contains(line, "script") && strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") > 9 {
-			t.Errorf("a pipe makes a cell more: %.200s", line)
+			t.Errorf("an unescaped pipe adds a cell: %.200s", line)
 		}
 	}
 }
 
-// A suite that did not get far says so, and a store that can't be written is told.
+// The report of an interrupted suite says so, and errors from writing to a store suggest a remedy.
 func TestUnfinished(t *testing.T) {
 	store := t.TempDir()
 	s := begun(store)
@@ -254,24 +254,24 @@ func TestUnfinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := read(t, filepath.Join(dir, TextFile))
-	if !strings.Contains(text, "Interrupted after 0 of 7 runs") || strings.Contains(text, "no violation found") || !strings.Contains(text, "2 not run on sim: the suite ended before: a, b") {
-		t.Errorf("it reads\n%s", text)
+	if !strings.Contains(text, "Interrupted after 0 of 7 runs") || strings.Contains(text, "no violation found") || !strings.Contains(text, "2 not run on sim: the suite ended earlier: a, b") {
+		t.Errorf("the report does not describe the interruption:\n%s", text)
 	}
 	file := filepath.Join(store, "file")
 	write(t, file, "")
 	s.Store = file
 	if _, err := Write(s); err == nil || !strings.Contains(err.Error(), "--store") {
-		t.Errorf("a suite was written into a file: %v", err)
+		t.Errorf("Write into a file: error %v, want one that mentions --store", err)
 	}
 	for _, bad := range []string{"{}", "{\"schema\": 1}", "[", "{\"schema\": 1, \"scenarios\": [null]}"} {
 		write(t, filepath.Join(dir, OutcomeFile), bad)
 		if _, err := Open(dir); err == nil {
-			t.Errorf("%s was taken for a suite", bad)
+			t.Errorf("Open accepted %s", bad)
 		}
 	}
 }
 
-// A suite of many seeds shows which came out how, and how often harm came.
+// A suite with many seeds has images of the results by seed and of the violation rates.
 func TestSeedsArePictures(t *testing.T) {
 	s := &Suite{Store: t.TempDir(), Seed: 7, Seeds: 3, Scenarios: []*Scenario{{Name: "a", Variant: "b"}}}
 	for seed, got := range map[uint64]verdict.Outcome{9: verdict.Violated, 7: verdict.Holds} {
@@ -283,18 +283,18 @@ func TestSeedsArePictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := ". v"; s.Scenarios[0].States != want {
-		t.Errorf("seeds came out as %q, want %q", s.Scenarios[0].States, want)
+		t.Errorf("states of the seeds are %q, want %q", s.Scenarios[0].States, want)
 	}
 	for name, mark := range map[string]string{"seeds-a+b.svg": `class="grid"`, "rates-mutual-exclusion.svg": "rates-"} {
 		if !strings.Contains(read(t, filepath.Join(dir, name)), "</svg>") || !strings.Contains(read(t, filepath.Join(dir, PageFile)), mark) {
-			t.Errorf("%s is missing", name)
+			t.Errorf("%s is missing or not on the page", name)
 		}
 	}
 	again, err := Draw(dir)
 	if err != nil || len(again.Rates) != 1 || again.Scenarios[0].Seeds == "" {
-		t.Errorf("drawn again: %v, %v", again, err)
+		t.Errorf("after Draw the images are missing: %v, %v", again, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "rates-resource-safety.svg")); err == nil {
-		t.Error("a rate of what nobody judged")
+		t.Error("there is a rate of a property that was not judged")
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"lockpick/internal/files"
 )
 
-// What killed lockpicks have left in a store is removed wherever they write there, and what
-// another one is just writing is not.
+// Sweep removes unfinished files of killed processes wherever lockpick writes in a store, but not
+// those of running processes.
 func TestSweepOfAStore(t *testing.T) {
 	me, err := files.Self()
 	if err != nil {
@@ -34,9 +34,9 @@ func TestSweepOfAStore(t *testing.T) {
 	precious := filepath.Join(store, "precious")
 	must(os.WriteFile(precious, nil, 0o644))
 	long := time.Now().Add(-files.OwnedPatience - time.Minute)
-	goes := map[string]bool{} // what has been made, and whether it is to go
+	goes := map[string]bool{} // paths, and whether Sweep must remove them
 	for _, dir := range []string{".", "a+b", "suites", "a+b/20260102T030405.000Z-sim-1", "a+b/20260102T030405.000Z-sim-1/figures", "suites/20260102T030405.000Z", "a+b/notes", ".git"} {
-		swept := dir != "a+b/notes" && dir != ".git" // no run is called so
+		swept := dir != "a+b/notes" && dir != ".git" // not names of runs
 		must(os.MkdirAll(filepath.Join(store, dir), 0o755))
 		path := func(o files.Owner) string {
 			return filepath.Join(store, dir, fmt.Sprintf("%s%s-%d", files.Unfinished.Prefix, o, len(goes)))
@@ -63,7 +63,7 @@ func TestSweepOfAStore(t *testing.T) {
 	must(Sweep(store))
 	for path, gone := range goes {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) != gone {
-			t.Errorf("%s: to go %v, and there is %v", strings.TrimPrefix(path, store), gone, err)
+			t.Errorf("%s: want removed %v, stat error %v", strings.TrimPrefix(path, store), gone, err)
 		}
 	}
 	if _, err := os.Stat(precious); err != nil {

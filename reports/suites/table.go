@@ -22,32 +22,53 @@ import (
 type family struct {
 	Name   string
 	Rows   []row
-	Folded int // variants that stand behind the scenario until they are asked for
+	Folded int // number of variants hidden until the reader unfolds them
 
-	rank int // the least of its rows
+	rank int // the minimum of its rows' ranks
 }
 
-// row is one scenario on one backend.
+// row is a scenario on one backend.
 type row struct {
 	ID, Claim, Href string
 	Backend         string
 	State, Symbol   string
-	Note            string // instead of cells
+	Note            string // replaces the cells
 	Cells           []mark
 	Numbers         []string
 }
 
-// tabled is a family as the page's table shows it.
+// familyTable is a family with the parameters of the page's table.
 type tabled struct {
 	Family  *family
-	Several bool // there are several backends
-	Wide    int  // columns of properties
+	Several bool // the table has several backends
+	Wide    int  // number of property columns
 }
 
-// Behind reports whether the row is folded behind that of the scenario.
+// Behind reports whether the row is folded under the scenario's first row.
 func (f *family) Behind(r row) bool { return f.Folded > 0 && r.ID != f.Rows[0].ID }
 
-// rank is a state's place in the table.
+// stateText returns a state as shown to people. Stored files keep the older words.
+func stateText(state string) string {
+	switch state {
+	case outcome.NothingExpected:
+		return "informational"
+	case outcome.Undecided:
+		return "inconclusive"
+	}
+	return state
+}
+
+// stateCounts lists how many outcomes are in each state, for example "3 as expected".
+func stateCounts(counts map[string]int) (parts []string) {
+	for _, state := range outcome.States() {
+		if n := counts[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, stateText(state)))
+		}
+	}
+	return parts
+}
+
+// rank orders states in the table.
 func rank(state string) int {
 	switch state {
 	case outcome.Failed, outcome.Unexpected:
@@ -58,25 +79,25 @@ func rank(state string) int {
 	return 2
 }
 
-// Bad reports whether it came otherwise than expected.
+// Bad reports whether the row was not as expected.
 func (r row) Bad() bool { return rank(r.State) == 0 }
 
-// mark is one cell as it is shown.
+// matrixCell is a cell of the table.
 type mark struct {
 	Property, Symbol, Word, Detail, Because, Href, Class string
 	Got, As                                              string // the property's outcome, and whether it is as expected
 }
 
-// skip is what did not run, for one reason.
+// skipGroup lists the scenarios that did not run for the same reason.
 type skip struct {
 	State, Reason, Backend string
 	IDs                    []string
 }
 
-// leastFolded is from how many rows on a table folds variants.
+// minFolded is the number of rows from which a table folds variants.
 const leastFolded = 16
 
-// fill makes the table.
+// fill fills the table.
 func (v *view) fill(all []*Suite, has there) {
 	var families []*family
 	rows, states := 0, map[string]bool{}
@@ -85,7 +106,7 @@ func (v *view) fill(all []*Suite, has there) {
 			if c.Runs == 0 {
 				x := skip{State: outcome.Skipped, Reason: c.Skipped, Backend: s.Backend}
 				if c.Skipped == "" {
-					x.State, x.Reason = "not run", "the suite ended before"
+					x.State, x.Reason = "not run", "the suite ended earlier"
 				}
 				states[x.State] = true
 				same := outcome.Entry(&v.Skipped, func(o *skip) bool { return o.State == x.State && o.Reason == x.Reason && o.Backend == x.Backend }, x)
@@ -114,8 +135,8 @@ func (v *view) fill(all []*Suite, has there) {
 	v.States = slices.DeleteFunc(append(outcome.States(), "not run"), func(s string) bool { return !states[s] })
 }
 
-// arrange puts the rows of one variant side by side, whatever their backend, and folds variants
-// in a long table, unless one of them came otherwise than expected.
+// arrange groups the rows of each variant, across backends. In a long table it folds variants,
+// unless a row was not as expected.
 func (f *family) arrange(rows int) {
 	at := map[string]int{}
 	for _, r := range f.Rows {
@@ -132,7 +153,7 @@ func (f *family) arrange(rows int) {
 func (s *Suite) row(c *Scenario, columns []string, has there) row {
 	r := row{ID: c.ID(), Claim: c.Claim, Href: has.page(c.Dir, "#verdict"), Backend: s.Backend, State: c.State(), Symbol: symbols[c.State()]}
 	if len(c.Cells) == 0 {
-		r.Note = "nothing was judged"
+		r.Note = "not judged"
 		if len(c.Errors) > 0 {
 			r.Note = display.FirstLine(c.Errors[0])
 		}
@@ -153,7 +174,8 @@ func (s *Suite) row(c *Scenario, columns []string, has there) row {
 	return r
 }
 
-// columns are the properties of which anything was expected or violated.
+// columns lists the properties that have an expectation or were violated anywhere, and the hidden
+// others.
 func columns(all []*Suite) (shown, hidden []string) {
 	for _, p := range checker.Properties() {
 		asked := func(c *Scenario) bool {
@@ -174,7 +196,7 @@ func columns(all []*Suite) (shown, hidden []string) {
 	return shown, hidden
 }
 
-// mark shows a cell: a symbol, a word, and what else there is to say.
+// describeCell builds a cell: its symbol, its text and details.
 func (s *Suite) mark(c *Scenario, cell *outcome.Cell, has there) mark {
 	if cell == nil {
 		return mark{Symbol: "–", Word: "not judged", Class: "faint"}
@@ -192,20 +214,20 @@ func (s *Suite) mark(c *Scenario, cell *outcome.Cell, has there) mark {
 	}
 	switch {
 	case cell.Unexpected > 0 && cell.Open():
-		m.As, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", m.Got+", expected "+cell.Expected, "open"
+		m.As, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", display.OutcomeText(cell.Got)+", expected "+cell.Expected, "open"
 	case cell.Unexpected > 0:
 		m.As, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+m.Got+", expected "+cell.Expected, "alarm"
 	case cell.Got == verdict.NotExercised:
 		m.Symbol, m.Word, m.Class, m.Href = "–", m.Got, "faint", ""
 	case cell.Got == verdict.Undecided:
-		m.Symbol, m.Word, m.Class, m.Href = "?", m.Got, "faint", "" // and nothing was expected
+		m.Symbol, m.Word, m.Class, m.Href = "?", display.OutcomeText(cell.Got), "faint", "" // without an expectation
 	case cell.Got == verdict.Violated && m.As == outcome.NothingExpected:
-		m.Symbol, m.Word, m.Class = "✗", "violated", "harm"
+		m.Symbol, m.Word, m.Class = "✗", "violated", "violated"
 		if c.State() != outcome.NothingExpected {
-			m.Detail += ", any outcome is fine"
+			m.Detail += ", informational"
 		}
 	case cell.Got == verdict.Violated:
-		m.Symbol, m.Word, m.Class = "✗", "violated as expected", "harm"
+		m.Symbol, m.Word, m.Class = "✗", "violated as expected", "violated"
 	case m.As == outcome.NothingExpected:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "faint", ""
 	default:
@@ -218,7 +240,7 @@ func (s *Suite) mark(c *Scenario, cell *outcome.Cell, has there) mark {
 	return m
 }
 
-// often says in how many runs it came so, where there were several.
+// rateText states how often a scenario with several runs violated the property.
 func (s *Suite) often(c *Scenario, cell *outcome.Cell) string {
 	if c.Runs <= 1 {
 		return ""
@@ -233,7 +255,7 @@ func (s *Suite) often(c *Scenario, cell *outcome.Cell) string {
 	return text
 }
 
-// share is how many of the runs that exercised a property violated it.
+// share states how many of the runs that decided a property violated it.
 func (s *Suite) share(c outcome.Cell) string {
 	if c.Rated(s.Backend) {
 		return outcome.Rate(c.Violated, c.Decided)
@@ -241,7 +263,7 @@ func (s *Suite) share(c outcome.Cell) string {
 	return fmt.Sprintf("%d of %d", c.Violated, c.Decided)
 }
 
-// dir is where the run of a scenario with a seed lies.
+// runDir returns the directory of a scenario's run with a seed.
 func (s *Suite) dir(c *Scenario, seed uint64) string {
 	if s.Seeds > 1 {
 		return c.Kept[seed]
@@ -249,8 +271,8 @@ func (s *Suite) dir(c *Scenario, seed uint64) string {
 	return c.Dir
 }
 
-// Examples are the seeds that are named as the first or the shortest of a cause, and that
-// the store does not have.
+// Examples lists the seeds named as first or shortest example of a cause whose runs are not in the
+// store.
 func (c *Scenario) Examples() []uint64 {
 	var out []uint64
 	for _, x := range c.Causes {
@@ -263,7 +285,7 @@ func (c *Scenario) Examples() []uint64 {
 	return out
 }
 
-// Keep says where a run lies that was made again to be kept.
+// SetRunDir records the directory of a run that was repeated in order to store it.
 func (s *Suite) Keep(o outcome.Outcome) {
 	if c := s.scenario(o.Scenario); o.Dir != "" {
 		c.keep(o.Seed, s.relative(o.Dir))
@@ -280,15 +302,15 @@ func (c *Scenario) keep(seed uint64, dir string) {
 	}
 }
 
-// found is a cause with what a page shows of it.
+// foundCause is a cause as shown on the page.
 type found struct {
 	outcome.Cause
 	Scenario string
-	First    string // where the first is read, "": it was not kept
+	First    string // link to the first example's report; "" if it was not stored
 	Shortest string
 }
 
-// founds are the causes of all scenarios of a suite.
+// foundCauses lists the causes of all scenarios.
 func (s *Suite) founds(has there) []found {
 	var out []found
 	for _, c := range s.Scenarios {
@@ -300,25 +322,25 @@ func (s *Suite) founds(has there) []found {
 	return out
 }
 
-// mostCells bounds the seeds that a grid shows, the first ones.
+// maxCells limits the seeds that a grid shows. It shows the first ones.
 const mostCells = 10_000
 
 // Letters of a grid's cells.
 const (
 	cellNone     = ' ' // not run
 	cellFine     = '.' // as expected
-	cellHarm     = 'v' // a property was violated, and that was expected or may be
+	cellHarm     = 'v' // a property was violated, as expected or with no expectation set
 	cellOther    = 'x' // not as expected
-	cellOpen     = '?' // undecided
+	cellOpen     = '?' // inconclusive
 	cellFailed   = '-'
 	cellAlphabet = " .vx?-"
 )
 
-// cellWords say what a cell is.
-var cellWords = map[rune]string{cellNone: "not run", cellFine: "no violation, or none that was not expected", cellHarm: "violated, as may be",
-	cellOther: "not as expected", cellOpen: "undecided or interrupted", cellFailed: "failed"}
+// cellLabels describes the cells.
+var cellWords = map[rune]string{cellNone: "not run", cellFine: "no unexpected violation", cellHarm: "violated, as expected or informational",
+	cellOther: "not as expected", cellOpen: "inconclusive or interrupted", cellFailed: "failed"}
 
-// mark notes how one of many seeds came out, and where it lies.
+// addSeed records the result and the directory of a run.
 func (c *Scenario) mark(o outcome.Outcome, s *Suite) {
 	i := o.Seed - s.Seed
 	cells := min(s.Seeds, mostCells)
@@ -341,37 +363,37 @@ func (c *Scenario) mark(o outcome.Outcome, s *Suite) {
 		letter = cellOpen
 	}
 	c.States = c.States[:i] + string(letter) + c.States[i+1:]
-	if o.Dir != "" { // it is as seen from the suite already
+	if o.Dir != "" { // already relative to the suite
 		c.keep(o.Seed, o.Dir)
 	}
 }
 
-// gridded is the seeds of a scenario as a page shows them: a cell each, in rows.
+// seedGrid shows the seeds of a scenario as rows of cells.
 type gridded struct {
-	ID, Command  string // which runs a seed again, with N for it
+	ID, Command  string // Command reruns seed N
 	First        uint64
 	Columns      int
-	Size, Side   int // of a cell; and of the text before a row
+	Size, Side   int // of a cell, and of the labels before a row, in pixels
 	States, More string
 	Picture      template.HTML
 }
 
-// seedOf is where a command says its seed.
+// seedFlag finds the seed in a command.
 var seedOf = regexp.MustCompile(` --seed \d+`)
 
-// grids are the seeds of all scenarios.
+// grids lays out the seeds of all scenarios.
 func (s *Suite) grids(has there) []gridded {
 	var out []gridded
 	for _, c := range s.Scenarios {
 		if g := s.grid(c); g != nil {
-			g.Picture = template.HTML(g.svg(func(seed uint64) string { return has.page(c.Kept[seed], "#verdict") }, false)) // every text in it is escaped
+			g.Picture = template.HTML(g.svg(func(seed uint64) string { return has.page(c.Kept[seed], "#verdict") }, false)) // all text in it is escaped
 			out = append(out, *g)
 		}
 	}
 	return out
 }
 
-// grid lays the seeds of a scenario out; nil: it has not many.
+// grid lays out the seeds of a scenario. It returns nil for a single seed.
 func (s *Suite) grid(c *Scenario) *gridded {
 	if c.States == "" {
 		return nil
@@ -390,15 +412,15 @@ func (s *Suite) grid(c *Scenario) *gridded {
 	return g
 }
 
-// signs are what marks a cell beside its colour, in a square of 14.
+// cellPaths are the SVG paths that mark a cell in addition to its color, in a square of 14.
 var signs = map[rune]string{cellHarm: "M4 4l3 6 3-6", cellOther: "M4 4l6 6m0-6l-6 6", cellOpen: "M4.5 5q0-2 2.5-2t2.5 2q0 1.5-2.5 2v2m0 1.5v1", cellFailed: "M4 7h6"}
 
-// gridStyle is a grid's colours, which it carries along where it is a file.
+// gridStyle holds a grid's colors. An SVG file contains a copy.
 const gridStyle = `.grid text{font:11px system-ui,sans-serif;fill:var(--faint)}.grid .c0{fill:var(--line);opacity:.35}.grid .c1{fill:var(--fine);opacity:.55}.grid .c2{fill:var(--stall)}.grid .c3{fill:var(--alarm)}.grid .c4{fill:var(--clock)}.grid .c5{fill:var(--other)}
 .grid .sign{fill:none;stroke:#1b1b1b;stroke-width:1.6}.grid a rect{fill:transparent;stroke:var(--ink);stroke-width:1.5}.grid a:focus rect,.grid a:hover rect,.grid .pick{stroke:var(--lease);stroke-width:3;fill:none}`
 
-// svg draws it. Cells of a kind are one path, so that ten thousand are few bytes; one whose
-// run was kept is a link to its report.
+// svg draws the grid. Cells of the same kind share one path, so that ten thousand cells take few
+// bytes. A cell whose run is stored links to its report.
 func (g *gridded) svg(read func(seed uint64) string, alone bool) []byte {
 	const top = 34
 	rows := (len(g.States) + g.Columns - 1) / g.Columns
@@ -447,10 +469,10 @@ func (g *gridded) svg(read func(seed uint64) string, alone bool) []byte {
 	return b.Bytes()
 }
 
-// at is a cell's corner, below the head.
+// at returns the top left corner of a cell, relative to the grid's header.
 func (g *gridded) at(i int) (x, y int) { return g.Side + i%g.Columns*g.Size, i / g.Columns * g.Size }
 
-// moved is a sign at a cell: its path begins with where it is in the square.
+// translate moves a path to a cell: the path begins with its position in the square.
 func moved(sign string, x, y int) string {
 	var dx, dy float64
 	fmt.Sscanf(sign, "M%f %f", &dx, &dy)
@@ -458,8 +480,8 @@ func moved(sign string, x, y int) string {
 	return fmt.Sprintf("M%g %g%s", float64(x)+dx-0.5, float64(y)+dy-0.5, rest)
 }
 
-// pictures draws a suite of many seeds: for each scenario which seed came out how, and
-// for each property how often it was violated.
+// pictures draws images for a suite with many seeds: the result of each seed for each scenario, and
+// the violation rate of each property.
 func (s *Suite) pictures() []File {
 	if s.Seeds <= 1 {
 		return nil
@@ -486,16 +508,16 @@ func (s *Suite) pictures() []File {
 		if !came || len(rates) > mostRates {
 			continue
 		}
-		f := figures.Rates(fmt.Sprintf("%s violated, of the seeds that exercised it", property), rates)
+		f := figures.Rates(fmt.Sprintf("share of seeds that violated %s, of those that exercised it", property), rates)
 		s.Rates = append(s.Rates, add("rates-"+property+".svg", f.SVG()))
 	}
 	return files
 }
 
-// mostRates is how many scenarios one picture can name.
+// maxRates is the number of scenarios that fit into one image.
 const mostRates = 12
 
-// SeedRange names the seeds of a suite.
+// SeedRange describes the seeds of a suite.
 func (s *Suite) SeedRange() string {
 	if s.Seeds <= 1 {
 		return fmt.Sprintf("seed %d", s.Seed)
@@ -503,9 +525,9 @@ func (s *Suite) SeedRange() string {
 	return fmt.Sprintf("seeds %d to %d", s.Seed, s.Seed+uint64(s.Seeds)-1)
 }
 
-// Headline says in a few sentences what came of the suite.
+// Headline summarizes the results of the suite in a few sentences.
 func (s *Suite) Headline() string {
-	parts := outcome.Counted(s.Counts)
+	parts := stateCounts(s.Counts)
 	if len(parts) == 0 {
 		parts = []string{"nothing was run"}
 	}
@@ -513,32 +535,32 @@ func (s *Suite) Headline() string {
 	found, missed := s.surprises()
 	free, _ := s.free()
 	if s.anyOutcome() {
-		text += ", nothing expected: " + free
+		text += ", informational: " + free
 	} else {
 		text += ": " + strings.Join(parts, ", ")
 	}
 	switch {
 	case len(found) > 0:
-		text += ". A violation was found where none was expected: " + display.List(found)
+		text += ". Unexpected violations: " + display.List(found)
 	case s.decided() && !s.anyOutcome():
-		text += "; no violation found where none was expected, under these faults"
+		text += "; no unexpected violation found under these faults"
 	}
 	if len(missed) > 0 {
-		text += ". Not as its scenario expects: " + display.List(missed)
+		text += ". Not as the scenarios expect: " + display.List(missed)
 	}
 	if free != "" && !s.anyOutcome() {
-		text += ". Nothing was expected of " + free
+		text += ". Informational: " + free
 	}
 	if s.Interrupted {
-		text += fmt.Sprintf(". Interrupted after %d of %d runs: this is what there is", s.Runs, s.Planned)
+		text += fmt.Sprintf(". Interrupted after %d of %d runs: these are the partial results", s.Runs, s.Planned)
 	}
 	return text + "."
 }
 
-// anyOutcome reports whether nothing was expected of any run.
+// anyOutcome reports whether all runs are informational.
 func (s *Suite) anyOutcome() bool { return s.Runs > 0 && s.Counts[outcome.NothingExpected] == s.Runs }
 
-// violated counts the runs that violated a property.
+// violated counts the runs that violated each property.
 func (s *Suite) violated() map[string]int {
 	out := map[string]int{}
 	for _, c := range s.Scenarios {
@@ -551,8 +573,8 @@ func (s *Suite) violated() map[string]int {
 	return out
 }
 
-// free says what came of the scenarios of which nothing was expected, "" if there are none,
-// and whether anything was violated in them.
+// informational describes the results of the informational scenarios, "" if there are none, and
+// reports whether they violated anything.
 func (s *Suite) free() (text string, violated bool) {
 	var all []string
 	for _, c := range s.Scenarios {
@@ -575,7 +597,7 @@ func (s *Suite) free() (text string, violated bool) {
 			name = ""
 		}
 		if len(parts) == 0 {
-			parts = []string{"no violation found, under these faults"}
+			parts = []string{"no violation found under these faults"}
 		}
 		all = append(all, name+strings.Join(parts, ", "))
 	}
@@ -589,16 +611,16 @@ func (s *Suite) decided() bool {
 	})
 }
 
-// mostNamed bounds a list in a sentence.
+// maxNamed limits the items listed in a sentence.
 const mostNamed = 8
 
-// surprises are the violations that nobody expected, and what else came otherwise.
+// surprises lists the unexpected violations, and all other results that were not as expected.
 func (s *Suite) surprises() (found, missed []string) {
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
 			switch {
 			case cell.Unexpected == 0 || cell.Open():
-			case cell.Follows != "" && c.Cell(cell.Follows) != nil && c.Cell(cell.Follows).Unexpected > 0: // it is told
+			case cell.Follows != "" && c.Cell(cell.Follows) != nil && c.Cell(cell.Follows).Unexpected > 0: // implied by the property it follows
 			case cell.Number != "":
 				missed = append(missed, c.ID()+" "+cell.Number)
 			case cell.Got == verdict.Violated && strings.HasPrefix(cell.Expected, string(verdict.Holds)):
@@ -618,7 +640,7 @@ func few(all []string) []string {
 	return all
 }
 
-// blame is the cause of a violation and its node, in brackets.
+// causeText returns the cause of a violation and its node in parentheses.
 func blame(c outcome.Cell) string {
 	text := c.Cause
 	if c.Node != "" {
@@ -630,31 +652,31 @@ func blame(c outcome.Cell) string {
 	return " (" + text + ")"
 }
 
-// longestText bounds one text of a report, in characters; nobody reads more, and files
-// from elsewhere may hold anything.
+// maxTextLen limits a text of a report, in characters: longer texts are not readable, and files from
+// elsewhere may contain anything.
 const longestText = 4096
 
 func visible(s string) string { return display.Visible(s, longestText) }
 
-// markdown writes a text so that Markdown shows it as it is, in a cell of a table, too.
+// markdownEscapes makes Markdown show text unchanged, in table cells too.
 var markdownEscapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;",
 	"&", "&amp;", "|", `\|`, "#", `\#`, "~", `\~`, "!", `\!`, "@", "@\u200b")
 
 func markdown(s string) string { return markdownEscapes.Replace(visible(s)) }
 
-// writeMarkdown writes suite.md: the facts of suite.html for issues and wikis.
+// writeMarkdown writes suite.md, which has the content of suite.html for issues and wikis.
 func writeMarkdown(w io.Writer, v view) {
 	fmt.Fprintf(w, "# Safety report\n\n%s\n\n", markdown(v.Headline))
-	fmt.Fprint(w, "## Expected and actual\n\n✓ holds · ✗ violated as expected, with its cause · ! unexpected · ? undecided · – skipped\n\n")
+	fmt.Fprint(w, "## Expected and actual\n\n✓ holds · ✗ violated as expected, with its cause · ! unexpected · ? inconclusive · – skipped\n\n")
 	for _, m := range v.More {
 		fmt.Fprintf(w, "%s\n\n", markdown(m))
 	}
 	matrix(w, v)
 	if len(v.Hidden) > 0 {
-		fmt.Fprintf(w, "\nNot shown, for nothing was expected of them and nothing violated them: %s.\n", strings.Join(v.Hidden, ", "))
+		fmt.Fprintf(w, "\nNot shown, because they have no expectation and were not violated: %s.\n", strings.Join(v.Hidden, ", "))
 	}
 	if len(v.Found) > 0 {
-		fmt.Fprint(w, "\n## What was violated, and with which seed it is seen\n\n| scenario | property | cause | seeds | first | shortest | run again |\n|---|---|---|---|---|---|---|\n")
+		fmt.Fprint(w, "\n## Violations and the seeds that show them\n\n| scenario | property | cause | seeds | first | shortest | run again |\n|---|---|---|---|---|---|---|\n")
 	}
 	for _, x := range v.Found {
 		fmt.Fprintf(w, "| %s | %s | %s | %d | %s | %s | `%s` |\n", markdown(x.Scenario), markdown(x.Property), markdown(x.Cause.Cause), x.Runs,
@@ -673,9 +695,9 @@ func writeMarkdown(w io.Writer, v view) {
 	for _, f := range v.Facts {
 		fmt.Fprintf(w, "| %s | %s |\n", f[0], markdown(f[1]))
 	}
-	fmt.Fprint(w, "\n## What this can't tell\n\nEach line speaks of the runs above, with their seeds and under their faults. Where a property holds, no violation "+
-		"was found in them; other seeds, other faults, other settings and other timings may show one. In the simulation the nodes and the network "+
-		"are models. Runs that are skipped or undecided say nothing.\n")
+	fmt.Fprint(w, "\n## Limits\n\nEach result applies to the runs above, with their seeds and faults. “Holds” means that no violation "+
+		"was found in them. Other seeds, faults, settings or timings may show one. In the simulation, the nodes and the network "+
+		"are models. Skipped and inconclusive runs show nothing.\n")
 }
 
 func matrix(w io.Writer, v view) {
@@ -692,7 +714,7 @@ func matrix(w io.Writer, v view) {
 	for _, r := range rows {
 		name := link(r.ID, r.Href)
 		if r.State != "as expected" {
-			name += " (" + r.State + ")"
+			name += " (" + stateText(r.State) + ")"
 		}
 		for _, n := range r.Numbers {
 			name += "; " + markdown(n)
@@ -723,13 +745,13 @@ func skipped(w io.Writer, v view) {
 		fmt.Fprint(w, "\n## Skipped\n\n")
 	}
 	for _, x := range v.Skipped {
-		fmt.Fprintf(w, "- %d %s on %s: %s: %s\n", len(x.IDs), x.State, markdown(x.Backend), markdown(x.Reason), markdown(strings.Join(x.IDs, ", ")))
+		fmt.Fprintf(w, "- %d %s on %s: %s: %s\n", len(x.IDs), stateText(x.State), markdown(x.Backend), markdown(x.Reason), markdown(strings.Join(x.IDs, ", ")))
 	}
 }
 
 func troubled(w io.Writer, v view) {
 	if len(v.Troubles) > 0 {
-		fmt.Fprint(w, "\n## Tried again or failed\n\n")
+		fmt.Fprint(w, "\n## Retried or failed\n\n")
 	}
 	for _, g := range v.Troubles {
 		fmt.Fprintf(w, "- %s: ", link(g.ID, g.Href))

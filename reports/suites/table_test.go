@@ -12,8 +12,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// What came otherwise than expected stands first, then what is undecided; a long table folds
-// variants, unless one of them came otherwise, and has one line for each reason of a skip.
+// Unexpected scenarios come first, then inconclusive ones. A long table folds variants, unless one of
+// them was not as expected, and has one line per skip reason.
 func TestTable(t *testing.T) {
 	s := begun(t.TempDir())
 	add := func(id string, code int, got verdict.Outcome) {
@@ -39,18 +39,18 @@ func TestTable(t *testing.T) {
 		}
 	}
 	if want := []string{"hidden", "open"}; !slices.Equal(wrong, want) {
-		t.Errorf("first come %v, want %v", wrong, want)
+		t.Errorf("first families are %v, want %v", wrong, want)
 	}
 	f := v.Fine[3]
 	if f.Name != "calm3" || f.Folded != 2 || f.Behind(f.Rows[0]) || !f.Behind(f.Rows[2]) {
-		t.Errorf("folded: %+v", f)
+		t.Errorf("calm3 is not folded correctly: %+v", f)
 	}
 	if len(v.Skipped) != 1 || !slices.Equal(v.Skipped[0].IDs, []string{"a", "b/c"}) {
-		t.Errorf("skipped: %+v", v.Skipped)
+		t.Errorf("skipped scenarios are not grouped: %+v", v.Skipped)
 	}
 }
 
-// No two texts beside a grid lie over each other, however small its cells are.
+// The row labels of a grid do not overlap, however small its cells are.
 func TestGridHasRoomForItsTexts(t *testing.T) {
 	for _, seeds := range []int{20, 500, 3000} {
 		s := begun(t.TempDir())
@@ -60,12 +60,12 @@ func TestGridHasRoomForItsTexts(t *testing.T) {
 		for _, m := range regexp.MustCompile(`<text x="0" y="(\d+)"`).FindAllStringSubmatch(picture, -1) {
 			y, _ := strconv.Atoi(m[1])
 			if y-last < 11 {
-				t.Errorf("%d seeds: a text at %d, the one before at %d", seeds, y, last)
+				t.Errorf("%d seeds: label at %d, previous label at %d", seeds, y, last)
 			}
 			last = y
 		}
 		if last < 40 {
-			t.Errorf("%d seeds: no rows in %.200s", seeds, picture)
+			t.Errorf("%d seeds: no row labels in %.200s", seeds, picture)
 		}
 	}
 }

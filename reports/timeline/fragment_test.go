@@ -17,16 +17,16 @@ import (
 
 func TestScriptIsShort(t *testing.T) {
 	if n := strings.Count(Script, "\n"); n > 440 {
-		t.Errorf("the script has %d lines", n)
+		t.Errorf("the script has %d lines, limit 440", n)
 	}
 	for _, banned := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(", "http://www.w3.org/1999"} {
 		if strings.Contains(Script, banned) {
-			t.Errorf("the script has %s", banned)
+			t.Errorf("the script contains %s", banned)
 		}
 	}
 }
 
-// What a name holds is text, in the page's markup and in its data.
+// Names stay text in the page's markup and in its data.
 func TestHostileNamesStayText(t *testing.T) {
 	h := tale(t, "../../checker/testdata/restart-forgets.txt")
 	evil := `</script><script>alert(1)</script><img src=x onerror="alert(2)">` + "\x00\u202e" + strings.Repeat("A", 1<<20)
@@ -41,15 +41,15 @@ func TestHostileNamesStayText(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := strings.Count(string(html), "</script"); n != 1 {
-		t.Errorf("%d scripts end", n)
+		t.Errorf("%d closing script tags, want 1", n)
 	}
 	for _, bad := range []string{"<img", "alert(1)</", "\x00", "\u202e"} {
 		if strings.Contains(string(html), bad) {
-			t.Errorf("the page has %q", bad)
+			t.Errorf("the page contains %q", bad)
 		}
 	}
 	if len(html) > 1<<20 {
-		t.Errorf("%d bytes", len(html))
+		t.Errorf("the fragment has %d bytes", len(html))
 	}
 }
 
@@ -61,7 +61,7 @@ func TestNothingToDraw(t *testing.T) {
 	}
 }
 
-// A hundred thousand events, with an overlap in the middle.
+// A run of a hundred thousand events, with an overlap in the middle, is folded.
 func TestLongRunIsCapped(t *testing.T) {
 	h := long(100_000)
 	v := verdict.Verdict{Results: []verdict.Result{overlap(t, h)}}
@@ -71,17 +71,17 @@ func TestLongRunIsCapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(data) > 2_500_000 || len(tl.Items) > 2*mostItems {
-		t.Errorf("%d bytes, %d items", len(data), len(tl.Items))
+		t.Errorf("too long: %d bytes, %d items", len(data), len(tl.Items))
 	}
 	html, err := tl.Fragment()
 	if err != nil || len(html) > 600_000 || !bytes.Equal(unpacked(t, string(html)), data) {
-		t.Errorf("the part of the page has %d bytes of %d, or others: %v", len(html), len(data), err)
+		t.Errorf("the fragment has %d bytes for %d bytes of data, or other data: %v", len(html), len(data), err)
 	}
 	if v := tl.Views[0]; tl.Whole[0] > v.From || tl.Whole[1] < v.To || tl.Whole[1]-tl.Whole[0] >= tl.End {
 		t.Errorf("the window %v is not around %d to %d", tl.Whole, v.From, v.To)
 	}
-	if !strings.Contains(tl.Omitted, "left out") {
-		t.Errorf("it says: %q", tl.Omitted)
+	if !strings.Contains(tl.Omitted, "omitted") {
+		t.Errorf("Omitted is %q", tl.Omitted)
 	}
 	drawn := map[int64]bool{}
 	for _, i := range tl.Items {
@@ -96,14 +96,14 @@ func TestLongRunIsCapped(t *testing.T) {
 	}
 }
 
-// unpacked is the data of a long timeline.
+// uncompressed returns the uncompressed data of a long timeline.
 func unpacked(t *testing.T, html string) []byte {
 	t.Helper()
 	_, rest, _ := strings.Cut(html, `class="tl-data">`)
 	text, _, _ := strings.Cut(rest, "</script>")
 	var packed []byte
 	if err := json.Unmarshal([]byte(text), &packed); err != nil {
-		t.Fatalf("%v in %.80s", err, text)
+		t.Fatalf("decode data: %v in %.80s", err, text)
 	}
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -116,8 +116,8 @@ func unpacked(t *testing.T, html string) []byte {
 	return data
 }
 
-// overlap is the first pair of beliefs that overlap, as a violation. The checker
-// itself would ask porcupine about them for seconds.
+// overlap returns the first pair of overlapping beliefs as a violation. The checker would run
+// porcupine on the history, which takes seconds.
 func overlap(t *testing.T, h *history.History) verdict.Result {
 	t.Helper()
 	all := facts.Read(h).Beliefs()
@@ -127,11 +127,11 @@ func overlap(t *testing.T, h *history.History) verdict.Result {
 				Witness: &verdict.Witness{Events: []int64{a.Opens.N, b.Opens.N}, From: b.From, To: min(a.To, b.To)}}
 		}
 	}
-	t.Fatal("nobody held the lock at once with another")
+	t.Fatal("no beliefs overlap")
 	return verdict.Result{}
 }
 
-// long makes a history of two clients that take turns, but for one overlap.
+// longRun makes a history of two clients that alternate, with one overlap.
 func long(n int) *history.History {
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}, Nodes: []string{"n1", "n2", "n3"}, Quorum: 2, TTL: 10e9, Resource: "r1", Fence: "none"}}
 	at := int64(0)
@@ -156,7 +156,7 @@ func long(n int) *history.History {
 		}
 		put(history.Event{Process: c, Type: history.OK, Op: history.OpAcquire, Session: s, Token: s, ValidUntil: at + 9e9})
 		if len(h.Events) > n/2 && len(h.Events) < n/2+12 {
-			continue // it never gives it back
+			continue // without a release
 		}
 		put(history.Event{Process: c, Type: history.Invoke, Op: history.OpRelease, Session: s})
 		for _, node := range h.Params.Nodes {

@@ -18,7 +18,7 @@ import (
 	"lockpick/scenarios"
 )
 
-// Every run of the catalogue.
+// Checks the layout of every scenario in the catalogue.
 func TestCatalogueIsLaidOutWell(t *testing.T) {
 	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
 	for _, m := range broken.Mistakes() {

@@ -15,14 +15,14 @@ import (
 func TestStoriesAreLaidOutWell(t *testing.T) {
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
 	if err != nil || len(files) < 40 {
-		t.Fatalf("find stories: %v, %d files", err, len(files))
+		t.Fatalf("find test histories: %v, %d files", err, len(files))
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) { laidOut(t, tale(t, file)) })
 	}
 }
 
-// laidOut holds a layout to what any must keep to, and to what the checker counted.
+// checkLayout checks a layout against the invariants of all layouts and the checker's numbers.
 func laidOut(t *testing.T, h *history.History) Timeline {
 	t.Helper()
 	return laidOutAs(t, h, checker.Check(h))
@@ -33,7 +33,7 @@ func laidOutAs(t *testing.T, h *history.History, v verdict.Verdict) Timeline {
 	tl := Of(h, v)
 	first, err := json.Marshal(tl)
 	if again, _ := json.Marshal(Of(h, v)); err != nil || !bytes.Equal(first, again) {
-		t.Errorf("a second layout is another (%v)", err)
+		t.Errorf("a second layout differs (%v)", err)
 	}
 	geometry(t, tl)
 	items(t, tl, h)
@@ -49,12 +49,12 @@ func geometry(t *testing.T, tl Timeline) {
 	y := 0
 	for _, l := range tl.Lanes {
 		if l.Y < y || l.H <= 0 {
-			t.Errorf("lane %s is at %d+%d, and the one above ends at %d", l.Name, l.Y, l.H, y)
+			t.Errorf("lane %s is at %d+%d, but the previous lane ends at %d", l.Name, l.Y, l.H, y)
 		}
 		y = l.Y + l.H
 	}
 	if y > tl.Height {
-		t.Errorf("lanes end at %d of %d", y, tl.Height)
+		t.Errorf("lanes end at %d, below the height %d", y, tl.Height)
 	}
 	for n, r := range tl.Rows {
 		if l := tl.Lanes[r.Lane]; r.Y < l.Y || r.Y+r.H > l.Y+l.H {
@@ -62,7 +62,7 @@ func geometry(t *testing.T, tl Timeline) {
 		}
 	}
 	if tl.Open[0] < 0 || tl.Open[0] >= tl.Open[1] || tl.Open[1] > tl.End {
-		t.Errorf("it opens at %v of %d", tl.Open, tl.End)
+		t.Errorf("the initial view is %v of %d", tl.Open, tl.End)
 	}
 }
 
@@ -74,14 +74,14 @@ func items(t *testing.T, tl Timeline, h *history.History) {
 	}
 	for n, i := range tl.Items {
 		if i.From < 0 || i.To < i.From || i.To > tl.End {
-			t.Errorf("outside of the run: %s", told(tl, i))
+			t.Errorf("item outside the run: %s", told(tl, i))
 		}
 		if len(i.Events) == 0 {
-			t.Errorf("stands for no event: %s", told(tl, i))
+			t.Errorf("item without an event: %s", told(tl, i))
 		}
 		for _, e := range i.Events {
 			if !exists[e] {
-				t.Errorf("stands for event %d, which there is not: %s", e, told(tl, i))
+				t.Errorf("item with unknown event %d: %s", e, told(tl, i))
 			}
 		}
 		if n == 0 || tl.Items[n-1].Row != i.Row {
@@ -93,20 +93,20 @@ func items(t *testing.T, tl Timeline, h *history.History) {
 	}
 }
 
-// incidents sees that each that the verdict counts can be reached, and that the page opens
-// with the whole of the one that it shows.
+// checkIncidents checks that every incident counted by the verdict is listed, and that the initial view
+// contains the one that the verdict shows.
 func incidents(t *testing.T, tl Timeline, v verdict.Verdict) {
 	t.Helper()
 	of := map[string]int{}
 	for i, x := range tl.Views {
 		of[x.Property]++
 		if i > 0 && x.From < tl.Views[i-1].From || x.From < 0 || x.From > x.To || x.To > tl.End {
-			t.Errorf("incident %d of %s lies at %d to %d", i, x.Property, x.From, x.To)
+			t.Errorf("incident %d of %s is at %d to %d", i, x.Property, x.From, x.To)
 		}
 	}
 	for _, r := range v.Results {
 		if r.Witness != nil && r.Incidents > 0 && of[r.Property] != r.Incidents {
-			t.Errorf("%d incidents of %s are listed, and the checker counts %d: %+v", of[r.Property], r.Property, r.Incidents, tl.Views)
+			t.Errorf("%d incidents of %s are listed, but the checker counts %d: %+v", of[r.Property], r.Property, r.Incidents, tl.Views)
 		}
 	}
 	if tl.Unlisted != "" {
@@ -114,7 +114,7 @@ func incidents(t *testing.T, tl Timeline, v verdict.Verdict) {
 	}
 	if len(tl.Views) > 0 {
 		if x := tl.Views[tl.First]; tl.Open[0] > x.From || tl.Open[1] < x.To {
-			t.Errorf("the page opens at %v, and the harm lasts from %d to %d", tl.Open, x.From, x.To)
+			t.Errorf("the initial view is %v, but the violation lasts from %d to %d", tl.Open, x.From, x.To)
 		}
 	}
 }
@@ -125,28 +125,28 @@ func counts(t *testing.T, tl Timeline, h *history.History, v verdict.Verdict) {
 	for _, i := range tl.Items {
 		of[tl.Kinds[i.Kind].Class]++
 	}
-	double, most := 0.0, int64(0)
+	doubleHold, holders := 0.0, int64(0)
 	for _, l := range tl.Lines {
 		for k, p := range l.Points {
-			most = max(most, p[1])
+			holders = max(holders, p[1])
 			if p[1] > 1 && k+1 < len(l.Points) {
-				double += float64(l.Points[k+1][0]-p[0]) / 1e6
+				doubleHold += float64(l.Points[k+1][0]-p[0]) / 1e6
 			}
 		}
 	}
-	if want := v.Numbers["double-hold-seconds"]; math.Abs(double-want) > 1e-5*(1+v.Numbers["incidents"]) {
-		t.Errorf("the line says that more than one held for %f s, the checker %f s", double, want)
+	if want := v.Numbers["double-hold-seconds"]; math.Abs(doubleHold-want) > 1e-5*(1+v.Numbers["incidents"]) {
+		t.Errorf("more than one holder for %f s in the step line, %f s in the checker", doubleHold, want)
 	}
-	if r := v.Result(verdict.MutualExclusion); r.Outcome != verdict.Undecided && (most > 1) != (r.Outcome == verdict.Violated) {
-		t.Errorf("the line rises to %d, and mutual exclusion is %s", most, r.Outcome)
+	if r := v.Result(verdict.MutualExclusion); r.Outcome != verdict.Undecided && (holders > 1) != (r.Outcome == verdict.Violated) {
+		t.Errorf("the step line rises to %d, but mutual exclusion is %s", holders, r.Outcome)
 	}
 	if of["acquire-ok"] != v.Numbers["grants"] {
-		t.Errorf("%v grants are drawn, and there were %v", of["acquire-ok"], v.Numbers["grants"])
+		t.Errorf("%v grants are drawn, want %v", of["acquire-ok"], v.Numbers["grants"])
 	}
-	if r := v.Result(verdict.ResourceSafety); r.Outcome != verdict.Undecided && (of["accepted"]+of["harm"]+of["refused"] != v.Numbers["writes"] || of["refused"] != v.Numbers["refused-writes"]) {
+	if r := v.Result(verdict.ResourceSafety); r.Outcome != verdict.Undecided && (of["accepted"]+of["damage"]+of["refused"] != v.Numbers["writes"] || of["refused"] != v.Numbers["refused-writes"]) {
 		t.Errorf("writes drawn: %v, counted: %v, refused %v", of, v.Numbers["writes"], v.Numbers["refused-writes"])
 	}
-	if r := v.Result(verdict.ResourceSafety); r.Outcome == verdict.Violated && of["harm"] == 0 && of["accepted"] > 0 && r.Cause != verdict.Unexplained {
-		t.Error("the resource came to harm, and nothing shows it")
+	if r := v.Result(verdict.ResourceSafety); r.Outcome == verdict.Violated && of["damage"] == 0 && of["accepted"] > 0 && r.Cause != verdict.Unexplained {
+		t.Error("no write is marked as damaging, but resource-safety is violated")
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"lockpick/reports/display"
 )
 
-// mostClients is how many clients have lanes.
+// maxClients limits the clients that have lanes.
 const mostClients = 24
 
-// clientLanes draws each client: its operations, and below them its belief.
+// clientLanes draws each client: its operations, and its beliefs below them.
 func (b *builder) clientLanes() {
 	names := b.chart.first(b.run.f.Params.Clients, mostClients, "client")
 	rows := map[string]int{}
@@ -42,7 +42,7 @@ func (b *builder) believed(row int, beliefs []facts.Window) {
 	slices.SortStableFunc(beliefs, func(x, y facts.Window) int { return cmp.Compare(x.From, y.From) })
 	var last int64
 	for _, x := range beliefs {
-		from := max(x.From, last) // a client that holds two locks believes in one after the other here
+		from := max(x.From, last) // if a client holds two locks, its beliefs are drawn one after the other
 		if from >= x.To {
 			continue
 		}
@@ -51,7 +51,7 @@ func (b *builder) believed(row int, beliefs []facts.Window) {
 	}
 }
 
-// operations draws calls with their returns, in the order of calls.
+// drawOperations draws operations in the order of their calls.
 func (b *builder) operations(rows map[string]int) {
 	all := map[string][]facts.Operation{} // by client
 	put := func(o facts.Operation) {
@@ -80,7 +80,8 @@ func (b *builder) operations(rows map[string]int) {
 	}
 }
 
-// operation draws one where its client's row is free, and says from when on it is again.
+// drawOperation draws an operation at the first free position of its client's row, and returns the
+// instant from which the row is free.
 func (b *builder) operation(row int, o facts.Operation, to, free int64) int64 {
 	e := o.Call
 	if o.Return != nil {
@@ -112,8 +113,8 @@ func about(call, ret *event) string {
 	return sentence(parts...)
 }
 
-// over is when the i-th of a client's operations returned, or else when the client did
-// something else, or was gone.
+// endOfOperation returns when a client's i-th operation returned. If it did not return, it ends at
+// the client's next operation or at the client's end.
 func (r *run) over(of []facts.Operation, i int) int64 {
 	o := of[i]
 	if o.Return != nil {
@@ -130,8 +131,8 @@ func (r *run) over(of []facts.Operation, i int) int64 {
 
 const mostKeys = 4
 
-// holderLanes draws for each lock how many clients believe that they hold it. Only
-// what is certain counts, as it does for the checker.
+// holderLanes draws for each lock how many clients believe that they hold it. As in the checker, only
+// the certain part of a belief counts.
 func (b *builder) holderLanes() {
 	byKey := map[string][]facts.Window{}
 	var keys []string
@@ -163,7 +164,7 @@ func (b *builder) holderLanes() {
 type step struct {
 	at     int64
 	belief int
-	by     int // +1: it begins
+	by     int // +1 at the start of a belief, -1 at its end
 }
 
 func (b *builder) holders(row int, beliefs []facts.Window) {
@@ -212,10 +213,10 @@ func (b *builder) overlap(row int, beliefs []facts.Window, now []int, from, to i
 
 const mostNodes = 24
 
-// nodeLanes draws for each node whose key it has, and until when.
+// nodeLanes draws the keys of each node.
 func (b *builder) nodeLanes() {
 	names := b.chart.first(b.run.f.Params.Nodes, mostNodes, "node")
-	lives := b.run.inferred // as the links saw it, unless the nodes told
+	lives := b.run.inferred // from the links, unless the nodes reported their keys
 	if b.run.f.Params.Life {
 		lives = b.run.told
 	}
@@ -240,15 +241,15 @@ func (b *builder) nodeLanes() {
 	}
 }
 
-// life is a key on a node from when it was set to when it was gone.
+// life is a key on a node from when it was set until it was gone.
 type life struct {
 	key, owner string
-	session    string // of the owner; "": nobody knows which
+	session    string // of the owner; "" if unknown
 	from, to   int64
-	due        int64    // when it was to expire as the node's clock ran then; never: it was not
-	early      bool     // it was gone before that, or while its session believed in it
-	how        string   // in words, "": as it was to be
-	events     []*event // that tell of it
+	due        int64    // when it was to expire by the node's clock; noDeadline if it has no expiry
+	early      bool     // gone before that, or while its session believed it held the lock
+	how        string   // how it ended; "" if it ended as intended
+	events     []*event // that show it
 }
 
 func (b *builder) drawLife(row int, l life) {
@@ -267,8 +268,7 @@ func (b *builder) drawLife(row int, l life) {
 	}
 }
 
-// resourceLane draws the writes that the resource accepted or refused, from its
-// own log.
+// resourceLane draws the writes that the resource accepted or refused, from the resource's own log.
 func (b *builder) resourceLane(v verdict.Verdict) {
 	if !slices.ContainsFunc(b.run.f.Log, func(e *event) bool { return e.Applied != 0 }) {
 		return
@@ -286,7 +286,7 @@ func (b *builder) resourceLane(v verdict.Verdict) {
 		if e.Type != history.OK {
 			class = "refused"
 		} else if because := harm[e.N]; because != "" {
-			class, became = "harm", sentence(became, because)
+			class, became = "damage", sentence(became, because)
 		}
 		label := fmt.Sprintf("%s v%d", client, e.Version+1)
 		if e.Type != history.OK {
@@ -300,7 +300,7 @@ func (b *builder) resourceLane(v verdict.Verdict) {
 	}
 }
 
-// harmed is the events by which the resource came to harm, and how.
+// damagingEvents maps the events that damaged the resource to explanations.
 func (r *run) harmed(v verdict.Verdict) map[int64]string {
 	harm := map[int64]string{}
 	for _, name := range []string{verdict.FencingOrder, verdict.ResourceSafety} {
@@ -343,7 +343,7 @@ func clockWords(t facts.Turn) string {
 	return s
 }
 
-// clockRow draws where a process's clock was wrong, if it ever was.
+// clockRow draws when a process's clock was wrong, if it ever was.
 func (b *builder) clockRow(name string) {
 	turns := b.run.f.TurnsOf(name)
 	if !slices.ContainsFunc(turns, facts.Turn.Wrong) {
@@ -361,7 +361,7 @@ func (b *builder) clockRow(name string) {
 	}
 }
 
-// stalls draws behind a process's lane where it stood still.
+// stalls draws when a process was paused or down, behind its lane.
 func (b *builder) stalls(name string) {
 	cover := -1
 	for _, f := range b.run.f.Faults {
@@ -381,7 +381,7 @@ func (b *builder) stalls(name string) {
 	}
 }
 
-// causes is what was read back of a fault.
+// readBacks describes what was read back for a fault.
 func causes(f *facts.Fault) string {
 	var parts []string
 	if f.Begin != nil && f.Begin.Cause != "" {
@@ -396,11 +396,11 @@ func causes(f *facts.Fault) string {
 	return sentence(parts...)
 }
 
-// mostTracks is how many rows of faults a reader can follow.
+// maxTracks limits the rows of faults to what a reader can follow.
 const mostTracks = 8
 
-// faultLane draws what the nemesis did: each fault from its injection to its end,
-// those of one kind and step that came and went together as one.
+// faultLane draws each fault from its injection to its end. Faults of the same kind and step that
+// began and ended together are drawn as one.
 func (b *builder) faultLane() {
 	groups := b.run.faultGroups()
 	if len(groups) == 0 {
@@ -408,7 +408,7 @@ func (b *builder) faultLane() {
 	}
 	b.chart.lane("faults", faults)
 	var rows []int
-	var free, clear []int64 // when each row is free again, and its last label has room
+	var free, clear []int64 // when each row becomes free, and when its last label no longer needs the room
 	crowded := 0
 	for _, g := range groups {
 		from, to := b.run.spanOf(g)
@@ -428,7 +428,7 @@ func (b *builder) faultLane() {
 		b.drawFault(rows[i], g)
 	}
 	if crowded > 0 {
-		b.chart.omit(fmt.Sprintf("%d faults that were in force at once with %d others", crowded, mostTracks))
+		b.chart.omit(fmt.Sprintf("%d faults in force at the same time as %d others", crowded, mostTracks))
 	}
 }
 
@@ -463,10 +463,10 @@ func (b *builder) drawFault(row int, g []*facts.Fault) {
 	}
 }
 
-// planned says what a step was to do.
+// describeStep describes a planned step.
 func (r *run) planned(step int) string {
 	if step == history.Unplanned {
-		return "nobody planned it"
+		return "unplanned"
 	}
 	for _, p := range r.f.Params.Steps {
 		if p.Step == step {
@@ -476,8 +476,7 @@ func (r *run) planned(step int) string {
 	return ""
 }
 
-// faultGroups puts those together that came and went at once. They are in the
-// order of their begin.
+// faultGroups groups faults that began and ended together. Groups are in the order of their begin.
 func (r *run) faultGroups() [][]*facts.Fault {
 	const moment = 20e6
 	near := func(x, y int64) bool { return x == y || max(x, y)-min(x, y) <= moment }
@@ -508,7 +507,7 @@ func (r *run) faultGroups() [][]*facts.Fault {
 	return out
 }
 
-// spanOf is from when to when a group of faults lasted, with what it took to inject them.
+// spanOf returns the span of a group of faults, including the time it took to inject them.
 func (r *run) spanOf(g []*facts.Fault) (from, to int64) {
 	from = never
 	for _, f := range g {
@@ -521,7 +520,7 @@ func (r *run) spanOf(g []*facts.Fault) (from, to int64) {
 	return from, to
 }
 
-// joined names targets briefly; links of one client as "c1–n1 n2 n3".
+// joinTargets lists targets briefly, with the links of one client as "c1–n1 n2 n3".
 func joined(targets []string) string {
 	var out []string
 	last := ""

@@ -15,10 +15,9 @@ import (
 	"lockpick/internal/histories"
 )
 
-var update = flag.Bool("update", false, "write the layouts in testdata anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// The checker's stories, laid out. A file of testdata has the layout of the story
-// of its name.
+// The layouts of some of the checker's test histories. The golden files have the same names.
 func TestLayouts(t *testing.T) {
 	for _, name := range []string{"pause-overrun", "restart-forgets", "clock-jump", "delayed-release-deletes", "client-clock-steps-back", "fenced"} {
 		t.Run(name, func(t *testing.T) {
@@ -31,13 +30,13 @@ func TestLayouts(t *testing.T) {
 				}
 			}
 			if want, err := os.ReadFile(file); err != nil || got != string(want) {
-				t.Errorf("%s differs (%v); look at it and run with -update if it is right:\n%s", name, err, got)
+				t.Errorf("%s differs (%v); check the difference, then run with -update:\n%s", name, err, got)
 			}
 		})
 	}
 }
 
-// tale reads the history of a story of the checker's.
+// readHistory reads one of the checker's test histories.
 func tale(t testing.TB, file string) *history.History {
 	t.Helper()
 	a, err := txtar.ParseFile(file)
@@ -51,7 +50,7 @@ func tale(t testing.TB, file string) *history.History {
 	return h
 }
 
-// tell writes a layout as text: a lane a paragraph, an item a line.
+// dump writes a layout as text, with one paragraph per lane and one line per item.
 func tell(t Timeline) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s, opens at %s to %s\n", at(t.End), at(t.Open[0]), at(t.Open[1]))

@@ -11,7 +11,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// Each harm of many is listed, up to a bound; the one that the verdict shows always is.
+// All incidents are listed up to a limit. The one that the verdict shows is always listed.
 func TestManyIncidents(t *testing.T) {
 	h := &history.History{Params: history.Params{Resource: "r1"}}
 	add := func(e history.Event) {
@@ -28,11 +28,11 @@ func TestManyIncidents(t *testing.T) {
 	tl := Of(h, verdict.Verdict{Results: []verdict.Result{{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Incidents: writes - 1,
 		Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Events: []int64{last.N - 1, last.N}, Key: "k", From: last.Applied - 1e6, To: last.Applied}}}})
 	if n := len(tl.Views); n != mostViews+1 || tl.Unlisted == "" || !slices.Equal(tl.Views[tl.First].Events, []int64{last.N - 1, last.N}) {
-		t.Errorf("%d incidents, the page opens with %v; %q", n, tl.Views[tl.First], tl.Unlisted)
+		t.Errorf("%d incidents, the first view is %v; unlisted %q", n, tl.Views[tl.First], tl.Unlisted)
 	}
 }
 
-// Who holds for too long is listed each time, in the order of time.
+// Every hold that exceeds the limit is listed, in order of time.
 func TestEachHoldThatIsTooLongIsListed(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1,c2 nodes=n1 maxExtends=1
 0 c1 begin client

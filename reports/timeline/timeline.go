@@ -1,23 +1,21 @@
-// Package timeline lays a run out in time, lane by lane, for a page on which one
-// can zoom.
+// Package timeline lays out a run on a time axis, lane by lane, for a page with zoom.
 //
-// Its nouns are Timeline (plain data: what stands in which row from when to when),
-// Lane (one process, or the faults, or a lock's holders), Row (one line of a lane)
-// and Item (a bar, or a mark where it takes no time). Of makes a Timeline from the
-// history and the verdict; timeline.js draws the part of it that the reader looks
-// at, and decides nothing but pixels.
+// A Timeline is plain data: what each row shows, and when. A lane is one process, the faults, or the
+// holders of a lock. A row is one line of a lane. An item is a bar, or a mark if it has no duration.
+// Of makes a Timeline from the history and the verdict. timeline.js draws the visible part and only
+// converts it to pixels.
 //
-//	faults    ───────▨▨▨▨▨▨▨▨──────────   what the nemesis did
-//	holders   ──▁▁▁▁▁▁▁▁██▁▁▁──────────   of one lock, believed in; 1 at most
-//	c1        ─A▁▁▁C▨▨▨▨▨▨▨▨▨W─R───────   operations; below them belief
-//	n1        ──[c1's key ]─[c2's key]─   whose key a node has, until when
-//	r1        ────────────●──✗─────────   writes in the order of apply
+//	faults    ───────▨▨▨▨▨▨▨▨──────────   faults injected by the nemesis
+//	holders   ──▁▁▁▁▁▁▁▁██▁▁▁──────────   number of clients that believe they hold a lock; 1 at most
+//	c1        ─A▁▁▁C▨▨▨▨▨▨▨▨▨W─R───────   operations, with beliefs below them
+//	n1        ──[c1's key ]─[c2's key]─   the key a node has, and until when
+//	r1        ────────────●──✗─────────   writes in the order they were applied
 //
-// Where a run is too long to be drawn whole, a window around the first violation
-// is, or around the first fault, and of the rest beliefs, leases, holders and
-// faults, folded where they are many. Omitted says so.
+// If a run is too long to draw completely, only a window around the first violation, or else around
+// the first fault, is complete. Outside the window there are beliefs, leases, holders and faults,
+// folded where they are dense. Omitted states what is missing.
 //
-// Deliberately missing: a notion of belief or of harm. Both are the checker's.
+// Deliberately missing: a definition of belief or of violations. Both are in the checker.
 package timeline
 
 import (
@@ -38,31 +36,31 @@ import (
 	"lockpick/reports/display"
 )
 
-// Timeline is a run laid out. Instants are microseconds of true time since the run
-// began, heights are pixels. Texts may hold whatever a history holds: a renderer
-// shows them as text.
+// Timeline is the layout of a run. Instants are microseconds of true time since the run began, and
+// heights are pixels. Text may contain anything that a history contains, so renderers must insert it
+// as text.
 type Timeline struct {
-	End    int64    `json:"end"`    // of the run's own time
-	Open   span     `json:"open"`   // what a reader sees first
-	Whole  span     `json:"whole"`  // the span in which nothing is folded or left out
+	End    int64    `json:"end"`    // of the run
+	Open   span     `json:"open"`   // shown first
+	Whole  span     `json:"whole"`  // the span in which nothing is folded or omitted
 	Height int      `json:"height"` // of all lanes
 	Lanes  []lane   `json:"lanes"`  // from top to bottom
 	Rows   []row    `json:"rows"`
 	Lines  []line   `json:"lines"`
-	Kinds  []kind   `json:"kinds"` // that items are of
-	Texts  []string `json:"texts"` // that items point to; the first is ""
-	Items  []item   `json:"items"` // by row, and in a row by time
-	Views  []view   `json:"views"` // the incidents, in the order of time
-	First  int      `json:"first"` // of them, the one that the page opens with
-	// Unlisted is which incidents the views lack, in a sentence, "" if none.
+	Kinds  []kind   `json:"kinds"` // kinds of items
+	Texts  []string `json:"texts"` // texts of items; the first is ""
+	Items  []item   `json:"items"` // by row, and within a row by time
+	Views  []view   `json:"views"` // the incidents, in order of time
+	First  int      `json:"first"` // index of the view that the page opens with
+	// Unlisted states which incidents have no view, "" if all have one.
 	Unlisted string `json:"-"`
-	Omitted  string `json:"omitted"` // what is not drawn, "" if all is
+	Omitted  string `json:"omitted"` // what is not drawn; "" if everything is drawn
 }
 
-// span is from one instant to another.
+// span is the interval between two instants.
 type span [2]int64
 
-// role says what a lane stands for.
+// role is what a lane represents.
 type role string
 
 const (
@@ -73,7 +71,7 @@ const (
 	resource role = "resource"
 )
 
-// lane is one process, or what concerns all.
+// lane is one process, or shared by all.
 type lane struct {
 	Name string `json:"name"`
 	Role role   `json:"role"`
@@ -81,8 +79,8 @@ type lane struct {
 	H    int    `json:"h"`
 }
 
-// row is a line of a lane. Items of one row don't overlap, unless it is a Cover:
-// that lies behind the lane's other rows, as hatching does.
+// row is a line of a lane. Items of a row do not overlap. A row with Cover set lies behind the other
+// rows of its lane, for hatching.
 type row struct {
 	Lane  int  `json:"lane"`
 	Y     int  `json:"y"`
@@ -90,36 +88,36 @@ type row struct {
 	Cover bool `json:"cover,omitempty"`
 }
 
-// line is a step line in a row: from each instant on, a number.
+// line is a step line in a row: each point gives the number from an instant on.
 type line struct {
 	Row    int        `json:"row"`
 	Points [][2]int64 `json:"points"`
 }
 
-// kind is how items look, and what they are in words.
+// kind is the appearance of items, and their description.
 type kind struct {
 	Class string `json:"class"`
-	Glyph string `json:"glyph,omitempty"` // where there is no room for a label
+	Glyph string `json:"glyph,omitempty"` // used if there is no room for a label
 	Words string `json:"words"`
 }
 
-// item is something drawn. It takes no time if From is To.
+// item is a bar, or a mark if From equals To.
 type item struct {
 	Row, Kind int
 	From, To  int64
 	Label     int     // text on it
 	Detail    int     // text about it
-	Session   int     // text: what it was done for; 0: nothing
-	Events    []int64 // numbers of the events that it stands for, never empty
+	Session   int     // index of a text: the session; 0 if there is none
+	Events    []int64 // numbers of the events that it represents, never empty
 }
 
-// MarshalJSON writes an item as a list of numbers, since there are many: row, kind,
-// from, length, label, detail, session, events.
+// MarshalJSON writes an item as a list of numbers to save space: row, kind, from, length, label,
+// detail, session, events.
 func (i item) MarshalJSON() ([]byte, error) {
 	return json.Marshal(append([]int64{int64(i.Row), int64(i.Kind), i.From, i.To - i.From, int64(i.Label), int64(i.Detail), int64(i.Session)}, i.Events...))
 }
 
-// view is a violation: what there is to look at, and why.
+// view is a violation, as a span to show.
 type view struct {
 	Property string  `json:"property"`
 	Because  string  `json:"because"`
@@ -130,8 +128,8 @@ type view struct {
 	shown bool // the verdict shows it first
 }
 
-// Of lays a run out as the verdict judges it. It takes any history, also one that
-// no run could have made: what makes no sense is left out.
+// Of lays out a run with its verdict. It accepts any history, even one that no run could have
+// produced: whatever is inconsistent is omitted.
 func Of(h *history.History, v verdict.Verdict) Timeline {
 	b := newBuilder(h)
 	b.views(v)
@@ -150,7 +148,7 @@ func Of(h *history.History, v verdict.Verdict) Timeline {
 	return c.t
 }
 
-// micros is an instant of a history as a timeline has it.
+// micros converts an instant of a history to microseconds.
 func micros(ns int64) int64 { return ns / 1000 }
 
 const never = facts.Never
@@ -160,23 +158,23 @@ const (
 	longestName = 24
 )
 
-// short cuts a name, so that one name can't take the room of the lanes.
+// shortName cuts a name, so that long names do not take the room of the lanes.
 func short(name string) string { return display.Fit(display.Visible(name, longestName), longestName) }
 
-// sentence joins the parts that say something.
+// sentence joins the parts that are not empty.
 func sentence(parts ...string) string { return display.Join("; ", parts...) }
 
 type event = history.Event
 
-// run is what is known of the run that is drawn.
+// run holds the facts about the run.
 type run struct {
 	f       *facts.Facts
-	end     int64 // of the run's own time, ns
+	end     int64 // of the run, ns
 	beliefs []facts.Window
-	owners  map[string]string // token: session
+	owners  map[string]string // session by token
 
 	history    *history.History
-	violations map[string][]verdict.Result // memo of incidents, by property
+	violations map[string][]verdict.Result // caches incidents, by property
 }
 
 func newRun(h *history.History) *run {
@@ -200,7 +198,8 @@ func newRun(h *history.History) *run {
 	return r
 }
 
-// clientOf is a session's client; of one that is not in the record, what its name begins with.
+// clientOf returns a session's client. If the session is not in the record, the client is the first
+// part of its name.
 func (r *run) clientOf(session string) string {
 	if s := r.f.Named(session); s != nil {
 		return s.Client()
@@ -222,11 +221,11 @@ func newBuilder(h *history.History) *builder {
 		Lanes: []lane{}, Rows: []row{}, Lines: []line{}, Kinds: []kind{}, Items: []item{}, Views: []view{}}}}
 }
 
-// mostViews is how many incidents a page lists.
+// maxViews limits the incidents that a page lists.
 const mostViews = 1000
 
-// views lists what is violated: what the verdict shows, and every other incident that it
-// counts, in the order of time. First is the one that the verdict shows first.
+// views lists the violations that the verdict shows and all other incidents that it counts, in order
+// of time. First is the one that the verdict shows first.
 func (b *builder) views(v verdict.Verdict) {
 	all, unlisted := []view{}, []string{}
 	for _, r := range v.Results {
@@ -255,14 +254,13 @@ func (b *builder) views(v verdict.Verdict) {
 		unlisted = append(unlisted, "those after "+display.Seconds(all[mostViews-1].From*1000))
 	}
 	if len(unlisted) > 0 {
-		b.chart.t.Unlisted = "Counted by the verdict, and not listed: " + display.List(unlisted) + "."
+		b.chart.t.Unlisted = "Counted by the verdict but not listed: " + display.List(unlisted) + "."
 	}
 	b.chart.t.Views = all
 	b.chart.t.First = max(0, slices.IndexFunc(all, func(x view) bool { return x.shown }))
 }
 
-// incidents is what a verdict counts of a property that it says is violated, as many as can
-// be drawn.
+// incidents returns the incidents of a violated property, as many as can be drawn.
 func (r *run) incidents(res *verdict.Result) []verdict.Result {
 	if res.Incidents < 2 {
 		return nil
@@ -275,7 +273,8 @@ func (r *run) incidents(res *verdict.Result) []verdict.Result {
 	return all
 }
 
-// focus is the span that the page is about: of the violation shown first, or of the first fault.
+// focus returns the span of the violation shown first, or else of the first fault, and whether it is
+// a violation.
 func (b *builder) focus() (span, bool) {
 	if t := b.chart.t; len(t.Views) > 0 {
 		return span{t.Views[t.First].From, t.Views[t.First].To}, true
@@ -292,8 +291,7 @@ func (b *builder) focus() (span, bool) {
 //go:embed timeline.css
 var Style string
 
-// Script draws the timeline. It stands behind the fragment, and behind all that it
-// is to highlight.
+// Script draws the timeline. It must follow the fragment and all elements that it highlights.
 //
 //go:embed timeline.js
 var Script string
@@ -303,7 +301,7 @@ var fragment string
 
 var fragmentTemplate = template.Must(template.New("timeline").Funcs(template.FuncMap{"number": func(i int) int { return i + 1 }}).Parse(fragment))
 
-// Fragment is the timeline as a part of a page. An error is a bug.
+// Fragment returns the timeline as a part of a page. An error is a bug.
 func (t Timeline) Fragment() (template.HTML, error) {
 	data, err := t.encode()
 	if err != nil {
@@ -321,12 +319,12 @@ func (t Timeline) Fragment() (template.HTML, error) {
 	return template.HTML(out.String()), nil
 }
 
-// longestPlain is how many bytes of JSON stand in a page as they are.
+// maxPlainJSON is the size up to which a page contains the JSON uncompressed, in bytes.
 const longestPlain = 128 << 10
 
-// encode writes the timeline as JSON, or a long one as a string: that JSON by gzip, in base64.
+// encode writes the timeline as JSON. It writes a long one as a string: base64 of the gzipped JSON.
 func (t Timeline) encode() ([]byte, error) {
-	data, err := json.Marshal(t) // which writes <, > and & as \u003c and so on
+	data, err := json.Marshal(t) // escapes <, > and & as \u003c etc.
 	if err != nil || len(data) <= longestPlain {
 		return data, err
 	}
@@ -341,23 +339,23 @@ func (t Timeline) encode() ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return json.Marshal(packed.Bytes()) // bytes are base64
+	return json.Marshal(packed.Bytes()) // []byte becomes base64
 }
 
-// Range is the view as an address in the page, with a margin.
+// Range returns the view as a URL fragment, with a margin.
 func (v view) Range() string {
 	margin := max((v.To-v.From)/2, 5000)
 	return "#t=" + display.Decimal(max(0, v.From-margin)*1000, 6) + "-" + display.Decimal((v.To+margin)*1000, 6)
 }
 
-// When is the view's span in words.
+// When describes the view's span.
 func (v view) When() string {
 	return display.FromTo(v.From*1000, v.To*1000)
 }
 
 type legend struct{ Class, Words string }
 
-// legend explains what is drawn, in the order of looks' sections.
+// legend explains the kinds of items that are drawn, in the order of t.Kinds.
 func (t Timeline) legend() []legend {
 	used := map[int]bool{}
 	for _, i := range t.Items {
@@ -372,16 +370,16 @@ func (t Timeline) legend() []legend {
 	return out
 }
 
-// chart is a Timeline while it is filled, lane by lane.
+// chart builds a Timeline lane by lane.
 type chart struct {
 	t     Timeline
-	end   int64 // of the run's own time, ns
+	end   int64 // of the run, ns
 	kinds map[string]int
 	texts map[string]int
 	y     int
 }
 
-// lane begins a lane below those that are there.
+// lane begins a lane below the existing ones.
 func (c *chart) lane(name string, role role) {
 	if len(c.t.Lanes) > 0 {
 		c.y += laneGap
@@ -391,7 +389,7 @@ func (c *chart) lane(name string, role role) {
 
 const laneGap = 6
 
-// row adds a row of a height to the last lane.
+// row adds a row to the last lane.
 func (c *chart) row(h int) int {
 	c.t.Rows = append(c.t.Rows, row{Lane: len(c.t.Lanes) - 1, Y: c.y, H: h})
 	c.y += h
@@ -400,14 +398,14 @@ func (c *chart) row(h int) int {
 	return len(c.t.Rows) - 1
 }
 
-// cover adds a row behind the rows of the last lane, which are there.
+// cover adds a row behind the existing rows of the last lane.
 func (c *chart) cover() int {
 	l := len(c.t.Lanes) - 1
 	c.t.Rows = append(c.t.Rows, row{Lane: l, Y: c.t.Lanes[l].Y, H: c.t.Lanes[l].H, Cover: true})
 	return len(c.t.Rows) - 1
 }
 
-// put adds an item. Instants are the history's.
+// put adds an item. from and to are instants of the history.
 func (c *chart) put(row int, class string, from, to int64, s said, events ...*event) {
 	from = min(max(from, 0), c.end)
 	to = min(max(to, from), c.end)
@@ -415,7 +413,7 @@ func (c *chart) put(row int, class string, from, to int64, s said, events ...*ev
 		Label: c.text(s.label), Detail: c.text(s.detail), Session: c.text(s.session), Events: numbers(events...)})
 }
 
-// numbers lists the numbers of the events that there are.
+// numbers lists the numbers of the events that are not nil.
 func numbers(events ...*event) (all []int64) {
 	for _, e := range events {
 		if e != nil {
@@ -447,7 +445,7 @@ func (c *chart) kind(class string) int {
 	return i
 }
 
-// first is the names that get lanes; of how many others there are the page tells.
+// limitLanes returns the names that get lanes. It notes how many others are omitted.
 func (c *chart) first(names []string, most int, noun string) []string {
 	if len(names) <= most {
 		return names
@@ -474,45 +472,45 @@ func (c *chart) omit(what string) {
 	c.t.Omitted += what
 }
 
-// looks is what each kind of item is, in words and where there is no room for them.
+// itemKinds describes each kind of item and its appearance.
 var looks = map[string]kind{
 	"fault":     {Words: "fault in force"},
 	"fault-try": {Words: "fault being injected"},
 	"fault-at":  {Glyph: "◆", Words: "fault, at one instant"},
-	"fault-no":  {Glyph: "✗", Words: "fault that could not be injected, seen or healed"},
+	"fault-no":  {Glyph: "✗", Words: "fault that could not be injected, read back or healed"},
 	"overlap":   {Glyph: "2", Words: "more than one client believes that it holds the lock"},
 
-	"acquire-ok":   {Glyph: "A", Words: "acquire: got the lock"},
-	"acquire-fail": {Glyph: "✗", Words: "acquire: did not get the lock"},
+	"acquire-ok":   {Glyph: "A", Words: "acquire: succeeded"},
+	"acquire-fail": {Glyph: "✗", Words: "acquire: failed"},
 	"acquire-info": {Glyph: "?", Words: "acquire: outcome unknown"},
 	"read-ok":      {Glyph: "R", Words: "read from the resource"},
 	"read-fail":    {Glyph: "R", Words: "read that failed"},
-	"read-info":    {Glyph: "?", Words: "read without an answer"},
+	"read-info":    {Glyph: "?", Words: "read without a reply"},
 	"check-ok":     {Glyph: "C", Words: "check of its own deadline: still valid"},
-	"check-fail":   {Glyph: "C", Words: "check of its own deadline: too late, so it does not write"},
+	"check-fail":   {Glyph: "C", Words: "check of its own deadline: passed, so it does not write"},
 	"write-ok":     {Glyph: "W", Words: "write to the resource: applied"},
 	"write-fail":   {Glyph: "W", Words: "write to the resource: refused"},
-	"write-info":   {Glyph: "?", Words: "write without an answer"},
-	"extend-ok":    {Glyph: "E", Words: "extend: got more time"},
+	"write-info":   {Glyph: "?", Words: "write without a reply"},
+	"extend-ok":    {Glyph: "E", Words: "extend: succeeded"},
 	"extend-fail":  {Glyph: "E", Words: "extend: refused"},
 	"extend-info":  {Glyph: "?", Words: "extend: outcome unknown"},
-	"release-ok":   {Glyph: "L", Words: "release: let the lock go"},
-	"release-fail": {Glyph: "L", Words: "release: it did not hold the lock any more"},
+	"release-ok":   {Glyph: "L", Words: "release: succeeded"},
+	"release-fail": {Glyph: "L", Words: "release: no longer held the lock"},
 	"release-info": {Glyph: "?", Words: "release: outcome unknown"},
 	"other":        {Glyph: "·", Words: "operation"},
 
 	"belief": {Words: "believes that it holds the lock"},
 	"paused": {Words: "paused"},
 	"down":   {Words: "down"},
-	"death":  {Glyph: "✝", Words: "killed, for good"},
+	"death":  {Glyph: "✝", Words: "killed, not restarted"},
 	"clock":  {Words: "its clock is wrong"},
 
-	"lease":       {Words: "has the key, until its time to live is over by the node's clock, or until it is deleted"},
-	"lease-early": {Words: "has the key, and loses it before its time to live is over"},
+	"lease":       {Words: "has the key until it expires by the node's clock or is deleted"},
+	"lease-early": {Words: "has the key, but loses it before it expires"},
 	"lost":        {Glyph: "!", Words: "the key is gone early"},
-	"many":        {Words: "folded: many, one after the other"},
+	"many":        {Words: "several consecutive items, folded"},
 
 	"accepted": {Glyph: "●", Words: "write accepted by the resource"},
 	"refused":  {Glyph: "✗", Words: "write refused by the resource"},
-	"harm":     {Glyph: "●", Words: "write accepted by the resource: part of the harm"},
+	"damage":   {Glyph: "●", Words: "write accepted by the resource: damages it"},
 }

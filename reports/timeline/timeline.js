@@ -1,6 +1,6 @@
-// Draws the part of the timeline that the reader looks at, as SVG. All positions in
-// time and all rows come from the page's data; here are pixels, and what follows
-// from a wheel, a finger or a key. Texts are set as text, whatever they hold.
+// Draws the visible part of the timeline as SVG. All instants and rows come from the page's data.
+// This script converts them to pixels and handles the wheel, pointer and keys. Text from the data is
+// always inserted as text, never as markup.
 (async () => {
   'use strict';
   const root = document.getElementById('tl');
@@ -9,27 +9,27 @@
   const started = performance.now();
   const $ = (selector) => root.querySelector(selector);
   let data = JSON.parse($('.tl-data').textContent);
-  if (typeof data === 'string') { // a long run is packed
+  if (typeof data === 'string') { // long runs are compressed
     const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
     data = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).json();
   }
   const { kinds, rows, lanes, texts, views } = data;
   const [ROW, KIND, FROM, LONG, LABEL, DETAIL, SESSION, EVENTS] = [0, 1, 2, 3, 4, 5, 6, 7];
   const svg = $('.tl-svg'), box = $('.tl-view'), map = $('.tl-map'), tip = $('.tl-tip'), chosen = $('.tl-chosen');
-  const TOP = 20, END = Math.max(data.end, 1), LEAST = 20; // microseconds that fill the view at the closest
+  const TOP = 20, END = Math.max(data.end, 1), LEAST = 20; // LEAST: microseconds at the closest zoom
   const still = matchMedia('(prefers-reduced-motion: reduce)');
-  const alarming = new Set(['overlap', 'harm', 'refused']);
-  const marks = new Set(['accepted', 'refused', 'harm', 'fault-at', 'lost', 'death']);
+  const alarming = new Set(['overlap', 'damage', 'refused']);
+  const marks = new Set(['accepted', 'refused', 'damage', 'fault-at', 'lost', 'death']);
 
   const byRow = rows.map(() => []);
   for (const item of data.items) byRow[item[ROW]].push(item);
   const longest = byRow.map((items) => items.reduce((most, i) => Math.max(most, i[LONG]), 0));
 
-  let from = data.open[0], to = data.open[1]; // what is looked at
+  let from = data.open[0], to = data.open[1]; // the visible span
   let width = 0, gutter = 0;
-  let session = 0, lit = new Set(); // what is chosen: a session's text, and its events
+  let session = 0, lit = new Set(); // the selection: the index of a session's text, and its events
   let focused = null, printing = false, frame = 0;
-  let view = -1, told = 0; // the incident looked at; its number if the address tells it
+  let view = -1, urlIncident = 0; // the selected incident, and its number if the URL contains one
 
   const x = (t) => gutter + (t - from) / (to - from) * (width - gutter - 6);
   const time = (px) => from + (px - gutter) / (width - gutter - 6) * (to - from);
@@ -45,7 +45,7 @@
   function seconds(t, digits = 3) { return (t / 1e6).toFixed(digits) + ' s'; }
   function length(t) { return t >= 1e6 ? seconds(t) : t >= 1000 ? +(t / 1000).toPrecision(3) + ' ms' : t + ' µs'; }
 
-  // Hatches say what colours say.
+  // Hatches repeat the meaning of the colors.
   function patterns() {
     const defs = add(svg, 'defs', {});
     for (const [name, size, turn] of [['stall', 7, 45], ['alarm', 5, 135], ['down', 4, 45], ['faint', 4, 90]]) {
@@ -88,7 +88,7 @@
     if (!root.dataset.drawn) root.dataset.drawn = Math.ceil(performance.now() - started);
   }
 
-  // drawGround draws what lies behind: lanes and their names, time, what is violated.
+  // drawGround draws the background: lanes with their names, the time axis, and the incidents.
   function drawGround(g, body, height) {
     for (const lane of lanes) {
       add(g, 'rect', { x: gutter, y: TOP + lane.y, width: width - gutter - 6, height: lane.h, class: 'tl-lane' });
@@ -116,7 +116,7 @@
     return [1, 2, 5, 10].map((m) => m * power).find((s) => s >= least) || 1;
   }
 
-  // drawLine draws how many hold: a step line, 1 at most where all is well.
+  // drawLine draws the number of holders as a step line. It exceeds 1 only if the lock is broken.
   function drawLine(g, line) {
     const r = rows[line.row], base = TOP + r.y + r.h - 3, level = (r.h - 8) / 2;
     const y = (n) => base - Math.min(n, 2) * level;
@@ -143,9 +143,9 @@
     add(g, 'path', { d: path, class: 'tl-line' });
   }
 
-  // drawRow draws the items of a row that are in view. Of those that fall on one
-  // pixel and look alike, the first is drawn; zooming in shows the others. The
-  // letters of what is too close together stand side by side behind the last.
+  // drawRow draws the visible items of a row. If several similar items fall on the same pixel, it
+  // draws the first; zooming in shows the others. The letters of items that are too close together
+  // are drawn side by side after the last one.
   function drawRow(g, n) {
     const items = byRow[n], r = rows[n], taken = {};
     let carry = '';
@@ -171,12 +171,12 @@
     if (marks.has(kind.class)) {
       add(group, 'rect', { x: left - 7, y, width: 14, height: h, class: 'tl-hit' });
       add(group, 'text', { x: kind.class === 'lost' ? left + 6 : left, y: y + h / 2 + 5, class: 'tl-glyph' }, kind.glyph);
-      if (kind.class === 'harm') add(group, 'circle', { cx: left, cy: y + h / 2, r: 9, class: 'tl-ring' });
+      if (kind.class === 'damage') add(group, 'circle', { cx: left, cy: y + h / 2, r: 9, class: 'tl-ring' });
       if (label && fits(label, Math.min(room, width - left) - 12)) add(group, 'text', { x: left + 11, y: y + h / 2 + 4, class: 'tl-label' }, label);
       return;
     }
     const w = Math.max(b - a, 2);
-    if (kind.class.startsWith('check')) { // a look, which takes no time
+    if (kind.class.startsWith('check')) { // a check takes no time
       add(group, 'rect', { x: left - 4, y, width: 8, height: h, class: 'tl-hit' });
       add(group, 'line', { x1: left, x2: left, y1: y, y2: y + h, class: 'tl-look' });
       if (room >= 10 + before.length * 7) add(group, 'text', { x: left + 3, y: y + h / 2 + 4, class: 'tl-label' }, !before && fits('check', room) ? 'check' : before + kind.glyph);
@@ -193,7 +193,7 @@
     else if (kind.glyph && room >= 10 + before.length * 7 && w < 9) add(group, 'text', { x: a + w + 1, y: y + h / 2 + 4, class: 'tl-beside' }, before + kind.glyph);
   }
 
-  // drawMap draws the whole run small, and which part of it is looked at.
+  // drawMap draws an overview of the whole run and marks the visible part.
   function drawMap() {
     const at = (t) => gutter + t / END * (width - gutter - 6);
     map.replaceChildren();
@@ -219,9 +219,9 @@
   }
   function redraw() { if (!frame) frame = requestAnimationFrame(draw); }
 
-  // look moves to a span; the address tells it, so that it can be passed on.
+  // look moves to a span and writes it into the URL, so that it can be shared.
   function look(a, b, silent, incident = 0) {
-    told = incident;
+    urlIncident = incident;
     const span = clamp(b - a, Math.min(LEAST, END), END);
     a = clamp(a + (b - a - span) / 2, 0, END - span);
     from = a; to = a + span;
@@ -230,11 +230,11 @@
     if (!silent) remember();
   }
   let remembering = 0;
-  function remember() { // browsers allow few changes of the address in a second
+  function remember() { // browsers limit how often the URL may change
     clearTimeout(remembering);
     remembering = setTimeout(() => {
       const digits = clamp(Math.ceil(8 - Math.log10(to - from)), 1, 6);
-      history.replaceState(null, '', `#t=${(from / 1e6).toFixed(digits)}-${(to / 1e6).toFixed(digits)}${told ? '&v=' + told : ''}`);
+      history.replaceState(null, '', `#t=${(from / 1e6).toFixed(digits)}-${(to / 1e6).toFixed(digits)}${urlIncident ? '&v=' + urlIncident : ''}`);
     }, 150);
   }
   let moving = 0;
@@ -251,7 +251,7 @@
   }
   const zoom = (factor, t = (from + to) / 2) => look(t - (t - from) * factor, t + (to - t) * factor);
   const pan = (part) => glide(from + (to - from) * part, to + (to - from) * part);
-  // incident moves to the one so many after that looked at; at first that is the one the page opens with.
+  // incident moves by a number of incidents. The first call selects the incident the page opens with.
   function incident(by) {
     if (!views.length) return;
     visit(view < 0 ? data.first : (view + by + views.length) % views.length);
@@ -286,7 +286,7 @@
     tip.style.top = (py - host.top + 18) + 'px';
   }
   function hide() { tip.hidden = true; }
-  // say tells what is chosen, and links to its events.
+  // say describes the selection and links to its events.
   function say(text, events) {
     chosen.textContent = text + ' ';
     for (const n of events.slice(0, 40)) {
@@ -297,7 +297,7 @@
     }
   }
 
-  // choose marks one operation, and all of its session, here and in the page's other pictures.
+  // choose highlights an operation and its session, here and in the page's other images.
   function choose(item, push) {
     session = item ? item[SESSION] || -1 : 0;
     lit = new Set(item ? eventsOf(item) : []);
@@ -356,7 +356,7 @@
     if (!by || e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
     incident(by);
   });
-  // go moves the focus to the next thing in view, in the order of time.
+  // go moves the focus to the next or previous visible item, in order of time.
   function go(by) {
     const nodes = [...svg.querySelectorAll('.tl-i')].sort((p, q) => p.item[FROM] - q.item[FROM]);
     const at = nodes.findIndex((node) => node.item === focused), node = nodes[at < 0 ? 0 : clamp(at + by, 0, nodes.length - 1)];
@@ -368,7 +368,7 @@
     show(focused, r.left, r.bottom - 10);
   }
 
-  // A page that is being scrolled goes on scrolling when the timeline comes under the wheel.
+  // A page that is being scrolled keeps scrolling when the pointer reaches the timeline.
   let scrolled = 0;
   addEventListener('scroll', () => { scrolled = performance.now(); hide(); }, { passive: true });
   box.addEventListener('wheel', (e) => {
@@ -413,7 +413,7 @@
     glide(t - half, t + half);
   });
 
-  document.addEventListener('click', (e) => { // in the page's other pictures
+  document.addEventListener('click', (e) => { // in the page's other images
     const node = e.target.closest && e.target.closest('[data-e]');
     if (!node || root.contains(node)) return;
     point(node.dataset.e.split(' ').map((n) => find(+n)).find(Boolean));
@@ -427,7 +427,7 @@
 
   follow();
   draw();
-  root.querySelectorAll('.tl-key').forEach((key) => { // the legend shows what is drawn, by the same code
+  root.querySelectorAll('.tl-key').forEach((key) => { // the legend is drawn by the same code
     const kind = kinds.find((k) => k.class === key.dataset.class), own = [gutter, width];
     [gutter, width] = [0, 400];
     shape(key, [], kind, marks.has(kind.class) || kind.class.startsWith('check') ? 14 : 1, 29, 0, 16, kind.class.startsWith('check') ? 30 : 0, false, '');

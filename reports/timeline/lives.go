@@ -13,13 +13,13 @@ import (
 	"lockpick/reports/display"
 )
 
-// told is the lives of keys as the nodes told them.
+// reportedLives returns the lives of keys as reported by the nodes.
 func (r *run) told() map[string][][]life {
 	out := map[string][][]life{}
 	all := r.f.Lives()
 	for _, node := range r.f.Params.Nodes {
 		if out[node] != nil {
-			continue // it is named twice
+			continue // listed twice
 		}
 		for _, key := range all.Keys {
 			if stays := all.Stays(node, key); len(stays) > 0 {
@@ -30,8 +30,8 @@ func (r *run) told() map[string][][]life {
 	return out
 }
 
-// inTurn is the lives of one key on one node, one after the other: stamps may be wrong by
-// more than the key was gone in between.
+// consecutiveLives returns the lives of one key on one node without overlaps: the error of timestamps
+// may exceed the gap between two lives.
 func (r *run) inTurn(stays []*facts.Stay) (lives []life) {
 	free := int64(0)
 	for i, s := range stays {
@@ -67,23 +67,23 @@ func (r *run) toldBy(s *facts.Stay) life {
 		r.released(&l, by, end.T)
 		return l
 	}
-	const tick = 1e6 // a node counts whole milliseconds
+	const tick = 1e6 // nodes count in whole milliseconds
 	if l.early = l.to < l.due-tick && by != l.owner; l.early {
 		l.how = display.KeyEndedEarly(end.Life.What, end.Life.Why, facts.Doer(end))
 	}
 	return l
 }
 
-// released says that a key was deleted by its own client.
+// markReleased records that a key was deleted by its own client.
 func (r *run) released(l *life, client string, at int64) {
 	if l.early = r.believes(l.session, at); l.early {
-		l.how = client + "'s own release deletes it late, while it believes that it holds the lock"
+		l.how = client + "'s own delayed release deletes it while the client believes that it holds the lock"
 	} else {
 		l.how = client + " deletes it"
 	}
 }
 
-// sessionOf is the session whose token a value is, or has among its fields; "": nobody's.
+// sessionOf returns the session whose token is the value or one of its fields; "" if there is none.
 func (r *run) sessionOf(s *facts.Stay) string {
 	if name := r.owners[s.Value]; name != "" {
 		return name
@@ -96,9 +96,9 @@ func (r *run) sessionOf(s *facts.Stay) string {
 	return ""
 }
 
-// inferred is the lives of keys by what the links saw and what befell the node, for want of
-// the node's own word: a set or an extension that was accepted says that the key is there,
-// one of somebody else's that it was gone.
+// inferredLives derives the lives of keys from the commands on the links and the node's faults, for
+// nodes that do not report their keys. An accepted set or extension shows that the key exists. A
+// later set by another client shows that the earlier key was gone.
 func (r *run) inferred() map[string][][]life {
 	out := map[string][][]life{}
 	for node, commands := range r.f.ByNode() {
@@ -122,23 +122,23 @@ func (r *run) inferred() map[string][][]life {
 	return out
 }
 
-// inference is one key on one node while its commands are read.
+// inference derives the lives of one key on one node from its commands.
 type inference struct {
 	*run
 	node  string
 	lives []life
 
-	open *life  // nil: there is no key
-	set  *event // that set it
-	last int64  // when it was set or extended for the last time
-	seen int64  // when it was there for the last time
+	open *life  // nil if there is no key
+	set  *event // the command that set it
+	last int64  // when it was last set or extended
+	seen int64  // when it was last known to exist
 }
 
 func (in *inference) command(e *event) {
 	ok := e.Type == history.OK
 	switch {
 	case ok && e.Op == history.OpSet:
-		in.end(e.Applied, e, fmt.Sprintf("gone when %s set its own", facts.Sender(e)))
+		in.end(e.Applied, e, fmt.Sprintf("gone when %s set its own key", facts.Sender(e)))
 		in.begin(e)
 	case in.open == nil:
 	case ok && e.Op == history.OpExtend && e.Token == in.set.Token:
@@ -152,7 +152,7 @@ func (in *inference) command(e *event) {
 		in.seen = e.Applied
 		in.end(e.Applied, e, how)
 	case e.Type == history.Fail && e.Op == history.OpSet && e.Cause == "" && e.Applied < in.open.due:
-		in.seen = e.Applied // refused, so it was there
+		in.seen = e.Applied // refused, so the key existed
 	}
 }
 
@@ -165,8 +165,8 @@ func (in *inference) begin(set *event) {
 	in.set, in.last, in.seen = set, set.Applied, set.Applied
 }
 
-// end ends the life that there is, if there is one, at an instant by which the key is
-// surely gone, and by a command that shows it.
+// end ends the current life, if there is one. at is an instant at which the key is certainly gone,
+// and by is the command that shows it.
 func (in *inference) end(at int64, by *event, how string) {
 	l := in.open
 	if l == nil {
@@ -190,8 +190,8 @@ func (in *inference) end(at int64, by *event, how string) {
 	in.lives = append(in.lives, *l)
 }
 
-// due is when a time to live that began at an instant is over as the node's
-// clock runs then; what happens to that clock later, ends tells.
+// expiryOf returns when a time to live that began at an instant ends, at the node's current clock
+// rate. latestEnd accounts for later changes of that clock.
 func (in *inference) due(at, ttl int64) int64 {
 	rate := facts.ClockAt(in.f.TurnsOf(in.node), at).Rate
 	if ttl <= 0 || ttl > math.MaxInt64/4 || rate <= 0 {
@@ -200,8 +200,8 @@ func (in *inference) due(at, ttl int64) int64 {
 	return at + int64(float64(ttl)/rate)
 }
 
-// ends is when a key is gone at the latest by what befell its node after it was last seen
-// there, and by what; shown is when another command showed that it was gone.
+// latestEnd returns the latest instant at which a key ended because of a fault on its node after it
+// was last known to exist, and the reason. shown is when another command showed that it was gone.
 func (in *inference) ends(l *life, shown int64) (int64, string) {
 	at, why := in.turnedAway(l)
 	for _, f := range in.f.Faults {
@@ -211,7 +211,7 @@ func (in *inference) ends(l *life, shown int64) (int64, string) {
 		switch {
 		case nemesis.ToldOf(f.Kind).State == nemesis.Down:
 			if f.End == nil || in.f.Params.Persistence == "none" || f.End.T <= shown && shown < at {
-				at, why = f.Begin.T, f.Kind+": the node forgets it"
+				at, why = f.Begin.T, f.Kind+": the node loses it"
 			}
 		case f.Kind == history.Failover:
 			at, why = f.Begin.T, display.KeyEndedEarly(history.KeyLost, history.Failover, "")
@@ -220,8 +220,8 @@ func (in *inference) ends(l *life, shown int64) (int64, string) {
 	return at, why
 }
 
-// turnedAway is when the node's clock ends a key, which is when it is due unless somebody
-// turns that clock.
+// endByClock returns when the node's clock ends a key. That is its expiry, unless the clock is
+// changed.
 func (in *inference) turnedAway(l *life) (int64, string) {
 	at, why := l.due, ""
 	turns := in.f.TurnsOf(in.node)
@@ -237,17 +237,17 @@ func (in *inference) turnedAway(l *life) (int64, string) {
 	return at, why
 }
 
-// believes reports whether a session is believed in at an instant.
+// believes reports whether a session believes at an instant that it holds the lock.
 func (r *run) believes(session string, at int64) bool {
 	s := r.f.Named(session)
 	return s != nil && slices.ContainsFunc(slices.Collect(r.f.Windows(s)), func(x facts.Window) bool { return x.From <= at && at < x.To })
 }
 
-// Of so many items the page stays small, and is drawn at once.
+// maxItems keeps the page small and fast to draw.
 const mostItems = 16000
 
-// openAt chooses what a reader sees first: the window of the first violation with
-// a margin, from the acquire of the first session that it is about; else the whole.
+// setInitialView chooses what a reader sees first. For a violation it is the violation's window with
+// a margin, starting at the acquire of the first session involved. Otherwise it is the whole run.
 func (c *chart) openAt(s span, violated bool) {
 	c.t.Open = span{0, c.t.End}
 	if !violated {
@@ -262,15 +262,14 @@ func (c *chart) openAt(s span, violated bool) {
 	c.t.Open = span{max(0, s[0]-margin), min(c.t.End, s[1]+margin)}
 }
 
-// thin folds and leaves out what lies far from what the page is about, where there
-// is too much.
+// foldFarItems folds or omits items far from the focus if there are too many.
 func (c *chart) thin(s span) {
 	c.t.Whole = span{0, c.t.End}
 	if len(c.t.Items) <= mostItems {
 		return
 	}
 	lo, hi := int64(0), c.t.End
-	for lo < hi-1 { // the widest margin with which few enough items are left
+	for lo < hi-1 { // find the widest margin that leaves few enough items
 		mid := (lo + hi) / 2
 		if c.count(span{s[0] - mid, s[1] + mid}) <= mostItems/2 {
 			lo = mid
@@ -296,13 +295,13 @@ func (c *chart) thin(s span) {
 		}
 	}
 	c.retext()
-	c.omit(fmt.Sprintf("outside of %s to %s, %d operations and writes are left out and %d beliefs and leases are folded where they follow closely; holders and faults are whole",
+	c.omit(fmt.Sprintf("outside %s to %s, %d operations and writes are omitted and %d beliefs and leases are folded; holders and faults are complete",
 		display.Seconds(w[0]*1000), display.Seconds(w[1]*1000), left, folded))
 }
 
 var (
 	keepAlways = map[string]bool{"fault": true, "fault-try": true, "fault-at": true, "fault-no": true, "overlap": true, "paused": true,
-		"down": true, "death": true, "clock": true, "harm": true, "refused": true, "lost": true, "lease-early": true}
+		"down": true, "death": true, "clock": true, "damage": true, "refused": true, "lost": true, "lease-early": true}
 	folds = map[string]bool{"belief": true, "lease": true}
 )
 
@@ -315,8 +314,8 @@ func (c *chart) count(w span) (n int) {
 	return n
 }
 
-// fold adds an item to the one before it if that is near, in the same row, and
-// outside of the window too.
+// fold merges an item into the previous one if that is close, in the same row, and also outside the
+// window. It returns the number of merged items.
 func (c *chart) fold(i item, bucket int64, w span) int {
 	if n := len(c.t.Items); n > 0 {
 		last := &c.t.Items[n-1]
@@ -326,7 +325,7 @@ func (c *chart) fold(i item, bucket int64, w span) int {
 			last.Kind = c.kind("many")
 			last.To = max(last.To, i.To)
 			last.Session, last.Detail = 0, 0
-			last.Label++ // counts, until it is a text
+			last.Label++ // a count, until rebuildTexts replaces it with a text
 			if many != "many" {
 				last.Label = 2
 			}
@@ -338,7 +337,7 @@ func (c *chart) fold(i item, bucket int64, w span) int {
 	return 0
 }
 
-// retext forgets the texts of what is not drawn, and makes texts of the counts.
+// rebuildTexts drops unused texts, and converts the counts of folded items to texts.
 func (c *chart) retext() {
 	old := c.t.Texts
 	c.t.Texts, c.texts = []string{""}, map[string]int{"": 0}
