@@ -18,15 +18,15 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// row says what a package may import, and why the line is drawn there.
+// row lists what a package may import, and the reason for the limit.
 type row struct {
-	ours    string // packages of this module; a trailing /… means all below
-	third   string // modules of others
-	tests   string // what its tests may import besides
+	ours    string // packages of this module; a trailing /… includes all below
+	third   string // third-party modules
+	tests   string // additional imports of its tests
 	because string
 }
 
-// house is who may import whom. A package that is not in it may not exist.
+// house is the import table. Every package must be in it.
 var house = map[string]row{
 	"redlock":           {ours: "redlock/driver", because: "people copy the folder, so it stands alone"},
 	"redlock/driver":    {because: "for authors of drivers: the interfaces of a node, the Lua scripts, and advice on passwords, ACLs and certificates"},
@@ -162,7 +162,7 @@ const (
 	internal   = "github.com/rogpeppe/go-internal"  // tests only
 )
 
-// module is the module's path with a slash, whatever it was renamed to.
+// module is the module path with a trailing slash, even after a rename.
 var module = strings.TrimSuffix(reflect.TypeFor[outcome.Outcome]().PkgPath(), "scenarios/outcome")
 
 type listed struct {
@@ -207,7 +207,7 @@ func TestImportTable(t *testing.T) {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		r, ok := house[name]
 		if !ok {
-			t.Errorf("package %s is not in the import table: add its row and its reason, or remove it", name)
+			t.Errorf("package %s is not in the import table: add a row with the reason, or remove it", name)
 			continue
 		}
 		seen[name] = true
@@ -224,7 +224,7 @@ func TestImportTable(t *testing.T) {
 	}
 	for name := range house {
 		if !seen[name] {
-			t.Errorf("package %s is in the import table and does not exist", name)
+			t.Errorf("package %s is in the import table but does not exist", name)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func (r row) allows(self, path string) bool {
 	return path == module+self || allowed(r.ours+" "+r.third, path)
 }
 
-// allowed reports whether a list of packages and modules has an import path.
+// allowed reports whether a list of packages and modules contains an import path.
 func allowed(list, path string) bool {
 	path = strings.TrimPrefix(path, module)
 	return slices.ContainsFunc(strings.Fields(list), func(a string) bool {
@@ -245,17 +245,17 @@ func allowed(list, path string) bool {
 	})
 }
 
-// Limits of size. What is longer hides more than one idea.
+// Size limits. Longer code contains more than one idea.
 const (
 	maxFile     = 1000
 	maxFunction = 70
-	maxMethods  = 25 // of a type, tests aside: what has more is a package
+	maxMethods  = 25 // of a type, without tests; a type with more should be a package
 )
 
 func TestSizesAndDocs(t *testing.T) {
 	for _, p := range packages(t) {
 		if p.Doc == "" {
-			t.Errorf("package %s has no doc: its first sentence says what it does", p.ImportPath)
+			t.Errorf("package %s has no doc comment", p.ImportPath)
 		}
 		for _, f := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles, p.IgnoredGoFiles) {
 			checkSizes(t, filepath.Join(p.Dir, f))
@@ -268,7 +268,7 @@ func TestSizesAndDocs(t *testing.T) {
 	}
 }
 
-// methods counts those of each type of a package, as it is built here.
+// methods counts the methods of each type of a package, for this platform.
 func methods(t *testing.T, p listed) map[string]int {
 	t.Helper()
 	all := map[string]int{}
@@ -318,8 +318,8 @@ func checkSizes(t *testing.T, path string) {
 	}
 }
 
-// TestEngineHasNoClock holds the engine to Cluster.Now and Cluster.At: a look at
-// the machine's clock would be wrong in virtual time.
+// TestEngineHasNoClock checks that the engine uses only Cluster.Now and Cluster.At. The machine's clock
+// would be wrong in virtual time.
 func TestEngineHasNoClock(t *testing.T) {
 	files, err := filepath.Glob("../../harness/*.go")
 	if err != nil || len(files) == 0 {
@@ -348,9 +348,9 @@ func TestEngineHasNoClock(t *testing.T) {
 	}
 }
 
-// TestFilesAreOpenedInOnePlace: what may come from others is opened by package files,
-// which waits for nothing, reads no more than it should, and leaves no directory.
-// Only what is made anew, under a name that nobody else has, is made here.
+// TestFilesAreOpenedInOnePlace checks that untrusted files are opened only by package files, which never
+// blocks, limits what it reads, and does not leave its directory. Other packages may only create new files
+// under unique names.
 func TestFilesAreOpenedInOnePlace(t *testing.T) {
 	rooms := []string{"cmd/lockpick", "harness", "harness/scenario", "harness/history", "scenarios", "reports", "checker", "nemesis"}
 	forbidden := map[string][]string{
@@ -391,6 +391,6 @@ func TestFilesAreOpenedInOnePlace(t *testing.T) {
 		}
 	}
 	if seen < 100 {
-		t.Errorf("%d files were looked at", seen)
+		t.Errorf("only %d files were checked", seen)
 	}
 }

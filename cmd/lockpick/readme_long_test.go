@@ -16,13 +16,13 @@ import (
 	"lockpick/harness/lock/broken"
 )
 
-// TestReadme holds what the READMEs show against what a reader gets. With -update they are
-// rewritten.
+// TestReadme compares the output in the READMEs with what the commands print. With -update it rewrites
+// the READMEs.
 func TestReadme(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "--store", store)
 	if n := strings.Count(printed, "\n"); n > 25 {
-		t.Errorf("the whole catalogue takes %d lines, which fit on no screen", n)
+		t.Errorf("the output for the whole catalogue has %d lines, too many for a screen", n)
 	}
 	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	lockpick(t, "report", filepath.Join(store, "gc-pause-after-acquire", "latest"))
@@ -34,7 +34,7 @@ func TestReadme(t *testing.T) {
 	inReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"exhaust": lockpick(t, "model-check", "--markdown")})
 }
 
-// ownLock is the lock that the README shows, which is the example of how to add one.
+// ownLock returns the lock that the README shows, from the example of how to add one.
 func ownLock(t *testing.T) string {
 	t.Helper()
 	a, err := txtar.ParseFile("testdata/contributing/lock.txtar")
@@ -44,7 +44,7 @@ func ownLock(t *testing.T) string {
 	return "```go\n" + string(a.Files[0].Data) + "```\n"
 }
 
-// asShown holds the README's picture to the one that a reader gets.
+// asShown compares the README's picture with the one that lockpick draws.
 func asShown(t *testing.T, drawn, shown string) {
 	t.Helper()
 	got, err := os.ReadFile(drawn)
@@ -57,13 +57,13 @@ func asShown(t *testing.T, drawn, shown string) {
 		}
 	}
 	if want, err := os.ReadFile(shown); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not what one gets: run go test -tags long ./cmd/lockpick -run Readme -update (%v)", shown, err)
+		t.Errorf("%s is out of date: run go test -tags long ./cmd/lockpick -run Readme -update (%v)", shown, err)
 	}
 }
 
 func fence(text string) string { return "```\n" + strings.TrimSpace(text) + "\n```\n" }
 
-// brokenLocks is the table of locks with a mistake: where each is caught, and as what.
+// brokenLocks returns the table of broken locks, with the scenario and the violation that catch each.
 func brokenLocks(t *testing.T) string {
 	t.Helper()
 	all, err := choice{}.scenarios()
@@ -86,7 +86,7 @@ func brokenLocks(t *testing.T) string {
 			}
 		}
 		if !caught {
-			t.Errorf("no scenario says how it catches the mistake %s", m.Name)
+			t.Errorf("no scenario catches the mistake %s", m.Name)
 		}
 	}
 	return b.String()
