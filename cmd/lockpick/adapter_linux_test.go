@@ -34,7 +34,7 @@ func adapts() {
 		defer one.Unlock()
 		fmt.Printf(format+"\n", args...)
 	}
-	fmt.Fprintln(os.Stderr, "an adapter that is wrong by", strconv.Quote(wrong))
+	fmt.Fprintln(os.Stderr, "adapter with mistake", strconv.Quote(wrong))
 	switch wrong {
 	case "dies":
 		os.Exit(7)
@@ -86,7 +86,7 @@ func adapts() {
 	}
 }
 
-// breaks makes the mistake in the second acquire. It returns true if there must be no answer.
+// makeMistake makes the mistake in the second acquire. It returns true if there must be no answer.
 func (a *plainAdapter) breaks(how string, m *adapterRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -66,7 +66,7 @@ type search struct {
 	references map[string][]string // properties that the reference lock violates, by settings and seed
 }
 
-// first returns the first seed whose plan shows a violation that the reference lock does not show, and
+// firstCaught returns the first seed whose plan shows a violation that the reference lock does not show, and
 // that violation. It returns 0 if there is none.
 func (h search) first(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
 	var sets []string

@@ -12,7 +12,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// tagged returns the flags that select scenarios for a real backend: all of them at night, and by day a
+// tagFlags returns the flags that select scenarios for a real backend: all of them at night, and by day a
 // few, since they run in real time.
 func tagged() []string {
 	if night {
@@ -39,7 +39,7 @@ var simulatedOnly = map[string]string{
 	"weak-token/random-bytes":     "exact-instants: this backend does not have it",
 }
 
-// able returns the runs that were not skipped. Exactly the scenarios in lists may be skipped, for the
+// notSkipped returns the runs that were not skipped. Exactly the scenarios in lists may be skipped, for the
 // listed reason. At night, when everything runs, all listed scenarios must have been skipped.
 func able(t *testing.T, all []outcome.Outcome, lists ...map[string]string) []outcome.Outcome {
 	t.Helper()
@@ -66,7 +66,7 @@ func able(t *testing.T, all []outcome.Outcome, lists ...map[string]string) []out
 // on luck, but an overloaded machine can miss a violation. The test logs which.
 const mostLucky = 4
 
-// retries logs retried runs: those that missed a violation, and those that showed nothing or had a host
+// logRetries logs retried runs: those that missed a violation, and those that showed nothing or had a host
 // stall, which are noise of the machine.
 func retries(t *testing.T, all []outcome.Outcome) {
 	t.Helper()

@@ -42,7 +42,7 @@ func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 	}
 }
 
-// brokenBy returns the cause of a violation of mutual exclusion, or "".
+// mutexCause returns the cause of a violation of mutual exclusion, or "".
 func brokenBy(o outcome.Outcome) string {
 	i := slices.IndexFunc(o.Judgements, func(j outcome.Judgement) bool {
 		return j.Property == verdict.MutualExclusion && j.Got == verdict.Violated

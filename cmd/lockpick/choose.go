@@ -68,7 +68,7 @@ func (f *runFlags) resolve(s *campaign.Selection) (campaign.Choice, error) {
 	return c, invalid(err)
 }
 
-// choose resolves the named scenarios with the lock, the expectations and the scale that the flags
+// chooseScenarios resolves the named scenarios with the lock, the expectations and the scale that the flags
 // set. not lists the scenarios that do not suit the lock.
 func (f *runFlags) choose(names ...string) (fit []pick, not []campaign.Skip, err error) {
 	s := f.selection(names...)

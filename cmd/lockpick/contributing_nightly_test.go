@@ -121,7 +121,7 @@ func (r *scriptResult) Run(_ string, run func(testscript.T)) {
 	script.Wait()
 }
 
-// takeOut reverts a file of a copy to the project's version, and returns a function that undoes that.
+// revertFile reverts a file of a copy to the project's version, and returns a function that undoes that.
 func takeOut(t *testing.T, root, name string) (undo func()) {
 	t.Helper()
 	path := filepath.Join(root, name)
@@ -170,7 +170,7 @@ func contributions(guide string) map[string][]string {
 	return lists
 }
 
-// followed reports where an archive and a list differ.
+// compareWithList reports where an archive and a list differ.
 func followed(t *testing.T, list []string, a *txtar.Archive) {
 	t.Helper()
 	named := func(item, file string) bool {
@@ -189,7 +189,7 @@ func followed(t *testing.T, list []string, a *txtar.Archive) {
 	}
 }
 
-// copied returns the folder of a copy of the project without ignored files.
+// copyProject returns the folder of a copy of the project without ignored files.
 func copied(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -223,7 +223,7 @@ func write(path string, text []byte, mode fs.FileMode) error {
 	return os.WriteFile(path, text, mode)
 }
 
-// add writes a new file, or changes one by hunks. A hunk starts with "@@", and its lines start with " ",
+// addFile writes a new file, or changes one by hunks. A hunk starts with "@@", and its lines start with " ",
 // "-" or "+" as in a diff. The replaced lines must occur in the file exactly once.
 func add(t *testing.T, path, text string) {
 	t.Helper()

@@ -168,7 +168,7 @@ func TestRandomPlansTwice(t *testing.T) {
 	})
 }
 
-// twice runs each scenario with its seed in two processes that differ in processors and garbage
+// runTwice runs each scenario with its seed in two processes that differ in processors and garbage
 // collection, and reports differences. As many pairs of processes as processors run concurrently.
 func twice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 	t.Helper()

@@ -87,7 +87,7 @@ func votes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// withoutVotes counts the grants of a run and describes one whose acquire returned without a quorum of
+// countGrants counts the grants of a run and describes one whose acquire returned without a quorum of
 // answers.
 func withoutVotes(h *history.History) (grants int, why string) {
 	for _, g := range h.Events {

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// serving starts lockpick serve, which runs until something ends it.
+// startServer starts lockpick serve, which runs until something ends it.
 func serving(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, said *bytes.Buffer) {
 	t.Helper()
 	cmd, said = exec.Command("lockpick", "serve", "--port", "0", "--store", t.TempDir()), &bytes.Buffer{}
@@ -78,7 +78,7 @@ func TestPanicIsABug(t *testing.T) {
 	}
 }
 
-// limited runs lockpick under a limit set by the shell.
+// runLimited runs lockpick under a limit set by the shell.
 func limited(t *testing.T, limit string, env []string, args ...string) (code int, said string) {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", limit + `; exec lockpick "$@"`, "sh"}, args...)...)

@@ -20,7 +20,7 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// madeUp builds a lockpick with two more kinds of fault: limp, which lasts and is the example of how to
+// buildWithNewFaults builds a lockpick with two more kinds of fault: limp, which lasts and is the example of how to
 // add one, and forget, which is instantaneous. Each consists of a file in nemesis, a file in the backend
 // that supports it, and an entry in the table of kinds. Nothing else of the program changes.
 func madeUp(t *testing.T) string {
@@ -75,7 +75,7 @@ func madeUp(t *testing.T) string {
 	return path
 }
 
-// limps is a scenario with both faults.
+// newFaultsScenario is a scenario with both faults.
 const limps = "testdata/madeup/limps.yaml"
 
 func has(t *testing.T, text string, words ...string) {

@@ -133,7 +133,7 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 	return err
 }
 
-// choose returns the scenarios to run.
+// chooseScenarios returns the scenarios to run.
 func (f *huntFlags) choose(args []string) (picks []pick, err error) {
 	unnamed := len(args) == 0
 	if unnamed {

@@ -148,7 +148,7 @@ func TestHuntFindsBrokenLocks(t *testing.T) {
 	lockpick := build(t)
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "mistake\tproperty\tcause\truns\tseconds\tto make it small\tsmall")
+	fmt.Fprintln(table, "mistake\tproperty\tcause\truns\tseconds\tminimizing\tminimized")
 	var took []float64
 	for _, m := range broken.Mistakes() {
 		t.Run(m.Name, func(t *testing.T) {

@@ -202,7 +202,7 @@ func completion(root *cobra.Command) {
 	root.RegisterFlagCompletionFunc("color", completes(false, func() []string { return []string{"auto", "always", "never"} }))
 }
 
-// nearest returns the name that the user probably intended: one that differs by typing mistakes,
+// nearestName returns the name that the user probably intended: one that differs by typing mistakes,
 // or the one with the longest common prefix. It returns "" if no name comes close.
 func nearest(word string, names []string) string {
 	best := scenario.Nearest(word, names)

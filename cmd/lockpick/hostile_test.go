@@ -20,7 +20,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// refused checks that lockpick rejects its input with a usage error and a hint.
+// checkRefused checks that lockpick rejects its input with a usage error and a hint.
 func refused(t *testing.T, what string, args ...string) (errs string) {
 	t.Helper()
 	code, _, errs := said(t, args...)
@@ -245,7 +245,7 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 	}
 }
 
-// refusedRun checks that a run with an unacceptable file is refused by every command.
+// checkRefusedRun checks that a run with an unacceptable file is refused by every command.
 func refusedRun(t *testing.T, what, dir, file string) {
 	t.Helper()
 	for _, verb := range []string{"check", "explain", "report", "replay"} {

@@ -18,7 +18,7 @@ import (
 // hostile is a text that an attacker may put into a key, a file name or an error.
 const hostile = "a\n::error::forged\r\n  ::warning::forged\u0085::debug::\u2028::notice::\u2029\u202e\x1b[2J##[error]forged"
 
-// obeyed matches text that GitHub's runner or a terminal would execute instead of show.
+// commandPattern matches text that GitHub's runner or a terminal would execute instead of show.
 var obeyed = regexp.MustCompile(`(?m)^[\pZ\s]*::|##\[|[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
 var invisible = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202e}]`)

@@ -16,10 +16,10 @@ import (
 func TestHistoriesAreReadOnce(t *testing.T) {
 	rooms := []string{"checker", "reports", "scenarios", "internal/bruteforce", "internal/histories"}
 	allowed := map[string]string{ // a file that may break a rule, and why
-		"reports/page/detail.go":            "tells one event in words, whatever others there are",
-		"internal/bruteforce/bruteforce.go": "the tests' judge of last resort, which may share nothing with package facts",
-		"internal/histories/histories.go":   "makes records, of which the tests ask what facts makes of them",
-		"checker/assumptions.go":            "a step's Proof has the words by which its read-back tells that nothing was hit",
+		"reports/page/detail.go":            "describes a single event, independent of others",
+		"internal/bruteforce/bruteforce.go": "an independent checker for tests, which may not share code with package facts",
+		"internal/histories/histories.go":   "creates histories for tests of package facts",
+		"checker/assumptions.go":            "a step's Proof contains the read-back text of a fault that hit nothing",
 	}
 	seen, broken := 0, map[string]bool{}
 	for _, p := range packages(t) {
@@ -82,11 +82,11 @@ func readsHistories(f *ast.File) (all []string) {
 				}
 			case *ast.SelectorExpr:
 				if dotted(n) == "history.CameTrue" {
-					all = append(all, "mentions history.CameTrue: package facts has deadlines as they came true")
+					all = append(all, "uses history.CameTrue: package facts has the effective deadlines")
 				}
 			case *ast.CallExpr:
 				if looksFor(n) && slices.ContainsFunc(n.Args, func(e ast.Expr) bool { return hasCause(e, causes) }) {
-					all = append(all, "looks for words in a cause: what somebody needs is a field")
+					all = append(all, "parses a cause: put the data into a field")
 				}
 			}
 			return true

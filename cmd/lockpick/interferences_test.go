@@ -39,7 +39,7 @@ type attack struct {
 	hit      func(lockpick int) error
 }
 
-// every is larger than the number of tries of a run.
+// allTries is larger than the number of tries of a run.
 const every = 99
 
 // run runs lockpick under the attack, and returns its exit code and output.
@@ -80,7 +80,7 @@ func (a attack) run(t *testing.T) (code int, said string) {
 	}
 }
 
-// onChild returns an attack that signals one process of a run on the process backend.
+// attackOnChild returns an attack that signals one process of a run on the process backend.
 func onChild(name string, all ...syscall.Signal) func(int) error {
 	return func(lockpick int) error {
 		pid, err := childOf(lockpick, name)
@@ -91,7 +91,7 @@ func onChild(name string, all ...syscall.Signal) func(int) error {
 	}
 }
 
-// hitOnce checks that a run whose first try was hit passes with the next one, and that the output says so.
+// passesAfterHit checks that a run whose first try was hit passes with the next one, and that the output says so.
 func hitOnce(t *testing.T, a attack, name string) {
 	t.Helper()
 	code, said := a.run(t)
@@ -126,7 +126,7 @@ type saboteur struct {
 	tally map[string]map[string]int // by kind of actor and way, and by result
 }
 
-// quiet runs a scenario undisturbed. It returns the actors seen, and the duration.
+// runUndisturbed runs a scenario undisturbed. It returns the actors seen, and the duration.
 func (s *saboteur) quiet(scenario string) (cast []string, life time.Duration) {
 	s.Helper()
 	seen := map[string]bool{}
@@ -245,7 +245,7 @@ func (s *saboteur) try(i interference, life time.Duration) bool {
 // probes reports whether a process only probes the machine before any run.
 func probes(actor string) bool { return actor == "trial" || actor == "date" || actor == "redis-server" }
 
-// first returns the duration of the first try, which is the disturbed one.
+// firstTryDuration returns the duration of the first try, which is the disturbed one.
 func (s *saboteur) first(r *disturbedRun) time.Duration {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*"))
 	if err != nil || len(runs) == 0 {
@@ -258,7 +258,7 @@ func (s *saboteur) first(r *disturbedRun) time.Duration {
 	return time.Duration(o.Seconds * float64(time.Second))
 }
 
-// over reports whether an instant is after the last check of the actors of the last run.
+// afterLastCheck reports whether an instant is after the last check of the actors of the last run.
 func (s *saboteur) over(r *disturbedRun, at time.Time) bool {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*", campaign.PackedFile))
 	if err != nil || len(runs) == 0 {

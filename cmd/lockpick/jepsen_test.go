@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// judgedAs lists the models by which each history of testdata/jepsen is checked, in the order of the
+// modelFlags lists the models by which each history of testdata/jepsen is checked, in the order of the
 // columns below and in its README.
 var judgedAs = [][]string{{"--model", "mutex"}, {"--model", "owner-mutex"}, {"--model", "handle"}, {"--model", "lease"}, {"--model", "lease", "--ttl", "1s"}}
 

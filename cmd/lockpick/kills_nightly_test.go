@@ -94,7 +94,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// frozen returns a socket that forwards to the engine until it is frozen.
+// freezableSocket returns a socket that forwards to the engine until it is frozen.
 func frozen(t *testing.T) (path string, freeze func()) {
 	t.Helper()
 	engine, ok := strings.CutPrefix(os.Getenv("DOCKER_HOST"), "unix://")

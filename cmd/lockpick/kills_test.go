@@ -19,7 +19,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// field is the environment in which lockpick is ended at random times: its binary, its own TMPDIR and a
+// killEnv is the environment in which lockpick is ended at random times: its binary, its own TMPDIR and a
 // store. Everything in the store except runs was left behind by a process that was ended.
 type field struct {
 	*testing.T
@@ -62,12 +62,12 @@ func (f *field) ends(args ...string) {
 	f.lasts[strings.Join(args, " ")] = time.Since(began)
 }
 
-// judges reports whether lockpick reached any verdict.
+// reachedVerdict reports whether lockpick reached any verdict.
 func judges(is *os.ProcessState) bool {
 	return slices.Contains([]int{outcome.ExitOK, outcome.ExitUnexpected, outcome.ExitUndecided}, is.ExitCode())
 }
 
-// kind is a kind of start: the commands that are ended, and the start that cleans up afterwards.
+// killKind is a kind of start: the commands that are ended, and the start that cleans up afterwards.
 type kind struct {
 	name  string
 	begin [][]string // used in turn
@@ -75,7 +75,7 @@ type kind struct {
 	kills int
 }
 
-// sum counts the results of ending one kind many times.
+// killCounts counts the results of ending one kind many times.
 type sum struct{ ended, before, left, swept int }
 
 // kill kills lockpick processes of a kind at random times, and checks that after the next start nothing is
@@ -170,7 +170,7 @@ func (f *field) runs() []string {
 	return runs
 }
 
-// judged checks that a run has a verdict, if it has a history.
+// checkVerdict checks that a run has a verdict, if it has a history.
 func (f *field) judged(dir, what string) {
 	f.Helper()
 	if is, err := os.Stat(filepath.Join(dir, "history.jsonl")); err != nil || is.Size() == 0 {
@@ -183,7 +183,7 @@ func (f *field) judged(dir, what string) {
 	}
 }
 
-// await returns remains after giving killed processes the time to end.
+// awaitRemains returns remains after giving killed processes the time to end.
 func (f *field) await() (left string) {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if left = f.remains(); left == "" {
@@ -243,7 +243,7 @@ func (f *field) processes() (left []string) {
 	return left
 }
 
-// machine returns the other resources of runs: containers, networks, interfaces, network namespaces and
+// machineState returns the other resources of runs: containers, networks, interfaces, network namespaces and
 // the rules of the kernel's filters.
 func (f *field) machine() map[string]string {
 	has := map[string]string{}

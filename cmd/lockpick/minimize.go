@@ -140,7 +140,7 @@ func (f *shrinkFlags) canWrite() error {
 	return errors.Unwrap(campaign.CanWrite(filepath.Dir(f.file))) // drop the part about the store
 }
 
-// subject returns the scenario and the seed to minimize.
+// findSubject returns the scenario and the seed to minimize.
 func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
 		if err := holdsRuns(arg); err != nil {

@@ -156,7 +156,7 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 	return nil
 }
 
-// check validates the flags and returns the memory limit of a search, in bytes.
+// validate validates the flags and returns the memory limit of a search, in bytes.
 func (f *exhaustFlags) check() (memory int, err error) {
 	bytes, err := units.FromHumanSize(f.memory)
 	switch wrong := f.Check(); {

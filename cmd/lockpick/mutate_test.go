@@ -17,7 +17,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// wild lists values that replace others.
+// wildValues lists values that replace others.
 var wild = []any{-1, json.Number("-9223372036854775808"), json.Number("9223372036854775807"), json.Number("18446744073709551615"), json.Number("1e300"),
 	"", "../../../elsewhere/mine", "a\x00b", strings.Repeat("x", 1<<20), nil, true, []any{}, map[string]any{}, []any{nil}}
 
@@ -59,7 +59,7 @@ func mutants(t *testing.T, text []byte, do func(what string, mutant []byte)) (n 
 	return n
 }
 
-// bears runs a command on hostile input. The input may be rejected or checked like any other run; anything
+// survives runs a command on hostile input. The input may be rejected or checked like any other run; anything
 // else is an error.
 func bears(t *testing.T, what, verb, dir string) (accepted bool) {
 	t.Helper()

@@ -44,7 +44,7 @@ func ownLock(t *testing.T) string {
 	return "```go\n" + string(a.Files[0].Data) + "```\n"
 }
 
-// asShown compares the README's picture with the one that lockpick draws.
+// checkPicture compares the README's picture with the one that lockpick draws.
 func asShown(t *testing.T, drawn, shown string) {
 	t.Helper()
 	got, err := os.ReadFile(drawn)

@@ -90,7 +90,7 @@ func TestReadmesLinksLead(t *testing.T) {
 	}
 }
 
-// inReadme compares generated blocks of a README with their contents.
+// checkReadme compares generated blocks of a README with their contents.
 func inReadme(t *testing.T, path string, blocks map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -187,7 +187,7 @@ func (r *report) progress(passed time.Duration) string {
 // recentRuns is the number of runs over which the estimate of the remaining time is averaged.
 const recentRuns = 20
 
-// left estimates the remaining time from the most recent runs, and the time since the last one.
+// timeLeft estimates the remaining time from the most recent runs, and the time since the last one.
 func (r *report) left(now time.Time) (time.Duration, bool) {
 	n := len(r.recent)
 	if n < 2 {
@@ -230,7 +230,7 @@ func (f *runFlags) all(names []string) string {
 	return c + f.overrides()
 }
 
-// keep writes the suite, if there is more than one run, and the index of the store.
+// store writes the suite, if there is more than one run, and the index of the store.
 func (r *report) keep(interrupted bool) error {
 	s := r.suite
 	if len(s.Scenarios) > 1 || s.Seeds > 1 {

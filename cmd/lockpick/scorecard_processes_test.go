@@ -39,7 +39,7 @@ func TestScoreOnProcesses(t *testing.T) {
 	}
 }
 
-// complete checks that mutual exclusion was exercised under each type of fault in tier every, on both
+// checkComplete checks that mutual exclusion was exercised under each type of fault in tier every, on both
 // backends.
 func complete(t *testing.T, c *outcome.Card) {
 	t.Helper()

@@ -46,7 +46,7 @@ func onlyCard(t *testing.T, book suites.Scorecards, code int) *outcome.Card {
 	return book.Cards[0]
 }
 
-// fromServers checks that a card is based on real runs, and that violations of required properties were
+// checkRealRuns checks that a card is based on real runs, and that violations of required properties were
 // tried again.
 func fromServers(t *testing.T, c *outcome.Card) {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// carded matches a counterexample on a card: the heading, the properties and causes, and the command that
+// counterexamplePattern matches a counterexample on a card: the heading, the properties and causes, and the command that
 // shows it.
 var carded = regexp.MustCompile("(?s)### [^\n]* \\(([^\n]*)\\)\n\n(.*?)\n`lockpick (run [^`]*)`")
 

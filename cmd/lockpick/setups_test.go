@@ -18,7 +18,7 @@ var setups = map[string]lock.Kind{
 	"rueidis-looping":         setUp("rueidis", "caching", "yes", "no-loop", "no"),
 }
 
-// setUp returns a kind with some of its options, given as alternating names and values.
+// withOptions returns a kind with some of its options, given as alternating names and values.
 func setUp(kind string, options ...string) lock.Kind {
 	k := kinds.All[kind]
 	return lock.Kind{OwnTime: k.OwnTime, OwnTokens: k.OwnTokens, New: func(env lock.Env) (lock.Lock, error) {

@@ -93,7 +93,7 @@ func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 	return all
 }
 
-// promises lists the properties that every lock guarantees within the assumptions.
+// guarantees lists the properties that every lock guarantees within the assumptions.
 func promises(s shapes.Shape) []string {
 	all := []string{verdict.HolderTold, verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance}
 	if s.Fenced {
@@ -102,7 +102,7 @@ func promises(s shapes.Shape) []string {
 	return all
 }
 
-// catches lists the scenario that catches the broken lock of each shape, with one of so many seeds, and the
+// catchingRuns lists the scenario that catches the broken lock of each shape, with one of so many seeds, and the
 // property and cause of the violation.
 var catches = map[string]struct {
 	scenario, property, cause string

@@ -21,7 +21,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// running is a lockpick process in the middle of a run on processes, with its own TMPDIR and store.
+// runningProcess is a lockpick process in the middle of a run on processes, with its own TMPDIR and store.
 type running struct {
 	*testing.T
 	*exec.Cmd

@@ -40,7 +40,7 @@ func pty(t *testing.T) (theirs, ours *os.File) {
 	return theirs, ours
 }
 
-// onTerminal runs lockpick on a terminal, and returns the output.
+// runOnTerminal runs lockpick on a terminal, and returns the output.
 func onTerminal(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	theirs, ours := pty(t)
@@ -58,7 +58,7 @@ func onTerminal(t *testing.T, env []string, args ...string) string {
 	return string(text)
 }
 
-// inProgress repeats a run with more seeds until it shows progress, which starts after a second, and returns
+// runUntilProgress repeats a run with more seeds until it shows progress, which starts after a second, and returns
 // the terminal output.
 func inProgress(t *testing.T, env ...string) (said string, runs int) {
 	t.Helper()
@@ -98,7 +98,7 @@ func TestOnATerminal(t *testing.T) {
 	}
 }
 
-// shown returns what a terminal shows in the end, without erased text and colors.
+// screenText returns what a terminal shows in the end, without erased text and colors.
 func shown(said string) string {
 	var b strings.Builder
 	for line := range strings.Lines(said) {

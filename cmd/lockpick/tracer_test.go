@@ -45,7 +45,7 @@ func (tr trace) differs(o trace) string {
 		}
 	}
 	if tr.Wire != o.Wire {
-		return "the wire, though not the history"
+		return "the wire, but not the history"
 	}
 	return ""
 }

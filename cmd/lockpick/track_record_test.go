@@ -11,7 +11,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// published is a finding, a row of the track record.
+// publishedFinding is a finding, a row of the track record.
 type published struct{ lock, property, cause, command string }
 
 // trackRecord returns the findings of the track record.
@@ -42,7 +42,7 @@ func trackRecord(t *testing.T) (all []published) {
 	return all
 }
 
-// shown checks a run of a finding's command: it exits with 0, and the finding's property is violated with the
+// check checks a run of a finding's command: it exits with 0, and the finding's property is violated with the
 // cause in the row.
 func (f published) shown(t *testing.T, code int, all []outcome.Outcome) {
 	t.Helper()

@@ -70,7 +70,7 @@ func TestUnplannedOnWatchers(t *testing.T) {
 	}
 }
 
-// onContainer acts on a container of lockpick through the engine, or sends signals to its first process or
+// hitContainerOf acts on a container of lockpick through the engine, or sends signals to its first process or
 // to that process's child.
 func onContainer(lockpick int, name, way string) error {
 	list, err := exec.Command("docker", "ps", "--format", "{{.Names}}").Output()
@@ -121,7 +121,7 @@ func onContainer(lockpick int, name, way string) error {
 	return signals(pid, all...)
 }
 
-// inside returns a process that a container's first process started.
+// childProcess returns a process that a container's first process started.
 func inside(pid int) (int, error) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, task := range tasks {

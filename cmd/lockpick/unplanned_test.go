@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// signals sends signals to a process, with a pause between them.
+// sendSignals sends signals to a process, with a pause between them.
 func signals(pid int, all ...syscall.Signal) error {
 	for i, s := range all {
 		if i > 0 {
@@ -57,7 +57,7 @@ func childOf(lockpick int, name string) (int, error) {
 	return 0, fmt.Errorf("lockpick has no child %s", name)
 }
 
-// self returns the path of lockpick in script tests. It skips the test without redis-server.
+// lockpickPath returns the path of lockpick in script tests. It skips the test without redis-server.
 func self(t *testing.T) string {
 	t.Helper()
 	needRedis(t)
