@@ -23,8 +23,9 @@ import (
 	"lockpick/internal/files"
 )
 
-// makeClient lets a client wait for its order, in a container that it may have had
-// before: a container takes tenths of a second to start, and a run begins at once.
+// makeClient starts a client's process, which waits for its order. It reuses the client's earlier
+// container if possible, because starting a container takes tenths of a second and clients should
+// begin at once.
 func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*box, error) {
 	s.mu.Lock()
 	at, host := s.clientBoxes[name], s.hosts[name]
@@ -68,21 +69,21 @@ func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*box
 	return at, s.openGate(ctx, at, k)
 }
 
-// clearRoom ends what a client has left running in its container, and waits for it.
+// killLeftovers kills the processes that a client has left running in its container, and reaps them.
 func clearRoom() {
-	if os.Getpid() != 1 { // all others of this machine
+	if os.Getpid() != 1 { // not in a container: -1 would be all processes of this machine
 		return
 	}
 	syscall.Kill(-1, syscall.SIGKILL)
 	for {
 		_, err := syscall.Wait4(-1, nil, 0, nil)
 		if err != nil && err != syscall.EINTR {
-			return // ECHILD: nobody is left
+			return // ECHILD: no process is left
 		}
 	}
 }
 
-// hasAdapters sees that the engine has the image of the adapters, if clients have any.
+// checkAdapterImage checks that the engine has the adapter's image, if clients use an adapter.
 func (s supply) hasAdapters(ctx context.Context) error {
 	if len(s.cfg.Adapter) == 0 {
 		return nil
@@ -92,13 +93,13 @@ func (s supply) hasAdapters(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("look for image %s: %w", s.cfg.AdapterImage, err)
 	case !has:
-		return &Lack{fmt.Errorf("the engine has no image %s for the adapter", s.cfg.AdapterImage), "docker build or docker pull it, or name another"}
+		return &Lack{fmt.Errorf("the engine has no image %s for the adapter", s.cfg.AdapterImage), "build or pull it with docker, or name another"}
 	}
 	return nil
 }
 
-// makeAdapted makes the container of a client, in the image of the adapter that it starts: what is
-// done to the container is done to both.
+// makeAdapterContainer creates a client's container from the image of its adapter. Faults on the
+// container hit both the client and the adapter that it starts.
 func (s *site) makeAdapted(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
 	files, gate := s.own.apart(gateDir)
 	m.Image, m.Command = s.cfg.AdapterImage, slices.Concat(gate, []string{AgentVerb, loopAgent}, gate, s.client[1:], s.cfg.Adapter)
@@ -112,7 +113,7 @@ func (s *site) makeAdapted(ctx context.Context, name string, host int, m engine.
 	return b, nil
 }
 
-// Hello starts the adapter for a moment, on no network, and returns the first line that it writes.
+// Hello starts the adapter briefly, without a network, and returns the first line of its output.
 func (b *backend) Hello(ctx context.Context) (line string, err error) {
 	e, _, err := engine.Meet(ctx)
 	if err != nil {
@@ -130,7 +131,7 @@ func (b *backend) Hello(ctx context.Context) (line string, err error) {
 	name := fmt.Sprintf("lockpick-%s-hello", self)
 	id, err := e.Create(ctx, engine.Making{Name: name, Image: b.cfg.AdapterImage, Network: "none", Command: b.cfg.Adapter, Labels: labels, Talks: true})
 	if err != nil {
-		return "", fmt.Errorf("make a container of %s: %w", b.cfg.AdapterImage, err)
+		return "", fmt.Errorf("create a container of %s: %w", b.cfg.AdapterImage, err)
 	}
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
 	at := &box{engine: e, name: "the adapter", id: id}
@@ -138,7 +139,7 @@ func (b *backend) Hello(ctx context.Context) (line string, err error) {
 	if err := at.startTalking(ctx); err != nil {
 		return "", err
 	}
-	late := time.AfterFunc(exec.StartWithin, func() { at.talk.out.CloseWithError(fmt.Errorf("it has said no hello within %v", exec.StartWithin)) })
+	late := time.AfterFunc(exec.StartWithin, func() { at.talk.out.CloseWithError(fmt.Errorf("no hello within %v", exec.StartWithin)) })
 	defer late.Stop()
 	line, err = bufio.NewReader(io.LimitReader(at.talk.out, 64<<10)).ReadString('\n')
 	if err != nil {
@@ -147,10 +148,11 @@ func (b *backend) Hello(ctx context.Context) (line string, err error) {
 	return line, nil
 }
 
-// wordsBound is how long what an adapter has written on stderr may come after what its client says.
+// stderrWait is how long an adapter's stderr may lag behind its client's report.
 const wordsBound = time.Second
 
-// RunClient is that of real.Run; if an adapter breaks, it adds what the program said last.
+// RunClient runs a client with real.Run. If its adapter breaks, the error includes the adapter's
+// last output.
 func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
 	err := c.Run.RunClient(ctx, s, at)
 	if !errors.Is(err, lock.ErrBroken) {
@@ -162,5 +164,5 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	for end := time.Now().Add(wordsBound); b.Words() == "" && time.Now().Before(end); {
 		time.Sleep(wordsBound / 100)
 	}
-	return fmt.Errorf("%w\nlast words on stderr in its container:\n%s", err, b.Words())
+	return fmt.Errorf("%w\nlast output on stderr in its container:\n%s", err, b.Words())
 }

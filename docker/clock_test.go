@@ -18,7 +18,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// clocked is the scenario with a plan that turns clocks.
+// clockScenario is twoNodes with a plan that changes clocks.
 func clocked(t *testing.T, persist string, targets ...string) scenario.Scenario {
 	t.Helper()
 	needEngine(t)
@@ -31,10 +31,10 @@ func clocked(t *testing.T, persist string, targets ...string) scenario.Scenario 
 	return s
 }
 
-// eitherWay runs a test where clocks are turned from this process, and where they are
-// from a container beside.
+// bothTracers runs a test with clocks changed from this process and with clocks changed from a
+// sidecar container.
 func eitherWay(t *testing.T, test func(t *testing.T, on *backend)) {
-	for name, far := range map[string]bool{"from here": false, "from beside": true} {
+	for name, far := range map[string]bool{"from here": false, "from a sidecar": true} {
 		t.Run(name, func(t *testing.T) {
 			if !far && os.Geteuid() != 0 {
 				t.Skip("only root may trace a container's process")
@@ -73,14 +73,14 @@ func jumpExpiresKeys(t *testing.T, on *backend) {
 			t.Errorf("the jump was read back as %q", back)
 		}
 		if v1, v2 := b.onNode("n1", "GET", "k"), b.onNode("n2", "GET", "k"); v1 != nil || v2 != "v" {
-			t.Errorf("after a jump of 11 s the key with 10 s to live is %v, and %v where no clock was turned", v1, v2)
+			t.Errorf("after a jump of 11 s, the key with a TTL of 10 s is %v, and %v on the node without a jump", v1, v2)
 		}
 		back = b.turn("n1", -11*time.Second, 1)
 		if !regexp.MustCompile(`, (which is right|\d\d?ms (ahead|behind)), rate 1`).MatchString(back) {
-			t.Errorf("set right, it was read back as %q", back)
+			t.Errorf("the corrected clock was read back as %q", back)
 		}
 		if _, err := b.TurnClock("n2", time.Second, 1); err == nil {
-			t.Error("a clock was turned that no plan turns")
+			t.Error("changed a clock that the plan does not change")
 		}
 
 		if back := b.turn("n1", 0, 2); !strings.Contains(back, "rate 2, seen over") {
@@ -89,14 +89,14 @@ func jumpExpiresKeys(t *testing.T, on *backend) {
 		asked := time.Now()
 		b.onNode("n1", "SET", "k", "v", "PX", "2000")
 		set := time.Now()
-		least, asking := time.Duration(0), set // that it lived for; a busy machine is late to ask
+		least, asking := time.Duration(0), set // lifetime of the key; a busy machine polls late
 		for b.onNode("n1", "EXISTS", "k") == int64(1) {
 			least = asking.Sub(set)
 			time.Sleep(time.Millisecond)
 			asking = time.Now()
 		}
 		if most := time.Since(asked); least > 1100*time.Millisecond || most < 900*time.Millisecond {
-			t.Errorf("at rate 2 a key with 2 s to live lived for %v to %v", least, most)
+			t.Errorf("at rate 2, a key with a TTL of 2 s lived for %v to %v", least, most)
 		}
 
 		b.do("pause", func() (string, error) { return b.Pause("n1") })
@@ -104,15 +104,15 @@ func jumpExpiresKeys(t *testing.T, on *backend) {
 			t.Errorf("a paused node's clock was read back as %q", back)
 		}
 		b.do("resume", func() (string, error) { return b.Resume("n1") })
-		back = b.turn("n1", -2*time.Hour, 1) // it has gained something at its rate, too
+		back = b.turn("n1", -2*time.Hour, 1) // it has also gained time at rate 2
 		if !regexp.MustCompile(`, 59m\S+ behind, rate 1`).MatchString(back) {
 			t.Errorf("after its pause it was read back as %q", back)
 		}
 	})
 }
 
-// A restarted node never sees the true time: loading its file, it keeps the key whose
-// time is up, since by its clock it is not.
+// A restarted node never sees true time. When it loads its file, it keeps a key whose TTL is over in true
+// time but not by its own clock.
 func TestARestartedNodeKeepsItsClock(t *testing.T) { eitherWay(t, restartedKeepsClock) }
 
 func restartedKeepsClock(t *testing.T, on *backend) {
@@ -125,18 +125,18 @@ func restartedKeepsClock(t *testing.T, on *backend) {
 			if back := b.turn("n1", -time.Hour, 1); !strings.HasPrefix(back, "no process runs there; the machine's clock shows") {
 				t.Errorf("a dead node's clock was read back as %q", back)
 			}
-			time.Sleep(time.Second) // the key's time, by a true clock
+			time.Sleep(time.Second) // the key's TTL in true time
 			back := b.do("restart", func() (string, error) { return b.Restart("n1") })
 			if !strings.Contains(back, " (keys: 1); TIME shows ") {
 				t.Errorf("the restart was read back as %q", back)
 			}
 		}
 		if v1, v2 := b.onNode("n1", "GET", "k"), b.onNode("n2", "GET", "k"); v1 != "v" || v2 != nil {
-			t.Errorf("the key is %v by a clock that is behind, and %v by one that is right", v1, v2)
+			t.Errorf("the key is %v with a slow clock, and %v with a right one", v1, v2)
 		}
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		b.turn("n1", 4*time.Hour, 1)
-		// Past its time by its clock alone.
+		// The TTL is over only by the node's own clock.
 		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.Contains(back, " (keys: 0); TIME shows ") {
 			t.Errorf("the last restart was read back as %q", back)
 		}
@@ -170,12 +170,12 @@ func clientsClocks(t *testing.T, on *backend) {
 		if err != nil {
 			t.Error(err)
 		}
-		if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil { // its next process, too
+		if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil { // also in its next process
 			t.Error(err)
 		}
 	})
 	history.Sort(events)
-	// A hold of 2 s by its own clock is one of 250 ms once that runs at 8.
+	// A hold of 2 s on its own clock takes 250 ms once the clock runs at rate 8.
 	var held []time.Duration
 	turns := 0
 	for i, e := range events {
@@ -194,11 +194,11 @@ func clientsClocks(t *testing.T, on *backend) {
 		t.Errorf("it held for %v, want 2 s and 250 ms", held)
 	}
 	if turns != 8 {
-		t.Errorf("%d turns are told, want both clocks' of 4", turns)
+		t.Errorf("%d clock events were recorded, want 4 for each of 2 clocks", turns)
 	}
 }
 
-// Where nodes run somebody's image, their gates are put into it with all that they need.
+// If nodes run a named image, the gate is copied into the container with its dependencies.
 func TestClocksInANamedImage(t *testing.T) {
 	s := clocked(t, "none", "n1")
 	s.Topology.Image = "lockpick-test:clocks"
@@ -210,17 +210,17 @@ func TestOthersMustBeRight(t *testing.T) {
 	run(t, clocked(t, "none", "n1"), func(b bench) {
 		right := vdso.Shown{Offset: b.Clock("n1").Shown().Offset}
 		if names, err := b.seeOthers(right); err != nil || fmt.Sprint(names) != "[n2]" {
-			t.Errorf("the others that are right are %v, %v", names, err)
+			t.Errorf("the other nodes with right clocks are %v, %v", names, err)
 		}
 		right.Offset += int64(time.Second)
-		if _, err := b.seeOthers(right); err == nil || !strings.Contains(err.Error(), "n2, which was not meant: its wall clock shows") {
+		if _, err := b.seeOthers(right); err == nil || !strings.Contains(err.Error(), "the fault also hit n2: its wall clock shows") {
 			t.Errorf("a node that is a second off: %v", err)
 		}
 	})
 }
 
-// Nobody has a privilege but the one beside a container whose clock is turned, which is
-// there only where it can't be turned from here.
+// Only a sidecar of a container with changing clocks has a capability, and it exists only if the clocks
+// can't be changed from here.
 func TestOneMayTrace(t *testing.T) { eitherWay(t, oneMayTrace) }
 
 func oneMayTrace(t *testing.T, on *backend) {
@@ -237,7 +237,7 @@ func oneMayTrace(t *testing.T, on *backend) {
 			}
 			h := is.HostConfig
 			if h.Privileged || fmt.Sprint(h.CapDrop) != "[ALL]" || fmt.Sprint(h.SecurityOpt) != "[no-new-privileges]" {
-				t.Errorf("%s may do what it need not: %+v", o.Name, h)
+				t.Errorf("%s has unneeded privileges: %+v", o.Name, h)
 			}
 			if len(h.CapAdd) > 0 || h.PidMode != "" {
 				may = append(may, fmt.Sprint(strings.TrimPrefix(o.Name, "/"+b.site.prefix), h.CapAdd))
@@ -249,7 +249,7 @@ func oneMayTrace(t *testing.T, on *backend) {
 			want = "[c1-clock[SYS_PTRACE] n1-clock[SYS_PTRACE]]"
 		}
 		if got := strings.ReplaceAll(fmt.Sprint(may), "CAP_", ""); got != want {
-			t.Errorf("%s may do more than the others, want %s", got, want)
+			t.Errorf("containers with capabilities: %s, want %s", got, want)
 		}
 	})
 }
@@ -258,6 +258,6 @@ func TestPlansNameWhoseClocksAreTurned(t *testing.T) {
 	s := twoNodes
 	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "kill", Targets: []string{"n1"}}}, {Fault: nemesis.Fault{Kind: "clock-rate", Targets: []string{"n2"}}}}
 	if got := turnable(s); fmt.Sprint(got) != "[n2]" {
-		t.Errorf("a plan turns the clocks of %v", got)
+		t.Errorf("the plan changes the clocks of %v", got)
 	}
 }

@@ -25,27 +25,27 @@ import (
 
 type cluster struct {
 	*real.Run
-	*packetFilters // of nodes whose packets the plan loses
+	*packetFilters // of nodes whose packets the plan drops
 	site           *site
 
 	// These are filled before body is called.
-	names  []string      // of the nodes
+	names  []string      // of nodes
 	ahead  time.Duration // how far the engine's clock is ahead of ours
-	within time.Duration // by how much that may be wrong
+	within time.Duration // error bound of ahead
 	limit  time.Duration // how long the run may take
-	group  *proc.Group   // directory that disks are mounted below; nil: there are none
+	group  *proc.Group   // directory below which disks are mounted; nil: there are none
 	guard  *guard
 
 	mu      sync.Mutex
-	waiting map[string]*box // of clients that have no order yet
+	waiting map[string]*box // of clients without an order yet
 }
 
 var _ real.Cluster = (*cluster)(nil)
 
-// powers is what can inject faults wherever it can run.
+// powers is a value with the fault interfaces that this backend implements on Linux.
 var powers any = (*cluster)(nil)
 
-// open makes the links between all who are there.
+// openLinks opens the links between clients and servers.
 func (c *cluster) open(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
 	remote := c.site.remote
 	c.Links = remote
@@ -66,22 +66,22 @@ func (c *cluster) open(s scenario.Scenario, seed uint64, rec *history.Recorder) 
 	return remote.Open(run, seed, c.site.net.at(linksHost).String(), addrs, c.names, s.Clients)
 }
 
-// watch ends the run if the links do.
+// watchLinks ends the run if the links exit.
 func (c *cluster) watch() {
 	select {
 	case <-c.site.remote.Ended():
-		c.Fail(fmt.Errorf("the links have ended, with their container or with the engine: %w; %s", real.ErrAgentGone, cmp.Or(c.site.linksBox.Words(), "they said nothing")))
+		c.Fail(fmt.Errorf("the links exited because their container or the engine stopped: %w; %s", real.ErrAgentGone, cmp.Or(c.site.linksBox.Words(), "they wrote nothing to stderr")))
 	case <-c.Ctx.Done():
 	}
 }
 
-// close ends what the run has made, and waits for it. The servers stay.
+// close ends the run's clients and links, and waits for its goroutines. The servers stay.
 func (c *cluster) close() error {
 	c.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), removeBound)
 	defer cancel()
 	var errs []error
-	for _, p := range c.Clients() { // in front of the links, so that nobody sees these end
+	for _, p := range c.Clients() { // before the links, so that no client sees the links end
 		if _, err := p.Kill(ctx); err != nil && !errors.Is(err, proc.ErrEnded) {
 			errs = append(errs, err)
 		}
@@ -99,20 +99,20 @@ func (c *cluster) close() error {
 	return errors.Join(append(errs, c.Wait())...)
 }
 
-// sameTime sees that the engine's clock is where StampError says, as far as it is not ours.
+// checkClockOffset checks that the engine's clock is still within the error that StampError reports.
 func (c *cluster) sameTime(ctx context.Context) error {
 	if c.within == 0 {
 		return nil
 	}
 	ahead, within, err := c.site.remote.Offset(ctx)
 	if errors.Is(err, real.ErrAgentGone) {
-		return nil // which has been said
+		return nil // already reported
 	}
 	if err != nil {
 		return fmt.Errorf("read the clock of the engine's machine: %w", err)
 	}
 	if off := (ahead - c.ahead).Abs(); off > c.within+within+driftIn(c.limit) {
-		return fmt.Errorf("the clock of the engine's machine has moved by %v in the run, and no verdict could rely on the stamps; let NTP look after both machines", off)
+		return fmt.Errorf("the clock of the engine's machine moved by %v during the run, too much to rely on its timestamps; synchronize both machines with NTP", off)
 	}
 	return nil
 }
@@ -124,8 +124,8 @@ func (c *cluster) at(name string) *node {
 	return c.Store.(*node)
 }
 
-// StampError bounds how wrong true stamps can be: those of clients and links are by one
-// clock, the engine's; ours are by the reckoning of it.
+// StampError bounds the error of true-time stamps. Those of clients and links come from the engine's
+// clock; lockpick's own are converted to that clock.
 func (c *cluster) StampError() time.Duration {
 	if c.within == 0 {
 		return stampError
@@ -133,7 +133,7 @@ func (c *cluster) StampError() time.Duration {
 	return stampError + c.within + driftIn(c.limit)
 }
 
-// NodeReport includes what the nodes call themselves, and their image.
+// NodeReport includes the servers' own version and the image.
 func (c *cluster) NodeReport() harness.NodeReport {
 	r := c.Run.NodeReport()
 	r.ServerVersion = c.site.software.String()
@@ -143,7 +143,8 @@ func (c *cluster) NodeReport() harness.NodeReport {
 	return r
 }
 
-// versionIn is how a server's INFO names it. A Valkey calls itself a Redis, too.
+// serverVersion extracts a server's name and version from its INFO reply. Valkey reports a Redis
+// version, too.
 func versionIn(info string) string {
 	for _, name := range []string{"valkey", "redis"} {
 		if _, rest, ok := strings.Cut(info, "\n"+name+"_version:"); ok {
@@ -154,7 +155,7 @@ func versionIn(info string) string {
 	return ""
 }
 
-// setClocks lets the clocks be changed that the scenario may change.
+// addClocks adds the clocks that the scenario may change.
 func (c *cluster) setClocks(s scenario.Scenario) {
 	for _, name := range turnable(s) {
 		k := real.NewClock(c.Ctx, slices.Contains(s.ClientNames(), name), c.there)
@@ -163,11 +164,11 @@ func (c *cluster) setClocks(s scenario.Scenario) {
 	}
 }
 
-// there is true time by the engine's clock.
+// engineTime returns true time by the engine's clock.
 func (c *cluster) there() time.Duration { return c.Now() + c.Origin() }
 
-// seeOthers asks the nodes whose clocks nobody turns: it is an error if one does not show
-// true time, for a fault must hit whom it is meant for. Who can't answer now is left out.
+// checkOtherClocks checks that the nodes whose clocks are not changed still show true time, because a
+// fault must hit only its targets. It skips nodes that can't answer now, and returns the checked ones.
 func (c *cluster) seeOthers(right vdso.Shown) (names []string, err error) {
 	for _, name := range c.names {
 		n := c.at(name)
@@ -179,15 +180,15 @@ func (c *cluster) seeOthers(right vdso.Shown) (names []string, err error) {
 			continue
 		}
 		if err := real.ClockDiffers(right, r); err != nil {
-			return nil, fmt.Errorf("%s, which was not meant: %w", name, err)
+			return nil, fmt.Errorf("the fault also hit %s: %w", name, err)
 		}
 		names = append(names, name)
 	}
 	return names, nil
 }
 
-// Prepare gets the images that scenarios need, and says what nodes will run. What can't
-// be had is a *Lack.
+// Prepare gets the images that the scenarios need, and reports what nodes will run. If an image is
+// not available, the error is a *MissingError.
 func (b *backend) Prepare(ctx context.Context, all []scenario.Scenario, say func(string)) error {
 	e, _, err := engine.Meet(ctx)
 	if err != nil {
@@ -220,16 +221,16 @@ func (b *backend) Prepare(ctx context.Context, all []scenario.Scenario, say func
 
 var _ nemesis.Starver = (*cluster)(nil)
 
-// Starve leaves a node little of its machine, and reads back what the engine holds it to.
+// Starve limits a node's CPU time and memory, and reads the limits back from the engine.
 func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
 	n := c.at(node)
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	switch {
 	case !n.Runs():
-		return "", fmt.Errorf("starve %s: it does not run", node)
+		return "", fmt.Errorf("starve %s: it is not running", node)
 	case n.starved.Load():
-		return "", fmt.Errorf("starve %s: it is starved already", node)
+		return "", fmt.Errorf("starve %s: it is already starved", node)
 	}
 	n.spoiled.Store(true)
 	n.starved.Store(true)
@@ -244,33 +245,33 @@ func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
 		return "", fmt.Errorf("starve %s: %w", node, err)
 	}
 	if is != want {
-		return "", fmt.Errorf("starve %s: the engine says that it may use %v", node, is)
+		return "", fmt.Errorf("starve %s: the engine reports limits of %v", node, is)
 	}
 	return fmt.Sprintf("container %.12s may use %v", n.id, is), nil
 }
 
-// Feed ends that, and says what the node met meanwhile. One that has ended for want of
-// memory stays down.
+// ClearLimits removes the limits, and reports how they affected the node. A node that was killed
+// for lack of memory stays down.
 func (c *cluster) Feed(node string) (string, error) {
 	n := c.at(node)
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	err := n.engine.Bound(c.Ctx, n.id, engine.Share{})
 	if err != nil && n.ends() {
-		err = n.engine.Bound(c.Ctx, n.id, engine.Share{}) // for when it is started again
+		err = n.engine.Bound(c.Ctx, n.id, engine.Share{}) // for its next start
 	}
 	if err != nil {
-		return "", fmt.Errorf("feed %s: %w", node, err)
+		return "", fmt.Errorf("lift the limits of %s: %w", node, err)
 	}
 	heard, err := n.heard(c.Ctx)
 	n.starved.Store(false)
 	n.tell(c.Ctx)
 	if err != nil {
-		return "", fmt.Errorf("feed %s: %w", node, err)
+		return "", fmt.Errorf("lift the limits of %s: %w", node, err)
 	}
 	met, err := n.engine.Used(c.Ctx, n.id)
 	if err != nil {
-		return "", fmt.Errorf("feed %s: %w", node, err)
+		return "", fmt.Errorf("lift the limits of %s: %w", node, err)
 	}
 	back := met.String() + "; " + heard
 	if met.Periods > 0 && met.Throttled == 0 {
@@ -279,7 +280,7 @@ func (c *cluster) Feed(node string) (string, error) {
 	return back, nil
 }
 
-// ends says whether it is just ending, of which the engine may know before we do.
+// ending reports whether the program is just exiting. The engine may know that earlier than lockpick.
 func (n *node) ends() bool {
 	select {
 	case <-n.Done():

@@ -55,15 +55,15 @@ func TestPausedClientDoesNothing(t *testing.T) {
 		resumed := make(chan time.Duration, 1)
 		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
 			if back := b.do("pause", func() (string, error) { return b.Pause("c1") }); !strings.Contains(back, "is paused") {
-				t.Errorf("pause says %q", back)
+				t.Errorf("pause returned %q", back)
 			}
 			if _, err := b.Pause("c1"); err == nil {
-				t.Error("a paused client could be paused again")
+				t.Error("paused a client twice")
 			}
 			b.At(b.Now()+50*time.Millisecond, func() {
 				at := b.Now()
 				b.do("resume", func() (string, error) { return b.Resume("c1") })
-				resumed <- at // the client may have ended meanwhile, but not the run
+				resumed <- at // the client may have exited meanwhile, but the run has not ended
 			})
 		})
 		if err != nil {
@@ -78,7 +78,7 @@ func TestPausedClientDoesNothing(t *testing.T) {
 			}
 		}
 		if _, err := b.Pause("c1"); !errors.Is(err, nemesis.ErrEnded) {
-			t.Errorf("pause of a client that has ended: %v", err)
+			t.Errorf("pause of a client that has exited: %v", err)
 		}
 	})
 }
@@ -86,20 +86,20 @@ func TestPausedClientDoesNothing(t *testing.T) {
 func TestKilledClientIsNoFailure(t *testing.T) {
 	run(t, twoNodes, func(b bench) {
 		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
-			b.do("pause", func() (string, error) { return b.Pause("c1") }) // a kill must get through all the same
+			b.do("pause", func() (string, error) { return b.Pause("c1") }) // a kill must work on a paused client
 			b.do("kill", func() (string, error) { return b.Kill("c1") })
 		})
 		if !errors.Is(err, harness.ErrKilled) {
-			t.Errorf("%v, want that it was killed", err)
+			t.Errorf("got %v, want harness.ErrKilled", err)
 		}
 		if back := b.do("resume", func() (string, error) { return b.Resume("c1") }); back != "it has ended" {
-			t.Errorf("resume says %q", back)
+			t.Errorf("resume returned %q", back)
 		}
 	})
 }
 
-// A node keeps its address over kills, and its data as far as it persists them;
-// its links refuse meanwhile, and lead to it again.
+// A node keeps its address when it is killed, and its data as far as it persists it. Its links refuse
+// connections while it is down, and lead to it again after a restart.
 func TestNodesEndAndComeBack(t *testing.T) {
 	t.Parallel() // it mostly waits
 	for mode, keys := range map[string]string{"none": " (keys: 0)", "always": " (keys: 1)"} {
@@ -114,25 +114,25 @@ func TestNodesEndAndComeBack(t *testing.T) {
 				}
 				b.do(what, func() (string, error) { return end("n1") })
 				if _, err := end("n1"); err == nil {
-					t.Errorf("%s: a dead node could be ended again", what)
+					t.Errorf("%s: stopped a dead node", what)
 				}
 				if _, err := b.Touch("n1"); err == nil {
-					t.Errorf("%s: a dead node answers", what)
+					t.Errorf("%s: a dead node answered", what)
 				}
 				began := time.Now()
 				if _, err := b.site.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
-					t.Errorf("%s: the link says %v after %v", what, err, time.Since(began))
+					t.Errorf("%s: the link returned %v after %v", what, err, time.Since(began))
 				}
 				back := b.do("restart", func() (string, error) { return b.Restart("n1") })
 				if !strings.HasSuffix(back, keys) {
-					t.Errorf("%s, persistence %s: restart says %q, want %q", what, mode, back, keys)
+					t.Errorf("%s, persistence %s: restart returned %q, want %q", what, mode, back, keys)
 				}
 				if v, err := b.site.ask(t.Context(), link, "PING"); err != nil || v.Str != "PONG" {
-					t.Errorf("%s: after the restart the link says %q, %v", what, v.Str, err)
+					t.Errorf("%s: after the restart the link returned %q, %v", what, v.Str, err)
 				}
 			}
 			if _, err := b.Restart("n1"); err == nil {
-				t.Error("a running node could be started again")
+				t.Error("restarted a running node")
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestPausedNodeIsMuteAndCutsAreReadBack(t *testing.T) {
 		b.do("pause", func() (string, error) { return b.Pause("n1") })
 		b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") })
 		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(back, "the node is stopped") {
-			t.Errorf("mend says %q", back)
+			t.Errorf("mend returned %q", back)
 		}
 		b.do("resume", func() (string, error) { return b.Resume("n1") })
 		for _, c := range []struct{ link, mode, way, want string }{
@@ -153,16 +153,16 @@ func TestPausedNodeIsMuteAndCutsAreReadBack(t *testing.T) {
 			{"c2-n2", nemesis.CutRefuse, "", "PING was refused"},
 		} {
 			if back := b.do("cut", func() (string, error) { return b.Cut(c.link, c.mode, c.way) }); !strings.HasPrefix(back, c.want) {
-				t.Errorf("%+v: cut says %q", c, back)
+				t.Errorf("%+v: cut returned %q", c, back)
 			}
 			if back := b.do("mend", func() (string, error) { return b.Mend(c.link) }); back != "PING was answered" {
-				t.Errorf("%+v: mend says %q", c, back)
+				t.Errorf("%+v: mend returned %q", c, back)
 			}
 		}
 		slow := nemesis.Traffic{DelayMin: 20 * time.Millisecond, DelayMax: 30 * time.Millisecond}
 		b.do("shape", func() (string, error) { return b.Shape("c1-n1", slow) })
 		if _, err := b.Unshape("c1-n1", slow); !errors.Is(err, nemesis.ErrIdle) {
-			t.Errorf("a shape that met nothing ends with %v", err)
+			t.Errorf("Unshape of a shape without traffic returned %v", err)
 		}
 	})
 }

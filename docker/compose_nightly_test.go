@@ -13,14 +13,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
+	containerapi "github.com/docker/docker/api/types/container"
 	imageapi "github.com/docker/docker/api/types/image"
 
 	"lockpick/docker/engine"
 )
 
-// whole is an image as compose.yaml takes one: lockpick, and this machine's redis-server to make
-// nodes of. It lacks the label by which lockpick tells its own, since containers would have it.
+// wholeImage imports an image for compose.yaml: lockpick, and this machine's redis-server to build nodes
+// from. It has no owner label, because its containers would inherit the label.
 func whole(t *testing.T, e *engine.Engine) (ref string) {
 	t.Helper()
 	is, err := e.About(t.Context())
@@ -53,28 +53,28 @@ func whole(t *testing.T, e *engine.Engine) (ref string) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	if _, err := new(bytes.Buffer).ReadFrom(out); err != nil { // until then it is not there
+	if _, err := new(bytes.Buffer).ReadFrom(out); err != nil { // the image exists only once the reply is complete
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.RemoveImage(context.Background(), ref) })
 	return ref
 }
 
-// compose is the command, in one of its two forms.
+// composeCommand returns the command, in one of its two forms.
 func compose(t *testing.T) []string {
 	if exec.Command("docker", "compose", "version").Run() == nil {
 		return []string{"docker", "compose"}
 	}
 	if _, err := exec.LookPath("docker-compose"); err != nil && os.Getenv("CI") != "" {
-		t.Fatal("there is no docker compose, and in CI it has to be there: apt-get install docker-compose")
+		t.Fatal("there is no docker compose, which CI requires: apt-get install docker-compose")
 	} else if err != nil {
 		t.Skip("there is no docker compose: apt-get install docker-compose")
 	}
 	return []string{"docker-compose"}
 }
 
-// The lockpick of compose.yaml makes its own nodes, and so does one that sees no process of the
-// machine and has to kill by the engine; nothing of either stays.
+// The lockpick of compose.yaml creates its own nodes. So does one that can't see the machine's processes
+// and has to kill through the engine. Neither leaves anything behind.
 func TestCompose(t *testing.T) {
 	e := testEngine(t)
 	command := compose(t)
@@ -100,8 +100,8 @@ func TestCompose(t *testing.T) {
 	if found, _ := filepath.Glob(filepath.Join(store, "delayed-restart", "*", "report.html")); len(found) == 0 {
 		t.Errorf("there is no report in the store:\n%s", said)
 	}
-	made, err := e.API.ContainerCreate(t.Context(), &container.Config{Image: image, Cmd: []string{"run", "--backend", "docker", "delayed-restart/", "power-loss-everysec/"}},
-		&container.HostConfig{Binds: []string{engine.UsualSocket + ":" + engine.UsualSocket}}, nil, nil, "")
+	made, err := e.API.ContainerCreate(t.Context(), &containerapi.Config{Image: image, Cmd: []string{"run", "--backend", "docker", "delayed-restart/", "power-loss-everysec/"}},
+		&containerapi.HostConfig{Binds: []string{engine.UsualSocket + ":" + engine.UsualSocket}}, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +113,6 @@ func TestCompose(t *testing.T) {
 	status, err := ended()
 	logs := e.Logs(t.Context(), made.ID)
 	if err != nil || status != 0 || !strings.Contains(logs, "the engine sees other files") || !strings.Contains(logs, "1 as expected, 1 skipped") {
-		t.Errorf("it ended with %d, %v:\n%s", status, err, logs)
+		t.Errorf("it exited with %d, %v:\n%s", status, err, logs)
 	}
 }

@@ -24,49 +24,50 @@ import (
 // container. It takes tenths of a second; beyond the bound something is wrong.
 const engineBound = 15 * time.Second
 
-// box is a container of a run: a node, a client, a link or an adapter.
+// container is a container of a testbed: it runs a node, a client, the links or a sidecar, or holds
+// an address.
 type box struct {
 	engine   *engine.Engine
 	name, id string
-	host     int   // on the network
-	near     bool  // its processes are on this machine
-	here     bool  // and ours to kill
-	beside   *box  // from where its gate is opened; nil: it has none, or it is opened from this process
-	turns    bool  // it is a client's, and the run changes its clocks
-	talk     *talk // with its program; nil: nobody talks with it
+	host     int   // host part of its address on the network
+	near     bool  // its processes run on this machine
+	here     bool  // and lockpick may kill them
+	beside   *box  // opens its gate; nil: it has no gate, or this process opens it
+	turns    bool  // it is a client whose clocks the run changes
+	talk     *talk // streams of its program; nil: not attached
 
 	mu     sync.Mutex
-	run    *running // the latest; nil: it was never started
+	run    *running // the latest; nil: never started
 	paused bool
-	told   func(*running) // hears of an end, and may know of it; nil: nobody looks after it
-	frozen bool           // somebody else has paused it
-	// Pauses, and ends of these, that were asked for and the engine has not told of yet.
+	told   func(*running) // is called at each end, possibly more than once; nil: not monitored
+	frozen bool           // paused from outside
+	// Pauses and resumptions that were requested and that the engine has not reported yet.
 	pausing, resuming int
-	turned            time.Time // when the last of them was asked for
+	turned            time.Time // time of the last such request
 }
 
-// running is one run of a container's program.
+// programRun is one run of a container's program.
 type running struct {
-	process int           // on this machine; 0: unknown
-	once    sync.Once     // closes ended
-	ended   chan struct{} // closed when it has ended
-	told    chan struct{} // closed when the engine has said so, with what follows
-	status  int64         // of its end
-	err     error         // why its end is unknown
-	starved bool          // it ended for want of memory
-	asked   bool          // it was asked to end
-	strange bool          // it was not, and that is recorded
+	process int           // PID on this machine; 0: unknown
+	once    sync.Once     // guards closing of ended
+	ended   chan struct{} // closed when the program has exited
+	told    chan struct{} // closed when the engine has reported the exit and the fields below are set
+	status  int64         // exit status
+	err     error         // why the exit status is unknown
+	starved bool          // the kernel killed it for lack of memory
+	asked   bool          // lockpick requested the end
+	strange bool          // the end was unexpected and has been recorded
 }
 
 func (r *running) end() { r.once.Do(func() { close(r.ended) }) }
 
-// awaitTold waits until the engine reports that the container has ended.
+// awaitReported waits until the engine reports that the program has exited.
 func (r *running) awaitTold() error {
 	select {
 	case <-r.told:
 		return nil
 	case <-time.After(engineBound):
-		return proc.Late(fmt.Sprintf("the engine does not say that it has ended, after %v", engineBound))
+		return proc.Late(fmt.Sprintf("the engine did not report its exit within %v", engineBound))
 	}
 }
 
@@ -104,8 +105,9 @@ func (b *box) start(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until the engine knows that it has ended, before it starts anew: what was
-// killed by its process the engine takes for running a while longer. The lock is held.
+// awaitPreviousEnd waits until the engine knows that the previous run of the program has ended. If
+// the process was killed directly, the engine considers it running for a while longer. The caller holds
+// the lock.
 func (b *box) settle() error {
 	if b.run == nil {
 		return nil
@@ -116,14 +118,14 @@ func (b *box) settle() error {
 	return nil
 }
 
-// Done is closed when its program has ended.
+// Done is closed when the program has exited.
 func (b *box) Done() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.run.ended
 }
 
-// Runs says whether its program is there.
+// Runs reports whether the program is running.
 func (b *box) Runs() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,14 +144,14 @@ func (b *box) runs() bool {
 	}
 }
 
-// Paused says whether it runs, but is paused.
+// Paused reports whether the program is running but paused.
 func (b *box) Paused() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.paused && b.runs()
 }
 
-// Pause freezes all its processes, and returns once the engine says so.
+// Pause freezes all processes of the container, and returns once the engine confirms it.
 func (b *box) Pause(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,8 +159,8 @@ func (b *box) Pause(ctx context.Context) (readBack string, err error) {
 	case !b.runs():
 		return "", fmt.Errorf("pause %s: %w", b.name, proc.ErrEnded)
 	case b.paused:
-		// The first of two ends would let it run while the other pause is in force.
-		return "", fmt.Errorf("pause %s: it is paused already", b.name)
+		// With two pauses, the end of the first would resume it during the second.
+		return "", fmt.Errorf("pause %s: it is already paused", b.name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineBound)
 	defer cancel()
@@ -175,7 +177,7 @@ func (b *box) Pause(ctx context.Context) (readBack string, err error) {
 	return b.noted(ctx, "pause", "running", "paused")
 }
 
-// Resume lets it go on. There is nothing to do for one that has ended meanwhile.
+// Resume resumes the container. If the program has exited meanwhile, it does nothing.
 func (b *box) Resume(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -183,7 +185,7 @@ func (b *box) Resume(ctx context.Context) (readBack string, err error) {
 		return "it has ended", nil
 	}
 	if !b.paused {
-		return "it was not paused any more", nil
+		return "it was no longer paused", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineBound)
 	defer cancel()
@@ -194,16 +196,16 @@ func (b *box) Resume(ctx context.Context) (readBack string, err error) {
 		return "", fmt.Errorf("resume %s: %w", b.name, err)
 	}
 	b.paused = false
-	return b.noted(ctx, "resume", "paused", "") // one that has ended at once is no error
+	return b.noted(ctx, "resume", "paused", "") // a program that exits right after is no error
 }
 
-// echoes is for how long an engine may still be told by the kernel's side of a pause that it
-// has asked for itself, and then believes that it has just come, or gone: the engine 20.10
-// takes what containerd tells it for news (daemon/monitor.go, EventPaused and EventResumed).
+// echoWindow is how long the engine may still receive events about pauses that it requested itself,
+// and mistake them for new ones. Engine 20.10 treats every event from containerd as news
+// (daemon/monitor.go, EventPaused and EventResumed).
 const echoes = 5 * time.Second
 
-// insist asks again as long as the engine refuses because of such an echo: it says that
-// the container is there already where it isn't. The lock is held.
+// retryStaleState repeats a request as long as the engine refuses it because of such an echo: it
+// claims that the container is already in the requested state. The caller holds the lock.
 func (b *box) insist(ctx context.Context, ask func(context.Context, string) error, already string, frozen bool) error {
 	for {
 		err := ask(ctx, b.id)
@@ -221,8 +223,9 @@ func (b *box) insist(ctx context.Context, ask func(context.Context, string) erro
 	}
 }
 
-// echo reports whether what the engine says of a pause may be an echo: one was just asked
-// for, and, where that can be seen, the container is as it should be. The lock is held.
+// mayBeEcho reports whether a pause event of the engine may be an echo: a pause or resumption was
+// requested recently, and the container, if visible, is in the expected state. The caller holds the
+// lock.
 func (b *box) echo() bool {
 	if time.Since(b.turned) > echoes {
 		return false
@@ -235,16 +238,16 @@ func (b *box) echo() bool {
 	return !known || is == (b.paused || b.frozen)
 }
 
-// noted reads back what a container is that was something else before, and should be as
-// wanted; "": whatever. A busy engine is late to note it. The lock is held.
+// awaitStatus waits until a container's status is no longer before, and checks that it is want, if
+// want is not "". A busy engine updates the status late. The caller holds the lock.
 func (b *box) noted(ctx context.Context, verb, before, want string) (string, error) {
 	for {
 		status, pid, err := b.engine.State(ctx, b.id)
 		switch {
 		case err != nil:
-			return "", fmt.Errorf("%s %s: the engine says no more than that it is %s: %w", verb, b.name, before, err)
+			return "", fmt.Errorf("%s %s: the engine still reports it as %s: %w", verb, b.name, before, err)
 		case status != before && want != "" && status != want:
-			return "", fmt.Errorf("%s %s: the engine says that it is %s", verb, b.name, status)
+			return "", fmt.Errorf("%s %s: the engine reports it as %s", verb, b.name, status)
 		case status != before:
 			return fmt.Sprintf("container %.12s is %s, process %d", b.id, status, pid), nil
 		}
@@ -252,8 +255,8 @@ func (b *box) noted(ctx context.Context, verb, before, want string) (string, err
 	}
 }
 
-// Kill ends its program without warning, and returns once it has ended. One that has
-// ended already is ErrEnded.
+// Kill kills the program and returns once it has exited. The error is ErrEnded if it has
+// exited before.
 func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -264,18 +267,18 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 	defer cancel()
 	r := b.run
 	if r.process > 0 && !proc.InContainer(r.process, b.id) {
-		// Somebody else has ended it, which the engine is about to tell.
+		// It was killed from outside; the engine has not reported it yet.
 		return "", fmt.Errorf("kill %s: %w", b.name, proc.ErrEnded)
 	}
 	r.asked = true
-	// The engine would take tenths of a second to tell that it is gone. It knows how to
-	// kill who is frozen.
+	// The engine would take tenths of a second to report the exit. But only the engine can kill a
+	// frozen process.
 	if frozen, _ := proc.Frozen(r.process); r.process > 0 && b.here && !b.paused && !frozen {
 		limit, cancel := context.WithTimeout(ctx, killedIn)
 		defer cancel()
 		if proc.KillContained(limit, r.process, b.id) == nil {
 			r.end()
-			return fmt.Sprintf("container %.12s: process %d has ended", b.id, r.process), nil
+			return fmt.Sprintf("container %.12s: process %d exited", b.id, r.process), nil
 		}
 	}
 	killed := b.engine.API.ContainerKill(ctx, b.id, "KILL")
@@ -286,15 +289,15 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 	return b.awaitEnd(ctx, "kill")
 }
 
-// killedIn is how long a process may take to end once it has been killed. It takes milliseconds, unless
-// somebody has paused its container just before.
+// killTimeout is how long a process may take to exit after it was killed. It takes milliseconds,
+// unless its container was paused from outside just before.
 const killedIn = time.Second
 
-// endsBound is how long the engine may take to say that a program has ended which
-// others have seen end.
+// endReportTimeout is how long the engine may take to report the end of a program that was already
+// noticed by others.
 const endsBound = 2 * time.Second
 
-// Ended says whether its program has ended, if only just now.
+// Ended reports whether the program has exited, including just now.
 func (b *box) Ended() bool {
 	select {
 	case <-b.Done():
@@ -304,7 +307,7 @@ func (b *box) Ended() bool {
 	}
 }
 
-// mayEnd says whether its program is just being asked to end.
+// expectEnd sets whether lockpick is requesting the program's end.
 func (b *box) mayEnd(may bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -313,7 +316,7 @@ func (b *box) mayEnd(may bool) {
 	}
 }
 
-// Struck says whether somebody else has ended its program. It waits for the end.
+// KilledExternally reports whether the program was ended from outside. It waits for the end.
 func (b *box) Struck() bool {
 	b.mu.Lock()
 	r, told := b.run, b.told
@@ -345,20 +348,20 @@ func (b *box) remove(ctx context.Context) error {
 	return nil
 }
 
-// awaitEnd waits until its program has ended. The lock is held.
+// awaitEnd waits until the program has exited. The caller holds the lock.
 func (b *box) awaitEnd(ctx context.Context, verb string) (readBack string, err error) {
 	select {
 	case <-b.run.told:
 	case <-ctx.Done():
-		return "", fmt.Errorf("%s %s: it still runs: %w", verb, b.name, context.Cause(ctx))
+		return "", fmt.Errorf("%s %s: it is still running: %w", verb, b.name, context.Cause(ctx))
 	}
 	if b.run.err != nil {
 		return "", fmt.Errorf("%s %s: %w", verb, b.name, b.run.err)
 	}
-	return fmt.Sprintf("container %.12s has ended with status %d", b.id, b.run.status), nil
+	return fmt.Sprintf("container %.12s exited with status %d", b.id, b.run.status), nil
 }
 
-// End says how its program came to its end: nil is exit status 0. It waits for it.
+// End waits for the program's exit and returns its error; nil means exit status 0.
 func (b *box) End() error {
 	b.mu.Lock()
 	r := b.run
@@ -375,27 +378,27 @@ func (b *box) End() error {
 	return nil
 }
 
-// killedBy is the status of a container's end by a signal, without the signal's number.
+// signalStatusBase is added to the signal's number in the exit status of a container killed by a signal.
 const killedBy = 128
 
-// removeBound is how long it may take to remove all, if the engine is just starting again.
+// removeTimeout is how long removing everything may take, even if the engine is just restarting.
 const removeBound = 4 * engineBound
 
-// supply is where images come from during a run, or before it.
+// imageSource provides the images for a run or for Prepare.
 type supply struct {
 	cfg    Config
 	own    *program
 	engine *engine.Engine
-	labels map[string]string // of all that is made
-	say    func(string)      // what takes long
+	labels map[string]string // of everything that is created
+	say    func(string)      // reports slow steps
 }
 
-// nodes sees to it that the engine has what nodes are to run: the image of that name;
-// or, where none is named, redis:7 if it is there, this machine's own redis-server, and
-// redis:7 from its registry.
+// nodeSoftware makes sure that the engine has the image for nodes: the named one; or, if none is
+// named, redis:7 if the engine has it, else an image of this machine's redis-server, else redis:7 from
+// its registry.
 func (s supply) nodes(ctx context.Context, named string) (software, error) {
 	if named != "" {
-		return s.byName(ctx, named, "docker pull "+named+" where it can be had, or name another image by --set topology.image=NAME")
+		return s.byName(ctx, named, "run docker pull "+named+" if you can reach its registry, or name another image with --set topology.image=NAME")
 	}
 	if s.cfg.RedisServer == "" {
 		has, err := s.engine.HasImage(ctx, usual)
@@ -403,21 +406,21 @@ func (s supply) nodes(ctx context.Context, named string) (software, error) {
 			return software{}, fmt.Errorf("look for image %s: %w", usual, err)
 		}
 		if has {
-			return s.byName(ctx, usual, "docker pull "+usual)
+			return s.byName(ctx, usual, "run docker pull "+usual)
 		}
 	}
 	made, err := s.ofThisMachine(ctx)
 	if !errors.Is(err, errNoServer) || s.cfg.RedisServer != "" {
 		return made, err
 	}
-	s.say(fmt.Sprintf("%v, and so nodes run %s", err, usual))
-	return s.byName(ctx, usual, "apt-get install redis-server; or docker pull "+usual+" where it can be had, or name another image by --set topology.image=NAME")
+	s.say(fmt.Sprintf("%v, so nodes run %s", err, usual))
+	return s.byName(ctx, usual, "apt-get install redis-server; or docker pull "+usual+" if you can reach its registry; or name another image with --set topology.image=NAME")
 }
 
-// errNoServer says that this machine has nothing to make a node of.
-var errNoServer = errors.New("this machine has no redis-server that could run in a container")
+// errNoServer reports that this machine has no redis-server for the nodes' image.
+var errNoServer = errors.New("this machine has no redis-server that can run in a container")
 
-// ofThisMachine makes the image of this machine's redis-server.
+// makeFromHost creates the image of this machine's redis-server.
 func (s supply) ofThisMachine(ctx context.Context) (software, error) {
 	path, err := s.server()
 	if err != nil {
@@ -433,7 +436,7 @@ func (s supply) ofThisMachine(ctx context.Context) (software, error) {
 	}
 	defer f.Close()
 	if f.Machine != machines[is.Arch] {
-		return software{}, fmt.Errorf("%w: %s is for %v, and its containers are %s", errNoServer, path, f.Machine, is.Arch)
+		return software{}, fmt.Errorf("%w: %s is for %v, but the engine's containers are %s", errNoServer, path, f.Machine, is.Arch)
 	}
 	i, err := imageOf("redis", path, path)
 	if err != nil {
@@ -460,7 +463,7 @@ func (s supply) server() (string, error) {
 	return filepath.Abs(path)
 }
 
-// byName has the engine pull an image that it doesn't have, and finds the server in it.
+// findImage has the engine pull the image if it doesn't have it, and finds the server in it.
 func (s supply) byName(ctx context.Context, ref, remedy string) (software, error) {
 	has, err := s.engine.HasImage(ctx, ref)
 	if err != nil {
@@ -478,7 +481,7 @@ func (s supply) byName(ctx context.Context, ref, remedy string) (software, error
 	}
 	i, err := engine.LookAt(ctx, s.engine, ref)
 	if err != nil {
-		return software{}, fmt.Errorf("look at image %s: %w", ref, err)
+		return software{}, fmt.Errorf("inspect image %s: %w", ref, err)
 	}
 	nodes := software{ref: ref, digest: i.Digest, program: serverIn(i)}
 	if nodes.program != "" {
@@ -489,14 +492,15 @@ func (s supply) byName(ctx context.Context, ref, remedy string) (software, error
 		return software{}, fmt.Errorf("look for a server in image %s: %w", ref, err)
 	}
 	if nodes.program == "" {
-		return software{}, &Lack{fmt.Errorf("image %s has no server: it starts none, and neither redis-server nor valkey-server is on its PATH", ref),
-			"name an image of Redis or Valkey by --set topology.image=NAME"}
+		return software{}, &Lack{fmt.Errorf("image %s has no server: its command starts none, and neither redis-server nor valkey-server is on its PATH", ref),
+			"name an image of Redis or Valkey with --set topology.image=NAME"}
 	}
 	return nodes, nil
 }
 
-// serverIn is the program that an image starts, past the script that most have before it,
-// which changes to another user: root without capabilities can't. "": it is not to be seen.
+// serverCommand returns the server program in an image's command, or "" if there is none. It skips
+// the entrypoint script of most images, which switches to another user: root without capabilities
+// can't do that.
 func serverIn(i engine.Contents) (program string) {
 	for _, word := range i.Starts {
 		if strings.HasSuffix(word, "-server") && !strings.HasPrefix(word, "-") && !strings.ContainsAny(word, " \t\n") {
@@ -506,9 +510,9 @@ func serverIn(i engine.Contents) (program string) {
 	return program
 }
 
-// candidates is where an image may have a server, the likelier ones first.
+// serverPaths lists where an image may have a server, the likelier places first.
 func candidates(i engine.Contents) (files []string) {
-	path := cmp.Or(i.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") // as the engine has it
+	path := cmp.Or(i.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") // the engine's default
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		for _, dir := range filepath.SplitList(path) {
 			files = append(files, filepath.Join(dir, name))
@@ -517,7 +521,8 @@ func candidates(i engine.Contents) (files []string) {
 	return files
 }
 
-// clients sees to it that the engine has the clients' image, and says how one is started.
+// provideClients makes sure that the engine has the clients' image, and returns the command that
+// starts a client.
 func (s supply) clients(ctx context.Context) (i *image, command []string, err error) {
 	if i, command, err = s.client(ctx); err != nil {
 		return nil, nil, err
@@ -525,7 +530,7 @@ func (s supply) clients(ctx context.Context) (i *image, command []string, err er
 	return i, command, i.provide(ctx, s.engine, s.labels[engine.OwnerLabel])
 }
 
-// client is the clients' image, and how one is started.
+// clientImage returns the clients' image and the command that starts a client.
 func (s supply) client(ctx context.Context) (i *image, command []string, err error) {
 	if given := slices.Clone(s.cfg.Client); len(given) > 0 {
 		if given[0], err = filepath.Abs(given[0]); err != nil {
@@ -542,7 +547,7 @@ func (s supply) client(ctx context.Context) (i *image, command []string, err err
 	return i, []string{insideClient, "__client"}, err
 }
 
-// provide sees to it that the engine has the image.
+// provide makes sure that the engine has the image.
 func (i *image) provide(ctx context.Context, e *engine.Engine, owner string) error {
 	has, err := e.HasImage(ctx, i.ref)
 	if err != nil || has {
@@ -551,7 +556,7 @@ func (i *image) provide(ctx context.Context, e *engine.Engine, owner string) err
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(i.write(in)) }()
 	err = engine.ImportImage(ctx, e, i.ref, out, map[string]string{engine.OwnerLabel: owner, engine.ImageLabel: i.sort})
-	out.Close() // or the writer would wait for an engine that has given up
+	out.Close() // otherwise the writer would wait for an engine that has given up
 	if err != nil {
 		return fmt.Errorf("import image %s: %w", i.ref, err)
 	}

@@ -12,8 +12,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// A power loss takes what a node had not synced, and it is back with what it had; a
-// disk that stalls or is full is met. It needs no capability in the container.
+// A power loss takes what a node had not synced, and the node restarts with the rest of its data. Writes
+// fail on a full disk. None of this needs a capability in the container.
 func TestPowerLossAndDisks(t *testing.T) {
 	t.Parallel() // it mostly waits
 	if disks := testBackend().can(t.Context()).disks; !disks.Available {
@@ -26,26 +26,26 @@ func TestPowerLossAndDisks(t *testing.T) {
 		s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "power-loss", Targets: []string{"n1"}, For: &hour}}}
 		run(t, s, func(b bench) {
 			if b.Of("n1") == nil || b.Of("n2") != nil {
-				t.Fatal("the plan hits the disk of n1 alone")
+				t.Fatal("n1 must have a faulty disk and n2 none")
 			}
 			b.onNode("n1", "SET", "k", "v")
 			lost := b.do("power loss", func() (string, error) { return b.LosePower("n1", false) })
 			if strings.Contains(lost, "all was synced") != (mode == "always") {
-				t.Errorf("persistence %s: it says %q", mode, lost)
+				t.Errorf("persistence %s: power loss returned %q", mode, lost)
 			}
 			if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, want) {
-				t.Errorf("persistence %s: restart says %q, want %q", mode, back, want)
+				t.Errorf("persistence %s: restart returned %q, want %q", mode, back, want)
 			}
 			if back := b.do("touch", func() (string, error) { return b.Touch("n1") }); strings.Contains(back, "not synced") != (mode == "no") {
-				t.Errorf("persistence %s: touch says %q", mode, back)
+				t.Errorf("persistence %s: touch returned %q", mode, back)
 			}
 			if _, err := b.FillDisk("n2"); err == nil {
-				t.Error("a disk could be filled that is none")
+				t.Error("filled the disk of a node without a faulty disk")
 			}
 			b.do("fill", func() (string, error) { return b.FillDisk("n1") })
 			b.at("n1").Command(t.Context(), "n1", []string{"SET", "k2", strings.Repeat("v", 5000)})
 			if back, err := b.FreeDisk("n1"); mode == "always" && (err != nil || !strings.HasPrefix(back, "it met ")) {
-				t.Errorf("free says %q, %v", back, err)
+				t.Errorf("free returned %q, %v", back, err)
 			}
 		})
 	}

@@ -1,58 +1,59 @@
-// Package docker is the backend of containers: redis-servers, clients and the
-// resource each in one, on a network of their own, in real time.
+// Package docker is the container backend. It runs each redis-server, each client and the
+// resource in a container of its own, on a private network and in real time.
 //
-// Its nouns are Backend; site, which is what the engine has for one run after the other: a
-// network, the box of the links, and what is on it; cluster, which is
-// one run there (real.Run) and has its powers; box, one container, which is a node's, a
-// client's or that of the links; address, a box that only has an address, at which nodes
-// come and go; and image, what they are made of. Package engine below it is the Docker
-// engine, and where it is.
+// The main types are Backend; testbed, the engine-side setup that consecutive runs share: a
+// network, the links' container and the containers on that network; cluster, one run on a
+// testbed (real.Run) with the faults that it can inject; container, which holds a node, a
+// client or the links; address, a container that only holds an IP address, where nodes come
+// and go; and image, from which containers are created. Package engine talks to the Docker
+// engine.
 //
-//	                    lockpick
-//	      stdin, stdout ╱   │   ╲  of each
-//	client's box ── links' box ── node's box, at its address ╮
-//	     .101+        .2 │           .11+                    │
-//	                     ╰──── replica's box, likewise       │ past the links
-//	                                 .51+ ────────────────╮  │
-//	                                            sentinel's box, likewise
-//	                                                      .91+
+//	               lockpick
+//	 stdin, stdout ╱   │   ╲  of each
+//	 client ────── links ────── node, at its address ╮
+//	.101+        .2 │           .11+                 │
+//	                ╰──── replica, likewise          │ past the links
+//	                            .51+ ─────────────╮  │
+//	                                       sentinel, likewise
+//	                                              .91+
 //
-// Lockpick reaches nobody by the network: the links' box asks the nodes for it. Nodes
-// that will do are wiped for the next run, and it is looked whether they are; others
-// are made anew, and so are all that had replicas, disks that can be hit or clocks that
-// are turned. A site keeps nodes for each way of persistence. To make a container takes
-// tenths of a second of a processor, most of it for its network: a node has that of its
-// address, which stays when the node is killed, and a client is a process of its own for
-// each run, in a container that stays unless the client is killed.
+// Lockpick itself does not use the network. The links' container queries the nodes on its
+// behalf. The next run reuses a node that is in order: the node is wiped, and the wipe is
+// verified. Other nodes are created anew, and so are nodes that had replicas, faulty disks or
+// changed clocks. A testbed keeps one node for each persistence mode. Creating a container costs
+// tenths of a second of CPU time, most of it for its network. So a node uses the network of its
+// address, which survives the node's death, and each run starts a new client process in a
+// container that stays until the client is killed.
 //
-// A container whose clocks the plan turns starts its program through a gate (package
-// vdso). Where the engine is on this machine and lockpick is root, lockpick itself traces
-// the program by its process, and opens the gate. Otherwise, and where it does not see the
-// process or may not trace it, an agent in a container beside does. That one shares the
-// processes of the first, is on no network, and has one capability: SYS_PTRACE, without
-// which nobody may rewrite what another process reads the time by. It can trace nobody else.
+// A container whose clocks the plan changes starts its program through a gate (package vdso).
+// If the engine is on this machine and lockpick is root, lockpick traces the program itself and
+// opens the gate. Otherwise, or if it cannot see or trace the process, an agent in a sidecar
+// container does. The sidecar shares the first container's processes, has no network, and has
+// one capability, SYS_PTRACE. Without it, no process may rewrite the code by which another one
+// reads the time. The sidecar can trace nothing else.
 //
-// A node whose packets the plan loses has a filter beside it, that shares its network
-// namespace and has one capability: NET_ADMIN, without which nobody may have rules there
-// by which packets are lost. It can reach no other namespace. No other container has any.
+// A node whose packets the plan drops has a packet filter in a sidecar, which shares the node's
+// network namespace and has one capability, NET_ADMIN. Without it, no process may install rules
+// that drop packets there. The sidecar can reach no other namespace. No other container has any
+// capability.
 //
-// Nodes tell the links' box of their keys, by a connection that no link carries.
+// Nodes report changes of their keys to the links' container, over a connection outside the links.
 //
-// What somebody else does to a container, or to a process in it, is told (guard.go): the
-// engine tells of ends and pauses, /proc of what a signal has stopped where that is on this
-// machine, and silence of the rest.
+// The monitor (guard.go) reports what others do to a container or to a process in it. It learns of
+// exits and pauses from the engine, of processes stopped by a signal from /proc if the engine is
+// on this machine, and of everything else from missing answers.
 //
-// Containers and networks carry the label of
-// their owner, by which they are removed, what a dead owner left too. Images stay, one of
-// each sort, as a cache: their names are sums of what is in them.
+// Containers and networks carry a label with their owner. They are removed by that label, also
+// when the owner is dead. Images stay as a cache, one of each kind; their names are checksums of
+// their contents.
 //
-// Nodes run the image that the scenario names, whatever it does at its start by itself;
-// or redis:7, or one made of this machine's redis-server (container.go). Clients and links
-// run lockpick, in an image of that alone and the libraries that it is linked to, as Go
-// links it where there is a C compiler (program.go).
+// Nodes run the image that the scenario names, without its entrypoint script; or redis:7; or an
+// image built from this machine's redis-server (container.go). Clients and links run lockpick, in
+// an image that has only lockpick and its shared libraries, which Go links if there is a C
+// compiler (program.go).
 //
-// Deliberately missing: what redis-servers do among themselves beyond replicas, as a
-// cluster. It needs Linux.
+// Deliberately missing: Redis features between servers other than replication, such as Redis
+// Cluster. The package needs Linux.
 package docker
 
 import (
@@ -61,20 +62,20 @@ import (
 	"lockpick/harness"
 )
 
-// Config says where things are. The zero value is ready.
+// Config sets the programs and images that containers use. The zero value is ready for use.
 type Config struct {
-	Client       []string // program that becomes a client, and its arguments; nil: lockpick
-	ClientBinary string   // a lockpick for containers, where Client is nil; "": this one, or what the go tool makes of its source
-	Adapter      []string // command, in containers of AdapterImage, of the program that has the lock, of kind exec; see package lock/exec
-	AdapterImage string   // what clients then run in; it has to be there
-	RedisServer  string   // program of this machine that nodes are made of; "": redis:7 where the engine has it, or redis-server on PATH
+	Client       []string // client program and its arguments; nil: lockpick
+	ClientBinary string   // lockpick binary for containers if Client is nil; "": this binary, or one that the go tool builds from source
+	Adapter      []string // command that runs the lock's adapter in containers of AdapterImage; see package lock/exec
+	AdapterImage string   // image of the clients if Adapter is set; the engine must have it
+	RedisServer  string   // program on this machine to build the nodes' image from; "": redis:7 if the engine has it, else redis-server on PATH
 }
 
-// AgentVerb is the first argument with which this backend starts lockpick's program in containers; a
-// program that makes a Backend calls Agent with the arguments that follow. The other is vdso.GateVerb.
+// AgentVerb is the first argument with which this backend starts lockpick in containers. A program
+// that uses this backend passes the arguments after it to Agent. The other such argument is vdso.GateVerb.
 const AgentVerb = "__agent"
 
-// Lack is what keeps a run from its images, and what to do about it.
+// MissingError reports an image or program that a run needs and does not have, and how to provide it.
 type Lack struct {
 	Reason error
 	Remedy string
@@ -85,28 +86,26 @@ func (l *Lack) Unwrap() error { return l.Reason }
 
 const usual = "redis:7"
 
-// runLabel tells the runs of one owner apart.
+// runLabel distinguishes the runs of one owner.
 const runLabel = "lockpick.run"
 
-// backend runs scenarios in containers. Close removes what it keeps between runs.
+// backend runs scenarios in containers. Close removes the testbeds that it keeps between runs.
 type backend struct {
 	cfg     Config
 	clients *program
 
-	far bool // engines are taken to be on another machine, as tests want it
+	far bool // treat the engine as one on another machine, for tests
 
-	making sync.RWMutex // held for reading while a site is made
+	making sync.RWMutex // held for reading while a testbed is created
 
 	mu   sync.Mutex
-	idle []*site // of runs before
+	idle []*site // left by earlier runs, for the next one
 }
 
 var _ harness.Backend = (*backend)(nil)
 
-// New returns a backend.
 func New(cfg Config) *backend {
 	return &backend{cfg: cfg, clients: &program{binary: cfg.ClientBinary}}
 }
 
-// Name is "docker".
 func (*backend) Name() string { return "docker" }

@@ -17,7 +17,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// dock runs the docker command.
+// dockerCommand runs the docker command and returns its output.
 func dock(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("docker", args...).CombinedOutput()
@@ -27,7 +27,7 @@ func dock(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// The images of the Dockerfiles are built, and lockpick in them runs on each backend.
+// The images of the Dockerfiles build, and lockpick in them runs on each backend.
 func TestDockerfiles(t *testing.T) {
 	e := testEngine(t)
 	if _, err := exec.LookPath("docker"); err != nil {
@@ -48,7 +48,7 @@ func TestDockerfiles(t *testing.T) {
 		t.Skipf("go env GOPROXY: %v", err)
 	}
 	const prefix = "lockpick-test:"
-	// The stage build has a name of its own, by which it goes again.
+	// The build stage gets a tag of its own, by which it is removed.
 	for _, image := range []struct{ name, file, target, in string }{
 		{"build", "Dockerfile", "build", ".."}, {"alone", "Dockerfile", "client", ".."}, {"whole", "Dockerfile", "", ".."}, {"node", "node.Dockerfile", "", "."},
 	} {
@@ -60,7 +60,7 @@ func TestDockerfiles(t *testing.T) {
 		t.Cleanup(func() { e.RemoveImage(context.Background(), prefix+image.name) })
 	}
 	in := func(image string, args ...string) string {
-		// Owners are told by their process ids, which is why lockpick sees the machine's.
+		// Containers are labeled with the process ID of their owner, so lockpick must see the machine's.
 		return dock(t, append([]string{"run", "--rm", "--label", label, "--network", "host", "--pid", "host",
 			"--group-add", fmt.Sprint(socket.Sys().(*syscall.Stat_t).Gid),
 			"--volume", engine.UsualSocket + ":" + engine.UsualSocket, prefix + image}, args...)...)
@@ -95,8 +95,8 @@ func TestDockerfiles(t *testing.T) {
 	}
 }
 
-// needBaseImages skips the test unless the engine has the images that the Dockerfile builds on,
-// and returns that of Redis.
+// needBaseImages skips the test unless the engine has the base images of the Dockerfile, and returns
+// the one of Redis.
 func needBaseImages(t *testing.T, e *engine.Engine) (redis string) {
 	t.Helper()
 	text, err := os.ReadFile("Dockerfile")

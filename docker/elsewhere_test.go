@@ -22,9 +22,9 @@ import (
 // clockAhead is how far the clock of the second engine's containers is ahead.
 const clockAhead = 5000 * time.Second
 
-// secondEngine is an engine in namespaces of its own, as on another machine: its processes
-// and mounts end with it, bridges of the other engine are not its to remove, and its
-// monotonic clock is another. It inherits the socket from us.
+// secondEngine is an engine in namespaces of its own, as on another machine. Its processes and mounts
+// end with it, it can't remove bridges of the first engine, and it has another monotonic clock. It
+// inherits its socket from the test.
 type secondEngine struct {
 	*testing.T
 	dir     string
@@ -34,8 +34,8 @@ type secondEngine struct {
 	ended   chan error
 }
 
-// dockerd starts one, and makes it the engine of this test. prepare is what its shell does
-// first.
+// startSecondEngine starts a second engine and makes it the engine of this test. prepare is shell code
+// that runs first.
 func dockerd(t *testing.T, prepare string) *secondEngine {
 	t.Helper()
 	unlessShort(t)
@@ -76,7 +76,7 @@ func dockerd(t *testing.T, prepare string) *secondEngine {
 	return e
 }
 
-// farBackend takes the engine to be on another machine.
+// remoteBackend returns a backend that treats the engine as one on another machine.
 func farBackend() *backend {
 	b := testBackend()
 	b.far = true
@@ -85,7 +85,7 @@ func farBackend() *backend {
 
 func (e *secondEngine) start() {
 	e.Helper()
-	// Of one that was killed; what now has these numbers would be taken for it.
+	// Left by a killed engine: processes that now have these PIDs would be mistaken for it.
 	os.Remove(e.dir + "/pid")
 	os.Remove(e.dir + "/exec/containerd/containerd.pid")
 	cmd := exec.Command(e.command[0], e.command[1:]...)
@@ -96,7 +96,7 @@ func (e *secondEngine) start() {
 	cmd.WaitDelay = 10 * time.Second
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // with whose end the signal of death comes
+		runtime.LockOSThread() // the death signal is sent when this thread ends
 		started <- cmd.Start()
 		err := cmd.Wait()
 		if e.Failed() {
@@ -110,36 +110,36 @@ func (e *secondEngine) start() {
 	e.process, e.ended = cmd.Process, ended
 }
 
-// end ends it, and all that runs in its namespaces.
+// end ends the engine and everything in its namespaces.
 func (e *secondEngine) end(signal syscall.Signal) {
 	syscall.Kill(-e.process.Pid, signal)
 	select {
 	case <-e.ended:
 	case <-time.After(20 * time.Second):
 		e.process.Kill()
-		e.Errorf("it did not end: %v", <-e.ended)
+		e.Errorf("the engine did not exit: %v", <-e.ended)
 	}
 }
 
-// nothingOf sees that no process and no mount has to do with a directory.
+// checkNothingLeft checks that no process and no mount refers to a directory.
 func nothingOf(t *testing.T, dir string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil || strings.Contains(string(mounts), dir) {
-		t.Errorf("mounts in %s are left: %v", dir, err)
+		t.Errorf("mounts left in %s: %v", dir, err)
 	}
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil || len(processes) == 0 {
-		t.Fatal("no process is seen", err)
+		t.Fatal("found no processes", err)
 	}
 	for _, p := range processes {
 		if line, _ := os.ReadFile(p); strings.Contains(string(line), dir) {
-			t.Errorf("%s is left: %q", p, line)
+			t.Errorf("process %s left: %q", p, line)
 		}
 	}
 }
 
-// await asks the engine of the environment until it answers.
+// awaitEngine waits until the engine of the environment answers.
 func await(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
@@ -173,15 +173,15 @@ func TestRemarkNamesTheEngine(t *testing.T) {
 	}
 }
 
-// A run on another machine's engine, whose clock is far from ours: its stamps are by
-// that clock, and the run knows how far it may be wrong about it.
+// In a run on the engine of another machine, whose clock differs from ours, stamps use that
+// machine's clock, and the run knows the error of its offset.
 func TestRunsElsewhere(t *testing.T) {
 	dockerd(t, "")
 	events := runOn(t, farBackend(), twoNodes, func(b bench) {
 		if off := (b.ahead - clockAhead).Abs(); b.within == 0 || off > b.within {
-			t.Errorf("the clock was taken to be %v ahead, to %v, and is %v", b.ahead, b.within, clockAhead)
+			t.Errorf("the clock was measured as %v ahead, ±%v, and is %v", b.ahead, b.within, clockAhead)
 		}
-		t.Logf("measured to %v; stamps to %v", b.within, b.StampError())
+		t.Logf("offset error %v; stamp error %v", b.within, b.StampError())
 		at := b.Now()
 		if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil {
 			t.Error(err)

@@ -17,8 +17,8 @@ import (
 	"lockpick/internal/files"
 )
 
-// A run whose engine dies says so, keeps what was recorded, and removes what it has
-// made as soon as an engine answers again. The next run, by the same backend, is well.
+// If the engine dies during a run, the run reports it, keeps what was recorded, and removes its
+// containers once an engine answers again. The next run on the same backend succeeds.
 func TestEngineThatRestartsInMidRun(t *testing.T) {
 	e := dockerd(t, "")
 	backend := farBackend()
@@ -32,11 +32,11 @@ func TestEngineThatRestartsInMidRun(t *testing.T) {
 		})
 	})
 	t.Log(err)
-	if err == nil || !strings.Contains(err.Error(), " ended") { // the links, or a container that was heard of before them
-		t.Errorf("it came out as %v", err)
+	if err == nil || !strings.Contains(err.Error(), " exited") { // the links, or a container whose exit was noticed first
+		t.Errorf("run: %v", err)
 	}
 	if !strings.Contains(text.String(), `"acquire"`) {
-		t.Errorf("what was recorded before is lost: %s", text.String())
+		t.Errorf("the record was lost: %s", text.String())
 	}
 	if left := remains(t, runLabel+"="+label); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
@@ -52,33 +52,33 @@ func TestEngineThatRestartsInMidRun(t *testing.T) {
 	}
 }
 
-// An engine without room can't make what a run needs, and says so.
+// A run on an engine without disk space fails with that reason.
 func TestEngineWithoutRoom(t *testing.T) {
 	dockerd(t, "mount -t tmpfs -o size=24m none data")
 	err := farBackend().Run(t.Context(), twoNodes, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
-		t.Error("it ran")
+		t.Error("body was called")
 		return nil
 	})
 	t.Log(err)
 	if err == nil || !strings.Contains(err.Error(), "no space left on device") || !strings.Contains(err.Error(), "image") {
-		t.Errorf("it came out as %v", err)
+		t.Errorf("run: %v", err)
 	}
 	if left := remains(t, engine.OwnerLabel); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
 
-// A server that does not start: what it had to say is in the error, and nothing is left.
+// If a server does not start, the error has its output, and nothing is left behind.
 func TestServerThatDoesNotStart(t *testing.T) {
 	needEngine(t)
-	backend := New(Config{Client: []string{os.Args[0], "__client"}, RedisServer: "sleep"}) // which knows no --bind
+	backend := New(Config{Client: []string{os.Args[0], "__client"}, RedisServer: "sleep"}) // which has no option --bind
 	err := backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
-		t.Error("it ran")
+		t.Error("body was called")
 		return nil
 	})
 	t.Log(err)
 	if err == nil || !strings.Contains(err.Error(), "redis-server ended") || !strings.Contains(err.Error(), "sleep: unrecognized option") {
-		t.Errorf("it came out as %v", err)
+		t.Errorf("run: %v", err)
 	}
 	self, err := files.Self()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// replicated is the scenario with one node and its replica, for one client; by
-// sentinels, if a step leaves it to them.
+// replicatedScenario is a scenario with one client and one node that has a replica. Sentinels are there if a
+// step needs them.
 func replicated(steps ...nemesis.Step) scenario.Scenario {
 	s := twoNodes
 	s.Topology.Nodes, s.Topology.Replicas, s.Topology.DownAfter = 1, 1, scenario.MinDownAfter
@@ -21,7 +21,7 @@ func replicated(steps ...nemesis.Step) scenario.Scenario {
 	return s
 }
 
-// set sets early on the node, where its replica gets it, and late where it does not.
+// setKeys sets the key early on the node and its replica, and the key late only on the node.
 func (b bench) set() (link string) {
 	b.Helper()
 	way, _ := b.Addresses("c1")
@@ -32,7 +32,7 @@ func (b bench) set() (link string) {
 			break
 		}
 		if time.Now().After(end) {
-			b.Fatal("the replica does not get what its master got")
+			b.Fatal("the replica did not get the key from its master")
 		}
 	}
 	b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
@@ -40,16 +40,16 @@ func (b bench) set() (link string) {
 	return link
 }
 
-// must asks at an address, past the links or over one.
+// expectReply sends a command to an address and checks the reply.
 func (b bench) must(addr, want string, args ...string) {
 	b.Helper()
 	if v, err := b.site.ask(b.T.Context(), addr, args...); err != nil || v.Str != want {
-		b.Errorf("%s says %q, %v to %v, want %q", addr, v.Str, err, args, want)
+		b.Errorf("%s replied %q, %v to %v, want %q", addr, v.Str, err, args, want)
 	}
 }
 
-// A replica takes its node's place with what it got, and is the node from then on.
-// The next run's servers are others.
+// A replica takes over with the data that it has, and serves the node from then on. The next run gets
+// other servers.
 func TestReplicaTakesTheNodesPlace(t *testing.T) {
 	t.Parallel() // it mostly waits
 	site := inTurn(t)
@@ -58,24 +58,24 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 		master, replica = b.at("n1"), b.Replica("n1").(*node)
 		link := b.set()
 		if back := b.do("fail over", func() (string, error) { return b.FailOver("n1") }); !strings.Contains(back, " (keys: 1); container ") {
-			t.Errorf("failover says %q", back)
+			t.Errorf("failover returned %q", back)
 		}
 		b.must(link, "v", "GET", "early")
 		b.must(link, "", "GET", "late")
 		if b.at("n1") != replica {
-			t.Error("the node is not its replica")
+			t.Error("the replica does not serve the node")
 		}
 		if _, err := b.FailOver("n1"); err == nil {
-			t.Error("it failed over twice")
+			t.Error("failed over a second time without a replica")
 		}
-		// Its death is the node's, and the dead master's return is not.
+		// Killing the node kills the replica. A restart of the dead master does not affect the node.
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		if _, err := master.Restart(t.Context()); err != nil {
 			t.Error(err)
 		}
 		began := time.Now()
 		if _, err := b.site.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
-			t.Errorf("the link of a dead node says %v after %v", err, time.Since(began))
+			t.Errorf("the link of a dead node returned %v after %v", err, time.Since(began))
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 		b.must(link, "PONG", "PING")
@@ -84,9 +84,9 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 		}
 		b.must(link, "PONG", "PING")
 	})
-	site("again", replicated(), func(b bench) {
+	site("second run", replicated(), func(b bench) {
 		if b.at("n1").id == master.id || b.Replica("n1").(*node).id == replica.id {
-			t.Error("a server of the run before is there")
+			t.Error("reused a server of the run before")
 		}
 		b.set()
 	})
@@ -95,8 +95,8 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 	})
 }
 
-// Sentinels promote what the replica has; the old master comes back to follow it, and
-// loses what it alone had.
+// Sentinels promote the replica with the data that it has. The old master comes back as a replica, and
+// loses the data that only it had.
 func TestSentinelsPromote(t *testing.T) {
 	t.Parallel() // it mostly waits
 	site := inTurn(t)
@@ -106,18 +106,18 @@ func TestSentinelsPromote(t *testing.T) {
 			link := b.set()
 			paused, had := mode == nemesis.FailOverPaused, 0
 			if paused {
-				had = 2 // killed, it kept nothing
+				had = 2 // a killed one kept nothing
 			}
 			back := b.do("fail over", func() (string, error) { return b.FailOverBySentinel("n1", paused) })
 			if !strings.HasPrefix(back, "promoted by its sentinels after ") || !strings.Contains(back, " (keys: 1); container ") {
-				t.Errorf("failover says %q", back)
+				t.Errorf("failover returned %q", back)
 			}
 			t.Log(back)
 			b.must(link, "v", "GET", "early")
 			b.must(link, "", "GET", "late")
 			back = b.do("return", func() (string, error) { return b.ReturnMaster("n1") })
 			if back != fmt.Sprintf("the old master is back and follows the new one (keys: %d, now 1)", had) {
-				t.Errorf("it comes back with %q", back)
+				t.Errorf("return returned %q", back)
 			}
 			b.must(link, "PONG", "PING")
 		})

@@ -20,28 +20,28 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// guard sees what becomes of a run's containers, and of what is in them, that the plan does
-// not ask for: the engine tells of ends and of pauses, /proc of processes that a signal has
-// stopped where the engine is on this machine, and whoever answers no question for longer
-// than answersIn stands still, however that came about.
+// monitor watches a run's containers for interference, that is, for events that the plan does not
+// cause. It learns of exits and pauses from the engine, and of processes stopped by a signal from
+// /proc if the engine is on this machine. A server that does not answer for longer than
+// answerTimeout counts as paused, whatever the reason.
 type guard struct {
 	*real.Monitor
 	run  *real.Run
 	site *site
 
 	mu      sync.Mutex
-	boxes   map[string]ward // by the container's id
-	stopped map[string]bool // what a signal has stopped, by the container's id
+	boxes   map[string]ward // by container ID
+	stopped map[string]bool // processes stopped by a signal, by container ID
 }
 
-// ward is a container that is looked after, and whose it is.
+// monitoredContainer is a container with the actor to which its events are attributed.
 type ward struct {
 	*box
-	actor  string // in the record
-	what   string // of the actor's it is, in words; "": the actor itself
-	node   *node  // that it is; nil: it is none
-	client bool   // its program is a client's, or starts those
-	fresh  bool   // it is being made, and may fail to start
+	actor  string // name in the record
+	what   string // prefix of its causes if it is a part of the actor; "": the actor itself
+	node   *node  // nil: not a node's
+	client bool   // its program is a client or starts clients
+	fresh  bool   // it is being set up and may fail to start
 }
 
 func (g *guard) say(w ward, u harness.Unplanned) {
@@ -49,7 +49,7 @@ func (g *guard) say(w ward, u harness.Unplanned) {
 	g.Hear(u)
 }
 
-// explain is Explain once it was looked what became of the wards.
+// explain wraps Monitor.Explain and first checks all containers for interference.
 func (g *guard) explain(err error) error {
 	if err != nil {
 		g.lookAgain()
@@ -68,26 +68,26 @@ func clientWard(b *box) ward {
 	return ward{box: b, actor: b.name, client: true}
 }
 
-// A question is to be answered in answersIn. Where the links don't answer in linksPatience
-// the run is over: all that it asks of anybody goes by them.
+// answerTimeout is the time to answer a question. If the links do not answer within linksTimeout,
+// the run is over, because every query goes through them.
 const (
-	answersIn     = 3 * time.Second // all goes by the engine, which may be busy
+	answersIn     = 3 * time.Second // every question goes through the engine, which may be busy
 	linksPatience = 10 * time.Second
 )
 
-// question is whether a ward answers.
+// question returns the question that checks whether a container answers.
 func (g *guard) question(w ward, answers func(context.Context)) proc.Question {
 	return proc.Question{Ask: answers, Late: func(waited time.Duration) {
 		switch {
 		case waited == answersIn && (w.actor == linksName || g.site.linksAnswer(context.Background())):
-			g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("it answers nothing for %v", answersIn)})
+			g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("it has not answered for %v", answersIn)})
 		case waited == linksPatience && w.actor == linksName:
-			g.run.Fail(fmt.Errorf("the links answer nothing for %v", linksPatience))
+			g.run.Fail(fmt.Errorf("the links have not answered for %v", linksPatience))
 		}
 	}}
 }
 
-// answers asks it until it answers, or need not.
+// pollPing pings the node until it answers, or need not answer.
 func (n *node) answers(ctx context.Context) {
 	proc.Answers(ctx, n.excused, func(ctx context.Context) error {
 		_, err := n.Ask(ctx, n.At, "PING")
@@ -95,8 +95,8 @@ func (n *node) answers(ctx context.Context) {
 	})
 }
 
-// excused says whether a server need not answer: it is just being started or ended, or a
-// fault of the plan keeps it from that.
+// exempt reports whether the node need not answer: it is being started or stopped, or a fault of
+// the plan prevents it.
 func (n *node) excused() bool {
 	if !n.changing.TryLock() {
 		return true
@@ -105,7 +105,7 @@ func (n *node) excused() bool {
 	return !n.Runs() || n.deaf()
 }
 
-// ended takes in that a container's program has ended, which the engine has said.
+// handleEnd processes the end of a container's program, as reported by the engine.
 func (g *guard) ended(b *box, r *running) {
 	w, ours := g.ward(b.id)
 	strange := ours && w.endsStrangely(r)
@@ -116,40 +116,40 @@ func (g *guard) ended(b *box, r *running) {
 	if !strange {
 		return
 	}
-	cause := fmt.Sprintf("container %.12s has ended with status %d", b.id, r.status)
+	cause := fmt.Sprintf("container %.12s exited with status %d", b.id, r.status)
 	switch {
 	case r.err != nil:
-		cause = fmt.Sprintf("container %.12s has ended: %v", b.id, r.err)
+		cause = fmt.Sprintf("container %.12s ended: %v", b.id, r.err)
 	case r.starved:
-		cause += ", for want of memory"
+		cause += ", out of memory"
 	case r.status > killedBy:
-		cause += fmt.Sprintf(", by signal %d", r.status-killedBy)
+		cause += fmt.Sprintf(", killed by signal %d", r.status-killedBy)
 	}
 	g.say(w, harness.Unplanned{Op: "kill", Cause: cause})
 }
 
-// goKilled is the status of a program in Go that is the first process of a container, where a signal
-// came before it knew of signals: the kernel doesn't let it die of that.
+// goEarlySignalStatus is the exit status of a Go program that is the first process of a container and
+// gets a signal before its runtime handles signals. The kernel does not let it die of the signal.
 const goKilled = 2
 
-// endsStrangely says whether an end that was not asked for is none that a fault of the plan,
-// or the program of a client, brings about by itself.
+// endedUnexpectedly reports whether an end without a request was not caused by a fault of the plan
+// or by the client's program itself.
 func (w ward) endsStrangely(r *running) bool {
 	switch {
 	case r.err != nil || r.status > killedBy && !r.starved:
 		return true
-	case w.fresh: // what can't start says so by its status
+	case w.fresh: // a program that fails to start exits with an error status
 		return r.status == 0 || r.status == goKilled
 	case w.node != nil && r.starved:
 		return !w.node.everStarved.Load()
 	case w.node != nil && w.node.want.disk != nil && r.status > 0:
 		return !w.node.want.disk.Harmed()
 	}
-	return !w.turns // a client's program, and not what starts those, ends with the client
+	return !w.turns // a client's own program ends with the client; a client loop does not
 }
 
-// lookAgain sees what became of the wards just before the run's end, of which the engine
-// may not have told yet.
+// checkAll checks all containers just before the end of the run, because the engine may not have
+// reported everything yet.
 func (g *guard) lookAgain() {
 	ctx, cancel := context.WithTimeout(context.Background(), engineBound)
 	defer cancel()
@@ -168,7 +168,7 @@ func (g *guard) lookAgain() {
 		}
 		status, _, err := w.engine.State(ctx, w.id)
 		switch {
-		case err != nil: // others will see
+		case err != nil: // found elsewhere
 		case status == "paused" && !mine && !known:
 			g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("container %.12s is paused", w.id)})
 		case strings.HasPrefix(status, "exit") || status == "dead" || r.process > 0 && !proc.InContainer(r.process, w.id):
@@ -182,8 +182,8 @@ func (g *guard) lookAgain() {
 	})
 }
 
-// take monitors a container from now on. A fresh one that has ended did so before the run, and is about
-// to be started again.
+// add monitors a container from now on. A fresh container that has already exited did so before the
+// run, and is about to be restarted.
 func (g *guard) take(w ward) {
 	g.mu.Lock()
 	was, taken := g.boxes[w.id]
@@ -201,7 +201,7 @@ func (g *guard) take(w ward) {
 	}
 }
 
-// hear takes in the pauses and their ends that the engine tells of.
+// watchPauses handles the pauses and resumptions that the engine reports.
 func (g *guard) hear(said <-chan events.Message, failed <-chan error) {
 	for {
 		select {
@@ -210,7 +210,7 @@ func (g *guard) hear(said <-chan events.Message, failed <-chan error) {
 				g.paused(w, m.Action == events.ActionUnPause)
 			}
 		case <-failed:
-			return // the run is over; or the engine is not there any more, as others will see
+			return // the run is over, or the engine is gone, which is detected elsewhere
 		}
 	}
 }
@@ -226,15 +226,15 @@ func (g *guard) paused(w ward, over bool) {
 	case w.echo():
 	case !over:
 		w.frozen = true
-		g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("container %.12s was paused by somebody else", w.id)})
-	case w.frozen: // its pause is recorded
+		g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("container %.12s was paused from outside", w.id)})
+	case w.frozen: // its pause was recorded
 		w.frozen = false
 	case w.paused:
-		g.say(w, harness.Unplanned{Op: history.OpGoOn, Cause: fmt.Sprintf("container %.12s was unpaused by somebody else, while it was paused", w.id)})
+		g.say(w, harness.Unplanned{Op: history.OpGoOn, Cause: fmt.Sprintf("container %.12s, which the plan had paused, was unpaused from outside", w.id)})
 	}
 }
 
-// lookTick is how often /proc is looked at.
+// stoppedPollInterval is how often /proc is checked for stopped processes.
 const lookTick = 20 * time.Millisecond
 
 func (g *guard) lookOften(ctx context.Context) {
@@ -250,14 +250,15 @@ func (g *guard) lookOften(ctx context.Context) {
 	}
 }
 
-// look sees who is stopped by a signal, as no fault of the plan does in a container.
+// checkStopped looks for processes stopped by a signal. No fault of the plan stops a process in a
+// container that way.
 func (g *guard) look() {
 	g.mu.Lock()
 	all := slices.Collect(maps.Values(g.boxes))
 	g.mu.Unlock()
 	for _, w := range all {
 		if !w.mu.TryLock() {
-			continue // it is just being changed
+			continue // its state is changing
 		}
 		pid := 0
 		if w.runs() {
@@ -278,13 +279,13 @@ func (g *guard) look() {
 	}
 }
 
-// watchSetUp monitors the run's containers while they are made, and ends the run if one is disturbed
+// watchSetUp monitors the run's containers while they are set up, and ends the run if one is disturbed
 // from outside. Guard takes over once the run has begun.
 func (c *cluster) watchSetUp() {
 	g := &guard{Monitor: real.NewMonitor(harness.SettingUp, c.Fail), run: c.Run, site: c.site, boxes: map[string]ward{}, stopped: map[string]bool{}}
 	c.guard = g
 	said, failed := c.site.engine.Pauses(c.Ctx)
-	if there := c.site.boxes(); len(there) > 0 { // of a run before
+	if there := c.site.boxes(); len(there) > 0 { // left by an earlier run
 		for _, b := range there {
 			g.take(ward{box: b, actor: b.name, fresh: true})
 		}
@@ -299,7 +300,7 @@ func (c *cluster) watchSetUp() {
 		select {
 		case <-time.After(setUpBound):
 			if g.SettingUp() {
-				c.Fail(proc.Late(fmt.Sprintf("it is not set up after %v", setUpBound)))
+				c.Fail(proc.Late(fmt.Sprintf("setup did not finish within %v", setUpBound)))
 			}
 		case <-c.Ctx.Done():
 		}
@@ -310,7 +311,7 @@ func (c *cluster) watchSetUp() {
 // busy engine.
 const setUpBound = 2 * time.Minute
 
-// Guard looks after the containers of the run until over is called.
+// Guard reports interference with the run's containers until over is called.
 func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 	g := c.guard
 	g.Report(tell, "")
@@ -330,7 +331,7 @@ func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 	}
 }
 
-// servers are the run's redis-servers that somebody may ask something.
+// servers lists the run's redis-servers, including its sentinels.
 func (c *cluster) servers() (all []*node) {
 	for _, n := range c.Servers {
 		all = append(all, n.(*node))
@@ -348,7 +349,7 @@ func (c *cluster) servers() (all []*node) {
 func wards(c *cluster) []ward {
 	all := []ward{{box: c.site.linksBox, actor: linksName}}
 	for _, n := range c.servers() {
-		all = append(all, ward{box: n.box, actor: n.Name, node: n}, ward{box: n.address, actor: n.Name, what: "what has its address, "})
+		all = append(all, ward{box: n.box, actor: n.Name, node: n}, ward{box: n.address, actor: n.Name, what: "the container with its address: "})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What the user names as a program is refused where it is no file.
+// A path that is not a regular file is rejected as a program, without blocking.
 func TestNoFileIsWaitedFor(t *testing.T) {
 	for name, plant := range map[string]func(path string) error{
 		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
@@ -31,10 +31,10 @@ func TestNoFileIsWaitedFor(t *testing.T) {
 		select {
 		case err := <-ended:
 			if err == nil {
-				t.Errorf("%s is taken for a program", name)
+				t.Errorf("accepted %s as a program", name)
 			}
 		case <-time.After(20 * time.Second):
-			t.Fatalf("%s as a program is waited for", name)
+			t.Fatalf("blocked on %s", name)
 		}
 	}
 }

@@ -18,18 +18,18 @@ import (
 	"lockpick/internal/files"
 )
 
-// image is a root file system: of a program of this machine and the libraries that it
-// is linked to, each at its own path, or of one file that needs none.
+// image is a root file system. It has a program of this machine and its shared libraries, each at
+// its path here, or a single static program.
 type image struct {
-	sort    string            // redis or client
-	program string            // the path of what it is made for
-	loader  string            // the path of what loads that; "": nothing, it needs no library
+	sort    string            // redis or client, in its name
+	program string            // path of the program
+	loader  string            // path of the program's loader; "": none, it is static
 	files   map[string][]byte // by path
-	ref     string            // its name, which is a sum of what is in it
+	ref     string            // its name, with a checksum of its contents
 }
 
-// imageOf reads a program of this machine and all that it needs to start. It has the
-// path inside there; what it needs has the path that it has here.
+// imageOf reads a program of this machine and its dependencies. The program gets the path inside in
+// the image; its dependencies keep their paths.
 func imageOf(sort, program, inside string) (*image, error) {
 	i := &image{sort: sort, program: inside, files: map[string][]byte{}}
 	if err := i.add(program, inside); err != nil {
@@ -58,7 +58,7 @@ func (i *image) add(path, inside string) error {
 	i.files[inside] = text
 	f, err := elf.NewFile(bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("%s is no program that Linux runs by itself: %w", path, err)
+		return fmt.Errorf("%s is not an ELF executable: %w", path, err)
 	}
 	loader, err := loaderOf(f)
 	if err != nil {
@@ -88,8 +88,8 @@ func (i *image) add(path, inside string) error {
 	return nil
 }
 
-// loaderOf is the path of what loads a program and its libraries; "": it is linked
-// statically, or is a library.
+// loaderOf returns the path of a program's loader, or "" if the file is statically linked or a
+// library.
 func loaderOf(f *elf.File) (string, error) {
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
@@ -100,8 +100,8 @@ func loaderOf(f *elf.File) (string, error) {
 	return "", nil
 }
 
-// apart is the image's program with all that it needs in one directory, where it
-// disturbs no other image's libraries, and how it is called there: by its own loader.
+// standalone returns the program and its dependencies as files in one directory, where they do not
+// conflict with another image's libraries. command starts it there with its own loader.
 func (i *image) apart(dir string) (files map[string][]byte, command []string) {
 	files = map[string][]byte{}
 	for at, text := range i.files {
@@ -114,10 +114,10 @@ func (i *image) apart(dir string) (files map[string][]byte, command []string) {
 	return files, command
 }
 
-// libraryDirs is where the loader looks by itself.
+// libraryDirs are the directories that the loader searches by default.
 var libraryDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"}
 
-// findLibrary finds a library, of those that are for the machine.
+// findLibrary finds a library for the given machine architecture.
 func findLibrary(name string, machine elf.Machine) (string, error) {
 	for _, dir := range libraryDirs {
 		found, _ := filepath.Glob(filepath.Join(dir, name))
@@ -135,7 +135,6 @@ func findLibrary(name string, machine elf.Machine) (string, error) {
 	return "", fmt.Errorf("%s for %v, which is in none of %s", name, machine, strings.Join(libraryDirs, ", "))
 }
 
-// sum is of all files and their names.
 func (i *image) sum() string {
 	sum := sha256.New()
 	for _, path := range slices.Sorted(maps.Keys(i.files)) {
@@ -158,25 +157,24 @@ func (i *image) write(w io.Writer) error {
 	return t.Close()
 }
 
-// mostProgram bounds what is taken for a program: ten times this one.
+// maxProgramSize bounds the size of a program, in bytes: ten times lockpick's own.
 const mostProgram = 512 << 20
 
-// gateDir is where lockpick's program, with what it needs, is put in a container of
-// another image.
+// gateDir is the directory for lockpick and its dependencies in a container of another image.
 const gateDir = "/lockpick-gate"
 
-// software is what nodes run: a program in an image.
+// software is the server program of nodes and its image.
 type software struct {
 	ref     string // of the image
-	digest  string // of what is in it; "": it is made here, and its name tells
+	digest  string // of the contents; "": built here, with a checksum in its name
 	program string
-	from    string // the program of this machine that it is made of; "": it was there, or was pulled
-	gated   bool   // it has lockpick's program in gateDir
+	from    string // program of this machine that it was built from; "": not built here
+	gated   bool   // it has lockpick in gateDir
 }
 
 func (s software) String() string {
 	if s.from != "" {
-		return fmt.Sprintf("image %s, made of this machine's %s", s.ref, s.from)
+		return fmt.Sprintf("image %s, built from this machine's %s", s.ref, s.from)
 	}
 	return fmt.Sprintf("image %s (%s)", s.ref, s.digest)
 }

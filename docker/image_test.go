@@ -43,13 +43,13 @@ func TestImageHasTheProgramAndWhatItNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, _ := imageOf("test", "/bin/sh", "/bin/sh"); again.ref != i.ref || other.ref == i.ref {
-		t.Errorf("the same is %s and %s, another %s", i.ref, again.ref, other.ref)
+		t.Errorf("one program's image is %s and then %s; another program's is %s", i.ref, again.ref, other.ref)
 	}
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := imageOf("test", script, script); err == nil || !strings.Contains(err.Error(), script) {
-		t.Errorf("a script came out as %v", err)
+		t.Errorf("image of a script: %v", err)
 	}
 }

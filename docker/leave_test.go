@@ -21,7 +21,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// victim is a lockpick in the middle of a run, with a client that is paused.
+// victim is a lockpick in the middle of a run with a paused client.
 func victim() {
 	ctx := context.Background()
 	err := testBackend().Run(ctx, twoNodes, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
@@ -36,8 +36,7 @@ func victim() {
 	os.Exit(1)
 }
 
-// What a killed lockpick leaves, the next one removes; what a living one has, it
-// does not touch.
+// A run removes what a killed lockpick left behind, and does not touch the containers of a living one.
 func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
 	needEngine(t)
 	cmd := exec.Command(os.Args[0], "__victim")
@@ -48,28 +47,27 @@ func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	owner, _ := bufio.NewReader(out).ReadString('\n') // once it is in the middle of its run
+	owner, _ := bufio.NewReader(out).ReadString('\n') // printed in the middle of its run
 	label := engine.OwnerLabel + "=" + strings.TrimSpace(owner)
 	const has = 2*(2+1) + 2 + 1 + 1 // nodes and the resource with their addresses, clients, links, network
 	run(t, twoNodes, func(bench) {
 		if left := remains(t, label); owner == "" || len(left) != has {
-			t.Errorf("of a lockpick that lives, %q, there is %v", owner, left)
+			t.Errorf("the living lockpick %q has %v", owner, left)
 		}
 	})
 	cmd.Process.Kill()
 	cmd.Wait()
 	if left := remains(t, label); len(left) == 0 {
-		t.Error("it left nothing, and nothing is shown")
+		t.Error("the killed lockpick left nothing, so the test shows nothing")
 	}
 	run(t, twoNodes, func(bench) {
 		if left := remains(t, label); len(left) > 0 {
-			t.Errorf("the next run has not removed %v", left)
+			t.Errorf("the next run did not remove %v", left)
 		}
 	})
 }
 
-// Of another machine, which may use this engine by way of the network, nothing is known but
-// how old its things are.
+// Another machine may use this engine over the network. Its objects can be judged only by their age.
 func TestSweepKeepsWhatAnotherMachineHas(t *testing.T) {
 	needEngine(t)
 	e, err := engine.Connect()
@@ -91,7 +89,7 @@ func TestSweepKeepsWhatAnotherMachineHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := remains(t, engine.OwnerLabel+"="+o.String()); len(left) != 1 {
-		t.Errorf("of a network was left %v", left)
+		t.Errorf("networks left: %v", left)
 	}
 }
 
@@ -107,29 +105,29 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 				t.Errorf("%s left %v", name, left)
 			}
 		}()
-		return testBackend().Run(ctx, twoNodes, 1, history.NewRecorder(&strings.Builder{}), body) // nothing is kept of a run that failed
+		return testBackend().Run(ctx, twoNodes, 1, history.NewRecorder(&strings.Builder{}), body) // no testbed is kept after a failed run
 	}
 	err := leave("panic", t.Context(), func(_ context.Context, c harness.Cluster) error {
 		label = c.(*cluster).site.labels[runLabel]
 		panic("ouch")
 	})
 	if err == nil || err.Error() != "panic: ouch" {
-		t.Errorf("panic came out as %v", err)
+		t.Errorf("panic returned %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	err = leave("cancel", ctx, func(ctx context.Context, c harness.Cluster) error {
 		label = c.(*cluster).site.labels[runLabel]
-		return c.RunClient(ctx, spec("c1", 0, client.Point{Name: client.AfterAcquire}), func(string) { cancel() }) // without an end of its own
+		return c.RunClient(ctx, spec("c1", 0, client.Point{Name: client.AfterAcquire}), func(string) { cancel() }) // it does not end by itself
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("cancel came out as %v", err)
+		t.Errorf("cancel returned %v", err)
 	}
 }
 
 func TestProbeNamesWhatIsMissing(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+t.TempDir()+"/none.sock")
 	for _, c := range New(Config{}).Probe(t.Context()) {
-		if slices.Contains(lock.Servers(), c.Name) { // which no engine would help to
+		if slices.Contains(lock.Servers(), c.Name) { // unavailable on any engine
 			continue
 		}
 		if c.Available || !strings.Contains(c.Reason, "no Docker engine answers") || c.Remedy != engine.StartEngine {

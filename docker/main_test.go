@@ -26,7 +26,7 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// The test binary is the client, too, and a lockpick to be killed.
+// The test binary is also the client, the agent, the gate, and a lockpick to be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 
 var locks = map[string]lock.Kind{"plain": {New: func(e lock.Env) (lock.Lock, error) { return plain{e}, nil }}}
 
-// plain sets a key on each node in turn, and deletes it there.
+// plainLock sets a key on each node in turn, and deletes it to release the lock.
 type plain struct{ env lock.Env }
 
 func (p plain) Acquire(ctx context.Context, key string) (lock.Handle, error) {
@@ -78,7 +78,7 @@ func (p plain) all(ctx context.Context, command, want string) error {
 		got, err2 := bufio.NewReader(conn).ReadString('\n')
 		conn.Close()
 		if err == nil && err2 == nil && got != want {
-			return errors.New("a node said " + got)
+			return errors.New("a node replied " + got)
 		}
 	}
 	return nil
@@ -94,7 +94,7 @@ func (h held) Deadline() time.Time               { return time.Time{} }
 
 func testBackend() *backend { return New(Config{Client: []string{os.Args[0], "__client"}}) }
 
-// unlessShort skips a test of an engine, or one that builds, where only what is quick is asked for.
+// skipIfShort skips a test that needs an engine or builds a program if only quick tests should run.
 func unlessShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -124,7 +124,7 @@ func spec(name string, cycles int, armed ...client.Point) client.Spec {
 	}
 }
 
-// bench is a run and what it recorded.
+// testRun is a run and its recorded events.
 type bench struct {
 	*testing.T
 	*cluster
@@ -132,7 +132,7 @@ type bench struct {
 	events *[]history.Event
 }
 
-// run runs body on a cluster, and sees that nothing is left behind.
+// run runs body on a cluster, and checks that nothing is left behind.
 func run(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Event {
 	t.Helper()
 	return runOn(t, testBackend(), s, body)
@@ -156,7 +156,7 @@ func runOn(t *testing.T, backend *backend, s scenario.Scenario, body func(b benc
 	err := backend.Run(t.Context(), s, 1, rec, func(_ context.Context, c harness.Cluster) error {
 		up = time.Since(began)
 		label = c.(*cluster).site.labels[runLabel]
-		defer c.(*cluster).Guard(func(u harness.Unplanned) { t.Errorf("nobody asked for it: %+v", u) })()
+		defer c.(*cluster).Guard(func(u harness.Unplanned) { t.Errorf("interference: %+v", u) })()
 		body(bench{t, c.(*cluster), &mu, &events})
 		ended = time.Since(began)
 		return nil
@@ -168,11 +168,11 @@ func runOn(t *testing.T, backend *backend, s scenario.Scenario, body func(b benc
 	if left := remains(t, runLabel+"="+label); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // as a reader has them
+	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // in the order of the history
 	return events
 }
 
-// remains lists what the engine has with a label, images aside.
+// leftovers lists the containers and networks with a label.
 func remains(t *testing.T, label string) (names []string) {
 	t.Helper()
 	e, err := engine.Connect()
@@ -208,7 +208,7 @@ func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
 	select {
 	case v = <-c:
 	case <-time.After(20 * time.Second):
-		t.Fatalf("%s: nothing came", what)
+		t.Fatalf("%s: timed out", what)
 	}
 	return v
 }

@@ -24,12 +24,12 @@ import (
 	"lockpick/nemesis"
 )
 
-// Addresses on a run's network.
+// Host parts of the addresses on a testbed's network.
 const (
 	gatewayHost   = 1 // of the bridge
 	linksHost     = 2
 	resourceHost  = 10
-	anyNode       = 0 // the first that is free from firstNode on
+	anyNode       = 0 // the first free one from firstNode on
 	firstNode     = 11
 	firstReplica  = 51
 	firstSentinel = 91
@@ -42,17 +42,17 @@ type privateNet struct {
 	subnet netip.Prefix
 }
 
-// at is the address of a host on it.
+// addr returns the address of a host on the network.
 func (n privateNet) at(host int) netip.Addr {
 	a := n.subnet.Addr().As4()
 	a[3] = byte(host)
 	return netip.AddrFrom4(a)
 }
 
-// makeNet makes the run's network in the first of 10.213.0.0/16's subnets that nobody has,
-// starting at one that depends on the pid, so that several lockpicks don't collide.
+// makeNet creates the testbed's network in the first free subnet of 10.213.0.0/16, starting at one
+// that depends on the pid, so that several lockpicks don't collide.
 func makeNet(ctx context.Context, e *engine.Engine, name string, labels map[string]string) (privateNet, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound) // as in makeBox
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound) // as in makeContainer
 	defer cancel()
 	for i := range 256 {
 		a := netip.AddrFrom4([4]byte{10, 213, byte(os.Getpid() + i), 0})
@@ -65,19 +65,19 @@ func makeNet(ctx context.Context, e *engine.Engine, name string, labels map[stri
 			continue
 		}
 		if err != nil {
-			return n, fmt.Errorf("make network %s: %w", name, err)
+			return n, fmt.Errorf("create network %s: %w", name, err)
 		}
 		return n, nil
 	}
-	return privateNet{}, errors.New("make a network: each subnet of 10.213.0.0/16 is taken; see docker network ls")
+	return privateNet{}, errors.New("create a network: every subnet of 10.213.0.0/16 is in use; see docker network ls")
 }
 
-// taken says whether this machine has an address there. The engine knows of its own
-// networks only.
+// subnetInUse reports whether this machine has an address in the subnet. The engine knows only
+// its own networks.
 func taken(subnet netip.Prefix) bool {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		return false // the engine will tell
+		return false // the engine will report a conflict
 	}
 	for _, a := range addrs {
 		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Overlaps(subnet) {
@@ -87,8 +87,8 @@ func taken(subnet netip.Prefix) bool {
 	return false
 }
 
-// assignHosts gives each client its host on the network, for as long as the site stands; false:
-// there is no room for all.
+// assignHosts assigns each client a host on the network, for the lifetime of the testbed. It returns
+// false if there are not enough hosts.
 func (s *site) assignHosts(clients []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *site) assignHosts(clients []string) bool {
 	return firstClient+len(s.hosts)-1 <= lastHost
 }
 
-// boxes are the run's containers.
+// containers lists the testbed's containers, except sidecars.
 func (s *site) boxes() (all []*box) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *site) boxes() (all []*box) {
 	return slices.AppendSeq(all, maps.Values(s.addresses))
 }
 
-// close removes all that is on the site.
+// close removes everything on the testbed.
 func (s *site) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeBound)
 	defer cancel()
@@ -125,7 +125,7 @@ func (s *site) close() error {
 	return errors.Join(err, s.engine.Close())
 }
 
-// talk is the stdin, stdout and stderr of a container's program.
+// stdio is the stdin, stdout and stderr of a container's program.
 type talk struct {
 	in  io.WriteCloser
 	out *io.PipeReader
@@ -134,12 +134,12 @@ type talk struct {
 	errors bytes.Buffer // the end of its stderr
 }
 
-// startTalking starts its program, and talks with it from its first word on, and beyond the context:
-// what it says while it is ended is still read.
+// startAttached starts the program and attaches to it from its first output on. The attachment
+// outlives the context, so that output during the program's end is still read.
 func (b *box) startTalking(ctx context.Context) error {
 	b.leave()
 	b.mu.Lock()
-	err := b.settle() // or it would be the talk with who has just ended
+	err := b.settle() // otherwise it would attach to the program that has just exited
 	b.mu.Unlock()
 	if err != nil {
 		return err
@@ -155,10 +155,10 @@ func (b *box) startTalking(ctx context.Context) error {
 	return b.start(ctx)
 }
 
-// mostWords bounds what is kept of a program's stderr.
+// maxStderr bounds the part of a program's stderr that is kept, in bytes.
 const mostWords = 1000
 
-// Write takes what it writes on stderr.
+// Write appends to the kept part of stderr.
 func (t *talk) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,15 +167,15 @@ func (t *talk) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Words is the end of what it has written on stderr.
+// StderrTail returns the end of the program's stderr.
 func (b *box) Words() string {
 	b.talk.mu.Lock()
 	defer b.talk.mu.Unlock()
 	return strings.TrimSpace(b.talk.errors.String())
 }
 
-// leave ends the conversation with the container's program, if there is one, and the one with the
-// container that opens its gate.
+// detach closes the streams to the container's program, if there are any, and those to its
+// sidecar.
 func (b *box) leave() {
 	if b.beside != nil {
 		b.beside.leave()
@@ -188,20 +188,19 @@ func (b *box) leave() {
 
 var _ nemesis.Unplugger = (*cluster)(nil)
 
-// unheard is how long a node off the network is given to answer: it takes a millisecond
-// where it can.
+// unpluggedWait is how long an unplugged node is given to answer. A reachable node takes about a
+// millisecond.
 const unheard = 20 * time.Millisecond
 
-// Unplug takes a node off the run's network.
 func (c *cluster) Unplug(node string) (string, error) {
 	n := c.at(node)
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	switch {
 	case !n.Runs():
-		return "", fmt.Errorf("unplug %s: it does not run", node)
+		return "", fmt.Errorf("unplug %s: it is not running", node)
 	case n.unplugged.Load():
-		return "", fmt.Errorf("unplug %s: it is unplugged already", node)
+		return "", fmt.Errorf("unplug %s: it is already unplugged", node)
 	}
 	n.spoiled.Store(true)
 	n.unplugged.Store(true)
@@ -218,27 +217,27 @@ func (c *cluster) Unplug(node string) (string, error) {
 	case errors.Is(err, real.ErrAgentGone) || c.Ctx.Err() != nil:
 		return "", fmt.Errorf("unplug %s: %w", node, err)
 	}
-	return fmt.Sprintf("container %.12s, whose network it has, is off that of the run; PING past the links got no answer within %v", n.address.id, unheard), nil
+	return fmt.Sprintf("container %.12s, whose network it shares, is disconnected from the run's network; PING past the links got no answer within %v", n.address.id, unheard), nil
 }
 
-// Plug puts it back, where it was.
+// Plug reconnects a node to the run's network, at the same address.
 func (c *cluster) Plug(node string) (string, error) {
 	n := c.at(node)
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	if err := n.engine.Connect(c.Ctx, c.site.net.name, n.address.id, netip.MustParseAddrPort(n.At).Addr()); err != nil {
-		return "", fmt.Errorf("plug %s in: %w", node, err)
+		return "", fmt.Errorf("plug in %s: %w", node, err)
 	}
 	n.unplugged.Store(false)
 	back, err := n.heard(c.Ctx)
 	n.tell(c.Ctx)
 	if err != nil {
-		return "", fmt.Errorf("plug %s in: %w", node, err)
+		return "", fmt.Errorf("plug in %s: %w", node, err)
 	}
 	return back, nil
 }
 
-// heard waits until a node answers again, if it can.
+// awaitAnswer waits until a node answers again, if it can.
 func (n *node) heard(ctx context.Context) (readBack string, err error) {
 	began := time.Now()
 	limit, cancel := context.WithTimeout(ctx, readyBound)
@@ -246,11 +245,11 @@ func (n *node) heard(ctx context.Context) (readBack string, err error) {
 	for {
 		switch {
 		case !n.Runs():
-			return "the node has ended", nil
+			return "the node has exited", nil
 		case n.Paused():
-			return "the node is paused, and answers nobody", nil
+			return "the node is paused and does not answer", nil
 		case n.unplugged.Load():
-			return "the node is unplugged, and answers nobody", nil
+			return "the node is unplugged and does not answer", nil
 		}
 		_, err := n.Hello(limit)
 		if err == nil {
@@ -258,14 +257,14 @@ func (n *node) heard(ctx context.Context) (readBack string, err error) {
 		}
 		select {
 		case <-limit.Done():
-			return "", fmt.Errorf("PING past the links is not answered within %v: %w", readyBound, err)
+			return "", fmt.Errorf("PING past the links was not answered within %v: %w", readyBound, err)
 		case <-n.Done():
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-// servePackets drops packets in the network namespace that it is started in, as in tells it to.
+// servePackets drops packets in its network namespace, as requested on in.
 func servePackets(in io.Reader, out io.Writer) error {
 	f, err := packets.Open()
 	if err != nil {
@@ -275,11 +274,11 @@ func servePackets(in io.Reader, out io.Writer) error {
 	return errors.Join(s.Serve(in, out), f.Close())
 }
 
-// firstPort is the first of the ports that links dial from, where their packets are
-// told apart by them.
+// firstPort is the first local port that links dial from in a run whose packets are filtered.
+// There, the port identifies the link of a packet.
 const firstPort = 10000
 
-// filter is the container beside a node that loses its packets, for one run.
+// packetFilter is the sidecar that drops a node's packets, for one run.
 type filter struct {
 	*box
 	node *node
@@ -289,7 +288,7 @@ type filter struct {
 	rules  map[string][]packets.Rule // in force, by link
 }
 
-// mayFilter is the capability without which nobody has rules for packets.
+// filterCapability is the capability needed to install packet rules.
 const mayFilter = "NET_ADMIN"
 
 func makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
@@ -306,7 +305,7 @@ func makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
 	return f, nil
 }
 
-// begin starts it, and returns once it can lose packets.
+// begin starts the filter, and returns once it can drop packets.
 func (f *filter) begin(ctx context.Context) error {
 	if err := f.startTalking(ctx); err != nil {
 		return err
@@ -315,13 +314,13 @@ func (f *filter) begin(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
 	if err := f.caller.Call(limit, "Ready", nil); err != nil {
-		f.Kill(ctx) // or what it says may not have come yet
-		return fmt.Errorf("lose packets beside %s: %w: %s", f.node.name, err, f.Words())
+		f.Kill(ctx) // so that its stderr is complete
+		return fmt.Errorf("drop packets of %s: %w: %s", f.node.name, err, f.Words())
 	}
 	return nil
 }
 
-// call calls what does something to packets. It takes milliseconds, unless somebody has stopped it.
+// call makes a call to the filter. It takes milliseconds, unless the filter was stopped from outside.
 func (f *filter) call(ctx context.Context, call string, r packets.Rule, results ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
@@ -332,7 +331,7 @@ func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.rules[link] != nil {
-		return errors.New("its packets are lost already")
+		return errors.New("its packets are already dropped")
 	}
 	for _, r := range rules {
 		if err := f.call(ctx, "Drop", r); err != nil {
@@ -343,7 +342,7 @@ func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) err
 	return nil
 }
 
-// count adds up what is said of each rule of a link.
+// count sums the packet counts that a call returns for each rule of a link.
 func (f *filter) count(ctx context.Context, call, link string) (sum int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -360,11 +359,11 @@ func (f *filter) count(ctx context.Context, call, link string) (sum int, err err
 	return sum, nil
 }
 
-// close lets all packets pass, and removes it. The namespace is the node's, and would
-// keep what a filter leaves there.
-// leaveBound is how long a filter may take to let all packets pass.
+// filterCloseTimeout is how long a filter may take to remove its rules.
 const leaveBound = 5 * time.Second
 
+// close lets all packets pass and removes the filter. The namespace belongs to the node and would
+// keep any rules that the filter leaves in it.
 func (f *filter) close(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -383,7 +382,7 @@ func (f *filter) close(ctx context.Context) error {
 	return f.remove(ctx)
 }
 
-// losesPackets says whether a plan cuts links to a node, or the resource, by packets.
+// losesPackets reports whether the plan drops packets on a link to a node or to the resource.
 func losesPackets(s scenario.Scenario, node string) bool {
 	return slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
 		return st.Fault.Mode == nemesis.CutPackets && slices.ContainsFunc(st.Fault.Targets, func(target string) bool {
@@ -399,8 +398,8 @@ func losesPackets(s scenario.Scenario, node string) bool {
 	})
 }
 
-// filterPackets makes a filter beside each node whose packets the plan loses: it takes
-// tenths of a second, and a fault is to begin at its instant.
+// makeFilters creates a filter for each node whose packets the plan drops. It does so before the
+// run, because it takes tenths of a second and a fault must begin on time.
 func (fs *packetFilters) filterPackets(s scenario.Scenario, server func(name string) *node) error {
 	var mu sync.Mutex
 	return engine.AtOnce(append(s.NodeNames(), scenario.ResourceName), func(name string) error {
@@ -426,7 +425,7 @@ func (fs *packetFilters) unfilter(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// CutPackets loses the packets of a link in the network namespace of its node.
+// CutPackets drops the packets of a link in the network namespace of its node.
 func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	f, err := fs.filterOf(link)
 	if err != nil {
@@ -457,12 +456,12 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 		return "", fmt.Errorf("cut %s: %w", link, err)
 	}
 	if lost == 0 && f.node.Runs() {
-		return "", fmt.Errorf("cut %s: PING got no answer, and no packet was lost: something else is done to the link", link)
+		return "", fmt.Errorf("cut %s: PING got no answer, but no packet was dropped; another fault affects the link", link)
 	}
-	return fmt.Sprintf("%s; %d packets were lost", back, lost), nil
+	return fmt.Sprintf("%s; %d packets were dropped", back, lost), nil
 }
 
-// MendPackets lets them pass again.
+// MendPackets lets the packets of a link pass again.
 func (fs *packetFilters) MendPackets(link string) (string, error) {
 	f, err := fs.filterOf(link)
 	if err != nil {
@@ -476,7 +475,7 @@ func (fs *packetFilters) MendPackets(link string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d packets were lost; %s", lost, back), nil
+	return fmt.Sprintf("%d packets were dropped; %s", lost, back), nil
 }
 
 func (fs *packetFilters) filterOf(link string) (*filter, error) {
@@ -484,7 +483,7 @@ func (fs *packetFilters) filterOf(link string) (*filter, error) {
 	if f := fs.by[strings.Replace(node, "resource", scenario.ResourceName, 1)]; f != nil {
 		return f, nil
 	}
-	return nil, fmt.Errorf("lose packets of %s: the plan has said nothing of it", link)
+	return nil, fmt.Errorf("drop packets of %s: the plan does not drop packets of that node", link)
 }
 
 type packetFilters struct {

@@ -25,38 +25,38 @@ import (
 	"lockpick/nemesis"
 )
 
-// redisPort is where every server listens in its container.
+// redisPort is the port of every server in its container.
 const redisPort = "6379"
 
 // node is a redis-server in a container. It keeps its address and its data when it
-// is killed and started again.
+// is killed and restarted.
 type node struct {
 	proc.Server
 	*box
 	site    *site
-	address *box // that has its network
+	address *box // container whose network it shares
 	want    wanted
 
-	changing sync.Mutex // held while it is started or ended
+	changing sync.Mutex // held while it is started or stopped
 	is       proc.Identity
 
-	telling sync.Mutex // held while the links are told how it is
+	telling sync.Mutex // held while its state is sent to the links
 	removed bool
 
 	unplugged, starved atomic.Bool // now
-	everStarved        atomic.Bool // it was starved, if not now
-	spoiled            atomic.Bool // it is not as it was when it was new
+	everStarved        atomic.Bool // now or earlier
+	spoiled            atomic.Bool // differs from a new node in ways that wipe does not undo
 }
 
-// role is what the site keeps a node for: it has one for each way of persistence, and one
-// more for a run that does to its nodes what wipe does not undo.
+// role identifies a node that the testbed keeps for reuse: one for each name and persistence mode,
+// and a separate one for a run that changes its nodes in ways that wipe does not undo.
 type role struct {
 	name, persist string
-	once          bool // it is of no use to another run
+	once          bool // no other run can reuse it
 }
 
-// tell tells the links how it is: they close the clients of one that is down at once,
-// since a connect to an address where nobody is takes seconds to fail.
+// updateLinks sends the node's state to the links. They close the clients of a node that is down
+// at once, because a connect to an address without a server takes seconds to fail.
 func (n *node) tell(ctx context.Context) {
 	remote, err := n.site.network(ctx)
 	if err != nil {
@@ -64,17 +64,17 @@ func (n *node) tell(ctx context.Context) {
 	}
 	n.telling.Lock()
 	defer n.telling.Unlock()
-	if !n.removed { // or another may have its address
-		remote.Tell(ctx, n.At, n.Runs(), !n.deaf()) // links that have ended need not know
+	if !n.removed { // otherwise another node may have its address
+		remote.Tell(ctx, n.At, n.Runs(), !n.deaf()) // fails only if the links have exited, and then it does not matter
 	}
 }
 
-// deaf says whether it may be there and answer nobody, whatever its links do.
+// unresponsive reports whether the node may run without answering, whatever its links do.
 func (n *node) deaf() bool {
 	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.want.disk != nil && n.want.disk.Stalled()
 }
 
-// Mute says why it is there and can't answer; "": it can.
+// WhyUnresponsive returns the reason why a running node can't answer, or "" if it can.
 func (n *node) Mute() string {
 	switch {
 	case n.Paused():
@@ -85,8 +85,8 @@ func (n *node) Mute() string {
 	return ""
 }
 
-// quiet waits until it is not just being started or ended, and keeps it from that until
-// done is called, which tells the links how it is.
+// lockLifecycle waits until no start or stop of the node is in progress, and prevents new ones
+// until done is called. done then sends the node's state to the links.
 func (n *node) quiet(ctx context.Context) (done func()) {
 	n.changing.Lock()
 	return func() {
@@ -95,19 +95,17 @@ func (n *node) quiet(ctx context.Context) (done func()) {
 	}
 }
 
-// Pause freezes it.
 func (n *node) Pause(ctx context.Context) (readBack string, err error) {
 	defer n.quiet(ctx)()
 	return n.box.Pause(ctx)
 }
 
-// Resume lets it go on.
 func (n *node) Resume(ctx context.Context) (readBack string, err error) {
 	defer n.tell(ctx)
 	return n.box.Resume(ctx)
 }
 
-// begin starts it and returns once it answers.
+// begin starts the node and returns once it answers.
 func (n *node) begin(ctx context.Context) (err error) {
 	if err := n.start(ctx); err != nil {
 		return err
@@ -127,16 +125,16 @@ func (n *node) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// Restart starts it again when it has ended, with what its disk kept, and says which
-// process answers now and how many keys it has.
+// Restart restarts the node after it has exited, with the data that its disk kept. The read-back
+// names the process that answers now and the number of its keys.
 func (n *node) Restart(ctx context.Context) (readBack string, err error) {
 	if n.unplugged.Load() {
-		return "", fmt.Errorf("restart %s: it is unplugged, and nobody would see whether it is back", n.Name)
+		return "", fmt.Errorf("restart %s: it is unplugged, so a restart could not be confirmed", n.Name)
 	}
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	if n.Runs() {
-		return "", fmt.Errorf("restart %s: it runs", n.Name)
+		return "", fmt.Errorf("restart %s: it is running", n.Name)
 	}
 	before := n.is
 	if err := n.begin(ctx); err != nil {
@@ -149,50 +147,49 @@ func (n *node) Restart(ctx context.Context) (readBack string, err error) {
 	return fmt.Sprintf("container %.12s, %s", n.id, keys), nil
 }
 
-// Shutdown asks it to end in good order, and waits until it has.
+// Shutdown asks the node to shut down cleanly, and waits until it has exited.
 func (n *node) Shutdown(ctx context.Context) (readBack string, err error) {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	switch {
 	case !n.Runs():
-		return "", fmt.Errorf("shut %s down: it does not run", n.Name)
+		return "", fmt.Errorf("shut %s down: it is not running", n.Name)
 	case n.Paused() || n.unplugged.Load():
-		return "", fmt.Errorf("shut %s down: it is paused or unplugged, and hears nothing", n.Name)
+		return "", fmt.Errorf("shut %s down: it is paused or unplugged and can't receive the command", n.Name)
 	}
 	if err := n.Server.Shutdown(ctx, n.Done(), n.mayEnd, n.box.End); err != nil {
 		return "", err
 	}
 	n.tell(ctx)
-	return fmt.Sprintf("container %.12s ended in good order", n.id), nil
+	return fmt.Sprintf("container %.12s shut down cleanly", n.id), nil
 }
 
-// Kill ends it without warning.
 func (n *node) Kill(ctx context.Context) (readBack string, err error) {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	return n.end(ctx)
 }
 
-// end is Kill for who holds changing.
+// end is Kill for a caller that holds lifecycle.
 func (n *node) end(ctx context.Context) (readBack string, err error) {
 	back, err := n.box.Kill(ctx)
 	if errors.Is(err, proc.ErrEnded) {
-		return "", fmt.Errorf("kill %s: it does not run", n.Name)
+		return "", fmt.Errorf("kill %s: it is not running", n.Name)
 	}
 	n.tell(ctx)
 	return back, err
 }
 
-// wanted is what a node's container is to be.
+// nodeSpec describes the container of a node.
 type wanted struct {
 	role
-	disk  *fuse.Disk  // that can be hit; nil: it has none
-	data  string      // directory of the engine's machine where it keeps its data; "": in the container
-	clock *real.Clock // in this run; nil: nobody changes it
+	disk  *fuse.Disk  // faulty disk; nil: none
+	data  string      // data directory on the engine's machine; "": in the container
+	clock *real.Clock // its clock in this run; nil: no fault changes it
 }
 
-// wipe makes it as it was when it was new, and looks whether it is: a master without
-// keys and scripts, and the process that we know.
+// wipe resets the node to its initial state and verifies it: a master without keys or scripts,
+// still the same process.
 func (n *node) wipe(ctx context.Context) error {
 	for _, command := range [][]string{{"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
 		if _, err := n.Command(ctx, n.Name, command); err != nil {
@@ -205,7 +202,7 @@ func (n *node) wipe(ctx context.Context) error {
 	}
 	for _, is := range []string{"role:master", "number_of_cached_scripts:0", "run_id:" + n.is.Run} {
 		if !strings.Contains(info.Str, "\n"+is+"\r\n") {
-			return fmt.Errorf("wipe %s: it is not so that %s", n.Name, is)
+			return fmt.Errorf("wipe %s: INFO does not report %s", n.Name, is)
 		}
 	}
 	if v, err := n.Ask(ctx, n.At, "DBSIZE"); err != nil || v.Int != 0 {
@@ -214,8 +211,8 @@ func (n *node) wipe(ctx context.Context) error {
 	return nil
 }
 
-// makeNode gives the container of a node, or of the resource, and starts it: that
-// which is there, wiped, if it will do.
+// makeNode returns a running container for a node or for the resource. It reuses and wipes the one
+// from an earlier run if possible.
 func (s *site) makeNode(ctx context.Context, host int, want wanted) (*node, error) {
 	s.mu.Lock()
 	n := s.nodes[want.role]
@@ -223,7 +220,7 @@ func (s *site) makeNode(ctx context.Context, host int, want wanted) (*node, erro
 	if n != nil && !want.once && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
 		return n, nil
 	}
-	if n != nil { // or the last run ended while it was being started again
+	if n != nil { // or the last run ended during its restart
 		if err := s.removeNode(ctx, n); err != nil {
 			return nil, err
 		}
@@ -239,7 +236,7 @@ func (s *site) makeNode(ctx context.Context, host int, want wanted) (*node, erro
 	return s.serve(ctx, at, want, engine.Making{Command: s.command(settings), Name: fmt.Sprintf("%s-%d", want.name, at.host)}, nil)
 }
 
-// serve makes the container of a redis-server at an address, with files, and starts it.
+// makeServer creates the container of a redis-server at an address, copies files into it, and starts it.
 func (s *site) serve(ctx context.Context, at *box, want wanted, m engine.Making, files map[string][]byte) (*node, error) {
 	makeBox := s.makeBox
 	if want.clock != nil {
@@ -266,13 +263,12 @@ func (s *site) serve(ctx context.Context, at *box, want wanted, m engine.Making,
 	return n, n.begin(ctx)
 }
 
-// command starts a redis-server, with settings of its own.
+// redisCommand returns the command line of a redis-server with the given settings.
 func (s *site) command(settings []string) []string {
 	listen := []string{"--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", engine.DataDir}
 	return slices.Concat([]string{s.software.program}, settings, listen)
 }
 
-// removeNode removes a node that is of no more use.
 func (s *site) removeNode(ctx context.Context, n *node) error {
 	s.mu.Lock()
 	delete(s.nodes, n.want.role)
@@ -283,7 +279,7 @@ func (s *site) removeNode(ctx context.Context, n *node) error {
 	if err := n.remove(ctx); err != nil {
 		return err
 	}
-	if n.spoiled.Load() { // or the next node there would find what was done to it
+	if n.spoiled.Load() { // the address still carries the faults, so the next node can't use it
 		if err := s.removeAddress(ctx, n.address); err != nil {
 			return err
 		}
@@ -294,7 +290,7 @@ func (s *site) removeNode(ctx context.Context, n *node) error {
 	return nil
 }
 
-// removeNodes removes all those that are to go, for the next run to make its own.
+// removeNodes removes all nodes that match.
 func (s *site) removeNodes(ctx context.Context, goes func(*node) bool) error {
 	s.mu.Lock()
 	going := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), func(n *node) bool { return !goes(n) })
@@ -302,7 +298,7 @@ func (s *site) removeNodes(ctx context.Context, goes func(*node) bool) error {
 	return engine.AtOnce(going, func(n *node) error { return s.removeNode(ctx, n) })
 }
 
-// vacate sees to it that there are addresses for the nodes of a run.
+// reserveAddresses makes sure that enough addresses are free for the nodes of a run.
 func (s *site) vacate(ctx context.Context, nodes int) error {
 	s.mu.Lock()
 	free := firstReplica - firstNode - len(s.housed)
@@ -313,10 +309,10 @@ func (s *site) vacate(ctx context.Context, nodes int) error {
 	return s.removeNodes(ctx, func(n *node) bool { return firstNode <= n.address.host && n.address.host < firstReplica })
 }
 
-// sentinelConfig is where a sentinel writes what it knows.
+// sentinelConfig is the file in which a sentinel keeps its state.
 const sentinelConfig = engine.DataDir + "/sentinel.conf"
 
-// makeSentinel makes a sentinel that watches nobody yet, for one run.
+// makeSentinel creates a sentinel for one run. It monitors no master yet.
 func (s *site) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, error) {
 	var i int
 	if _, err := fmt.Sscanf(name, "sentinel%d", &i); err != nil {
@@ -334,8 +330,8 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, e
 	return proc.NewSentinel(ctx, n.Redis())
 }
 
-// takeAddress gives an address that no node has, at a host or, if that is anyNode, at the first
-// that is free of those for nodes: there is one, see vacate.
+// assignAddress returns the address container at a host, which must be free. For anyHost it takes
+// the first free host for nodes; reserveAddresses has made sure that there is one.
 func (s *site) takeAddress(ctx context.Context, host int) (*box, error) {
 	s.mu.Lock()
 	if host == anyNode {
@@ -370,8 +366,8 @@ func (s *site) removeAddress(ctx context.Context, p *box) error {
 	return p.remove(ctx)
 }
 
-// mountDisks gives a disk to each node whose disk or power the plan hits, below a directory
-// of this machine that is bound into the container.
+// mountDisks gives a disk to each node whose disk or power the plan faults. The disks are below a
+// directory of this machine that is bind-mounted into the containers.
 func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
 	if slices.ContainsFunc(s.NodeNames(), func(node string) bool { return fuse.Hit(s.Plan, node) }) {
 		if c.group, err = proc.NewGroup(os.TempDir()); err != nil {
@@ -381,53 +377,53 @@ func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
 	return c.Disks.MountHit(s.Plan, s.NodeNames(), c.group)
 }
 
-// lacksDisk says why there can be no disks on this machine that an engine can give to
-// containers; both are "" where there can be.
+// diskUnsupported returns why this machine can't provide faulty disks to the engine's containers.
+// Both results are "" if it can.
 func lacksDisk(e *engine.Engine, a engine.About) (reason, remedy string) {
 	if !e.IsHere(a) {
-		return "disks are file systems of this process, and the engine may be on another machine", "run lockpick where the engine is"
+		return "faulty disks are file systems of the lockpick process, and the engine may be on another machine", "run lockpick where the engine is"
 	}
-	if os.Geteuid() != 0 { // or the engine could not look into them
-		return "disks are file systems of this process, and only root can let the engine use them", "run as root, or use --backend process"
+	if os.Geteuid() != 0 { // FUSE hides other users' mounts from the engine
+		return "faulty disks are file systems of the lockpick process, and only root can share them with the engine", "run as root, or use --backend process"
 	}
 	if !e.SharesFiles() {
-		return "disks are file systems of this process, and the engine sees other files: one of both is in a container", "run lockpick outside of containers, or use --backend process"
+		return "faulty disks are file systems of the lockpick process, and the engine sees other files because one of the two is in a container", "run lockpick outside containers, or use --backend process"
 	}
 	group, err := proc.NewGroup(os.TempDir())
 	if err == nil {
 		err = group.Close()
 	}
 	if err != nil {
-		return "disks are in a folder of this machine: " + err.Error(), files.Remedy(err, files.TempDirHint)
+		return "faulty disks need a folder on this machine: " + err.Error(), files.Remedy(err, files.TempDirHint)
 	}
 	return fuse.Missing()
 }
 
-// LosePower cuts a node's power, if it is not just being started or ended.
+// LosePower cuts a node's power, once no start or stop of it is in progress.
 func (c *cluster) LosePower(node string, torn bool) (string, error) {
 	if c.Nodes.Server(node) == nil {
 		return "", fmt.Errorf("cut the power of %s: there is no such node", node)
 	}
 	n := c.at(node)
-	n.changing.Lock() // before it is off: who starts meanwhile would find a disk without power
+	n.changing.Lock() // before the cut: a start during it would find a disk without power
 	defer n.changing.Unlock()
 	return c.Disks.LosePower(node, torn)
 }
 
-// lacksClocks says why no clock of a container can be turned on an engine of an
-// architecture; "": it can.
+// clocksUnsupported returns why the clocks of containers can't be changed on an engine with this
+// architecture. The reason is "" if they can.
 func lacksClocks(arch string) (reason, remedy string) {
 	remedy = "use an engine on amd64, or the simulation (--backend sim)"
 	if err := vdso.Available(); err != nil {
-		return "no process can be given a wrong clock: " + err.Error(), remedy
+		return "no process's clock can be changed: " + err.Error(), remedy
 	}
 	if arch != "amd64" {
-		return "it rewrites machine code of amd64, and the engine's machine is " + arch, remedy
+		return "changing clocks rewrites amd64 machine code, and the engine's architecture is " + arch, remedy
 	}
 	return "", ""
 }
 
-// makeTurnable makes a container whose program waits at a gate.
+// makeGated creates a container whose program waits at a gate.
 func (s *site) makeTurnable(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
 	files, gate := map[string][]byte(nil), []string{s.client[0]}
 	if m.Image != "" {
@@ -446,8 +442,8 @@ func (s *site) makeTurnable(ctx context.Context, name string, host int, m engine
 	return b, nil
 }
 
-// openGate lets the program of a box through the gate that it was started through, if its clock
-// can be changed: by the process, where that can be traced from here, or else from beside.
+// openGate lets a container's program through its gate, if its clock can be changed. It opens the
+// gate from this process if that can trace the program, and from a sidecar otherwise.
 func (s *site) openGate(ctx context.Context, b *box, k *real.Clock) error {
 	if k == nil {
 		return nil
@@ -460,17 +456,17 @@ func (s *site) openGate(ctx context.Context, b *box, k *real.Clock) error {
 		err = s.openBeside(ctx, b, k)
 	}
 	if err != nil {
-		return fmt.Errorf("start %s by clocks that can be turned: %w", b.name, err)
+		return fmt.Errorf("start %s with adjustable clocks: %w", b.name, err)
 	}
 	return nil
 }
 
-// traceable is the process of a box, if it is seen from here and its true clock is ours;
-// 0: it is not.
+// traceablePID returns the process of a container, or 0 if it is not visible here or its
+// CLOCK_MONOTONIC differs from ours.
 func (b *box) traceable() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ours, _ := os.Readlink("/proc/self/ns/time") // before Linux 5.6 there is one
+	ours, _ := os.Readlink("/proc/self/ns/time") // there is only one before Linux 5.6
 	theirs, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/time", b.run.process))
 	if ours != theirs {
 		return 0
@@ -478,7 +474,7 @@ func (b *box) traceable() int {
 	return b.run.process
 }
 
-// openBeside opens the gate by an agent in a box beside.
+// openFromSidecar opens the gate with an agent in a sidecar container.
 func (s *site) openBeside(ctx context.Context, b *box, k *real.Clock) (err error) {
 	if b.beside == nil {
 		b.beside, err = s.makeBox(ctx, b.name+"-clock", 0, engine.Making{
@@ -494,7 +490,7 @@ func (s *site) openBeside(ctx context.Context, b *box, k *real.Clock) (err error
 	agent := real.NewCaller(b.beside.talk.in, b.beside.talk.out, nil)
 	err = k.StartBeside(agent, 1)
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w; let the engine's seccomp profile and the Yama of its machine allow ptrace to who has SYS_PTRACE", err)
+		return fmt.Errorf("%w; configure the engine's seccomp profile and its machine's Yama to allow ptrace with SYS_PTRACE", err)
 	}
 	if err != nil {
 		return fmt.Errorf("%w %s", err, b.beside.Words())
@@ -502,7 +498,7 @@ func (s *site) openBeside(ctx context.Context, b *box, k *real.Clock) (err error
 	return nil
 }
 
-// turnable lists the nodes and clients whose clocks the scenario may turn.
+// adjustableClocks lists the nodes and clients whose clocks the scenario may change.
 func turnable(s scenario.Scenario) (names []string) {
 	for _, st := range s.Plan {
 		if kind, _ := nemesis.KindOf(st.Fault.Kind); kind.Power == nemesis.PowerClock {

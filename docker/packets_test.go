@@ -13,8 +13,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// losing has a plan that loses packets of c1's links to n1 and the resource; the test
-// says when.
+// packetLossScenario has a plan that drops packets of c1's links to n1 and the resource. The test decides
+// when.
 func losing() scenario.Scenario {
 	s := twoNodes
 	s.Plan = nemesis.Plan{{
@@ -23,7 +23,7 @@ func losing() scenario.Scenario {
 	return s
 }
 
-// answered says whether PING gets an answer over a link.
+// answered reports whether PING gets an answer over a link.
 func (b bench) answered(client string, node int, within time.Duration) bool {
 	b.Helper()
 	way, _ := b.Addresses(client)
@@ -41,8 +41,8 @@ const (
 	soon  = 5 * time.Second
 )
 
-// The packets of one link are lost, and no other's, also when the node comes back in
-// another network namespace; nothing of it is left for the next run.
+// Only the packets of one link are dropped, also after the node has restarted in another network
+// namespace. Nothing of it is left for the next run.
 func TestPacketsOfALinkAreLost(t *testing.T) {
 	run(t, losing(), func(b bench) {
 		for _, c := range []struct {
@@ -50,48 +50,48 @@ func TestPacketsOfALinkAreLost(t *testing.T) {
 			node      int
 		}{{"c1-n1", "", 0}, {"c1-n1", nemesis.Request, 0}, {"c1-n1", nemesis.Reply, 0}, {"c1-r1", "", 2}} {
 			back := b.do("cut", func() (string, error) { return b.CutPackets(c.link, c.way) })
-			if !strings.HasPrefix(back, "PING got no answer: ") || !strings.HasSuffix(back, " packets were lost") {
-				t.Errorf("%+v: cut says %q", c, back)
+			if !strings.HasPrefix(back, "PING got no answer: ") || !strings.HasSuffix(back, " packets were dropped") {
+				t.Errorf("%+v: cut returned %q", c, back)
 			}
 			if b.answered("c1", c.node, quiet) || !b.answered("c1", 1, soon) || c.node == 2 && !b.answered("c2", 2, soon) {
-				t.Errorf("%+v: another link is cut, or this one not", c)
+				t.Errorf("%+v: another link is cut, or this one is not", c)
 			}
-			if _, err := b.CutPackets(c.link, c.way); err == nil || !strings.Contains(err.Error(), "lost already") {
-				t.Errorf("%+v: cut again: %v", c, err)
+			if _, err := b.CutPackets(c.link, c.way); err == nil || !strings.Contains(err.Error(), "already dropped") {
+				t.Errorf("%+v: second cut: %v", c, err)
 			}
 			back = b.do("mend", func() (string, error) { return b.MendPackets(c.link) })
-			if !strings.HasSuffix(back, " packets were lost; PING was answered") {
-				t.Errorf("%+v: mend says %q", c, back)
+			if !strings.HasSuffix(back, " packets were dropped; PING was answered") {
+				t.Errorf("%+v: mend returned %q", c, back)
 			}
 		}
 		b.do("cut", func() (string, error) { return b.CutPackets("c1-n1", "") })
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 		if b.answered("c1", 0, quiet) {
-			t.Error("the packets of a node that came back are lost no more")
+			t.Error("the packets of a restarted node are no longer dropped")
 		}
 		b.do("mend", func() (string, error) { return b.MendPackets("c1-n1") })
 		if _, err := b.CutPackets("c2-n2", ""); err == nil {
-			t.Error("packets could be lost where no plan said so")
+			t.Error("dropped packets of a node that the plan does not name")
 		}
-		b.do("cut", func() (string, error) { return b.CutPackets("c1-r1", "") }) // for the rest of the run
+		b.do("cut", func() (string, error) { return b.CutPackets("c1-r1", "") }) // until the end of the run
 		r1, f := b.Store.(*node), b.by["r1"]
 		if err := f.close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if r1.spoiled.Load() || !b.answered("c1", 2, soon) {
-			t.Error("a filter that was closed has left something")
+			t.Error("a closed filter left rules behind")
 		}
 		delete(b.by, "r1")
 	})
 }
 
-// Where the kernel does not let a filter lose packets, the run says so before it begins.
+// If the kernel does not let a filter drop packets, the run fails before it begins.
 func TestFilterThatMayNot(t *testing.T) {
 	run(t, twoNodes, func(b bench) {
 		_, err := makeFilter(t.Context(), b.Store.(*node), "")
 		if err == nil || !strings.Contains(err.Error(), "it needs the capability NET_ADMIN") {
-			t.Errorf("%v, want what it lacks", err)
+			t.Errorf("got %v, want the missing capability", err)
 		}
 	})
 }

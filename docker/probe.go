@@ -12,12 +12,12 @@ import (
 	"lockpick/nemesis"
 )
 
-// Remark says which engine it is, and what nodes run there.
+// Remark names the engine and the image that nodes run.
 func (*backend) Remark(ctx context.Context) string {
-	return engineRemark(ctx) + "; nodes run the image " + usual + " if it has that, else this machine's own redis-server with its libraries, or topology.image"
+	return engineRemark(ctx) + "; nodes run topology.image if it is set, else " + usual + " if the engine has it, else this machine's redis-server"
 }
 
-// capable is a capability that is there unless there is a reason.
+// capability returns an available capability if reason is "", and an unavailable one otherwise.
 func capable(reason, remedy string) harness.Capability {
 	if reason == "" {
 		return harness.Capability{Available: true}
@@ -25,10 +25,10 @@ func capable(reason, remedy string) harness.Capability {
 	return harness.Capability{Reason: reason, Remedy: remedy}
 }
 
-// abilities is whether it can run, and what not every engine lets it do.
+// capabilities are the abilities that depend on the engine.
 type abilities struct{ run, clocks, clientClocks, disks, bounds harness.Capability }
 
-// Probe says what it can do on this machine.
+// Probe reports the backend's capabilities on this machine.
 func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	can := b.can(ctx)
 	own := map[string]harness.Capability{
@@ -42,7 +42,7 @@ func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	}
 	var never []harness.Capability
 	for _, store := range lock.Servers() {
-		never = append(never, harness.Capability{Name: store, Reason: "containers of nodes run Redis", Remedy: "run it on real processes (--backend process)"})
+		never = append(never, harness.Capability{Name: store, Reason: "node containers run only Redis", Remedy: "use real processes (--backend process)"})
 	}
 	if len(b.cfg.Adapter) > 0 {
 		no := can.clientClocks
@@ -54,13 +54,13 @@ func (b *backend) Probe(ctx context.Context) []harness.Capability {
 
 func (b *backend) can(ctx context.Context) (can abilities) {
 	if runtime.GOOS != "linux" {
-		can.run = capable("it needs Linux, this is "+runtime.GOOS, "use the simulation (--backend sim)")
+		can.run = capable("it needs Linux; this is "+runtime.GOOS, "use the simulation (--backend sim)")
 	} else {
 		can = b.try(ctx)
 	}
 	can.run.Name, can.clientClocks = harness.CanRun, can.clocks
 	if len(b.cfg.Adapter) > 0 {
-		can.clientClocks = capable("an adapter in a container keeps the container's clocks, and its client's would be turned alone", "run it on real processes (--backend process)")
+		can.clientClocks = capable("in a container only the client's clocks could be changed, not its adapter's", "use real processes (--backend process)")
 	}
 	return can
 }

@@ -12,8 +12,8 @@ import (
 	"lockpick/internal/files"
 )
 
-// try finds the engine, and sees whether there is something to make clients of, and what
-// can be done to containers there. Nodes' images may have to be pulled: only Prepare tells.
+// probeEngine connects to the engine, and checks that clients can be built and which faults work
+// on its containers. It does not check the nodes' images, which may have to be pulled: Prepare does.
 func (b *backend) try(ctx context.Context) (can abilities) {
 	e, a, err := engine.Meet(ctx)
 	if err != nil {
@@ -28,7 +28,7 @@ func (b *backend) try(ctx context.Context) (can abilities) {
 	return can
 }
 
-// lacksClients says why there is no program for clients on an architecture.
+// clientsUnsupported returns why there is no client program for an architecture; "" if there is one.
 func (b *backend) lacksClients(ctx context.Context, arch string) (reason, remedy string) {
 	if len(b.cfg.Client) > 0 {
 		return "", ""

@@ -16,14 +16,14 @@ import (
 	"lockpick/internal/files"
 )
 
-// insideClient is where a client's container has its program, which is the whole image.
+// clientPath is the path of the program in a client's container. The image has nothing else.
 const insideClient = "/bin/lockpick"
 
-// clientPackage is what the go tool builds for containers where this very program
-// can't run in one.
+// clientPackage is the package that the go tool builds for containers if this binary can't run in
+// them.
 const clientPackage = "lockpick/cmd/lockpick"
 
-// program is what clients run, read or built once, with the libraries that it needs.
+// clientProgram finds or builds the clients' program once, with its shared libraries.
 type program struct {
 	binary string // Config.ClientBinary
 
@@ -31,8 +31,8 @@ type program struct {
 	made *image
 }
 
-// image gets the image of a lockpick that runs on an architecture: of the one that the
-// user names, this one, or what the go tool makes of the source.
+// image returns the image of a lockpick for an architecture. It has the binary that the user
+// names, this binary, or one built from source.
 func (p *program) image(ctx context.Context, arch string, say func(string)) (*image, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,8 +59,8 @@ func (p *program) image(ctx context.Context, arch string, say func(string)) (*im
 	return p.made, err
 }
 
-// lacks says why there is no program for clients and can't be built one, as far
-// as that is seen without building it.
+// unsupported returns why there is no client program and why none can be built, as far as it can
+// tell without building.
 func (p *program) lacks(ctx context.Context, arch string) error {
 	_, unfit, err := p.own(arch)
 	if err != nil || unfit == nil {
@@ -72,12 +72,12 @@ func (p *program) lacks(ctx context.Context, arch string) error {
 	return nil
 }
 
-// own is the lockpick that the user names, which has to fit, or else this one, and why
-// that does not.
+// choose returns the binary that the user names, which must be suitable, or else this binary and
+// why it is unsuitable.
 func (p *program) own(arch string) (file string, unfit, err error) {
 	if file := p.binary; file != "" {
 		if err := standsAlone(file, arch); err != nil {
-			return "", nil, &Lack{fmt.Errorf("no client can run --client-binary: %w", err), byHand(arch)}
+			return "", nil, &Lack{fmt.Errorf("clients can't run the --client-binary: %w", err), byHand(arch)}
 		}
 		return file, nil, nil
 	}
@@ -89,17 +89,17 @@ func (p *program) own(arch string) (file string, unfit, err error) {
 }
 
 func lackProgram(unfit, unbuilt error, arch string) error {
-	remedy := byHand(arch) + "; or run lockpick in the folder of its source, with go on PATH"
-	return &Lack{fmt.Errorf("no client can run this lockpick: %w; and the go tool makes no other: %w", unfit, unbuilt),
+	remedy := byHand(arch) + "; or run lockpick in its source folder with go on PATH"
+	return &Lack{fmt.Errorf("clients can't run this lockpick: %w; building another one failed: %w", unfit, unbuilt),
 		cmp.Or(files.Remedy(errors.Join(unfit, unbuilt), files.TempDirHint), remedy)}
 }
 
 func byHand(arch string) string {
-	return fmt.Sprintf("CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o FILE ./cmd/lockpick, and --client-binary FILE", arch)
+	return fmt.Sprintf("build one with CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o FILE ./cmd/lockpick and pass --client-binary FILE", arch)
 }
 
-// askGo has the go tool do something for Linux on an architecture, without C; what it needs
-// meanwhile it has in tmp, if it is named.
+// runGo runs the go tool for Linux on an architecture, without cgo. tmp is the directory for its
+// temporary files; "" is the default.
 func askGo(ctx context.Context, arch, tmp string, args ...string) error {
 	tool, err := exec.LookPath("go")
 	if err != nil {
@@ -119,14 +119,14 @@ func askGo(ctx context.Context, arch, tmp string, args ...string) error {
 	return nil
 }
 
-// machines is how programs name the architectures of Go.
+// elfMachines maps the names of Go's architectures to those in ELF files.
 var machines = map[string]elf.Machine{
 	"386": elf.EM_386, "amd64": elf.EM_X86_64, "arm": elf.EM_ARM, "arm64": elf.EM_AARCH64, "loong64": elf.EM_LOONGARCH,
 	"ppc64le": elf.EM_PPC64, "riscv64": elf.EM_RISCV, "s390x": elf.EM_S390,
 }
 
-// runsOn says why a program can't run in a container of an architecture, with this
-// machine's libraries where it needs some; nil: it can.
+// checkRunsOn returns why a program can't run in a container of an architecture, with this
+// machine's libraries if it needs any; nil if it can.
 func runsOn(file, arch string) error {
 	text, err := files.Open(file, mostProgram)
 	if err != nil {
@@ -135,16 +135,16 @@ func runsOn(file, arch string) error {
 	defer text.Close()
 	f, err := elf.NewFile(text)
 	if err != nil {
-		return fmt.Errorf("%s is no program of Linux: %w", file, err)
+		return fmt.Errorf("%s is not a Linux program: %w", file, err)
 	}
 	if want := machines[arch]; f.Machine != want {
-		return fmt.Errorf("%s is for %v, and the engine's containers are %s", file, f.Machine, arch)
+		return fmt.Errorf("%s is for %v, but the engine's containers are %s", file, f.Machine, arch)
 	}
 	return (&image{files: map[string][]byte{}}).add(file, insideClient)
 }
 
-// standsAlone is runsOn for a program that may come from another machine, and so can't
-// have this one's libraries.
+// checkStatic is checkRunsOn for a program that may come from another machine and so can't use this
+// machine's libraries.
 func standsAlone(file, arch string) error {
 	if err := runsOn(file, arch); err != nil {
 		return err
@@ -155,7 +155,7 @@ func standsAlone(file, arch string) error {
 	}
 	defer f.Close()
 	if loader, err := loaderOf(f); loader != "" || err != nil {
-		return errors.Join(fmt.Errorf("%s needs libraries, it is not linked statically", file), err)
+		return errors.Join(fmt.Errorf("%s is not statically linked", file), err)
 	}
 	return nil
 }

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Where the engine's containers can't run this program, the go tool makes one of the source.
+// If the engine's containers can't run this binary, the go tool builds one from source.
 func TestProgramForAnotherArchitecture(t *testing.T) {
-	arch := "arm64" // which is built for anyway
+	arch := "arm64" // releases are built for it anyway
 	if runtime.GOARCH == arch {
 		arch = "amd64"
 	}
@@ -30,6 +30,6 @@ func TestProgramForAnotherArchitecture(t *testing.T) {
 		t.Errorf("%d files, %v", len(built.files), err)
 	}
 	if !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, "building lockpick for clients: ") }) {
-		t.Errorf("it says %q", said)
+		t.Errorf("progress: %q", said)
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// A program for containers is this one with the libraries that it needs, or one that the
-// user names and that must need none.
+// Containers run this binary with its shared libraries, or a static binary that the user names.
 func TestProgramForContainers(t *testing.T) {
 	unlessShort(t)
 	tool, err := exec.LookPath("go")
@@ -26,13 +25,13 @@ func TestProgramForContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	t.Chdir(dir) // where is no source
+	t.Chdir(dir) // without the source
 	t.Setenv("PATH", dir)
 	b := New(Config{})
 	if err := b.clients.lacks(t.Context(), runtime.GOARCH); err != nil {
 		t.Error(err)
 	}
-	self, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built, though this one does: %s", s) })
+	self, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built another one although this one is suitable: %s", s) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +39,7 @@ func TestProgramForContainers(t *testing.T) {
 	if again, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built twice: %s", s) }); err != nil || again != self {
 		t.Errorf("the second time: %v", err)
 	}
-	err = New(Config{}).clients.lacks(t.Context(), "s390x") // not this one, and go is not on PATH
+	err = New(Config{}).clients.lacks(t.Context(), "s390x") // this binary is unsuitable, and go is not on PATH
 	if err == nil || !strings.Contains(err.Error(), "go is not on PATH") {
 		t.Errorf("without the go tool: %v", err)
 	}
@@ -69,8 +68,7 @@ func TestProgramForContainers(t *testing.T) {
 	}
 }
 
-// A program with its libraries starts by those alone, in a directory of its own, whatever
-// other libraries there are.
+// A program starts from a directory with only its own libraries, whatever other libraries there are.
 func TestProgramApart(t *testing.T) {
 	for _, program := range []string{"/bin/sh", os.Args[0]} {
 		i, err := imageOf("test", program, program)
@@ -81,8 +79,8 @@ func TestProgramApart(t *testing.T) {
 	}
 }
 
-// starts sees that an image's program starts from a directory with what it needs, and has
-// no other library.
+// checkStandalone checks that an image's program starts from a directory with its dependencies, and
+// loads no other library.
 func starts(t *testing.T, i *image) {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,7 +100,7 @@ func starts(t *testing.T, i *image) {
 	}
 	for line := range strings.Lines(string(out)) {
 		if _, at, ok := strings.Cut(line, " => "); ok && !strings.HasPrefix(at, dir) {
-			t.Errorf("it is loaded with %s", line)
+			t.Errorf("the program loads %s", line)
 		}
 	}
 }

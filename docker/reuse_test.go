@@ -14,8 +14,8 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// inTurn does one run after the other on a site, and sees that in the end nothing is
-// left behind.
+// sharedTestbed returns a function that makes runs one after another on a testbed. It checks at the end that
+// nothing is left behind.
 func inTurn(t *testing.T) func(name string, s scenario.Scenario, body func(b bench)) {
 	needEngine(t)
 	backend := testBackend()
@@ -43,8 +43,8 @@ func inTurn(t *testing.T) func(name string, s scenario.Scenario, body func(b ben
 	}
 }
 
-// The next run gets the containers of the one before, wiped; a node that ended, or
-// that keeps its data otherwise, it gets anew.
+// The next run gets the wiped containers of the one before. A node that has exited or that needs
+// another persistence mode is created anew.
 func TestRunsShareASite(t *testing.T) {
 	var ids []map[string]string
 	onSite := inTurn(t)
@@ -94,9 +94,9 @@ func TestRunsShareASite(t *testing.T) {
 		t.Error("n1 was not reused")
 	}
 	if ids[0]["n2"] == ids[1]["n2"] {
-		t.Error("n2, which had ended, was")
+		t.Error("n2 was reused although it had exited")
 	}
 	if ids[1]["n1"] == ids[2]["n1"] {
-		t.Error("n1 was reused though it has to persist now")
+		t.Error("n1 was reused although it must persist its data now")
 	}
 }

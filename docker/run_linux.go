@@ -22,13 +22,12 @@ import (
 	"lockpick/internal/files"
 )
 
-// sites counts the sites of this process.
+// testbedCount counts the testbeds of this process, to name them.
 var sites atomic.Int64
 
-// Run makes the network and the containers, or takes those of the run before, makes the
-// links, and calls body just after true time zero. What will do for the next run it
-// leaves to it. On the seed depends what is drawn for messages; clients get theirs with
-// their Spec.
+// Run creates the network and the containers or reuses those of an earlier run, opens the links,
+// and calls body just after true time zero. It keeps what the next run can reuse. The seed
+// determines the random faults of messages; clients get their own seeds in their Spec.
 func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
 	b.making.RLock()
 	made := sync.OnceFunc(b.making.RUnlock)
@@ -37,13 +36,13 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err != nil {
 		return err
 	}
-	if st.linksBox != nil { // it is of a run before
+	if st.linksBox != nil { // it was created by an earlier run
 		made()
 	}
 	c := newCluster(ctx, st, rec)
 	c.watchSetUp()
 	well := false
-	defer func() { // after a panic in body, too
+	defer func() { // also after a panic in body
 		err = errors.Join(err, c.guard.explain(c.close()))
 		if well && err == nil {
 			b.give(st)
@@ -58,18 +57,18 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		return c.guard.explain(err)
 	}
 	made()
-	b.making.Lock() // a run that began while another's site is made would be late in all it does
-	//lint:ignore SA2001 it only waits for the others
+	b.making.Lock() // creating a testbed would delay a run that has begun
+	//lint:ignore SA2001 it only waits for the other runs
 	b.making.Unlock()
 	if err := c.setUp(s, seed, rec); err != nil {
 		return c.guard.explain(err)
 	}
 	err = body(c.Ctx, c)
-	well = !c.guard.Heard() // or the site is of no use to the next run
+	well = !c.guard.Heard() // otherwise the next run can't reuse the testbed
 	return err
 }
 
-// setUp connects the containers, and lets the run begin.
+// setUp connects the containers and lets the run begin.
 func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
 	if err := c.filterPackets(s, c.at); err != nil {
 		return err
@@ -85,7 +84,7 @@ func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder)
 	return c.Begin()
 }
 
-// take is the site that the run before has left, or a new one.
+// takeTestbed returns a testbed left by an earlier run, or a new one.
 func (b *backend) take(ctx context.Context, s scenario.Scenario) (*site, error) {
 	if err := b.Fits(s); err != nil {
 		return nil, err
@@ -121,16 +120,16 @@ func (b *backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 	return st, nil
 }
 
-// Fits says why a scenario is too large, whatever the machine.
+// Fits returns an error if a scenario is too large for any machine.
 func (*backend) Fits(s scenario.Scenario) error {
 	if n, m := len(s.NodeNames()), len(s.Clients); firstNode+n > firstReplica || firstClient+m-1 > lastHost {
-		return fmt.Errorf("make a network: it has room for %d nodes and %d clients, not for %d and %d",
+		return fmt.Errorf("create a network: it has room for %d nodes and %d clients, not for %d and %d",
 			firstReplica-firstNode, lastHost-firstClient+1, n, m)
 	}
 	return nil
 }
 
-// left takes a site that a run before has left; nil: there is none.
+// takeIdle takes a testbed left by an earlier run; nil if there is none.
 func (b *backend) left() *site {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,14 +142,14 @@ func (b *backend) left() *site {
 	return st
 }
 
-// give keeps a site for the next run.
+// putIdle keeps a testbed for the next run.
 func (b *backend) give(st *site) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.idle = append(b.idle, st)
 }
 
-// Close removes what runs have left for the next one.
+// Close removes the testbeds kept for later runs.
 func (b *backend) Close() error {
 	var errs []error
 	for st := b.left(); st != nil; st = b.left() {
@@ -159,8 +158,8 @@ func (b *backend) Close() error {
 	return errors.Join(errs...)
 }
 
-// setUp sees to it that the engine has the images, sweeps what others left, and makes the
-// network. Prepare has said what images take, if anybody cares.
+// setUp makes sure that the engine has the images, removes leftovers of dead lockpicks, and creates
+// the network. It reports no progress, because Prepare has fetched the images before.
 func (s *site) setUp(ctx context.Context, b *backend) (err error) {
 	from := b.supply(s.engine, s.labels[engine.OwnerLabel], func(string) {})
 	if s.software, err = from.nodes(ctx, s.named); err != nil {
@@ -175,15 +174,15 @@ func (s *site) setUp(ctx context.Context, b *backend) (err error) {
 	if err := engine.Sweep(ctx, s.engine, s.here, s.software.ref, s.own.ref); err != nil {
 		return err
 	}
-	if _, err := proc.Sweep(os.TempDir()); err != nil { // disks, after the containers that had them
+	if _, err := proc.Sweep(os.TempDir()); err != nil { // disks, after the containers that used them
 		return err
 	}
 	s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels)
 	return err
 }
 
-// fill makes all containers that are not there, at once, and returns when the servers
-// answer and the clients wait for their orders.
+// startContainers creates all missing containers concurrently. It returns when the servers answer
+// and the clients wait for their orders.
 func (c *cluster) fill(s scenario.Scenario) error {
 	c.setClocks(s)
 	c.names = s.NodeNames()
@@ -221,13 +220,13 @@ func (c *cluster) startServer(r real.Role) (real.Server, error) {
 	if want.disk != nil {
 		want.data = c.group.DataDir(r.Name)
 	}
-	// Nodes with replicas are changed in ways that wipe does not know.
+	// Replication changes nodes in ways that wipe does not undo.
 	want.once = want.clock != nil || want.disk != nil || r.Replicated
 	return c.site.makeNode(c.Ctx, host, want)
 }
 
-// startClient takes the container that waits for the client's order, or starts it again
-// for one that runs again.
+// startClient returns the client whose process waits for its order, or starts another process if
+// it runs a second time.
 func (c *cluster) startClient(name string) (*real.Client, error) {
 	c.mu.Lock()
 	at := c.waiting[name]
@@ -241,17 +240,17 @@ func (c *cluster) startClient(name string) (*real.Client, error) {
 	}
 	c.guard.take(clientWard(at))
 	gone := func(signal int) {
-		c.guard.say(clientWard(at), harness.Unplanned{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was ended by signal %d", at.id, signal)})
+		c.guard.say(clientWard(at), harness.Unplanned{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was killed by signal %d", at.id, signal)})
 	}
 	return &real.Client{Program: at, In: at.talk.in, Out: at.talk.out, Gone: gone, Known: awaitWhoKnows}, nil
 }
 
-// goneBound is how long the end of the links may come after that of a client, where both
-// go with the engine.
+// linksEndTimeout is how much later than a client's end that of the links may come, if the engine
+// stopped and ended both.
 const goneBound = 5 * time.Second
 
-// awaitWhoKnows waits where an engine has gone: who watches the links knows why, and is
-// about to say so.
+// awaitLinksEnd waits if the engine is gone: watchLinks knows the reason and is about to end the
+// run with it.
 func awaitWhoKnows(ctx context.Context, end error) {
 	if engine.Away(end) {
 		select {
@@ -278,21 +277,21 @@ func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	return c
 }
 
-// supply is where images come from, in what a run or Prepare makes.
+// imageSource returns the image source for a run or for Prepare.
 func (b *backend) supply(e *engine.Engine, owner string, say func(string)) supply {
 	return supply{b.cfg, b.clients, e, map[string]string{engine.OwnerLabel: owner}, say}
 }
 
-// What an agent does, by the argument after AgentVerb.
+// Roles of an agent, that is, the argument after AgentVerb.
 const (
-	linksAgent   = "links"   // makes the links of runs
+	linksAgent   = "links"   // serves the links of runs
 	clockAgent   = "clock"   // changes the clocks of the container beside it
 	packetsAgent = "packets" // drops packets in the network namespace it is started in
 	addressAgent = "address" // keeps the address of a node until its input ends
-	loopAgent    = "loop"    // runs clients one after the other; the other arguments are their program
+	loopAgent    = "loop"    // runs clients one after another; the remaining arguments are their command
 )
 
-// Agent is the part of lockpick that runs in a container. It does what in tells it to, until in ends.
+// Agent is the part of lockpick that runs in a container. It serves requests from in until in ends.
 func Agent(in io.Reader, out, errs io.Writer, args []string) error {
 	if len(args) == 0 {
 		args = []string{""}

@@ -12,28 +12,28 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Run always fails: Probe says why.
+// Run always fails with the reason that Probe reports.
 func (b *backend) Run(ctx context.Context, _ scenario.Scenario, _ uint64, _ *history.Recorder, _ harness.Body) error {
 	return errors.New("run: " + b.can(ctx).run.Reason)
 }
 
-func (*backend) try(context.Context) abilities { return abilities{} } // can has said no before
+func (*backend) try(context.Context) abilities { return abilities{} } // findCapabilities does not call it on this system
 
-// Hello always fails, likewise.
+// Hello always fails.
 func (b *backend) Hello(ctx context.Context) (string, error) {
 	return "", errors.New("ask the adapter: " + b.can(ctx).run.Reason)
 }
 
-// Agent always fails: nobody starts it here.
+// Agent always fails.
 func Agent(io.Reader, io.Writer, io.Writer, []string) error {
 	return errors.New("start an agent: it needs Linux")
 }
 
-func engineRemark(context.Context) string { return "" } // likewise
+func engineRemark(context.Context) string { return "" }
 
-type site struct{} // there is none
+type site struct{}
 
-var powers any // likewise
+var powers any
 
 // Close has nothing to do.
 func (*backend) Close() error { return nil }

@@ -16,43 +16,43 @@ import (
 	"lockpick/harness/resp"
 )
 
-// site is what the engine has for one run after the other: a network, the container of the
-// links, which keep their names and addresses for as long as the site stands, and those of
-// nodes and clients.
+// testbed is the engine-side setup that consecutive runs share: a network, the links' container,
+// whose name and address stay the same, and the containers of nodes and clients.
 type site struct {
 	cfg      Config
 	engine   *engine.Engine
 	here     bool     // the engine is on this machine
-	client   []string // program of a client, and its arguments
-	named    string   // image that the scenario wants for nodes; "": none
-	software software // and what they run
-	own      *image   // of clients and links, and of which gates are made
+	client   []string // client program and its arguments
+	named    string   // image of nodes that the scenario names; "": none
+	software software // what nodes run
+	own      *image   // image of clients and links; gates are copied from it
 	labels   map[string]string
-	prefix   string // of the names of containers
+	prefix   string // of container names
 	net      privateNet
 
-	made func(*box) // sees each container before it starts; nil: nobody does
+	made func(*box) // is called for each new container before it starts; nil: not set
 
 	remote   *real.RemoteNetwork
-	linksBox *box          // the container of the links; nil: it was not made
-	joined   chan struct{} // closed when the links can be talked to, or never will
+	linksBox *box          // container of the links; nil: not created
+	joined   chan struct{} // closed when the links answer or have failed to start
 
 	mu          sync.Mutex
-	nodes       map[role]*node  // with the resource, replicas and sentinels
-	clientBoxes map[string]*box // of clients; they stay for the next run, and so do their programs
+	nodes       map[role]*node  // including the resource, replicas and sentinels
+	clientBoxes map[string]*box // by client; they stay for the next run, with their programs running
 	hosts       map[string]int  // of clients, on the network
-	housed      map[int]bool    // hosts where a node is, or is about to be
+	housed      map[int]bool    // hosts assigned to nodes
 	// addresses are containers that only hold an address on the network, by host. A node that shares
-	// one's network starts and ends in less than half the time: the engine need not make that anew.
+	// such a network starts and stops in less than half the time, because the engine does not set up
+	// a new one.
 	addresses map[int]*box
 }
 
-// agent is the command that starts an agent, see Agent.
+// agentCommand returns the command that starts an agent in a role.
 func (s *site) agent(role ...string) []string {
 	return append([]string{s.client[0], AgentVerb}, role...)
 }
 
-// lives says whether its links do, without which it is of no use.
+// linksAlive reports whether the links run. Without them the testbed can't be reused.
 func (s *site) lives() bool {
 	select {
 	case <-s.remote.Ended():
@@ -62,9 +62,9 @@ func (s *site) lives() bool {
 	}
 }
 
-// makeBox makes a container on the site's network, called as it is unless m has a name, of
-// lockpick's image unless m has another. It is not canceled halfway, because the engine
-// would go on and create a container that close does not know of.
+// makeContainer creates a container on the testbed's network. Its name is m.Name or else name, and its
+// image m.Image or else lockpick's. Creation is not canceled halfway, because the engine would
+// continue and create a container unknown to close.
 func (s *site) makeBox(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -74,21 +74,21 @@ func (s *site) makeBox(ctx context.Context, name string, host int, m engine.Maki
 	m.Image, m.Name, m.Network, m.Addr, m.Labels = cmp.Or(m.Image, s.own.ref), s.prefix+cmp.Or(m.Name, name), s.net.name, s.net.at(host), s.labels
 	id, err := s.engine.Create(ctx, m)
 	if err != nil {
-		return nil, fmt.Errorf("make the container of %s: %w", name, err)
+		return nil, fmt.Errorf("create the container of %s: %w", name, err)
 	}
 	b := &box{engine: s.engine, name: name, id: id, host: host, near: s.here, here: s.here && os.Geteuid() == 0}
-	if s.made != nil && m.Traces == "" { // which ends with the one that it traces
+	if s.made != nil && m.Traces == "" { // a tracing sidecar ends with the container that it traces
 		s.made(b)
 	}
 	return b, nil
 }
 
-// join makes the container of the links, and returns once it can be talked to.
+// startLinks creates the links' container, and returns once the links answer.
 func (s *site) join(ctx context.Context) error {
 	defer close(s.joined)
 	b, err := s.makeBox(ctx, linksName, linksHost, engine.Making{
 		Command: s.agent(linksAgent), Talks: true,
-		// A link that dials from few ports takes one again whose last connection only waits.
+		// A link with few local ports must reuse ports whose last connection is in TIME_WAIT.
 		Sysctls: map[string]string{"net.ipv4.tcp_tw_reuse": "1"},
 	})
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *site) join(ctx context.Context) error {
 	return nil
 }
 
-// network waits for the links, which reach everybody.
+// awaitLinks waits until the links are up.
 func (s *site) network(ctx context.Context) (*real.RemoteNetwork, error) {
 	select {
 	case <-s.joined:
@@ -116,29 +116,29 @@ func (s *site) network(ctx context.Context) (*real.RemoteNetwork, error) {
 		return nil, context.Cause(ctx)
 	}
 	if s.remote == nil {
-		return nil, errors.New("the links are not there")
+		return nil, errors.New("the links are not running")
 	}
 	return s.remote, nil
 }
 
 const (
-	// stampError is generous: all stamps are readings of one clock of one kernel, by
-	// different processes, which may be on different cores.
+	// stampError is generous: all stamps are readings of one kernel's clock by
+	// different processes, possibly on different cores.
 	stampError = time.Millisecond
 
-	// drifts is how much faster than another a clock may run that NTP looks after.
+	// maxDrift bounds the relative drift between two clocks that NTP disciplines.
 	drifts = 100e-6
 )
 
 func driftIn(d time.Duration) time.Duration { return time.Duration(drifts * float64(d)) }
 
-// ask sends a server a command from the links' container, past all links.
+// ask sends a command to a server from the links' container, bypassing all links.
 func (s *site) ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
 	remote, err := s.network(ctx)
 	if err != nil {
 		return resp.Value{}, err
 	}
-	if _, bounded := ctx.Deadline(); !bounded { // or links that stand still would keep us for ever
+	if _, bounded := ctx.Deadline(); !bounded { // stopped links would block forever
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, engineBound)
 		defer cancel()
@@ -147,9 +147,9 @@ func (s *site) ask(ctx context.Context, addr string, args ...string) (resp.Value
 	return reply.Value, err
 }
 
-const readyBound = 10 * time.Second // how long the links may take to answer
+const readyBound = 10 * time.Second // for the links to answer
 
-// linksName is what the record calls the container of the links.
+// linksName is the name of the links' container in the record.
 const linksName = "links"
 
 func (s *site) linksAnswer(ctx context.Context) bool {

@@ -31,11 +31,11 @@ func testEngine(t *testing.T) *engine.Engine {
 	return e
 }
 
-// alike is an image like the official ones: it starts a script as another user, which
-// owns /data. Here the script can't even be run.
+// officialImage makes an image similar to the official ones: its entrypoint is a script that runs as another
+// user, who owns /data. Here the script fails.
 var alike = []string{"ENTRYPOINT [\"docker-entrypoint.sh\"]", "CMD [\"redis-server\"]", "VOLUME /data", "WORKDIR /data", "USER 999"}
 
-// store puts an image into the engine, with this machine's redis-server under a name.
+// importTestImage imports an image with this machine's redis-server under the given name.
 func store(t *testing.T, e *engine.Engine, ref, server string, changes ...string) {
 	t.Helper()
 	path, err := supply{}.server()
@@ -75,8 +75,8 @@ func store(t *testing.T, e *engine.Engine, ref, server string, changes ...string
 	t.Cleanup(func() { e.RemoveImage(context.Background(), ref) })
 }
 
-// Nodes run the image that the scenario names. Its server keeps its data, though the
-// image's own directory for them is somebody else's.
+// Nodes run the image that the scenario names. The server keeps its data although the image's own
+// data directory belongs to another user.
 func TestNodesRunTheImageThatIsNamed(t *testing.T) {
 	e := testEngine(t)
 	const ref = "lockpick-test:named"
@@ -92,18 +92,18 @@ func TestNodesRunTheImageThatIsNamed(t *testing.T) {
 		for what, end := range map[string]func(string) (string, error){"kill": b.Kill, "shut down": b.Shutdown} {
 			b.do(what, func() (string, error) { return end("n1") })
 			if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 1)") {
-				t.Errorf("after %s, restart says %q", what, back)
+				t.Errorf("after %s, restart returned %q", what, back)
 			}
 		}
 	})
 }
 
-// lines collects what is said meanwhile.
+// progressLines collects progress messages.
 type lines []string
 
 func (l *lines) add(line string) { *l = append(*l, line) }
 
-// Nobody listens at port 1, where a registry could be.
+// Port 1 has no registry.
 func TestImagesThatCantBeHad(t *testing.T) {
 	e := testEngine(t)
 	const missing, other = "localhost:1/redis:99", "lockpick-test:other"
@@ -118,13 +118,12 @@ func TestImagesThatCantBeHad(t *testing.T) {
 			t.Errorf("%s: %v, want %q", ref, err, want)
 		}
 		if ref == missing && (len(said) == 0 || said[0] != "pulling "+ref) {
-			t.Errorf("%s: it says %q", ref, said)
+			t.Errorf("%s: progress: %q", ref, said)
 		}
 	}
 }
 
-// What an image starts tells which program is the server; where it tells nothing, the
-// image is searched.
+// The image's command names the server. If it does not, the image is searched.
 func TestServerOfAnImage(t *testing.T) {
 	for want, starts := range map[string][]string{
 		"redis-server":            {"docker-entrypoint.sh", "redis-server"},

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A node off the network hears nobody and is not down; it comes back as it was.
+// An unplugged node is unreachable but not down. It comes back unchanged.
 func TestUnpluggedNodeIsUnheard(t *testing.T) {
 	run(t, twoNodes, func(b bench) {
 		way, _ := b.Addresses("c1")
@@ -19,7 +19,7 @@ func TestUnpluggedNodeIsUnheard(t *testing.T) {
 		b.do("unplug", func() (string, error) { return b.Unplug("n1") })
 		t.Logf("unplugged in %v", time.Since(began))
 		if b.answered("c1", 0, quiet) || !b.answered("c1", 1, soon) {
-			t.Error("n1 can be heard, or another can't")
+			t.Error("n1 answers, or n2 does not")
 		}
 		for what, f := range map[string]func(string) (string, error){"unplug": b.Unplug, "shut down": b.Shutdown} {
 			if _, err := f("n1"); err == nil || !strings.Contains(err.Error(), "unplugged") {
@@ -27,8 +27,8 @@ func TestUnpluggedNodeIsUnheard(t *testing.T) {
 			}
 		}
 		b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") })
-		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(back, "answers nobody") {
-			t.Errorf("mend says %q", back)
+		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(back, "does not answer") {
+			t.Errorf("mend returned %q", back)
 		}
 		began = time.Now()
 		back := b.do("plug", func() (string, error) { return b.Plug("n1") })
@@ -37,37 +37,37 @@ func TestUnpluggedNodeIsUnheard(t *testing.T) {
 			t.Errorf("its key is %v", v)
 		}
 		if !b.answered("c1", 0, soon) {
-			t.Error("its link does not lead there")
+			t.Error("the link of the reconnected node does not answer")
 		}
 		b.do("unplug", func() (string, error) { return b.Unplug("n1") })
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		if _, err := b.Restart("n1"); err == nil || !strings.Contains(err.Error(), "unplugged") {
 			t.Errorf("restart: %v", err)
 		}
-		if back := b.do("plug", func() (string, error) { return b.Plug("n1") }); back != "the node has ended" {
-			t.Errorf("plug says %q", back)
+		if back := b.do("plug", func() (string, error) { return b.Plug("n1") }); back != "the node has exited" {
+			t.Errorf("plug returned %q", back)
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 		if !b.at("n1").spoiled.Load() {
-			t.Error("the next run would get it")
+			t.Error("the node is not marked as modified, so the next run would reuse it")
 		}
 	})
 }
 
-// A starved node answers late, and as before once it is fed. One that needs more memory
-// than it gets ends, and stays down.
+// A starved node answers late, and normally once its limits are removed. A node that needs more memory
+// than its limit is killed, and stays down.
 func TestStarvedNode(t *testing.T) {
 	run(t, twoNodes, func(b bench) {
 		began := time.Now()
 		back := b.do("starve", func() (string, error) { return b.Starve("n1", 0.1, 64<<20) })
 		t.Logf("starved in %v: %s", time.Since(began), back)
-		if !strings.HasSuffix(back, "may use 10ms of a processor in each 100ms, 64MB of memory") {
-			t.Errorf("starve says %q", back)
+		if !strings.HasSuffix(back, "may use 10ms of CPU time per 100ms, 64MB of memory") {
+			t.Errorf("starve returned %q", back)
 		}
 		if _, err := b.Starve("n1", 0.5, 0); err == nil {
-			t.Error("a starved node could be starved")
+			t.Error("starved a node twice")
 		}
-		// Whatever else the machine does makes it take longer only.
+		// Other load on the machine only makes it take longer.
 		began = time.Now()
 		worked, before := time.Duration(0), b.worked("n1")
 		for worked < 100*time.Millisecond {
@@ -75,36 +75,36 @@ func TestStarvedNode(t *testing.T) {
 			worked = b.worked("n1") - before
 		}
 		if took := time.Since(began); took < 4*worked {
-			t.Errorf("it worked for %v within %v", worked, took)
+			t.Errorf("it used %v of CPU time within %v", worked, took)
 		}
 		began = time.Now()
-		back = b.do("feed", func() (string, error) { return b.Feed("n1") })
-		t.Logf("fed in %v: %s", time.Since(began), back)
+		back = b.do("clear limits", func() (string, error) { return b.Feed("n1") })
+		t.Logf("cleared limits in %v: %s", time.Since(began), back)
 		if !strings.Contains(back, "was throttled in ") || strings.Contains(back, "was throttled in 0 ") || !strings.Contains(back, "PING past the links was answered") {
-			t.Errorf("feed says %q", back)
+			t.Errorf("clear limits returned %q", back)
 		}
 		b.do("starve", func() (string, error) { return b.Starve("n1", 0, 16<<20) })
 		if v, err := b.at("n1").Command(t.Context(), "n1", []string{"EVAL", "redis.call('SETRANGE', 'k', 33554432, 'x') return redis.call('BITCOUNT', 'k')", "0"}); err == nil {
-			t.Errorf("it holds 32 MB: %v", v)
+			t.Errorf("it has 32 MB: %v", v)
 		}
 		n1 := b.at("n1")
 		receive(t, "end of the node", n1.Done())
-		for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // an engine may hear of why later
+		for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // an engine may learn the reason late
 			if met, err := n1.engine.Used(t.Context(), n1.id); err != nil || strings.HasSuffix(met.Ended, "true") {
 				break
 			}
 		}
-		if back = b.do("feed", func() (string, error) { return b.Feed("n1") }); back != "it has ended with status 137, for want of memory: true; the node has ended" {
-			t.Errorf("feed says %q", back)
+		if back = b.do("clear limits", func() (string, error) { return b.Feed("n1") }); back != "it exited with status 137, out of memory: true; the node has exited" {
+			t.Errorf("clear limits returned %q", back)
 		}
 		if b.at("n1").Runs() {
-			t.Error("it is back")
+			t.Error("it is running again")
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 	})
 }
 
-// worked is how long a node's server has had a processor so far, as it says itself.
+// cpuTime returns the CPU time that a node's server has used, as reported by INFO.
 func (b bench) worked(node string) (total time.Duration) {
 	b.Helper()
 	for line := range strings.Lines(b.onNode(node, "INFO", "cpu").(string)) {

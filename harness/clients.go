@@ -15,21 +15,21 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// clients are those who contend.
+// clients runs the contending clients.
 type clients struct {
 	s       scenario.Scenario
 	seed    uint64
 	cluster Cluster
 	waits   *waits
-	// atPoint is called while a client waits at a point that is armed.
+	// atPoint is called while a client waits at an armed point.
 	atPoint func(client, point string)
-	ended   chan error // what came of each
+	ended   chan error // receives the result of each client
 
-	running atomic.Int64 // that run or are about to
-	gone    sync.Map     // names of those that have ended
+	running atomic.Int64 // number of clients that run or are about to
+	gone    sync.Map     // names of the clients that have ended
 }
 
-// schedule starts a client when its time has come.
+// schedule starts a client at its time or upon its event.
 func (c *clients) schedule(ctx context.Context, who scenario.Client) {
 	start := func() {
 		err := c.cluster.RunClient(ctx, specOf(c.s, c.seed, who), func(point string) { c.atPoint(who.Name, point) })
@@ -47,16 +47,15 @@ func (c *clients) schedule(ctx context.Context, who scenario.Client) {
 	c.cluster.At(who.Delay, start)
 }
 
-// left reports whether a client runs or is about to.
+// anyRunning reports whether a client runs or is about to.
 func (c *clients) left() bool { return c.running.Load() > 0 }
 
-// hasEnded reports whether a client of that name has ended.
 func (c *clients) hasEnded(name string) bool {
 	_, gone := c.gone.Load(name)
 	return gone
 }
 
-// specOf is what one client is to do.
+// specOf returns the spec for one client.
 func specOf(s scenario.Scenario, seed uint64, c scenario.Client) client.Spec {
 	w := s.Workload
 	spec := client.Spec{
@@ -86,34 +85,34 @@ func specOf(s scenario.Scenario, seed uint64, c scenario.Client) client.Spec {
 	return spec
 }
 
-// queued is a fault in the queue of one target. What the plan has begin after a
-// fault's end waits for that end, however late it comes; what the plan has begin
-// while the fault is in force does not wait for it.
+// queued is a fault in the queue of one target. If the plan starts it after another fault's end, it
+// waits for that end, however late it comes. If the plan starts it while the other fault is in
+// force, it does not wait.
 //
-//	the plan     ▒▒ kill ▒▒      ▒▒ shutdown ▒▒
-//	the record   ▒▒ kill ▒▒ it is being started ▒▒ shutdown ▒▒
+//	plan      ▒▒ kill ▒▒      ▒▒ shutdown ▒▒
+//	record    ▒▒ kill ▒▒ node is starting ▒▒ shutdown ▒▒
 type queued struct {
 	target  string
-	at, end time.Duration // by the plan
-	late    bool          // it has waited, and is not in force yet
-	over    bool          // it is no more, or never was
+	at, end time.Duration // as planned
+	late    bool          // it has had to wait and is not in force yet
+	over    bool          // it has ended, or never started
 }
 
-// never is the end of what no plan ends at an instant.
+// noEnd is the end of a fault that the plan does not end at a fixed time.
 const never = time.Duration(math.MaxInt64)
 
-// queues are the faults that are due or in force, by target, and how many are being
-// injected. To inject one may take a while of the cluster's clock, and virtual time stands
-// still while somebody waits for a mutex: who waits here waits for a change.
+// queues holds, for each target, the faults that are due or in force, and counts those being
+// injected. Injecting a fault may take time on the cluster's clock, and virtual time stops while a
+// goroutine waits for a mutex, so callers here wait on a condition variable instead.
 type queues struct {
 	cluster Cluster
 
 	mu      sync.Mutex
 	changed *sync.Cond
 	of      map[string][]*queued
-	firing  int  // that are being injected
-	stopped bool // nobody waits for a turn any more
-	closed  bool // nothing is injected any more
+	firing  int  // number of faults being injected
+	stopped bool // nobody waits for a turn after this
+	closed  bool // nothing is injected after this
 }
 
 func newQueues(c Cluster) *queues {
@@ -122,7 +121,7 @@ func newQueues(c Cluster) *queues {
 	return q
 }
 
-// change does something to the queues, of which all hear who wait.
+// update changes the queues and wakes everybody who waits on them.
 func (q *queues) change(do func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -130,7 +129,7 @@ func (q *queues) change(do func()) {
 	q.changed.Broadcast()
 }
 
-// join puts a fault at the end of its targets' queues.
+// enqueue puts a fault at the end of its targets' queues.
 func (q *queues) join(targets []string, at, end time.Duration) []*queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -142,8 +141,8 @@ func (q *queues) join(targets []string, at, end time.Duration) []*queued {
 	return all
 }
 
-// ahead says when the next is done that a fault has to wait for; nil: nothing is. Who
-// waits comes before those behind it, so that they stay in order.
+// blocker returns a condition that becomes true when the fault ahead of this one is done, or nil if
+// there is none. A waiting fault goes before those behind it, so they stay in order.
 func (q *queues) ahead(fault []*queued) (done func() bool) {
 	for _, p := range fault {
 		for _, o := range q.of[p.target] {
@@ -164,8 +163,8 @@ func (q *queues) ahead(fault []*queued) (done func() bool) {
 	return done
 }
 
-// turn waits for a fault's turn on all of its targets. It does not come where the run
-// is to end before.
+// awaitTurn waits until it is a fault's turn on all of its targets. It returns false if the run is
+// stopping first.
 func (q *queues) turn(fault []*queued) (came bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -173,7 +172,7 @@ func (q *queues) turn(fault []*queued) (came bool) {
 		if !q.wait(done) {
 			return false
 		}
-		own := false // an instant of its own
+		own := false // start at an instant of its own
 		q.cluster.At(q.cluster.Now(), func() { q.change(func() { own = true }) })
 		if !q.wait(func() bool { return own }) {
 			return false
@@ -182,7 +181,7 @@ func (q *queues) turn(fault []*queued) (came bool) {
 	return true
 }
 
-// wait waits until something is so, or says that nobody waits any more.
+// wait waits until a condition is true. It returns false if waiting was stopped first.
 func (q *queues) wait(is func() bool) bool {
 	for !is() && !q.stopped {
 		q.changed.Wait()
@@ -190,7 +189,7 @@ func (q *queues) wait(is func() bool) bool {
 	return is()
 }
 
-// begin says that a fault is in force.
+// markInForce marks a fault as in force.
 func (q *queues) begin(fault []*queued) {
 	q.change(func() {
 		for _, p := range fault {
@@ -199,12 +198,12 @@ func (q *queues) begin(fault []*queued) {
 	})
 }
 
-// due says when a fault ends that the plan gave no end.
+// setEnd sets the end of a fault, unless it has an earlier one.
 func (q *queues) due(p *queued, end time.Duration) {
 	q.change(func() { p.end = min(p.end, end) })
 }
 
-// leave lets those behind go on.
+// remove removes faults from their queues and so lets those behind them start.
 func (q *queues) leave(all ...*queued) {
 	q.change(func() {
 		for _, p := range all {
@@ -214,10 +213,11 @@ func (q *queues) leave(all ...*queued) {
 	})
 }
 
-// stop lets nobody wait for a turn any more.
+// stopWaiting ends all waiting for a turn.
 func (q *queues) stop() { q.change(func() { q.stopped = true }) }
 
-// enter says whether something may still be injected; if so, fired must follow.
+// beginInjection reports whether faults may still be injected. If so, the caller must call
+// endInjection afterwards.
 func (q *queues) enter() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -230,7 +230,7 @@ func (q *queues) enter() bool {
 
 func (q *queues) fired() { q.change(func() { q.firing-- }) }
 
-// settle returns once nothing is being injected.
+// awaitInjections returns once nothing is being injected.
 func (q *queues) settle() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -239,20 +239,20 @@ func (q *queues) settle() {
 	}
 }
 
-// close lets nothing be injected any more, and nobody wait for it, and settles.
+// close prevents further injections, ends all waiting, and waits for injections in progress.
 func (q *queues) close() {
 	q.change(func() { q.stopped, q.closed = true, true })
 	q.settle()
 }
 
-// logs are the resource's own, a key each: the true order of its writes. When each was
-// applied, the links have seen.
+// resourceLogs reads the resource's own logs, one for each key, which give the true order of
+// writes. The links have recorded when each write was applied.
 type logs struct {
 	mu      sync.Mutex
-	applied map[string]int64 // unique value → when the resource had answered it
+	applied map[string]int64 // unique value → when the resource answered it
 }
 
-// see is shown every event as it is recorded.
+// observe is called with every event as it is recorded.
 func (l *logs) see(ev history.Event) {
 	if ev.Op != history.OpWrite && ev.Op != history.OpRead {
 		return
@@ -264,7 +264,7 @@ func (l *logs) see(ev history.Event) {
 	}
 }
 
-// read reads the logs of some keys, and records them.
+// read reads the logs of the given keys and records their entries.
 func (l *logs) read(ctx context.Context, c Cluster, keys []string, rec record) error {
 	for _, key := range keys {
 		reply, err := c.Resource(ctx, "LRANGE", client.LogKey(key), "0", "-1")

@@ -17,20 +17,20 @@ import (
 	"lockpick/nemesis"
 )
 
-// faults are what is done to the cluster: each comes when it is its turn on its targets,
-// is read back, and is healed once.
+// faults injects faults into the cluster. Each fault waits for its turn on its targets, is read
+// back once it is in force, and is healed exactly once.
 type faults struct {
 	cluster Cluster
 	rec     record
 	waits   *waits
-	queues  *queues // of each target; stopped at the limit, and closed when the clients are done
+	queues  *queues // one for each target; stopped at the limit, closed when the clients are done
 	nests   *nests
 
 	mu      sync.Mutex
-	active  []*active // that are in force
-	failed  []error   // that could not be healed
-	ends    []ended   // that were healed
-	healing bool      // the clients are done, and what is in force is ended
+	active  []*active // faults in force
+	failed  []error   // errors of faults that could not be healed
+	ends    []ended   // faults that were healed
+	healing bool      // the clients are done, and the remaining faults are being ended
 }
 
 // active is a fault that is in force on one target.
@@ -43,19 +43,19 @@ type active struct {
 	queued *queued
 }
 
-// ended is a fault that was healed, and whether it was idle: in force, and met by
-// nothing.
+// healedFault is a fault that was healed, and whether it was idle: in force, but without any
+// effect.
 type ended struct {
 	*active
 	back string
 	idle bool
 }
 
-// idle says whether an error of Heal's is none.
+// isIdle reports whether an error of Heal only means that the fault had no effect.
 func idle(err error) bool { return errors.Is(err, nemesis.ErrIdle) }
 
-// inject brings a fault into force on its targets, all at once, when it is its turn and
-// if it is to come then. It returns those of them that have a way back.
+// inject waits for the fault's turn and injects it on all its targets at once, if it is still
+// wanted then. It returns the faults that can be healed.
 func (fs *faults) inject(step int, f nemesis.Fault, targets []*queued, comes func() bool, healBy func() (string, error)) (begun []*active, fired bool) {
 	if !fs.queues.turn(targets) || !comes() || !fs.queues.enter() {
 		fs.queues.leave(targets...)
@@ -66,8 +66,8 @@ func (fs *faults) inject(step int, f nemesis.Fault, targets []*queued, comes fun
 	for _, p := range targets {
 		fs.rec.add(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: kind.Recorded(), Node: p.target, Step: step + 1})
 	}
-	// To read a fault back takes time on a real backend, and one target's must not
-	// keep the next one waiting.
+	// Reading a fault back takes time on a real backend, and must not delay the fault on the next
+	// target.
 	effects := make([]effect, len(targets))
 	var done sync.WaitGroup
 	for i, p := range targets {
@@ -92,12 +92,12 @@ func (fs *faults) inject(step int, f nemesis.Fault, targets []*queued, comes fun
 	return begun, true
 }
 
-// recordBegin records what came of a fault on one target, and returns it if it has a
-// way back.
+// recordBegin records the result of an injection on one target. It returns the fault if it can be
+// healed, and nil otherwise.
 func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queued, x effect, healBy func() (string, error)) *active {
 	ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.Recorded(), Node: p.target, Step: step + 1, Cause: x.ReadBack}
 	if kind.Again && errors.Is(x.err, nemesis.ErrEnded) {
-		return nil // it came once too often
+		return nil // the trigger fired after the target had exited; ignored
 	}
 	if x.err != nil {
 		ev.Type, ev.Cause = history.Fail, x.err.Error()
@@ -114,15 +114,15 @@ func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queued, x effect, 
 	return &active{step: step, kind: kind.Recorded(), target: p.target, heal: x.Heal, over: x.Over, queued: p}
 }
 
-// effect is what came of injecting a fault on one target.
+// injectionResult is the result of injecting a fault on one target.
 type effect struct {
 	nemesis.Effect
 	err error
 	at  time.Duration
 }
 
-// planEnd counts how long a fault lasts from when it is in force, so that what came
-// late is no shorter: a node that forgets is down for as long as its grants may last.
+// scheduleEnd plans the end of faults from when they took effect, so that a late fault is not
+// shortened. A node that loses its keys must stay down for as long as its grants may last.
 func (fs *faults) planEnd(f nemesis.Fault, begun []*active) {
 	for _, a := range begun {
 		if f.For == nil && a.over > 0 {
@@ -132,8 +132,8 @@ func (fs *faults) planEnd(f nemesis.Fault, begun []*active) {
 	}
 }
 
-// whenOver calls end when a fault is over that is in force now: after a time, where it ends by
-// itself after one, or upon an event.
+// atEnd calls end when a fault that is in force now is over: after its duration, when it ends by
+// itself, or upon an event.
 func (fs *faults) whenOver(f nemesis.Fault, byItself time.Duration, end func()) {
 	switch {
 	case f.For != nil:
@@ -145,9 +145,9 @@ func (fs *faults) whenOver(f nemesis.Fault, byItself time.Duration, end func()) 
 	}
 }
 
-// heal ends a fault once. The end is stamped before healing begins, as the begin
-// is once the fault was seen: in between it was certainly in force, and nothing
-// that the healed do can fall inside.
+// heal ends a fault once. The end is stamped before healing starts, just as the start is stamped
+// after the fault was seen. Between the two stamps the fault was certainly in force, and nothing
+// that a healed process does can be stamped inside.
 func (fs *faults) heal(a *active) {
 	fs.mu.Lock()
 	i := slices.Index(fs.active, a)
@@ -173,37 +173,37 @@ func (fs *faults) heal(a *active) {
 	fs.mu.Unlock()
 }
 
-// healAll ends what is still in force when the clients are done.
+// healAll ends the faults that are still in force when the clients are done.
 func (fs *faults) healAll(ctx context.Context) {
 	fs.mu.Lock()
 	fs.healing = true
 	left := slices.Clone(fs.active)
 	fs.mu.Unlock()
 	for _, a := range left {
-		// Each at an instant of its own.
+		// Each end needs an instant of its own.
 		pause(ctx, fs.cluster, time.Microsecond)
 		fs.heal(a)
 	}
 }
 
-// ending reports whether what is in force is being ended.
+// isHealing reports whether the remaining faults are being ended.
 func (fs *faults) ending() bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return fs.healing
 }
 
-// unhealed is what went wrong in healing.
+// healErrors returns the errors of faults that could not be healed.
 func (fs *faults) unhealed() error {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return errors.Join(fs.failed...)
 }
 
-// recordIdle records each step as failed that hit nothing on any of its targets.
-// One target that it missed is chance; a step that met nobody did not take place,
-// and a run that was to show it shows nothing. What the dice drew is to show nothing
-// of its own.
+// recordIdle records each step as failed that had no effect on any of its targets. Missing one
+// target is chance. But if a step had no effect at all it did not take place, and a run meant to
+// show its effect shows nothing. Randomly drawn steps are exempt because no run depends on any
+// single one.
 func (fs *faults) recordIdle(plan nemesis.Plan) {
 	fs.mu.Lock()
 	all := fs.ends
@@ -219,8 +219,8 @@ func (fs *faults) recordIdle(plan nemesis.Plan) {
 	}
 }
 
-// pause waits by the cluster's clock, or until the run is stopped: a cluster then
-// calls nothing any more.
+// pause waits by the cluster's clock, or until the run is stopped. After that the cluster runs no
+// more timers.
 func pause(ctx context.Context, c Cluster, d time.Duration) {
 	done := make(chan struct{})
 	c.At(c.Now()+d, func() { close(done) })
@@ -230,18 +230,17 @@ func pause(ctx context.Context, c Cluster, d time.Duration) {
 	}
 }
 
-// A call is due every stallTick. One that comes as long as stallBound after the one before was kept
-// for half as long as any request to a node may take: who asked meanwhile, of a machine that was
-// busy before and after, may well have given up.
+// A tick is due every stallTick. If one comes more than stallBound after the previous one, it was
+// delayed for half of the shortest time-out of a request to a node. A client that sent a request in
+// that time, on a machine that was busy before and after, may well have given up.
 const (
 	stallTick  = 10 * time.Millisecond
 	stallBound = scenario.MinTimeout / 2
 )
 
-// stalls records where this machine, or this process on it, stood still. Other
-// machines may take the processor from a virtual one for seconds, from all its processes
-// at once. No safety is lost by that, but nobody can be held to what he was to do in
-// time.
+// stallDetector records when this host, or this process on it, stalled. A hypervisor may take the
+// processor from a virtual machine for seconds, stopping all its processes at once. That does not
+// affect safety, but nobody can be expected to meet a deadline meanwhile.
 type stalls struct {
 	cluster Cluster
 	rec     record
@@ -249,10 +248,10 @@ type stalls struct {
 	watched bool
 
 	mu   sync.Mutex
-	last time.Duration // when something was last seen to be done
+	last time.Duration // when progress was last seen
 }
 
-// watch begins. A clock without error is no machine's.
+// start starts the detection. A clock without error belongs to a simulation, which cannot stall.
 func (s *stalls) watch() {
 	if s.cluster.StampError() > 0 {
 		s.watched, s.last = true, s.cluster.Now()
@@ -260,7 +259,7 @@ func (s *stalls) watch() {
 	}
 }
 
-// expect looks again after a tick, as long as faults are injected.
+// scheduleTick repeats the check after each tick, as long as faults are injected.
 func (s *stalls) expect() {
 	s.cluster.At(s.cluster.Now()+stallTick, func() {
 		if !s.queues.enter() {
@@ -272,8 +271,8 @@ func (s *stalls) expect() {
 	})
 }
 
-// moves records a stall that has just ended, if there was one. Clients that are processes
-// of their own may have done all their work meanwhile: when they are done it is asked, too.
+// recordStall records a stall that has just ended, if there was one. It is also called when the
+// clients are done, because clients with processes of their own may do all their work in one tick.
 func (s *stalls) moves() {
 	if !s.watched {
 		return
@@ -283,30 +282,30 @@ func (s *stalls) moves() {
 	last, now := s.last, s.cluster.Now()
 	s.last = now
 	if still := now - last; still > stallBound {
-		why := fmt.Sprintf("nothing was done for %v", still.Round(time.Millisecond))
+		why := fmt.Sprintf("the host stalled for %v", still.Round(time.Millisecond))
 		s.rec.add(history.Event{T: int64(last), Process: history.Nemesis, Type: history.Begin, Op: history.OpStall, Node: history.Machine, Cause: why})
 		s.rec.add(history.Event{T: int64(now), Process: history.Nemesis, Type: history.End, Op: history.OpStall, Node: history.Machine})
 	}
 }
 
-// tooLong says why a run was stopped, and what to do about it.
-const tooLong = "one run may record no more; let clients think or hold, or set a shorter limit"
+// eventLimitHint says why a run was stopped and what to do about it.
+const tooLong = "a run may record no more events; let clients think or hold longer, or set a shorter limit"
 
-// stopping ends a run that has recorded as many events as it may. It ends once, and only while
-// clients run.
+// eventLimit stops a run that has recorded the maximum number of events. It does so once, and only
+// while clients run.
 type stopping struct {
-	most    int // events; 0: any number
+	most    int // 0: no limit
 	cluster Cluster
 	rec     record
 	running func() bool
 	quit    func()
-	halted  chan struct{} // closed when the run is to end where it stands
+	halted  chan struct{} // closed when the run must stop
 
 	mu  sync.Mutex
-	why string // the run ends early
+	why string // why the run ends early; "": it doesn't
 }
 
-// see stops the run when the event that was just recorded is the last it may record.
+// observe stops the run if the event just recorded is the last one allowed.
 func (s *stopping) see(ev history.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,23 +316,22 @@ func (s *stopping) see(ev history.Event) {
 	s.cluster.At(s.cluster.Now(), func() { s.halt(time.Duration(ev.T)) })
 }
 
-// reason is why the run ends early, "": it doesn't.
 func (s *stopping) reason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.why
 }
 
-// halt records that the run was stopped, and ends it.
+// halt records that the run was stopped, and stops it.
 func (s *stopping) halt(since time.Duration) {
-	// The stamp of what led here may be ahead of ours by the error of the stamps.
+	// The event that led here may be stamped later than our clock, by the error of stamps.
 	at := max(s.cluster.Now(), since)
 	s.quit()
 	s.rec.add(history.Event{T: int64(at), Process: history.Harness, Type: history.Info, Op: history.OpStop, Cause: s.reason()})
 	close(s.halted)
 }
 
-// triggers are what sets the steps of a plan off.
+// triggers starts the steps of a plan.
 type triggers struct {
 	s       scenario.Scenario
 	cluster Cluster
@@ -341,10 +339,10 @@ type triggers struct {
 	again   again
 
 	mu     sync.Mutex
-	points map[string][]int // client and point → planned steps, in the order of their nth
+	points map[string][]int // "client point" → planned steps, in the order of their nth
 }
 
-// arm sets up what sets each planned step off.
+// arm sets up the trigger of each planned step.
 func (t *triggers) arm() error {
 	for i, st := range t.s.Plan {
 		switch w := st.When; {
@@ -373,7 +371,7 @@ func (t *triggers) arm() error {
 	return nil
 }
 
-// atPoint is called while a client waits at a point that is armed.
+// atPoint is called while a client waits at an armed point.
 func (t *triggers) atPoint(client, point string) {
 	t.mu.Lock()
 	at := client + " " + point
@@ -387,7 +385,7 @@ func (t *triggers) atPoint(client, point string) {
 	}
 }
 
-// onMessage is called while a message waits on the wire.
+// onMessage is called while a message is held on its link.
 func (t *triggers) onMessage(step int, m nemesis.Held) {
 	kind, _ := nemesis.KindOf(t.s.Plan[step].Fault.Kind)
 	switch {
@@ -407,9 +405,9 @@ func (t *triggers) onMessage(step int, m nemesis.Held) {
 	}
 }
 
-// fire injects a step's fault on all its targets at once and plans its end.
-// healBy ends it where the fault itself has no way back. A run that is stopped
-// injects nothing, and what comes too late does not either.
+// fire injects a step's fault on all its targets at once and schedules its end. healBy ends the
+// fault if it has no Heal of its own. Nothing is injected once the run is stopping, or when the
+// step comes too late.
 func (t *triggers) fire(step int, healBy func() (string, error)) (fired bool) {
 	f, when, targets := t.s.Plan[step].Fault, t.s.Plan[step].When, t.s.Targets(t.s.Plan[step])
 	comes := func() bool { return when.Before == 0 || t.cluster.Now() <= when.Before }
@@ -432,31 +430,31 @@ func (t *triggers) fire(step int, healBy func() (string, error)) (fired bool) {
 	return fired
 }
 
-// Unplanned is what somebody other than the harness did to a process of the run: a node,
-// the resource, a client, a replica, a sentinel, or what makes the links.
+// UnplannedEvent is something that somebody other than the harness did to a process of the run: a
+// node, the resource, a client, a replica, a sentinel or the links.
 type Unplanned struct {
-	Op    string // kill, pause or history.OpGoOn
-	Node  string // by its name
-	Cause string // what was seen
+	Op    string // kill, pause or history.OpContinue
+	Node  string // name of the process
+	Cause string // what was observed
 }
 
-// Interference is the error of a run that somebody else disturbed before its record began or
-// after it ended, so that no event tells of it. Another try may do.
+// Interference is the error of a run that somebody else disturbed before its record began or after
+// it ended, so that no event records it. Retrying the run may help.
 type Interference struct {
 	Unplanned
-	When string // as in "while the run was set up"
+	When string // as in "while the run was being set up"
 }
 
 func (i *Interference) Error() string {
-	did := "stood still"
+	did := "stalled"
 	if i.Op == "kill" {
-		did = "ended"
+		did = "exited"
 	}
-	return fmt.Sprintf("nobody planned it: %s %s %s (%s)", i.Node, did, i.When, i.Cause)
+	return fmt.Sprintf("unplanned: %s %s %s (%s)", i.Node, did, i.When, i.Cause)
 }
 
-// Late is the Interference that a wait which took too long makes of an error: whoever was waited for
-// was stopped, or the machine is too busy. Other errors stay as they are.
+// TimeoutAsInterference adds an Interference to a time-out error: the process that was waited for
+// was stopped, or the machine is too busy. Other errors are returned unchanged.
 func Late(err error, when string) error {
 	type timeout interface {
 		error
@@ -469,21 +467,21 @@ func Late(err error, when string) error {
 	return err
 }
 
-// When somebody may disturb a run beside its record.
+// When a run may be disturbed outside its record.
 const (
-	SettingUp = "while the run was set up"
-	PutAway   = "while the run was put away"
+	SettingUp = "while the run was being set up"
+	PutAway   = "while the run was being torn down"
 )
 
-// guarded is a cluster that sees what is done to its processes besides what it does
-// itself. Guard tells of what was done since they were started, and of all that comes
-// until over is called, which looks once more: later nothing is told.
+// processMonitor is a cluster that notices what others do to its processes. MonitorProcesses
+// reports everything that happened since they were started, and everything until stop is called.
+// stop checks once more, and nothing is reported after it.
 type guarded interface {
-	Guard(tell func(Unplanned)) (over func())
+	Guard(report func(Unplanned)) (stop func())
 }
 
-// guard records what nobody planned, until over is called. A process that ends or stands
-// still for somebody else's sake makes the run one that the plan does not tell of.
+// recordUnplanned records unplanned events until stop is called. If a process ends or is stopped by
+// somebody else, the run no longer follows its plan.
 func guard(c Cluster, rec record) (over func()) {
 	g, ok := c.(guarded)
 	if !ok {
@@ -494,16 +492,16 @@ func guard(c Cluster, rec record) (over func()) {
 	})
 }
 
-// wait is somebody who waits for an event.
+// eventWait is a function that waits for an event.
 type wait struct {
 	event nemesis.Event
 	seen  int
-	// onMatch is called at once, under the record's lock; nil: nothing.
+	// onMatch is called at once, under the recorder's lock; may be nil.
 	onMatch func()
 	f       func()
 }
 
-// waits are all who wait for events.
+// eventWaits holds all functions that wait for events.
 type waits struct {
 	cluster Cluster
 
@@ -511,15 +509,14 @@ type waits struct {
 	all []*wait
 }
 
-// await calls f once the event has been seen, in a goroutine of its own and soon
-// after, never exactly then.
+// await calls f in its own goroutine soon after the event, but never at exactly the same instant.
 func (w *waits) await(ev nemesis.Event, onMatch func(), f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all = append(w.all, &wait{event: ev, onMatch: onMatch, f: f})
 }
 
-// see is shown every event as it is recorded.
+// observe is called with every event as it is recorded.
 func (w *waits) see(ev history.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -546,16 +543,16 @@ func (w *waits) see(ev history.Event) {
 	}
 }
 
-// again lets faults come again and again.
+// repeater injects faults repeatedly.
 type again struct {
 	cluster Cluster
 	faults  *faults
 	dice    dice
-	gone    func(target string) bool // it has ended, and nothing can hit it
+	gone    func(target string) bool // the target has ended, and nothing can hit it
 }
 
-// start lets a fault come again and again on each of its targets, until its time is
-// over, the run is, or the target has ended.
+// start injects a fault repeatedly on each of its targets, until its time is over, the run ends or
+// the target has ended.
 func (a again) start(step int, f nemesis.Fault, targets []string) {
 	var over atomic.Bool
 	stop := func() { over.Store(true) }
@@ -575,7 +572,7 @@ func (a again) start(step int, f nemesis.Fault, targets []string) {
 				now := a.cluster.Now()
 				begun, _ := a.faults.inject(step, f, a.faults.queues.join([]string{target}, now, now+lasts), func() bool { return !stopped(target) }, nil)
 				if len(begun) == 0 {
-					return // it could not be done, and the record says so
+					return // injecting failed, as the record shows
 				}
 				after(lasts, func() {
 					for _, one := range begun {
@@ -590,10 +587,10 @@ func (a again) start(step int, f nemesis.Fault, targets []string) {
 	a.faults.whenOver(f, 0, stop)
 }
 
-// dice are a seed.
+// seededRand draws random numbers that depend only on a seed and on the draw's name.
 type dice uint64
 
-// even draws a duration evenly, by the seed and its own name.
+// duration draws a duration uniformly from a span.
 func (d dice) even(s nemesis.Span, step int, target, what string, k int) time.Duration {
 	return client.Range(s).Draw(d.random(step, target, what, k))
 }
@@ -602,17 +599,17 @@ func (d dice) random(step int, target, what string, k int) uint64 {
 	return client.Random(uint64(d), "step", fmt.Sprint(step), target, what, fmt.Sprint(k))
 }
 
-// nested is a fault that is in force on one target, perhaps for several steps. Each
-// has a lock of its own: one that waits for a node which is stopped must not keep the
-// end of the stop waiting.
+// sharedFault is a fault that is in force on one target, possibly for several steps. Each has a
+// mutex of its own, since a fault that waits for a stopped node must not delay the end of that
+// stop.
 type nested struct {
 	mu    sync.Mutex
 	fault nemesis.Fault
-	times int // 0: it isn't in force
+	times int // number of steps that keep it in force; 0: none
 	heal  func() (string, error)
 }
 
-// nests are the faults that may be in force for several steps, by kind and target.
+// sharedFaults holds the faults that may be in force for several steps, by kind and target.
 type nests struct {
 	cluster Cluster
 
@@ -620,9 +617,9 @@ type nests struct {
 	of map[string]*nested
 }
 
-// inject injects a fault, unless the same is in force on the target already: then
-// that one lasts until both have ended. Two faults of one kind that differ can't
-// be in force on one target at once.
+// inject injects a fault, unless the same fault is already in force on the target. In that case the
+// fault lasts until both steps have ended. Two different faults of one kind can't be in force on
+// one target at the same time.
 func (all *nests) inject(kind nemesis.Kind, f nemesis.Fault, target string) (nemesis.Effect, error) {
 	if !kind.Nests {
 		return kind.Inject(all.cluster, f, target)
@@ -655,7 +652,7 @@ func (all *nests) at(name string) *nested {
 	return all.of[name]
 }
 
-// leave ends one of a target's equal faults, and with the last the fault itself.
+// end ends one step's use of a fault, and the fault itself with the last step.
 func (n *nested) leave() (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 	"lockpick/nemesis"
 )
 
-// clockwork is a cluster whose time goes on by a step at each look at it. Its
-// client writes a fact as soon as it is resumed, before Resume returns.
+// tickingCluster is a cluster whose time advances by a step each time it is read. Its client
+// records an event as soon as it is resumed, before Resume returns.
 type clockwork struct {
-	now atomic.Int64 // a step begins on its targets at once, and each looks
+	now atomic.Int64 // atomic because a step begins on its targets concurrently
 	rec *history.Recorder
 }
 
@@ -37,7 +37,7 @@ func (c *clockwork) RunClient(_ context.Context, _ client.Spec, at func(string))
 
 func (c *clockwork) Resource(context.Context, ...string) (any, error) { return []any{}, nil }
 
-// At leaves out what is due in the far future: the limit of the run.
+// At ignores timers in the far future, such as the run's limit.
 func (c *clockwork) At(t time.Duration, f func()) {
 	if t < time.Hour {
 		go f()
@@ -49,7 +49,7 @@ func (c *clockwork) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec 
 	return body(ctx, c)
 }
 
-// What a resumed client does at once lies behind the end of its pause.
+// What a client does right after it is resumed is stamped after the end of its pause.
 func TestNothingLiesInsideAPause(t *testing.T) {
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour, Plan: nemesis.Plan{{
 		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.BeforeRelease, Nth: 1}},

@@ -1,37 +1,36 @@
-// Package harness is the engine: it interprets a scenario on a Cluster and
-// records a history.
+// Package harness is the engine: it interprets a scenario on a Cluster and records a history.
 //
-// A Backend makes a Cluster and calls the engine with it; Run joins the two.
+// A Backend makes a Cluster and calls the engine with it. Run joins the two.
 //
-//	harness.go  one run, from its first event to its last; what back ends and clusters offer
-//	clients.go  who contends; which fault waits for which
-//	faults.go   what triggers the steps of the plan, what they do to the cluster, and what is
-//	            recorded although nobody planned it
+//	harness.go  one run, from its first event to its last; what backends and clusters provide
+//	clients.go  the clients that contend; the order of faults on one target
+//	faults.go   what triggers the steps of the plan, what they do to the cluster, and the
+//	            recording of unplanned events
 //
-// What lies around it:
+// Related packages:
 //
 //	scenario/  one experiment as plain data, and the YAML file that it is written in
 //	history/   the facts: Event, Params, the recorder and the reader
-//	resp/      lock commands read off the wire
-//	lock/      what a lock under test gets and offers; lock/kinds is the table of locks
-//	client/    the program that one contender runs, and the protected resource
+//	resp/      parses lock commands from the bytes on a link
+//	lock/      the environment and the interface of a lock under test; lock/kinds is the table of locks
+//	client/    the program that each contending client runs, and the protected resource
 //	sim/       backend: virtual time, simulated network and Redis nodes, deterministic
 //	process/   backend: real redis-servers, clients as subprocesses
-//	real/      what real backends share: child processes, links
+//	real/      code shared by the real backends: child processes, links
 //
-// The engine looks at the time only through Cluster.Now and Cluster.At, so that
-// the same code runs in virtual and in real time.
+// The engine reads the time only through Cluster.Now and Cluster.At, so the same code runs in
+// virtual and in real time.
 //
-// A fault lasts as long as planned from when it is in force, which may be late. So
-// that those of a plan hit a target in their order all the same, one that by the plan
-// begins after another's end waits for that end, and its invoke event is of then. One
-// that by the plan begins while another is in force does not wait.
+// A fault's planned duration counts from the moment the fault takes effect, which may be later than
+// planned. To still keep the faults of a plan in order on each target, a fault that the plan
+// starts after another fault's end waits for that end, and its invoke event is recorded then. A
+// fault that the plan starts while another is in force does not wait.
 //
-// What nobody planned is recorded as well: where a real machine stalled by itself,
-// and what somebody else did to a process of the run.
+// The engine also records what nobody planned: stalls of a real host, and what somebody else did to
+// a process of the run.
 //
-// Deliberately missing: any backend, any checker, any report, any file. The engine knows
-// what was planned and what happened, not what it means.
+// Deliberately missing: any backend, any checker, any report, any file. The engine knows what was
+// planned and what happened, but not what it means.
 package harness
 
 import (
@@ -48,14 +47,14 @@ import (
 	"lockpick/nemesis"
 )
 
-// Run runs a scenario once on a backend and records what happens. An error means
-// that the backend or a client program could not do its part; the record then
-// holds what was seen so far.
+// Run runs a scenario once on a backend and records what happens. It returns an error if the
+// backend or a client program failed to do its part. The record then holds what was seen until
+// then.
 func Run(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder) error {
 	return RunAtMost(ctx, b, s, seed, rec, 0)
 }
 
-// RunAtMost is Run that stops a run at that many events; 0 is any number.
+// RunWithLimit is like Run, but stops the run after that many events. 0 means no limit.
 func RunAtMost(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder, most int) error {
 	s = s.Drawn(seed)
 	var e *engine
@@ -79,11 +78,11 @@ func RunAtMost(ctx context.Context, b Backend, s scenario.Scenario, seed uint64,
 	return errors.Join(err, rec.Err())
 }
 
-// engine is one run: the clients, the nemesis, and who watches what is recorded.
+// engine is one run: its clients, its nemesis and the observers of the record.
 //
-//	             ┌──► logs       when the resource answered
-//	recorder ────┼──► stopping   whether the run ends here
-//	             └──► waits ───► clients, triggers ───► faults ───► cluster
+//	             ┌──► logs        when the resource answered
+//	recorder ────┼──► eventLimit  whether to stop the run here
+//	             └──► waits ────► clients, triggers ───► faults ───► cluster
 type engine struct {
 	s       scenario.Scenario
 	cluster Cluster
@@ -97,7 +96,7 @@ type engine struct {
 	stopping *stopping
 	stalls   *stalls
 
-	over time.Duration // when all was done
+	over time.Duration // when the run was finished
 }
 
 func newEngine(s scenario.Scenario, seed uint64, c Cluster, to *history.Recorder, most int) *engine {
@@ -111,7 +110,7 @@ func newEngine(s scenario.Scenario, seed uint64, c Cluster, to *history.Recorder
 	return e
 }
 
-// see is shown every event as it is recorded.
+// observe is called with every event as it is recorded.
 func (e *engine) see(ev history.Event) {
 	e.logs.see(ev)
 	e.stopping.see(ev)
@@ -127,13 +126,13 @@ func (e *engine) run(ctx context.Context) error {
 	defer unguarded()
 	err := e.contend(ctx)
 	e.stalls.moves()
-	e.faults.queues.close() // what comes now meets nobody; what is being injected is recorded before
+	e.faults.queues.close() // no fault starts after this; those being injected are recorded first
 	e.faults.healAll(ctx)
-	// What was held is delivered now, and late answers come in.
+	// Messages that were held back are delivered now, and late replies arrive.
 	pause(ctx, e.cluster, 4*e.s.Lock.Timeout)
 	e.faults.recordIdle(e.s.Plan)
 	recordUnsupported(e.cluster, e.rec)
-	if ctx.Err() != nil { // the backend takes all down, and answers nothing any more
+	if ctx.Err() != nil { // the backend is shutting down and answers no more
 		err = context.Cause(ctx)
 	} else {
 		err = errors.Join(err, e.logs.read(ctx, e.cluster, e.s.KeyNames(), e.rec), e.faults.unhealed())
@@ -143,8 +142,8 @@ func (e *engine) run(ctx context.Context) error {
 	return err
 }
 
-// end records the end of the run. It is the last event: what the links still
-// had under way, the backend has recorded by then.
+// end records the end of the run, which is the last event: the backend has already recorded the
+// messages that were still in flight.
 func (e *engine) end(err error) {
 	ev := history.Event{T: int64(e.over), Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"}
 	if why := e.stopping.reason(); why != "" {
@@ -156,8 +155,8 @@ func (e *engine) end(err error) {
 	e.rec.to.Record(ev)
 }
 
-// contend starts every client when its time has come and waits until all have
-// ended, the limit is reached, or nobody is left who could start the rest.
+// runClients starts each client at its time. It returns once all clients have ended, the limit is
+// reached, or none is running that could trigger the start of another.
 func (e *engine) contend(ctx context.Context) error {
 	var stops []context.CancelFunc
 	for _, c := range e.s.Clients {
@@ -169,7 +168,7 @@ func (e *engine) contend(ctx context.Context) error {
 	limit := make(chan struct{})
 	e.cluster.At(e.s.Limit, func() { close(limit) })
 	stopAll := func() {
-		// One after another: what happens at one instant has no order.
+		// Stop them one at a time: events at the same instant have no defined order.
 		for _, stop := range stops {
 			e.cluster.At(e.cluster.Now(), stop)
 		}
@@ -179,18 +178,18 @@ func (e *engine) contend(ctx context.Context) error {
 	for e.clients.left() {
 		select {
 		case err := <-e.clients.ended:
-			// If it died of a fault, that may start another client once it is recorded.
+			// If a fault killed it, another client may start once that fault is recorded.
 			e.faults.queues.settle()
 			e.clients.running.Add(-1)
 			errs = append(errs, err)
 		case <-over:
 			over = nil
 			e.rec.note(fmt.Sprintf("the limit of %v is reached", e.s.Limit))
-			e.faults.queues.stop() // a client may be at a point meanwhile
+			e.faults.queues.stop() // a client may be waiting at a point
 			stopAll()
 		case <-halted:
 			halted = nil
-			e.faults.healAll(ctx) // who is paused can't end
+			e.faults.healAll(ctx) // a paused client can't end
 			stopAll()
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -199,54 +198,56 @@ func (e *engine) contend(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Backend makes clusters: simulated, of processes, of containers.
+// Backend makes clusters: simulated, of processes or of containers.
 type Backend interface {
 	Name() string
-	// Probe says what it can do on this machine. The capability "run" is whether it
-	// can run at all; the others are named by nemesis.Capability.
+	// Probe reports what the backend can do on this machine. The capability "run" is available if
+	// it can run at all. nemesis.Capability names the others.
 	Probe(ctx context.Context) []Capability
-	// Run sets a cluster up for the scenario, calls body with it, and takes it down
-	// again, whatever happens. The backend calls the engine, since a virtual-time
-	// bubble must enclose it. Links record each lock command in rec.
+	// Run sets up a cluster for the scenario, calls body with it, and always takes it down
+	// afterwards. The backend calls the engine, and not the other way round, because a virtual-time
+	// bubble must enclose the engine. Links record each lock command in rec.
 	Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body Body) error
 }
 
-// Sparer is a backend that can run a seed again as if some facts of keys' lives had not been.
+// KeyPreserver is a backend that can rerun a seed with some changes of keys prevented.
 type Sparer interface {
-	// Sparing is the backend whose nodes ask spare before a key on a lock node ends or changes
-	// (history.OpLife) whether that is not to be. All before the first yes is the same as without.
-	Sparing(spare func(history.Event) bool) Backend
+	// Preserving returns a backend whose lock nodes call preserve before a key ends or changes
+	// (history.OpLife). If preserve returns true, that change does not happen. Everything before
+	// the first true is the same as in a normal run.
+	Sparing(preserve func(history.Event) bool) Backend
 }
 
-// Body is what is done on a cluster. Its context is the backend's: one from
-// outside has no meaning in virtual time.
+// Body is the function that a backend calls with its cluster. It must use the context it is given:
+// a context from outside does not work in virtual time.
 type Body func(ctx context.Context, c Cluster) error
 
-// Capability is something a backend can do, or why it can't.
+// Capability is one thing that a backend can do, or the reason why it can't.
 type Capability struct {
 	Name      string `json:"name"`
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty"` // why it isn't available
-	Remedy    string `json:"remedy,omitempty"` // what to do about it
-	// Unknown: it could not be found out, and Reason says why. A run that needs it is an error, not a skip.
+	Remedy    string `json:"remedy,omitempty"` // how to make it available
+	// Unknown means that the check itself failed, for the given Reason. A run that needs the
+	// capability is then an error, not a skip.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// nodeReporter is a cluster that knows more about its nodes than clients see.
+// nodeReporter is a cluster that knows more about its nodes than clients can see.
 type nodeReporter interface{ NodeReport() NodeReport }
 
-// NodeReport is what a cluster knows about its nodes at one moment.
+// NodeReport describes a cluster's nodes at one moment.
 type NodeReport struct {
-	ServerVersion string               // as in "redis 7.0.15, image redis:7"; "" where the back end implies it
-	ReportsKeys   bool                 // nodes report each key's life (history.Life)
+	ServerVersion string               // as in "redis 7.0.15, image redis:7"; "" where the backend implies it
+	ReportsKeys   bool                 // the nodes report the life of each key (history.Life)
 	Epoch         int64                // what a correct wall clock shows at T = 0, in nanoseconds since 1970
-	Unsupported   []UnsupportedCommand // what clients have asked for in vain so far
+	Unsupported   []UnsupportedCommand // commands from clients that the nodes could not execute
 }
 
-// UnsupportedCommand is something that clients asked a node for, which Redis has and the node doesn't.
+// UnsupportedCommand is a Redis command that a client sent and the node does not implement.
 type UnsupportedCommand struct {
 	Node    string
-	Command string // or part of one
+	Command string // the command, or the unsupported part of it
 	Times   int
 }
 
@@ -257,15 +258,15 @@ func reportOf(c Cluster) NodeReport {
 	return NodeReport{}
 }
 
-// PowersOf tells of each capability that faults need whether a cluster has it, by its type:
-// what implements the interface that a fault's file declares. Why it lacks one, own says,
-// where the backend has better words.
+// CapabilitiesOf lists every capability that faults need and whether the cluster has it. A cluster
+// has a capability if its type implements the interface declared in the fault's file. own replaces
+// entries for which the backend knows a better reason or remedy.
 func PowersOf(cluster any, own ...Capability) (all []Capability) {
 	names, has := nemesis.Capabilities(cluster)
 	for _, name := range names {
 		c := Capability{Name: name, Available: has[name]}
 		if !c.Available {
-			c.Reason, c.Remedy = "this backend does not have it", "run it on a backend that has it, see lockpick doctor"
+			c.Reason, c.Remedy = "this backend does not have it", "use a backend that supports it, see lockpick doctor"
 		}
 		if i := slices.IndexFunc(own, func(o Capability) bool { return o.Name == name }); i >= 0 {
 			c = own[i]
@@ -275,37 +276,37 @@ func PowersOf(cluster any, own ...Capability) (all []Capability) {
 	return all
 }
 
-// ErrKilled is what RunClient returns for a client that the nemesis killed.
+// ErrKilled is returned by RunClient for a client that the nemesis killed.
 var ErrKilled = errors.New("client was killed")
 
-// CanRun is the capability without which a backend is of no use.
+// CanRun is the capability that a backend needs to be of any use.
 const CanRun = "run"
 
-// Cluster is a set-up cluster while the engine uses it. Its powers are the
-// optional interfaces that package nemesis declares.
+// Cluster is a running cluster, as the engine uses it. The optional interfaces in package nemesis
+// declare the faults that it can inject.
 type Cluster interface {
-	// Now is true time since the run began.
+	// Now returns the true time since the run began.
 	Now() time.Duration
-	// At calls f, in a goroutine of its own, once true time is t or as soon as it is past.
+	// At calls f in its own goroutine at true time t, or at once if t has passed.
 	At(t time.Duration, f func())
-	// RunClient runs a client and returns when it has ended or was killed. at is called
-	// each time it comes to a point that is armed, and the client waits until it returns.
+	// RunClient runs a client and returns when it has ended or was killed. It calls at each time
+	// the client reaches an armed point, and the client waits until at returns.
 	RunClient(ctx context.Context, s client.Spec, at func(point string)) error
-	// Resource sends one command to the protected resource, past all links and faults,
-	// and returns its reply. It is used before the clients start and after they ended.
+	// Resource sends one command to the protected resource, past all links and faults, and returns
+	// its reply. It is used before the clients start and after they have ended.
 	Resource(ctx context.Context, args ...string) (any, error)
 	// StampError bounds the error of true stamps (ε).
 	StampError() time.Duration
 }
 
-// Liveness figures that are the same for every scenario.
+// Liveness parameters that are the same for every scenario.
 const (
-	clockRate = 0.0005                 // ρ: what a healthy quartz and its NTP daemon stay within
-	slack     = 250 * time.Millisecond // what scheduling may add on a busy machine
-	rounds    = 10                     // k: a group that loses as many in a row to split votes has no luck but a bad lock
+	clockRate = 0.0005                 // ρ: drift that a healthy quartz clock with an NTP daemon stays below
+	slack     = 250 * time.Millisecond // delay that scheduling may add on a busy machine
+	rounds    = 10                     // k: losing this many rounds in a row to split votes is a bug in the lock, not bad luck
 )
 
-// paramsOf is what the record says of a run before it begins.
+// paramsOf returns the parameters that are recorded at the beginning of a run.
 func paramsOf(s scenario.Scenario, seed uint64, backend string, on Cluster) history.Params {
 	p := history.Params{
 		Schema: history.Schema, Scenario: s.Name, Variant: s.Variant, Backend: backend, Seed: seed,
@@ -334,8 +335,8 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, on Cluster) hist
 	return p
 }
 
-// recordUnsupported records once what the cluster's nodes could not do: a lock that got an error there has
-// not met Redis.
+// recordUnsupported records the commands that the cluster's nodes could not execute. A lock that
+// got an error for one of them was not tested against real Redis behavior.
 func recordUnsupported(on Cluster, rec record) {
 	for _, c := range reportOf(on).Unsupported {
 		rec.add(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpLack, Node: c.Node, Value: c.Command,
@@ -343,8 +344,7 @@ func recordUnsupported(on Cluster, rec record) {
 	}
 }
 
-// record is what the engine writes of the history: events of now, unless they say
-// otherwise.
+// record writes events to the history. Events without a time get the current time.
 type record struct {
 	cluster Cluster
 	to      *history.Recorder

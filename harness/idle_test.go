@@ -14,7 +14,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// quiet is a cluster on whose links nothing passes, but for those it names.
+// quietCluster is a cluster whose links carry no messages, except for the busy ones.
 type quiet struct {
 	clockwork
 	busy string
@@ -33,7 +33,7 @@ func (q *quiet) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *his
 	return body(ctx, q)
 }
 
-// A step that hit nothing has failed; one of which a target was missed has not.
+// A step that hit nothing fails. A step that missed only some of its targets does not.
 func TestIdleStepFails(t *testing.T) {
 	s := scenario.Scenario{Name: "t", Topology: scenario.Topology{Nodes: 2}, Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour, Plan: nemesis.Plan{{
 		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.BeforeRelease, Nth: 1}},
@@ -43,7 +43,7 @@ func TestIdleStepFails(t *testing.T) {
 	drawn.Plan = slices.Clone(s.Plan)
 	drawn.Plan[0].Drawn = true
 	if failed, _ := idleSteps(t, drawn, ""); failed != nil {
-		t.Errorf("what the dice drew need hit nothing, and failed: %q", failed)
+		t.Errorf("a drawn step that hit nothing is recorded as failed: %q", failed)
 	}
 	for busy, want := range map[string][]string{
 		"":            {"c1-n1: it hit nothing: 0 of 0 messages", "c1-n2: it hit nothing: 0 of 0 messages"},
@@ -57,8 +57,8 @@ func TestIdleStepFails(t *testing.T) {
 	}
 }
 
-// idleSteps runs a scenario in which only some links are busy, and returns what of
-// its loss failed and how often it ended.
+// idleSteps runs a scenario in which only some links are busy. It returns the failures that its
+// lose fault recorded and how often the fault ended.
 func idleSteps(t *testing.T, s scenario.Scenario, busy string) (failed []string, ends int) {
 	t.Helper()
 	var text strings.Builder

@@ -6,7 +6,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// still counts how often its target was stopped and let go.
+// pauseCounter counts how often its target was stopped and resumed.
 type still struct{ stopped, resumed int }
 
 func (s *still) Pause(string) (string, error)  { s.stopped++; return "stopped", nil }
@@ -17,8 +17,8 @@ func (s *still) Cut(link, mode, way string) (string, error) {
 }
 func (s *still) Mend(link string) (string, error) { return link, nil }
 
-// TestNest: what is in force for two steps at once ends with the later one, and a
-// fault that differs from it can't begin.
+// TestSharedFault checks that a fault in force for two steps ends with the later one, and that a
+// different fault of the same kind can't begin meanwhile.
 func TestNest(t *testing.T) {
 	s := &still{}
 	all := &nests{of: map[string]*nested{}, cluster: struct {
@@ -30,7 +30,7 @@ func TestNest(t *testing.T) {
 		return all.inject(kind, f, target)
 	}
 	first, err1 := inject(nemesis.Fault{Kind: "pause"}, "c1")
-	second, err2 := inject(nemesis.Fault{Kind: "gc"}, "c1") // it pauses, too
+	second, err2 := inject(nemesis.Fault{Kind: "gc"}, "c1") // also a pause
 	other, err3 := inject(nemesis.Fault{Kind: "pause"}, "c2")
 	if err1 != nil || err2 != nil || err3 != nil || s.stopped != 2 {
 		t.Fatalf("stopped %d times, %v %v %v", s.stopped, err1, err2, err3)
@@ -41,7 +41,7 @@ func TestNest(t *testing.T) {
 		}
 	}
 	if _, err := inject(nemesis.Fault{Kind: "pause"}, "c1"); err != nil || s.stopped != 3 {
-		t.Errorf("paused anew: stopped %d times, %v", s.stopped, err)
+		t.Errorf("paused a second time: stopped %d times, %v", s.stopped, err)
 	}
 
 	if _, err := inject(nemesis.Fault{Kind: "cut", Mode: nemesis.CutHold}, "c1-n1"); err != nil {
@@ -49,12 +49,12 @@ func TestNest(t *testing.T) {
 	}
 	for _, f := range []nemesis.Fault{{Kind: "cut", Mode: nemesis.CutDrop}, {Kind: "cut", Mode: nemesis.CutHold, Way: nemesis.Reply}} {
 		if _, err := inject(f, "c1-n1"); err == nil {
-			t.Errorf("%+v was injected over another cut", f)
+			t.Errorf("%+v was injected on top of another cut", f)
 		}
 	}
 }
 
-// mends is a cluster on which a link is mended only once its node runs again.
+// blockedMend is a cluster that can mend a link only once the link's node runs.
 type mends struct {
 	Cluster
 	still
@@ -64,7 +64,7 @@ type mends struct {
 func (w *mends) Resume(string) (string, error) { close(w.runs); return "runs", nil }
 func (w *mends) Mend(string) (string, error)   { close(w.mending); <-w.runs; return "mended", nil }
 
-// The end of a pause must not wait for the end of a cut that waits for the paused.
+// The end of a pause must not wait for the end of a cut that itself waits for the paused node.
 func TestNestsEndByThemselves(t *testing.T) {
 	w := &mends{runs: make(chan struct{}), mending: make(chan struct{})}
 	all := &nests{cluster: w, of: map[string]*nested{}}

@@ -16,13 +16,13 @@ import (
 	"lockpick/nemesis"
 )
 
-// sluggish is a cluster in virtual time whose nodes take long to start again, and whose
-// client is at a point at 500 ms.
+// slowCluster is a cluster in virtual time whose nodes take long to restart and whose client
+// reaches a point at 500 ms.
 type sluggish struct {
 	clockwork
 	start time.Time
 	mu    sync.Mutex
-	is    map[string]string // by node; "": it runs
+	is    map[string]string // by node; "": running
 }
 
 const (
@@ -40,7 +40,7 @@ func (c *sluggish) RunClient(ctx context.Context, _ client.Spec, at func(string)
 	return nil
 }
 
-// change lets a node be something, if it was one of some others.
+// setState changes a node's state if it is in one of the given states.
 func (c *sluggish) change(node, to string, from ...string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *sluggish) Pause(node string) (string, error) {
 	return c.change(node, "paused", "")
 }
 func (c *sluggish) Resume(node string) (string, error) {
-	c.change(node, "", "paused") // there is nothing to do for one that was killed meanwhile
+	c.change(node, "", "paused") // no effect if it was killed meanwhile
 	return "", nil
 }
 func (c *sluggish) Restart(node string) (string, error) {
@@ -75,8 +75,8 @@ func (c *sluggish) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *
 	return body(ctx, c)
 }
 
-// A step that finds a former one's end overdue comes after it; one that was to find the
-// former in force does not wait.
+// A step that is due while an earlier step's end is overdue starts after that end. A step planned
+// to overlap the earlier one does not wait.
 func TestStepsComeInTheirOrder(t *testing.T) {
 	at := func(ms int) nemesis.Trigger {
 		d := time.Duration(ms) * time.Millisecond
@@ -99,21 +99,21 @@ func TestStepsComeInTheirOrder(t *testing.T) {
 		plan nemesis.Plan
 		want string
 	}{
-		"it is being started":  {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(at(600), "shutdown", 300, "n1")}, "1 kill n1 100-400, 2 shutdown n1 1300-1600"},
-		"one waits behind one": {nemesis.Plan{step(at(100), "kill", 100, "n1"), step(at(300), "kill", 100, "n1"), step(at(500), "pause", 50, "n1")}, "1 kill n1 100-200, 2 kill n1 1100-1200, 3 pause n1 2110-2160"},
+		"node is restarting":   {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(at(600), "shutdown", 300, "n1")}, "1 kill n1 100-400, 2 shutdown n1 1300-1600"},
+		"two steps wait":       {nemesis.Plan{step(at(100), "kill", 100, "n1"), step(at(300), "kill", 100, "n1"), step(at(500), "pause", 50, "n1")}, "1 kill n1 100-200, 2 kill n1 1100-1200, 3 pause n1 2110-2160"},
 		"another target":       {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(at(600), "kill", 300, "n2")}, "1 kill n1 100-400, 2 kill n2 600-900"},
-		"all at once":          {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(at(600), "pause", 300, "n2", "n1")}, "1 kill n1 100-400, 2 pause n1 1310-1610, 2 pause n2 1310-1610"},
-		"twice the same":       {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(at(600), "slow-disk", 0, "n1", "n1")}, "1 kill n1 100-400, 2 slow-disk n1 1300-4000, 2 slow-disk n1 1300-4000"},
+		"targets at once":      {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(at(600), "pause", 300, "n2", "n1")}, "1 kill n1 100-400, 2 pause n1 1310-1610, 2 pause n2 1310-1610"},
+		"same target twice":    {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(at(600), "slow-disk", 0, "n1", "n1")}, "1 kill n1 100-400, 2 slow-disk n1 1300-4000, 2 slow-disk n1 1300-4000"},
 		"at a point":           {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(atPoint, "pause", 100, "n1")}, "1 kill n1 100-400, 2 pause n1 1310-1410"},
-		"it comes too late":    {nemesis.Plan{step(at(100), "kill", 200, "n1"), before}, "1 kill n1 100-300"},
+		"deadline missed":      {nemesis.Plan{step(at(100), "kill", 200, "n1"), before}, "1 kill n1 100-300"},
 		"within a pause":       {nemesis.Plan{step(at(100), "pause", 1000, "n1"), step(at(200), "kill", 2000, "n1")}, "1 pause n1 110-1110, 2 kill n1 200-2200"},
-		"within one for good":  {nemesis.Plan{step(at(100), "pause", 0, "n1"), step(at(200), "kill", 300, "n1")}, "1 pause n1 110-4000, 2 kill n1 200-500"},
+		"within endless pause": {nemesis.Plan{step(at(100), "pause", 0, "n1"), step(at(200), "kill", 300, "n1")}, "1 pause n1 110-4000, 2 kill n1 200-500"},
 		"until an event":       {nemesis.Plan{until, step(at(300), "pause", 50, "n2"), step(at(600), "shutdown", 300, "n1")}, "1 kill n1 100-310, 2 pause n2 310-360, 3 shutdown n1 1210-1510"},
-		"within one that waits": {nemesis.Plan{step(at(100), "kill", 100, "n1"), step(at(300), "pause", 500, "n1"), step(at(400), "kill", 2000, "n1")},
+		"within a waiting step": {nemesis.Plan{step(at(100), "kill", 100, "n1"), step(at(300), "pause", 500, "n1"), step(at(400), "kill", 2000, "n1")},
 			"1 kill n1 100-200, 2 pause n1 1110-1610, 3 kill n1 1110-3110"},
 		"at a point until the limit": {nemesis.Plan{step(at(100), "kill", 100, "n1"), step(at(210), "kill", 100, "n1"), step(at(320), "kill", 100, "n1"), step(at(430), "kill", 60, "n1"), step(atPoint, "pause", 100, "n1")},
 			"1 kill n1 100-200, 2 kill n1 1100-1200, 3 kill n1 2100-2200, 4 kill n1 3100-3160"},
-		"the limit comes first": {nemesis.Plan{step(at(100), "kill", 3200, "n1"), step(at(3500), "kill", 300, "n1")}, "1 kill n1 100-3300"},
+		"limit reached first": {nemesis.Plan{step(at(100), "kill", 3200, "n1"), step(at(3500), "kill", 300, "n1")}, "1 kill n1 100-3300"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder
@@ -122,7 +122,7 @@ func TestStepsComeInTheirOrder(t *testing.T) {
 				if err := Run(t.Context(), &sluggish{}, s, 1, history.NewRecorder(&text)); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(sluggishStart) // what is being started need not keep a run from its end
+				time.Sleep(sluggishStart) // a node that is starting must not delay the end of the run
 			})
 			if got := spans(t, text.String()); got != row.want {
 				t.Errorf("got  %s\nwant %s", got, row.want)
@@ -131,8 +131,8 @@ func TestStepsComeInTheirOrder(t *testing.T) {
 	}
 }
 
-// spans tells when each step was in force, in milliseconds. It is when it is injected
-// that a step is said to be, not before.
+// spans describes when each step was in force, in milliseconds. It fails if a step's invoke event
+// was recorded long before its injection.
 func spans(t *testing.T, text string) string {
 	t.Helper()
 	h, err := history.Read(strings.NewReader(text))
@@ -153,7 +153,7 @@ func spans(t *testing.T, text string) string {
 		case e.Type == history.End:
 			lines = append(lines, fmt.Sprintf("%s %d-%d", key, begun[key].Milliseconds(), at.Milliseconds()))
 		default:
-			t.Errorf("%s is %s at %v: %s", key, e.Type, at, e.Cause)
+			t.Errorf("unexpected event: %s %s at %v: %s", key, e.Type, at, e.Cause)
 		}
 	}
 	slices.Sort(lines)

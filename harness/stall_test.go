@@ -10,12 +10,12 @@ import (
 	"lockpick/harness/history"
 )
 
-// halting is a machine that now and then is not there, when something was due.
+// stallingHost is a host that stalls now and then while timers are due.
 type halting struct {
 	clockwork
 	now time.Duration
 	ε   time.Duration
-	due []func() // in the order of their time, which is that in which they come
+	due []func() // in the order of their times
 	at  []time.Duration
 }
 
@@ -25,7 +25,7 @@ func (h *halting) At(at time.Duration, f func()) {
 	h.at, h.due = append(h.at, at), append(h.due, f)
 }
 
-// until lets it go on until nothing is due by then. Each call comes late.
+// runUntil runs all timers due until end, each one late.
 func (h *halting) until(end, late time.Duration) {
 	for len(h.due) > 0 && h.at[0] <= end {
 		f := h.due[0]
@@ -50,13 +50,13 @@ func TestMachineThatStandsStill(t *testing.T) {
 		})
 		s := &stalls{cluster: h, rec: record{h, rec}, queues: newQueues(h)}
 		s.watch()
-		h.until(100*time.Millisecond, 5*time.Millisecond) // busy, as ever
+		h.until(100*time.Millisecond, 5*time.Millisecond) // normal load
 		h.until(300*time.Millisecond, 0)
 		h.until(310*time.Millisecond, 700*time.Millisecond)
 		h.until(1500*time.Millisecond, 0)
 		s.queues.close()
-		h.until(1510*time.Millisecond, 700*time.Millisecond) // it is over
-		want := "295ms nemesis begin stall machine nothing was done for 710ms\n1.005s nemesis end stall machine \n"
+		h.until(1510*time.Millisecond, 700*time.Millisecond) // the run is over
+		want := "295ms nemesis begin stall machine the host stalled for 710ms\n1.005s nemesis end stall machine \n"
 		if exact {
 			want = ""
 		}
@@ -64,7 +64,7 @@ func TestMachineThatStandsStill(t *testing.T) {
 			t.Errorf("clock exact: %v: recorded\n%swant\n%s", exact, got.String(), want)
 		}
 		if len(h.due) > 0 {
-			t.Errorf("clock exact: %v: it is still looked for stalls", exact)
+			t.Errorf("clock exact: %v: stall detection is still active", exact)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func (c *chatty) RunClient(ctx context.Context, s client.Spec, _ func(string)) e
 	return nil
 }
 
-// A run is stopped at the event beyond which it may record no more.
+// A run stops at the last event that it may record.
 func TestRunAtMost(t *testing.T) {
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Limit: time.Hour}
 	var text strings.Builder
@@ -38,11 +38,11 @@ func TestRunAtMost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const why = "stopped at event 7: one run may record no more"
+	const why = "stopped at event 7: a run may record no more events"
 	if !strings.HasPrefix(h.Cut, why) || strings.Count(text.String(), `"op":"stop"`) != 1 {
 		t.Errorf("cut %q:\n%s", h.Cut, text.String())
 	}
 	if end := h.Events[len(h.Events)-1]; end.Op != history.OpRun || !strings.HasPrefix(end.Cause, why) {
-		t.Errorf("it ends with %+v", end)
+		t.Errorf("the last event is %+v", end)
 	}
 }

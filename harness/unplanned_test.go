@@ -12,8 +12,8 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// beset is a cluster whose processes somebody else hits: one before the run, one in it,
-// one at its very end.
+// disturbedCluster is a cluster whose processes somebody else disturbs: before the run, during it
+// and at its very end.
 type beset struct{ clockwork }
 
 func (b *beset) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
@@ -27,7 +27,7 @@ func (b *beset) Guard(tell func(Unplanned)) (over func()) {
 	return func() { tell(Unplanned{Op: history.OpGoOn, Node: "n2"}) }
 }
 
-// What a cluster tells is recorded as what nobody planned, in the run's time and within it.
+// Events that a cluster reports are recorded as unplanned, with times within the run.
 func TestUnplannedIsRecorded(t *testing.T) {
 	var text strings.Builder
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour}

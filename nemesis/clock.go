@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Clocker turns the clock of a client or node: it jumps by `by`, and from then on
-// runs at rate, where 1 is right. It reads back what the clock shows against true
-// time. That the target has ended is ErrEnded. A target's clock is wall clock and monotonic clock alike only where the
-// target reads no other; what it turns, a backend says in what it reads back.
+// ClockChanger changes the clock of a client or node: it jumps by an offset, and from then on runs
+// at rate, where 1 is correct. It reads back the clock's reading compared with true time. The error
+// is ErrEnded if the target has ended. If the target reads only one clock, both its wall clock and
+// its monotonic clock change; the read-back says which clocks have changed.
 type Clocker interface {
 	TurnClock(target string, by time.Duration, rate float64) (readBack string, err error)
 }
 
-// turns is an act that turns a clock by and to a rate, as a fault says, and turns it
-// back at the end. The clock of one that has ended meanwhile is nobody's.
+// clockAction returns an action that changes the offset and the rate of a clock, as the fault
+// specifies, and restores them at the end. It ignores targets that have ended meanwhile.
 func turns(kind string, how func(Fault) (by time.Duration, rate float64)) act {
 	return by(kind, func(c Clocker, f Fault, target string) (string, error) {
 		by, rate := how(f)
@@ -32,42 +32,42 @@ func turns(kind string, how func(Fault) (by time.Duration, rate float64)) act {
 
 func jumped(f Fault) (time.Duration, float64) { return f.By, 1 }
 
-// turning completes a kind that turns a clock.
+// clockKind completes a kind that changes a clock.
 func turning(told string, k Kind) Kind {
 	k.On, k.Proof, k.Power, k.Takes = []Target{Node, Client}, usedWrong, PowerClock, k.Needs
 	k.Told = Told{Name: told, Whom: "the clock of {targets}", Began: "the clock of {targets} goes wrong{saw}",
-		Ended: "the clock of {targets} is put right", Was: "was wrong{saw}"}
+		Ended: "the clock of {targets} is corrected", Was: "was wrong{saw}"}
 	return k
 }
 
 var clockJump = turning("clock jump", Kind{
 	Name:   "clock-jump",
 	Model:  "clocks",
-	Doc:    "sets a clock forward, or back where `by` is negative; after `for` it is set right again",
-	Within: "of a node by a fifth of the margin, or by any time before the first lock is asked for; any of a client, whose lease is by its monotonic clock",
+	Doc:    "sets a clock forward, or back if `by` is negative; after `for` it is set right again",
+	Within: "a node's clock by up to a fifth of the margin, or by any amount before the first acquire; a client's clock by any amount, since its leases are measured by its monotonic clock",
 	Needs:  []string{"by"},
 	Sets:   true, Momentary: true,
 	Act: turns("clock-jump", jumped).but(lasting),
 })
 
-var clockRate = turning("clock that runs wrong", Kind{
+var clockRate = turning("wrong clock rate", Kind{
 	Name:   "clock-rate",
 	Model:  "clocks",
-	Doc:    "lets a clock run fast or slow: by `rate`, where 1 is right; what it has gained or lost by the end it keeps",
-	Within: "a fifth of the drift that the lock allows for",
+	Doc:    "makes a clock run fast or slow, at `rate`, where 1 is correct; the offset gained by the end remains",
+	Within: "up to a fifth of the drift that the lock allows for",
 	Needs:  []string{"rate"},
 	Act:    turns("clock-rate", func(f Fault) (time.Duration, float64) { return 0, f.Rate }),
 })
 
-// slewRate is how much faster or slower a clock runs while it is slewed: 500 ppm,
-// the most that adjtime(3) of Linux and NTP allow themselves (RFC 5905, section 12).
+// slewRate is the rate offset of a clock while it is slewed: 500 ppm, the maximum of adjtime(3) of
+// Linux and of NTP (RFC 5905, section 12).
 const slewRate = 500e-6
 
 var clockSlew = turning("slewed clock", Kind{
 	Name:   "clock-slew",
 	Model:  "clocks",
-	Doc:    "corrects a clock as NTP does: it runs 500 ppm fast, or slow where `by` is negative, until it has made up `by`",
-	Within: "any where 500 ppm are at most a fifth of the drift that the lock allows for",
+	Doc:    "slews a clock as NTP does: it runs 500 ppm fast, or slow if `by` is negative, until it has moved by `by`",
+	Within: "any, if 500 ppm is at most a fifth of the drift that the lock allows for",
 	Needs:  []string{"by"},
 	Rate:   func(f Fault) float64 { return slewed(f.By) },
 	Act: turns("clock-slew", func(f Fault) (time.Duration, float64) { return 0, slewed(f.By) }).but(func(e *Effect, _ any, f Fault, _ string) {
@@ -75,17 +75,17 @@ var clockSlew = turning("slewed clock", Kind{
 	}),
 })
 
-var clockStrobe = turning("clock that jumps to and fro", Kind{
+var clockStrobe = turning("clock that jumps back and forth", Kind{
 	Name:   "clock-strobe",
 	Model:  "clocks",
-	Doc:    "sets a clock forward and back again, over and over, every so often",
-	Within: "of a node by a fifth of the margin; any of a client",
+	Doc:    "sets a clock forward and back again, repeatedly",
+	Within: "a node's clock by up to a fifth of the margin; a client's clock by any amount",
 	Needs:  []string{"by", "every"},
 	Sets:   true, Again: true,
 	Act: turns("clock-strobe", jumped),
 })
 
-// slewed is how fast a clock runs until it has made up by.
+// slewedRate returns the clock rate while a clock is slewed by an offset.
 func slewed(by time.Duration) float64 {
 	if by < 0 {
 		return 1 - slewRate
@@ -93,8 +93,7 @@ func slewed(by time.Duration) float64 {
 	return 1 + slewRate
 }
 
-// ClockWords tells by how much a clock is wrong that begins to run at a rate, as a
-// read-back does: "2s ahead, rate 1.1".
+// DescribeClock describes a clock's offset and new rate, as in a read-back: "2s ahead, rate 1.1".
 func ClockWords(off time.Duration, rate float64) string {
 	words := "which is right"
 	switch {

@@ -18,7 +18,7 @@ func TestClockWords(t *testing.T) {
 	} {
 		text := ClockWords(c.off, c.rate)
 		if text != c.text {
-			t.Errorf("%v at %v is told as %q, want %q", c.off, c.rate, text, c.text)
+			t.Errorf("offset %v, rate %v: got %q, want %q", c.off, c.rate, text, c.text)
 		}
 	}
 }

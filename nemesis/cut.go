@@ -9,34 +9,35 @@ import (
 
 // Modes of a cut.
 const (
-	// CutHold keeps what is sent and delivers it after healing, as TCP does with
-	// a connection that outlives a partition.
+	// CutHold holds messages and delivers them after healing, like TCP with a connection that
+	// outlives a partition.
 	CutHold = "hold"
-	// CutDrop loses what is sent. Connections that lost something are reset when
-	// it heals, for no byte of TCP can be missing.
+	// CutDrop drops messages. Connections that lost a message are reset on healing, since TCP never
+	// skips bytes.
 	CutDrop = "drop"
-	// CutReset ends the connections at once, and each new one.
+	// CutReset resets all existing connections at once, and each new one.
 	CutReset = "reset"
-	// CutRefuse leaves the connections that there are, and refuses new ones.
+	// CutRefuse leaves existing connections alone and refuses new ones.
 	CutRefuse = "refuse"
-	// CutPackets loses the packets below TCP: no connection is made, and what was sent
-	// is sent again after ever longer waits, and comes late after healing.
+	// CutPackets drops packets below TCP: no new connection succeeds, and data is retransmitted at
+	// increasing intervals and arrives late after healing.
 	CutPackets = "packets"
 )
 
-// PowerPackets is what a cut of packets needs besides.
+// PowerPackets is the additional capability for CutPackets.
 const PowerPackets = "packets"
 
-// oneWay are the modes that can cut one direction of a link.
+// oneWay lists the modes that can cut a single direction of a link.
 var oneWay = []string{CutHold, CutDrop, CutPackets}
 
-// cutsOneWay says whether a cut of a mode can be one way.
+// cutsOneWay reports whether a cut of this mode can be limited to one direction.
 func cutsOneWay(mode string) bool { return slices.Contains(oneWay, cmp.Or(mode, CutHold)) }
 
-// LinkCut is how a link is cut, in any mode but CutPackets. The zero value: it isn't.
+// LinkCut is the state of a link, for all modes but CutPackets. The zero value means that it is not
+// cut.
 type LinkCut struct{ Mode, Way string }
 
-// Begin returns the cut of a mode and a way. Without a mode it holds.
+// Begin returns the state after a cut. The default mode is CutHold.
 func (c LinkCut) Begin(mode, way string) (LinkCut, error) {
 	mode = cmp.Or(mode, CutHold)
 	switch {
@@ -45,36 +46,36 @@ func (c LinkCut) Begin(mode, way string) (LinkCut, error) {
 	case mode == CutPackets || !slices.Contains(cut.Modes, mode):
 		return c, fmt.Errorf("unknown mode %q", mode)
 	case way != "" && !cutsOneWay(mode):
-		return c, fmt.Errorf("mode %s has no one way", mode)
+		return c, fmt.Errorf("mode %s can't cut a single direction", mode)
 	}
 	return LinkCut{mode, way}, nil
 }
 
-// Blocks says whether what travels a direction doesn't arrive.
+// Blocks reports whether messages in this direction don't arrive.
 func (c LinkCut) Blocks(of string) bool {
 	return (c.Mode == CutHold || c.Mode == CutDrop) && (c.Way == "" || c.Way == of)
 }
 
-// Cutter cuts a link and mends it, in all modes but CutPackets. The way is Request,
-// Reply or "", both; see CutsOneWay.
+// Cutter cuts and mends links, in all modes but CutPackets. The way is Request, Reply or "" for
+// both directions; see cutsOneWay.
 type Cutter interface {
 	Cut(link, mode, way string) (readBack string, err error)
 	Mend(link string) (readBack string, err error)
 }
 
-// PacketCutter loses the packets of a link, and reads back that PING gets no answer,
-// and how many packets it has lost.
+// PacketCutter drops the packets of a link. It reads back that PING gets no answer, and how many
+// packets were dropped.
 type PacketCutter interface {
 	CutPackets(link, way string) (readBack string, err error)
-	// MendPackets lets them pass again, and reads back how many were lost in all.
+	// MendPackets ends the cut, and reads back how many packets were dropped in total.
 	MendPackets(link string) (readBack string, err error)
 }
 
 var cut = Kind{
 	Name:   "cut",
 	Model:  "networks",
-	Doc:    "cuts links; a client as target means its links to all nodes, a node those to all clients",
-	Within: "any: the network need not deliver",
+	Doc:    "cuts links; a client as target stands for its links to all nodes, a node for its links to all clients",
+	Within: "any: the network may lose messages",
 	On:     []Target{Link},
 	Proof:  usedLink,
 	Modes:  []string{CutHold, CutDrop, CutReset, CutRefuse, CutPackets},
@@ -84,7 +85,7 @@ var cut = Kind{
 	Undrawn: []string{CutPackets},
 	Takes:   []string{"way"}, Nests: true, Replicates: true,
 	Fits: func(f Fault) *Objection {
-		return objection(f.Way != "" && !cutsOneWay(f.Mode), "way", "a cut of mode "+f.Mode+" has no one way", "leave it out, or use mode hold, drop or packets")
+		return objection(f.Way != "" && !cutsOneWay(f.Mode), "way", "a cut of mode "+f.Mode+" can't cut a single direction", "leave it out, or use mode hold, drop or packets")
 	},
 	Hit: func(f Fault, target string, _ Target) *Objection {
 		_, end, _ := SplitLink(target)

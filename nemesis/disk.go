@@ -2,24 +2,24 @@ package nemesis
 
 import "lockpick/harness/history"
 
-// PowerLoser cuts a node's power: its process is gone, and so is all that its disk
-// was not asked to sync. Torn leaves the last record half written. A Restarter
-// brings it back, which may fail: a node that can't read its disk stays away.
+// PowerLoser cuts a node's power. Its process ends, and data that its disk has not synced is lost.
+// Torn leaves the last record half written. A Restarter brings the node back. This may fail: a node
+// that can't read its disk stays down.
 type PowerLoser interface {
 	LosePower(node string, torn bool) (readBack string, err error)
 }
 
 // Modes of a power loss.
 const (
-	PowerClean = "clean" // each record is there or is not
-	powerTorn  = "torn"  // the first record that was lost is there in part
+	PowerClean = "clean" // every record is either complete or missing
+	powerTorn  = "torn"  // the first lost record is partly there
 )
 
 var powerLoss = Kind{
 	Name:    "power-loss",
 	Model:   "disks",
-	Doc:     "cuts a node's power: what it had not synced is lost; it starts again after `for`",
-	Within:  "any where nodes sync each write before they answer; otherwise the node comes back after all that it granted has lapsed",
+	Doc:     "cuts a node's power: unsynced data is lost; the node is restarted after `for`",
+	Within:  "any, if nodes sync each write before they reply; otherwise the node comes back only after all locks that it granted have expired",
 	On:      []Target{Node},
 	Proof:   history.Proof{Use: []string{history.UseNode}, Idle: "its disk lost 0 records"},
 	Modes:   []string{PowerClean, powerTorn},
@@ -31,24 +31,24 @@ var powerLoss = Kind{
 	}, nil).but(restarts),
 }
 
-// Disker makes a node's disk slow or full.
+// DiskFaulter stalls or fills a node's disk.
 type Disker interface {
-	// StallSync lets no sync of the node's disk come back until FreeDisk.
+	// StallSync stalls all syncs of the node's disk until FreeDisk.
 	StallSync(node string) (readBack string, err error)
-	// FillDisk lets every write to the node's disk fail for want of room.
+	// FillDisk makes every write to the node's disk fail because the disk is full.
 	FillDisk(node string) (readBack string, err error)
-	// FreeDisk ends both, and reads back how many syncs and writes of the node they
-	// met. If none, the error is ErrIdle.
+	// FreeDisk ends both faults, and reads back how many of the node's syncs and writes they
+	// affected. If none, the error is ErrIdle.
 	FreeDisk(node string) (readBack string, err error)
 }
 
 var slowDisk = Kind{
 	Name:   "slow-disk",
 	Model:  "disks",
-	Doc:    "lets no sync of a node's disk come back while it lasts",
-	Within: "any: a node that waits for its disk only fails to answer",
+	Doc:    "stalls all syncs of a node's disk",
+	Within: "any: a node waiting for its disk only fails to answer",
 	On:     []Target{Node}, Power: PowerDisk, Ground: onDisk("slow-disk"),
-	Told: Told{Name: "disk that stalls", Whom: "the disk of {targets}", Began: "the disk of {targets} stalls",
+	Told: Told{Name: "stalled disk", Whom: "the disk of {targets}", Began: "the disk of {targets} stalls",
 		Ended: "the disk of {targets} syncs again", Was: "stalled"},
 	Act: by("slow-disk", func(d Disker, _ Fault, node string) (string, error) { return d.StallSync(node) }, freeDisk),
 }
@@ -56,35 +56,35 @@ var slowDisk = Kind{
 var fullDisk = Kind{
 	Name:   "full-disk",
 	Model:  "disks",
-	Doc:    "leaves no room on a node's disk while it lasts",
-	Within: "any of a minority where nodes sync each write, for of that they end; any otherwise, for they refuse to write",
+	Doc:    "fills a node's disk",
+	Within: "a minority of the nodes if they sync each write, since they exit; otherwise any nodes, since they only reject writes",
 	On:     []Target{Node}, Power: PowerDisk, Ground: onDisk("full-disk"),
-	Ends: func(w World) bool { return w.Durable }, // who must sync each write and can't
+	Ends: func(w World) bool { return w.Durable }, // a node that must sync each write and can't exits
 	Told: Told{Name: "full disk", Whom: "the disk of {targets}", Began: "the disk of {targets} is full",
 		Ended: "the disk of {targets} has room again", Was: "was full"},
 	Act: by("full-disk", func(d Disker, _ Fault, node string) (string, error) { return d.FillDisk(node) }, freeDisk),
 }
 
-// onDisk objects to nodes that keep nothing on a disk.
+// needsPersistence returns a topology check that requires nodes to have persistence.
 func onDisk(kind string) func(Topology) *Objection {
 	return func(t Topology) *Objection {
-		return objection(!t.Persists, "kind", "a "+kind+" needs nodes that persist", "set topology.persistence: everysec, always or no")
+		return objection(!t.Persists, "kind", "the "+kind+" fault needs nodes with persistence", "set topology.persistence: everysec, always or no")
 	}
 }
 
 func freeDisk(d Disker, _ Fault, node string) (string, error) { return d.FreeDisk(node) }
 
-// Toucher writes a key of its own on a node, past all links.
+// Toucher writes a key on a node directly, without using any link.
 type Toucher interface {
 	Touch(node string) (readBack string, err error)
 }
 
 var touch = Kind{
 	Name:   "touch",
-	Doc:    "writes another key on a node: no fault, but it moves the node's next sync",
-	Within: "any: a lock has its own keys",
+	Doc:    "writes an unrelated key on a node: not a fault, but it shifts the node's next sync",
+	Within: "any: the lock does not use this key",
 	On:     []Target{Node},
 	Proof:  keeps, Momentary: true,
-	Told: Told{Name: "another key", Began: "{targets} gets another key", Was: "got another key"},
+	Told: Told{Name: "unrelated key", Began: "{targets} gets an unrelated key", Was: "got an unrelated key"},
 	Act:  by("touch", func(c Toucher, _ Fault, node string) (string, error) { return c.Touch(node) }, nil),
 }

@@ -5,44 +5,43 @@ import (
 	"time"
 )
 
-// drawing is a plan while it is drawn.
+// drawing is the state of drawing a plan.
 type drawing struct {
 	Random
 	World
-	over  time.Duration     // the safety phase's end
-	taken map[string][]Span // by what a fault occupies while it is in force
-	had   map[any]bool      // points and messages that set something off
+	over  time.Duration     // end of the safety phase
+	taken map[string][]Span // reserved times, by target or by link and capability
+	had   map[any]bool      // points and messages that trigger a step already
 }
 
-// drawn is a step, and the instant it was drawn for: where an event sets it off, a
-// rough one.
+// drawnStep is a step with its time, which is approximate if an event triggers it.
 type drawn struct {
 	at time.Duration
 	Step
 }
 
-// style is how one seed uses one fault.
+// style defines how a seed uses a choice.
 type style struct {
 	Choice
 	longest time.Duration
 	mode    string
 	way     string
-	whom    []string // clients or nodes
-	alone   bool     // others that don't nest hit the same targets
-	lasting bool     // nobody counts on the node any more: that is why it is one of a minority, and stays hit
+	whom    []string // possible targets: clients or nodes
+	alone   bool     // faults that can't overlap may hit the same targets
+	lasting bool     // the node is lost for good, so it must be one of a minority and stays faulty
 }
 
-// final: there is nothing to end, or nothing ends it but the run.
+// lastsToEnd reports whether nothing but the end of the run ends the fault.
 func (s style) final() bool {
 	return s.lasting || s.Fatal() || s.Kind.Momentary && !s.Kind.Sets || s.Kind.Name == clockSlew.Name
 }
 
-// once: it can hit a target once only.
+// onlyOnce reports whether the fault can hit a target only once.
 func (s style) once() bool {
 	return s.lasting || s.Fatal() || s.Kind.Name == failover.Name
 }
 
-// again is the time between two of what comes again and again.
+// interval returns the range of intervals of a fault that repeats.
 func (s style) again() Span {
 	most := max(s.longest/4, 4*time.Millisecond)
 	return Span{most / 4, most}
@@ -60,7 +59,7 @@ func (d *drawing) links(want func(client, node string) bool) []string {
 	return out
 }
 
-// spelledOut are a target's links; a link is itself.
+// linksOf returns a target's links. For a link that is the link itself.
 func (d *drawing) spelledOut(target string) []string {
 	if _, _, isLink := SplitLink(target); isLink {
 		return []string{target}
@@ -68,26 +67,26 @@ func (d *drawing) spelledOut(target string) []string {
 	return d.links(func(c, n string) bool { return target == c || target == n })
 }
 
-// Shapes of what hits links: who is kept from whom. Partitions are between clients
-// and lock nodes; nodes of Redlock don't talk to each other.
+// Shapes of link faults: which clients are separated from which nodes. Partitions are between
+// clients and lock nodes; Redlock nodes don't talk to each other.
 const (
-	isolate    = "isolate"  // one client, or one node, from all
-	halves     = "halves"   // half of the clients and nodes from the other half
-	majority   = "majority" // some clients with a minority of the nodes from the others with the majority
-	bridge     = "bridge"   // halves, but for one node that both see
-	ring       = "ring"     // each client sees a majority, no two the same
+	isolate    = "isolate"  // one client or one node is separated from all others
+	halves     = "halves"   // half of the clients and nodes are separated from the other half
+	majority   = "majority" // some clients with a minority of the nodes are separated from the others with the majority
+	bridge     = "bridge"   // halves, except for one node that both sides reach
+	ring       = "ring"     // each client reaches a different majority
 	single     = "single"   // a few links
-	oneWayOnly = "one-way"  // and any of them in one direction only
+	oneWayOnly = "one-way"  // any of these, in one direction only
 )
 
-// Shapes lists them all.
+// Shapes lists all shapes.
 var Shapes = []string{isolate, halves, majority, bridge, ring, single, oneWayOnly}
 
 func (d *drawing) shapeable(shape string) bool {
 	return d.Shapes == nil || slices.Contains(d.Shapes, shape)
 }
 
-// shape draws which links are hit.
+// shape draws the links to hit.
 func (d *drawing) shape(s style, k string) []string {
 	shapes := slices.DeleteFunc(slices.Clone(Shapes), func(x string) bool { return x == oneWayOnly || !d.shapeable(x) })
 	if len(shapes) == 0 || len(d.Clients) == 0 {
@@ -116,20 +115,20 @@ func (d *drawing) shape(s style, k string) []string {
 	return links[:min(len(links), 1+d.upto(3, s.Word, "few", k))]
 }
 
-// linked are those of some targets that have links.
+// targetsWithLinks returns the targets that have links.
 func (d *drawing) linked(targets []string) []string {
 	return slices.DeleteFunc(slices.Clone(targets), func(t string) bool { return len(d.spelledOut(t)) == 0 })
 }
 
-// between are the links from one side, these clients and nodes, to the other, the rest.
+// between returns the links between the given clients and nodes and all other clients and nodes.
 func (d *drawing) between(clients, nodes, both []string) []string {
 	return d.links(func(c, n string) bool {
 		return n != d.Resource && !slices.Contains(both, n) && slices.Contains(clients, c) != slices.Contains(nodes, n)
 	})
 }
 
-// ring are the links from each client to the nodes outside its own majority: the i-th
-// sees a quorum from the i-th node on.
+// ring returns the links from each client to the nodes outside its own majority: the i-th client
+// reaches a quorum that starts at the i-th node.
 func (d *drawing) ring(clients, nodes []string) []string {
 	quorum := len(nodes)/2 + 1
 	return d.links(func(c, n string) bool {

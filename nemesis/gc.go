@@ -3,8 +3,8 @@ package nemesis
 var gc = Kind{
 	Name:   "gc",
 	Model:  "pauses",
-	Doc:    "pauses a client again and again, every so often, as garbage collections do; most pauses are short, some long",
-	Within: "any, as pauses of clients are",
+	Doc:    "pauses a client repeatedly, like garbage collections; most pauses are short, some long",
+	Within: "any, like pauses of clients",
 	On:     []Target{Client},
 	Proof:  usedBoth,
 	Takes:  []string{"every", "lasts"}, Needs: []string{"every", "lasts"},

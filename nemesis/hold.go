@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// Held is a message that a tap keeps. One of the two is called, once.
+// HeldMessage is a message held by a tap. Exactly one of its functions is called, once.
 type Held struct {
 	Pass func() // delivers it, even if the client has closed the connection meanwhile
-	Lose func() // drops it, and its connection is reset
+	Lose func() // drops it and resets its connection
 }
 
-// Tapper watches a link for one message, before the clients start. When the
-// message comes by it is kept, and hit is called; what follows on the same
-// connection waits behind it, other connections don't.
+// Tapper watches a link for one message, starting before the clients do. When the message arrives,
+// it is held, and hit is called. Later messages on the same connection wait behind it, but other
+// connections are not affected.
 type Tapper interface {
 	Tap(m OnMessage, hit func(Held)) error
 }
 
-// Check says what is wrong with a message that a tap is to keep; nil: nothing.
+// Check returns an error if a tap can't wait for the message.
 func (m OnMessage) Check() error {
 	switch {
 	case m.Of != Request && m.Of != Reply:
@@ -31,21 +31,21 @@ func (m OnMessage) Check() error {
 	return nil
 }
 
-// What is done to a single message.
+// Faults of a single message.
 const (
 	Hold = "hold"
 	Drop = "drop"
 )
 
-// matched is all that is to be seen of what is done to a message: the tap that the trigger
-// set holds it already, and ending the fault lets it pass.
+// tapAction only reads back that the message was matched: the trigger's tap holds it already, and
+// ending the fault releases it.
 var matched = by("watch messages", func(_ Tapper, _ Fault, link string) (string, error) { return "the message was matched on " + link, nil }, nil)
 
 var hold = Kind{
 	Name:   Hold,
 	Model:  "networks",
-	Doc:    "keeps the message that triggered it, while newer connections pass; needs a message trigger",
-	Within: "any: the network need not deliver in time",
+	Doc:    "holds the message that triggered it; later connections are not affected; needs a message trigger",
+	Within: "any: the network may delay messages",
 	On:     []Target{Message}, Keeps: true,
 	Told: Told{Name: "held message", Whom: "{message}", Began: "the network holds {message}", Ended: "the network delivers {message}",
 		Was: "was held by the network"},
@@ -55,8 +55,8 @@ var hold = Kind{
 var drop = Kind{
 	Name:   Drop,
 	Model:  "networks",
-	Doc:    "loses the message that triggered it, and resets its connection; needs a message trigger",
-	Within: "any: the network need not deliver",
+	Doc:    "loses the message that triggered it and resets its connection; needs a message trigger",
+	Within: "any: the network may lose messages",
 	On:     []Target{Message}, Loses: true, Momentary: true,
 	Told: Told{Name: "lost message", Whom: "{message}", Began: "the network loses {message}", Was: "was lost by the network"},
 	Act:  matched,

@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// Kinds is the one table of faults.
+// Kinds lists all kinds of faults.
 var Kinds = []Kind{pause, gc, kill, shutdown, powerLoss, cut, delay, throttle, lose, hold, drop,
 	clockJump, clockRate, clockSlew, clockStrobe, slowDisk, fullDisk, failover, unplug, starve, touch}
 
@@ -23,8 +23,8 @@ func KindOf(name string) (Kind, bool) {
 	return Kinds[i], true
 }
 
-// Capabilities lists what the kinds need of a cluster, each once, and whether one of the
-// type of cluster has it.
+// Capabilities lists the capabilities that the kinds need, each once, and reports for each whether
+// a cluster of this type has it.
 func Capabilities(cluster any) (names []string, has map[string]bool) {
 	has = map[string]bool{}
 	add := func(name string, a act) {
@@ -46,19 +46,19 @@ func Capabilities(cluster any) (names []string, has map[string]bool) {
 	return names, has
 }
 
-// ToldOf is how a kind is told of that a record names, which may be another lockpick's, or
-// the machine's.
+// WordingOf returns the wording for a kind named in a record. The record may come from another
+// version of lockpick, or the event from the host itself.
 func ToldOf(kind string) Told {
 	k, _ := KindOf(kind)
 	told := k.Told
 	if told.Began == "" {
-		told.Began, told.Ended, told.Was = "{targets} is hit by {kind}", "{targets} is rid of {kind}", "was hit by {kind}"
+		told.Began, told.Ended, told.Was = "{targets} is hit by {kind}", "{targets} recovers from {kind}", "was hit by {kind}"
 	}
 	return told
 }
 
-// Details is what a fault does besides its kind and targets, in the words of a
-// scenario file: "by 11s, for 10s".
+// Details describes a fault's parameters in the syntax of scenario files: "by 11s, for 10s". It
+// omits the kind and the targets.
 func (f Fault) Details() string {
 	var parts []string
 	add := func(there bool, name string, value any) {
@@ -90,94 +90,96 @@ func (f Fault) Details() string {
 	return strings.Join(parts, ", ")
 }
 
-// Kind is a fault: all that anybody must know of it, so that a new one is its own file, a
-// file of each backend that has it, and a line of Kinds.
+// Kind defines a kind of fault completely. Adding one takes a file of its own, a file in each
+// backend that supports it, and an entry in Kinds.
 type Kind struct {
 	Name string
 	Doc  string // one sentence
-	// Model is the sort of failure that it is one of, in the plural; "": it is none by itself.
+	// Model is the failure model to which the kind belongs, in the plural, or "" if it is not a
+	// failure by itself.
 	Model string
-	// On lists what it can hit. The capability that a backend must have is
-	// Name and the target, as in "pause-client".
+	// On lists its possible targets. The capability that a backend needs is Name and the target, as
+	// in "pause-client".
 	On    []Target
-	Modes []string // the first is the default; nil: it has none
-	// ByMode has the modes that a cluster must have another capability for.
+	Modes []string // the first is the default; nil: no modes
+	// ByMode lists the modes that need a different capability.
 	ByMode map[string]mode
-	// Undrawn lists the modes that random plans leave out, for their seeds must run in
-	// the simulation; "" is the mode of a kind that has none.
+	// ExcludedModes lists the modes that random plans leave out, because their seeds must run in
+	// the simulation. "" stands for a kind without modes.
 	Undrawn []string
-	// Takes and Needs name the fields of a Fault that it has a use for, and can't do without, by
-	// their names in a scenario file. For and Until any kind takes.
+	// Fields and RequiredFields list the fields of Fault that apply to the kind, by their names in
+	// a scenario file. For and Until apply to every kind.
 	Takes, Needs []string
-	// Fits says what is wrong with a fault of the kind, all of whose fields are among those
-	// that it takes; Hit the same of one of its targets, and Ground of a topology. Nil: nothing.
+	// CheckFault validates a fault of the kind, which has only fields that apply to the kind.
+	// CheckTarget validates one of its targets and CheckTopology a topology. Each may be nil.
 	Fits   func(f Fault) *Objection
 	Hit    func(f Fault, target string, on Target) *Objection
 	Ground func(t Topology) *Objection
 
-	As    string // the kind that it is recorded as, where it makes that one's; "": its own
-	Power string // what a cluster must be able to do; "": what the kind is called
-	Act   act    // how it is brought about
+	As    string // kind under which it is recorded; "": its own name
+	Power string // base name of the capability that a cluster needs; "": Name
+	Act   act    // injects it
 
-	Nests      bool                  // on one target it may be in force for several steps at once
-	Rate       func(f Fault) float64 // how fast it lets clocks run; nil: as the fault says
-	Sets       bool                  // it sets a clock, rather than let it run fast or slow
-	Again      bool                  // it comes again and again: Every between, Lasts each
-	Momentary  bool                  // it has happened at once, and lasts only if something is to end it
-	Fatal      Target                // of these it leaves nothing that could come back
-	Replicates bool                  // it can hit the link of a node and its replica, too
-	Keeps      bool                  // it keeps the message that set it off, until its end
-	Loses      bool                  // it loses that message
-	// Besides are the capabilities that random plans of it need besides.
+	Nests      bool                  // several steps may be in force on one target at the same time
+	Rate       func(f Fault) float64 // clock rate during the fault; nil: as the fault specifies
+	Sets       bool                  // sets a clock instead of changing its rate
+	Again      bool                  // repeats at intervals of Every, for Lasts each
+	Momentary  bool                  // happens at once, and lasts only if the plan ends it
+	Fatal      Target                // targets of this type can't be restarted
+	Replicates bool                  // can also hit the link between a node and its replica
+	Keeps      bool                  // holds the message that triggered it until it ends
+	Loses      bool                  // drops that message
+	// AlsoNeeds lists further capabilities that random plans with this kind need.
 	Besides []string
-	// Within is what of it Redlock's assumptions allow, as a random plan keeps to them;
-	// "": none of it. Sources: Redis documentation, "Distributed Locks with Redis",
-	// safety arguments, and performance, crash recovery and fsync; antirez 2016, "Is
+	// Allowed describes which faults of the kind Redlock's assumptions allow, and how random plans
+	// stay within them. "" means none. Sources: Redis documentation, "Distributed Locks with
+	// Redis", safety arguments, and performance, crash recovery and fsync; antirez 2016, "Is
 	// Redlock safe?", http://antirez.com/news/101.
 	Within string
-	// Forgets says whether a node that it hits may come back without keys that it has
-	// promised to keep, and Ends whether the node is gone for good; nil: never.
+	// MayForget reports whether a node that it hits may come back without keys that it promised to
+	// keep, and EndsNode whether the node is gone for good. nil means never.
 	Forgets, Ends func(World) bool
-	// Proof is what must be seen of it besides that it is in force, unless the dice drew it.
+	// Proof lists the required evidence that the fault hit something. It is not required in random
+	// plans.
 	Proof history.Proof
-	// Costs is what it takes from those who contend (history.CostsAnswers …), for whoever
-	// judges the record; "": what the checker knows a kind of its name for, or else everything.
+	// Costs is the kind's impact on contending clients (history.CostsAnswers …), for the checker.
+	// "" means the checker's own value for the kind's name, or the maximum if it has none.
 	Costs string
-	// Told is how people are told of it.
+	// Wording describes the fault in reports.
 	Told Told
 }
 
-// mode is a way of a kind's for which a cluster must have another capability.
+// mode is a mode that needs a different capability.
 type mode struct {
 	Needs string
 	Act   act
 }
 
-// Topology is what a kind may ask of the nodes.
+// Topology lists the properties of the nodes that a kind may require.
 type Topology struct {
-	Replicas int  // of each
-	Persists bool // they keep what they are told on disk
+	Replicas int  // replicas per node
+	Persists bool // nodes have persistence
 }
 
-// Objection is what is wrong with a fault, at which of its fields, and what to do about
-// it. Without a field it is the fault itself.
+// Problem describes what is wrong with a field of a fault and how to fix it. Without a field it is
+// about the whole fault.
 type Objection struct{ Field, What, Hint string }
 
-// Wrong is what is wrong with a fault of the kind where nodes are such; nil: nothing.
+// Validate checks a fault of the kind in a topology. It returns nil if the fault is valid.
 func (k Kind) Wrong(f Fault, t Topology) *Objection {
 	given := f.given()
 	for _, name := range given {
 		if !slices.Contains(k.Takes, name) {
-			return &Objection{name, "the fault " + k.Name + " has no " + name, "leave it out"}
+			return &Objection{name, "the " + k.Name + " fault has no field " + name, "leave it out"}
 		}
 	}
 	for _, name := range k.Needs {
 		if !slices.Contains(given, name) {
-			return &Objection{"", "the fault " + k.Name + " needs " + name, "add " + name + ":"}
+			return &Objection{"", "the " + k.Name + " fault needs " + name, "add " + name + ":"}
 		}
 	}
 	if f.Timer != nil && f.For == nil {
-		return &Objection{"timer", "a timer needs something to count", "add for:, which it counts"}
+		return &Objection{"timer", "a timer needs a duration to measure", "add for:"}
 	}
 	if o := k.Objects(t); o != nil {
 		return o
@@ -188,7 +190,8 @@ func (k Kind) Wrong(f Fault, t Topology) *Objection {
 	return nil
 }
 
-// Objects is what a kind objects to nodes that are such; nil: nothing.
+// ValidateTopology checks whether the topology meets the kind's requirements. It returns nil if it
+// does.
 func (k Kind) Objects(t Topology) *Objection {
 	if k.Ground == nil {
 		return nil
@@ -196,7 +199,7 @@ func (k Kind) Objects(t Topology) *Objection {
 	return k.Ground(t)
 }
 
-// objection is one if something is wrong, and nil otherwise.
+// problemIf returns a problem if the condition is true, else nil.
 func objection(wrong bool, field, what, hint string) *Objection {
 	if !wrong {
 		return nil
@@ -204,10 +207,10 @@ func objection(wrong bool, field, what, hint string) *Objection {
 	return &Objection{field, what, hint}
 }
 
-// Hits says whether the fault can hit that sort of thing.
+// Hits reports whether the fault can hit targets of this type.
 func (k Kind) Hits(t Target) bool { return slices.Contains(k.On, t) }
 
-// Inject brings a fault of the kind into force on one target, and reads back that it is.
+// Inject injects a fault of the kind on one target, and reads back that it is in force.
 func (k Kind) Inject(cluster any, f Fault, target string) (Effect, error) {
 	if m, ok := k.ByMode[f.Mode]; ok {
 		return m.Act.inject(cluster, f, target)
@@ -215,7 +218,7 @@ func (k Kind) Inject(cluster any, f Fault, target string) (Effect, error) {
 	return k.Act.inject(cluster, f, target)
 }
 
-// What shows that a fault hit something.
+// Evidence that a fault hit something.
 var (
 	usedNode  = history.Proof{Use: []string{history.UseNode}}
 	usedLink  = history.Proof{Use: []string{history.UseLink}}
@@ -224,19 +227,18 @@ var (
 	keeps     = history.Proof{Keeps: true}
 )
 
-// Felt is the least that a message has to be late, or a clock to be wrong, for anybody to
-// notice: what is less is lost in how long messages travel, and in the milliseconds that
-// Redis counts by.
+// MinNoticeable is the smallest message delay or clock error that can have a noticeable effect.
+// Anything less is lost in the variation of message latency, and in Redis's millisecond resolution.
 const Felt = 100 * time.Microsecond
 
-// Recorded is the kind that its events in the history name.
+// RecordedName returns the kind that the fault's events in the history have.
 func (k Kind) Recorded() string { return cmp.Or(k.As, k.Name) }
 
-// ProofOf is what must be seen of a fault of the kind where nodes persist in a way.
+// ProofOf returns the required evidence for a fault of the kind, given the nodes' persistence.
 func (k Kind) ProofOf(persistence string) *history.Proof {
 	p := k.Proof
 	if later := persistence == "everysec" || persistence == "no"; !later {
-		p.Idle = "" // what is synced before it is answered, nothing can lose
+		p.Idle = "" // nothing synced before the reply can be lost
 	}
 	if p.Off == 0 && !p.Keeps && p.Idle == "" && len(p.Use) == 0 {
 		return nil
@@ -244,7 +246,7 @@ func (k Kind) ProofOf(persistence string) *history.Proof {
 	return &p
 }
 
-// RateOf is how fast a fault of the kind lets clocks run; 0: it leaves that as it is.
+// RateOf returns the clock rate during a fault of the kind, or 0 if the fault doesn't change it.
 func (k Kind) RateOf(f Fault) float64 {
 	if k.Rate != nil {
 		return k.Rate(f)
@@ -252,26 +254,26 @@ func (k Kind) RateOf(f Fault) float64 {
 	return f.Rate
 }
 
-// Capability is what a cluster must be able to do for the fault on a target.
+// Capability returns the capability that a cluster needs to inject the fault on a target.
 func (k Kind) Capability(on Target) string { return Capability(cmp.Or(k.Power, k.Name), on) }
 
-// Told is how people are told of a kind. In its sentences {targets} stands for what is
-// hit, {client} for the client of links, {message} for the message that was hit, and {saw}
-// for what was read back, in brackets.
+// Wording describes a kind in reports. Its sentences may contain placeholders: {targets} for the
+// targets, {client} for the client of links, {message} for the affected message, and {saw} for the
+// read-back, in parentheses.
 type Told struct {
-	Name  string // "late messages", as in a list of what was planned
-	Whom  string // whom it befell: "the disk of {targets}"; "": {targets}
+	Name  string // "delayed messages", as in a list of planned faults
+	Whom  string // subject of Was: "the disk of {targets}"; "": {targets}
 	Began string // "{targets} is paused"
 	Ended string // "{targets} resumes"
-	Was   string // after Whom: "was paused"
-	Back  string // of what is replaced, and whose first comes back: how that is told
-	State State  // what becomes of a client or a node for as long as it lasts
+	Was   string // predicate of Whom: "was paused"
+	Back  string // for faults that replace a node: the sentence for the return of the old one
+	State State  // of a client or a node during the fault
 }
 
-// State is what a fault makes of what it hits, as pictures show it.
+// State is the state of a faulty client or node in figures.
 type State string
 
 const (
-	Stopped State = "paused" // it does nothing, and goes on
-	Down    State = "down"   // it has ended, and starts again if it is a node
+	Stopped State = "paused" // it does nothing and resumes later
+	Down    State = "down"   // its process has ended; a node can be restarted
 )

@@ -1,22 +1,21 @@
-// Package nemesis describes faults as data: what is done to whom, when, and for
-// how long.
+// Package nemesis describes faults as data: what is done to which target, when, and for how long.
 //
-// A Plan is a list of Steps; a Step is a Trigger and a Fault. Kinds is the one
-// table of faults: for each it says what it can hit and under what conditions, the
-// capability that a cluster must have for it, how it is injected, read back and healed,
-// and how people are told of it. One fault is one file. A cluster has a fault's power if
-// it implements the small interface that the file declares, so that nothing here knows a
-// backend, and whoever runs, checks or draws faults knows none of them by its name.
+// A Plan is a list of Steps. A Step is a Trigger and a Fault. Kinds is the only table of faults. It
+// lists for each fault what it can hit and under what conditions, the capability that a cluster
+// needs, how the fault is injected, read back and healed, and how reports describe it. Each fault
+// has its own file. A cluster supports a fault if it implements the small interface declared in
+// that file. So nothing here depends on a backend, and code that runs, checks or draws faults does
+// not depend on a particular fault.
 //
 // The files, each of which uses only those below it:
 //
 //	random.go, drawing.go  random plans
-//	kinds.go               the table, and what a kind says of itself
-//	pause.go, cut.go …     one fault each, with the power that it takes
+//	kinds.go               the table of kinds, and the definition of a kind
+//	pause.go, cut.go …     one fault each, with the interface that it needs
 //	nemesis.go             plans, and what triggers a step
 //
-// Deliberately missing: time, goroutines and the history. The engine in package
-// harness waits for triggers and records what happened.
+// Deliberately missing: time, goroutines and the history. The engine in package harness waits for
+// triggers and records events.
 package nemesis
 
 import (
@@ -32,47 +31,47 @@ import (
 	"lockpick/harness/history"
 )
 
-// Plan is what the nemesis does in one run.
+// Plan lists the faults of one run.
 type Plan []Step
 
-// Step is one fault and what sets it off.
+// Step is a fault and its trigger.
 type Step struct {
 	When  Trigger `json:"when"`
 	Fault Fault   `json:"fault"`
-	// Drawn: the dice put it there. It need not come, nor meet anything while it is in
-	// force; but if it comes, it has to come into force.
+	// Drawn reports whether the step is part of a random plan. Such a step need not be triggered,
+	// and its fault need not affect anything. But if it is triggered, the fault must take effect.
 	Drawn bool `json:"drawn,omitempty"`
 }
 
-// Fault is what is done to whom. Which fields a kind takes, Kinds says.
+// Fault describes a fault and its targets. Kinds defines which fields apply to a kind.
 type Fault struct {
 	Kind    string         `json:"kind"`
 	Targets []string       `json:"targets,omitempty"` // clients, nodes or links ("c1-n3")
-	Mode    string         `json:"mode,omitempty"`    // how, where there are several ways
-	For     *time.Duration `json:"for,omitempty"`     // how long it lasts from when it is in force; for a node that is down: until it is started again
-	Until   *Event         `json:"until,omitempty"`   // or the event that ends it; neither: until the run ends
+	Mode    string         `json:"mode,omitempty"`    // variant of the fault, if it has several
+	For     *time.Duration `json:"for,omitempty"`     // duration since the fault took effect; for a node that is down: until it is restarted
+	Until   *Event         `json:"until,omitempty"`   // or the event that ends it; neither: it lasts until the run ends
 
-	Way       string        `json:"way,omitempty"`       // on a link: Request, Reply or "", both
-	By        time.Duration `json:"by,omitempty"`        // how far a clock goes wrong; negative: it is set back
-	Rate      float64       `json:"rate,omitempty"`      // how fast a clock runs; 1 is right
-	Delay     Span          `json:"delay,omitzero"`      // how late messages are
-	Share     float64       `json:"share,omitempty"`     // of the messages; 0: all
-	Bandwidth int           `json:"bandwidth,omitempty"` // bytes a second
-	Every     Span          `json:"every,omitzero"`      // of what comes again and again: the time between
-	Lasts     Span          `json:"lasts,omitzero"`      // and how long each one lasts; most are short, some long
-	CPU       float64       `json:"cpu,omitempty"`       // of one processor, what a node may use
-	Memory    int           `json:"memory,omitempty"`    // bytes that it may use
-	Timer     *Timer        `json:"timer,omitempty"`     // the clock that For is counted by
+	Way       string        `json:"way,omitempty"`       // of a link: Request, Reply or "" for both directions
+	By        time.Duration `json:"by,omitempty"`        // clock offset; negative: the clock is set back
+	Rate      float64       `json:"rate,omitempty"`      // clock rate; 1 is correct
+	Delay     Span          `json:"delay,omitzero"`      // latency added to messages
+	Share     float64       `json:"share,omitempty"`     // share of the messages; 0: all
+	Bandwidth int           `json:"bandwidth,omitempty"` // bytes per second
+	Every     Span          `json:"every,omitzero"`      // interval between repetitions
+	Lasts     Span          `json:"lasts,omitzero"`      // duration of each repetition; most are short, some long
+	CPU       float64       `json:"cpu,omitempty"`       // share of one processor that a node may use
+	Memory    int           `json:"memory,omitempty"`    // bytes that a node may use
+	Timer     *Timer        `json:"timer,omitempty"`     // clock that measures For
 }
 
-// Span is a range that durations are drawn from.
+// Span is a range of durations to draw from.
 type Span struct {
 	Min time.Duration `json:"min"`
 	Max time.Duration `json:"max"`
 }
 
-// given lists the fields that a fault has, by their names in a scenario file, besides
-// those that any kind takes.
+// fieldNames lists the non-zero fields of a fault by their names in a scenario file, except fields
+// that apply to every kind.
 func (f Fault) given() (names []string) {
 	all := reflect.ValueOf(f)
 	for i := range all.NumField() {
@@ -85,10 +84,10 @@ func (f Fault) given() (names []string) {
 	return names
 }
 
-// ends says whether something is planned to end it.
+// hasEnd reports whether the plan ends the fault.
 func (f Fault) ends() bool { return f.For != nil || f.Until != nil }
 
-// Target is a sort of thing that a fault can hit.
+// Target is a type of fault target.
 type Target string
 
 const (
@@ -98,13 +97,13 @@ const (
 	Message Target = "message"
 )
 
-// LinkName is the name of the link between a client and a node or resource.
+// LinkName returns the name of the link between a client and a node or resource.
 func LinkName(client, node string) string { return client + "-" + node }
 
-// SplitLink is the reverse of LinkName.
+// SplitLink is the inverse of LinkName.
 func SplitLink(link string) (client, node string, ok bool) { return strings.Cut(link, "-") }
 
-// String is a span as a scenario file has it.
+// String returns the span in the format of scenario files.
 func (s Span) String() string {
 	if s.Min == s.Max {
 		return s.Min.String()
@@ -112,7 +111,7 @@ func (s Span) String() string {
 	return fmt.Sprintf("%v..%v", s.Min, s.Max)
 }
 
-// Bytes is a number of bytes as a scenario file has it: "8MB".
+// Bytes formats a number of bytes as in scenario files: "8MB".
 func Bytes(n int) string {
 	for _, u := range []struct {
 		name string
@@ -125,13 +124,13 @@ func Bytes(n int) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// Timer is the clock by which a killed node's way back is counted, and which may be wrong.
+// Timer is the clock that measures the restart delay of a killed node. It may be wrong.
 type Timer struct {
-	Rate float64       `json:"rate,omitempty"` // how fast it runs; 0 and 1: right
-	Step time.Duration `json:"step,omitempty"` // it is set forward by this meanwhile
+	Rate float64       `json:"rate,omitempty"` // clock rate; 0 and 1 are correct
+	Step time.Duration `json:"step,omitempty"` // jump forward during the delay
 }
 
-// True is how long it takes until the timer has counted d.
+// TrueDuration returns the true time until the timer has measured d.
 func (t *Timer) True(d time.Duration) time.Duration {
 	if t == nil {
 		return d
@@ -149,33 +148,33 @@ func (t *Timer) String() string {
 	return fmt.Sprintf("set forward by %v", t.Step)
 }
 
-// Heavy draws from a span by a random word so that each order of magnitude comes equally
-// often: most are short, and some are long.
+// HeavyTailed draws a duration from the span. Each order of magnitude is equally likely, so most
+// durations are short and some are long.
 func (s Span) Heavy(word uint64) time.Duration {
 	return time.Duration(magnitude(float64(s.Min), float64(s.Max), unit(word)))
 }
 
 func magnitude(least, most, unit float64) float64 { return least * math.Pow(most/least, unit) }
 
-// unit maps a word to [0, 1).
+// unitInterval maps a random word to [0, 1).
 func unit(word uint64) float64 { return float64(word>>11) / (1 << 53) }
 
-// World is what a plan is drawn for.
+// Environment describes the run for which a plan is drawn.
 type World struct {
-	Clients  []string      // that run through the safety phase
-	Begin    time.Duration // when they have been started
+	Clients  []string      // those that run through the safety phase
+	Begin    time.Duration // when the clients have started
 	Nodes    []string
 	Resource string
-	Linked   func(client, node string) bool // whether they have a link
+	Linked   func(client, node string) bool // reports whether they have a link
 	Limit    time.Duration
 	TTL      time.Duration
-	Margin   time.Duration // what the lock allows clocks to differ by in a TTL
-	Persists bool          // nodes keep what they are told on disk
-	Durable  bool          // and sync each write before they answer
+	Margin   time.Duration // clock drift per TTL that the lock tolerates
+	Persists bool          // nodes have persistence
+	Durable  bool          // nodes sync each write before they reply
 	Dice
 }
 
-// Dice give a number for a name, the same for the same seed.
+// RandomSource returns a number for a name. It always returns the same number for the same seed.
 type Dice func(names ...string) uint64
 
 func (d Dice) chance(names ...string) float64 { return unit(d(names...)) }
@@ -188,7 +187,7 @@ func (d Dice) even(s Span, names ...string) time.Duration {
 
 func (d Dice) logarithmic(s Span, names ...string) time.Duration { return s.Heavy(d(names...)) }
 
-// middle is a span's geometric mean: as many orders of magnitude lie on either side.
+// geometricMean returns the geometric mean of a span's bounds.
 func middle(s Span) time.Duration {
 	return time.Duration(math.Sqrt(float64(s.Min)) * math.Sqrt(float64(s.Max)))
 }
@@ -197,7 +196,7 @@ func (d Dice) magnitude(least, most float64, names ...string) float64 {
 	return magnitude(least, most, d.chance(names...))
 }
 
-// shuffled is the same things in another order.
+// shuffled returns the items in random order.
 func (d Dice) shuffled(things []string, names ...string) []string {
 	order := map[string]uint64{}
 	for _, t := range things {
@@ -206,7 +205,7 @@ func (d Dice) shuffled(things []string, names ...string) []string {
 	return slices.SortedFunc(slices.Values(things), func(a, b string) int { return cmp.Compare(order[a], order[b]) })
 }
 
-// some are one of the things at least, and perhaps all.
+// sample returns at least one of the items, perhaps all, in random order.
 func (d Dice) some(things []string, names ...string) []string {
 	if len(things) == 0 {
 		return nil
@@ -214,26 +213,27 @@ func (d Dice) some(things []string, names ...string) []string {
 	return d.shuffled(things, names...)[:1+d.upto(len(things), slices.Concat(names, []string{"many"})...)]
 }
 
-// Trigger sets a step off. Exactly one of the first four fields is set.
+// Trigger triggers a step. Exactly one of the first four fields is set.
 type Trigger struct {
 	At      *time.Duration `json:"at,omitempty"`      // true time since the run began
-	Event   *Event         `json:"event,omitempty"`   // seen in the history: soon after it, never exactly
-	Point   *OnPoint       `json:"point,omitempty"`   // a client is at a point and waits: exact
-	Message *OnMessage     `json:"message,omitempty"` // a message is on the wire and waits: exact
-	// Before: what comes later sets nothing off, and the step need not have come. 0: it has to come.
+	Event   *Event         `json:"event,omitempty"`   // seen in the history: triggers shortly after it, never exactly
+	Point   *OnPoint       `json:"point,omitempty"`   // a client waits at a point: exact
+	Message *OnMessage     `json:"message,omitempty"` // a message waits on the wire: exact
+	// Before is a deadline: a later event triggers nothing, and the step is optional. 0 means that
+	// the step must be triggered.
 	Before time.Duration `json:"before,omitempty"`
 }
 
-// Event is the nth time that something is seen of a client, and After a while later.
+// Event is the nth occurrence of a client's event, plus a delay After.
 type Event struct {
 	Client string        `json:"client"`
-	Event  string        `json:"event"` // a key of Events
+	Event  string        `json:"event"` // one of EventNames
 	Nth    int           `json:"nth,omitempty"`
 	Every  bool          `json:"every,omitempty"`
 	After  time.Duration `json:"after,omitempty"`
 }
 
-// OnPoint is the nth time that a client comes to a named point.
+// OnPoint is the nth time that a client reaches a named point.
 type OnPoint struct {
 	Client string `json:"client"`
 	Point  string `json:"point"`
@@ -257,7 +257,7 @@ const (
 // MessageKinds are the commands that a message trigger can wait for.
 var MessageKinds = []string{history.OpSet, history.OpExtend, history.OpRelease, history.OpWrite}
 
-// events maps the name of what can be waited for to the fact it stands for.
+// events maps the names of events to operations in the history.
 var events = map[string]struct {
 	op string
 	t  history.Type
@@ -277,10 +277,10 @@ var events = map[string]struct {
 	"killed":         {"kill", history.Begin},
 }
 
-// EventNames lists what an Event can wait for.
+// EventNames lists the valid names of events.
 func EventNames() []string { return slices.Sorted(maps.Keys(events)) }
 
-// Matches says whether a fact is an occurrence of the event, whatever its number.
+// Matches reports whether a history event is an occurrence of the event. It ignores Nth.
 func (e Event) Matches(f history.Event) bool {
 	want, ok := events[e.Event]
 	if !ok || f.Op != want.op || f.Type != want.t {
@@ -306,7 +306,7 @@ func (e Event) String() string {
 	return s
 }
 
-// String is the trigger in words.
+// String describes the trigger.
 func (t Trigger) String() string {
 	if t.Before > 0 {
 		return fmt.Sprintf("%s, if before %v", t.what(), t.Before)

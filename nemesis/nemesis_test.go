@@ -25,7 +25,7 @@ func TestEventMatches(t *testing.T) {
 		{Event{Client: "c1", Event: "resumed"}, paused, false},
 		{Event{Client: "nemesis", Event: "paused"}, paused, false},
 		{Event{Client: "c1", Event: "no such event"}, acquired, false},
-		// A link's command is not the client's own operation.
+		// A command on a link is not the client's own operation.
 		{Event{Client: "c1", Event: "wrote"}, history.Event{Process: "c1-r1", Type: history.OK, Op: history.OpWrite}, false},
 	} {
 		if got := c.event.Matches(c.fact); got != c.want {
@@ -51,26 +51,26 @@ func TestTriggerInWords(t *testing.T) {
 	}
 }
 
-// Every fault says what it is and hits, and a cluster without its power is
-// told so rather than left unharmed.
+// Every kind is described completely. Injecting it into a cluster without the capability returns an
+// error instead of doing nothing.
 func TestKinds(t *testing.T) {
 	for _, k := range Kinds {
 		if k.Doc == "" || k.Told.Name == "" || len(k.On) == 0 || k.Act.inject == nil {
 			t.Errorf("%s: %+v", k.Name, k)
 		}
 		if found, ok := KindOf(k.Name); !ok || found.Name != k.Name {
-			t.Errorf("%s is not found by its name", k.Name)
+			t.Errorf("KindOf(%q) did not find it", k.Name)
 		}
 		if _, err := k.Inject(struct{}{}, Fault{Kind: k.Name}, "c1"); err == nil {
-			t.Errorf("%s: a cluster that can't do it did it", k.Name)
+			t.Errorf("%s: no error from a cluster without the capability", k.Name)
 		}
 	}
 	if _, ok := KindOf("earthquake"); ok {
-		t.Error("there is no earthquake")
+		t.Error("KindOf found an unknown kind")
 	}
 }
 
-// A node is started again after a while, or by an event; a client never.
+// A killed node is restarted after a delay or by an event. A client never is.
 func TestKillHeals(t *testing.T) {
 	c := &hospital{}
 	none := time.Duration(0)
@@ -84,11 +84,11 @@ func TestKillHeals(t *testing.T) {
 		}
 	}
 	if e, err := kill.Inject(c, Fault{}, "n1"); err != nil || e.Heal != nil {
-		t.Errorf("what is killed for good is healed: %v", err)
+		t.Errorf("a permanent kill can be healed: %v", err)
 	}
 }
 
-// What only containers can have is done by the power that stands for it, and undone by it.
+// Faults that only containers support are injected and healed by their own interfaces.
 func TestContainersFaults(t *testing.T) {
 	for want, f := range map[string]Fault{
 		"reply of x cut, x mended":            {Kind: "cut", Mode: CutPackets, Way: Reply},
@@ -105,7 +105,7 @@ func TestContainersFaults(t *testing.T) {
 		}
 	}
 	if _, err := cut.Inject(&container{}, Fault{Kind: "cut", Mode: CutHold}, "x"); err == nil {
-		t.Error("who can lose packets can't cut in other modes")
+		t.Error("a cluster that can only cut packets cut in another mode")
 	}
 }
 
@@ -147,11 +147,12 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// What is a failure by itself says of which sort, so that a scorecard has a column for it.
+// Every kind that is a failure by itself has a failure model, since scorecards have a column for
+// each model.
 func TestModels(t *testing.T) {
 	for _, k := range Kinds {
 		if (k.Model == "") != (k.Name == "touch") {
-			t.Errorf("%s is of model %q", k.Name, k.Model)
+			t.Errorf("%s has model %q", k.Name, k.Model)
 		}
 	}
 }

@@ -2,15 +2,15 @@ package nemesis
 
 import "errors"
 
-// ErrEnded is the error of a fault whose target has done its work and ended.
+// ErrEnded is returned by faults whose target has finished and exited.
 var ErrEnded = errors.New("it has ended")
 
-// Pauser stops a client or a node and lets it go on. While it is stopped it sends
-// nothing, sees nothing and records nothing; its clock runs on, as in a
-// stop-the-world collection or a SIGSTOP. What came for a node meanwhile it
-// does when it goes on, whether anybody still waits for it or not.
+// Pauser stops and resumes a client or a node. While stopped, the target sends nothing, sees
+// nothing and records nothing, but its clock runs on, as in a stop-the-world collection or after
+// SIGSTOP. When a node resumes, it handles the requests that arrived meanwhile, even if their
+// clients no longer wait.
 //
-// An error that is ErrEnded says that the target was too quick.
+// The error is ErrEnded if the target finished before the fault.
 type Pauser interface {
 	Pause(target string) (readBack string, err error)
 	Resume(target string) (readBack string, err error)
@@ -19,8 +19,8 @@ type Pauser interface {
 var pause = Kind{
 	Name:   "pause",
 	Model:  "pauses",
-	Doc:    "stops a client or a node for a time, as a garbage collection or a suspended machine does",
-	Within: "any: a node that stops only fails to answer, and a client looks at its lease when it goes on",
+	Doc:    "stops a client or a node temporarily, like a garbage collection or a suspended machine",
+	Within: "any: a stopped node only fails to answer, and a client checks its lease when it resumes",
 	On:     []Target{Client, Node}, Nests: true,
 	Proof: usedBoth,
 	Told:  Told{Name: "pause", Began: "{targets} is paused", Ended: "{targets} resumes", Was: "was paused", State: Stopped},

@@ -6,29 +6,28 @@ import (
 	"time"
 )
 
-// act is a fault in deed, by the power of a cluster that is the interface which the
-// fault's file declares.
+// action injects a fault into clusters that implement the interface declared in the fault's file.
 type act struct {
 	has    func(cluster any) bool
 	inject func(cluster any, f Fault, target string) (Effect, error)
 }
 
-// Effect is a fault in force.
+// Effect is a fault that is in force.
 type Effect struct {
-	ReadBack string // what was seen that shows the fault is in force
-	// Heal ends it and reads back that it is gone. Nil: there is no way back. With
-	// ErrIdle it is gone, and was in force for nothing.
+	ReadBack string // evidence that the fault is in force
+	// Heal ends the fault and reads back that it is over. It is nil if the fault can't be ended.
+	// ErrIdle means that the fault is over but had no effect.
 	Heal func() (readBack string, err error)
-	// Over is when it ends by itself, after the begin; 0: when For or Until says.
+	// Over is the time until the fault ends by itself. 0 means that For or Until decides.
 	Over time.Duration
 }
 
-// ErrIdle is Heal's word for a fault that has met nothing while it was in force. A
-// step that is idle on all of its targets has not taken place.
+// ErrIdle is returned by Heal if the fault had no effect. A step that is idle on all of its targets
+// counts as not having happened.
 var ErrIdle = errors.New("it hit nothing")
 
-// by is the act of clusters with the power P: do brings the fault into force, and undo
-// is the way back; nil: there is none.
+// newAction returns the action for clusters that implement P. do injects the fault and undo ends
+// it; undo may be nil.
 func by[P any](what string, do, undo func(c P, f Fault, target string) (readBack string, err error)) act {
 	return act{
 		has: func(cluster any) bool { _, ok := cluster.(P); return ok },
@@ -47,7 +46,7 @@ func by[P any](what string, do, undo func(c P, f Fault, target string) (readBack
 	}
 }
 
-// but is an act whose effect is another one.
+// adjust returns an action that changes the effect of a.
 func (a act) but(change func(e *Effect, cluster any, f Fault, target string)) act {
 	return act{a.has, func(cluster any, f Fault, target string) (Effect, error) {
 		e, err := a.inject(cluster, f, target)
@@ -56,19 +55,19 @@ func (a act) but(change func(e *Effect, cluster any, f Fault, target string)) ac
 	}}
 }
 
-// lasting leaves out the way back of a fault that nothing is planned to end.
+// endOnlyIfPlanned removes Heal unless the plan ends the fault.
 func lasting(e *Effect, _ any, f Fault, _ string) {
 	if !f.ends() {
 		e.Heal = nil
 	}
 }
 
-// Powers of a cluster that serve several kinds. The others have a kind's name.
+// Capabilities that several kinds share. For other kinds, the capability has the kind's name.
 const (
 	PowerClock = "clock"
 	powerShape = "shape"
 	PowerDisk  = "disk"
 )
 
-// Capability names a cluster's power over a sort of target.
+// Capability returns the name of a cluster's capability for a type of target.
 func Capability(power string, on Target) string { return power + "-" + string(on) }

@@ -7,42 +7,42 @@ import (
 	"time"
 )
 
-// Random is a plan that every seed draws anew, in two phases:
+// Random is a plan that each seed draws anew, in two phases:
 //
-//	0          safety phase: faults come and go          │ liveness phase: all is healed   limit
+//	0          safety phase: faults come and go          │ liveness phase: faults healed   limit
 //	├──▒▒──▒▒▒▒▒▒▒────▒────▒▒▒▒▒▒▒▒▒▒▒▒───▒▒▒─────▒▒▒▒──│──────────────────────────────────┤
 //
-// In the first nobody must hold what another holds; in the second somebody must acquire again.
+// In the safety phase, no client may hold a lock that another client holds. In the liveness phase,
+// clients must be able to acquire locks again.
 //
-// It is a swarm: a seed leaves out about half of the faults, and draws for each of
-// the others how often it comes, how long it lasts at most, in which mode, and on
-// whom. What all seeds do alike, none does often enough to meet the rare; what is
-// left out can't hide the rest. Source: A. Groce, C. Zhang, E. Eide, Y. Chen and
-// J. Regehr, "Swarm Testing", ISSTA 2012.
+// Plans are drawn as in swarm testing. A seed leaves out about half of the faults. For each of the
+// others it draws the frequency, the maximum duration, the mode and the targets. Behavior shared by
+// all seeds rarely triggers unusual situations, and a fault that is left out can't mask other
+// faults. Source: A. Groce, C. Zhang, E. Eide, Y. Chen and J. Regehr, "Swarm Testing", ISSTA 2012.
 type Random struct {
-	Faults []string `json:"faults"`           // words of Choices
-	Within string   `json:"within,omitempty"` // Assumptions, or "": no bounds
-	Every  Span     `json:"every"`            // between two faults of a kind: where a seed's mean lies
-	Lasts  Span     `json:"lasts"`            // the shortest fault, and the longest; a seed's longest is above the middle
-	Safety float64  `json:"safety"`           // the safety phase's share of the limit
-	Modes  []string `json:"modes,omitempty"`  // nil: all that the kinds have
-	Shapes []string `json:"shapes,omitempty"` // of what hits links; nil: all
+	Faults []string `json:"faults"`           // see Choices
+	Within string   `json:"within,omitempty"` // Assumptions, or "" for no bounds
+	Every  Span     `json:"every"`            // range of the mean interval between faults of a kind; each seed draws a mean
+	Lasts  Span     `json:"lasts"`            // shortest and longest fault; a seed's longest is above the middle
+	Safety float64  `json:"safety"`           // the safety phase's share of the time limit
+	Modes  []string `json:"modes,omitempty"`  // nil: all modes
+	Shapes []string `json:"shapes,omitempty"` // shapes of link faults; nil: all
 }
 
-// Assumptions keeps a plan within what Redlock assumes: clocks go wrong by less
-// than the drift that is allowed for, a node that may have forgotten its keys comes
-// back after all of them have lapsed, and masters are independent. Pauses, deaths
-// of clients and the network are as bad as they like. Of each kind, Within says it.
+// Assumptions limits a plan to Redlock's assumptions: clock errors are smaller than the drift
+// allowed for, a node that may have forgotten its keys comes back after all of them have expired,
+// and masters are independent. There is no limit to pauses, client crashes and network faults.
+// Kind.Allowed has the details for each kind.
 const Assumptions = "assumptions"
 
-// Choice is one sort of fault on one sort of target.
+// Choice is a kind of fault on one type of target.
 type Choice struct {
-	Word string // in a scenario file: "cut", "pause-client"
+	Word string // as in a scenario file: "cut", "pause-client"
 	Kind Kind
 	On   Target
 }
 
-// Fatal says whether it leaves nothing of its target that could come back.
+// Fatal reports whether the target can't be restarted.
 func (c Choice) Fatal() bool { return c.On == c.Kind.Fatal }
 
 func allChoices() []Choice {
@@ -62,8 +62,8 @@ func allChoices() []Choice {
 	return all
 }
 
-// Choices lists the words for faults in a random plan: a kind for all that it
-// hits, and where that is more than one sort, each of them.
+// Choices lists the valid names of faults in a random plan: the name of a kind, which stands for
+// all of its target types, and for a kind with several target types also the name of each choice.
 func Choices() []string {
 	var words []string
 	for _, c := range allChoices() {
@@ -76,14 +76,14 @@ func Choices() []string {
 	return words
 }
 
-// Choices are what its faults stand for, in the order of Kinds.
+// Choices lists the selected choices, in the order of Kinds.
 func (r Random) Choices() []Choice {
 	return slices.DeleteFunc(allChoices(), func(c Choice) bool {
 		return !slices.Contains(r.Faults, c.Word) && !slices.Contains(r.Faults, c.Kind.Name)
 	})
 }
 
-// Without is the same dice without some choices, and these by their words.
+// Without returns the plan without some choices, and the names of these choices.
 func (r Random) Without(out func(Choice) bool) (_ Random, left []string) {
 	var kept []string
 	for _, c := range r.Choices() {
@@ -106,35 +106,35 @@ func (r Random) ModesOf(k Kind) []string {
 	})
 }
 
-// Bounds of what is drawn where nothing keeps a fault within the assumptions.
+// Bounds for faults that are not limited to the assumptions.
 const (
-	mostRate  = 2 // a clock runs at most so much faster or slower
+	mostRate  = 2 // a clock runs at most this much faster or slower
 	leastRate = 1.0 / mostRate
 )
 
-// clockShare is the share of the margin that one clock may use up within the
-// assumptions. One that goes forward after it was back goes twice as far in a TTL,
-// and a client's may do the opposite of a node's: four times the share are left.
+// clockShare is the share of the margin that one clock may use up within the assumptions. A clock
+// that goes from behind to ahead moves twice as far in a TTL, and a client's clock may move the
+// other way from a node's. This leaves four times the share.
 const clockShare = 0.2
 
-// leastSlew is how long it takes to slew a clock by a millisecond.
+// minSlew is the minimum duration of a slew: the time to slew a clock by a millisecond.
 const leastSlew = 2 * time.Second
 
-// slews says whether a clock that is slewed stays within the assumptions.
+// slewAllowed reports whether a slewed clock stays within the assumptions.
 func (d *drawing) slews() bool { return slewRate*float64(d.TTL) <= clockShare*float64(d.Margin) }
 
-// lapse is how long a node stays away that forgets. A lock that it has granted may be
-// believed in for a TTL, and it may have granted until it fell; the margin covers
-// what its clock may be wrong by. Source: Redis documentation, "Distributed Locks
-// with Redis", performance, crash recovery and fsync: delayed restarts.
+// restartDelay returns how long a node that forgets its keys stays down. A client may rely on a
+// lock for a TTL, and the node may have granted it just before it failed. The margin covers the
+// error of the client's clock. Source: Redis documentation, "Distributed Locks with Redis",
+// performance, crash recovery and fsync: delayed restarts.
 func (d *drawing) lapse() time.Duration { return d.TTL + 2*d.Margin + d.TTL/20 }
 
-// mostOffset is how far clocks differ that nobody has set for long.
+// maxOffset is the maximum offset of a clock that was never synchronized.
 const mostOffset = 24 * time.Hour
 
-// offsets are the nodes' clocks that are ahead from the outset, for good: before the
-// clients begin there is no key that would lapse by it. Ahead is enough, for only
-// what lies between two clocks could matter.
+// offsetSteps returns steps that permanently set nodes' clocks ahead before the clients begin, when
+// there are no keys that could expire as a result. Setting clocks back is unnecessary, since only
+// the difference between two clocks could matter.
 func (d *drawing) offsets(s style) []drawn {
 	if d.Begin == 0 || d.chance(s.Word, "offsets") < 0.5 {
 		return nil
@@ -148,8 +148,8 @@ func (d *drawing) offsets(s style) []drawn {
 	return out
 }
 
-// lag is for how long a replica has heard nothing of its master when it takes its
-// place: in half of the failovers, 0 in the others.
+// lag returns how long a replica has been cut off from its master before the failover. It is 0 in
+// half of the failovers.
 func (d *drawing) lag(s style, k string, at time.Duration) time.Duration {
 	if s.Kind.Name != failover.Name || d.chance(s.Word, "lags", k) < 0.5 {
 		return 0
@@ -157,18 +157,18 @@ func (d *drawing) lag(s style, k string, at time.Duration) time.Duration {
 	return min(at-d.Begin, d.logarithmic(Span{d.TTL / 10, 2 * d.TTL}, s.Word, "lag", k))
 }
 
-// behind cuts the replica off before its failover, and mends what is left of the link
-// in time.
+// cutReplica returns a step that cuts the replica off before its failover and restores the link
+// within the safety phase.
 func (d *drawing) behind(failover Step, at, lag time.Duration) Step {
 	link := LinkName(failover.Fault.Targets[0], Replica)
 	lasts := lag + (d.over-at-lag)/2
 	return Step{When: Trigger{At: &at}, Fault: Fault{Kind: cut.Name, Mode: CutHold, Targets: []string{link}, For: &lasts}, Drawn: true}
 }
 
-// mostSteps of one kind bounds a plan.
+// maxSteps limits the steps of one choice.
 const mostSteps = 100
 
-// Draw draws the plan.
+// Draw draws a plan.
 func (r Random) Draw(w World) Plan {
 	d := &drawing{Random: r, World: w, over: time.Duration(r.Safety * float64(w.Limit)), taken: map[string][]Span{}, had: map[any]bool{}}
 	swarm := d.swarm()
@@ -184,7 +184,7 @@ func (r Random) Draw(w World) Plan {
 	return plan
 }
 
-// swarm is which of the faults a seed uses.
+// swarm returns the choices that a seed uses.
 func (d *drawing) swarm() []Choice {
 	all := d.Choices()
 	used := slices.DeleteFunc(slices.Clone(all), func(c Choice) bool { return d.chance("use", c.Word) >= 0.5 })
@@ -194,7 +194,7 @@ func (d *drawing) swarm() []Choice {
 	return used
 }
 
-// course draws all faults of one choice.
+// drawChoice draws all faults of one choice.
 func (d *drawing) course(c Choice, swarm []Choice) []drawn {
 	s := d.style(c, swarm)
 	mean := d.logarithmic(d.Every, c.Word, "mean")
@@ -234,7 +234,8 @@ func (d *drawing) style(c Choice, swarm []Choice) style {
 			s.whom = s.whom[:min(len(s.whom), (len(d.Nodes)-1)/2)]
 		}
 	case Client:
-		// Who is to die is spared all else, for what hits the dead does not take effect.
+		// A client that will be killed gets no other faults, which would not take effect after its
+		// death.
 		mortal := d.mortals(swarm)
 		s.whom = d.some(slices.DeleteFunc(slices.Clone(d.Clients), func(n string) bool { return slices.Contains(mortal, n) }), c.Word, "whom")
 		if c.Fatal() {
@@ -247,10 +248,10 @@ func (d *drawing) style(c Choice, swarm []Choice) style {
 	return s
 }
 
-// Survivors is how many clients live to the end: the lock must be contended for.
+// Survivors is the minimum number of clients that live to the end, so that there is contention.
 const Survivors = 2
 
-// mortals are the clients that a seed will kill.
+// victims returns the clients that a seed will kill.
 func (d *drawing) mortals(swarm []Choice) []string {
 	if !slices.ContainsFunc(swarm, Choice.Fatal) || len(d.Clients) <= Survivors {
 		return nil
@@ -258,8 +259,7 @@ func (d *drawing) mortals(swarm []Choice) []string {
 	return d.some(d.shuffled(d.Clients, "survivors")[Survivors:], "mortals")
 }
 
-// step draws the k-th fault of a style, for an instant, or none where it would not
-// fit in.
+// step draws the k-th fault of a style at an instant. It returns false if the fault does not fit.
 func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 	f := Fault{Kind: s.Kind.Name, Mode: s.mode, Way: s.way}
 	lasts := d.logarithmic(Span{d.Lasts.Min, s.longest}, s.Word, "lasts", k)
@@ -277,7 +277,7 @@ func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 	}
 	end := at + lasts
 	if s.Kind.Again {
-		end += s.longest // the last one may begin at the end
+		end += s.longest // the last repetition may begin at the end
 	}
 	if end > d.over {
 		return Step{}, false
@@ -293,7 +293,7 @@ func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 	}
 	if m := when.Message; m != nil {
 		if d.had[*m] {
-			return Step{}, false // one message can be held once
+			return Step{}, false // a message can be held only once
 		}
 		d.had[*m] = true
 	}
@@ -303,8 +303,8 @@ func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 	return Step{When: when, Fault: f, Drawn: true}, true
 }
 
-// whom draws on whom, and what sets it off: half of what may overlap with others of
-// its kind comes by an event or at a point of a client, where it does the most harm.
+// pickTargets draws the targets and the trigger. Half of the faults that may overlap with others of
+// their kind are triggered by an event or at a client's point, when they are most disruptive.
 func (d *drawing) whom(s style, k string, at, before time.Duration) (Trigger, []string) {
 	when := Trigger{At: &at}
 	switch s.On {
@@ -330,14 +330,14 @@ func (d *drawing) whom(s style, k string, at, before time.Duration) (Trigger, []
 	return when, []string{target}
 }
 
-// Where clients are when it hurts.
+// Events and points at which faults are most disruptive.
 var (
 	hurtEvents = []string{"acquiring", "acquired", "read", "writing", "releasing"}
 	hurtPoints = []string{"during-acquire", "after-acquire", "between-check-and-write", "before-release"}
 )
 
-// trigger draws an event, or a point of a client, or stays with the time. client is
-// whom it must be about, "" if it may be anybody.
+// trigger draws an event or a client's point, or returns the given time. client is the client that
+// triggers the step, or "" for any client.
 func (d *drawing) trigger(s style, k, client string, at Trigger, before time.Duration) Trigger {
 	if before <= 0 || len(d.Clients) == 0 {
 		return at
@@ -354,7 +354,7 @@ func (d *drawing) trigger(s style, k, client string, at Trigger, before time.Dur
 	case 1:
 		p := OnPoint{Client: client, Point: hurtPoints[d.upto(len(hurtPoints), s.Word, "point", k)], Nth: nth}
 		if d.had[p] || s.Kind.Again {
-			return at // a client comes to each of them once
+			return at // a client reaches each of them only once
 		}
 		d.had[p] = true
 		return Trigger{Point: &p, Before: before}
@@ -362,7 +362,7 @@ func (d *drawing) trigger(s style, k, client string, at Trigger, before time.Dur
 	return at
 }
 
-// message draws which message is hit: one of the lock's, or now and then a write.
+// message draws the message to hit: usually one of the lock's, sometimes a write.
 func (d *drawing) message(s style, k string) *OnMessage {
 	links := d.links(func(_, node string) bool { return node != d.Resource })
 	m := &OnMessage{Message: []string{"set", "release"}[d.upto(2, s.Word, "message", k)]}
@@ -376,8 +376,8 @@ func (d *drawing) message(s style, k string) *OnMessage {
 	return m
 }
 
-// take occupies targets for a time, or says that somebody else does. A node or a
-// client is in one trouble at a time; a link in one of each power.
+// occupy reserves targets for a time. It returns false if another fault occupies them. A node or a
+// client has at most one fault at a time, and a link at most one per capability.
 func (d *drawing) take(s style, targets []string, when Span) bool {
 	if s.once() {
 		when.Max = d.Limit
@@ -392,7 +392,7 @@ func (d *drawing) take(s style, targets []string, when Span) bool {
 			keys = append(keys, s.Kind.Capability(Link)+" "+l)
 		}
 	}
-	rest := d.TTL / 4 // between two troubles: to be started again takes a while
+	rest := d.TTL / 4 // gap between two faults, since a restart takes a while
 	for _, key := range keys {
 		if slices.ContainsFunc(d.taken[key], func(o Span) bool { return when.Min <= o.Max+rest && o.Min <= when.Max+rest }) {
 			return false
@@ -404,7 +404,7 @@ func (d *drawing) take(s style, targets []string, when Span) bool {
 	return true
 }
 
-// fields draws what the kind takes besides.
+// drawFields draws the other parameters of the fault.
 func (d *drawing) fields(s style, k string, f *Fault) {
 	name := func(what string) []string { return []string{s.Word, what, k} }
 	for _, field := range s.Kind.Takes {
@@ -431,14 +431,14 @@ func (d *drawing) fields(s style, k string, f *Fault) {
 		case "timer":
 			if f.For != nil && d.Within == "" && d.chance(name("timer")...) < 0.3 {
 				f.Timer = &Timer{Rate: d.magnitude(leastRate, mostRate, name("timer rate")...)}
-				counted := time.Duration(float64(*f.For) * f.Timer.Rate) // so that it is down as long as was drawn
+				counted := time.Duration(float64(*f.For) * f.Timer.Rate) // so that the node is down for as long as was drawn
 				f.For = &counted
 			}
 		}
 	}
 }
 
-// by draws how far a clock goes wrong, where that isn't settled, and to which side.
+// drawOffset draws a clock offset, unless by is given, and its sign.
 func (d *drawing) by(s style, k string, by time.Duration) time.Duration {
 	if by == 0 {
 		most := 2 * d.TTL

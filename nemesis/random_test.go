@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// world is what plans are drawn for here: five clients and nodes; c5 reaches no n1. The
-// nodes of every third seed persist, and of another third sync each write.
+// environment returns the environment for plans in these tests: five clients and five nodes, where
+// c5 can't reach n1. By the seed modulo 3, nodes have no persistence, have persistence, or sync
+// each write.
 func world(seed uint64) World {
 	return World{
 		Clients: []string{"c1", "c2", "c3", "c4", "c5"}, Nodes: []string{"n1", "n2", "n3", "n4", "n5"}, Resource: "r1",
@@ -20,7 +21,7 @@ func world(seed uint64) World {
 		Dice: func(names ...string) uint64 {
 			h := fnv.New64a()
 			fmt.Fprint(h, seed, names)
-			x := h.Sum64() // mixed as in package client, for FNV leaves similar names alike
+			x := h.Sum64() // mixed as in package client, because FNV leaves similar names similar
 			x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 			x = (x ^ x>>27) * 0x94d049bb133111eb
 			return x ^ x>>31
@@ -28,7 +29,7 @@ func world(seed uint64) World {
 	}
 }
 
-// everything may draw each kind of fault.
+// allFaults returns random plans that may contain each kind of fault.
 func everything(within string) Random {
 	r := Random{Within: within, Every: Span{200 * time.Millisecond, 3 * time.Second}, Lasts: Span{10 * time.Millisecond, 12 * time.Second}, Safety: 0.6}
 	for _, k := range Kinds {
@@ -39,7 +40,7 @@ func everything(within string) Random {
 	return r
 }
 
-// sortOf is what a fault hits.
+// targetType returns the type of a step's targets.
 func sortOf(s Step) Target {
 	k, _ := KindOf(s.Fault.Kind)
 	switch {
@@ -51,7 +52,8 @@ func sortOf(s Step) Target {
 	return Node
 }
 
-// occupies is what a step hits, and when: where an event sets it off, at any time.
+// stepDuration returns when a step is in force. If it is triggered by an event, that may be any
+// time.
 func occupies(s Step, over time.Duration) Span {
 	if s.When.At == nil {
 		return Span{0, over}
@@ -70,7 +72,7 @@ func occupies(s Step, over time.Duration) Span {
 	return span
 }
 
-// Whatever is drawn can be done, and is over when the liveness phase begins.
+// Every step of a random plan is possible, and is over when the liveness phase begins.
 func TestRandomPlansArePossible(t *testing.T) {
 	drawnKinds, triggers := map[string]int{}, map[string]int{}
 	for seed := range uint64(60) {
@@ -111,7 +113,7 @@ func TestRandomPlansArePossible(t *testing.T) {
 	for _, k := range Kinds {
 		for _, m := range append(slices.Clone(k.Modes), []string{""}[min(len(k.Modes), 1):]...) {
 			if drawn := drawnKinds[k.Name+" "+m]; drawn > 0 == slices.Contains(k.Undrawn, m) {
-				t.Errorf("%s %s was drawn %d times", k.Name, m, drawn)
+				t.Errorf("%s %s: drawn %d times", k.Name, m, drawn)
 			}
 		}
 	}
@@ -120,13 +122,13 @@ func TestRandomPlansArePossible(t *testing.T) {
 	}
 }
 
-// replicated: it cuts off a replica, to whose link nothing else is done.
+// cutsReplica reports whether a step cuts off a replica. No other fault hits a replica's link.
 func replicated(s Step) bool {
 	_, end, ok := SplitLink(s.Fault.Targets[0])
 	return ok && end == Replica
 }
 
-// clash says why two steps can't both take effect.
+// conflict returns the reason why two steps can't both take effect, or "".
 func clash(a, b Step, over time.Duration) string {
 	ka, _ := KindOf(a.Fault.Kind)
 	kb, _ := KindOf(b.Fault.Kind)
@@ -136,7 +138,7 @@ func clash(a, b Step, over time.Duration) string {
 		return ""
 	case ka.Nests && kb.Nests:
 		if ka.Name == kb.Name && !replicated(a) && !replicated(b) && (a.Fault.Mode != b.Fault.Mode || a.Fault.Way != b.Fault.Way) {
-			return "they nest only if they are alike"
+			return "they differ in mode or direction, so they can't overlap"
 		}
 		return ""
 	case on == Link && ka.Capability(Link) != kb.Capability(Link):
@@ -145,14 +147,14 @@ func clash(a, b Step, over time.Duration) string {
 	x, y := occupies(a, over), occupies(b, over)
 	for _, target := range a.Fault.Targets {
 		if slices.Contains(b.Fault.Targets, target) && x.Min <= y.Max && y.Min <= x.Max {
-			return fmt.Sprintf("%s of %s at %v and %s at %v", ka.Name, target, x, kb.Name, y)
+			return fmt.Sprintf("%s on %s at %v overlaps with %s at %v", ka.Name, target, x, kb.Name, y)
 		}
 	}
 	return ""
 }
 
-// Within the assumptions no clock goes further wrong than the lock allows for, and
-// no node is back before all that it granted has lapsed.
+// Within the assumptions, no clock error exceeds the lock's drift allowance, and no node comes back
+// before all locks that it granted have expired.
 func TestRandomPlansWithinAssumptions(t *testing.T) {
 	had := map[string]int{}
 	for seed := range uint64(150) {
@@ -169,38 +171,38 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 			}
 		}
 		if len(full) > (len(w.Nodes)-1)/2 {
-			t.Errorf("seed %d lets the disks of %d nodes be full, which end of it", seed, len(full))
+			t.Errorf("seed %d fills the disks of %d nodes, which makes them exit", seed, len(full))
 		}
 	}
-	for _, what := range []string{"offset", "client clock", "clock", "rate", "slew", "back when its keys have lapsed", "back at once"} {
+	for _, what := range []string{"offset", "client clock", "clock", "rate", "slew", "back after its keys expired", "back at once"} {
 		if had[what] < 50 {
-			t.Errorf("%s: only %d were drawn", what, had[what])
+			t.Errorf("%s: only %d drawn", what, had[what])
 		}
 	}
 }
 
-// beyond says which bound a step keeps, or why it does not.
+// beyondAssumptions returns the assumption that a step satisfies, or how it violates one.
 func beyond(s Step, w World) (what, why string) {
 	f, most := s.Fault, w.Margin/4
 	switch f.Kind {
 	case clockJump.Name, clockStrobe.Name:
 		switch {
 		case sortOf(s) == Client:
-			return "client clock", "" // its wall clock, which tells nothing
+			return "client clock", "" // a client's wall clock doesn't matter
 		case f.Kind == clockJump.Name && s.When.At != nil && *s.When.At < w.Begin && f.By > 0 && f.For == nil:
-			return "offset", "" // before there is a key
+			return "offset", "" // before any key exists
 		case f.By.Abs() > most:
-			return "", "the clock is too far off"
+			return "", "the clock offset is too large"
 		}
 		return "clock", ""
 	case clockRate.Name:
 		if off := time.Duration((f.Rate - 1) * float64(w.TTL)).Abs(); off > most {
-			return "", fmt.Sprintf("it is off by %v in a TTL", off)
+			return "", fmt.Sprintf("the clock drifts by %v in a TTL", off)
 		}
 		return "rate", ""
 	case clockSlew.Name:
 		if f.By.Abs() > time.Duration(slewRate*float64(w.Limit)) {
-			return "", "it takes longer than the run"
+			return "", "the slew takes longer than the run"
 		}
 		return "slew", ""
 	case kill.Name, shutdown.Name, powerLoss.Name:
@@ -208,36 +210,36 @@ func beyond(s Step, w World) (what, why string) {
 		switch {
 		case sortOf(s) != Node:
 		case f.Timer != nil:
-			return "", "its timer is wrong"
+			return "", "its timer has the wrong rate"
 		case *f.For >= w.TTL+w.Margin:
-			return "back when its keys have lapsed", ""
+			return "back after its keys expired", ""
 		case !keeps:
-			return "", "it is back too soon"
+			return "", "it comes back too soon"
 		default:
 			return "back at once", ""
 		}
 	case failover.Name:
-		return "", "a failover is beyond the assumptions"
+		return "", "failovers are beyond the assumptions"
 	}
 	return "", ""
 }
 
-// A lock that allows for little drift is not slewed within its assumptions.
+// If the lock allows for little drift, no clock is slewed within the assumptions.
 func TestRandomSlewsWithinTheDrift(t *testing.T) {
 	r := everything(Assumptions)
 	r.Faults = []string{clockSlew.Name}
 	for seed := range uint64(20) {
 		w := world(seed)
 		if w.Margin = w.TTL / 1000; len(r.Draw(w)) > 0 {
-			t.Errorf("seed %d: 500 ppm with a drift of 0.1 %%", seed)
+			t.Errorf("seed %d: slewed by 500 ppm though the drift allowance is 0.1 %%", seed)
 		}
 		if w.Margin = w.TTL / 100; len(r.Draw(w)) == 0 {
-			t.Errorf("seed %d: nothing with a drift of 1 %%", seed)
+			t.Errorf("seed %d: no slew though the drift allowance is 1 %%", seed)
 		}
 	}
 }
 
-// A failover to a replica that lags comes after its link was cut.
+// Before a failover to a lagging replica, the replica's link is cut.
 func TestRandomFailoversLag(t *testing.T) {
 	r := everything("")
 	r.Faults = []string{failover.Name}
@@ -257,7 +259,7 @@ func TestRandomFailoversLag(t *testing.T) {
 			}
 			lags++
 			if span := occupies(c, 0); span.Min < time.Second || span.Min >= *s.When.At || span.Max <= *s.When.At || span.Max > 36*time.Second {
-				t.Errorf("seed %d step %d: the failover at %v, the cut in %v", seed, i+1, *s.When.At, span)
+				t.Errorf("seed %d step %d: failover at %v, cut during %v", seed, i+1, *s.When.At, span)
 			}
 		}
 	}
@@ -266,7 +268,7 @@ func TestRandomFailoversLag(t *testing.T) {
 	}
 }
 
-// A swarm: seeds differ in which faults they use, and each uses about half.
+// In a swarm, seeds differ in the faults that they use, and each uses about half.
 func TestRandomIsASwarm(t *testing.T) {
 	r := everything("")
 	used, seen := 0, map[string]bool{}
@@ -281,18 +283,18 @@ func TestRandomIsASwarm(t *testing.T) {
 		seen[fmt.Sprint(words)] = true
 	}
 	if share := float64(used) / seeds / float64(len(r.Choices())); share < 0.45 || share > 0.55 || len(seen) < seeds*9/10 {
-		t.Errorf("a seed uses %.2f of the faults, %d sets of %d", share, len(seen), seeds)
+		t.Errorf("seeds use %.2f of the faults on average, in %d sets for %d seeds", share, len(seen), seeds)
 	}
 	d := &drawing{Random: Random{Faults: []string{"gc"}}, World: world(1)}
 	for d.World = world(1); d.chance("use", "gc") < 0.5; d.World = world(d.Dice("another")) {
 	}
 	if len(d.swarm()) != 1 {
-		t.Error("a seed that would use nothing uses one fault all the same")
+		t.Error("a seed without any fault must use one")
 	}
 }
 
-// The same seed draws the same plan, and what is drawn of one fault does not hang
-// on what else may be drawn, unless they get into each other's way.
+// The same seed draws the same plan. The steps drawn for one fault don't depend on which other
+// faults may be drawn, unless these conflict.
 func TestRandomDrawsByName(t *testing.T) {
 	only := everything("")
 	only.Faults = []string{"cut"}
@@ -302,7 +304,7 @@ func TestRandomDrawsByName(t *testing.T) {
 	for seed := range uint64(100) {
 		p := both.Draw(world(seed))
 		if !reflect.DeepEqual(p, both.Draw(world(seed))) {
-			t.Fatalf("seed %d: two plans", seed)
+			t.Fatalf("seed %d: two different plans", seed)
 		}
 		cuts := slices.DeleteFunc(p, func(s Step) bool { return s.Fault.Kind != "cut" })
 		if len(cuts) == 0 {
@@ -310,15 +312,15 @@ func TestRandomDrawsByName(t *testing.T) {
 		}
 		told++
 		if !reflect.DeepEqual(cuts, only.Draw(world(seed))) {
-			t.Errorf("seed %d: other cuts beside collections", seed)
+			t.Errorf("seed %d: garbage collections change the cuts", seed)
 		}
 	}
 	if told < 20 {
-		t.Errorf("only %d seeds cut anything", told)
+		t.Errorf("only %d seeds cut links", told)
 	}
 }
 
-// What each shape of a partition is, for three clients and five nodes.
+// Each shape partitions three clients and five nodes as documented.
 func TestShapes(t *testing.T) {
 	w := world(3)
 	w.Clients, w.Linked = w.Clients[:3], func(string, string) bool { return true }

@@ -1,7 +1,7 @@
 package nemesis
 
-// Shutter ends a node in good order, as SHUTDOWN does: what its persistence keeps is
-// on disk. A Restarter brings it back.
+// Shutdowner shuts a node down cleanly, as SHUTDOWN does: everything its persistence covers is on
+// disk. A Restarter brings it back.
 type Shutter interface {
 	Shutdown(node string) (readBack string, err error)
 }
@@ -9,8 +9,8 @@ type Shutter interface {
 var shutdown = Kind{
 	Name:    "shutdown",
 	Model:   "crashes",
-	Doc:     "ends a node in good order; it starts again after `for`",
-	Within:  "any where nodes persist; otherwise as a kill",
+	Doc:     "shuts a node down cleanly; it is restarted after `for`",
+	Within:  "any, if nodes have persistence; otherwise like a kill",
 	On:      []Target{Node},
 	Proof:   usedNode,
 	Takes:   []string{"timer"},

@@ -5,38 +5,37 @@ import (
 	"time"
 )
 
-// Traffic is what a link does to the messages that pass, besides what it always
-// does. The zero value is nothing.
+// Traffic is a change of a link's normal traffic. The zero value changes nothing.
 type Traffic struct {
-	Way       string        // Request, Reply or "", both
-	DelayMin  time.Duration // each message of the share is late by a time drawn from here
-	DelayMax  time.Duration //
-	Heavy     bool          // the time is drawn so that most are short and some long; otherwise evenly
-	Share     float64       // of the messages; 0: all
-	Lose      bool          // those of the share are lost, and what comes after them on their connection
-	Bandwidth int           // bytes a second; 0: no bound
+	Way       string        // Request, Reply or "" for both directions
+	DelayMin  time.Duration // each message of the share is delayed by a random time in this range
+	DelayMax  time.Duration
+	Heavy     bool    // the delay is heavy-tailed: most are short, some long; otherwise it is uniform
+	Share     float64 // share of the messages; 0: all
+	Lose      bool    // drops the messages of the share, and all later ones on the same connection
+	Bandwidth int     // bytes per second; 0: unlimited
 }
 
-// Shaper changes the traffic of a link: what its connections carry, not how they
-// are made. Several may be in force on one link, each in its own way. It reads
-// back what a PING met, or what was set where one PING can't show it.
+// Shaper changes the traffic of a link: the data on its connections, but not how they are made.
+// Several changes may be in force on one link, in different directions. It reads back the result of
+// a PING, or the setting if a single PING can't show it.
 //
-// A connection that lost a message is as one through a cut that drops: it is
-// silent from there on, and is reset once Unshape ends the loss.
+// A connection that lost a message behaves as in a cut that drops: it is silent from then on, and
+// is reset when Unshape ends the loss.
 type Shaper interface {
 	Shape(link string, t Traffic) (readBack string, err error)
-	// Unshape ends what Shape began, and reads back how many messages with lock
-	// commands it hit. If none, the error is ErrIdle.
+	// Unshape ends a change, and reads back how many messages with lock commands it hit. If none,
+	// the error is ErrIdle.
 	Unshape(link string, t Traffic) (readBack string, err error)
 }
 
-// Impact is what a change of a link's traffic has met.
+// Impact counts the messages affected by a change of a link's traffic.
 type Impact struct {
-	Met, Hit int  // messages with lock commands
-	Felt     bool // one of them was lost, or late by enough to notice
+	Met, Hit int  // messages with lock commands: all, and those hit
+	Felt     bool // one of them was lost, or delayed by a noticeable time
 }
 
-// Count takes in a message: whether there is a lock command in it, and what the change did to it.
+// Count counts a message, given whether it contains a lock command and how the change affected it.
 func (i *Impact) Count(locks, hit, felt bool) {
 	if locks {
 		i.Met++
@@ -47,8 +46,8 @@ func (i *Impact) Count(locks, hit, felt bool) {
 	}
 }
 
-// ReadBack says what was hit, and what a PING met once the change had ended. If nobody can have
-// noticed the change, the error is ErrIdle.
+// ReadBack describes what was hit, and the result of a PING after the change ended. If the change
+// was not noticeable, the error is ErrIdle.
 func (i Impact) ReadBack(ping string) (string, error) {
 	back := fmt.Sprintf("it hit %d of %d messages; %s", i.Hit, i.Met, ping)
 	switch {
@@ -60,16 +59,16 @@ func (i Impact) ReadBack(ping string) (string, error) {
 	return back, ErrIdle
 }
 
-// On says whether messages of a direction are concerned.
+// AppliesTo reports whether the change applies to a direction.
 func (t Traffic) On(of string) bool { return t.Way == "" || t.Way == of }
 
-// All says whether every message is concerned, so that one PING shows it.
+// HitsAll reports whether every message is affected, so that a single PING shows the change.
 func (t Traffic) All() bool { return t.Share == 0 || t.Share >= 1 }
 
-// Hits says whether a message is of the share, by a random word of its own.
+// Hits reports whether a message belongs to the share, given a random word for the message.
 func (t Traffic) Hits(word uint64) bool { return t.All() || unit(word) < t.Share }
 
-// Late is how late a message of the share is, by a random word of its own.
+// Delay returns the delay of a message of the share, given a random word for the message.
 func (t Traffic) Late(word uint64) time.Duration {
 	if t.Heavy && t.DelayMin > 0 {
 		return Span{t.DelayMin, t.DelayMax}.Heavy(word)
@@ -77,7 +76,7 @@ func (t Traffic) Late(word uint64) time.Duration {
 	return t.DelayMin + time.Duration(unit(word)*float64(t.DelayMax-t.DelayMin))
 }
 
-// Takes is how long bytes need to pass.
+// TransmitTime returns how long it takes to transmit a number of bytes.
 func (t Traffic) Takes(bytes int) time.Duration {
 	if t.Bandwidth == 0 {
 		return 0
@@ -85,7 +84,7 @@ func (t Traffic) Takes(bytes int) time.Duration {
 	return time.Duration(float64(bytes) / float64(t.Bandwidth) * float64(time.Second))
 }
 
-// String says in words what is done, as in "5 % of the replies are lost".
+// String describes the change, as in "5 % of the replies are lost".
 func (t Traffic) String() string {
 	whom := map[string]string{Request: "requests", Reply: "replies", "": "messages"}[t.Way]
 	if t.All() {
@@ -104,31 +103,31 @@ func (t Traffic) String() string {
 	return fmt.Sprintf("%s are late by %v to %v", whom, t.DelayMin, t.DelayMax)
 }
 
-// Ways of drawing a delay.
+// Distributions of delays.
 const (
 	delayEven  = "even"
 	delayHeavy = "heavy-tailed"
 )
 
-// late is how links that are slow are told of.
+// delayWording returns the wording for slow links.
 func late(name string) Told {
-	const hear = "{client} and {targets} hear each other "
-	return Told{Name: name, Whom: "{client}", Began: hear + "late", Ended: hear + "in time again", Was: "and {targets} heard each other late"}
+	const messages = "messages between {client} and {targets}"
+	return Told{Name: name, Whom: messages, Began: messages + " are delayed", Ended: messages + " are no longer delayed", Was: "were delayed"}
 }
 
-var delay = traffic("delay", late("late messages"), "lets the messages of links arrive late, by a time drawn from `delay`; a share of them, or all",
+var delay = traffic("delay", late("delayed messages"), "delays the messages of links, a share of them or all, by a time drawn from `delay`",
 	[]string{delayEven, delayHeavy}, []string{"way", "delay", "share"}, []string{"delay"},
 	func(f Fault) Traffic {
 		return Traffic{DelayMin: f.Delay.Min, DelayMax: f.Delay.Max, Heavy: f.Mode == delayHeavy, Share: f.Share}
 	})
 
-var throttle = traffic("throttle", late("throttled link"), "lets links pass so many bytes a second and no more",
+var throttle = traffic("throttle", late("throttled link"), "limits the bandwidth of links, in bytes per second",
 	nil, []string{"way", "bandwidth"}, []string{"bandwidth"},
 	func(f Fault) Traffic { return Traffic{Bandwidth: f.Bandwidth} })
 
-var lose = traffic("lose", Told{Name: "lost messages", Whom: "{client}", Began: "{client} and {targets} lose messages",
-	Ended: "{client} and {targets} lose no more messages", Was: "and {targets} lost messages"},
-	"loses a share of the messages on links; what comes after one on its connection is lost too, until it is reset at the end",
+var lose = traffic("lose", Told{Name: "lost messages", Whom: "messages between {client} and {targets}", Began: "messages between {client} and {targets} get lost",
+	Ended: "messages between {client} and {targets} are no longer lost", Was: "got lost"},
+	"loses a share of the messages on links; later messages on the same connection are lost too, until it is reset at the end",
 	nil, []string{"way", "share"}, []string{"share"},
 	func(f Fault) Traffic { return Traffic{Lose: true, Share: f.Share} })
 
@@ -138,7 +137,7 @@ func traffic(name string, told Told, doc string, modes, takes, needs []string, o
 		t.Way = f.Way
 		return t
 	}
-	return Kind{Name: name, Doc: doc, Model: "networks", Within: "any: the network need not deliver, nor in time", On: []Target{Link}, Power: powerShape, Modes: modes, Takes: takes, Needs: needs, Told: told,
+	return Kind{Name: name, Doc: doc, Model: "networks", Within: "any: the network may lose or delay messages", On: []Target{Link}, Power: powerShape, Modes: modes, Takes: takes, Needs: needs, Told: told,
 		Act: by(name,
 			func(c Shaper, f Fault, link string) (string, error) { return c.Shape(link, shaped(f)) },
 			func(c Shaper, f Fault, link string) (string, error) { return c.Unshape(link, shaped(f)) })}

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// word is the k-th of 2^16 words that are spread evenly.
+// word returns the k-th of 2^16 evenly spread words.
 func word(k int) uint64 { return bits.Reverse64(uint64(k)) }
 
-// A share is met by so many messages, a delay stays in its span, and a heavy
-// tail gives each order of magnitude the same number.
+// The share of messages that are hit is correct, delays are in their span, and in a heavy-tailed
+// distribution each order of magnitude is equally likely.
 func TestTraffic(t *testing.T) {
 	const words = 1 << 16
 	even := Traffic{DelayMin: 10 * time.Millisecond, DelayMax: 30 * time.Millisecond}
@@ -22,11 +22,11 @@ func TestTraffic(t *testing.T) {
 			hits++
 		}
 		if !(Traffic{}).Hits(w) || !(Traffic{Share: 1}).Hits(w) {
-			t.Fatal("a message is spared where all are meant")
+			t.Fatal("a message was not hit though all should be")
 		}
 		e, h := even.Late(w), heavy.Late(w)
 		if e < even.DelayMin || e > even.DelayMax || h < heavy.DelayMin || h > heavy.DelayMax {
-			t.Fatalf("late by %v and %v", e, h)
+			t.Fatalf("delays %v and %v", e, h)
 		}
 		if e < 20*time.Millisecond {
 			below20++
@@ -46,6 +46,6 @@ func TestTraffic(t *testing.T) {
 		t.Errorf("50 bytes at 1000 a second take %v", got)
 	}
 	if (Traffic{}).Takes(50) != 0 || (Traffic{Way: Reply}).On(Request) || !(Traffic{Way: Reply}).On(Reply) || !(Traffic{}).On(Request) {
-		t.Error("no bound takes time, or a way is taken for the other")
+		t.Error("unlimited bandwidth causes a delay, or a direction is wrong")
 	}
 }

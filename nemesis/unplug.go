@@ -1,8 +1,7 @@
 package nemesis
 
-// Unplugger takes a node's network cable out, with its address, and puts it back. The
-// node goes on and hears nobody; its connections are there still, and what was sent
-// over them comes late.
+// Unplugger unplugs a node's network cable, and with it its address, and plugs it back in. The node
+// keeps running without network. Its connections survive, and data sent over them arrives late.
 type Unplugger interface {
 	Unplug(node string) (readBack string, err error)
 	Plug(node string) (readBack string, err error)
@@ -11,12 +10,12 @@ type Unplugger interface {
 var unplug = Kind{
 	Name:    "unplug",
 	Model:   "networks",
-	Doc:     "takes a node's network cable out, and puts it back after `for`",
-	Within:  "any: the network need not deliver, and the node keeps its keys",
+	Doc:     "unplugs a node's network cable, and plugs it back in after `for`",
+	Within:  "any: the network may lose messages, and the node keeps its keys",
 	On:      []Target{Node},
 	Proof:   usedNode,
 	Undrawn: []string{""},
-	Told: Told{Name: "network cable out", Began: "{targets} loses its network", Ended: "{targets} is on the network again",
+	Told: Told{Name: "unplugged network cable", Began: "{targets} loses its network", Ended: "{targets} is on the network again",
 		Was: "was off the network"},
 	Act: by("unplug",
 		func(c Unplugger, _ Fault, node string) (string, error) { return c.Unplug(node) },

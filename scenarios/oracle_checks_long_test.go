@@ -193,7 +193,11 @@ func (o *oracle) dropped(g groups, answer bool) {
 	if !begins || !ends {
 		o.fail("none was lost at the first or at the last instant")
 	}
-	if plural := op != g["m"]; plural != (count > 1) && o.row == nil {
+	plural := op != g["m"]
+	if answer {
+		plural = strings.Contains(o.statement, "answers ")
+	}
+	if plural != (count > 1) && o.row == nil {
 		o.fail("%d messages were lost", count)
 	}
 }
@@ -205,7 +209,7 @@ func (o *oracle) held(g groups, answer bool) {
 	for _, n := range expand(g["nodes"]) {
 		link := g["c"] + "-" + n
 		begin := o.find(func(f *fact) bool {
-			return f.Process == "nemesis" && f.Type == "begin" && f.Op == "hold" && f.Node == link && (near(g["t"], f.T) || between(g["t"], g["last"], f.T) && g["last"] != "")
+			return f.Process == "nemesis" && f.Type == "begin" && f.Op == "hold" && f.Node == link && (near(g["t"], f.T) || between(g["t"], g["last"], f.T) && g["last"] != "" || o.row != nil && math.Abs(seconds(g["t"])*1e9-float64(f.T)) < 1e6)
 		})
 		if begin == nil {
 			o.fail("nothing on %s was held then", link)
@@ -282,9 +286,13 @@ func (o *oracle) expiredEarly(g groups) {
 	if end == nil {
 		return
 	}
-	if put := o.find(func(f *fact) bool {
-		return f.Life != nil && f.Life.What == "set" && f.Process == g["n"] && f.Life.Value == end.Life.Old
-	}); put == nil || end.T-put.T >= o.run.Params.TTL {
+	var put *fact // a lock may set one value in each of its attempts
+	for i, f := range o.facts {
+		if f.Life != nil && f.Life.What == "set" && f.Process == g["n"] && f.Life.Value == end.Life.Old && f.T <= end.T {
+			put = &o.facts[i]
+		}
+	}
+	if put == nil || end.T-put.T >= o.run.Params.TTL {
 		o.fail("it had lived its time")
 	}
 }
@@ -755,7 +763,7 @@ func (o *oracle) summaryLosses(g groups) {
 }
 
 // summaryOf compares the nodes at which the earlier holder's key ended in a way, and which then voted for the later one.
-func summaryOf(what string) func(*oracle, groups) {
+func summaryOf(what ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if len(o.holders) != 2 {
 			o.fail("the story has no overlap")
@@ -771,7 +779,7 @@ func summaryOf(what string) func(*oracle, groups) {
 		for n := range o.voters(a.token, a.got) {
 			at, both := then[n]
 			if both && o.find(func(f *fact) bool {
-				return f.Life != nil && f.Process == n && f.Life.What == what && f.Life.Old == a.token && f.T <= at
+				return f.Life != nil && f.Process == n && slices.Contains(what, f.Life.What) && f.Life.Old == a.token && f.T <= at
 			}) != nil {
 				ends = append(ends, n)
 			}
@@ -783,7 +791,7 @@ func summaryOf(what string) func(*oracle, groups) {
 			}
 		}
 		for _, n := range named {
-			if !o.told["key "+n+" "+what+" "+a.client] {
+			if !slices.ContainsFunc(what, func(end string) bool { return o.told["key "+n+" "+end+" "+a.client] }) {
 				o.fail("the story doesn't tell that %s's key was %s on %s", a.client, what, n)
 			}
 		}
@@ -883,6 +891,21 @@ func (o *oracle) overran(g groups) {
 	}) == nil {
 		o.fail("nothing of %s was held for so long", link)
 	}
+}
+
+// tookLong compares how long a write was under way that was sent in time.
+func (o *oracle) tookLong(g groups) {
+	o.summaryLosses(g)
+	for _, w := range o.writes {
+		sent := o.find(func(f *fact) bool {
+			return f.Process == g["w"]+"-"+g["n"] && f.Op == "write" && f.Value == w.value && f.Sent != 0
+		})
+		h := slices.IndexFunc(o.holds, func(h *hold) bool { return h.session == w.session })
+		if w.client == g["w"] && g["c"] == g["w"] && sent != nil && h >= 0 && sent.Sent < o.holds[h].deadline && o.holds[h].deadline <= w.at && math.Abs(float64(w.at-sent.Sent-spanNs(g["span"]))) <= 5e6+1 {
+			return
+		}
+	}
+	o.fail("no write of %s was under way for so long", g["w"])
 }
 
 func (o *oracle) titled(g groups) {

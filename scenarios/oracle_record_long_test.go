@@ -53,18 +53,13 @@ type hold struct {
 	deadline                    int64 // the instant at which the client's clock showed that deadline; never: it has none
 	until                       int64 // the client stopped believing: the deadline, its release, its end, or the lock's word of a loss
 	released                    int64 // its release began; never: it did not
-	denied                      int64 // the answer to that release, if it was that the lock is not held; 0: it was another
 	lost                        int64 // the lock told of a loss; never: it did not
 	local                       int64 // the promised deadline by the client's own clock
 }
 
-// bound is until when the client must have had the lock, by the answers that it got.
-func (h *hold) bound() int64 {
-	if h.denied != 0 { // this release released nothing
-		return min(h.deadline, h.denied)
-	}
-	return min(h.deadline, h.released)
-}
+// bound is until when the client must have had the lock, by the answers that it got: a release that is refused may have
+// been so as soon as it was called.
+func (h *hold) bound() int64 { return min(h.deadline, h.released) }
 
 const never = math.MaxInt64
 
@@ -118,8 +113,6 @@ func readRecord(lines []byte) (*record, error) {
 		case sessions[f.Session] == nil || server != "":
 		case f.Op == "release" && f.Type == "invoke" && f.Value == "":
 			sessions[f.Session].released = min(sessions[f.Session].released, f.T)
-		case f.Op == "release" && f.Type == "fail" && f.Value == "":
-			sessions[f.Session].denied = f.T
 		case f.Op == "lost":
 			sessions[f.Session].lost = min(sessions[f.Session].lost, f.T)
 		case f.Op == "extend" && f.Type == "ok" && f.ValidUntil != 0:
@@ -195,6 +188,9 @@ func (r *record) clockShows(process string, wall bool, from, reading int64) int6
 			return max(due, from)
 		}
 		at, shown, rate = f.T, f.Local, 1+float64(f.Drift)/1e9
+		if shown >= reading { // a jump went past it
+			return at
+		}
 	}
 	return max(at+int64(math.Ceil(float64(reading-shown)/rate)), from)
 }

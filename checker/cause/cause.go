@@ -306,7 +306,11 @@ func outlived(r *facts.Facts, x losing) {
 	x.Fact = 0 // it ended in time
 	first := x.first
 	lived := x.vote.Lifetime()
-	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.Client(), x.Node, facts.Seconds(lived), facts.Seconds(x.due))
+	lapse := x.vote.Lapse(r.TurnsOf(x.Node))
+	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.Client(), x.Node, facts.Seconds(lived), facts.Seconds(lapse))
+	if end := x.vote.End; end.Life.What != history.KeyExpired && end.T < lapse-tick {
+		key = fmt.Sprintf("%s's key on %s was gone at %s, before its %s were over at %s", first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(lived), facts.Seconds(lapse))
+	}
 	claimed := facts.Deadline(first.Acquire.Return)
 	lost := r.Lost(first)
 	switch {

@@ -269,11 +269,11 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 		{"lies", "gc-pause-after-acquire/", outcome.ExitUnexpected, "given-shorter"},
 		{"hangs-later", "baseline/", outcome.ExitUnexpected, "hung"},
 		// Two seconds without answers must not suffice to blame the lock.
-		{"is-silent-later", "baseline/ --scale 0.5", outcome.ExitBackend, "has not answered ping within"},
-		{"garbage-later", "baseline/", outcome.ExitBackend, `not of the protocol: "redis: connected`},
+		{"is-silent-later", "baseline/ --scale 0.5", outcome.ExitBackend, "no answer to ping within"},
+		{"garbage-later", "baseline/", outcome.ExitBackend, `violates the protocol: "redis: connected`},
 		{"dies-later", "baseline/", outcome.ExitBackend, "panic: no more memory"},
 		{"another-id-later", "baseline/", outcome.ExitBackend, "which was not asked"},
-		{"answers-twice", "baseline/", outcome.ExitBackend, "which was not asked, or twice"},
+		{"answers-twice", "baseline/", outcome.ExitBackend, "which is an unknown request or was already answered"},
 		{"long-lines-later", "baseline/", outcome.ExitBackend, "longer than 65536 bytes"},
 		{"leaves-a-child", "baseline/", outcome.ExitOK, ""},
 		{"by a shim", "wall-clock-forward/", outcome.ExitOK, ""}, // lockpick starts the program that replaces the shim

@@ -23,13 +23,13 @@ func tagged() []string {
 
 // containersOnly lists the scenarios that the process backend can't run, with the reason.
 var containersOnly = map[string]string{
-	"lost-packets":            "packets-link: nodes share this machine's network, and packets are dropped in a node's own",
-	"lost-packets/requests":   "packets-link: nodes share this machine's network, and packets are dropped in a node's own",
-	"lost-packets/replies":    "packets-link: nodes share this machine's network, and packets are dropped in a node's own",
-	"node-starved":            "starve-node: nodes share this machine's processors and memory, without bounds of their own",
-	"node-starved/memory":     "starve-node: nodes share this machine's processors and memory, without bounds of their own",
-	"node-unplugged":          "unplug-node: nodes share this machine's network, and have no cable of their own",
-	"node-unplugged/majority": "unplug-node: nodes share this machine's network, and have no cable of their own",
+	"lost-packets":            "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
+	"lost-packets/requests":   "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
+	"lost-packets/replies":    "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
+	"node-starved":            "starve-node: nodes share this machine's processors and memory, without limits of their own",
+	"node-starved/memory":     "starve-node: nodes share this machine's processors and memory, without limits of their own",
+	"node-unplugged":          "unplug-node: nodes share this machine's network, so none can be unplugged",
+	"node-unplugged/majority": "unplug-node: nodes share this machine's network, so none can be unplugged",
 }
 
 // simulatedOnly lists the scenarios that real servers can't run, with the reason.

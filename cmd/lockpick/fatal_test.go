@@ -113,12 +113,12 @@ func TestWhatIsShortIsNamed(t *testing.T) {
 		{"open files for a trial", "ulimit -n 10", dir, real, 3, "too many open files", "ulimit -n"},
 		{"open files for a server", "ulimit -n 20", dir, real, 3, "increase your open file limit", "ulimit -n"},
 		{"size of files", "ulimit -f 1", dir, simulated, 3, "file too large", "ulimit -f"},
-		{"no TMPDIR", "true", none, real, 3, none + "/lockpick-", "folder that is there by TMPDIR"},
-		{"TMPDIR is a file", "true", "/etc/passwd", real, 3, "/etc/passwd", "folder that is there by TMPDIR"},
-		{"full TMPDIR", "true", full, real, 3, "no space left on device", "make room on that file system, or name a folder on another by TMPDIR"},
-		{"small TMPDIR", "true", small, real, 3, "1024 kB are free, and a run needs 16384", "make room on that file system"},
-		{"sealed TMPDIR", "true", sealed, real, 3, "read-only file system", "by TMPDIR"},
-		{"full store", "true", dir, []string{"run", "baseline/", "--store", full}, 3, "no space left on device", "by --store"},
+		{"no TMPDIR", "true", none, real, 3, none + "/lockpick-", "use TMPDIR to choose a folder that exists"},
+		{"TMPDIR is a file", "true", "/etc/passwd", real, 3, "/etc/passwd", "use TMPDIR to choose a folder that exists"},
+		{"full TMPDIR", "true", full, real, 3, "no space left on device", "make room on that file system, or use TMPDIR to choose a folder on another one"},
+		{"small TMPDIR", "true", small, real, 3, "1024 kB are free, but a run needs 16384", "make room on that file system"},
+		{"sealed TMPDIR", "true", sealed, real, 3, "read-only file system", "use TMPDIR"},
+		{"full store", "true", dir, []string{"run", "baseline/", "--store", full}, 3, "no space left on device", "use --store"},
 		{"sealed store", "true", dir, []string{"run", "baseline/", "--store", sealed}, 64, "read-only file system", "--store"},
 		{"too many for the simulation", "true", dir, append(simulated, "--set", "clients=999"), 64, "999 clients", "use fewer clients"},
 		{"too many for open files", "ulimit -n 5000", dir, append(real, "--set", "clients=999"), 3, "start 999 clients", "ulimit -n"},
@@ -136,13 +136,13 @@ func TestWhatIsShortIsNamed(t *testing.T) {
 	if kept, err := filepath.Glob(filepath.Join(store, "lockpick-stack-baseline-1-*.txt")); err != nil || len(kept) != 1 {
 		t.Errorf("stacks of the run that took too long: %v, %v", kept, err)
 	}
-	if code, said := limited(t, "true", []string{"TMPDIR=" + none}, "doctor"); code != 0 || !strings.Contains(said, "fix: name a folder that is there by TMPDIR") {
+	if code, said := limited(t, "true", []string{"TMPDIR=" + none}, "doctor"); code != 0 || !strings.Contains(said, "fix: use TMPDIR to choose a folder that exists") {
 		t.Errorf("doctor without a TMPDIR: exit code %d:\n%s", code, said)
 	}
 	if code, said := limited(t, "true", nil, simulated...); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, said)
 	}
-	if code, said := limited(t, "true", []string{"TMPDIR=" + none}, "replay", filepath.Join(store, "baseline", "latest")); code != 3 || !strings.Contains(said, "by TMPDIR") {
+	if code, said := limited(t, "true", []string{"TMPDIR=" + none}, "replay", filepath.Join(store, "baseline", "latest")); code != 3 || !strings.Contains(said, "use TMPDIR") {
 		t.Errorf("replay without a TMPDIR: exit code %d:\n%s", code, said)
 	}
 }

@@ -103,7 +103,7 @@ func TestAFaultIsOneFile(t *testing.T) {
 	t.Run("told", func(t *testing.T) {
 		has(t, says(t, 0, "help", "faults"), "makes a node answer every request late", "power: limp-node", "power: forget-node")
 		has(t, says(t, 0, "show", "--schema"), `"limp"`, `"forget"`)
-		has(t, says(t, 64, "run", limps, "--set", "plan.1.fault.by=1s"), "the fault limp has no by", "^", "hint: leave it out")
+		has(t, says(t, 64, "run", limps, "--set", "plan.1.fault.by=1s"), "the limp fault has no field by", "^", "hint: leave it out")
 	})
 	t.Run("drawn", func(t *testing.T) {
 		says(t, 0, "run", limps, "--store", store)

@@ -164,7 +164,7 @@ func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
 	must(t, err)
 	for _, live := range []bool{false, true} {
 		o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: campaign.KeepAll, Live: live})
-		if o.Code != outcome.ExitUsage || !strings.Contains(o.Error, "is no directory, or a link") {
+		if o.Code != outcome.ExitUsage || !strings.Contains(o.Error, "is not a directory, or is a link") {
 			t.Errorf("a run into a link: code %d, %s", o.Code, o.Error)
 		}
 		f.holds(t, "a scenario's folder")
@@ -294,7 +294,7 @@ func TestReplayRefusesWhatNoScenarioSays(t *testing.T) {
 		hostile := strings.Replace(strings.Replace(string(text), `"name": "c1"`, `"name": "../../../elsewhere/mine"`, 1), `"backend": "sim"`, `"backend": "`+backend+`"`, 1)
 		must(t, os.WriteFile(path, []byte(hostile), 0o644))
 		errs := refused(t, "client", "replay", dir)
-		if !strings.Contains(errs, `run.json: scenario.clients[0].name: "../../../elsewhere/mine" is no name for a client`) {
+		if !strings.Contains(errs, `run.json: scenario.clients[0].name: "../../../elsewhere/mine" is not a valid name for a client`) {
 			t.Error(errs)
 		}
 		f.holds(t, "replay")

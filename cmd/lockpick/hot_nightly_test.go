@@ -31,7 +31,7 @@ limit: 24h
 	picked, err := choice{names: []string{file}}.scenarios()
 	must(t, err)
 	o := campaign.Execute(t.Context(), sim.New(kinds.All), campaign.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Keep: campaign.KeepNone})
-	if o.Code != outcome.ExitUndecided || !strings.Contains(o.Stopped, "one run may record no more") || o.Events < history.MaxEvents || o.Events > history.MaxEvents*11/10 {
+	if o.Code != outcome.ExitUndecided || !strings.Contains(o.Stopped, "a run may record no more events") || o.Events < history.MaxEvents || o.Events > history.MaxEvents*11/10 {
 		t.Errorf("code %d after %d events: %s %s", o.Code, o.Events, o.Stopped, o.Error)
 	}
 	var m runtime.MemStats

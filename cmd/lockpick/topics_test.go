@@ -109,7 +109,7 @@ func TestNoScenarioIsCalledAsAFolder(t *testing.T) {
 	}
 	for _, name := range told {
 		file := "name: " + name + "\nclaim: it has a name\nsource: nowhere\n"
-		if _, err := scenario.Parse("shelf", []byte(file), known()); err == nil || !strings.Contains(err.Error(), "can't be called") {
+		if _, err := scenario.Parse("shelf", []byte(file), known()); err == nil || !strings.Contains(err.Error(), "can't be named") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := scenario.Parse("beside", []byte(strings.Replace(file, name, name+"-1", 1)), known()); err != nil {

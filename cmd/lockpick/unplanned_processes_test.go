@@ -60,7 +60,7 @@ func TestMoreUnplannedWhileSetUp(t *testing.T) {
 	t.Run("in each try", func(t *testing.T) {
 		t.Parallel()
 		code, said := strikeWhileSetUp(t, "n1", "killed", eachTime)
-		if code != 2 || !strings.Contains(said, "n1 ended while the run was set up") || !strings.Contains(said, "5 tries were discarded") {
+		if code != 2 || !strings.Contains(said, "n1 exited while the run was being set up") || !strings.Contains(said, "5 tries were discarded") {
 			t.Errorf("exit code %d, want 2 and why:\n%s", code, said)
 		}
 	})

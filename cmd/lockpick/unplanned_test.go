@@ -112,7 +112,7 @@ func hitWhileSetUp(t *testing.T, actor, way string) {
 	t.Run(actor+" is "+way, func(t *testing.T) {
 		t.Parallel()
 		code, said := strikeWhileSetUp(t, actor, way, filepath.Join(t.TempDir(), "hit"))
-		if want := "discarded, and tried again: nobody planned it: " + actor + " "; code != 0 || !strings.Contains(said, want) {
+		if want := "discarded, and tried again: unplanned: " + actor + " "; code != 0 || !strings.Contains(said, want) {
 			t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
 		}
 	})
@@ -134,7 +134,7 @@ func TestDisturbedProbeIsNoSkip(t *testing.T) {
 		{"once", `mkdir "$0.hit" 2>/dev/null || exec ` + redis + ` "$@"`, 0, "2 as expected"},
 		// Either the code that waits for the server's answer or the one that watches the process notices its death
 		// first.
-		{"each time", "", 3, "this could not be found out: (start trial|nobody planned it: trial ended)"},
+		{"each time", "", 3, "this check was inconclusive: (start trial|unplanned: trial exited)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

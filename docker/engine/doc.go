@@ -1,16 +1,16 @@
-// Package engine is the Docker engine as lockpick uses it: where it is, what it is asked,
-// and what dead owners left there.
+// Package engine is lockpick's client of the Docker engine. It finds the engine, creates and controls
+// containers, and removes what dead owners left there.
 //
-// Its nouns are Engine; About, what it says of itself; Making, what a container is made of, who
-// has no privilege but those that are named; Share, what a container may use of its machine;
-// Contents, what an image has; and Belonging, a thing of the engine's that carries the label of
-// its owner, by which Sweep tells what a dead one left.
+// The main types are Engine; About, the engine's description of itself; ContainerSpec, which describes
+// a new container, by default without any privilege; Limits, the CPU time and memory that a container
+// may use; ImageInfo, the properties of an image; and OwnedObject, a container, network or image with
+// its owner's label, by which Sweep recognizes leftovers of dead owners.
 //
-// Every call ends: an engine that takes connections and then says nothing is given up.
+// Every call ends: the package gives up on an engine that accepts a connection and never answers.
 //
-// Deliberately missing: what containers are for. It knows no node, client or run. Logins are
-// missing, too: it finds its engine by DOCKER_HOST, and pulls what anybody may pull. It needs
-// Linux.
+// Deliberately missing: the purpose of containers. The package knows no nodes, clients or runs. It
+// does not log in anywhere either: it finds the engine by DOCKER_HOST, and pulls only public images.
+// It needs Linux.
 package engine
 
 import (
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// TarFile writes a file, as a program may be, to an archive.
+// TarFile writes an executable file to an archive.
 func TarFile(t *tar.Writer, path string, text []byte) error {
 	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755, Size: int64(len(text))})
 	if err == nil {
@@ -27,7 +27,7 @@ func TarFile(t *tar.Writer, path string, text []byte) error {
 	return err
 }
 
-// FirstLine is the first line of what an error says.
+// FirstLine returns the first line of an error's message.
 func FirstLine(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return strings.TrimSuffix(text, ":")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// noEngineSet lets the environment name no engine.
+// clearEngineEnv makes the environment name no engine.
 func noEngineSet(t *testing.T) {
 	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION", "XDG_RUNTIME_DIR"} {
 		t.Setenv(name, "")
@@ -38,7 +38,7 @@ func TestWhatCannotBeFoundIsNamed(t *testing.T) {
 	noEngineSet(t)
 	for _, c := range []struct{ variable, value, why, remedy string }{
 		{"DOCKER_CONTEXT", "far", "DOCKER_CONTEXT is far", "docker context inspect"},
-		{"DOCKER_HOST", "ssh://me:secret@192.0.2.1", "does not log in by SSH", "ssh -NL "},
+		{"DOCKER_HOST", "ssh://me:secret@192.0.2.1", "which lockpick does not support", "ssh -NL "},
 		{"DOCKER_HOST", "192.0.2.1", "unable to parse docker host", "tcp://HOST:2375"},
 		{"DOCKER_CERT_PATH", "/no/certificates", "cert.pem: no such file", "DOCKER_HOST"},
 	} {
@@ -50,21 +50,21 @@ func TestWhatCannotBeFoundIsNamed(t *testing.T) {
 			}
 			reason, remedy := Explain(err)
 			if !strings.Contains(reason, c.why) || !strings.Contains(remedy, c.remedy) || strings.Contains(reason, "secret") {
-				t.Errorf("it came out as %s; to fix it: %s", reason, remedy)
+				t.Errorf("reason %s; to fix it: %s", reason, remedy)
 			}
 		})
 	}
 }
 
-// What does not answer says where, and what to do.
+// The error for an engine that does not answer has its address and a remedy.
 func TestEngineThatDoesNotAnswer(t *testing.T) {
 	noEngineSet(t)
-	for host, want := range map[string]string{"unix://" + t.TempDir() + "/none.sock": StartEngine, "tcp://127.0.0.1:1": "let an engine listen there"} {
+	for host, want := range map[string]string{"unix://" + t.TempDir() + "/none.sock": StartEngine, "tcp://127.0.0.1:1": "start an engine there"} {
 		t.Setenv("DOCKER_HOST", host)
 		_, _, err := Meet(t.Context())
 		a := (*endpointError)(nil)
 		if !errors.As(err, &a) || !strings.Contains(err.Error(), "no Docker engine answers at "+host) || !strings.Contains(a.Remedy, want) {
-			t.Errorf("%s came out as %v", host, err)
+			t.Errorf("%s: %v", host, err)
 		}
 	}
 }
@@ -80,13 +80,13 @@ func TestRootlessSocketStandsIn(t *testing.T) {
 			}
 		}
 		if got := socket(usual); got != step.want {
-			t.Errorf("after %q it is %s, not %s", step.add, got, step.want)
+			t.Errorf("after adding %q the socket is %s, want %s", step.add, got, step.want)
 		}
 	}
 }
 
-// Only an engine behind a socket, with our kernel, is known to be here: one of another kernel is
-// in a virtual machine.
+// Only an engine with a local socket and our kernel is known to be on this machine. One with another
+// kernel is in a virtual machine.
 func TestWhetherAnEngineIsHere(t *testing.T) {
 	ours, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
@@ -98,7 +98,7 @@ func TestWhetherAnEngineIsHere(t *testing.T) {
 		here         bool
 	}{{"unix://" + UsualSocket, kernel, true}, {"unix://" + UsualSocket, "6.10.14-linuxkit", false}, {"unix://" + UsualSocket, "", false}, {"tcp://127.0.0.1:2375", kernel, false}} {
 		if got := (&Engine{Host: c.host}).IsHere(About{Kernel: c.kernel}); got != c.here {
-			t.Errorf("%+v: here is %v", c, got)
+			t.Errorf("%+v: IsHere returned %v", c, got)
 		}
 	}
 }

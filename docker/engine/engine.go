@@ -32,36 +32,35 @@ import (
 	"lockpick/internal/files"
 )
 
-// OwnerLabel is the label of everything that a run makes; its value is a files.Owner.
-// ImageLabel says of an image which sort it is.
+// OwnerLabel is the label of everything that a run creates; its value is a files.Owner.
+// ImageLabel is the label with an image's kind.
 const (
 	OwnerLabel = "lockpick"
 	ImageLabel = "lockpick.image"
 )
 
-// Engine is the Docker engine.
 type Engine struct {
 	API  *client.Client
 	Host string // where it listens, as in unix:///var/run/docker.sock
 }
 
-// Belonging is what the engine has with our label.
+// OwnedObject is a container, network or image of the engine that has our label.
 type Belonging struct {
 	ID, Name, owner string
 	made            time.Time
-	runs            bool // a container
+	runs            bool // only of a container
 }
 
-// An engine that takes connections and then says nothing has died with its socket in
-// other hands, or hangs. No call is known to need as long as answerBound: what takes
-// longer, as a pull or the wait for an end, begins to answer at once.
+// An engine that accepts a connection and then says nothing hangs, or has died while another process
+// holds its socket. No call is known to need answerTimeout: even slow ones, such as a pull or a wait
+// for an exit, begin to answer at once.
 const (
 	handshakeBound = 10 * time.Second
 	answerBound    = 2 * time.Minute
 )
 
-// Connect finds the engine by DOCKER_HOST, and speaks the newest API that both know, or that of
-// DOCKER_API_VERSION. The client's library does TLS as DOCKER_CERT_PATH and DOCKER_TLS_VERIFY say.
+// Connect finds the engine by DOCKER_HOST. It uses the newest API version that both sides know, or
+// DOCKER_API_VERSION. The client library configures TLS from DOCKER_CERT_PATH and DOCKER_TLS_VERIFY.
 func Connect() (*Engine, error) {
 	host, err := findHost()
 	if err != nil {
@@ -82,17 +81,17 @@ func Connect() (*Engine, error) {
 
 func (e *Engine) Close() error { return e.API.Close() }
 
-// About is what the engine says of itself.
+// About is the engine's description of itself.
 type About struct {
 	Version  string
-	API      string // what we speak with it
-	Platform string // what its containers run on, as in linux
-	Kernel   string // as in 6.1.0-50-amd64
-	Arch     string // of its containers in Go's words, as in amd64
+	API      string // API version in use
+	Platform string // operating system of its containers, such as linux
+	Kernel   string // such as 6.1.0-50-amd64
+	Arch     string // architecture of its containers as a GOARCH, such as amd64
 }
 
-// About asks the engine, first of all for the API that it speaks: a question at which
-// the client would pass over an error, and go on with a version of its own.
+// About queries the engine, and negotiates the API version first. Without that, the client library
+// would ignore an error of the negotiation and continue with a version of its own.
 func (e *Engine) About(ctx context.Context) (About, error) {
 	p, err := e.API.Ping(ctx)
 	if err != nil {
@@ -114,22 +113,22 @@ func labelled(labels ...string) filters.Args {
 	return f
 }
 
-// DataDir is where a node has its data. Few images have such a directory, and so the
-// engine makes it; it lives as long as the container.
+// DataDir is a node's data directory. The engine creates it, since few images have it, and it lives
+// as long as the container.
 const DataDir = "/lockpick"
 
-// Making is what a container is made of.
+// ContainerSpec describes a new container.
 type Making struct {
 	Name, Image, Network string
 	Addr                 netip.Addr
 	Command              []string
 	Labels               map[string]string
-	Data                 string // directory of the engine's machine that is dataDir inside; "": none
-	Talks                bool   // we write to its stdin
+	Data                 string // directory on the engine's machine to mount at DataDir; "": none
+	Talks                bool   // lockpick attaches to its streams
 	Sysctls              map[string]string
-	Beside               string // another container, whose network it shares; "": none
-	Traces               string // another, whose processes it sees, and no network; "": none
-	Capability           string // of the kernel, that it has as the only one; "": none
+	Beside               string // container whose network it shares; "": none
+	Traces               string // container whose processes it shares, without a network; "": none
+	Capability           string // its only kernel capability; "": none
 }
 
 func (m Making) mounts() []mount.Mount {
@@ -139,12 +138,12 @@ func (m Making) mounts() []mount.Mount {
 	return []mount.Mount{{Type: mount.TypeBind, Source: m.Data, Target: DataDir}}
 }
 
-// Create makes a container that has no privilege at all, but what it is given.
+// Create creates a container with no privileges but those in its spec.
 func (e *Engine) Create(ctx context.Context, m Making) (id string, err error) {
 	host := &container.HostConfig{
 		NetworkMode: container.NetworkMode(m.Network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
 		Mounts: m.mounts(), Sysctls: m.Sysctls,
-		// By default the engine keeps all that a container writes on its disk.
+		// By default the engine keeps all output of a container on its disk.
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 	}
 	join := &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{m.Network: fixed(m.Addr)}}
@@ -162,16 +161,16 @@ func (e *Engine) Create(ctx context.Context, m Making) (id string, err error) {
 	}
 	made, err := e.API.ContainerCreate(ctx, &container.Config{
 		Image: m.Image, Entrypoint: m.Command[:1], Cmd: m.Command[1:], Labels: m.Labels,
-		// Whoever the image starts its program as: root without capabilities can write to
-		// what root has, as to a directory that the engine makes, and to nobody else's.
+		// The image's own user does not matter. Root without capabilities can write to root's files,
+		// such as a directory that the engine creates, and to no other user's.
 		User: "0", WorkingDir: DataDir,
-		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, // the image's would be load, and ask a paused one
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, // the image's own would add load, and query paused servers
 		OpenStdin:   m.Talks, StdinOnce: m.Talks, AttachStdin: m.Talks, AttachStdout: m.Talks, AttachStderr: m.Talks,
 	}, host, join, nil, m.Name)
 	return made.ID, err
 }
 
-// Put writes files, as programs may be, into a container that was not started yet.
+// Put copies executable files into a container that has not been started yet.
 func (e *Engine) Put(ctx context.Context, id string, files map[string][]byte) error {
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
@@ -186,16 +185,16 @@ func (e *Engine) Put(ctx context.Context, id string, files map[string][]byte) er
 	return e.API.CopyToContainer(ctx, id, "/", &b, container.CopyToContainerOptions{})
 }
 
-// Away says whether an error is that no engine answers.
+// Unreachable reports whether an error means that the engine does not answer.
 func Away(err error) bool {
 	return client.IsErrConnectionFailed(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// startBound is how long the engine may take to start a container. It takes tenths of a second, and
-// many times that where it is very busy.
+// startTimeout is how long the engine may take to start a container. It takes tenths of a second, but
+// many times that on a very busy engine.
 const startBound = 30 * time.Second
 
-// Start starts a container; ended then gets its exit status, or what kept us from it.
+// Start starts a container. ended waits for its exit status.
 func (e *Engine) Start(ctx context.Context, id string) (ended func() (status int64, err error), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	exit, failed := e.API.ContainerWait(ctx, id, container.WaitConditionNextExit)
@@ -216,8 +215,8 @@ func (e *Engine) Start(ctx context.Context, id string) (ended func() (status int
 	}, nil
 }
 
-// State is what the engine says of a container: its status, as in running or paused,
-// and the process id of its first process on the engine's machine.
+// State returns a container's status, such as running or paused, and the PID of its first process on
+// the engine's machine.
 func (e *Engine) State(ctx context.Context, id string) (status string, pid int, err error) {
 	is, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
@@ -226,7 +225,7 @@ func (e *Engine) State(ctx context.Context, id string) (status string, pid int, 
 	return is.State.Status, is.State.Pid, nil
 }
 
-// Attach joins a container's stdin, stdout and stderr, before it starts.
+// Attach attaches to a container's stdin, stdout and stderr before it starts.
 func (e *Engine) Attach(ctx context.Context, id string, stdout, stderr io.Writer) (in net.Conn, copyOut func() error, err error) {
 	a, err := e.API.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
@@ -238,10 +237,10 @@ func (e *Engine) Attach(ctx context.Context, id string, stdout, stderr io.Writer
 	}, nil
 }
 
-// mostLogs bounds what is read of a container's log, in bytes: a line of it may have any length.
+// maxLogBytes bounds the part of a container's log that is read, because a line may have any length.
 const mostLogs = 64 << 10
 
-// Logs is the end of what a container has written.
+// Logs returns the end of a container's output.
 func (e *Engine) Logs(ctx context.Context, id string) string {
 	out, err := e.API.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "20"})
 	if err != nil {
@@ -267,7 +266,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return unlessGone(e.API.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}))
 }
 
-// unlessGone lets pass that somebody else has removed it, or is about to.
+// ignoreGone drops the error of a removal if the object is already removed or about to be.
 func unlessGone(err error) error {
 	if errdefs.IsNotFound(err) || err != nil && strings.Contains(err.Error(), "already in progress") {
 		return nil
@@ -275,10 +274,10 @@ func unlessGone(err error) error {
 	return err
 }
 
-// pingBound is how long the engine may take to say that it is there.
+// pingTimeout is how long the engine may take to answer the first queries.
 const pingBound = 5 * time.Second
 
-// Explain says why there is no engine, and what to do.
+// Explain returns why there is no engine, and how to fix it.
 func Explain(err error) (reason, remedy string) {
 	remedy = "set DOCKER_HOST as in unix://" + UsualSocket + " or tcp://HOST:2375"
 	if a := (*endpointError)(nil); errors.As(err, &a) {
@@ -288,7 +287,7 @@ func Explain(err error) (reason, remedy string) {
 	return FirstLine(err), remedy
 }
 
-// Meet finds the engine, agrees with it on an API, and sees that it serves.
+// Open connects to the engine, negotiates the API version, and checks that it runs Linux containers.
 func Meet(ctx context.Context) (*Engine, About, error) {
 	e, err := Connect()
 	if err != nil {
@@ -306,10 +305,10 @@ func Meet(ctx context.Context) (*Engine, About, error) {
 	return e, a, nil
 }
 
-// ErrOverlaps says that another network has the addresses.
+// ErrOverlaps reports that another network uses the addresses.
 var ErrOverlaps = errors.New("another network has these addresses")
 
-// MakeNetwork makes a bridge from which nothing leads out.
+// MakeNetwork creates a bridge network without access to the outside.
 func MakeNetwork(ctx context.Context, e *Engine, name string, subnet netip.Prefix, gateway netip.Addr, labels map[string]string) (id string, err error) {
 	made, err := e.API.NetworkCreate(ctx, name, network.CreateOptions{
 		Driver: "bridge", Internal: true, Labels: labels,
@@ -329,9 +328,9 @@ func (e *Engine) Networks(ctx context.Context, label string) (found []Belonging,
 	return found, err
 }
 
-// ErrHeld says that the engine believes that somebody is on a network. Under load some
-// engines lose count of who has left.
-var errHeld = errors.New("the engine takes it for used; it can be removed when the engine has been started again")
+// errNetworkInUse reports that the engine believes a network has containers. Under load some engines
+// lose track of those that have left.
+var errHeld = errors.New("the engine considers it in use; it can be removed after the engine restarts")
 
 func removeNetwork(ctx context.Context, e *Engine, id string) error {
 	err := unlessGone(e.API.NetworkRemove(ctx, id))
@@ -341,23 +340,24 @@ func removeNetwork(ctx context.Context, e *Engine, id string) error {
 	return err
 }
 
-// fixed is an endpoint on a network, with an address of its own.
+// endpointAt returns the settings of a network endpoint with a fixed address.
 func fixed(addr netip.Addr) *network.EndpointSettings {
 	return &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: addr.String()}}
 }
 
-// Connect puts a container on a network.
+// Connect connects a container to a network.
 func (e *Engine) Connect(ctx context.Context, network, id string, addr netip.Addr) error {
 	return e.API.NetworkConnect(ctx, network, id, fixed(addr))
 }
 
-// Pauses tells of all pauses of containers, and their ends, from now on, and why it ends.
+// PauseEvents streams the pauses and resumptions of all containers from now on. The error channel
+// reports why the stream ended.
 func (e *Engine) Pauses(ctx context.Context) (<-chan events.Message, <-chan error) {
 	return e.API.Events(ctx, events.ListOptions{Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)),
 		filters.Arg("event", string(events.ActionPause)), filters.Arg("event", string(events.ActionUnPause)))})
 }
 
-// endpointError says why there is no engine to work with, and what to do.
+// endpointError says why there is no usable engine, and how to fix it.
 type endpointError struct {
 	error
 	Remedy string
@@ -365,33 +365,34 @@ type endpointError struct {
 
 func (a *endpointError) Unwrap() error { return a.error }
 
-// UsualSocket is where an engine listens unless told otherwise.
+// DefaultSocket is where an engine listens by default.
 const UsualSocket = "/var/run/docker.sock"
 
 const (
 	hostOfContext = "export DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}')"
 
-	// StartEngine is what to do where nothing listens at a socket.
+	// StartEngine is the remedy if nothing listens at a socket.
 	StartEngine = "start an engine (apt-get install docker.io; dockerd &), or use the docker command's: " + hostOfContext
 )
 
-// findHost returns the address in DOCKER_HOST, or else that of this machine's socket. It refuses ssh://
-// addresses and DOCKER_CONTEXT: ignoring them would select another engine than the user meant.
+// findHost returns the address in DOCKER_HOST, or else that of this machine's socket. It rejects ssh://
+// addresses and DOCKER_CONTEXT, because ignoring them would select another engine than the user meant.
 func findHost() (string, error) {
 	host, context := os.Getenv("DOCKER_HOST"), os.Getenv("DOCKER_CONTEXT")
 	switch {
 	case strings.HasPrefix(host, "ssh://"):
-		return "", &endpointError{errors.New("DOCKER_HOST is an ssh:// address, and lockpick does not log in by SSH"),
-			"ssh -NL 127.0.0.1:2375:" + UsualSocket + " USER@HOST, and meanwhile export DOCKER_HOST=tcp://127.0.0.1:2375"}
+		return "", &endpointError{errors.New("DOCKER_HOST is an ssh:// address, which lockpick does not support"),
+			"run ssh -NL 127.0.0.1:2375:" + UsualSocket + " USER@HOST, and in another shell export DOCKER_HOST=tcp://127.0.0.1:2375"}
 	case host != "":
 		return host, nil
 	case context != "" && context != "default":
-		return "", &endpointError{fmt.Errorf("DOCKER_CONTEXT is %s, and lockpick goes by DOCKER_HOST alone", context), hostOfContext}
+		return "", &endpointError{fmt.Errorf("DOCKER_CONTEXT is %s, but lockpick uses only DOCKER_HOST", context), hostOfContext}
 	}
 	return "unix://" + socket(UsualSocket), nil
 }
 
-// socket is where an engine of this machine listens: a rootless one, if there is no other.
+// socket returns where an engine of this machine listens: at a rootless engine's socket if the usual
+// one does not exist.
 func socket(usual string) string {
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && !exists(usual) {
 		if rootless := filepath.Join(run, "docker.sock"); exists(rootless) {
@@ -406,32 +407,31 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// silent says what to do about an engine that has not answered.
+// noAnswer returns the error for an engine that does not answer, with a remedy.
 func (e *Engine) silent(err error) error {
-	remedy := "let an engine listen there, or set DOCKER_HOST to another"
+	remedy := "start an engine there, or set DOCKER_HOST to another one"
 	switch {
 	case e.isSocket() && errors.Is(err, fs.ErrPermission):
 		path := strings.TrimPrefix(e.Host, "unix://")
-		remedy = "run lockpick in the socket's group: newgrp docker; in a container: --group-add $(stat -c %g " + path + ")"
+		remedy = "run lockpick in the socket's group (newgrp docker; in a container, --group-add $(stat -c %g " + path + "))"
 	case e.isSocket():
 		remedy = StartEngine
 	}
 	return &endpointError{fmt.Errorf("no Docker engine answers at %s: %w", e.Host, err), remedy}
 }
 
-// isSocket says whether it is a socket of this machine. The engine behind it may still
-// be in a virtual machine.
+// isSocket reports whether the engine has a local socket. It may still run in a virtual machine.
 func (e *Engine) isSocket() bool { return strings.HasPrefix(e.Host, "unix://") }
 
 // IsHere reports whether the engine is known to be on this machine: it has a local socket and runs
-// our kernel. If not, it may still be here.
+// our kernel. If it returns false, the engine may still be here.
 func (e *Engine) IsHere(a About) bool {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	return err == nil && e.isSocket() && strings.TrimSpace(string(kernel)) == a.Kernel
 }
 
-// SharesFiles says whether the engine's process has the root directory that we have, and
-// so the same files. In a container with its socket we have others, though it is here.
+// SharesFiles reports whether the engine's process has the same root directory as this one, and so the
+// same files. In a container with the engine's socket, the files differ although the engine is here.
 func (e *Engine) SharesFiles() bool {
 	conn, err := net.Dial("unix", strings.TrimPrefix(e.Host, "unix://"))
 	if err != nil {
@@ -442,7 +442,7 @@ func (e *Engine) SharesFiles() bool {
 	if err != nil {
 		return false
 	}
-	var peer *syscall.Ucred // its process is 0 where it is in no namespace that we see
+	var peer *syscall.Ucred // its PID is 0 if it is in a namespace not visible here
 	failed := raw.Control(func(fd uintptr) {
 		peer, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})

@@ -21,11 +21,11 @@ import (
 	"lockpick/nemesis"
 )
 
-// Contents is what the engine says of an image that it has.
+// ImageInfo describes an image that the engine has.
 type Contents struct {
-	Digest string   // of what is in it
-	Starts []string // what it starts by itself
-	Path   string   // where it looks for that
+	Digest string   // of its contents
+	Starts []string // its entrypoint and command
+	Path   string   // its PATH
 }
 
 func LookAt(ctx context.Context, e *Engine, ref string) (Contents, error) {
@@ -34,7 +34,7 @@ func LookAt(ctx context.Context, e *Engine, ref string) (Contents, error) {
 		return Contents{}, err
 	}
 	s := Contents{Digest: i.ID}
-	if len(i.RepoDigests) > 0 { // the registry's, by which others know it
+	if len(i.RepoDigests) > 0 { // the registry's digest, which others know
 		_, s.Digest, _ = strings.Cut(i.RepoDigests[0], "@")
 	}
 	if i.Config == nil {
@@ -49,8 +49,8 @@ func LookAt(ctx context.Context, e *Engine, ref string) (Contents, error) {
 	return s, nil
 }
 
-// FirstOf is the first of some files that an image has, as a container shows that is
-// never started; "": it has none.
+// FindFile returns the first of the files that an image has, or "" if it has none. It looks in a
+// container that is never started.
 func FirstOf(ctx context.Context, e *Engine, ref string, labels map[string]string, files []string) (found string, err error) {
 	made, err := e.API.ContainerCreate(ctx, &container.Config{Image: ref, Entrypoint: []string{"none"}, Labels: labels},
 		&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
@@ -70,8 +70,7 @@ func FirstOf(ctx context.Context, e *Engine, ref string, labels map[string]strin
 	return "", nil
 }
 
-// Pull has the engine pull an image without logging in to its registry. It reports progress to said,
-// in bytes.
+// Pull has the engine pull an image, without logging in to its registry. It reports progress in bytes.
 func Pull(ctx context.Context, e *Engine, ref string, said func(done, all int64)) error {
 	out, err := e.API.ImagePull(ctx, ref, imageapi.PullOptions{})
 	if err != nil {
@@ -103,10 +102,10 @@ func Pull(ctx context.Context, e *Engine, ref string, said func(done, all int64)
 	}
 }
 
-// sayEvery is how often a long pull reports its progress.
+// progressInterval is how often a long pull reports its progress.
 const sayEvery = 5 * time.Second
 
-// Progress returns a function for Pull that reports progress every sayEvery.
+// Progress returns a function for Pull that reports progress every progressInterval.
 func Progress(ref string, say func(string)) func(done, all int64) {
 	last := time.Now()
 	return func(done, all int64) {
@@ -117,7 +116,7 @@ func Progress(ref string, say func(string)) func(done, all int64) {
 	}
 }
 
-// ImportImage makes an image of a root file system.
+// ImportImage creates an image from a root file system.
 func ImportImage(ctx context.Context, e *Engine, ref string, tar io.Reader, labels map[string]string) error {
 	var changes []string
 	for k, v := range labels {
@@ -128,7 +127,7 @@ func ImportImage(ctx context.Context, e *Engine, ref string, tar io.Reader, labe
 		return err
 	}
 	defer out.Close()
-	said, err := io.ReadAll(out) // until then it is not there
+	said, err := io.ReadAll(out) // the image exists only once the reply is complete
 	if err == nil && strings.Contains(string(said), `"errorDetail"`) {
 		err = errors.New(strings.TrimSpace(string(said)))
 	}
@@ -159,7 +158,7 @@ func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
 	return err
 }
 
-// Bound lets a container use no more than a share of its machine; the zero Share is all.
+// SetLimits limits a container's CPU time and memory. The zero Limits removes all limits.
 func (e *Engine) Bound(ctx context.Context, id string, s Share) error {
 	r := container.Resources{CPUQuota: s.Quota.Microseconds(), Memory: s.Memory, MemorySwap: s.Memory}
 	if s == (Share{}) {
@@ -172,11 +171,10 @@ func (e *Engine) Bound(ctx context.Context, id string, s Share) error {
 	return err
 }
 
-// allMemory is more than any machine has: an engine has no word for no bound, once
-// there was one.
+// allMemory is more than any machine has. The engine can't remove a memory limit, only raise it.
 const allMemory = 1 << 50
 
-// Bounds is what the engine says that a container may use.
+// ReadLimits returns a container's limits as the engine reports them.
 func (e *Engine) Bounds(ctx context.Context, id string) (Share, error) {
 	is, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
@@ -189,14 +187,14 @@ func (e *Engine) Bounds(ctx context.Context, id string) (Share, error) {
 	return s, nil
 }
 
-// Used is what a container has lacked of its machine, as the engine says.
+// Usage returns how far a container has used up its limits, as the engine reports it.
 func (e *Engine) Used(ctx context.Context, id string) (usage, error) {
 	is, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
 		return usage{}, err
 	}
 	if !is.State.Running {
-		return usage{Ended: fmt.Sprintf("it has ended with status %d, for want of memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
+		return usage{Ended: fmt.Sprintf("it exited with status %d, out of memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
 	}
 	answer, err := e.API.ContainerStatsOneShot(ctx, id)
 	if err != nil {
@@ -209,39 +207,39 @@ func (e *Engine) Used(ctx context.Context, id string) (usage, error) {
 	return usage{Periods: cpu.Periods, Throttled: cpu.ThrottledPeriods, Memory: s.MemoryStats.Usage}, err
 }
 
-// Starved says whether a container has ended for want of memory.
+// OutOfMemory reports whether the kernel killed a container for lack of memory.
 func (e *Engine) Starved(ctx context.Context, id string) bool {
 	is, err := e.API.ContainerInspect(ctx, id)
 	return err == nil && is.State.OOMKilled
 }
 
-// Starves says why the engine can't bound what containers use; "": it can.
+// LimitsUnsupported returns why the engine can't limit containers, or "" if it can.
 func (e *Engine) Starves(ctx context.Context) (reason string) {
 	about, err := e.API.Info(ctx)
 	switch {
 	case err != nil:
-		return "the engine does not say what it can bound: " + FirstLine(err)
+		return "the engine does not report which limits it supports: " + FirstLine(err)
 	case !about.CPUCfsQuota:
-		return "the engine's kernel can't bound the processor of a container"
+		return "the engine's kernel can't limit a container's CPU time"
 	case !about.MemoryLimit:
-		return "the engine's kernel can't bound the memory of a container"
+		return "the engine's kernel can't limit a container's memory"
 	}
 	return ""
 }
 
-// Share is what a container may use of its machine.
+// Limits bounds what a container may use of its machine.
 type Share struct {
-	Quota  time.Duration // of processors in each SharePeriod; 0: no bound
-	Memory int64         // bytes, with swap; 0: no bound
+	Quota  time.Duration // CPU time per SharePeriod; 0: no limit
+	Memory int64         // bytes, including swap; 0: no limit
 }
 
-// SharePeriod is what the kernel counts processor time by, unless told otherwise.
+// SharePeriod is the kernel's default accounting period of CPU time.
 const SharePeriod = 100 * time.Millisecond
 
 func (s Share) String() string {
 	var parts []string
 	if s.Quota > 0 {
-		parts = append(parts, fmt.Sprintf("%v of a processor in each %v", s.Quota, SharePeriod))
+		parts = append(parts, fmt.Sprintf("%v of CPU time per %v", s.Quota, SharePeriod))
 	}
 	if s.Memory > 0 {
 		parts = append(parts, nemesis.Bytes(int(s.Memory))+" of memory")
@@ -249,11 +247,11 @@ func (s Share) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// usage is what a container has met that was bound to a share of its machine.
+// usage is the state of a container with limits.
 type usage struct {
-	Ended              string // how; "": it has not
-	Periods, Throttled uint64 // of SharePeriod; those in which it wanted more
-	Memory             uint64 // bytes that it uses
+	Ended              string // why it has exited; "": it is running
+	Periods, Throttled uint64 // periods of length SharePeriod; those in which it wanted more CPU time
+	Memory             uint64 // in use, bytes
 }
 
 func (h usage) String() string {
@@ -263,9 +261,9 @@ func (h usage) String() string {
 	return fmt.Sprintf("it was throttled in %d of %d periods, and uses %d KB of memory", h.Throttled, h.Periods, h.Memory>>10)
 }
 
-// Sweep removes what dead owners left: containers, networks, and images of which
-// there is another now. It touches nothing of a living owner, nor what it can't tell;
-// here says whether the engine is on this machine.
+// Sweep removes what dead owners left: containers, networks, and images that newer ones have replaced.
+// It does not touch objects of a living or unknown owner. here reports whether the engine is on this
+// machine.
 func Sweep(ctx context.Context, e *Engine, here bool, keep ...string) error {
 	self, err := files.Self()
 	if err != nil {
@@ -275,20 +273,20 @@ func Sweep(ctx context.Context, e *Engine, here bool, keep ...string) error {
 	if err != nil {
 		return fmt.Errorf("sweep: list containers: %w", err)
 	}
-	runs := map[string]bool{} // an owner has something that runs
+	runs := map[string]bool{} // owners with a running container
 	for _, c := range containers {
 		runs[c.owner] = runs[c.owner] || c.runs
 	}
 	dead := func(o Belonging) bool {
 		owner, ok := files.ParseOwner(o.owner)
-		// Of an engine elsewhere, or in a virtual machine, other machines may be users, too; of
-		// one here, by way of the network.
+		// Other machines may use an engine that is elsewhere or in a virtual machine. They may use one
+		// on this machine too, over the network.
 		if !ok || !here && owner.Boot != self.Boot {
 			return false
 		}
 		return owner.Ended(self, time.Now()) || owner.Ended(self, o.made) && !runs[o.owner]
 	}
-	if _, err := Remove(ctx, e, OwnerLabel, dead); err != nil { // what the engine holds on to is in nobody's way
+	if _, err := Remove(ctx, e, OwnerLabel, dead); err != nil { // networks that the engine does not release can stay
 		return fmt.Errorf("sweep: %w", err)
 	}
 	images, err := imagesOf(ctx, e, ImageLabel)
@@ -298,21 +296,21 @@ func Sweep(ctx context.Context, e *Engine, here bool, keep ...string) error {
 	for _, i := range images {
 		replaced := slices.ContainsFunc(keep, func(ref string) bool { return i.Name != ref && sameSort(i.Name, ref) })
 		if replaced && dead(i) {
-			e.RemoveImage(ctx, i.Name) // in use, it stays until the next sweep
+			e.RemoveImage(ctx, i.Name) // an image in use stays until the next sweep
 		}
 	}
 	return nil
 }
 
-// sameSort says whether two images differ in their tag alone.
+// sameKind reports whether two image names differ only in their tags.
 func sameSort(a, b string) bool {
 	a, _, _ = strings.Cut(a, ":")
 	b, _, _ = strings.Cut(b, ":")
 	return a == b
 }
 
-// ClearPatiently removes everything with a label. If the engine is away, perhaps to restart, it keeps
-// trying until ctx ends.
+// RemoveAllRetrying removes everything with a label. If the engine is down, perhaps to restart, it
+// retries until ctx ends.
 func ClearPatiently(ctx context.Context, e *Engine, label string) error {
 	for {
 		held, err := Remove(ctx, e, label, func(Belonging) bool { return true })
@@ -321,14 +319,14 @@ func ClearPatiently(ctx context.Context, e *Engine, label string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; what is left the next lockpick removes", errors.Join(held, err))
+			return fmt.Errorf("%w; the next lockpick removes what is left", errors.Join(held, err))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
-// Remove removes the containers and then the networks with a label that are to go; held
-// is about networks that are errHeld.
+// Remove removes the containers and then the networks that have a label and match. held has the errors of
+// networks with errNetworkInUse.
 func Remove(ctx context.Context, e *Engine, label string, goes func(Belonging) bool) (held, err error) {
 	containers, err := e.Containers(ctx, label)
 	if err != nil {
@@ -364,7 +362,7 @@ func Remove(ctx context.Context, e *Engine, label string, goes func(Belonging) b
 	return held, failed
 }
 
-// AtOnce does something for each of a list, all at the same time.
+// Parallel calls a function for each element of a list, all at the same time.
 func AtOnce[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A pull says how much of all layers is there, and ends with what the engine says of it.
+// A pull reports the progress over all layers, and returns the engine's error.
 func TestPull(t *testing.T) {
 	noEngineSet(t)
 	answer := ""
@@ -37,14 +37,14 @@ func TestPull(t *testing.T) {
 		{"status":"Downloading","id":"a","progressDetail":{"current":10,"total":10}}
 		{"status":"Pull complete","id":"a"}`
 	if said, err := pull(); err != nil || said != "1/10 6/30 15/30 " {
-		t.Errorf("it says %q, %v", said, err)
+		t.Errorf("progress %q, %v", said, err)
 	}
 	answer = `{"error":"unauthorized","errorDetail":{"message":"unauthorized"}}`
 	if _, err := pull(); err == nil || err.Error() != "unauthorized" {
-		t.Errorf("a refusal came out as %v", err)
+		t.Errorf("refused pull: %v", err)
 	}
 	answer = `{"status":"Downl`
 	if _, err := pull(); err == nil {
-		t.Error("an answer that was cut off is a pull")
+		t.Error("a truncated reply counted as a pull")
 	}
 }

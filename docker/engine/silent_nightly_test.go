@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// An engine that died while another holds its socket, as systemd does, takes connections
-// and never says a word.
+// If an engine has died while another process holds its socket, as systemd does, connections succeed but
+// nothing ever answers.
 func TestEngineThatSaysNothing(t *testing.T) {
 	noEngineSet(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -19,7 +19,7 @@ func TestEngineThatSaysNothing(t *testing.T) {
 	}
 	defer l.Close()
 	t.Setenv("DOCKER_HOST", "tcp://"+l.Addr().String())
-	t.Setenv("DOCKER_API_VERSION", "1.41") // or it would be asked for that first
+	t.Setenv("DOCKER_API_VERSION", "1.41") // otherwise the client would query the version first
 	e, err := Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -33,9 +33,9 @@ func TestEngineThatSaysNothing(t *testing.T) {
 	select {
 	case err = <-said:
 	case <-time.After(answerBound + time.Minute):
-		t.Fatal("it is still waiting")
+		t.Fatal("the call did not time out")
 	}
 	if err == nil || !strings.Contains(err.Error(), "timeout awaiting response headers") {
-		t.Errorf("it came out as %v", err)
+		t.Errorf("got %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"lockpick/harness/lock"
 )
 
-// counted is a lock that its holder can acquire again. It answers after a while, and to acquires
-// and releases as told.
+// reentrant is a lock that its holder can acquire repeatedly. Acquires take a while, and acquires
+// and releases return the given errors.
 type counted struct {
 	lease
 	takes time.Duration
@@ -42,13 +42,13 @@ func (l *counted) Release(context.Context) error {
 	return l.next()
 }
 
-// What a holder acquires again and gives back is an extension of its hold, and it gives back what
-// it has acquired, whatever came of it.
+// Reacquiring and releasing a held lock are extensions of the hold, and the client releases what it
+// has acquired, whatever the result.
 func TestAgain(t *testing.T) {
 	lost, unknown := fmt.Errorf("oh: %w", lock.ErrNotHeld), errors.New("no answer")
 	for _, row := range []struct {
 		name  string
-		until time.Duration // of the first
+		until time.Duration // of the first acquire
 		lock  counted
 		going bool
 		left  int
@@ -62,12 +62,12 @@ func TestAgain(t *testing.T) {
 				"0s invoke extend release; 0s ok extend until 10s release"},
 		{"of unknown outcome", 5 * time.Second, counted{errs: []error{unknown, unknown}}, true, 2,
 			"0s invoke extend acquire; 0s info extend; 0s invoke extend acquire; 0s info extend"},
-		{"when the lease is over", 5 * time.Second, counted{takes: 6 * time.Second}, false, 0,
+		{"after the lease is over", 5 * time.Second, counted{takes: 6 * time.Second}, false, 0,
 			"0s invoke extend acquire; 6s info extend acquire; 6s invoke extend release; 6s ok extend until 5s release"},
 		{"the first deadline is later", 20 * time.Second, counted{errs: []error{nil, nil, lost}}, false, 0,
 			"0s invoke extend acquire; 0s ok extend until 20s acquire; 0s invoke extend acquire; 0s ok extend until 20s acquire; " +
 				"1s invoke extend release; 1s fail extend; 1s invoke extend release; 1s ok extend until 20s release"},
-		{"its lease is over already", -time.Second, counted{}, false, 0, "0s fail check"},
+		{"lease already over", -time.Second, counted{}, false, 0, "0s fail check"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
@@ -83,7 +83,7 @@ func TestAgain(t *testing.T) {
 			c := &section{program: &program{s: Spec{Reenter: 2}, e: env, lock: &row.lock, record: make(chan struct{}, 1)}, handle: &row.lock, own: belief{until: begin.Add(row.until)}}
 			going := c.again(t.Context(), time.Second)
 			if got := strings.Join(events, "; "); going != row.going || got != row.want || row.lock.inner != row.left {
-				t.Errorf("%s: goes on %v, want %v; %d not given back, want %d\ngot  %s\nwant %s", row.name, going, row.going, row.lock.inner, row.left, got, row.want)
+				t.Errorf("%s: proceeds %v, want %v; %d not released, want %d\ngot  %s\nwant %s", row.name, going, row.going, row.lock.inner, row.left, got, row.want)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// answering is a lock whose acquire returns when its context ends, or at once.
+// waitingLock is a lock whose acquire returns when its context ends, or at once.
 type answering struct {
 	lease
 	waits bool
@@ -26,7 +26,8 @@ func (l *answering) Acquire(ctx context.Context, _ string) (lock.Handle, error) 
 	return &l.lease, l.err
 }
 
-// An acquire is answered once, cancelled or not; a lock that comes after that is given back.
+// An acquire is recorded once, canceled or not. A lock that is returned after the cancellation is
+// released.
 func TestCancelAfter(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -35,9 +36,9 @@ func TestCancelAfter(t *testing.T) {
 		holds  bool
 		want   string
 	}{
-		{"it never cancels", 0, answering{}, true, "0s invoke acquire; 0s ok acquire until 10s"},
-		{"the lock fails then", time.Second, answering{waits: true, err: errors.New("cancelled")}, false, "0s invoke acquire; 1s fail acquire"},
-		{"the lock is there all the same", time.Second, answering{waits: true}, false,
+		{"no cancellation", 0, answering{}, true, "0s invoke acquire; 0s ok acquire until 10s"},
+		{"the acquire fails", time.Second, answering{waits: true, err: errors.New("canceled")}, false, "0s invoke acquire; 1s fail acquire"},
+		{"the acquire succeeds anyway", time.Second, answering{waits: true}, false,
 			"0s invoke acquire; 1s ok acquire until 10s; 1s invoke release; 1s ok release"},
 	} {
 		w := &world{}
@@ -50,7 +51,7 @@ func TestCancelAfter(t *testing.T) {
 	}
 }
 
-// asked is a lock that can be asked whether it is held.
+// heldLock is a lock that can report whether it is held.
 type asked struct {
 	lease
 	held bool
@@ -59,18 +60,18 @@ type asked struct {
 
 func (l *asked) Held(context.Context) (bool, error) { return l.held, l.err }
 
-// A lock that denies that it is held is lost from then on. One that can't say goes on.
+// A lock that denies being held is recorded as lost. If it can't say, the client continues.
 func TestHeldIsAsked(t *testing.T) {
 	for _, row := range []struct {
-		held bool
-		err  error
-		want bool
-		told string
+		held   bool
+		err    error
+		want   bool
+		events string
 	}{{true, nil, true, ""}, {false, errors.New("no answer"), true, ""}, {false, nil, false, "0s info lost"}} {
 		w := &world{}
 		c := &section{program: newProgram(Spec{}, w.env()), handle: &asked{held: row.held, err: row.err}}
-		if got := c.held(t.Context()); got != row.want || strings.Join(w.events, "; ") != row.told {
-			t.Errorf("held %v, %v: goes on %v, told %q", row.held, row.err, got, w.events)
+		if got := c.held(t.Context()); got != row.want || strings.Join(w.events, "; ") != row.events {
+			t.Errorf("held %v, %v: proceeds %v, recorded %q", row.held, row.err, got, w.events)
 		}
 	}
 }

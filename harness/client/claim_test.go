@@ -2,8 +2,8 @@ package client
 
 import "testing"
 
-// Where a resource asks whether a claim is still there, each session has one of its own, also
-// where its lock tells of no token: else any would do, and a late write be let through.
+// With check-and-set fencing each session has a claim of its own, even if its lock has no token.
+// Otherwise any claim would match, and a late write would be accepted.
 func TestEachSessionHasAClaim(t *testing.T) {
 	for _, c := range []struct{ fence, token, want string }{
 		{FenceCheckSet, "abc", "abc"}, {FenceCheckSet, "", "c1/2"}, {FenceNone, "", ""}, {FenceToken, "abc", "abc"},

@@ -1,15 +1,13 @@
-// Package client is the program that one contender runs, the same for every
-// backend and every lock: think, acquire, read the resource, hold and perhaps
-// extend, check the deadline, write, release. Each step is an event, written before it starts and
-// when it ends.
+// Package client is the program that each contending client runs, the same for every backend and
+// every lock: think, acquire, read the resource, hold and perhaps extend, check the deadline,
+// write, release. Each step is recorded by two events, one before it starts and one when it ends.
 //
-// A Spec says what to do, an Env is the world it is done in. Points are the
-// places where the harness can stop the client exactly. ResourceKey and the two
-// scripts are the protected resource: a server of its own that logs each
-// attempt, so that its log gives the true order of writes.
+// A Spec describes what the client does. An Env is the environment it runs in. Points are the
+// places where the harness can stop the client exactly. LogKey and the two scripts implement
+// the protected resource: a separate server that logs each attempt, so that its log gives the true
+// order of writes.
 //
-// Deliberately missing: anything about faults. A client can't tell them from
-// bad luck.
+// Deliberately missing: anything about faults. A client can't distinguish them from bad luck.
 package client
 
 import (
@@ -27,16 +25,16 @@ import (
 	"lockpick/harness/lock"
 )
 
-// What the scenario asks of the lock and it can't do.
+// Errors of a scenario that needs a feature the lock doesn't have.
 var (
 	errNoTokens  = errors.New("the resource wants fencing tokens, and this lock gives none")
 	errNoExtends = errors.New("the workload extends its lock, and this lock can't be extended")
-	errNoReenter = errors.New("the workload acquires a lock that it holds again, and this lock can't be")
+	errNoReenter = errors.New("the workload reacquires a lock that it holds, and this lock isn't reentrant")
 )
 
-// Run does what the spec says until its cycles or its time are over, or ctx
-// ends. It returns an error only if it could not do its part at all; a lock or
-// a resource that doesn't answer is a fact for the history.
+// Run runs the client until its cycles or its time are over, or ctx ends. It returns an error only
+// if the client could not run at all. A lock or a resource that doesn't answer is just recorded in
+// the history.
 func Run(ctx context.Context, s Spec, e Env) error {
 	silence()
 	p := newProgram(s, e)
@@ -60,12 +58,12 @@ type program struct {
 	e        Env
 	lock     lock.Lock
 	resource *resource
-	record   chan struct{} // holds a value while an event is stamped and recorded, see stamping
+	record   chan struct{} // holds a value while an event is stamped and recorded, see lockRecord
 
-	mu        sync.Mutex     // a lock may read its clocks in goroutines of its own
-	seen      map[string]int // how often each point was passed
+	mu        sync.Mutex     // because a lock may read its clocks in several goroutines
+	seen      map[string]int // how often the client has passed each point
 	acquiring bool
-	readings  int // of the clock, since the acquire began
+	readings  int // of the clock since the acquire began
 }
 
 func newProgram(s Spec, e Env) *program {
@@ -73,7 +71,8 @@ func newProgram(s Spec, e Env) *program {
 }
 
 func (p *program) loop(ctx context.Context) error {
-	// Acquiring and thinking end with the client's time; a critical section is finished.
+	// Acquiring and thinking stop when the client's time is over, but a critical section is
+	// finished.
 	begin, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if p.s.Until > 0 {
@@ -98,8 +97,8 @@ func (p *program) loop(ctx context.Context) error {
 	return nil
 }
 
-// think sleeps before cycle n. What its process took to start counts as thought,
-// so that clients that are to begin together do, however long each took.
+// think sleeps before cycle n. The time that the client's process took to start counts as thinking,
+// so that clients meant to begin together do so, however long each took to start.
 func (p *program) think(ctx context.Context, n int) {
 	d := p.s.Think.Draw(Random(p.s.Seed, p.s.Name, "think", strconv.Itoa(n)))
 	if n == 1 && p.s.Start > 0 {
@@ -130,15 +129,15 @@ func (p *program) cycle(ctx, begin context.Context, n int) error {
 	return errors.Join(c.broken, ctx.Err())
 }
 
-// lockNow is the clock that the lock reads. Each attempt reads it twice, before
-// it asks the nodes and after: the second reading is the point that Redlock's
-// answer to delays in flight turns on.
+// lockNow is the clock that the lock reads. Each attempt reads it twice, before and after it
+// contacts the nodes. Redlock's defense against messages delayed in flight depends on the second
+// reading.
 func (p *program) lockNow() time.Time {
 	p.reading()
 	return p.e.Now()
 }
 
-// lockWall is the other clock that it may read instead.
+// lockWall is the wall clock, which the lock may read instead.
 func (p *program) lockWall() time.Time {
 	p.reading()
 	return p.e.Wall()
@@ -156,14 +155,14 @@ func (p *program) reading() {
 	}
 }
 
-// acquires notes that an acquire begins or has ended.
+// setAcquiring notes that an acquire begins or has ended.
 func (p *program) acquires(now bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.acquiring, p.readings = now, 0
 }
 
-// at stops at a point if this occurrence of it is armed.
+// atPoint stops the client if this pass of the point is armed.
 func (p *program) at(point string) {
 	p.mu.Lock()
 	p.seen[point]++
@@ -187,21 +186,22 @@ func (p *program) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// stamping keeps other goroutines of the client from recording events until done is called, so that
-// events are recorded in the order of their stamps. It is a channel and not a mutex because the
-// client may be paused meanwhile, and a simulation's time goes on only past channels.
+// lockRecord keeps the client's other goroutines from recording events until unlock is called, so
+// that events are recorded in the order of their stamps. It uses a channel and not a mutex because
+// the client may be paused meanwhile, and a simulation's time only advances while goroutines wait
+// on channels.
 func (p *program) stamping() (done func()) {
 	p.record <- struct{}{}
 	return func() { <-p.record }
 }
 
-// emit records a fact of this client, now unless it has a stamp.
+// emit records an event of this client, stamped now unless it has a stamp.
 func (p *program) emit(e history.Event) {
 	defer p.stamping()()
 	p.put(e)
 }
 
-// put is emit for a caller that is stamping.
+// emitLocked is emit for a caller that holds the record lock.
 func (p *program) put(e history.Event) {
 	e.Process = p.s.Name
 	if e.T == 0 {
@@ -210,16 +210,16 @@ func (p *program) put(e history.Event) {
 	p.e.Emit(e)
 }
 
-// Points are the places at which a client can be stopped exactly. At a point
-// that is armed it says so and waits until the harness lets it go on.
+// Points are the places at which a client can be stopped exactly. At an armed point it tells the
+// harness and waits until the harness lets it continue.
 const (
 	DuringAcquire = "during-acquire"          // inside an attempt's second clock reading, just before the clock is read
-	AfterAcquire  = "after-acquire"           // the lock is held; nothing was read yet
+	AfterAcquire  = "after-acquire"           // the lock is held and nothing has been read yet
 	betweenCheck  = "between-check-and-write" // the client found its lease valid and has not written yet
-	BeforeRelease = "before-release"          // the work is done; the release was not sent yet
+	BeforeRelease = "before-release"          // the work is done and the release has not been sent yet
 )
 
-// Points lists the points in the order in which a cycle passes them.
+// Points lists the points in the order of a cycle.
 var Points = []string{DuringAcquire, AfterAcquire, betweenCheck, BeforeRelease}
 
 // Fence modes of the resource.
@@ -230,32 +230,32 @@ const (
 	FenceCheckSet = "check-and-set" // one script claims and reads; a write needs its claim (antirez 2016)
 )
 
-// Spec is what one client is to do. It is plain data: a subprocess gets it as
-// one JSON line. Durations are already scaled.
+// Spec describes what one client does. It is plain data: a subprocess gets it as one JSON line.
+// Durations are already scaled.
 type Spec struct {
 	Name      string        `json:"name"` // c1, c2, …
-	Seed      uint64        `json:"seed"` // the run's
+	Seed      uint64        `json:"seed"` // the run's seed
 	Lock      lock.Settings `json:"lock"`
 	Nodes     []lock.Node   `json:"nodes"`               // filled in by the backend
-	Addresses []string      `json:"addresses,omitempty"` // names of the nodes that the lock is told of; nil: all
+	Addresses []string      `json:"addresses,omitempty"` // names of the nodes in the lock's configuration; nil: all
 	Resource  lock.Node     `json:"resource"`            // filled in by the backend
-	Keys      []string      `json:"keys"`                // the locks that it works on, in turn
+	Keys      []string      `json:"keys"`                // the locks that it uses, in turn
 	Fence     string        `json:"fence"`               // fence mode of the resource
 	Writes    int           `json:"writes"`              // writes in one critical section
-	Cycles    int           `json:"cycles"`              // how often it works; 0: until Until
-	Until     time.Duration `json:"until"`               // true time after which it starts nothing new; 0: none
-	Start     time.Duration `json:"start,omitempty"`     // true time at which it was told to start; 0: that took it no time
+	Cycles    int           `json:"cycles"`              // number of cycles; 0: until Until
+	Until     time.Duration `json:"until"`               // true time after which it starts nothing new; 0: no limit
+	Start     time.Duration `json:"start,omitempty"`     // true time at which it was asked to start; 0: starting takes no time
 	Think     Range         `json:"think"`               // before each cycle
 	Hold      Range         `json:"hold"`                // between read and check
 	Prepare   Range         `json:"prepare"`             // between check and write
 	Cancel    time.Duration `json:"cancel,omitempty"`    // after which it cancels an acquire that has not returned; 0: never
-	Extend    time.Duration `json:"extend"`              // how often it extends while it works; 0: never
-	Reenter   int           `json:"reenter,omitempty"`   // how many times it acquires again what it holds, for half of the hold
-	NoCheck   bool          `json:"noCheck"`             // it does not look at its deadline before it writes
-	Armed     []Point       `json:"armed"`               // points at which it stops
+	Extend    time.Duration `json:"extend"`              // interval between extensions; 0: it doesn't extend
+	Reenter   int           `json:"reenter,omitempty"`   // how many times it reacquires the lock that it holds, for half of the hold
+	NoCheck   bool          `json:"noCheck"`             // it does not check its deadline before it writes
+	Armed     []Point       `json:"armed"`               // the points at which it stops
 }
 
-// configured lists the nodes that the lock is told of.
+// lockNodes lists the nodes in the lock's configuration.
 func (s Spec) configured() []lock.Node {
 	if s.Addresses == nil {
 		return s.Nodes
@@ -269,35 +269,35 @@ func (s Spec) configured() []lock.Node {
 	return out
 }
 
-// Range is a span from which a duration is drawn, both ends included.
+// Range is a span from which a duration is drawn, including both ends.
 type Range struct {
 	Min time.Duration `json:"min"`
 	Max time.Duration `json:"max"`
 }
 
-// Point is one occurrence of a point, counted from 1; Nth 0 is every one.
+// Point is one pass of a point, counted from 1; Nth 0 means every pass.
 type Point struct {
 	Name string `json:"name"`
 	Nth  int    `json:"nth"`
 }
 
-// Env is the world of one client: in the simulation made of virtual time and
-// simulated connections, in a subprocess of the real ones.
+// Env is the environment of one client: virtual time and simulated connections in the simulation,
+// the real ones in a subprocess.
 type Env struct {
 	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
 	Now   func() time.Time                       // own monotonic clock
 	Wall  func() time.Time                       // own wall clock
 	After func(d time.Duration) <-chan time.Time // own timer
 	True  func() time.Duration                   // true time since the run began
-	Emit  func(history.Event)                    // record a fact; the client sets T itself
-	// At blocks while the harness does what it planned for this occurrence of an armed point.
+	Emit  func(history.Event)                    // records an event; the client sets T itself
+	// At blocks while the harness does what the plan says for this pass of an armed point.
 	At func(point string)
 	// Lock makes the lock under test.
 	Lock lock.Factory
 }
 
-// Random returns a number that depends on the seed and the names only, so that
-// no draw depends on how many others came before it.
+// Random returns a number that depends on the seed and the names only, so that no draw depends on
+// how many others came before it.
 func Random(seed uint64, names ...string) uint64 {
 	h := fnv.New64a()
 	for i := range 8 {
@@ -310,8 +310,8 @@ func Random(seed uint64, names ...string) uint64 {
 	return mix(h.Sum64())
 }
 
-// mix is the finaliser of splitmix64 (Steele, Lea and Flood 2014): FNV alone
-// leaves the low bits of similar names alike.
+// mix is the finalizer of splitmix64 (Steele, Lea and Flood 2014). FNV alone gives similar names
+// similar low bits.
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -320,7 +320,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Draw returns the duration of the range that r stands for.
+// Draw maps the random number r to a duration in the range.
 func (g Range) Draw(r uint64) time.Duration {
 	if g.Max <= g.Min {
 		return g.Min
@@ -328,16 +328,16 @@ func (g Range) Draw(r uint64) time.Duration {
 	return g.Min + time.Duration(r%uint64(g.Max-g.Min+1))
 }
 
-// again acquires the lock that it holds as often as the workload says, works for a time, and
-// gives each of them back. It answers false if there is nothing to go on working for.
+// reenter acquires the held lock as often as the workload says, works for a time, and releases each
+// of these acquisitions. It reports whether the client should continue working.
 //
-//	acquire   acquire again         release one            release
+//	acquire   reacquire         release one            release
 //	   |==========|=====================|=====================|
 //	              extend                extend
 //
-// There is one hold, from the first acquire to the last release, and what comes between is an
-// extension of it to the judges: a yes says that it is held, and until when. So a lock that
-// lets go at the first of its releases is one whose holder believes in what another has.
+// To the checker there is one hold, from the first acquire to the last release. Everything in
+// between is an extension of it: success means that the lock is held, and until when. So if a lock
+// lets go upon the first of its releases, its holder believes in a lock that somebody else has.
 func (c *section) again(ctx context.Context, d time.Duration) bool {
 	var inner []lock.Handle
 	going := true
@@ -356,8 +356,8 @@ func (c *section) again(ctx context.Context, d time.Duration) bool {
 	return going
 }
 
-// enter acquires what it holds. It need not wait for that, so it gives up when its lease is
-// over; what comes later is another hold, if any, of which nobody knows since when.
+// reacquire acquires the held lock once more. That should need no waiting, so it gives up when its
+// lease is over. A lock that arrives later would be a new hold that began at an unknown time.
 func (c *section) enter(ctx context.Context) (_ lock.Handle, going bool) {
 	over := func() bool {
 		deadline := c.own.deadline()
@@ -388,7 +388,7 @@ func (c *section) enter(ctx context.Context) (_ lock.Handle, going bool) {
 	return h, true
 }
 
-// leave gives back one of several.
+// releaseInner releases one of several acquisitions.
 func (c *section) leave(ctx context.Context, h lock.Handle) (going bool) {
 	c.emit(instead(c.event(history.Invoke, history.OpExtend), history.OpRelease))
 	if err := h.Release(ctx); err != nil {

@@ -18,7 +18,7 @@ func TestRandomDependsOnSeedAndNamesOnly(t *testing.T) {
 			name := fmt.Sprint(seed, names)
 			r := Random(seed, names...)
 			if r != Random(seed, names...) {
-				t.Fatalf("%s: not the same number twice", name)
+				t.Fatalf("%s: two calls return different numbers", name)
 			}
 			if other, taken := seen[r]; taken {
 				t.Fatalf("%s and %s draw the same number", name, other)
@@ -40,7 +40,7 @@ func TestDrawStaysInItsRange(t *testing.T) {
 	}
 	for _, g := range []Range{{Min: 3, Max: 3}, {Min: 3}} {
 		if d := g.Draw(12345); d != 3 {
-			t.Errorf("%v drew %v", g, d)
+			t.Errorf("range %v drew %v", g, d)
 		}
 	}
 }
@@ -61,8 +61,8 @@ func TestParseLog(t *testing.T) {
 	}
 }
 
-// A lock under test may read its clocks in goroutines of its own. Each second
-// reading is the point, whoever makes it.
+// A lock under test may read its clocks in several goroutines. Every second reading is the point,
+// whichever goroutine makes it.
 func TestClocksAreReadFromAnyGoroutine(t *testing.T) {
 	var stops atomic.Int64
 	p := &program{seen: map[string]int{}, s: Spec{Armed: []Point{{Name: DuringAcquire}}},
@@ -83,18 +83,18 @@ func TestClocksAreReadFromAnyGoroutine(t *testing.T) {
 	}
 }
 
-// Clients that are to begin together do, however long each took to start.
+// Clients meant to begin together do so, however long each took to start.
 func TestStartCountsAsThought(t *testing.T) {
 	for _, c := range []struct{ start, came, first, second time.Duration }{
-		{0, 400, 1400, 2400}, // it took no time
+		{0, 400, 1400, 2400}, // starting took no time
 		{100, 400, 1100, 2100},
-		{100, 1500, 1500, 2500}, // longer than it was to think
+		{100, 1500, 1500, 2500}, // starting took longer than the thinking time
 	} {
 		w := &world{now: c.came}
 		p := newProgram(Spec{Start: c.start, Think: Range{Min: 1000, Max: 1000}}, w.env())
 		for n, want := range []time.Duration{c.first, c.second} {
 			if p.think(t.Context(), n+1); w.now != want {
-				t.Errorf("started at %d, ran at %d: cycle %d begins at %d, want %d", c.start, c.came, n+1, w.now, want)
+				t.Errorf("asked to start at %d, ran at %d: cycle %d begins at %d, want %d", c.start, c.came, n+1, w.now, want)
 			}
 		}
 	}

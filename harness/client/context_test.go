@@ -11,7 +11,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// contexted is a lease with a context.
+// contextLease is a lease with a context.
 type contexted struct {
 	*lease
 	ctx context.Context
@@ -19,27 +19,27 @@ type contexted struct {
 
 func (c contexted) Context() context.Context { return c.ctx }
 
-// contextedLoser is one to whose context the client listens, too.
+// notifyingLease is a contextLease that also notifies the client of its loss.
 type contextedLoser struct{ contexted }
 
 func (c contextedLoser) Lost() <-chan struct{} { return c.ctx.Done() }
 
-// A client that goes by its lock's context writes as long as that has not ended. After the deadline
-// this is recorded as the lock's word that it is held; before it, an end is a loss.
+// A client whose lock has a context writes as long as the context has not ended. After the deadline
+// this is recorded as an extension; before the deadline, an ended context is a loss.
 func TestGoesByTheContext(t *testing.T) {
 	for name, row := range map[string]struct {
 		listens bool
-		at      time.Duration // the client looks then; the deadline is 10 s
+		at      time.Duration // when the client checks; the deadline is 10 s
 		ended   bool
 		writes  bool
 		want    string
 	}{
-		"in time":                      {false, 9 * time.Second, false, true, "9s ok check"},
-		"after the deadline":           {false, 11 * time.Second, true, false, "11s info lost"},
-		"lost in time":                 {false, 9 * time.Second, true, false, "9s info lost"},
-		"lost in time, and told":       {true, 9 * time.Second, true, false, "9s info lost; 9s fail check"},
-		"not ended after its end":      {false, 11 * time.Second, false, true, "11s invoke extend; 11s ok extend until 21s; 11s ok check"},
-		"not ended, and none was told": {true, 11 * time.Second, false, true, "11s invoke extend; 11s ok extend until 21s; 11s ok check"},
+		"in time":                        {false, 9 * time.Second, false, true, "9s ok check"},
+		"after the deadline":             {false, 11 * time.Second, true, false, "11s info lost"},
+		"lost in time":                   {false, 9 * time.Second, true, false, "9s info lost"},
+		"lost in time, notified":         {true, 9 * time.Second, true, false, "9s info lost; 9s fail check"},
+		"valid past the deadline":        {false, 11 * time.Second, false, true, "11s invoke extend; 11s ok extend until 21s; 11s ok check"},
+		"valid past it, no notification": {true, 11 * time.Second, false, true, "11s invoke extend; 11s ok extend until 21s; 11s ok check"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, end := context.WithCancelCause(t.Context())
@@ -57,7 +57,7 @@ func TestGoesByTheContext(t *testing.T) {
 				end(errors.New("over"))
 			}
 			if writes := c.held(t.Context()) && c.check(); writes != row.writes {
-				t.Errorf("%s: it writes %v", name, writes)
+				t.Errorf("%s: writes %v", name, writes)
 			}
 			if got := strings.Join(w.events, "; "); got != row.want {
 				t.Errorf("%s:\ngot  %s\nwant %s", name, got, row.want)

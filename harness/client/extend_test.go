@@ -12,7 +12,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// world is a client's world whose timers fire at once and move its clock.
+// world is an environment whose timers fire at once and advance its clock.
 type world struct {
 	now    time.Duration
 	events []string
@@ -40,7 +40,7 @@ func (w *world) env() Env {
 	}
 }
 
-// lease is a lock of 10 s that answers to extensions as told, and then with success.
+// lease is a lock of 10 s. Extensions return the given errors, and succeed after that.
 type lease struct {
 	*world
 	until   time.Time
@@ -78,11 +78,11 @@ func TestHold(t *testing.T) {
 			"3s invoke extend; 3s ok extend until 13s; 6s invoke extend; 6s ok extend until 16s"},
 		{"lost", Spec{Extend: 3 * time.Second}, 8 * time.Second, []error{nil, lost}, false,
 			"3s invoke extend; 3s ok extend until 13s; 6s invoke extend; 6s fail extend"},
-		{"of unknown outcome, and again", Spec{Extend: 6 * time.Second}, 14 * time.Second, []error{unknown}, false,
+		{"unknown outcome, then expired", Spec{Extend: 6 * time.Second}, 14 * time.Second, []error{unknown}, false,
 			"6s invoke extend; 6s info extend; 10s fail check"},
-		{"of unknown outcome, then well", Spec{Extend: 4 * time.Second}, 14 * time.Second, []error{unknown}, true,
+		{"unknown outcome, then success", Spec{Extend: 4 * time.Second}, 14 * time.Second, []error{unknown}, true,
 			"4s invoke extend; 4s info extend; 8s invoke extend; 8s ok extend until 18s; 12s invoke extend; 12s ok extend until 22s"},
-		{"without a look at the deadline", Spec{Extend: 6 * time.Second, NoCheck: true}, 14 * time.Second, []error{unknown, unknown}, true,
+		{"without checking the deadline", Spec{Extend: 6 * time.Second, NoCheck: true}, 14 * time.Second, []error{unknown, unknown}, true,
 			"6s invoke extend; 6s info extend; 12s invoke extend; 12s info extend"},
 	} {
 		w := &world{}
@@ -90,7 +90,7 @@ func TestHold(t *testing.T) {
 		c := &section{program: newProgram(row.spec, w.env()), handle: l, own: belief{until: l.until}}
 		goesOn := c.hold(t.Context(), row.hold)
 		if got := strings.Join(w.events, "; "); got != row.want || goesOn != row.goesOn {
-			t.Errorf("%s: goes on %v, want %v\ngot  %s\nwant %s", row.name, goesOn, row.goesOn, got, row.want)
+			t.Errorf("%s: continues %v, want %v\ngot  %s\nwant %s", row.name, goesOn, row.goesOn, got, row.want)
 		}
 		if goesOn && w.now != row.hold {
 			t.Errorf("%s: held for %v, want %v", row.name, w.now, row.hold)
@@ -98,7 +98,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// A client that is told to stop extends no more.
+// A client that was asked to stop doesn't extend any more.
 func TestHoldEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -106,6 +106,6 @@ func TestHoldEndsWithItsContext(t *testing.T) {
 	l := &lease{world: w, until: epoch.Add(10 * time.Second)}
 	c := &section{program: newProgram(Spec{Extend: time.Second}, w.env()), handle: l, own: belief{until: l.until}}
 	if !c.hold(ctx, time.Hour) || len(w.events) > 0 || w.now > time.Second {
-		t.Errorf("went on until %v: %v", w.now, w.events)
+		t.Errorf("continued until %v: %v", w.now, w.events)
 	}
 }

@@ -1,5 +1,5 @@
 -- lockpick:read
--- The first step of a critical section: read the version, and present oneself.
+-- The first step of a critical section: read the version, and log the request.
 -- KEYS[1] the resource; ARGV: unique value, session, 0, fencing token, lock token, fence mode
 local k, mode = KEYS[1], ARGV[6]
 local version = redis.call('get', k .. ':version') or '0'

@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// renewing is a lease that its library extends by itself.
+// selfExtending is a lease that its library extends by itself.
 type renewing struct {
 	*lease
 	renewed, lost chan struct{}
@@ -19,8 +19,8 @@ type renewing struct {
 func (r renewing) Renewed() <-chan struct{} { return r.renewed }
 func (r renewing) Lost() <-chan struct{}    { return r.lost }
 
-// What a library extends by itself is believed from when it says so, and recorded then; after the
-// lock is given back nobody listens.
+// A client believes an extension by the library from when the library reports it, and records it
+// then. Nothing is reported after the lock is released.
 func TestRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -28,21 +28,21 @@ func TestRenewed(t *testing.T) {
 		c := &section{program: newProgram(Spec{}, w.env()), handle: h, own: belief{until: h.until}}
 		c.listen(t.Context())
 		if w.now = 9 * time.Second; !c.check() {
-			t.Error("it does not believe at 9 s")
+			t.Error("the lock does not count as held at 9 s")
 		}
 		h.until = epoch.Add(19 * time.Second)
 		h.renewed <- struct{}{}
 		synctest.Wait()
 		if w.now = 18 * time.Second; !c.check() {
-			t.Error("it does not believe at 18 s")
+			t.Error("the lock does not count as held at 18 s")
 		}
 		if w.now = 20 * time.Second; c.check() {
-			t.Error("it believes at 20 s")
+			t.Error("the lock counts as held at 20 s")
 		}
 		c.loss.ignore()
 		select {
 		case h.renewed <- struct{}{}:
-			t.Error("somebody listens to a lock that was given back")
+			t.Error("the client still listens after releasing the lock")
 		default:
 		}
 		want := "9s ok check; 9s invoke extend; 9s ok extend until 19s; 18s ok check; 20s fail check"
@@ -52,8 +52,8 @@ func TestRenewed(t *testing.T) {
 	})
 }
 
-// What a lock reports while its holder looks at its clock is recorded in the order of the stamps,
-// whether the report comes just before the clock is read or just after.
+// A report from the lock while its holder reads its clock is recorded in stamp order, whether it
+// arrives just before or just after the reading.
 func TestReportsDoNotOvertakeEvents(t *testing.T) {
 	for name, at := range map[string]int{"before": 0, "after": 1} {
 		for _, extended := range []bool{false, true} {

@@ -22,15 +22,13 @@ var readScript string
 //go:embed write.lua
 var writeScript string
 
-// resourceKey is where the resource that a lock protects lives on its server;
-// LogKey is where it logs every attempt.
+// resourceKey is the key prefix of the resource that a lock protects.
 func resourceKey(lockKey string) string { return "resource:" + lockKey }
 
-// LogKey is the list of log entries of a resource, in the order of application.
+// LogKey is the list in which a resource logs every attempt, in the order of application.
 func LogKey(lockKey string) string { return resourceKey(lockKey) + ":log" }
 
-// resource is the protected resource as one client sees it. Its commands are
-// never sent twice.
+// resource is one client's connection to the protected resource. It never sends a command twice.
 type resource struct {
 	db   *redis.Client
 	mode string
@@ -46,8 +44,8 @@ func openResource(s Spec, e Env) *resource {
 	})}
 }
 
-// silence keeps go-redis from telling stderr of each connection that failed:
-// here they fail on purpose, and what came of it is in the history.
+// silenceRedis keeps go-redis from logging each failed connection to stderr. Here they fail on
+// purpose, and the history records the result.
 var silence = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
 
 type quiet struct{}
@@ -62,14 +60,14 @@ type entry struct {
 
 var errNoAnswer = errors.New("no answer")
 
-// answer is what the resource says to a command.
+// answer is the resource's reply to a command.
 type answer struct {
 	allowed bool
-	version int64 // that it has now
-	fence   int64 // that the command went by
+	version int64 // the current version
+	fence   int64 // the fencing token that was used
 }
 
-// do sends a command. It waits for the answer at most for wait.
+// do sends a command and waits for the reply, at most for wait.
 func (r *resource) do(ctx context.Context, script string, en entry, wait time.Duration) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -84,7 +82,7 @@ func (r *resource) do(ctx context.Context, script string, en entry, wait time.Du
 	return answer{reply[0] == 1, reply[1], reply[2]}, nil
 }
 
-// ParseLog turns one entry of the resource's log into the fact that it stands for.
+// ParseLogEntry converts an entry of the resource's log to an event.
 func ParseLog(lockKey, text string) (history.Event, error) {
 	f := strings.Fields(text)
 	if len(f) != 6 {

@@ -18,12 +18,12 @@ type section struct {
 	key, session string
 	handle       lock.Handle
 	own          belief
-	wall         bool // which is its wall clock
+	wall         bool // the clock is its wall clock
 	token        string
 	fence        int64
-	version      int64 // read
-	loss         *loss // nil: the lock doesn't tell
-	broken       error // there is no going on with the lock
+	version      int64 // version read from the resource
+	loss         *loss // nil: the lock doesn't report losses
+	broken       error // the client can't continue with this lock
 }
 
 func (c *section) acquire(ctx context.Context) bool {
@@ -53,14 +53,14 @@ func (c *section) acquire(ctx context.Context) bool {
 	}
 	e.Token, e.Fence = c.token, c.fence
 	c.emit(e)
-	if c.s.Cancel > 0 && ctx.Err() != nil { // it has no use for the lock any more
+	if c.s.Cancel > 0 && ctx.Err() != nil { // the client no longer wants the lock
 		c.release(context.WithoutCancel(ctx))
 		return false
 	}
 	return true
 }
 
-// within is a context that ends when the client has waited for long enough.
+// withTimeout returns a context that ends after d by the client's clock.
 func (c *section) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := c.e.After(d)
@@ -74,9 +74,10 @@ func (c *section) within(ctx context.Context, d time.Duration) (context.Context,
 	return ctx, cancel
 }
 
-// believe takes over the deadline that an acquire or an extension came back with.
+// believe adopts the deadline that an acquire or an extension returned.
 func (c *section) believe(op string, deadline time.Time) history.Event {
-	// True time first: a pause between the two readings must shorten belief, never lengthen it.
+	// Read true time first: a pause between the two readings must shorten belief, never lengthen
+	// it.
 	truth, own := int64(c.e.True()), c.clock()
 	c.own.set(deadline)
 	e := c.event(history.OK, op)
@@ -87,7 +88,7 @@ func (c *section) believe(op string, deadline time.Time) history.Event {
 	return e
 }
 
-// clock reads the clock that the deadline is by.
+// clock reads the clock that the deadline refers to.
 func (c *section) clock() time.Time {
 	if c.wall {
 		return c.e.Wall()
@@ -135,7 +136,8 @@ func (c *section) read(ctx context.Context) bool {
 	return a.allowed
 }
 
-// held asks the lock or its context, where there is one to ask. What it denies is lost from then on.
+// stillHeld checks with the lock or its context, if possible, whether it is held. A lock that
+// denies it is lost from then on.
 func (c *section) held(ctx context.Context) bool {
 	held, err := true, error(nil)
 	switch h := c.handle.(type) {
@@ -144,7 +146,7 @@ func (c *section) held(ctx context.Context) bool {
 	case lock.Holder:
 		held, err = h.Held(ctx)
 	}
-	if held || err != nil || c.loss.told() { // check has the words for a loss that is recorded
+	if held || err != nil || c.loss.told() { // check reports a loss that is already recorded
 		return true
 	}
 	e := c.event(history.Info, history.OpLost)
@@ -153,10 +155,10 @@ func (c *section) held(ctx context.Context) bool {
 	return false
 }
 
-// check is the look at the own clock that the algorithm asks of a client before
-// it touches the resource. A lock's context, where there is one, has the last word.
+// check compares the client's clock with its deadline, as the algorithm requires before the client
+// touches the resource. If the lock has a context, that decides.
 func (c *section) check() bool {
-	told := c.loss.told() // before the clock is read: it waits until the loss is recorded
+	told := c.loss.told() // before the clock is read, because this waits until the loss is recorded
 	done := c.stamping()
 	truth, own := int64(c.e.True()), c.clock()
 	deadline := c.own.deadline()
@@ -168,7 +170,7 @@ func (c *section) check() bool {
 	case !deadline.IsZero() && !own.Before(deadline):
 		if c.outlivedDeadline() {
 			done()
-			return c.check() // by the deadline that this gave
+			return c.check() // with the new deadline
 		}
 		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", own.Sub(deadline))
 	}
@@ -178,8 +180,8 @@ func (c *section) check() bool {
 }
 
 // outlivedDeadline asks the lock's context, once the deadline has passed, and reports whether it
-// says that the lock is held all the same. The client then believes that for as long as it waits
-// for the resource, which to the judges is an extension: the lock has said yes.
+// says that the lock is still held. If so the client believes it for as long as it waits for the
+// resource. To the checker this is an extension, since the lock has confirmed the hold.
 func (c *section) outlivedDeadline() bool {
 	h, ok := c.handle.(lock.Contexter)
 	if !ok || h.Context().Err() != nil {
@@ -216,7 +218,8 @@ func (c *section) release(ctx context.Context) {
 	c.emit(c.event(history.OK, history.OpRelease))
 }
 
-// refused is what an error of a release or an extension says: a definite no, or nothing.
+// failureType is the event type for an error of a release or an extension: definitely not held, or
+// unknown.
 func refused(err error) history.Type {
 	if errors.Is(err, lock.ErrNotHeld) {
 		return history.Fail
@@ -224,8 +227,8 @@ func refused(err error) history.Type {
 	return history.Info
 }
 
-// patience is how long the resource's answer is waited for: as long as the lease
-// lasts, or a TTL where it is over already.
+// replyTimeout is how long the client waits for the resource's reply: as long as the lease lasts,
+// or a TTL if it is already over.
 func (c *section) patience() time.Duration {
 	deadline := c.own.deadline()
 	if left := deadline.Sub(c.clock()); !deadline.IsZero() && left > 0 {
@@ -236,13 +239,14 @@ func (c *section) patience() time.Duration {
 
 func (c *section) entry(value string) entry {
 	claim := c.token
-	if claim == "" && c.s.Fence == FenceCheckSet { // its lock tells of none: any that nobody else has will do
+	if claim == "" && c.s.Fence == FenceCheckSet { // the lock has no token: any unique claim will do
 		claim = c.session
 	}
 	return entry{key: c.key, value: value, session: c.session, token: claim, version: c.version, fence: c.fence}
 }
 
-// instead is an extension that the client made by doing something else, see history.OpExtend.
+// markExtension marks an event as an extension that the client made through another operation, see
+// history.OpExtend.
 func instead(e history.Event, of string) history.Event {
 	e.Value = of
 	return e
@@ -268,10 +272,9 @@ func (a answer) outcome() history.Type {
 	return history.Fail
 }
 
-// hold works for a time, and extends the lock every so often if the workload
-// says so. It answers false if there is nothing to go on working for: the lock
-// is lost, or the client looked at its deadline and it has passed. The time that
-// extensions take comes on top.
+// hold works for a time, and extends the lock every so often if the workload says so. It returns
+// false if there is no point in continuing: the lock is lost, or the client checked its deadline
+// and it has passed. Extensions add to the time.
 func (c *section) hold(ctx context.Context, d time.Duration) bool {
 	if c.s.Extend == 0 {
 		c.sleep(ctx, d)
@@ -285,7 +288,7 @@ func (c *section) hold(ctx context.Context, d time.Duration) bool {
 				if !c.check() {
 					return false
 				}
-				continue // the clock stepped back between the two looks at it
+				continue // the clock stepped back between the two readings
 			}
 			step = min(step, left)
 		}
@@ -299,9 +302,8 @@ func (c *section) hold(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// extend answers false if the lock is definitely lost. After any other failure,
-// a limit among them, it is held until its old deadline, and the next try may
-// succeed.
+// extend returns false if the lock is definitely lost. After any other failure, such as a limit on
+// extensions, the lock is held until its old deadline, and the next try may succeed.
 func (c *section) extend(ctx context.Context) bool {
 	c.emit(c.event(history.Invoke, history.OpExtend))
 	if err := c.handle.(lock.Extender).Extend(ctx); err != nil {
@@ -312,23 +314,24 @@ func (c *section) extend(ctx context.Context) bool {
 	return true
 }
 
-// extended records that the client believes until the deadline, and what it did for that if it
-// wasn't an extension.
+// recordExtension records that the client believes until the deadline, and by which operation if it
+// was not an extension.
 func (c *section) extended(deadline time.Time, by string) {
 	defer c.stamping()()
 	c.put(instead(c.believe(history.OpExtend, deadline), by))
 }
 
-// loss is what a lock tells its holder of, unasked. Nil is that of a lock that doesn't.
+// lossWatch waits for a lock to notify its holder of a loss. A nil lossWatch is for a lock that
+// never does.
 type loss struct {
 	lost   <-chan struct{}
-	known  context.Context // ended: that it is lost is recorded
+	known  context.Context // ends when the loss is recorded
 	cancel context.CancelFunc
 	stop   chan struct{}
 	done   chan struct{}
 }
 
-// belief is how long the holder believes, which a lock may change that extends by itself.
+// belief is the deadline until which the holder believes. A lock that extends itself may change it.
 type belief struct {
 	mu    sync.Mutex
 	until time.Time
@@ -340,15 +343,15 @@ func (b *belief) set(until time.Time) {
 	b.until = until
 }
 
-// deadline is by the client's own clock; zero: there is none.
+// deadline returns the deadline by the client's own clock, or zero if there is none.
 func (b *belief) deadline() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.until
 }
 
-// listen waits for the lock's word until it is given back, and records it when it comes: that it
-// is lost, or that the library has extended it.
+// watchLoss waits, until the lock is released, for the lock to report that it is lost or that the
+// library has extended it, and records that.
 func (c *section) listen(ctx context.Context) {
 	var lost, renewed <-chan struct{}
 	if h, tells := c.handle.(lock.Loser); tells {
@@ -382,7 +385,7 @@ func (c *section) listen(ctx context.Context) {
 	c.loss = l
 }
 
-// heeded is a context that ends with the lock, for a client that looks.
+// untilLost returns a context that ends when the lock is lost, unless the client ignores losses.
 func (l *loss) heeded(ctx context.Context, blind bool) context.Context {
 	if l == nil || blind {
 		return ctx
@@ -392,7 +395,7 @@ func (l *loss) heeded(ctx context.Context, blind bool) context.Context {
 	return ctx
 }
 
-// told says whether the lock is known to be lost, once that is recorded.
+// notified reports whether the lock has reported its loss. It returns after that is recorded.
 func (l *loss) told() bool {
 	if l == nil {
 		return false
@@ -406,7 +409,7 @@ func (l *loss) told() bool {
 	}
 }
 
-// ignore ends the listening: to give a lock back may look like losing it.
+// close stops the watch, since releasing a lock may look like losing it.
 func (l *loss) ignore() {
 	if l == nil {
 		return

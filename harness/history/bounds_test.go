@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A stored history is held to what a run can record, compressed or not, however small its
-// file is.
+// A stored history is limited to what a run can record, compressed or not, however small the file
+// is.
 func TestStoredHistoryIsBounded(t *testing.T) {
 	many := func(w io.Writer) error {
 		to := bufio.NewWriter(w)
@@ -27,7 +27,7 @@ func TestStoredHistoryIsBounded(t *testing.T) {
 		want  string
 	}{
 		"compressed events": {func(f *os.File) error { z := gzip.NewWriter(f); many(z); return z.Close() }, "more than 450000 events"},
-		"bytes":             {func(f *os.File) error { return f.Truncate(MaxFile + 1) }, "at most 268435456 are read"},
+		"bytes":             {func(f *os.File) error { return f.Truncate(MaxFile + 1) }, "the limit is 268435456"},
 	} {
 		path := filepath.Join(t.TempDir(), "history.jsonl")
 		f, err := os.Create(path)

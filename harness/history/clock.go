@@ -7,12 +7,12 @@ import (
 	"sort"
 )
 
-// CameTrue returns the events with each ValidUntil as it came true, which is as it was Reckoned,
-// or less: a client whose lock tells it of a loss (OpLost) stops believing there, if it believed
-// until then.
+// WithActualDeadlines returns the events with each ValidUntil replaced by the actual end of belief.
+// It is the result of WithClockDeadlines, or earlier: a client notified of a loss by its lock
+// (OpLost) stops believing at that instant.
 //
-// Events are in the order of time. They are not changed: without turned clocks and losses
-// they are returned as they are, otherwise they are copied.
+// Events must be in order of time. They are not changed: they are returned as they are if no clock
+// was changed and nothing was lost, and copied otherwise.
 func CameTrue(events []Event) []Event {
 	lost, out := losses(events), Reckoned(events)
 	if lost == nil {
@@ -27,18 +27,17 @@ func CameTrue(events []Event) []Event {
 	return out
 }
 
-// Reckoned returns the events with each ValidUntil as the clocks let it come true. A client
-// reckons it from what its clock shows when it gets the lock, as if that clock were
-// right from then on. It stops believing at the first instant at which its clock
-// shows the deadline, also if it steps back later; where clocks were turned
-// (OpClock), that is another one:
+// WithClockDeadlines returns the events with each ValidUntil corrected for clock changes. A client
+// computes its deadline from the clock reading when it gets the lock, as if that clock were correct
+// from then on. It stops believing when its clock first shows the deadline, even if the clock steps
+// back later. After a clock change (OpClock) that is a different instant:
 //
 //	clock shows     set back          deadline
 //	     |-------------|\                |
 //	                     \---------------|--->  later
 //
-// Events are in the order of time, and not changed: without turned clocks they are returned as
-// they are, otherwise they are copied.
+// Events must be in order of time. They are not changed: they are returned as they are if no clock
+// was changed, and copied otherwise.
 func Reckoned(events []Event) []Event {
 	clocks := turned(events)
 	if clocks == nil {
@@ -53,17 +52,16 @@ func Reckoned(events []Event) []Event {
 	return out
 }
 
-// hold is what losses are of.
+// holdID identifies the hold that a loss event refers to.
 type hold struct{ client, session string }
 
-// toldLost is where holds were told of as lost, by the places of these events, and which
-// ones began.
+// lossEvents holds the positions of the loss events of each hold, and the holds that have begun.
 type toldLost struct {
 	at    map[hold][]int
 	begun map[hold]bool
 }
 
-// losses is what clients were told of theirs; nil: nothing.
+// findLosses returns the loss events, or nil if there are none.
 func losses(events []Event) *toldLost {
 	var lost *toldLost
 	for i := range events {
@@ -80,8 +78,8 @@ func losses(events []Event) *toldLost {
 	return lost
 }
 
-// end lets what the return at a place promises end where the hold is lost next. An extension
-// that names no deadline moves none, unless nothing was held before.
+// endAtLoss ends the promise made by the return at a position when the hold is lost next. An
+// extension without a deadline leaves the deadline unchanged, unless nothing was held before.
 func (l *toldLost) end(events []Event, place int) {
 	e := &events[place]
 	if e.Type != OK || e.Op != OpAcquire && e.Op != OpExtend {
@@ -94,7 +92,7 @@ func (l *toldLost) end(events []Event, place int) {
 	if i == len(l.at[h]) {
 		return
 	}
-	switch at := max(events[l.at[h][i]].T, 1); { // 0 would be no deadline
+	switch at := max(events[l.at[h][i]].T, 1); { // 0 would mean no deadline
 	case e.ValidUntil > at, e.ValidUntil == 0 && (first || e.Op == OpAcquire):
 		e.ValidUntil = at
 	}
@@ -105,16 +103,16 @@ type clockOf struct {
 	wall   bool
 }
 
-// clock is how one was turned, in the order of time.
+// clock holds the changes of one clock, in order of time.
 type clock struct {
 	turns  []Event
-	sorted bool  // as events are that were read
-	shown  Peaks // what it shows before the next turn, or somewhat more
+	sorted bool  // always true for events that were read
+	shown  Peaks // upper bound of what the clock shows before the next change
 }
 
-// turned is the clocks of clients that were turned.
+// clockChanges returns the changes of each client clock that was changed.
 func turned(events []Event) map[clockOf]*clock {
-	nodes := map[string]bool{} // no client believes in their clocks
+	nodes := map[string]bool{} // no client goes by their clocks
 	if len(events) > 0 && events[0].Params != nil {
 		for _, n := range events[0].Params.Nodes {
 			nodes[n] = true
@@ -147,12 +145,12 @@ func turned(events []Event) map[clockOf]*clock {
 	return clocks
 }
 
-// far is further than a clock is read: beyond it sums may overflow.
+// maxInstant bounds the instants and readings used in sums, so that these can't overflow.
 const far = 1 << 61
 
 func isFar(instant int64) bool { return instant > far || instant < -far }
 
-// most is at least the latest deadline that the clock shows after a turn and before the
+// maxShown is an upper bound of the deadlines that the clock shows after a change and before the
 // next.
 func (c *clock) most(i int) int64 {
 	if i+1 == len(c.turns) {
@@ -169,10 +167,11 @@ func (c *clock) most(i int) int64 {
 	if by > far {
 		return math.MaxInt64
 	}
-	return t.Local + int64(by*(1+1e-12)) + 2 // it may be rounded
+	return t.Local + int64(by*(1+1e-12)) + 2 // rounding
 }
 
-// reached is what e.Reached says, without a look at each turn. Nil: there are none.
+// deadlineReached returns the same as e.DeadlineReached(c.changes) without looking at each change.
+// c may be nil.
 func (c *clock) reached(e *Event) int64 {
 	switch {
 	case c == nil:
@@ -185,7 +184,7 @@ func (c *clock) reached(e *Event) int64 {
 	if i == len(c.turns) || isFar(deadline) {
 		return e.Reached(c.turns[max(0, i-1):])
 	}
-	// Up to the next turn it runs as it did. From then on only those turns count after
+	// The clock runs unchanged until the next change. After that, only those changes matter after
 	// which it may show the deadline.
 	drift := int64(0)
 	if i > 0 {
@@ -208,13 +207,13 @@ func (c *clock) reached(e *Event) int64 {
 	}
 }
 
-// Reached is ValidUntil as it came true after the turns of clocks, in the order
-// of time; those of other clocks don't count.
+// DeadlineReached returns ValidUntil corrected for clock changes, which must be in order of time.
+// Changes of other clocks are ignored.
 func (e Event) Reached(turns []Event) int64 {
 	if e.ValidUntil == 0 || e.Local == 0 {
 		return e.ValidUntil
 	}
-	deadline := e.Local + e.ValidUntil - e.T // by its own clock
+	deadline := e.Local + e.ValidUntil - e.T // by the client's own clock
 	at, shows, drift := e.T, e.Local, int64(0)
 	for _, t := range turns {
 		switch {
@@ -234,9 +233,9 @@ func (e Event) Reached(turns []Event) int64 {
 	return reach(at, deadline-shows, drift)
 }
 
-// reach is when a clock that runs drift fast has gone on by span since at.
+// elapseAt returns when a clock that runs fast by drift has advanced by span since at.
 func reach(at, span, drift int64) int64 {
-	if drift == 0 { // a float64 is too coarse for nanoseconds of days
+	if drift == 0 { // float64 can't represent days in nanoseconds exactly
 		return at + span
 	}
 	speed := 1 + float64(drift)/1e9
@@ -244,7 +243,7 @@ func reach(at, span, drift int64) int64 {
 		return math.MaxInt64
 	}
 	later := math.Ceil(float64(span) / speed)
-	if later > far { // it all but stands still
+	if later > far { // the clock practically stands still
 		return math.MaxInt64
 	}
 	return at + int64(later)

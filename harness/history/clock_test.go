@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a client believes ends when its clock first shows the deadline.
+// Belief ends when the client's clock first shows the deadline.
 func TestCameTrue(t *testing.T) {
 	const s = int64(1e9)
 	got := func(wall bool) Event {
@@ -21,23 +21,23 @@ func TestCameTrue(t *testing.T) {
 		wall  bool
 		want  int64
 	}{
-		"nothing happens":              {nil, true, 12 * s},
-		"another's clock":              {[]Event{other}, true, 12 * s},
-		"set back as it was granted":   {[]Event{turn(2*s, 990*s, 0, true)}, true, 12 * s},
-		"set back":                     {[]Event{turn(3*s, 998*s, 0, true)}, true, 17 * s},
-		"the other clock is set back":  {[]Event{turn(3*s, 998*s, 0, true)}, false, 12 * s},
-		"set forward":                  {[]Event{turn(3*s, 1006*s, 0, true)}, true, 9 * s},
-		"set forward past it":          {[]Event{turn(3*s, 1020*s, 0, true)}, true, 3 * s},
-		"the first time counts":        {[]Event{turn(3*s, 1020*s, 0, true), turn(4*s, 1000*s, 0, true)}, true, 3 * s},
-		"set back when it was over":    {[]Event{turn(13*s, 1000*s, 0, true)}, true, 12 * s},
-		"back and forth":               {[]Event{turn(3*s, 998*s, 0, true), turn(5*s, 1005*s, 0, true)}, true, 12 * s},
-		"slow since before":            {[]Event{turn(1*s, 1001*s, -500_000_000, false)}, false, 22 * s},
-		"fast since before":            {[]Event{turn(1*s, 1001*s, 1_000_000_000, false)}, false, 7 * s},
-		"slow from now on":             {[]Event{turn(4*s, 1004*s, -500_000_000, false)}, false, 20 * s},
-		"slow, then right again":       {[]Event{turn(4*s, 1004*s, -500_000_000, false), turn(8*s, 1006*s, 0, false)}, false, 14 * s},
-		"it stands":                    {[]Event{turn(4*s, 1004*s, -1e9, false)}, false, math.MaxInt64},
-		"it stands until it goes on":   {[]Event{turn(4*s, 1004*s, -1e9, false), turn(9*s, 1004*s, 0, false)}, false, 17 * s},
-		"a turn at the very last tick": {[]Event{turn(12*s, 1000*s, 0, true)}, true, 12 * s},
+		"no change":                     {nil, true, 12 * s},
+		"another client's clock":        {[]Event{other}, true, 12 * s},
+		"set back when granted":         {[]Event{turn(2*s, 990*s, 0, true)}, true, 12 * s},
+		"set back":                      {[]Event{turn(3*s, 998*s, 0, true)}, true, 17 * s},
+		"other clock set back":          {[]Event{turn(3*s, 998*s, 0, true)}, false, 12 * s},
+		"set forward":                   {[]Event{turn(3*s, 1006*s, 0, true)}, true, 9 * s},
+		"set forward past it":           {[]Event{turn(3*s, 1020*s, 0, true)}, true, 3 * s},
+		"first time counts":             {[]Event{turn(3*s, 1020*s, 0, true), turn(4*s, 1000*s, 0, true)}, true, 3 * s},
+		"set back after the end":        {[]Event{turn(13*s, 1000*s, 0, true)}, true, 12 * s},
+		"back and forth":                {[]Event{turn(3*s, 998*s, 0, true), turn(5*s, 1005*s, 0, true)}, true, 12 * s},
+		"slow since before":             {[]Event{turn(1*s, 1001*s, -500_000_000, false)}, false, 22 * s},
+		"fast since before":             {[]Event{turn(1*s, 1001*s, 1_000_000_000, false)}, false, 7 * s},
+		"slow from now on":              {[]Event{turn(4*s, 1004*s, -500_000_000, false)}, false, 20 * s},
+		"slow, then correct":            {[]Event{turn(4*s, 1004*s, -500_000_000, false), turn(8*s, 1006*s, 0, false)}, false, 14 * s},
+		"clock stopped":                 {[]Event{turn(4*s, 1004*s, -1e9, false)}, false, math.MaxInt64},
+		"clock stopped, then continues": {[]Event{turn(4*s, 1004*s, -1e9, false), turn(9*s, 1004*s, 0, false)}, false, 17 * s},
+		"change at the last instant":    {[]Event{turn(12*s, 1000*s, 0, true)}, true, 12 * s},
 	} {
 		in := append([]Event{got(c.wall)}, c.turns...)
 		out := CameTrue(in)

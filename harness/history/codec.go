@@ -19,7 +19,8 @@ import (
 	"lockpick/internal/files"
 )
 
-// Lines are the lines of a whole record, as a Recorder writes them, of its events in any order.
+// Lines returns the lines of a complete record, as a Recorder writes them. The events may be in any
+// order.
 func Lines(events []Event) (lines []byte, err error) {
 	recorded := make([]*Event, len(events))
 	for i := range events {
@@ -33,8 +34,8 @@ func Lines(events []Event) (lines []byte, err error) {
 	return lines, nil
 }
 
-// appendLine appends an event as its JSON line, the very bytes that
-// encoding/json writes, at a fraction of its price: a run writes thousands.
+// appendLine appends an event as its JSON line. The bytes are exactly those of encoding/json, at a
+// fraction of the cost: a run writes thousands of lines.
 func appendLine(b []byte, e *Event) ([]byte, error) {
 	c := codec{job: writing, out: b}
 	c.fields(e)
@@ -48,11 +49,11 @@ func appendLine(b []byte, e *Event) ([]byte, error) {
 	return append(c.out, '}', '\n'), nil
 }
 
-// appendString leaves whatever needs thought to encoding/json.
+// appendString uses encoding/json only for strings that need escaping.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(s) // a string can always be written
+			quoted, _ := json.Marshal(s) // can't fail for a string
 			return append(b, quoted...)
 		}
 	}
@@ -60,8 +61,8 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// readable is the event as a reader will have it: JSON knows no bytes that are
-// no text, so they are lost in writing, as is whether an empty list was there.
+// readable returns the event as a reader will see it. JSON can't represent invalid UTF-8 or
+// distinguish an empty list from a missing one, so writing loses both.
 func (e Event) readable() Event {
 	if e.Life != nil {
 		l := *e.Life
@@ -78,14 +79,14 @@ func (e Event) readable() Event {
 	return e
 }
 
-// codec does one job with each field of an event, in the order of a line. It parses lines written by
-// appendLine directly, at a fraction of the cost of encoding/json. All others go to decode, which
-// is the only one to report errors; on every line that plain accepts, both agree.
+// codec performs one job on each field of an event, in the order of a line. It parses lines written
+// by appendLine directly, at a fraction of the cost of encoding/json. All other lines go to decode,
+// which alone reports errors. The two agree on every line that decodePlain accepts.
 type codec struct {
 	job    job
-	always bool   // writing: a field that is empty is written, too
+	always bool   // writing: also write a field that is empty
 	out    []byte // writing: the line so far
-	rest   []byte // reading: what is not read yet; nil once it proved not to be plain
+	rest   []byte // reading: the unread part of the line; nil once it turned out not to be plain
 	seen   recent // reading and sharing
 }
 
@@ -94,11 +95,11 @@ type job int
 const (
 	reading job = iota
 	writing
-	repairing // replaces what is no text
-	sharing   // lets equal texts be one
+	repairing // replaces invalid UTF-8
+	sharing   // makes equal strings share memory
 )
 
-// event decodes a line into e, which must be empty.
+// decode decodes a line into e, which must be empty.
 func (c *codec) event(line []byte, e *Event) error {
 	if c.plain(line, e) {
 		return nil
@@ -110,17 +111,17 @@ func (c *codec) event(line []byte, e *Event) error {
 	return err
 }
 
-// plain decodes a line as appendLine writes it, without params and escapes, or
-// says that this is none. The order of the fields is fixed, so that none can be
-// there twice; one that is missing is empty, as in encoding/json.
+// decodePlain decodes a line as appendLine writes it, without params and escapes. It returns false
+// for any other line. The order of fields is fixed, so no field can occur twice. A missing field is
+// empty, as in encoding/json.
 func (c *codec) plain(line []byte, e *Event) bool {
 	c.job, c.rest = reading, line
 	c.fields(e)
-	ended := string(c.rest) == "}\n" || string(c.rest) == "}" // a last line may lack its end
+	ended := string(c.rest) == "}\n" || string(c.rest) == "}" // the last line may have no newline
 	return ended && e.check() == nil
 }
 
-// fields goes through all fields but the params.
+// fields processes all fields except the params.
 func (c *codec) fields(e *Event) {
 	c.always = true
 	c.number(`{"n":`, &e.N)
@@ -153,7 +154,7 @@ func (c *codec) fields(e *Event) {
 	c.life(`,"life":`, &e.Life)
 }
 
-// life goes through the fields of a fact.
+// life processes the fields of a Life.
 func (c *codec) life(name string, life **Life) {
 	switch {
 	case c.job == reading && c.next(name):
@@ -187,7 +188,7 @@ func (c *codec) life(name string, life **Life) {
 	}
 }
 
-// next takes a field's name off the line, if that is what comes next.
+// consume removes a field's name from the line if it comes next.
 func (c *codec) next(name string) bool {
 	if len(c.rest) < len(name) || string(c.rest[:len(name)]) != name {
 		return false
@@ -224,7 +225,7 @@ func (c *codec) readNumber(n *int64) {
 	for ; i < len(b) && '0' <= b[i] && b[i] <= '9'; i++ {
 		v = v*10 + uint64(b[i]-'0')
 	}
-	// Nineteen digits fit into 64 bits; JSON knows no leading zeros.
+	// Nineteen digits fit into 64 bits. JSON has no leading zeros.
 	if digits := i - first; digits == 0 || digits > 19 || v > math.MaxInt64 || b[first] == '0' && digits > 1 {
 		c.rest = nil
 		return
@@ -285,14 +286,14 @@ func (e *Event) check() error {
 		return errors.New("not an event: n, process, type and op are needed")
 	}
 	if e.Op == OpLife && e.Life == nil {
-		return errors.New("not an event: op life without the fact")
+		return errors.New("not an event: op life without a life field")
 	}
 	return nil
 }
 
-// recent are the strings seen lately, so that events which say the same share it: a token
-// stands in a dozen events near each other. A newer one takes the place of an older one, so
-// the table stays as large as it is, whatever a file holds.
+// interner holds recently seen strings, so that events with equal strings share them: a token
+// occurs in a dozen events near each other. A newer string replaces an older one, so the table has
+// a fixed size, whatever a file contains.
 type recent struct {
 	seed  maphash.Seed
 	slots []string
@@ -304,7 +305,7 @@ func newRecent() recent {
 	return recent{maphash.MakeSeed(), make([]string, slots)}
 }
 
-// of returns the string of bytes that may be written over.
+// internBytes returns the string of bytes that may be overwritten later.
 func (s *recent) of(b []byte) string {
 	slot := &s.slots[maphash.Bytes(s.seed, b)%slots]
 	if *slot != string(b) {
@@ -313,7 +314,7 @@ func (s *recent) of(b []byte) string {
 	return *slot
 }
 
-// again returns a string that is equal.
+// intern returns an equal string, shared if possible.
 func (s *recent) again(t string) string {
 	slot := &s.slots[maphash.String(s.seed, t)%slots]
 	if *slot != t {
@@ -322,44 +323,44 @@ func (s *recent) again(t string) string {
 	return *slot
 }
 
-// MaxEvents is when a run is stopped. Its record is kept in memory until it is judged, which
-// takes a gigabyte or so by then. The longest of the catalogue has 22,609 events.
+// MaxEvents is the number of events after which a run is stopped. Its record is kept in memory
+// until it is checked, which by then takes about a gigabyte. The longest run of the catalogue has
+// 22,609 events.
 const MaxEvents = 300_000
 
-// What a stored history may have, whoever made it. A run that was stopped at MaxEvents still
-// records the resource's log, which has at most one entry for two events of its writes.
+// Limits of a stored history, whoever made it. A run that was stopped at MaxEvents still records
+// the resource's log, which has at most one entry for every two events of its writes.
 const (
 	MaxStored = MaxEvents * 3 / 2 // events
-	MaxFile   = 256 << 20         // bytes, unpacked; the events take somewhat more memory
+	MaxFile   = 256 << 20         // bytes, uncompressed; the events take somewhat more memory
 )
 
-// maxLine bounds one line, so that a file which is no history can't eat the memory.
+// maxLine bounds one line, so that a file that is no history can't exhaust memory.
 const maxLine = 16 << 20
 
 const bufferSize = 1 << 16
 
-// The first piece is small, since most histories are; no later one is larger than maxPiece.
+// The first chunk is small, since most histories are. Later chunks are at most maxChunk.
 const (
 	minPiece = 64
 	maxPiece = 1 << 14
 )
 
-// Read reads a history as a stream. A last line that is cut in its middle, as a
-// crash leaves it, ends the history there and is told in Cut; so is a history
-// without the run's end. Anything else that no recorder wrote is an error that
-// names the line.
+// Read reads a history as a stream. If the last line is incomplete, as after a crash, the history
+// ends before it and Cut says so. A history without the run's end is reported in the same way.
+// Anything else that no recorder wrote is an error that names the line.
 //
-// It keeps one line of the file and the events, which it gathers in pieces; so for
-// a moment there are twice as many.
+// Read keeps one line of the file in memory, and collects the events in chunks, so for a moment it
+// needs twice the memory of the events.
 func Read(r io.Reader) (*History, error) { return read(r, math.MaxInt) }
 
 // read reads a history of at most that many events.
 func read(r io.Reader, most int) (*History, error) {
 	br := bufio.NewReaderSize(r, bufferSize)
-	var long []byte // a line that is longer than the buffer
+	var long []byte // a line longer than the buffer
 	d := codec{seen: newRecent()}
 	events := make([]Event, 0, minPiece)
-	var full [][]Event // pieces before these, so that none is moved as they become more
+	var full [][]Event // earlier chunks, so that events are not copied as their number grows
 	lastN := int64(0)
 	cutLine := ""
 	for line := 1; ; line++ {
@@ -374,7 +375,7 @@ func read(r io.Reader, most int) (*History, error) {
 		var e Event
 		if err := d.event(text, &e); err != nil {
 			if cut && line > 1 {
-				cutLine = fmt.Sprintf("line %d is cut in its middle", line)
+				cutLine = fmt.Sprintf("line %d is incomplete", line)
 				break
 			}
 			return nil, fmt.Errorf("line %d: %w", line, err)
@@ -385,10 +386,10 @@ func read(r io.Reader, most int) (*History, error) {
 			}
 		}
 		if line > most {
-			return nil, fmt.Errorf("it has more than %d events, and a run is stopped at %d", most, MaxEvents)
+			return nil, fmt.Errorf("more than %d events, but a run is stopped at %d", most, MaxEvents)
 		}
 		if e.N <= lastN {
-			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, lastN)
+			return nil, fmt.Errorf("line %d: event %d comes after event %d, but recorders number events in ascending order", line, e.N, lastN)
 		}
 		lastN = e.N
 		if size := cap(events); len(events) == size {
@@ -407,8 +408,8 @@ func read(r io.Reader, most int) (*History, error) {
 	return h, err
 }
 
-// New makes a history of events in the order in which they were recorded, which
-// it keeps and sorts. It is what Read makes of the same events' lines.
+// New makes a history of events in the order in which they were recorded. It keeps and sorts the
+// slice. The result is the same as that of Read for the lines of these events.
 func New(events []Event) (*History, error) {
 	if len(events) == 0 {
 		return nil, errors.New("line 1: the history is empty")
@@ -422,14 +423,14 @@ func New(events []Event) (*History, error) {
 	}
 	if why := stopped(events); why != "" {
 		h.Cut = why
-		// Earlier releases also recorded the lock's key on each node where they stopped a run.
+		// Earlier releases also recorded the lock's key on each node when they stopped a run.
 		h.Events = slices.DeleteFunc(events, func(e Event) bool { return e.Op == "key" && e.Process == Harness })
 	}
 	Sort(h.Events)
 	return h, nil
 }
 
-// stopped says why the run was stopped before its time, or "".
+// stopCause returns why the run was stopped early, or "".
 func stopped(events []Event) string {
 	for i := range events {
 		if e := &events[i]; e.Op == OpStop && e.Process == Harness {
@@ -439,7 +440,7 @@ func stopped(events []Event) string {
 	return ""
 }
 
-// Ended says whether the end of the run is there; as a rule it is the last event.
+// Ended reports whether the record has the end of the run. Usually it is the last event.
 func (h *History) Ended() bool {
 	for i := len(h.Events) - 1; i >= 0; i-- {
 		if h.Events[i].Op == OpRun && h.Events[i].Type == End {
@@ -449,13 +450,13 @@ func (h *History) Ended() bool {
 	return false
 }
 
-// begins says what is wrong with an event as the first one.
+// checkFirst returns an error if an event can't be the first one.
 func begins(e Event) error {
 	if e.Op != OpRun || e.Params == nil {
-		return errors.New("line 1: not a run event with params: this is no history of lockpick")
+		return errors.New("line 1: not a run event with params: this is not a lockpick history")
 	}
 	if e.Params.Schema != Schema {
-		return fmt.Errorf("line 1: schema %d, this version reads %d", e.Params.Schema, Schema)
+		return fmt.Errorf("line 1: schema %d, but this version reads %d", e.Params.Schema, Schema)
 	}
 	if err := e.Params.check(); err != nil {
 		return fmt.Errorf("line 1: params: %w", err)
@@ -463,7 +464,7 @@ func begins(e Event) error {
 	return nil
 }
 
-// ReadFile reads the history in a regular file of at most MaxFile bytes.
+// ReadFile reads the history in a regular file of at most MaxFileBytes.
 func ReadFile(path string) (*History, error) {
 	f, err := files.Open(path, MaxFile)
 	if err != nil {
@@ -477,7 +478,7 @@ func ReadFile(path string) (*History, error) {
 	return h, nil
 }
 
-// FromFile reads the history in an open file, also where it is compressed.
+// FromFile reads the history in an open file, which may be compressed.
 func FromFile(f *os.File) (*History, error) {
 	text, err := Unpack(f)
 	if err != nil {
@@ -486,7 +487,7 @@ func FromFile(f *os.File) (*History, error) {
 	return read(text, MaxStored)
 }
 
-// Pack compresses a history's text by gzip; the same text gives the same bytes.
+// Pack compresses a history's text with gzip. The same text gives the same bytes.
 func Pack(to io.Writer, text io.Reader) error {
 	z := gzip.NewWriter(to)
 	if _, err := io.Copy(z, text); err != nil {
@@ -495,27 +496,27 @@ func Pack(to io.Writer, text io.Reader) error {
 	return z.Close()
 }
 
-// Unpack is the text in a file of a history, of which at most MaxFile bytes are given. A
-// compressed one that lacks its end ends as any text that is cut.
+// Unpack returns the text of a history file, at most MaxFileBytes of it. A truncated compressed
+// file reads like truncated text.
 func Unpack(f *os.File) (io.Reader, error) {
 	if !packed(f) {
 		return f, nil
 	}
 	z, err := gzip.NewReader(f)
 	if err != nil {
-		return nil, fmt.Errorf("it begins as what gzip has compressed: %w", err)
+		return nil, fmt.Errorf("invalid gzip data: %w", err)
 	}
 	return &unpacked{z, MaxFile}, nil
 }
 
-// packed says whether a file begins as one of gzip does, without moving in it.
+// isGzip reports whether a file starts like gzip data. It does not move the file's offset.
 func packed(f *os.File) bool {
 	var magic [2]byte
 	_, err := f.ReadAt(magic[:], 0)
 	return err == nil && magic == [2]byte{0x1f, 0x8b}
 }
 
-// unpacked is what comes out of a compressed file, which may be far more than went in.
+// boundedReader reads a compressed file, and fails if it expands too much.
 type unpacked struct {
 	z    *gzip.Reader
 	left int64
@@ -525,14 +526,14 @@ func (u *unpacked) Read(p []byte) (int, error) {
 	n, err := u.z.Read(p)
 	switch u.left -= int64(n); {
 	case u.left < 0:
-		return 0, fmt.Errorf("unpacked it has more than %d bytes, which is more than a run records", int64(MaxFile))
+		return 0, fmt.Errorf("uncompressed, it has more than %d bytes, which is more than a run records", int64(MaxFile))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return n, io.EOF
 	}
 	return n, err
 }
 
-// readLine reads a line, with its end. It holds until the next one is read.
+// readLine reads a line with its newline. The result is valid until the next call.
 func readLine(br *bufio.Reader, long *[]byte) ([]byte, error) {
 	line, err := br.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
@@ -549,16 +550,16 @@ func readLine(br *bufio.Reader, long *[]byte) ([]byte, error) {
 	return *long, err
 }
 
-// Sort orders events by true time, and those of one instant by number. Real
-// backends number events as they arrive, which is not quite how they happened.
+// Sort orders events by true time, and events of the same instant by number. Real backends number
+// events as they arrive, which is not exactly the order in which they happened.
 func Sort(events []Event) {
 	if sorted(events) {
 		return
 	}
-	// An event is large: sort what it is sorted by, then move each event once.
+	// Events are large, so sort small keys and then move each event once.
 	type place struct {
 		t int64
-		i int // where the event is
+		i int // index of the event
 	}
 	places := make([]place, len(events))
 	for i := range events {
@@ -570,7 +571,7 @@ func Sort(events []Event) {
 		}
 		return cmp.Or(cmp.Compare(events[a.i].N, events[b.i].N), cmp.Compare(a.i, b.i))
 	})
-	// Each round moves one cycle of the permutation; a place that is done points to itself.
+	// Each iteration moves one cycle of the permutation. A position that is done points to itself.
 	for i := range places {
 		if places[i].i == i {
 			continue

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// checkDecoder compares what the decoder makes of a line with what encoding/json
-// makes of it. It says whether the line was plain.
+// checkDecoder compares the decoder with encoding/json on one line, and reports whether the line
+// was plain.
 func checkDecoder(t testing.TB, d *codec, line []byte) bool {
 	t.Helper()
 	want, wantErr := decode(line)
@@ -19,7 +19,7 @@ func checkDecoder(t testing.TB, d *codec, line []byte) bool {
 	buffer := bytes.Clone(line)
 	err := d.event(buffer, &got)
 	for i := range buffer {
-		buffer[i] = 'x' // an event must not hold on to its line
+		buffer[i] = 'x' // an event must not refer to the line's memory
 	}
 	if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
 		t.Errorf("%q:\ngot  %+v, %v\nwant %+v, %v", line, got, err, want, wantErr)
@@ -27,7 +27,7 @@ func checkDecoder(t testing.TB, d *codec, line []byte) bool {
 	var e Event
 	plain := d.plain(line, &e)
 	if plain && wantErr != nil {
-		t.Errorf("%q is taken for plain, but is %v", line, wantErr)
+		t.Errorf("%q is accepted as plain, want %v", line, wantErr)
 	}
 	return plain
 }
@@ -43,7 +43,7 @@ func TestWhatARecorderWritesIsPlain(t *testing.T) {
 			t.Errorf("%q isn't plain", line)
 		}
 	}
-	// Each field alone, and its extremes.
+	// Each field alone, with extreme values.
 	for i := range reflect.TypeFor[Event]().NumField() {
 		for _, n := range []int64{-1<<63 + 1, -1, 1, 2, 1<<63 - 1} {
 			e, full := Event{N: 1, Process: "c1", Type: OK, Op: OpRead}, hostile("~ /<'", n)
@@ -64,7 +64,7 @@ func readAll(g *generated) ([][]byte, error) {
 	return bytes.SplitAfter(bytes.TrimSuffix(b.Bytes(), []byte("\n")), []byte("\n")), err
 }
 
-// odd are lines that no recorder writes, or only seldom.
+// odd holds lines that no recorder writes, or only rarely.
 var odd = []string{
 	``, "\n", "\r\n", ` `, `{}`, `[]`, `null`, `1`, `"x"`, `{`, `nonsense`, "\xef\xbb\xbf" + plainLine, "\x00",
 	plainLine + "\n", plainLine + "\r\n", plainLine + "\n\n", plainLine + " ", " " + plainLine, plainLine + plainLine, plainLine + "}", plainLine + ",",
@@ -96,7 +96,7 @@ func TestDecoderAgreesWithJSON(t *testing.T) {
 	}
 }
 
-// Lines of a recorder with a few bytes changed, taken out, doubled, or put in.
+// Recorded lines with a few bytes changed, removed, duplicated or inserted.
 func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 	d := codec{seen: newRecent()}
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -121,9 +121,9 @@ func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 				line = append(line[:i], line[i+1:]...)
 			case 2:
 				line = append(line[:i:i], append([]byte{bits[rnd.IntN(len(bits))]}, line[i:]...)...)
-			case 3: // double a part
+			case 3: // duplicate a part
 				line = append(line[:j:j], line[i:]...)
-			case 4: // a byte that only looks like another one
+			case 4: // flip a letter's case
 				line[i] ^= 0x20
 			}
 		}
@@ -132,7 +132,7 @@ func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 		}
 	}
 	if plain < n/20 || plain > n/2 {
-		t.Errorf("%d of %d lines were plain: the comparison says little", plain, n)
+		t.Errorf("%d of %d lines were plain: the comparison shows little", plain, n)
 	}
 }
 
@@ -148,7 +148,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) { checkDecoder(t, &d, line) })
 }
 
-// Also what encoding/json decodes shares its strings.
+// Lines decoded by encoding/json share their strings, too.
 func TestOddLinesShareStrings(t *testing.T) {
 	d := codec{seen: newRecent()}
 	var a, b Event
@@ -158,11 +158,11 @@ func TestOddLinesShareStrings(t *testing.T) {
 		}
 	}
 	if a != b || unsafe.StringData(a.Key) != unsafe.StringData(b.Key) {
-		t.Errorf("%+v and %+v share nothing", a, b)
+		t.Errorf("%+v and %+v do not share strings", a, b)
 	}
 }
 
-// The table keeps its size and shares what repeats, whatever a file holds.
+// The table keeps its size and shares repeated strings, whatever a file contains.
 func TestRecentStringsAreShared(t *testing.T) {
 	s := newRecent()
 	const n = 5 * slots
@@ -177,16 +177,16 @@ func TestRecentStringsAreShared(t *testing.T) {
 	}
 	b := []byte("token 7")
 	if n := testing.AllocsPerRun(100, func() { s.of(b) }); n > 0 {
-		t.Errorf("%v allocations for a string that is there", n)
+		t.Errorf("%v allocations for an interned string", n)
 	}
 	for _, c := range []string{"", "invoke", "ok", "release", "log"} {
 		if s.of([]byte(c)) != c {
-			t.Errorf("%q became another", c)
+			t.Errorf("%q was changed", c)
 		}
 	}
 }
 
-// Each field of a fact alone, and its extremes.
+// Each field of a Life alone, with extreme values.
 func TestFactsArePlain(t *testing.T) {
 	d := codec{seen: newRecent()}
 	for i := range reflect.TypeFor[Life]().NumField() {
@@ -203,6 +203,6 @@ func TestFactsArePlain(t *testing.T) {
 		}
 	}
 	if _, err := decode([]byte(`{"n":1,"t":0,"process":"n1","type":"info","op":"life"}`)); err == nil {
-		t.Error("op life without the fact is taken")
+		t.Error("op life without a life field is accepted")
 	}
 }

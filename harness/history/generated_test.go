@@ -6,22 +6,22 @@ import (
 	"io"
 )
 
-// generated is a history of any length that exists only as it is read: a run of
-// one lock on five nodes, as the baseline scenario records it. One command in each
-// cycle is recorded late, as on real nodes.
+// generated is a history of any length that is generated while it is read: a run of one lock on
+// five nodes, like the baseline scenario. One command in each cycle is recorded late, as on real
+// nodes.
 type generated struct {
 	cycles int
-	fail   int64 // after so many bytes the read fails; 0: never
+	fail   int64 // number of bytes after which the read fails; 0: never
 
 	cycle int
-	n     int64 // of the last event
-	lines int   // begun
+	n     int64 // number of the last event
+	lines int   // lines begun
 	bytes int64
 	rest  []byte
 	buf   []byte
 }
 
-var errTorn = fmt.Errorf("the disk is torn out")
+var errTorn = fmt.Errorf("disk removed")
 
 func (g *generated) Read(p []byte) (int, error) {
 	if len(g.rest) == 0 {
@@ -52,8 +52,8 @@ func (g *generated) put(e Event) {
 	g.buf, _ = appendLine(g.buf, &e)
 }
 
-// generate makes the lines of the next cycle; the first has the run's begin, and
-// the one after the last its end.
+// generate makes the lines of the next cycle. The first cycle has the run's start, and the one
+// after the last has its end.
 func (g *generated) generate() {
 	at, c := int64(g.cycle)*1_200_000_000, g.cycle%5+1
 	if g.cycle == g.cycles {

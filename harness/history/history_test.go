@@ -56,7 +56,7 @@ func TestReadSortsByTrueTimeThenNumber(t *testing.T) {
 		order = append(order, e.N)
 	}
 	if got := fmt.Sprint(order); got != "[1 4 3 2 5]" {
-		t.Errorf("order %s", got)
+		t.Errorf("events are in order %s", got)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestReadTellsWhereARecordIsCut(t *testing.T) {
 		cut  string
 		n    int
 	}{
-		"in the middle of a line": {text[:len(text)-10], "line 4 is cut in its middle", 3},
+		"in the middle of a line": {text[:len(text)-10], "line 4 is incomplete", 3},
 		"between lines":           {bytes.Join(lines[:2], nil), "it ends after event 2 without the end of the run", 2},
 	} {
 		h, err := Read(bytes.NewReader(c.text))
@@ -88,7 +88,7 @@ func TestReadRefusesWhatNoRecorderWrote(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":          {"", "empty"},
 		"another file":   {"hello\n", "line 1: not an event"},
-		"no params":      {`{"n":1,"t":0,"process":"c1","type":"ok","op":"read"}` + "\n", "no history of lockpick"},
+		"no params":      {`{"n":1,"t":0,"process":"c1","type":"ok","op":"read"}` + "\n", "not a lockpick history"},
 		"newer schema":   {strings.Replace(text, `"schema":1`, `"schema":9`, 1), "schema 9"},
 		"bad line":       {first + "\nnonsense\n" + text, "line 2"},
 		"unknown field":  {first + "\n" + `{"n":2,"t":0,"process":"c1","type":"ok","op":"read","colour":1}` + "\n", "colour"},
@@ -113,7 +113,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, fmt.Errorf("disk is full") }
 
-// hostile is an event with something of everything in each of its fields.
+// hostile returns an event with unusual values in each of its fields.
 func hostile(text string, n int64) Event {
 	var e Event
 	fill(reflect.ValueOf(&e).Elem(), text, n)
@@ -175,7 +175,7 @@ func checkLine(t *testing.T, e Event) {
 	}
 }
 
-// What a watcher keeps is what a reader reads, also where JSON loses something.
+// Watchers get the same events as a reader, even where JSON loses something.
 func TestKeptIsWhatIsRead(t *testing.T) {
 	var b bytes.Buffer
 	var kept []Event
@@ -191,11 +191,11 @@ func TestKeptIsWhatIsRead(t *testing.T) {
 	}
 	made, err := New(kept)
 	if err != nil || !reflect.DeepEqual(made, read) {
-		t.Errorf("kept %+v, %v\nread %+v", made, err, read)
+		t.Errorf("watched %+v, %v\nread    %+v", made, err, read)
 	}
 	slices.Reverse(kept)
 	if lines, err := Lines(kept); string(lines) != written || err != nil {
-		t.Errorf("lines of what was kept: %s%v\nwritten: %s", lines, err, written)
+		t.Errorf("lines of the watched events: %s%v\nwritten: %s", lines, err, written)
 	}
 }
 
@@ -213,7 +213,7 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, n int64) { checkLine(t, hostile(text, n)) })
 }
 
-// What happens while a run is set up is no part of its history: its first event is its begin.
+// Events during the setup of a run are not part of its history.
 func TestNothingIsRecordedBeforeTheRunBegins(t *testing.T) {
 	var got []Event
 	r := NewRecorder(nil)

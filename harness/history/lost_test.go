@@ -2,7 +2,7 @@ package history
 
 import "testing"
 
-// A promise ends with the loss that its client is told of next.
+// A promise ends at the next loss of which its client is notified.
 func TestCameTrueOfLosses(t *testing.T) {
 	at := func(t int64, typ Type, op string, until int64) Event {
 		return Event{T: t, Process: "c1", Session: "c1/1", Type: typ, Op: op, ValidUntil: until}
@@ -23,6 +23,6 @@ func TestCameTrueOfLosses(t *testing.T) {
 		t.Error("the events themselves were changed")
 	}
 	if plain := events[:5]; &CameTrue(plain)[0] != &plain[0] {
-		t.Error("without a loss they are copied")
+		t.Error("the events are copied although nothing was lost")
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Schema is the version of the history's form.
+// Schema is the version of the history format.
 const Schema = 1
 
-// Params is what a reader needs to know besides the facts. It stands in the
-// first event. Durations are nanoseconds of true time. A figure that is 0 is
-// missing, and a property that needs it is undecided.
+// Params is what a reader needs to know besides the facts. It is part of the first event. Durations
+// are nanoseconds of true time. A parameter of 0 is missing, and a property that needs it is
+// undecided.
 type Params struct {
 	Schema   int    `json:"schema"`
 	Scenario string `json:"scenario"`
@@ -23,105 +23,105 @@ type Params struct {
 	Clients  []string `json:"clients"`
 	Nodes    []string `json:"nodes"`
 	Resource string   `json:"resource"` // process name of the protected resource
-	Quorum   int      `json:"quorum"`   // votes that the lock needs: ⌊N/2⌋+1, or its own number
+	Quorum   int      `json:"quorum"`   // votes that the lock needs: ⌊N/2⌋+1, or the lock's own number
 
 	Lock        string        `json:"lock"`                  // kind of the lock under test
-	TTL         time.Duration `json:"ttl"`                   // a key's time to live
+	TTL         time.Duration `json:"ttl"`                   // time to live of a key
 	Drift       time.Duration `json:"drift"`                 // what the client subtracts for clock drift
-	NodeTimeout time.Duration `json:"nodeTimeout"`           // bound of one request to one node
+	NodeTimeout time.Duration `json:"nodeTimeout"`           // bound on one request to one node
 	RetryMin    time.Duration `json:"retryMin"`              // bounds of the random delay between attempts
 	RetryMax    time.Duration `json:"retryMax"`              //
 	Rate        float64       `json:"rate"`                  // ρ: clocks run within [1−ρ, 1+ρ]
-	StampError  time.Duration `json:"stampError"`            // ε: bound of the error of T
-	Slack       time.Duration `json:"slack"`                 // what scheduling may add before a liveness bound counts as missed
-	Rounds      int           `json:"rounds,omitempty"`      // k: rounds of a node time-out and RetryMax in which a free lock must be had by somebody
-	Fence       string        `json:"fence"`                 // none, token or check-and-set
+	StampError  time.Duration `json:"stampError"`            // ε: bound on the error of T
+	Slack       time.Duration `json:"slack"`                 // scheduling delay allowed before a liveness bound counts as missed
+	Rounds      int           `json:"rounds,omitempty"`      // k: rounds of a node time-out and RetryMax within which somebody must get a free lock
+	Fence       string        `json:"fence"`                 // none, token, counter or check-and-set
 	Limit       time.Duration `json:"limit"`                 // when the run is stopped at the latest
-	MaxExtends  int           `json:"maxExtends,omitempty"`  // most extensions that one hold may have
-	MaxHold     time.Duration `json:"maxHold,omitempty"`     // how long one hold may last, extensions and all
+	MaxExtends  int           `json:"maxExtends,omitempty"`  // maximum number of extensions of one hold
+	MaxHold     time.Duration `json:"maxHold,omitempty"`     // how long one hold may last, including extensions
 	MayBeIdle   bool          `json:"vacuousOk,omitempty"`   // the scenario allows that nobody acquires
-	Untold      bool          `json:"untold,omitempty"`      // the lock names no deadline and tells nobody of a loss
-	Steps       []PlannedStep `json:"steps,omitempty"`       // what the nemesis is to do
+	Untold      bool          `json:"untold,omitempty"`      // the lock has no deadline and does not notify its holder of a loss
+	Steps       []PlannedStep `json:"steps,omitempty"`       // the plan of the nemesis
 	Reach       []Reach       `json:"reach,omitempty"`       // clients that can't reach every node
-	Persistence string        `json:"persistence,omitempty"` // of the nodes: none, everysec, always, no
-	Life        bool          `json:"life,omitempty"`        // the nodes' own word of each key's life is in the record; see Life
-	Epoch       int64         `json:"epoch,omitempty"`       // what a right wall clock shows at T = 0, nanoseconds since 1970
-	Server      string        `json:"server,omitempty"`      // what the nodes run, in words, where the backend says so
+	Persistence string        `json:"persistence,omitempty"` // the nodes' persistence: none, everysec, always, no
+	Life        bool          `json:"life,omitempty"`        // the record includes each key's life as reported by the nodes, see Life
+	Epoch       int64         `json:"epoch,omitempty"`       // what a correct wall clock shows at T = 0, in nanoseconds since 1970
+	Server      string        `json:"server,omitempty"`      // description of the nodes' software, where the backend knows it
 }
 
-// Reach lists the nodes that a client can talk to; the others refuse it.
+// Reach lists the nodes that a client can talk to. The other nodes refuse it.
 type Reach struct {
 	Client string   `json:"client"`
 	Nodes  []string `json:"nodes"`
 }
 
-// PlannedStep is one step of the nemesis plan, as far as a reader must know it
-// to see whether it happened.
+// PlannedStep is one step of the nemesis plan, as far as a reader must know it to see whether it
+// took place.
 type PlannedStep struct {
 	Step    int      `json:"step"`    // from 1
 	Fault   string   `json:"fault"`   // kind
 	Targets []string `json:"targets"` // clients, nodes or links
-	When    string   `json:"when"`    // the trigger in words
+	When    string   `json:"when"`    // description of the trigger
 	Every   bool     `json:"every,omitempty"`
-	// Delay is by how much the step lets messages be late at most, one way; 0: it doesn't, or nobody knows.
+	// Delay is the maximum delay that the step adds to messages, one way. 0 means none or unknown.
 	Delay time.Duration `json:"delay,omitempty"`
-	// By is how far the step sets clocks forward, or back where it is negative; 0: it doesn't.
+	// By is how far the step sets clocks forward, or back if negative. 0 means that it doesn't.
 	By time.Duration `json:"by,omitempty"`
-	// Rate is how fast the step lets clocks run; 0: it leaves that as it is.
+	// Rate is the rate at which the step lets clocks run. 0 means that it doesn't change the rate.
 	Rate float64 `json:"rate,omitempty"`
-	// Proof is what must be seen of the step besides, nil: nothing.
+	// Proof is what must be observed to show that the step had an effect; may be nil.
 	Proof *Proof `json:"proof,omitempty"`
-	// Costs is what the fault takes from those who contend (CostsAnswers …), where its kind
-	// says so; "": what a kind of its name is known for, or else everything.
+	// Impact is what the fault takes from contending clients (ImpactAnswers, …). If "", the kind's
+	// usual impact applies, or else everything.
 	Costs string `json:"costs,omitempty"`
-	// Optional: its trigger need not come. If it does, the fault has to take effect.
+	// Optional means that the trigger need not occur. If it does, the fault must take effect.
 	Optional bool `json:"optional,omitempty"`
 }
 
-// What a fault may take from those who contend for a lock, for as long as it is in force.
+// What a fault may take from contending clients while it is in force.
 const (
-	CostsNothing = "nothing" // no answer comes later, or fails to come
-	CostsLittle  = "little"  // single messages: nothing that a lock needs for longer than a node time-out
-	CostsAnswers = "answers" // a client or node that it hits does nothing, a link carries nothing
+	CostsNothing = "nothing" // no reply is delayed or missing
+	CostsLittle  = "little"  // single messages; nothing that a lock misses for longer than a node time-out
+	CostsAnswers = "answers" // an affected client or node does nothing, an affected link carries nothing
 )
 
-// Proof is what must be seen of a fault that was in force, on one of its targets, for it
-// to have hit something. A step that hit nothing shows nothing.
+// Proof is what must be observed of a fault in force, on at least one of its targets, to show that
+// it had an effect. A run in which a step had no effect shows nothing about it.
 type Proof struct {
-	// Use lists the sorts of target that a lock must have made use of meanwhile.
+	// Use lists the sorts of target that a lock must have used meanwhile.
 	Use []string `json:"use,omitempty"`
-	// Off is by how much a clock must have gone wrong at the least.
+	// MinOffset is the minimum error that a clock must have had.
 	Off time.Duration `json:"off,omitempty"`
-	// Keeps: the nodes must keep what they are told on a disk.
+	// NeedsPersistence means that the nodes must persist their keys to disk.
 	Keeps bool `json:"keeps,omitempty"`
-	// Idle is words by which a read-back of the begin tells that nothing was hit.
+	// IdleText is a text in the read-back of the start that shows that the fault had no effect.
 	Idle string `json:"idle,omitempty"`
 }
 
-// Sorts of target that are of use to a lock: a client that wants it or has it; a node that
-// is asked, or has a key; a link that carries a command, or is to.
+// Sorts of target that a lock can use: a client that wants or holds the lock, a node that is
+// contacted or has a key, and a link that carries a command or is about to.
 const (
 	UseClient = "client"
 	UseNode   = "node"
 	UseLink   = "link"
 )
 
-// Replica is the end of a node's replication link, as in "n3-replica".
+// Replica is the far end of a node's replication link, as in "n3-replica".
 const Replica = "replica"
 
-// Bounds of Params. They are far above what a run has (package scenario), so that what
-// is reckoned with them neither overflows nor takes memory that the file has not.
+// Bounds of Params. They are far above what any run has (package scenario), so that calculations
+// with them neither overflow nor use more memory than the size of the file justifies.
 const (
-	maxClients = 100_000 // a history of Jepsen's has a new one after each crash
+	maxClients = 100_000 // a Jepsen history has a new client after each crash
 	maxNodes   = 1000
 	maxSteps   = 10_000
 	maxName    = 1024
 	maxTimes   = 1_000_000
 	maxSpan    = 100 * 24 * time.Hour
-	maxEpoch   = 1 << 62 // in 2116
+	maxEpoch   = 1 << 62 // in the year 2116
 )
 
-// check says what is wrong with params that stand in a file.
+// check returns an error if params from a file are out of range.
 func (p *Params) check() error {
 	spans := map[string]time.Duration{"ttl": p.TTL, "drift": p.Drift, "nodeTimeout": p.NodeTimeout, "retryMin": p.RetryMin, "retryMax": p.RetryMax,
 		"stampError": p.StampError, "slack": p.Slack, "limit": p.Limit, "maxHold": p.MaxHold}

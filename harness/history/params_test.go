@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Params that no run has are refused: each figure, count and name that they have.
+// Out-of-range params are rejected: each number, count and name.
 func TestParamsAreBounded(t *testing.T) {
 	full := func() Params {
 		return Params{Schema: Schema, Scenario: "s", Variant: "v", Backend: "sim", Seed: 1, Clients: []string{"c1"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1,
@@ -39,7 +39,7 @@ func TestParamsAreBounded(t *testing.T) {
 		case reflect.Struct:
 			for i := range v.NumField() {
 				name := v.Type().Field(i).Name
-				if name == "Schema" || name == "Seed" || name == "Server" { // looked at before; any; words for the page
+				if name == "Schema" || name == "Seed" || name == "Server" { // checked separately; any value allowed; text for the page only
 					continue
 				}
 				walk(path+"."+name, v.Field(i), whole)
@@ -77,7 +77,7 @@ func TestParamsAreBounded(t *testing.T) {
 	}
 }
 
-// A reader refuses them where they stand.
+// The error for invalid params names their line.
 func TestParamsAreRefusedWhereTheyStand(t *testing.T) {
 	p := Params{Schema: Schema, TTL: -1}
 	line, err := json.Marshal(Event{N: 1, Process: Harness, Type: Begin, Op: OpRun, Params: &p})

@@ -9,10 +9,9 @@ import (
 	"testing"
 )
 
-// A history of more than 1 GiB goes through Read as a stream. Its lines have 195
-// bytes on average and an event takes 240, so the events take 1.23 times the file,
-// and twice as much for a moment. The rest (strings, the sort, what is not collected
-// yet) may take 0.3.
+// Read streams a history of more than 1 GiB. Its lines have 195 bytes on average and an event takes
+// 240, so the events take 1.23 times the size of the file, and twice that for a moment. Everything
+// else (strings, the sort, garbage not collected yet) may take 0.3.
 func TestReadOfAGigabyte(t *testing.T) {
 	const cycles = 292_000
 	const lines = 19*cycles + 2
@@ -24,7 +23,7 @@ func TestReadOfAGigabyte(t *testing.T) {
 	if !sorted(h.Events) {
 		t.Error("not sorted")
 	}
-	// The largest size that the heap has had; it never shrinks.
+	// The heap size at its peak; HeapSys never shrinks.
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	got := float64(m.HeapSys) / float64(g.bytes)
@@ -36,6 +35,6 @@ func TestReadOfAGigabyte(t *testing.T) {
 	g = generated{cycles: cycles, fail: 1 << 29}
 	_, err = Read(&g)
 	if want := fmt.Sprintf("line %d: %v", g.lines, errTorn); !errors.Is(err, errTorn) || err.Error() != want {
-		t.Errorf("torn in its middle: got %v, want %s", err, want)
+		t.Errorf("failed half-way: got %v, want %s", err, want)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// readSlowly is Read as it would be written if time and memory cost nothing.
+// readSlowly is Read as it would be written if time and memory were free.
 func readSlowly(text []byte) (*History, error) {
 	br := bufio.NewReaderSize(bytes.NewReader(text), len(text)+1)
 	var events []Event
@@ -33,7 +33,7 @@ func readSlowly(text []byte) (*History, error) {
 		}
 		e, wrong := decode(text)
 		if wrong != nil && err != nil && line > 1 {
-			cutLine = fmt.Sprintf("line %d is cut in its middle", line)
+			cutLine = fmt.Sprintf("line %d is incomplete", line)
 			break
 		}
 		if wrong != nil {
@@ -44,7 +44,7 @@ func readSlowly(text []byte) (*History, error) {
 				return nil, err
 			}
 		} else if last := events[len(events)-1].N; e.N <= last {
-			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, last)
+			return nil, fmt.Errorf("line %d: event %d comes after event %d, but recorders number events in ascending order", line, e.N, last)
 		}
 		events = append(events, e)
 	}
@@ -55,8 +55,7 @@ func readSlowly(text []byte) (*History, error) {
 	return h, err
 }
 
-// checkRead compares Read and ReadFile's reading with the slow one, and writes
-// what was read anew.
+// checkRead compares Read with readSlowly, then writes the events again and rereads them.
 func checkRead(t testing.TB, text []byte) *History {
 	t.Helper()
 	want, wantErr := readSlowly(text)
@@ -79,13 +78,13 @@ func checkRead(t testing.TB, text []byte) *History {
 	}
 	again, err := Read(bytes.NewReader(b))
 	if made, madeErr := New(events); err != nil || madeErr != nil || !reflect.DeepEqual(again, made) {
-		t.Errorf("%.500q:\nread again %+v, %v\nwant       %+v", text, again, err, made)
+		t.Errorf("%.500q:\nreread %+v, %v\nwant   %+v", text, again, err, made)
 	}
 	return want
 }
 
 func TestReadOfAnyLength(t *testing.T) {
-	for _, cycles := range []int{1, 3, 4, 50, 100, 1500} { // around the sizes of pieces
+	for _, cycles := range []int{1, 3, 4, 50, 100, 1500} { // around the sizes of chunks
 		var b bytes.Buffer
 		g := generated{cycles: cycles}
 		if _, err := b.ReadFrom(&g); err != nil {
@@ -101,13 +100,13 @@ func TestReadOfAnyLength(t *testing.T) {
 		}
 		filed, err := ReadFile(path)
 		if err != nil || !reflect.DeepEqual(filed, h) {
-			t.Errorf("%d cycles: a file gives %v, other events than a stream", cycles, err)
+			t.Errorf("%d cycles: a file gives different events than a stream, error %v", cycles, err)
 		}
 	}
 }
 
-// A compressed history is what was compressed; one that lacks its end is the events up to
-// there, and what is no history, or too much of one, is refused.
+// A compressed history reads like the original. A truncated one gives the events up to there. Files
+// that are not a history, or expand too much, are rejected.
 func TestReadOfWhatIsCompressed(t *testing.T) {
 	var plain, packed, again bytes.Buffer
 	g := generated{cycles: 1500}
@@ -129,7 +128,7 @@ func TestReadOfWhatIsCompressed(t *testing.T) {
 		return ReadFile(path)
 	}
 	if h, err := read(packed.Bytes()); err != nil || !reflect.DeepEqual(h, want) {
-		t.Errorf("another history, and %v", err)
+		t.Errorf("different history, error %v", err)
 	}
 	for _, left := range []int{packed.Len() - 1, packed.Len() - 8, packed.Len() / 2} {
 		h, err := read(packed.Bytes()[:left])
@@ -142,18 +141,18 @@ func TestReadOfWhatIsCompressed(t *testing.T) {
 		}
 	}
 	wrong := bytes.Clone(packed.Bytes())
-	wrong[len(wrong)-5] ^= 1 // of its checksum
+	wrong[len(wrong)-5] ^= 1 // damage the checksum
 	var nested bytes.Buffer
 	if err := Pack(&nested, bytes.NewReader(packed.Bytes())); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string][]byte{
 		"only the magic":   {0x1f, 0x8b},
-		"no such header":   append([]byte{0x1f, 0x8b}, plain.Bytes()...),
+		"invalid header":   append([]byte{0x1f, 0x8b}, plain.Bytes()...),
 		"wrong checksum":   wrong,
-		"followed by":      append(bytes.Clone(packed.Bytes()), "more of something else"...),
+		"trailing data":    append(bytes.Clone(packed.Bytes()), "more of something else"...),
 		"compressed twice": nested.Bytes(),
-		"cut in its head":  packed.Bytes()[:12],
+		"truncated header": packed.Bytes()[:12],
 	} {
 		if h, err := read(text); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: read: %v, %v", name, h != nil, err)
@@ -161,7 +160,7 @@ func TestReadOfWhatIsCompressed(t *testing.T) {
 	}
 }
 
-// However little a file is, no more than a history's bytes come out of it.
+// However small a file is, it can't expand to more than the allowed bytes.
 func TestUnpackIsBounded(t *testing.T) {
 	var bomb bytes.Buffer
 	if err := Pack(&bomb, io.LimitReader(zeros{}, 1<<20)); err != nil {
@@ -204,12 +203,12 @@ func TestReadSaysWhatIsWrongWhere(t *testing.T) {
 		"too long line":          {lines[0] + lines[1] + long, "line 3: longer than 16777216 bytes"},
 		"too long without end":   {lines[0] + strings.Repeat("x", maxLine+1), "line 2: longer than 16777216 bytes"},
 		"zeros":                  {lines[0] + strings.Repeat("\x00", 4096) + "\n", `line 2: not an event: invalid character '\x00' looking for beginning of value`},
-		"same number":            {lines[0] + lines[1] + lines[1], "line 3: event 2 comes after event 2: a recorder numbers them upwards"},
-		"two runs":               {text + text, "line 5: event 1 comes after event 4: a recorder numbers them upwards"},
+		"same number":            {lines[0] + lines[1] + lines[1], "line 3: event 2 comes after event 2, but recorders number events in ascending order"},
+		"two runs":               {text + text, "line 5: event 1 comes after event 4, but recorders number events in ascending order"},
 		"no number":              {lines[0] + strings.Replace(lines[1], `"n":2,`, "", 1), "line 2: not an event: n, process, type and op are needed"},
 		"cut in a letter":        {lines[0] + lines[1][:30] + "\xc3", ""},
 	} {
-		if len(c.text) < maxLine { // those take long
+		if len(c.text) < maxLine { // skip the slow comparison
 			checkRead(t, []byte(c.text))
 		}
 		_, err := Read(strings.NewReader(c.text))
@@ -219,7 +218,7 @@ func TestReadSaysWhatIsWrongWhere(t *testing.T) {
 	}
 }
 
-// Wherever a file is cut, the whole lines are there, and the cut is told.
+// Wherever a file is cut, all complete lines are read and the cut is reported.
 func TestReadOfEveryCut(t *testing.T) {
 	text := record(t, whole...)
 	for i := range text {
@@ -236,7 +235,7 @@ func TestReadOfEveryCut(t *testing.T) {
 	}
 }
 
-// Earlier releases recorded the lock's key on each node where they stopped a run.
+// Earlier releases recorded the lock's key on each node when they stopped a run.
 func TestReadSkipsKeysOfAStoppedRun(t *testing.T) {
 	events := slices.Insert(slices.Clone(whole), 3,
 		Event{T: 9, Process: Harness, Type: Info, Op: OpStop, Key: "lock-1", Cause: "stopped at event 3"},
@@ -254,20 +253,20 @@ func TestReadTellsWhereReadingFailed(t *testing.T) {
 		g := generated{cycles: 50, fail: 1 + rnd.Int64N(150_000)}
 		h, err := Read(&g)
 		if want := fmt.Sprintf("line %d: %v", g.lines, errTorn); h != nil || !errors.Is(err, errTorn) || err.Error() != want {
-			t.Fatalf("torn after %d bytes: got %v, want %s", g.fail, err, want)
+			t.Fatalf("failed after %d bytes: got %v, want %s", g.fail, err, want)
 		}
 	}
 }
 
 func TestReadFileOfWhatIsNone(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := ReadFile(dir); err == nil || !strings.Contains(err.Error(), dir+" is no regular file") {
-		t.Errorf("a directory: %v", err)
+	if _, err := ReadFile(dir); err == nil || !strings.Contains(err.Error(), dir+" is not a regular file") {
+		t.Errorf("reading a directory: %v", err)
 	}
 	if _, err := ReadFile(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("nothing: %v", err)
+		t.Errorf("reading a missing file: %v", err)
 	}
-	// A file with many lines that are no events gets no room for as many events.
+	// A file with many lines that are no events must not cause allocation for as many events.
 	path := filepath.Join(dir, "lines")
 	if err := os.WriteFile(path, append(record(t, whole...), bytes.Repeat([]byte("\n"), 1<<20)...), 0o600); err != nil {
 		t.Fatal(err)
@@ -275,11 +274,11 @@ func TestReadFileOfWhatIsNone(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), "line 5: not an event") {
-		t.Errorf("empty lines: %v", err)
+		t.Errorf("reading empty lines: %v", err)
 	}
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 2<<20 {
-		t.Errorf("refusing them took %d bytes", n)
+		t.Errorf("rejecting them allocated %d bytes", n)
 	}
 }
 

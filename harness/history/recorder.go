@@ -6,41 +6,41 @@ import (
 	"sync"
 )
 
-// Recorder numbers events, shows each to those who watch, and writes it as one JSON line
-// at once, where it writes. It is safe for concurrent use.
+// Recorder numbers events, passes each one to its watchers, and writes it at once as a JSON line if
+// it has a writer. It is safe for concurrent use.
 type Recorder struct {
 	mu    sync.Mutex
-	w     io.Writer // nil: it writes nothing
+	w     io.Writer // may be nil
 	n     int64
 	err   error
-	line  []byte // the last one, to be written over
+	line  []byte // buffer for the current line
 	watch []func(Event)
-	names map[string]string // of locks, by their keys, where these differ
+	names map[string]string // of locks, by key, where the two differ
 	early bool              // the run has not begun
 }
 
-// NewRecorder returns a recorder that writes to w, one Write for each event; nil: what is
-// recorded is there for those who watch only.
+// NewRecorder returns a recorder that makes one call of w.Write for each event. If w is nil, only
+// watchers get the events.
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w} }
 
-// Watch calls f with every later event, in order, as a reader will have it, and
-// under the recorder's lock: f must neither block nor record.
+// Watch calls f with every later event, in order and exactly as a reader will see it. f runs under
+// the recorder's lock, so it must neither block nor record.
 func (r *Recorder) Watch(f func(Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.watch = append(r.watch, f)
 }
 
-// AwaitBegin drops all events until the run's first: a node that dies while the run is set up
-// may have facts to tell, and they are no part of it.
+// DropUntilBegin drops all events until the run begins. A node that dies during setup may report
+// facts that are no part of the run.
 func (r *Recorder) AwaitBegin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.early = true
 }
 
-// Rename has each lock called by its name where its nodes and links tell of its key, which has
-// a prefix.
+// NameLocks makes the recorder replace the prefixed keys that nodes and links report by the names
+// of the locks.
 func (r *Recorder) Rename(prefix string, locks []string) {
 	if prefix == "" {
 		return
@@ -53,8 +53,8 @@ func (r *Recorder) Rename(prefix string, locks []string) {
 	}
 }
 
-// Record numbers e and writes it. A write error is kept for Err, so that those
-// who observe facts need not handle it.
+// Record numbers e and writes it. Err returns a write error later, so that those who record facts
+// need not handle it.
 func (r *Recorder) Record(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *Recorder) write(e *Event) {
 	}
 }
 
-// Err returns the first error that writing met.
+// Err returns the first write error.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,13 +1,13 @@
-// Package lock says what a lock under test is given and what it must offer, so
-// that any lock can stand where the reference stands.
+// Package lock defines the interface between the harness and a lock under test, so that any lock
+// can take the place of the reference implementation.
 //
-// A Factory makes a Lock from an Env: the nodes' addresses, how to dial them, a
-// clock, named randomness and Settings. Lock and Handle are the least that a
-// lock has; Extender, Fencer and Tokener are powers that some have besides.
-// A Kind is a factory and how it tells the time; package lock/kinds lists them by name.
+// A Factory makes a Lock from an Env: the nodes' addresses, a way to dial them, a clock, named
+// randomness and Settings. Lock and Handle are the minimum that every lock implements. Optional
+// interfaces such as Extender, Fencer and Tokener describe additional features. A Kind is a factory
+// with the lock's properties. Package lock/kinds lists the kinds by name.
 //
-// Deliberately missing: the protected resource, think and hold times, faults. A
-// lock that could see them could cheat.
+// Deliberately missing: the protected resource, think and hold times, faults. A lock that could see
+// them could cheat.
 package lock
 
 import (
@@ -24,102 +24,103 @@ import (
 // Factory makes one client's lock.
 type Factory func(Env) (Lock, error)
 
-// Kind is a sort of lock: how one is made, and what a backend must know of it.
+// Kind describes a kind of lock: its factory, and what a backend must know about it.
 type Kind struct {
-	// Name is what records and reports call it, where it is in no table that has its name.
+	// Name is the name in histories and reports, for a kind that isn't listed in a table by name.
 	Name string
 	New  Factory
-	Doc  string // what it is, in a few words
-	// OwnTime: it reads package time itself, as a library does that nobody changed: its clock,
-	// timers and deadlines of contexts. Only a backend that turns that clock can give it a wrong
-	// one. As it never reads Env.Now, it never comes to the point during-acquire.
+	Doc  string // short description
+	// OwnTime means that the lock calls package time directly, as an unmodified library does, for
+	// its clock, timers and context deadlines. Only a backend that can change the system clock can
+	// give it a wrong time. As it never calls Env.Now, it never reaches the point during-acquire.
 	OwnTime bool
-	// Prefix is what it puts before a lock's name to make a key of it: one on each node.
+	// Prefix is prepended to a lock's name to form the key on each node.
 	Prefix string
 	Belief Belief
-	// Quorum is how many votes of so many nodes it needs; nil: a majority, and one of one.
+	// Quorum returns the number of votes needed with the given number of nodes. If nil, it is a
+	// majority.
 	Quorum func(nodes int) int
-	// OwnTokens: it draws the values of its keys from a source that nobody can seed. In what the
-	// simulation records, numbers stand in their place.
+	// OwnTokens means that the lock draws its keys' values from a source that can't be seeded. In
+	// simulated histories they are replaced by numbers.
 	OwnTokens bool
-	// OneNode: it is on one server, and knows no votes.
+	// OneNode means that the lock uses a single server and has no votes.
 	OneNode bool
-	// Distinct: it refuses a configuration in which one node stands twice.
+	// Distinct means that the lock rejects a configuration in which a node is listed twice.
 	Distinct bool
-	// Server is what its nodes run, of Servers; "": Redis.
+	// Server is the software of its nodes, from Servers. "" means Redis.
 	Server string
 	Can    Powers
-	// Options are the settings that only this kind has.
+	// Options are the settings specific to this kind.
 	Options []Option
 }
 
-// Servers that a lock may be on besides Redis. Those of a run are members of one store, which
-// agree among themselves: a lock asks any of them.
+// Servers other than Redis that a lock may use. All servers of a run are members of a single store
+// that reach consensus among themselves, so a lock may contact any of them.
 const (
 	Etcd   = "etcd"
 	Consul = "consul"
 )
 
-// Servers lists them.
+// Servers lists all servers other than Redis.
 func Servers() []string { return []string{Etcd, Consul} }
 
-// Belief is by what a holder knows how long it has the lock.
+// Belief is the way in which a holder knows whether it still has the lock.
 type Belief string
 
-// What a lock may give its holder to know that by.
+// The ways in which a lock may inform its holder.
 const (
-	ByDeadline Belief = ""       // an instant: Handle.Deadline
-	BySignal   Belief = "signal" // its word when the lock is lost: the handle is a Loser
-	ByNothing  Belief = "none"   // nothing: it lasts until it is given back, or until a Holder says that it isn't held
+	ByDeadline Belief = ""       // by a deadline: Handle.Deadline
+	BySignal   Belief = "signal" // by a notification when the lock is lost: the handle is a LossNotifier
+	ByNothing  Belief = "none"   // not at all: the holder believes in it until it releases, or until a HeldChecker reports otherwise
 )
 
-// Option is a setting of one kind, which Settings.Options has by its name.
+// Option is a setting of a single kind, which is stored in Settings.Options under its name.
 type Option struct {
 	Name, Doc string
-	Values    []string // that it can have, the default first
-	With      string   // OPTION=VALUE without which it changes nothing; "": none
-	Forgoes   []string // properties that the kind does not promise with another value than the default
+	Values    []string // allowed values, the default first
+	With      string   // OPTION=VALUE without which the option has no effect, or ""
+	Forgoes   []string // properties that the kind doesn't promise with a value other than the default
 }
 
-// Powers is what a kind can do besides acquire and release. A scenario that asks for more is
-// not for it.
+// Features are what a kind supports besides acquire and release. A scenario that needs other
+// features doesn't apply to the kind.
 type Powers struct {
-	Extend     bool // its handles are Extenders
-	Limit      bool // it ends a hold after Settings.Extends extensions
-	Fence      bool // its handles are Fencers
-	Reenter    bool // a client that holds it can acquire it again, and releases it as often; ErrNotHeld where it turns out to be lost
-	Sequential bool // it can ask one node after another
+	Extend     bool // handles implement Extender
+	Limit      bool // ends a hold after Settings.Extends extensions
+	Fence      bool // handles implement Fencer
+	Reenter    bool // a holder can reacquire the lock, which fails with ErrNotHeld if the lock was lost, and must release it as often
+	Sequential bool // can contact one node after another
 }
 
-// Env is the world as one client's lock sees it, simulated or real.
+// Env is the environment of one client's lock, simulated or real.
 type Env struct {
 	Client string
 	Nodes  []Node
-	// Dial opens a connection to a node's address. The simulation has no other way.
+	// Dial opens a connection to a node's address. In the simulation it is the only way to connect.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Now is the client's own monotonic clock, and After its timer. Nobody sets them, but
-	// they may run fast or slow: that is the point. Only differences of Now mean anything.
+	// Now is the client's own monotonic clock, and After its timer. They are never set, but faults
+	// may make them run fast or slow. Only differences between readings of Now are meaningful.
 	Now   func() time.Time
 	After func(d time.Duration) <-chan time.Time
-	// Wall is the client's wall clock. It runs as fast as Now, and besides it may be
-	// wrong from the start, and be set forward or back at any time. A lock that keeps its
-	// deadline by it says so: its Handle is a WallClocked.
+	// Wall is the client's wall clock. It runs at the same speed as Now, but may be wrong from the
+	// start and may be set forward or back at any time. The Handle of a lock that computes its
+	// deadline with this clock must implement WallClockHandle.
 	Wall func() time.Time
-	// Random returns a number that depends on the run's seed, the client and name only. Every
-	// call with one name gives the same number; give each draw its own name.
+	// Random returns a number that depends only on the run's seed, the client and name. Calls with
+	// the same name return the same number, so use a different name for each draw.
 	Random   func(name string) uint64
 	Settings Settings
 }
 
-// Token is a value for a key that nobody else draws, the n-th: 20 random bytes in hexadecimal
-// digits, of the names token/n/0 to token/n/2.
+// Token returns the n-th unique value for a key: 20 random bytes in hexadecimal, drawn with the
+// names token/n/0 to token/n/2.
 func (e Env) Token(n int) string {
 	word := func(i int) uint64 { return e.Random(fmt.Sprintf("token/%d/%d", n, i)) }
 	return fmt.Sprintf("%016x%016x%08x", word(0), word(1), uint32(word(2)))
 }
 
-// Delay is a random one between two attempts, the n-th, of the name retry/n, so that
-// contenders who split a vote do not meet again.
+// Delay returns the n-th random delay between two attempts, drawn with the name retry/n. Random
+// delays keep contenders that split a vote from colliding once more.
 func (e Env) Delay(n int, shortest, longest time.Duration) time.Duration {
 	span := uint64(max(longest-shortest, 0)) + 1
 	return shortest + time.Duration(e.Random(fmt.Sprintf("retry/%d", n))%span)
@@ -131,29 +132,29 @@ type Node struct {
 	Addr string // host:port, for this client
 }
 
-// Settings is what a scenario's lock section says. A zero duration or count
-// means the kind's own default; a drift of zero is one.
+// Settings is the lock section of a scenario. A zero duration or count means the kind's own
+// default, but a drift of zero means no drift.
 type Settings struct {
 	Kind     string        `json:"kind"`
-	Mistake  string        `json:"mistake,omitempty"` // of kind broken: what it does wrong
+	Mistake  string        `json:"mistake,omitempty"` // the mistake of kind broken
 	TTL      time.Duration `json:"ttl"`               // a key's time to live
-	Timeout  time.Duration `json:"timeout"`           // bound of one request to one node
-	Drift    float64       `json:"drift"`             // clock drift allowed for, as a share of the TTL
-	RetryMin time.Duration `json:"retryMin"`          // bounds of the random delay between attempts
+	Timeout  time.Duration `json:"timeout"`           // timeout of a request to one node
+	Drift    float64       `json:"drift"`             // allowance for clock drift, as a share of the TTL
+	RetryMin time.Duration `json:"retryMin"`          // range of the random delay between attempts
 	RetryMax time.Duration `json:"retryMax"`          //
-	Tries    int           `json:"tries,omitempty"`   // attempts in one Acquire; 0: until the context ends
+	Tries    int           `json:"tries,omitempty"`   // attempts per Acquire; 0: until the context ends
 	Ask      string        `json:"ask,omitempty"`     // multiplexed (default) or sequential
-	Fence    bool          `json:"fence,omitempty"`   // hand out fencing tokens
-	Extends  int           `json:"extends,omitempty"` // most extensions of one hold
-	// Options are those of the kind, by name. What isn't there has its default.
+	Fence    bool          `json:"fence,omitempty"`   // issue fencing tokens
+	Extends  int           `json:"extends,omitempty"` // maximum extensions per hold
+	// Options are the kind's options by name. Options that are not listed have their defaults.
 	Options map[string]string `json:"options,omitempty"`
-	Prefix  string            `json:"prefix,omitempty"`  // the kind's
+	Prefix  string            `json:"prefix,omitempty"`  // the kind's prefix
 	Votes   int               `json:"votes,omitempty"`   // the kind's quorum; 0: a majority
-	Untold  bool              `json:"untold,omitempty"`  // the kind's belief is by nothing
-	Reenter bool              `json:"reenter,omitempty"` // the kind can be acquired again by its holder
+	Untold  bool              `json:"untold,omitempty"`  // the kind's belief is ByNothing
+	Reenter bool              `json:"reenter,omitempty"` // the kind is reentrant
 }
 
-// Of is the settings with what follows from their kind, for a lock on so many nodes.
+// ForKind returns the settings with the values that follow from the kind and the number of nodes.
 func (s Settings) Of(k Kind, nodes int) Settings {
 	s.Prefix, s.Votes, s.Untold, s.Reenter = k.Prefix, 0, k.Belief == ByNothing, k.Can.Reenter
 	if k.Quorum != nil {
@@ -162,15 +163,15 @@ func (s Settings) Of(k Kind, nodes int) Settings {
 	return s
 }
 
-// MostPrefix is how long a kind's prefix may be, in bytes.
+// MaxPrefixLen is the maximum length of a kind's prefix in bytes.
 const MostPrefix = 100
 
-// PrefixFits says whether a kind may put p before keys: printable ASCII, and no more than MostPrefix.
+// ValidPrefix reports whether p consists of at most MaxPrefixLen bytes of printable ASCII.
 func PrefixFits(p string) bool {
 	return len(p) <= MostPrefix && !strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// Kindred is a kind from which settings that a run has left follow: what they tell of their own.
+// DerivedKind returns a kind with those properties that can be derived from stored settings.
 func (s Settings) Kindred() Kind {
 	k := Kind{Can: Powers{Reenter: s.Reenter}}
 	if PrefixFits(s.Prefix) {
@@ -182,83 +183,84 @@ func (s Settings) Kindred() Kind {
 	return k
 }
 
-// Lock is a lock as one client has it.
+// Lock is one client's lock.
 type Lock interface {
-	// Acquire blocks until it has the lock or gives up. An error means that the
-	// client does not hold it.
+	// Acquire blocks until it has the lock or gives up. An error means that the client does not
+	// hold the lock.
 	Acquire(ctx context.Context, key string) (Handle, error)
-	// Close frees connections. Handles are not used afterwards.
+	// Close closes all connections. Handles are not used afterwards.
 	Close() error
 }
 
 // Handle is one acquired lock.
 type Handle interface {
-	// Release gives it back. ErrNotHeld says that a quorum of nodes answered that
-	// it was not held; any other error leaves the outcome open.
+	// Release releases the lock. ErrNotHeld means that a quorum of nodes replied that the lock was
+	// not held. After any other error the outcome is unknown.
 	Release(ctx context.Context) error
-	// Deadline is the instant, by Env.Now, from which the client no longer believes
-	// that it holds the lock. Zero: it believes so until it releases.
+	// Deadline returns the instant, by Env.Now, from which the client no longer believes that it
+	// holds the lock. If zero, it believes so until it releases.
 	Deadline() time.Time
 }
 
-// WallClocked is a Handle that can have its Deadline by Env.Wall; ByWall says
-// whether it has. The client then looks at its wall clock before it writes.
+// WallClockHandle is a Handle whose Deadline may be by Env.Wall. ByWall reports whether it is. The
+// client then compares it with its wall clock before it writes.
 type WallClocked interface {
 	ByWall() bool
 }
 
-// Extender is a Handle that can be extended. ErrNotHeld as in Release.
+// Extender is a Handle that can be extended. ErrNotHeld has the same meaning as in Release.
 type Extender interface {
 	Extend(ctx context.Context) error
 }
 
-// Fencer is a Handle that may have a fencing token, above every earlier holder's; 0: it has none.
+// Fencer is a Handle that may have a fencing token greater than those of all earlier holders, or 0
+// if it has none.
 type Fencer interface {
 	Fence() int64
 }
 
-// Loser is a Handle whose lock tells the client, unasked, that it is lost: Lost is closed
-// then. After a release it may be closed, too.
+// LossNotifier is a Handle that notifies the client when the lock is lost, by closing Lost. Lost
+// may also be closed after a release.
 type Loser interface {
 	Lost() <-chan struct{}
 }
 
-// Holder is a Handle that can be asked whether the lock is held. An error leaves that open.
-// The client asks before it writes.
+// HeldChecker is a Handle that can check whether the lock is held. An error leaves that open. The
+// client checks it before it writes.
 type Holder interface {
 	Held(ctx context.Context) (bool, error)
 }
 
-// Contexter is a Handle with a context that ends when the hold does, by which the client goes
-// instead of the Deadline: before it writes it asks the context, and if that has not ended it
-// believes that it holds the lock, whatever its clock shows. The record keeps the Deadline as what
-// the lock promised, and an answer that contradicts it as an extension.
+// ContextHandle is a Handle with a context that is canceled when the hold ends. The client relies
+// on it in place of the Deadline: if the context has not ended just before a write, the client
+// believes that it holds the lock, whatever its clock shows. The history records the Deadline as
+// the lock's promise, and a context that contradicts it as an extension.
 type Contexter interface {
 	Context() context.Context
 }
 
-// Tokener is a Handle that knows the random value it set on the nodes.
+// Tokener is a Handle that knows the random value that it set on the nodes.
 type Tokener interface {
 	Token() string
 }
 
-// Renewer is a Handle that the library extends by itself, and that tells when it has: Deadline
-// is another then.
+// RenewalNotifier is a Handle that the library extends on its own. It sends on Renewed after the
+// Deadline has changed.
 type Renewer interface {
 	Renewed() <-chan struct{}
 }
 
-// ErrBroken says that the lock can't be worked with, which is no fact of the run but its end.
+// ErrBroken means that the lock can't be used at all. It ends the run with an error rather than
+// being recorded as a result.
 var ErrBroken = errors.New("the lock under test is broken")
 
-// ErrNotHeld is a definite "no": the lock was not held when it was to be
-// released or extended.
+// ErrNotHeld is a definite answer that the lock was not held when it was released or extended.
 var ErrNotHeld = errors.New("lock is not held")
 
-// Clients are what a lock asks its nodes by, and closes with them.
+// Clients are a lock's connections to its nodes, which are closed together.
 type Clients[C io.Closer] []C
 
-// Close is that of a Lock.
+// Close implements part of Lock.
 func (all Clients[C]) Close() error {
 	var errs []error
 	for _, c := range all {
@@ -267,8 +269,8 @@ func (all Clients[C]) Close() error {
 	return errors.Join(errs...)
 }
 
-// What a library gets where the scenario says nothing: the TTL of the other kinds, and what
-// redsync has for itself.
+// Defaults for libraries, if the scenario doesn't set a value: the TTL of the other kinds, and the
+// timeout and delays of redsync.
 const (
 	libraryTTL      = 10 * time.Second
 	libraryTimeout  = 0.05 // of the TTL
@@ -276,23 +278,23 @@ const (
 	libraryRetryMax = 250 * time.Millisecond
 )
 
-// ForLibrary is the settings for a lock that is a library as it is published, with a value
-// for each that it can't do without. The error is of what no library has: a mistake, fencing
-// tokens, a limit of extensions, and nodes that are asked in turn. name is the kind's; nodes
-// and ask say what to do where there is none, and where Ask is another.
+// ForLibrary returns the settings for an unmodified library, with defaults for all values that are
+// required. It returns an error for settings that no library supports: a mistake, fencing tokens, a
+// limit of extensions, and sequential requests. name is the kind's name. nodes and ask are the ends
+// of the messages for missing nodes and for an unsupported value of Ask.
 func (e Env) ForLibrary(name, nodes, ask string) (Settings, error) {
 	s := e.Settings
 	switch {
 	case len(e.Nodes) == 0:
 		return s, fmt.Errorf("lock %s has no %s", name, nodes)
 	case s.Mistake != "":
-		return s, fmt.Errorf("lock %s makes no mistake %q: that is for kind broken", name, s.Mistake)
+		return s, fmt.Errorf("lock %s does not support mistake %q: use kind broken", name, s.Mistake)
 	case s.Fence:
-		return s, fmt.Errorf("lock %s has no fencing tokens: leave fence out", name)
+		return s, fmt.Errorf("lock %s has no fencing tokens: remove fence", name)
 	case s.Extends != 0:
-		return s, fmt.Errorf("lock %s has no limit of extensions: leave extends out", name)
+		return s, fmt.Errorf("lock %s can't limit extensions: remove extends", name)
 	case s.Ask != "" && s.Ask != "multiplexed":
-		return s, fmt.Errorf("lock %s can't ask %q: %s", name, s.Ask, ask)
+		return s, fmt.Errorf("lock %s does not support ask: %q: %s", name, s.Ask, ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = libraryTTL

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestExampleModule tests the module in testdata/example as its author would: the lock passes,
-// and fails where it makes its mistake, as what that is.
+// TestExampleModule runs the tests of the module in testdata/example as its author would. They
+// pass, and fail with the right cause if the lock has its mistake.
 func TestExampleModule(t *testing.T) {
 	binary := example(t)
 	if out, err := ran(binary, "-test.v", "-test.run=^TestLock$"); err != nil || strings.Count(out, "    --- PASS: ") < 15 {
@@ -28,11 +28,11 @@ func TestExampleModule(t *testing.T) {
 			t.Errorf("%v: %q is not in\n%s", err, want, out)
 		}
 	}
-	_, kept, _ := strings.Cut(out, "record and report.html: ")
+	_, kept, _ := strings.Cut(out, "history and report.html: ")
 	kept, _, _ = strings.Cut(kept, "\n")
 	for _, name := range []string{"run.json", "history.jsonl.gz", "verdict.json", "outcome.json", "report.html"} {
 		if all, err := filepath.Glob(filepath.Join(kept, name)); err != nil || len(all) != 1 {
-			t.Errorf("in %q is no %s", kept, name)
+			t.Errorf("no %[2]s in %[1]q", kept, name)
 		}
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"lockpick/harness/lock"
 )
 
-// hostileEnv names the lock that TestHostile is to run.
+// hostileEnv names the lock that TestHostile runs.
 const hostileEnv = "LOCKTEST_HOSTILE"
 
-// hostile are locks that end a run, or never end it, and what must be told of them. The frame
-// is one of the lock's own in the dump.
+// hostile are locks that crash a run or make it hang, with the text expected in the failure. A
+// function name is that of a frame of the lock in the dump.
 var hostile = map[string]struct {
 	acquire func(ctx context.Context, env lock.Env) (lock.Handle, error)
 	says    []string
@@ -103,7 +103,7 @@ func TestHostile(t *testing.T) {
 	if name == "" {
 		t.Skip("for a process of TestHostileLocksFail")
 	}
-	patience := time.Minute // a busy machine is slow
+	patience := time.Minute // a busy host is slow
 	if strings.HasPrefix(hostile[name].says[0], "did not end") {
 		patience = time.Second
 	}
@@ -112,8 +112,8 @@ func TestHostile(t *testing.T) {
 	}}, Options{Scenarios: []string{"baseline/", "holder-crashes/"}, Patience: patience})
 }
 
-// A lock that ends its process, or never comes back, is the failure of its subtests alone, and
-// is told with the lock's own goroutines.
+// A lock that ends its process or hangs fails only its own subtests. The failure shows the lock's
+// goroutines.
 func TestHostileLocksFail(t *testing.T) {
 	for name, h := range hostile {
 		t.Run(name, func(t *testing.T) {

@@ -1,64 +1,65 @@
-// Package locktest puts a lock under lockpick's scenarios from a test of its author's:
+// Package locktest runs lockpick's scenarios against your lock from a Go test:
 //
-//	var kind = lock.Kind{Name: "fair", New: New, OneNode: true, Can: lock.Powers{Extend: true}}
+//	var kind = lock.Kind{Name: "fair", New: New, OneNode: true, Can: lock.Features{Extend: true}}
 //
 //	func TestLock(t *testing.T) { locktest.Run(t, kind, locktest.Options{}) }
 //
-// The lock may be in any module, which as long as lockpick isn't published needs a copy of it:
+// The lock may be in any module. Until lockpick is published, the module needs a copy of it:
 //
 //	go mod edit -require=lockpick@v0.0.0 -replace=lockpick=../lockpick
 //	go mod tidy
 //
-// testdata/example is one, whole.
+// testdata/example is a complete example.
 //
 // # The lock
 //
-// New is a lock.Factory. It connects to the nodes that it is given by Env.Dial, and that is all
-// that ties it to the simulation. It should read Env.Now before it asks and again when it has the
-// answers, and take its values from Env.Token, so that a seed gives one run. One that calls
-// time.Now or time.Sleep, or whose library does, sets OwnTime; one that draws its own values
-// OwnTokens. The rest of the Kind says what else the lock is, and it is held to that and to no
-// more: scenarios that want what it can't do are skipped, and so are, in the simulation, those
-// of faults that only real servers have.
+// New is a lock.Factory. It must connect to the given nodes with Env.Dial, which is the only
+// requirement of the simulation. It should read Env.Now before it sends requests and again when it
+// has the answers, and take its values from Env.Token, so that a seed always produces the same run.
+// Set OwnTime if the lock or its library calls time.Now or time.Sleep, and OwnTokens if it draws
+// its own values. The other fields of Kind describe further properties, and nothing beyond them is
+// required of the lock. Scenarios that need unsupported features are skipped. In the simulation, so
+// are scenarios with faults that only real servers can have.
 //
-// A lock that its holder can acquire again is asked to by a scenario of its author's, which says
-// workload: {reenter: 2} and stands in Options.Scenarios by its file: none of lockpick's own does.
+// None of lockpick's own scenarios tests reentrancy. To test it, write a scenario file with
+// workload: {reenter: 2} and list it in Options.Scenarios.
 //
-// Simulated nodes know the commands that locks use. Where one is missing, the failure names it;
-// Options.Backend has real servers, which know all. Faults that hit the message by which a lock
-// is set, extended or released find it by its command, or by what its script does. A script
-// that is taken for something else names it in its first line: -- lockpick:set, extend or release.
-// Its first key is the lock's, and its first argument the value.
+// Simulated nodes support the commands that locks use. If one is missing, the failure names it. Use
+// the real servers of Options.Backend, which support all commands. Faults on messages that set,
+// extend or release a lock recognize these messages by their command, or by the effect of their
+// script. If a script is misclassified, add a first line to it: -- lockpick:set, extend or release.
+// Its first key must be the lock's and its first argument the value.
 //
-// # What comes of it
+// # Results
 //
-// Each scenario, with each of its variants, is a subtest. It runs in virtual time, beside the
-// same with lockpick's own lock, the control. One that fails says which property was violated
-// and why, draws the sequence of events, and names the command that shows it again; the same
-// seed gives the same run. With go test -artifacts its record and report.html are kept in the
-// subtest's ArtifactDir. What a scenario is about, lockpick show NAME says, and lockpick help
-// properties what is judged. Undecided is no pass: the run showed nothing.
+// Each scenario, and each of its variants, is a subtest. It runs in virtual time, together with a
+// comparison run of the same scenario with lockpick's own lock. A failure reports the violated
+// property and its cause, draws the sequence of events, and prints the command to reproduce it. The
+// same seed always produces the same run. With go test -artifacts, the history and report.html are
+// kept in the subtest's ArtifactDir. lockpick show NAME describes a scenario, and lockpick help
+// properties the properties. An inconclusive run is a failure, because it demonstrated nothing.
 //
-// What a lock is held to, the scenario's tier says. "every" is for each lock: its faults hit
-// clients and links, or few nodes. "quorum" is for those that count votes, which are all but a
-// OneNode. Where a lock has no tier, or a property none, what came is logged.
+// The scenario's tier decides what is required of a lock. Tier "every" applies to every lock: its
+// faults hit clients, links, or a few nodes. Tier "quorum" applies to locks that count votes, which
+// means all locks without OneNode. Where the lock has no tier, or the property is not required, the
+// result is only logged.
 //
 // # How it works
 //
-// Simulated runs are done by processes of their own, which are this test's binary again: a
-// lock that spins, panics or waits for ever ends one, and is the failure of one subtest, with
-// the lock's goroutines. Such a process comes to Run as the test itself does, so what a test
-// or its TestMain does before is done there, too; from Run it never returns. What the lock
-// prints is logged. Coverage counts nothing of it.
+// Simulated runs are executed by separate processes of this test's binary. A lock that spins,
+// panics or hangs thus ends only its own process, and fails a single subtest, which prints the
+// lock's goroutines. Such a process runs the test itself until it reaches Run, so code before Run,
+// and in TestMain, is executed there, too. Run never returns in it. The lock's output is logged.
+// Coverage doesn't include these processes.
 //
-// On real servers each client is a process, which Process makes of the test's binary.
+// On real servers each client is a process of the test's binary, see Process.
 //
-// The lock needs no line in the table of package lock/kinds. The backends, and the clients'
-// processes, are given the table by which they find a lock: here it has lockpick's own kinds,
-// for the control, and the lock under test. So nothing is registered anywhere, and two tests
-// may call their locks the same.
+// The lock needs no entry in the table of package lock/kinds. Backends and client processes get a
+// table of kinds to look up locks. Here that table contains lockpick's own kinds, for the
+// comparison runs, and the lock under test. Nothing is registered globally, so two tests may use
+// the same name for their locks.
 //
-// Deliberately missing: containers, and locks that are not in Go.
+// Deliberately missing: containers, and locks that are not written in Go.
 package locktest
 
 import (
@@ -92,46 +93,46 @@ import (
 
 // Backends.
 const (
-	Simulation = "sim"     // virtual time, in any place that Go runs in
+	Simulation = "sim"     // virtual time, wherever Go runs
 	Servers    = "process" // redis-server processes in real time, on Linux; see Process
 )
 
-// Options say what a lock is put under. The zero value is each scenario that has a tier for
-// it, once, in the simulation.
+// Options select the scenarios and settings. With the zero value, each scenario that has a tier for
+// the lock runs once in the simulation.
 type Options struct {
-	// Scenarios are names as lockpick run takes them, or files: baseline is that with its
-	// variants, baseline/ it alone, gc-pause-after-acquire/fenced a variant; globs work. Those
-	// that are named run whether they have a tier or not; without one nothing is expected.
+	// Scenarios are names as in lockpick run, or files: baseline includes its variants, baseline/
+	// is the base alone, and gc-pause-after-acquire/fenced a variant. Globs are supported. Named
+	// scenarios run even without a tier, but then nothing is required of the lock.
 	Scenarios []string
-	// Tags: only scenarios that have all of these, such as ci, clock, kleppmann.
+	// Tags selects scenarios that have all of these tags, such as ci, clock, kleppmann.
 	Tags []string
-	// Seed is what is random is drawn from, 0 for 1. Seeds is how many from it on each scenario
-	// runs with, 0 for one.
+	// Seed is the random seed; 0 means 1. Seeds is the number of consecutive seeds for each
+	// scenario; 0 means 1.
 	Seed  uint64
 	Seeds int
-	// Without are scenarios to leave out, NAME or NAME/VARIANT, each with the reason, by which it
-	// is skipped.
+	// Without lists scenarios to skip, as NAME or NAME/VARIANT, with the reason.
 	Without map[string]string
-	// Backend is Simulation, if it is "", or Servers.
+	// Backend is Simulation or Servers. The default is Simulation.
 	Backend string
-	// Scale is the factor of all durations on real servers; 0: the scenario's, or a tenth. A
-	// library with delays of its own that can't be set may need 1.
+	// Scale is the factor for all durations on real servers. By default it is the scenario's own,
+	// or 0.1. A library with fixed delays may need 1.
 	Scale float64
-	// Nodes is how many there are, for a lock that is made for another number than the
-	// scenario has, mostly 5. Scenarios with faults of certain nodes are skipped then. 0: as many as there.
+	// Nodes is the number of nodes, if the lock needs a number other than the scenario's, which is
+	// usually 5. Scenarios with faults on particular nodes are then skipped. 0 means the
+	// scenario's.
 	Nodes int
-	// NoDrift: the lock leaves no margin for clocks that run fast or slow. Nothing is expected
-	// of it where one does.
+	// NoDrift means that the lock has no safety margin for clocks that run fast or slow. Nothing is
+	// required of it in scenarios with such clocks.
 	NoDrift bool
-	// Set are values of the kind's own Options.
+	// Set contains values for the kind's Options.
 	Set map[string]string
-	// Patience is how long one simulated run may take of real time; 0: 20 s. Most take
-	// milliseconds. One that takes longer stands still.
+	// Patience is the limit of a simulated run in real time; 0 means 20 s. Most runs take
+	// milliseconds. A run that exceeds the limit hangs.
 	Patience time.Duration
 }
 
-// Run puts the lock under the scenarios, each in a subtest. In the simulation these are
-// parallel, so they run when the calling test has returned.
+// Run runs the scenarios against the lock, each in a subtest. In the simulation the subtests are
+// parallel, so they run after the calling test has returned.
 func Run(t *testing.T, kind lock.Kind, o Options) {
 	t.Helper()
 	r := &run{Options: o, kind: kind, test: t.Name()}
@@ -165,16 +166,16 @@ type run struct {
 	kind  lock.Kind
 	table map[string]lock.Kind
 	known scenario.Known
-	test  string // its name
+	test  string // name of the test
 
-	backend harness.Backend // of real servers; nil: workers
+	backend harness.Backend // for real servers; nil: use workers
 	able    campaign.Abilities
 	workers campaign.Workers
 	hung    atomic.Int32
 	store   string
 }
 
-// complete fills in what was left out, and says what can't be.
+// complete fills in defaults and rejects invalid options.
 func (r *run) complete() error {
 	r.kind = named(r.kind)
 	r.Backend, r.Seed, r.Seeds = cmp.Or(r.Backend, Simulation), cmp.Or(r.Seed, 1), cmp.Or(r.Seeds, 1)
@@ -186,16 +187,16 @@ func (r *run) complete() error {
 	case r.Seeds < 0 || r.Nodes < 0 || r.Scale < 0 || r.Patience < 0:
 		return fmt.Errorf("an option is negative: %+v", r.Options)
 	case r.Backend != Simulation && r.Backend != Servers:
-		return fmt.Errorf("there is no backend %q: use %q or %q", r.Backend, Simulation, Servers)
+		return fmt.Errorf("unknown backend %q: use %q or %q", r.Backend, Simulation, Servers)
 	case r.Backend == Simulation && r.Scale != 0:
-		return fmt.Errorf("a scale is for real servers: the simulation has all the time it needs")
+		return fmt.Errorf("Scale is only for real servers: the simulation runs in virtual time")
 	case r.Backend == Servers && !slices.ContainsFunc(clients, func(k lock.Kind) bool { return named(k).Name == r.kind.Name }):
-		return fmt.Errorf("the clients on real servers are processes of this test's binary: add\n\n\tfunc TestMain(m *testing.M) { locktest.Process(m, kind) }\n\nwith the kind that is called %q", r.kind.Name)
+		return fmt.Errorf("on real servers the clients are processes of this test's binary: add\n\n\tfunc TestMain(m *testing.M) { locktest.Process(m, kind) }\n\nfor the kind named %q", r.kind.Name)
 	}
 	for name, value := range r.Set {
 		i := slices.IndexFunc(r.kind.Options, func(o lock.Option) bool { return o.Name == name })
 		if i < 0 || !slices.Contains(r.kind.Options[i].Values, value) {
-			return fmt.Errorf("the kind %s has no option %s=%s", r.kind.Name, name, value)
+			return fmt.Errorf("kind %s has no option %s=%s", r.kind.Name, name, value)
 		}
 	}
 	r.table = tableWith(r.kind)
@@ -204,7 +205,7 @@ func (r *run) complete() error {
 	return nil
 }
 
-// named is the kind with a name.
+// withName returns the kind with a default name if it has none.
 func named(k lock.Kind) lock.Kind {
 	k.Name = cmp.Or(k.Name, "lock")
 	return k
@@ -214,16 +215,16 @@ func checkKind(k lock.Kind) error {
 	_, known := kinds.All[k.Name]
 	switch {
 	case k.New == nil:
-		return fmt.Errorf("the kind %s has no factory: set New", k.Name)
+		return fmt.Errorf("kind %s has no factory: set New", k.Name)
 	case known:
-		return fmt.Errorf("lockpick itself has a kind %s: call this one otherwise (Name)", k.Name)
+		return fmt.Errorf("lockpick already has a kind %s: set another Name", k.Name)
 	case strings.Trim(k.Name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
-		return fmt.Errorf("the kind's name %q has more than lower-case letters, digits and hyphens", k.Name)
+		return fmt.Errorf("invalid name %q of the kind: use lower-case letters, digits and hyphens", k.Name)
 	}
 	return nil
 }
 
-// tableWith is lockpick's own kinds, for the control, and more.
+// tableWith returns a table of lockpick's own kinds, for comparison runs, and the given ones.
 func tableWith(more ...lock.Kind) map[string]lock.Kind {
 	table := maps.Clone(kinds.All)
 	for _, k := range more {
@@ -232,7 +233,7 @@ func tableWith(more ...lock.Kind) map[string]lock.Kind {
 	return table
 }
 
-// start gets ready what the subtests share.
+// start prepares what the subtests share.
 func (r *run) start(t *testing.T) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -255,7 +256,7 @@ func (r *run) start(t *testing.T) error {
 	return nil
 }
 
-// do is one subtest.
+// runSubtest is the body of a subtest.
 func (r *run) do(t *testing.T, c choice, seed uint64) {
 	if why := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skip, r.lacks(t, c.Scenario)); why != "" {
 		t.Skip(why)
@@ -273,26 +274,27 @@ func (r *run) do(t *testing.T, c choice, seed uint64) {
 	t.Parallel()
 	o, said := r.simulate(t, j)
 	if o.Code == outcome.ExitUndecided && slices.ContainsFunc(c.Plan, scenario.DuringAcquire) {
-		t.Skipf("this lock does not look at Env.Now twice in an acquire (one that calls time.Now sets OwnTime), and so never comes to the point %s: %s",
+		t.Skipf("this lock does not read Env.Now twice in an acquire (set OwnTime if it calls time.Now), so it never reaches the point %s: %s",
 			client.DuringAcquire, o.Judgements[0].Because)
 	}
 	r.tell(t, c, o, said)
 }
 
-// mostTries is how often a run is tried again that showed nothing. In the simulation that is
-// with other seeds: dice may spare a lock that asks little, and the same ones always do.
+// maxTries is how often an inconclusive run is retried. In the simulation each try uses another
+// seed, because a seed always gives the same result, and with some a lock that sends few requests
+// avoids all faults.
 const mostTries = 5
 
-// simulate has a job done by a worker. said is what the lock has printed.
+// simulate runs a job on a worker. output is the output of the lock.
 func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, said string) {
 	w := <-r.workers.Idle
 	defer func() { r.workers.Idle <- w }()
 	for range mostTries {
 		if r.hung.Load() >= mostHung {
-			t.Skipf("%d runs before did not end", mostHung)
+			t.Skipf("%d earlier runs hung", mostHung)
 		}
 		o, said = w.Do(t.Context(), j), w.Said()
-		if o.Error != "" { // goroutines may be left of it
+		if o.Error != "" { // goroutines of the run may still exist
 			w.Stop()
 		}
 		if strings.HasPrefix(o.Error, campaign.TooLong) {
@@ -306,12 +308,11 @@ func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, said st
 	return o, said
 }
 
-// mostHung is how many runs may take all of their time. A lock that stands still once does so
-// in most of them.
+// maxHung is how many runs may hang. A lock that hangs in one run does so in most of them.
 const mostHung = 3
 
-// lacks is what a scenario needs that can't be had here, "" for nothing. Where that could not be
-// found out, the test fails.
+// missing lists what the scenario needs but is unavailable here, or returns "". The test fails if
+// that can't be determined.
 func (r *run) lacks(t *testing.T, s scenario.Scenario) string {
 	var lacks []string
 	for _, c := range r.able.Missing(s, r.table) {
@@ -323,7 +324,7 @@ func (r *run) lacks(t *testing.T, s scenario.Scenario) string {
 	return strings.Join(lacks, "; ")
 }
 
-// again is the command that runs one subtest again, in its package's folder.
+// rerunCommand returns the command that repeats one subtest, to be run in its package's folder.
 func again(test string) string {
 	command := fmt.Sprintf("go test -run '%s' -artifacts .", pattern(test))
 	for _, own := range ownFlags() {
@@ -335,11 +336,12 @@ func again(test string) string {
 // choice is one variant of a scenario, with the lock under test.
 type choice struct {
 	scenario.Scenario
-	own  scenario.Scenario // with its own lock
-	skip string            // why it is not for this lock; "": it is
+	own  scenario.Scenario // with the scenario's own lock
+	skip string            // why it doesn't apply to this lock, or ""
 }
 
-// name is that of the subtest. Without a word for the base, -run could not name it alone.
+// name returns the subtest's name. The base gets a name of its own so that -run can select it
+// alone.
 func (c choice) name() string {
 	if c.Variant == "" {
 		return c.Name + "/" + scenario.BaseVariant
@@ -347,7 +349,7 @@ func (c choice) name() string {
 	return c.ID()
 }
 
-// chosen are the scenarios that the options ask for, in the order of the catalogue.
+// chooseScenarios returns the scenarios selected by the options, in the order of the catalogue.
 func (r *run) chosen() ([]choice, error) {
 	all, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.known, nil)
 	if err != nil {
@@ -365,19 +367,19 @@ func (r *run) chosen() ([]choice, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("no scenario is chosen by names %q and tags %q: see lockpick list", r.Scenarios, r.Tags)
+		return nil, fmt.Errorf("no scenario matches names %q and tags %q: see lockpick list", r.Scenarios, r.Tags)
 	}
 	return out, nil
 }
 
 func unknown(err error) error { return fmt.Errorf("%w: see lockpick list", err) }
 
-// tiered says whether a scenario is one of those that the lock is put under where none is named.
+// hasTier reports whether a scenario is run if the options name none.
 func (r *run) tiered(s scenario.Scenario) bool {
 	return s.Lock.Mistake == "" && (s.Tier == scenario.TierEvery || s.Tier == scenario.TierQuorum && !r.kind.OneNode)
 }
 
-// choice puts the lock under a scenario, or says why it is not for it.
+// choice applies a scenario to the lock under test, or sets skip if that isn't possible.
 func (r *run) choice(own scenario.Scenario) choice {
 	c := choice{Scenario: own, own: own}
 	s, err := own.With(r.kind.Name, r.kind)
@@ -406,8 +408,8 @@ func (r *run) choice(own scenario.Scenario) choice {
 	return c
 }
 
-// resized is the scenario with another number of nodes, unless that would change what it is
-// about: two nodes are few of five, and most of three.
+// withNodes returns the scenario with another number of nodes. It returns an error if that would
+// change the scenario's meaning: two nodes are a minority of five, but a majority of three.
 func resized(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
 	names := s.NodeNames()
 	of := func(target string) bool {
@@ -420,14 +422,14 @@ func resized(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
 			return slices.ContainsFunc(st.Fault.Targets, of) || st.When.Message != nil && of(st.When.Message.Link)
 		})
 	if certain {
-		return s, fmt.Errorf("it is about certain ones of %d nodes, and here are %d", len(names), nodes)
+		return s, fmt.Errorf("has faults on particular nodes out of %d, but the lock uses %d", len(names), nodes)
 	}
 	s.Topology.Nodes = nodes
 	return s, nil
 }
 
-// undrifted is the scenario for a lock that claims no margin for clocks that run fast or slow:
-// dice leave them alone, and where the plan has one, nothing is expected.
+// withoutDriftFaults returns the scenario for a lock without a margin for clock drift. Random plans
+// don't change clock rates, and nothing is expected if a fixed plan does.
 func undrifted(s scenario.Scenario) scenario.Scenario {
 	drifts := func(k nemesis.Kind) bool { return k.Power == nemesis.PowerClock && !k.Sets }
 	if s.Random != nil {
@@ -446,7 +448,7 @@ func undrifted(s scenario.Scenario) scenario.Scenario {
 	return s
 }
 
-// tell reports what came of a subtest: an error of the test where it was not as expected.
+// report logs the result of a subtest, or fails the test if the result is unexpected.
 func (r *run) tell(t *testing.T, c choice, o outcome.Outcome, said string) {
 	t.Helper()
 	if o.Code == outcome.ExitOK {
@@ -461,12 +463,12 @@ func (r *run) tell(t *testing.T, c choice, o outcome.Outcome, said string) {
 		parts = append(append(parts, r.diagram(o)...), printed(said)...)
 	}
 	for _, earlier := range o.Retried {
-		parts = append(parts, "an earlier try did not count: "+earlier)
+		parts = append(parts, "retried after: "+earlier)
 	}
 	t.Errorf("\n%s\n\nrun again: %s\n%s", strings.Join(parts, "\n\n"), o.Command, keep(t, o.Dir))
 }
 
-// judged are judgements in words, those that are wanted. What has one reason stands together.
+// formatJudgments formats the wanted judgments. Those with the same reason are grouped.
 func judged(all []outcome.Judgement, wanted func(outcome.Judgement) bool) (out []string) {
 	var because string
 	for _, j := range all {
@@ -484,23 +486,23 @@ func judged(all []outcome.Judgement, wanted func(outcome.Judgement) bool) (out [
 	return out
 }
 
-// mostWhy bounds what is told of an error: each client may have one, with its stack.
+// maxErrorLen limits the text of an error, because each client may have one with its stack.
 const mostWhy = 2000
 
-// failed is why a run could not be judged, and where the lock stood.
+// explainError explains why a run has no result, with the stacks of the lock.
 func failed(o outcome.Outcome, where string) string {
 	why, _, _ := strings.Cut(o.Error, "; its stacks are in ")
 	if len(why) > mostWhy {
 		why = why[:mostWhy] + " …"
 	}
 	if strings.HasPrefix(why, campaign.TooLong) {
-		why += "\nVirtual time goes on while goroutines wait for each other, for their timers or for the nodes. It stands still while one computes,\n" +
-			"or waits for what is not in the simulation: a connection that Env.Dial did not make, or a channel or mutex from before New."
+		why += "\nVirtual time advances while all goroutines wait for each other, for timers or for nodes. It stops while a goroutine computes,\n" +
+			"or waits for something outside the simulation: a connection not made by Env.Dial, or a channel or mutex created before New."
 	}
 	return strings.TrimSpace(why + "\n\n" + where)
 }
 
-// diagram draws the violation that was not expected, or else what happened.
+// diagram draws the unexpected violation, or else the whole run.
 func (r *run) diagram(o outcome.Outcome) []string {
 	s, err := campaign.OpenStored(o.Dir, r.known)
 	if err != nil {
@@ -519,34 +521,35 @@ func drawn(d sequence.Diagram) string {
 	return strings.TrimSpace(sequence.Text(d, sequence.DefaultWidth))
 }
 
-// mostPrinted bounds what is repeated of what the lock has printed: the end counts.
+// maxOutput limits how much of the lock's output is shown. The end is the most relevant part.
 const mostPrinted = 4000
 
 func printed(said string) []string {
 	if said = strings.TrimSpace(said); said == "" {
 		return nil
 	}
-	return []string{"The lock has printed:\n" + said[max(0, len(said)-mostPrinted):]}
+	return []string{"Output of the lock:\n" + said[max(0, len(said)-mostPrinted):]}
 }
 
-// keepsArtifacts says whether this test was run with -artifacts.
+// keepsArtifacts reports whether the test runs with -artifacts.
 func keepsArtifacts() bool {
 	f := flag.Lookup("test.artifacts")
 	return f != nil && f.Value.String() == "true"
 }
 
-// keep leaves a run's folder among the test's artifacts, where these are kept, and says where.
+// keepArtifacts copies a run's folder to the test's artifacts, if they are kept, and returns a
+// message.
 func keep(t *testing.T, dir string) string {
 	t.Helper()
 	if dir == "" {
 		return ""
 	}
 	if !keepsArtifacts() {
-		return "-artifacts keeps its record and report.html"
+		return "use -artifacts to keep the history and report.html"
 	}
 	to := t.ArtifactDir()
 	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		return "its record could not be kept: " + err.Error()
+		return "failed to keep the history: " + err.Error()
 	}
-	return "record and report.html: " + to
+	return "history and report.html: " + to
 }

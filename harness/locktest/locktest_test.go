@@ -15,14 +15,14 @@ import (
 	"lockpick/nemesis"
 )
 
-// mine is a kind of lockpick's under another name, as if it came from elsewhere.
+// mine returns one of lockpick's kinds under another name, as if it came from elsewhere.
 func mine(name string) lock.Kind {
 	k := kinds.All[name]
 	k.Name = "mine"
 	return k
 }
 
-// TestRun puts locks of each shape under a few scenarios, two seeds each.
+// TestRun runs a few scenarios against different kinds of locks, with two seeds each.
 func TestRun(t *testing.T) {
 	for _, name := range []string{"redlock", "redislock"} {
 		t.Run(name, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The names of the subtests are those by which -run finds them.
+// -run selects subtests by their names.
 func TestPattern(t *testing.T) {
 	for name, want := range map[string]string{
 		"TestX":                           "^TestX$",
@@ -44,25 +44,25 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// What can't be asked for is told at once, and what to do about it.
+// Invalid options are reported immediately, with a hint.
 func TestWrongOptions(t *testing.T) {
 	set := lock.Kind{New: mine("single").New, Options: []lock.Option{{Name: "speed", Values: []string{"low", "high"}}}}
 	for want, tt := range map[string]struct {
 		kind lock.Kind
 		o    Options
 	}{
-		"has no factory":                     {lock.Kind{}, Options{}},
-		"lockpick itself has a kind redsync": {lock.Kind{Name: "redsync", New: set.New}, Options{}},
-		`name "My Lock" has more than`:       {lock.Kind{Name: "My Lock", New: set.New}, Options{}},
-		"an option is negative":              {set, Options{Seeds: -1}},
-		`no backend "docker"`:                {set, Options{Backend: "docker"}},
-		"a scale is for real servers":        {set, Options{Scale: 2}},
-		"locktest.Process(m, kind)":          {set, Options{Backend: Servers}},
-		"no option speed=medium":             {set, Options{Set: map[string]string{"speed": "medium"}}},
-		"no option colour=red":               {set, Options{Set: map[string]string{"colour": "red"}}},
-		`no scenario or file "basline": see`: {set, Options{Scenarios: []string{"basline"}}},
-		`no scenario is chosen by`:           {set, Options{Tags: []string{"nowhere"}}},
-		`no scenario or file "nobody"`:       {set, Options{Without: map[string]string{"nobody": "why"}}},
+		"has no factory":                      {lock.Kind{}, Options{}},
+		"lockpick already has a kind redsync": {lock.Kind{Name: "redsync", New: set.New}, Options{}},
+		`invalid name "My Lock"`:              {lock.Kind{Name: "My Lock", New: set.New}, Options{}},
+		"an option is negative":               {set, Options{Seeds: -1}},
+		`unknown backend "docker"`:            {set, Options{Backend: "docker"}},
+		"Scale is only for real servers":      {set, Options{Scale: 2}},
+		"locktest.Process(m, kind)":           {set, Options{Backend: Servers}},
+		"no option speed=medium":              {set, Options{Set: map[string]string{"speed": "medium"}}},
+		"no option colour=red":                {set, Options{Set: map[string]string{"colour": "red"}}},
+		`no scenario or file "basline": see`:  {set, Options{Scenarios: []string{"basline"}}},
+		`no scenario matches`:                 {set, Options{Tags: []string{"nowhere"}}},
+		`no scenario or file "nobody"`:        {set, Options{Without: map[string]string{"nobody": "why"}}},
 	} {
 		r := &run{Options: tt.o, kind: tt.kind}
 		err := r.complete()
@@ -75,7 +75,7 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// chosen are the choices for a kind, by their names.
+// chosen returns the choices for a kind, by name.
 func chosen(t *testing.T, k lock.Kind, o Options) map[string]choice {
 	t.Helper()
 	r := &run{Options: o, kind: k}
@@ -93,11 +93,11 @@ func chosen(t *testing.T, k lock.Kind, o Options) map[string]choice {
 	return out
 }
 
-// Without names a lock comes under the scenarios that have a tier for it.
+// By default a lock runs the scenarios that have a tier for it.
 func TestTiers(t *testing.T) {
 	one, many := chosen(t, mine("single"), Options{}), chosen(t, mine("redlock"), Options{})
 	if len(one) < 20 || len(many) < len(one)+20 {
-		t.Errorf("%d for a lock on one node, %d for one that counts votes", len(one), len(many))
+		t.Errorf("%d scenarios for a lock on one node, %d for a lock that counts votes", len(one), len(many))
 	}
 	for name, c := range many {
 		_, has := one[name]
@@ -108,12 +108,12 @@ func TestTiers(t *testing.T) {
 			t.Errorf("%s is skipped: %s", name, c.skip)
 		}
 	}
-	if c := one["gc-pause-after-acquire/fenced"]; c.skip != "this lock gives no fencing tokens" {
+	if c := one["gc-pause-after-acquire/fenced"]; c.skip != "this lock has no fencing tokens" {
 		t.Errorf("fenced: %q", c.skip)
 	}
 }
 
-// Names, globs, variants, files and tags choose; what is named needs no tier.
+// Scenarios are selected by names, globs, variants, files and tags. Named ones don't need a tier.
 func TestChoice(t *testing.T) {
 	text, err := os.ReadFile("../../scenarios/baseline.yaml")
 	if err != nil {
@@ -145,14 +145,14 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// Another number of nodes is for scenarios that are about none of them.
+// Another number of nodes is only possible in scenarios without faults on particular nodes.
 func TestNodes(t *testing.T) {
 	all := chosen(t, mine("redlock"), Options{Nodes: 3})
 	if c := all["baseline/base"]; c.skip != "" || c.Topology.Nodes != 3 || c.own.Topology.Nodes != 5 {
-		t.Errorf("baseline: %q, %d nodes, the control has %d", c.skip, c.Topology.Nodes, c.own.Topology.Nodes)
+		t.Errorf("baseline: %q, %d nodes, %d in the comparison run", c.skip, c.Topology.Nodes, c.own.Topology.Nodes)
 	}
 	for _, name := range []string{"minority-down/base", "lost-reply/base", "disjoint-views/base", "same-node-twice/base"} {
-		if c := all[name]; !strings.Contains(c.skip, "certain ones of ") {
+		if c := all[name]; !strings.Contains(c.skip, "particular nodes out of ") {
 			t.Errorf("%s: %q", name, c.skip)
 		}
 	}
@@ -161,7 +161,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// A lock without a margin is held to nothing where a clock drifts, and to all else.
+// A lock without a drift margin has no requirements in scenarios with clock drift, and all others
+// elsewhere.
 func TestNoDrift(t *testing.T) {
 	all := chosen(t, mine("redlock"), Options{NoDrift: true})
 	for name, held := range map[string]bool{"ntp-slew/base": false, "baseline/base": true, "random-within-assumptions/base": true} {
@@ -170,24 +171,24 @@ func TestNoDrift(t *testing.T) {
 			t.Errorf("%s: expected %+v", name, c.Expect)
 		}
 		if c.Random != nil && slices.ContainsFunc(c.Random.Choices(), func(x nemesis.Choice) bool { return x.Kind.Name == "clock-rate" || x.Kind.Name == "clock-slew" }) {
-			t.Errorf("%s: its dice let clocks drift", name)
+			t.Errorf("%s: the random plan may include clock drift", name)
 		}
 	}
 }
 
-// On real servers all durations are shorter, those of the control, too.
+// On real servers all durations are scaled, also those of the comparison run.
 func TestScale(t *testing.T) {
 	defer func() { clients = nil }()
 	clients = []lock.Kind{mine("single")}
 	for scale, want := range map[float64]time.Duration{0: time.Second, 0.5: 5 * time.Second} {
 		c := chosen(t, mine("single"), Options{Backend: Servers, Scale: scale, Scenarios: []string{"baseline/"}})["baseline/base"]
 		if c.Lock.TTL != want || c.own.Lock.TTL != want {
-			t.Errorf("scale %v: TTL %v, of the control %v", scale, c.Lock.TTL, c.own.Lock.TTL)
+			t.Errorf("scale %v: TTL %v, in the comparison run %v", scale, c.Lock.TTL, c.own.Lock.TTL)
 		}
 	}
 }
 
-// Where no server is installed, the test is skipped, and says what to do.
+// If redis-server is not installed, the test is skipped with a hint.
 func TestNoServers(t *testing.T) {
 	defer func() { clients = nil }()
 	clients = []lock.Kind{mine("single")}
@@ -195,14 +196,14 @@ func TestNoServers(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		t.Cleanup(func() {
 			if !t.Skipped() {
-				t.Error("it was not skipped")
+				t.Error("the test was not skipped")
 			}
 		})
 		Run(t, mine("single"), Options{Backend: Servers})
 	})
 }
 
-// Of a dump those goroutines are told that are the lock's.
+// Only the goroutines of the lock are shown.
 func TestStacks(t *testing.T) {
 	dump := "the lock says this\nSIGQUIT: quit\nPC=0x40e26c m=0 sigcode=0\n\ngoroutine 1 gp=0x3a01b447a960 m=nil [chan receive]:\nmain.main()\n\tmain.go:3 +0x1 fp=0x1 sp=0x2 pc=0x3\n\n" +
 		"goroutine 7 [running]:\nexample.org/fair.(*fair).Acquire(0x1)\n\tfair.go:9 +0x1\n\ngoroutine 9 [select]:\nlockpick/harness/locktest.(*run).work(0x1)\nexample.org/fair.TestLock()\n"
@@ -235,10 +236,10 @@ func TestFlags(t *testing.T) {
 	}}, Options{Scenarios: []string{"baseline/"}, Without: map[string]string{"lost-reply": "not asked for"}})
 }
 
-// The processes that do the runs get the test's own flags, and what a lock prints there is told.
+// Workers get the test's own flags, and the lock's output is shown.
 func TestWorkersHaveTheFlags(t *testing.T) {
 	out, err := exec.Command(os.Args[0], "-test.run", "^TestFlags$", "-test.v", "-wish=a long life").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "The lock has printed:\n        the wish is a long life") || !strings.Contains(string(out), "mutual-exclusion holds: ") {
+	if err != nil || !strings.Contains(string(out), "Output of the lock:\n        the wish is a long life") || !strings.Contains(string(out), "mutual-exclusion holds: ") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

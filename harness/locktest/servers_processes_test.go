@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestExampleOnServers does the same on redis-server processes, whose clients are processes
-// of the example's test, by the scenario that shows the mistake with certainty.
+// TestExampleOnServers runs the same tests with redis-server processes, and with processes of the
+// example's test as clients. It uses a scenario that always shows the mistake.
 func TestExampleOnServers(t *testing.T) {
 	binary := example(t)
 	if out, err := ran(binary, "-servers", "-test.v"); err != nil || !strings.Contains(out, "--- PASS: TestLock/foreign-release/base") {

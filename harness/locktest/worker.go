@@ -20,28 +20,28 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// workerEnv is set for a process that is to do simulated runs.
+// workerEnv is set for processes that execute simulated runs.
 const workerEnv = "LOCKPICK_LOCKTEST_WORKER"
 
-// hire gets ready workers for the subtests. Each is this binary, which is told to run this
-// test alone, and works once it comes to Run.
+// startWorkers starts the workers for the subtests. Each is a process of this binary that runs only
+// this test, and executes jobs when it reaches Run.
 func (r *run) hire(t *testing.T, self string) {
 	if r.backend != nil {
 		return
 	}
 	r.workers = campaign.Pool{
 		Command:  append([]string{self, "-test.run=" + pattern(r.test), "-test.timeout=0"}, ownFlags()...),
-		Env:      []string{workerEnv + "=1", "GORACE=atexit_sleep_ms=0"}, // a second each, otherwise
+		Env:      []string{workerEnv + "=1", "GORACE=atexit_sleep_ms=0"}, // otherwise each takes a second to exit
 		Patience: r.Patience, Stacks: r.store, Size: runtime.GOMAXPROCS(0),
 	}.Start()
 	t.Cleanup(r.workers.Stop) // after all subtests
 }
 
-// work does runs until there are no more. It does not return.
+// work executes jobs until there are no more. It does not return.
 func (r *run) work() {
 	answers := os.Stdout
-	os.Stdout = os.Stderr // what the lock prints is no answer
-	fmt.Fprintln(answers) // nor is what a TestMain has begun a line with
+	os.Stdout = os.Stderr // the lock's output must not mix with the answers
+	fmt.Fprintln(answers) // ends a line that TestMain may have started
 	b := simulation{sim.New(r.table)}
 	if err := campaign.ServeWorker(os.Stdin, answers, map[string]harness.Backend{b.Name(): b}); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -50,10 +50,10 @@ func (r *run) work() {
 	os.Exit(0)
 }
 
-// simulation prints where goroutines stand that wait for each other.
+// simulation prints the stacks of all goroutines in case of a deadlock.
 type simulation struct{ *sim.Backend }
 
-// Run is that of the simulation.
+// Run calls the simulation's Run.
 func (b simulation) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
 	err := b.Backend.Run(ctx, s, seed, rec, body)
 	if err != nil && strings.Contains(err.Error(), "deadlock: ") {
@@ -63,7 +63,8 @@ func (b simulation) Run(ctx context.Context, s scenario.Scenario, seed uint64, r
 	return err
 }
 
-// ownFlags are the flags of the test that are not Go's, as they were given.
+// ownFlags returns the test's own flags as given on the command line, without those of package
+// testing.
 func ownFlags() (out []string) {
 	flag.Visit(func(f *flag.Flag) {
 		if !strings.HasPrefix(f.Name, "test.") {
@@ -73,7 +74,7 @@ func ownFlags() (out []string) {
 	return out
 }
 
-// pattern is the value of -run that matches one test alone.
+// pattern returns the value of -run that selects a single test.
 func pattern(test string) string {
 	var parts []string
 	for part := range strings.SplitSeq(test, "/") {
@@ -82,7 +83,7 @@ func pattern(test string) string {
 	return strings.Join(parts, "/")
 }
 
-// packageOf is the path of the package that a factory is of, as stacks have it.
+// packageOf returns the import path of a factory's package, as it appears in stacks.
 func packageOf(f lock.Factory) string {
 	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
 	folder := strings.LastIndex(name, "/") + 1
@@ -90,14 +91,15 @@ func packageOf(f lock.Factory) string {
 	return name[:folder] + base
 }
 
-// mostStacks bounds the goroutines that are told.
+// maxStacks limits the number of goroutines shown.
 const mostStacks = 5
 
-// addresses are those of frames, which say nothing to a reader.
+// addresses matches the addresses in stack frames, which are of no use to a reader.
 var addresses = regexp.MustCompile(` fp=0x[0-9a-f]+ sp=0x[0-9a-f]+ pc=0x[0-9a-f]+| gp=0x[0-9a-f]+ m=\S+|(?m)^PC=.*\n`)
 
-// stacks are the goroutines of a dump that are in the lock's package, or the first where none
-// is, behind what was printed before them. That of the test, which waits for all, is left out.
+// stacks returns the goroutines of a dump that are in the lock's package, or the first ones if
+// there are none, after the text printed before them. It omits the test's goroutine that waits for
+// the others.
 func stacks(dump, pkg string) string {
 	var lock, other []string
 	before, rest, _ := strings.Cut("\n"+addresses.ReplaceAllString(dump, ""), "\ngoroutine ")
@@ -121,22 +123,22 @@ func stacks(dump, pkg string) string {
 	return strings.TrimSpace(fmt.Sprintf("%s\n\n%s (%d of %d):\n\n%s", strings.TrimSpace(before), title, len(shown), len(lock), strings.Join(shown, "\n\n")))
 }
 
-// clientVerb is the argument by which the process backend starts the test's binary as a client.
+// clientVerb is the argument with which the process backend starts the test's binary as a client.
 const clientVerb = "__client"
 
-// clients are the kinds that Process was given.
+// clients are the kinds given to Process.
 var clients []lock.Kind
 
-// Process is for a TestMain whose tests run on real servers: it makes the test's binary a
-// program of clients that use locks of these kinds, runs the tests, and exits.
+// Process is for the TestMain of tests that use real servers. If the binary was started as a
+// client, Process runs the client with locks of these kinds. Otherwise it runs the tests and exits.
 //
 //	func TestMain(m *testing.M) { locktest.Process(m, kind) }
 //
-// m is a *testing.M, or whatever runs the tests and what must be done before and after them.
+// m is a *testing.M, or another value that runs the tests with their setup and teardown.
 func Process(m interface{ Run() int }, all ...lock.Kind) {
 	if len(os.Args) > 1 && os.Args[1] == clientVerb {
 		code := 0
-		flag.CommandLine.Parse(os.Args[2:]) // its error ends the program
+		flag.CommandLine.Parse(os.Args[2:]) // exits on error
 		if err := real.ClientMain(os.Stdin, os.Stdout, tableWith(all...)); err != nil {
 			fmt.Fprintln(os.Stderr, "error:", err)
 			code = 3
@@ -145,7 +147,7 @@ func Process(m interface{ Run() int }, all ...lock.Kind) {
 	}
 	clients = all
 	if os.Getenv("GORACE") == "" {
-		os.Setenv("GORACE", "atexit_sleep_ms=0") // or each client takes a second to end under -race
+		os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each client takes a second to exit under -race
 	}
 	os.Exit(m.Run())
 }

@@ -30,16 +30,16 @@ type child struct {
 
 var _ real.Program = (*child)(nil)
 
-// Pause stops it.
+// Pause stops the process.
 func (ch *child) Pause(context.Context) (string, error) {
-	// The first of two ends would let it run while the other pause is in force.
+	// With two pauses in force, the end of the first would let the process run during the second.
 	if ch.paused.Swap(true) {
 		return "", fmt.Errorf("pause %s: it is paused already", ch.name)
 	}
 	return ch.Stop()
 }
 
-// Resume lets it go on.
+// Resume continues the process.
 func (ch *child) Resume(context.Context) (string, error) {
 	defer ch.paused.Store(false)
 	back, err := ch.Continue()
@@ -49,7 +49,7 @@ func (ch *child) Resume(context.Context) (string, error) {
 	return back, err
 }
 
-// Kill ends it without warning.
+// Kill ends the process without warning.
 func (ch *child) Kill(context.Context) (string, error) {
 	select {
 	case <-ch.Done():
@@ -62,10 +62,10 @@ func (ch *child) Kill(context.Context) (string, error) {
 	return fmt.Sprintf("process %d has ended", ch.PID()), nil
 }
 
-// Paused says whether it is.
+// Paused reports whether the process is paused.
 func (ch *child) Paused() bool { return ch.paused.Load() }
 
-// End says how it ended.
+// End returns how the process ended.
 func (ch *child) End() error { return ch.Err() }
 
 func (c *cluster) startChild(name string) (*real.Client, error) {
@@ -83,18 +83,18 @@ func (c *cluster) startChild(name string) (*real.Client, error) {
 	return &real.Client{Program: &child{Piped: p, name: name}, In: p.In, Out: p.Out, Freed: p.Leave}, nil
 }
 
-// adapterOf is the name of a client's adapter among processes.
+// adapterName returns the process name of a client's adapter.
 func adapterOf(client string) string { return client + "-adapter" }
 
-// startAdapters starts those of all clients before time zero, and waits until each has said
-// its hello, which is left for its client: that joins the adapter's process group and gets
+// startAdapters starts the adapters of all clients before time zero, and waits until each has sent
+// its hello. The hello is left for its client, which joins the adapter's process group and inherits
 // its pipes.
 func (c *cluster) startAdapters(s scenario.Scenario) error {
 	if s.Lock.Kind != lockexec.Name {
 		return nil
 	}
 	if len(c.cfg.Adapter) == 0 {
-		return errors.New("run: lock exec has no program: say --adapter COMMAND")
+		return errors.New("run: lock exec has no program: use --adapter COMMAND")
 	}
 	c.adapters = map[string]*real.AdapterProcess{}
 	for _, name := range s.ClientNames() {
@@ -112,7 +112,8 @@ func (c *cluster) startAdapters(s scenario.Scenario) error {
 	return nil
 }
 
-// RunClient is that of real.Run; if an adapter breaks, it adds what the program said last.
+// RunClient is like that of real.Run. If an adapter breaks, the error includes the adapter's last
+// output.
 func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
 	err := c.Run.RunClient(ctx, s, at)
 	if a := c.adapters[s.Name]; a != nil && err != nil && err != harness.ErrKilled && ctx.Err() == nil {
@@ -121,10 +122,10 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	return err
 }
 
-// setClocks lets the clocks of nodes, clients and adapters be changed: their processes start
-// traced. The others' clocks are not touched.
+// setClocks makes the clocks of nodes, clients and adapters changeable, by starting their processes
+// traced. Other processes' clocks are not touched.
 func (c *cluster) setClocks(s scenario.Scenario) {
-	all := map[string]*real.Clock{} // by the names of processes
+	all := map[string]*real.Clock{} // by process name
 	add := func(name string, client bool) {
 		all[name] = real.NewClock(c.Ctx, client, proc.TrueClock)
 		c.group.Cleanup(all[name].Close)
@@ -149,7 +150,7 @@ func (c *cluster) setClocks(s scenario.Scenario) {
 	}
 }
 
-// dateAhead changes the clock of a program that prints the time.
+// checkDateClock changes the clock of a program that prints the time, and checks that it follows.
 func dateAhead(ctx context.Context, group *proc.Group) error {
 	m := real.NewClock(ctx, false, proc.TrueClock)
 	defer m.Close()
@@ -175,18 +176,17 @@ func dateAhead(ctx context.Context, group *proc.Group) error {
 	}
 	want, _ := m.Shown().Wall(proc.TrueClock())
 	if d := want.Sub(time.Unix(got, 0)); d.Abs() > time.Minute {
-		return fmt.Errorf("date did not follow its clock: it was %v off", d)
+		return fmt.Errorf("date did not follow its changed clock: it was off by %v", d)
 	}
 	return nil
 }
 
-// Guard tells what becomes of the run's processes that the plan does not ask for. Names are
-// those that the processes have had from the start: a replica that serves a node now is
-// called as before.
+// MonitorProcesses reports what happens to the run's processes and is not part of the plan. It uses
+// the names that processes had from the start: a replica that now serves a node keeps its name.
 func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 	unlisten := c.group.Listen(func(x proc.Unasked) {
 		if x.What == proc.Ended && x.Status > 0 && c.harmed(x.Child) {
-			return // which is what becomes of servers whose disk is hit
+			return // servers exit by themselves after a disk fault
 		}
 		tell(unplanned(x))
 	})
@@ -206,9 +206,9 @@ func unplanned(x proc.Unasked) harness.Unplanned {
 	return harness.Unplanned{Op: op[x.What], Node: x.Child, Cause: x.Cause}
 }
 
-// interfered waits for what becomes of a group's processes before Guard looks after them. fail
-// is called with the first interference. explain puts it, or that something took too long,
-// before the error that it caused.
+// watchInterference watches a group's processes until MonitorProcesses takes over. It calls fail
+// with the first interference. explain adds that interference, or a time-out, to the error that it
+// caused.
 func interfered(group *proc.Group, when string, fail func(error)) (explain func(error) error) {
 	m := real.NewMonitor(when, fail)
 	over := group.Listen(func(x proc.Unasked) { m.Hear(unplanned(x)) })
@@ -218,15 +218,15 @@ func interfered(group *proc.Group, when string, fail func(error)) (explain func(
 	}
 }
 
-// answersIn is how long a server may take to answer.
+// answerTimeout is how long a server may take to answer.
 const answersIn = 2 * time.Second
 
-// question tells where a server answers nobody, though no signal has stopped it and no
-// fault of the plan keeps it from that.
+// unresponsiveCheck reports when a server doesn't answer although no signal has stopped it and no
+// fault of the plan keeps it from answering.
 func (c *cluster) question(s *proc.Redis, tell func(harness.Unplanned)) proc.Question {
 	return proc.Question{Late: func(waited time.Duration) {
 		if waited == answersIn {
-			tell(harness.Unplanned{Op: "pause", Node: s.Name, Cause: fmt.Sprintf("it answers nothing for %v", answersIn)})
+			tell(harness.Unplanned{Op: "pause", Node: s.Name, Cause: fmt.Sprintf("it did not answer for %v", answersIn)})
 		}
 	}, Ask: func(ctx context.Context) {
 		excused := func() bool { return s.Silent() || c.Stalled(s.Name) }
@@ -234,7 +234,7 @@ func (c *cluster) question(s *proc.Redis, tell func(harness.Unplanned)) proc.Que
 	}}
 }
 
-// harmed says whether a fault has hit a node's disk.
+// diskFaulted reports whether a fault has hit a node's disk.
 func (c *cluster) harmed(node string) bool {
 	d := c.Of(node)
 	return d != nil && d.Harmed()

@@ -23,7 +23,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// clocked is the scenario with a plan that turns clocks.
+// clockScenario is the two-node scenario with another number of nodes and a plan that changes
+// clocks.
 func clocked(nodes int) scenario.Scenario {
 	s := twoNodes
 	s.Topology.Nodes = nodes
@@ -53,18 +54,18 @@ func (b bench) onNode(node string, args ...string) any {
 	return v
 }
 
-// bounds is what a duration is at least and at most, by all that could be seen of it.
+// bounds is the smallest and the largest value that a duration can have, given what was observed.
 type bounds struct{ least, most time.Duration }
 
 func (d bounds) String() string { return fmt.Sprintf("%v to %v", d.least, d.most) }
 
-// can tells whether the duration can be want, give or take a tick of a node's clock.
+// allows reports whether the duration can be want, within a tick of a node's clock.
 func (d bounds) can(want time.Duration) bool {
 	const tick = time.Millisecond
 	return d.least <= want+tick && d.most >= want-tick
 }
 
-// ahead is how far a node's clock is ahead, by TIME.
+// clockOffset returns how far a node's clock is ahead, according to TIME.
 func (b bench) ahead(node string) bounds {
 	b.Helper()
 	before := time.Now()
@@ -81,28 +82,28 @@ func TestKeysExpireByTheNodesWallClock(t *testing.T) {
 		b.onNode("n1", "SET", "k", "v", "PX", "10000")
 		back := b.turn("n1", 11*time.Second, 1)
 		if v := b.onNode("n1", "GET", "k"); v != nil {
-			t.Errorf("after a jump of 11 s the key with 10 s to live is %v", v)
+			t.Errorf("after a jump of 11 s, a key with a TTL of 10 s is %v", v)
 		}
 		if !regexp.MustCompile(`TIME shows .*, 1[01][.\d]*s ahead, rate 1`).MatchString(back) {
 			t.Errorf("the jump was read back as %q", back)
 		}
 		b.turn("n1", -11*time.Second, 1)
 		if d := b.ahead("n1"); !d.can(0) {
-			t.Errorf("set right, it is %v ahead", d)
+			t.Errorf("after it was corrected, it is %v ahead", d)
 		}
 
 		b.onNode("n1", "SET", "k", "v", "PX", "1000")
 		b.turn("n1", -time.Minute, 1)
 		if ms := b.onNode("n1", "PTTL", "k").(int64); ms < 45_000 || ms > 61_000 {
-			t.Errorf("set back by a minute, a key with 1 s to live has %d ms", ms)
+			t.Errorf("set back by a minute, a key with a TTL of 1 s has %d ms left", ms)
 		}
 		time.Sleep(1100 * time.Millisecond)
 		if v := b.onNode("n1", "GET", "k"); v != "v" {
-			t.Errorf("after its time the key is %v, and the clock was set back", v)
+			t.Errorf("after its TTL the key is %v, although the clock was set back", v)
 		}
 		b.turn("n1", time.Minute, 1)
 		if v := b.onNode("n1", "GET", "k"); v != nil {
-			t.Errorf("the clock is right again, and the key is %v", v)
+			t.Errorf("the clock is correct again, but the key is %v", v)
 		}
 	})
 }
@@ -121,17 +122,17 @@ func TestANodesRate(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if lived.most = time.Since(asked); !lived.can(300 * time.Millisecond) {
-			t.Errorf("at rate 2 a key with 600 ms to live lived for %v", lived)
+			t.Errorf("at rate 2 a key with a TTL of 600 ms lived for %v", lived)
 		}
 		looked := time.Now()
 		was := b.ahead("n1")
 		b.turn("n1", 0, 1)
-		gained := time.Since(looked) // at most, until the clock was turned
+		gained := time.Since(looked) // upper bound, until the clock was changed
 		time.Sleep(50 * time.Millisecond)
 		if is := b.ahead("n1"); is.most < was.least || is.least > was.most+gained {
-			t.Errorf("what it had gained was %v, and is %v, turned %v later", was, is, gained)
+			t.Errorf("the clock was ahead by %v and is now ahead by %v, changed %v later", was, is, gained)
 		}
-		// A slew can't be seen at once.
+		// A slew is too slow to be observed at once.
 		if back := b.turn("n1", 0, 1.0005); !strings.HasSuffix(back, " ahead, rate 1.0005") {
 			t.Errorf("a slew was read back as %q", back)
 		}
@@ -152,7 +153,7 @@ func TestARestartedNodeKeepsItsClock(t *testing.T) {
 			}
 		}
 		if d := b.ahead("n1"); !d.can(time.Hour + 2*time.Minute) {
-			t.Errorf("restarted, its clock is %v ahead", d)
+			t.Errorf("after the restarts n1's clock is %v ahead", d)
 		}
 		if d := b.ahead("n2"); !d.can(0) {
 			t.Errorf("the other node's clock is %v ahead", d)
@@ -192,13 +193,13 @@ func TestAClientsClocks(t *testing.T) {
 		}
 	})
 	history.Sort(events)
-	// A hold is by the client's own clock.
+	// A hold is measured by the client's own clock.
 	var read []time.Duration
 	for i, e := range events {
 		if e.Process == "c1" && e.Op == history.OpRead && e.Type == history.OK {
 			j := slices.IndexFunc(events[i:], func(e history.Event) bool { return e.Op == history.OpCheck })
 			if j < 0 {
-				t.Fatal("no write")
+				t.Fatal("no check follows the read")
 			}
 			read = append(read, time.Duration(events[i+j].T-e.T))
 		}
@@ -211,17 +212,17 @@ func TestAClientsClocks(t *testing.T) {
 		if e.Op == history.OpClock {
 			turns++
 			if e.Node != "c1" || e.Local == 0 {
-				t.Errorf("turn %+v", e)
+				t.Errorf("unexpected clock change %+v", e)
 			}
 		}
 	}
 	if turns != 8 {
-		t.Errorf("%d turns are told, want both clocks' of 4", turns)
+		t.Errorf("%d clock changes are recorded, want 8: 4 for each clock", turns)
 	}
 }
 
-// What the client's clocks show is what the facts of their turns say they do: a
-// reader of the history can tell what it believed.
+// A client's clocks show what the recorded clock changes say, so a reader of the history can tell
+// what the client believed.
 func TestTurnsTellWhatAClientReads(t *testing.T) {
 	var told []real.ClockReading
 	events := runClocked(t, 1, func(b bench) {
@@ -262,7 +263,7 @@ func TestTurnsTellWhatAClientReads(t *testing.T) {
 				got = r.Wall
 			}
 			if d := time.Duration(got - want); d.Abs() > time.Millisecond {
-				t.Errorf("turn %d, wall %v: the client reads %v more than what is told", i+1, e.Wall, d)
+				t.Errorf("change %d, wall %v: the client reads %v more than recorded", i+1, e.Wall, d)
 			}
 		}
 	}
@@ -276,17 +277,17 @@ func TestTurnIsRefused(t *testing.T) {
 			}
 		}
 		if _, err := b.TurnClock("n1", 0, -1); err == nil {
-			t.Error("a clock runs backwards")
+			t.Error("a negative rate is accepted")
 		}
 	})
-	run(t, func(b bench) { // no step of the plan turns a clock
+	run(t, func(b bench) { // no step of the plan changes a clock
 		if _, err := b.TurnClock("n1", time.Second, 1); err == nil {
-			t.Error("a clock was turned of a process that was started as usual")
+			t.Error("the clock of an untraced process was changed")
 		}
 	})
 }
 
-// A process whose clock does not do what it was told is no fault in force.
+// If a process's clock does not follow a change, that is an error and not a fault in force.
 func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 	runClocked(t, 1, func(b bench) {
 		k := b.Clock("n1")
@@ -294,12 +295,12 @@ func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 		if _, err := k.See("TIME shows", func() (real.ClockReading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
 			t.Errorf("a clock that is a second off: %v", err)
 		}
-		// The process's lines are taken from it: it shows true time, whatever is written.
+		// After Close the process shows true time, whatever is written for it.
 		if err := k.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.TurnClock("n1", time.Minute, 1); err == nil || !strings.Contains(err.Error(), "should show") {
-			t.Errorf("a turn that does not reach the process: %v", err)
+			t.Errorf("a change that does not reach the process: %v", err)
 		}
 		if _, err := b.TurnClock("n1", -time.Minute, 1.5); err == nil || !strings.Contains(err.Error(), "should show") {
 			t.Errorf("a rate that does not reach the process: %v", err)
@@ -307,7 +308,7 @@ func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 	})
 }
 
-// Five servers at a time, again and again: each follows its clock.
+// Each of five servers started at the same time follows its clock, repeatedly.
 func TestManyStarts(t *testing.T) { manyStarts(t, 4) }
 
 func manyStarts(t *testing.T, rounds int) {
@@ -371,11 +372,11 @@ func TestProbeTriesAClock(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // no date
 	b := testBackend(dir)
 	if c := b.canTurnClocks(); vdso.Available() == nil && (c.Available || c.Remedy == "" || !strings.Contains(c.Reason, "date")) {
-		t.Errorf("without a program to try it on: %+v", c)
+		t.Errorf("without a program for the trial: %+v", c)
 	}
 }
 
-// What it costs a server to start traced, and to be ready.
+// The cost of starting a server traced, until it is ready.
 func BenchmarkStart(b *testing.B) {
 	for _, traced := range []bool{false, true} {
 		b.Run(fmt.Sprintf("traced=%v", traced), func(b *testing.B) {

@@ -47,16 +47,16 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 		"c1-n1 set ok": 2, "c1-n1 release ok": 2, "c1-n2 set ok": 2, "c2-n2 set ok": 1, "c2-n1 set ok": 0,
 	} {
 		if count[what] != n {
-			t.Errorf("%d times %q, want %d", count[what], what, n)
+			t.Errorf("got %d of %q, want %d", count[what], what, n)
 		}
 	}
-	// By true time the wire's facts stand between the client's.
+	// In true time the links' events lie between the client's.
 	first := func(process, op string, typ history.Type) int {
 		return slices.IndexFunc(events, func(e history.Event) bool { return e.Process == process && e.Op == op && e.Type == typ })
 	}
 	invoke, wire, ok := first("c1", "acquire", history.Invoke), first("c1-n1", "set", history.OK), first("c1", "acquire", history.OK)
 	if !(invoke < wire && wire < ok) {
-		t.Errorf("acquire begins at %d, the node answers at %d, and it ends at %d", invoke, wire, ok)
+		t.Errorf("acquire is called at %d, the node answers at %d, and acquire returns at %d", invoke, wire, ok)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestPauseAtAPointIsExact(t *testing.T) {
 			<-goes
 		})
 		if p := receive(t, "point", at); p != client.AfterAcquire {
-			t.Errorf("at %s", p)
+			t.Errorf("stopped at point %s", p)
 		}
 		back := b.do("pause", func() (string, error) { return b.Pause("c1") })
 		if states := back[strings.LastIndex(back, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {
@@ -104,7 +104,7 @@ func TestKilledClientIsNoFailure(t *testing.T) {
 			b.do("kill", func() (string, error) { return b.Kill("c1") })
 		})
 		if !errors.Is(err, harness.ErrKilled) {
-			t.Errorf("%v, want that it was killed", err)
+			t.Errorf("%v, want ErrKilled", err)
 		}
 		if _, err := b.Pause("c1"); err == nil {
 			t.Error("a dead client could be paused")
@@ -128,10 +128,10 @@ func TestClientThatCannotDoItsPart(t *testing.T) {
 		}
 		b.cfg.Self = []string{"/bin/echo", "nonsense"}
 		if err := b.RunClient(t.Context(), spec("c1", 1), never); err == nil || !strings.Contains(err.Error(), "c1") {
-			t.Errorf("client that talks nonsense: %v", err)
+			t.Errorf("client with invalid output: %v", err)
 		}
 		if err := b.RunClient(t.Context(), spec("c9", 1), never); err == nil {
-			t.Error("a client that the scenario does not have could run")
+			t.Error("a client that is not in the scenario could run")
 		}
 	})
 }
@@ -163,8 +163,7 @@ func TestKillAndRestartNode(t *testing.T) {
 	})
 }
 
-// A client that never stops asking must not get in before a restarted node is
-// read back.
+// A client that keeps sending commands must not reach a restarted node before it is read back.
 func TestRestartIsReadBackBeforeAnybodySetsAKey(t *testing.T) {
 	run(t, func(b bench) {
 		var over atomic.Bool
@@ -210,10 +209,10 @@ func TestCutIsReadBack(t *testing.T) {
 			}
 		}
 		if _, err := b.Cut("c1-n2", "saw", ""); err == nil {
-			t.Error("an unknown mode was taken")
+			t.Error("an unknown mode was accepted")
 		}
 	})
-	events = slices.DeleteFunc(events, func(e history.Event) bool { return e.Life != nil && e.Life.What == history.KeyGap }) // by the kill
+	events = slices.DeleteFunc(events, func(e history.Event) bool { return e.Life != nil && e.Life.What == history.KeyGap }) // caused by the kill
 	if len(events) > 0 {
 		t.Errorf("the read-back was recorded: %+v", events)
 	}
@@ -252,10 +251,10 @@ func TestResourceRepliesAsGoValues(t *testing.T) {
 			}
 		}
 		if v, err := b.Resource(t.Context(), "INCR", "k"); err == nil || v != nil {
-			t.Errorf("INCR of a text: %v, %v", v, err)
+			t.Errorf("INCR of a string: %v, %v", v, err)
 		}
 		if _, err := b.Resource(t.Context()); err == nil {
-			t.Error("no command was taken")
+			t.Error("an empty command was accepted")
 		}
 	})
 }

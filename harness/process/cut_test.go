@@ -14,7 +14,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// Each way to cut is seen by a PING, and so is its end.
+// Each kind of cut is observed by a PING, and so is its end.
 func TestEveryCutIsReadBack(t *testing.T) {
 	events := run(t, func(b bench) {
 		for _, c := range []struct{ mode, way, want string }{
@@ -41,7 +41,8 @@ func TestEveryCutIsReadBack(t *testing.T) {
 	}
 }
 
-// A shape is seen by how long PING takes, or told, and its end counts what it met.
+// A shape is observed by how long PING takes, or described, and its end counts the affected
+// messages.
 func TestShapeIsReadBack(t *testing.T) {
 	const ms = time.Millisecond
 	run(t, func(b bench) {
@@ -73,7 +74,7 @@ func TestShapeIsReadBack(t *testing.T) {
 		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "+OK\r\n" {
 			t.Errorf("%q, %v", line, err)
 		}
-		if back := b.do("unshape", func() (string, error) { return b.Unshape("c1-n1", slow) }); back != "it hit 2 of 2 messages; something else is done to the link" {
+		if back := b.do("unshape", func() (string, error) { return b.Unshape("c1-n1", slow) }); back != "it hit 2 of 2 messages; another fault affects the link" {
 			t.Error(back)
 		}
 		if back := b.do("unshape", func() (string, error) { return b.Unshape("c1-n1", narrow) }); back != "it hit 1 of 1 messages; PING was answered" {
@@ -87,8 +88,8 @@ func TestShapeIsReadBack(t *testing.T) {
 	})
 }
 
-// The reply that is lost was applied, and the client never hears of it; what it
-// sends next goes through on another connection.
+// A lost reply was applied, and the client never gets it. The client's next command goes through on
+// another connection.
 func TestTapLosesAClientsMessage(t *testing.T) {
 	for of, applied := range map[string]bool{nemesis.Request: false, nemesis.Reply: true} {
 		events := run(t, func(b bench) {

@@ -34,8 +34,8 @@ func mounts(t *testing.T, below string) (n int) {
 	return strings.Count(string(b), " "+below+"/")
 }
 
-// What a power loss takes depends on what was synced: the matrix of redis's policies.
-// A kill takes nothing that has a file.
+// What a power loss destroys depends on what was synced, so the table covers Redis's policies. A
+// kill destroys nothing if there is a file.
 func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
 	needDisk(t)
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
 					}
 					again := b.do("restart", func() (string, error) { return b.Restart("n1") })
 					if got := b.ask(addr, "GET", "old") + " " + b.ask(addr, "GET", "new"); got != want {
-						t.Errorf("after %s old and new are %q, want %q; it said %q, then %q", how, got, want, back, again)
+						t.Errorf("after %s old and new are %q, want %q; power loss said %q, restart said %q", how, got, want, back, again)
 					}
 				})
 			}
@@ -80,8 +80,8 @@ func (b bench) pause(d time.Duration) {
 	receive(b.T, "timer", done)
 }
 
-// synced waits until no sync of the server is under way any more. One that a write
-// set off is, from before the write is answered.
+// synced waits until the server has no sync in progress. A sync triggered by a write counts as in
+// progress from before the write is answered.
 func (b bench) synced(addr string) {
 	b.T.Helper()
 	for range 1000 {
@@ -90,7 +90,7 @@ func (b bench) synced(addr string) {
 		}
 		b.pause(time.Millisecond)
 	}
-	b.T.Fatal("a sync does not end")
+	b.T.Fatal("a sync did not end")
 }
 
 func TestTornTailIsCutOff(t *testing.T) {
@@ -100,18 +100,18 @@ func TestTornTailIsCutOff(t *testing.T) {
 		b.ask(addr, "SET", "k", "v")
 		back := b.do("cut power", func() (string, error) { return b.LosePower("n1", true) })
 		if !strings.Contains(back, "has ended; lost ") {
-			t.Errorf("it says %q", back)
+			t.Errorf("power loss says %q", back)
 		}
 		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 0)") {
 			t.Errorf("restart says %q", back)
 		}
 		if log := b.Server("n1").Redis().Log(); !strings.Contains(log, "truncated") && !strings.Contains(log, "Truncating") {
-			t.Errorf("redis found no torn tail:\n%s", log)
+			t.Errorf("redis did not find the torn tail:\n%s", log)
 		}
 	})
 }
 
-// A manifest that can't be read is what some power losses leave.
+// Some power losses leave a manifest that can't be read.
 func TestNodeThatDoesNotComeBackIsAnOutcome(t *testing.T) {
 	needDisk(t)
 	runOn(t, with("always", 0, hitsN1), func(b bench) {
@@ -122,13 +122,13 @@ func TestNodeThatDoesNotComeBackIsAnOutcome(t *testing.T) {
 			t.Errorf("restart says %q", back)
 		}
 		if _, err := b.Touch("n1"); err == nil {
-			t.Error("it is there all the same")
+			t.Error("the node runs anyway")
 		}
-		// n2 has an ordinary disk, where this is nobody's plan.
+		// n2 has an ordinary disk, where no plan explains the damage.
 		b.do("kill", func() (string, error) { return b.Kill("n2") })
 		harm(t, "echo nonsense > "+b.group.DataDir("n2")+"/appendonlydir/appendonly.aof.manifest")
 		if back, err := b.Restart("n2"); err == nil {
-			t.Errorf("restart of a node whose disk nobody hits says %q", back)
+			t.Errorf("restart of a node without a disk fault says %q", back)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestOnlyPlannedNodesGetADisk(t *testing.T) {
 	})
 	runOn(t, with("always", 0), func(b bench) {
 		if n := mounts(t, b.group.Dir); n != 0 {
-			t.Errorf("%d disks, and the plan hits none", n)
+			t.Errorf("%d disks, but the plan has no disk faults", n)
 		}
 	})
 }
@@ -163,7 +163,7 @@ func TestStalledSyncHoldsWhoWaitsForIt(t *testing.T) {
 		addr := b.Server("n1").Addr()
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		if back, err := b.FreeDisk("n1"); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(back, "it met 0 ") {
-			t.Errorf("a stall that no sync met ends with %q, %v", back, err)
+			t.Errorf("a stall without any sync ends with %q, %v", back, err)
 		}
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		if _, err := b.FillDisk("n1"); err == nil {
@@ -173,13 +173,13 @@ func TestStalledSyncHoldsWhoWaitsForIt(t *testing.T) {
 		go func() { answer <- b.ask(addr, "SET", "k", "v") }()
 		b.pause(100 * time.Millisecond)
 		if len(answer) > 0 {
-			t.Errorf("under always, and no sync comes back, it says %q", <-answer)
+			t.Errorf("with always and a stalled sync it says %q", <-answer)
 		}
 		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
 		if got := receive(t, "answer", answer); got != "OK" {
-			t.Errorf("once syncs came back it says %q", got)
+			t.Errorf("after the stall it says %q", got)
 		}
-		// Killed while it waits for a sync it ends all the same.
+		// A server killed while it waits for a sync still ends.
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		go b.ask(addr, "SET", "k", "w")
 		b.pause(50 * time.Millisecond)
@@ -197,7 +197,7 @@ func TestFullDiskRefusesWrites(t *testing.T) {
 	runOn(t, with("everysec", 0, hitsN1), func(b bench) {
 		addr := b.Server("n1").Addr()
 		b.do("fill", func() (string, error) { return b.FillDisk("n1") })
-		b.ask(addr, "SET", "k", "v") // taken, and then not written
+		b.ask(addr, "SET", "k", "v") // accepted, but then not written
 		said := ""
 		for range 40 {
 			if said = b.ask(addr, "SET", "k", "w"); strings.HasPrefix(said, "MISCONF") {
@@ -213,7 +213,7 @@ func TestFullDiskRefusesWrites(t *testing.T) {
 			said = b.ask(addr, "SET", "k", "w")
 		}
 		if said != "OK" {
-			t.Errorf("with room again it says %q", said)
+			t.Errorf("with free space again it says %q", said)
 		}
 	})
 }

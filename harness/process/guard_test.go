@@ -14,7 +14,7 @@ import (
 	"lockpick/harness/client"
 )
 
-// await waits until something was heard of a process.
+// await waits until a process's unplanned event was reported.
 func (b bench) await(node, op string) {
 	b.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -28,12 +28,13 @@ func (b bench) await(node, op string) {
 			return
 		}
 		if time.Now().After(end) {
-			b.Fatalf("nobody heard of %s: %s; only %q", node, op, got)
+			b.Fatalf("%s: %s was not reported; only %q", node, op, got)
 		}
 	}
 }
 
-// endScript ends a server's script. The server hears of it once the script has run for its time limit.
+// endScript ends a server's script. The server accepts SCRIPT KILL once the script has run for its
+// time limit.
 func (b bench) endScript(addr string) {
 	b.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
@@ -42,12 +43,12 @@ func (b bench) endScript(addr string) {
 			return
 		}
 		if time.Now().After(end) {
-			b.Fatalf("the script goes on: %s", said)
+			b.Fatalf("the script still runs: %s", said)
 		}
 	}
 }
 
-// What is done to a process from outside is heard of, whatever keeps it from its work.
+// Interference with a process from outside is reported, whatever kind it is.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	run(t, func(b bench) {
@@ -55,7 +56,7 @@ func TestGuard(t *testing.T) {
 		b.ends["n1"], b.ends["c1"] = true, true
 		b.mu.Unlock()
 		n1 := b.Server("n1").Addr()
-		b.ask(n1, "CONFIG", "SET", "lua-time-limit", "5000") // then it answers that it is busy
+		b.ask(n1, "CONFIG", "SET", "lua-time-limit", "5000") // after this it answers BUSY
 		b.ask(n1, "EVAL", "while true do end", "0")
 		b.await("n1", "pause")
 		b.endScript(n1)

@@ -17,8 +17,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// A run that is stopped while a fault is in force ends at once: the fault is
-// healed, the record is whole up to there, and nothing is left.
+// A run that is stopped while a fault is in force ends at once: the fault is healed, the record is
+// complete up to there, and nothing is left behind.
 func TestStoppedInTheMiddleOfAFault(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()

@@ -44,8 +44,8 @@ func children(t *testing.T, dir string) (pids []int) {
 	return pids
 }
 
-// runs says whether a process is there and no zombie: in a container there may
-// be nobody to reap it.
+// stillRuns reports whether a process exists and is not a zombie: in a container there may be
+// nobody to reap it.
 func stillRuns(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(b), ") ")
@@ -64,16 +64,17 @@ func TestKillNineLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	line, _ := bufio.NewReader(out).ReadString('\n')
-	// A server whose port was taken in the last moment has ended, and another was started for it.
+	// A server whose port was taken at the last moment has ended, and another was started in its
+	// place.
 	pids := slices.DeleteFunc(children(t, dir), func(pid int) bool { return !stillRuns(pid) })
 	disks := mounts(t, dir)
 	cmd.Process.Kill()
 	cmd.Wait()
-	t.Cleanup(func() { proc.Sweep(dir) }) // whatever fails below leaves no disk mounted
+	t.Cleanup(func() { proc.Sweep(dir) }) // so that no disk stays mounted if the test fails
 	if line != "paused\n" {
-		t.Fatalf("the victim said %q", line)
+		t.Fatalf("the victim printed %q", line)
 	}
-	if len(pids) != 9 { // two nodes with a replica each, the resource, three sentinels, and a client that is stopped
+	if len(pids) != 9 { // two nodes with a replica each, the resource, three sentinels, and a stopped client
 		t.Fatalf("%d children ran, want 9", len(pids))
 	}
 	if reason, _ := fuse.Missing(); reason == "" && disks != 1 {
@@ -126,7 +127,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 		panic("ouch")
 	})
 	if err == nil || err.Error() != "panic: ouch" {
-		t.Errorf("panic came out as %v", err)
+		t.Errorf("panic was returned as %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	err = leave("cancel", ctx, func(ctx context.Context, c harness.Cluster) error {
@@ -136,11 +137,11 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 		})
 	})
 	if !errors.Is(err, context.Canceled) || len(pids) != 4 {
-		t.Errorf("cancel with %d children came out as %v", len(pids), err)
+		t.Errorf("cancel with %d children was returned as %v", len(pids), err)
 	}
 }
 
-// An interrupt ends a run of the engine at once: no timer fires any more.
+// An interrupt ends a run of the engine at once, and no timer fires any more.
 func TestInterruptEndsARun(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
@@ -158,7 +159,7 @@ func TestInterruptEndsARun(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- harness.Run(ctx, testBackend(dir), s, 1, rec) }()
 	if err := receive(t, "end of the run", done); !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the run ended with %v", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -172,7 +173,7 @@ func TestStartThatFailsSaysWhatToDo(t *testing.T) {
 	if err := os.WriteFile(bin, []byte("#!/bin/sh\necho it hurts >&2\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	body := func(context.Context, harness.Cluster) error { t.Error("it ran"); return nil }
+	body := func(context.Context, harness.Cluster) error { t.Error("body was called"); return nil }
 	runs := t.TempDir()
 	for what, cfg := range map[string]Config{
 		"it hurts\n3 of 3 servers did not start; try " + bin + " --port 0": {RedisServer: bin, Dir: runs},
@@ -180,7 +181,7 @@ func TestStartThatFailsSaysWhatToDo(t *testing.T) {
 	} {
 		err := New(cfg).Run(t.Context(), twoNodes, 1, history.NewRecorder(&strings.Builder{}), body)
 		if err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("it ended with %v, want %q", err, what)
+			t.Errorf("the run ended with %v, want %q", err, what)
 		}
 	}
 	if left, err := os.ReadDir(runs); err != nil || len(left) > 0 {
@@ -191,7 +192,7 @@ func TestStartThatFailsSaysWhatToDo(t *testing.T) {
 func TestProbeNamesWhatIsMissing(t *testing.T) {
 	for _, c := range New(Config{RedisServer: "no-such-redis-server"}).Probe(t.Context()) {
 		if slices.Contains(unable, c) {
-			continue // whatever there is
+			continue // unsupported on any machine
 		}
 		if c.Available || c.Reason != "no-such-redis-server is not on PATH" || c.Remedy != "apt-get install redis-server" {
 			t.Errorf("%+v", c)

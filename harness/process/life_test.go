@@ -18,7 +18,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// told is the facts of a node's keys in words.
+// describeLives describes the lives of a node's keys.
 func told(events []history.Event, node string) string {
 	var out []string
 	for _, e := range events {
@@ -38,11 +38,11 @@ func told(events []history.Event, node string) string {
 func (b bench) wantsTold(events []history.Event, node, want string) {
 	b.Helper()
 	if got := told(events, node); got != want {
-		b.Errorf("%s told:\n%s\nwant:\n%s", node, got, want)
+		b.Errorf("%s reported:\n%s\nwant:\n%s", node, got, want)
 	}
 }
 
-// awaitTold waits until a node's facts are recorded up to one.
+// awaitLife waits until the last recorded life of a node's keys is the given one.
 func (b bench) awaitTold(node, last string) {
 	b.Helper()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -53,19 +53,19 @@ func (b bench) awaitTold(node, last string) {
 			return
 		}
 		if time.Now().After(end) {
-			b.Fatalf("%s told:\n%s\nand not %s", node, got, last)
+			b.Fatalf("%s reported:\n%s\nbut not %s", node, got, last)
 		}
 	}
 }
 
-// over sends a command by a client's link to a node.
+// over sends a command to a node through a client's link.
 func (b bench) over(client string, node int, args ...string) string {
 	b.Helper()
 	return b.ask(b.addr(client, node), args...)
 }
 
-// What a replica has not got when it takes its master's place is lost, what it has is kept;
-// both are told before anybody reaches it.
+// Keys that a replica doesn't have when it replaces its master are lost, and those it has are kept.
+// Both are reported before anybody reaches it.
 func TestFailoverIsTold(t *testing.T) {
 	for name, fail := range map[string]func(b bench) (string, error){
 		"by hand": func(b bench) (string, error) { return b.FailOver("n1") },
@@ -82,12 +82,12 @@ func TestFailoverIsTold(t *testing.T) {
 				b.over("c1", 0, "SET", "early", "v", "PX", "600000")
 				for end := time.Now().Add(5 * time.Second); b.ask(replica.Addr(), "GET", "early") != "v"; time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
-						t.Fatal("the replica does not get what its master got")
+						t.Fatal("the replica does not receive its master's writes")
 					}
 				}
 				b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
 				b.over("c1", 0, "SET", "late", "v", "PX", "600000")
-				b.awaitTold("n1", "set late v by c1-n1") // what a node was about to tell when it stopped is a gap
+				b.awaitTold("n1", "set late v by c1-n1") // anything not reported before the node stops becomes a gap
 				b.do("fail over", func() (string, error) { return fail(b) })
 				b.over("c1", 0, "SET", "late", "w", "NX", "PX", "600000")
 			})
@@ -96,7 +96,7 @@ func TestFailoverIsTold(t *testing.T) {
 	}
 }
 
-// A power loss brings back what a key once was.
+// A power loss restores an earlier value of a key.
 func TestPowerLossIsTold(t *testing.T) {
 	needDisk(t)
 	var in bench
@@ -113,8 +113,8 @@ func TestPowerLossIsTold(t *testing.T) {
 	in.wantsTold(events, "n1", "set k old by c1-n1; changed k new by c1-n1; set j new by c1-n1; gap by; lost j by restart; reverted k old by restart")
 }
 
-// Facts carry the node's own clock, which is wrong, and true time, which its links saw;
-// each turn is recorded by what the clock shows right after it.
+// Facts carry the reading of the node's own, wrong clock and the true time seen by its links. Each
+// clock change is recorded with what the clock shows right after it.
 func TestWrongClocksAreTold(t *testing.T) {
 	var c *cluster
 	events := runClocked(t, 1, func(b bench) {
@@ -128,7 +128,7 @@ func TestWrongClocksAreTold(t *testing.T) {
 		b.pause(200 * time.Millisecond)
 		b.over("c1", 0, "SET", "k", "d", "PX", "600000")
 	})
-	var turned int64 // when the clock was set to run at 1.5: what it gains since is set right
+	var turned int64 // when the clock was set to run at 1.5; what it gains after that is subtracted
 	right := func(e history.Event, lo, hi int64) bounds {
 		at := func(t int64) time.Duration {
 			d := e.Local - c.NodeReport().Epoch - t
@@ -152,7 +152,7 @@ func TestWrongClocksAreTold(t *testing.T) {
 				turned = e.T
 			}
 			if e.Node != "n1" || !e.Wall || e.Process != history.Nemesis || e.Type != history.Info || (e.Drift == 500_000_000) != (len(turns) == 3) {
-				t.Errorf("turn %d is %+v", len(turns), e)
+				t.Errorf("clock change %d is %+v", len(turns), e)
 			}
 		}
 	}
@@ -172,19 +172,19 @@ func TestWrongClocksAreTold(t *testing.T) {
 		if e.Op != history.OpLife {
 			continue
 		}
-		// It may be told before the link has noted the answer, and is bounded by that then.
+		// The node may report it before the link has noted the reply, and is then bounded by that.
 		if w := wire[i]; e.Sent != w.Sent || e.T < e.Life.Lo || e.T > e.Life.Hi || e.Life.Lo < w.Sent || e.Life.Lo > w.Applied {
-			t.Errorf("fact %d is of %d in [%d, %d]; the link saw the command in [%d, %d]", i+1, e.T, e.Life.Lo, e.Life.Hi, w.Sent, w.Applied)
+			t.Errorf("fact %d is stamped %d in [%d, %d]; the link saw the command in [%d, %d]", i+1, e.T, e.Life.Lo, e.Life.Hi, w.Sent, w.Applied)
 		}
 		if left := e.Life.Expires - e.Local; left > int64(600*time.Second) || left < int64(599*time.Second) {
-			t.Errorf("fact %d leaves the key %v", i+1, time.Duration(left))
+			t.Errorf("fact %d leaves the key a TTL of %v", i+1, time.Duration(left))
 		}
 		i++
 	}
 }
 
-// What lockpick does to a key past the links is its own doing; a pause keeps facts back,
-// and loses none.
+// What lockpick does to a key past the links is attributed to it. A pause delays reports, but loses
+// none.
 func TestTouchAndPauseAreTold(t *testing.T) {
 	var in bench
 	events := run(t, func(b bench) {
@@ -200,14 +200,14 @@ func TestTouchAndPauseAreTold(t *testing.T) {
 	})
 	got := told(events, "n1")
 	if want := "by harness; set k v by c1-n1; deleted k by c1-n1"; !strings.HasPrefix(got, "set lockpick-touched ") || !strings.HasSuffix(got, want) {
-		in.Errorf("n1 told: %s", got)
+		in.Errorf("n1 reported: %s", got)
 	}
 	if got := told(events, "n2"); got != "" {
-		t.Errorf("n2 told: %s", got)
+		t.Errorf("n2 reported: %s", got)
 	}
 }
 
-// readAll runs the engine and returns what a reader has of it.
+// runEngine runs the engine and returns the recorded events.
 func readAll(t *testing.T, ctx context.Context, b *backend, until func(history.Event)) ([]history.Event, error) {
 	t.Helper()
 	var events []history.Event
@@ -226,7 +226,7 @@ func readAll(t *testing.T, ctx context.Context, b *backend, until func(history.E
 	return events, err
 }
 
-// All facts of a run stand before its end, and its begin says that there are some.
+// All facts of a run come before its end, and its first event says that nodes report them.
 func TestARunHasAllFacts(t *testing.T) {
 	needRedis(t)
 	events, err := readAll(t, t.Context(), testBackend(t.TempDir()), func(history.Event) {})
@@ -235,10 +235,10 @@ func TestARunHasAllFacts(t *testing.T) {
 	}
 	first, last := events[0], events[len(events)-1]
 	if first.Op != history.OpRun || first.Params == nil || !first.Params.Life || time.Since(time.Unix(0, first.Params.Epoch)).Abs() > time.Minute {
-		t.Errorf("it begins with %+v, %+v", first, first.Params)
+		t.Errorf("the first event is %+v, %+v", first, first.Params)
 	}
 	if last.Op != history.OpRun || last.Type != history.End {
-		t.Errorf("it ends with %+v", last)
+		t.Errorf("the last event is %+v", last)
 	}
 	acquired, set, deleted := 0, 0, 0
 	for _, e := range events {
@@ -258,7 +258,8 @@ func TestARunHasAllFacts(t *testing.T) {
 	}
 }
 
-// A server that refuses CONFIG tells nothing: the run goes on without, and Probe says so.
+// A server that refuses CONFIG reports nothing. The run continues without reports, and Probe says
+// so.
 func TestNodesThatCannotTell(t *testing.T) {
 	needRedis(t)
 	bin, err := exec.LookPath("redis-server")
@@ -285,7 +286,7 @@ func TestNodesThatCannotTell(t *testing.T) {
 	}
 }
 
-// A run that is interrupted has what was told until then.
+// An interrupted run has everything that was reported until then.
 func TestInterruptedRunHasItsFacts(t *testing.T) {
 	needRedis(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -296,11 +297,11 @@ func TestInterruptedRunHasItsFacts(t *testing.T) {
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the run ended with %v", err)
 	}
 	for _, node := range []string{"n1", "n2"} {
 		if got := told(events, node); !strings.HasPrefix(got, "set lock-1 c1 by c1-"+node) {
-			t.Errorf("%s told %q", node, got)
+			t.Errorf("%s reported %q", node, got)
 		}
 	}
 }

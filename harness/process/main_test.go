@@ -27,7 +27,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// The test binary is the client, too, and a lockpick to be killed.
+// The test binary also serves as the client program, and as a lockpick process to be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 
 var locks = map[string]lock.Kind{"plain": {New: func(e lock.Env) (lock.Lock, error) { return plain{e}, nil }}}
 
-// plain sets a key on each node in turn, and deletes it there.
+// plain is a lock that sets a key on each node in turn, and releases by deleting it.
 type plain struct{ env lock.Env }
 
 func (p plain) Acquire(ctx context.Context, key string) (lock.Handle, error) {
@@ -96,7 +96,7 @@ func testBackend(dir string) *backend {
 	return New(Config{Self: []string{os.Args[0], "__client"}, Dir: dir})
 }
 
-// twoNodes has two nodes; c1 reaches both, c2 only the second.
+// twoNodes is a scenario with two nodes: c1 reaches both, c2 only the second.
 var twoNodes = scenario.Scenario{
 	Name:     "test",
 	Topology: scenario.Topology{Nodes: 2, Persistence: "none"},
@@ -110,17 +110,17 @@ func spec(name string, cycles int, armed ...client.Point) client.Spec {
 	}
 }
 
-// bench is a run and what it recorded.
+// bench is a run and its recorded events.
 type bench struct {
 	*testing.T
 	*cluster
 	mu     *sync.Mutex
 	events *[]history.Event
-	ends   map[string]bool // processes that the test itself ends, or stops
+	ends   map[string]bool // processes that the test itself ends or stops
 	heard  *[]harness.Unplanned
 }
 
-// run runs body on a cluster, and sees that nothing is left behind.
+// run runs body on a cluster, and checks that nothing is left behind.
 func run(t *testing.T, body func(b bench)) []history.Event {
 	t.Helper()
 	return runOn(t, twoNodes, body)
@@ -147,7 +147,7 @@ func runOn(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Even
 			defer mu.Unlock()
 			heard = append(heard, u)
 			if !ends[u.Node] {
-				t.Errorf("nobody asked for it: %+v", u)
+				t.Errorf("unexpected: %+v", u)
 			}
 		})()
 		body(bench{t, c.(*cluster), &mu, &events, ends, &heard})
@@ -165,7 +165,7 @@ func runOn(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Even
 			t.Errorf("process %d still runs", pid)
 		}
 	}
-	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // as a reader has them
+	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // in a reader's order
 	return events
 }
 
@@ -175,7 +175,7 @@ func (b bench) start(s client.Spec, at func(string)) (done chan error) {
 	return done
 }
 
-// addr is where a client finds a node, which is counted from 0.
+// addr returns the address at which a client finds a node, counted from 0.
 func (b bench) addr(client string, node int) string {
 	a, _ := b.Addresses(client)
 	return a.Nodes[node].Addr
@@ -195,13 +195,13 @@ func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
 	select {
 	case v = <-c:
 	case <-time.After(5 * time.Second):
-		t.Fatalf("%s: nothing came", what)
+		t.Fatalf("%s: nothing arrived", what)
 	}
 	return v
 }
 
-// victim is a lockpick in the middle of a run, with a client that is stopped and,
-// where there can be, a node that waits for its disk.
+// victim is a lockpick process in the middle of a run, with a stopped client and, if possible, a
+// node that waits for its disk.
 func victim(dir string) {
 	ctx := context.Background()
 	s := twoNodes
@@ -238,7 +238,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// shell lets another process do what this one must not do on its own disk.
+// shell runs a script in another process, because this process must not access its own disk.
 func shell(script string) ([]byte, error) {
 	return exec.Command("/bin/sh", "-c", script).CombinedOutput()
 }

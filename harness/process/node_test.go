@@ -13,7 +13,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// ask asks a server and returns the text of its answer, or what went wrong.
+// ask sends a command to a server and returns the text of its reply or error.
 func (b bench) ask(addr string, args ...string) string {
 	ctx, cancel := context.WithTimeout(b.T.Context(), time.Second)
 	defer cancel()
@@ -27,7 +27,7 @@ func (b bench) ask(addr string, args ...string) string {
 	return v.Str
 }
 
-// with is the scenario with another topology and plan.
+// withTopology is the two-node scenario with another persistence, number of replicas and plan.
 func with(persistence string, replicas int, plan ...nemesis.Step) scenario.Scenario {
 	s := twoNodes
 	s.Topology.Persistence, s.Topology.Replicas, s.Plan = persistence, replicas, plan
@@ -121,7 +121,7 @@ func TestReplicaTakesItsMastersPlace(t *testing.T) {
 		}
 		for end := time.Now().Add(5 * time.Second); b.ask(replica, "GET", "early") != "v"; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatal("the replica does not get what its master got")
+				t.Fatal("the replica does not receive its master's writes")
 			}
 		}
 		b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
@@ -139,10 +139,10 @@ func TestReplicaTakesItsMastersPlace(t *testing.T) {
 			t.Errorf("a write to the new master: %s", got)
 		}
 		if _, err := b.FailOver("n1"); err == nil {
-			t.Error("it failed over twice, and had one replica")
+			t.Error("it failed over twice with one replica")
 		}
 		if back := b.do("touch", func() (string, error) { return b.Touch("n1") }); back == "" || !strings.HasSuffix(back, b.ask(replica, "GET", proc.Touched)) {
-			t.Errorf("touch says %q, and the new master has another key", back)
+			t.Errorf("touch says %q, but the new master has another key", back)
 		}
 		b.do("mend", func() (string, error) { return b.Mend("n1-replica") })
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
@@ -155,7 +155,7 @@ func TestReplicaTakesItsMastersPlace(t *testing.T) {
 			t.Errorf("failover without a replica: %v", err)
 		}
 		if _, err := b.Cut("n1-replica", nemesis.CutHold, ""); err == nil {
-			t.Error("a replication link that is none could be cut")
+			t.Error("a nonexistent replication link could be cut")
 		}
 	})
 }

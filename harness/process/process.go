@@ -1,13 +1,14 @@
-// Package process is the backend of real processes: redis-servers, or members of a store in
-// their place, clients and the links between them, on this machine and in real time.
+// Package process is the backend of real processes: redis-servers or members of another store,
+// clients, and the links between them, on this machine and in real time.
 //
-// Its nouns are Backend, which sets a run up and takes it down again, and cluster,
-// which is a run of this machine's processes. Each client is a subprocess, child.go.
+// Its main types are Backend, which sets up a run and takes it down, and cluster, a run on this
+// machine's processes. Each client is a subprocess (child.go).
 //
-// What somebody else does to a process is recorded (child.go): the kernel tells its parent.
+// Interference with a process by others is recorded, because the kernel notifies the parent
+// (child.go).
 //
-// Deliberately missing: the client's program (package client), the meaning of
-// faults (package nemesis). It needs Linux.
+// Deliberately missing: the client's program (package client) and the meaning of faults (package
+// nemesis). It needs Linux.
 package process
 
 import (
@@ -25,12 +26,12 @@ import (
 	"lockpick/nemesis"
 )
 
-// Config says where things are. The zero value is ready to be probed.
+// Config is the configuration of a backend. The zero value is ready to be probed.
 type Config struct {
 	Self        []string // command that starts a client
-	Adapter     []string // command of the program that has the lock, of kind exec; see package lock/exec
+	Adapter     []string // command of the adapter program, for locks of kind exec; see package lock/exec
 	RedisServer string   // program; "": redis-server on PATH
-	Dir         string   // where a run has its temporary directory; "": the system's
+	Dir         string   // parent of a run's temporary directory; "": the system's
 }
 
 // backend runs scenarios with real processes.
@@ -49,10 +50,10 @@ func New(cfg Config) *backend {
 	return &backend{cfg: cfg}
 }
 
-// Name is "process".
+// Name returns "process".
 func (*backend) Name() string { return "process" }
 
-// Probe says what it can do on this machine.
+// Probe reports what the backend can do on this machine.
 func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	run := b.canRun()
 	if run.Available {
@@ -66,10 +67,10 @@ func (b *backend) Probe(ctx context.Context) []harness.Capability {
 }
 
 var unable = []harness.Capability{
-	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and packets are dropped in a node's own", Remedy: "use --backend docker, or a cut of another mode"},
-	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, and have no cable of their own", Remedy: "use --backend docker, or cut the node's links"},
-	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "nodes share this machine's processors and memory, without bounds of their own", Remedy: "use --backend docker, or pause the node"},
-	{Name: scenario.CanImage, Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"},
+	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and dropping packets needs a network of the node's own", Remedy: "use --backend docker, or a cut of another mode"},
+	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, so none can be unplugged", Remedy: "use --backend docker, or cut the node's links"},
+	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "nodes share this machine's processors and memory, without limits of their own", Remedy: "use --backend docker, or pause the node"},
+	{Name: scenario.CanImage, Reason: "nodes run this machine's redis-server, not an image", Remedy: "run it in containers (--backend docker)"},
 }
 
 func needsClocks(s scenario.Scenario) bool {
@@ -79,7 +80,7 @@ func needsClocks(s scenario.Scenario) bool {
 func (b *backend) canRun() harness.Capability {
 	c := harness.Capability{Name: harness.CanRun}
 	if runtime.GOOS != "linux" {
-		c.Reason = "it needs Linux, this is " + runtime.GOOS
+		c.Reason = "this backend needs Linux, but this is " + runtime.GOOS
 		c.Remedy = "use the simulation (--backend sim)"
 		return c
 	}
@@ -94,7 +95,7 @@ func (b *backend) canRun() harness.Capability {
 
 var serverVersion = regexp.MustCompile(` server v=(\S+)`)
 
-// Version is what the redis-server program says of itself, as "7.0.15".
+// Version returns the version that the redis-server program reports, such as "7.0.15".
 func (b *backend) Version(ctx context.Context) (string, error) {
 	return proc.AskVersion(ctx, serverVersion, b.cfg.RedisServer, "--version")
 }

@@ -25,9 +25,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// Run starts the servers and links, calls body just after true time zero, and
-// takes all down again. On the seed depends what is drawn for messages; clients
-// get theirs with their Spec.
+// Run starts the servers and links, calls body just after true time zero, and takes everything down
+// afterwards. The seed determines what is drawn for messages. Clients get their seed in their Spec.
 func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
 	if can := b.canRun(); !can.Available {
 		return fmt.Errorf("run: %s; to fix it: %s", can.Reason, can.Remedy)
@@ -40,7 +39,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		return err
 	}
 	c := b.newCluster(ctx, seed, group, rec)
-	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
+	defer func() { err = errors.Join(err, c.close()) }() // also after a panic in body
 	explain := interfered(group, harness.SettingUp, c.Fail)
 	if err := c.setUp(ctx, s); err != nil {
 		return explain(err)
@@ -48,7 +47,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	return body(c.Ctx, c)
 }
 
-// setUp starts all that a run has before its clients.
+// setUp starts everything that a run needs before its clients start.
 func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 	if needsClocks(s) {
 		c.setClocks(s)
@@ -85,7 +84,7 @@ func (b *backend) newCluster(ctx context.Context, seed uint64, group *proc.Group
 	return c
 }
 
-// redisOf are the nodes that are redis-servers.
+// redisNodes lists the nodes that are redis-servers.
 func redisOf(s scenario.Scenario) []string {
 	if s.Topology.Server != "" {
 		return nil
@@ -93,7 +92,7 @@ func redisOf(s scenario.Scenario) []string {
 	return s.NodeNames()
 }
 
-// startStore starts the nodes that are members of a store, where they are.
+// startStore starts the nodes that are members of another store, if any.
 func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	if s.Topology.Server == "" {
 		return nil
@@ -117,7 +116,7 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	return nil
 }
 
-// startServers starts the resource, the nodes and their replicas, all at once.
+// startServers starts the resource, the nodes and their replicas concurrently.
 func (c *cluster) startServers(s scenario.Scenario) error {
 	failed := c.StartServers(s, redisOf(s), func(r real.Role) (real.Server, error) {
 		return c.group.StartRedis(c.Ctx, r.Name, c.cfg.RedisServer, r.Persistence)
@@ -125,31 +124,30 @@ func (c *cluster) startServers(s scenario.Scenario) error {
 	if len(failed) == 0 {
 		return nil
 	}
-	if c.Ctx.Err() != nil { // somebody ended the run, and nothing is wrong with the program
+	if c.Ctx.Err() != nil { // the run was canceled, so the program is not to blame
 		return failed[0]
 	}
-	// What stops one stops them all: one is enough to read.
+	// They all fail for the same reason, so showing one error is enough.
 	program, err := exec.LookPath(c.cfg.RedisServer)
 	if err != nil {
 		program = c.cfg.RedisServer
 	}
-	return fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and whether %s has room",
+	return fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and check that %s has space left",
 		failed[0], len(failed), len(failed)+len(c.Servers), program, filepath.Dir(c.group.Dir))
 }
 
-// spareFiles is what servers, logs and questions to servers take for a moment.
+// extraFiles is the number of files that servers, logs and requests to servers need temporarily.
 const spareFiles = 16
 
-// enough sees that this process may have the files open that a run takes at least: for
-// each link where it listens, and both ends of one connection; and two pipes for each
-// client. A run that begins and finds too few later ends as one that could not be run, too,
-// but first starts hundreds of processes.
+// checkFileLimit checks that this process may open the minimum number of files that a run needs:
+// for each link a listener and both ends of one connection, and for each client two pipes. A run
+// that hits the limit later fails in the same way, but only after starting hundreds of processes.
 func enough(s scenario.Scenario) error {
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return fmt.Errorf("count open files: %w", err)
 	}
-	var limit syscall.Rlimit // Go has raised it as far as it may
+	var limit syscall.Rlimit // Go has already raised it to the maximum
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("count open files: %w", err)
 	}
@@ -165,17 +163,17 @@ func enough(s scenario.Scenario) error {
 	if uint64(need) <= limit.Cur {
 		return nil
 	}
-	return fmt.Errorf("start %d clients with links to %d nodes: that takes %d open files or more, and this process may have %d: %w",
+	return fmt.Errorf("start %d clients with links to %d nodes: this needs at least %d open files, but the process may have only %d: %w",
 		len(s.Clients), nodes, need, limit.Cur, syscall.EMFILE)
 }
 
-// trialBound is how long a server may take to start that nothing contends with.
+// trialTimeout is how long a server may take to start when nothing else is running.
 const trialBound = 5 * time.Second
 
-// trials is how often a probe is tried if its failure says nothing about the machine.
+// maxTrials is how often a probe is tried if its failure says nothing about the machine.
 const trials = 3
 
-// try tries something for a moment, and leaves nothing of it.
+// onTrial tries something for a moment and leaves nothing behind.
 func (b *backend) try(ctx context.Context, do func(context.Context, *proc.Group) error) error {
 	return repeated(func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, trialBound)
@@ -186,7 +184,7 @@ func (b *backend) try(ctx context.Context, do func(context.Context, *proc.Group)
 		if err != nil {
 			return err
 		}
-		explain := interfered(group, "while the machine was tried", fail)
+		explain := interfered(group, "while the machine was being probed", fail)
 		defer func() { err = errors.Join(err, group.Close()) }()
 		if err := do(ctx, group); err != nil {
 			return explain(err)
@@ -195,8 +193,8 @@ func (b *backend) try(ctx context.Context, do func(context.Context, *proc.Group)
 	})
 }
 
-// repeated repeats what failed for a reason that will pass. If it fails each time, the error is
-// unsettled.
+// retryTransient repeats what failed for a transient reason. If it fails each time, the error is
+// inconclusive.
 func repeated(try func() error) (err error) {
 	for range trials {
 		if err = try(); err == nil || !passes(err) {
@@ -206,8 +204,8 @@ func repeated(try func() error) (err error) {
 	return unsettled{err}
 }
 
-// passes reports whether an error is temporary: somebody disturbed a process, or the machine is too
-// busy. It then says nothing about what the machine can do.
+// isTransient reports whether an error is transient: somebody disturbed a process, or the machine
+// is too busy. It then says nothing about what the machine can do.
 func passes(err error) bool {
 	if _, ok := errors.AsType[*harness.Interference](err); ok {
 		return true
@@ -219,19 +217,19 @@ func passes(err error) bool {
 	return false
 }
 
-// unsettled is the error of a trial that says nothing about the machine.
+// inconclusiveError is the error of a trial that says nothing about the machine.
 type unsettled struct{ error }
 
-func (u unsettled) Error() string { return "this could not be found out: " + u.error.Error() }
+func (u unsettled) Error() string { return "this check was inconclusive: " + u.error.Error() }
 func (u unsettled) Unwrap() error { return u.error }
 
-// unknown reports whether a trial failed for a reason other than that the machine lacks something.
+// isUnknown reports whether a trial failed for a reason other than a missing capability.
 func unknown(err error) bool {
 	_, ok := errors.AsType[unsettled](err)
 	return ok || files.Remedy(err, files.TempDirHint) != ""
 }
 
-// own lists the capabilities that depend on the machine. Each is tried.
+// machineCapabilities lists the capabilities that depend on the machine. Each is tried.
 func (b *backend) own(ctx context.Context) map[string]harness.Capability {
 	disks, clocks := b.canMount(), b.canTurnClocks()
 	own := map[string]harness.Capability{
@@ -248,7 +246,8 @@ func (b *backend) own(ctx context.Context) map[string]harness.Capability {
 	return own
 }
 
-// tried turns the error of a trial into a capability. otherwise is the remedy where the error has none.
+// capabilityFrom converts the error of a trial to a capability. otherwise is the remedy if the
+// error has none.
 func tried(err error, otherwise string) harness.Capability {
 	if err == nil {
 		return harness.Capability{Available: true}
@@ -263,8 +262,8 @@ func prefixed(prefix string, c harness.Capability) harness.Capability {
 	return c
 }
 
-// blamed is tried for a program: what it can't do stands before the reason, unless the trial shows nothing
-// about it.
+// programCapability is like capabilityFrom for a program. The reason begins with what the program
+// can't do, unless the trial shows nothing about it.
 func blamed(err error, what, otherwise string) harness.Capability {
 	c := tried(err, otherwise)
 	if !c.Available && !c.Unknown {
@@ -273,7 +272,7 @@ func blamed(err error, what, otherwise string) harness.Capability {
 	return c
 }
 
-// canMount tries a disk: whether a user may mount one, nothing but a mount tells.
+// canMount mounts a disk on trial, because only that shows whether the user may.
 func (b *backend) canMount() harness.Capability {
 	if reason, remedy := fuse.Missing(); reason != "" {
 		return harness.Capability{Reason: reason, Remedy: remedy}
@@ -291,7 +290,7 @@ func (b *backend) canMount() harness.Capability {
 	}), fuse.Remedy)
 }
 
-// watches needs a redis-server that can be a sentinel. One that is built without knows no such mode.
+// sentinelCapability needs a redis-server that can be a sentinel. Some builds don't have that mode.
 var watches = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
 
 func (b *backend) canWatch(ctx context.Context) harness.Capability {
@@ -300,10 +299,10 @@ func (b *backend) canWatch(ctx context.Context) harness.Capability {
 		return err
 	})
 	return blamed(err, b.cfg.RedisServer+" can't be a sentinel",
-		"apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH")
+		"apt-get install redis-server, whose program can also be redis-sentinel, and make sure it comes first on PATH")
 }
 
-// canTell says whether nodes tell of their keys. Runs do without.
+// canReportKeys reports whether nodes report the lives of their keys. Runs work without it.
 func (b *backend) canTell(ctx context.Context) harness.Capability {
 	err := b.try(ctx, func(ctx context.Context, group *proc.Group) error {
 		r, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none")
@@ -313,7 +312,7 @@ func (b *backend) canTell(ctx context.Context) harness.Capability {
 		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: func(history.Event) {}})
 		return errors.Join(lives.Watch(map[string]string{"trial": r.Addr()}), lives.Close())
 	})
-	return prefixed("causes come from what clients saw alone: ", tried(err, "use Redis 7.0 or later that allows CONFIG and MONITOR"))
+	return prefixed("causes are derived only from what clients saw: ", tried(err, "use Redis 7.0 or later with CONFIG and MONITOR allowed"))
 }
 
 func (b *backend) canTurnClocks() harness.Capability {
@@ -321,21 +320,21 @@ func (b *backend) canTurnClocks() harness.Capability {
 	if err != nil {
 		otherwise = "run it on Linux on amd64, or in the simulation (--backend sim)"
 	} else if err = b.try(context.Background(), dateAhead); errors.Is(err, fs.ErrPermission) {
-		otherwise = "allow ptrace: in a container run it with --cap-add SYS_PTRACE and a seccomp profile that lets it pass; otherwise sysctl kernel.yama.ptrace_scope=1"
+		otherwise = "allow ptrace: in a container, use --cap-add SYS_PTRACE and a seccomp profile that allows it; otherwise sysctl kernel.yama.ptrace_scope=1"
 	}
-	return prefixed("no process can be given a wrong clock: ", tried(err, otherwise))
+	return prefixed("clocks of processes can't be changed: ", tried(err, otherwise))
 }
 
-// remedy is what to do about the error of a trial, or else otherwise.
+// remedy returns how to fix the error of a trial, or otherwise if it has no remedy of its own.
 func remedy(err error, otherwise string) string {
 	if _, ok := errors.AsType[unsettled](err); ok {
-		otherwise = "try again, when nobody ends or stops lockpick's processes and the machine is less busy"
+		otherwise = "retry while nobody ends or stops lockpick's processes and the machine is less busy"
 	}
 	return cmp.Or(files.Remedy(err, files.TempDirHint), otherwise)
 }
 
-// trust looks at what the program says of itself, and sees that it answers PING under its own process
-// id: anything can be called redis-server.
+// checkServer checks the version that the program reports, and that it answers PING with its own
+// process id, because any program can be named redis-server.
 func (b *backend) trust(ctx context.Context) harness.Capability {
 	program, err := exec.LookPath(b.cfg.RedisServer)
 	if err == nil {
@@ -349,13 +348,13 @@ func (b *backend) trust(ctx context.Context) harness.Capability {
 			return nil
 		})
 	}
-	c := blamed(err, program+" is no redis-server that runs here", "apt-get install redis-server, and see that it comes first on PATH")
+	c := blamed(err, program+" is not a working redis-server", "apt-get install redis-server, and make sure it comes first on PATH")
 	c.Name = harness.CanRun
 	return c
 }
 
-// telling is the line of an error, with a server's log in it, that says what the machine is
-// short of, or else the first.
+// mainLine returns the line of an error, which may include a server's log, that names a resource
+// the machine is short of, or else the first line.
 func telling(err error) string {
 	for line := range strings.Lines(err.Error()) {
 		if files.Remedy(errors.New(line), "") != "" {

@@ -11,14 +11,14 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Run always fails: Probe says why.
+// Run always fails. Probe gives the reason.
 func (b *backend) Run(context.Context, scenario.Scenario, uint64, *history.Recorder, harness.Body) error {
 	return errors.New("run: " + b.canRun().Reason)
 }
 
-var powers any // no run is possible, for any fault
+var powers any // runs are impossible, with or without faults
 
-// trust and own are never asked: canRun has said no before.
+// checkServer and machineCapabilities are never called, because canRun has failed before.
 func (*backend) trust(context.Context) harness.Capability { return harness.Capability{} }
 
 func (*backend) own(context.Context) map[string]harness.Capability { return nil }

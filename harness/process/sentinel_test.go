@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// watched is the scenario with sentinels for n1.
+// watched is a scenario with sentinels for n1.
 func watched() scenario.Scenario {
 	s := with("none", 1, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.FailOverKilled, Targets: []string{"n1"}}})
 	s.Topology.Nodes, s.Clients = 1, s.Clients[:1]
@@ -31,8 +31,8 @@ func needSentinel(t *testing.T) {
 	}
 }
 
-// Sentinels promote what the replica has; the old master comes back to follow it, and
-// loses what it alone had.
+// Sentinels promote the replica with the data it has. The old master returns as its replica and
+// loses what only it had.
 func TestSentinelsPromote(t *testing.T) {
 	needSentinel(t)
 	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
@@ -46,7 +46,7 @@ func TestSentinelsPromote(t *testing.T) {
 					}
 					for end := time.Now().Add(5 * time.Second); key == "early" && b.ask(replica.Addr(), "GET", key) != "v"; time.Sleep(time.Millisecond) {
 						if time.Now().After(end) {
-							t.Fatal("the replica does not get what its master got")
+							t.Fatal("the replica does not receive its master's writes")
 						}
 					}
 					if key == "early" {
@@ -69,23 +69,23 @@ func TestSentinelsPromote(t *testing.T) {
 				if n, err := open.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 					t.Errorf("the old master's connection is still open: %d, %v", n, err)
 				}
-				had := 0 // it kept nothing
+				had := 0 // it lost its keys
 				if mode == nemesis.FailOverPaused {
 					had = 2
 				}
 				if back, err := x.Heal(); err != nil || back != fmt.Sprintf("the old master is back and follows the new one (keys: %d, now 1)", had) {
-					t.Errorf("it comes back with %q, %v", back, err)
+					t.Errorf("the return reports %q, %v", back, err)
 				}
 				if _, err := b.ReturnMaster("n1"); err == nil {
-					t.Error("it came back twice")
+					t.Error("it returned twice")
 				}
 			})
 		})
 	}
 }
 
-// Sentinels that have all given their votes in vain wait twice failover-timeout before
-// they vote again, and that is no longer than it must be.
+// Sentinels that have all voted without a result wait twice failover-timeout before they vote
+// again, which is as short as possible.
 func TestVoteInVain(t *testing.T) {
 	needSentinel(t)
 	t.Parallel()
@@ -104,13 +104,13 @@ func TestVoteInVain(t *testing.T) {
 	})
 }
 
-// Sentinels that stood still for a while, as on a machine that is busy, promote all the same.
+// Sentinels that stalled for a while, as on a busy machine, still promote a replica.
 func TestSentinelsAfterAStall(t *testing.T) {
 	needSentinel(t)
 	t.Parallel()
 	runOn(t, watched(), func(b bench) {
 		for _, s := range b.Sentinels {
-			b.ask(s.Addr(), "SENTINEL", "DEBUG", "TILT-TRIGGER", "1") // a stall is what is longer than a millisecond
+			b.ask(s.Addr(), "SENTINEL", "DEBUG", "TILT-TRIGGER", "1") // anything longer than a millisecond counts as a stall
 		}
 		for _, s := range b.Sentinels {
 			for end := time.Now().Add(5 * time.Second); !strings.Contains(b.ask(s.Addr(), "INFO", "sentinel"), "sentinel_tilt:1"); time.Sleep(time.Millisecond) {
@@ -128,7 +128,7 @@ func TestSentinelsAfterAStall(t *testing.T) {
 	})
 }
 
-// Without a quorum nobody is promoted, and that is no failover.
+// Without a quorum no replica is promoted, and the failover fails.
 func TestNoQuorumNoFailover(t *testing.T) {
 	needSentinel(t)
 	runOn(t, watched(), func(b bench) {
@@ -136,13 +136,13 @@ func TestNoQuorumNoFailover(t *testing.T) {
 			b.mu.Lock()
 			b.ends[s.Name] = true
 			b.mu.Unlock()
-			b.ask(s.Addr(), "SHUTDOWN") // it closes the connection when it has ended
+			b.ask(s.Addr(), "SHUTDOWN") // closes the connection when the server has ended
 		}
 		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "only 1 sentinels watch") {
 			t.Errorf("failover says %q, %v", back, err)
 		}
 		if !b.Server("n1").Runs() {
-			t.Error("its master is down all the same")
+			t.Error("the master is down anyway")
 		}
 	})
 	runOn(t, watched(), func(b bench) {
@@ -153,7 +153,7 @@ func TestNoQuorumNoFailover(t *testing.T) {
 			t.Errorf("failover says %q, %v", back, err)
 		}
 		if b.Server("n1") == replica {
-			t.Error("the replica has taken its place")
+			t.Error("the replica has replaced it")
 		}
 	})
 }

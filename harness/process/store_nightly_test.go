@@ -15,8 +15,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// The members of a store are one, and are paused, killed and cut off as redis-servers are: each of
-// that is seen by a question of its own.
+// Members of a store form one cluster. They can be paused, killed and cut off like redis-servers,
+// and each fault is observed with the store's own request.
 func TestStores(t *testing.T) {
 	for _, of := range proc.Stores {
 		t.Run(of.Name, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestStores(t *testing.T) {
 			s.Topology = scenario.Topology{Nodes: 3, Server: of.Name, Persistence: scenario.PersistAlways}
 			events := runOn(t, s, func(b bench) {
 				if r := b.NodeReport(); r.ReportsKeys || !strings.HasPrefix(r.ServerVersion, of.Name+" ") {
-					t.Errorf("it tells of keys: %v; it is %q", r.ReportsKeys, r.ServerVersion)
+					t.Errorf("reports keys: %v; version %q", r.ReportsKeys, r.ServerVersion)
 				}
 				word := "GET " + of.Question
 				for _, c := range []struct{ mode, want string }{
@@ -42,36 +42,36 @@ func TestStores(t *testing.T) {
 					}
 				}
 				if back := b.do("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutReset, "") }); back != "PING was reset" {
-					t.Errorf("the resource is Redis: %q", back)
+					t.Errorf("cut of the resource's link says %q", back)
 				}
 				b.do("pause", func() (string, error) { return b.Pause("n2") })
 				if !b.mute("n2") || b.mute("n1") {
-					t.Error("it is not n2 that is mute")
+					t.Error("want only n2 to be unresponsive")
 				}
 				b.do("resume", func() (string, error) { return b.Resume("n2") })
 				b.do("kill", func() (string, error) { return b.Kill("n1") })
 				if back := b.do("mend", func() (string, error) { return b.Mend("c2-n2") }); back != word+" was answered" {
-					t.Errorf("two of three are a majority: %q", back)
+					t.Errorf("mend with two of three members running says %q", back)
 				}
-				// None is a majority alone: it runs all the same, and says nothing to clients.
+				// One of three is no majority: it runs, but doesn't answer clients.
 				b.do("kill", func() (string, error) { return b.Kill("n3") })
 				b.do("restart", func() (string, error) { return b.Restart("n1") })
 				b.do("restart", func() (string, error) { return b.Restart("n3") })
 				m := b.Server("n1").Redis()
 				if err := m.Await(b.Ctx, nil, answersIn/100, func(ctx context.Context) error { return of.Ask(ctx, m.Addr()) }); err != nil {
-					t.Errorf("n1 is back: %v", err)
+					t.Errorf("n1 does not answer after its restart: %v", err)
 				}
 			})
 			for _, e := range events {
 				if e.Op == history.OpLife {
-					t.Fatalf("a fact of a key: %+v", e)
+					t.Fatalf("unexpected event: %+v", e)
 				}
 			}
 		})
 	}
 }
 
-// A store whose program is no such thing is named with its last words.
+// The error for a store whose program fails to start includes the program's last output.
 func TestStoreThatWontStart(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
@@ -88,5 +88,5 @@ func TestStoreThatWontStart(t *testing.T) {
 	}
 }
 
-// The same as TestManyStarts, for longer.
+// Like TestManyStarts, but longer.
 func TestVeryManyStarts(t *testing.T) { manyStarts(t, 50) }

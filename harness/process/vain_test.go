@@ -12,7 +12,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// inject brings a fault into force as the engine does.
+// inject injects a fault as the engine does.
 func (b bench) inject(f nemesis.Fault) (nemesis.Effect, error) {
 	b.Helper()
 	kind, ok := nemesis.KindOf(f.Kind)
@@ -22,7 +22,7 @@ func (b bench) inject(f nemesis.Fault) (nemesis.Effect, error) {
 	return kind.Inject(b.cluster, f, f.Targets[0])
 }
 
-// What can't take effect is an error, and not a fault in force.
+// A fault that can't take effect is an error, not a fault in force.
 func TestAFaultInVainIsAnError(t *testing.T) {
 	needDisk(t)
 	n1, c1 := []string{"n1"}, []string{"c1"}
@@ -53,7 +53,7 @@ func TestAFaultInVainIsAnError(t *testing.T) {
 		}
 		for _, f := range []nemesis.Fault{slow, full} {
 			if back, err := must(f).Heal(); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(back, "it met 0 ") {
-				t.Errorf("%s that nothing met ends with %q, %v", f.Kind, back, err)
+				t.Errorf("%s without effect ends with %q, %v", f.Kind, back, err)
 			}
 		}
 		// Only replies are cut: the node got the PING.
@@ -66,7 +66,7 @@ func TestAFaultInVainIsAnError(t *testing.T) {
 			refused(f, "n1: it is down")
 		}
 		for _, f := range []nemesis.Fault{power, over, kill, down, stop} {
-			refused(f, "it does not run")
+			refused(f, "it is not running")
 		}
 		refused(touch, "n1")
 
@@ -88,7 +88,7 @@ func TestClockOfAClientThatHasEnded(t *testing.T) {
 	lasts := time.Second
 	runClocked(t, 2, func(b bench) {
 		f := nemesis.Fault{Kind: "clock-jump", Targets: []string{"c1"}, By: time.Hour, For: &lasts}
-		x, err := b.inject(f) // before its start: it will read it
+		x, err := b.inject(f) // before its start: it will see the change
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func TestClockOfAClientThatHasEnded(t *testing.T) {
 			t.Error(err)
 		}
 		if back, err := x.Heal(); err != nil || back != "c1 has ended" {
-			t.Errorf("set right after its end: %q, %v", back, err)
+			t.Errorf("corrected after its end: %q, %v", back, err)
 		}
 		for _, f := range []nemesis.Fault{f, {Kind: "clock-rate", Targets: []string{"c1"}, Rate: 2}, {Kind: "clock-slew", Targets: []string{"c1"}, By: time.Second},
 			{Kind: "clock-strobe", Targets: []string{"c1"}, By: time.Second}} {

@@ -21,10 +21,9 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// ClientMain is the main function of a client's process: it reads its order
-// from in, runs the client's program, and reports on out. The process must end
-// when it returns, and with a status other than 0 if it returns an error. Locks
-// are the kinds of lock that it knows.
+// ClientMain is the main function of a client process. It reads its order from in, runs the client,
+// and reports on out. The process must exit when it returns, with a status other than 0 if it returns
+// an error. locks are the kinds of locks that it can run.
 func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
 	w := &wire{in: bufio.NewReader(in), out: json.NewEncoder(out), goes: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
 	err := w.work(locks)
@@ -34,11 +33,11 @@ func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
 	return err
 }
 
-// wire is the client's end of the protocol.
+// clientConn is the client's end of the protocol.
 type wire struct {
 	in    *bufio.Reader
-	goes  chan struct{} // the harness said go
-	ended chan struct{} // the harness is gone
+	goes  chan struct{} // receives when the harness sends go
+	ended chan struct{} // closed when the harness is gone
 	began time.Time
 
 	sending sync.Mutex
@@ -58,7 +57,7 @@ func (w *wire) work(locks map[string]lock.Kind) error {
 	}
 	kind, ok := locks[o.Spec.Lock.Kind]
 	if !ok {
-		return fmt.Errorf("make lock: there is no kind %q", o.Spec.Lock.Kind)
+		return fmt.Errorf("create lock: there is no kind %q", o.Spec.Lock.Kind)
 	}
 	if o.Clocks {
 		w.tellClock()
@@ -71,7 +70,7 @@ func (w *wire) work(locks map[string]lock.Kind) error {
 	case err := <-done:
 		return err
 	case <-w.ended:
-		return errors.New("stdin has ended: the harness is gone")
+		return errors.New("stdin was closed: the harness is gone")
 	}
 }
 
@@ -92,7 +91,7 @@ func (w *wire) env(o clientOrder, factory lock.Factory) client.Env {
 	}
 }
 
-// listen waits for what the harness says after the order.
+// listen handles the lines that the harness sends after the order.
 func (w *wire) listen() {
 	defer close(w.ended)
 	for {
@@ -108,8 +107,8 @@ func (w *wire) listen() {
 	}
 }
 
-// now is the monotonic clock, as a time that shows it: to set the wall clock must
-// not change what is written down of it.
+// now returns the monotonic clock as a time. Setting the wall clock must not change the times that
+// the client records.
 func (w *wire) now() time.Time { return w.began.Add(time.Since(w.began)) }
 
 func (w *wire) tellClock() {
@@ -119,8 +118,8 @@ func (w *wire) tellClock() {
 	w.send(clientReport{Clock: r})
 }
 
-// beat makes timers ring in time: the kernel counts a sleep by its own clock, and where the
-// process's runs faster, timers would be late. Whenever it wakes, it looks at them.
+// beat makes timers fire on time. The kernel measures a sleep by its own clock, so timers would be
+// late if the process's clock runs faster. The runtime checks all timers whenever it wakes up.
 func beat() {
 	for range time.Tick(time.Millisecond) {
 	}
@@ -133,7 +132,7 @@ func (w *wire) rendezvous(point string) {
 	select {
 	case <-w.goes:
 	case <-w.ended:
-		select {} // the process ends; until then this client must do nothing more
+		select {} // the process exits; until then this client must do nothing
 	}
 }
 
@@ -144,8 +143,8 @@ func (w *wire) send(r clientReport) {
 	w.out.Encode(r)
 }
 
-// A client subprocess and its harness speak over its stdin and stdout, one JSON
-// value a line:
+// A client process and its harness exchange JSON values over the client's stdin and stdout, one per
+// line:
 //
 //	harness                                  client
 //	{"spec":{…},"origin":812345678901}  ──►
@@ -154,69 +153,69 @@ func (w *wire) send(r clientReport) {
 //	go                                  ──►
 //	clock                               ──►
 //	                                    ◄──  {"clock":{…}}              what its clocks show
-//	                                    ◄──  {"error":"…"}              it can't do its part
-//	                                    ◄──  {"left":{}}                it has ended: of its room, if it is in one
+//	                                    ◄──  {"error":"…"}              it has failed
+//	                                    ◄──  {"left":{}}                it has exited (sent by its client loop)
 //
-// It ends with exit status 0 when its work is done, and at once when its stdin ends.
+// The process exits with status 0 when its work is done, and at once when its stdin ends.
 
-// clientOrder is the first line to a client.
+// clientOrder is the first line sent to a client.
 type clientOrder struct {
 	Spec   client.Spec   `json:"spec"`
-	Origin time.Duration `json:"origin"` // true time zero, by proc.TrueClock
-	// Clocks says that its clocks may be turned. It then tells first what they show.
+	Origin time.Duration `json:"origin"` // true time zero on proc.TrueClock
+	// Clocks is set if the client's clocks may be changed. It then reports them first.
 	Clocks bool `json:"clocks,omitempty"`
 }
 
-// clientReport is a line from a client. One field is set, beside Broken.
+// clientReport is a line from a client. Only one field is set, except Broken, which goes with Error.
 type clientReport struct {
-	Event  *history.Event `json:"event,omitempty"` // a fact; T is true time since zero
-	At     string         `json:"at,omitempty"`    // it is at a point, and waits
+	Event  *history.Event `json:"event,omitempty"` // T is true time since zero
+	At     string         `json:"at,omitempty"`    // the point where it waits
 	Clock  *ClockReading  `json:"clock,omitempty"` // what its clocks show
 	Error  string         `json:"error,omitempty"`
 	Broken bool           `json:"broken,omitempty"` // the error is lock.ErrBroken
-	Left   *clientExit    `json:"left,omitempty"`   // it has ended, says its room, which stays
+	Left   *clientExit    `json:"left,omitempty"`   // it has exited; from the client loop, which continues
 }
 
-// err is the error that it reports.
+// err returns the reported error.
 func (r clientReport) err() error {
 	if r.Broken {
-		return &failure{r.Error, []error{lock.ErrBroken}} // which its text says already
+		return &failure{r.Error, []error{lock.ErrBroken}} // its text has the message of ErrBroken already
 	}
 	return errors.New(r.Error)
 }
 
-// clientExit is how a client of a ClientLoop ended.
+// clientExit describes how a client of a ClientLoop exited.
 type clientExit struct {
-	Error  string `json:"error,omitempty"`  // "": its exit status was 0
-	Signal int    `json:"signal,omitempty"` // that ended it
+	Error  string `json:"error,omitempty"`  // "": exit status 0
+	Signal int    `json:"signal,omitempty"` // that killed it
 }
 
-// ClockReading is what a process's clocks showed at an instant between two of true time.
+// ClockReading is what a process's clocks showed at some instant between From and To, in true time.
 type ClockReading struct {
-	From time.Duration `json:"from"` // by proc.TrueClock
+	From time.Duration `json:"from"` // on proc.TrueClock
 	To   time.Duration `json:"to"`
 	Wall int64         `json:"wall"` // nanoseconds since 1970
-	Now  int64         `json:"now"`  // likewise, of a client's monotonic clock; 0: not read
+	Now  int64         `json:"now"`  // a client's monotonic clock, nanoseconds; 0: not read
 }
 
 const (
-	goOn = "go\n" // lets a client leave its point
-	// tellClock asks it what its clocks show.
+	goOn = "go\n" // lets a client continue from its point
+	// clockLine requests a reading of its clocks.
 	tellClock = "clock\n"
 )
 
-// conversation is the harness's end of what is said to one client.
+// clientSession is the harness's end of the protocol with one client.
 type conversation struct {
 	In     io.Writer                // the client's stdin
 	Out    io.Reader                // its stdout
-	Record func(history.Event)      // takes its facts
-	At     func(point string)       // is called when it is at a point; it waits until this returns
-	Began  func(ClockReading) error // looks at the first reading of its clocks
-	Clocks chan ClockReading        // has the latest of the others; room for one
-	Left   func(clientExit)         // hears how it ended, if it was in a room and that is still there
+	Record func(history.Event)      // records its events
+	At     func(point string)       // is called at each point; the client waits until it returns
+	Began  func(ClockReading) error // checks the first reading of its clocks
+	Clocks chan ClockReading        // has the latest of the later readings; capacity 1
+	Left   func(clientExit)         // is called when a client loop reports its exit
 }
 
-// mostLine bounds a line from a client, in bytes. A lock under test may print into it.
+// maxLine bounds a line from a client, in bytes. A lock under test may print to the same stdout.
 const mostLine = 16 << 20
 
 func readLine(r *bufio.Reader) (line []byte, err error) {
@@ -232,8 +231,8 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// hold gives the order and listens until the client has nothing more to say.
-// While the client waits at a point it may still be asked for its clocks.
+// run sends the order and handles the client's reports until they end. While the client waits at a
+// point, it may still be asked for its clocks.
 func (c conversation) hold(o clientOrder) error {
 	began := c.Began
 	if err := json.NewEncoder(c.In).Encode(o); err != nil {
@@ -244,7 +243,7 @@ func (c conversation) hold(o clientOrder) error {
 	for lines := bufio.NewReader(c.Out); ; {
 		line, err := readLine(lines)
 		if err == io.EOF {
-			return nil // what stands without a newline was cut by a kill
+			return nil // a kill cut off any line without a newline
 		}
 		if err != nil {
 			return fmt.Errorf("read report: %w", err)
@@ -262,7 +261,7 @@ func (c conversation) hold(o clientOrder) error {
 		case r.At != "":
 			points.Go(func() {
 				c.At(r.At)
-				io.WriteString(c.In, goOn) // if it was killed meanwhile, its stdout ends
+				io.WriteString(c.In, goOn) // fails if it was killed meanwhile; then its stdout ends
 			})
 		case r.Clock != nil && began != nil:
 			if err := began(*r.Clock); err != nil {
@@ -271,7 +270,7 @@ func (c conversation) hold(o clientOrder) error {
 			began = nil
 		case r.Clock != nil:
 			select {
-			case <-c.Clocks: // nobody waits for it any more
+			case <-c.Clocks: // an old reading that was not received
 			default:
 			}
 			c.Clocks <- *r.Clock
@@ -284,11 +283,11 @@ func (c conversation) hold(o clientOrder) error {
 	}
 }
 
-// ClientLoop lets clients run one after the other where to start a process is cheap and to
-// make room for it is not, as in a container. Each order is a fresh process's, which
-// waits for it from when the one before has ended; what follows an order is said to that
-// process until it ends, of which the room tells. cleared, if it is not nil, is called
-// whenever one has ended. Room returns when in ends, or a process that has no order.
+// ClientLoop runs clients one after another in a place where starting a process is cheap but creating
+// the place is not, such as a container. Each order gets a fresh process, which is started as soon as
+// the previous one has exited and waits for its order. Later lines go to that process until it
+// exits, which ClientLoop reports. It calls afterExit, unless it is nil, after each exit. It returns
+// when in ends, or if a process exits without an order.
 func ClientLoop(in io.Reader, out, errs io.Writer, program []string, cleared func()) error {
 	lines := make(chan string)
 	go func() {
@@ -313,14 +312,14 @@ func ClientLoop(in io.Reader, out, errs io.Writer, program []string, cleared fun
 		if err != nil {
 			return err
 		}
-		// One that was ended in the middle of a line has not ended that.
+		// A process killed in the middle of a line has not ended the line.
 		if _, err := fmt.Fprintf(out, "\n%s\n", text); err != nil {
 			return err
 		}
 	}
 }
 
-// admit runs one client, and says how it has left; nil: there are no lines any more.
+// runNext runs one client and returns how it exited; nil if there are no more lines.
 func admit(program []string, out, errs io.Writer, lines <-chan string) (*clientExit, error) {
 	cmd := exec.Command(program[0], program[1:]...)
 	cmd.Stdout, cmd.Stderr = out, errs
@@ -337,17 +336,17 @@ func admit(program []string, out, errs io.Writer, lines <-chan string) (*clientE
 		select {
 		case line, more := <-lines:
 			if !more {
-				cmd.Process.Kill() // it may have ended
+				cmd.Process.Kill() // fails if it has exited
 				<-ended
 				return nil, nil
 			}
-			// What is said to a client that has ended comes late, and is nobody's order.
+			// A line for a client that has exited comes late, and must not go to the next one as its order.
 			if ordered = ordered || strings.HasPrefix(line, "{"); ordered {
-				io.WriteString(in, line) // one that has ended hears nothing
+				io.WriteString(in, line) // fails if it has exited
 			}
 		case err := <-ended:
 			if !ordered {
-				return nil, fmt.Errorf("a client ended before it had an order: %v", err)
+				return nil, fmt.Errorf("a client exited before it had an order: %v", err)
 			}
 			if err == nil {
 				return &clientExit{}, nil

@@ -14,7 +14,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// free is a lock that everybody has.
+// freeLock is a lock that every client gets at any time.
 type free struct{}
 
 func (free) Acquire(context.Context, string) (lock.Handle, error) { return free{}, nil }
@@ -30,7 +30,7 @@ func TestClientEndsWhenItsHarnessIsGone(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		err := ClientMain(in, out, locks)
-		out.Close() // or whoever reads would wait for a client that ended too early
+		out.Close() // otherwise the reader would wait for a client that exited too early
 		done <- err
 	}()
 	s := client.Spec{
@@ -55,10 +55,10 @@ func TestClientEndsWhenItsHarnessIsGone(t *testing.T) {
 	select {
 	case err := <-done:
 		if err == nil || !strings.Contains(err.Error(), "gone") {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("it returned %v", err)
 		}
 	case <-time.After(5 * time.Second):
-		t.Error("it did not end")
+		t.Error("it did not return")
 	}
 }
 

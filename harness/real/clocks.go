@@ -20,32 +20,32 @@ import (
 	"lockpick/nemesis"
 )
 
-// Clock is the clocks of one node, client or adapter. They stay as they are when its process
-// ends and another starts. This process changes them, or an agent if this one may not trace theirs.
+// Clock is the clocks of one node, client or adapter. They keep their state when the process exits and
+// another one starts. This process changes them, or an agent if this process may not trace theirs.
 type Clock struct {
-	With *Clock // another, which is changed at the same instant; nil: none
+	With *Clock // is changed at the same instant; nil: none
 
-	ctx     context.Context      // bounds calls of the agent
-	true    func() time.Duration // true time, by CLOCK_MONOTONIC of where the process is
+	ctx     context.Context      // bounds calls to the agent
+	true    func() time.Duration // true time, by CLOCK_MONOTONIC on the process's machine
 	machine vdso.Machine
 
 	mu    sync.Mutex
 	agent *Caller    // the latest; nil: this process changes them
-	shown vdso.Shown // what the agent said last
+	shown vdso.Shown // as the agent reported last
 
-	turning sync.Mutex // held while they are changed and read back, and while the process starts
+	turning sync.Mutex // held during a change with its read-back, and while the process starts
 
-	// Of a client's monotonic clock: how far what it shows is ahead of the machine's, at
-	// least and at most.
+	// minAhead and maxAhead bound how far a client's monotonic clock is ahead of the machine's, in
+	// nanoseconds.
 	least, most int64
 }
 
-// NewClock returns clocks that are right. both: a rate applies to the monotonic clock, too.
+// NewClock returns clocks that are right. If both is set, a rate also applies to the monotonic clock.
 func NewClock(ctx context.Context, both bool, true func() time.Duration) *Clock {
 	return &Clock{ctx: ctx, true: true, machine: vdso.Machine{Monotonic: both}}
 }
 
-// Start gives its clocks to a process that the calling thread traces, see vdso.Machine.
+// Start applies the clocks to a process that the calling thread traces, see vdso.Machine.
 func (m *Clock) Start(pid int) error {
 	err := m.machine.Start(pid)
 	if errors.Is(err, vdso.ErrSignaled) {
@@ -54,12 +54,12 @@ func (m *Clock) Start(pid int) error {
 	return err
 }
 
-// StartGate lets a process through its gate, and returns when its program runs by these clocks.
+// StartGate lets a process through its gate, and returns once its program runs with these clocks.
 func (m *Clock) StartGate(pid int) error {
 	m.handTo(nil)
 	started := make(chan error, 1)
 	go func() { started <- m.machine.StartGate(pid) }()
-	ctx, cancel := context.WithTimeout(m.ctx, callBound) // one that is frozen never comes out
+	ctx, cancel := context.WithTimeout(m.ctx, callBound) // a frozen process never passes the gate
 	defer cancel()
 	select {
 	case err := <-started:
@@ -69,13 +69,13 @@ func (m *Clock) StartGate(pid int) error {
 	}
 }
 
-// StartBeside is StartGate by an agent, which ends with the process; the id is as the agent sees it.
+// StartWithAgent is StartGate through an agent, which ends with the process. pid is the agent's view.
 func (m *Clock) StartBeside(agent *Caller, pid int) error {
 	shown := m.handTo(agent)
 	return m.call(agent, "Start", CallArgs{pid, shown, m.machine.Monotonic})
 }
 
-// handTo lets an agent change the clocks from now on, as they are; nil: this process does.
+// assignAgent lets an agent change the clocks from now on; nil: this process does.
 func (m *Clock) handTo(agent *Caller) vdso.Shown {
 	shown := m.Shown()
 	m.mu.Lock()
@@ -85,10 +85,9 @@ func (m *Clock) handTo(agent *Caller) vdso.Shown {
 	return shown
 }
 
-// Close forgets the process.
+// Close releases the process.
 func (m *Clock) Close() error { return m.machine.Close() }
 
-// Shown is what they show.
 func (m *Clock) Shown() vdso.Shown {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,10 +97,10 @@ func (m *Clock) Shown() vdso.Shown {
 	return m.shown
 }
 
-// callBound is how long an agent may take; to wait for a gate takes the longest.
+// agentTimeout is how long a call to an agent may take. Waiting for a gate takes longest.
 const callBound = 10 * time.Second
 
-// call makes a call to an agent. The last result of every call is what the clocks show afterwards.
+// call makes a call to an agent. The last result of every call is the state of the clocks after it.
 func (m *Clock) call(agent *Caller, call string, args CallArgs, results ...any) error {
 	ctx, cancel := context.WithTimeout(m.ctx, callBound)
 	defer cancel()
@@ -119,8 +118,8 @@ func (m *Clock) set(shown vdso.Shown) {
 	m.shown = shown
 }
 
-// change sets the wall clock by `by` and lets the clocks run at rate. It came to be between two
-// instants of true time. Where no process runs, the next one finds them so.
+// change steps the wall clock and sets the rate of the clocks. The change happened between two instants
+// of true time. If no process runs, the next one starts with the change.
 func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, err error) {
 	other := make(chan error, 1)
 	go func() {
@@ -149,8 +148,9 @@ func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, 
 	return from, to, errors.Join(err, <-other)
 }
 
-// Turn changes the clocks, and says from when on they count as changed. A lock holder's belief is
-// reckoned from what a client's clocks did: the instant is chosen so that it comes out shorter.
+// Adjust changes the clocks and returns the true time from which they count as changed. The checker
+// computes a lock holder's belief from a client's clocks, so Adjust picks the instant that makes the
+// belief shorter.
 func (m *Clock) Turn(by time.Duration, rate float64) (at time.Duration, err error) {
 	before := m.Shown().Rate()
 	from, to, err := m.change(by, rate)
@@ -160,8 +160,7 @@ func (m *Clock) Turn(by time.Duration, rate float64) (at time.Duration, err erro
 	return from, err
 }
 
-// record records what a node's clock shows from an instant of true time on, or a client's
-// clocks.
+// record records what a node's wall clock or a client's clocks show from an instant of true time on.
 func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Duration) {
 	s := m.Shown()
 	shown, _ := s.Wall(at)
@@ -171,38 +170,38 @@ func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Dura
 	}
 	e.Wall, e.Local = true, shown.UnixNano()
 	rec.Record(e)
-	if !m.machine.Monotonic { // a node's is true
+	if !m.machine.Monotonic { // a node's monotonic clock is right
 		return
 	}
 	e.Wall, e.Local = false, int64(s.Mono(at))+m.most
 	rec.Record(e)
 }
 
-// alone is the read-back of a machine on which no process can be asked.
+// withoutProcess is the read-back if no process is running.
 func (m *Clock) alone() string { return m.unasked("no process runs there") }
 
-// unasked is what a process would show that can't be asked: what is written where it
-// would read it, which was read back.
+// unreadable is the read-back if a process can't report its clocks: the state in its memory, which was
+// read back after it was written.
 func (m *Clock) unasked(why string) string {
 	shown, right := m.Shown().Wall(m.true())
 	return m.words(why+"; the machine's clock shows", shown, right)
 }
 
 func (m *Clock) words(who string, shown, right time.Time) string {
-	off := shown.Sub(right).Round(time.Millisecond) // to ask takes a tenth of that
+	off := shown.Sub(right).Round(time.Millisecond) // reading takes a tenth of that
 	return fmt.Sprintf("%s %s, %s", who, stamp(shown), nemesis.ClockWords(off, m.Shown().Rate()))
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 const (
-	clockError = time.Millisecond      // of a reading, beyond the time that it took: Redis caches the time of a command
-	rateBound  = 50 * time.Millisecond // how long a rate is watched
+	clockError = time.Millisecond      // error of a reading beyond its duration; Redis caches the time during a command
+	rateBound  = 50 * time.Millisecond // how long a rate is observed
 )
 
-// See reads clocks and compares them with what they should show. A rate is watched
-// until it has made a difference that can be seen; one that is too near to 1 for
-// that is seen by what it has made when the clock is turned again.
+// ReadBack reads the clocks and compares them with their expected state. It watches a rate until the rate
+// has made a visible difference. If the rate is too near 1 for that, its effect is checked at the
+// next change.
 func (m *Clock) See(who string, read func() (ClockReading, error)) (string, error) {
 	var first ClockReading
 	rate := m.Shown().Rate()
@@ -233,7 +232,7 @@ func (m *Clock) See(who string, read func() (ClockReading, error)) (string, erro
 	}
 }
 
-// ClockDiffers is an error if a wall clock does not show what it should.
+// CheckWallClock returns an error if a wall clock does not show the expected time.
 func ClockDiffers(s vdso.Shown, r ClockReading) error {
 	from, _ := s.Wall(r.From)
 	to, right := s.Wall(r.To)
@@ -243,7 +242,7 @@ func ClockDiffers(s vdso.Shown, r ClockReading) error {
 	return nil
 }
 
-// differs is an error if clocks don't show what they should.
+// check returns an error if the clocks do not show the expected times.
 func (m *Clock) differs(r ClockReading) error {
 	s := m.Shown()
 	if err := ClockDiffers(s, r); err != nil || r.Now == 0 || m.most == 0 {
@@ -256,8 +255,8 @@ func (m *Clock) differs(r ClockReading) error {
 	return nil
 }
 
-// starts keeps the clocks from being changed until its process has begun, or another change is read
-// back; the function that it returns may be called again.
+// lockUntilStarted prevents changes of the clocks until the process has started, or another change is
+// read back. The returned function releases the lock and may be called more than once.
 func (m *Clock) starts() (started func()) {
 	if m == nil {
 		return func() {}
@@ -266,25 +265,25 @@ func (m *Clock) starts() (started func()) {
 	return sync.OnceFunc(m.turning.Unlock)
 }
 
-// began looks at a client's first reading of its clocks.
+// checkFirstReading checks a client's first reading of its clocks.
 func (m *Clock) began(r ClockReading) error {
 	if m == nil {
-		return errors.New("it tells its clocks and was not asked to")
+		return errors.New("it reported its clocks without being asked")
 	}
 	s := m.Shown()
 	m.least, m.most = r.Now-int64(s.Mono(r.To)), r.Now-int64(s.Mono(r.From))
 	return m.differs(r)
 }
 
-// clocks are the clocks of a run that can be changed, by the names of its nodes and clients.
+// clocks are the adjustable clocks of a run, by the names of its nodes and clients.
 type clocks struct {
-	Others func(m *Clock) error // looks whether nodes were turned that were not meant; nil: nobody looks
+	Others func(m *Clock) error // checks that no other node's clock was changed; nil: no check
 
 	run *Run
 	all map[string]*Clock
 }
 
-// AddClock lets a node's or a client's clocks be changed. It is called before the run begins.
+// AddClock makes a node's or a client's clocks adjustable. It is called before the run begins.
 func (cs *clocks) AddClock(name string, m *Clock) {
 	if cs.all == nil {
 		cs.all = map[string]*Clock{}
@@ -292,21 +291,21 @@ func (cs *clocks) AddClock(name string, m *Clock) {
 	cs.all[name] = m
 }
 
-// Clock is the clocks of a node or a client; nil: nobody changes them.
+// Clock returns the clocks of a node or client; nil if they can't be changed.
 func (cs *clocks) Clock(name string) *Clock { return cs.all[name] }
 
-// TurnClock changes the clocks of a node or a client, and reads back what its process shows.
-// While no process runs, its next one is read back at its start.
+// TurnClock changes the clocks of a node or a client, and reads them back from its process. If no
+// process is running, the next one is read back at its start.
 func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (string, error) {
 	name := target
 	n, isNode := cs.run.Find(target)
 	if isNode {
-		name = n.Redis().Name // a replica that has taken over has no clock
+		name = n.Redis().Name // a replica that has taken over has no adjustable clock
 	}
 	m := cs.Clock(name)
 	switch {
 	case m == nil:
-		return "", fmt.Errorf("turn clock of %s: no such node or client has a clock that can be turned", target)
+		return "", fmt.Errorf("turn clock of %s: no node or client of that name has adjustable clocks", target)
 	case !isNode && cs.run.over(target):
 		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
 	}
@@ -327,7 +326,7 @@ func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (stri
 	return back, nil
 }
 
-// clockAgain reads back the clock of a restarted node, which is still off by what it was before.
+// readRestartedClock reads back the clock of a restarted node, which still has its earlier offset.
 // It returns "" if the run does not change that clock.
 func (cs *clocks) clockAgain(n Server) (string, error) {
 	m := cs.Clock(n.Redis().Name)
@@ -338,7 +337,6 @@ func (cs *clocks) clockAgain(n Server) (string, error) {
 	return "; " + back, err
 }
 
-// seeNode reads back the clock of a node.
 func (cs *clocks) seeNode(n Server, m *Clock) (string, error) {
 	if !n.Runs() {
 		return m.alone(), nil
@@ -356,7 +354,6 @@ func (cs *clocks) seeNode(n Server, m *Clock) (string, error) {
 	return back, cs.Others(m)
 }
 
-// seeClient reads back the clocks of a client.
 func (cs *clocks) seeClient(client string, m *Clock) (string, error) {
 	c := cs.run.Client(client)
 	switch {
@@ -375,35 +372,35 @@ func (cs *clocks) seeClient(client string, m *Clock) (string, error) {
 	return back, err
 }
 
-// ReadTime is the reading of a node's clock that a reply to TIME is, which was asked for and
-// given between two instants of true time.
+// ParseTimeReply converts the reply to a TIME command, sent and received between two instants of true
+// time, into a clock reading.
 func ReadTime(v resp.Value, from, to time.Duration) (ClockReading, error) {
 	if len(v.Items) != 2 {
-		return ClockReading{}, fmt.Errorf("TIME answers %d values, want 2: %s", len(v.Items), v.Str)
+		return ClockReading{}, fmt.Errorf("TIME returned %d values, want 2: %s", len(v.Items), v.Str)
 	}
 	seconds, err1 := strconv.ParseInt(v.Items[0].Str, 10, 64)
 	micros, err2 := strconv.ParseInt(v.Items[1].Str, 10, 64)
 	return ClockReading{From: from, To: to, Wall: seconds*1e9 + micros*1e3}, cmp.Or(err1, err2)
 }
 
-// tellBound is within what time a client that runs tells its clocks.
+// clockReplyTimeout is how long a running client may take to report its clocks.
 const tellBound = 2 * time.Second
 
-// errPaused says that a client can't tell its clocks.
+// errPaused reports that a client can't report its clocks.
 var errPaused = errors.New("it is paused")
 
-// ReadClocks asks it for its clocks. true is true time where it is.
+// ReadClocks requests a reading of the client's clocks. trueTime returns true time on its machine.
 func (p *Client) ReadClocks(true func() time.Duration) (ClockReading, error) {
 	asked, began, ended := true(), time.Now(), p.Done()
 	if _, err := io.WriteString(p.In, tellClock); err != nil {
-		return ClockReading{}, proc.ErrEnded // nobody reads it any more
+		return ClockReading{}, proc.ErrEnded // the process no longer reads its stdin
 	}
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for {
 		select {
 		case r := <-p.clocks:
-			if r.From >= asked { // or it answers an earlier question
+			if r.From >= asked { // otherwise it answers an earlier request
 				return r, nil
 			}
 		case <-ended:
@@ -413,7 +410,7 @@ func (p *Client) ReadClocks(true func() time.Duration) (ClockReading, error) {
 			case p.Paused():
 				return ClockReading{}, errPaused
 			case time.Since(began) > tellBound:
-				return ClockReading{}, fmt.Errorf("it did not tell its clocks within %v", tellBound)
+				return ClockReading{}, fmt.Errorf("it did not report its clocks within %v", tellBound)
 			}
 		}
 	}
@@ -421,21 +418,21 @@ func (p *Client) ReadClocks(true func() time.Duration) (ClockReading, error) {
 
 type agent struct{ m vdso.Machine }
 
-// Start lets a process through its gate, with the clocks that its predecessor had. both: a rate applies
-// to the monotonic clock, too.
+// Start lets a process through its gate, with the clocks of its predecessor. If both is set, a rate
+// also applies to the monotonic clock.
 func (a *agent) Start(pid int, shown vdso.Shown, both bool) (vdso.Shown, error) {
 	a.m.Monotonic = both
 	a.m.Take(shown)
 	return a.m.Shown(), a.m.StartGate(pid)
 }
 
-// Turn turns the clocks, and says when, and what they show since.
+// Turn changes the clocks, and returns the time of the change and their state after it.
 func (a *agent) Turn(by time.Duration, rate float64) (from, to time.Duration, shown vdso.Shown, err error) {
 	from, to, err = a.m.Turn(by, rate)
 	return from, to, a.m.Shown(), err
 }
 
-// ServeClock turns the clocks of one process that it sees, until in ends.
+// ServeClock changes the clocks of one process, as requested on in, until in ends.
 func ServeClock(in io.Reader, out io.Writer) error {
 	a := &agent{}
 	defer a.m.Close()

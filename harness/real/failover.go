@@ -15,26 +15,25 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Nodes are the servers of a run's nodes, and how one takes over from another.
+// Nodes maps a run's nodes to their servers, and fails over between servers.
 type Nodes struct {
 	run *Run
 
 	// These are filled before the run begins.
 	Sentinels []*proc.Sentinel
-	Patience  time.Duration // for them to promote, once a master is down; 0: promoteBound
-	leisure   time.Duration // their failover-timeout while a master is well
+	Patience  time.Duration // to wait for a promotion, once a master is down; 0: the default
+	leisure   time.Duration // the sentinels' failover-timeout while no master is down
 
 	mu       sync.Mutex
-	masters  map[string]Server // behind each node's links
-	replicas map[string]Server // that have not taken over from a master
-	formers  map[string]Server // masters that one has taken over from, by sentinels
+	masters  map[string]Server // behind the node's links
+	replicas map[string]Server // that have not taken over
+	formers  map[string]Server // masters replaced by sentinels
 }
 
-// Serve lets a server be a node's first.
+// SetMaster sets a node's first server.
 func (n *Nodes) Serve(node string, master Server) { n.put(&n.masters, node, master) }
 
-// replicate lets a server follow a node by the link at addr, and returns once it is
-// in step.
+// replicate makes a server follow a node through the link at addr, and returns once it is in sync.
 func (n *Nodes) replicate(node string, replica Server, addr string) error {
 	if err := replica.Redis().Follow(n.run.Ctx, addr); err != nil {
 		return err
@@ -52,14 +51,14 @@ func (n *Nodes) put(in *map[string]Server, node string, s Server) {
 	(*in)[node] = s
 }
 
-// Server is what serves a node now, behind its links; none: there is no such node.
+// Server returns the server that serves a node now, behind its links; nil if there is no such node.
 func (n *Nodes) Server(node string) Server {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.masters[node]
 }
 
-// Find is Server of a node that there may be.
+// Find is like Server for a name that may not be a node's.
 func (n *Nodes) Find(node string) (s Server, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -67,14 +66,13 @@ func (n *Nodes) Find(node string) (s Server, ok bool) {
 	return s, ok
 }
 
-// Replica is the one that can take over from a node's master, or none.
+// Replica returns the server that can take over from a node's master; nil if there is none.
 func (n *Nodes) Replica(node string) Server {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.replicas[node]
 }
 
-// replica is its replica's server, or an error.
 func (n *Nodes) replica(node string) (*proc.Server, error) {
 	if r := n.Replica(node); r != nil {
 		return r.Redis(), nil
@@ -82,8 +80,8 @@ func (n *Nodes) replica(node string) (*proc.Server, error) {
 	return nil, fmt.Errorf("fail over %s: it has no replica", node)
 }
 
-// FailOver kills a node's master and lets the replica take its place behind the
-// clients' links. Whoever connects meanwhile finds nobody.
+// FailOver kills a node's master and lets the replica take its place behind the clients' links. Until
+// then, connections to the node find no server.
 func (n *Nodes) FailOver(node string) (readBack string, err error) {
 	replica, err := n.replica(node)
 	if err != nil {
@@ -108,8 +106,7 @@ func (n *Nodes) FailOver(node string) (readBack string, err error) {
 	return back + "; " + dead, nil
 }
 
-// takeOver puts a promoted replica behind the clients' links, and returns the
-// former master.
+// switchToReplica connects the clients' links to a promoted replica, and returns the former master.
 func (n *Nodes) takeOver(node string) (former Server, err error) {
 	replica := n.Replica(node)
 	if err := n.run.turn(node, replica.Addr()); err != nil {
@@ -126,28 +123,28 @@ const (
 	sentinels = 3
 	quorum    = 2 // of them must agree that a master is down
 
-	promoteBound = 30 * time.Second // elections, some in vain, a second of Redis's own randomness, and a busy machine
-	demoteBound  = 15 * time.Second // Redis before 7.0 waits for 8 s, and looks each 10 s
+	promoteBound = 30 * time.Second // for repeated elections, Redis's random delay of up to a second, and a busy machine
+	demoteBound  = 15 * time.Second // Redis before 7.0 waits for 8 s and checks every 10 s
 
-	// urgent is failover-timeout while a master is down: where each sentinel has voted for
-	// itself, they vote again after twice as long. A promotion must be done in one of it.
+	// urgentFailoverTimeout is failover-timeout while a master is down. If each sentinel has voted for itself,
+	// they vote again after twice that time. A promotion must be done within it.
 	urgent = 3 * time.Second
 )
 
-// startSentinel starts a sentinel that watches nobody yet.
+// sentinelStarter starts a sentinel that does not monitor a master yet.
 type startSentinel func(name string) (*proc.Sentinel, error)
 
-// Watch starts the sentinels that watch the nodes which the plan leaves to them, and
-// returns once they know each other and the replicas. They don't watch the others:
-// who pauses a node by another fault doesn't want it replaced. They reach everybody
-// past all links, so that no cut between a client and a node is one for them.
+// StartSentinels starts sentinels that monitor the nodes which the plan fails over by sentinel. It
+// returns once they know each other and the replicas. They do not monitor other nodes, which must not
+// be replaced when another fault pauses them. They bypass all links, so that a cut between a client
+// and a node does not affect them.
 func (n *Nodes) Watch(s scenario.Scenario, start startSentinel) error {
 	nodes := s.BySentinel()
 	if len(nodes) == 0 {
 		return nil
 	}
-	// For as long as failover-timeout a sentinel leaves a replica alone that follows
-	// another address than the master's, and ours follow their links, which can be cut.
+	// For the time of failover-timeout, a sentinel tolerates a replica that follows another address than
+	// the master's. Our replicas follow the address of their link, which can be cut.
 	n.leisure = s.Limit + 3*time.Minute
 	n.Sentinels = make([]*proc.Sentinel, sentinels)
 	return n.bySentinels(func(i int) (err error) {
@@ -169,7 +166,7 @@ func (n *Nodes) Watch(s scenario.Scenario, start startSentinel) error {
 	})
 }
 
-// bySentinels does something for each of them, all at once.
+// forEachSentinel calls f for all sentinels concurrently.
 func (n *Nodes) bySentinels(f func(i int) error) error {
 	var jobs []func() error
 	for i := range n.Sentinels {
@@ -178,9 +175,8 @@ func (n *Nodes) bySentinels(f func(i int) error) error {
 	return errors.Join(proc.AtOnce(jobs...)...)
 }
 
-// FailOverBySentinel takes a node's master away and waits until a quorum of its
-// sentinels says that the replica is the master, and the replica says so, too. Only
-// then the clients' links lead to it.
+// FailOverBySentinel stops a node's master and waits until a quorum of its sentinels, and the replica
+// itself, report the replica as master. Only then does it redirect the clients' links.
 func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err error) {
 	replica, err := n.replica(node)
 	if err != nil {
@@ -219,7 +215,7 @@ func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err
 	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s", took, back, gone), nil
 }
 
-// agree counts the sentinels that say a node's master is at addr.
+// countAgreeing counts the sentinels that report addr as the address of a node's master.
 func (n *Nodes) agree(node, addr string) int {
 	count := 0
 	for _, s := range n.Sentinels {
@@ -243,7 +239,7 @@ func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
 			if n.run.Ctx.Err() != nil {
 				return context.Cause(n.run.Ctx)
 			}
-			err := fmt.Errorf("%w in %v; the last word of one of them: %s", errNoPromotion, n.patience(), lastLine(n.Sentinels[0].Log()))
+			err := fmt.Errorf("%w in %v; the last log line of one of them: %s", errNoPromotion, n.patience(), lastLine(n.Sentinels[0].Log()))
 			return errors.Join(err, n.bySentinels(func(i int) error { return n.Sentinels[i].SetFailoverTimeout(n.run.Ctx, node, n.leisure) }))
 		case <-time.After(5 * time.Millisecond):
 		}
@@ -251,8 +247,8 @@ func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
 	return nil
 }
 
-// hurry shortens failover-timeout in each sentinel that takes a node's master for dead. Not
-// before: with a master that is well its replica would be made to follow it past the link.
+// shortenTimeouts shortens failover-timeout in each sentinel that considers a node's master down. It must
+// not do so earlier: while the master is up, the sentinel would reconfigure the replica to bypass its link.
 func (n *Nodes) hurry(node string, done map[*proc.Sentinel]bool) {
 	for _, s := range n.Sentinels {
 		if !done[s] && s.SeesDown(n.run.Ctx, node) {
@@ -265,16 +261,15 @@ func (n *Nodes) patience() time.Duration { return cmp.Or(n.Patience, promoteBoun
 
 func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
-// ReturnMaster brings an old master back, as it was stopped or with what its disk has
-// kept, and waits until the sentinels have made it follow the new one. Where they
-// don't, that is what became of it, and no error.
+// ReturnMaster resumes or restarts an old master, with the data that its disk kept, and waits until the
+// sentinels make it follow the new one. If they don't, that is the fault's effect and not an error.
 func (n *Nodes) ReturnMaster(node string) (string, error) {
 	n.mu.Lock()
 	back, now := n.formers[node], n.masters[node]
 	delete(n.formers, node)
 	n.mu.Unlock()
 	if back == nil {
-		return "", fmt.Errorf("return the old master of %s: its sentinels have replaced none", node)
+		return "", fmt.Errorf("return the old master of %s: its sentinels have not replaced it", node)
 	}
 	again := back.Restart
 	if back.Runs() {
@@ -296,7 +291,7 @@ func (n *Nodes) ReturnMaster(node string) (string, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Sprintf("the old master is back (keys: %d), and does not follow the new one after %v", had, demoteBound), nil
+			return fmt.Sprintf("the old master is back (keys: %d) but does not follow the new one after %v", had, demoteBound), nil
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

@@ -12,22 +12,22 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// Monitor collects what others do to a run's programs, such as a signal that no step of the plan sent.
-// As long as it has nobody to report to, the first such interference ends the run.
+// Monitor collects interference with a run's programs, such as a signal that no step of the plan sent.
+// While it has no receiver, the first interference ends the run.
 type Monitor struct {
 	fail func(error)
 
 	mu     sync.Mutex
-	report func(harness.Unplanned) // nil: the record has not begun, or has ended
-	when   string                  // as of harness.Interference
+	report func(harness.Unplanned) // nil: recording has not begun, or has ended
+	when   string                  // as in harness.Interference
 	first  error                   // the first interference without a receiver
-	heard  bool                    // something came
+	heard  bool                    // there was interference
 }
 
 // NewMonitor returns a monitor without a receiver. fail ends the run.
 func NewMonitor(when string, fail func(error)) *Monitor { return &Monitor{when: when, fail: fail} }
 
-// Hear takes in something that no plan asks for.
+// Handle reports interference to the receiver.
 func (m *Monitor) Hear(u harness.Unplanned) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -41,7 +41,7 @@ func (m *Monitor) Hear(u harness.Unplanned) {
 	}
 }
 
-// Report sets the receiver of further reports; nil: none.
+// SetReceiver sets the receiver of further reports; nil: none.
 func (m *Monitor) Report(to func(harness.Unplanned), when string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,15 +55,15 @@ func (m *Monitor) SettingUp() bool {
 	return m.report == nil && m.when == harness.SettingUp
 }
 
-// Heard reports whether there was any interference.
+// Interfered reports whether there was any interference.
 func (m *Monitor) Heard() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.heard
 }
 
-// Explain puts the first interference that was not reported, or that something took too long, before
-// the error that it caused.
+// Explain joins an error with its likely cause: the first interference that was not reported, or a step
+// that took too long.
 func (m *Monitor) Explain(err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,14 +78,14 @@ func (m *Monitor) Explain(err error) error {
 	return errors.Join(m.first, err)
 }
 
-// Ask puts questions until over is called, and then each once more.
+// Poll repeats questions until over is called, and then asks each one last time.
 func (r *Run) Ask(patience time.Duration, all ...proc.Question) (over func()) {
 	ctx, cancel := context.WithCancel(r.Ctx)
 	var asking sync.WaitGroup
 	for _, q := range all {
 		asking.Go(func() {
 			q.Put(ctx)
-			if r.Ctx.Err() == nil { // or the run is over, and all is taken down
+			if r.Ctx.Err() == nil { // otherwise the run is over and everything is stopped
 				q.Last(patience)
 			}
 		})

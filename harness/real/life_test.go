@@ -13,8 +13,8 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// A node of somebody's own, whose links are served elsewhere, tells of its keys, and has
-// its setting back: when the run ends, and also when whoever asked for it is killed.
+// A node of the user, whose links another process serves, reports its keys. Its setting is restored when
+// the run ends, and also when the process that changed it is killed.
 func TestRemoteNodesTell(t *testing.T) {
 	node := startRedis(t, "n1")[0]
 	setting := func() string {
@@ -56,14 +56,14 @@ func TestRemoteNodesTell(t *testing.T) {
 			must(t, r.Close(t.Context()))
 			mu.Lock()
 			if len(facts) != 1 || facts[0].Key != "k" || facts[0].Life.By != "c1-n1" {
-				t.Errorf("told: %+v", facts)
+				t.Errorf("reported: %+v", facts)
 			}
 			mu.Unlock()
 		}
 		calls.Close()
 		must(t, <-served)
 		if is := setting(); is != "xE" {
-			t.Errorf("killed %v: the setting was xE, and is %q", killed, is)
+			t.Errorf("killed %v: the setting was xE and is now %q", killed, is)
 		}
 		_, err = proc.Ask(t.Context(), node.Addr(), "FLUSHALL")
 		must(t, err)

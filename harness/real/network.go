@@ -20,25 +20,25 @@ import (
 	"lockpick/nemesis"
 )
 
-// Network is the links of one run, and the lives of its nodes' keys. Its functions are
-// called with the name of a node or of the resource, at any time once it is open.
+// Network has the links of one run and the record of its nodes' keys. Its methods take the name of a
+// node or of the resource, and may be called at any time once it is open.
 type Network struct {
-	Addr func(node string) string // where it listens, past the links
-	Down func(node string) bool   // it doesn't run
-	Mute func(node string) bool   // it runs and can't answer, whatever the links do
-	Go   func(func())             // runs code of the engine
-	Mesh *proxy.Mesh              // host and ports are set before Open
-	// Store is what the nodes run, set before Open; nil: Redis.
+	Addr func(node string) string // its address, bypassing the links
+	Down func(node string) bool   // it is not running
+	Mute func(node string) bool   // it is running but can't answer, whatever the links do
+	Go   func(func())             // runs the function on the engine's behalf
+	Mesh *proxy.Mesh              // its Host and Ports are set before Open
+	// Store is the server software of the nodes, set before Open; nil: Redis.
 	Store *proc.Store
 
 	ctx     context.Context // ends with the run
 	lives   *keylife.Lives
-	addrs   map[string]addresses    // of each client; filled by Open
-	refused map[string]func() error // links that are none, and what frees their addresses
+	addrs   map[string]addresses    // by client; filled by Open
+	refused map[string]func() error // by link name: frees an address that refuses connections
 }
 
-// NewNetwork returns a network without links. What is drawn for messages depends on the seed;
-// record takes the facts of links and lives, whose true time is by now.
+// NewNetwork returns a network without links. The seed determines the random faults of messages. record
+// gets the events of links and keys, with true time from now.
 func NewNetwork(ctx context.Context, seed uint64, now func() time.Duration, record func(history.Event)) *Network {
 	return &Network{
 		ctx: ctx, Mesh: proxy.NewMesh(seed, now, record),
@@ -46,13 +46,13 @@ func NewNetwork(ctx context.Context, seed uint64, now func() time.Duration, reco
 	}
 }
 
-// addresses is where one client finds everybody.
+// addresses has the addresses that one client uses for the nodes and the resource.
 type addresses struct {
 	Nodes    []lock.Node
 	Resource lock.Node
 }
 
-// Addresses are a client's; ok is false where there is no such client.
+// Addresses returns a client's addresses; ok is false if there is no such client.
 func (n *Network) Addresses(client string) (a addresses, ok bool) {
 	a, ok = n.addrs[client]
 	return a, ok
@@ -60,8 +60,8 @@ func (n *Network) Addresses(client string) (a addresses, ok bool) {
 
 var _ nemesis.Tapper = (*Network)(nil)
 
-// Open makes the links of every client to all nodes and the resource, and an address
-// that refuses for each node that it can't reach.
+// Open opens the links of every client to all nodes and the resource. For a node that a client can't
+// reach, it reserves an address that refuses connections.
 func (n *Network) Open(nodes []string, clients []scenario.Client) error {
 	n.addrs, n.refused = map[string]addresses{}, map[string]func() error{}
 	n.Mesh.Witness = n.witness
@@ -103,7 +103,7 @@ func (n *Network) openLink(client scenario.Client, node string) (addr string, er
 	return l.Addr(), nil
 }
 
-// witness is whoever hears of what passes a connection to a node.
+// witness returns the observer of the traffic on a connection to a node, or nil.
 func (n *Network) witness(name, node, from string) proxy.Witness {
 	if s := n.lives.Sender(name, node, from); s != nil {
 		return s
@@ -111,9 +111,9 @@ func (n *Network) witness(name, node, from string) proxy.Witness {
 	return nil
 }
 
-// Close ends the links and frees their addresses.
+// Close closes the links and frees their addresses.
 func (n *Network) Close() error {
-	n.lives.Close() // a node that can't be left as it was is in a worse state, which somebody else says
+	n.lives.Close() // if a node's setting can't be restored, the node itself has failed, which is reported elsewhere
 	errs := []error{n.Mesh.Close()}
 	for _, release := range n.refused {
 		errs = append(errs, release())
@@ -121,43 +121,43 @@ func (n *Network) Close() error {
 	return errors.Join(errs...)
 }
 
-// Begin makes an instant of proc.TrueClock true time zero, and returns what a right wall
-// clock showed then.
+// Begin makes an instant of proc.TrueClock true time zero. It returns what a right wall clock showed
+// at that time.
 func (n *Network) Begin(origin time.Duration) (epoch int64, err error) {
 	n.lives.Start(origin)
 	return n.lives.Epoch(), nil
 }
 
-// LetTell lets the nodes tell of their keys, which are given by their addresses.
+// WatchKeys makes nodes report changes of their keys. nodes has the nodes' addresses.
 func (n *Network) LetTell(nodes map[string]string) error { return n.lives.Watch(nodes) }
 
-// Again takes in that a node is back, or that the server at another address has taken over
-// from it, see keylife.Lives.
+// NodeReturned records that a node has restarted, or that the server at another address has taken over
+// from it, see keylife.Recorder.
 func (n *Network) Again(node, addr, why string) { n.lives.Again(node, addr, why) }
 
-// Ends takes in that a node is about to end. It does not where goesOn is called.
+// NodeEnding records that a node is about to exit. The caller calls stillRuns if it did not.
 func (n *Network) Ends(node string, inOrder bool) (goesOn func()) {
 	n.lives.Ends(node, inOrder)
 	return func() { n.lives.Lives(node) }
 }
 
-// Leave lets the nodes tell no more: they are about to end.
+// StopWatchingKeys stops the nodes' reports, because the nodes are about to exit.
 func (n *Network) Leave() { n.lives.Close() }
 
-// Gate keeps all data from and to a node until open is called.
+// HoldTraffic holds all data from and to a node until open is called.
 func (n *Network) Gate(node string) (open func() error, err error) {
 	end := n.Mesh.Gate(node)
 	return func() error { end(); return nil }, nil
 }
 
-// Turn lets a node's links lead to another server.
+// Redirect connects a node's links to another server.
 func (n *Network) Turn(node, upstream string) error {
 	n.Mesh.Turn(node, upstream)
 	return nil
 }
 
-// OpenReplication makes the link by which a replica follows a node that listens at addr,
-// and returns its address.
+// OpenReplication opens the link over which a replica follows the node at addr, and returns the link's
+// address.
 func (n *Network) OpenReplication(node, addr string) (link string, err error) {
 	l, err := n.Mesh.OpenReplication(node, addr)
 	if err != nil {
@@ -185,16 +185,16 @@ func (n *Network) link(verb, name string) (*proxy.Link, error) {
 	return nil, fmt.Errorf("%s %s: there is no such link", verb, name)
 }
 
-// stampedReply is a server's, which it was asked for and gave between two instants of true time
-// there.
+// stampedReply is a server's reply, with the true times at the server's side before the request and
+// after the reply.
 type stampedReply struct {
 	Value resp.Value    `json:"value"`
 	From  time.Duration `json:"from"`
 	To    time.Duration `json:"to"`
 }
 
-// AskStamped sends one command to a server past the links, as proc.Ask does, and says
-// when.
+// AskStamped sends one command to a server past the links, as proc.Ask does, and returns the reply
+// with its times.
 func AskStamped(ctx context.Context, addr string, args ...string) (r stampedReply, err error) {
 	if len(args) == 0 {
 		return r, fmt.Errorf("ask %s: no command", addr)
@@ -205,39 +205,39 @@ func AskStamped(ctx context.Context, addr string, args ...string) (r stampedRepl
 	return r, err
 }
 
-// AskStamped is AskStamped of this process.
+// AskStamped calls the function AskStamped in this process.
 func (*Network) AskStamped(ctx context.Context, addr string, args ...string) (stampedReply, error) {
 	return AskStamped(ctx, addr, args...)
 }
 
-// state is how a server is, which nobody sees from the links that lead there.
+// state is a server's state as far as the links can't see it.
 type state struct {
-	Down bool `json:"down"` // it does not run
-	Mute bool `json:"mute"` // it runs and can't answer
+	Down bool `json:"down"` // it is not running
+	Mute bool `json:"mute"` // it is running but can't answer
 }
 
-// clockID names the clock that proc.TrueClock reads: of which start of which machine, and
-// of which time namespace there; "": unknown.
+// clockID identifies the clock that proc.TrueClock reads by the machine's boot and the time namespace;
+// "" if unknown.
 func clockID() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
-	space, _ := os.Readlink("/proc/self/ns/time") // before Linux 5.6 there is one
+	space, _ := os.Readlink("/proc/self/ns/time") // there is only one before Linux 5.6
 	return strings.TrimSpace(string(boot)) + space
 }
 
 var _ nemesis.Cutter = (*Network)(nil)
 
 const (
-	silence = 20 * time.Millisecond // without an answer for so long, a link is cut: it takes 0.1 ms otherwise
-	patient = 2 * time.Second       // a mended link answers within
+	silence = 20 * time.Millisecond // a link without an answer for this long is cut; an answer takes about 0.1 ms
+	patient = 2 * time.Second       // for an answer over a mended link
 
-	// slowly is how long a PING is waited for that is meant to be slow.
+	// slowPingTimeout is the timeout of a PING that is expected to be slow.
 	slowly = time.Second
 )
 
-// word is what a node is asked to see whether its link passes anything.
+// pingCommand returns the command that tests whether a link passes traffic.
 func word(n *Network, l *proxy.Link) string {
 	if stored(n, l) {
 		return "GET " + n.Store.Question
@@ -245,12 +245,12 @@ func word(n *Network, l *proxy.Link) string {
 	return "PING"
 }
 
-// stored says whether a link leads to a member of a store.
+// leadsToStore reports whether a link leads to a member of a store.
 func stored(n *Network, l *proxy.Link) bool {
 	return n.Store != nil && nodeOf(l) != scenario.ResourceName
 }
 
-// Cut cuts a link, and sees what PING meets there.
+// Cut cuts a link and reads back the effect with a PING.
 func (n *Network) Cut(name, mode, way string) (string, error) {
 	l, err := n.link("cut", name)
 	if err != nil {
@@ -283,15 +283,15 @@ func (n *Network) Cut(name, mode, way string) (string, error) {
 		return asked + " was refused", nil
 	case way == nemesis.Reply && before >= 0:
 		if !pinged(n, name, before) {
-			return "", fmt.Errorf("cut %s: PING did not reach the node, and only replies are cut", name)
+			return "", fmt.Errorf("cut %s: PING did not reach the node, but only replies are cut", name)
 		}
 		return fmt.Sprintf("PING got no answer, though the node gave one: %v", err), nil
 	}
 	return fmt.Sprintf("%s got no answer: %v", asked, err), nil
 }
 
-// pinged waits until the node of a link has answered PING more often than before. On a
-// busy machine the PING may still be on its way when its sender's patience is over.
+// awaitPing waits until the node of a link has answered more PINGs than before. On a busy machine the
+// PING may still be on its way when its sender gives up.
 func pinged(n *Network, name string, before int) bool {
 	for end := time.Now().Add(patient); pings(n, name) <= before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) || n.ctx.Err() != nil {
@@ -301,7 +301,7 @@ func pinged(n *Network, name string, before int) bool {
 	return true
 }
 
-// pings is how many times the node of a link has answered PING, or −1 if it is down.
+// countPings returns how many PINGs the node of a link has answered, or −1 if it is down.
 func pings(n *Network, name string) int {
 	_, node, _ := nemesis.SplitLink(name)
 	if n.Down(node) {
@@ -313,11 +313,11 @@ func pings(n *Network, name string) int {
 	}
 	_, stat, _ := strings.Cut(v.Str, "cmdstat_ping:calls=")
 	count := 0
-	fmt.Sscanf(stat, "%d", &count) // nothing there: it has answered none
+	fmt.Sscanf(stat, "%d", &count) // no entry: it has answered none
 	return count
 }
 
-// Mend mends a link and sees that PING gets an answer, if its node lives.
+// Mend mends a link and checks that PING is answered, if the node is up.
 func (n *Network) Mend(name string) (string, error) {
 	l, err := n.link("mend", name)
 	if err != nil {
@@ -333,26 +333,26 @@ func (n *Network) Mend(name string) (string, error) {
 	return back, nil
 }
 
-// answers reads back that a link passes PING, as far as its node lives and
-// nothing else is done to it.
+// checkAnswers checks that PING is answered over a link, unless its node can't answer or another fault
+// affects the link.
 func (n *Network) answers(l *proxy.Link) (string, error) {
 	if l.Disturbed() {
-		return "something else is done to the link", nil
+		return "another fault affects the link", nil
 	}
 	if n.Mute(nodeOf(l)) {
-		return "the node is stopped, or waits for its disk, and answers nobody", nil
+		return "the node is stopped or waiting for its disk, and does not answer", nil
 	}
 	err := n.ping(l, patient)
 	switch {
 	case err == nil:
 		return word(n, l) + " was answered", nil
 	case l.Disturbed():
-		return "something else is done to the link", nil
+		return "another fault affects the link", nil
 	case n.Mute(nodeOf(l)):
-		return "the node was stopped, or waits for its disk, and answers nobody", nil
+		return "the node was stopped or is waiting for its disk, and does not answer", nil
 	case errors.Is(err, context.DeadlineExceeded) && stored(n, l) && !n.Down(nodeOf(l)):
-		return "the node runs, and has not joined a majority of the others", nil
-	case errors.Is(err, context.DeadlineExceeded) && !n.Down(nodeOf(l)): // whose address may swallow what is sent there
+		return "the node is running but has not joined a majority", nil
+	case errors.Is(err, context.DeadlineExceeded) && !n.Down(nodeOf(l)): // the address of a node that is down may swallow packets
 		return "", err
 	}
 	return fmt.Sprintf("the node is down: %v", err), nil
@@ -378,14 +378,14 @@ func (n *Network) ping(l *proxy.Link, within time.Duration) error {
 	return err
 }
 
-// portRange is the local ports that a link dials its node from, by which its packets are
-// told apart where a node's machine sees them.
+// portRange is the range of local ports from which a link dials its node. The ports identify the
+// link's packets on the node's machine.
 type portRange struct {
 	First int `json:"first"`
 	Last  int `json:"last"`
 }
 
-// Ports is the range of a link.
+// Ports returns the range of a link.
 func (n *Network) Ports(name string) (portRange, error) {
 	l, err := n.link("find the ports of", name)
 	if err != nil {
@@ -393,14 +393,14 @@ func (n *Network) Ports(name string) (portRange, error) {
 	}
 	first, last := l.Ports()
 	if first == 0 {
-		return portRange{}, fmt.Errorf("find the ports of %s: links dial from any", name)
+		return portRange{}, fmt.Errorf("find the ports of %s: links dial from any port", name)
 	}
 	return portRange{first, last}, nil
 }
 
-// Silent sees that PING gets no answer on a link whose packets are lost below it.
+// CheckUnanswered checks that PING is not answered over a link whose packets are dropped below it.
 func (n *Network) Silent(name string) (readBack string, err error) {
-	l, err := n.link("see the silence of", name)
+	l, err := n.link("check the cut of", name)
 	if err != nil {
 		return "", err
 	}
@@ -410,9 +410,9 @@ func (n *Network) Silent(name string) (readBack string, err error) {
 	return fmt.Sprintf("%s got no answer: %v", word(n, l), err), nil
 }
 
-// Heard sees that PING gets an answer when packets pass again, as far as the node can.
+// CheckAnswered checks that PING is answered after packets pass again, if the node can answer.
 func (n *Network) Heard(name string) (readBack string, err error) {
-	l, err := n.link("hear", name)
+	l, err := n.link("check", name)
 	if err != nil {
 		return "", err
 	}
@@ -424,8 +424,8 @@ func (n *Network) Heard(name string) (readBack string, err error) {
 
 var _ nemesis.Shaper = (*Network)(nil)
 
-// Shape changes the traffic of a link, and sees how long PING takes, where one
-// PING can show it.
+// Shape changes the traffic of a link, and measures how long PING takes if one PING can show the
+// change.
 func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
 	l, err := n.link("shape", name)
 	if err != nil {
@@ -454,7 +454,7 @@ func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
 	case err != nil:
 		return fmt.Sprintf("%v; the node is down: %v", t, err), nil
 	case took < least:
-		return "", errors.Join(fmt.Errorf("shape %s: %s was answered after %v, and not after %v at the least", name, asked, took, least), undo(n, name, t))
+		return "", errors.Join(fmt.Errorf("shape %s: %s was answered after %v, earlier than the minimum of %v", name, asked, took, least), undo(n, name, t))
 	}
 	return fmt.Sprintf("%v; %s of %d bytes was answered after %v", t, asked, len(text), took.Round(10*time.Microsecond)), nil
 }
@@ -466,13 +466,13 @@ func undo(n *Network, name string, t nemesis.Traffic) error {
 	return nil
 }
 
-// echo is what PING is to bring back: enough to take a while where bytes are counted.
+// pingPayload returns the text for PING to echo: long enough to take a while if bandwidth is limited.
 func echo(t nemesis.Traffic) string {
 	const while = 50 // for 20 ms, and at most a mebibyte
 	return strings.Repeat("x", max(1, min(t.Bandwidth/while, 1<<20)))
 }
 
-// leastTrip is the least time that PING and its answer can take.
+// minRoundTrip returns the least time that PING and its answer can take.
 func leastTrip(t nemesis.Traffic, bytes int) time.Duration {
 	ways := 1
 	if t.Way == "" {
@@ -481,7 +481,7 @@ func leastTrip(t nemesis.Traffic, bytes int) time.Duration {
 	return time.Duration(ways) * (t.DelayMin + t.Takes(bytes))
 }
 
-// Unshape ends that, tells what it hit, and sees that PING gets an answer.
+// Unshape ends a Shape, reports how many messages it affected, and checks that PING is answered.
 func (n *Network) Unshape(name string, t nemesis.Traffic) (string, error) {
 	l, err := n.link("unshape", name)
 	if err != nil {

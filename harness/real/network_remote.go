@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// RemoteNetwork is a Network that another process serves, for one run after the other.
+// RemoteNetwork is a Network served by another process, for one run after another.
 type RemoteNetwork struct {
 	caller *Caller
 
@@ -26,11 +26,11 @@ type RemoteNetwork struct {
 	last  int64
 }
 
-// NetworkRun is what a Remote needs of a run.
+// NetworkRun is the part of a run that a RemoteNetwork uses.
 type NetworkRun struct {
 	Context context.Context     // ends with the run
-	Record  func(history.Event) // takes the links' facts
-	Go      func(func())        // runs code of the engine
+	Record  func(history.Event) // records the links' events
+	Go      func(func())        // runs the function on the engine's behalf
 	Ports   int                 // the first of the local ports that links dial from, see proxy.Mesh; 0: any
 }
 
@@ -40,27 +40,27 @@ var (
 	_ nemesis.Tapper = (*RemoteNetwork)(nil)
 )
 
-// DialNetwork returns the network that is served behind a process's stdin and stdout.
+// DialNetwork returns the network that a process serves on its stdin and stdout.
 func DialNetwork(in io.Writer, out io.Reader) *RemoteNetwork {
 	r := &RemoteNetwork{run: NetworkRun{Context: context.Background()}}
 	r.caller = NewCaller(in, out, notices{r})
 	return r
 }
 
-// Ended is closed when nobody serves it any more.
+// Ended is closed when the process no longer serves the network.
 func (r *RemoteNetwork) Ended() <-chan struct{} { return r.caller.Ended() }
 
-// notices are what a Remote is told of.
+// notices receives the notices for a RemoteNetwork. They are called by name.
 type notices struct{ r *RemoteNetwork }
 
-// Event is a fact.
+// Event records an event.
 func (n notices) Event(e history.Event) {
 	if run := n.r.current(); run.Record != nil {
 		run.Record(e)
 	}
 }
 
-// Hit says that a tap has its message.
+// Hit reports that a tap has caught its message.
 func (n notices) Hit(id int64) {
 	run := n.r.current()
 	n.r.mu.Lock()
@@ -70,7 +70,7 @@ func (n notices) Hit(id int64) {
 		return // the run is over
 	}
 	let := func(call string) func() {
-		return func() { n.r.caller.Call(run.Context, call, CallArgs{id}) } // once it is over, nobody holds it
+		return func() { n.r.caller.Call(run.Context, call, CallArgs{id}) } // after the run, no message is held
 	}
 	run.Go(func() { hit(nemesis.Held{Pass: let("Pass"), Lose: let("Lose")}) })
 }
@@ -81,18 +81,18 @@ func (r *RemoteNetwork) current() NetworkRun {
 	return r.run
 }
 
-// call calls a method for as long as the run lasts.
+// call calls a method with the run's context.
 func (r *RemoteNetwork) call(name string, args CallArgs, results ...any) error {
 	return r.caller.Call(r.current().Context, name, args, results...)
 }
 
-// say is call of what has a read-back.
+// callReadBack calls a method that returns a read-back.
 func say(r *RemoteNetwork, name string, args ...any) (back string, err error) {
 	err = r.call(name, args, &back)
 	return back, err
 }
 
-// Open makes the links of a run, between addresses that the other process can reach.
+// Open opens the links of a run, between addresses that the other process can reach.
 func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map[string]string, nodes []string, clients []scenario.Client) error {
 	r.mu.Lock()
 	r.run, r.taps = run, map[int64]func(nemesis.Held){}
@@ -105,7 +105,7 @@ func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map
 	return err
 }
 
-// Addresses is where a client finds everybody.
+// Addresses returns a client's addresses.
 func (r *RemoteNetwork) Addresses(client string) (a addresses, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,47 +113,47 @@ func (r *RemoteNetwork) Addresses(client string) (a addresses, ok bool) {
 	return a, ok
 }
 
-// Begin says when, by the other machine's clock, true time is zero, and returns what a
-// right wall clock showed there then.
+// Begin sets true time zero on the other machine's clock, and returns what a right wall clock showed
+// there at that time.
 func (r *RemoteNetwork) Begin(origin time.Duration) (epoch int64, err error) {
 	err = r.call("Begin", CallArgs{origin}, &epoch)
 	return epoch, err
 }
 
-// LetTell is Network's, as are the functions that follow.
+// WatchKeys and the following methods are like those of Network.
 func (r *RemoteNetwork) LetTell(nodes map[string]string) error {
 	return r.call("LetTell", CallArgs{nodes})
 }
 
-// Again takes in that a node is back, or what has taken over from it.
+// NodeReturned records that a node has restarted or what has taken over from it.
 func (r *RemoteNetwork) Again(node, addr, why string) {
-	r.call("Again", CallArgs{node, addr, why}) // or the links have ended, and with them all that tells
+	r.call("Again", CallArgs{node, addr, why}) // fails only if the links have exited, and key reports with them
 }
 
-// Ends takes in that a node is about to end.
+// NodeEnding records that a node is about to exit.
 func (r *RemoteNetwork) Ends(node string, inOrder bool) (goesOn func()) {
 	r.call("End", CallArgs{node, inOrder})
 	return func() { r.call("GoesOn", CallArgs{node}) }
 }
 
-// Close ends the run's links and returns when their last facts are recorded.
+// Close closes the run's links and returns once their last events are recorded.
 func (r *RemoteNetwork) Close(ctx context.Context) error {
 	err := r.caller.Call(ctx, "Close", nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.run = NetworkRun{Context: context.Background()}
 	if errors.Is(err, ErrAgentGone) {
-		return nil // and its links with it
+		return nil // and so are its links
 	}
 	return err
 }
 
-// Tell says how the server at addr is: whether it runs, and whether it can answer.
+// SetServerState sets the state of the server at addr: whether it runs, and whether it can answer.
 func (r *RemoteNetwork) Tell(ctx context.Context, addr string, runs, answers bool) error {
 	return r.caller.Call(ctx, "State", CallArgs{addr, state{Down: !runs, Mute: runs && !answers}})
 }
 
-// Gate keeps all data from and to a node until open is called.
+// HoldTraffic holds all data from and to a node until open is called.
 func (r *RemoteNetwork) Gate(node string) (open func() error, err error) {
 	ctx := r.current().Context
 	if err := r.call("Keep", CallArgs{node}); err != nil {
@@ -162,19 +162,18 @@ func (r *RemoteNetwork) Gate(node string) (open func() error, err error) {
 	return func() error { return r.caller.Call(context.WithoutCancel(ctx), "Release", CallArgs{node}) }, nil
 }
 
-// Turn lets a node's links lead to another server.
+// Redirect connects a node's links to another server.
 func (r *RemoteNetwork) Turn(node, addr string) error { return r.call("Turn", CallArgs{node, addr}) }
 
-// OpenReplication makes the link by which a replica follows a node, and returns its
-// address. The run's other links are there before.
+// OpenReplication opens the link over which a replica follows a node, and returns its address. The
+// run's other links must be open.
 func (r *RemoteNetwork) OpenReplication(node, addr string) (link string, err error) {
 	return say(r, "OpenReplication", node, addr)
 }
 
-// AskStamped sends one command to a server past the links, for as long as the context
-// lasts.
+// AskStamped sends one command to a server past the links, with the context's deadline.
 func (r *RemoteNetwork) AskStamped(ctx context.Context, addr string, args ...string) (reply stampedReply, err error) {
-	within := time.Duration(0) // as long as such a command may take
+	within := time.Duration(0) // 0: the default timeout of a command
 	if end, ok := ctx.Deadline(); ok {
 		if within = time.Until(end); within <= 0 {
 			return reply, fmt.Errorf("ask %s: %w", addr, context.DeadlineExceeded)
@@ -184,34 +183,31 @@ func (r *RemoteNetwork) AskStamped(ctx context.Context, addr string, args ...str
 	return reply, err
 }
 
-// Cut cuts a link.
 func (r *RemoteNetwork) Cut(link, mode, way string) (string, error) {
 	return say(r, "Cut", link, mode, way)
 }
 
-// Mend mends a link.
 func (r *RemoteNetwork) Mend(link string) (string, error) { return say(r, "Mend", link) }
 
-// Shape changes the traffic of a link.
 func (r *RemoteNetwork) Shape(link string, t nemesis.Traffic) (string, error) {
 	return say(r, "Shape", link, t)
 }
 
-// Unshape ends that.
+// Unshape ends a Shape.
 func (r *RemoteNetwork) Unshape(link string, t nemesis.Traffic) (string, error) {
 	return say(r, "Unshape", link, t)
 }
 
-// Ports is the range of a link.
+// Ports returns the range of a link.
 func (r *RemoteNetwork) Ports(link string) (p portRange, err error) {
 	err = r.call("Ports", CallArgs{link}, &p)
 	return p, err
 }
 
-// Silent sees that PING gets no answer.
+// CheckUnanswered checks that PING is not answered.
 func (r *RemoteNetwork) Silent(link string) (string, error) { return say(r, "Silent", link) }
 
-// Heard sees that it gets one again.
+// CheckAnswered checks that PING is answered again.
 func (r *RemoteNetwork) Heard(link string) (string, error) { return say(r, "Heard", link) }
 
 // Tap watches a link for one message.
@@ -224,16 +220,16 @@ func (r *RemoteNetwork) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
 	return r.call("Watch", CallArgs{id, m})
 }
 
-// Clock asks what the clock of the other machine shows, and which clock it is.
+// Clock returns the reading of the other machine's clock, and the clock's ID.
 func (r *RemoteNetwork) Clock(ctx context.Context) (now time.Duration, id string, err error) {
 	err = r.caller.Call(ctx, "Clock", nil, &now, &id)
 	return now, id, err
 }
 
-// Offset is how far the clock of the machine where it is served is ahead of this
-// machine's, and by how much that may be wrong. Of one clock it is 0, exactly.
-// Otherwise it is measured as NTP does (RFC 5905, section 8): by the exchange that took
-// the least time, in whose middle the clock was read or, at most, at one of its ends.
+// Offset returns how far the clock of the serving machine is ahead of this machine's, with an error
+// bound. If both are the same clock, both are exactly 0. Otherwise the offset is measured as in NTP (RFC
+// 5905, section 8): by the exchange that took the least time. The clock was read in the middle of that
+// exchange or, in the worst case, at one of its ends.
 func (r *RemoteNetwork) Offset(ctx context.Context) (offset, within time.Duration, err error) {
 	here := clockID()
 	const exchanges = 20
@@ -255,13 +251,13 @@ func (r *RemoteNetwork) Offset(ctx context.Context) (offset, within time.Duratio
 	return offset, within, nil
 }
 
-// served is a network whose runs are elsewhere. A Remote calls its exported methods, and
-// those of the run that it has.
+// networkServer serves networks for runs in another process. A RemoteNetwork calls its exported methods
+// and those of its current run by name.
 type served struct {
 	wire CallServer
 
 	mu  sync.Mutex
-	run *servedRun // nil: there is none
+	run *servedRun // nil: none
 }
 
 type servedRun struct {
@@ -274,11 +270,11 @@ type servedRun struct {
 	addrs  map[string]string // of its nodes and the resource
 	states map[string]state  // by address
 	held   map[int64]nemesis.Held
-	gates  map[string][]func() error // what opens each of those that keep a node's data
+	gates  map[string][]func() error // by node: the functions that end its holds
 }
 
-// ServeLinks makes the links of one run after the other, as a Remote asks for it on in,
-// until that ends.
+// ServeLinks serves the links of one run after another to a RemoteNetwork, which sends its calls on in,
+// until in ends.
 func ServeLinks(in io.Reader, out io.Writer) error {
 	s := &served{}
 	s.wire.Of = func() []any {
@@ -292,7 +288,7 @@ func ServeLinks(in io.Reader, out io.Writer) error {
 	return errors.Join(s.wire.Serve(in, out), s.Close())
 }
 
-// Clock is what the clock of this machine shows, and which clock it is.
+// Clock returns the reading of this machine's clock, and the clock's ID.
 func (s *served) Clock() (now time.Duration, id string) { return proc.TrueClock(), clockID() }
 
 // Ask sends one command to a server.
@@ -306,13 +302,13 @@ func (s *served) Ask(addr string, args []string, within time.Duration) (stampedR
 	return AskStamped(ctx, addr, args...)
 }
 
-// Open makes the links of a run on the address host, which dial from the port ports on
-// where that is not 0.
+// Open opens the links of a run on the address host. They dial from the local ports starting at ports,
+// or from any if that is 0.
 func (s *served) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []scenario.Client) (map[string]addresses, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil {
-		return nil, errors.New("open links: those of another run are there")
+		return nil, errors.New("open links: another run's links are still open")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &servedRun{notify: s.wire.notify, cancel: cancel, addrs: addrs, states: map[string]state{}, held: map[int64]nemesis.Held{}, gates: map[string][]func() error{}}
@@ -323,12 +319,12 @@ func (s *served) Open(seed uint64, host string, ports int, addrs map[string]stri
 	r.Down = func(node string) bool { return r.is(node).Down }
 	r.Mute = func(node string) bool { return r.is(node).Mute }
 	r.Mesh.Host, r.Mesh.Ports = host, ports
-	s.run = r // to be closed, if it fails half way
+	s.run = r // so that Close closes it if Open fails halfway
 	err := r.Network.Open(nodes, clients)
 	return r.Network.addrs, err
 }
 
-// Close ends the links of the run, once their last events are told.
+// Close closes the links of the run, after sending their last events.
 func (s *served) Close() error {
 	s.mu.Lock()
 	r := s.run
@@ -341,7 +337,7 @@ func (s *served) Close() error {
 	return r.Network.Close()
 }
 
-// Begin makes an instant true time zero, and says what a right wall clock showed then.
+// Begin makes an instant true time zero, and returns what a right wall clock showed then.
 func (r *servedRun) Begin(at time.Duration) (epoch int64, err error) {
 	r.origin.Store(int64(at))
 	return r.Network.Begin(at)
@@ -359,7 +355,7 @@ func (r *servedRun) is(node string) state {
 	return r.states[r.addrs[node]]
 }
 
-// State takes in how a server is. One that is down closes its clients at once.
+// State sets a server's state. The links to a server that is down close their clients at once.
 func (r *servedRun) State(addr string, is state) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -367,7 +363,7 @@ func (r *servedRun) State(addr string, is state) {
 	r.Mesh.Down(addr, is.Down)
 }
 
-// Keep keeps all data from and to a node until Release.
+// Keep holds all data from and to a node until Release.
 func (r *servedRun) Keep(node string) error {
 	open, err := r.Gate(node)
 	if err != nil {
@@ -379,7 +375,6 @@ func (r *servedRun) Keep(node string) error {
 	return nil
 }
 
-// Release ends one Keep.
 func (r *servedRun) Release(node string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -391,7 +386,7 @@ func (r *servedRun) Release(node string) error {
 	return all[0]()
 }
 
-// Turn takes in that another server is the node now.
+// Redirect makes another server the node's.
 func (r *servedRun) Turn(node, addr string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -401,13 +396,13 @@ func (r *servedRun) Turn(node, addr string) error {
 	return err
 }
 
-// End takes in that a node is about to end.
+// End records that a node is about to exit.
 func (r *servedRun) End(node string, inOrder bool) { r.lives.Ends(node, inOrder) }
 
-// GoesOn takes in that a node has not ended after all.
+// GoesOn records that a node has not exited after all.
 func (r *servedRun) GoesOn(node string) { r.lives.Lives(node) }
 
-// Watch watches a link for one message, and tells by its number that it is there.
+// Watch watches a link for one message, and sends a notice with the tap's ID when it has one.
 func (r *servedRun) Watch(id int64, m nemesis.OnMessage) error {
 	return r.Tap(m, func(held nemesis.Held) {
 		r.mu.Lock()
@@ -417,13 +412,13 @@ func (r *servedRun) Watch(id int64, m nemesis.OnMessage) error {
 	})
 }
 
-// Pass lets what a tap holds pass.
+// Pass delivers the message that a tap holds.
 func (r *servedRun) Pass(id int64) { r.take(id).Pass() }
 
-// Lose loses it.
+// Lose drops the message that a tap holds.
 func (r *servedRun) Lose(id int64) { r.take(id).Lose() }
 
-// take gives away what a tap holds.
+// take removes and returns the message that a tap holds.
 func (r *servedRun) take(id int64) nemesis.Held {
 	r.mu.Lock()
 	defer r.mu.Unlock()

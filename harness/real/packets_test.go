@@ -14,7 +14,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// remote is a run with one client and one real node, whose links Serve makes.
+// remoteNetwork is a network with one client and one real node, whose links ServeLinks serves.
 func remote(t *testing.T, ports int) *RemoteNetwork {
 	t.Helper()
 	node := startRedis(t, "n1")[0]
@@ -44,7 +44,7 @@ func ended(t *testing.T, err error) {
 	}
 }
 
-// What loses a link's packets below it finds it by its ports, and reads back by a PING.
+// A packet filter finds a link's packets by the link's ports. Its effect is read back with PING.
 func TestPacketsOfALink(t *testing.T) {
 	r := remote(t, 26000)
 	p, err := r.Ports("c1-n1")
@@ -57,21 +57,21 @@ func TestPacketsOfALink(t *testing.T) {
 	if back, err := r.Silent("c1-n1"); err == nil || !strings.Contains(err.Error(), "PING is still answered") {
 		t.Errorf("nothing is cut: %s, %v", back, err)
 	}
-	if _, err := r.Cut("c1-n1", nemesis.CutHold, ""); err != nil { // likewise silent
+	if _, err := r.Cut("c1-n1", nemesis.CutHold, ""); err != nil { // a held link does not answer either
 		t.Fatal(err)
 	}
 	if back, err := r.Silent("c1-n1"); err != nil || !strings.HasPrefix(back, "PING got no answer: ") {
-		t.Errorf("it is cut: %s, %v", back, err)
+		t.Errorf("cut link: %s, %v", back, err)
 	}
 	if _, err := r.Mend("c1-n1"); err != nil {
 		t.Fatal(err)
 	}
 	if back, err := r.Heard("c1-n1"); err != nil || back != "PING was answered" {
-		t.Errorf("it is mended: %s, %v", back, err)
+		t.Errorf("mended link: %s, %v", back, err)
 	}
 }
 
-// Links that dial from any port can't be told apart.
+// The packets of links that dial from any port can't be told apart.
 func TestPortsOfNoRange(t *testing.T) {
 	r := remote(t, 0)
 	if p, err := r.Ports("c1-n1"); err == nil || !strings.Contains(err.Error(), "links dial from any") {

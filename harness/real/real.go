@@ -1,26 +1,26 @@
-// Package real is what the real back ends (processes and containers) have in common: a run's
-// servers, clients, links, clocks and fail-overs, and how each fault is read back.
+// Package real is the common part of the backends with real processes and containers: a run's
+// servers, clients, links, clocks and fail-overs, and the read-back of each fault.
 //
-//	Machine         where a program runs, as a back end has it: it pauses, resumes and kills it.
+//	Machine         runs a program, and pauses, resumes and kills it; each backend has its own.
 //	                Server and Program are the machines of a server and of a client
-//	Run             one run: the powers that package nemesis declares, over machines, links, clocks
-//	                and disks; a back end embeds it and tells it how to start a server and a client
-//	Abilities       what a back end can do here, from what it has tried
-//	Network         the links between clients and nodes; RemoteNetwork has the same powers over
-//	                links of another process, which ServeLinks makes there
+//	Run             one run: implements the fault interfaces of package nemesis with machines, links,
+//	                clocks and disks; a backend embeds it and adds how to start servers and clients
+//	Abilities       the capabilities of a backend here, from what it has tried
+//	Network         the links between clients and nodes; RemoteNetwork implements the same with
+//	                links in another process, where ServeLinks serves them
 //	Clock           the clocks of one process, changed from here or by ServeClock in its container
 //	Client          a client process, whose program is ClientMain
-//	Nodes           which server serves each node, and fail-over by hand or by sentinels
-//	Monitor         what somebody else does to the programs of a run
-//	Caller          calls to a part of lockpick in another process, one JSON value a line
-//	AdapterProcess  the program that has a lock under test; SmokeTest tries it before a run
+//	Nodes           the server of each node, and fail-over by command or by sentinels
+//	Monitor         collects interference with a run's programs
+//	Caller          calls to a part of lockpick in another process, one JSON value per line
+//	AdapterProcess  the program of an adapter; SmokeTest tries one before a run
 //
-// A node's wall clock is changed, because Redis expires keys by it; its monotonic clock stays
-// true. Of a client both are changed: a jump sets the wall clock, a rate applies to both.
+// A fault changes a node's wall clock, because Redis expires keys by it, and leaves its monotonic
+// clock right. A client's clocks both change: a jump steps the wall clock, a rate applies to both.
 //
-// Not here: how programs are started (packages process and docker), what proxies do with bytes
-// (package proxy), what nodes report about their keys (package keylife), how a process gets a
-// wrong clock (package vdso), and what a fault means (package nemesis). Most of it needs Linux.
+// Not here: starting programs (packages process and docker), the proxies' handling of bytes
+// (package proxy), the nodes' reports about their keys (package keylife), changing a process's
+// clock (package vdso), and the meaning of faults (package nemesis). Most of it needs Linux.
 package real
 
 import (
@@ -32,8 +32,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// Cluster is what every real backend's cluster is: it has the powers over servers and
-// clients, links, messages, clocks and disks.
+// Cluster is what the clusters of all real backends implement: the faults on servers and clients, links,
+// messages, clocks and disks.
 type Cluster interface {
 	harness.Cluster
 	nemesis.Pauser
@@ -51,23 +51,24 @@ type Cluster interface {
 	nemesis.SentinelFailOverer
 }
 
-// ClockPowers need more of a machine than the others.
+// ClockPowers are the capabilities for clock faults. They need more of a machine than the others.
 var ClockPowers = []string{
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
 	scenario.CanSetOwnTime,
 }
 
-// SmokeStep is what came of one step of the smoke test.
+// SmokeStep is the result of one step of the smoke test.
 type SmokeStep struct {
 	Name     string
-	Expected string // with the limit
+	Expected string // including the time limit
 	Got      string
 	Failed   bool
 }
 
-// Abilities lists what a real back end can do on this machine, whose cluster has powers: nothing if
-// it can't run, else what own says of a capability, or all of it. What it never does stays so.
+// Abilities lists the capabilities of a real backend on this machine. It derives the names from powers,
+// a value with the fault interfaces of its cluster. All are unavailable if run is. Otherwise own overrides
+// single capabilities, and never lists those that the backend never has.
 func Abilities(run harness.Capability, powers any, own map[string]harness.Capability, never ...harness.Capability) []harness.Capability {
 	all := []harness.Capability{run}
 	for _, name := range append([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime, scenario.CanImage}, lock.Servers()...) {

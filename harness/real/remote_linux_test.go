@@ -17,7 +17,7 @@ import (
 	"lockpick/harness/real/vdso"
 )
 
-// The test binary is the process whose clocks are turned, and its gate.
+// The test binary is also the process whose clocks change, and its gate.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tell writes what its clocks show for each line that it reads.
+// reportClocks writes a reading of its clocks for each line that it reads.
 func tell() {
 	began := time.Now()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -43,7 +43,7 @@ func tell() {
 	}
 }
 
-// here starts an agent, and what tells it to end.
+// startClockAgent starts an agent and returns a function that ends it.
 func here(t *testing.T) (agent *Caller, end func()) {
 	in, ask := io.Pipe()
 	answers, out := io.Pipe()
@@ -53,7 +53,8 @@ func here(t *testing.T) (agent *Caller, end func()) {
 	return NewCaller(ask, answers, nil), end
 }
 
-// behind starts a process behind a gate, opens it, and gives what reads the process's clocks.
+// startBehindGate starts a process behind a gate, opens the gate, and returns a function that reads
+// the process's clocks.
 func behind(t *testing.T, start func(pid int) error) (read func() (ClockReading, error)) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], vdso.GateVerb, os.Args[0], "__tell")
@@ -107,14 +108,14 @@ func TestAnAgentTurnsClocks(t *testing.T) {
 	} {
 		at, err := m.Turn(c.by, c.rate)
 		if back, notSeen := see(); err != nil || notSeen != nil || !strings.Contains(back, c.want) || at == 0 {
-			t.Errorf("turned by %v at rate %g at %v: %q, %v, %v", c.by, c.rate, at, back, err, notSeen)
+			t.Errorf("change by %v to rate %g at %v: %q, %v, %v", c.by, c.rate, at, back, err, notSeen)
 		}
 	}
 	if _, err := m.Turn(0, -1); err == nil || !strings.Contains(err.Error(), "a rate of -1") {
 		t.Errorf("a clock that runs backwards: %v", err)
 	}
 
-	// Its agent ends with a process. The next ones go on with the clocks as they are.
+	// An agent ends with its process. The next process gets the clocks as they are.
 	end()
 	<-agent.Ended()
 	if _, err := m.Turn(-48*time.Hour, 1); err != nil || !strings.HasPrefix(m.alone(), "no process runs there") {
@@ -123,7 +124,7 @@ func TestAnAgentTurnsClocks(t *testing.T) {
 	agent, _ = here(t)
 	for from, start := range map[string]func(pid int) error{"an agent": beside, "this process": m.StartGate} {
 		read = behind(t, start)
-		m.least, m.most = 0, 0 // another process counts from another start
+		m.least, m.most = 0, 0 // another process's monotonic clock starts elsewhere
 		if back, err := see(); err != nil || !strings.Contains(back, "47h59m59.") {
 			t.Errorf("the next process, started by %s, shows %q, %v", from, back, err)
 		}
@@ -138,7 +139,7 @@ func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 	}
 }
 
-// silent is a client that tells nothing.
+// pausedProgram is a client's program that does not report its clocks.
 type silent struct {
 	Program
 	paused bool

@@ -12,11 +12,11 @@ import (
 	"unsafe"
 )
 
-// Replaced returns the command that a process runs which was started as program, if it has
-// replaced itself by another program since; nil: it has not, or that can't be seen. env, a
-// shell and the shims of version managers (pyenv, rbenv, asdf) do so, and the kernel then
-// maps a new vDSO, whose clock is no longer the one that lockpick turns. So an adapter
-// is started by what it becomes.
+// ReplacedCommand returns the command of a process that was started as program and has since replaced
+// itself by another program. It returns nil if it has not, or if that can't be seen. env, a shell and
+// the shims of version managers (pyenv, rbenv, asdf) replace themselves. The kernel then maps a new
+// vDSO, and the process no longer uses the clock that lockpick controls. So an adapter is started
+// with the command that it becomes.
 func Replaced(pid int, program string) []string {
 	path, err := executed(pid)
 	if err != nil {
@@ -30,7 +30,7 @@ func Replaced(pid int, program string) []string {
 	if err != nil || argv[0] == "" {
 		return nil
 	}
-	if script(path) { // the interpreter is first in argv already, by its path
+	if script(path) { // argv already starts with the interpreter's path
 		path = argv[0]
 	}
 	if !filepath.IsAbs(path) {
@@ -40,7 +40,7 @@ func Replaced(pid int, program string) []string {
 	return argv
 }
 
-// script says whether a file is one that the kernel hands to an interpreter.
+// isScript reports whether a file is a script, which the kernel hands to an interpreter.
 func script(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -52,11 +52,11 @@ func script(path string) bool {
 	return err == nil && mark == [2]byte{'#', '!'}
 }
 
-// atExecFn is the entry of the auxiliary vector with the path that was executed, see
+// atExecFn is the entry of the auxiliary vector with the path of the executed program, see
 // getauxval(3).
 const atExecFn = 31
 
-// executed is the path of the program that a process has executed last.
+// executedPath returns the path of the program that a process executed last.
 func executed(pid int) (string, error) {
 	aux, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid))
 	if err != nil {

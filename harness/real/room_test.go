@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A guest echoes what it is told until it is told to end; told "4", with status 4.
+// echoClient echoes each line. It exits on "end", and with status 4 on "4", in the middle of a line.
 const guest = `while read -r line; do echo "{\"at\":\"$$ $line\"}"; case "$line" in end) exit 0;; 4) printf '{"at":"bro'; exit 4;; esac; done; exit 1`
 
 func TestRoom(t *testing.T) {
@@ -31,7 +31,7 @@ func TestRoom(t *testing.T) {
 				return lines.Text()
 			}
 		}
-		t.Fatalf("the room has ended: %v", lines.Err())
+		t.Fatalf("ClientLoop's output has ended: %v", lines.Err())
 		return ""
 	}
 	said := func(want string) (pid string) {
@@ -39,11 +39,11 @@ func TestRoom(t *testing.T) {
 		got := hear()
 		pid, line, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(got, `{"at":"`), `"}`), " ")
 		if line != want {
-			t.Fatalf("it heard %q, want %q", got, want)
+			t.Fatalf("the client got %q, want %q", got, want)
 		}
 		return pid
 	}
-	tell("go") // before there is an order it is nobody's
+	tell("go") // ignored, because no client has an order
 	tell("{}")
 	first := said("{}")
 	tell("go")
@@ -51,30 +51,30 @@ func TestRoom(t *testing.T) {
 	tell("end")
 	said("end")
 	if got := hear(); got != `{"left":{}}` {
-		t.Errorf("it left as %s", got)
+		t.Errorf("exit was reported as %s", got)
 	}
-	tell("go") // late
+	tell("go") // late, for the first client
 	tell("{}")
 	if second := said("{}"); second == first {
-		t.Error("the second client is the first one's process")
+		t.Error("the second client runs in the first one's process")
 	}
 	tell("4")
 	said("4")
 	if broken, got := hear(), hear(); broken != `{"at":"bro` || got != `{"left":{"error":"exit status 4"}}` {
-		t.Errorf("it left as %s, after %s", got, broken)
+		t.Errorf("exit was reported as %s, after %s", got, broken)
 	}
 	says.Close()
 	if err := <-done; err != nil || cleared != 2 {
-		t.Errorf("the room ended with %v, cleared %d times", err, cleared)
+		t.Errorf("ClientLoop returned %v, and called cleared %d times", err, cleared)
 	}
 }
 
 func TestRoomOfNobody(t *testing.T) {
 	in, _ := io.Pipe()
 	if err := ClientLoop(in, io.Discard, io.Discard, []string{"false"}, nil); err == nil || !strings.Contains(err.Error(), "before it had an order") {
-		t.Errorf("a program that ends at once: %v", err)
+		t.Errorf("a program that exits at once: %v", err)
 	}
 	if err := ClientLoop(in, io.Discard, io.Discard, []string{"/none"}, nil); err == nil || !strings.Contains(err.Error(), "/none") {
-		t.Errorf("a program that is not there: %v", err)
+		t.Errorf("a missing program: %v", err)
 	}
 }

@@ -16,15 +16,15 @@ import (
 	"lockpick/nemesis"
 )
 
-// message is a line. One with an id and a call asks, one with an id alone answers, and
-// one with a call alone is a notice.
+// message is one line of the protocol. With ID and Call it is a request, with ID alone a reply, and
+// with Call alone a notice.
 type message struct {
 	ID      int64             `json:"id,omitempty"`
 	Call    string            `json:"call,omitempty"`
 	Args    []json.RawMessage `json:"args,omitempty"`
 	Results []json.RawMessage `json:"results,omitempty"`
 	Error   string            `json:"error,omitempty"`
-	Is      []string          `json:"is,omitempty"` // which of those that are known it is
+	Is      []string          `json:"is,omitempty"` // the names of the knownErrors that it wraps
 }
 
 func texts(values []any) (all []json.RawMessage, err error) {
@@ -38,10 +38,10 @@ func texts(values []any) (all []json.RawMessage, err error) {
 	return all, nil
 }
 
-// known are the errors by which a caller branches, by names that both ends know.
+// knownErrors are the errors that callers branch on, by the names that both ends know.
 var known = map[string]error{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded, "permission": fs.ErrPermission}
 
-// names lists which of them err is.
+// errorNames lists the names of the knownErrors that err wraps.
 func names(err error) (is []string) {
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if errors.Is(err, known[name]) {
@@ -51,7 +51,7 @@ func names(err error) (is []string) {
 	return is
 }
 
-// failure is an error that came over the wire.
+// remoteError is an error that was received from the other end.
 type failure struct {
 	text string
 	is   []error
@@ -60,7 +60,7 @@ type failure struct {
 func (f *failure) Error() string   { return f.text }
 func (f *failure) Unwrap() []error { return f.is }
 
-// revive makes the error of a message again.
+// decodeError returns the error in a message.
 func revive(m message) error {
 	if m.Error == "" {
 		return nil
@@ -74,16 +74,16 @@ func revive(m message) error {
 	return f
 }
 
-// CallServer is the end that answers, by the exported methods of some values.
+// CallServer is the end that serves calls, with the exported methods of some values.
 type CallServer struct {
-	Of func() []any // the values, as they are now; the first that has a method is called
+	Of func() []any // returns the current values; the first with the method is called
 
 	mu  sync.Mutex
 	out *json.Encoder
 }
 
-// Serve answers what comes in until it ends, and returns when all is answered. Each
-// call is done in a goroutine of its own.
+// Serve serves the calls on in until it ends, and returns when all are answered. Each call runs in
+// its own goroutine.
 func (s *CallServer) Serve(in io.Reader, out io.Writer) error {
 	s.mu.Lock()
 	s.out = json.NewEncoder(out)
@@ -93,7 +93,7 @@ func (s *CallServer) Serve(in io.Reader, out io.Writer) error {
 	for lines := bufio.NewReader(in); ; {
 		line, err := lines.ReadBytes('\n')
 		if err == io.EOF {
-			return nil // what stands without a newline was cut off by its end
+			return nil // its end cut off any line without a newline
 		}
 		if err != nil {
 			return fmt.Errorf("read a call: %w", err)
@@ -117,12 +117,12 @@ func (s *CallServer) answer(m message) {
 	s.send(reply)
 }
 
-// notify calls a method of whoever hears notices at the other end. Once nobody reads any
-// more it does nothing.
+// notify calls a method of the other end's notice receiver. It does nothing once the other end is
+// gone.
 func (s *CallServer) notify(notice string, args ...any) {
 	text, err := texts(args)
 	if err != nil {
-		panic("notice " + notice + ": " + err.Error()) // ours can all be written
+		panic("notice " + notice + ": " + err.Error()) // all our types can be marshaled
 	}
 	s.send(message{Call: notice, Args: text})
 }
@@ -130,11 +130,11 @@ func (s *CallServer) notify(notice string, args ...any) {
 func (s *CallServer) send(m message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out.Encode(m) // who has gone needs no answer
+	s.out.Encode(m) // fails only if the caller is gone
 }
 
-// invoke calls the method that a message names, of the first value that has it. An error
-// that it returns does not keep its other results back.
+// invoke calls the method that a message names, on the first value that has it. It returns the other
+// results even if the method returns an error.
 func invoke(of []any, m message) (results []any, err error) {
 	var method reflect.Value
 	for _, v := range of {
@@ -146,7 +146,7 @@ func invoke(of []any, m message) (results []any, err error) {
 		}
 	}
 	if !method.IsValid() {
-		return nil, fmt.Errorf("there is no call %q now", m.Call)
+		return nil, fmt.Errorf("no call %q is available", m.Call)
 	}
 	is := method.Type()
 	if len(m.Args) != is.NumIn() {
@@ -170,23 +170,23 @@ func invoke(of []any, m message) (results []any, err error) {
 	return results, err
 }
 
-// ErrAgentGone says that the other end has ended.
-var ErrAgentGone = errors.New("it has ended")
+// ErrAgentGone reports that the other end has exited.
+var ErrAgentGone = errors.New("the other end has exited")
 
-// Caller is the end that asks.
+// Caller is the end that makes calls.
 type Caller struct {
-	hears any // what notices call methods of; nil: there are none
+	hears any // has the methods that notices call; nil: there are no notices
 	ended chan struct{}
 
-	mu    sync.Mutex // guards what follows, and keeps lines whole
+	mu    sync.Mutex // guards the fields below, and keeps lines whole
 	in    *json.Encoder
 	last  int64
 	waits map[int64]chan message
-	err   error // why it has ended
+	err   error // why the other end has ended
 }
 
-// NewCaller asks over in and reads out until that ends. Notices call methods of hears,
-// one after the other, and before the answers that came after them are given.
+// NewCaller returns a Caller that writes to in and reads from out until out ends. Notices call methods of
+// noticeTarget, one after another, before the replies that follow them are delivered.
 func NewCaller(in io.Writer, out io.Reader, hears any) *Caller {
 	c := &Caller{hears: hears, ended: make(chan struct{}), in: json.NewEncoder(in), waits: map[int64]chan message{}}
 	go func() {
@@ -199,7 +199,7 @@ func NewCaller(in io.Writer, out io.Reader, hears any) *Caller {
 	return c
 }
 
-// Ended is closed when the other end has.
+// Ended is closed when the other end has exited.
 func (c *Caller) Ended() <-chan struct{} { return c.ended }
 
 func (c *Caller) read(out io.Reader) error {
@@ -225,7 +225,7 @@ func (c *Caller) read(out io.Reader) error {
 		wait := c.waits[m.ID]
 		delete(c.waits, m.ID)
 		c.mu.Unlock()
-		if wait != nil { // or its caller is not there any more
+		if wait != nil { // otherwise its caller has given up
 			wait <- m
 		}
 	}
@@ -234,8 +234,8 @@ func (c *Caller) read(out io.Reader) error {
 // CallArgs are the arguments of a call.
 type CallArgs []any
 
-// Call asks and waits for the answer, whose results it puts where results point. Not
-// every error means that there are none.
+// Call makes a call and waits for its reply. It stores the results where results point, also with most
+// errors.
 func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results ...any) error {
 	written, err := texts(args)
 	if err != nil {
@@ -272,7 +272,7 @@ func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results .
 func (c *Caller) take(m message, call string, results []any) error {
 	for i, to := range results[:min(len(results), len(m.Results))] {
 		if err := json.Unmarshal(m.Results[i], to); err != nil && m.Error == "" {
-			return fmt.Errorf("call %s: it answers %.100q: %w", call, m.Results[i], err)
+			return fmt.Errorf("call %s: it returned %.100q: %w", call, m.Results[i], err)
 		}
 	}
 	return revive(m)

@@ -25,7 +25,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// Links are what clients and servers talk through: a Network or a RemoteNetwork.
+// Links connect clients and servers: a Network or a RemoteNetwork.
 type Links interface {
 	nemesis.Cutter
 	nemesis.Shaper
@@ -41,50 +41,50 @@ type Links interface {
 	Ends(node string, inOrder bool) (goesOn func())
 }
 
-// Machine runs one program at a time: a process of this machine, or a container.
+// Machine runs one program at a time: it is a process of this machine, or a container.
 type Machine interface {
 	Pause(ctx context.Context) (readBack string, err error)
 	Resume(ctx context.Context) (readBack string, err error)
 	Kill(ctx context.Context) (readBack string, err error)
 }
 
-// Server is one server on its machine. It keeps its address when it is killed and restarted.
+// Server is a server on its machine. It keeps its address when it is killed and restarted.
 type Server interface {
 	Machine
 	Redis() *proc.Server
 	Addr() string
 	Runs() bool
-	Ended() bool  // it runs no more, if only since just now
-	Mute() string // why it runs and can't answer; "": it can
+	Ended() bool  // it has exited, including just now
+	Mute() string // why a running server can't answer; "": it can
 	Restart(ctx context.Context) (readBack string, err error)
 	Shutdown(ctx context.Context) (readBack string, err error)
 }
 
-// Run is one run.
+// Run is one run of a scenario on a real backend.
 type Run struct {
 	*proc.Timeline
-	Links // set before the servers are told of
+	Links // set before SetUp
 	*fuse.Disks
 	*Nodes
-	*clocks                 // of nodes and clients, where they can be turned
+	*clocks                 // of nodes and clients, if they can be changed
 	Ctx     context.Context // ends with the run
-	Store   Server          // the resource's
-	Servers []Server        // with all nodes and replicas, as they were started
-	Version string          // of what nodes run; "": not to be named
+	Store   Server          // the resource's server
+	Servers []Server        // all servers including replicas, in starting order
+	Version string          // of the nodes' server software; "": not reported
 
-	// Start starts a client, or takes one that waits for its order.
+	// Start starts a client, or returns one whose process waits for its order.
 	Start func(name string) (*Client, error)
-	// True is true time by CLOCK_MONOTONIC of where servers and clients are; nil: proc.TrueClock.
+	// True returns true time on CLOCK_MONOTONIC of the servers' and clients' machine; nil: proc.TrueClock.
 	True func() time.Duration
 
 	rec   *history.Recorder
-	tells bool  // the nodes tell of their keys
+	tells bool  // the nodes report their keys
 	epoch int64 // what a right wall clock shows at true time zero
 
 	mu        sync.Mutex
 	followers map[string]Server  // replicas, by their nodes
-	clients   map[string]*Client // those that run
-	ended     map[string]bool    // those that ran and run no more
+	clients   map[string]*Client // running clients
+	ended     map[string]bool    // clients that ran and have exited
 }
 
 // Begin makes this instant true time zero.
@@ -94,12 +94,11 @@ func (r *Run) Begin() (err error) {
 	return err
 }
 
-// NodeReport is what the nodes are.
 func (r *Run) NodeReport() harness.NodeReport {
 	return harness.NodeReport{ReportsKeys: r.tells, Epoch: r.epoch, ServerVersion: r.Version}
 }
 
-// server is what serves a node now, or an error of what was to be done to it.
+// server returns the server that serves a node now. verb is for the error.
 func (r *Run) server(verb, node string) (Server, error) {
 	n, ok := r.Nodes.Find(node)
 	if !ok {
@@ -108,7 +107,7 @@ func (r *Run) server(verb, node string) (Server, error) {
 	return n, nil
 }
 
-// Resource asks the resource directly. Its error replies are errors.
+// Resource sends a command to the resource directly. It returns error replies as errors.
 func (r *Run) Resource(ctx context.Context, args ...string) (any, error) {
 	return r.Store.Redis().Command(ctx, "the resource", args)
 }
@@ -116,7 +115,7 @@ func (r *Run) Resource(ctx context.Context, args ...string) (any, error) {
 // Touch writes a key on a node, past the links, and reads it back.
 func (r *Run) Touch(node string) (string, error) {
 	n, err := r.server("touch", node)
-	if err == nil && !n.Runs() { // nobody would refuse
+	if err == nil && !n.Runs() { // a connect could hang instead of being refused
 		err = fmt.Errorf("touch %s: it is down", node)
 	}
 	if err != nil {
@@ -129,7 +128,7 @@ func (r *Run) Touch(node string) (string, error) {
 	return back + r.Unsynced(node), nil
 }
 
-// New returns a run that has not begun, without servers.
+// New returns a run without servers that has not begun.
 func New(ctx context.Context, rec *history.Recorder) *Run {
 	r := &Run{rec: rec, True: proc.TrueClock, followers: map[string]Server{}, clients: map[string]*Client{}, ended: map[string]bool{}}
 	r.Timeline = proc.NewTimeline(ctx)
@@ -139,15 +138,15 @@ func New(ctx context.Context, rec *history.Recorder) *Run {
 	return r
 }
 
-// Role is what a server is started for.
+// Role describes the server to start.
 type Role struct {
 	Name, Persistence string
-	Master            string // the node that it is a replica of; "": it is none
-	Replicated        bool   // it is a replica, or has one
+	Master            string // the node whose replica it is; "": not a replica
+	Replicated        bool   // it is a replica or has one
 }
 
-// StartServers starts the resource, the nodes that are redis-servers, and their replicas. It does all
-// that at once, and other jobs with it, and returns what failed.
+// StartServers starts the resource, the nodes that are redis-servers, and their replicas, concurrently
+// with each other and with other jobs. It returns the errors.
 func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role) (Server, error), also ...func() error) (failed []error) {
 	add := func(role Role) {
 		also = append(also, func() error {
@@ -184,15 +183,14 @@ func (r *Run) serve(role Role, server Server) {
 	}
 }
 
-// SetUp does, once the links are there, what is left to be done before a run can begin:
-// the nodes tell of their keys where they can, each replica follows its node over a link
-// of its own, and sentinels watch.
+// SetUp prepares the run once the links are open: the nodes report their keys if they can, each replica
+// follows its node over a link of its own, and sentinels start.
 func (r *Run) SetUp(s scenario.Scenario, sentinel startSentinel) error {
 	addrs := map[string]string{}
 	for _, node := range s.NodeNames() {
 		addrs[node] = r.Nodes.Server(node).Addr()
 	}
-	r.tells = s.Topology.Server == "" && r.LetTell(addrs) == nil // the run does without: Probe says what keeps them from it
+	r.tells = s.Topology.Server == "" && r.LetTell(addrs) == nil // the run works without it; Probe reports why it is unavailable
 	for node, replica := range r.followers {
 		link, err := r.OpenReplication(node, addrs[node])
 		if err != nil {
@@ -211,9 +209,9 @@ func (r *Run) SetUp(s scenario.Scenario, sentinel startSentinel) error {
 	return nil
 }
 
-// awaitSecond lets a run under everysec begin with a second of the nodes' wall clock.
-// Redis up to 7.0 counts by these, not from its last sync: a plan that places a crash
-// between two syncs needs no luck then.
+// awaitFullSecond waits until a second of the nodes' wall clock begins, for runs under everysec. Redis
+// up to 7.0 syncs at such seconds, not one second after its last sync. So a plan can place a crash
+// between two syncs without luck.
 func (r *Run) awaitSecond(node string) error {
 	now, err := r.ReadTime(r.Nodes.Server(node))
 	if err != nil {
@@ -227,27 +225,27 @@ func (r *Run) awaitSecond(node string) error {
 	}
 }
 
-// turn lets a node's links lead to its replica. The disk was the dead master's.
+// redirectToReplica connects a node's links to its replica. The node's disk was the dead master's.
 func (r *Run) turn(node, upstream string) error {
 	r.Forget(node)
 	r.Again(node, upstream, history.Failover)
 	return r.Links.Turn(node, upstream)
 }
 
-// Pause stops a client or a node.
+// Pause pauses a client or a node.
 func (r *Run) Pause(target string) (string, error) {
 	if n, ok := r.Nodes.Find(target); ok {
 		return n.Pause(r.Ctx)
 	}
 	p := r.Client(target)
 	if p == nil {
-		return "", fmt.Errorf("pause %s: no such node or client runs: %w", target, nemesis.ErrEnded)
+		return "", fmt.Errorf("pause %s: no such node or client is running: %w", target, nemesis.ErrEnded)
 	}
 	back, err := p.Pause(r.Ctx)
 	return back, overIfEnded("pause", target, err)
 }
 
-// Resume lets it go on. There is nothing to do for one that was killed meanwhile.
+// Resume resumes a client or a node. If it was killed meanwhile, Resume does nothing.
 func (r *Run) Resume(target string) (string, error) {
 	if n, ok := r.Nodes.Find(target); ok {
 		return n.Resume(r.Ctx)
@@ -259,7 +257,7 @@ func (r *Run) Resume(target string) (string, error) {
 	return p.Resume(r.Ctx)
 }
 
-// Kill ends a client or a node by SIGKILL.
+// Kill kills a client or a node with SIGKILL.
 func (r *Run) Kill(target string) (string, error) {
 	if n, ok := r.Nodes.Find(target); ok {
 		return r.EndBy(target, false, func() (string, error) { return n.Kill(r.Ctx) })
@@ -269,7 +267,7 @@ func (r *Run) Kill(target string) (string, error) {
 		return "", fmt.Errorf("kill %s: %w", target, nemesis.ErrEnded)
 	}
 	if p == nil {
-		return "", fmt.Errorf("kill %s: no such node or client runs", target)
+		return "", fmt.Errorf("kill %s: no such node or client is running", target)
 	}
 	p.killed.Store(true)
 	back, err := p.Kill(r.Ctx)
@@ -279,7 +277,7 @@ func (r *Run) Kill(target string) (string, error) {
 	return back, overIfEnded("kill", target, err)
 }
 
-// overIfEnded says in the nemesis's words that a client had ended already.
+// translateEnded replaces proc.ErrEnded by the nemesis package's error for a client that had exited.
 func overIfEnded(verb, client string, err error) error {
 	if errors.Is(err, proc.ErrEnded) {
 		return fmt.Errorf("%s %s: %w", verb, client, nemesis.ErrEnded)
@@ -287,7 +285,7 @@ func overIfEnded(verb, client string, err error) error {
 	return err
 }
 
-// Shutdown ends a node as an operator does.
+// Shutdown shuts a node down, as an operator would.
 func (r *Run) Shutdown(node string) (string, error) {
 	n, err := r.server("shut down", node)
 	if err != nil {
@@ -296,7 +294,7 @@ func (r *Run) Shutdown(node string) (string, error) {
 	return r.EndBy(node, true, func() (string, error) { return n.Shutdown(r.Ctx) })
 }
 
-// EndBy ends a node whose last facts are waited for.
+// EndNode calls end and has the links wait for the node's last key reports.
 func (r *Run) EndBy(node string, inOrder bool, end func() (string, error)) (string, error) {
 	goesOn := r.Ends(node, inOrder)
 	back, err := end()
@@ -306,8 +304,8 @@ func (r *Run) EndBy(node string, inOrder bool, end func() (string, error)) (stri
 	return back, err
 }
 
-// Restart starts a node again that is down. One whose disk can lose data or be full
-// may not come back, which is what becomes of such nodes, and no error.
+// Restart restarts a node that is down. A node whose disk can lose data or be full may fail to start.
+// That is the fault's effect and not an error.
 func (r *Run) Restart(node string) (back string, err error) {
 	n, err := r.server("restart", node)
 	if err != nil {
@@ -331,7 +329,7 @@ func (r *Run) Restart(node string) (back string, err error) {
 	return back + shown, err
 }
 
-// ReadTime asks a server for its clock, past the links.
+// ReadTime reads a server's clock, past the links.
 func (r *Run) ReadTime(s Server) (ClockReading, error) {
 	reply, err := r.AskStamped(r.Ctx, s.Addr(), "TIME")
 	if err != nil {
@@ -340,8 +338,7 @@ func (r *Run) ReadTime(s Server) (ClockReading, error) {
 	return ReadTime(reply.Value, reply.From, reply.To)
 }
 
-// RunClient runs a client until it has ended. Its error is harness.ErrKilled if Kill
-// ended it.
+// RunClient runs a client until it has exited. Its error is harness.ErrKilled if Kill killed the client.
 func (r *Run) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
 	a, ok := r.Addresses(s.Name)
 	if !ok {
@@ -380,7 +377,7 @@ func (r *Run) RunClient(ctx context.Context, s client.Spec, at func(point string
 	if p.left == nil {
 		select {
 		case <-p.Done():
-		case <-time.After(killBound): // it has nothing more to say, and stays
+		case <-time.After(killBound): // its output has ended, but not its process
 			kill()
 		}
 	}
@@ -398,12 +395,12 @@ func (r *Run) RunClient(ctx context.Context, s client.Spec, at func(point string
 	return err
 }
 
-// enter starts a client that does not run.
+// startClient starts a client unless it is already running.
 func (r *Run) enter(name string) (*Client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.clients[name] != nil {
-		return nil, errors.New("it runs already")
+		return nil, errors.New("it is already running")
 	}
 	p, err := r.Start(name)
 	if err != nil {
@@ -414,67 +411,67 @@ func (r *Run) enter(name string) (*Client, error) {
 	return p, nil
 }
 
-// Client is one that runs; nil: it does not.
+// Client returns the running client of that name, or nil.
 func (r *Run) Client(name string) *Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.clients[name]
 }
 
-// Clients are those that run, by their names.
+// Clients returns the running clients by name.
 func (r *Run) Clients() map[string]*Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.clients)
 }
 
-// over reports whether a client ran and runs no more.
+// clientEnded reports whether a client ran and has exited.
 func (r *Run) over(client string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ended[client] && r.clients[client] == nil
 }
 
-// Program is what a client runs as. What is done to one that has ended is proc.ErrEnded,
-// but to resume it.
+// Program is a client's program. Its methods except Resume return proc.ErrEnded if the program has
+// exited.
 type Program interface {
 	Machine
 	Paused() bool
 	Done() <-chan struct{}
-	End() error    // how it ended: nil is exit status 0; it waits for the end
-	Struck() bool  // somebody else has ended it; it waits for the end
-	Words() string // the end of what it has written on stderr
+	End() error    // waits for the exit and returns its error; nil: exit status 0
+	Struck() bool  // waits for the exit and reports whether it came from outside
+	Words() string // the end of its stderr
 }
 
-// Client is one client that runs.
+// Client is a running client.
 type Client struct {
 	Program
 	In  io.Writer // its stdin
 	Out io.Reader // its stdout
 
-	// Freed is called when the client is over; nil: there is nothing to be freed.
+	// OnEnd is called when the client has ended; nil: none.
 	Freed func()
-	// Gone is called when a signal that this run did not send ended a client in a ClientLoop.
+	// OnSignal is called when a signal not sent by this run killed a client in a ClientLoop.
 	Gone func(signal int)
-	// Known waits, where the end of a client may be that of more, until that is known.
+	// AwaitCause waits until a wider cause of the client's end is known, if there may be one.
 	Known func(ctx context.Context, end error)
 
 	killed atomic.Bool
-	stuck  atomic.Pointer[error] // why it could not be ended; nil: it could
-	clocks chan ClockReading     // what it says that its clocks show
-	left   *clientExit           // how it left its room; nil: the room has ended, or there is none
+	stuck  atomic.Pointer[error] // why it could not be killed; nil: it could
+	clocks chan ClockReading     // its reports of its clocks
+	left   *clientExit           // from its client loop; nil: the loop has exited, or there is none
 }
 
-// killBound is how long a client may take to end once it has been killed, or has nothing more to say.
+// killTimeout is how long a client may take to exit after it was killed or its output has ended.
 const killBound = 10 * time.Second
 
-// kill ends it. Where that is not possible, nobody listens to it any more.
+// kill kills the client. If that fails, it closes its output.
 func (p *Client) kill() {
 	_, err := p.Kill(context.Background())
 	select {
 	case <-p.Done():
 	case <-time.After(killBound):
-		stuck := errors.Join(proc.Late(fmt.Sprintf("it still runs %v after it was killed", killBound)), err)
+		stuck := errors.Join(proc.Late(fmt.Sprintf("it is still running %v after it was killed", killBound)), err)
 		p.stuck.Store(&stuck)
 		if out, ok := p.Out.(io.Closer); ok {
 			out.Close()
@@ -482,7 +479,7 @@ func (p *Client) kill() {
 	}
 }
 
-// end says how it came to its end: nil is exit status 0. It waits for it.
+// exitErr returns the error of the client's exit; nil means exit status 0. It waits for the exit.
 func (p *Client) end() error {
 	stuck := p.stuck.Load()
 	switch {
@@ -496,7 +493,7 @@ func (p *Client) end() error {
 	return nil
 }
 
-// verdict says how the client came to its end, from what it said last and how it ended.
+// result returns the client's error, from its last report and its exit.
 func (p *Client) verdict(ctx context.Context, said, end error) error {
 	switch {
 	case p.stuck.Load() != nil:
@@ -507,7 +504,7 @@ func (p *Client) verdict(ctx context.Context, said, end error) error {
 		return harness.ErrKilled
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case p.left != nil && p.left.Signal > 0, p.left == nil && p.Struck(): // which is recorded
+	case p.left != nil && p.left.Signal > 0, p.left == nil && p.Struck(): // the kill is recorded elsewhere
 		return harness.ErrKilled
 	case said != nil:
 		return said
@@ -515,11 +512,11 @@ func (p *Client) verdict(ctx context.Context, said, end error) error {
 	return fmt.Errorf("%w: %s", end, p.Words())
 }
 
-// AdapterProcess is an adapter that runs.
+// AdapterProcess is a running adapter.
 type AdapterProcess struct{ *proc.Piped }
 
-// StartAdapter starts one in a group. It works where lockpick does, so that paths among its
-// arguments mean what the user meant.
+// StartAdapter starts an adapter in a group. Its working directory is lockpick's, so that paths among
+// its arguments mean what the user intended.
 func StartAdapter(g *proc.Group, name string, argv []string) (*AdapterProcess, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var err error
@@ -531,7 +528,7 @@ func StartAdapter(g *proc.Group, name string, argv []string) (*AdapterProcess, e
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	defer dir.Close()
-	cmd.ExtraFiles = []*os.File{dir} // Sweep knows it again by what it has open
+	cmd.ExtraFiles = []*os.File{dir} // Sweep recognizes it by this open directory
 	p, err := g.JoinPiped(nil, name, cmd)
 	if err != nil {
 		return nil, err
@@ -540,7 +537,7 @@ func StartAdapter(g *proc.Group, name string, argv []string) (*AdapterProcess, e
 	return &AdapterProcess{p}, nil
 }
 
-// Speaks waits until there is something to read from it.
+// AwaitOutput waits until the adapter's stdout has something to read.
 func (p *AdapterProcess) Speaks(ctx context.Context, bound time.Duration) error {
 	fds := []unix.PollFd{{Fd: int32(p.Out.Fd()), Events: unix.POLLIN}}
 	for end := time.Now().Add(bound); ; {
@@ -551,20 +548,20 @@ func (p *AdapterProcess) Speaks(ctx context.Context, bound time.Duration) error 
 		case n > 0 && fds[0].Revents&unix.POLLIN != 0:
 			return nil
 		case n > 0:
-			return errors.New("it has ended without a word on stdout")
+			return errors.New("it exited without writing to stdout")
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case time.Now().After(end):
-			return fmt.Errorf("it has said no hello within %v", bound)
+			return fmt.Errorf("no hello within %v", bound)
 		}
 	}
 }
 
-// Words is the end of what it has written on stderr, as a part of an error; "": nothing.
+// StderrSuffix returns the end of the adapter's stderr as a suffix for an error; "" if it wrote nothing.
 func (p *AdapterProcess) Words() string {
 	words := p.Piped.Words()
 	if words == "" {
 		return ""
 	}
-	return "\nits last words on stderr:\n" + words
+	return "\nits last output on stderr:\n" + words
 }

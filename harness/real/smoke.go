@@ -20,18 +20,18 @@ import (
 
 const (
 	smokeTTL    = 4 * time.Second
-	answerLimit = 10 * time.Second // of what the library has to do for an answer; hello and open have exec.StartWithin
-	contendFor  = time.Second      // an acquire of a lock that is taken may go on for longer
+	answerLimit = 10 * time.Second // for the library's work on a request; hello and open have exec.StartWithin
+	contendFor  = time.Second      // an acquire of a held lock may wait longer
 	smokeKey    = "smoke"
 	longestGot  = 300 // characters of an error
 )
 
 var settings = lock.Settings{Kind: exec.Name, TTL: smokeTTL, Timeout: 200 * time.Millisecond, Drift: 0.01, RetryMin: 10 * time.Millisecond, RetryMax: 30 * time.Millisecond}
 
-// errSlow means that the lock may have expired before a step was over, so that the step shows nothing.
+// errSlow reports that the lock may have expired before a step was over, so that the step shows nothing.
 var errSlow = fmt.Errorf("a step took longer than the lock's TTL of %v", smokeTTL)
 
-// smoke is the state of a smoke test: two clients, on servers of its own.
+// smoke is the state of a smoke test: two clients, on servers started for it.
 type smoke struct {
 	ctx     context.Context
 	group   *proc.Group
@@ -42,8 +42,7 @@ type smoke struct {
 }
 
 // SmokeTest takes an adapter through the protocol, with two clients on servers of its own. It reports
-// each step as it is made, and stops at the first that fails. An error says that the test could not
-// be made.
+// each step, and stops at the first that fails. An error means that the test could not be made.
 func SmokeTest(ctx context.Context, dir, redis string, argv []string, report func(SmokeStep)) (passed bool, err error) {
 	g, err := proc.NewGroup(dir)
 	if err != nil {
@@ -55,11 +54,11 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 		name, expected string // no name: lockpick's own part, which is not reported
 		run            func() (got string, err error)
 	}{
-		{"hello", fmt.Sprintf("a first line that says what it is within %v", exec.StartWithin), s.hello},
+		{"hello", fmt.Sprintf("a first line that identifies the adapter, within %v", exec.StartWithin), s.hello},
 		{"", "", s.startServers},
 		{"open", fmt.Sprintf("an answer within %v", exec.StartWithin), s.open},
 		{"acquire", fmt.Sprintf("a free lock within %v", answerLimit), s.acquire},
-		{"contend", "no lock for a second client while the first has it", s.contend},
+		{"contend", "no lock for a second client while the first holds it", s.contend},
 		{"release", fmt.Sprintf("the lock for the second client before the TTL of %v is over", smokeTTL), s.release},
 		{"expire", fmt.Sprintf("the lock within %v after the TTL of a holder that was killed", answerLimit), s.expire},
 		{"", "", s.stopServers},
@@ -171,8 +170,8 @@ func (s *smoke) open() (string, error) {
 	return fmt.Sprintf("quorum %d of %d", s.clients[0].adapter.Quorum, len(nodes)), nil
 }
 
-// acquire gets a lock for each client. The second client gets another lock first, which shows that it
-// has connected before it contends for the first client's.
+// acquire gets a lock for each client. The second client first gets another lock, to show that it has
+// connected before it contends for the first client's.
 func (s *smoke) acquire() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	err := second.obtain(s.ctx, "other", answerLimit)
@@ -241,7 +240,7 @@ func (s *smoke) stopServers() (_ string, err error) {
 		err = errors.Join(err, failed)
 	}
 	s.clients[0].try(s.ctx, smokeKey)
-	time.Sleep(100 * time.Millisecond) // until the library is at work
+	time.Sleep(100 * time.Millisecond) // until the library has sent its requests
 	return "", err
 }
 
@@ -270,9 +269,9 @@ func (s *smoke) close() (string, error) {
 	select {
 	case <-c.Done():
 	case <-time.After(answerLimit):
-		return "", errors.New("an answer, and the process still runs")
+		return "", errors.New("an answer, but the process is still running")
 	}
-	unix.Kill(-c.PID(), unix.SIGKILL) // what it has started may still run
+	unix.Kill(-c.PID(), unix.SIGKILL) // its child processes may still run
 	return "both", nil
 }
 
@@ -280,7 +279,7 @@ func (s *smoke) close() (string, error) {
 type smokeClient struct {
 	*AdapterProcess
 	adapter *exec.Adapter
-	pending *attempt // nil: no acquire is under way
+	pending *attempt // nil: no acquire is pending
 	held    *attempt // the last acquire that got a lock
 }
 
@@ -307,7 +306,7 @@ func (c *smokeClient) try(ctx context.Context, key string) *attempt {
 	return a
 }
 
-// obtain tries to acquire a lock until it has it. An acquire that is under way counts, too.
+// obtain tries to acquire a lock until it has it. A pending acquire counts, too.
 func (c *smokeClient) obtain(ctx context.Context, key string, limit time.Duration) error {
 	last := "no answer"
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(settings.RetryMax) {

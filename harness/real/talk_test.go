@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// endless is what a client prints that never ends its line, up to what a test can wait for.
+// endlessLine is the output of a client that never ends its line, up to a size that a test can read.
 type endless struct{ left int }
 
 func (e *endless) Read(b []byte) (int, error) {

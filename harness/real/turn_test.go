@@ -14,8 +14,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// Links that are served elsewhere lead to a node's replica once they are turned, and
-// its death is not the replica's.
+// Links served by another process lead to a node's replica once they are redirected. The master's death
+// does not affect the replica.
 func TestRemoteTurnsToTheReplica(t *testing.T) {
 	nodes := startRedis(t, "n1", "n1-replica")
 	master, replica := nodes[0], nodes[1]
@@ -36,7 +36,7 @@ func TestRemoteTurnsToTheReplica(t *testing.T) {
 	if back, err := r.Cut("n1-replica", nemesis.CutHold, ""); err != nil {
 		t.Errorf("cut: %q, %v", back, err)
 	}
-	ask("SET", "late", "v") // that its replica does not get
+	ask("SET", "late", "v") // not replicated
 	_, err = master.Kill(t.Context())
 	must(t, err)
 	must(t, r.Tell(t.Context(), master.Addr(), false, false))
@@ -44,18 +44,18 @@ func TestRemoteTurnsToTheReplica(t *testing.T) {
 	must(t, err)
 	must(t, r.Turn("n1", replica.Addr()))
 	if got := ask("GET", "late"); got != "" {
-		t.Errorf("the replica has late: %q", got)
+		t.Errorf("the replica has the key late: %q", got)
 	}
 	if back, err := r.Mend("n1-replica"); err != nil || !strings.HasPrefix(back, "the node is down: ") {
 		t.Errorf("mend: %q, %v", back, err)
 	}
-	// The read-back of a cut of replies counts what the node has answered: at its new address.
+	// The read-back of a cut of replies counts the node's answers, at its new address.
 	if back, err := r.Cut("c1-n1", nemesis.CutHold, nemesis.Reply); err != nil || !strings.HasPrefix(back, "PING got no answer, though the node gave one") {
 		t.Errorf("cut: %q, %v", back, err)
 	}
 }
 
-// dial returns a network that this process serves itself.
+// dial returns a network served by this process.
 func dial(t *testing.T) *RemoteNetwork {
 	asks, in := io.Pipe()
 	out, answers := io.Pipe()

@@ -10,7 +10,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// pair is a caller and its server, joined by pipes.
+// pair returns a caller and its server, connected by pipes.
 func pair(t *testing.T, s *CallServer, hears any) (c *Caller, end func()) {
 	t.Helper()
 	in, ask := io.Pipe()
@@ -30,7 +30,7 @@ func pair(t *testing.T, s *CallServer, hears any) (c *Caller, end func()) {
 	return NewCaller(ask, answers, hears), end
 }
 
-// methods are what is called, and hearing hears of it.
+// testMethods has the methods to call, and noticeRecorder those for notices.
 type methods struct {
 	s       *CallServer
 	release chan struct{}
@@ -51,7 +51,7 @@ func TestCalls(t *testing.T) {
 	heard := &hearing{}
 	s := &CallServer{}
 	m := &methods{s, make(chan struct{})}
-	s.Of = func() []any { return []any{heard, m} } // the second where the first has no such method
+	s.Of = func() []any { return []any{heard, m} } // the second is used if the first has no such method
 	c, end := pair(t, s, heard)
 	ctx := t.Context()
 
@@ -64,33 +64,33 @@ func TestCalls(t *testing.T) {
 	if err := c.Call(ctx, "Go", nil); err != nil {
 		t.Error(err)
 	}
-	if err := <-waited; err != nil { // it did not keep the other waiting
+	if err := <-waited; err != nil { // a waiting call does not block others
 		t.Error(err)
 	}
 	if fmt.Sprint(heard.noticed) != "[gone on]" {
-		t.Errorf("noticed %v", heard.noticed)
+		t.Errorf("notices: %v", heard.noticed)
 	}
 
 	var back string
 	var seven int
 	err := c.Call(ctx, "Idle", nil, &back, &seven)
 	if back != "all well" || seven != 7 || !errors.Is(err, nemesis.ErrIdle) || err.Error() != "unshape c1-n1: "+nemesis.ErrIdle.Error() {
-		t.Errorf("idle is %q, %v", back, err)
+		t.Errorf("Idle returned %q, %v", back, err)
 	}
 	if err := c.Call(ctx, "Twice", CallArgs{"x"}); err == nil || errors.Is(err, nemesis.ErrIdle) {
-		t.Errorf("arguments of another type: %v", err)
+		t.Errorf("argument of a wrong type: %v", err)
 	}
 	if err := c.Call(ctx, "Twice", nil); err == nil || err.Error() != "call Twice: it takes 1 arguments, not 0" {
 		t.Errorf("too few arguments: %v", err)
 	}
-	if err := c.Call(ctx, "None", nil); err == nil || err.Error() != `there is no call "None" now` {
+	if err := c.Call(ctx, "None", nil); err == nil || err.Error() != `no call "None" is available` {
 		t.Errorf("unknown call: %v", err)
 	}
 
 	end()
 	<-c.Ended()
 	if err := c.Call(ctx, "Twice", CallArgs{2}, &four); !errors.Is(err, ErrAgentGone) {
-		t.Errorf("after its end: %v", err)
+		t.Errorf("after the end: %v", err)
 	}
 }
 

@@ -13,32 +13,32 @@ import (
 	"lockpick/harness/history"
 )
 
-// marker begins the first line of a script that names its own operation:
-// "-- lockpick:write". The scripts of the protected resource do, and those of a lock may
-// that would be taken for something else.
+// marker begins the first line of a script that names its own operation: "-- lockpick:write". The
+// scripts of the protected resource do. A lock's script may, if it would be misclassified
+// otherwise.
 const marker = "-- lockpick:"
 
-// ofLocks are the operations that scripts of a lock can name.
+// lockOps are the operations that a lock's script can name.
 var ofLocks = []string{history.OpSet, history.OpExtend, history.OpRelease, history.OpFence}
 
-// Scripts remembers the texts of scripts, so that EVALSHA can be told apart, and
-// what each text does. One serves all links of a run. The zero value is ready.
+// Scripts remembers the texts of scripts, so that an EVALSHA can be identified, and what each
+// script does. All links of a run share one. The zero value is ready to use.
 type Scripts struct {
 	mu     sync.Mutex
 	byText map[string]*script
 	bySHA  map[string]*script
 }
 
-// script is a text and the operation that it stands for, "" if it is of no interest.
+// script is a script and the operation that it performs, "" if it is of no interest.
 type script struct {
 	text, op string
-	resource bool // of the protected resource: it named its operation itself
-	ttl      int  // which of its arguments is the TTL, from 1; 0: none is
-	token    int  // which is the lock's random value, from 1
+	resource bool // a script of the protected resource: it named its operation itself
+	ttl      int  // which argument is the TTL, from 1; 0: none
+	token    int  // which argument is the lock's random value, from 1
 	seconds  bool // the TTL is in seconds
-	tells    bool // it answers for how long the lock is still taken, and nothing where it has set it
-	zero     bool // it answers 0 where it did what it is for, and why not where it refused
-	each     bool // it does the same to each key, with the argument that stands at the key's place
+	tells    bool // it returns how long the lock is still taken, or nil if it has set the lock
+	zero     bool // it returns 0 for success, and a reason for refusal otherwise
+	each     bool // it does the same to each key, with the argument at the key's position
 }
 
 func (s *Scripts) learn(text string) *script {
@@ -57,43 +57,43 @@ func (s *Scripts) learn(text string) *script {
 	return learnt
 }
 
-// lookup returns the script with a SHA-1, or nil.
+// lookup returns the script with a SHA-1 hash, or nil.
 func (s *Scripts) lookup(sha string) *script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bySHA[strings.ToLower(sha)]
 }
 
-// ttlArgument is where a script says which of its arguments is the TTL.
+// ttlArgument matches where a script uses one of its arguments as the TTL.
 var ttlArgument = regexp.MustCompile(`["'](px|ex|pexpire|expire)["']\s*,\s*(?:keys\[1\]\s*,\s*)?argv\[([1-9])\]`)
 
-// tokenArgument is where a script sets the lock's random value or compares it.
+// tokenArgument matches where a script sets the lock's random value or compares it.
 var tokenArgument = regexp.MustCompile(`["'](?:set|setnx|hset|hsetnx|hexists|hincrby)["']\s*,\s*keys\[1\]\s*,\s*argv\[([1-9])\]|["']get["']\s*,\s*keys\[1\]\s*\)\s*[=~]=\s*argv\[([1-9])\]`)
 
-// setsLock is a script that sets the lock's key itself, and not one beside it.
+// setsLock matches a script that sets the lock's key itself, not an auxiliary key.
 var setsLock = regexp.MustCompile(`["'](?:set|setnx)["']\s*,\s*keys\[1\]`)
 
-// deletesLock and expiresLock are scripts that do so with the lock's key itself. What wakes those
-// that wait may have a key and a TTL of its own.
+// deletesLock and expiresLock match scripts that do so to the lock's key itself. A key that wakes
+// waiting clients may be deleted and expire as well.
 var (
 	deletesLock = regexp.MustCompile(`["'](?:del|unlink)["']\s*,\s*keys\[1\]\s*\)`)
 	expiresLock = regexp.MustCompile(`["']p?expire(?:at)?["']\s*,\s*keys\[1\]`)
 )
 
-// refuses is a script that ends where the key has another value, or none.
+// refusal matches a script that returns early if the key has another value, or none.
 var refuses = regexp.MustCompile(`if\s+redis\.call\(\s*["']get["']\s*,[^)]*\)\s*~=\s*argv\[[1-9]\]\s*then\s*return`)
 
-// refusesByNumber is one that then answers a number, as a program has exit codes.
+// refusalByNumber matches one that then returns a number, like an exit code.
 var refusesByNumber = regexp.MustCompile(refuses.String() + `\s+[1-9]`)
 
-// eachKey is a script that goes through its keys, and names their place.
+// eachKey matches a script that loops over its keys with an index.
 var eachKey = regexp.MustCompile(`for\s+(\w+)\s*(?:,\s*\w+\s+in\s+ipairs\s*\(\s*keys\s*\)|=\s*1\s*,\s*#\s*keys\b)`)
 
-// timeLeft is the answer of a script that refuses by telling for how long.
+// timeLeft matches the reply of a script that refuses by returning the remaining time.
 var timeLeft = regexp.MustCompile(`return\s+redis\.call\(\s*["']p?ttl["']`)
 
-// newScript classifies by the text: lock libraries write their scripts each in
-// their own words, but with the same few commands.
+// newScript classifies a script by its text: each lock library writes its own scripts, but with the
+// same few commands.
 func newScript(text string) *script {
 	s := &script{text: text, ttl: 2, token: 1}
 	named, isNamed := strings.CutPrefix(text, marker)
@@ -112,7 +112,7 @@ func newScript(text string) *script {
 		s.ttl, _ = strconv.Atoi(m[2])
 		s.seconds = m[1] == "ex" || m[1] == "expire"
 	} else if has("pxat") || has("pexpireat") {
-		s.ttl = 0 // an instant
+		s.ttl = 0 // an instant, not a duration
 	}
 	if m := tokenArgument.FindStringSubmatch(lower); m != nil {
 		s.token, _ = strconv.Atoi(m[1] + m[2])
@@ -123,9 +123,9 @@ func newScript(text string) *script {
 	case isNamed:
 	case deletesLock.MatchString(lower) && !expiresLock.MatchString(lower) && !setsLock.MatchString(lower):
 		s.op = history.OpRelease
-	case fields && (has("del") || has("hdel")) && !setsLock.MatchString(lower): // it counts down, and the last deletes
+	case fields && (has("del") || has("hdel")) && !setsLock.MatchString(lower): // it counts down, and the last release deletes the key
 		s.op = history.OpRelease
-	case expires && !has("nx") && refuses.MatchString(lower): // it sets what is its own
+	case expires && !has("nx") && refuses.MatchString(lower): // it sets a key that it owns
 		s.op = history.OpExtend
 	case has("nx"), has("setnx"), expires && !has("xx"):
 		s.op = history.OpSet
@@ -146,7 +146,7 @@ func newScript(text string) *script {
 	return s
 }
 
-// classify fills in what a command means to a lock. Op stays "" if it means nothing.
+// classify fills in what a command does to a lock. Op stays "" if it does nothing.
 func (c *Command) classify(scripts *Scripts) {
 	if len(c.Args) < 2 {
 		return
@@ -197,7 +197,7 @@ func (c *Command) plainSet() {
 	}
 }
 
-// script reads the arguments of a script: all libraries pass the key first.
+// script reads the arguments of a script. All libraries pass the lock's key first.
 func (c *Command) script(s *script) {
 	if len(c.Args) < 4 {
 		return
@@ -207,7 +207,7 @@ func (c *Command) script(s *script) {
 		return
 	}
 	argv := c.Args[3+n:]
-	if s == nil { // nobody has seen its text yet
+	if s == nil { // its text has not been seen yet
 		if len(argv) > 0 {
 			c.Token = argv[0]
 		}
@@ -240,10 +240,10 @@ func (c *Command) script(s *script) {
 	}
 }
 
-// resource reads the arguments that the resource's scripts share: unique value,
-// session, version that the write is based on, fencing token, lock token.
+// resource reads the arguments that the resource's scripts share: unique value, session, version
+// that the write is based on, fencing token, lock token.
 func (c *Command) resource(argv []string) {
-	a := slices.Concat(argv, make([]string, 5)) // those that are missing are empty
+	a := slices.Concat(argv, make([]string, 5)) // missing ones are empty
 	c.Value, c.Session, c.Token = a[0], a[1], a[4]
 	c.Version, _ = strconv.ParseInt(a[2], 10, 64)
 	c.Fence, _ = strconv.ParseInt(a[3], 10, 64)

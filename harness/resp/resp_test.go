@@ -11,12 +11,13 @@ import (
 	"lockpick/harness/history"
 )
 
-// command writes a command as a client does.
+// command encodes a command as a client does.
 func command(w ...string) string { return string(Append(nil, w...)) }
 
 const compareAndDelete = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
-// A field of a hash, as in Redisson: the TTL comes first, and who is refused is told for how long.
+// A hash field, as in Redisson: the TTL is the first argument, and a refusal returns the remaining
+// time.
 const (
 	fieldSet = `if (redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then
 redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; return redis.call('pttl', KEYS[1]);`
@@ -79,7 +80,7 @@ func TestClassify(t *testing.T) {
 		{[]string{"EVAL", at, "1", "k", "tok", "1700000000000"}, "set k tok 0 0"},
 		{[]string{"EVAL", extendAt, "1", "k", "tok", "1700000000000"}, "extend k tok 0 0"},
 		{[]string{"PEXPIREAT", "k", "1700000000000"}, "extend k  0 0"},
-		{[]string{"EVALSHA", "0123", "1", "k", "tok", "500"}, "  tok 0 0"}, // whatever it does, that is what it does it with
+		{[]string{"EVALSHA", "0123", "1", "k", "tok", "500"}, "  tok 0 0"}, // the script is unknown, but its first argument is taken as the token
 		{[]string{"GET", "k"}, "   0 0"},
 		{[]string{"PING"}, "   0 0"},
 		{[]string{"EVAL", "return 1", "0"}, "   0 0"},
@@ -96,7 +97,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// A script that answers as programs do says 0 where it did what was asked.
+// Scripts that return exit codes return 0 for success.
 func TestZeroIsYes(t *testing.T) {
 	for script, want := range map[string][2]history.Type{
 		compareAndDelete: {history.Fail, history.OK},
@@ -109,13 +110,13 @@ func TestZeroIsYes(t *testing.T) {
 			s := NewStream(&Scripts{})
 			s.Request([]byte(command("EVAL", script, "1", "k", "tok", "500")), 1)
 			if got := s.Reply([]byte(fmt.Sprintf(":%d\r\n", n)), 2)[0].Facts(nil, "c1-n1", "n1")[0].Type; got != want {
-				t.Errorf("%s: the answer %d is %s, want %s", script, n, got, want)
+				t.Errorf("%s: reply %d is %s, want %s", script, n, got, want)
 			}
 		}
 	}
 }
 
-// However the bytes are cut, the same commands and answers come out.
+// The same commands and replies result, however the bytes are chunked.
 func TestChunksDoNotMatter(t *testing.T) {
 	in := command("SET", "k", "a\r\nb", "NX", "PX", "5") + "PING\r\n" + command("EVAL", compareAndDelete, "1", "k", "x")
 	out := "+OK\r\n" + ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n" + "+PONG\r\n" + ":0\r\n"
@@ -142,7 +143,7 @@ func story(in, out string, a, b int) string {
 	return text
 }
 
-// A script that the node doesn't know is asked for twice and counts once.
+// A script that the node doesn't know is sent twice and counts once.
 func TestUnknownScriptCountsOnce(t *testing.T) {
 	scripts := &Scripts{}
 	scripts.learn(compareAndDelete)
@@ -163,8 +164,8 @@ func TestUnknownScriptCountsOnce(t *testing.T) {
 	}
 }
 
-// One that nobody knew when it was asked for by its hash did not count; so the text that follows
-// does, also if another connection has told it meanwhile.
+// An EVALSHA of a script nobody has seen does not count, so the EVAL that follows does, even if
+// another connection has revealed the text meanwhile.
 func TestUnknownScriptCountsWithItsText(t *testing.T) {
 	scripts := &Scripts{}
 	known := &Scripts{}
@@ -208,8 +209,8 @@ func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
 	}
 }
 
-// A script that does the same to each of its keys is as many facts, each with the outcome of
-// its key.
+// A script that does the same to each of its keys gives one event for each key, with that key's
+// outcome.
 func TestFactsOfSeveralKeys(t *testing.T) {
 	each := `local out = {} for i, key in ipairs(KEYS) do if redis.call("get", key) == ARGV[i] then out[i] = redis.call("del", key) else out[i] = 0 end end return out`
 	counted := `local n = 0 for i = 1, #KEYS do if redis.call('get', KEYS[i]) == ARGV[ i ] then n = n + redis.call('del', KEYS[i]) end end return n`
@@ -238,7 +239,7 @@ func TestFactsOfSeveralKeys(t *testing.T) {
 	}
 }
 
-// Who is told for how long a lock is taken has not got it.
+// A reply that gives the remaining time is a refusal.
 func TestRefusedByTheTimeLeft(t *testing.T) {
 	for reply, want := range map[string]history.Type{"$-1\r\n": history.OK, ":0\r\n": history.Fail, ":-1\r\n": history.Fail, ":700\r\n": history.Fail, "-ERR no\r\n": history.Fail, "": history.Info} {
 		s := NewStream(&Scripts{})
@@ -250,7 +251,7 @@ func TestRefusedByTheTimeLeft(t *testing.T) {
 	}
 }
 
-// What is pushed answers nothing, and what a transaction queues is answered by its EXEC.
+// Pushed messages answer no command, and queued commands of a transaction are answered by its EXEC.
 func TestRepliesOutOfTurn(t *testing.T) {
 	for _, tt := range []struct {
 		commands, replies string
@@ -282,11 +283,11 @@ func TestRepliesOutOfTurn(t *testing.T) {
 	s.Request([]byte(command("MULTI")+command("SET", "k", "v")+command("GET", "k")), 1)
 	s.Reply([]byte("+OK\r\n+QUEUED\r\n"), 2)
 	if open := s.Waiting(); len(open) != 2 || open[0].Args[0] != "SET" || open[1].Args[0] != "GET" {
-		t.Errorf("without an answer: %v", open)
+		t.Errorf("without a reply: %v", open)
 	}
 }
 
-// Numbers are read as strconv reads them, also those that no server should send.
+// Numbers are parsed as strconv does, even those that no server should send.
 func TestNumbers(t *testing.T) {
 	for _, text := range []string{"", "0", "7", "-1", "+5", "007", "123456789012345678", "9223372036854775807", "9223372036854775808",
 		"-9223372036854775808", "12x", "x", "-", " 1", "1_000", "99999999999999999999999"} {
@@ -324,7 +325,7 @@ func FuzzWords(f *testing.F) {
 			return
 		}
 		if _, _, err := words(b[:len(b)-len(rest)-1]); err != errShort {
-			t.Errorf("%q is a command without its last byte, too: %v", b, err)
+			t.Errorf("%q is still a command without its last byte: %v", b, err)
 		}
 		if again, rest, err := words(Append(nil, args...)); err != nil || len(rest) > 0 || !slices.Equal(again, args) {
 			t.Errorf("%q: words %q, written %q, %q, %v", b, args, again, rest, err)

@@ -1,14 +1,12 @@
-// Package resp reads lock commands off the wire: what a client asks of a node,
-// and what the node answers, for the simulated network and for the real links
-// alike.
+// Package resp recognizes lock commands in the bytes on a connection, and the node's replies to
+// them, both for the simulated network and for the real links.
 //
-// A Stream follows one connection. It is fed the bytes of both directions and
-// yields Commands, each with its three stamps: sent (the request entered the
-// link), applied (the node had answered) and answered (the answer left for the
-// client). A Command becomes one event of the history, or one for each key where a script
-// does the same to several.
+// A Stream follows one connection. It gets the bytes of both directions and returns Commands, each
+// with three stamps: sent (the request entered the link), applied (the node had answered) and
+// answered (the reply left for the client). A Command becomes one event of the history, or one for
+// each key if a script does the same to several keys.
 //
-// Deliberately missing: sockets, faults and the meaning of a reply to the lock.
+// Deliberately missing: sockets, faults, and the meaning of a reply to the lock.
 package resp
 
 import (
@@ -24,17 +22,17 @@ import (
 
 // Command is one command on one connection.
 type Command struct {
-	history.Event // what it says and when; Op is "" if it is of no interest
+	history.Event // what it does and when; Op is "" if it is of no interest
 	Args          []string
-	// Again marks the EVAL that repeats an EVALSHA which the node did not know; the
-	// pair is one message to those who count.
+	// Retry marks the EVAL that repeats an EVALSHA which the node did not know. The pair counts as
+	// one message.
 	Again    bool
 	Reply    Value
 	answered bool
-	tells    bool // no answer is yes, for else it is how long the lock is still taken
-	zero     bool // 0 is yes, for else it is why not
-	keys     int  // its script does the same to so many keys, each with its token; 0: to the first
-	parts    int  // of a reply in several: so many are to come; 0: until nothing is subscribed to
+	tells    bool // a null reply means success; otherwise it is how long the lock is still taken
+	zero     bool // 0 means success; otherwise the reply is the reason for refusal
+	keys     int  // number of keys to which its script does the same, each with its token; 0: only the first key
+	parts    int  // number of parts still missing from a reply; 0: until no subscriptions are left
 }
 
 // Stream follows one connection between a client and a node.
@@ -42,21 +40,21 @@ type Stream struct {
 	scripts *Scripts
 	in, out Scanner
 	waiting []*Command
-	queued  []*Command      // of a transaction that is open
-	retry   map[string]bool // scripts that the node did not know
+	queued  []*Command      // of an open transaction
+	retry   map[string]bool // texts of scripts that the node did not know
 }
 
 // NewStream returns a stream. All streams of a run share scripts.
 func NewStream(scripts *Scripts) *Stream { return &Stream{scripts: scripts} }
 
-// Request takes bytes that the client sent at an instant and returns the
-// commands that are complete now.
+// Request takes bytes that the client sent at an instant and returns the commands that are now
+// complete.
 func (s *Stream) Request(b []byte, now int64) []*Command {
-	commands, _ := s.in.Commands(b) // what is no RESP is of no interest, and passes
+	commands, _ := s.in.Commands(b) // bytes that are not RESP pass and are of no interest
 	before := len(s.waiting)
 	for _, args := range commands {
 		if len(args) == 0 {
-			continue // to which there is no answer
+			continue // has no reply
 		}
 		c := &Command{Args: args, Event: history.Event{Sent: now}, parts: len(args) - 1}
 		c.classify(s.scripts)
@@ -69,16 +67,17 @@ func (s *Stream) Request(b []byte, now int64) []*Command {
 	return slices.Clip(s.waiting[before:])
 }
 
-// Wrong is what a Redis says of what the client sent; nil: it is RESP so far.
+// ProtocolError returns the error that Redis would report for the client's input, or nil if it has
+// been valid so far.
 func (s *Stream) Wrong() error { return s.in.err }
 
-// Reply takes bytes that the node sent at an instant and returns the commands
-// whose replies are complete now.
+// Reply takes bytes that the node sent at an instant and returns the commands whose replies are now
+// complete.
 func (s *Stream) Reply(b []byte, now int64) []*Command {
 	values, _ := s.out.Feed(b)
 	var out []*Command
 	for _, v := range values {
-		if len(s.waiting) == 0 || !s.waiting[0].answeredBy(v) { // a push, or an answer to nothing
+		if len(s.waiting) == 0 || !s.waiting[0].answeredBy(v) { // a push, or a reply without a command
 			continue
 		}
 		first := s.waiting[:1:1]
@@ -109,7 +108,7 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 
 func (c *Command) answer(v Value, now int64) { c.Reply, c.Applied, c.answered = v, now, true }
 
-// executed are the commands that an EXEC or a DISCARD answers besides itself.
+// executed returns the commands that an EXEC or a DISCARD answers besides itself.
 func (s *Stream) executed(by *Command, now int64) (all []*Command) {
 	exec := strings.EqualFold(by.Args[0], "EXEC")
 	if !exec && !strings.EqualFold(by.Args[0], "DISCARD") {
@@ -126,8 +125,8 @@ func (s *Stream) executed(by *Command, now int64) (all []*Command) {
 	return all
 }
 
-// answeredBy says whether a value is the last that answers the command. What is pushed is an
-// array in RESP2; a push in RESP3 answers those who subscribe, for each channel once.
+// answeredBy reports whether a value is the last part of the command's reply. Pushed messages are
+// arrays in RESP2. In RESP3, a subscription is answered by one push for each channel.
 func (c *Command) answeredBy(v Value) bool {
 	if v.Kind != '>' && v.Kind != '*' {
 		return true
@@ -149,7 +148,7 @@ func (c *Command) answeredBy(v Value) bool {
 	return first != "message" || name != "ping" && name != "quit"
 }
 
-// Waiting returns the commands that have no reply yet, as when the connection ends.
+// Waiting returns the commands that have no reply yet, for example when the connection ends.
 func (s *Stream) Waiting() []*Command { return slices.Concat(s.queued, s.waiting) }
 
 func (c *Command) unknownScript() bool {
@@ -157,17 +156,18 @@ func (c *Command) unknownScript() bool {
 	return isErr && strings.HasPrefix(text, "NOSCRIPT") && strings.EqualFold(c.Args[0], "EVALSHA")
 }
 
-// Counts reports whether c is a message to those who count messages of a kind.
+// Counts reports whether c counts as a message of kind op.
 func (c *Command) Counts(op string) bool { return c.Op == op && !c.Again && c.Op != "" }
 
-// CountsReply is Counts for the reply: a node that does not know a script has not answered yet.
+// CountsReply is like Counts for the reply. A node that does not know a script has not answered
+// yet.
 func (c *Command) CountsReply(op string) bool { return c.Op == op && c.Op != "" && !c.unknownScript() }
 
 // Recorded reports whether the history has an event for c.
 func (c *Command) Recorded() bool { return c.Op != "" && !c.unknownScript() }
 
-// Facts appends c as events to out, one for each key that it is about, seen at its last stamp.
-// Their process is the link.
+// Events appends c's events to out, one for each key, stamped with its last stamp. Their process is
+// the link.
 func (c *Command) Facts(out []history.Event, link, node string) []history.Event {
 	e := c.Event
 	e.T, e.Process, e.Node = max(c.Sent, c.Applied, c.Answered), link, node
@@ -185,7 +185,7 @@ func (c *Command) Facts(out []history.Event, link, node string) []history.Event 
 	return out
 }
 
-// outcome is e with what a reply says of it.
+// outcome returns e with the result that a reply shows.
 func (c *Command) outcome(e history.Event, reply Value) history.Event {
 	e.Type = history.Info
 	if !c.answered {
@@ -207,14 +207,14 @@ func (c *Command) outcome(e history.Event, reply Value) history.Event {
 	if done {
 		e.Type = history.OK
 		if c.Op == history.OpSet && reply.Kind == ':' {
-			e.Fence = reply.Int // the acquire script answers the grant's count
+			e.Fence = reply.Int // the acquire script returns the number of grants
 		}
 	}
 	return e
 }
 
-// yes reads a reply as the node's yes or no: OK, a positive number, or an array
-// that begins with one.
+// isSuccess interprets a reply as success or refusal. OK, a positive number and an array that
+// begins with a success are successes.
 func yes(v Value) bool {
 	switch v.Kind {
 	case '+':
@@ -236,10 +236,10 @@ type Value struct {
 	Items []Value
 }
 
-// Error reports whether v is an error reply, and its text.
+// Error returns the text of v and whether it is an error reply.
 func (v Value) Error() (string, bool) { return v.Str, v.Kind == '-' }
 
-// Strings returns a command's words.
+// Strings returns the words of a command.
 func (v Value) Strings() []string {
 	out := make([]string, len(v.Items))
 	for i, it := range v.Items {
@@ -251,26 +251,26 @@ func (v Value) Strings() []string {
 	return out
 }
 
-// errShort says that a value is not complete yet.
+// errShort means that a value is not complete yet.
 var errShort = errors.New("incomplete")
 
 const (
 	maxBulk  = 64 << 20
-	maxWord  = 512 << 20 // of a command, as in Redis
+	maxWord  = 512 << 20 // for a word of a command, as in Redis
 	maxItems = 1 << 20
 	maxDepth = 32
 )
 
-// Scanner cuts a stream of bytes into values, however it is chunked.
+// Scanner splits a stream of bytes into values, regardless of how it is chunked.
 type Scanner struct {
-	buf      []byte // begins a value that isn't complete
+	buf      []byte // beginning of a value that isn't complete
 	err      error
-	commands [][]string // of the last call
-	ends     []int      // of the words of one command: where each begins and ends
+	commands [][]string // result of the last call
+	ends     []int      // where each word of a command begins and ends
 }
 
-// Feed takes the next bytes and returns the values that are complete now. After
-// an error the stream makes no sense any more, and Feed returns that error.
+// Feed takes the next bytes and returns the values that are now complete. After an error the stream
+// can't be parsed any more, and Feed keeps returning that error.
 func (s *Scanner) Feed(b []byte) (out []Value, err error) {
 	rest := s.behind(b)
 	for len(rest) > 0 && s.err == nil {
@@ -284,8 +284,8 @@ func (s *Scanner) Feed(b []byte) (out []Value, err error) {
 	return out, s.err
 }
 
-// Commands is Feed for commands, as words. The error is what a Redis says of it. The list,
-// though not the commands in it, is valid until the next call.
+// Commands is like Feed for commands, as words. The error has Redis's own text. The list, but not
+// the commands in it, is valid until the next call.
 func (s *Scanner) Commands(b []byte) ([][]string, error) {
 	rest := s.behind(b)
 	s.commands = s.commands[:0]
@@ -300,7 +300,7 @@ func (s *Scanner) Commands(b []byte) ([][]string, error) {
 	return s.commands, s.err
 }
 
-// Cut cuts b after each value that ends in it. What is no RESP stays in one piece.
+// Cut splits b after each value that ends in it. Bytes that are not RESP stay in one piece.
 func (s *Scanner) Cut(b []byte) (pieces [][]byte) {
 	rest := s.behind(b)
 	for len(rest) > 0 && s.err == nil {
@@ -318,7 +318,7 @@ func (s *Scanner) Cut(b []byte) (pieces [][]byte) {
 	return pieces
 }
 
-// behind is b behind what is still incomplete.
+// withPending returns b appended to the bytes of the incomplete value.
 func (s *Scanner) behind(b []byte) []byte {
 	if len(s.buf) == 0 {
 		return b
@@ -327,7 +327,7 @@ func (s *Scanner) behind(b []byte) []byte {
 	return s.buf
 }
 
-// goesOn says whether a value was cut off, and remembers what was wrong.
+// check reports whether a value was complete, and remembers a parse error.
 func (s *Scanner) goesOn(err error) bool {
 	if err != nil && err != errShort {
 		s.err = err
@@ -335,17 +335,17 @@ func (s *Scanner) goesOn(err error) bool {
 	return err == nil
 }
 
-// keep keeps what is not complete yet.
+// savePending keeps the bytes of an incomplete value.
 func (s *Scanner) keep(rest []byte) {
 	if s.buf = s.buf[:0]; s.err == nil {
 		s.buf = append(s.buf, rest...)
 	}
 }
 
-// words cuts one command off b, as a Redis does, and its errors are Redis's own words. All
-// words of a command are parts of one string. Clients' goroutines parse commands, and are
-// many and short-lived: it goes straight through, since their stacks have to grow for every
-// frame.
+// parseCommand cuts one command off b as Redis does, with Redis's own error texts. All words of a
+// command share one string. Commands are parsed by clients' goroutines, which are many and
+// short-lived, and whose stacks have to grow for every frame, so this function doesn't call many
+// others.
 func (s *Scanner) words(b []byte) (args []string, rest []byte, err error) {
 	line, rest, err := cutLine(b)
 	if err != nil {
@@ -387,7 +387,7 @@ func (s *Scanner) words(b []byte) (args []string, rest []byte, err error) {
 	return args, rest, nil
 }
 
-// cutLine cuts one line off b. As in Redis, a bare newline ends an inline command too.
+// cutLine cuts one line off b. As in Redis, a bare newline also ends an inline command.
 func cutLine(b []byte) (line, rest []byte, err error) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
@@ -399,7 +399,7 @@ func cutLine(b []byte) (line, rest []byte, err error) {
 	return bytes.TrimSuffix(b[:i], []byte("\r")), b[i+1:], nil
 }
 
-// Append writes a command as clients do.
+// Append encodes a command as clients do.
 func Append(out []byte, args ...string) []byte {
 	out = fmt.Appendf(out, "*%d\r\n", len(args))
 	for _, a := range args {
@@ -408,10 +408,11 @@ func Append(out []byte, args ...string) []byte {
 	return out
 }
 
-// parse cuts the first value off b; errShort says that b ends inside it. Inline commands ("PING\r\n") become arrays.
+// parse cuts the first value off b. errShort means that b ends inside it. Inline commands
+// ("PING\r\n") become arrays.
 func parse(b []byte, depth int) (Value, []byte, error) {
 	if depth > maxDepth {
-		return Value{}, nil, errors.New("RESP value is nested too deep")
+		return Value{}, nil, errors.New("RESP value is nested too deeply")
 	}
 	i := bytes.Index(b, crlf)
 	if i < 0 {
@@ -460,8 +461,7 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 
 var crlf = []byte("\r\n")
 
-// number is strconv.ParseInt for the short numbers that nearly all are, without
-// making a string of them.
+// number is like strconv.ParseInt, but handles the usual short numbers without allocating a string.
 func number(b []byte) (n int64, ok bool) {
 	if len(b) == 0 || len(b) > 18 || b[0] < '0' || b[0] > '9' {
 		n, err := strconv.ParseInt(string(b), 10, 64)
@@ -483,7 +483,7 @@ func items(v Value, n int64, rest []byte, depth int) (Value, []byte, error) {
 	if n > maxItems {
 		return Value{}, nil, fmt.Errorf("RESP array of %d items is too long", n)
 	}
-	v.Items = make([]Value, 0, min(n, 8)) // what is announced need not come
+	v.Items = make([]Value, 0, min(n, 8)) // the announced number may be wrong
 	for range n {
 		it, r, err := parse(rest, depth+1)
 		if err != nil {

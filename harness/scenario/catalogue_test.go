@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// catalogue returns the files of the catalogue, by name. Package scenarios
-// imports nothing and is imported by nobody here: the files are read from disk.
+// catalogue returns the catalogue's files by name. It reads them from disk, because this package
+// doesn't import package scenarios.
 func catalogue(t testing.TB) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob("../../scenarios/*.yaml")
@@ -28,7 +28,7 @@ func catalogue(t testing.TB) map[string][]byte {
 	return files
 }
 
-// parsedOnce is the scenarios of each file of the catalogue, for all tests.
+// parsedOnce parses the catalogue once for all tests.
 var parsedOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
 	paths, err := filepath.Glob("../../scenarios/*.yaml")
 	if err != nil {
@@ -63,10 +63,10 @@ func TestCatalogue(t *testing.T) {
 	for file, all := range parsedCatalogue(t) {
 		for _, s := range all {
 			if s.Name != file {
-				t.Errorf("%s.yaml is called %s", file, s.Name)
+				t.Errorf("%s.yaml has the name %s", file, s.Name)
 			}
 			if ids[s.ID()] {
-				t.Errorf("there are two %s", s.ID())
+				t.Errorf("duplicate scenario %s", s.ID())
 			}
 			ids[s.ID()] = true
 			if len(s.Tags) < 2 || s.Claim == "" || s.Source == "" {
@@ -91,8 +91,8 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// A broken lock that nothing is expected of would be caught by nothing, and a
-// reference that is expected to break must say by what.
+// Without expectations nothing would catch a broken lock, and a comparison run that is expected to
+// violate a property must name the cause.
 func TestCatalogueExpectations(t *testing.T) {
 	for _, all := range parsedCatalogue(t) {
 		for _, s := range all {
@@ -101,19 +101,19 @@ func TestCatalogueExpectations(t *testing.T) {
 				if e.Want == "violated" {
 					violated = true
 					if e.Cause == "" && e.Follows == "" {
-						t.Errorf("%s: %s is violated by what?", s.ID(), property)
+						t.Errorf("%s: expected violation of %s without a cause", s.ID(), property)
 					}
 				}
 			}
 			if s.Lock.Kind == brokenLock && !violated {
-				t.Errorf("%s: nothing catches the mistake %s", s.ID(), s.Lock.Mistake)
+				t.Errorf("%s: no expectation catches the mistake %s", s.ID(), s.Lock.Mistake)
 			}
 		}
 	}
 }
 
-// In a narrow meeting (restart-forgets, delayed-restart, clock-jump) one node decides: two
-// clients with one cycle each, whose quorums share that node and no other.
+// TestSharedNodeQuorums checks restart-forgets, delayed-restart and clock-jump, in which a single
+// node decides: two clients run one cycle each, and their quorums share only that node.
 func TestNarrowMeetings(t *testing.T) {
 	files := parsedCatalogue(t)
 	for _, name := range []string{"restart-forgets", "delayed-restart", "clock-jump"} {
@@ -123,13 +123,13 @@ func TestNarrowMeetings(t *testing.T) {
 		same(t, name+": start", s.Clients[1].Start.String(), "c1 acquired")
 		same(t, name+": step", s.Plan[0].When.String(), "10ms after c1 acquired")
 		if len(s.Clients) != 2 || s.Workload.Cycles != 1 || s.Lock.RetryMin != 20*ms || s.Lock.RetryMax != 100*ms {
-			t.Errorf("%s: not the narrow meeting: %+v", name, s)
+			t.Errorf("%s: the quorums don't share exactly one node: %+v", name, s)
 		}
 	}
 }
 
-// whoseClaims sees that nobody is said to affirm or deny what its source doesn't
-// bring up, and that every party has its say.
+// checkDebates checks that a party's stance is only recorded where the scenario's source mentions
+// the party, and that every party appears.
 func whoseClaims(t *testing.T) {
 	t.Helper()
 	names := map[string]string{"kleppmann": "Kleppmann", "antirez": "antirez", "redis": "Redis documentation"}
@@ -139,13 +139,13 @@ func whoseClaims(t *testing.T) {
 		for _, s := range all {
 			for _, other := range s.Cures {
 				if files[other] == nil || other == s.Name {
-					t.Errorf("%s: there is no scenario %s that it could cure", s.ID(), other)
+					t.Errorf("%s: cures refers to the unknown scenario %s", s.ID(), other)
 				}
 			}
 			for party := range s.Debate {
 				had[party]++
 				if !strings.Contains(s.Source, names[party]) {
-					t.Errorf("%s: %s is in the debate and not in its source", s.ID(), party)
+					t.Errorf("%s: %s is in the debate but not in the source", s.ID(), party)
 				}
 			}
 		}

@@ -14,13 +14,12 @@ import (
 	"lockpick/nemesis"
 )
 
-// checkWhole looks at what no single key can show: whether the parts of a scenario
-// fit together. It also fills in the mode of a fault that has a default, and what follows from
-// the kind of lock.
+// checkConsistency checks rules that involve more than one key. It also fills in the default mode
+// of faults, and the settings that follow from the kind of lock.
 func checkWhole(s *Scenario, k Known) error {
 	s.Lock = s.Lock.Of(k.Kinds[s.Lock.Kind], s.Topology.Nodes)
 	if s.Lock.Kind == brokenLock && s.Lock.Mistake == "" {
-		return badAt("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "the lock kind broken needs a mistake")
+		return badAt("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "lock kind broken requires a mistake")
 	}
 	if err := checkOptions(s, k); err != nil {
 		return err
@@ -43,11 +42,11 @@ func checkOptions(s *Scenario, k Known) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Lock.Options)) {
 		switch {
 		case len(has) == 0:
-			return badAt("lock.options", "leave it out", "the lock kind %s has no options", s.Lock.Kind)
+			return badAt("lock.options", "leave it out", "lock kind %s has no options", s.Lock.Kind)
 		case !slices.Contains(has, name):
-			return badAt("lock.options."+name, suggest(name, "can be set", has), "the lock kind %s has no option %s", s.Lock.Kind, name)
+			return badAt("lock.options."+name, suggest(name, "can be set", has), "lock kind %s has no option %s", s.Lock.Kind, name)
 		case !slices.Contains(values[name], s.Lock.Options[name]):
-			return badAt("lock.options."+name, "use one of "+strings.Join(values[name], ", "), "the lock kind %s takes no %s=%s", s.Lock.Kind, name, s.Lock.Options[name])
+			return badAt("lock.options."+name, "use one of "+strings.Join(values[name], ", "), "lock kind %s does not support %s=%s", s.Lock.Kind, name, s.Lock.Options[name])
 		}
 	}
 	return nil
@@ -57,10 +56,10 @@ func checkLock(s *Scenario) error {
 	l := s.Lock
 	switch {
 	case l.Kind != brokenLock && l.Mistake != "":
-		return badAt("lock.mistake", "use kind: broken, or leave the mistake out", "the lock kind %s has no mistakes", l.Kind)
+		return badAt("lock.mistake", "use kind: broken, or leave the mistake out", "lock kind %s has no mistakes", l.Kind)
 	case l.Timeout >= l.TTL/2:
 		return badAt("lock.timeout", fmt.Sprintf("make timeout less than half of the TTL, here less than %v", l.TTL/2),
-			"a timeout of %v to one node is too long for a TTL of %v", l.Timeout, l.TTL)
+			"a node timeout of %v is too long for a TTL of %v", l.Timeout, l.TTL)
 	}
 	return nil
 }
@@ -94,7 +93,7 @@ func checkClients(s *Scenario) error {
 	return nil
 }
 
-// checkStarts follows who waits for whom: a circle would never begin.
+// checkStarts looks for clients that wait for each other in a cycle and thus would never start.
 func checkStarts(s *Scenario) error {
 	waits := map[string]string{}
 	for _, c := range s.Clients {
@@ -107,11 +106,11 @@ func checkStarts(s *Scenario) error {
 		for next := waits[c.Name]; next != ""; next = waits[next] {
 			seen = append(seen, next)
 			if next == c.Name {
-				return badAt("clients."+c.Name+".start.client", "let one of them start at a time, as in start: 0s",
+				return badAt("clients."+c.Name+".start.client", "give one of them a start time, as in start: 0s",
 					"%s waits for itself: %s", c.Name, strings.Join(seen, " waits for "))
 			}
 			if len(seen) > len(s.Clients) {
-				break // a circle further on: the turn of those in it comes
+				break // a cycle without c; it is reported when its own members are checked
 			}
 		}
 	}
@@ -121,9 +120,9 @@ func checkStarts(s *Scenario) error {
 func checkWorkload(s *Scenario) error {
 	switch w := s.Workload; {
 	case w.Fence == client.FenceToken && !s.Lock.Fence:
-		return badAt("workload.fence", "set lock.fence: true as well; tokens come from the lock only", "the fence needs a lock that hands out tokens")
+		return badAt("workload.fence", "set lock.fence: true as well; only the lock can issue tokens", "the fence needs a lock that issues fencing tokens")
 	case w.Extend >= s.Lock.TTL:
-		return badAt("workload.extend", fmt.Sprintf("extend in good time, here well within %v", s.Lock.TTL),
+		return badAt("workload.extend", fmt.Sprintf("extend well within the TTL of %v", s.Lock.TTL),
 			"the first extension after %v comes too late for a TTL of %v", w.Extend, s.Lock.TTL)
 	case w.For >= s.Limit:
 		return badAt("workload.for", "shorten it, or set a longer limit", "the clients work for %v, but the run ends at %v", w.For, s.Limit)
@@ -160,7 +159,7 @@ func checkPlan(s *Scenario) error {
 func checkTrigger(s *Scenario, path string, t nemesis.Trigger) error {
 	switch {
 	case t.At != nil && *t.At >= s.Limit:
-		return badAt(path+".at", "make it sooner, or set a longer limit", "%v is later than the end of the run", *t.At)
+		return badAt(path+".at", "choose an earlier time, or set a longer limit", "%v is after the end of the run", *t.At)
 	case t.Event != nil:
 		return checkEvent(s, path, *t.Event)
 	case t.Point != nil:
@@ -179,9 +178,9 @@ func checkMessage(s *Scenario, path string, m nemesis.OnMessage) error {
 	toResource := m.Message == history.OpWrite
 	switch {
 	case toResource && end != ResourceName:
-		return badAt(path+".link", "write to the resource, as in c1-"+ResourceName, "no %s passes on %s", m.Message, m.Link)
+		return badAt(path+".link", "use a link to the resource, as in c1-"+ResourceName, "no %s is sent on %s", m.Message, m.Link)
 	case !toResource && end == ResourceName:
-		return badAt(path+".message", "messages there: "+history.OpWrite, "no %s passes on %s", m.Message, m.Link)
+		return badAt(path+".message", "messages on this link: "+history.OpWrite, "no %s is sent on %s", m.Message, m.Link)
 	}
 	return nil
 }
@@ -191,7 +190,7 @@ func checkFault(s *Scenario, path string, step *nemesis.Step) error {
 	kind, _ := nemesis.KindOf(f.Kind)
 	switch {
 	case f.For != nil && f.Until != nil:
-		return badAt(path+".until", "keep one of them", "a fault lasts for a time or until an event, not both")
+		return badAt(path+".until", "keep one of them", "a fault has a duration or an end event, not both")
 	case f.Mode != "" && len(kind.Modes) == 0:
 		return badAt(path+".mode", "leave it out", "the fault %s has no modes", f.Kind)
 	case f.Mode != "" && !slices.Contains(kind.Modes, f.Mode):
@@ -224,13 +223,13 @@ func checkFault(s *Scenario, path string, step *nemesis.Step) error {
 	return nil
 }
 
-// checkMessageFault: what hits a message hits the one that set it off.
+// checkMessageFault checks that a fault on messages is triggered by the message that it affects.
 func checkMessageFault(path string, step *nemesis.Step) error {
 	switch {
 	case step.When.Message == nil:
-		return badAt(path+".kind", "write when: {link: c1-n3, message: set, of: reply}", "the fault %s needs a message that sets it off", step.Fault.Kind)
+		return badAt(path+".kind", "write when: {link: c1-n3, message: set, of: reply}", "the fault %s needs a message as its trigger", step.Fault.Kind)
 	case len(step.Fault.Targets) > 0:
-		return badAt(path+".targets", "leave targets out", "the fault %s hits the message that sets it off, nothing else", step.Fault.Kind)
+		return badAt(path+".targets", "leave targets out", "the fault %s only affects the message that triggers it", step.Fault.Kind)
 	}
 	return nil
 }
@@ -248,12 +247,12 @@ func checkTarget(s *Scenario, path, target string, kind nemesis.Kind, f *nemesis
 	case !s.hasClient(target):
 		return badAt(path, s.clientsHint()+"; "+s.nodesHint(), "there is no target %s", target)
 	}
-	// A client or a node as target of a fault of links means all its links.
+	// A client or node as the target of a link fault stands for all of its links.
 	if !kind.Hits(on) && !kind.Hits(nemesis.Link) {
-		return badAt(path, "it hits "+sorts(kind), "the fault %s can't hit a %s", kind.Name, on)
+		return badAt(path, "it can affect "+sorts(kind), "the fault %s can't affect a %s", kind.Name, on)
 	}
 	if _, end, _ := nemesis.SplitLink(target); end == nemesis.Replica && !kind.Replicates {
-		return badAt(path, "it can only be cut", "the fault %s can't hit a replication link", kind.Name)
+		return badAt(path, "it can only be cut", "the fault %s can't affect a replication link", kind.Name)
 	}
 	if kind.Hit != nil {
 		if o := kind.Hit(*f, target, on); o != nil {
@@ -263,7 +262,7 @@ func checkTarget(s *Scenario, path, target string, kind nemesis.Kind, f *nemesis
 	return nil
 }
 
-// objected is a kind's objection as a problem of the file.
+// objectionError converts a fault kind's objection to a problem at a path of the file.
 func objected(path string, o *nemesis.Objection) error {
 	if o.Field != "" {
 		path += "." + o.Field
@@ -279,7 +278,7 @@ func sorts(k nemesis.Kind) string {
 	return strings.Join(all, " and ")
 }
 
-// checkRandom: what is drawn must be able to take effect, and leave time to recover from.
+// checkRandom checks that random faults can take effect and leave time for recovery.
 func checkRandom(s *Scenario) error {
 	r := s.Random
 	if r == nil {
@@ -290,13 +289,13 @@ func checkRandom(s *Scenario) error {
 	over := time.Duration(r.Safety * float64(s.Limit))
 	switch {
 	case r.Lasts.Min > over/10:
-		return badAt(path+".lasts", fmt.Sprintf("make the shortest %v at most, or set a longer limit", over/10), "no fault fits into a safety phase of %v", over)
+		return badAt(path+".lasts", fmt.Sprintf("lower the minimum to %v or less, or set a longer limit", over/10), "no fault fits into a safety phase of %v", over)
 	case r.Every.Min > over/2:
-		return badAt(path+".every", fmt.Sprintf("make the shortest %v at most, or set a longer limit", over/2), "next to no fault comes in a safety phase of %v", over)
+		return badAt(path+".every", fmt.Sprintf("lower the minimum to %v or less, or set a longer limit", over/2), "hardly any fault fits into a safety phase of %v", over)
 	case s.Workload.For <= over:
-		return badAt("workload", fmt.Sprintf("set workload.for to more than %v, the safety phase's end", over), "the clients may be done before the faults of a random plan are")
+		return badAt("workload", fmt.Sprintf("set workload.for to more than %v, the safety phase's end", over), "the clients may finish before the faults of the random plan")
 	case len(steady) == 0:
-		return badAt("clients", fmt.Sprintf("let one of them start by %v, and work until workload.for", time.Duration(latestStart*float64(s.Limit))), "a random plan has no client to hit")
+		return badAt("clients", fmt.Sprintf("let one of them start by %v, and work until workload.for", time.Duration(latestStart*float64(s.Limit))), "the random plan has no client to target")
 	}
 	for _, c := range r.Choices() {
 		if slices.ContainsFunc(r.ModesOf(c.Kind), func(mode string) bool { return c.Kind.ByMode[mode].Needs == canWatch }) {
@@ -307,24 +306,24 @@ func checkRandom(s *Scenario) error {
 		}
 		switch {
 		case c.Kind.Within == "" && r.Within != "":
-			return badAt(path+".within", "leave out one of them", "a %s is beyond what Redlock assumes", c.Kind.Name)
+			return badAt(path+".within", "remove one of them", "a %s violates Redlock's assumptions", c.Kind.Name)
 		case c.Fatal() && len(steady) <= nemesis.Survivors && slices.Contains(r.Faults, c.Word):
-			return badAt(path+".faults", "add clients", "%d clients survive, so there is none to kill", nemesis.Survivors)
+			return badAt(path+".faults", "add clients", "%d clients must survive, so none can be killed", nemesis.Survivors)
 		case len(c.Kind.Modes) > 0 && len(r.ModesOf(c.Kind)) == 0:
-			return badAt(path+".modes", suggest("", "modes of "+c.Kind.Name, c.Kind.Modes), "no mode is left for the fault %s", c.Kind.Name)
+			return badAt(path+".modes", suggest("", "modes of "+c.Kind.Name, c.Kind.Modes), "the fault %s has none of these modes", c.Kind.Name)
 		}
 	}
 	return nil
 }
 
-// checkWork bounds what a run takes of the machine, as far as the scenario tells: how
-// many things there are, and how often something is done again, which is an event at
-// least each time. A run that repeats itself otherwise, as clients do that neither
-// think nor hold, is stopped when it has recorded history.MaxEvents.
+// checkWork limits the resources that a run needs, as far as the scenario determines them: the
+// number of objects, and the number of repetitions, each of which records at least one event.
+// Runs that repeat something without bound, as clients do that neither think nor hold, are stopped
+// once they have recorded history.MaxEvents.
 func checkWork(s *Scenario) error {
 	nodes := max(s.Topology.Nodes, len(s.Topology.Addresses))
 	if links := nodes * len(s.Clients); links > maxLinks {
-		return badAt("clients", fmt.Sprintf("fewer clients or nodes: at most %d links", maxLinks), "%d clients and %d nodes have %d links", len(s.Clients), nodes, links)
+		return badAt("clients", fmt.Sprintf("use fewer clients or nodes: at most %d links", maxLinks), "%d clients and %d nodes have %d links", len(s.Clients), nodes, links)
 	}
 	w := s.Workload
 	total := 0
@@ -338,7 +337,7 @@ func checkWork(s *Scenario) error {
 			path, cycles = "clients."+c.Name+".cycles", *c.Cycles
 		}
 		if total += cycles * w.Writes; total > history.MaxEvents {
-			return badAt(path, fmt.Sprintf("at most %d writes of all clients", history.MaxEvents), "the clients' cycles come to more than %d writes", history.MaxEvents)
+			return badAt(path, fmt.Sprintf("at most %d writes by all clients together", history.MaxEvents), "the clients' cycles add up to more than %d writes", history.MaxEvents)
 		}
 	}
 	total = 0
@@ -355,32 +354,32 @@ func checkWork(s *Scenario) error {
 	return nil
 }
 
-// repeats adds how often something comes that comes every so often, to so many, and
-// bounds the sum.
+// addRepeats adds the number of times that something happens on so many targets within the
+// duration, and limits the total.
 func repeats(total *int, path string, lasts, every time.Duration, to int) error {
 	if every <= 0 {
-		return nil // it doesn't
+		return nil // not repeated
 	}
-	// A day has fewer microseconds than an int has room for, also of a thousand targets.
+	// The number of microseconds in a day, times a thousand targets, fits in an int.
 	if *total += int(lasts/every) * to; *total > history.MaxEvents {
-		return badAt(path, fmt.Sprintf("at most %d times in one run: make it longer, or the run shorter", history.MaxEvents), "every %v is too often: %d times in this run", every, *total)
+		return badAt(path, fmt.Sprintf("at most %d times per run: use a longer interval or a shorter run", history.MaxEvents), "every %v is too often: %d times in this run", every, *total)
 	}
 	return nil
 }
 
-// Capabilities that a scenario needs besides those of its plan.
+// Capabilities that a scenario needs besides those that its plan needs.
 const (
 	CanReplicate       = "replicas"
 	CanPersist         = "persistence"
 	CanBeExact         = "exact-instants"
-	CanExpireMonotonic = "monotonic-expiry" // no Redis does
-	CanImage           = "image"            // nodes that run a named image, and so are containers
-	CanTellLife        = "life"             // nodes tell of each key's life, which no scenario needs: see history.Life
-	CanSetOwnTime      = "set-own-time"     // the clock of a client whose lock reads package time itself
+	CanExpireMonotonic = "monotonic-expiry" // no version of Redis supports it
+	CanImage           = "image"            // nodes are containers that run a given image
+	CanTellLife        = "life"             // nodes report the life of each key (history.Life); no scenario needs it
+	CanSetOwnTime      = "set-own-time"     // can set the clock of a client whose lock calls package time directly
 )
 
-// Capabilities lists all that a backend may have, besides CanRun: those of
-// topologies, and of each fault on each sort of target.
+// Capabilities lists everything that a backend may support besides CanRun: features of topologies,
+// and each fault on each kind of target.
 func Capabilities() []string {
 	all := []string{CanPersist, CanReplicate, CanImage, CanExpireMonotonic, CanSetOwnTime, CanBeExact}
 	all = append(all, lock.Servers()...)
@@ -388,7 +387,7 @@ func Capabilities() []string {
 	return append(all, faults...)
 }
 
-// NeedsOf is Needs for a lock of that kind.
+// NeedsForLock returns the capabilities needed to run the scenario with a lock of kind k.
 func (s Scenario) NeedsOf(k lock.Kind) []string {
 	needs := s.Needs()
 	if k.OwnTime && setsClient(s) {
@@ -401,8 +400,8 @@ func (s Scenario) NeedsOf(k lock.Kind) []string {
 	return needs
 }
 
-// setsClient says whether the plan may set a client's clock, rather than let it run
-// fast or slow.
+// setsClientClock reports whether the plan may step a client's clock, as opposed to changing its
+// rate.
 func setsClient(s Scenario) bool {
 	if s.Random != nil && slices.ContainsFunc(s.Random.Choices(), func(c nemesis.Choice) bool { return c.Kind.Sets && c.On == nemesis.Client }) {
 		return true
@@ -413,8 +412,7 @@ func setsClient(s Scenario) bool {
 	})
 }
 
-// Needs lists the capabilities that a cluster must have for the scenario's
-// plan, sorted.
+// Needs lists the capabilities that a cluster must have for the scenario, sorted.
 func (s Scenario) Needs() []string {
 	var out []string
 	add := func(c string) {
@@ -425,7 +423,7 @@ func (s Scenario) Needs() []string {
 	for _, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		if st.When.Message != nil {
-			add(nemesis.Capability(nemesis.Hold, nemesis.Message)) // whatever the fault, the message waits for it
+			add(nemesis.Capability(nemesis.Hold, nemesis.Message)) // the message is held until the fault has been injected, whatever the fault
 		}
 		add(kind.ByMode[st.Fault.Mode].Needs)
 		if kind.Hits(nemesis.Message) {
@@ -442,7 +440,7 @@ func (s Scenario) Needs() []string {
 			}
 		}
 	}
-	if s.Random != nil { // whatever a seed leaves out: the same seeds must run everywhere
+	if s.Random != nil { // even what a seed doesn't draw: a backend runs all seeds or none
 		for _, c := range s.Random.Choices() {
 			add(c.Kind.Capability(c.On))
 			for _, mode := range s.Random.ModesOf(c.Kind) {
@@ -472,12 +470,12 @@ func (s Scenario) Needs() []string {
 	return out
 }
 
-// ground is the topology as kinds of fault see it.
+// faultTopology returns the topology in the form that fault kinds need.
 func (s *Scenario) ground() nemesis.Topology {
 	return nemesis.Topology{Replicas: s.Topology.Replicas, Persists: s.Topology.Persistence != PersistNone}
 }
 
-// BySentinel lists the nodes that the plan leaves to sentinels to fail over.
+// SentinelNodes lists the nodes whose failover the plan leaves to sentinels.
 func (s Scenario) BySentinel() []string {
 	var nodes []string
 	for _, st := range s.Plan {
@@ -491,5 +489,5 @@ func (s Scenario) BySentinel() []string {
 	return nodes
 }
 
-// canWatch is the capability of clusters that have sentinels.
+// sentinelCapability is the capability of clusters that run sentinels.
 var canWatch = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)

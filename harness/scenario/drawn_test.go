@@ -26,8 +26,8 @@ func randomScenario(t *testing.T) Scenario {
 	return all[0]
 }
 
-// What is drawn stands in the scenario from then on, and no dice are left: a stored
-// run is run again as it was, whatever generator and seed there are.
+// TestWithRandomPlan checks that the result has a fixed plan, so that a stored run can be repeated
+// regardless of later changes to the generator or the seed.
 func TestDrawn(t *testing.T) {
 	s := randomScenario(t)
 	a, b := s.Drawn(1), s.Drawn(2)
@@ -35,7 +35,7 @@ func TestDrawn(t *testing.T) {
 		t.Fatalf("seed 1: %v, seed 2: %v", a.Plan, b.Plan)
 	}
 	if !reflect.DeepEqual(a, s.Drawn(1)) || !reflect.DeepEqual(a, a.Drawn(2)) {
-		t.Error("what was drawn is drawn again")
+		t.Error("a drawn plan is drawn a second time")
 	}
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -43,31 +43,31 @@ func TestDrawn(t *testing.T) {
 	}
 	var stored Scenario
 	if err := json.Unmarshal(text, &stored); err != nil || !reflect.DeepEqual(stored.Drawn(3).Plan, a.Plan) {
-		t.Errorf("stored and read again: %v\n%v\n%v", err, stored.Plan, a.Plan)
+		t.Errorf("after storing and reading: %v\n%v\n%v", err, stored.Plan, a.Plan)
 	}
 	if s.Plan != nil || s.Random == nil {
-		t.Error("drawing changed what it drew from")
+		t.Error("WithRandomPlan modified the original scenario")
 	}
 }
 
-// On a real backend the same seed has the same plan, scaled.
+// On a real backend a seed draws the same plan, scaled.
 func TestDrawnScales(t *testing.T) {
 	s := randomScenario(t)
 	for seed := range uint64(50) {
 		before, after := s.Drawn(seed).Scaled(0.1).Plan, s.Scaled(0.1).Drawn(seed).Plan
 		if len(before) != len(after) {
-			t.Fatalf("seed %d: %d steps, scaled before it is drawn %d", seed, len(before), len(after))
+			t.Fatalf("seed %d: %d steps, but %d if scaled before drawing", seed, len(before), len(after))
 		}
 		for i := range before {
 			a, b := before[i], after[i]
 			if a.When.At != nil && (*a.When.At-*b.When.At).Abs() > time.Microsecond || !slices.Equal(a.Fault.Targets, b.Fault.Targets) || a.Fault.Kind != b.Fault.Kind {
-				t.Errorf("seed %d step %d: %v %+v, scaled before it is drawn %v %+v", seed, i+1, a.When, a.Fault, b.When, b.Fault)
+				t.Errorf("seed %d step %d: %v %+v, but %v %+v if scaled before drawing", seed, i+1, a.When, a.Fault, b.When, b.Fault)
 			}
 		}
 	}
 }
 
-// A plan must not depend on what a backend can do, so all that may be drawn is needed.
+// A plan must not depend on the backend, so the scenario needs everything that may be drawn.
 func TestRandomNeeds(t *testing.T) {
 	s := randomScenario(t)
 	same(t, "needs", s.Needs(), []string{"cut-link", "hold-message", "kill-client", "kill-node", "pause-client"})
@@ -80,11 +80,11 @@ func TestRandomNeeds(t *testing.T) {
 	}
 }
 
-// The dice decide what a random plan puts to the test.
+// Chance decides what a random plan exercises.
 func TestRandomExpectationsNeedNoOccasion(t *testing.T) {
 	for property, e := range randomScenario(t).Expect {
 		if !e.Implied {
-			t.Errorf("%s needs an occasion: %+v", property, e)
+			t.Errorf("%s must be exercised: %+v", property, e)
 		}
 	}
 }

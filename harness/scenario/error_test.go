@@ -14,9 +14,9 @@ import (
 	"lockpick/nemesis"
 )
 
-var update = flag.Bool("update", false, "write what the golden files should say")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// known is what the suite will pass to Parse.
+// known has the names that the tests use.
 var known = Known{
 	Backends: []string{"sim", "process"},
 	Locks:    []string{"broken", "failover", "hardened", "redislock", "redlock", "redsync", "rueidis", "single"},
@@ -37,11 +37,11 @@ var known = Known{
 	},
 }
 
-// head is what every scenario must have.
+// head has the required keys of a scenario.
 const head = "name: x\nclaim: Something.\nsource: nobody\n"
 
-// Each archive in testdata/scenario-errors holds pairs: CASE.yaml, and CASE.err
-// with the whole message. CASE.part is the same without the three lines of head.
+// TestParseErrors checks the archives in testdata/scenario-errors. They contain pairs of CASE.yaml
+// and CASE.err, which is the whole message. CASE.part is a file without the three lines of head.
 func TestParseErrors(t *testing.T) {
 	archives, err := filepath.Glob("testdata/scenario-errors/*.txtar")
 	if err != nil || len(archives) == 0 {
@@ -80,8 +80,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// parseError parses a text that begins, if it is about overrides, with a comment
-// "# --set key=value" for each.
+// parseError parses a text and returns the error. Comments of the form "# --set key=value" at the
+// beginning of the text are overrides.
 func parseError(t *testing.T, name, text string) string {
 	t.Helper()
 	var sets []string
@@ -97,12 +97,12 @@ func parseError(t *testing.T, name, text string) string {
 	}
 	var e *Error
 	if !errors.As(err, &e) || e.Line < 1 || e.Column < 1 || e.Hint == "" {
-		t.Errorf("%s: not a scenario error with place and hint: %#v", name, err)
+		t.Errorf("%s: not a scenario error with position and hint: %#v", name, err)
 	}
 	return unlisted.Replace(err.Error()) + "\n"
 }
 
-// unlisted leaves out the lists of kinds of faults, so that another kind changes no golden file.
+// unlisted removes the lists of fault kinds, so that a new kind doesn't change the golden files.
 var unlisted = func() *strings.Replacer {
 	var kinds []string
 	for _, k := range nemesis.Kinds {
@@ -165,7 +165,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("not a scenario error: %v", err)
 			}
 			if e.Line < 1 || e.Column < 1 || e.What == "" || e.Error() == "" {
-				t.Fatalf("error without a place: %#v", e)
+				t.Fatalf("error without a position: %#v", e)
 			}
 			return
 		}
@@ -178,7 +178,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// mistakes is those of package lock/broken, which this one can't know.
+// mistakes lists the mistakes of package lock/broken, which this package doesn't import.
 var mistakes = []string{
 	"absolute-expiry", "context-by-ticker", "context-by-timer", "deadline-rounded-up", "delay-without-bound",
 	"drift-added", "driver-time-out", "elapsed-by-wall-clock", "elapsed-not-subtracted", "elapsed-since-the-call",

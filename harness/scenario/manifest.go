@@ -17,48 +17,48 @@ import (
 	"lockpick/nemesis"
 )
 
-// Manifest is run.json: what was run, with all values drawn and scaled, so that
-// it can be run again.
+// Manifest is the content of run.json: everything that was run, with all values drawn and scaled,
+// so that the run can be repeated.
 type Manifest struct {
 	Schema   int       `json:"schema"`
 	Scenario Scenario  `json:"scenario"` // resolved and scaled
 	Backend  string    `json:"backend"`
 	Seed     uint64    `json:"seed"`
 	Started  time.Time `json:"started"` // UTC
-	Command  string    `json:"command"` // runs it again
+	Command  string    `json:"command"` // repeats the run
 	Version  string    `json:"version"` // of lockpick
 	Go       string    `json:"go"`
 	OS       string    `json:"os"`
 	Arch     string    `json:"arch"`
 	CPUs     int       `json:"cpus"`
-	// Server is what the nodes ran, in words; it is there once they have run, where the
-	// backend says so.
+	// Server describes the nodes' software. It is set after the nodes have run, if the backend
+	// reports it.
 	Server string `json:"server,omitempty"`
-	// Sets are the overrides of the command line, which void the expectations.
+	// Sets lists the overrides from the command line. With overrides, the scenario's expectations
+	// no longer apply.
 	Sets []string `json:"sets,omitempty"`
-	// StopAtViolation was set by earlier releases, which could stop a run at its violation.
+	// StopAtViolation was set by earlier releases, which could stop a run at the first violation.
 	StopAtViolation bool `json:"stopAtViolation,omitempty"`
 }
 
-// NewManifest fills in what the program knows of itself and the machine.
+// NewManifest fills in the details of the program and the host.
 func NewManifest(s Scenario, backend string, seed uint64, version, command string) Manifest {
 	return Manifest{Schema: 1, Scenario: s, Backend: backend, Seed: seed, Started: time.Now().UTC(), Command: command,
 		Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()}
 }
 
-// Bounds of what a manifest says besides its scenario.
+// Size limits of a manifest, apart from its scenario.
 const (
 	longestText = 64 << 10 // a command with many overrides
 	mostCPUs    = 1 << 20
 )
 
-// ReadManifest reads a run.json. It may come from anywhere, so it must say what a run
-// could have left: its scenario is held to all that a file's is (Scenario.Check). name
-// is used in errors only.
+// ReadManifest reads a run.json. The file may come from anywhere, so its scenario must satisfy the
+// same rules as a scenario file (Scenario.Check). name is only used in errors.
 func ReadManifest(name string, text []byte, known Known) (*Manifest, error) {
 	m := &Manifest{}
 	if err := files.JSON(text, m, (*json.Decoder).DisallowUnknownFields); err != nil {
-		return nil, &Error{File: name, Field: "JSON", What: clip(err.Error(), 200), Hint: "its history can still be judged alone"}
+		return nil, &Error{File: name, Field: "JSON", What: clip(err.Error(), 200), Hint: "its history can still be checked on its own"}
 	}
 	err := m.check(known)
 	if err == nil {
@@ -79,7 +79,7 @@ func (m *Manifest) check(known Known) error {
 	}
 	switch {
 	case m.Schema != 1:
-		return wrong("schema", "its history can still be judged alone", "it is no run.json of this version: it has schema %d, not 1", m.Schema)
+		return wrong("schema", "its history can still be checked on its own", "this is not a run.json of this version: its schema is %d, not 1", m.Schema)
 	case !slices.Contains(known.Backends, m.Backend):
 		return wrong("backend", suggest(m.Backend, "backends", known.Backends), "unknown backend %s", quote(m.Backend))
 	case m.CPUs < 0 || m.CPUs > mostCPUs:
@@ -91,25 +91,25 @@ func (m *Manifest) check(known Known) error {
 	for _, field := range []string{"command", "version", "go", "os", "arch", "server", "sets"} {
 		for _, t := range texts[field] {
 			if len(t) > longestText {
-				return wrong(field, fmt.Sprintf("at most %d", longestText), "a text of %d bytes", len(t))
+				return wrong(field, fmt.Sprintf("at most %d bytes", longestText), "the text has %d bytes", len(t))
 			}
 		}
 	}
 	return nil
 }
 
-// Locks may be on other servers than Redis: on a store, whose members agree among themselves. What
-// a scenario needs of Redis itself they lack.
+// A lock may use a store other than Redis, which is a cluster of servers that reach consensus.
+// Some features of Redis nodes don't exist there.
 
-// storeNeeds are what members of a store can be hit by as redis-servers can, and their links.
+// storeCapabilities lists the faults and features that stores support in the same way as Redis.
 var storeNeeds = []string{
 	nemesis.Capability("pause", nemesis.Node), nemesis.Capability("kill", nemesis.Node),
 	nemesis.Capability("cut", nemesis.Link), nemesis.Capability("shape", nemesis.Link), nemesis.Capability(nemesis.PowerPackets, nemesis.Link),
 	CanSetOwnTime, CanImage, CanBeExact,
 }
 
-// needsOn are the needs of Redis's nodes as those of a store's: what its members lack is one, which
-// nothing has.
+// convertNeeds converts the needs for Redis nodes to needs for a store. Everything that a store
+// doesn't support becomes a single need that no backend can satisfy.
 func needsOn(store string, all []string) (needs []string) {
 	var lacks []string
 	for _, need := range all {
@@ -126,38 +126,39 @@ func needsOn(store string, all []string) (needs []string) {
 	return needs
 }
 
-// lockOn is the need of a lock that is on the servers of the topology.
+// lockNeed returns the need for a lock that uses the servers of the topology.
 func lockOn(store string) string { return "lock" + lackSign + store }
 
 const lackSign = ":"
 
-// LackOf is why nothing can have a need that comes of the servers that a lock is on; "": it is
-// no such need.
+// ExplainUnsatisfiable explains why no backend can satisfy a need that results from the lock's
+// servers. It returns "" for all other needs.
 func LackOf(need string) string {
 	left, right, is := strings.Cut(need, lackSign)
 	switch {
 	case !is:
 		return ""
 	case left == "lock" && right == "":
-		return "the scenario's servers are Redis, and its lock is not on Redis"
+		return "the scenario's servers run Redis, but its lock doesn't use Redis"
 	case left == "lock":
-		return "the scenario's servers are " + right + ", and its lock is not on " + right + ": say --adapter with one that is"
+		return "the scenario's servers run " + right + ", but its lock doesn't use " + right + ": pass --adapter with a lock that does"
 	}
-	return "the nodes are " + left + ", and there is no " + strings.ReplaceAll(right, "+", ", ") + " but with Redis"
+	return "the nodes run " + left + ", but only Redis supports " + strings.ReplaceAll(right, "+", ", ")
 }
 
-// on is the topology with the members of a store, which sync each write.
+// onStore returns the topology with the members of a store, which sync each write.
 func (t Topology) on(store string) Topology {
 	t.Server, t.Persistence = store, PersistAlways
 	return t
 }
 
-// agreement is what a store may take, besides a lease's own time, to elect a leader and to find
-// what has lapsed.
+// storeSlack is the time that a store may take to elect a leader and find lapsed leases, in
+// addition to the lease's own time.
 const agreement = 3 * time.Second
 
-// Settles is how much later than a lock of Redis one of a store may be free: a new leader lets
-// leases begin anew, which their documentation says, and lapsed ones are looked for now and then.
+// ExpirySlack returns how much later than a Redis lock the lock of a store may become free. As the
+// stores' documentation says, a new leader restarts leases, and lapsed leases are only looked for
+// periodically.
 func (s Scenario) Settles() time.Duration {
 	if s.Topology.Server == "" {
 		return 0
@@ -165,12 +166,11 @@ func (s Scenario) Settles() time.Duration {
 	return s.Lock.TTL + agreement
 }
 
-// Check says what is wrong with a resolved scenario, as it stands in a run.json or
-// comes of scaling: it is held to all that a scenario file is held to. There is no
-// second table of bounds for that. The scenario is written as a file would have it,
-// and read by the file's own reader. What comes out must be the same again; what a
-// file can't say, such as a field that the writer doesn't know, is an error, too. The
-// error is a *Error, whose File is empty.
+// Check checks a resolved scenario, as found in a run.json or after scaling, against all rules for
+// scenario files. There is no second table of limits for that: Check writes the scenario as a file
+// would contain it, and reads it back with the reader for files. The result must be the same
+// scenario, so anything that a file can't express, such as a field unknown to the writer, is an
+// error, too. The error is an *Error with an empty File.
 func (s Scenario) Check(known Known) error {
 	if _, is := known.Kinds[s.Lock.Kind]; !is && slices.Contains(known.Locks, s.Lock.Kind) {
 		known.Kinds = maps.Clone(known.Kinds)
@@ -195,10 +195,10 @@ func (s Scenario) Check(known Known) error {
 	return s.unlike(r.scenario)
 }
 
-// tree is the scenario as the nodes that a file of it comes to, each with its field.
+// tree returns the YAML tree of the scenario's file, and the field of each node.
 func (s Scenario) tree(known Known) (*yaml.Node, writer) {
 	r := &reading{scenario: s}
-	r.scenario.Expect = map[string]Expectation{} // without what follows from the rest
+	r.scenario.Expect = map[string]Expectation{} // without the implied ones
 	for property, e := range s.Expect {
 		if e.Follows == "" && (e != implied || !slices.Contains(required[s.Tier], property)) {
 			r.scenario.Expect[property] = e
@@ -208,9 +208,9 @@ func (s Scenario) tree(known Known) (*yaml.Node, writer) {
 	return r.form(known).write(w, "scenario", reflect.ValueOf(&r.scenario).Elem()), w
 }
 
-// unlike is the error that a file of the scenario comes to another one; nil: it doesn't.
+// roundTripError returns an error if writing and reading the scenario results in a different one.
 func (s Scenario) unlike(back Scenario) error {
-	for _, property := range required[s.Tier] { // a run.json of a version that didn't require it
+	for _, property := range required[s.Tier] { // the run.json is of a version that didn't require the property
 		if _, had := s.Expect[property]; !had && back.Expect[property] == implied {
 			delete(back.Expect, property)
 		}
@@ -219,11 +219,11 @@ func (s Scenario) unlike(back Scenario) error {
 	if field == "" {
 		return nil
 	}
-	return &Error{Field: field, What: fmt.Sprintf("no scenario has %s here", got),
-		Hint: fmt.Sprintf("a scenario file that says the rest comes to %s", want)}
+	return &Error{Field: field, What: fmt.Sprintf("a scenario file can't express this value: %s", got),
+		Hint: fmt.Sprintf("a scenario file with the other values results in %s", want)}
 }
 
-// said is the scenario without what its file doesn't say: which expectations nobody wrote down.
+// withoutImplied clears Implied, which files don't contain.
 func said(s Scenario) Scenario {
 	s.Expect = maps.Clone(s.Expect)
 	for property, e := range s.Expect {
@@ -233,11 +233,11 @@ func said(s Scenario) Scenario {
 	return s
 }
 
-// differ finds the first field in which two values differ, and shows both.
+// firstDifference returns the first field in which two values differ, and both values.
 func differ(path string, a, b reflect.Value) (field, got, want string) {
 	shown := func(v reflect.Value) string {
 		if !v.IsValid() || v.IsZero() {
-			return "nothing"
+			return "none"
 		}
 		return clip(fmt.Sprintf("%+v", reflect.Indirect(v)), 100)
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What is taken for a run.json is within the bounds of a run, and is the same when it
-// is written and read again.
+// A run.json that is accepted is within the limits of a run, and is unchanged after writing and
+// reading it back.
 func FuzzManifest(f *testing.F) {
 	add := func(s Scenario) {
 		text, err := json.Marshal(NewManifest(s, "sim", 1, "v1", "lockpick run x"))
@@ -46,11 +46,11 @@ func FuzzManifest(f *testing.F) {
 		}
 		for _, c := range s.Clients {
 			if !clientPattern.MatchString(c.Name) {
-				t.Fatalf("a client is called %q", c.Name)
+				t.Fatalf("a client is named %q", c.Name)
 			}
 		}
 		if !namePattern.MatchString(s.Name) || s.Variant != "" && !namePattern.MatchString(s.Variant) {
-			t.Fatalf("it is called %q", s.ID())
+			t.Fatalf("the scenario is named %q", s.ID())
 		}
 		again, err := json.Marshal(m)
 		if err != nil {
@@ -58,13 +58,13 @@ func FuzzManifest(f *testing.F) {
 		}
 		back, err := ReadManifest("run.json", again, known)
 		if err != nil || !reflect.DeepEqual(normal(t, m), normal(t, back)) {
-			t.Fatalf("written and read again: %v", err)
+			t.Fatalf("after writing and reading: %v", err)
 		}
 		s.Drawn(m.Seed)
 	})
 }
 
-// normal is a manifest as JSON, in which nothing and an empty list are the same.
+// normal returns a manifest as JSON, with empty lists normalized to nil.
 func normal(t *testing.T, m *Manifest) string {
 	text, err := json.Marshal(m)
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// Only to set the clock of a client whose lock reads package time is more than to
-// turn it.
+// Setting the clock of a client whose lock calls package time needs more than skewing it.
 func TestNeedsOfOwnTime(t *testing.T) {
 	own := lock.Kind{OwnTime: true}
 	for _, tt := range []struct {
@@ -32,11 +31,11 @@ func TestNeedsOfOwnTime(t *testing.T) {
 	}
 	s := Scenario{Random: &nemesis.Random{Faults: []string{"clock-jump"}}}
 	if !slices.Contains(s.NeedsOf(own), CanSetOwnTime) {
-		t.Error("whatever a seed draws, the need is the same")
+		t.Error("the needs depend on the seed")
 	}
 }
 
-// Only containers run an image.
+// Images need containers.
 func TestNeedsOfAnImage(t *testing.T) {
 	for image, want := range map[string]bool{"": false, "redis:7": true} {
 		s := Scenario{Topology: Topology{Nodes: 1, Persistence: PersistNone, Image: image}}

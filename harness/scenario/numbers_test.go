@@ -12,16 +12,15 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%q: %+v %s", text, got, wrong)
 		}
 		if again, wrong := parseBound(got.String()); wrong != "" || again != got {
-			t.Errorf("%q: written as %q and read as %+v", text, got, again)
+			t.Errorf("%q: written as %q and read back as %+v", text, got, again)
 		}
 	}
 	if !(Bound{Is: "<", Value: 0.5, Than: "a"}).Keeps(1, 3) || (Bound{Is: "<", Value: 0.5, Than: "a"}).Keeps(1.5, 3) {
-		t.Error("half of three is one and a half")
+		t.Error("1.5 is not half of 3")
 	}
 }
 
-// A variant takes over what the base expects of numbers, but not what the base
-// compares with that very variant.
+// A variant inherits the base's bounds, except bounds relative to that variant.
 func TestVariantsTakeOverBounds(t *testing.T) {
 	all, err := Parse("f.yaml", []byte(head+`expect: {numbers: {grants: '>= 3', split-vote-rate: '< 0.2 * a'}}
 variants:

@@ -21,18 +21,17 @@ import (
 	"lockpick/nemesis"
 )
 
-// Parse reads a scenario file: the base first, then its variants in the order
-// of the file. It is strict; what is wrong comes back as a *Error. name
-// is used in errors only.
+// Parse reads a scenario file: the base first, then its variants in the order of the file. It is
+// strict and returns an *Error for any mistake. name is only used in errors.
 func Parse(name string, data []byte, known Known) ([]Scenario, error) {
 	return ParseWith(name, data, known, nil, nil)
 }
 
-// ParseWith is Parse with overrides of the form key=value, which win over what
-// file and variants say. A key is as in a variant's set: lock.ttl,
-// plan.1.fault.for, or a whole section. What the scenario expects may no longer
-// be true then; that is for the caller to say. wanted tells which variants to
-// make, so that an override need not fit the others; nil is all of them.
+// ParseWith is like Parse with overrides of the form key=value, which take precedence over the
+// file and its variants. A key has the form of those in a variant's set: lock.ttl,
+// plan.1.fault.for, or a whole section. The scenario's expectations may no longer apply; reporting
+// that is up to the caller. wanted selects the variants to build, so that an override doesn't have
+// to fit the others. If wanted is nil, all are built.
 func ParseWith(name string, data []byte, known Known, sets []string, wanted func(variant string) bool) ([]Scenario, error) {
 	doc, err := load(name, data)
 	if err != nil {
@@ -71,9 +70,9 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 	return out, nil
 }
 
-// Schema returns the JSON Schema of scenario files, for editors. It is made
-// from the tables that Parse reads by; what depends on more than one key
-// (targets that must exist, a timeout that must fit the TTL) only Parse checks.
+// Schema returns the JSON Schema of scenario files, for editors. It is generated from the same
+// tables that Parse uses. Rules that involve more than one key, such as the existence of targets or
+// a timeout below the TTL, are only checked by Parse.
 func Schema(known Known) []byte {
 	s := newReading(fileUnit, "").form(known).schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -85,7 +84,7 @@ func Schema(known Known) []byte {
 	return append(out, '\n')
 }
 
-// read makes a scenario of a tree.
+// read converts a tree to a scenario.
 func (d *document) read(tree *yaml.Node, known Known, variant string) (*reading, error) {
 	r := newReading(fileUnit, variant)
 	return r, d.locate(r.read(tree, known), variant)
@@ -97,12 +96,12 @@ func (r *reading) read(tree *yaml.Node, known Known) error {
 	}
 	r.finish()
 	if name := r.scenario.Name; slices.Contains(known.Folders, name) {
-		return badAt("name", "call it otherwise: a store has a folder "+name+" for other things", "a scenario can't be called %s", quote(name))
+		return badAt("name", "choose another name: a store uses the folder "+name+" for other purposes", "a scenario can't be named %s", quote(name))
 	}
 	return checkWhole(&r.scenario, known)
 }
 
-// finish fills in what depends on more than one key.
+// finish sets the values that depend on more than one key.
 func (r *reading) finish() {
 	s := &r.scenario
 	if s.Workload.Cycles == 0 && s.Workload.For == 0 {
@@ -123,13 +122,13 @@ func (r *reading) finish() {
 	}
 }
 
-// checkThan: a bound can only lean on another variant of the file. What the base
-// compares with a variant, that variant does not inherit.
+// checkBoundVariants checks that bounds refer to other variants of the file. A variant doesn't
+// inherit the base's bounds relative to that variant.
 func (r *reading) checkThan(variants []variation) error {
 	names := []string{BaseVariant}
 	for _, v := range variants {
 		if v.Name == BaseVariant {
-			return badAt("variants."+BaseVariant, "call it otherwise: expect.numbers calls the scenario itself "+BaseVariant, "a variant can't be called %s", BaseVariant)
+			return badAt("variants."+BaseVariant, "choose another name: in expect.numbers, "+BaseVariant+" is the scenario itself", "a variant can't be named %s", BaseVariant)
 		}
 		names = append(names, v.Name)
 	}
@@ -138,7 +137,7 @@ func (r *reading) checkThan(variants []variation) error {
 		switch than := r.scenario.Numbers[name].Than; {
 		case than == "":
 		case than == BaseVariant && self == "":
-			return badAt("expect.numbers."+name, "name a variant", "it is compared with itself")
+			return badAt("expect.numbers."+name, "name a variant", "the number is compared with itself")
 		case !slices.Contains(names, than):
 			return badAt("expect.numbers."+name, suggest(than, "variants", names), "there is no variant %s", quote(than))
 		case than == self:
@@ -148,20 +147,20 @@ func (r *reading) checkThan(variants []variation) error {
 	return nil
 }
 
-// source is a text that nodes come from.
+// source is a text that contains nodes.
 type source struct {
 	name  string
 	lines []string
 }
 
-// document is the tree of a file, of which overrides may have replaced parts.
+// document is the tree of a file, parts of which may have been replaced by overrides.
 type document struct {
 	file    *source
-	foreign map[*yaml.Node]*source // nodes that come from elsewhere: from --set
+	foreign map[*yaml.Node]*source // nodes from other sources, such as --set
 	root    *yaml.Node
 }
 
-// The characters that end a line in YAML.
+// lineEnds normalizes the line breaks of YAML.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
 func newSource(name, text string) *source {
@@ -200,7 +199,7 @@ func load(name string, data []byte) (*document, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// parseYAML returns the one node that the text holds.
+// parseYAML returns the single node that the text contains.
 func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 	fail := func(err error) error {
 		text, line := err.Error(), 1
@@ -212,8 +211,8 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 		}
 		return src.fail(line, 1, "this is not YAML: "+clip(text, 200), "check indentation, brackets and quotes on this line and the one above")
 	}
-	// The YAML library reports its own errors; a panic beyond those would be a bug of
-	// its own, and must not take the program down for the sake of one file.
+	// The YAML library reports its own errors. A panic would be a bug in the library, and a single
+	// file must not crash the program.
 	defer func() {
 		if r := recover(); r != nil {
 			root, err = nil, fail(fmt.Errorf("%v", r))
@@ -238,8 +237,8 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 	return doc.Content[0], nil
 }
 
-// plain refuses what a scenario has no need of: aliases, through which a small
-// file can stand for a huge one, and tags.
+// checkPlainYAML rejects YAML features that scenarios don't need: tags, and aliases, with which a
+// small file can expand to a huge one.
 func plain(n *yaml.Node) error {
 	switch {
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
@@ -257,7 +256,7 @@ func plain(n *yaml.Node) error {
 	return nil
 }
 
-// locate turns a problem into an Error. Other errors, and nil, stay as they are.
+// locate converts a problem to an Error. It returns other errors, and nil, unchanged.
 func (d *document) locate(err error, name string) error {
 	p, ok := errors.AsType[*problem](err)
 	if !ok {
@@ -270,8 +269,8 @@ func (d *document) locate(err error, name string) error {
 	return cmp.Or(d.foreign[n], d.file).fail(n.Line, n.Column, what, p.hint)
 }
 
-// find returns the node at a dotted path, as in plan.1.fault.for, or the deepest
-// one above it that the file has: what isn't written can't be pointed at.
+// find returns the node at a dotted path, as in plan.1.fault.for. If the file doesn't contain it,
+// find returns the deepest node above it.
 func find(n *yaml.Node, path string) *yaml.Node {
 	show := n
 	for segment := range strings.SplitSeq(path, ".") {
@@ -280,7 +279,7 @@ func find(n *yaml.Node, path string) *yaml.Node {
 			return show
 		}
 		if n.Kind == yaml.MappingNode {
-			show = n.Content[i-1] // of a whole section show the key
+			show = n.Content[i-1] // show the key rather than the whole section
 		}
 		n = n.Content[i]
 		if n.Kind == yaml.ScalarNode || n.Style&yaml.FlowStyle != 0 {
@@ -290,7 +289,8 @@ func find(n *yaml.Node, path string) *yaml.Node {
 	return show
 }
 
-// child returns the index in n.Content of what a key, or a number from 1, means.
+// child returns the index in n.Content of the value with the given key, or of the item with the
+// given number, counting from 1. It returns -1 if there is none.
 func child(n *yaml.Node, segment string) int {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -307,9 +307,9 @@ func child(n *yaml.Node, segment string) int {
 	return -1
 }
 
-// replace returns a tree in which the value at path is another one. Path holds a
-// key node for each step, so that errors point at what asked for it. Nodes on
-// the path are copied, the others shared: n stays as it is.
+// replace returns a tree with another value at path. Path holds a key node for each level, so that
+// errors point at the key in the override or variant. replace copies the nodes on the path and
+// shares all others, so n remains unchanged.
 func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*yaml.Node, error) {
 	if len(path) == 0 {
 		return value, nil
@@ -319,7 +319,7 @@ func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*
 	case n.Kind == yaml.SequenceNode && i < 0:
 		return nil, bad(key, fmt.Sprintf("items are numbered from 1 to %d", len(n.Content)), "there is no item %s to set", quote(key.Value))
 	case n.Kind != yaml.SequenceNode && n.Kind != yaml.MappingNode:
-		return nil, bad(key, "replace the section as a whole", "%s can't be set inside of a single value", quote(key.Value))
+		return nil, bad(key, "replace the section as a whole", "can't set %s inside a single value", quote(key.Value))
 	}
 	c := *n
 	c.Content = slices.Clone(n.Content)
@@ -336,18 +336,18 @@ func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*
 	return &c, err
 }
 
-// Error says what is wrong in a scenario file, and where.
+// Error reports a mistake in a scenario file, with its position.
 type Error struct {
-	File   string // as the caller named it; "--set" for an override
-	Field  string // of a run.json, instead of a line: scenario.clients[0].name
+	File   string // as named by the caller; "--set" for an override
+	Field  string // field of a run.json, in place of a line: scenario.clients[0].name
 	Line   int    // from 1
 	Column int    // from 1, in characters
 	Text   string // the line
-	What   string // what is wrong
-	Hint   string // what to do about it, or what is allowed
+	What   string // the mistake
+	Hint   string // how to fix it, or the allowed values
 }
 
-// Error renders the position, the line with a caret under the place, and the hint:
+// Error returns the position and the mistake, the line with a caret below the column, and the hint:
 //
 //	gc-pause.yaml:7:14: unknown lock kind "redlok"
 //	    lock: {kind: redlok}
@@ -373,11 +373,11 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// excerptWidth is how much of a long line is shown around the place.
+// excerptWidth is the number of characters shown of a long line.
 const excerptWidth = 100
 
-// excerpt returns the part of a line that is worth showing, and the blanks that
-// bring a caret under its column-th character.
+// excerpt returns the relevant part of a line, and the blanks that place a caret below the
+// character at column.
 func excerpt(line string, column int) (text, blanks string) {
 	all := []rune(line)
 	at := min(max(column-1, 0), len(all))
@@ -403,9 +403,8 @@ func excerpt(line string, column int) (text, blanks string) {
 	return strings.TrimRightFunc(t.String(), unicode.IsSpace), b.String()
 }
 
-// problem is an error whose place is a node, or a path into the tree (which
-// document.locate resolves). The reader returns problems, the document makes
-// Errors of them.
+// problem is an error located by a node, or by a path into the tree that document.locate resolves.
+// The reader returns problems, and the document converts them to Errors.
 type problem struct {
 	node *yaml.Node
 	path string
@@ -431,7 +430,7 @@ func badAt(path, hint, what string, args ...any) error {
 	return &problem{path: path, what: fmt.Sprintf(what, args...), hint: hint}
 }
 
-// quote shows a piece of the file in a message; long ones are cut.
+// quote quotes a piece of the file for a message and truncates it if it is long.
 func quote(s string) string { return fmt.Sprintf("%q", clip(s, 40)) }
 
 func clip(s string, most int) string {
@@ -441,7 +440,7 @@ func clip(s string, most int) string {
 	return s
 }
 
-// suggest is a hint for a word that isn't one of those allowed.
+// suggest returns a hint with the allowed words, and the one that was probably intended.
 func suggest(given, label string, allowed []string) string {
 	all := label + ": " + strings.Join(allowed, ", ")
 	if len(allowed) == 0 {
@@ -453,8 +452,8 @@ func suggest(given, label string, allowed []string) string {
 	return all
 }
 
-// Nearest is the name that a word was probably meant to be: one that takes a typing mistake, or
-// as many as a third of its letters; "": none is.
+// Nearest returns the name that was probably intended by word: one that differs by a single typing
+// mistake, or by up to a third of its letters. It returns "" if there is none.
 func Nearest(word string, names []string) string {
 	const longest = 40
 	if len(word) > longest {
@@ -469,8 +468,8 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
-// distance is the Damerau–Levenshtein distance: how many letters to insert, delete or replace, or
-// neighbors to swap, to turn one word into the other.
+// distance is the Damerau–Levenshtein distance: the number of letters to insert, delete, replace,
+// or swap with a neighbor to turn one word into the other.
 func distance(a, b string) int {
 	before, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {
@@ -494,14 +493,13 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// What a scenario refers to by name must be there: nodes, clients and the links between
-// them.
+// References to nodes, clients and links must exist.
 
 func (s *Scenario) nodesHint() string {
 	return fmt.Sprintf("the topology has %d nodes: n1 … n%d", s.Topology.Nodes, s.Topology.Nodes)
 }
 
-// hasNode and hasClient make no list of names: there may be a million targets to look up.
+// hasNode and hasClient don't build a list of names, because there may be a million lookups.
 func (s *Scenario) hasNode(name string) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "n"))
 	return err == nil && n <= s.Topology.Nodes && nodePattern.MatchString(name)
@@ -536,10 +534,10 @@ func checkEvent(s *Scenario, path string, e nemesis.Event) error {
 	return checkClient(s, path+".client", e.Client)
 }
 
-// checkLink says whether a link exists: between a client and the resource, or a
-// node that the client can reach.
+// checkLink checks that a link exists between a client and the resource, a client and a node that
+// it can reach, or a node and its replica.
 func checkLink(s *Scenario, path, link string) error {
-	const hint = "a link is a client and a node or r1, the resource, as in c1-n3"
+	const hint = "a link connects a client to a node or to the resource r1, as in c1-n3"
 	name, end, ok := nemesis.SplitLink(link)
 	if !ok {
 		return badAt(path, hint, "%s is not a link", quote(link))

@@ -186,14 +186,14 @@ plan:
 	got := before.Scaled(0.1)
 	same(t, "a tenth", got, want)
 
-	// The copy is deep: what one does with it stays there.
+	// The copy is deep: changes to it don't affect the original.
 	*got.Plan[0].When.At, *got.Clients[1].Cycles, got.Clients[1].Reach[0] = 0, 0, "n5"
 	got.Plan[1].Fault.Until.Client, got.Plan[0].Fault.Targets[0] = "c3", "c3"
 	got.Expect["mutual-exclusion"] = Expectation{}
-	same(t, "a tenth again", before.Scaled(0.1), want)
+	same(t, "a second copy", before.Scaled(0.1), want)
 }
 
-// The floor of the node timeout holds back scaling, but raises nothing.
+// Scaling doesn't lower the node timeout below MinTimeout, but never raises it either.
 func TestScaledTimeout(t *testing.T) {
 	for _, c := range []struct {
 		timeout time.Duration
@@ -209,7 +209,7 @@ func TestScaledTimeout(t *testing.T) {
 	}
 }
 
-// following is what is expected of lease-linearizable where it isn't named.
+// following returns the expectation for lease-linearizable if the file doesn't list it.
 func following(want string) Expectation {
 	return Expectation{Want: want, Implied: true, Follows: "mutual-exclusion"}
 }
@@ -219,7 +219,7 @@ func TestNamedExpectationFollowsNothing(t *testing.T) {
 	same(t, "expect", s.Expect["lease-linearizable"], Expectation{Want: "violated", Cause: "overrun"})
 }
 
-// A variant with a claim of its own has none of the scenario's debate about that.
+// A variant with a claim of its own doesn't inherit the debate about the scenario's claim.
 func TestDebate(t *testing.T) {
 	const text = head + `
 debate: {kleppmann: affirms, redis: denies}

@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// everything is scenarios that have each field of a scenario once at least.
+// everything contains scenarios that together use each field at least once.
 const everything = head + `
 tags: [a]
 tier: quorum
@@ -50,13 +50,13 @@ workload: {for: 100s}
 plan: {random: {faults: [cut, lose, pause], within: assumptions, every: 1s..5s, lasts: 10ms..5s, safety: 60%, modes: [hold], shapes: [one-way]}}
 `
 
-// spot is where a scenario holds one value.
+// spot is the place of one value in a scenario.
 type spot struct {
 	field string // with [] for each item of a list
 	value reflect.Value
 }
 
-// places lists what can be set in a value. Maps are changed by their entries.
+// places lists the values that can be set within v. A map's entries are its places.
 func places(field string, v reflect.Value) (all []spot) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -88,7 +88,7 @@ func sortedKeys(m reflect.Value) []reflect.Value {
 	return slices.SortedFunc(slices.Values(m.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// fieldsOf lists the fields that a type has, in the form of places.
+// fieldsOf lists the fields of a type in the format of spot.field.
 func fieldsOf(field string, t reflect.Type) (all []string) {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -110,7 +110,7 @@ func fieldsOf(field string, t reflect.Type) (all []string) {
 
 var long = strings.Repeat("x", 1<<20)
 
-// extremes are values of a kind that no run has.
+// extremes returns values that no run has.
 func extremes(k reflect.Kind) []any {
 	switch k {
 	case reflect.String:
@@ -125,27 +125,27 @@ func extremes(k reflect.Kind) []any {
 	return nil
 }
 
-// harmless are the extremes that may stand, and why.
+// acceptable lists the extreme values that are accepted, with the reason.
 var harmless = []struct{ field, value, because string }{
-	{`^scenario\.(claim|source)$`, `.`, "prose, which every report shows as it is, cut to a length"},
-	{`^scenario\.scale$`, `^5e-324$`, "a factor that is applied when a run is chosen, and its result is checked"},
-	{`\.(rate|share|drift|safety)$`, `^5e-324$`, "next to nothing, which nobody repeats"},
-	{`\.(delay|after|at|step|(think|hold|prepare)\.(min|max))$`, `^1$`, "waited for once, and may be 0"},
-	{`^scenario\.lock\.prefix$`, `^[ -~]{1,100}$`, "a library's own word before its keys, which reports show"},
-	{`^scenario\.numbers\{\}\.value$`, `.`, "a measured number is held against it, whatever it is"},
+	{`^scenario\.(claim|source)$`, `.`, "free text, which reports show verbatim but truncated"},
+	{`^scenario\.scale$`, `^5e-324$`, "factor that is applied when a run is selected; the result is checked"},
+	{`\.(rate|share|drift|safety)$`, `^5e-324$`, "nearly zero, and not repeated"},
+	{`\.(delay|after|at|step|(think|hold|prepare)\.(min|max))$`, `^1$`, "a single delay, which may be 0"},
+	{`^scenario\.lock\.prefix$`, `^[ -~]{1,100}$`, "the library's own key prefix, which reports show"},
+	{`^scenario\.numbers\{\}\.value$`, `.`, "any value can be compared with a measured number"},
 }
 
-// blamed are fields whose extreme values are refused at another field, and why.
+// reportedElsewhere lists fields whose extreme values are reported at another field, with the reason.
 var blamed = []struct{ field, at, because string }{
 	{`^scenario\.lock\.retry(Min|Max)$`, `^scenario\.lock\.retryMin\.\.retryMax$`, "one range in a file"},
 	{`\.(every|lasts|delay|think|hold|prepare)\.(min|max)$`, `\.(every|lasts|delay|think|hold|prepare)$`, "one range in a file"},
 	{`^scenario\.numbers\{\}\.`, `^scenario\.numbers\.[a-z-]+$`, "one bound in a file"},
-	{`^scenario\.limits\.hold$`, `^scenario\.limits\.extensions$`, "a scenario that has one of them needs both"},
-	{`^scenario\.random\.safety$`, `^scenario\.random\.lasts$`, "the faults no longer fit in"},
-	{`\.follows$`, `^scenario\.expect\.`, "an expectation that follows from another is none of the file's"},
+	{`^scenario\.limits\.hold$`, `^scenario\.limits\.extensions$`, "a scenario with one of them needs both"},
+	{`^scenario\.random\.safety$`, `^scenario\.random\.lasts$`, "the faults no longer fit"},
+	{`\.follows$`, `^scenario\.expect\.`, "files don't contain expectations that follow from others"},
 }
 
-// inPlace reports whether an error names the field that has the value, or one that is known to be blamed for it.
+// reportedAt reports whether an error at a field is the expected one for a bad value of another field.
 func inPlace(field, at string) bool {
 	if regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(field), `\{\}`, `\.[a-z-]+`) + `$`).MatchString(at) {
 		return true
@@ -160,9 +160,9 @@ func inPlace(field, at string) bool {
 
 var index = regexp.MustCompile(`\[\d+\]`)
 
-// Each value of a scenario, replaced by an extreme one, is refused where run.json has
-// it, or it is known to be harmless. A field that is added is in none of the scenarios
-// here, or is not written by the writer: both fail.
+// TestCheckOfEveryField replaces each value of a scenario by extreme ones. Check must reject the
+// result and name the field, unless the value is listed as acceptable. The test fails if a new
+// field is not used by the scenarios here or not written by the writer.
 func TestCheckOfEveryField(t *testing.T) {
 	seen, used := map[string]bool{}, map[int]bool{}
 	for _, base := range []Scenario{parse(t, everything)[1], parse(t, drawing)[0]} {
@@ -183,7 +183,7 @@ func TestCheckOfEveryField(t *testing.T) {
 					continue
 				}
 				if err != nil {
-					t.Errorf("%s: %.40q: refused with %.200v", p.field, fmt.Sprint(x), err)
+					t.Errorf("%s: %.40q: unexpected error %.200v", p.field, fmt.Sprint(x), err)
 					continue
 				}
 				fine := false
@@ -200,21 +200,21 @@ func TestCheckOfEveryField(t *testing.T) {
 	}
 	for _, field := range fieldsOf("scenario", reflect.TypeFor[Scenario]()) {
 		if !seen[field] && !unsaid.MatchString(field) {
-			t.Errorf("no scenario here has a %s: add it to one, and to the writer", field)
+			t.Errorf("no scenario here uses %s: add it to one, and to the writer", field)
 		}
 	}
 	for j, h := range harmless {
 		if !used[j] {
-			t.Errorf("nothing needs to be %s at %s", h.value, h.field)
+			t.Errorf("the exception for %s at %s is not needed", h.value, h.field)
 		}
 	}
 }
 
-// unsaid are fields that no file can say: who drew a step is nothing to it, and only what
-// sets a step off comes every time.
+// notInFiles matches fields that files can't contain: whether a step was drawn, and repetition,
+// which only triggers of steps support.
 var unsaid = regexp.MustCompile(`\.(drawn|implied)$|\.(start|until)\.every$`)
 
-// setPlace sets the i-th place of a scenario. What a map has is put back into it.
+// setPlace sets the i-th place of a scenario. It puts changed entries back into maps.
 func setPlace(t *testing.T, s *Scenario, i int, x any) {
 	t.Helper()
 	n := 0
@@ -257,8 +257,8 @@ func setPlace(t *testing.T, s *Scenario, i int, x any) {
 	}
 }
 
-// What the reader of files refuses, Check refuses, too: the same value, said in a file
-// and in a run.json.
+// TestCheckRefusesWhatFilesDo checks that Check rejects each value that the reader of files
+// rejects.
 func TestCheckRefusesWhatFilesDo(t *testing.T) {
 	d := func(d time.Duration) *time.Duration { return &d }
 	for _, c := range []struct {
@@ -314,12 +314,12 @@ func TestCheckRefusesWhatFilesDo(t *testing.T) {
 		{"scale=1000", func(s *Scenario) { s.Scale = 1000 }},
 	} {
 		if _, err := ParseWith("f.yaml", []byte(everything), known, []string{c.set}, nil); err == nil {
-			t.Errorf("%.60s: a file may say so", c.set)
+			t.Errorf("%.60s: accepted in a file", c.set)
 		}
 		s := stored(t, parse(t, everything)[0])
 		c.change(&s)
 		if err := s.Check(known); err == nil {
-			t.Errorf("%.60s: a run.json may say so", c.set)
+			t.Errorf("%.60s: accepted in a run.json", c.set)
 		}
 	}
 }
@@ -331,7 +331,7 @@ func many(n int) (all []Client) {
 	return all
 }
 
-// A file's bounds of work are refused where they stand.
+// Errors about too much work in a file point at the cause.
 func TestWorkIsBoundedWithPlaceAndHint(t *testing.T) {
 	for text, want := range map[string]string{
 		"workload: {extend: 1ms, for: 1h}\nlimit: 23h":                                                  "f.yaml:4:20",
@@ -344,7 +344,7 @@ func TestWorkIsBoundedWithPlaceAndHint(t *testing.T) {
 		_, err := Parse("f.yaml", []byte(head+text), known)
 		var e *Error
 		if !errors.As(err, &e) || e.Hint == "" || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%.80s: %v, want it at %s", text, err, want)
+			t.Errorf("%.80s: %v, want an error at %s", text, err, want)
 		}
 	}
 }
@@ -355,18 +355,18 @@ func TestManifestSaysWhereAndWhatToDo(t *testing.T) {
 		change func(*Manifest)
 		want   string
 	}{
-		"client":  {func(m *Manifest) { m.Scenario.Clients[0].Name = "../../x" }, `run.json: scenario.clients[0].name: "../../x" is no name for a client`},
+		"client":  {func(m *Manifest) { m.Scenario.Clients[0].Name = "../../x" }, `run.json: scenario.clients[0].name: "../../x" is not a valid name for a client`},
 		"extend":  {func(m *Manifest) { m.Scenario.Workload.Extend = 1 }, `run.json: scenario.workload.extend: "1ns" is too short`},
 		"fault":   {func(m *Manifest) { m.Scenario.Plan[6].Fault.Every.Min = 0 }, `run.json: scenario.plan[6].fault.every: "0s" is too short`},
 		"event":   {func(m *Manifest) { m.Scenario.Plan[1].When.Event.Nth = 0 }, `run.json: scenario.plan[1].when.event.nth: "0" is not allowed here`},
-		"endless": {func(m *Manifest) { m.Scenario.Workload.Cycles, m.Scenario.Workload.For = 0, 0 }, `run.json: scenario.workload.cycles: no scenario has nothing here`},
+		"endless": {func(m *Manifest) { m.Scenario.Workload.Cycles, m.Scenario.Workload.For = 0, 0 }, `run.json: scenario.workload.cycles: a scenario file can't express this value: none`},
 		"backend": {func(m *Manifest) { m.Backend = "../../x" }, `run.json: backend: unknown backend "../../x"`},
-		"schema":  {func(m *Manifest) { m.Schema = 2 }, `run.json: schema: it is no run.json of this version`},
+		"schema":  {func(m *Manifest) { m.Schema = 2 }, `run.json: schema: this is not a run.json of this version`},
 		"share":   {func(m *Manifest) { m.Scenario.Lock.Drift = -0.05 }, `run.json: scenario.lock.drift: "-5%" is not allowed here`},
 		"back":    {func(m *Manifest) { m.Scenario.Plan[1].Fault.By = -25 * time.Hour }, `run.json: scenario.plan[1].fault.by: "-25h0m0s" is too long`},
 		"retry":   {func(m *Manifest) { m.Scenario.Lock.RetryMax = -1 }, `run.json: scenario.lock.retryMin..retryMax: "-1ns" is negative`},
 		"number":  {func(m *Manifest) { m.Scenario.Numbers["grants"] = Bound{Is: ">=", Value: -1, Than: "other"} }, `run.json: scenario.numbers.grants: the factor "-1" is not positive`},
-		"variant": {func(m *Manifest) { m.Scenario.Variant = "../x" }, `run.json: scenario.variant: "../x" is no name for a variant`},
+		"variant": {func(m *Manifest) { m.Scenario.Variant = "../x" }, `run.json: scenario.variant: "../x" is not a valid name for a variant`},
 	} {
 		m := Manifest{Schema: 1, Scenario: stored(t, s), Backend: "sim", Seed: 1}
 		c.change(&m)

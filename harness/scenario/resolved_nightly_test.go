@@ -4,5 +4,5 @@ package scenario
 
 import "testing"
 
-// The same of many plans that dice draw.
+// TestCheckOfManyDrawnPlans is TestCheckOfTheCatalogue with many random plans.
 func TestCheckOfManyDrawnPlans(t *testing.T) { checkOfTheCatalogue(t, 100, 0.1, 0.2) }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What the catalogue is resolved to, scaled and drawn, passes.
+// All scenarios of the catalogue pass Check after scaling and drawing.
 func TestCheckOfTheCatalogue(t *testing.T) {
 	drawn := uint64(3)
 	if testing.Short() {
@@ -15,7 +15,8 @@ func TestCheckOfTheCatalogue(t *testing.T) {
 	checkOfTheCatalogue(t, drawn, 0.1)
 }
 
-// checkOfTheCatalogue draws so many of each random plan, and scales all by its own factor and by others.
+// checkOfTheCatalogue draws the given number of plans per scenario with a random plan, and scales
+// each scenario by its own factor and by the given ones.
 func checkOfTheCatalogue(t *testing.T, drawn uint64, factors ...float64) {
 	t.Helper()
 	for _, all := range parsedCatalogue(t) {
@@ -32,7 +33,7 @@ func checkOfTheCatalogue(t *testing.T, drawn uint64, factors ...float64) {
 				if factor != 1 {
 					scaled = s.Scaled(factor)
 				}
-				if s.Random != nil { // without dice it is what is checked below
+				if s.Random != nil { // fixed plans are checked below
 					if err := scaled.Check(known); err != nil {
 						t.Errorf("%s × %g: %v", s.ID(), factor, err)
 					}
@@ -48,7 +49,7 @@ func checkOfTheCatalogue(t *testing.T, drawn uint64, factors ...float64) {
 	}
 }
 
-// stored is a scenario as it comes back from a run.json.
+// stored returns a scenario as read back from a run.json.
 func stored(t *testing.T, s Scenario) (back Scenario) {
 	t.Helper()
 	text, err := json.Marshal(s)
@@ -61,7 +62,8 @@ func stored(t *testing.T, s Scenario) (back Scenario) {
 	return back
 }
 
-// What stands beside the expectations is written where these are the usual ones, too.
+// The writer must not omit the section expect because all expectations have default values: the
+// section also contains other keys.
 func TestWhatIsSaidBesideExpectationsIsKept(t *testing.T) {
 	for _, expect := range []string{"{numbers: {grants: '>= 3'}}", "{vacuous: allowed}", "{vacuous: allowed, numbers: {grants: '>= 3'}}"} {
 		all, err := Parse("f.yaml", []byte(head+"expect: "+expect+"\n"), known)

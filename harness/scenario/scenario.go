@@ -1,40 +1,39 @@
-// Package scenario is one experiment as plain data, and as the YAML file in which
-// people write it.
+// Package scenario defines an experiment as plain data, and the YAML file format for it.
 //
-// A Scenario says who contends for what, what goes wrong, and what is expected to come
-// of it. Parse reads a file of them, and an Error says what is wrong there, in which
-// line and column, and what is allowed; Write is its inverse. Known has the names that a
-// file may use and that this package can't know. A Manifest is the run.json of one run: the
-// scenario with all values drawn and scaled, and what else it takes to run it again.
+// A Scenario describes the contending clients, the faults to inject, and the expected results.
+// Parse reads a scenario file. An Error reports a mistake in it, with line, column and allowed
+// values. Write is the inverse of Parse. Known supplies the names that a file may use and that
+// this package can't know. A Manifest is the run.json of one run: the scenario with all values
+// drawn and scaled, and everything else needed to repeat the run.
 //
-// A file is read in four steps. Variants and overrides work on the tree, so that one
-// reader serves all, and an error shows the line that is to blame:
+// A file is read in four steps. Variants and overrides are applied to the YAML tree, so that one
+// reader handles all of them and every error can point at the offending line:
 //
-//	text ──► tree of nodes, each with its place          (parse.go)
+//	text ──► tree of nodes with their positions          (parse.go)
 //	     ──► one tree for the base and for each variant  (variants.go)
 //	     ──► Scenario, key by key                        (form.go: the keys; shape.go: how to read and write them)
-//	     ──► do the parts fit together?                  (check.go)
+//	     ──► are the parts consistent?                   (check.go)
 //
-// Schema describes the same table of keys for editors. Check, which holds a run.json to
-// the same rules as a file, writes the tree that a scenario would be read from, by that table.
+// Schema exports the same table of keys as a JSON Schema for editors. Check applies the rules for
+// files to a run.json: it writes the YAML tree of the scenario using that table and reads it back.
 //
 // The files, each of which uses only those below it:
 //
-//	manifest.go    a run.json
-//	write.go       the file of a scenario
+//	manifest.go    run.json
+//	write.go       writing a scenario file
 //	variants.go    variants, overrides, and scenarios for other locks
-//	parse.go       the file, its nodes, and errors with their places
-//	check.go       do the parts fit together, and is there what they name?
-//	form.go        every key that a file may have, with its default
+//	parse.go       scenario files, their nodes, and errors with positions
+//	check.go       consistency of the parts, and references to names
+//	form.go        every key of a file, with its default
 //	shape.go       how each kind of value is read and written
-//	scenario.go    the data, and how much of it there may be
+//	scenario.go    the data and its size limits
 //
-// The tree is that of go.yaml.in/yaml/v3. The decoder of goccy/go-yaml knows places, too,
-// but its errors speak of Go's types, it takes aliases and reads 010 as 8, and neither what
-// is allowed nor the schema would come from it: it would save the excerpt of a line.
+// The YAML parser is go.yaml.in/yaml/v3. goccy/go-yaml also reports positions, but its errors
+// mention Go types, it accepts aliases and reads 010 as 8, and it would provide neither the
+// allowed values nor the schema. It would only save us the code that prints excerpts.
 //
-// Deliberately missing: whatever runs a scenario (package harness), the names of locks,
-// properties and causes (Known), and any judgement of what came of a run.
+// Deliberately missing: code that runs scenarios (package harness), the names of locks,
+// properties and causes (Known), and any judgment of a run's outcome.
 package scenario
 
 import (
@@ -51,19 +50,19 @@ import (
 	"lockpick/nemesis"
 )
 
-// Scenario is one experiment: who contends for what, what goes wrong, and what
-// is expected to come of it. It is plain data; its file form is YAML.
+// Scenario is one experiment: the contending clients, the faults to inject, and the expected
+// results. It is plain data with a YAML file format.
 type Scenario struct {
 	Name    string   `json:"name"`
 	Variant string   `json:"variant,omitempty"`
 	Claim   string   `json:"claim"`
 	Source  string   `json:"source"`
 	Tags    []string `json:"tags,omitempty"`
-	// Debate is who affirms the claim and who denies it, by the names of Parties.
+	// Debate records who affirms the claim and who denies it, by the names from parties.
 	Debate map[string]string `json:"debate,omitempty"`
-	// Tier says which locks of other kinds are held to Expect: see With.
+	// Tier selects the other kinds of locks that Expect also applies to. See ForLock.
 	Tier string `json:"tier,omitempty"`
-	// Cures names the scenarios whose harm this one shows how to avoid.
+	// Cures lists the scenarios whose damage this one shows how to avoid.
 	Cures    []string `json:"cures,omitempty"`
 	Topology Topology `json:"topology"`
 
@@ -71,76 +70,76 @@ type Scenario struct {
 	Clients  []Client      `json:"clients"`
 	Workload Workload      `json:"workload"`
 	Plan     nemesis.Plan  `json:"plan,omitempty"`
-	// Random is what Drawn draws the plan by; nil: the plan is as it stands.
+	// Random describes how WithRandomPlan draws the plan. If nil, the plan is fixed.
 	Random *nemesis.Random `json:"random,omitempty"`
 	Limits Limits          `json:"limits,omitzero"`
 	Limit  time.Duration   `json:"limit"`           // the run is stopped after this true time
-	Exact  bool            `json:"exact,omitempty"` // things must fall on one microsecond
+	Exact  bool            `json:"exact,omitempty"` // events must coincide to the microsecond
 	Scale  float64         `json:"scale,omitempty"` // pinned factor of all durations on real backends; 0: the backend's default
 
 	Expect  map[string]Expectation `json:"expect"`
 	Numbers map[string]Bound       `json:"numbers,omitempty"`
-	Vacuous bool                   `json:"vacuous,omitempty"` // nobody need acquire
+	Vacuous bool                   `json:"vacuous,omitempty"` // the run counts even if no client acquires the lock
 }
 
-// parties are those whose claims a scenario may put to the test: Martin Kleppmann
-// and antirez, who argued over Redlock in 2016, and the documentation of Redis.
+// parties returns the parties whose claims a scenario may test: Martin Kleppmann and antirez, who
+// argued over Redlock in 2016, and the Redis documentation.
 func parties() []string { return []string{"kleppmann", "antirez", "redis"} }
 
-// What a party says of a scenario's claim.
+// A party's stance on a scenario's claim.
 const (
 	affirms = "affirms"
 	denies  = "denies"
 )
 
-// Topology is the lock servers.
+// Topology describes the lock servers.
 type Topology struct {
 	Nodes int `json:"nodes"`
-	// Server is what they run, of lock.Servers; "": Redis.
+	// Server is the software that the nodes run, from lock.Servers. "" means Redis.
 	Server      string `json:"server,omitempty"`
 	Persistence string `json:"persistence"`        // none, everysec, always or no
-	Expiry      string `json:"expiry,omitempty"`   // the clock that keys expire by: wall, as Redis does it, or monotonic; "": wall
-	Replicas    int    `json:"replicas,omitempty"` // of each node: one, asynchronous, or none
-	// DownAfter is how long a master is out of reach until its sentinels take it for dead;
-	// 0: it has none.
+	Expiry      string `json:"expiry,omitempty"`   // clock used to expire keys: wall (as in Redis) or monotonic; "": wall
+	Replicas    int    `json:"replicas,omitempty"` // asynchronous replicas per node: 0 or 1
+	// DownAfter is how long a master must be unreachable before its sentinels consider it down.
+	// 0 means that there are no sentinels.
 	DownAfter time.Duration `json:"downAfter,omitempty"`
-	// Image is what the nodes run, as in redis:7, wherever they are containers; "": the
-	// backend's own choice.
+	// Image is the container image of the nodes, as in redis:7, on backends that use containers.
+	// "" means the backend's default.
 	Image string `json:"image,omitempty"`
-	// Addresses names the nodes as they stand in the lock's configuration, where that is wrong.
+	// Addresses lists the nodes as they appear in the lock's configuration, if that is wrong.
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// ExpiryMonotonic is a topology whose nodes expire keys by a clock that nobody sets.
+// ExpiryMonotonic is an expiry clock that is unaffected by changes to the wall clock.
 const ExpiryMonotonic = "monotonic"
 
-// Persistence of nodes that keep nothing on disk, and that sync each write before
-// they answer.
+// Persistence policies: PersistNone writes nothing to disk, PersistAlways syncs each write before
+// replying.
 const (
 	PersistNone   = "none"
 	PersistAlways = "always"
 )
 
-// defaultDownAfter is what DownAfter is where sentinels are asked for and nothing is
-// said of it. Redis's own default of 30 s is longer than most leases.
+// defaultDownAfter is the value of DownAfter if sentinels are needed and the file doesn't set it.
+// Redis's own default of 30 s is longer than most leases.
 const defaultDownAfter = time.Second
 
-// Client is one contender.
+// Client is one contending client.
 type Client struct {
 	Name   string         `json:"name"`
-	Start  *nemesis.Event `json:"start,omitempty"`  // what it waits for
-	Delay  time.Duration  `json:"delay,omitempty"`  // or when it starts
+	Start  *nemesis.Event `json:"start,omitempty"`  // the event it waits for
+	Delay  time.Duration  `json:"delay,omitempty"`  // or the time of its start
 	Reach  []string       `json:"reach,omitempty"`  // nodes it can talk to; nil: all
-	Think  *client.Range  `json:"think,omitempty"`  // these override the workload's
+	Think  *client.Range  `json:"think,omitempty"`  // these three override the workload's
 	Hold   *client.Range  `json:"hold,omitempty"`   //
 	Cycles *int           `json:"cycles,omitempty"` //
-	// CancelAfter does likewise.
+	// CancelAfter overrides the workload's, too.
 	CancelAfter *time.Duration `json:"cancelAfter,omitempty"`
 }
 
 func (c Client) reaches(node string) bool { return c.Reach == nil || slices.Contains(c.Reach, node) }
 
-// Workload is what each client does.
+// Workload describes what each client does.
 type Workload struct {
 	Kind    string        `json:"kind"` // read-modify-write
 	Keys    int           `json:"keys"`
@@ -148,24 +147,24 @@ type Workload struct {
 	Think   client.Range  `json:"think"`
 	Hold    client.Range  `json:"hold"`
 	Prepare client.Range  `json:"prepare,omitzero"`
-	Extend  time.Duration `json:"extend,omitempty"`  // how often the lock is extended while it is held; 0: never
-	Reenter int           `json:"reenter,omitempty"` // how many times a holder acquires its lock again, and gives it back
-	Cycles  int           `json:"cycles,omitempty"`  // of each client; 0: until For
+	Extend  time.Duration `json:"extend,omitempty"`  // how often the lock is extended while held; 0: never
+	Reenter int           `json:"reenter,omitempty"` // how many times a holder reacquires and releases its lock
+	Cycles  int           `json:"cycles,omitempty"`  // per client; 0: until For
 	For     time.Duration `json:"for,omitempty"`     // no cycle starts later than this
-	Writes  int           `json:"writes"`            // in one critical section
+	Writes  int           `json:"writes"`            // per critical section
 	NoCheck bool          `json:"noCheck,omitempty"`
-	// CancelAfter is when a client gives up an acquire by its context; 0: never.
+	// CancelAfter is how long a client waits before it cancels an acquire. 0 means forever.
 	CancelAfter time.Duration `json:"cancelAfter,omitempty"`
 }
 
-// Limits bounds one hold. They are the measure that bounded-hold judges by, and
-// no setting of the lock, which may know no limit: that would be the mistake.
+// Limits bounds a single hold. The property bounded-hold is judged by these limits rather than by
+// the lock's settings, because the mistake may be that the lock has no limit at all.
 type Limits struct {
 	Extensions int           `json:"extensions"`
 	Hold       time.Duration `json:"hold"` // from the grant to the end of belief
 }
 
-// Names of the things in a scenario.
+// Names of the processes and locks in a scenario.
 
 // NodeNames returns n1 … nN.
 func (s Scenario) NodeNames() []string { return names("n", s.Topology.Nodes) }
@@ -179,7 +178,7 @@ func (s Scenario) ClientNames() []string {
 	return out
 }
 
-// KeyNames returns the locks that the clients work on: lock-1 …
+// KeyNames returns the names of the locks that the clients use: lock-1, lock-2, …
 func (s Scenario) KeyNames() []string { return names("lock-", max(s.Workload.Keys, 1)) }
 
 func names(prefix string, n int) []string {
@@ -193,10 +192,10 @@ func names(prefix string, n int) []string {
 // ResourceName is the process name of the protected resource.
 const ResourceName = "r1"
 
-// Quorum is the lock's own, or ⌊N/2⌋+1.
+// Quorum returns the lock's own quorum, or ⌊N/2⌋+1 if it has none.
 func (s Scenario) Quorum() int { return cmp.Or(s.Lock.Votes, s.Topology.Nodes/2+1) }
 
-// ID is the name with its variant, as the command line takes it.
+// ID returns the scenario's name with its variant, as used on the command line.
 func (s Scenario) ID() string {
 	if s.Variant == "" {
 		return s.Name
@@ -204,26 +203,26 @@ func (s Scenario) ID() string {
 	return s.Name + "/" + s.Variant
 }
 
-// Expectation is what a property should come out as.
+// Expectation is the expected outcome of a property.
 type Expectation struct {
 	Want  string `json:"want"`            // holds, violated or any
-	Cause string `json:"cause,omitempty"` // of a violation: its cause or class
-	Node  string `json:"node,omitempty"`  // and the node to blame
-	// Implied: the property needs no occasion to be violated. The file doesn't name it, and
-	// safety must hold all the same; or what the run puts to the test is left to the dice.
+	Cause string `json:"cause,omitempty"` // expected cause or class of the violation
+	Node  string `json:"node,omitempty"`  // the node expected to cause it
+	// Implied means that the property passes even if the run didn't exercise it: the file doesn't
+	// mention it but safety must hold anyway, or the plan is random.
 	Implied bool `json:"implied,omitempty"`
-	// Follows names the property that this one comes out as, where it was not named itself.
+	// Follows names the property whose outcome this one must share, if the file doesn't list it.
 	Follows string `json:"follows,omitempty"`
 }
 
-// What can be wanted.
+// Possible values of Expectation.Want.
 const (
 	wantHolds    = "holds"
 	wantViolated = "violated"
 	wantAny      = "any"
 )
 
-// String is an expectation in words.
+// String describes an expectation, as in "violated: gc-pause at n1".
 func (e Expectation) String() string {
 	s := e.Want
 	if e.Cause != "" {
@@ -235,9 +234,9 @@ func (e Expectation) String() string {
 	return s
 }
 
-// Imply fills in what follows from the tier and from other expectations: two holders at once are
-// never what one lease lock could have answered, and where they are ruled out,
-// so should other answers be that no lease lock gives.
+// AddImplied adds the expectations that follow from the tier and from other expectations. No
+// single lease lock could have answered in a way that leads to two holders at once, and where two
+// holders are ruled out, so are all other answers that no lease lock gives.
 func Imply(expect map[string]Expectation, tier string) {
 	for _, property := range required[tier] {
 		if _, named := expect[property]; !named {
@@ -252,9 +251,8 @@ func Imply(expect map[string]Expectation, tier string) {
 	}
 }
 
-// Safety properties hold unless the scenario says otherwise, and
-// lease-linearizable comes out as mutual-exclusion does (Imply). bounded-hold
-// needs the section limits.
+// Safety properties must hold unless the scenario says otherwise, and lease-linearizable has the
+// same expected outcome as mutual-exclusion (AddImplied). bounded-hold needs the section limits.
 const (
 	mutualExclusion   = "mutual-exclusion"
 	leaseLinearizable = "lease-linearizable"
@@ -264,8 +262,8 @@ const (
 	validOnReturn     = "valid-on-return"
 )
 
-// excuse lets properties hold without an occasion: what a random plan puts to the test is
-// left to the dice, and where nobody need acquire, nothing need be.
+// allowUnexercised lets properties pass without having been exercised: chance decides what a
+// random plan exercises, and a run without any acquire may exercise nothing.
 func excuse(expect map[string]Expectation) {
 	for property, e := range expect {
 		if e.Want == wantHolds {
@@ -275,21 +273,21 @@ func excuse(expect map[string]Expectation) {
 	}
 }
 
-// Bound is what a measured number is expected to keep: at least or at most a value,
-// or a multiple of what another variant measures with the same seed in the same run.
+// Bound limits a measured number: by a value, or by a multiple of the number that another variant
+// measures with the same seed in the same run.
 type Bound struct {
-	Is    string  `json:"is"`             // one of Comparisons
-	Value float64 `json:"value"`          // or factor
-	Than  string  `json:"than,omitempty"` // the other variant; BaseVariant: the scenario without variant
+	Is    string  `json:"is"`             // one of operators
+	Value float64 `json:"value"`          // or the factor
+	Than  string  `json:"than,omitempty"` // the other variant, or BaseVariant
 }
 
-// BaseVariant names the scenario itself, in a bound.
+// BaseVariant stands for the scenario itself in a bound.
 const BaseVariant = "base"
 
-// comparisons are the ways in which a number can be bounded, the longer ones first.
+// operators lists the comparison operators of bounds, longest first.
 var comparisons = []string{">=", "<=", ">", "<"}
 
-// Keeps says whether a number keeps the bound. other is what the other variant has.
+// Allows reports whether x satisfies the bound. other is the other variant's number.
 func (b Bound) Keeps(x, other float64) bool {
 	y := b.Value
 	if b.Than != "" {
@@ -306,7 +304,7 @@ func (b Bound) Keeps(x, other float64) bool {
 	return x < y
 }
 
-// String is the bound as a scenario file has it.
+// String returns the bound as written in a scenario file.
 func (b Bound) String() string {
 	switch {
 	case b.Than == "":
@@ -317,7 +315,7 @@ func (b Bound) String() string {
 	return fmt.Sprintf("%s %g * %s", b.Is, b.Value, b.Than)
 }
 
-// Models are the sorts of failures that the plan has, or its dice may bring.
+// FaultModels returns the failure models of all faults that the plan contains or may draw.
 func (s Scenario) Models() (models []string) {
 	add := func(k nemesis.Kind) {
 		if k.Model != "" && !slices.Contains(models, k.Model) {
@@ -337,7 +335,8 @@ func (s Scenario) Models() (models []string) {
 	return models
 }
 
-// Targets lists what a step of the plan hits: links spelled out, the rest by name.
+// Targets lists what a step of the plan hits, with clients and nodes expanded to their links where
+// the fault hits links.
 func (s Scenario) Targets(st nemesis.Step) []string {
 	kind, _ := nemesis.KindOf(st.Fault.Kind)
 	switch {
@@ -357,7 +356,7 @@ func (s Scenario) Targets(st nemesis.Step) []string {
 	return out
 }
 
-// links spells a client or node out as all its links; a link is itself.
+// links expands a client or node to all of its links. A link expands to itself.
 func (s Scenario) links(target string) []string {
 	var out []string
 	for _, c := range s.Clients {
@@ -373,12 +372,12 @@ func (s Scenario) links(target string) []string {
 	return out
 }
 
-// MaxFile is the largest scenario file that is read. The largest in the
-// catalogue has a few kilobytes.
+// MaxFile is the size of the largest scenario file that is read. The largest in the catalogue has
+// a few kilobytes.
 const MaxFile = 1 << 20
 
-// Bounds of what one run can carry, each by itself. The catalogue needs five nodes and
-// clients, one key and two writes; checkWork bounds what comes of several together.
+// Limits on the size of a single run. The catalogue needs no more than five nodes, five clients,
+// one key and two writes. checkWork limits combinations of them.
 const (
 	maxNodes    = 99
 	maxClients  = 999
@@ -389,41 +388,41 @@ const (
 	maxVariants = 100
 )
 
-// The least durations that are told from nothing: in a file what Redis counts in, and
-// in what was scaled a thousandth of it.
+// The shortest durations other than zero: in a file the resolution of Redis, and after scaling a
+// thousandth of that.
 const (
 	fileUnit = time.Millisecond
 	runUnit  = time.Microsecond
 )
 
-// maxItems bounds a list, and with it the time that reading a hostile file takes.
+// maxItems limits the length of a list, and thus the time it takes to read a hostile file.
 const maxItems = 1000
 
-// maxDrawn bounds a plan that dice have drawn; no seed of the catalogue draws a tenth.
+// maxDrawnSteps limits the length of a random plan. No seed of the catalogue draws a tenth of it.
 const maxDrawn = 10_000
 
-// maxScale is the largest factor for durations, and maxDuration the longest
-// duration: together far from overflow.
+// maxScale is the largest factor for durations, and maxDuration the longest duration. Their
+// product is far from overflowing.
 const (
 	maxScale    = 100
 	maxDuration = 24 * time.Hour
 )
 
-// maxLinks bounds those between clients and nodes; the catalogue has 25.
+// maxLinks limits the number of links between clients and nodes. The catalogue has up to 25.
 const maxLinks = 10_000
 
-// Bounds lists in words what one run may have at most.
+// SizeLimits describes how large a single run may be.
 func Bounds() []string {
 	return []string{
 		fmt.Sprintf("%d nodes", maxNodes), fmt.Sprintf("%d clients", maxClients), fmt.Sprintf("%d links between them", maxLinks),
 		fmt.Sprintf("%d keys", maxKeys), fmt.Sprintf("%d writes in a critical section", maxWrites),
 		fmt.Sprintf("%d steps in a plan, %d targets in one", maxItems, maxItems),
-		fmt.Sprintf("a duration of %v, and of %v at least where it isn't nothing", maxDuration, fileUnit),
-		fmt.Sprintf("%d events, and as many writes, extensions and faults that come again", history.MaxEvents),
+		fmt.Sprintf("durations of at most %v, and of at least %v unless zero", maxDuration, fileUnit),
+		fmt.Sprintf("%d events, and the same number of writes, extensions and repeated faults", history.MaxEvents),
 	}
 }
 
-// CheckRecord says which of the bounds a stored history breaks, so that no file takes more
+// CheckHistorySize reports which size limit a stored history exceeds, so that no file needs more
 // time and memory than a run does.
 func CheckRecord(h *history.History) error {
 	clients, keys := map[string]bool{}, map[string]bool{}
@@ -467,15 +466,15 @@ func CheckRecord(h *history.History) error {
 	return nil
 }
 
-// maxProcesses bounds those that a record names: links, clients, nodes with their replicas,
-// and the few that every run has.
+// maxProcesses limits the number of processes in a history: links, clients, nodes with their
+// replicas, and a few that every run has.
 const maxProcesses = maxLinks + maxClients + 3*maxNodes + 100
 
-// bound is what a number is expected to keep.
-var bound = single("a bound", "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant, or with base",
+// bound reads the bound of a number.
+var bound = single("a bound", "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant or with base",
 	textLike(`^ *(>=|<=|>|<) *[-+.0-9a-z]+( *\* *[-a-z0-9]+)? *$`), parseBound)
 
-// parseBound is the reverse of Bound.String. wrong is what is wrong, "" if nothing is.
+// parseBound is the inverse of Bound.String. wrong describes the mistake, or is "".
 func parseBound(text string) (b Bound, wrong string) {
 	rest := strings.TrimSpace(text)
 	for _, is := range comparisons {
@@ -494,10 +493,10 @@ func parseBound(text string) (b Bound, wrong string) {
 	value, b.Than = strings.TrimSpace(value), strings.TrimSpace(than)
 	v, err := strconv.ParseFloat(value, 64)
 	switch {
-	case err != nil || v-v != 0: // neither infinite nor no number
-		return b, quote(value) + " is no number"
+	case err != nil || v-v != 0: // Inf or NaN
+		return b, quote(value) + " is not a number"
 	case product && (!namePattern.MatchString(b.Than) || numeric(b.Than)):
-		return b, quote(b.Than) + " is no variant's name"
+		return b, quote(b.Than) + " is not the name of a variant"
 	case len(b.Than) > longestName:
 		return b, quote(b.Than) + " is too long for a variant's name"
 	case product && v <= 0:

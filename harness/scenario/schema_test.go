@@ -21,7 +21,7 @@ func TestSchemaFitsTheCatalogue(t *testing.T) {
 	}
 }
 
-// What Parse refuses without looking at a second key, the schema refuses too.
+// Mistakes that Parse detects by looking at a single key are rejected by the schema, too.
 func TestSchemaRefuses(t *testing.T) {
 	schema := readSchema(t)
 	if err := conforms(t, schema, []byte(head)); err != nil {
@@ -63,11 +63,11 @@ func conforms(t *testing.T, schema map[string]any, data []byte) error {
 	return validate(schema, value, "scenario")
 }
 
-// validate checks a value by the part of JSON Schema that Schema uses, and fails
-// on keywords that it doesn't know.
+// validate checks a value against the part of JSON Schema that Schema uses. It fails on unknown
+// keywords.
 func validate(schema map[string]any, v any, at string) error {
 	if want, ok := schema["type"]; ok && typeOf(v) != want && !(typeOf(v) == "integer" && want == "number") {
-		return fmt.Errorf("%s: %v is no %v", at, v, want)
+		return fmt.Errorf("%s: %v is not of type %v", at, v, want)
 	}
 	for keyword, want := range schema {
 		ok := true
@@ -95,7 +95,7 @@ func validate(schema map[string]any, v any, at string) error {
 		case "required":
 			for _, key := range want.([]any) {
 				if _, there := v.(map[string]any)[key.(string)]; !there {
-					err = fmt.Errorf("%s lacks %v", at, key)
+					err = fmt.Errorf("%s has no %v", at, key)
 				}
 			}
 		case "propertyNames":
@@ -111,7 +111,7 @@ func validate(schema map[string]any, v any, at string) error {
 			return err
 		}
 		if !ok {
-			return fmt.Errorf("%s: %v is against %s %v", at, v, keyword, want)
+			return fmt.Errorf("%s: %v violates %s %v", at, v, keyword, want)
 		}
 	}
 	return nil
@@ -141,7 +141,7 @@ func matches(schemas []any, v any, at string) (n int) {
 	return n
 }
 
-// each calls f for the entries of a mapping or a list; for anything else type says no.
+// each calls f for the entries of a mapping or a list. validate reports other values by their type.
 func each(v any, f func(key string, item any) error) error {
 	switch v := v.(type) {
 	case map[string]any:

@@ -17,12 +17,12 @@ import (
 	"lockpick/nemesis"
 )
 
-// shape describes what a scenario file may have at one place. It reads a node into a value,
-// writes the node that reads back as a value, and returns its JSON Schema, so that all three
-// follow from one table: form.go.
+// shape describes the allowed content at one place of a scenario file. It reads a node into a
+// value, writes a value as a node, and returns its JSON Schema. All three therefore follow from one
+// table, in form.go.
 type shape interface {
 	read(n *yaml.Node, to reflect.Value) error
-	// write returns nil where a file leaves the value out. path is the field of v in a run.json.
+	// write returns nil if the file omits the value. path is the field of v in a run.json.
 	write(w writer, path string, v reflect.Value) *yaml.Node
 	schema() map[string]any
 }
@@ -33,22 +33,22 @@ type field struct {
 	doc         string
 	shape       shape
 	required    bool
-	defaultText string // the default, as a file spells it; "": the zero value
-	// at is the path to the value within the section's, by JSON names, as in event.nth. "" is
-	// the key itself, and whole the section's value.
+	defaultText string // the default, as written in a file; "": the zero value
+	// goPath is the path of Go fields from the section's value to this one, as in event.nth. ""
+	// means the field named like key, and wholeSection the section's value itself.
 	at string
-	to any // a pointer to the value, if it is stored outside of the section's
-	// stored is the value's path in a run.json where at does not say it: below the section's, or below
+	to any // a pointer to the value, if it is stored outside the section's value
+	// stored is the value's path in a run.json, if it differs from goPath: relative to the section's path, or to
 	// the scenario's if to is set.
 	stored string
 }
 
-// whole is the path of a field that has its section's value.
+// wholeSection is the path of a field whose value is that of its section.
 const whole = "."
 
-// part returns the field's value within the section's, and whether it is optional: behind a
-// pointer or in a map. A value that is absent is invalid, or with create a new one, which the
-// caller has to put into the map.
+// value returns the field's value within the section's. optional reports whether it is behind a
+// pointer or in a map. A missing value is returned as the zero reflect.Value, or is created if
+// create is set; the caller must put it into the map.
 func (f *field) part(section reflect.Value, create bool) (v reflect.Value, optional bool) {
 	switch {
 	case f.to != nil:
@@ -88,7 +88,7 @@ func (f *field) read(n *yaml.Node, section reflect.Value) error {
 	return nil
 }
 
-// write returns nil for defaults.
+// write returns nil for default values.
 func (f *field) write(w writer, path string, section reflect.Value) *yaml.Node {
 	v, optional := f.part(section, false)
 	if !v.IsValid() {
@@ -119,7 +119,7 @@ func (f *field) fill(v reflect.Value) {
 	}
 }
 
-// path returns the field's path in a run.json, given its section's.
+// path returns the field's path in a run.json, given the path of its section.
 func (f *field) path(section string) string {
 	switch {
 	case f.to != nil:
@@ -132,7 +132,7 @@ func (f *field) path(section string) string {
 	return section + "." + cmp.Or(f.at, f.key)
 }
 
-// removedKeys has a hint for each key of earlier releases.
+// removedKeys has hints for keys of earlier releases.
 var removedKeys = map[string]string{
 	"bypasses": "bypasses are no longer counted; delete the line, or bound jain-index or losing-streak",
 }
@@ -227,14 +227,14 @@ func pairs(n *yaml.Node, name, hint string) ([]pair, error) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if key.Kind != yaml.ScalarNode {
-			return nil, bad(key, hint, "a key in %s must be a single word", name)
+			return nil, bad(key, hint, "keys in %s must be single words", name)
 		}
 		if line, again := seen[key.Value]; again {
 			hint := "keep one of them"
 			if line > 0 {
-				hint = fmt.Sprintf("it stands in line %d already; %s", line, hint)
+				hint = fmt.Sprintf("it already appears in line %d; %s", line, hint)
 			}
-			return nil, bad(key, hint, "key %s is given twice in %s", quote(key.Value), name)
+			return nil, bad(key, hint, "duplicate key %s in %s", quote(key.Value), name)
 		}
 		seen[key.Value] = key.Line
 		out = append(out, pair{key, n.Content[i+1]})
@@ -242,7 +242,7 @@ func pairs(n *yaml.Node, name, hint string) ([]pair, error) {
 	return out, nil
 }
 
-// sortOf names the sort of a node for messages.
+// describeNode describes the kind of a node for messages.
 func sortOf(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -255,13 +255,13 @@ func sortOf(n *yaml.Node) string {
 	return quote(n.Value)
 }
 
-// either is one of several forms. The first one is the default.
+// alternatives is a value that can be written in several forms. The first form is the default.
 type either []form
 
 type form struct {
 	field
-	is   func(n *yaml.Node) bool // whether a node has this form; unused in the first
-	mark string                  // path of a value that only this form has; "": there is none
+	is   func(n *yaml.Node) bool // reports whether a node has this form; not used for the first one
+	mark string                  // path of a value that only this form has, or ""
 }
 
 // matches reports whether a value has this form.
@@ -290,7 +290,8 @@ func (e either) read(n *yaml.Node, to reflect.Value) error {
 	return e[0].read(n, to)
 }
 
-// write merges the sections of a value that has several forms. Reading that reports the error.
+// write merges the sections of a value that matches several forms. Reading the result then reports
+// the error.
 func (e either) write(w writer, path string, v reflect.Value) (n *yaml.Node) {
 	for _, f := range e {
 		if !f.matches(v) {
@@ -316,7 +317,7 @@ func (e either) schema() map[string]any {
 	return map[string]any{"oneOf": all}
 }
 
-// trigger is the section when, which must have the key of exactly one form.
+// trigger is the section when, which must have the keys of exactly one form.
 type trigger struct{ either }
 
 func (t trigger) read(n *yaml.Node, to reflect.Value) error {
@@ -331,31 +332,31 @@ func (t trigger) read(n *yaml.Node, to reflect.Value) error {
 	given = slices.DeleteFunc(given, func(p pair) bool { return !slices.Contains(keys, p.key.Value) })
 	switch {
 	case len(given) == 0:
-		return bad(n, "it is one of "+strings.Join(forms, " or "), "when needs one of %s", strings.Join(keys, ", "))
+		return bad(n, "use one of "+strings.Join(forms, " or "), "when needs one of %s", strings.Join(keys, ", "))
 	case len(given) > 1:
-		return bad(given[1].key, "keep one; for both make two steps", "two triggers in one when: %s and %s", given[0].key.Value, given[1].key.Value)
+		return bad(given[1].key, "keep one, or use two steps", "two triggers in one when: %s and %s", given[0].key.Value, given[1].key.Value)
 	}
 	return t.either.read(n, to)
 }
 
-// sequence is a list of anything.
+// sequence is a list of items.
 type sequence struct {
 	name   string
 	least  int
 	most   int
 	item   shape
-	differ bool // the items are words, and no two are equal
+	differ bool // the items are words, and all must be different
 }
 
 func (l sequence) read(n *yaml.Node, to reflect.Value) error {
 	if n.Kind != yaml.SequenceNode {
-		return bad(n, "write [a, b], or one item a line, each after a dash", "%s must be a list, not %s", l.name, sortOf(n))
+		return bad(n, "write [a, b], or one item per line, each after a dash", "%s must be a list, not %s", l.name, sortOf(n))
 	}
 	if len(n.Content) > l.most {
 		return bad(n.Content[l.most], fmt.Sprintf("at most %d are allowed", l.most), "%s is too long", l.name)
 	}
 	if len(n.Content) < l.least {
-		return bad(n, "name at least one", "%s is empty", l.name)
+		return bad(n, "add at least one item", "%s is empty", l.name)
 	}
 	if len(n.Content) == 0 {
 		return nil
@@ -369,7 +370,7 @@ func (l sequence) read(n *yaml.Node, to reflect.Value) error {
 	seen := map[string]bool{}
 	for _, c := range n.Content {
 		if l.differ && seen[c.Value] {
-			return bad(c, "keep one of them", "%s stands twice in %s", quote(c.Value), l.name)
+			return bad(c, "remove one of them", "%s is repeated in %s", quote(c.Value), l.name)
 		}
 		seen[c.Value] = true
 	}
@@ -397,13 +398,13 @@ func (l sequence) schema() map[string]any {
 	return s
 }
 
-// wordsOf is a list of words that are all different.
+// wordsOf is a list of distinct words.
 func wordsOf(name string, item scalar) shape { return sequence{name, 1, maxItems, item, true} }
 
-// dict is a mapping whose keys are names: those of structs, in their order.
+// dict is a mapping with names as keys. It is stored as a slice of structs in the same order.
 type dict struct {
 	name string
-	key  scalar // what a name may be
+	key  scalar // allowed names
 	most int
 	item shape
 }
@@ -414,7 +415,7 @@ func (m dict) read(n *yaml.Node, to reflect.Value) error {
 		return err
 	}
 	if len(given) == 0 {
-		return bad(n, "leave it out, or name at least one", "%s is empty", m.name)
+		return bad(n, "leave it out, or add at least one entry", "%s is empty", m.name)
 	}
 	if len(given) > m.most {
 		return bad(given[m.most].key, fmt.Sprintf("at most %d are allowed", m.most), "too many entries in %s", m.name)
@@ -450,7 +451,7 @@ func (m dict) schema() map[string]any {
 	}
 }
 
-// later stores the node itself, to be read in a later step.
+// deferred stores the node itself, which is read in a later step.
 type later struct{ shape }
 
 func (later) read(n *yaml.Node, to reflect.Value) error {
@@ -458,14 +459,14 @@ func (later) read(n *yaml.Node, to reflect.Value) error {
 	return nil
 }
 
-// scalar is a single value. If the text is wrong, parse returns what is wrong and a hint, or ""
-// for the general hint.
+// scalar is a single value. If the text is invalid, parse returns a description of the mistake and
+// a hint, or "" for the general hint.
 type scalar struct {
 	name, hint string
-	jsonSchema map[string]any // the schema
+	jsonSchema map[string]any
 	parse      func(text string) (v any, wrong, hint string)
-	store      func(to reflect.Value, v any) // nil: by assignment
-	show       func(v reflect.Value) string  // nil: as fmt.Sprint does
+	store      func(to reflect.Value, v any) // nil: assign it
+	show       func(v reflect.Value) string  // nil: fmt.Sprint
 }
 
 func (s scalar) read(n *yaml.Node, to reflect.Value) error {
@@ -494,14 +495,14 @@ func (s scalar) write(w writer, path string, v reflect.Value) *yaml.Node {
 	}
 	n := w.node(path, yaml.ScalarNode, fmt.Sprint(v.Interface()))
 	if v.Kind() == reflect.String {
-		n.Tag = "!!str" // in quotes where it would be taken for something else without
+		n.Tag = "!!str" // quote it if it would otherwise be read as another type
 	}
 	return n
 }
 
 func (s scalar) schema() map[string]any { return maps.Clone(s.jsonSchema) }
 
-// single returns a scalar whose errors all have the general hint.
+// newScalar returns a scalar whose errors all have the general hint.
 func single[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, wrong string)) scalar {
 	return scalar{name: name, hint: hint, jsonSchema: jsonSchema, parse: func(s string) (any, string, string) {
 		v, wrong := parse(s)
@@ -509,7 +510,7 @@ func single[T any](name, hint string, jsonSchema map[string]any, parse func(text
 	}}
 }
 
-// fitting returns a scalar whose errors all have the same text, too.
+// newScalarFunc returns a scalar whose errors also all have the same text.
 func fitting[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, fits bool)) scalar {
 	return single(name, hint, jsonSchema, func(s string) (T, string) {
 		v, fits := parse(s)
@@ -527,7 +528,7 @@ var prose = single("a text", "write a sentence", map[string]any{"type": "string"
 	return s, ""
 })
 
-// oneOf is one of the allowed words.
+// oneOf accepts one of the allowed words.
 func oneOf(sort string, allowed ...string) scalar {
 	return scalar{name: "a " + sort, hint: suggest("", "known", allowed), jsonSchema: map[string]any{"enum": allowed}, parse: func(s string) (any, string, string) {
 		if !slices.Contains(allowed, s) {
@@ -537,12 +538,12 @@ func oneOf(sort string, allowed ...string) scalar {
 	}}
 }
 
-// matching is a name that matches a pattern.
+// nameScalar accepts names that match a pattern.
 func matching(sort string, pattern *regexp.Regexp, hint string) scalar {
 	return scalar{name: "a " + sort, hint: "known: none", jsonSchema: textLike(pattern.String()), parse: func(s string) (any, string, string) {
 		switch {
 		case !pattern.MatchString(s):
-			return nil, quote(s) + " is no name for a " + sort, hint
+			return nil, quote(s) + " is not a valid name for a " + sort, hint
 		case len(s) > longestName:
 			return nil, fmt.Sprintf("the name of this %s has %d characters", sort, len(s)), fmt.Sprintf("at most %d characters", longestName)
 		}
@@ -554,7 +555,7 @@ func textLike(pattern string) map[string]any {
 	return map[string]any{"type": "string", "pattern": pattern}
 }
 
-const longestName = 64 // a file name holds two with a plus between them
+const longestName = 64 // a file name may contain two, joined by a plus
 
 var (
 	namePattern   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
@@ -567,24 +568,24 @@ var (
 )
 
 func named(sort string) scalar {
-	return matching(sort, namePattern, "small letters and digits, with single dashes between them")
+	return matching(sort, namePattern, "lower-case letters and digits, separated by single dashes")
 }
 
-// imagePattern is as much of an image's name as can be told without the registry:
-// HOST:PORT/ and NAME, of small letters, :TAG, @DIGEST.
+// imagePattern checks as much of an image's name as is possible without the registry:
+// HOST:PORT/, a NAME in lower case, :TAG, @DIGEST.
 var imagePattern = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 
-// longestImage is as long as a registry takes.
+// maxImageLen is the limit of registries.
 const longestImage = 255
 
 var imageName = single("the name of an image", "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7", textLike(imagePattern.String()), func(s string) (string, string) {
 	if len(s) > longestImage || !imagePattern.MatchString(s) {
-		return "", quote(s) + " is no name of an image"
+		return "", quote(s) + " is not an image name"
 	}
 	return s, ""
 })
 
-// integer is a whole number within bounds.
+// integer accepts whole numbers from least to most.
 func integer(least, most int) scalar {
 	return fitting("a number", fmt.Sprintf("a whole number from %d to %d", least, most), map[string]any{"type": "integer", "minimum": least, "maximum": most},
 		func(s string) (int, bool) {
@@ -607,11 +608,11 @@ func factor(meaning string) scalar {
 }
 
 var (
-	pace = factor("1 is true to the file, 0.1 ten times as fast")
-	rate = factor("1 is a clock that is right, 1.1 one that gains a tenth, 0.9 one that loses a tenth")
+	pace = factor("1 runs as written in the file, 0.1 ten times as fast")
+	rate = factor("1 is correct, 1.1 runs 10% fast, 0.9 runs 10% slow")
 
-	// processor is a share of one processor. Less than a hundredth no kernel gives in
-	// slices that a run would notice.
+	// cpuShare is a share of one processor. Kernels don't allocate less than a hundredth in slices
+	// that a run would notice.
 	processor = decimal("a share of one processor", "a number from 0.01 to 1, as in 0.02", map[string]any{"minimum": 0.01, "maximum": 1},
 		func(v float64) bool { return v >= 0.01 && v <= 1 })
 )
@@ -623,25 +624,25 @@ var truth = single("true or false", "write true or false", map[string]any{"type"
 	return s == "true", ""
 })
 
-// percent is a share of one that is below a bound, written as in "1%" or "0.5%".
+// percent accepts percentages below a limit, written as "1%" or "0.5%".
 func percent(below float64) scalar {
 	return share(fmt.Sprintf("to below %g%%", 100*below), func(v float64) bool { return v < below })
 }
 
-// upToAll is a share that may be all.
+// fullShare accepts percentages up to 100%.
 var upToAll = share("up to 100%", func(v float64) bool { return v <= 1 })
 
 func share(until string, fits func(float64) bool) scalar {
 	p := fitting("a percentage", "a percentage from 0% "+until+", as in 1%", textLike(`^[0-9.]+%$`), func(s string) (float64, bool) {
 		digits, ok := strings.CutSuffix(s, "%")
-		v, err := strconv.ParseFloat(digits+"e-2", 64) // divided by 100 it would be rounded twice
+		v, err := strconv.ParseFloat(digits+"e-2", 64) // dividing by 100 would round twice
 		return v, ok && err == nil && v >= 0 && fits(v)
 	})
 	p.show = func(v reflect.Value) string { return hundredfold(v.Float()) }
 	return p
 }
 
-// hundredfold is a share as a percentage that is read as exactly this share.
+// formatPercent formats a share as a percentage that parses to exactly the same share.
 func hundredfold(x float64) string {
 	switch {
 	case x == 0:
@@ -652,7 +653,7 @@ func hundredfold(x float64) string {
 	digits, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
 	e, _ := strconv.Atoi(exponent)
 	whole, fraction, _ := strings.Cut(digits, ".")
-	point := e + 2 // digits of whole and fraction that stand before the point, less one
+	point := e + 2 // number of digits before the decimal point, less one
 	all := whole + fraction
 	switch {
 	case point < 0:
@@ -663,7 +664,7 @@ func hundredfold(x float64) string {
 	return all[:point+1] + "." + all[point+1:] + "%"
 }
 
-// size is a number of bytes with its unit. Less than the least no container gets.
+// byteSize accepts a number of bytes with a unit. The minimum is the least memory of a container.
 var size = func() scalar {
 	p := fitting("a number of bytes", "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB", textLike(`^[0-9]+(KB|MB|GB)$`),
 		func(s string) (int, bool) {
@@ -693,7 +694,7 @@ func parseDuration(s string, least time.Duration) (d time.Duration, wrong, hint 
 	return parseSigned(s, least)
 }
 
-// parseSigned is parseDuration for durations that may be negative.
+// parseSigned is like parseDuration, but accepts negative durations.
 func parseSigned(s string, least time.Duration) (d time.Duration, wrong, hint string) {
 	d, err := time.ParseDuration(s)
 	switch {
@@ -711,13 +712,13 @@ func duration(least time.Duration) scalar {
 	return scalar{name: "a duration", hint: durationHint, jsonSchema: textLike("^(" + durationJSON + ")$"), parse: func(s string) (any, string, string) { return parseDuration(s, least) }}
 }
 
-// signed is a duration that may be negative.
+// signedDuration accepts durations that may be negative.
 func signed(unit time.Duration) scalar {
 	return scalar{name: "a duration", hint: "a number with its unit, as in 11s, or -5s to go back", jsonSchema: textLike("^-?(" + durationJSON + ")$"),
 		parse: func(s string) (any, string, string) { return parseSigned(s, unit) }}
 }
 
-// between is a range of durations, "50ms..500ms", or a single one.
+// durationRange accepts a range of durations, as in 50ms..500ms, or a single duration.
 func between(least time.Duration) scalar {
 	return scalar{name: "a range of durations", hint: "one duration, as in 2s, or the two ends of a range, as in 50ms..500ms",
 		jsonSchema: textLike(fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)),
@@ -732,7 +733,7 @@ func between(least time.Duration) scalar {
 			}
 			longest, wrong, hint := parseDuration(strings.TrimSpace(upto), least)
 			if wrong == "" && shortest > longest {
-				return nil, "the range " + quote(s) + " ends before it begins", fmt.Sprintf("write the shorter end first: %v..%v", longest, shortest)
+				return nil, "the range " + quote(s) + " is reversed", fmt.Sprintf("write the shorter end first: %v..%v", longest, shortest)
 			}
 			return client.Range{Min: shortest, Max: longest}, wrong, hint
 		},

@@ -8,12 +8,13 @@ import (
 	"lockpick/harness/lock"
 )
 
-// A lock on a store has its nodes there: pauses, kills and cuts hit these all the same, and what
-// needs Redis is a capability that nothing has, and that says why.
+// With a lock on a store, the nodes are members of the store. Pauses, kills and cuts hit them in
+// the same way. Faults that need Redis become a need that no backend satisfies and that has a
+// reason.
 func TestLockOnAStore(t *testing.T) {
 	kind := lock.Kind{Server: lock.Etcd, OwnTime: true, Belief: lock.BySignal}
 	for _, tt := range []struct {
-		plan, lacks, why string // what it lacks besides a backend that has etcd; "": nothing
+		plan, unsupported, why string // unsupported need, or ""
 	}{
 		{plan: "{kind: pause, targets: [n1], for: 1s}"},
 		{plan: "{kind: kill, targets: [n1], for: 1s}"},
@@ -21,9 +22,9 @@ func TestLockOnAStore(t *testing.T) {
 		{plan: "{kind: delay, targets: [c1], delay: 1ms..2ms, for: 1s}"},
 		{plan: "{kind: clock-rate, targets: [c1], rate: 1.1}"},
 		{plan: "{kind: pause, targets: [c1], for: 1s}"},
-		{plan: "{kind: clock-jump, targets: [n1], by: 5s}", lacks: "etcd:clock-node", why: "the nodes are etcd, and there is no clock-node but with Redis"},
-		{plan: "{kind: shutdown, targets: [n1], for: 1s}", lacks: "etcd:shutdown-node", why: "but with Redis"},
-		{plan: "{kind: touch, targets: [n1]}", lacks: "etcd:touch-node", why: "but with Redis"},
+		{plan: "{kind: clock-jump, targets: [n1], by: 5s}", unsupported: "etcd:clock-node", why: "the nodes run etcd, but only Redis supports clock-node"},
+		{plan: "{kind: shutdown, targets: [n1], for: 1s}", unsupported: "etcd:shutdown-node", why: "but only Redis supports"},
+		{plan: "{kind: touch, targets: [n1]}", unsupported: "etcd:touch-node", why: "but only Redis supports"},
 	} {
 		s, err := parse(t, head+"\nplan:\n  - {when: {at: 1s}, fault: "+tt.plan+"}\n")[0].With("other", kind)
 		if err != nil {
@@ -42,11 +43,11 @@ func TestLockOnAStore(t *testing.T) {
 				}
 			}
 		}
-		if got := strings.Join(lacks, " "); got != tt.lacks {
-			t.Errorf("%s lacks %q, want %q", tt.plan, got, tt.lacks)
+		if got := strings.Join(lacks, " "); got != tt.unsupported {
+			t.Errorf("%s: unsupported %q, want %q", tt.plan, got, tt.unsupported)
 		}
 		if s.Settles() <= s.Lock.TTL {
-			t.Errorf("a store settles in %v, and a lease lasts %v", s.Settles(), s.Lock.TTL)
+			t.Errorf("expiry slack %v of a store with a lease of %v", s.Settles(), s.Lock.TTL)
 		}
 	}
 	held := parse(t, head+"\nplan:\n  - {when: {link: c1-n1, message: set, of: request, nth: 1}, fault: {kind: hold, for: 1s}}\n")[0]
@@ -54,12 +55,12 @@ func TestLockOnAStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if needs := s.NeedsOf(kind); !slices.Contains(needs, "etcd:hold-message") || LackOf("etcd:drop-message+hold-message") != "the nodes are etcd, and there is no drop-message, hold-message but with Redis" {
-		t.Errorf("a message that is held needs %v", needs)
+	if needs := s.NeedsOf(kind); !slices.Contains(needs, "etcd:hold-message") || LackOf("etcd:drop-message+hold-message") != "the nodes run etcd, but only Redis supports drop-message, hold-message" {
+		t.Errorf("holding a message needs %v", needs)
 	}
 }
 
-// A file may name a store: it is for a lock that is on it, and for no other.
+// A file may name a store. It then applies only to locks that use the store.
 func TestScenarioOnAStore(t *testing.T) {
 	s := parse(t, head+"\ntopology: {server: etcd}\n")[0]
 	if needs := s.NeedsOf(lock.Kind{}); !slices.Contains(needs, "lock:etcd") || !strings.Contains(LackOf("lock:etcd"), "--adapter") {
@@ -71,6 +72,6 @@ func TestScenarioOnAStore(t *testing.T) {
 		}
 	}
 	if why := LackOf("hold-message"); why != "" {
-		t.Errorf("a need of Redis's own: %s", why)
+		t.Errorf("reason for a need that Redis nodes satisfy: %s", why)
 	}
 }

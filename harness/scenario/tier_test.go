@@ -41,19 +41,19 @@ func TestWithAnotherLock(t *testing.T) {
 		plan = append(plan, st.Fault.Kind+" "+strings.Join(alone.Targets(st), " "))
 	}
 	if want := []string{"cut c1-n1", "drop c1-n1", "kill n1"}; !slices.Equal(plan, want) {
-		t.Errorf("its plan is %q, want %q", plan, want)
+		t.Errorf("plan %q, want %q", plan, want)
 	}
 	for property, want := range map[string]string{"mutual-exclusion": "holds", "lease-linearizable": "holds", "resource-safety": "any", "bounded-hold": "any"} {
 		if got := alone.Expect[property].String(); got != want {
-			t.Errorf("%s of it is %q, want %q", property, got, want)
+			t.Errorf("%s: %q, want %q", property, got, want)
 		}
 	}
 	again := parse(t, tiered)[0]
 	if s.Topology.Nodes != 5 || len(s.Clients[0].Reach) != 3 || s.Plan[1].When.Message.Link != again.Plan[1].When.Message.Link || len(s.Expect) != len(again.Expect) {
-		t.Errorf("the scenario itself has become %+v", s)
+		t.Errorf("the original scenario was changed to %+v", s)
 	}
 	if own, err := s.With("redlock", lock.Kind{}); err != nil || own.Lock.Extends != 3 || own.Expect["resource-safety"].Want != "violated" {
-		t.Errorf("its own lock: %+v, %v", own.Expect, err)
+		t.Errorf("with the scenario's own lock: %+v, %v", own.Expect, err)
 	}
 }
 
@@ -64,13 +64,13 @@ func TestNotForAnotherLock(t *testing.T) {
 		kind   func(*lock.Kind)
 		why    string
 	}{
-		"mistake":    {func(s *Scenario) { s.Lock.Kind, s.Lock.Mistake = "broken", "plain-del" }, nil, "mistake"},
+		"mistake":    {func(s *Scenario) { s.Lock.Kind, s.Lock.Mistake = "broken", "plain-del" }, nil, "deliberately broken"},
 		"option":     {func(s *Scenario) { s.Lock.Kind, s.Lock.Options = "hardened", map[string]string{"repair": "yes"} }, nil, "option"},
 		"votes":      {func(s *Scenario) { s.Tier = TierQuorum }, func(k *lock.Kind) { k.OneNode = true }, "votes"},
 		"fence":      {func(s *Scenario) { s.Lock.Fence = true }, func(k *lock.Kind) { k.Can.Fence = false }, "fencing tokens"},
 		"extend":     {nil, func(k *lock.Kind) { k.Can.Extend = false }, "extended"},
-		"reenter":    {func(s *Scenario) { s.Workload.Reenter = 1 }, func(k *lock.Kind) { k.Can.Reenter = false }, "acquired again"},
-		"sequential": {func(s *Scenario) { s.Tier = "" }, func(k *lock.Kind) { k.Can.Sequential = false }, "one after another"},
+		"reenter":    {func(s *Scenario) { s.Workload.Reenter = 1 }, func(k *lock.Kind) { k.Can.Reenter = false }, "not reentrant"},
+		"sequential": {func(s *Scenario) { s.Tier = "" }, func(k *lock.Kind) { k.Can.Sequential = false }, "sequentially"},
 		"point": {func(s *Scenario) {
 			s.Plan = nemesis.Plan{{When: nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: "during-acquire"}}}}
 		}, func(k *lock.Kind) { k.OwnTime = true }, "during-acquire"},
@@ -80,18 +80,18 @@ func TestNotForAnotherLock(t *testing.T) {
 			tt.change(&s)
 		}
 		if _, err := s.With("redsync", able); name != "mistake" && name != "option" && err != nil {
-			t.Errorf("%s: a lock that can is refused: %v", name, err)
+			t.Errorf("%s: rejected a lock that supports it: %v", name, err)
 		}
 		if tt.kind != nil {
 			tt.kind(&k)
 		}
 		if _, err := s.With("redsync", k); err == nil || !strings.Contains(err.Error(), tt.why) {
-			t.Errorf("%s: %v, want %q in it", name, err, tt.why)
+			t.Errorf("%s: %v, want an error containing %q", name, err, tt.why)
 		}
 	}
 }
 
-// Without a tier nothing is expected of another lock.
+// Without a tier nothing is expected of other locks.
 func TestNoTier(t *testing.T) {
 	s := parse(t, strings.Replace(tiered, "tier: every", "", 1))[0]
 	other, err := s.With("other", lock.Kind{Can: lock.Powers{Extend: true, Limit: true, Sequential: true}})
@@ -100,18 +100,18 @@ func TestNoTier(t *testing.T) {
 	}
 	for property, e := range other.Expect {
 		if e.Want != wantAny {
-			t.Errorf("%s %s is expected", property, e)
+			t.Errorf("unexpected expectation %s: %s", property, e)
 		}
 	}
 }
 
-// A lock that reads its own time has dice that leave its clock alone, and no other of them.
+// WithoutClientClockSteps only omits faults that set the clocks of clients.
 func TestUnturned(t *testing.T) {
 	s := parse(t, drawing)[0]
 	s.Random.Faults = []string{"clock-jump", "clock-rate", "pause"}
 	got, left := s.Unturned()
 	if want := []string{"clock-jump-client"}; !slices.Equal(left, want) {
-		t.Errorf("left out: %q, want %q", left, want)
+		t.Errorf("omitted: %q, want %q", left, want)
 	}
 	for _, c := range got.Random.Choices() {
 		if c.Kind.Sets && c.On == nemesis.Client {
@@ -119,14 +119,14 @@ func TestUnturned(t *testing.T) {
 		}
 	}
 	if a, b := len(s.Random.Choices()), len(got.Random.Choices()); a != b+1 || len(s.Random.Faults) != 3 {
-		t.Errorf("of %d choices %d are left; the scenario's own faults: %q", a, b, s.Random.Faults)
+		t.Errorf("%d choices became %d; the original scenario's faults: %q", a, b, s.Random.Faults)
 	}
 	if plain, left := parse(t, tiered)[0].Unturned(); left != nil || plain.Random != nil {
-		t.Errorf("without dice: %q", left)
+		t.Errorf("with a fixed plan: %q", left)
 	}
 }
 
-// A kind's own number of votes goes into the scenario, and with it into the record.
+// A kind's own quorum becomes part of the scenario, and thus of the history.
 func TestQuorumOfTheKind(t *testing.T) {
 	s := parse(t, strings.Replace(tiered, "tier: every", "tier: quorum", 1)+"\n")[0]
 	s.Expect = map[string]Expectation{"mutual-exclusion": {Want: wantHolds}, "fault-tolerance": {Want: wantHolds}}
@@ -134,7 +134,7 @@ func TestQuorumOfTheKind(t *testing.T) {
 	for name, row := range map[string]struct {
 		kind   lock.Kind
 		quorum int
-		claims string // fault-tolerance while a minority is down
+		claims string // expectation for fault-tolerance while a minority is down
 	}{
 		"a majority": {lock.Kind{Can: able}, 3, wantHolds},
 		"all nodes":  {lock.Kind{Can: able, Quorum: func(nodes int) int { return nodes }}, 5, wantAny},
@@ -144,12 +144,13 @@ func TestQuorumOfTheKind(t *testing.T) {
 			t.Errorf("%s: quorum %d, expects %v, %v", name, other.Quorum(), other.Expect, err)
 		}
 	}
-	if _, err := s.With("other", lock.Kind{Can: able, Quorum: func(int) int { return 1 }}); err == nil || !strings.Contains(err.Error(), "this lock needs one") {
-		t.Errorf("a lock that one vote is enough for: %v", err)
+	if _, err := s.With("other", lock.Kind{Can: able, Quorum: func(int) int { return 1 }}); err == nil || !strings.Contains(err.Error(), "this lock needs only one") {
+		t.Errorf("a lock with a quorum of one: %v", err)
 	}
 }
 
-// Options come on top of the scenario's own, which they may change; what they forgo is not expected.
+// Options are merged with the scenario's own and override them. Properties that they forgo are
+// not expected.
 func TestHaving(t *testing.T) {
 	k := lock.Kind{Options: []lock.Option{{Name: "quarantine", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance"}}, {Name: "repair", Values: []string{"no", "yes"}}}}
 	for _, tt := range []struct {
@@ -157,7 +158,7 @@ func TestHaving(t *testing.T) {
 		expected       string
 	}{
 		{nil, nil, nil, wantHolds},
-		{map[string]string{"quarantine": "yes"}, nil, map[string]string{"quarantine": "yes"}, wantHolds}, // it knows best what it expects
+		{map[string]string{"quarantine": "yes"}, nil, map[string]string{"quarantine": "yes"}, wantHolds}, // own options don't change the expectations
 		{nil, map[string]string{"repair": "yes"}, map[string]string{"repair": "yes"}, wantHolds},
 		{nil, map[string]string{"quarantine": "no"}, map[string]string{"quarantine": "no"}, wantHolds},
 		{nil, map[string]string{"quarantine": "yes"}, map[string]string{"quarantine": "yes"}, wantAny},
@@ -173,7 +174,7 @@ func TestHaving(t *testing.T) {
 	}
 }
 
-// Two kinds may have an option of the same name with other values: each takes its own.
+// Two kinds may have an option of the same name with different values. Each accepts its own.
 func TestOptionOfTwoKinds(t *testing.T) {
 	two := known
 	two.Kinds = maps.Clone(known.Kinds)
@@ -188,32 +189,32 @@ func TestOptionOfTwoKinds(t *testing.T) {
 	}
 }
 
-// What a tier requires is expected of each lock that can be held to it, whether the file names it or not,
-// and is no news in a file that is written.
+// A property that the tier requires is expected of each lock that promises it, whether the file
+// lists it or not, and is not written to files.
 func TestTierRequires(t *testing.T) {
 	s := parse(t, tiered)[0]
 	if e := s.Expect[validOnReturn]; e != implied {
-		t.Fatalf("of its own lock it is %+v", e)
+		t.Fatalf("expectation for the scenario's own lock: %+v", e)
 	}
 	for belief, want := range map[lock.Belief]string{lock.ByDeadline: wantHolds, lock.ByNothing: wantAny, lock.BySignal: wantAny} {
 		other, err := s.With("other", lock.Kind{Belief: belief, Can: lock.Powers{Extend: true, Limit: true, Sequential: true}})
 		if got := other.Expect[validOnReturn].Want; err != nil || got != want {
-			t.Errorf("of a lock with belief %q it is %q, %v", belief, got, err)
+			t.Errorf("expectation for a lock with belief %q: %q, %v", belief, got, err)
 		}
 	}
 	text, err := Write(s, "", known)
 	if err != nil || strings.Contains(string(text), validOnReturn) {
-		t.Errorf("%v, and it is written down:\n%s", err, text)
+		t.Errorf("%v; the required property was written:\n%s", err, text)
 	}
 	delete(s.Expect, validOnReturn)
 	if err := s.Check(known); err != nil {
-		t.Errorf("a run.json of a version that did not require it: %v", err)
+		t.Errorf("a run.json of a version that didn't require it: %v", err)
 	}
 	named := parse(t, strings.Replace(tiered, "expect: {", "expect: {valid-on-return: any, ", 1))[0]
 	if e := named.Expect[validOnReturn]; e.Want != wantAny {
-		t.Errorf("a scenario that says otherwise: %+v", e)
+		t.Errorf("with an explicit expectation: %+v", e)
 	}
 	if quorum := parse(t, strings.Replace(tiered, "tier: every", "tier: quorum", 1))[0]; len(quorum.Expect[validOnReturn].Want) > 0 {
-		t.Error("another tier requires it, too")
+		t.Error("another tier requires the property, too")
 	}
 }

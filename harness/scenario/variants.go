@@ -16,7 +16,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// apply returns the tree of a variant; the one without a name is the base.
+// apply returns the tree of a variant. The variant without a name is the base.
 func (d *document) apply(v variation) (*yaml.Node, error) {
 	tree := without(d.root, "variants")
 	if v.Name == "" {
@@ -27,7 +27,7 @@ func (d *document) apply(v variation) (*yaml.Node, error) {
 		return nil, err
 	}
 	if len(given) == 0 {
-		return nil, bad(v.Set, "set at least one key", "the variant changes nothing")
+		return nil, bad(v.Set, "set at least one key", "the variant doesn't change anything")
 	}
 	for _, p := range given {
 		if tree, err = d.set(tree, p.key, p.value); err != nil {
@@ -38,7 +38,7 @@ func (d *document) apply(v variation) (*yaml.Node, error) {
 		return &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: at.Line, Column: at.Column}
 	}
 	if v.Claim != nil {
-		tree = without(tree, "debate") // it is about the scenario's claim
+		tree = without(tree, "debate") // it refers to the scenario's claim
 	}
 	for i, value := range []*yaml.Node{v.Claim, v.Debate} {
 		if value == nil {
@@ -88,7 +88,7 @@ func (d *document) override(tree *yaml.Node, sets []string) (*yaml.Node, error) 
 	return tree, nil
 }
 
-// claim notes that a tree comes from src, its first line beginning at column shift.
+// recordSource records that a tree comes from src, with its first line shifted by some columns.
 func (d *document) claim(n *yaml.Node, src *source, shift int) {
 	d.foreign[n] = src
 	if n.Line == 1 {
@@ -99,7 +99,7 @@ func (d *document) claim(n *yaml.Node, src *source, shift int) {
 	}
 }
 
-// maxDepth is more than the form of a scenario needs.
+// maxDepth is more than any key of a scenario needs.
 const maxDepth = 8
 
 // set returns a tree with another value at a dotted key.
@@ -109,7 +109,7 @@ func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
 		return nil, bad(key, suggest(segments[0], "can be set", sections), "%s can't be set", quote(key.Value))
 	}
 	if len(segments) > maxDepth {
-		return nil, bad(key, fmt.Sprintf("at most %d words with dots between them", maxDepth), "%s goes too deep", quote(key.Value))
+		return nil, bad(key, fmt.Sprintf("at most %d words separated by dots", maxDepth), "%s is nested too deeply", quote(key.Value))
 	}
 	var path []*yaml.Node
 	column := key.Column
@@ -125,7 +125,7 @@ func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
 	return d.replace(tree, path, value)
 }
 
-// without returns a mapping that lacks one key.
+// withoutKey returns a copy of a mapping without one of its keys.
 func without(n *yaml.Node, key string) *yaml.Node {
 	c := *n
 	c.Content = slices.Clone(n.Content)
@@ -135,54 +135,53 @@ func without(n *yaml.Node, key string) *yaml.Node {
 	return &c
 }
 
-// A scenario is written for one lock, and what it expects is what that one promises. Its tier
-// says which other locks it may be expected of.
+// A scenario is written for one lock and expects what that lock guarantees. Its tier selects the
+// other locks that must meet the same expectations.
 const (
-	TierEvery  = "every"  // each lock, on however many nodes it is: the faults are the client's, or those of a minority
-	TierQuorum = "quorum" // each that counts the votes of several nodes
+	TierEvery  = "every"  // every lock, on any number of nodes: only clients or a minority of the nodes fail
+	TierQuorum = "quorum" // every lock that needs a majority of several nodes
 )
 
-// tiers lists them.
 func tiers() []string { return []string{TierEvery, TierQuorum} }
 
-// required lists the properties that every lock must keep in all scenarios of a tier, whether a
-// scenario names them or not.
+// required lists the properties that every lock must satisfy in all scenarios of a tier, even if
+// the scenario doesn't mention them.
 var required = map[string][]string{
-	TierEvery: {validOnReturn}, // a lock that has ended before its acquire returns is of no use to anybody
+	TierEvery: {validOnReturn}, // a lock that has expired before its acquire returns is useless
 }
 
-// implied is the expectation of a property that the tier requires.
+// implied is the expectation for a property that the tier requires.
 var implied = Expectation{Want: wantHolds, Implied: true}
 
-// With is the scenario with a lock of another kind, and what is expected of that one: what
-// the tier says, and of all else nothing. A lock that is on one node gets one, which all
-// faults of nodes hit. The error says why the scenario is not for this kind.
+// ForLock returns the scenario with a lock of another kind, and with only those expectations that
+// the tier requires of it. A lock that uses a single node gets a topology with one node, which is
+// hit by every fault on nodes. The error explains why the scenario doesn't apply to this kind.
 func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 	switch l := s.Lock; {
 	case s.Workload.Reenter > 0 && !k.Can.Reenter:
-		return s, errors.New("this lock can't be acquired again by who holds it")
+		return s, errors.New("the lock is not reentrant")
 	case l.Kind == name:
 		return s, nil
 	case l.Mistake != "":
-		return s, errors.New("it is about a lock's mistake")
+		return s, errors.New("tests a deliberately broken lock")
 	case len(l.Options) > 0:
-		return s, errors.New("it is about another lock's option")
+		return s, errors.New("tests an option of another lock")
 	case s.Topology.Server != "" && s.Topology.Server != k.Server:
-		return s, fmt.Errorf("it is about locks on %s, and this one is on %s", s.Topology.Server, cmp.Or(k.Server, "Redis"))
+		return s, fmt.Errorf("tests locks on %s, but this lock uses %s", s.Topology.Server, cmp.Or(k.Server, "Redis"))
 	case k.OneNode && s.Tier == TierQuorum:
-		return s, errors.New("it is about the votes of several nodes, and this lock is on one")
+		return s, errors.New("tests votes of several nodes, but this lock uses one node")
 	case k.Quorum != nil && k.Quorum(s.Topology.Nodes) < 2 && s.Tier == TierQuorum:
-		return s, errors.New("it is about the votes of several nodes, and this lock needs one")
+		return s, errors.New("tests votes of several nodes, but this lock needs only one vote")
 	case k.Distinct && len(slices.Compact(slices.Sorted(slices.Values(s.Topology.Addresses)))) < len(s.Topology.Addresses):
-		return s, errors.New("this lock refuses a node that is given twice")
+		return s, errors.New("this lock rejects duplicate nodes")
 	case l.Fence && !k.Can.Fence:
-		return s, errors.New("this lock gives no fencing tokens")
+		return s, errors.New("this lock has no fencing tokens")
 	case s.Workload.Extend > 0 && !k.Can.Extend:
 		return s, errors.New("this lock can't be extended")
 	case l.Ask == askSequential && !k.Can.Sequential && !k.OneNode && s.Tier != TierEvery:
-		return s, errors.New("this lock can't ask its nodes one after another")
+		return s, errors.New("this lock can't contact its nodes sequentially")
 	case k.OwnTime && slices.ContainsFunc(s.Plan, DuringAcquire):
-		return s, fmt.Errorf("this lock never comes to the point %s", client.DuringAcquire)
+		return s, fmt.Errorf("this lock has no %s hook", client.DuringAcquire)
 	}
 	s.Lock.Kind = name
 	if k.Server != "" {
@@ -202,8 +201,8 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 	return s, nil
 }
 
-// Having is the scenario with options of its lock's kind, besides those that it has itself.
-// Nothing is expected of what they forgo.
+// WithOptions returns the scenario with options of its lock's kind, in addition to its own. Nothing
+// is expected of properties that the options forgo.
 func (s Scenario) Having(k lock.Kind, options map[string]string) Scenario {
 	if len(options) == 0 {
 		return s
@@ -226,16 +225,17 @@ func (s Scenario) Having(k lock.Kind, options map[string]string) Scenario {
 	return s
 }
 
-// askSequential is lock.ask: one node after another.
+// askSequential is the value of lock.ask for contacting one node after another.
 const askSequential = "sequential"
 
-// DuringAcquire says whether a step waits for the second look at the clock in an acquire.
+// DuringAcquire reports whether a step waits for the second reading of the clock in an acquire.
 func DuringAcquire(st nemesis.Step) bool {
 	return st.When.Point != nil && st.When.Point.Point == client.DuringAcquire
 }
 
-// Unturned is the scenario whose dice leave the clocks of clients as they are, for a lock that
-// reads its own time where that can't be set, and what they leave out by its words.
+// WithoutClientClockSteps returns the scenario with a random plan that never sets the clocks of
+// clients, and the words for the omitted faults. It is for locks that read the system clock, where
+// that clock can't be set.
 func (s Scenario) Unturned() (_ Scenario, left []string) {
 	if s.Random == nil {
 		return s, nil
@@ -245,8 +245,8 @@ func (s Scenario) Unturned() (_ Scenario, left []string) {
 	return s, left
 }
 
-// promised is what a lock of another kind is held to: what the scenario's own must keep, as
-// far as its tier goes.
+// expectationsOf returns the expectations for a lock of another kind: the properties that the
+// scenario's own lock must satisfy, as far as the tier requires them.
 func promised(s Scenario, k lock.Kind) map[string]Expectation {
 	expect := map[string]Expectation{}
 	for property, e := range s.Expect {
@@ -258,8 +258,8 @@ func promised(s Scenario, k lock.Kind) map[string]Expectation {
 	return expect
 }
 
-// Guarantees is what remains of the expectations if settings of the scenario change: what must
-// hold. Whether a violation still comes, nobody knows.
+// Guarantees returns the expectations that remain valid if settings of the scenario change, which
+// are the properties that must hold. An expected violation may or may not occur.
 func Guarantees(expected map[string]Expectation) map[string]Expectation {
 	expect := map[string]Expectation{}
 	for property, e := range expected {
@@ -271,23 +271,23 @@ func Guarantees(expected map[string]Expectation) map[string]Expectation {
 	return expect
 }
 
-// claimed says whether a kind of lock claims a property that another does.
+// promises reports whether a kind of lock promises a property.
 func claimed(s Scenario, k lock.Kind, property string) bool {
 	switch property {
 	case boundedHold:
 		return k.Can.Limit
 	case validOnReturn:
 		return k.Belief == lock.ByDeadline
-	case resourceSafety: // who is told nothing writes too late, whatever the lock
+	case resourceSafety: // a client that learns nothing about its lease writes too late with any lock
 		return k.Belief != lock.ByNothing || s.Workload.Fence != client.FenceNone
-	case faultTolerance: // in that tier a minority may be down, and a majority must be enough
+	case faultTolerance: // with this tier a minority may be down, so a majority must be enough
 		return s.Tier != TierQuorum || s.Quorum() <= s.Topology.Nodes/2+1
 	}
 	return true
 }
 
-// onOneNode is the scenario with n1 only: what reaches, cuts off or kills any node does so
-// to that one. Of steps that come to the same one remains.
+// reduceToOneNode returns the scenario with n1 only: anything that reaches, cuts off or kills any
+// node does so to n1. Steps that become equal are merged into one.
 func onOneNode(s Scenario) Scenario {
 	nodes := s.NodeNames()
 	if len(nodes) == 1 {

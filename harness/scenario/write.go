@@ -9,10 +9,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Write is the inverse of Parse: the text of a file that Parse reads as this scenario, below
-// a comment. A variant is written as a scenario of its own, so what it is compared with in
-// other variants is left out; dice that have been thrown (Drawn) leave a plan that is run as
-// it was. The error is what no file can say, as of durations that were scaled.
+// Write is the inverse of Parse. It returns the text of a file that Parse reads as this scenario,
+// preceded by a comment. A variant is written as a scenario of its own, without the bounds that
+// compare it with other variants. A random plan that has been drawn is written as a fixed plan.
+// Write returns an error if no file can express the scenario, for example because its durations
+// were scaled.
 func Write(s Scenario, comment string, known Known) ([]byte, error) {
 	s = alone(s)
 	root, _ := s.tree(known)
@@ -36,7 +37,7 @@ func Write(s Scenario, comment string, known Known) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// alone is a variant as a scenario of its own.
+// standalone turns a variant into a scenario of its own.
 func alone(s Scenario) Scenario {
 	s.Variant = ""
 	s.Numbers = maps.Clone(s.Numbers)
@@ -47,8 +48,8 @@ func alone(s Scenario) Scenario {
 	return s
 }
 
-// layOut gives each section a line of its own, and likewise each client, each property, and the
-// two halves of each step. What lies deeper is on one line.
+// layOut puts each section on a line of its own, and also each client, each property, and the two
+// halves of each step. Deeper levels stay on one line.
 func layOut(root *yaml.Node) {
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		levels, value := 1, root.Content[i+1]
@@ -62,7 +63,7 @@ func layOut(root *yaml.Node) {
 	}
 }
 
-// unfold spreads that many levels of a tree over several lines, and puts the rest on one.
+// unfold spreads the given number of levels over several lines, and puts deeper levels on one line.
 func unfold(n *yaml.Node, levels int) {
 	if n.Style = 0; levels <= 0 && section(n) {
 		n.Style = yaml.FlowStyle

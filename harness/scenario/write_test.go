@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// wholly holds that a file of a scenario says all of it, and nothing else.
+// checkRoundTrip checks that writing and reading a scenario, and writing it a second time, loses
+// nothing. It returns the text.
 func wholly(t *testing.T, s Scenario) []byte {
 	t.Helper()
 	text, err := Write(s, "what comes first\nis a comment", known)
@@ -21,19 +22,19 @@ func wholly(t *testing.T, s Scenario) []byte {
 		t.Fatalf("%s: %v\n%s", s.ID(), err, text)
 	}
 	want := alone(s)
-	for property, e := range want.Expect { // whether dice excuse a property, no file says
+	for property, e := range want.Expect { // files don't contain Implied
 		e.Implied = back[0].Expect[property].Implied
 		want.Expect[property] = e
 	}
 	same(t, s.ID(), stored(t, back[0]), stored(t, want))
 	again, err := Write(back[0], "what comes first\nis a comment", known)
 	if err != nil || !bytes.Equal(text, again) {
-		t.Errorf("%s: written again it is another text: %v\n%s\n%s", s.ID(), err, text, again)
+		t.Errorf("%s: the second text differs: %v\n%s\n%s", s.ID(), err, text, again)
 	}
 	return text
 }
 
-// What the catalogue has, and what its dice draw, is written and read again.
+// TestWrite writes and reads the catalogue, with fixed and random plans.
 func TestWrite(t *testing.T) {
 	steps, seeds := 0, uint64(3)
 	if testing.Short() {
@@ -57,7 +58,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A file is laid out as people write them.
+// A file is laid out as a person would write it.
 func TestWriteIsReadable(t *testing.T) {
 	all, err := Parse("restart-forgets.yaml", catalogue(t)["restart-forgets"], known)
 	if err != nil {
@@ -70,7 +71,7 @@ claim: A node without persistence that restarts at once gives its vote a second 
 `
 	text := string(wholly(t, all[0]))
 	if !strings.HasPrefix(text, want) {
-		t.Errorf("it begins otherwise:\n%s", text)
+		t.Errorf("unexpected beginning:\n%s", text)
 	}
 	for _, line := range []string{
 		"lock: {retry: 20ms..100ms}\n", "workload: {think: 0s, cycles: 1}\n", "  c1: {reach: [n1, n2, n3], hold: 8s}\n", "  - when: {client: c1, event: acquired, after: 10ms}\n",
@@ -82,15 +83,15 @@ claim: A node without persistence that restarts at once gives its vote a second 
 	}
 }
 
-// What no file can say is an error, and no other scenario.
+// Write returns an error for a scenario that no file can express.
 func TestWriteRefuses(t *testing.T) {
 	s := randomScenario(t).Drawn(1).Scaled(0.001)
 	if text, err := Write(s, "", known); err == nil {
-		t.Errorf("durations of microseconds were written:\n%s", text)
+		t.Errorf("wrote durations of microseconds:\n%s", text)
 	}
 }
 
-// A share is written as the percentage that is read as the same bits.
+// A share is written as a percentage that parses to the same bits.
 func TestSharesKeepTheirBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	shares := []float64{0, 1, 0.5, 0.01, 0.001, 1e-9, 1e-300, 0.1, 0.999999, 5e-324}
@@ -101,7 +102,7 @@ func TestSharesKeepTheirBits(t *testing.T) {
 		text := hundredfold(x)
 		digits, ok := strings.CutSuffix(text, "%")
 		if back, err := strconv.ParseFloat(digits+"e-2", 64); !ok || err != nil || back != x {
-			t.Fatalf("%v is written as %s, which is %v (%v)", x, text, back, err)
+			t.Fatalf("%v is written as %s, which parses to %v (%v)", x, text, back, err)
 		}
 	}
 	for x, want := range map[float64]string{0: "0%", 1: "100%", 0.01: "1%", 0.005: "0.5%", 0.255: "25.5%", 0.6: "60%"} {
@@ -111,7 +112,8 @@ func TestSharesKeepTheirBits(t *testing.T) {
 	}
 }
 
-// Whatever can be read can be written, unless it says so, and is the same again.
+// Any scenario that Parse accepts is unchanged after writing and reading it, or Write returns an
+// error.
 func FuzzWrite(f *testing.F) {
 	files := catalogue(f)
 	for _, name := range []string{"restart-forgets", "random-faults", "gc-pause-after-acquire", "loss-is-told", "redlock-on-replicas", "unlimited-extension"} {

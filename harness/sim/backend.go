@@ -1,27 +1,24 @@
-// Package sim is the backend of virtual time: it runs unmodified client code,
-// lock libraries and go-redis against simulated Redis nodes over a simulated
-// network, a minute in milliseconds, and the same seed gives the same history,
-// byte for byte.
+// Package sim is the virtual-time backend. It runs unmodified client code, lock libraries and
+// go-redis against simulated Redis nodes over a simulated network. A simulated minute takes
+// milliseconds, and the same seed gives the same history, byte for byte.
 //
-// Its nouns: a bubble (of testing/synctest) holds a run; a timeline is its true
-// time; a network has hosts, on which clients run, servers, on which nodes run
-// (package sim/node), and links between them; a conn is a TCP connection over a
-// link, a flow one direction of it, and a message what travels there.
+// Vocabulary: a bubble (of testing/synctest) holds a run. The timeline is its true time. A network
+// has hosts, on which clients run, servers, on which nodes run (package sim/node), and links
+// between them. A conn is a TCP connection over a link, a flow is one direction of it, and a
+// message is what travels along a flow.
 //
-// Three rules make it deterministic. No two things happen at one instant
-// (timeline). Every random value is a hash of its name. And whoever
-// is paused blocks, and is let go at an instant of its own (server.go). What it
-// can't tame: a select among several ready channels, the order of maps, and the
-// global random numbers of the code under test.
+// Three rules make a run deterministic. No two things happen at the same instant (timeline). Every
+// random value is a hash of its name. Paused code blocks, and each blocked goroutine resumes at an
+// instant of its own (server.go). Three sources of nondeterminism remain: a select among several
+// ready channels, map iteration order, and the global random numbers of the code under test.
 //
-// A lock that reads package time itself, and not its Env, gets a wrong clock by a
-// bubble of its client's own, whose time runs at the client's rate in lock-step
-// with true time (clock.go). Such a clock can run fast or slow. It can't
-// be set: in a bubble package time has no monotonic clock besides the wall clock,
-// and never goes back.
+// A lock that reads package time directly, instead of its Env, can still get a wrong clock: its
+// client runs in a bubble of its own, whose time advances at the client's rate in lockstep with
+// true time (clock.go). Such a clock can run fast or slow, but it can't be set: in a bubble,
+// package time has no monotonic clock besides the wall clock and never goes back.
 //
-// Deliberately missing: a scheduler of goroutines, and a watchdog on the wall clock
-// for the run's own bubble, which belongs to the process that starts runs (see inBubble).
+// Deliberately missing: a scheduler of goroutines, and a watchdog on the wall clock for the run's
+// own bubble, which belongs to the process that starts runs (see inBubble).
 package sim
 
 import (
@@ -51,36 +48,36 @@ import (
 	"lockpick/nemesis"
 )
 
-// Backend simulates clusters. Runs may be concurrent, but a run has most of a
-// core's speed if it has the process to itself, with GOMAXPROCS=1.
+// Backend simulates clusters. Runs may be concurrent, but a run is fastest when it has the process
+// to itself, with GOMAXPROCS=1.
 type Backend struct {
 	locks map[string]lock.Kind
 
-	// Digest, if it isn't nil, is given a digest of all that was sent over the
-	// network at the end of each run: contents, instants of sending and of
-	// delivery. It finds irreproducible runs whose histories happen to be equal.
+	// Digest, if not nil, is called at the end of each run with a digest of everything sent over
+	// the network: contents, send times and delivery times. It detects irreproducible runs whose
+	// histories happen to be equal.
 	Digest func(uint64)
 
-	spare    func(history.Event) bool // see Sparing; nil: nobody is asked
-	patience time.Duration            // real time for one step of a client's own bubble; 0: 30 s
+	spare    func(history.Event) bool // see Preserving; may be nil
+	patience time.Duration            // real-time limit for one step of a client's own bubble; 0: 30 s
 }
 
 var _ harness.Backend = (*Backend)(nil)
 
-// New returns a backend whose clients can use these kinds of locks.
+// New returns a backend whose clients can use the given kinds of locks.
 func New(locks map[string]lock.Kind) *Backend { return &Backend{locks: locks} }
 
-// Name is "sim".
+// Name returns "sim".
 func (b *Backend) Name() string { return "sim" }
 
-// Probe says what the simulation can do, which is the same on every machine.
+// Probe lists the capabilities of the simulation, which are the same on every machine.
 func (b *Backend) Probe(context.Context) []harness.Capability {
 	var out []harness.Capability
 	for _, name := range []string{harness.CanRun, scenario.CanBeExact, scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanExpireMonotonic} {
 		out = append(out, harness.Capability{Name: name, Available: true})
 	}
 	out = append(out,
-		harness.Capability{Name: scenario.CanImage, Reason: "simulated nodes run no image", Remedy: "run it in containers (--backend docker)"},
+		harness.Capability{Name: scenario.CanImage, Reason: "simulated nodes do not run images", Remedy: "run it in containers (--backend docker)"},
 		harness.Capability{Name: scenario.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
 	for _, store := range lock.Servers() {
 		out = append(out, harness.Capability{Name: store, Reason: "simulated nodes are Redis", Remedy: "run it on real processes (--backend process)"})
@@ -88,16 +85,16 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 	return append(out, harness.PowersOf((*cluster)(nil), uncontained...)...)
 }
 
-// uncontained is what only containers have.
+// containerOnly lists capabilities that only containers have.
 var uncontained = []harness.Capability{
-	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "simulated connections carry messages, no packets", Remedy: "use --backend docker, or a cut of another mode"},
-	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "simulated nodes have links, no network cable", Remedy: "use --backend docker, or cut the node's links"},
-	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "simulated nodes need neither processor nor memory", Remedy: "use --backend docker, or pause the node"},
+	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "simulated connections carry messages, not packets", Remedy: "use --backend docker, or a cut in another mode"},
+	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "simulated nodes have links but no network cable", Remedy: "use --backend docker, or cut the node's links"},
+	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "simulated nodes use neither CPU nor memory", Remedy: "use --backend docker, or pause the node"},
 }
 
-// Run runs body in virtual time, which begins at nought. ctx is looked at before
-// the run only: a run takes milliseconds, and a context from outside the bubble
-// must neither be waited for in it nor end one that was derived from it there.
+// Run runs body in virtual time, which begins at zero. ctx is checked only before the run: a run
+// takes milliseconds, and code in the bubble must neither wait for a context from outside nor
+// derive one from it.
 func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -129,7 +126,7 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	for _, o := range owns {
 		ends = append(ends, o.end())
 	}
-	if hung { // which the record tells
+	if hung { // the record shows it
 		ends = slices.DeleteFunc(ends, leftBehind)
 	}
 	if b.Digest != nil {
@@ -138,14 +135,14 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	return errors.Join(bodyErr, crash, errors.Join(ends...))
 }
 
-// forget empties what libraries keep for later in pools, twice as a pool's items outlive one
-// collection: a timer that was made in one bubble must not be used in another.
+// emptyPools clears sync.Pools of libraries. It collects twice because pooled items survive one
+// collection. A timer created in one bubble must not be used in another.
 func forget() {
 	runtime.GC()
 	runtime.GC()
 }
 
-// bubbles makes those that clients have to themselves; none: they share the run's.
+// newClientBubbles creates a bubble for each client, or none if the clients share the run's bubble.
 func (b *Backend) bubbles(s scenario.Scenario) (owns []*own, over chan struct{}) {
 	over = make(chan struct{})
 	if apart(s, b.locks[s.Lock.Kind]) {
@@ -170,14 +167,15 @@ func supports(s scenario.Scenario, k lock.Kind) error {
 	return fits(s)
 }
 
-// Sparing asks before a key is changed, deleted, flushed, expired, lost or reverted.
+// Preserving returns a backend that calls spare before a key is changed, deleted, flushed, expired,
+// lost or reverted.
 func (b *Backend) Sparing(spare func(history.Event) bool) harness.Backend {
 	other := *b
 	other.spare = spare
 	return &other
 }
 
-// Fits says why a scenario is too large, whatever the machine.
+// Fits returns an error if the scenario is too large for the simulation on any machine.
 func (*Backend) Fits(s scenario.Scenario) error { return fits(s) }
 
 func fits(s scenario.Scenario) error {
@@ -185,13 +183,13 @@ func fits(s scenario.Scenario) error {
 	case s.Topology.Nodes < 1 || s.Topology.Nodes > 250:
 		return fmt.Errorf("%d nodes can't be simulated: use 1 to 250", s.Topology.Nodes)
 	case 2*len(s.Clients)*(s.Topology.Nodes+1) > firstClientSlot || len(s.Clients) > 250:
-		return fmt.Errorf("%d clients with %d nodes are more than the simulation has links for: use at most %d clients, or fewer nodes",
+		return fmt.Errorf("%d clients with %d nodes exceed the number of links in the simulation: use at most %d clients, or fewer nodes",
 			len(s.Clients), s.Topology.Nodes, min(firstClientSlot/2/(s.Topology.Nodes+1), 250))
 	}
 	return nil
 }
 
-// newCluster makes all machines and links. It is called in the bubble.
+// newCluster creates all machines and links. It is called in the bubble.
 func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []*own) *cluster {
 	n := &network{seed: seed, rec: rec}
 	n.wires.net = n
@@ -231,12 +229,12 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []
 		sentinels: sentinels{net: n, downAfter: s.Topology.DownAfter, formers: map[string]*former{}}}
 }
 
-// address is an IP literal: for a name, clients would ask a real DNS.
+// address returns an IP literal. For a name, clients would query a real DNS server.
 func address(subnet byte, i int) *net.TCPAddr {
 	return &net.TCPAddr{IP: net.IPv4(10, 0, subnet, byte(i+1)), Port: 6379}
 }
 
-// cluster is the network in the engine's hands.
+// cluster is the network as the engine sees it.
 type cluster struct {
 	*network
 	clients
@@ -246,11 +244,11 @@ type cluster struct {
 
 var _ harness.Cluster = (*cluster)(nil)
 
-// StampError is nought: the simulation owns true time.
+// StampError returns zero: the simulation owns true time.
 func (c *cluster) StampError() time.Duration { return 0 }
 
-// At calls f in a goroutine of its own, at an instant that nothing else has: at
-// most some microseconds after t. Nothing is called any more once the run has ended.
+// At calls f in its own goroutine at a unique instant, at most a few microseconds after t. Nothing
+// is called after the run has ended.
 func (c *cluster) At(t time.Duration, f func()) {
 	c.at(c.slot, int64(t), func() {
 		if c.rec != nil {
@@ -259,14 +257,14 @@ func (c *cluster) At(t time.Duration, f func()) {
 	})
 }
 
-// Resource runs one command on the resource, past the network.
+// Resource runs one command on the resource, bypassing the network.
 func (c *cluster) Resource(_ context.Context, args ...string) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.resource.node.Do(args...)
 }
 
-// NodeReport is what nodes are: they report each key's life, and lack some commands that Redis has.
+// NodeReport reports that nodes record the life of each key, and which Redis commands they lack.
 func (c *cluster) NodeReport() harness.NodeReport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -279,11 +277,11 @@ func (c *cluster) NodeReport() harness.NodeReport {
 	return r
 }
 
-// coolDown is how long goroutines get to unwind after the run, in virtual time.
+// coolDown is the virtual time that goroutines get to unwind after the run.
 const coolDown = time.Minute
 
-// close ends the run: it records what is still open, heals every fault, kills
-// every client and waits until what they left behind has gone.
+// close ends the run: it records commands that are still open, heals every fault, kills every
+// client and waits until their remaining goroutines have unwound.
 func (c *cluster) close() {
 	c.mu.Lock()
 	for _, l := range c.links {
@@ -312,18 +310,16 @@ func (c *cluster) close() {
 	}
 }
 
-// inBubble runs f in a bubble of virtual time, which begins on 2000-01-01, and
-// returns when all goroutines of the bubble have ended. A panic in f, or that
-// all goroutines wait for each other, is an error; in the latter case they stay
-// behind for the rest of the process. A panic in another goroutine ends the
-// process, and one that blocks on anything outside the bubble (a contended
-// mutex, a socket, a channel from outside) stops virtual time for good: those
-// who start many runs do so in subprocesses, with a watchdog on the wall clock.
+// inBubble runs f in a bubble of virtual time, which begins on 2000-01-01, and returns when all
+// goroutines of the bubble have ended. A panic in f is an error, and so is a deadlock of all
+// goroutines, which then leak for the rest of the process. A panic in another goroutine ends the
+// process. A goroutine that blocks on anything outside the bubble (a contended mutex, a socket, a
+// channel from outside) stops virtual time forever, so code that starts many runs uses subprocesses
+// with a watchdog on the wall clock.
 //
-// synctest wants a testing.T and gets an empty one, which go1.26 is content with
-// as long as nobody uses it; that is why f runs in a goroutine of its own, where
-// even runtime.Goexit does no harm. Should a later Go refuse it,
-// testing.MainStart with its own testDeps and one InternalTest gives a real T.
+// synctest requires a testing.T and gets an empty one. go1.26 accepts that as long as nobody uses
+// it. This is why f runs in a goroutine of its own, where even runtime.Goexit is safe. Should a
+// later Go reject it, testing.MainStart with its own testDeps and one InternalTest gives a real T.
 func inBubble(f func()) (err error) {
 	var inner error
 	defer func() {
@@ -338,12 +334,12 @@ func inBubble(f func()) (err error) {
 	return inner
 }
 
-// leftBehind says whether all that is wrong with a bubble is that goroutines of it never end.
+// onlyLeaks reports whether leaked goroutines are the bubble's only error.
 func leftBehind(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "main bubble goroutine has exited but blocked goroutines remain")
 }
 
-// protect runs f in a goroutine and turns a panic or a Goexit there into an error.
+// protect runs f in a goroutine and returns a panic or a Goexit there as an error.
 func protect(what string, f func()) (err error) {
 	returned := false
 	done := make(chan struct{})
@@ -353,7 +349,7 @@ func protect(what string, f func()) (err error) {
 			if r := recover(); r != nil {
 				err = fmt.Errorf("%s: panic: %v\n%s", what, r, debug.Stack())
 			} else if !returned {
-				err = fmt.Errorf("%s: it called runtime.Goexit", what)
+				err = fmt.Errorf("%s: called runtime.Goexit", what)
 			}
 		}()
 		f()
@@ -363,16 +359,14 @@ func protect(what string, f func()) (err error) {
 	return err
 }
 
-// lockStep is the timeline's loop where clients have bubbles of their own. Before
-// true time moves on to the next event, every client's clock runs up to what it
-// then shows. If a client is to act earlier, that is an event, too, and comes
-// first: it waits at a gate until true time has come. So nobody is ever ahead of
-// what it could have seen.
+// lockStep is the timeline's loop if clients have bubbles of their own. Before true time advances
+// to the next event, every client's clock runs up to the reading it will have then. If a client
+// acts earlier, that action is an event too and comes first: the client waits at a gate until true
+// time catches up. So no client gets ahead of anything it could have observed.
 //
-// What one client does can reach another within minLatency, when nobody has an
-// event for it yet. So clients that listen to a connection run after the others,
-// which by then have said what they are about to do; and while several listen,
-// clocks move by no more than minLatency.
+// An action of one client can reach another within minLatency, before any event for it is queued.
+// So clients that are reading from a connection run after the others, whose next actions are known
+// by then. While several clients are reading, clocks advance by at most minLatency.
 func (n *network) lockStep() {
 	defer close(n.ended)
 	for idle := int64(0); ; {
@@ -390,7 +384,7 @@ func (n *network) lockStep() {
 		some := next < math.MaxInt64
 		if !some {
 			if n.now()-idle > int64(coolDown) || !n.awake() {
-				<-n.never // nothing will ever happen: let the runtime say so
+				<-n.never // nothing will ever happen: the runtime reports the deadlock
 			}
 			next = n.now() + int64(time.Second)
 		}
@@ -406,7 +400,7 @@ func (n *network) lockStep() {
 	}
 }
 
-// exchange does in each bubble what the others left to do there.
+// runPending runs, in each bubble, the calls that other bubbles have queued for it.
 func (n *network) exchange() (some bool) {
 	for _, h := range n.hosts {
 		o := h.own
@@ -437,8 +431,8 @@ func (n *network) exchange() (some bool) {
 	return some
 }
 
-// runClients lets each client's clock run up to an instant of true time, and
-// reports whether one is to act before.
+// runClients advances each client's clock to an instant of true time, and reports whether a client
+// acts before it.
 func (n *network) runClients(until int64) (acts bool) {
 	for _, listens := range []bool{false, true} {
 		for _, h := range n.hosts {
@@ -455,8 +449,8 @@ func (n *network) runClients(until int64) (acts bool) {
 	return false
 }
 
-// horizon is how far clocks may run, if the next event is due at next. It notes
-// who listens.
+// horizon returns how far clocks may run if the next event is due at next. It also updates which
+// clients are reading.
 func (n *network) horizon(next int64) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -477,10 +471,10 @@ func (n *network) horizon(next int64) int64 {
 	return next
 }
 
-// listens says whether somebody waits for what comes next on the connection.
+// awaitsData reports whether a read or a dial is waiting on the connection.
 func (c *conn) listens() bool { return (c.reading || !c.answered.Load()) && !c.closed }
 
-// awake says whether any client can still act by itself.
+// awake reports whether any client can still act by itself.
 func (n *network) awake() bool {
 	for _, h := range n.hosts {
 		if h.awake() {
@@ -492,14 +486,14 @@ func (n *network) awake() bool {
 
 func (h *host) awake() bool { return h.own.begun && !h.own.gone && !h.killed && !h.ended }
 
-// clock is what the host's clock shows at an instant of true time.
+// clockAt returns the reading of the host's clock at an instant of true time.
 func (h *host) clock(t int64) int64 {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	return h.clocks.monotonic.At(t)
 }
 
-// move moves true time on, and the clock of the run's bubble with it.
+// advance moves true time, and the clock of the run's bubble with it, to t.
 func (tl *timeline) move(t int64) {
 	time.Sleep(time.Duration(t - tl.moment.Load()))
 	tl.moment.Store(t)
@@ -511,8 +505,8 @@ func (tl *timeline) stopped() bool {
 	return tl.over
 }
 
-// inTurn waits for an instant that a node has for itself: whoever does something to several
-// nodes at once does it to one after the other, so that what they tell has an order.
+// waitTurn waits for an instant that is unique to the node. Code that acts on several nodes at once
+// acts on one after the other, so that the order of their recorded events is fixed.
 func (n *network) inTurn(target string) {
 	n.mu.Lock()
 	s, err := n.node(target)
@@ -522,8 +516,8 @@ func (n *network) inTurn(target string) {
 	}
 }
 
-// whenIdle waits while a node waits for a sync that will come back, or does what came
-// meanwhile. The network's lock is held, and let go of meanwhile.
+// waitIdle waits until the node has no pending sync or backlog, unless its disk is stalled. The
+// caller holds the network's lock, which is released while waiting.
 func (n *network) whenIdle(s *server) {
 	for s.node != nil && !s.paused && (s.disk == nil || !s.disk.Stalled) && !s.runs() {
 		slot, next := s.slot, n.now()+int64(minSync)
@@ -533,14 +527,13 @@ func (n *network) whenIdle(s *server) {
 	}
 }
 
-// quantum is the grain of time, in nanoseconds. Everything that happens by
-// itself happens on a slot: an instant with t mod quantum == slot. Each direction
-// of a link, each client and the harness has a slot of its own and uses no
-// instant twice, so that no two things ever happen at one instant, and the order
-// in which goroutines run can't show.
+// quantum is the granularity of time, in nanoseconds. Every spontaneous event happens on a slot: an
+// instant with t mod quantum == slot. Each direction of a link, each client and the harness has its
+// own slot and uses no instant twice. So no two things ever happen at the same instant, and the
+// order in which goroutines run has no effect.
 const quantum = 4096
 
-// Slots of links grow from 0; those of clients, servers and replicas from here.
+// Slots of links count up from 0. Slots of clients, servers and replicas start here.
 const (
 	firstClientSlot  = quantum / 2
 	firstServerSlot  = firstClientSlot + 256
@@ -548,44 +541,44 @@ const (
 	harnessSlot      = quantum - 1
 )
 
-// slot is one class of instants, by what they leave when they are divided by the quantum.
+// slot is a class of instants: those with the same remainder modulo the quantum.
 type slot int64
 
-// align returns the first instant of the slot that isn't before t.
+// align returns the first instant of the slot that is not before t.
 func (s slot) align(t int64) int64 { return t + (int64(s)-t)&(quantum-1) }
 
-// event is something that will happen at an instant.
+// event is an action scheduled for an instant.
 type event struct {
 	at   int64
 	what happening
 }
 
-// happening is what an event does, with the world locked. It must not block.
+// action is the effect of an event. It is called with the network locked and must not block.
 type happening interface{ happen() }
 
-// call is a happening that is a function.
+// actionFunc adapts a function to action.
 type call func()
 
 func (f call) happen() { f() }
 
-// timeline is true time and all that will happen. Network, nodes and clients are
-// written against now and at. One goroutine lets everything happen, one thing
-// after the other: a goroutine for each would spend its life growing its stack.
+// timeline is true time and the queue of future events. Network, nodes and clients are written
+// against now and at. One goroutine runs all events, one after the other: a goroutine per event
+// would spend its life growing its stack.
 type timeline struct {
 	start time.Time
 	began int64       // start, in nanoseconds since 1970
-	world sync.Locker // held by whatever happens
+	world sync.Locker // held while an action runs
 	mu    sync.Mutex
-	queue []event // the first one last, for most that come are among the first
+	queue []event // the first event is last, because most new events are among the first
 	timer *time.Timer
 	armed int64         // when the timer fires
-	over  bool          // nothing happens any more
+	over  bool          // nothing happens anymore
 	ended chan struct{} // closed when loop has returned
 
-	settling chan struct{} // holds one who lets all others settle
+	settling chan struct{} // held while a goroutine waits for all others to block
 
-	// Where clients have bubbles of their own, lockStep is the loop, and sets true time: in
-	// those bubbles package time shows another one.
+	// If clients have bubbles of their own, lockStep is the loop and sets true time: package time
+	// differs in those bubbles.
 	stepped bool
 	moment  atomic.Int64
 	never   chan struct{}
@@ -602,8 +595,8 @@ func newTimeline(stepped bool, world sync.Locker) *timeline {
 	return tl
 }
 
-// now is true time in nanoseconds since the run began. It takes little room on the stack:
-// those who call it are many, deep down and short-lived.
+// now returns true time in nanoseconds since the run began. It needs little stack: its callers are
+// many, deep down and short-lived.
 func (tl *timeline) now() int64 {
 	if tl.stepped {
 		return tl.moment.Load()
@@ -611,14 +604,14 @@ func (tl *timeline) now() int64 {
 	return time.Now().UnixNano() - tl.began
 }
 
-// Now is true time since the run began.
+// Now returns true time since the run began.
 func (tl *timeline) Now() time.Duration { return time.Duration(tl.now()) }
 
-// at lets f happen as will says. f is called with the world locked, and must not block.
+// at schedules f as schedule does. f is called with the network locked and must not block.
 func (tl *timeline) at(s slot, t int64, f func()) int64 { return tl.will(s, t, call(f)) }
 
-// will lets something happen at the first free instant of the slot that is after now and
-// not before t, and returns that instant. An instant is free if nothing is to happen then.
+// schedule schedules an action at the first free instant of the slot that is after now and not
+// before t, and returns that instant. An instant is free if no event is scheduled for it.
 func (tl *timeline) will(s slot, t int64, what happening) int64 {
 	tl.mu.Lock()
 	now := tl.now()
@@ -641,16 +634,16 @@ func (tl *timeline) sleep(s slot, t int64) {
 	<-done
 }
 
-// settle lets all that goes on at this instant come to where it waits for something: a fault
-// that is set off at a point of a client finds the client's other goroutines there.
+// settle waits until all other goroutines have blocked at this instant. A fault triggered at a
+// client's point then finds the client's other goroutines blocked.
 func (tl *timeline) settle() {
-	tl.settling <- struct{}{} // one at a time may wait for all others
+	tl.settling <- struct{}{} // only one goroutine at a time may wait for all others
 	synctest.Wait()
 	<-tl.settling
 }
 
-// stop ends the timeline, and waits for that: virtual time stands still once
-// the run's own function has returned.
+// stop ends the timeline and waits for that: virtual time stops once the run's own function has
+// returned.
 func (tl *timeline) stop() {
 	tl.mu.Lock()
 	tl.over = true
@@ -661,7 +654,6 @@ func (tl *timeline) stop() {
 	<-tl.ended
 }
 
-// loop lets things happen.
 func (tl *timeline) loop() {
 	defer close(tl.ended)
 	for {
@@ -682,7 +674,7 @@ func (tl *timeline) loop() {
 	}
 }
 
-// happen lets the first event happen.
+// fire runs the first event.
 func (tl *timeline) happen() {
 	tl.world.Lock()
 	defer tl.world.Unlock()
@@ -695,7 +687,7 @@ func (tl *timeline) happen() {
 	what.happen()
 }
 
-// arm sets the timer for the first event, if it isn't.
+// arm sets the timer for the first event, unless it is set to that already.
 func (tl *timeline) arm(now int64) {
 	if due := tl.due(); !tl.stepped && !tl.over && due < tl.armed {
 		tl.armed = due
@@ -703,7 +695,7 @@ func (tl *timeline) arm(now int64) {
 	}
 }
 
-// due is when the first event is; math.MaxInt64: there is none.
+// due returns the time of the first event, or math.MaxInt64 if there is none.
 func (tl *timeline) due() int64 {
 	if n := len(tl.queue); n > 0 {
 		return tl.queue[n-1].at

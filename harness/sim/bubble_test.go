@@ -45,7 +45,7 @@ func TestRunTellsWhatWentWrong(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if name == "left behind" && !errors.Is(err, oops) {
-			t.Errorf("%s: the body's error is lost: %v", name, err)
+			t.Errorf("%s: the error of the body was lost: %v", name, err)
 		}
 	}
 }
@@ -69,8 +69,8 @@ func TestRunRefusesWhatItCannotDo(t *testing.T) {
 	}
 }
 
-// The end of a run waits for its own goroutine: whoever still waits for virtual
-// time when the bubble's first function returns, waits for ever.
+// The end of a run waits for the run's own goroutine: a goroutine that waits for virtual time after
+// the bubble's first function has returned waits forever.
 func TestRunsEnd(t *testing.T) {
 	for range 300 {
 		simulate(t, topology(1, 1), 1, func(c *cluster) error {

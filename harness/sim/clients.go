@@ -17,10 +17,10 @@ import (
 	"lockpick/nemesis"
 )
 
-// clients are the programs that run on a network's hosts.
+// clients runs programs on a network's hosts.
 type clients struct {
 	net   *network
-	locks map[string]lock.Kind // that they can use
+	locks map[string]lock.Kind // available to the programs
 }
 
 // RunClient runs the client program until it returns or is killed.
@@ -43,7 +43,7 @@ func (c *clients) RunClient(ctx context.Context, s client.Spec, at func(point st
 	})
 }
 
-// run runs any program as a client.
+// run runs a program as a client.
 func (c *clients) run(ctx context.Context, name string, at func(string), program func(context.Context, client.Env) error) error {
 	h := c.net.host(name)
 	if h == nil {
@@ -56,7 +56,7 @@ func (c *clients) run(ctx context.Context, name string, at func(string), program
 	h.started, h.cancel = true, cancel
 	c.net.mu.Unlock()
 	if again {
-		return fmt.Errorf("run client %s: it has been started before", name)
+		return fmt.Errorf("run client %s: it was started before", name)
 	}
 	c.net.sleep(h.slot, c.net.now())
 	done := make(chan error, 1)
@@ -92,11 +92,13 @@ func (c *clients) run(ctx context.Context, name string, at func(string), program
 	return err
 }
 
-// grace is how long a program may go on that was told to stop, for what it still waits for.
+// grace is how long a program may keep running after its context is canceled, to finish what it is
+// waiting for.
 const grace = 30 * time.Second
 
-// unheeding is closed when the program was told to stop and has not for so long: a lock's call
-// doesn't return. Its last words stand in the record, and it is as good as killed.
+// overdue returns a channel that is closed when the program is still running some time after its
+// cancellation, because a call of the lock doesn't return. The record has its last events, and the
+// host is treated as killed.
 func (h *host) unheeding(ctx context.Context) <-chan struct{} {
 	late := make(chan struct{})
 	var wait func()
@@ -121,12 +123,12 @@ func (h *host) unheeding(ctx context.Context) <-chan struct{} {
 	return late
 }
 
-// host is the machine of a client; nil: there is no such client.
+// host returns the machine of a client, or nil if there is no such client.
 func (n *network) host(name string) *host {
 	return find(n.hosts, func(h *host) bool { return h.name == name })
 }
 
-// node is a machine that isn't the resource.
+// node returns a lock node, as opposed to the resource.
 func (n *network) node(name string) (*server, error) {
 	if s := find(n.servers, func(s *server) bool { return s.name == name && s != n.resource }); s != nil {
 		return s, nil
@@ -134,8 +136,8 @@ func (n *network) node(name string) (*server, error) {
 	return nil, fmt.Errorf("there is no such client or node")
 }
 
-// up is a node that runs, of which something is asked, or says that it is down. The
-// network's mutex is held.
+// runningNode returns a node that must be running. Otherwise the error is down. The network's mutex
+// is held.
 func (n *network) up(what, target, down string) (*server, error) {
 	s, err := n.node(target)
 	if err == nil && s.node == nil {
@@ -147,21 +149,21 @@ func (n *network) up(what, target, down string) (*server, error) {
 	return s, nil
 }
 
-// failing is a node that has a master and a replica.
+// failoverTarget returns a node with a running master and a replica.
 func (n *network) failing(target string) (*server, error) {
 	s, err := n.node(target)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("fail over %s: %w", target, err)
 	case s.replica == nil:
-		return nil, fmt.Errorf("fail over %s: it has no replica: give topology.replicas", target)
+		return nil, fmt.Errorf("fail over %s: it has no replica: set topology.replicas", target)
 	case s.node == nil:
 		return nil, fmt.Errorf("fail over %s: its master is down already", target)
 	}
 	return s, nil
 }
 
-// replica is the one at the end of a link, also if it has become a master since.
+// replica returns the replica at the end of a link, even if it has become the master.
 func (n *network) replica(link string) *replica {
 	for _, s := range n.servers {
 		for _, r := range []*replica{s.replica, s.promoted} {
@@ -173,7 +175,7 @@ func (n *network) replica(link string) *replica {
 	return nil
 }
 
-// find is the first that is what it is asked to be, or nil.
+// find returns the first match, or nil.
 func find[T any](all []*T, is func(*T) bool) *T {
 	if i := slices.IndexFunc(all, is); i >= 0 {
 		return all[i]
@@ -187,7 +189,7 @@ var (
 	_ nemesis.Shutter   = (*cluster)(nil)
 )
 
-// Kill kills a client for good, or a node's process.
+// Kill implements nemesis.Killer.
 func (c *cluster) Kill(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +208,7 @@ func (c *cluster) Kill(target string) (string, error) {
 	return fmt.Sprintf("%s was killed; PING: %s", before, s.ping()), nil
 }
 
-// Restart starts a killed node.
+// Restart implements nemesis.Restarter.
 func (c *cluster) Restart(target string) (string, error) {
 	c.inTurn(target)
 	c.mu.Lock()
@@ -223,7 +225,7 @@ func (c *cluster) Restart(target string) (string, error) {
 	return fmt.Sprintf("was run_id %.8s, now %s; PING: %s", before, s.identity(), s.ping()), nil
 }
 
-// Shutdown ends a node in good order: what it wrote is on its disk.
+// Shutdown implements nemesis.Shutdowner: everything written is on the node's disk.
 func (c *cluster) Shutdown(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,13 +242,13 @@ func (c *cluster) Shutdown(target string) (string, error) {
 	return fmt.Sprintf("%s was shut down; PING: %s", before, s.ping()), nil
 }
 
-// tokens numbers the values of keys, by their first appearance on a link, where a lock draws
-// them from a source that nobody can seed. The numbers stand for them in what is recorded,
-// and where dice are named by what a message holds: so a seed has one history. Nodes and
-// clients have the values themselves. nil: they are the seed's own.
+// tokens maps the values of keys to numbered placeholders, in the order of their first appearance
+// on a link. It is used for locks that draw their tokens from a source that can't be seeded. The
+// placeholders replace the tokens in the record and in hashes of message contents, so that a seed
+// has one history. Nodes and clients see the real values. For other locks the map is nil.
 type tokens map[string]string
 
-// of is the number of a value, or the value.
+// placeholder returns the placeholder of a value, or the value itself.
 func (t tokens) of(value string) string {
 	if number, known := t[value]; known {
 		return number
@@ -254,8 +256,8 @@ func (t tokens) of(value string) string {
 	return value
 }
 
-// note numbers the tokens of commands, and returns a request's bytes with the numbers in
-// their place.
+// maskRequest numbers new tokens of the commands, and returns a request's bytes with placeholders
+// for tokens.
 func (t tokens) note(payload []byte, commands []*resp.Command) []byte {
 	if t == nil {
 		return payload
@@ -271,7 +273,7 @@ func (t tokens) note(payload []byte, commands []*resp.Command) []byte {
 	return payload
 }
 
-// hide returns a reply's bytes with the numbers in the tokens' place.
+// maskReply returns a reply's bytes with placeholders for tokens.
 func (t tokens) hide(payload []byte, answers []*resp.Command) []byte {
 	if t == nil {
 		return payload
@@ -296,10 +298,10 @@ func (t tokens) replace(payload []byte, word string) []byte {
 	return payload
 }
 
-// Every random value is a hash of its name, never the next one of a sequence, so
-// that it doesn't matter who asks first.
+// Every random value is a hash of its name, never the next value of a sequence, so that the order
+// of draws doesn't matter.
 
-// mix hashes words by the finaliser of splitmix64 (Steele, Lea, Flood 2014).
+// mix hashes words with the finalizer of splitmix64 (Steele, Lea, Flood 2014).
 func mix(words ...uint64) uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, w := range words {

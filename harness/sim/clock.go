@@ -18,19 +18,19 @@ import (
 
 var _ nemesis.Clocker = (*cluster)(nil)
 
-// clocks is what a client reads the time from. A jump moves the wall clock alone,
-// a rate both. What the code under test reads past its Env, as drivers do for
-// their time-outs, is true time, or the client's own where it has a bubble of its own.
+// clocks are the clocks of a client. A jump changes only the wall clock, a rate changes both. Code
+// under test that bypasses its Env, as drivers do for their timeouts, sees true time, or the
+// client's own time if it has a bubble of its own.
 type clocks struct{ wall, monotonic *node.Clock }
 
-// timer is one that the client's monotonic clock is to ring.
+// timer is a pending timer on the client's monotonic clock.
 type timer struct {
-	due   int64 // by that clock
+	due   int64 // reading of that clock
 	fired chan time.Time
-	set   int // how often it was put on the timeline; only the last time counts
+	set   int // how often it was scheduled; only the latest event counts
 }
 
-// read is what a clock of the host shows, once the host runs.
+// read returns the reading of a clock of the host. It waits while the host is paused.
 func (h *host) read(c *node.Clock) time.Time {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
@@ -38,8 +38,8 @@ func (h *host) read(c *node.Clock) time.Time {
 	return h.shown(c)
 }
 
-// shown is what a clock shows in the host's bubble. Where that is its own, it has
-// one clock only, and whoever is ahead of true time sees a later one.
+// reading returns what a clock shows in the host's bubble. If the host has its own bubble, there is
+// only one clock, and a goroutine ahead of true time sees a later reading.
 func (h *host) shown(c *node.Clock) time.Time {
 	if h.own != nil {
 		return time.Now().UTC()
@@ -47,7 +47,7 @@ func (h *host) shown(c *node.Clock) time.Time {
 	return time.Unix(0, c.Now()).UTC()
 }
 
-// after is the host's timer. Each one fires at an instant of its own.
+// after implements Env.After. Each timer fires at an instant of its own.
 func (h *host) after(d time.Duration) <-chan time.Time {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
@@ -65,7 +65,7 @@ func (h *host) after(d time.Duration) <-chan time.Time {
 	return t.fired
 }
 
-// set puts a timer on the timeline, by its clock as that runs now.
+// schedule schedules a timer according to the current rate of its clock.
 func (h *host) set(t *timer) {
 	t.set++
 	this := t.set
@@ -77,8 +77,8 @@ func (h *host) set(t *timer) {
 	})
 }
 
-// TurnClock turns the clock of a node's machine, or a client's clocks. It reads
-// back TIME, or what the client would read.
+// TurnClock changes the clock of a node's machine, or a client's clocks. It reads back TIME, or the
+// client's clock.
 func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (string, error) {
 	if h := c.host(target); h != nil {
 		return h.turnClocks(by, rate)
@@ -111,9 +111,8 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	return "TIME shows " + against(now, rate), nil
 }
 
-// turnClocks turns the clocks of a client.
 func (h *host) turnClocks(by time.Duration, rate float64) (string, error) {
-	h.net.sleep(h.slot, h.net.now()) // who turns several clients' clocks at once, turns one after the other
+	h.net.sleep(h.slot, h.net.now()) // several clients' clocks changed at the same time are changed one after the other
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	if over := h.over(); over != nil {
@@ -126,7 +125,8 @@ func (h *host) turnClocks(by time.Duration, rate float64) (string, error) {
 	changed := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
 	h.clocks.monotonic.Turn(0, rate)
 	if changed {
-		// In an order that doesn't depend on who of several goroutines set his first.
+		// Sorted, so that the order doesn't depend on which of several goroutines set its timer
+		// first.
 		slices.SortStableFunc(h.timers, func(a, b *timer) int { return cmp.Compare(a.due, b.due) })
 		for _, t := range h.timers {
 			h.set(t)
@@ -142,7 +142,7 @@ func (h *host) turnClocks(by time.Duration, rate float64) (string, error) {
 	return "wall clock shows " + against(time.Unix(0, byWall.Local), rate) + " of both clocks", nil
 }
 
-// time is what the node answers to TIME; its machine's clock while it is down.
+// time returns the node's reply to TIME, or its machine's clock while the node is down.
 func (s *server) time() (time.Time, error) {
 	if s.node == nil {
 		return time.Unix(0, s.clock.Now()), nil
@@ -157,50 +157,50 @@ func (s *server) time() (time.Time, error) {
 	return time.Unix(seconds, micros*1000), cmp.Or(err1, err2)
 }
 
-// against tells a time with how far it is from the true one, as its clock begins to
-// run at a rate.
+// describeReading formats a clock reading with its offset from true time and its new rate.
 func against(t time.Time, rate float64) string {
-	off := time.Until(t).Round(10 * time.Microsecond) // Redis tells microseconds
+	off := time.Until(t).Round(10 * time.Microsecond) // Redis reports microseconds
 	return t.UTC().Format("15:04:05.000000") + ", " + nemesis.ClockWords(off, rate)
 }
 
-// own is a bubble that one client has to itself, so that package time shows the
-// client's own clock, at its own rate. Whoever waits for orders in it waits on a
-// channel from outside, and as long as he does, the bubble's clock stands still.
+// clientBubble is a bubble for a single client, so that package time shows the client's own clock
+// at its own rate. Its driver waits for orders on a channel from outside, and while it waits, the
+// bubble's clock stands still.
 //
 //	run's bubble                       client's bubble
 //	lockStep ── order: until 4.2 s ──► drive ── time passes ──► library
-//	         ◄── report ──────────────       ◄── "I am to act" ──
+//	         ◄── report ──────────────       ◄── stop the clock ──
 //
-// What one side wants done on the other it leaves here: no channel, timer or
-// context may be touched outside the bubble in which it was made.
+// Work that one side wants done on the other side is queued here: no channel, timer or context may
+// be touched outside the bubble in which it was created.
 type own struct {
 	orders  chan order
-	reports chan int64    // what the bubble's clock shows; closed when the bubble has ended
+	reports chan int64    // reading of the bubble's clock after each order; closed when the bubble has ended
 	ended   chan struct{} // closed after that
-	stuck   chan struct{} // closed if an order isn't carried out
-	busy    atomic.Int64  // orders and reports so far: odd while one is carried out
-	err     error         // how the bubble ended
-	stuckAt error         // where it doesn't
+	stuck   chan struct{} // closed if an order takes too long
+	busy    atomic.Int64  // number of orders and reports so far: odd while an order is being carried out
+	err     error         // the bubble's error
+	stuckAt error         // stack traces, if it is stuck
 
 	mu    sync.Mutex
-	acts  []func()      // to be done in the client's bubble
-	calls []func()      // to be done in the run's
-	kick  chan struct{} // made in the client's bubble: somebody is to act
+	acts  []func()      // to run in the client's bubble
+	calls []func()      // to run in the run's bubble
+	kick  chan struct{} // created in the client's bubble; interrupts the running clock
 
-	// Of the run's bubble.
+	// Used in the run's bubble only.
 	begun, gone bool
-	listens     bool        // to some connection
-	shown       int64       // by the last report
-	onGone      func(error) // called in the run's bubble if the client's ends early
-	cancel      func()      // of the client's bubble
+	listens     bool        // is reading from some connection
+	shown       int64       // clock reading in the last report
+	onGone      func(error) // called if the client's bubble ends early
+	cancel      func()      // to be called in the client's bubble
 }
 
-// order says what the bubble's clock shows now, and how far it may run. All by
-// that clock, in nanoseconds since 1970.
+// order sets the bubble's clock to now and lets it run until a limit. Both are readings of that
+// clock, in nanoseconds since 1970.
 type order struct{ now, until int64 }
 
-// newOwn makes it, outside any bubble. The bubble opens with the first order.
+// newClientBubble creates a bubble. It is called outside any bubble; the bubble starts with its
+// first order.
 func newOwn() *own {
 	o := &own{orders: make(chan order), reports: make(chan int64), ended: make(chan struct{}), stuck: make(chan struct{})}
 	go func() {
@@ -213,8 +213,8 @@ func newOwn() *own {
 	return o
 }
 
-// drive is the bubble's clock: it runs as far as it is told, or until somebody in
-// the bubble is to act on the world, and then stands still.
+// drive runs the bubble's clock: up to the limit of each order, or until a goroutine in the bubble
+// acts on the outside world, and then stops it.
 func (o *own) drive(x order) {
 	o.mu.Lock()
 	o.kick = make(chan struct{}, 1)
@@ -263,8 +263,9 @@ func (o *own) leave(list *[]func(), f func()) {
 	*list = append(*list, f)
 }
 
-// in does f in the bubble of a client's program: as soon as that has its turn, at
-// this same instant, or at once where that is the run's and o is nil. f must not block.
+// runInside runs f in the bubble of a client's program at the current instant, as soon as the
+// bubble has its turn. If o is nil, that bubble is the run's, and f is called at once. f must not
+// block.
 func (o *own) in(f func()) {
 	if o == nil {
 		f()
@@ -273,7 +274,7 @@ func (o *own) in(f func()) {
 	o.leave(&o.acts, f)
 }
 
-// call does f in the run's bubble, likewise.
+// runOutside runs f in the run's bubble, in the same way.
 func (o *own) call(f func()) {
 	if o == nil {
 		f()
@@ -283,7 +284,7 @@ func (o *own) call(f func()) {
 	o.stop()
 }
 
-// stopAt has the harness do what it planned for a point, and waits for it.
+// reachPoint runs the harness's actions for a point and waits for them.
 func (o *own) stopAt(at func(string), point string) {
 	if o == nil {
 		at(point)
@@ -299,7 +300,7 @@ func (o *own) stopAt(at func(string), point string) {
 	<-done
 }
 
-// stop stops the bubble's clock. It is called in the client's bubble.
+// stopClock stops the bubble's clock. It is called in the client's bubble.
 func (o *own) stop() {
 	select {
 	case o.kick <- struct{}{}:
@@ -307,8 +308,8 @@ func (o *own) stop() {
 	}
 }
 
-// tell gives an order and waits until it is carried out. Both channels are from
-// outside, so the run's clock stands still meanwhile.
+// execute sends an order and waits until it is carried out. Both channels are from outside the
+// run's bubble, so the run's clock stands still meanwhile.
 func (o *own) tell(x order) {
 	if o.gone {
 		return
@@ -330,13 +331,13 @@ func (o *own) tell(x order) {
 	o.gone = true
 }
 
-// end ends the bubble, and says how it ended. It is called outside any bubble.
+// close ends the bubble and returns its error. It is called outside any bubble.
 func (o *own) end() error {
 	close(o.orders)
 	return o.failed()
 }
 
-// failed waits for the end of the bubble, and says how it came.
+// wait waits for the end of the bubble and returns its error.
 func (o *own) failed() error {
 	select {
 	case <-o.ended:
@@ -346,9 +347,9 @@ func (o *own) failed() error {
 	}
 }
 
-// watch ends the wait for a bubble that has not carried out an order for the given
-// real time: its program waits for something outside, such as a socket. The
-// goroutines of that bubble stay behind. It runs outside any bubble until over closes.
+// watch gives up on a bubble that has not carried out an order within the given real time: its
+// program is waiting for something outside, such as a socket. The bubble's goroutines leak. watch
+// runs outside any bubble until over is closed.
 func (o *own) watch(client string, patience time.Duration, over <-chan struct{}) {
 	for last := int64(0); ; {
 		select {

@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// do runs a command on a node, past the network, and fails the test if it can't.
+// do runs a command on a node, bypassing the network. An error fails the test.
 func (c *cluster) do(t *testing.T, node string, args ...string) any {
 	t.Helper()
 	c.mu.Lock()
@@ -27,12 +27,12 @@ func (c *cluster) do(t *testing.T, node string, args ...string) any {
 	return reply
 }
 
-// A node's keys live by its own clock, wherever that was turned to.
+// Keys expire by the node's own clock, also after it was changed.
 func TestNodeClock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		by   time.Duration
 		rate float64
-		gone time.Duration // true time at which a key with a TTL of 10 s is gone
+		gone time.Duration // true time at which a key with a TTL of 10 s has expired
 	}{
 		"right":   {0, 1, 10 * time.Second},
 		"forward": {4 * time.Second, 1, 6 * time.Second},
@@ -53,18 +53,18 @@ func TestNodeClock(t *testing.T) {
 			}
 			<-c.after(gone - c.Now() - 5*time.Millisecond)
 			if c.do(t, "n1", "GET", "k") != "v" {
-				t.Errorf("%s: gone at %v already", name, c.Now())
+				t.Errorf("%s: expired at %v already", name, c.Now())
 			}
 			<-c.after(10 * time.Millisecond)
 			if c.do(t, "n1", "GET", "k") != nil {
-				t.Errorf("%s: there at %v still", name, c.Now())
+				t.Errorf("%s: still present at %v", name, c.Now())
 			}
 			return nil
 		})
 	}
 }
 
-// The clock is the machine's: it is as wrong after a restart.
+// The clock belongs to the machine, so a restart does not correct it.
 func TestNodeClockOutlivesTheNode(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		c.Kill("n1")
@@ -76,13 +76,13 @@ func TestNodeClockOutlivesTheNode(t *testing.T) {
 			t.Errorf("TIME is %v", seconds)
 		}
 		if _, err := c.TurnClock("n2", 0, 1); err == nil {
-			t.Error("a node that doesn't exist has a clock")
+			t.Error("no error for an unknown node")
 		}
 		return nil
 	})
 }
 
-// A jump moves a client's wall clock alone, a rate both clocks and its timers.
+// A jump changes only a client's wall clock. A rate changes both clocks and pending timers.
 func TestClientClock(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		return c.alone(func(ctx context.Context, e client.Env) error {
@@ -132,7 +132,7 @@ func TestClientClock(t *testing.T) {
 	}
 }
 
-// Timers that a turn moves keep instants of their own.
+// Timers rescheduled by a clock change still fire at distinct instants.
 func TestTurnedTimersNeverShareAnInstant(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		return c.alone(func(ctx context.Context, e client.Env) error {
@@ -153,14 +153,14 @@ func TestTurnedTimersNeverShareAnInstant(t *testing.T) {
 	})
 }
 
-// A key that expired because the clock ran ahead does not come back with the clock.
+// A key that expired because the clock ran ahead does not come back when the clock is set back.
 func TestExpiredStaysExpired(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		c.do(t, "n1", "SET", "k", "v", "PX", "10000")
 		c.TurnClock("n1", 11*time.Second, 1)
 		c.TurnClock("n1", -11*time.Second, 1)
 		if v := c.do(t, "n1", "GET", "k"); v != nil {
-			t.Errorf("it is %v again", v)
+			t.Errorf("it came back as %v", v)
 		}
 		return nil
 	})

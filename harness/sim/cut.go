@@ -15,7 +15,7 @@ import (
 
 var _ nemesis.Cutter = (*cluster)(nil)
 
-// Cut cuts a link.
+// Cut implements nemesis.Cutter.
 func (w *wires) Cut(name, mode, way string) (string, error) {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
@@ -39,7 +39,7 @@ func (w *wires) Cut(name, mode, way string) (string, error) {
 	return "PING through " + name + ": " + l.ping(), nil
 }
 
-// Mend mends a link.
+// Mend implements nemesis.Cutter.
 func (w *wires) Mend(name string) (string, error) {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
@@ -57,8 +57,8 @@ func (w *wires) Mend(name string) (string, error) {
 	return "PING through " + name + ": " + l.ping(), nil
 }
 
-// mend lets what waits go on, each connection's messages in their order, and
-// ends the connections that have lost any.
+// mend dispatches waiting messages, in order for each connection, and resets the connections that
+// have lost any.
 func (l *link) mend() {
 	l.cut = nemesis.LinkCut{}
 	l.resetBroken()
@@ -68,8 +68,7 @@ func (l *link) mend() {
 	}
 }
 
-// resetBroken resets the connections that have lost a message: TCP delivers all
-// or fails.
+// resetBroken resets the connections that have lost a message: TCP delivers everything or fails.
 func (l *link) resetBroken() {
 	for _, c := range l.conns {
 		if c.up.dead || c.down.dead {
@@ -78,17 +77,17 @@ func (l *link) resetBroken() {
 	}
 }
 
-// reset ends a connection on the server's side at once, and on the client's when
-// it hears of it. What is still on its way to the server comes to nobody.
+// reset ends a connection on the server's side at once, and on the client's side when the reset
+// arrives. Messages still on their way to the server are dropped.
 func (c *conn) reset() {
 	if c.session != nil {
 		c.link.server.hangUp(c, syscall.ECONNRESET)
 	}
 }
 
-// ping is what becomes of a PING through the link that arrives this very
-// instant. It takes no time, so that a cut of many links is one cut; how long it
-// would have taken is told where the link's traffic is shaped.
+// ping returns the result of a PING through the link at this very instant. It takes no virtual
+// time, so that a cut of many links takes effect at once. If the link's traffic is shaped, the
+// result includes how long the PING would have taken.
 func (l *link) ping() string {
 	switch {
 	case l.cut.Blocks(nemesis.Request):
@@ -110,24 +109,24 @@ func (l *link) ping() string {
 	return reply
 }
 
-// keeps says whether a message that arrives now waits, rather than be delivered
-// or lost. Where a cut drops, the beginning and the end of a connection wait: they
-// are sent again and again.
+// holds reports whether a message that arrives now has to wait, as opposed to being delivered or
+// lost. In a cut that drops, the beginning and the end of a connection wait, because TCP
+// retransmits them.
 func (d *direction) keeps(m *message) bool {
 	cut := d.link.cut
 	return cut.Blocks(d.of) && (cut.Mode == nemesis.CutHold || m.size == 0)
 }
 
-// loses says whether a message that would be delivered now is lost.
+// drops reports whether a message that would be delivered now is lost.
 func (f *flow) loses(m *message) bool {
 	return m.size > 0 && (f.dead || f.dir.link.cut.Blocks(f.dir.of) || f.dir.lost(m))
 }
 
-// A client has its bubble apart if its lock reads package time itself and the plan
-// turns a client's clock. All others share the run's bubble, which is faster, and
-// in which package time is true time.
+// A client gets its own bubble if its lock reads package time directly and the plan changes a
+// client's clock. All other clients share the run's bubble, which is faster, and in which package
+// time is true time.
 
-// apart says whether the clients of a run have bubbles of their own.
+// needsOwnBubbles reports whether the clients of a run have bubbles of their own.
 func apart(s scenario.Scenario, k lock.Kind) bool {
 	return k.OwnTime && slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return turnsClient(s, st) })
 }
@@ -139,13 +138,13 @@ func turnsClient(s scenario.Scenario, st nemesis.Step) bool {
 	})
 }
 
-// early reports whether whoever calls it, in the host's bubble, has come to an
-// instant that true time has yet to come to. The network's mutex is held.
+// aheadOfTrueTime reports whether the caller, which runs in the host's bubble, is at an instant
+// that true time has not reached yet. The network's mutex is held.
 func (h *host) early() bool {
 	return h.own != nil && time.Now().UnixNano() > h.clocks.monotonic.Now()
 }
 
-// due is the true time at which the host's clock shows t. The network's mutex is held.
+// trueTimeOf returns the true time at which the host's clock shows t. The network's mutex is held.
 func (h *host) due(t time.Time) int64 {
 	if h.own == nil {
 		return int64(t.Sub(h.net.start))
@@ -153,7 +152,7 @@ func (h *host) due(t time.Time) int64 {
 	return h.net.now() + int64(h.clocks.monotonic.Until(t.UnixNano()))
 }
 
-// catchUp keeps w until true time has come to where its goroutine is. The
+// waitForTrueTime holds w back until true time reaches the instant of the calling goroutine. The
 // network's mutex is held.
 func (h *host) catchUp(w waiter) {
 	h.ahead = append(h.ahead, w)
@@ -161,7 +160,7 @@ func (h *host) catchUp(w waiter) {
 	h.own.stop()
 }
 
-// await lets those go on who are ahead once the clock shows t.
+// releaseAheadAt resumes the waiters that are ahead of true time when the host's clock shows t.
 func (h *host) await(t time.Time) {
 	h.net.at(h.slot, h.due(t), func() {
 		ahead := h.ahead
@@ -172,7 +171,7 @@ func (h *host) await(t time.Time) {
 	})
 }
 
-// turned puts what waits for the host's clock where that comes by its new rate.
+// rateChanged reschedules everything that waits for the host's clock, according to its new rate.
 // The network's mutex is held.
 func (h *host) turned() {
 	if h.own == nil {
@@ -188,8 +187,8 @@ func (h *host) turned() {
 	}
 }
 
-// nap waits for a later instant of the slot, unless the host was killed. It is called in the
-// host's bubble.
+// nap waits for a later instant of the slot, unless the host was killed. It is called in the host's
+// bubble.
 func (h *host) nap(s slot) {
 	h.net.mu.Lock()
 	if h.killed {
@@ -207,7 +206,7 @@ func (h *host) nap(s slot) {
 	<-done
 }
 
-// launch starts the program in the host's own bubble, where ctx means nothing.
+// launch starts the program in the host's own bubble, where ctx is not valid.
 func (h *host) launch(ctx context.Context, at func(string), program func(context.Context, client.Env) error, done chan<- error) {
 	h.own.onGone = func(err error) { done <- err }
 	h.own.in(func() {
@@ -226,5 +225,5 @@ func (h *host) launch(ctx context.Context, at func(string), program func(context
 	context.AfterFunc(ctx, func() { h.own.in(func() { h.own.cancel() }) })
 }
 
-// oneClock is why such a client's clock can't be set.
-const oneClock = "a lock that reads package time itself has one clock in the simulation, which can't be set, only run fast or slow"
+// oneClock is the reason why such a client's clock can't be set.
+const oneClock = "a lock that reads package time directly has one clock in the simulation, which can run fast or slow but can't be set"

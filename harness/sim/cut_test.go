@@ -16,7 +16,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// reply reads what comes within a while.
+// reply reads data that arrives within a time limit.
 func reply(conn net.Conn, within time.Duration) (string, error) {
 	conn.SetReadDeadline(time.Now().Add(within))
 	b := make([]byte, 256)
@@ -24,7 +24,7 @@ func reply(conn net.Conn, within time.Duration) (string, error) {
 	return string(b[:n]), err
 }
 
-// wire is what the record has of a link's sets, in the order of the record.
+// recordedSets lists the recorded SET commands of links, in recorded order.
 func wire(events []history.Event) string {
 	var out []string
 	for _, e := range events {
@@ -35,8 +35,8 @@ func wire(events []history.Event) string {
 	return strings.Join(out, "; ")
 }
 
-// What a cut that drops swallows is gone: the connection is silent while the cut
-// lasts, and reset by the end of it. One that sent nothing meanwhile lives on.
+// A message dropped by a cut is lost: its connection is silent during the cut and is reset when the
+// cut ends. A connection that sent nothing meanwhile survives.
 func TestCutDrops(t *testing.T) {
 	for way, want := range map[string]struct{ ping, wire string }{
 		"":              {"no answer", "a info applied false answered false; c ok applied true answered true"},
@@ -75,7 +75,7 @@ func TestCutDrops(t *testing.T) {
 				}
 				fmt.Fprint(idle, "SET c 1\r\n")
 				if got, err := reply(idle, time.Second); got != "+OK\r\n" {
-					t.Errorf("%q: what was idle says %q, %v", way, got, err)
+					t.Errorf("%q: idle connection: %q, %v", way, got, err)
 				}
 				return nil
 			})
@@ -86,7 +86,7 @@ func TestCutDrops(t *testing.T) {
 	}
 }
 
-// A cut of one way that holds lets the node hear or speak, and loses nothing.
+// A one-way cut that holds messages affects only that direction and loses nothing.
 func TestCutHoldsOneWay(t *testing.T) {
 	for way, applied := range map[string]int64{nemesis.Request: 0, nemesis.Reply: 1} {
 		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
@@ -120,7 +120,7 @@ func TestCutHoldsOneWay(t *testing.T) {
 	}
 }
 
-// A cut that resets ends all connections and each new one.
+// A cut that resets ends all existing connections and each new one.
 func TestCutResets(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		return c.alone(func(ctx context.Context, e client.Env) error {
@@ -157,7 +157,7 @@ func TestCutResets(t *testing.T) {
 	}
 }
 
-// A cut that refuses leaves the connections that there are.
+// A cut that refuses connections doesn't affect existing ones.
 func TestCutRefuses(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		return c.alone(func(ctx context.Context, e client.Env) error {
@@ -185,17 +185,17 @@ func TestCutRefusesWhatIsNone(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		for _, args := range [][3]string{{"c1-n9", "", ""}, {"c1-n1", "saw", ""}, {"c1-n1", nemesis.CutReset, nemesis.Reply}} {
 			if _, err := c.Cut(args[0], args[1], args[2]); err == nil {
-				t.Errorf("%v was cut", args)
+				t.Errorf("no error for Cut(%v)", args)
 			}
 		}
 		if _, err := c.Mend("c1-n1"); err == nil {
-			t.Error("what isn't cut was mended")
+			t.Error("no error for mending a link that is not cut")
 		}
 		return nil
 	})
 }
 
-// A tap that loses its message loses the connection with it, at once.
+// A tap that drops its message resets the connection at once.
 func TestTapLoses(t *testing.T) {
 	for of, want := range map[string]string{
 		nemesis.Request: "a info applied false answered false; b ok applied true answered true",
@@ -204,7 +204,7 @@ func TestTapLoses(t *testing.T) {
 		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: of, Nth: 1}, func(m nemesis.Held) {
 				m.Lose()
-				m.Lose() // once is enough
+				m.Lose() // a second call has no effect
 			})
 			if err != nil {
 				return err

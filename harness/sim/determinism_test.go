@@ -26,8 +26,8 @@ var (
 	give = redis.NewScript(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) end return 0`)
 )
 
-// contend is a crude Redlock: enough to have many goroutines, time-outs and
-// connections at once. It judges nothing.
+// contend is a crude Redlock, which causes many concurrent goroutines, timeouts and connections. It
+// checks nothing.
 func contend(ctx context.Context, c *cluster, e client.Env, name string, until time.Duration) {
 	draw := func(what string, i int, most time.Duration) time.Duration {
 		return time.Duration(mix(c.seed, sum(name), sum(what), uint64(i)) % uint64(most))
@@ -78,7 +78,7 @@ func contend(ctx context.Context, c *cluster, e client.Env, name string, until t
 	}
 }
 
-// chaos does a bit of everything to a cluster.
+// chaos injects a mix of faults into a cluster.
 func chaos(c *cluster) {
 	at := func(ms int, f func()) { c.At(time.Duration(ms)*time.Millisecond, f) }
 	at(700, func() { c.Pause("c1") })
@@ -99,7 +99,7 @@ func chaos(c *cluster) {
 	}
 }
 
-// traffic does to links what can be done to them.
+// shapeTraffic applies all kinds of traffic changes and cuts to links.
 func traffic(c *cluster, at func(ms int, f func())) {
 	for i, t := range []nemesis.Traffic{
 		{DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond, Heavy: true, Share: 0.5},
@@ -157,18 +157,18 @@ func TestSameSeedSameBytes(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	text, digest := contest(t, 7, 3, 4*time.Second, chaos)
 	if len(text) < 40000 {
-		t.Fatalf("nothing much happened: %s", text)
+		t.Fatalf("too few events: %s", text)
 	}
 	for i := range 20 {
 		runtime.GOMAXPROCS(1 + i%2)
 		again, d := contest(t, 7, 3, 4*time.Second, chaos)
 		if again != text || d != digest {
-			t.Fatalf("run %d with GOMAXPROCS=%d differs: history %v, wire %v", i, 1+i%2, again != text, d != digest)
+			t.Fatalf("run %d with GOMAXPROCS=%d differs: history %v, digest %v", i, 1+i%2, again != text, d != digest)
 		}
 	}
 	other, d := contest(t, 8, 3, 4*time.Second, chaos)
 	if other == text || d == digest {
-		t.Error("another seed gives the same run")
+		t.Error("a different seed gives the same run")
 	}
 }
 
@@ -177,13 +177,13 @@ func TestManySeedsTwice(t *testing.T) {
 		a, da := contest(t, seed, 3, 4*time.Second, chaos)
 		b, db := contest(t, seed, 3, 4*time.Second, chaos)
 		if a != b || da != db {
-			t.Errorf("seed %d isn't reproducible: history %v, wire %v", seed, a != b, da != db)
+			t.Errorf("seed %d isn't reproducible: history %v, digest %v", seed, a != b, da != db)
 		}
 	}
 }
 
-// A pool closes its connections in the order of a map. That order must not show,
-// not even if the link has just been mended and the ends overtake nothing.
+// A pool closes its connections in map order. That order must have no effect, even if the link was
+// restored just before, and all ends of connections arrive in the order in which they were sent.
 func TestOrderOfClosingDoesNotShow(t *testing.T) {
 	run := func(order ...int) string {
 		text, _, digest := simulate(t, topology(1, 1), 1, func(c *cluster) error {
@@ -212,11 +212,11 @@ func TestOrderOfClosingDoesNotShow(t *testing.T) {
 		return fmt.Sprintf("%s%x", text, digest)
 	}
 	if a, b := run(0, 1, 2), run(2, 0, 1); a != b {
-		t.Errorf("closed in order:\n%s\nin another:\n%s", a, b)
+		t.Errorf("closed in order:\n%s\nin a different order:\n%s", a, b)
 	}
 }
 
-// A minute of five clients with five nodes.
+// BenchmarkMinute simulates one minute of five clients with five nodes.
 func BenchmarkMinute(b *testing.B) {
 	var lines int
 	for b.Loop() {
@@ -226,8 +226,8 @@ func BenchmarkMinute(b *testing.B) {
 	b.ReportMetric(float64(lines), "events/op")
 }
 
-// Where connections have ended, writes of one instant fail at instants of their own: which of
-// several is known first depends on no scheduler.
+// Simultaneous writes on ended connections fail at distinct instants, so that the order of the
+// errors doesn't depend on the scheduler.
 func TestFailuresHaveAnOrder(t *testing.T) {
 	simulate(t, topology(1, 5), 1, func(c *cluster) error {
 		return c.alone(func(ctx context.Context, e client.Env) error {
@@ -240,7 +240,7 @@ func TestFailuresHaveAnOrder(t *testing.T) {
 				}
 				conns = append(conns, conn)
 				c.Kill(name)
-				conn.Read(make([]byte, 1)) // its end
+				conn.Read(make([]byte, 1)) // reads the end of the connection
 			}
 			var mu sync.Mutex
 			var wg sync.WaitGroup
@@ -248,7 +248,7 @@ func TestFailuresHaveAnOrder(t *testing.T) {
 			for _, conn := range conns {
 				wg.Go(func() {
 					if _, err := conn.Write([]byte("PING")); err == nil {
-						t.Error("a connection that has ended takes bytes")
+						t.Error("write on an ended connection succeeded")
 					}
 					mu.Lock()
 					defer mu.Unlock()
@@ -264,15 +264,14 @@ func TestFailuresHaveAnOrder(t *testing.T) {
 	})
 }
 
-// What a program's other goroutines do at the instant of a point, they do before a fault that is
-// set off there.
+// A program's other goroutines act before a fault that is triggered at a point of the same instant.
 func TestPointsComeLast(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		var looked atomic.Bool
 		return c.run(context.Background(), "c1", func(string) {
 			if !looked.Load() {
-				t.Error("a goroutine that had begun did not come to its look at the clock before the point")
+				t.Error("a running goroutine did not read the clock before the point")
 			}
 		}, func(ctx context.Context, e client.Env) error {
 			go func() {

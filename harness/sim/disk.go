@@ -12,8 +12,8 @@ var (
 	_ nemesis.Toucher    = (*cluster)(nil)
 )
 
-// LosePower cuts the power of a node's machine. Nobody is told: its clients hear
-// nothing until it is up again, and then that it doesn't know their connections.
+// LosePower cuts the power of a node's machine. Clients are not notified: they receive nothing
+// until the machine is up again, which then rejects their old connections.
 func (c *cluster) LosePower(target string, torn bool) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,17 +39,17 @@ func (c *cluster) LosePower(target string, torn bool) (string, error) {
 	return fmt.Sprintf("%s has no power, %s; PING: %s", before, kept, s.ping()), nil
 }
 
-// StallSync lets no sync of a node's disk come back.
+// StallSync implements nemesis.DiskFaulter.
 func (c *cluster) StallSync(target string) (string, error) {
 	return c.onDisk("stall syncs of", target, true, func(s *server) { s.disk.Met, s.disk.Stalled = 0, true })
 }
 
-// FillDisk lets no write to a node's disk succeed.
+// FillDisk implements nemesis.DiskFaulter.
 func (c *cluster) FillDisk(target string) (string, error) {
 	return c.onDisk("fill disk of", target, true, func(s *server) { s.disk.Met, s.disk.Full = 0, true })
 }
 
-// FreeDisk ends both.
+// FreeDisk implements nemesis.DiskFaulter.
 func (c *cluster) FreeDisk(target string) (string, error) {
 	met := 0
 	back, err := c.onDisk("free disk of", target, false, func(s *server) {
@@ -67,7 +67,7 @@ func (c *cluster) FreeDisk(target string) (string, error) {
 	return back, err
 }
 
-// onDisk does something to the disk of a node, which must be up where it is to notice.
+// withDisk calls do on a node with a disk. If up is set, the node must be running.
 func (c *cluster) onDisk(what, target string, up bool, do func(*server)) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,16 +78,15 @@ func (c *cluster) onDisk(what, target string, up bool, do func(*server)) (string
 	case up && s.node == nil:
 		return "", fmt.Errorf("%s %s: it is down", what, target)
 	case s.disk == nil:
-		return "", fmt.Errorf("%s %s: it keeps nothing on disk: give topology.persistence", what, target)
+		return "", fmt.Errorf("%s %s: it has no persistence: set topology.persistence", what, target)
 	}
 	do(s)
 	return fmt.Sprintf("disk of %s: %s, %d records not synced", target, s.disk.Probe(), s.disk.Unsynced()), nil
 }
 
-// touched is the key that Touch writes.
 const touched = "touched"
 
-// Touch writes a key on a node, once that has done what it is at.
+// Touch implements nemesis.Toucher. It waits until the node is idle.
 func (c *cluster) Touch(target string) (string, error) {
 	c.inTurn(target)
 	c.mu.Lock()
@@ -109,7 +108,7 @@ func (c *cluster) Touch(target string) (string, error) {
 		return "", fmt.Errorf("touch %s: %w", target, err)
 	}
 	if s.node == nil {
-		return "", fmt.Errorf("touch %s: it ended of that", target)
+		return "", fmt.Errorf("touch %s: the write made it exit", target)
 	}
 	return fmt.Sprintf("%s has %s = %d; %s", target, touched, count, s.identity()), nil
 }

@@ -21,7 +21,7 @@ func persistent(policy string) scenario.Scenario {
 	return s
 }
 
-// does fails the test unless a fault was injected and its read-back holds want.
+// mustSucceed fails the test unless a fault was injected and its read-back contains want.
 func does(t *testing.T, want string) func(back string, err error) {
 	return func(back string, err error) {
 		t.Helper()
@@ -31,7 +31,7 @@ func does(t *testing.T, want string) func(back string, err error) {
 	}
 }
 
-// refused fails the test unless a fault could not be injected, because of want.
+// mustFail fails the test unless injecting a fault failed with an error that contains want.
 func refused(t *testing.T, want string) func(back string, err error) {
 	return func(back string, err error) {
 		t.Helper()
@@ -41,8 +41,8 @@ func refused(t *testing.T, want string) func(back string, err error) {
 	}
 }
 
-// What each policy keeps of a key that was set at 1.3 s, after one at 0.3 s: the
-// first second's write is synced once the wall clock shows the next second.
+// Data that survives under each policy, with one key set at 0.3 s and another at 1.3 s: the write
+// of the first second is synced once the wall clock shows the next second.
 func TestWhatSurvives(t *testing.T) {
 	const early, late, both, none = "early", "late", "early late", ""
 	for name, tt := range map[string]struct {
@@ -81,7 +81,7 @@ func TestWhatSurvives(t *testing.T) {
 					}
 				}
 				if s := strings.Join(got, " "); s != tt.want {
-					t.Errorf("it kept %q, want %q", s, tt.want)
+					t.Errorf("kept %q, want %q", s, tt.want)
 				}
 				return nil
 			})
@@ -96,7 +96,7 @@ func tearPower(c *cluster, t *testing.T) {
 }
 func shutDown(c *cluster, t *testing.T) { does(t, "PING: refused")(c.Shutdown("n1")) }
 
-// A TTL runs on while the node is off.
+// Keys expire while the node is off.
 func TestExpiryWhileOff(t *testing.T) {
 	simulate(t, persistent("always"), 1, func(c *cluster) error {
 		c.do(t, "n1", "SET", "k", "v", "PX", "10000")
@@ -108,7 +108,7 @@ func TestExpiryWhileOff(t *testing.T) {
 	})
 }
 
-// everysec trusts the wall clock: set back by an hour, nothing is synced for an hour.
+// everysec relies on the wall clock: if it is set back by an hour, nothing is synced for an hour.
 func TestEverySecTrustsTheWallClock(t *testing.T) {
 	for _, by := range []time.Duration{0, -time.Hour} {
 		simulate(t, persistent("everysec"), 1, func(c *cluster) error {
@@ -119,15 +119,15 @@ func TestEverySecTrustsTheWallClock(t *testing.T) {
 			losePower(c, t)
 			c.Restart("n1")
 			if kept := c.do(t, "n1", "DBSIZE") == int64(1); kept != (by == 0) {
-				t.Errorf("turned by %v: kept %v", by, kept)
+				t.Errorf("clock moved by %v: kept %v", by, kept)
 			}
 			return nil
 		})
 	}
 }
 
-// A sync that hangs lets everysec postpone its writes, for two seconds of the
-// clock, and a process that is killed by then takes them with it.
+// While a sync hangs, everysec postpones writes for up to two seconds of the clock. A process
+// killed during this time loses them.
 func TestSlowDiskEverySec(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kill, free time.Duration // after the second write; 0: not freed
@@ -156,7 +156,7 @@ func TestSlowDiskEverySec(t *testing.T) {
 	}
 }
 
-// Under always an answer waits for the sync, and with it everybody else.
+// Under always, a reply waits for its sync, and so do all other clients.
 func TestSlowDiskAlways(t *testing.T) {
 	simulate(t, persistent("always"), 1, func(c *cluster) error {
 		return c.alone(func(ctx context.Context, e client.Env) error {
@@ -171,7 +171,7 @@ func TestSlowDiskAlways(t *testing.T) {
 			}
 			between(t, "answered", c.Now()-began, 2*minLatency+minSync, 2*(minLatency+spread)+minSync+syncSpread+100*time.Microsecond)
 			does(t, "touched = 1")(c.Touch("n1"))
-			does(t, "touched = 2")(c.Touch("n1")) // once the first is synced
+			does(t, "touched = 2")(c.Touch("n1")) // after the first one is synced
 			c.StallSync("n1")
 			fmt.Fprintf(writer, "SET k w\r\n")
 			<-e.After(10 * time.Millisecond)
@@ -193,7 +193,7 @@ func TestSlowDiskAlways(t *testing.T) {
 			if string(b[:n]) != "$1\r\nw\r\n" || c.Now() < 5*time.Second || c.Now() > 5*time.Second+10*time.Millisecond {
 				t.Errorf("get: %q, %v at %v", b[:n], err, c.Now())
 			}
-			// What hangs in a sync was not acknowledged, and goes with the power.
+			// A write whose sync hangs was not acknowledged, and is lost with the power.
 			c.StallSync("n1")
 			fmt.Fprintf(writer, "SET k x\r\n")
 			<-e.After(10 * time.Millisecond)
@@ -208,7 +208,7 @@ func TestSlowDiskAlways(t *testing.T) {
 	})
 }
 
-// A full disk: everysec refuses writes until there is room, always ends the process.
+// With a full disk, everysec refuses writes until there is space, and always ends the process.
 func TestFullDisk(t *testing.T) {
 	simulate(t, persistent("everysec"), 1, func(c *cluster) error {
 		return c.alone(func(ctx context.Context, e client.Env) error {
@@ -219,7 +219,7 @@ func TestFullDisk(t *testing.T) {
 			does(t, "No space left")(c.FillDisk("n1"))
 			const misconf = "-MISCONF Errors writing to the AOF file: No space left on device"
 			for _, tt := range [][2]string{
-				{"SET a 1", "+OK\r\n"}, // before it knows
+				{"SET a 1", "+OK\r\n"}, // before the node notices
 				{"SET b 1", misconf + "\r\n"},
 				{"PING", misconf + "\r\n"},
 				{"GET a", "$1\r\n1\r\n"},
@@ -233,7 +233,7 @@ func TestFullDisk(t *testing.T) {
 			does(t, "write: ok")(c.FreeDisk("n1"))
 			<-e.After(2 * tick)
 			if reply, err := ask(conn, "SET b 1"); reply != "+OK\r\n" {
-				t.Errorf("with room again: %q, %v", reply, err)
+				t.Errorf("after the disk was freed: %q, %v", reply, err)
 			}
 			return nil
 		})
@@ -256,7 +256,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// Who has no power answers nothing, and then knows nothing of its connections.
+// A machine without power doesn't answer, and rejects its old connections when it is up again.
 func TestPowerLossOnTheWire(t *testing.T) {
 	simulate(t, persistent("always"), 1, func(c *cluster) error {
 		return c.alone(func(ctx context.Context, e client.Env) error {
@@ -277,14 +277,14 @@ func TestPowerLossOnTheWire(t *testing.T) {
 				t.Errorf("dial: %v", err)
 			}
 			if _, err := ask(conns[0], "PING"); !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("who sent meanwhile: %v", err)
+				t.Errorf("connection used during the outage: %v", err)
 			}
-			between(t, "it heard", c.Now(), 3*time.Second, 3*time.Second+2*time.Millisecond)
+			between(t, "reset", c.Now(), 3*time.Second, 3*time.Second+2*time.Millisecond)
 			<-e.After(time.Second)
 			if _, err := ask(conns[1], "PING"); !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("who sends later: %v", err)
+				t.Errorf("connection used after the outage: %v", err)
 			}
-			between(t, "it heard", c.Now(), 4*time.Second, 4*time.Second+5*time.Millisecond)
+			between(t, "reset", c.Now(), 4*time.Second, 4*time.Second+5*time.Millisecond)
 			c.At(5*time.Second, func() { losePower(c, t) })
 			c.At(6*time.Second, func() { c.Restart("n1") })
 			<-e.After(5*time.Second + 10*time.Millisecond - c.Now())
@@ -303,8 +303,8 @@ func TestPowerLossOnTheWire(t *testing.T) {
 
 func TestNoDisk(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		refused(t, "give topology.persistence")(c.StallSync("n1"))
-		refused(t, "give topology.persistence")(c.FillDisk("n1"))
+		refused(t, "set topology.persistence")(c.StallSync("n1"))
+		refused(t, "set topology.persistence")(c.FillDisk("n1"))
 		refused(t, "no such client or node")(c.LosePower("n9", false))
 		does(t, "it has no disk")(c.LosePower("n1", false))
 		refused(t, "it is down")(c.Touch("n1"))

@@ -19,8 +19,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// What was sent to a process that has died never reaches the one that was
-// started in its place, wherever it was meanwhile.
+// A request sent to a process that has died never reaches the process that replaces it, wherever
+// the request was when the first one died.
 func TestNextLifeGetsNothingOfTheLast(t *testing.T) {
 	nothing := func(*cluster) func() { return func() {} }
 	for where, keep := range map[string]func(*cluster) (letGo func()){
@@ -54,7 +54,7 @@ func TestNextLifeGetsNothingOfTheLast(t *testing.T) {
 				letGo()
 				<-e.After(time.Second)
 				if n, _ := c.servers[0].node.Do("DBSIZE"); n != int64(0) {
-					t.Errorf("%s: the next life has the key", where)
+					t.Errorf("%s: the new process has the key", where)
 				}
 				if _, err := conn.Read(make([]byte, 9)); !errors.Is(err, syscall.ECONNRESET) {
 					t.Errorf("%s: read: %v", where, err)
@@ -65,7 +65,7 @@ func TestNextLifeGetsNothingOfTheLast(t *testing.T) {
 				}
 				reply, err := ask(conn, "PING")
 				if reply != "+PONG\r\n" {
-					t.Errorf("%s: the next life answers %q", where, reply)
+					t.Errorf("%s: the new process answers %q", where, reply)
 				}
 				return err
 			})
@@ -76,8 +76,8 @@ func TestNextLifeGetsNothingOfTheLast(t *testing.T) {
 	}
 }
 
-// A request is applied though its client dies before the answer comes, and the
-// record says that nobody saw the answer.
+// A request is applied even if its client dies before the reply arrives, and the record shows that
+// nobody received the reply.
 func TestAnswerToTheDead(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		err := c.alone(func(ctx context.Context, e client.Env) error {
@@ -92,7 +92,7 @@ func TestAnswerToTheDead(t *testing.T) {
 		})
 		<-c.after(time.Second)
 		if n, _ := c.servers[0].node.Do("DBSIZE"); n != int64(1) {
-			t.Error("what the dead had sent was lost")
+			t.Error("a dead client's request was lost")
 		}
 		if !errors.Is(err, harness.ErrKilled) {
 			return err
@@ -104,8 +104,8 @@ func TestAnswerToTheDead(t *testing.T) {
 	}
 }
 
-// Nothing leaves a client while it is paused, whatever its library has under
-// way: commands of a round, dials in the background, deadlines that pass.
+// A paused client sends nothing, whatever its library is doing: running a round of commands,
+// dialing in the background, or waiting for deadlines that pass.
 func TestNothingLeavesAPausedClient(t *testing.T) {
 	const from, to = 1500 * time.Millisecond, 2900 * time.Millisecond
 	text := ""
@@ -121,7 +121,7 @@ func TestNothingLeavesAPausedClient(t *testing.T) {
 			}
 			return text
 		}
-		// Nodes that come and go make the library dial.
+		// Restarting nodes make the library dial.
 		for at := 100 * time.Millisecond; at < 4*time.Second; at += 300 * time.Millisecond {
 			c.At(at, func() { c.Kill("n1"); c.Kill("n2") })
 			c.At(at+20*time.Millisecond, func() { c.Restart("n1"); c.Restart("n2") })
@@ -130,7 +130,7 @@ func TestNothingLeavesAPausedClient(t *testing.T) {
 		c.At(from, func() { c.Pause("c1"); atFirst <- dials() })
 		c.At(to, func() {
 			if before, now := <-atFirst, dials(); now != before {
-				t.Errorf("dialled in the pause: before %s after %s", before, now)
+				t.Errorf("dialed during the pause: before %s after %s", before, now)
 			}
 			c.Resume("c1")
 		})
@@ -164,12 +164,11 @@ func TestNothingLeavesAPausedClient(t *testing.T) {
 		}
 	}
 	if sent[true] > 0 || sent[false] < 50 {
-		t.Errorf("%d events outside the pause, and in it:\n%s", sent[false], text)
+		t.Errorf("%d events outside the pause, and these during the pause:\n%s", sent[false], text)
 	}
 }
 
-// A dial whose answer comes at the very instant at which its context ends has
-// one outcome, and one instant at which it is known.
+// A dial whose reply arrives exactly at its context's deadline has one outcome, at one instant.
 func TestAnswerAtTheDeadline(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	dial := func(seed uint64, deadline time.Duration) (out string, took time.Duration) {
@@ -195,14 +194,14 @@ func TestAnswerAtTheDeadline(t *testing.T) {
 		for i := range 10 {
 			runtime.GOMAXPROCS(1 + i%2)
 			if again, _ := dial(seed, took); again != first {
-				t.Fatalf("seed %d: %s, and then %s", seed, first, again)
+				t.Fatalf("seed %d: %s, then %s", seed, first, again)
 			}
 		}
 	}
 }
 
-// A client may start when the last one dies. That must not depend on who is
-// quicker: the one that injects the fault, or the one that sees the client gone.
+// A client may start when another one dies. The run must not depend on whether the goroutine that
+// injects the fault or the one that notices the client's death comes first.
 func TestClientStartsWhenTheLastOneDies(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	at := time.Second
@@ -230,7 +229,7 @@ func TestClientStartsWhenTheLastOneDies(t *testing.T) {
 	}
 }
 
-// idle is the simulation with clients that only wait.
+// idleBackend is a simulation whose clients only wait.
 type idle struct{ *Backend }
 
 func (b idle) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {

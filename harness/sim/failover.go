@@ -12,26 +12,26 @@ import (
 
 var _ nemesis.FailOverer = (*cluster)(nil)
 
-// replica is the Redis that follows a server, on a machine of its own. The master
-// sends it each change and waits for nothing.
+// replica is the Redis server that replicates a server, on a machine of its own. The master sends
+// it each change asynchronously.
 type replica struct {
 	net    *network
 	master *server
-	link   string // "n3-replica"
+	link   string // such as "n3-replica"
 	slot   slot
 	clock  *node.Clock
 	node   *node.Node
 	runID  string
 	cut    bool
 	queue  []*update
-	last   int64 // when the youngest is due
+	last   int64 // arrival time of the newest update
 	digest uint64
 }
 
-// update is a change on its way.
+// update is a change sent to the replica.
 type update struct {
 	record  node.Record
-	waiting bool // it arrived at a cut, or behind one that did
+	waiting bool // arrived at a cut, or behind an update that did
 }
 
 func newReplica(of *server, sl slot, clock *node.Clock) *replica {
@@ -41,7 +41,7 @@ func newReplica(of *server, sl slot, clock *node.Clock) *replica {
 	return r
 }
 
-// send puts a change on its way.
+// send sends a change.
 func (r *replica) send(record node.Record) {
 	u := &update{record: record}
 	r.queue = append(r.queue, u)
@@ -67,15 +67,15 @@ func (r *replica) arrive(u *update) {
 	}
 }
 
-// resync sends all that a master has which has just started, and nothing of the
-// one before: a replica that comes to a master of another life starts anew.
+// resync sends the full data set of a restarted master and discards the previous one's changes: a
+// replica that connects to a restarted master starts over.
 func (r *replica) resync() {
 	r.queue = nil
 	r.send(r.master.node.Dump())
 }
 
-// cutOff cuts the link, in any mode: what could not be sent, a
-// replica asks for when the link is back.
+// cutOff cuts the link, in any mode. When the link is back, a replica requests the changes that
+// could not be sent.
 func (r *replica) cutOff(way string) (string, error) {
 	switch {
 	case r.master.replica != r:
@@ -83,7 +83,7 @@ func (r *replica) cutOff(way string) (string, error) {
 	case r.cut:
 		return "", fmt.Errorf("cut %s: it is cut already", r.link)
 	case way == nemesis.Reply:
-		return "", fmt.Errorf("cut %s: nobody waits for a replica's replies: cut requests, or both ways", r.link)
+		return "", fmt.Errorf("cut %s: a replica's replies have no effect: cut requests, or both directions", r.link)
 	}
 	r.cut = true
 	return r.lag(), nil
@@ -105,7 +105,7 @@ func (r *replica) mend() (string, error) {
 	return r.lag(), nil
 }
 
-// lag is what the replica lacks.
+// lag describes how far the replica is behind.
 func (r *replica) lag() string {
 	keys, _ := r.node.Do("DBSIZE")
 	link := "up"
@@ -115,8 +115,8 @@ func (r *replica) lag() string {
 	return fmt.Sprintf("%s: link %s, keys of the replica: %v, changes that it lacks: %d", r.link, link, keys, len(r.queue))
 }
 
-// FailOver kills a node's master. Its replica takes its address, on its own
-// machine, and has no replica of its own. What it was sent by then is on its disk.
+// FailOver kills a node's master. Its replica takes over the address, on its own machine and
+// without a replica of its own. The changes it has received by then are on its disk.
 func (c *cluster) FailOver(target string) (string, error) {
 	c.inTurn(target)
 	c.mu.Lock()
@@ -130,7 +130,7 @@ func (c *cluster) FailOver(target string) (string, error) {
 	return fmt.Sprintf("%s was killed; %s", before, s.promote()), nil
 }
 
-// promote puts the replica of a dead master in its place.
+// promote replaces a dead master with its replica.
 func (s *server) promote() (readBack string) {
 	r := s.replica
 	r.node.Close()
@@ -149,36 +149,36 @@ func (s *server) promote() (readBack string) {
 
 var _ nemesis.SentinelFailOverer = (*cluster)(nil)
 
-// sentinels watch over the masters of a network.
+// sentinels monitors the masters of a network.
 type sentinels struct {
 	net       *network
-	downAfter time.Duration      // their patience
-	formers   map[string]*former // masters whose place a replica has taken, by node
+	downAfter time.Duration      // timeout before a master counts as down
+	formers   map[string]*former // replaced masters, by node
 }
 
-// former is a master whose place its replica has taken.
+// replacedMaster is a master that was replaced by its replica.
 type former struct {
 	runID string
 	clock *node.Clock
-	disk  *node.Disk  // of one that was killed; nil: it keeps nothing
-	kept  node.Record // what one that was stopped had
+	disk  *node.Disk  // of a killed master; nil: no persistence
+	kept  node.Record // data of a stopped master
 }
 
-// election is how long it takes sentinels that have lost a master to promote its
-// replica and see that it is one. Redis's sentinels wait for a random time of up to
-// SENTINEL_MAX_DESYNC, one second, to let each other go first, and ask the replica for
-// its role each second (src/sentinel.c, sentinelStartFailover and sentinelSendPeriodicCommands).
+// election returns how long sentinels that have lost a master take to promote its replica and
+// recognize it as a master. Redis's sentinels wait for a random time of up to SENTINEL_MAX_DESYNC,
+// one second, to avoid split votes, and query the replica's role every second (src/sentinel.c,
+// sentinelStartFailover and sentinelSendPeriodicCommands).
 func (q *sentinels) election(target string) time.Duration {
 	return time.Second + time.Duration(mix(q.net.seed, sum("election"), sum(target))%uint64(time.Second))
 }
 
-// FailOverBySentinel takes a node's master away and waits for its sentinels.
+// FailOverBySentinel kills or stops a node's master and waits for its sentinels to fail over.
 //
 //	master ──✗ killed or stopped               the replica is promoted
 //	          ├──── down-after ────┬── election ──┤
 //
-// It is a model: sentinels are no machines here, so that they always are a majority,
-// reach everybody and agree in the first election.
+// It is a model: sentinels are not machines here, so they always form a majority, reach everybody
+// and agree in the first election.
 func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error) {
 	q.net.mu.Lock()
 	s, err := q.net.failing(target)
@@ -202,7 +202,7 @@ func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error)
 	q.net.mu.Lock()
 	defer q.net.mu.Unlock()
 	if s.replica != r || s.lives != lives || s.node != nil && !s.paused {
-		return "", fmt.Errorf("fail over %s: its sentinels promoted nobody, for its master did not stay away", target)
+		return "", fmt.Errorf("fail over %s: its sentinels promoted no replica because its master came back", target)
 	}
 	if s.node != nil {
 		f.disk, f.kept = nil, s.node.Dump()
@@ -212,8 +212,8 @@ func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error)
 	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s %s", took.Round(time.Millisecond), s.promote(), before, became), nil
 }
 
-// ReturnMaster brings an old master back, and its sentinels make it follow the new
-// one, here at once. No client has its address any more.
+// ReturnMaster brings an old master back, and its sentinels make it follow the new one at once. No
+// client has its address anymore.
 func (q *sentinels) ReturnMaster(target string) (string, error) {
 	q.net.mu.Lock()
 	defer q.net.mu.Unlock()
@@ -223,7 +223,7 @@ func (q *sentinels) ReturnMaster(target string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("return the old master of %s: %w", target, err)
 	case f == nil:
-		return "", fmt.Errorf("return the old master of %s: its sentinels have replaced none", target)
+		return "", fmt.Errorf("return the old master of %s: its sentinels have not replaced a master", target)
 	}
 	delete(q.formers, target)
 	old := node.New(node.Config{RunID: f.runID, ProcessID: 1000, Clock: f.clock, Disk: f.disk})

@@ -13,7 +13,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// The replica has what arrived over its link, and no more.
+// The replica has exactly the changes that arrived over its link.
 func TestFailOver(t *testing.T) {
 	for name, tt := range map[string]struct {
 		wait      time.Duration // before the failover
@@ -45,7 +45,7 @@ func TestFailOver(t *testing.T) {
 					does(t, "link up, keys of the replica: 1, changes that it lacks: 1")(c.Mend("n1-replica"))
 				}
 				<-c.after(tt.wait / 2)
-				c.TurnClock("n1", time.Hour, 1) // the replica's machine has another clock
+				c.TurnClock("n1", time.Hour, 1) // the replica's machine has a different clock
 				id := c.servers[0].runID
 				does(t, fmt.Sprintf("now run_id %.8s (keys: %d)", runID(c.seed, "n1-replica", 1), tt.want))(c.FailOver("n1"))
 				if c.servers[0].runID == id {
@@ -76,14 +76,14 @@ func TestFailOver(t *testing.T) {
 
 func TestFailOverNeedsAReplica(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		refused(t, "give topology.replicas")(c.FailOver("n1"))
+		refused(t, "set topology.replicas")(c.FailOver("n1"))
 		refused(t, "no such")(c.FailOver("n9"))
 		refused(t, "no such link")(c.Cut("n1-replica", "", ""))
 		return nil
 	})
 }
 
-// A master that restarts empty empties its replica.
+// A master that restarts without data empties its replica.
 func TestReplicaFollowsARestart(t *testing.T) {
 	s := topology(1, 1)
 	s.Topology.Replicas = 1
@@ -99,7 +99,7 @@ func TestReplicaFollowsARestart(t *testing.T) {
 	})
 }
 
-// What a node that persists fails over to, it keeps from then on.
+// After a failover, a node with persistence keeps its data.
 func TestFailOverThenPowerLoss(t *testing.T) {
 	s := persistent("always")
 	s.Topology.Replicas = 1

@@ -35,11 +35,10 @@ func between(t *testing.T, what string, got, from, to time.Duration) {
 	}
 }
 
-// Everything that a client does waits for the end of its pause.
-// The pause that the acts meet.
+// Start and end of the pause in TestPauseStopsClient. All actions wait for its end.
 const pause, resume, soon = time.Second, 10 * time.Second, 10*time.Second + 10*time.Millisecond
 
-// acts is what a client may be about to do when it is paused.
+// clientActions are the actions that a client is about to do when it is paused.
 var acts = map[string]func(ctx context.Context, c *cluster, e client.Env) error{
 	"dial": func(ctx context.Context, c *cluster, e client.Env) error {
 		<-c.after(2 * time.Second)
@@ -61,7 +60,7 @@ var acts = map[string]func(ctx context.Context, c *cluster, e client.Env) error{
 			return err
 		}
 		<-c.after(pause - c.Now() - 100*time.Microsecond)
-		conn.SetReadDeadline(time.Now().Add(time.Second)) // will have passed, but the data is there
+		conn.SetReadDeadline(time.Now().Add(time.Second)) // passes during the pause, but the data has arrived
 		reply, err := ask(conn, "PING")
 		if reply != "+PONG\r\n" {
 			return fmt.Errorf("read %q, %w", reply, err)
@@ -105,9 +104,9 @@ func TestPauseStopsTheClient(t *testing.T) {
 						t.Error(back, err)
 					}
 				})
-				at := func(string) { <-c.after(time.Second) } // the pause comes while the client is at the point
+				at := func(string) { <-c.after(time.Second) } // the pause begins while the client is at the point
 				err := c.run(context.Background(), "c1", at, func(ctx context.Context, e client.Env) error { return act(ctx, c, e) })
-				between(t, "it went on", c.Now(), resume, soon)
+				between(t, "resumed", c.Now(), resume, soon)
 				return err
 			})
 			if name == "emit" && len(events) != 1 {
@@ -117,7 +116,7 @@ func TestPauseStopsTheClient(t *testing.T) {
 	}
 }
 
-// after is the engine's timer, which no pause stops.
+// after is the engine's timer, which pauses don't affect.
 func (c *cluster) after(d time.Duration) <-chan struct{} {
 	done := make(chan struct{})
 	c.At(c.Now()+d, func() { close(done) })
@@ -146,7 +145,7 @@ func TestPauseLetsGoOneAtATime(t *testing.T) {
 				seen[<-instants] = true
 			}
 			if len(seen) != 10 {
-				t.Errorf("10 goroutines went on at %d instants", len(seen))
+				t.Errorf("10 goroutines resumed at %d instants", len(seen))
 			}
 			return nil
 		})
@@ -177,10 +176,10 @@ func TestKilledClientHasNoEffect(t *testing.T) {
 				e.At("ghost")
 				e.True()
 				if _, err := ask(conn, "SET ghost 1"); err == nil {
-					t.Error("a dead client can write")
+					t.Error("a dead client wrote")
 				}
 				if _, err := e.Dial(ctx, "tcp", c.addr("n1")); err == nil {
-					t.Error("a dead client can dial")
+					t.Error("a dead client dialed")
 				}
 				if c.Now() != at {
 					t.Errorf("a dead client waited from %v to %v", at, c.Now())
@@ -226,7 +225,7 @@ func TestKilledNodeForgets(t *testing.T) {
 				t.Errorf("dial: %v", err)
 			}
 			if _, err := c.Kill("n1"); err == nil {
-				t.Error("a dead node can be killed")
+				t.Error("no error for killing a dead node")
 			}
 			id := c.servers[0].runID
 			back, err = c.Restart("n1")
@@ -244,7 +243,7 @@ func TestKilledNodeForgets(t *testing.T) {
 	})
 }
 
-// A cut delivers late what was sent before and during it, in order, both ways.
+// A cut delays messages sent before or during it, in both directions, and keeps their order.
 func TestCutHolds(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		c.At(time.Second, func() {
@@ -267,7 +266,7 @@ func TestCutHolds(t *testing.T) {
 			for i := range 20 {
 				fmt.Fprintf(conn, "RPUSH l %d\r\n", i)
 				if i%2 == 0 {
-					<-e.After(400 * time.Millisecond) // some are sent just before the mending, or after it
+					<-e.After(400 * time.Millisecond) // some are sent just before or after the link is restored
 				}
 			}
 			dialing, cancel := context.WithTimeout(ctx, time.Second)
@@ -286,7 +285,7 @@ func TestCutHolds(t *testing.T) {
 			b := make([]byte, 1024)
 			n, err := conn.Read(b)
 			if strings.Count(string(b[:n]), ":") != 20 {
-				t.Errorf("answers %q, %v", b[:n], err)
+				t.Errorf("replies %q, %v", b[:n], err)
 			}
 			fmt.Fprint(conn, "SET k v\r\n")
 			return conn.Close()
@@ -297,8 +296,8 @@ func TestCutHolds(t *testing.T) {
 	}
 }
 
-// A held message waits, newer connections pass, and it is delivered even if its
-// client closed the connection long ago.
+// A held message waits while newer connections are not affected. It is delivered even if its client
+// closed the connection long before.
 func TestTap(t *testing.T) {
 	for _, of := range []string{nemesis.Request, nemesis.Reply} {
 		t.Run(of, func(t *testing.T) {
@@ -326,7 +325,7 @@ func TestTap(t *testing.T) {
 					between(t, "timeout", e.True(), sent+50*time.Millisecond, sent+51*time.Millisecond)
 					between(t, "hit", hitAt, sent+minLatency, sent+3*time.Millisecond)
 					if err := set("c"); err != nil {
-						t.Errorf("a newer connection does not pass: %v", err)
+						t.Errorf("a newer connection is blocked: %v", err)
 					}
 					there := func() any { n, _ := c.servers[0].node.Do("EXISTS", "b"); return n }
 					if want := int64(0); of == nemesis.Request && there() != want {
@@ -357,7 +356,7 @@ func TestTap(t *testing.T) {
 	}
 }
 
-// Two steps may wait for the same message.
+// Two taps may wait for the same message.
 func TestTwoTapsOnOneMessage(t *testing.T) {
 	var hits []time.Duration
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
@@ -384,7 +383,7 @@ func TestTwoTapsOnOneMessage(t *testing.T) {
 	}
 }
 
-// A script that the node doesn't know is one message, sent twice.
+// A script that is not in the node's cache is sent twice but counts as one message.
 func TestTapCountsScriptsOnce(t *testing.T) {
 	script := redis.NewScript(`return redis.call("del",KEYS[1])`)
 	for nth, want := range map[int]time.Duration{1: 0, 2: time.Second, 3: 2 * time.Second} {
@@ -416,7 +415,7 @@ func TestTapCountsScriptsOnce(t *testing.T) {
 	}
 }
 
-// What is on its way when the run ends is recorded all the same.
+// Commands that are open when the run ends are recorded.
 func TestOpenCommandsAreRecorded(t *testing.T) {
 	for _, how := range []string{"run ends", "node dies"} {
 		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
@@ -439,8 +438,8 @@ func TestOpenCommandsAreRecorded(t *testing.T) {
 	}
 }
 
-// A driver that looks whether a connection has ended meanwhile, before it uses it again, sees that
-// here as it does on a real one.
+// A driver that checks idle connections before reusing them notices that one has ended, as on a
+// real network.
 func TestIdleConnectionsAreLookedAt(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		return c.alone(func(ctx context.Context, e client.Env) error {
@@ -451,7 +450,7 @@ func TestIdleConnectionsAreLookedAt(t *testing.T) {
 					t.Error(err)
 				}
 				c.Kill("n1")
-				<-e.After(10 * time.Millisecond) // the end is on its way
+				<-e.After(10 * time.Millisecond) // until the end of the connection arrives
 				c.Restart("n1")
 			}
 			return nil

@@ -15,11 +15,11 @@ import (
 	"lockpick/harness/lock"
 )
 
-// A library may keep timers for later in a pool, as go-redis does for whoever waits for a
-// connection. One that was made in a run's bubble must not be met in the next run's, where
-// waiting for it would end the process.
+// A library may keep timers in a pool, as go-redis does for clients waiting for a connection. A
+// timer created in one run's bubble must not be reused in the next run, where waiting for it would
+// end the process.
 func TestNoTimerOfAnotherRun(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a pool keeps things by processor
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // pools are per processor
 	made := 0
 	timers := sync.Pool{New: func() any { made++; return time.NewTimer(time.Hour) }}
 	waited := errors.New("waited")

@@ -14,7 +14,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// numb is a lock one of whose calls never returns, whatever its context says.
+// hangingLock is a lock with a call that ignores its context and never returns.
 type numb struct{ in string }
 
 func (n numb) call(op string) {
@@ -28,8 +28,8 @@ func (n numb) Release(context.Context) error                        { n.call("re
 func (n numb) Deadline() time.Time                                  { return time.Time{} }
 func (n numb) Close() error                                         { n.call("close"); return nil }
 
-// A client that does not heed the end of the run is left behind, with what it waited for under
-// way, whether its bubble is its own or not. That is no error of the run.
+// A client that ignores the end of the run is abandoned, and its pending operation stays open in
+// the record, whether the client has its own bubble or not. The run reports no error.
 func TestHungClientIsLeftBehind(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		for _, op := range []string{"acquire", "release", "close"} {

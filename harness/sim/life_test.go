@@ -15,8 +15,8 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// told runs a client's commands, and what befalls the node n1 between them, and returns
-// the facts of the node's keys in words.
+// keyEvents runs a client's commands, and faults of node n1 between them, and returns the events of
+// the node's keys, formatted by formatEvent.
 func told(t *testing.T, s scenario.Scenario, spare func(history.Event) bool, steps ...any) []string {
 	t.Helper()
 	var out bytes.Buffer
@@ -60,7 +60,7 @@ func told(t *testing.T, s scenario.Scenario, spare func(history.Event) bool, ste
 	return facts
 }
 
-// fact is a fact in words: what, of which key, from what to what, by whom, why.
+// formatEvent formats a key event: the change, the key, old and new value, issuer and reason.
 func fact(e history.Event) string {
 	l := e.Life
 	text := fmt.Sprintf("%s %s", l.What, e.Key)
@@ -105,9 +105,9 @@ func TestLife(t *testing.T) {
 	}{
 		{"set, refused and deleted", topology(1, 1), []any{"SET k a NX PX 10000", "SET k b NX PX 10000", "DEL k", "DEL k"},
 			[]string{"set k →a until +10s by c1-n1 set", "deleted k a→ was until +10s by c1-n1 del"}},
-		{"expired, seen by who comes next", topology(1, 1), []any{"SET k a PX 1000", 2 * time.Second, "SET k b NX PX 5000"},
+		{"expired, noticed by the next client", topology(1, 1), []any{"SET k a PX 1000", 2 * time.Second, "SET k b NX PX 5000"},
 			[]string{"set k →a until +1s by c1-n1 set", "expired k a→ was until +0s", "set k →b until +5s by c1-n1 set"}},
-		{"another value, the same again, and another expiry", topology(1, 1), []any{"SET k a", "SET k a", "SET k b", "PEXPIRE k 3000", "INCR n", "INCR n"},
+		{"changed value, same value, and changed expiry", topology(1, 1), []any{"SET k a", "SET k a", "SET k b", "PEXPIRE k 3000", "INCR n", "INCR n"},
 			[]string{"set k →a by c1-n1 set", "changed k a→b by c1-n1 set", "expiry k b→b until +3s by c1-n1 pexpire", "set n →1 by c1-n1 incr", "changed n 1→2 by c1-n1 incr"}},
 		{"a script", topology(1, 1), []any{"SET k a", "EVAL return_redis.call('del',KEYS[1]) 1 k"},
 			[]string{"set k →a by c1-n1 set", "deleted k a→ by c1-n1 del in a script"}},
@@ -115,21 +115,21 @@ func TestLife(t *testing.T) {
 			[]string{"set h →f 1 by c1-n1 hset", "changed h f 1→f 2 by c1-n1 hincrby", "deleted h f 2→ by c1-n1 hdel"}},
 		{"flushed", topology(1, 1), []any{"SET k a", "SET l b", "FLUSHALL"},
 			[]string{"set k →a by c1-n1 set", "set l →b by c1-n1 set", "flushed k a→ by c1-n1 flushall", "flushed l b→ by c1-n1 flushall"}},
-		{"lockpick's own", topology(1, 1), []any{func(c *cluster) { c.Touch("n1") }}, []string{"set touched →1 by harness incr"}},
-		{"a kill, and nothing is kept", topology(1, 1), []any{"SET k a PX 10000", "SET l b PX 10", 50 * time.Millisecond, kill, restart},
+		{"command of the harness", topology(1, 1), []any{func(c *cluster) { c.Touch("n1") }}, []string{"set touched →1 by harness incr"}},
+		{"kill without persistence", topology(1, 1), []any{"SET k a PX 10000", "SET l b PX 10", 50 * time.Millisecond, kill, restart},
 			[]string{"set k →a until +10s by c1-n1 set", "set l →b until +0s by c1-n1 set",
 				"lost k a→ was until +10s for a restart", "expired l b→ was until +0s"}},
-		{"a kill, and all is kept", keeps("always"), []any{"SET k a PX 10000", kill, restart},
+		{"kill with persistence", keeps("always"), []any{"SET k a PX 10000", kill, restart},
 			[]string{"set k →a until +10s by c1-n1 set", "kept k a→a until +10s was until +10s for a restart"}},
-		{"a power loss, and what was synced is back", keeps("no"), []any{"SET k a PX 10000", func(c *cluster) { c.Shutdown("n1") }, restart, "PING", "SET k b PX 10000", "DEL m", "SET l c",
+		{"power loss, back to synced values", keeps("no"), []any{"SET k a PX 10000", func(c *cluster) { c.Shutdown("n1") }, restart, "PING", "SET k b PX 10000", "DEL m", "SET l c",
 			func(c *cluster) { c.LosePower("n1", false) }, restart},
 			[]string{"set k →a until +10s by c1-n1 set", "kept k a→a until +10s was until +10s for a restart", "changed k a→b until +10s was until +10s by c1-n1 set", "set l →c by c1-n1 set",
 				"reverted k b→a until +10s was until +10s for a restart", "lost l c→ for a restart"}},
-		{"a deletion that was not synced", keeps("no"), []any{"SET k a", func(c *cluster) { c.Shutdown("n1") }, restart, "PING", "DEL k", func(c *cluster) { c.LosePower("n1", false) }, restart},
+		{"deletion that was not synced", keeps("no"), []any{"SET k a", func(c *cluster) { c.Shutdown("n1") }, restart, "PING", "DEL k", func(c *cluster) { c.LosePower("n1", false) }, restart},
 			[]string{"set k →a by c1-n1 set", "kept k a→a for a restart", "deleted k a→ by c1-n1 del", "appeared k →a for a restart"}},
-		{"a replica in its master's place", replicated, []any{"SET k a", 10 * time.Millisecond, func(c *cluster) { c.Cut("n1-replica", "hold", "") }, "SET l b", func(c *cluster) { c.FailOver("n1") }},
+		{"promoted replica", replicated, []any{"SET k a", 10 * time.Millisecond, func(c *cluster) { c.Cut("n1-replica", "hold", "") }, "SET l b", func(c *cluster) { c.FailOver("n1") }},
 			[]string{"set k →a by c1-n1 set", "set l →b by c1-n1 set", "kept k a→a for a failover", "lost l b→ for a failover"}},
-		{"a clock that jumps", topology(1, 1), []any{"SET k a PX 5000", func(c *cluster) { c.TurnClock("n1", 6*time.Second, 1) }, "GET k"},
+		{"clock jump", topology(1, 1), []any{"SET k a PX 5000", func(c *cluster) { c.TurnClock("n1", 6*time.Second, 1) }, "GET k"},
 			[]string{"set k →a until +5s by c1-n1 set", "expired k a→ was until +0s"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// What is spared has not happened: the next that comes finds the key.
+// A suppressed event does not happen: the next client finds the key.
 func TestSpare(t *testing.T) {
 	for _, c := range []struct {
 		what  history.Change
@@ -160,7 +160,7 @@ func TestSpare(t *testing.T) {
 				return all[len(all)-1]
 			}
 			if got := last(nil); !strings.HasPrefix(got, "set k →z") && !strings.HasPrefix(got, "changed k a→b") {
-				t.Errorf("without: %s", got)
+				t.Errorf("not suppressed: %s", got)
 			}
 			asked := 0
 			got := last(func(e history.Event) bool {
@@ -168,7 +168,7 @@ func TestSpare(t *testing.T) {
 				return e.Life.What == c.what && e.Key == "k"
 			})
 			if got != "set k →a until +10s by c1-n1 set" || asked == 0 {
-				t.Errorf("spared, asked %d times: %s", asked, got)
+				t.Errorf("suppressed, called %d times: %s", asked, got)
 			}
 		})
 	}

@@ -27,10 +27,10 @@ const (
 	spread     = time.Millisecond
 )
 
-// Latency is how long a message takes one way, at least and at most.
+// Latency returns the minimum and the maximum one-way latency of a message.
 func Latency() (least, most time.Duration) { return minLatency, minLatency + spread }
 
-// network is all machines and the links between them.
+// network holds all machines and the links between them.
 //
 //	host c1 ── link c1-n1 ──► server n1
 //	           │ up: direction, slot 0
@@ -41,24 +41,23 @@ type network struct {
 	seed    uint64
 	scripts resp.Scripts
 
-	// mu guards everything below and in hosts, servers, links and conns. It is held while
-	// something happens and while an event is recorded, never while a client's or the
-	// engine's function runs.
+	// mu guards everything below and everything in hosts, servers, links and conns. It is held
+	// while an action runs and while an event is recorded, never while a client's or the engine's
+	// function runs.
 	mu  sync.Mutex
 	rec *history.Recorder // nil once the run has ended
 	wires
 	hosts    []*host
 	servers  []*server
-	resource *server                  // the last of them
-	spare    func(history.Event) bool // whether such a fact is not to be; nil: all are
+	resource *server                  // also the last of servers
+	spare    func(history.Event) bool // reports whether to suppress a key event; may be nil
 	tokens   tokens
-	facts    []history.Event // of the command that is recorded
+	facts    []history.Event // buffer for the command that is being recorded
 }
 
-// name is a hash of the seed, the link and its direction, the instant and the
-// content; of messages that have all in common also of their number. So it
-// doesn't matter which of two goroutines sends first at one instant. All that is
-// drawn for a message is drawn by its name.
+// drawKey returns a hash of the seed, the link and its direction, the instant and the content.
+// Messages that agree in all of these are numbered. So it doesn't matter which of two goroutines
+// sends first at the same instant. All random values of a message are drawn from this hash.
 func (n *network) name(d *direction, content uint64) uint64 {
 	now := n.now()
 	if now != d.instant {
@@ -74,13 +73,13 @@ func (n *network) name(d *direction, content uint64) uint64 {
 	return mix(n.seed, d.name, uint64(now), content, k)
 }
 
-// latency is how long a message of that name travels.
+// latency returns the latency of a message with this draw key.
 func latency(name uint64) int64 { return int64(minLatency) + int64(name%uint64(spread)) }
 
 func (n *network) latency(d *direction, content uint64) int64 { return latency(n.name(d, content)) }
 
-// digest sums up all that was sent, when, and when it was due. Within a
-// direction it doesn't depend on the order in which that was noted.
+// digest returns a hash of everything sent, with send and delivery times. Within a direction it
+// doesn't depend on the order in which messages were added.
 func (n *network) digest() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +97,7 @@ func (n *network) digest() uint64 {
 	return d
 }
 
-// tell records a fact, unless the run is over.
+// recordEvent records an event, unless the run is over.
 func (n *network) tell(e history.Event) {
 	if n.rec != nil {
 		e.Token = n.tokens.of(e.Token)
@@ -106,7 +105,7 @@ func (n *network) tell(e history.Event) {
 	}
 }
 
-// record tells of commands of a link.
+// recordCommands records commands of a link.
 func (n *network) record(l *link, commands []*resp.Command) {
 	for _, c := range commands {
 		if !c.Recorded() {
@@ -114,31 +113,31 @@ func (n *network) record(l *link, commands []*resp.Command) {
 		}
 		n.facts = c.Facts(n.facts[:0], l.name, l.server.name)
 		for _, e := range n.facts {
-			e.T = n.now() // later than its last stamp if no answer came or nobody was there to hear it
+			e.T = n.now() // later than its last timestamp if no answer came or nobody received it
 			n.tell(e)
 		}
 	}
 }
 
-// conn is a TCP connection: as net.Conn the client's end of it, and what the
-// server knows of it. One goroutine may read at a time, any number write.
+// conn is a TCP connection: the client's end, as a net.Conn, and the server's state for it. Only
+// one goroutine may read at a time; any number may write.
 type conn struct {
-	reader   // on the host that dialled
+	reader   // on the dialing host
 	net      *network
 	link     *link
 	number   int64 // on its link, from 1
 	up, down flow
 	stream   *resp.Stream
-	settled  bool // the commands without an answer are recorded
+	settled  bool // commands without an answer have been recorded
 	session  *node.Session
-	orphan   bool // the server's machine lost its power, and with it what it knew of the connection
-	unheard  bool // likewise, and the client sent something since
+	orphan   bool // the server's machine lost power, and with it the state of the connection
+	unheard  bool // orphaned, and the client has sent something since
 
 	dialed   chan error  // how the dial ended
 	answered atomic.Bool // the dial has ended
-	buf      []byte      // received, not read yet
-	err      error       // what Read answers after that: the server ended the connection
-	closed   bool        // the client did
+	buf      []byte      // received but not read yet
+	err      error       // returned by Read after buf: the server ended the connection
+	closed   bool        // the client closed it
 	writeBy  time.Time
 }
 
@@ -157,14 +156,14 @@ func (l *link) newConn() *conn {
 	return c
 }
 
-// Write sends b; it never blocks but for a pause of the client, or, where it fails, for an instant.
+// Write sends b. It blocks only while the client is paused, and for an instant if it fails.
 func (c *conn) Write(b []byte) (int, error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	c.host.gate(c.up.dir.slot)
 	if err := c.cannotSend(); err != nil {
 		c.net.mu.Unlock()
-		c.host.nap(c.up.dir.slot) // errors of one instant would come in any order
+		c.host.nap(c.up.dir.slot) // several errors at the same instant would arrive in random order
 		c.net.mu.Lock()
 		c.host.gate(c.up.dir.slot)
 		return 0, err
@@ -181,7 +180,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return m.size, nil
 }
 
-// cannotSend is why nothing can be sent; nil: it can.
+// sendError returns the reason why the connection can't send, or nil.
 func (c *conn) cannotSend() error {
 	switch {
 	case c.closed:
@@ -194,10 +193,10 @@ func (c *conn) cannotSend() error {
 	return nil
 }
 
-// Read prefers data to a deadline that has passed. A deadline takes effect
-// strictly after its nominal instant, on the connection's own slot: go-redis
-// gives a connection the very deadline of its context, and of two timers at one
-// instant the runtime fires either first.
+// Read prefers data to a deadline that has passed. A deadline takes effect strictly after its
+// nominal instant, on the connection's own slot. The reason is that go-redis sets a connection's
+// deadline to the very deadline of its context, and the runtime fires two timers of the same
+// instant in either order.
 func (c *conn) Read(b []byte) (int, error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
@@ -219,14 +218,14 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 }
 
-// SyscallConn serves those who look at a connection before they use it again, as go-redis does.
+// SyscallConn lets clients check a connection before they reuse it, as go-redis does.
 func (c *conn) SyscallConn() (syscall.RawConn, error) { return look{c}, nil }
 
-// look is a connection to those who look whether its other end has ended, without taking anything.
+// rawConn lets clients check whether the other end has closed, without consuming data.
 type look struct{ conn *conn }
 
-// Read returns how the connection ended, if there is nothing left to read. Who asks is no gate:
-// looks are taken under mutexes.
+// Read returns how the connection ended, if there is nothing left to read. It doesn't wait at the
+// gate, because callers hold mutexes.
 func (l look) Read(func(fd uintptr) (done bool)) error {
 	c := l.conn
 	c.net.mu.Lock()
@@ -243,8 +242,8 @@ func (l look) Read(func(fd uintptr) (done bool)) error {
 func (l look) Control(func(fd uintptr)) error           { return errors.ErrUnsupported }
 func (l look) Write(func(fd uintptr) (done bool)) error { return errors.ErrUnsupported }
 
-// Close sends what was written before, and then the end. A client that is
-// stopped sends it once it goes on.
+// Close sends pending writes and then the end of the stream. A paused client sends it when it
+// resumes.
 func (c *conn) Close() error {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
@@ -267,14 +266,13 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// shut closes the client's end.
 func (c *conn) shut() {
 	c.closed, c.buf = true, nil
 }
 
-// finish tells the server that the client's end is closed. A pool closes its
-// connections at one instant and in the order of a map, so the ends leave an
-// instant later, in the order in which the connections were dialled.
+// sendEnd tells the server that the client's end is closed. A pool closes all its connections at
+// the same instant, in map order, so the ends are sent an instant later, in the order in which the
+// connections were dialed.
 func (c *conn) finish() {
 	l := c.link
 	end := &message{}
@@ -295,7 +293,7 @@ func (l *link) sendEnds() {
 	l.ending = nil
 }
 
-// leave ends what the server knows of the connection.
+// closeSession drops the server's state of the connection.
 func (c *conn) leave() {
 	if c.session != nil {
 		c.session.Close()
@@ -303,7 +301,7 @@ func (c *conn) leave() {
 	}
 }
 
-// received takes what the server sent.
+// received handles data from the server.
 func (c *conn) received(m *message) {
 	if !c.closed {
 		for _, cmd := range m.commands {
@@ -316,7 +314,7 @@ func (c *conn) received(m *message) {
 	c.retire()
 }
 
-// ended takes the end that the server made: io.EOF or ECONNRESET.
+// serverEnded handles the server's end of the connection: io.EOF or ECONNRESET.
 func (c *conn) ended(err error) {
 	c.net.record(c.link, c.unanswered())
 	if !errors.Is(err, io.EOF) {
@@ -329,7 +327,7 @@ func (c *conn) ended(err error) {
 	c.retire()
 }
 
-// unanswered returns the commands without an answer, once.
+// unanswered returns the commands without an answer. A second call returns nothing.
 func (c *conn) unanswered() []*resp.Command {
 	if c.settled {
 		return nil
@@ -338,7 +336,8 @@ func (c *conn) unanswered() []*resp.Command {
 	return c.stream.Waiting()
 }
 
-// open returns, once, the commands of a link whose answers were not delivered.
+// openCommands returns the commands of a link whose answers were not delivered. It takes each
+// command only once.
 func (l *link) open() []*resp.Command {
 	var open []*resp.Command
 	for _, c := range l.conns {
@@ -350,7 +349,7 @@ func (l *link) open() []*resp.Command {
 	return open
 }
 
-// retire forgets a connection that both ends are done with.
+// removeIfDone removes a connection that both ends are done with.
 func (c *conn) retire() {
 	if (c.closed || c.err != nil) && c.session == nil && len(c.up.queue) == 0 && len(c.down.queue) == 0 {
 		c.link.conns = slices.DeleteFunc(c.link.conns, func(o *conn) bool { return o == c })
@@ -383,9 +382,8 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// dial connects the client to the server at an address: one round trip, which
-// hangs while the link is cut. A server that is down, or that the client is not
-// meant to reach, refuses.
+// dial connects the client to the server at an address. It takes one round trip and blocks while
+// the link is cut. A server refuses the connection if it is down or outside the client's reach.
 func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	n := h.net
 	n.mu.Lock()
@@ -406,9 +404,9 @@ func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return c.dialing(ctx)
 }
 
-// dialing waits for the server's answer, or for the context's end. An answer at
-// the very instant of the deadline is taken, but as late as the deadline would
-// be heeded, for which of the two wakes the dialler first is open.
+// awaitDial waits for the server's answer or the context's end. An answer at the exact instant of
+// the deadline is accepted, but only as late as the deadline would take effect, since it is
+// undefined which of the two wakes the dialer first.
 func (c *conn) dialing(ctx context.Context) (net.Conn, error) {
 	n := c.net
 	n.mu.Unlock()
@@ -421,7 +419,7 @@ func (c *conn) dialing(ctx context.Context) (net.Conn, error) {
 	case <-ctx.Done():
 		c.host.nap(c.down.dir.slot)
 		select {
-		case err = <-c.dialed: // it was quicker after all
+		case err = <-c.dialed: // the answer came first after all
 		default:
 			err = ctx.Err()
 		}
@@ -445,7 +443,7 @@ func (c *conn) dialing(ctx context.Context) (net.Conn, error) {
 	return nil, c.failure("dial", err)
 }
 
-// answerDial ends the dial, unless something else did.
+// finishDial ends the dial, unless it has ended already.
 func (c *conn) answerDial(err error) {
 	c.answered.Store(true)
 	c.host.own.in(func() {
@@ -456,34 +454,34 @@ func (c *conn) answerDial(err error) {
 	})
 }
 
-// state is how far a message has come.
+// state is the progress of a message.
 type state int8
 
 const (
 	flying  state = iota
-	waiting       // it arrived at a cut, or behind a message that has not been delivered
-	held          // a tap keeps it
+	waiting       // arrived at a cut, or behind an undelivered message
+	held          // held by a tap
 )
 
-// message is a chunk of one direction of a connection, or its beginning or end.
+// message is a chunk of data in one direction of a connection, or its beginning or end.
 type message struct {
-	flow     *flow // that it travels
-	size     int   // bytes; 0: it is a beginning or an end
+	flow     *flow // its path
+	size     int   // bytes; 0 for a beginning or an end
 	state    state
-	locks    bool            // there is a lock command in it
-	paced    bool            // it has its turn where bytes are counted
-	commands []*resp.Command // that a request makes complete, or a reply answers
-	wrong    error           // what is wrong with what a request has behind them
+	locks    bool            // contains a lock command
+	paced    bool            // already delayed by limited bandwidth
+	commands []*resp.Command // those that a request completes or a reply answers
+	wrong    error           // protocol error behind the commands of a request
 	sent     int64           // when a request entered the link
 	payload  []byte          // of a reply
-	short    [24]byte        // room for most of these
-	content  uint64          // a hash of what it has
-	name     uint64          // what is drawn for it is drawn by this
-	taps     []*tap          // that keep it, one after the other
-	deliver  func()          // nil: a request or a reply is delivered
+	short    [24]byte        // backs most payloads
+	content  uint64          // hash of the contents
+	name     uint64          // source of all random values of the message
+	taps     []*tap          // those that hold it, one after the other
+	deliver  func()          // nil: delivered as a request or a reply
 }
 
-// answers are the commands that it answers.
+// answers returns the commands that the message answers.
 func (m *message) answers() []*resp.Command {
 	if m.flow == &m.flow.conn.up {
 		return nil
@@ -493,17 +491,16 @@ func (m *message) answers() []*resp.Command {
 
 func (m *message) happen() { m.flow.arrive(m) }
 
-// flow is one direction of one connection. As in TCP, what was sent first is
-// delivered first, whatever a cut or a tap does to it in between.
+// flow is one direction of one connection. As in TCP, messages are delivered in the order in which
+// they were sent, whatever a cut or a tap does in between.
 type flow struct {
 	conn  *conn
 	dir   *direction
 	queue []*message
-	last  int64 // when the youngest message is due
-	dead  bool  // it has lost a message: what follows is lost, too
+	last  int64 // delivery time of the newest message
+	dead  bool  // a message was lost, so all later ones are lost too
 }
 
-// send puts a message on its way.
 func (f *flow) send(m *message) {
 	if m.size == 0 {
 		m.content = sum("")
@@ -522,7 +519,7 @@ func (f *flow) depart(m *message, delay int64) {
 	f.dir.digest += mix(uint64(now), uint64(due), m.content)
 }
 
-// arrive delivers a message, if nothing keeps it.
+// arrive delivers a message, unless something holds it.
 func (f *flow) arrive(m *message) {
 	m.state = waiting
 	if f.queue[0] != m || f.dir.keeps(m) {
@@ -554,7 +551,7 @@ func (f *flow) arrive(m *message) {
 	}
 }
 
-// next takes the first message off, and sees to the one behind it.
+// pop removes the first message and dispatches the next one if it is waiting.
 func (f *flow) next() {
 	f.queue = slices.Delete(f.queue, 0, 1)
 	if len(f.queue) > 0 && f.queue[0].state == waiting {
@@ -562,42 +559,42 @@ func (f *flow) next() {
 	}
 }
 
-// resume sends on what waited at a cut; the rest follows it.
+// resume dispatches the first message that waited at a cut. The others follow it.
 func (f *flow) resume() {
 	if len(f.queue) > 0 && f.queue[0].state == waiting {
 		f.depart(f.queue[0], f.conn.net.latency(f.dir, f.queue[0].content))
 	}
 }
 
-// wires are all links of a network. Its mutex guards them.
+// linkSet holds all links of a network, whose mutex guards them.
 type wires struct {
 	net   *network
 	links []*link
 }
 
-// link joins a client and a server.
+// link connects a client and a server.
 type link struct {
 	name     string
 	net      *network
 	host     *host
 	server   *server
-	refuses  bool // the client is not meant to reach this server
+	refuses  bool // the server is outside the client's reach
 	cut      nemesis.LinkCut
 	shapes   []*shape
 	up, down direction
-	dialled  int64 // connections so far
+	dialled  int64 // number of connections so far
 	conns    []*conn
-	ending   []*conn // the client has closed them just now
+	ending   []*conn // closed by the client at this instant
 	taps     []*tap
 }
 
-// direction is one way of a link.
+// direction is one direction of a link.
 type direction struct {
 	link *link
-	of   string // what it carries: requests or replies
+	of   string // its content: requests or replies
 	name uint64
 	slot slot
-	// Messages of one instant, so that equal ones get latencies of their own.
+	// Messages sent at the current instant, so that equal ones get different latencies.
 	instant int64
 	seen    []uint64
 	digest  uint64
@@ -611,17 +608,17 @@ func (w *wires) connect(h *host, s *server) *link {
 	return l
 }
 
-// link is the one of a name; nil: there is none.
+// link returns the link with this name, or nil.
 func (w *wires) link(name string) *link {
 	return find(w.links, func(l *link) bool { return l.name == name })
 }
 
-// to is the link between a host and the server at an address; nil: there is none.
+// linkTo returns the link between a host and the server at an address, or nil.
 func (w *wires) to(h *host, addr string) *link {
 	return find(w.links, func(l *link) bool { return l.host == h && l.server.addr.String() == addr })
 }
 
-// conns are the connections of a host or a server.
+// conns returns the connections of a host or a server.
 func (w *wires) conns(h *host, s *server) (all []*conn) {
 	for _, l := range w.links {
 		if l.host == h || l.server == s {
@@ -631,24 +628,24 @@ func (w *wires) conns(h *host, s *server) (all []*conn) {
 	return all
 }
 
-// reader is whoever reads on the client's end of a connection, and waits for what comes.
+// reader is the reading side of the client's end of a connection.
 type reader struct {
 	host    *host
-	slot    slot // of what comes over the connection
+	slot    slot // of the connection's incoming messages
 	reading bool
-	readBy  time.Time     // its deadline; zero: none
-	alarm   int64         // the deadline for which it is woken next; 0: none
-	notify  chan struct{} // wakes it
+	readBy  time.Time     // deadline; zero: none
+	alarm   int64         // deadline of the pending wake-up event; 0: none
+	notify  chan struct{} // wakes a blocked read
 }
 
-// deadline is the instant at which a read ends, as late as its slot wants.
+// deadline returns the instant at which a read times out, before alignment to the slot.
 func (r *reader) deadline() int64 { return r.host.due(r.readBy) + 1 }
 
 func (r *reader) expired() bool {
 	return !r.readBy.IsZero() && r.slot.align(r.deadline()) <= r.host.net.now()
 }
 
-// wait blocks until there is something new for the reader.
+// wait blocks until the connection's state changes or its deadline passes.
 func (r *reader) wait() {
 	r.watch()
 	r.reading = true
@@ -658,9 +655,9 @@ func (r *reader) wait() {
 	r.reading = false
 }
 
-// watch sees to it that the reader is woken at its deadline. Deadlines nearly
-// always move on before they are reached, so an alarm that is set already may be
-// early, and is then set again. A timer for each read would cost far more.
+// setAlarm schedules a wake-up at the deadline. Deadlines are nearly always extended before they
+// expire, so an existing alarm may be early and is then set anew. A timer for each read would cost
+// far more.
 func (r *reader) watch() {
 	if due := r.deadline(); !r.readBy.IsZero() && (r.alarm == 0 || due < r.alarm) {
 		r.alarm = due
@@ -668,7 +665,7 @@ func (r *reader) watch() {
 	}
 }
 
-// happen is what becomes of the alarm.
+// fire handles the alarm.
 func (r *reader) happen() {
 	r.alarm = 0
 	switch {
@@ -679,7 +676,7 @@ func (r *reader) happen() {
 	}
 }
 
-// wake makes a blocked reader look again.
+// wake makes a blocked reader check the connection's state.
 func (r *reader) wake() {
 	switch own := r.host.own; {
 	case !r.reading:
@@ -690,7 +687,7 @@ func (r *reader) wake() {
 	}
 }
 
-// nudge is wake in the client's own bubble.
+// nudge is wake, called in the client's own bubble.
 func (r *reader) nudge() {
 	select {
 	case r.notify <- struct{}{}:
@@ -698,17 +695,17 @@ func (r *reader) nudge() {
 	}
 }
 
-// semTimers is go-redis's own pool of the timers by which it waits for a turn where all of a client's
-// connections are taken. A timer belongs to the bubble that it was made in, and in another it ends the
-// process. TestTurnsOfAnotherRun tells if a newer go-redis calls it otherwise.
+// semTimers is go-redis's internal pool of timers for clients that wait for a free connection. A
+// timer belongs to the bubble in which it was created; using it in another bubble crashes the
+// process. TestPoolWaitAcrossRuns fails if a newer go-redis renames the variable.
 //
 //go:linkname semTimers github.com/redis/go-redis/v9/internal.semTimers
 var semTimers sync.Pool
 
-// renewing is held while the pool is replaced: runs may begin at once.
+// resetMu is held while the pool is replaced: runs may start concurrently.
 var renewing sync.Mutex
 
-// forgetTimers has a run begin without the timers of those before it.
+// resetTimers discards the timers of earlier runs.
 func forgetTimers() {
 	renewing.Lock()
 	defer renewing.Unlock()

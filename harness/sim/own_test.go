@@ -17,7 +17,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// ownTime is a topology whose clients have bubbles of their own.
+// ownTimeScenario returns a scenario whose clients have bubbles of their own.
 func ownTime(clients, nodes int) scenario.Scenario {
 	s := topology(clients, nodes)
 	s.Lock = lock.Settings{Kind: "own"}
@@ -25,8 +25,8 @@ func ownTime(clients, nodes int) scenario.Scenario {
 	return s
 }
 
-// What a program reads of package time runs at the client's rate: the time, timers
-// and deadlines of contexts. Stamps are true time.
+// Package time runs at the client's rate: the time, timers and context deadlines. Timestamps in
+// events are true time.
 func TestOwnClock(t *testing.T) {
 	_, events, _ := simulate(t, ownTime(2, 1), 1, func(c *cluster) error {
 		c.At(0, func() {
@@ -34,7 +34,7 @@ func TestOwnClock(t *testing.T) {
 				t.Error(back, err)
 			}
 			if _, err := c.TurnClock("c1", -time.Second, 1); err == nil || !strings.Contains(err.Error(), "has one clock") {
-				t.Errorf("a clock that can't be set was set: %v", err)
+				t.Errorf("setting the clock: %v", err)
 			}
 		})
 		c.At(20*time.Second, func() { c.TurnClock("c1", 0, 2) })
@@ -65,11 +65,11 @@ func TestOwnClock(t *testing.T) {
 			begin, truth = time.Now(), e.True()
 			conn.SetReadDeadline(time.Now().Add(time.Second))
 			if _, err := conn.Read(make([]byte, 1)); err == nil {
-				t.Error("a node that wasn't asked answered")
+				t.Error("read returned data though nothing was requested")
 			}
 			passed("read deadline", time.Second, 2*time.Second)
 			e.Emit(history.Event{T: int64(e.True()), Op: history.OpCheck, Local: e.Now().UnixNano()})
-			// At 20 s its clock, which ran at half speed, begins to run at twice the true one's.
+			// At 20 s, its clock's rate changes from 0.5 to 2.
 			begin, truth = time.Now(), e.True()
 			slow := 20*time.Second - truth
 			time.Sleep(slow/2 + 4*time.Second)
@@ -84,7 +84,7 @@ func TestOwnClock(t *testing.T) {
 		}
 	}
 	if len(drift) != 4 || drift[0] != -5e8 || drift[3] != 1e9 {
-		t.Errorf("clocks turned: %v", drift)
+		t.Errorf("drifts %v", drift)
 	}
 }
 
@@ -96,7 +96,7 @@ func skewed(c *cluster) {
 	}
 }
 
-// A bubble's clock can't be set, so the run is refused rather than made without the fault.
+// A bubble's clock can't be set, so such a run is rejected instead of running without the fault.
 func TestOwnClockIsNeverSet(t *testing.T) {
 	s := ownTime(1, 1)
 	s.Plan[0].Fault = nemesis.Fault{Kind: "clock-jump", Targets: []string{"c1"}, By: time.Second}
@@ -104,7 +104,7 @@ func TestOwnClockIsNeverSet(t *testing.T) {
 	if err := b.Run(context.Background(), s, 1, history.NewRecorder(io.Discard), nil); err == nil || !strings.Contains(err.Error(), "has one clock") {
 		t.Error(err)
 	}
-	s.Plan[0].Fault.Targets = []string{"n1"} // a node's can
+	s.Plan[0].Fault.Targets = []string{"n1"} // a node's clock can be set
 	if err := supports(s, lock.Kind{OwnTime: true}); err != nil || apart(s, lock.Kind{OwnTime: true}) {
 		t.Error(err)
 	}
@@ -115,20 +115,20 @@ func TestOwnClocksSameSeedSameBytes(t *testing.T) {
 	for seed := uint64(7); seed < 9; seed++ {
 		text, digest := contestOn(t, ownTime(3, 5), seed, 4*time.Second, skewed)
 		if len(text) < 40000 {
-			t.Fatalf("nothing much happened: %s", text)
+			t.Fatalf("too few events: %s", text)
 		}
 		for i := range 4 {
 			runtime.GOMAXPROCS(1 + i%2)
 			again, d := contestOn(t, ownTime(3, 5), seed, 4*time.Second, skewed)
 			if again != text || d != digest {
-				t.Fatalf("seed %d, run %d with GOMAXPROCS=%d differs: history %v, wire %v", seed, i, 1+i%2, again != text, d != digest)
+				t.Fatalf("seed %d, run %d with GOMAXPROCS=%d differs: history %v, digest %v", seed, i, 1+i%2, again != text, d != digest)
 			}
 		}
 	}
 }
 
-// A client that is stopped does nothing to the world and sees nothing of it,
-// though its clock runs on. One that is killed is gone.
+// A stopped client neither acts nor observes anything, though its clock runs on. A killed client is
+// gone.
 func TestOwnClockPauseAndKill(t *testing.T) {
 	simulate(t, ownTime(2, 1), 1, func(c *cluster) error {
 		c.At(time.Second, func() { c.Pause("c1") })
@@ -151,13 +151,13 @@ func TestOwnClockPauseAndKill(t *testing.T) {
 			return ctx.Err()
 		})
 		if !errors.Is(err, harness.ErrKilled) || woke < 3*time.Second || woke > 3*time.Second+5*time.Millisecond {
-			t.Errorf("%v; it went on at %v, killed at %v", err, woke, seen)
+			t.Errorf("%v; resumed at %v, killed at %v", err, woke, seen)
 		}
 		return nil
 	})
 }
 
-// What goes wrong in a client's bubble is an error of the run, and no hang.
+// A failure in a client's bubble is an error of the run and does not hang it.
 func TestOwnClockGoesWrong(t *testing.T) {
 	outside := make(chan int)
 	defer close(outside)
@@ -184,7 +184,7 @@ func TestOwnClockGoesWrong(t *testing.T) {
 	}
 }
 
-// Nothing is left of runs: not of clients that ended, were killed, or never began.
+// Runs leave no goroutines behind, whether clients ended, were killed or never began.
 func TestOwnBubblesEnd(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
@@ -195,7 +195,7 @@ func TestOwnBubblesEnd(t *testing.T) {
 	}
 	for begin := time.Now(); runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Since(begin) > 5*time.Second {
-			t.Fatalf("%d goroutines were there, and now there are %d", before, runtime.NumGoroutine())
+			t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 var _ nemesis.Pauser = (*cluster)(nil)
 
-// Pause stops a client at all its gates, or a node, whose machine goes on to take
-// connections and what comes over them.
+// Pause stops a client at all its gates, or a node. A stopped node's machine still accepts
+// connections and receives data.
 func (c *cluster) Pause(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +44,7 @@ func (c *cluster) pauseNode(target string) (string, error) {
 	return fmt.Sprintf("%s is stopped; PING: %s", target, s.ping()), nil
 }
 
-// Resume lets a client or a node go on. A node does what came for it meanwhile.
+// Resume resumes a client or a node. A node then handles the requests that arrived meanwhile.
 func (c *cluster) Resume(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,10 +76,10 @@ func (c *cluster) resumeNode(target string) (string, error) {
 	return fmt.Sprintf("%s runs again, %s; PING: %s", target, thatWaited(waited), s.ping()), nil
 }
 
-// wallClock is what a right wall clock shows now.
+// wallClock returns the reading of a correct wall clock.
 func wallClock() string { return time.Now().UTC().Format("15:04:05.000000") }
 
-// thatWaited says how much waited for a process that runs again.
+// waitedText describes how many actions waited for a process that has resumed.
 func thatWaited(n int) string {
 	if n == 1 {
 		return "1 thing waited"
@@ -87,10 +87,10 @@ func thatWaited(n int) string {
 	return fmt.Sprintf("%d things waited", n)
 }
 
-// runs reports whether the Redis does something with what comes in now.
+// running reports whether Redis handles a request that arrives now.
 func (s *server) runs() bool { return s.node != nil && !s.paused && !s.waiting && len(s.backlog) == 0 }
 
-// take does what a message asks for: commands, or the end of its connection.
+// process handles a message: commands, or the end of its connection.
 func (s *server) take(m *message) {
 	c := m.flow.conn
 	switch {
@@ -104,14 +104,14 @@ func (s *server) take(m *message) {
 	}
 }
 
-// response is what the Redis answers on a connection. The zero value: nothing.
+// response is a reply on a connection. The zero value is no reply.
 type response struct {
 	conn   *conn
 	out    []byte
 	hangUp bool
 }
 
-// answer sends what the Redis answered.
+// sendReply sends a response to the client.
 func (s *server) answer(r response) {
 	c := r.conn
 	if c == nil || c.session == nil {
@@ -131,7 +131,7 @@ func (s *server) answer(r response) {
 	}
 }
 
-// catchUp lets the Redis do what came meanwhile, one thing after the other.
+// catchUp lets Redis handle its backlog, one message after the other.
 func (s *server) catchUp() {
 	if s.catching || len(s.backlog) == 0 {
 		return
@@ -149,17 +149,17 @@ func (s *server) catchUp() {
 	})
 }
 
-// syncTime is how long a sync takes on a disk that is well.
+// A sync takes between minSync and minSync+syncSpread on a healthy disk.
 const (
 	minSync    = 200 * time.Microsecond
 	syncSpread = time.Millisecond
 )
 
-// tick is how often a Redis looks whether something is due (hz 10).
+// tick is the interval of Redis's periodic tasks (hz 10).
 const tick = 100 * time.Millisecond
 
-// flush does what a Redis does before it answers, and then answers, and tells others what
-// they are to be told of it. The bytes of the reply are valid meanwhile.
+// flush does Redis's work before a reply, and then sends the reply and pending pushes to other
+// connections. The reply's bytes must stay valid until they are sent.
 func (s *server) flush(r response) {
 	pushed := s.node.Pushed()
 	switch s.node.Flush() {
@@ -183,7 +183,7 @@ func (s *server) flush(r response) {
 	s.lookAgain()
 }
 
-// tell answers, and tells others.
+// deliver sends the reply and the pushes.
 func (s *server) tell(r response, others []node.Push) {
 	s.answer(r)
 	for _, p := range others {
@@ -192,7 +192,7 @@ func (s *server) tell(r response, others []node.Push) {
 	}
 }
 
-// sync asks the disk for a sync, and calls done when it comes back, if the Redis lives.
+// sync starts a sync of the disk, and calls done when it completes, if the process is still alive.
 func (s *server) sync(done func()) {
 	synced, life := s.disk.Sync(), s.lives
 	now := uint64(s.net.now())
@@ -213,7 +213,7 @@ func (s *server) sync(done func()) {
 	s.net.at(s.slot, s.net.now()+took, back)
 }
 
-// lookAgain sees to it that what is due later is done, at a tick of the Redis.
+// scheduleTick schedules the next tick of Redis if periodic work is pending.
 func (s *server) lookAgain() {
 	if s.looking || s.node == nil || !s.node.Restless() && !s.node.Watched() {
 		return

@@ -13,8 +13,8 @@ import (
 	"lockpick/harness/history"
 )
 
-// A node that is stopped does later what came meanwhile, also what its client has
-// given up.
+// A paused node handles all requests when it resumes, including those that their clients have given
+// up.
 func TestPausedNode(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		return c.alone(func(ctx context.Context, e client.Env) error {
@@ -27,7 +27,7 @@ func TestPausedNode(t *testing.T) {
 			fmt.Fprintf(given, "SET k given-up NX PX 10000\r\n")
 			given.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 			if n, err := given.Read(make([]byte, 9)); err == nil {
-				t.Errorf("a stopped node answered %d bytes", n)
+				t.Errorf("a paused node sent %d bytes", n)
 			}
 			given.Close()
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1")) // its kernel accepts
@@ -39,7 +39,7 @@ func TestPausedNode(t *testing.T) {
 			}
 			<-e.After(time.Second)
 			if c.do(t, "n1", "DBSIZE") != int64(0) {
-				t.Error("it ran while it was stopped")
+				t.Error("it ran while paused")
 			}
 			does(t, "5 things waited; PING: PONG")(c.Resume("n1"))
 			refused(t, "ended")(func() (string, error) { b, err := c.Resume("n1"); return b, errors.Join(err, errors.New(b)) }())
@@ -51,9 +51,9 @@ func TestPausedNode(t *testing.T) {
 				t.Errorf("the list is %v", list)
 			}
 			if left := c.do(t, "n1", "PTTL", "k").(int64); left < 9900 {
-				t.Errorf("the abandoned key lives for %d ms: from when it was done on", left)
+				t.Errorf("the abandoned key lives for %d ms, counted from its execution", left)
 			}
-			// Killed while it is stopped, it forgets what waited.
+			// If it is killed while paused, it discards its backlog.
 			c.Pause("n1")
 			fmt.Fprintf(conn, "SET x 1\r\n")
 			<-e.After(10 * time.Millisecond)

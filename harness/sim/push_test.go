@@ -14,8 +14,8 @@ import (
 	"lockpick/harness/client"
 )
 
-// What a node pushes travels as all that it sends: it takes its time, waits at a cut and for
-// the disk, comes in order, and no run differs from another.
+// Pushes are sent like all other data: they have a latency, wait at a cut and for the disk, stay in
+// order, and are reproducible.
 func TestPushesTravel(t *testing.T) {
 	const invalid = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
 	run := func(persistence string) (string, uint64) {
@@ -43,7 +43,7 @@ func TestPushesTravel(t *testing.T) {
 				fmt.Fprint(conn, "CLIENT TRACKING ON\r\nGET k\r\n")
 				hear("replies", "+OK\r\n_\r\n", 2*minLatency, 10*time.Millisecond)
 				c.do(t, "n1", "SET", "k", "v", "PX", "1000")
-				hear("another's write", invalid, minLatency, 5*time.Millisecond)
+				hear("another client's write", invalid, minLatency, 5*time.Millisecond)
 				fmt.Fprint(conn, "GET k\r\n")
 				hear("a reply", "$1\r\nv\r\n", 2*minLatency, 10*time.Millisecond)
 				hear("the expiry, at the next tick", invalid, 900*time.Millisecond, 1110*time.Millisecond)
@@ -54,15 +54,15 @@ func TestPushesTravel(t *testing.T) {
 				}
 				c.do(t, "n1", "SET", "k", "w")
 				c.do(t, "n1", "PUBLISH", "c", "x")
-				hear("through a cut", "", 0, 0) // for longer than a tick, which a node that waits for its disk may need
+				hear("through a cut", "", 0, 0) // for longer than a tick, which a node waiting for its disk may need
 				if _, err := c.Mend("c1-n1"); err != nil {
 					return err
 				}
-				hear("once it is mended", invalid+">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n", minLatency, 5*time.Millisecond)
+				hear("after the link is restored", invalid+">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n", minLatency, 5*time.Millisecond)
 				conn.Close()
 				<-e.After(100 * time.Millisecond)
 				if n := c.do(t, "n1", "PUBLISH", "c", "x"); n != int64(0) {
-					t.Errorf("%v hear what is published, and nobody is connected", n)
+					t.Errorf("PUBLISH reached %v subscribers though none is connected", n)
 				}
 				return nil
 			})
@@ -79,7 +79,7 @@ func TestPushesTravel(t *testing.T) {
 	}
 }
 
-// A connection that another ends hears its end, and what it sends from then on is not done.
+// A connection that another client kills is closed, and later commands on it are not executed.
 func TestKilledConnection(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		return c.alone(func(ctx context.Context, e client.Env) error {
@@ -95,12 +95,12 @@ func TestKilledConnection(t *testing.T) {
 			for _, want := range []string{":1\r\n", ":0\r\n"} {
 				fmt.Fprintf(second, "CLIENT KILL ID %s\r\n", id)
 				if got, _ := listen(second, time.Second); got != want {
-					t.Errorf("the kill: %q, want %q", got, want)
+					t.Errorf("CLIENT KILL: %q, want %q", got, want)
 				}
 				fmt.Fprint(first, "SET k v\r\n")
 			}
 			if text, err := listen(first, time.Second); text != "" || !errors.Is(err, io.EOF) {
-				t.Errorf("the killed one hears %q, %v", text, err)
+				t.Errorf("killed connection: %q, %v", text, err)
 			}
 			first.Close()
 			if v := c.do(t, "n1", "GET", "k"); v != nil {
@@ -111,7 +111,7 @@ func TestKilledConnection(t *testing.T) {
 	})
 }
 
-// listen reads until nothing more comes for some milliseconds.
+// readAvailable reads until no data arrives for a few milliseconds.
 func listen(conn net.Conn, patience time.Duration) (string, error) {
 	all, buf := "", make([]byte, 1024)
 	for {

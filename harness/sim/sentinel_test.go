@@ -11,8 +11,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// Sentinels promote what the replica has, after their time, and the old master loses
-// what it alone had.
+// Sentinels promote the replica with its data after a delay. The old master loses data that was not
+// replicated.
 func TestFailOverBySentinel(t *testing.T) {
 	for name, stop := range map[string]bool{"killed": false, "stopped": true} {
 		s := topology(1, 2)
@@ -35,12 +35,12 @@ func TestFailOverBySentinel(t *testing.T) {
 				if _, err := ask(conn, "PING"); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 					t.Errorf("%s: an old connection: %v", name, err)
 				}
-				had := "0" // it kept nothing
+				had := "0" // it has no persistence
 				if stop {
 					had = "2"
 				}
 				does(t, "back and follows the new one (keys: "+had+", now 1)")(c.ReturnMaster("n1"))
-				refused(t, "replaced none")(c.ReturnMaster("n1"))
+				refused(t, "not replaced a master")(c.ReturnMaster("n1"))
 				refused(t, "no replica")(c.FailOverBySentinel("n1", stop))
 				return nil
 			})
@@ -48,16 +48,16 @@ func TestFailOverBySentinel(t *testing.T) {
 	}
 }
 
-// A master that does not stay away is not replaced.
+// A master that comes back in time is not replaced.
 func TestSentinelsLeaveAMasterThatIsBack(t *testing.T) {
 	s := topology(1, 1)
 	s.Topology.Replicas, s.Topology.DownAfter = 1, time.Second
 	simulate(t, s, 1, func(c *cluster) error {
 		c.At(500*time.Millisecond, func() { c.Restart("n1") })
-		refused(t, "did not stay away")(c.FailOverBySentinel("n1", false))
+		refused(t, "its master came back")(c.FailOverBySentinel("n1", false))
 		c.At(c.Now()+500*time.Millisecond, func() { c.Resume("n1") })
-		refused(t, "did not stay away")(c.FailOverBySentinel("n1", true))
-		refused(t, "replaced none")(c.ReturnMaster("n1"))
+		refused(t, "its master came back")(c.FailOverBySentinel("n1", true))
+		refused(t, "not replaced a master")(c.ReturnMaster("n1"))
 		c.Pause("n1")
 		refused(t, "stopped already")(c.FailOverBySentinel("n1", true))
 		return nil

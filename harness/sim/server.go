@@ -17,35 +17,35 @@ import (
 	"lockpick/nemesis"
 )
 
-// server is a machine that a Redis runs on: a node or the resource.
+// server is a machine running a Redis server: a node or the resource.
 type server struct {
 	net   *network
 	name  string
 	addr  *net.TCPAddr
 	slot  slot
 	clock *node.Clock
-	disk  *node.Disk // nil: it keeps nothing
-	node  *node.Node // nil: it is down
-	mono  bool       // its keys expire by a clock that nobody sets
-	runID string     // of the node, or of the last one
+	disk  *node.Disk // nil: no persistence
+	node  *node.Node // nil: down
+	mono  bool       // keys expire by a clock that can't be set
+	runID string     // of the current or the last node
 	lives int64
 
 	off      bool           // the machine has no power
-	paused   bool           // the Redis is stopped
-	waiting  bool           // the Redis waits for its disk
-	backlog  []*message     // what came while the Redis could not run: the machine's kernel keeps it, whatever the client does
-	catching bool           // what comes next of it is on the timeline
-	looking  bool           // the Redis' next tick is
-	stalled  []func()       // syncs that don't come back
-	dials    []*conn        // to a machine without power
-	replica  *replica       // nil: there is none
-	promoted *replica       // the one that has taken this server's place
-	witness  *witness       // of the life of its keys; nil: it is the resource
-	lacking  map[string]int // what clients asked for that Redis has and the simulation doesn't, and how often
+	paused   bool           // the Redis process is stopped
+	waiting  bool           // Redis is waiting for its disk
+	backlog  []*message     // requests that arrived while Redis could not run: the machine's kernel keeps them even if the client disconnects
+	catching bool           // the next message of the backlog is scheduled
+	looking  bool           // the next tick of Redis is scheduled
+	stalled  []func()       // syncs that don't complete
+	dials    []*conn        // connection attempts to a machine without power
+	replica  *replica       // may be nil
+	promoted *replica       // the former replica that now serves in this server's place
+	witness  *witness       // records the life of its keys; nil for the resource
+	lacking  map[string]int // number of client requests by unsupported Redis feature
 }
 
-// lacks notes something that the Redis in the simulation doesn't have. The network's mutex
-// is held, as it is whenever a node is fed.
+// noteUnsupported counts a request for a Redis feature that the simulation doesn't support. The
+// network's mutex is held, as always while a node executes commands.
 func (s *server) lacks(what string) {
 	if s.lacking == nil {
 		s.lacking = map[string]int{}
@@ -53,7 +53,7 @@ func (s *server) lacks(what string) {
 	s.lacking[what]++
 }
 
-// start starts the Redis with what the disk kept.
+// start starts Redis with the data on its disk.
 func (s *server) start() {
 	s.lives++
 	s.off = false
@@ -70,7 +70,7 @@ func (s *server) start() {
 	s.remind()
 }
 
-// begin begins a life of the server.
+// startNode starts a node process.
 func (s *server) begin(c node.Config) {
 	if s.witness != nil {
 		c.Teller = s.witness
@@ -78,7 +78,7 @@ func (s *server) begin(c node.Config) {
 	s.node = node.New(c)
 }
 
-// runID is 40 digits, another one for each life of a server.
+// runID returns 40 digits, which differ for each start of a server.
 func runID(seed uint64, name string, life int64) string {
 	id := ""
 	for i := range 3 {
@@ -87,7 +87,7 @@ func runID(seed uint64, name string, life int64) string {
 	return id[:40]
 }
 
-// remind lets TCP send again what a machine without power did not take.
+// retransmit simulates TCP retransmission of packets that a machine without power has missed.
 func (s *server) remind() {
 	for _, c := range s.dials {
 		s.net.at(s.slot, s.net.now()+1, func() { s.accept(c) })
@@ -100,8 +100,8 @@ func (s *server) remind() {
 	}
 }
 
-// end ends the process, and its connections with err: ECONNRESET, as the machine's kernel
-// resets them; nil: nobody hears of it.
+// stop ends the process and closes its connections with err: ECONNRESET if the machine's kernel
+// resets them, or nil if clients are not notified.
 func (s *server) end(err error) {
 	s.remembers()
 	s.node.Close()
@@ -114,8 +114,8 @@ func (s *server) end(err error) {
 	}
 }
 
-// do runs a command past the network, even on a Redis that can't run, with all
-// that follows from it once it can.
+// do runs a command on the node directly, even if Redis is stopped, with all consequences once it
+// can run.
 func (s *server) do(args ...string) (any, error) {
 	reply, err := s.node.Do(args...)
 	switch {
@@ -127,7 +127,7 @@ func (s *server) do(args ...string) (any, error) {
 	return reply, err
 }
 
-// ping is what a PING that arrives now is answered.
+// ping returns the result of a PING that arrives now.
 func (s *server) ping() string {
 	switch {
 	case s.off || s.paused || s.waiting:
@@ -142,7 +142,7 @@ func (s *server) ping() string {
 	return fmt.Sprint(reply)
 }
 
-// identity asks the node who it is and what it has.
+// identity describes the running process and its number of keys.
 func (s *server) identity() string {
 	info, err1 := s.node.Do("INFO", "server")
 	keys, err2 := s.node.Do("DBSIZE")
@@ -156,11 +156,11 @@ func (s *server) identity() string {
 	return fmt.Sprintf("run_id %.8s (keys: %d)", id, keys)
 }
 
-// accept takes a client's wish to connect.
+// accept handles a connection request.
 func (s *server) accept(c *conn) {
 	switch {
 	case c.closed:
-		return // it was given up
+		return // the client gave up
 	case s.off && !c.link.refuses && c.link.cut.Mode != nemesis.CutRefuse:
 		s.dials = append(s.dials, c)
 		return
@@ -178,13 +178,13 @@ func (s *server) accept(c *conn) {
 	}
 }
 
-// receive takes what a client sent.
+// receive handles data from a client.
 func (s *server) receive(m *message) {
 	c := m.flow.conn
 	switch {
 	case c.orphan && s.off:
 		c.unheard = true
-	case c.orphan: // the machine is up again, and knows nothing of it
+	case c.orphan: // the machine is up again and doesn't know the connection
 		s.hangUp(c, syscall.ECONNRESET)
 	case c.session == nil: // killed meanwhile; the end of the connection is on its way
 	case !s.runs():
@@ -194,15 +194,15 @@ func (s *server) receive(m *message) {
 	}
 }
 
-// hangUp ends a connection from the server's side.
+// hangUp closes a connection from the server's side.
 func (s *server) hangUp(c *conn, err error) {
 	c.leave()
 	c.orphan = false
 	c.down.send(&message{deliver: func() { c.ended(err) }})
 }
 
-// finished takes the end of what a client sends. A Redis that can't run notices
-// it later, and does before what was sent before.
+// receiveEnd handles the end of a client's stream. A Redis that can't run notices it later, after
+// it has handled all earlier messages.
 func (s *server) finished(end *message) {
 	if end.flow.conn.session != nil && !s.runs() {
 		s.backlog = append(s.backlog, end)
@@ -211,38 +211,38 @@ func (s *server) finished(end *message) {
 	s.take(end)
 }
 
-// host is the machine of one client. While it is paused, everything that its
-// program does to the world or sees of it waits at a gate: it blocks, rather
-// than being queued, or a retry loop would run through its tries in a pause. That
-// gives only executions that a real pause can give, since the world knows a
-// process by its messages alone. A gate blocks, so a program must not call the
-// functions of its Env, or use a connection, under a mutex that others wait for.
+// host is the machine of one client. While it is paused, everything its program does to or observes
+// of the outside world waits at a gate. It blocks instead of being queued, since otherwise a retry
+// loop would use up its attempts during a pause. All resulting executions are possible with a real
+// pause, since others know a process only by its messages. A gate blocks, so while holding a mutex
+// that other goroutines wait for, a program must not call the functions of its Env or use a
+// connection.
 type host struct {
 	net     *network
 	name    string
 	addr    *net.TCPAddr
 	slot    slot
 	clocks  clocks
-	own     *own     // bubble; nil: the program runs in that of the run
-	ahead   []waiter // what true time has yet to come to, where the bubble is its own
-	timers  []*timer // that have not fired, in the order in which they were set
+	own     *own     // nil: the program runs in the run's bubble
+	ahead   []waiter // goroutines ahead of true time, if the host has its own bubble
+	timers  []*timer // pending, in the order in which they were set
 	started bool
 	paused  bool
 	killed  bool
 	ended   bool               // its program has returned
-	hung    bool               // it was told to stop, and never did
-	waiters []waiter           // what goes on when the pause ends
-	cancel  context.CancelFunc // of the program's context
-	dead    chan struct{}      // closed when it is killed
+	hung    bool               // it was canceled but did not return
+	waiters []waiter           // resumed when the pause ends
+	cancel  context.CancelFunc // cancels the program's context
+	dead    chan struct{}      // closed when the host is killed
 }
 
-// waiter is something that a pause keeps from happening.
+// waiter is an action that a pause delays.
 type waiter struct {
 	slot slot
 	f    func()
 }
 
-// env is the world as the client's program sees it; Lock is left to the caller.
+// env returns the client program's environment, without Lock, which the caller sets.
 func (h *host) env(at func(point string)) client.Env {
 	return client.Env{
 		Dial:  h.dial,
@@ -271,8 +271,8 @@ func (h *host) env(at func(point string)) client.Env {
 	}
 }
 
-// gate waits while the host is paused, or ahead of true time. The network's mutex
-// is held before and after.
+// gate waits while the host is paused or ahead of true time. The network's mutex is held before and
+// after.
 func (h *host) gate(s slot) {
 	for !h.killed && (h.paused || h.early()) {
 		open := make(chan struct{})
@@ -288,7 +288,7 @@ func (h *host) gate(s slot) {
 	}
 }
 
-// pass is gate without the mutex, and reports whether the host is alive.
+// passGate is gate for callers without the mutex. It reports whether the host is alive.
 func (h *host) pass() (alive bool) {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
@@ -296,7 +296,7 @@ func (h *host) pass() (alive bool) {
 	return !h.killed
 }
 
-// whenRunning calls f now, or when the pause is over.
+// whenRunning calls f now, or at the end of the pause.
 func (h *host) whenRunning(s slot, f func()) {
 	if h.paused && !h.killed {
 		h.waiters = append(h.waiters, waiter{s, f})
@@ -315,8 +315,8 @@ func (h *host) emit(e history.Event) {
 	}
 }
 
-// resume ends a pause. What waited goes on one thing after the other, a quantum
-// apart, in the order of slots and then of arrival, each on its own slot.
+// resume ends a pause. Waiters resume one after the other, a quantum apart, in the order of slots
+// and then of arrival, each on its own slot.
 func (h *host) resume() (released int) {
 	h.paused = false
 	waiters := h.waiters
@@ -329,8 +329,8 @@ func (h *host) resume() (released int) {
 	return len(waiters)
 }
 
-// kill ends the program without warning. Its goroutines are left to unwind:
-// whatever they do from now on has no effect and doesn't wait.
+// kill ends the program without warning. Its goroutines are left to unwind: from now on, none of
+// their actions has an effect or blocks.
 func (h *host) kill() (closed int) {
 	if h.killed {
 		return 0
@@ -349,7 +349,8 @@ func (h *host) kill() (closed int) {
 	return closed
 }
 
-// over is why nothing can be done to the client any more; nil: it lives, or is still to start.
+// endedError returns an error if the client was killed or has ended. It returns nil if the client
+// is running or has yet to start.
 func (h *host) over() error {
 	switch {
 	case h.killed:
@@ -360,7 +361,7 @@ func (h *host) over() error {
 	return nil
 }
 
-// hangUp closes all connections, as the end of a process does.
+// hangUp closes all connections, as the kernel does when a process ends.
 func (h *host) hangUp() (closed int) {
 	for _, c := range h.net.conns(h, nil) {
 		if c.closed {
@@ -377,19 +378,19 @@ func (h *host) hangUp() (closed int) {
 	return closed
 }
 
-// witness records the life of each key on a lock node (history.Life).
+// lifeRecorder records the life of each key on a lock node (history.Life).
 type witness struct {
 	server *server
 	seq    int64
-	link   *link                // whose bytes the node is fed; nil: nobody's, or the harness's own
-	sent   int64                // when they entered the link
-	had    map[string]node.Fact // by key, what the last life of the server had; nil: it goes on
-	ended  int64                // when that ended
+	link   *link                // origin of the request being executed; nil: the harness or no client
+	sent   int64                // when that request was sent
+	had    map[string]node.Fact // keys of the previous process, set only between two processes
+	ended  int64                // when the previous process ended
 }
 
 var _ node.Teller = (*witness)(nil)
 
-// Tell records a fact.
+// Observe records a key event.
 func (w *witness) Tell(f node.Fact) {
 	w.seq++
 	e := w.event(f)
@@ -397,7 +398,7 @@ func (w *witness) Tell(f node.Fact) {
 	w.server.net.tell(e)
 }
 
-// Spare asks whoever wants to see a run in which this had not happened.
+// Preserve reports whether the event is to be suppressed.
 func (w *witness) Spare(f node.Fact) bool {
 	spare := w.server.net.spare
 	return spare != nil && spare(w.event(f))
@@ -418,7 +419,7 @@ func (w *witness) event(f node.Fact) history.Event {
 	return e
 }
 
-// feed gives a node what a client sent.
+// execute runs a client's commands on the node.
 func (s *server) feed(m *message) (replies []byte, hangUp bool) {
 	if w := s.witness; w != nil {
 		w.link, w.sent = m.flow.conn.link, m.sent
@@ -427,15 +428,15 @@ func (s *server) feed(m *message) (replies []byte, hangUp bool) {
 	return m.flow.conn.session.Take(m.commands, m.wrong)
 }
 
-// remembers keeps what a life of the server that is about to end has.
+// saveKeys saves the keys of a process that is about to end.
 func (s *server) remembers() {
 	if w := s.witness; w != nil {
 		w.had, w.ended = s.node.Held(), s.net.now()
 	}
 }
 
-// compare tells what became of each key of the server's last life in the one that has
-// begun.
+// recordRestart records the changes from the keys of the previous process to those of the current
+// one.
 func (s *server) compare(why string) {
 	w := s.witness
 	if w == nil || w.had == nil {

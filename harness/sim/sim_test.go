@@ -24,7 +24,7 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// silent keeps go-redis from writing to stderr that a fault did its work.
+// discardLogger keeps go-redis from logging the effects of faults to stderr.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// simulate runs body on a cluster of clients and nodes and returns the history,
-// as text and as events, and the digest of the wire.
+// simulate runs body on a cluster and returns the history, as text and as events, and the digest of
+// network traffic. The events don't include key events, which TestKeyEvents covers.
 func simulate(t *testing.T, s scenario.Scenario, seed uint64, body func(c *cluster) error) (string, []history.Event, uint64) {
 	t.Helper()
 	var out bytes.Buffer
@@ -52,7 +52,7 @@ func simulate(t *testing.T, s scenario.Scenario, seed uint64, body func(c *clust
 	if !slices.IsSortedFunc(events, func(a, b history.Event) int { return int(a.T - b.T) }) {
 		t.Errorf("the history goes back in time:\n%s", out.String())
 	}
-	links := slices.DeleteFunc(events, func(e history.Event) bool { return e.Op == history.OpLife }) // TestLife is about those
+	links := slices.DeleteFunc(events, func(e history.Event) bool { return e.Op == history.OpLife }) // see TestKeyEvents
 	return out.String(), links, digest
 }
 
@@ -73,7 +73,7 @@ func (c *cluster) addr(name string) string {
 	return ""
 }
 
-// open makes a go-redis client as locks make theirs.
+// open creates a go-redis client as locks do.
 func open(e client.Env, addr string, timeout time.Duration) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: addr, Dialer: e.Dial, Protocol: 2, PoolSize: 64, MaxRetries: -1, DialerRetries: 1,
@@ -82,7 +82,7 @@ func open(e client.Env, addr string, timeout time.Duration) *redis.Client {
 	})
 }
 
-// alone runs one client's program and returns its error.
+// runOneClient runs client c1 and returns its error.
 func (c *cluster) alone(program func(ctx context.Context, e client.Env) error) error {
 	return c.run(context.Background(), "c1", func(string) {}, program)
 }
@@ -98,7 +98,7 @@ func TestGoRedisTalksToNodes(t *testing.T) {
 					return err
 				}
 				if took := e.True() - began; took < 4*minLatency || took > 6*(minLatency+spread) {
-					t.Errorf("dial, hello and set took %v", took)
+					t.Errorf("dial, HELLO and SET took %v", took)
 				}
 				if v, err := r.Get(ctx, "k").Result(); err != nil || v != "v-"+name {
 					t.Errorf("get from %s: %q, %v", name, v, err)
@@ -115,7 +115,7 @@ func TestGoRedisTalksToNodes(t *testing.T) {
 	for _, e := range events {
 		got = append(got, fmt.Sprintf("%s %s %s %s", e.Process, e.Node, e.Op, e.Type))
 		if !(e.Sent < e.Applied && e.Applied < e.Answered && e.Answered == e.T) {
-			t.Errorf("stamps of %+v", e)
+			t.Errorf("timestamps of %+v", e)
 		}
 	}
 	want := []string{"c1-n1 n1 set ok", "c1-n1 n1 release ok", "c1-n2 n2 set ok", "c1-n2 n2 release ok", "c1-r1 r1 set ok", "c1-r1 r1 release ok"}
@@ -124,7 +124,7 @@ func TestGoRedisTalksToNodes(t *testing.T) {
 	}
 }
 
-// Who waits for a turn, because all connections are taken, does so in each run as in the first.
+// A client waits for a free connection of its pool in later runs just as in the first.
 func TestTurnsOfAnotherRun(t *testing.T) {
 	for range 3 {
 		simulate(t, topology(1, 1), 1, func(c *cluster) error {
@@ -143,7 +143,7 @@ func TestTurnsOfAnotherRun(t *testing.T) {
 					}
 				}
 				if waited := r.PoolStats().WaitCount; waited == 0 {
-					t.Error("nobody waited for a turn")
+					t.Error("no client waited for a connection")
 				}
 				return nil
 			})
@@ -162,7 +162,7 @@ func TestRESP3(t *testing.T) {
 				t.Errorf("hgetall: %v, %v", m, err)
 			}
 			if err := r.Get(ctx, "none").Err(); err != redis.Nil {
-				t.Errorf("get of nothing: %v", err)
+				t.Errorf("get of a missing key: %v", err)
 			}
 			if s, err := r.Info(ctx, "server").Result(); err != nil || !strings.Contains(s, "run_id:") {
 				t.Errorf("info: %q, %v", s, err)
@@ -172,7 +172,7 @@ func TestRESP3(t *testing.T) {
 	})
 }
 
-// The lock under test gets the nodes' addresses, and the way to them.
+// The lock under test receives the nodes' addresses and a dial function.
 func TestRunClientMakesTheLock(t *testing.T) {
 	var got lock.Env
 	enough := errors.New("enough")
@@ -237,7 +237,7 @@ func TestConnectionDeadlines(t *testing.T) {
 			if _, err := conn.Read(b); !err.(net.Error).Timeout() || !e.Now().After(at) || e.Now().Sub(at) > 2*quantum {
 				t.Errorf("read ended with %v, %v after its deadline", err, e.Now().Sub(at))
 			}
-			// A deadline that is set meanwhile wakes a blocked read.
+			// A deadline set meanwhile wakes a blocked read.
 			conn.SetReadDeadline(time.Time{})
 			go func() {
 				<-e.After(time.Millisecond)
@@ -246,7 +246,7 @@ func TestConnectionDeadlines(t *testing.T) {
 			if _, err := conn.Read(b); !err.(net.Error).Timeout() {
 				t.Errorf("read ended with %v", err)
 			}
-			// Data that is there beats a deadline that has passed.
+			// Available data takes precedence over a deadline that has passed.
 			fmt.Fprintf(conn, "PING\r\n")
 			<-e.After(5 * time.Millisecond)
 			if n, err := conn.Read(b); err != nil || string(b[:n]) != "+PONG\r\n" {

@@ -13,9 +13,9 @@ import (
 	"lockpick/nemesis"
 )
 
-// storm turns clocks, stops, ends and restarts nodes, harms their disks, cuts links
-// and replicas off, each by the seed; some of it can't be done when its time has
-// come. It returns a count of what was done.
+// storm changes clocks, stops, ends and restarts nodes, breaks their disks, and cuts links and
+// replicas off, at times drawn from the seed. Some faults are impossible when their time comes. It
+// counts the injected faults.
 func storm(c *cluster, until time.Duration) map[string]int {
 	var mu sync.Mutex
 	done := map[string]int{}
@@ -77,7 +77,7 @@ func stormy(seed uint64) scenario.Scenario {
 	return s
 }
 
-// A run of all the faults that nodes, clocks and links can have gives the same bytes again.
+// Runs with all faults of nodes, clocks and links are reproducible.
 func TestStormsTwice(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	const until = 4 * time.Second
@@ -90,25 +90,25 @@ func TestStormsTwice(t *testing.T) {
 			runtime.GOMAXPROCS(1 + i%2)
 			texts[i], digests[i] = contestOn(t, stormy(seed), seed, until, func(c *cluster) { done = storm(c, until) })
 			if texts[i] != texts[0] || digests[i] != digests[0] {
-				t.Errorf("seed %d isn't reproducible: history %v, wire %v", seed, texts[i] != texts[0], digests[i] != digests[0])
+				t.Errorf("seed %d isn't reproducible: history %v, digest %v", seed, texts[i] != texts[0], digests[i] != digests[0])
 			}
 		}
 		for kind, n := range done {
 			happened[kind] += n
 		}
 		if strings.Count(texts[0], "\n") < 100 {
-			t.Errorf("seed %d: nothing much happened: %s", seed, texts[0])
+			t.Errorf("seed %d: too few events: %s", seed, texts[0])
 		}
 	}
 	for _, kind := range []string{"pause", "kill", "shutdown", "power", "slow", "full", "touch", "failover", "replica", "clock", "client clock", "cut"} {
 		if happened[kind] < 10 {
-			t.Errorf("%s happened %d times only", kind, happened[kind])
+			t.Errorf("%s was injected only %d times", kind, happened[kind])
 		}
 	}
 	t.Log(happened)
 }
 
-// Several clients' clocks that are turned at once are recorded in one order.
+// Clocks of several clients that are changed at the same time are recorded in a fixed order.
 func TestClocksTurnedAtOnce(t *testing.T) {
 	run := func() string {
 		text, _, _ := simulate(t, topology(5, 1), 1, func(c *cluster) error {
@@ -135,7 +135,7 @@ func TestClocksTurnedAtOnce(t *testing.T) {
 	}
 	for range 10 {
 		if again := run(); again != first {
-			t.Fatalf("it was\n%sand now\n%s", first, again)
+			t.Fatalf("first run:\n%slater run:\n%s", first, again)
 		}
 	}
 }

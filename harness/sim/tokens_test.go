@@ -6,8 +6,8 @@ import (
 	"lockpick/harness/resp"
 )
 
-// A token has the number of its first appearance, wherever it appears again; what no command
-// has as its token has none.
+// Tokens are numbered by first appearance and replaced wherever they occur. Values that are not the
+// token of any command are not replaced.
 func TestTokens(t *testing.T) {
 	const first, second = "\x00\xffone", "two"
 	all := tokens{}
@@ -32,6 +32,6 @@ func TestTokens(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := tokens(nil).note(reply, nil); string(got) != string(reply) {
-		t.Errorf("without numbers: %q", got)
+		t.Errorf("without a map: %q", got)
 	}
 }

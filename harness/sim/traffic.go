@@ -11,14 +11,14 @@ import (
 
 var _ nemesis.Shaper = (*cluster)(nil)
 
-// shape is something that a link does to its traffic, and what it met.
+// shape is a change of a link's traffic, with the impact it has had.
 type shape struct {
 	nemesis.Traffic
 	nemesis.Impact
-	busy map[*direction]int64 // when the last byte that has its turn is through
+	busy map[*direction]int64 // when the bandwidth is free again
 }
 
-// Shape changes the traffic of a link.
+// Shape implements nemesis.Shaper.
 func (w *wires) Shape(name string, t nemesis.Traffic) (string, error) {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
@@ -33,7 +33,7 @@ func (w *wires) Shape(name string, t nemesis.Traffic) (string, error) {
 	return fmt.Sprintf("%v; PING through %s: %s", t, name, l.ping()), nil
 }
 
-// Unshape ends that.
+// Unshape implements nemesis.Shaper.
 func (w *wires) Unshape(name string, t nemesis.Traffic) (string, error) {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
@@ -43,7 +43,7 @@ func (w *wires) Unshape(name string, t nemesis.Traffic) (string, error) {
 	}
 	i := slices.IndexFunc(l.shapes, func(s *shape) bool { return s.Traffic == t })
 	if i < 0 {
-		return "", fmt.Errorf("unshape %s: its traffic isn't shaped so", name)
+		return "", fmt.Errorf("unshape %s: its traffic has no such shape", name)
 	}
 	s := l.shapes[i]
 	l.shapes = slices.Delete(l.shapes, i, i+1)
@@ -53,8 +53,8 @@ func (w *wires) Unshape(name string, t nemesis.Traffic) (string, error) {
 	return s.ReadBack(fmt.Sprintf("PING through %s: %s", name, l.ping()))
 }
 
-// meets says whether the shape hits a message, and counts. k tells the shapes of
-// a link apart, and late is by how much it makes the message late.
+// apply reports whether the shape hits a message, and by how much it delays it, and counts the
+// message. k distinguishes the shapes of a link. late computes the delay.
 func (s *shape) meets(m *message, k int, late func() int64) (hit bool, by int64) {
 	if hit = s.Hits(mix(m.name, uint64(k), 1)); hit {
 		by = late()
@@ -63,8 +63,8 @@ func (s *shape) meets(m *message, k int, late func() int64) (hit bool, by int64)
 	return hit, by
 }
 
-// late is how much later than usual a message arrives that is sent now. The
-// beginning and the end of a connection are in time.
+// extraDelay returns the extra latency of a message that is sent now. The beginning and the end of
+// a connection are not delayed.
 func (d *direction) late(m *message) (late int64) {
 	for k, s := range d.link.shapes {
 		if s.DelayMax > 0 && s.On(d.of) && m.size > 0 {
@@ -75,7 +75,7 @@ func (d *direction) late(m *message) (late int64) {
 	return late
 }
 
-// lost says whether a message that would be delivered now is one that gets lost.
+// lost reports whether a message that would be delivered now is lost.
 func (d *direction) lost(m *message) (lost bool) {
 	for k, s := range d.link.shapes {
 		if s.Lose && s.On(d.of) {
@@ -86,8 +86,8 @@ func (d *direction) lost(m *message) (lost bool) {
 	return lost
 }
 
-// turn is how long a message that has come so far still takes, where only so many
-// bytes pass. No two messages come here at one instant, so their order is clear.
+// bandwidthDelay returns how long limited bandwidth delays a message that has just arrived. No two
+// messages arrive at the same instant, so their order is well defined.
 func (d *direction) turn(m *message) (wait int64) {
 	if m.paced || m.size == 0 {
 		return 0
@@ -106,12 +106,12 @@ func (d *direction) turn(m *message) (wait int64) {
 	return wait
 }
 
-// through is when bytes that come now are through.
+// transmittedAt returns when bytes that arrive now have been transmitted.
 func (s *shape) through(d *direction, now int64, bytes int) int64 {
 	return max(now, s.busy[d]) + int64(s.Takes(bytes))
 }
 
-// trip is how long a PING that is sent now and its answer take.
+// pingTime returns the round-trip time of a PING that is sent now.
 func (l *link) trip() time.Duration {
 	at := l.net.now()
 	for _, d := range []*direction{&l.up, &l.down} {
@@ -136,17 +136,17 @@ func lockCommand(commands []*resp.Command) bool {
 
 var _ nemesis.Tapper = (*cluster)(nil)
 
-// tap keeps one message of a link.
+// tap holds one message of a link.
 type tap struct {
 	on      nemesis.OnMessage
 	hit     func(nemesis.Held)
 	net     *network
 	seen    int
-	open    bool     // the message was let pass, or lost
-	message *message // while it is held
+	open    bool     // the message was released or dropped
+	message *message // while held
 }
 
-// Tap keeps the message that on describes.
+// Tap implements nemesis.Tapper.
 func (w *wires) Tap(on nemesis.OnMessage, hit func(nemesis.Held)) error {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
@@ -162,8 +162,8 @@ func (w *wires) Tap(on nemesis.OnMessage, hit func(nemesis.Held)) error {
 	return nil
 }
 
-// match ties a message to the taps that wait for one of its commands. Messages
-// are counted when they are sent.
+// match attaches a message to the taps that wait for one of its commands. Messages are counted when
+// they are sent.
 func (l *link) match(m *message, of string, commands []*resp.Command) {
 	for _, t := range l.taps {
 		if t.on.Of != of {
@@ -184,7 +184,7 @@ func (l *link) match(m *message, of string, commands []*resp.Command) {
 	}
 }
 
-// nextTap returns the next tap that keeps the message, if any does.
+// nextTap returns the next tap that holds the message, or nil.
 func (m *message) nextTap() *tap {
 	for len(m.taps) > 0 {
 		t := m.taps[0]
@@ -196,7 +196,7 @@ func (m *message) nextTap() *tap {
 	return nil
 }
 
-// pass lets the message go on, with a new latency.
+// pass releases the message, with a new latency.
 func (t *tap) pass() {
 	t.net.mu.Lock()
 	defer t.net.mu.Unlock()

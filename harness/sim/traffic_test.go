@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// shaped runs a client on a link with some traffic, and returns what Unshape says.
+// shaped runs a client on a link with changed traffic, and returns the read-backs.
 func shaped(t *testing.T, traffic nemesis.Traffic, program func(c *cluster, e client.Env, conn net.Conn) error) (begin, end string, idle bool) {
 	t.Helper()
 	_, _, _ = simulate(t, topology(1, 1), 1, func(c *cluster) error {
@@ -40,7 +40,7 @@ func shaped(t *testing.T, traffic nemesis.Traffic, program func(c *cluster, e cl
 	return begin, end, idle
 }
 
-// rounds sends so many sets, one after the other, and returns how long each took.
+// rounds sends n SETs, one after the other, and returns how long each took.
 func rounds(e client.Env, conn net.Conn, n int) (took []time.Duration, err error) {
 	for i := range n {
 		began := e.True()
@@ -52,10 +52,10 @@ func rounds(e client.Env, conn net.Conn, n int) (took []time.Duration, err error
 	return took, nil
 }
 
-const most = 2*(minLatency+spread) + 2*quantum // of a round trip that nothing delays
+const most = 2*(minLatency+spread) + 2*quantum // maximum of an undelayed round trip
 
-// Late messages are late by what was asked for, one way or both, and the PING
-// that reads it back takes as long as any other.
+// Messages are delayed by the configured time in one or both directions, and so is the PING of the
+// read-back.
 func TestDelay(t *testing.T) {
 	const ms = time.Millisecond
 	for way, least := range map[string]time.Duration{"": 200 * ms, nemesis.Request: 100 * ms, nemesis.Reply: 100 * ms} {
@@ -83,7 +83,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// Of a share the others are in time; most of a heavy tail are hardly late.
+// Messages outside the share are not delayed, and with a heavy tail most delays are short.
 func TestDelayOfAShare(t *testing.T) {
 	tail := nemesis.Traffic{Way: nemesis.Reply, DelayMin: time.Millisecond, DelayMax: 10 * time.Second, Heavy: true, Share: 0.5}
 	late, very := 0, 0
@@ -100,14 +100,14 @@ func TestDelayOfAShare(t *testing.T) {
 		return err
 	})
 	if late < 100 || late > 220 || very < 20 || very > 80 {
-		t.Errorf("%d of 400 were late, %d by more than a second", late, very)
+		t.Errorf("%d of 400 delayed, %d by more than a second", late, very)
 	}
 	if begin != "50 % of the replies are late by 1ms to 10s, few by much" || !strings.Contains(end, " of 400 messages") || idle {
 		t.Errorf("%s; %s", begin, end)
 	}
 }
 
-// The messages of one connection stay in their order; another one overtakes it.
+// Delayed messages of one connection stay in order.
 func TestDelayKeepsTheOrder(t *testing.T) {
 	shaped(t, nemesis.Traffic{Way: nemesis.Request, DelayMin: time.Millisecond, DelayMax: time.Second},
 		func(c *cluster, e client.Env, conn net.Conn) error {
@@ -129,7 +129,7 @@ func TestDelayKeepsTheOrder(t *testing.T) {
 		})
 }
 
-// Only so many bytes pass in a second, whatever the number of connections.
+// The bandwidth limits all connections of the link together.
 func TestThrottle(t *testing.T) {
 	const rate = 1000
 	begin, end, idle := shaped(t, nemesis.Traffic{Way: nemesis.Request, Bandwidth: rate},
@@ -160,8 +160,8 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// What follows a lost message on its connection is lost, too; others go on. It is
-// reset once the loss is over.
+// Messages after a lost one on the same connection are lost too. Other connections are not
+// affected. The connection is reset when the loss ends.
 func TestLose(t *testing.T) {
 	for _, way := range []string{"", nemesis.Request, nemesis.Reply} {
 		var conns []net.Conn
@@ -179,7 +179,7 @@ func TestLose(t *testing.T) {
 				}
 				silent++
 				if got, err := ask(conn, "SET k 2"); err == nil {
-					t.Errorf("%q: a connection that lost a message says %q", way, got)
+					t.Errorf("%q: a connection that lost a message answered %q", way, got)
 				}
 			}
 			return nil
@@ -197,7 +197,7 @@ func TestLose(t *testing.T) {
 			if _, err := c.Unshape("c1-n1", nemesis.Traffic{Lose: true}); err != nil {
 				t.Error(err)
 			}
-			c.Shape("c1-n1", nemesis.Traffic{Lose: true}) // the one that shaped ends
+			c.Shape("c1-n1", nemesis.Traffic{Lose: true}) // for the Unshape in shaped
 		})
 		began := e.True()
 		if _, err := reply(conn, time.Minute); !errors.Is(err, syscall.ECONNRESET) {
@@ -208,11 +208,11 @@ func TestLose(t *testing.T) {
 	})
 }
 
-// A shape that met nothing says so, and so does one that spared all it met.
+// A shape reports that it had no effect, if it saw no message or hit none.
 func TestIdleShape(t *testing.T) {
 	for n, want := range map[int]string{0: "it hit 0 of 0 messages", 3: "it hit 0 of 6 messages"} {
 		_, end, idle := shaped(t, nemesis.Traffic{Lose: true, Share: 1e-9}, func(c *cluster, e client.Env, conn net.Conn) error {
-			ask(conn, "PING") // not a lock's
+			ask(conn, "PING") // not a lock command
 			_, err := rounds(e, conn, n)
 			return err
 		})
@@ -225,10 +225,10 @@ func TestIdleShape(t *testing.T) {
 func TestShapeRefusesWhatIsNone(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		if _, err := c.Shape("c1-n9", nemesis.Traffic{Lose: true}); err == nil {
-			t.Error("a link that there isn't was shaped")
+			t.Error("no error for an unknown link")
 		}
 		if _, err := c.Unshape("c1-n1", nemesis.Traffic{Lose: true}); err == nil || errors.Is(err, nemesis.ErrIdle) {
-			t.Errorf("what was not shaped: %v", err)
+			t.Errorf("unshaping an unshaped link: %v", err)
 		}
 		return nil
 	})

@@ -1,14 +1,13 @@
-// Package bruteforce judges small histories by trying everything: each order in which one
-// lease lock could have given the answers, and each instant at which two
-// clients could have believed. It is slow, and too dumb to be wrong in the
-// same way as the judges that it is compared with.
+// Package bruteforce judges small histories by trying everything: each order in which one lease lock could
+// have given the answers, and each instant at which two clients could have believed that they held it. It
+// is slow, and too simple to be wrong in the same way as the judges that it is compared with.
 //
-// It reads raw events, and shares no line with the checker, with the facts that the
-// checker reads or with what the checker asks porcupine: it may import package history and
-// nothing else, which the table of the house holds.
+// It reads raw events, and shares no code with the checker, with the facts that the checker reads or with
+// the model that the checker gives to porcupine. It may import only package history, which the import
+// table in the house test enforces.
 //
-// Deliberately missing: faults, clocks that are turned and everything else that random
-// histories don't have; and any use outside tests.
+// Deliberately missing: faults, changed clocks and everything else that does not occur in random histories.
+// The package is for tests only.
 package bruteforce
 
 import (
@@ -18,53 +17,53 @@ import (
 	"lockpick/harness/history"
 )
 
-// Instants that are none.
+// Special instants: no end, and no value.
 const (
 	never   = math.MaxInt64
 	nothing = math.MinInt64
 )
 
-// operation is one call with what came of it.
+// operation is one call and its outcome.
 type operation struct {
 	op, session string
 	client      int
 	outcome     history.Type
-	call, ret   int64 // ret is never where nobody knows what came of it
-	claims      int64 // the deadline that it returned; 0: none
-	returned    int64 // the stamp of its return
-	turn        int   // of its client's operations with an answer, how many came before
+	call, ret   int64 // ret is forever if the outcome is unknown
+	claims      int64 // the deadline that it returned, or 0
+	returned    int64 // the time stamp of its return
+	turn        int   // number of its client's earlier operations with an answer
 }
 
-// state is how far one order has come.
+// state is the progress of one order.
 type state struct {
-	turns   [4]int // by client: operations with an answer that have taken effect
-	taken   uint64 // operations without one that have, by place
-	session string // who holds; "": nobody
-	until   int64  // the deadline that it goes by
+	turns   [4]int // by client: number of operations with an answer that have taken effect
+	taken   uint64 // operations without an answer that have taken effect, by index
+	session string // the holder, or ""
+	until   int64  // the holder's deadline
 	now     int64
 }
 
-// trial is one key's operations, and the states from which no order comes to an end.
+// search is the operations of one key, and the states from which no order can be completed.
 type trial struct {
 	ops   []operation
 	turns [4]int
 	ε     int64
-	loose bool // who holds may lose it at any time
+	loose bool // a holder may lose the lock at any time
 	dead  map[state]bool
 }
 
-// Lease reports whether one lease lock a key could have given the answers in a history of
-// four clients at most, with 64 operations on a key at most. Each operation takes effect at one instant
-// between its call and its return, give or take the error of the stamps, or at any later
-// one, or never, where it had no answer; those of one client in their order:
+// Lease reports whether a lease lock for each key could have given the answers in a history of at most four
+// clients, with at most 64 operations per key. An operation with an answer takes effect at one instant
+// between its call and its return, within the stamp error. One without an answer takes effect at any later
+// instant or never. The operations of one client take effect in order:
 //
-//	acquire ok    nobody held, and its session does from then on
-//	extend ok     its session held, and its deadline is another
-//	release ok    its session held, and nobody does
-//	not held      its session did not hold
+//	acquire ok    the lock was free, and the session holds it from then on
+//	extend ok     the session held it, and gets a new deadline
+//	release ok    the session held it, and it becomes free
+//	not held      the session did not hold it
 //
-// Who holds may lose it at any instant from the deadline that the client goes by; of a lock
-// that tells nothing, at any instant.
+// A holder may lose the lock at any instant from its client's deadline on, or at any instant at all if the
+// lock does not notify clients.
 func Lease(h *history.History) bool {
 	for _, key := range keys(h) {
 		t := &trial{ε: int64(h.Params.StampError), loose: h.Params.Untold, dead: map[state]bool{}}
@@ -88,7 +87,7 @@ func keys(h *history.History) []string {
 	return all
 }
 
-// lose lets all that the session was promised so far end.
+// lose ends everything that the session was promised so far.
 func (t *trial) lose(e history.Event) {
 	granted := false
 	for i := range t.ops {
@@ -96,14 +95,14 @@ func (t *trial) lose(e history.Event) {
 		if o.session != e.Session || o.op == history.OpRelease || o.outcome != history.OK {
 			continue
 		}
-		if at := max(e.T, 1); o.claims > at || o.claims == 0 && (!granted || o.op == history.OpAcquire) { // 0 is no claim
+		if at := max(e.T, 1); o.claims > at || o.claims == 0 && (!granted || o.op == history.OpAcquire) { // 0 means no deadline
 			o.claims = at
 		}
 		granted = true
 	}
 }
 
-// survived lets what has no deadline end with its client.
+// endWithClient ends a hold without a deadline when its client dies.
 func (t *trial) survived(gone map[string]int64) {
 	granted := map[string]bool{}
 	for i := range t.ops {
@@ -118,10 +117,10 @@ func (t *trial) survived(gone map[string]int64) {
 	}
 }
 
-// read collects a key's operations as they stand in the record.
+// read collects a key's operations from the events.
 func (t *trial) read(h *history.History, key string) {
-	of := map[string]int{}   // clients
-	open := map[string]int{} // by client: the place of the operation under way
+	of := map[string]int{}   // client numbers
+	open := map[string]int{} // by client: the index of the pending operation
 	gone := map[string]int64{}
 	if h.Params.TTL > 0 {
 		defer func() { t.survived(gone) }()
@@ -155,7 +154,7 @@ func (t *trial) read(h *history.History, key string) {
 	var telling []operation
 	for _, o := range t.ops {
 		if o.op == history.OpAcquire && o.outcome == history.Fail || o.op == history.OpExtend && o.outcome == history.Info {
-			continue // it may fail for no reason; nobody goes by a deadline that was not heard
+			continue // an acquire may fail without a reason, and a client does not use a deadline that it did not receive
 		}
 		o.turn = t.turns[o.client]
 		if o.outcome != history.Info {
@@ -166,7 +165,7 @@ func (t *trial) read(h *history.History, key string) {
 	t.ops = telling
 }
 
-// goes reports whether some order of what is left gives the answers.
+// completes reports whether some order of the remaining operations gives the answers.
 func (t *trial) goes(s state) bool {
 	if s.turns == t.turns {
 		return true
@@ -208,7 +207,7 @@ func (t *trial) goes(s state) bool {
 	return false
 }
 
-// fits makes of a state what an operation makes of it, and reports whether it can be.
+// apply applies an operation to a state, and reports whether that is possible.
 func (o *operation) fits(s *state) bool {
 	mine := s.session == o.session
 	switch {
@@ -220,7 +219,7 @@ func (o *operation) fits(s *state) bool {
 		}
 		s.session, s.until = o.session, o.claims
 		if o.outcome == history.Info {
-			s.until = nothing // nobody knows what it claimed
+			s.until = nothing // its deadline is unknown
 		} else if o.claims == 0 {
 			s.until = never
 		}
@@ -233,7 +232,7 @@ func (o *operation) fits(s *state) bool {
 	case o.claims == 0 && s.until == nothing:
 		s.until = never
 	case o.claims == 0:
-	case o.claims < o.returned: // when it came back it was over
+	case o.claims < o.returned: // it had expired when it was returned
 		s.until = min(s.until, o.returned)
 	default:
 		s.until = o.claims
@@ -241,22 +240,22 @@ func (o *operation) fits(s *state) bool {
 	return mine
 }
 
-// Overlaps is what two clients or more believed at once.
+// Overlaps describes the times at which two or more clients believed that they held the lock.
 type Overlaps struct {
-	Incidents  int   // connected components of beliefs that overlap
-	From, To   int64 // the longest overlap, of equals the earliest
-	DoubleHold int64 // time in which a lock was believed in twice or more
+	Incidents  int   // connected components of overlapping beliefs
+	From, To   int64 // the longest overlap, and the earliest of equal ones
+	DoubleHold int64 // total time with two or more beliefs
 }
 
-// belief is a span in which a session was certainly believed in.
+// belief is a span in which a session certainly believed that it held the lock.
 type belief struct {
 	session  string
 	from, to int64
-	open     bool // it outlasts the record
+	open     bool // it lasts beyond the end of the record
 }
 
-// MutualExclusion finds overlaps in a history of one key whose events all fall on beats,
-// by asking of each session and each instant between two beats whether it was believed in.
+// MutualExclusion finds overlaps in a history of one key whose events all fall on beats. It checks for each
+// session and each instant between two beats whether the session believed that it held the lock.
 func MutualExclusion(h *history.History, beat int64) Overlaps {
 	end := h.Events[len(h.Events)-1].T
 	ε := int64(h.Params.StampError)
@@ -289,7 +288,8 @@ func sessions(h *history.History) []string {
 	return all
 }
 
-// Believes replays one session's events up to an instant.
+// Believes reports whether a session believed that it held the lock at an instant, by replaying its
+// events.
 func Believes(h *history.History, session string, at int64) bool {
 	client := ""
 	until := int64(nothing)

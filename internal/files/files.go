@@ -1,18 +1,18 @@
-// Package files opens, creates and cleans up files that others may have touched: runs and
-// scenarios come from strangers, and a store may be shared.
+// Package files opens, creates and cleans up files that others may have modified: runs and scenarios
+// come from strangers, and a store may be shared.
 //
-// Open and Read accept only a regular file of bounded size: a pipe may never answer, and a device
-// never ends. A Folder is a directory that no link leads out of, for reading or writing; what is
-// written to it appears whole, under its final name.
+// Open and Read accept only a regular file of bounded size: a pipe may block forever, and a device never
+// ends. A Folder is a directory that no link can escape from, for reading or writing. Written files
+// appear complete, under their final names.
 //
 // An Owner identifies a process among all that ever ran, by its pid and start time. OwnedKind gives
-// files and folders names that tell which process made them, and removes those whose owner has
-// died: Temporary ones below the system's temporary directory, Unfinished ones in a store. A name
-// proves nothing, because others can write to a shared directory: only what belongs to this user
-// counts, and no link is followed.
+// files and folders names that identify the process that created them, and removes those with a dead
+// owner: Temporary ones below the system's temporary directory, Unfinished ones in a store. A name
+// proves nothing, because others can write to a shared directory. Therefore only what belongs to this
+// user is removed, and no link is followed.
 //
-// Remedy says what to do when a machine has no space, no open files or no processes left, or when
-// a folder can't be written to.
+// Remedy suggests what to do when the machine is out of disk space, open files or processes, or when a
+// folder is not writable.
 package files
 
 import (
@@ -31,25 +31,25 @@ import (
 	"time"
 )
 
-// Unfit is the error about something that is not what it should be: no regular file,
-// too large, or a way out of its directory. Nothing was read of it or written to it.
+// InvalidFileError reports a file that was neither read nor written because it is not a regular file, is
+// too large, or is outside of its directory.
 type Unfit struct{ Path, What string }
 
 func (u *Unfit) Error() string { return u.Path + " " + u.What }
 
 func unfit(path, what string, args ...any) error { return &Unfit{path, fmt.Sprintf(what, args...)} }
 
-// Open opens a regular file of at most that many bytes for reading. It follows links, because the
-// path comes from the caller, not from data.
+// Open opens a regular file of at most that many bytes for reading. It follows links, because the path
+// comes from the caller, not from data.
 func Open(path string, most int64) (*os.File, error) {
 	f, err := os.OpenFile(path, atOnce, 0)
 	return fit(path, most, f, err)
 }
 
-// atOnce opens a pipe without waiting for who writes to it.
+// openFlags opens a pipe without waiting for a writer.
 const atOnce = os.O_RDONLY | syscall.O_NONBLOCK
 
-// fit lets through what was opened if it is a regular file that is no larger.
+// checkFile returns an opened file if it is regular and not too large. Otherwise it closes the file.
 func fit(name string, most int64, f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, told(name, err)
@@ -58,9 +58,9 @@ func fit(name string, most int64, f *os.File, err error) (*os.File, error) {
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
-		err = unfit(name, "is no regular file")
+		err = unfit(name, "is not a regular file")
 	case info.Size() > most:
-		err = unfit(name, "has %d bytes, and at most %d are read", info.Size(), most)
+		err = unfit(name, "has %d bytes; the limit is %d", info.Size(), most)
 	default:
 		return f, nil
 	}
@@ -68,13 +68,14 @@ func fit(name string, most int64, f *os.File, err error) (*os.File, error) {
 	return nil, err
 }
 
-// Output opens or makes a file for writing that the user has named. It may be a device
-// or a pipe; one that nobody reads is an error at once.
+// OpenOutput opens or creates a file for writing that the user has named. It may be a device or a pipe. A
+// pipe without a reader is an error immediately.
 func Output(path string, how int) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK|how, 0o644)
 }
 
-// Read is all of what Open opens. A file that grows meanwhile is too large in the end.
+// Read returns the content of a file that Open accepts. A file that grows beyond the limit meanwhile is
+// an error.
 func Read(path string, most int64) ([]byte, error) {
 	f, err := Open(path, most)
 	return all(f, err, path, most)
@@ -95,14 +96,14 @@ func all(f *os.File, err error, name string, most int64) ([]byte, error) {
 	return text, nil
 }
 
-// maxObjects bounds the objects of a JSON text: an empty one is three bytes long and
-// may stand for hundreds in memory.
+// maxObjects bounds the number of objects in a JSON text: an empty object is three bytes long and may
+// take hundreds in memory.
 const maxObjects = 200_000
 
-// JSON decodes all of a text that a file had.
+// JSON decodes a text that contains exactly one JSON value.
 func JSON(text []byte, into any, options ...func(*json.Decoder)) error {
 	if n := bytes.Count(text, []byte("{")); n > maxObjects {
-		return fmt.Errorf("it has %d objects, and at most %d are read", n, maxObjects)
+		return fmt.Errorf("it has %d objects; the limit is %d", n, maxObjects)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	for _, o := range options {
@@ -112,29 +113,28 @@ func JSON(text []byte, into any, options ...func(*json.Decoder)) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows its value")
+		return errors.New("unexpected data after the JSON value")
 	}
 	return nil
 }
 
-// Folder is a directory as a root: names in it that lead out, by links or by "..", can't
-// be opened.
+// Folder is a directory as a root: names that lead out of it, through links or "..", can't be opened.
 type Folder struct {
 	root *os.Root
 	path string
 }
 
-// OpenFolder opens a directory. Where the last part of the path is a link, as `latest`
-// is, it has to lead to somewhere beside it.
+// OpenFolder opens a directory. If the last part of the path is a link, as `latest` is, its target must
+// be in the same parent directory.
 func OpenFolder(path string) (*Folder, error) { return folder(path, false) }
 
-// MakeFolder is OpenFolder that makes the directory where there is none, and takes no
-// link for one. What it lies in must be there.
+// MakeFolder is OpenFolder for a directory that is created if it does not exist, and that must not be a
+// link. Its parent must exist.
 func MakeFolder(path string) (*Folder, error) { return folder(path, true) }
 
 func folder(path string, create bool) (*Folder, error) {
 	parent, name := filepath.Split(filepath.Clean(path))
-	if name == "" || name == "." || name == ".." { // it has no name that could be a link
+	if name == "" || name == "." || name == ".." { // no last part that could be a link
 		root, err := os.OpenRoot(path)
 		if err != nil {
 			return nil, err
@@ -157,7 +157,7 @@ func folder(path string, create bool) (*Folder, error) {
 	return &Folder{root, path}, nil
 }
 
-// Sub opens a folder in this one, and makes it where there is none. A link is no folder.
+// Sub opens a subfolder, and creates it if it does not exist. It must not be a link.
 func (f *Folder) Sub(name string) (*Folder, error) {
 	path := f.of(name)
 	if err := f.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -168,7 +168,7 @@ func (f *Folder) Sub(name string) (*Folder, error) {
 	case err != nil:
 		return nil, told(path, err)
 	case !info.IsDir():
-		return nil, unfit(path, "is no directory, or a link to one")
+		return nil, unfit(path, "is not a directory, or is a link to one")
 	}
 	root, err := f.root.OpenRoot(name)
 	if err != nil {
@@ -177,24 +177,24 @@ func (f *Folder) Sub(name string) (*Folder, error) {
 	return &Folder{root, path}, nil
 }
 
-// Close lets go of the folder.
+// Close closes the folder.
 func (f *Folder) Close() error { return f.root.Close() }
 
 func (f *Folder) of(name string) string { return filepath.Join(f.path, name) }
 
-// Open is Open in the folder.
+// Open is like the function Open, in this folder.
 func (f *Folder) Open(name string, most int64) (*os.File, error) {
 	file, err := f.root.OpenFile(name, atOnce, 0)
 	return fit(f.of(name), most, file, err)
 }
 
-// Read is Read in the folder.
+// Read is like the function Read, in this folder.
 func (f *Folder) Read(name string, most int64) ([]byte, error) {
 	file, err := f.Open(name, most)
 	return all(file, err, f.of(name), most)
 }
 
-// ReadIn is Read in a folder that is asked for nothing else.
+// ReadIn reads one file of a folder, like Folder.Read.
 func ReadIn(folder, name string, most int64) ([]byte, error) {
 	f, err := OpenFolder(folder)
 	if err != nil {
@@ -204,7 +204,7 @@ func ReadIn(folder, name string, most int64) ([]byte, error) {
 	return f.Read(name, most)
 }
 
-// WriteIn is Write in a folder that is asked for nothing else.
+// WriteIn writes one file of a folder, like Folder.Write.
 func WriteIn(folder, name string, text []byte) error {
 	f, err := OpenFolder(folder)
 	if err != nil {
@@ -214,19 +214,19 @@ func WriteIn(folder, name string, text []byte) error {
 	return f.Write(name, text)
 }
 
-// Create makes a file that is not there yet, to be written bit by bit.
+// Create creates a file that must not exist yet, for writing in several steps.
 func (f *Folder) Create(name string) (*os.File, error) {
 	file, err := f.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	return file, told(f.of(name), err)
 }
 
-// Write writes a file that appears under its name when it is whole. It replaces what had the
-// name before, a link too.
+// Write writes a file that appears under its name once it is complete. It replaces an earlier file or
+// link of that name.
 func (f *Folder) Write(name string, text []byte) error {
 	return f.WriteBy(name, func(to io.Writer) error { _, err := to.Write(text); return err })
 }
 
-// WriteBy is Write of what is not at hand as a whole.
+// WriteFunc is Write for content that is produced in several steps.
 func (f *Folder) WriteBy(name string, write func(to io.Writer) error) error {
 	own, err := Unfinished.Name()
 	if err != nil {
@@ -248,23 +248,23 @@ func (f *Folder) WriteBy(name string, write func(to io.Writer) error) error {
 	return nil
 }
 
-// Remove removes a file, or an empty folder.
+// Remove removes a file or an empty folder.
 func (f *Folder) Remove(name string) error { return told(f.of(name), f.root.Remove(name)) }
 
-// Has reports whether a name in the folder stands for a regular file.
+// Has reports whether a name in the folder is a regular file.
 func (f *Folder) Has(name string) bool {
 	info, err := f.root.Stat(name)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Entries lists what lies in the folder, by name.
+// Entries lists the folder's entries by name.
 func (f *Folder) Entries() ([]fs.DirEntry, error) { return f.EntriesOf(".") }
 
-// EntriesOf lists what lies in a folder of this one.
+// EntriesOf lists the entries of a subfolder.
 func (f *Folder) EntriesOf(name string) ([]fs.DirEntry, error) { return fs.ReadDir(f.root.FS(), name) }
 
-// Measure is how many bytes the files in a folder of this one have, and when the last of
-// them, or of its folders, was written to. What somebody removes meanwhile does not count.
+// Measure returns the total size of the files in a subfolder, and the time of the last change to any of
+// them or their folders. Entries that are removed meanwhile do not count.
 func (f *Folder) Measure(name string) (sum int64, last time.Time, err error) {
 	err = fs.WalkDir(f.root.FS(), filepath.ToSlash(name), func(_ string, d fs.DirEntry, err error) error {
 		var info fs.FileInfo
@@ -287,8 +287,8 @@ func (f *Folder) Measure(name string) (sum int64, last time.Time, err error) {
 	return sum, last, told(f.of(name), err)
 }
 
-// told is an error with the path that its reader knows, not the part of it that a
-// folder was asked for. For a way out of a folder package os has words only.
+// withPath replaces the path in an error by the one that the reader knows. A path that escapes from its
+// folder becomes an InvalidFileError, because package os has no error value for that.
 func told(path string, err error) error {
 	var p *fs.PathError
 	switch {
@@ -300,9 +300,9 @@ func told(path string, err error) error {
 	return fmt.Errorf("%s %s: %w", strings.TrimSuffix(p.Op, "at"), path, p.Err)
 }
 
-// Place makes the folder STORE/SHELF/NAME, or NAME-2 and so on where another has the name.
-// It appears under its name when fill has put into it what belongs there, and `latest`
-// beside it then leads to it. Where links can't be made, there is none.
+// Place creates the folder STORE/SHELF/NAME, or NAME-2 and so on if the name is taken. It appears under
+// its name once fill has written its content, and the link `latest` beside it then points to it. If
+// links can't be created, there is no `latest`.
 func Place(store, shelf, name string, fill func(dir string) error) (dir string, err error) {
 	fail := func(err error) (string, error) { return "", fmt.Errorf("create directory: %w", err) }
 	if err := os.MkdirAll(store, 0o755); err != nil {
@@ -321,7 +321,7 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 	if err := in.root.Mkdir(own, 0o755); err != nil {
 		return fail(err)
 	}
-	defer in.root.RemoveAll(own) // it has its name by then, unless something failed
+	defer in.root.RemoveAll(own) // it has been renamed by then, unless something failed
 	if err := fill(in.of(own)); err != nil {
 		return "", err
 	}
@@ -332,7 +332,7 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 			dir += fmt.Sprintf("-%d", n)
 		}
 		if _, free := in.root.Lstat(dir); free != nil {
-			err = in.root.Rename(own, dir) // onto a folder that isn't empty it fails, so of two that want one name one gets it
+			err = in.root.Rename(own, dir) // renaming onto a folder that isn't empty fails, so only one process gets a name
 		}
 	}
 	if err != nil {
@@ -345,12 +345,12 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 	return in.of(dir), nil
 }
 
-// latest is a link beside what is placed, to what was placed last.
+// latest is a link to the folder that was placed last.
 const latest = "latest"
 
-// Displace removes folders STORE/SHELF/NAME. Each loses its name at once, so that nobody
-// meets half of it; `latest` leads to the last of those that are left then, and a shelf
-// that has nothing else is removed. is tells what may have been placed there by its name.
+// RemovePlaced removes the folders STORE/SHELF/NAME. Each loses its name at once, so that no half-removed
+// folder is ever seen. `latest` then points to the last remaining one. A shelf without other content is
+// removed. is reports whether a name may be that of a placed folder.
 func Displace(store, shelf string, names []string, is func(name string) bool) error {
 	parent := filepath.Join(store, shelf)
 	fail := func(err error) error { return fmt.Errorf("remove from %s: %w", parent, err) }
@@ -382,7 +382,7 @@ func Displace(store, shelf string, names []string, is func(name string) bool) er
 		}
 	}
 	switch to, err := in.root.Readlink(latest); {
-	case err != nil || to == last: // no link, as where none can be made
+	case err != nil || to == last: // no link, because none can be created here
 	case last != "":
 		if err := cmp.Or(in.root.Remove(latest), in.root.Symlink(last, latest)); err != nil {
 			return fail(err)
@@ -393,33 +393,33 @@ func Displace(store, shelf string, names []string, is func(name string) bool) er
 		}
 	}
 	if last == "" && !more {
-		os.Remove(parent) // unless it is not empty: somebody has begun a run
+		os.Remove(parent) // fails if it is not empty: another process has started a run
 	}
 	return nil
 }
 
-// How a user names a folder.
+// How a user chooses a folder.
 const (
-	TempDirHint = "TMPDIR"  // of what lives as long as a run
-	StoreHint   = "--store" // of what stays
+	TempDirHint = "TMPDIR"  // for data of one run
+	StoreHint   = "--store" // for permanent data
 )
 
-// shortage is what calls fail with where something is short.
+// shortage is an errno that indicates a shortage, with its remedy.
 type shortage struct {
 	errno  syscall.Errno
-	also   []string // what Go's runtime and other programs say of it, besides the error's own text
+	also   []string // messages of Go's runtime and of other programs, besides the error's own text
 	remedy string
 	moves  bool // another folder helps, too
 }
 
-// shortages are those that have one meaning, wherever they come from. Of two whose texts
-// begin alike the longer one comes first.
+// shortages are the errors that mean a shortage wherever they occur. If the text of one is a prefix of
+// another's, the longer one comes first.
 var shortages = []shortage{
 	{errno: syscall.ENOSPC, remedy: "make room on that file system", moves: true},
-	{errno: syscall.EDQUOT, remedy: "remove some of your files there, for your quota is used up", moves: true},
-	{errno: syscall.EROFS, remedy: "let that file system be writable", moves: true},
+	{errno: syscall.EDQUOT, remedy: "remove some of your files there: your quota is used up", moves: true},
+	{errno: syscall.EROFS, remedy: "make that file system writable", moves: true},
 	{errno: syscall.EFBIG, remedy: "allow larger files: ulimit -f"},
-	{errno: syscall.ENFILE, remedy: "end what has many files open on this machine, or allow more: sysctl fs.file-max"},
+	{errno: syscall.ENFILE, remedy: "close programs with many open files, or allow more: sysctl fs.file-max"},
 	{errno: syscall.EMFILE, also: []string{"increase your open file limit"}, remedy: "allow more open files: ulimit -n; or use fewer clients"},
 	{errno: syscall.EAGAIN, also: []string{"failed to create new os thread"},
 		remedy: "allow more processes: ulimit -u, or the pids limit of the container; or use fewer clients"},
@@ -427,9 +427,9 @@ var shortages = []shortage{
 		remedy: "allow more memory: ulimit -v, or the memory limit of the container; or use fewer clients"},
 }
 
-// Remedy is what to do about an error that comes of what the machine is short of, or of
-// a folder that can't be written to; "" for any other. The folder is one of the constants:
-// how the user names the one in which this was to happen.
+// Remedy suggests how to fix an error that was caused by a shortage or by a folder that is not writable.
+// It returns "" for any other error. folder is TempDirHint or StoreHint: how the user chooses the folder
+// that was to be used.
 func Remedy(err error, folder string) string {
 	if err == nil {
 		return ""
@@ -442,8 +442,8 @@ func Remedy(err error, folder string) string {
 	if text := denied(err, folder); text != "" {
 		return text
 	}
-	// Another program's error is text. Where it is about a folder that nobody can choose
-	// here, as an engine's own, choosing another does not help.
+	// Another program's error is text. If it is about a folder that can't be chosen here, for example a
+	// container engine's, then choosing another folder does not help.
 	said := strings.ToLower(err.Error())
 	for _, s := range shortages {
 		if !slices.ContainsFunc(append(s.also, s.errno.Error()), func(t string) bool { return strings.Contains(said, t) }) {
@@ -461,11 +461,11 @@ func (s shortage) say(folder string) string {
 	if !s.moves || folder == "" {
 		return s.remedy
 	}
-	return fmt.Sprintf("%s, or name a folder on another by %s", s.remedy, folder)
+	return fmt.Sprintf("%s, or use %s to choose a folder on another one", s.remedy, folder)
 }
 
-// denied is what to do about a folder that is not there or lets nobody write. Elsewhere
-// the same errors mean something else, as of a program that is not there: the path tells.
+// deniedRemedy suggests what to do about a folder that is missing or not writable. With other paths the
+// same errors mean something else, such as a missing program.
 func denied(err error, folder string) string {
 	at, ok := errors.AsType[*fs.PathError](err)
 	if !ok {
@@ -476,9 +476,9 @@ func denied(err error, folder string) string {
 	}
 	switch {
 	case errors.Is(at, fs.ErrNotExist), errors.Is(at, syscall.ENOTDIR):
-		return fmt.Sprintf("name a folder that is there by %s", folder)
+		return fmt.Sprintf("use %s to choose a folder that exists", folder)
 	case errors.Is(at, fs.ErrPermission):
-		return fmt.Sprintf("name a folder that you may write to by %s", folder)
+		return fmt.Sprintf("use %s to choose a folder that you can write to", folder)
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// hurdles are what may stand in a file's place; each is made at a path.
+// obstacles create something other than a small regular file at a path.
 var hurdles = map[string]func(t *testing.T, path string){
 	"a pipe": func(t *testing.T, path string) { check(t, syscall.Mkfifo(path, 0o600)) },
 	"a link to a device": func(t *testing.T, path string) {
@@ -32,7 +32,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// What is no file of bounded size is refused at once, by its name and in a folder.
+// Anything but a regular file of bounded size is refused at once, by path and in a folder.
 func TestOpenRefuses(t *testing.T) {
 	for name, make := range hurdles {
 		dir := t.TempDir()
@@ -62,11 +62,11 @@ func TestSizeIsTold(t *testing.T) {
 	hurdles["six gigabytes"](t, path)
 	_, err := Read(path, 1<<20)
 	if err == nil || !strings.Contains(err.Error(), "6442450944") || !strings.Contains(err.Error(), "1048576") {
-		t.Errorf("%v: size and bound are not named", err)
+		t.Errorf("%v: the error does not name size and limit", err)
 	}
 }
 
-// outside is a directory with a file that nobody may change, beside one to work in.
+// outside creates a directory to work in, and beside it one with a file that must not change.
 func outside(t *testing.T) (dir, elsewhere, file string) {
 	top := t.TempDir()
 	dir, elsewhere = filepath.Join(top, "dir"), filepath.Join(top, "elsewhere")
@@ -84,7 +84,7 @@ func outside(t *testing.T) (dir, elsewhere, file string) {
 	return dir, elsewhere, file
 }
 
-// Writing replaces a link, or another name of a file, and leaves what it stands for.
+// Write replaces a link, or another name of a file, and leaves its target unchanged.
 func TestWriteGoesThroughNothing(t *testing.T) {
 	for name, plant := range map[string]func(target, path string) error{
 		"a link": os.Symlink, "another name": os.Link,
@@ -103,7 +103,7 @@ func TestWriteGoesThroughNothing(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 		if entries, _ := os.ReadDir(dir); len(entries) != 1 {
-			t.Errorf("%s: left %v", name, entries)
+			t.Errorf("%s: left behind %v", name, entries)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestNothingLeadsOutOfAFolder(t *testing.T) {
 		"reading a file below it":       func() error { _, err := in.Read("sub/mine", 99); return err }(),
 		"a link to a file":              func() error { _, err := in.Read("f", 99); return err }(),
 		"two dots":                      func() error { _, err := in.Read("../elsewhere/mine", 99); return err }(),
-		"writing by two dots":           in.Write("../elsewhere/x", nil),
+		"writing through two dots":      in.Write("../elsewhere/x", nil),
 		"a folder that is a link":       func() error { _, err := MakeFolder(filepath.Join(dir, "sub")); return err }(),
 		"an open folder that is a link": func() error { _, err := OpenFolder(filepath.Join(dir, "sub")); return err }(),
 	} {
@@ -131,11 +131,11 @@ func TestNothingLeadsOutOfAFolder(t *testing.T) {
 		}
 	}
 	if in.Has("f") || in.Has("../elsewhere/mine") {
-		t.Error("a file elsewhere counts as one of the folder")
+		t.Error("Has reports a file outside of the folder")
 	}
 }
 
-// `latest` leads to what lies beside it, and has to go on doing so.
+// OpenFolder follows a link to a folder beside it, as `latest` is.
 func TestLinkBesideIsFollowed(t *testing.T) {
 	top := t.TempDir()
 	check(t, os.Mkdir(filepath.Join(top, "run"), 0o755))
@@ -162,14 +162,14 @@ func TestOutputToAPipeThatNobodyReads(t *testing.T) {
 	check(t, syscall.Mkfifo(path, 0o600))
 	if f, err := Output(path, 0); err == nil {
 		f.Close()
-		t.Error("it was opened")
+		t.Error("a pipe without a reader was opened")
 	}
 }
 
 func TestJSON(t *testing.T) {
 	var v any
 	for text, want := range map[string]string{
-		`{}`: "", `{} `: "", `{}x`: "follows", `{}{}`: "follows", ``: "EOF", `{`: "unexpected EOF",
+		`{}`: "", `{} `: "", `{}x`: "unexpected data", `{}{}`: "unexpected data", ``: "EOF", `{`: "unexpected EOF",
 		"[" + strings.Repeat("{},", maxObjects) + "{}]": "objects", strings.Repeat("[", 1<<20): "depth",
 	} {
 		if err := JSON([]byte(text), &v); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

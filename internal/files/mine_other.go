@@ -4,5 +4,6 @@ package files
 
 import "io/fs"
 
-// mine reports whether a file or folder belongs to this user: the system's temporary directory does.
+// ownedByUser reports whether a file or folder belongs to this user. It always does, because the system's
+// temporary directory is the user's own.
 func mine(fs.FileInfo) bool { return true }

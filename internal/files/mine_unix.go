@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// mine reports whether a file or folder belongs to this user.
+// ownedByUser reports whether a file or folder belongs to this user.
 func mine(is fs.FileInfo) bool {
 	s, ok := is.Sys().(*syscall.Stat_t)
 	return ok && int(s.Uid) == os.Geteuid()

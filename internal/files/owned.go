@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// ownedKind is a sort of names: what stands in front of the owner, and what may have them.
+// ownedKind is a kind of names that contain an owner.
 type ownedKind struct {
 	Prefix string
-	Files  bool // files and links have such names, too, not only folders
-	// Before, if it is set, puts away what is in the way of removing a folder of an owner
-	// that has ended. If it returns ErrLeave, the folder stays. known reports that the owner ran in
-	// this boot and PID namespace, so process ids noted in the folder mean something here.
+	Files  bool // files and links may have such names, too, not only folders
+	// Before, if set, cleans up before a folder of a dead owner is removed. If it returns ErrKeepFolder,
+	// the folder stays. known reports whether the owner ran in this boot and PID namespace, so that
+	// process ids noted in the folder are meaningful here.
 	Before func(dir string, known bool) error
 }
 
 var (
-	// Temporary is folders in the system's temporary directory.
+	// Temporary names folders in the system's temporary directory.
 	Temporary = ownedKind{Prefix: "lockpick-"}
-	// Unfinished is what gets another name in a store once it is whole.
+	// Unfinished names files and folders in a store until they are complete and get their final names.
 	Unfinished = ownedKind{Prefix: ".new-", Files: true}
 )
 
-// ErrLeave says that a folder is to stay as it is.
+// ErrKeepFolder reports that a folder must stay as it is.
 var ErrLeave = errors.New("the folder stays")
 
-// Name is a name that nothing has.
+// Name returns a name that is not in use.
 func (k ownedKind) Name() (string, error) {
 	self, err := Self()
 	if err != nil {
@@ -41,7 +41,7 @@ func (k ownedKind) Name() (string, error) {
 	return fmt.Sprintf("%s%s-%d", k.Prefix, self, rand.Uint64()), nil
 }
 
-// MakeDir makes a folder below dir that only this user may enter.
+// MakeDir creates a folder below dir that only this user can access.
 func (k ownedKind) MakeDir(dir string) (string, error) {
 	name, err := k.Name()
 	if err != nil {
@@ -51,7 +51,7 @@ func (k ownedKind) MakeDir(dir string) (string, error) {
 	return path, os.Mkdir(path, 0o700)
 }
 
-// owner reads the owner off a name.
+// owner parses the owner in a name.
 func (k ownedKind) owner(name string) (Owner, bool) {
 	rest, ok := strings.CutPrefix(name, k.Prefix)
 	if !ok {
@@ -61,12 +61,12 @@ func (k ownedKind) owner(name string) (Owner, bool) {
 	return ParseOwner(id)
 }
 
-// OwnedPatience is how old something has to be before an owner that can't be looked for, as on
-// another machine or before this one started again, is taken for one that has ended.
+// OwnerTimeout is how old something must be before its owner is considered dead if that can't be checked,
+// because it ran on another machine or before a reboot.
 const OwnedPatience = 24 * time.Hour
 
-// Ended says whether o has certainly ended, as seen from self, or can't be looked for and
-// touched nothing for longer than Patience.
+// Ended reports whether o has certainly ended, as seen from self, or can't be checked and has changed
+// nothing for longer than OwnerTimeout.
 func (o Owner) Ended(self Owner, touched time.Time) bool {
 	if o.near(self) {
 		return !o.runs()
@@ -76,15 +76,15 @@ func (o Owner) Ended(self Owner, touched time.Time) bool {
 
 // Owner identifies a process among all that ever ran.
 type Owner struct {
-	Boot  string // first part of the boot id, which tells machines apart, too
-	Space string // inode of the PID namespace, since two containers may share a directory
+	Boot  string // first part of the boot id, which also differs between machines
+	Space string // inode of the PID namespace, because containers may share a directory
 	PID   int
 	Start uint64 // clock ticks from boot to its start
 }
 
 func (o Owner) String() string { return fmt.Sprintf("%s.%s.%d.%d", o.Boot, o.Space, o.PID, o.Start) }
 
-// ParseOwner is the reverse of String.
+// ParseOwner is the inverse of String.
 func ParseOwner(s string) (Owner, bool) {
 	f := strings.Split(s, ".")
 	if len(f) != 4 {
@@ -95,10 +95,9 @@ func ParseOwner(s string) (Owner, bool) {
 	return Owner{Boot: f[0], Space: f[1], PID: pid, Start: start}, err1 == nil && err2 == nil && pid > 0
 }
 
-// Sweep removes what dead owners left in dir under names of this kind, and says what. It
-// touches nothing of a living owner, for several lockpicks may run at once, nothing of
-// another user, and nothing of which it can't tell. A dir that can't be read has nothing to
-// be swept.
+// Sweep removes what dead owners left in dir under names of this kind, and returns the paths. It keeps
+// what belongs to a living owner, since several lockpick processes may run at once, to another user, or
+// to an unknown owner. A directory that can't be read is skipped.
 func (k ownedKind) Sweep(dir string) (removed []string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -108,8 +107,8 @@ func (k ownedKind) Sweep(dir string) (removed []string, err error) {
 	return k.sweep(root, ".")
 }
 
-// SweepTree is Sweep of dir and of the folders below that enter lets in, by their paths
-// below dir.
+// SweepTree is Sweep of dir and of those folders below it for which enter returns true. enter gets paths
+// relative to dir.
 func (k ownedKind) SweepTree(dir string, enter func(path string) bool) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -122,7 +121,7 @@ func (k ownedKind) SweepTree(dir string, enter func(path string) bool) error {
 func (k ownedKind) sweepTree(root *os.Root, path string, enter func(path string) bool) error {
 	_, err := k.sweep(root, path)
 	errs := []error{err}
-	entries, _ := fs.ReadDir(root.FS(), filepath.ToSlash(path)) // removed meanwhile, or not ours to read
+	entries, _ := fs.ReadDir(root.FS(), filepath.ToSlash(path)) // it may have been removed, or be unreadable
 	for _, e := range entries {
 		if at := filepath.Join(path, e.Name()); e.IsDir() && enter(at) {
 			errs = append(errs, k.sweepTree(root, at, enter))
@@ -131,7 +130,7 @@ func (k ownedKind) sweepTree(root *os.Root, path string, enter func(path string)
 	return errors.Join(errs...)
 }
 
-// sweep sweeps a folder of root.
+// sweep is Sweep of one folder of root.
 func (k ownedKind) sweep(root *os.Root, path string) (removed []string, err error) {
 	self, err := Self()
 	if err != nil {
@@ -156,7 +155,7 @@ func (k ownedKind) sweep(root *os.Root, path string) (removed []string, err erro
 	return removed, errors.Join(errs...)
 }
 
-// remove removes a file or folder of root if it is this user's and its owner has ended.
+// remove removes a file or folder of root if it belongs to this user and its owner has ended.
 func (k ownedKind) remove(root *os.Root, at string, owner, self Owner) (done bool, err error) {
 	is, err := root.Lstat(at)
 	if err != nil || !mine(is) || !is.IsDir() && !k.Files || !owner.Ended(self, is.ModTime()) {

@@ -17,23 +17,23 @@ func TestOwnerComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back, ok := ParseOwner(self.String()); !ok || back != self {
-		t.Errorf("%v came back as %v", self, back)
+		t.Errorf("%v was parsed as %v", self, back)
 	}
 	name, err := Unfinished.Name()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o, ok := Unfinished.owner(name); !ok || o != self {
-		t.Errorf("%s is of %v", name, o)
+		t.Errorf("the owner of %s is %v", name, o)
 	}
 	for _, bad := range []string{"", "a", "a.b.c.d", "a.b.1", "a.b.1.2.3", "a.b.-1.2", "a.b.0.2", "a.b.1.-2"} {
 		if o, ok := ParseOwner(bad); ok {
-			t.Errorf("%q is %v", bad, o)
+			t.Errorf("%q was parsed as %v", bad, o)
 		}
 	}
 }
 
-// Where /proc hides the processes of others, as it does with hidepid, they live even so.
+// If /proc hides other users' processes, as with hidepid, they still count as running.
 func TestHiddenProcessLives(t *testing.T) {
 	if os.Getenv("LOCKPICK_HIDDEN") != "" { // root, in a mount namespace of its own
 		for _, err := range []error{unix.Mount("proc", "/proc", "proc", 0, "hidepid=2"), syscall.Setgroups(nil), syscall.Setgid(65534), syscall.Setuid(65534)} {
@@ -42,20 +42,20 @@ func TestHiddenProcessLives(t *testing.T) {
 			}
 		}
 		if _, err := os.Stat("/proc/1/stat"); err == nil {
-			t.Skip("nothing is hidden")
+			t.Skip("no process is hidden")
 		}
 		if s, err := StatOf(1); err == nil || !ProcessRuns(1, 0) {
-			t.Errorf("process 1 is %+v", s)
+			t.Errorf("process 1: %+v", s)
 		}
 		if ProcessRuns(1<<22+1, 0) {
-			t.Error("a process lives that there can't be")
+			t.Error("an impossible pid counts as running")
 		}
 		return
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("only root can hide processes")
 	}
-	cmd := exec.Command("/proc/self/exe", "-test.run=^TestHiddenProcessLives$", "-test.v")
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), "LOCKPICK_HIDDEN=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	out, err := cmd.CombinedOutput()

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Self is the owner that this process is.
+// Self returns this process as an Owner.
 func Self() (Owner, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -31,7 +31,7 @@ func Self() (Owner, error) {
 	return Owner{Boot: id, Space: strings.Trim(space, "pid:[]"), PID: os.Getpid(), Start: s.Start}, nil
 }
 
-// near says whether o would be seen from self if it ran.
+// visibleFrom reports whether self would see o if it ran.
 func (o Owner) near(self Owner) bool { return o.Boot == self.Boot && o.Space == self.Space }
 
 func (o Owner) runs() bool { return ProcessRuns(o.PID, o.Start) }
@@ -39,31 +39,31 @@ func (o Owner) runs() bool { return ProcessRuns(o.PID, o.Start) }
 // processStat is the part of /proc/PID/stat that is used here, of a process or a thread.
 type processStat struct {
 	State byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
-	Flags uint64 // of the kernel
-	Start uint64 // clock ticks since the machine started: with the pid, an identity
-	Used  uint64 // clock ticks of a processor, its own and the kernel's for it
+	Flags uint64 // kernel flags
+	Start uint64 // clock ticks since boot; together with the pid it identifies the process
+	Used  uint64 // CPU time in clock ticks, user and system
 }
 
-// exiting is the kernel's PF_EXITING: it is on its way to the end, its files closed or not.
+// exiting is the kernel's PF_EXITING: the process is ending, but its files may still be open.
 const exiting = 0x4
 
-// Ends says whether it has ended, or is about to.
+// Ending reports whether it has ended or is about to.
 func (s processStat) Ends() bool { return s.Ended() || s.Flags&exiting != 0 }
 
-// Ended says whether it runs no more.
+// Ended reports whether it no longer runs.
 func (s processStat) Ended() bool { return s.State == 'Z' || s.State == 'X' }
 
-// ReadStat reads a file that is called stat.
+// ReadStat parses a file /proc/…/stat.
 func ReadStat(path string) (processStat, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return processStat{}, err
 	}
-	// "pid (comm) state ppid …": comm may hold anything, so count from its last bracket.
+	// "pid (comm) state ppid …": comm may contain anything, so count from its last parenthesis.
 	_, rest, ok := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), ") ")
 	f := strings.Fields(rest)
 	if !ok || len(f) < 20 {
-		return processStat{}, fmt.Errorf("%s: not what proc(5) says", path)
+		return processStat{}, fmt.Errorf("%s: not in the format of proc(5)", path)
 	}
 	start, err := strconv.ParseUint(f[19], 10, 64) // field 22
 	flags, bad := strconv.ParseUint(f[6], 10, 64)
@@ -72,32 +72,33 @@ func ReadStat(path string) (processStat, error) {
 	return processStat{State: f[0][0], Flags: flags, Start: start, Used: own + kernel}, errors.Join(err, bad, worse, worst)
 }
 
-// StatOf reads the state of a process; one that is gone is X.
+// StatOf reads the state of a process. The state of a missing process is X.
 func StatOf(pid int) (processStat, error) {
 	s, err := ReadStat(fmt.Sprintf("/proc/%d/stat", pid))
 	if !ProcessGone(err) {
 		return s, err
 	}
-	// Where /proc hides the processes of others, a signal tells them from those that are gone.
+	// If /proc hides other users' processes, a signal distinguishes them from missing ones.
 	if unix.Kill(pid, 0) == unix.EPERM {
 		return processStat{}, fmt.Errorf("process %d is hidden: %w", pid, err)
 	}
 	return processStat{State: 'X'}, nil
 }
 
-// ProcessGone says whether a file of /proc is not there because its process is not.
+// IsProcessGone reports whether a file of /proc is missing because its process is.
 func ProcessGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
-// ProcessRuns says whether the process that had this pid at this start time still runs; when in
-// doubt, it does.
+// ProcessRuns reports whether the process with this pid and start time is still running. If unknown, it
+// reports true.
 func ProcessRuns(pid int, start uint64) bool {
 	s, err := StatOf(pid)
 	return err != nil || !s.Ended() && s.Start == start
 }
 
-// ProcessQuit has a Go program print the stacks of its goroutines, and end. Of one that runs Go prints
-// the stack only if the signal comes to its own thread or can stop it in time, so the thread that
-// is busiest gets it. On a busy machine that one may wait for its turn, so there are several looks.
+// QuitProcess makes a Go program print the stacks of its goroutines and exit. Go prints the stack of a
+// running goroutine only if its own thread gets the signal or can be stopped in time, so the busiest
+// thread gets it. On a busy machine that thread may have to wait for its turn, hence the repeated
+// sampling.
 func ProcessQuit(p *os.Process) error {
 	thread, most := p.Pid, uint64(0)
 	before := used(p.Pid)
@@ -112,13 +113,13 @@ func ProcessQuit(p *os.Process) error {
 	return unix.Tgkill(p.Pid, thread, unix.SIGQUIT)
 }
 
-// used is the time of a processor that the threads of a process have had, in clock ticks.
+// cpuTicks returns the CPU time of each thread of a process, in clock ticks.
 func used(pid int) map[int]uint64 {
 	all := map[int]uint64{}
-	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is a good one
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is valid
 	for _, path := range stats {
 		s, err := ReadStat(path)
-		if id, bad := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && bad == nil { // it may have just ended
+		if id, bad := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && bad == nil { // the thread may have just ended
 			all[id] = s.Used
 		}
 	}

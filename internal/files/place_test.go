@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A folder has its name or the next that is free, and `latest` leads to the newest; one
-// that could not be filled leaves nothing.
+// A placed folder gets its name or the next free one, and `latest` points to the newest. A folder that
+// could not be filled leaves nothing behind.
 func TestPlace(t *testing.T) {
 	store := t.TempDir()
 	fill := func(dir string) error { return WriteIn(dir, "a", []byte("b")) }
@@ -21,7 +21,7 @@ func TestPlace(t *testing.T) {
 			t.Errorf("latest: %q, %v", text, err)
 		}
 		if at, err := os.Readlink(filepath.Join(store, "shelf", "latest")); err == nil && at != want {
-			t.Errorf("latest leads to %s, not %s", at, want)
+			t.Errorf("latest points to %s, want %s", at, want)
 		}
 	}
 	full := errors.New("no space left")
@@ -29,9 +29,9 @@ func TestPlace(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if left, err := os.ReadDir(filepath.Join(store, "other")); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 	if _, err := Place(filepath.Join(store, "shelf", "x", "a"), "other", "x", fill); err == nil {
-		t.Error("a folder was made in a file")
+		t.Error("a folder was created in a file")
 	}
 }

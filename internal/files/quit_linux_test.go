@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// spinning, in the environment, makes this program one that spins beside its first thread.
+// spinEnv is an environment variable that makes this program spin on a second thread.
 const spinning = "LOCKPICK_TEST_SPINS"
 
 func init() {
@@ -32,11 +32,11 @@ func spin() {
 	}
 }
 
-// The stack of a goroutine that spins is printed, whichever thread it is on.
+// The stack of a spinning goroutine is printed, whichever thread it runs on.
 func TestQuitShowsWhoSpins(t *testing.T) {
 	for range 5 {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), spinning+"=1", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1") // as on a machine that is too busy to stop it
+		cmd.Env = append(os.Environ(), spinning+"=1", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1") // as on a machine too busy to preempt it
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestQuitShowsWhoSpins(t *testing.T) {
 		io.Copy(io.Discard, out)
 		cmd.Wait()
 		if !strings.Contains(said.String(), "files.spin(") {
-			t.Fatalf("no word of who spins:\n%s", said.String())
+			t.Fatalf("the spinning goroutine is missing:\n%s", said.String())
 		}
 	}
 }

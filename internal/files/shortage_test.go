@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// Each shortage is known by its number however deep it lies, and by what other programs
-// say of it.
+// Each shortage is recognized by its errno, however deeply wrapped, and by other programs' messages.
 func TestRemedy(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -22,19 +21,19 @@ func TestRemedy(t *testing.T) {
 	}
 	for _, c := range []struct {
 		err    error
-		remedy string // what is in it; "": there is none
+		remedy string // part of the remedy; "" for none
 	}{
-		{wrapped(&fs.PathError{Op: "write", Path: temp + "/x", Err: syscall.ENOSPC}), "make room on that file system, or name a folder on another by TMPDIR"},
+		{wrapped(&fs.PathError{Op: "write", Path: temp + "/x", Err: syscall.ENOSPC}), "make room on that file system, or use TMPDIR to choose a folder on another one"},
 		{wrapped(&fs.PathError{Op: "write", Path: temp + "/x", Err: syscall.EDQUOT}), "quota"},
-		{wrapped(&fs.PathError{Op: "mkdir", Path: temp + "/x", Err: syscall.EROFS}), "by TMPDIR"},
+		{wrapped(&fs.PathError{Op: "mkdir", Path: temp + "/x", Err: syscall.EROFS}), "use TMPDIR"},
 		{wrapped(&fs.PathError{Op: "write", Path: temp + "/x", Err: syscall.EFBIG}), "ulimit -f"},
 		{wrapped(os.NewSyscallError("pipe2", syscall.EMFILE)), "ulimit -n"},
 		{wrapped(&net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("socket", syscall.ENFILE)}), "fs.file-max"},
 		{wrapped(&fs.PathError{Op: "fork/exec", Path: "/usr/bin/redis-server", Err: syscall.EAGAIN}), "ulimit -u"},
 		{wrapped(syscall.ENOMEM), "ulimit -v"},
-		{wrapped(&fs.PathError{Op: "stat", Path: temp, Err: syscall.ENOENT}), "name a folder that is there by TMPDIR"},
-		{wrapped(&fs.PathError{Op: "mkdir", Path: filepath.Join(temp, "lockpick-1"), Err: syscall.ENOTDIR}), "name a folder that is there by TMPDIR"},
-		{wrapped(&fs.PathError{Op: "mkdir", Path: filepath.Join(temp, "lockpick-1"), Err: syscall.EACCES}), "name a folder that you may write to by TMPDIR"},
+		{wrapped(&fs.PathError{Op: "stat", Path: temp, Err: syscall.ENOENT}), "use TMPDIR to choose a folder that exists"},
+		{wrapped(&fs.PathError{Op: "mkdir", Path: filepath.Join(temp, "lockpick-1"), Err: syscall.ENOTDIR}), "use TMPDIR to choose a folder that exists"},
+		{wrapped(&fs.PathError{Op: "mkdir", Path: filepath.Join(temp, "lockpick-1"), Err: syscall.EACCES}), "use TMPDIR to choose a folder that you can write to"},
 
 		{errors.New("redis-server ended:\nCan't open the append-only file: No space left on device"), "make room on that file system"},
 		{errors.New("Your current 'ulimit -n' of 20 is not enough for the server to start. Please increase your open file limit to at least 33."), "ulimit -n"},
@@ -56,14 +55,14 @@ func TestRemedy(t *testing.T) {
 	}
 	said := errors.New("import image: write /var/lib/engine/x: no space left on device")
 	if got := Remedy(said, TempDirHint); strings.Contains(got, "TMPDIR") {
-		t.Errorf("another program's folder is not ours to choose: %q", got)
+		t.Errorf("a remedy for another program's folder mentions TMPDIR: %q", got)
 	}
-	if got := Remedy(&fs.PathError{Op: "mkdir", Path: "/srv/store", Err: syscall.EACCES}, StoreHint); got != "name a folder that you may write to by --store" {
+	if got := Remedy(&fs.PathError{Op: "mkdir", Path: "/srv/store", Err: syscall.EACCES}, StoreHint); got != "use --store to choose a folder that you can write to" {
 		t.Errorf("a store: %q", got)
 	}
 }
 
-// What the kernel really says is known, too.
+// The kernel's actual error is recognized too.
 func TestRemedyOfAFullDevice(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -71,7 +70,7 @@ func TestRemedyOfAFullDevice(t *testing.T) {
 	}
 	defer full.Close()
 	_, err = full.WriteString("x")
-	if got := Remedy(err, StoreHint); got != "make room on that file system, or name a folder on another by --store" {
+	if got := Remedy(err, StoreHint); got != "make room on that file system, or use --store to choose a folder on another one" {
 		t.Errorf("%v: %q", err, got)
 	}
 }

@@ -1,8 +1,8 @@
-// Package histories makes histories for tests.
+// Package histories creates histories for tests.
 //
-// Random is a small history of a lock that does as it likes, Upheaval one of clients, links, nodes and
-// faults that each do what they like. Story is one that a test writes by hand, in the form that Parse
-// reads.
+// Random is a small history of a lock with arbitrary behavior. RandomWithFaults is a history of clients,
+// links, nodes and faults that all behave arbitrarily. MustParse reads one that is written by hand, in
+// the format of Parse.
 package histories
 
 import (
@@ -18,11 +18,11 @@ import (
 	"lockpick/harness/history"
 )
 
-// Beat is the grid of random histories. Events fall on beats, so that many
-// coincide, and the dumb judge looks at the instants between them.
+// Beat is the time grid of random histories. Events fall on beats, so that many coincide, and the
+// brute-force judge looks at the instants between them.
 const Beat = int64(time.Millisecond)
 
-// Random is a small well-formed history of a lock that does as it likes.
+// Random returns a small well-formed history of a lock with arbitrary behavior.
 func Random(rnd *rand.Rand) *history.History {
 	h := &history.History{Params: history.Params{MayBeIdle: true, StampError: time.Duration(Beat * int64(rnd.IntN(2)*rnd.IntN(2)))}}
 	for _, c := range []string{"c1", "c2", "c3"}[:2+rnd.IntN(2)] {
@@ -58,8 +58,8 @@ func (g *randomClient) emit(typ history.Type, op, session string) *history.Event
 
 func (g *randomClient) pass(most int) { g.at += Beat * int64(g.IntN(most+1)) }
 
-// cycle acquires, extends and releases at random, by its handle or by an older one. It
-// answers false if the client is no more.
+// cycle acquires, extends and releases at random, with its handle or an older one. It returns false if
+// the client was killed.
 func (g *randomClient) cycle(session string) bool {
 	g.pass(3)
 	g.emit(history.Invoke, history.OpAcquire, session)
@@ -71,13 +71,13 @@ func (g *randomClient) cycle(session string) bool {
 	case g.IntN(6) == 0:
 	case ret.Type == history.Fail || g.IntN(2) == 0:
 		return true
-	} // otherwise it goes on with a handle that may be none
+	} // otherwise it goes on with a handle that may be invalid
 	g.handles = append(g.handles, session)
 	for g.IntN(3) == 0 {
 		g.extend(g.handle(session))
 	}
 	g.pass(6)
-	if g.IntN(10) == 0 { // the lock tells it of a loss
+	if g.IntN(10) == 0 { // the lock notifies it of a loss
 		g.emit(history.Info, history.OpLost, g.handle(session))
 		if g.pass(2); g.IntN(3) == 0 {
 			g.extend(session)
@@ -87,7 +87,7 @@ func (g *randomClient) cycle(session string) bool {
 	case 0:
 		g.events = append(g.events, history.Event{T: g.at, Process: history.Nemesis, Type: history.Invoke, Op: "kill", Node: g.name})
 		g.pass(1)
-		if g.IntN(3) == 0 { // nobody had seen it dead yet
+		if g.IntN(3) == 0 { // its death was not visible yet
 			g.emit(history.Invoke, history.OpRelease, g.handle(session))
 			g.pass(1)
 		}
@@ -112,7 +112,7 @@ func (g *randomClient) outcome() history.Type {
 	return []history.Type{history.OK, history.OK, history.OK, history.Fail, history.Info}[g.IntN(5)]
 }
 
-// handle is mostly the session's own.
+// handle returns the session's own handle in most cases.
 func (g *randomClient) handle(session string) string {
 	if g.IntN(8) > 0 {
 		return session
@@ -133,7 +133,7 @@ func (g *randomClient) grant(ret *history.Event) {
 	}
 }
 
-// Lines writes a history for the message of a test that failed.
+// Lines formats a history for the message of a failed test.
 func Lines(h *history.History) string {
 	var all string
 	for _, e := range h.Events {
@@ -142,7 +142,7 @@ func Lines(h *history.History) string {
 	return all
 }
 
-// Story is Parse for a text that is known to be right: it panics on an error.
+// MustParse is Parse for a text that is known to be valid. It panics on an error.
 func Story(text string) *history.History {
 	h, err := Parse(text)
 	if err != nil {
@@ -151,10 +151,10 @@ func Story(text string) *history.History {
 	return h
 }
 
-// seconds writes nanoseconds as seconds.
+// seconds formats nanoseconds as seconds.
 func seconds(ns int64) string { return fmt.Sprintf("%g s", history.Seconds(ns)) }
 
-// Names is "c1", "c2" and so on.
+// Names returns "c1", "c2" and so on, for the prefix "c".
 func Names(prefix string, n int) []string {
 	var all []string
 	for i := range n {
@@ -163,8 +163,8 @@ func Names(prefix string, n int) []string {
 	return all
 }
 
-// Some is how many of n random cases a test tries: all of them, or a quarter with -short, as in make test.
-// The mutants and the nightly checks run without it.
+// Cases returns how many of n random cases a test tries: all of them, or a quarter with -short, as in make
+// test. The mutants and the nightly checks run without -short.
 func Some(n int) int {
 	if testing.Short() {
 		return n / 4
@@ -172,9 +172,9 @@ func Some(n int) int {
 	return n
 }
 
-// Compare asks each check of Some(3,000) upheavals, as read presents them, and fails where what a judge found
-// differs from what somebody would find who had all the time in the world. Malformed
-// histories, for which read reports false, are left out.
+// Compare runs each check on Cases(3000) random histories with faults, as converted by read, and fails if
+// what a judge found differs from the result of an exhaustive search. Malformed histories, for which read
+// returns false, are skipped.
 func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks map[string]func(*rand.Rand, R) (got, want string)) {
 	t.Helper()
 	for seed := range uint64(Some(3000)) {
@@ -192,9 +192,9 @@ func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks 
 	}
 }
 
-// upheaval makes records that nobody would plan: clients, links, nodes and all kinds of
-// faults that each do what they like, mostly one thing after the other. No property
-// need hold: tests compare two ways of finding the same thing.
+// faultyHistory generates unlikely histories: clients, links, nodes and all kinds of faults that behave
+// arbitrarily, mostly one thing after the other. No property has to hold: tests compare two ways to find
+// the same thing.
 type upheaval struct {
 	*rand.Rand
 	params  history.Params
@@ -202,18 +202,18 @@ type upheaval struct {
 	log     []history.Event
 	at      int64
 	clients map[string]*upset
-	faults  []*history.Event // under way: the last of each
+	faults  []*history.Event // the latest event of each fault
 	keys    []string
 	value   int64
 }
 
 type upset struct {
-	history.Event // its call, or what it has
+	history.Event // its call, or its current hold
 	n             int
 	open, still   bool
 }
 
-// Upheaval makes one.
+// RandomWithFaults returns a random history with faults for a seed.
 func Upheaval(seed uint64) *history.History {
 	u := &upheaval{Rand: rand.New(rand.NewPCG(seed, 7)), clients: map[string]*upset{}}
 	u.params = history.Params{
@@ -264,7 +264,7 @@ func (u *upheaval) say(e history.Event) {
 	u.events = append(u.events, e)
 }
 
-// client lets a client call, or a call return.
+// client makes a client call, or a call return.
 func (u *upheaval) client(name string) {
 	c := u.clients[name]
 	if c.still && u.IntN(100) > 0 {
@@ -321,7 +321,7 @@ func (u *upheaval) command() {
 	u.say(e)
 }
 
-// fault lets a fault begin, go on or end, or turns a clock.
+// fault begins, continues or ends a fault, or changes a clock.
 func (u *upheaval) fault() {
 	process := u.pick(append(u.params.Clients, u.params.Nodes...))
 	if u.IntN(3) == 0 {
@@ -337,7 +337,7 @@ func (u *upheaval) fault() {
 	if e.Op == "cut" || e.Op == "delay" {
 		e.Node = u.pick(u.params.Clients) + "-" + u.pick(u.params.Nodes)
 	}
-	if len(u.faults) > 0 && u.IntN(3) > 0 { // one that is under way
+	if len(u.faults) > 0 && u.IntN(3) > 0 { // an earlier fault goes on
 		i := u.IntN(len(u.faults))
 		e = *u.faults[i]
 		e.Type = []history.Type{history.Begin, history.Begin, history.End, history.End, history.Fail}[u.IntN(5)]

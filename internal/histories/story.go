@@ -12,20 +12,19 @@ import (
 	"lockpick/harness/history"
 )
 
-// Parse reads a history in a short form that people can write, one event a line:
+// Parse reads a history in a short format for people, with one event per line:
 //
 //	params clients=c1,c2 nodes=n1,n2,n3 ttl=10s …
 //	step 1 pause c1 after c1 read
 //	cut it ends here
-//	SECONDS PROCESS TYPE OP [field=value …] [cause=all the rest]
+//	SECONDS PROCESS TYPE OP [field=value …] [cause=text to the end of the line]
 //
 //	SECONDS NODE life WHAT [value=… old=… by=CLIENT ttl=SECONDS local=SECONDS …]
 //
-// PROCESS may be several links, as in c1-n1,n2, and NODE several nodes. Of a wire command what isn't
-// given is filled in: it was sent 2 ms and applied 1 ms before it was answered. A node's
-// clock is right, and a key that it sets or extends has the lock's TTL, where a fact of its
-// life doesn't say otherwise. A story with such a fact has them all.
-// The key is lock-1, the resource r1.
+// PROCESS may be several links, as in c1-n1,n2, and NODE several nodes. Missing fields of a wire command
+// get defaults: it was sent 2 ms and applied 1 ms before it was answered. Unless a life fact says
+// otherwise, a node's clock is correct, and a key that it sets or extends has the lock's TTL. If a
+// history has such a fact, it must have all of them. The key is lock-1 and the resource is r1.
 //
 // An error names the line.
 func Parse(text string) (*history.History, error) {
@@ -68,7 +67,7 @@ func parseLine(h *history.History, f []string) error {
 		return nil
 	}
 	if len(f) < 4 {
-		return fmt.Errorf("an event is SECONDS PROCESS TYPE OP, not %q", f)
+		return fmt.Errorf("want SECONDS PROCESS TYPE OP, got %q", f)
 	}
 	at, err := nanos(f[0])
 	if err != nil {
@@ -124,8 +123,8 @@ func setFields(e *history.Event, fields []string, p history.Params) error {
 	return nil
 }
 
-// set gives a field that goes by a name, in the first of several structs that has it, what a
-// value says. An int64 is an instant or a span in seconds, unless it is one of these counts.
+// set parses a value into the field with that name, in the first of several structs that has it. An int64
+// is an instant or a duration in seconds, except for the counts below.
 func set(name, value string, structs ...any) (err error) {
 	if name == "until" {
 		name = "validUntil"
@@ -153,7 +152,7 @@ func set(name, value string, structs ...any) (err error) {
 				*at, err = strconv.ParseInt(value, 10, 64)
 			}
 		default:
-			err = fmt.Errorf("field %q can't be told", name)
+			err = fmt.Errorf("field %q is not supported", name)
 		}
 		return err
 	}
@@ -165,7 +164,7 @@ func nanos(seconds string) (int64, error) {
 	return int64(d), err
 }
 
-// endLife fills in of a fact of a key's life what the story leaves out.
+// completeLife fills in the missing fields of a life fact.
 func endLife(e *history.Event) {
 	l := e.Life
 	if l.By != "" && l.By != history.Harness && !strings.Contains(l.By, ":") {
@@ -178,7 +177,7 @@ func endLife(e *history.Event) {
 	e.TTL = 0
 }
 
-// order numbers each node's facts as they happened.
+// numberFacts numbers each node's facts in time order.
 func order(h *history.History) {
 	var facts []*history.Event
 	for i := range h.Events {

@@ -1,13 +1,12 @@
-// Package shapes is locks as strangers build them: each of another shape, correct, and
-// beside it the same with the one mistake that its shape invites. They are fixtures of tests:
-// what the harness says of a correct one that it violates is a false alarm, and what it
-// doesn't see of a wrong one is a gap.
+// Package shapes contains locks of many designs, as users write them: each in a correct version and in one
+// with the mistake that its design invites. They are test fixtures: a violation reported for a correct
+// version is a false alarm, and an undetected mistake is a gap.
 //
-// Its nouns are the design, which is what one shape does in place of the common course,
-// the vote, what one node is asked, and the Shape, a line of All with both designs.
+// A design says where a lock differs from the common procedure. A vote is the command for one node. A
+// Shape is an entry of All with both versions.
 //
-// Deliberately missing: a place in the table of kinds, for nobody should use one, and any
-// mistake that the reference can make, too: those are in package broken.
+// Deliberately missing: registration as kinds of locks, because nobody should use them, and mistakes that
+// the reference can make too, which are in package broken.
 package shapes
 
 import (
@@ -29,33 +28,33 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-// Shape is a lock that is correct, and one that is not.
+// Shape is a correct lock and a broken version of it.
 type Shape struct {
 	lock.Kind
-	Slip  string       // what the other one does wrong
-	Wrong lock.Factory // the other one
-	// Fenced: it hands out fencing tokens.
+	Slip  string       // the mistake of the broken version
+	Wrong lock.Factory // creates the broken version
+	// Fenced reports whether it hands out fencing tokens.
 	Fenced bool
 }
 
-// design is one lock: where its course differs from the common one.
+// design is one lock: how it differs from the common procedure.
 type design struct {
 	set, del vote
-	extend   vote          // nil: it can't be extended
-	renew    time.Duration // share of the TTL after which it extends by itself, in percent; 0: never
+	extend   vote          // nil if it can't be extended
+	renew    time.Duration // percent of the TTL after which it extends itself, or 0
 	quorum   func(answers []driver.Answer) bool
-	order    func(nodes []int) // in which nodes are asked in turn; nil: all at once
-	hasty    bool              // it returns as soon as enough have said yes
-	giveUp   bool              // it asks nobody else once one has said no, and undoes nothing
-	chosen   bool              // a release goes to those only that are known to have granted
-	sends    int               // how often an attempt asks a node that doesn't answer; 0: once
-	leaves   bool              // an attempt whose outcome nobody knows is not undone
-	even     bool              // the delay between two attempts is always the same
+	order    func(nodes []int) // orders the nodes for sequential requests; nil sends all at once
+	hasty    bool              // it returns as soon as enough nodes have granted
+	giveUp   bool              // it stops at the first refusal and undoes nothing
+	chosen   bool              // a release goes only to nodes known to have granted
+	sends    int               // how often an attempt sends to a node that doesn't answer; 0 means once
+	leaves   bool              // an attempt with an unknown outcome is not undone
+	even     bool              // the retry delay is constant
 	endless  bool              // a hold has no deadline
 	token    func(token string) string
 }
 
-// factory makes the lock of a design.
+// factory returns a factory for the lock of a design.
 func factory(d design) lock.Factory {
 	return func(env lock.Env) (lock.Lock, error) {
 		s := env.Settings
@@ -74,16 +73,16 @@ func factory(d design) lock.Factory {
 		var err error
 		if l.cfg, err = cfg.WithDefaults(); err != nil {
 			l.Close()
-			return nil, fmt.Errorf("make a lock of the shapes: %w", err)
+			return nil, fmt.Errorf("create a lock of package shapes: %w", err)
 		}
 		return l, nil
 	}
 }
 
-// instance is one key on one server, which most of the others change in one thing.
+// instance is one key on one server. Most other designs change one aspect of it.
 var instance = design{set: set, del: compareAndDelete, extend: compareAndExpire, quorum: atLeast(func(int) int { return 1 })}
 
-// votes is the same on several.
+// multiNode is the same on several servers.
 var votes = instance.but(func(d *design) { d.quorum = atLeast(redlock.Quorum) })
 
 func (d design) but(change func(*design)) design {
@@ -91,12 +90,12 @@ func (d design) but(change func(*design)) design {
 	return d
 }
 
-// atLeast is a quorum of so many of all nodes.
+// atLeast requires a quorum of all nodes.
 func atLeast(of func(n int) int) func([]driver.Answer) bool {
 	return func(all []driver.Answer) bool { return driver.Count(all).Yes >= of(len(all)) }
 }
 
-// ofThoseThatAnswer is a quorum of those that gave an answer.
+// atLeastOfAnswers requires a quorum of the nodes that answered.
 func ofThoseThatAnswer(of func(n int) int) func([]driver.Answer) bool {
 	return func(all []driver.Answer) bool {
 		t := driver.Count(all)
@@ -106,13 +105,13 @@ func ofThoseThatAnswer(of func(n int) int) func([]driver.Answer) bool {
 
 func every(n int) int { return n }
 
-// binary is the token's bytes as they are.
+// binary returns a token that contains arbitrary bytes.
 func binary(token string) string {
 	raw, _ := hex.DecodeString(token)
 	return string(raw) + "\r\n\x00\xff"
 }
 
-// one is a shape on one server, and several one on all.
+// oneNode returns a shape on one server, and manyNodes one on all servers.
 func one(doc, slip string, right, wrong design) Shape {
 	s := several(doc, slip, right, wrong)
 	s.OneNode = true
@@ -128,34 +127,34 @@ func (s Shape) with(change func(*Shape)) Shape {
 	return s
 }
 
-// All has each shape by its name.
+// All contains each shape by name.
 var All = map[string]Shape{
 	"instance": one("one key on one server", "compares and deletes in two steps",
 		instance, instance.but(func(d *design) { d.del = lookThenDelete })),
-	"polling": one("tries and waits for always the same time", "does not undo an attempt whose outcome it doesn't know",
+	"polling": one("retries after a constant delay", "does not undo an attempt with an unknown outcome",
 		instance.but(func(d *design) { d.even = true }), instance.but(func(d *design) { d.even, d.leaves = true, true })),
-	"idempotent": one("may be sent again, with the same token", "takes any key for its own once it has asked before",
+	"idempotent": one("resends its request with the same token", "takes any key for its own when it resends",
 		instance.but(func(d *design) { d.set, d.sends = setOrOwn, 3 }), instance.but(func(d *design) { d.set, d.sends = setOrAnybody, 3 })),
-	"scripted": one("looks and sets in a script", "looks and sets in two steps",
+	"scripted": one("checks and sets in a script", "checks and sets in two steps",
 		instance.but(func(d *design) { d.set = setIfNothing }), instance.but(func(d *design) { d.set = lookThenSet })),
-	"transaction": one("sets the key and its expiry in a transaction", "gives whoever holds the key more time by trying",
+	"transaction": one("sets the key and its expiry in a transaction", "extends another holder's key with each attempt",
 		instance.but(func(d *design) { d.set = inTransaction("NX") }), instance.but(func(d *design) { d.set = inTransaction() })),
-	"binary": one("has tokens of any bytes", "passes the token on as text when it releases",
+	"binary": one("has binary tokens", "converts the token to text when it releases",
 		instance.but(func(d *design) { d.token = binary }),
 		instance.but(func(d *design) {
 			d.token = binary
 			d.del = asText(d.del)
 		})),
-	"field": one("is a field of a hash, which counts how often its owner has it", "deletes the hash whoever has the field",
+	"field": one("is a field of a hash that counts its owner's acquires", "deletes the hash whoever owns the field",
 		instance.but(func(d *design) { d.set, d.del, d.extend = fieldSet, fieldDelete, fieldExpire }),
 		instance.but(func(d *design) { d.set, d.del, d.extend = fieldSet, deleteAnyway, fieldExpire })),
-	"counter": one("counts its grants for fencing tokens", "draws the fencing token before it has the lock",
+	"counter": one("uses the number of its grants as the fencing token", "takes the fencing token before it has the lock",
 		instance.but(func(d *design) { d.set = setAndCount }), instance.but(func(d *design) { d.set = countThenSet })).
 		with(func(s *Shape) { s.Can.Fence, s.Fenced = true, true }),
-	"fair": one("gives the lock to those who wait in turn", "keeps the place of one who waits no more",
+	"fair": one("grants the lock in the order of arrival", "keeps the place of a client that has stopped waiting",
 		instance.but(func(d *design) { d.set = queue("now - tonumber(at) > tonumber(ARGV[4])") }),
 		instance.but(func(d *design) { d.set = queue("false") })),
-	"watchdog": one("extends by itself and tells of a loss", "extends without comparing the token",
+	"watchdog": one("extends itself and reports its loss", "extends without comparing the token",
 		instance.but(func(d *design) { d.renew = 25 }),
 		instance.but(func(d *design) { d.renew, d.extend = 25, expireAnyway })).
 		with(func(s *Shape) { s.Belief = lock.BySignal }),
@@ -163,23 +162,23 @@ var All = map[string]Shape{
 		instance.but(func(d *design) { d.endless = true }), instance.but(func(d *design) { d.endless, d.set = true, setThenExpire })).
 		with(func(s *Shape) { s.Belief = lock.ByNothing }),
 
-	"reentrant": reentering(one("can be acquired again by who holds it", "lets go at the first of its releases",
+	"reentrant": reentering(one("can be acquired repeatedly by its holder", "is free after the first release",
 		instance.but(func(d *design) { d.set, d.del, d.extend = setFirst, leave, holdsOnTo }),
 		instance.but(func(d *design) { d.set, d.del, d.extend = setFirst, leaveAll, holdsOnTo }))),
 
-	"majority": several("most of the nodes", "counts those only that answer",
+	"majority": several("needs a majority of the nodes", "needs a majority only of the nodes that answer",
 		votes, votes.but(func(d *design) { d.quorum = ofThoseThatAnswer(redlock.Quorum) })),
-	"unanimous": several("all nodes", "counts those only that answer",
+	"unanimous": several("needs all nodes", "needs only the nodes that answer",
 		votes.but(func(d *design) { d.quorum = atLeast(every) }), votes.but(func(d *design) { d.quorum = ofThoseThatAnswer(every) })).
 		with(func(s *Shape) { s.Quorum = every }),
-	"reversed": several("asks the nodes in turn, the last first", "gives up at the first no, and keeps what it has",
+	"reversed": several("asks the nodes one by one, in reverse order", "gives up at the first refusal and keeps its keys",
 		votes.but(func(d *design) { d.order = slices.Reverse[[]int] }),
 		votes.but(func(d *design) { d.order, d.giveUp = slices.Reverse[[]int], true })),
-	"hasty": several("returns once it has a quorum", "releases those only that it has waited for",
+	"hasty": several("returns once it has a quorum", "releases only the nodes that it has waited for",
 		votes.but(func(d *design) { d.hasty = true }), votes.but(func(d *design) { d.hasty, d.chosen = true, true })),
 }
 
-// queue is the vote of the script of tickets; silent says when one who waits is forgotten.
+// queue is the vote of the ticket script. silent is the condition under which a waiting client is dropped.
 func queue(silent string) vote { return script(strings.Replace(ticket, "{{silent}}", silent, 1)) }
 
 // locker is one client's lock.
@@ -188,19 +187,19 @@ type locker struct {
 	design
 	env          lock.Env
 	cfg          redlock.Config
-	all          []int // the nodes, in the order in which they are asked
+	all          []int // the nodes, in the order of the requests
 	drawn, waits int
 }
 
-// hold is what one attempt sets, and is held once it is there.
+// hold is one attempt, and the hold that it results in.
 type hold struct {
 	*locker
 	ask      ask
-	deadline time.Time // zero: none
+	deadline time.Time // zero if there is none
 	fence    int64
-	granted  []int           // nodes that are known to have said yes
-	pending  []chan struct{} // of each node: closed once it has answered, where nobody waited for it
-	watch    *watch          // nil: it doesn't extend by itself
+	granted  []int           // nodes that are known to have granted
+	pending  []chan struct{} // by node, for late answers: closed once it has answered
+	watch    *watch          // nil if it doesn't extend itself
 }
 
 var (
@@ -241,7 +240,7 @@ func (l *locker) wait(ctx context.Context) {
 	}
 }
 
-// attempt asks once. What may have been set of one that failed it undoes.
+// attempt tries once. If it fails, it undoes what it may have set.
 func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
 	l.drawn++
 	h := &hold{locker: l, ask: ask{key: key, token: l.env.Token(l.drawn), waiter: waiter, ttl: l.cfg.TTL.Milliseconds(), patience: 2 * (l.cfg.RetryMax + l.cfg.Timeout).Milliseconds()}}
@@ -275,12 +274,12 @@ func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
 	return nil
 }
 
-// until is when the node may have forgotten what was asked of it at an instant.
+// until returns when a node may have dropped a key that was requested at an instant.
 func (l *locker) until(asked time.Time) time.Time {
 	return asked.Add(l.cfg.TTL - redlock.Drift(l.cfg.TTL, l.cfg.Drift))
 }
 
-// take asks the nodes for the lock.
+// acquire asks the nodes for the lock.
 func (h *hold) take(ctx context.Context) []driver.Answer {
 	if h.hasty {
 		return h.takeHastily(ctx)
@@ -302,13 +301,13 @@ func (h *hold) take(ctx context.Context) []driver.Answer {
 	return answers
 }
 
-// round asks some nodes and waits for their answers.
+// round sends a command to some nodes and waits for their answers.
 func (h *hold) round(ctx context.Context, nodes []int, v vote) []driver.Answer {
 	return h.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return v(ctx, h.Clients[node], h.ask) })
 }
 
-// takeHastily asks all and returns once enough have said yes, or once all have answered.
-// What a node is asked next waits for its answer.
+// acquireEagerly asks all nodes and returns once enough have granted, or all have answered. The next
+// command to a node waits for its answer.
 func (h *hold) takeHastily(ctx context.Context) []driver.Answer {
 	h.pending = make([]chan struct{}, len(h.all))
 	came := make(chan driver.Answer, len(h.all))
@@ -335,7 +334,7 @@ func (h *hold) takeHastily(ctx context.Context) []driver.Answer {
 
 var errSilent = errors.New("no answer yet")
 
-// drop gives back what was set, or may have been, on all nodes.
+// undo removes what was set, or may have been set, on all nodes.
 func (h *hold) drop(ctx context.Context) []driver.Answer {
 	ctx = context.WithoutCancel(ctx)
 	nodes := h.all
@@ -380,7 +379,8 @@ func (h *hold) Extend(ctx context.Context) error {
 	return nil
 }
 
-// outcome is what answers come to: a no is definite where the others can't make a quorum.
+// outcome turns answers into an error: ErrNotHeld if the missing answers could not complete a quorum, and
+// an unknown outcome otherwise.
 func (h *hold) outcome(op string, answers []driver.Answer) error {
 	could := make([]driver.Answer, len(answers))
 	for i, a := range answers {
@@ -397,15 +397,15 @@ func (h *hold) outcome(op string, answers []driver.Answer) error {
 	return fmt.Errorf("%s %q: outcome unknown", op, h.ask.key)
 }
 
-// reentrant is a lock that whoever holds it can acquire again: each acquire is a field of a
-// hash, beside one for the hold, and the last release deletes it.
+// reentrant is a lock that its holder can acquire repeatedly: each acquire is a field of a hash, in
+// addition to one for the hold, and the last release deletes the hash.
 type reentrant struct {
 	*locker
-	held    *hold // nil: none
+	held    *hold // nil if not held
 	entries int
 }
 
-// outermost is the first of its acquires, which is released last.
+// outermost is the handle of the first acquire, which is released last.
 type outermost struct {
 	*hold
 	of *reentrant
@@ -428,8 +428,8 @@ func (r *reentrant) Acquire(ctx context.Context, key string) (lock.Handle, error
 	return outermost{r.held, r}, nil
 }
 
-// again enters what it holds. Nobody is in the way, so that a no says that it is lost; and to
-// be asked twice does no harm.
+// reenter acquires a held lock once more. No other client can be in the way, so a refusal means that the
+// lock is lost. Repeating the request is harmless.
 func (r *reentrant) again(ctx context.Context) (lock.Handle, error) {
 	r.entries++
 	h := &hold{locker: r.locker, ask: r.held.ask}
@@ -439,7 +439,7 @@ func (r *reentrant) again(ctx context.Context) (lock.Handle, error) {
 		answers := h.round(ctx, h.all, enter)
 		switch {
 		case answers[0].No():
-			return nil, fmt.Errorf("acquire %q again: %w", h.ask.key, lock.ErrNotHeld)
+			return nil, fmt.Errorf("reacquire %q: %w", h.ask.key, lock.ErrNotHeld)
 		case answers[0].Yes() && r.cfg.Now().Before(r.until(start)):
 			h.deadline = r.until(start)
 			return h, nil
@@ -447,7 +447,7 @@ func (r *reentrant) again(ctx context.Context) (lock.Handle, error) {
 		r.wait(ctx)
 	}
 	h.drop(ctx)
-	return nil, fmt.Errorf("acquire %q again: %w", h.ask.key, ctx.Err())
+	return nil, fmt.Errorf("reacquire %q: %w", h.ask.key, ctx.Err())
 }
 
 var (
@@ -463,7 +463,7 @@ if redis.call("hlen", KEYS[1]) == 1 then redis.call("del", KEYS[1]) end return 1
 	holdsOnTo = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 then return 0 end return redis.call("pexpire", KEYS[1], ARGV[2])`)
 )
 
-// reentering is a shape whose holder can acquire it again.
+// makeReentrant returns a shape that its holder can acquire repeatedly.
 func reentering(s Shape) Shape {
 	of := func(make lock.Factory) lock.Factory {
 		return func(env lock.Env) (lock.Lock, error) {
@@ -478,16 +478,16 @@ func reentering(s Shape) Shape {
 	return s
 }
 
-// ask is what a node is asked with.
+// request contains the arguments of a command to a node.
 type ask struct {
 	key, token string
-	waiter     string // one acquire, however many attempts it takes
+	waiter     string // identifies one acquire, across all its attempts
 	ttl        int64  // milliseconds
-	patience   int64  // milliseconds that one who waits may be silent
-	sent       int    // how often before
+	patience   int64  // milliseconds after which a silent waiting client is dropped
+	sent       int    // number of earlier sends
 }
 
-// vote asks one node. Above 0 is yes.
+// vote sends a request to one node. A result above 0 is a grant.
 type vote func(ctx context.Context, node *redis.Client, a ask) (int64, error)
 
 // set is SET with NX and PX.
@@ -499,15 +499,15 @@ func set(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 	return 1, err
 }
 
-// script is a vote by a script of one key and, after ":", of another. Its arguments are the
-// token, the TTL, who waits and for how long it may be silent.
+// script is a vote by a script with two keys, the second of which has the suffix ":more". Its arguments are
+// the token, the TTL, the waiter and the patience.
 func script(text string) vote {
 	return func(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 		return node.Do(ctx, "EVAL", text, 2, a.key, a.key+":more", a.token, a.ttl, a.waiter, a.patience).Int64()
 	}
 }
 
-// unlessTaken is yes where there is no answer; else it is for how long the lock is taken.
+// unlessTaken grants on a nil reply. Any other reply is the remaining time of the current holder.
 func unlessTaken(v vote) vote {
 	return func(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 		_, err := v(ctx, node, a)
@@ -518,7 +518,7 @@ func unlessTaken(v vote) vote {
 	}
 }
 
-// swapped is a vote by a script of one key that has the TTL first, and then the token.
+// ttlFirst is a vote by a script with one key and the arguments TTL and token.
 func swapped(text string) vote {
 	return func(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 		return node.Do(ctx, "EVAL", text, 1, a.key, a.ttl, a.token).Int64()
@@ -533,7 +533,7 @@ if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then return 1 end re
 	setIfNothing = script(`if redis.call("get", KEYS[1]) then return 0 end redis.call("set", KEYS[1], ARGV[1], "PX", ARGV[2]) return 1`)
 	setAndCount  = script(`if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then return redis.call("incr", KEYS[2]) end return 0`)
 
-	// A field of a hash, as many times as its owner has it.
+	// fieldSet sets a field of a hash that counts its owner's acquires.
 	fieldSet = unlessTaken(swapped(`if redis.call("exists", KEYS[1]) == 0 or redis.call("hexists", KEYS[1], ARGV[2]) == 1 then
   redis.call("hincrby", KEYS[1], ARGV[2], 1) redis.call("pexpire", KEYS[1], ARGV[1]) return nil
 end return redis.call("pttl", KEYS[1])`))
@@ -543,8 +543,8 @@ return redis.call("del", KEYS[1])`)
 	fieldExpire  = swapped(`if redis.call("hexists", KEYS[1], ARGV[2]) == 1 then return redis.call("pexpire", KEYS[1], ARGV[1]) end return 0`)
 	deleteAnyway = swapped(`return redis.call("del", KEYS[1])`)
 
-	// Tickets of those who wait, in a hash: who drew one, which, and when it last asked. The
-	// lowest of those that still ask has the lock next.
+	// The tickets of waiting clients, in a hash: the client, its number, and when it last asked. The
+	// lowest number that still asks gets the lock next.
 	ticket = `local now = redis.call("time") now = now[1] * 1000 + math.floor(now[2] / 1000)
 local all, mine, first = redis.call("hgetall", KEYS[2]), nil, nil
 for i = 1, #all, 2 do
@@ -565,8 +565,8 @@ redis.call("hdel", KEYS[2], ARGV[3])
 return 1`
 )
 
-// inTransaction sets the key and its expiry in a transaction. Without "NX" PEXPIRE gives
-// whoever holds the key more time.
+// inTransaction sets the key and its expiry in a transaction. Without "NX", PEXPIRE extends the key of
+// another holder.
 func inTransaction(condition ...any) vote {
 	return func(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 		var free *redis.Cmd
@@ -582,7 +582,7 @@ func inTransaction(condition ...any) vote {
 	}
 }
 
-// setThenExpire does the same in two steps, between which a client can die.
+// setThenExpire sets them in two steps, between which a client can die.
 func setThenExpire(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 	n, err := node.Do(ctx, "SETNX", a.key, a.token).Int64()
 	if n > 0 {
@@ -591,7 +591,7 @@ func setThenExpire(ctx context.Context, node *redis.Client, a ask) (int64, error
 	return n, err
 }
 
-// lookThenSet sets a key that wasn't there when it looked.
+// checkThenSet sets a key that did not exist when it checked.
 func lookThenSet(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 	if err := node.Do(ctx, "GET", a.key).Err(); !errors.Is(err, redis.Nil) {
 		return 0, err
@@ -599,7 +599,7 @@ func lookThenSet(ctx context.Context, node *redis.Client, a ask) (int64, error) 
 	return 1, node.Do(ctx, "SET", a.key, a.token, "PX", a.ttl).Err()
 }
 
-// lookThenDelete deletes a key that was its own when it looked.
+// checkThenDelete deletes a key that was its own when it checked.
 func lookThenDelete(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 	switch own, err := node.Do(ctx, "GET", a.key).Text(); {
 	case errors.Is(err, redis.Nil), err == nil && own != a.token:
@@ -610,7 +610,7 @@ func lookThenDelete(ctx context.Context, node *redis.Client, a ask) (int64, erro
 	return node.Do(ctx, "DEL", a.key).Int64()
 }
 
-// setOrAnybody takes any key for its own once it has asked before: it must have set it then.
+// setOrAny takes any key for its own when it resends: it assumes that it has set the key itself.
 func setOrAnybody(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 	n, err := set(ctx, node, a)
 	if a.sent > 0 && err == nil {
@@ -619,7 +619,7 @@ func setOrAnybody(ctx context.Context, node *redis.Client, a ask) (int64, error)
 	return n, err
 }
 
-// countThenSet draws the fencing token before it has the lock.
+// countThenSet takes the fencing token before it has the lock.
 func countThenSet(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 	fence, err := node.Do(ctx, "INCR", a.key+":more").Int64()
 	if err != nil {
@@ -631,12 +631,12 @@ func countThenSet(ctx context.Context, node *redis.Client, a ask) (int64, error)
 	return fence, nil
 }
 
-// expireAnyway gives whoever holds the key more time.
+// expireAnyway extends the key whoever holds it.
 func expireAnyway(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 	return node.Do(ctx, "PEXPIRE", a.key, a.ttl).Int64()
 }
 
-// asText passes a token on as text in which each byte that is none is replaced.
+// asText sends the token as text, with invalid bytes replaced.
 func asText(v vote) vote {
 	return func(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 		a.token = strings.ToValidUTF8(a.token, "\uFFFD")
@@ -644,12 +644,12 @@ func asText(v vote) vote {
 	}
 }
 
-// watch extends a hold by itself until it is given back or lost.
+// watch extends a hold automatically until it is released or lost.
 type watch struct {
 	lost, stop, done chan struct{}
 }
 
-// watched is a hold that tells of its loss.
+// watched is a hold that reports its loss.
 type watched struct{ *hold }
 
 var _ lock.Loser = watched{}
@@ -661,12 +661,12 @@ func (w *watch) end() {
 	<-w.done
 }
 
-// spare is the share of a lease that a watchdog leaves unused, so that a holder who is paused
-// for less learns of the loss before another has the lock.
+// unusedShare is the share of a lease that the watchdog leaves unused, so that a holder that is paused for
+// less learns of the loss before another client has the lock.
 const spare = 0.4
 
-// renewed extends a hold that was asked for at an instant, every so often. It is lost where a
-// node says so, and where none has said anything for most of the lease.
+// startRenewal starts to extend a hold that was requested at an instant. The hold is lost when the node
+// reports so, and when it has not answered for most of the lease.
 func (h *hold) renewed(asked time.Time) *watch {
 	w := &watch{lost: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
 	until := func(asked time.Time) time.Time { return h.until(asked).Add(-time.Duration(spare * float64(h.cfg.TTL))) }

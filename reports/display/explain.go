@@ -66,8 +66,8 @@ func CauseClause(cause string, of Parties) string {
 
 var causes = map[string]string{
 	verdict.ExpiredEarly:       "KEY expired early by the clock of NODES",
-	verdict.ToldLate:           "FIRST was not told in time that KEY on NODES had expired",
-	verdict.GrantedLate:        "FIRST learned of its lock only after KEY on NODES had expired",
+	verdict.ToldLate:           "FIRST was not told in time that KEY on NODES was gone",
+	verdict.GrantedLate:        "FIRST learned of its lock only after KEY on NODES was gone",
 	verdict.RestartedAndForgot: "NODES restarted without KEY",
 	verdict.LostUnsynced:       "NODES lost power before KEY was on disk",
 	verdict.FailedOver:         "NODES failed over to a replica without KEY",

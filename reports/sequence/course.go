@@ -339,6 +339,14 @@ func (f *course) appliedAt(value string) int64 {
 	return 0
 }
 
+// sentAt is when a write was sent, 0 if nobody knows.
+func sentAt(f *course, value string) int64 {
+	if w := f.wireWrite(value); w != nil {
+		return w.Sent
+	}
+	return 0
+}
+
 // wireWrite is the write as its link saw it.
 func (f *course) wireWrite(value string) *event {
 	i := slices.IndexFunc(f.wires, func(w *event) bool { return w.Op == history.OpWrite && w.Value == value && value != "" })
@@ -393,14 +401,25 @@ func (f *course) readAttempts() {
 	}
 }
 
-// oneRound reports whether a command can be one of a round, by when it was sent: none waits for longer than a node
-// time-out after another. A lock may use one token for all of its rounds.
+// oneRound reports whether a command can be one of a round, by when it was sent: a node time-out after another, and what
+// it takes to connect. A lock may use one token for all of its rounds.
 func oneRound(round []*event, next *event, nodeTimeout int64) bool {
 	last := int64(0)
 	for _, e := range round {
 		last = max(last, e.Sent)
 	}
-	return nodeTimeout == 0 || minus(next.Sent, last) <= nodeTimeout
+	return nodeTimeout == 0 || minus(next.Sent, last) < plus(nodeTimeout, nodeTimeout)
+}
+
+// bursts splits a round where its client sent nothing for longer than a pause.
+func bursts(round []*event, pause int64) (all [][]*event) {
+	for i, e := range round {
+		if i == 0 || minus(e.Sent, round[i-1].Sent) > pause {
+			all = append(all, nil)
+		}
+		all[len(all)-1] = append(all[len(all)-1], e)
+	}
+	return all
 }
 
 // start is when the winning round of a session began.

@@ -78,7 +78,7 @@ import (
 // witness, of the sessions that the first fault touched. It takes any history.
 func Of(h *history.History, r *verdict.Result) Diagram {
 	sc := newScene(newCourse(h), r)
-	b := &builder{f: sc.f, scene: sc, due: map[*session]bool{}, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
+	b := &builder{f: sc.f, scene: sc, due: map[[2]string]bool{}, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
 	if b.scene.out != nil {
 		outageDrawing{b, b.scene.out}.draw()
 	} else {
@@ -252,7 +252,7 @@ type builder struct {
 	lanes   *lanes
 	sheet   *sheet
 	caption caption
-	due     map[*session]bool // those of which it is drawn when their keys are due to expire
+	due     map[[2]string]bool // sessions and nodes of which it is drawn when the key is due to expire
 }
 
 func (b *builder) diagram() Diagram {

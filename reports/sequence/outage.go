@@ -32,6 +32,50 @@ type outage struct {
 	hung []hungCall
 	vain []*futile // by client, those with the most attempts first
 	next *session  // who got the lock at its end; nil: nobody
+	wait wait      // of next, in the attempt that won
+}
+
+// wait is the longest time in which an attempt that got the lock did nothing but wait for the answers of some nodes.
+type wait struct {
+	nodes    []string // none: it did not
+	from, to int64
+}
+
+// waitOf finds for which nodes a session waited until it had the lock. Of a node that it never got to ask, as when it
+// can't connect, it waited if it waited for no other.
+func waitOf(f *course, s *session) (w wait) {
+	if s.won == nil {
+		return w
+	}
+	at := []int64{s.begin}
+	for _, e := range s.won {
+		at = append(at, e.Sent)
+		if e.Answered != 0 && e.Answered < s.begin {
+			at = append(at, e.Answered)
+		}
+	}
+	slices.Sort(at)
+	for i := range at[1:] {
+		if minus(at[i+1], at[i]) > minus(w.to, w.from) {
+			w.from, w.to = at[i], at[i+1]
+		}
+	}
+	var never []string
+	for _, n := range f.nodes() {
+		switch e := commandTo(s.won, n); {
+		case e == nil:
+			never = append(never, n)
+		case e.Sent <= w.from && (e.Answered == 0 || e.Answered >= w.to):
+			w.nodes = append(w.nodes, n)
+		}
+	}
+	if len(w.nodes) == 0 {
+		w.nodes = never
+	}
+	if minus(w.to, w.from) <= f.slow() {
+		return wait{}
+	}
+	return w
 }
 
 // leftKeys are keys that an attempt left on nodes after its end, where they refused later attempts.
@@ -69,6 +113,9 @@ func outageOf(f *course, r *verdict.Result) *outage {
 		if s.Granted() && s.Key() == o.key && s.begin == r.Witness.To {
 			o.next = s
 		}
+	}
+	if o.next != nil {
+		o.wait = waitOf(f, o.next)
 	}
 	o.findHung()
 	o.findVain()
@@ -179,7 +226,7 @@ func (o *outage) findVain() {
 			o.vain = append(o.vain, of[client])
 		}
 		of[client].add(a.From, a.Asked)
-		if over := min(a.Over, o.f.last); o.harm.Cause == verdict.WaitedLong && minus(over, a.From) > minus(of[client].longest[1], of[client].longest[0]) {
+		if over := min(a.Over, o.f.last); o.harm.Cause == verdict.WaitedLong && minus(over, a.From) > max(minus(of[client].longest[1], of[client].longest[0]), minus(o.wait.to, o.wait.from)) {
 			of[client].longest = [2]int64{a.From, over}
 		}
 	}
@@ -399,6 +446,39 @@ func (b outageDrawing) draw() {
 		b.drawGranted(o.next)
 		b.drawLease(o.next)
 	}
+}
+
+// drawWait draws for which nodes the acquire waited by which an outage ended, and what had been answered by then. It
+// returns the lanes that are still to be drawn: those with later answers.
+func (b *builder) drawWait(me int, g grant, lanes []laneEvents) (later []laneEvents) {
+	o := b.scene.out
+	if o == nil || g.s != o.next || len(o.wait.nodes) == 0 {
+		return lanes
+	}
+	who, w := short(g.s.Client()), o.wait
+	label, words := who+" waits", "waited"
+	early := votes(g.won, w.from)
+	if len(early) > 0 {
+		had := fmt.Sprintf("%d of %d votes", len(early), g.voters)
+		label, words = fmt.Sprintf("%s has %s, and waits", who, had), fmt.Sprintf("had %s at %s, and waited", had, display.Seconds(w.from))
+	}
+	b.sheet.facts++
+	for _, l := range lanes {
+		if slices.ContainsFunc(l.events, func(e *event) bool { return slices.Contains(g.votes, e.Node) && !slices.Contains(early, e.Node) }) {
+			later = append(later, l)
+			continue
+		}
+		l.events = slices.DeleteFunc(l.events, func(e *event) bool { return !slices.Contains(early, e.Node) })
+		if len(l.events) > 0 {
+			answered := slices.Max(stamps(l.events, func(e *event) int64 { return e.Answered }))
+			b.sheet.message(arrow{From: l.lane, To: me, Answer: true, Label: fmt.Sprintf("ok %d/%d", len(early), g.voters),
+				Sent: min(l.applied(), answered), Arrived: answered, Events: numbers(l.events...)})
+		}
+	}
+	nodes := nodeList(w.nodes)
+	b.sheet.note(note{Lane: me, At: w.from, Mark: dot, Bad: true, Label: fmt.Sprintf("%s for %s until %s", label, nodes, display.Seconds(w.to)), Events: numbers(g.won...)})
+	b.caption.tell(w.from, who, fmt.Sprintf("%s for %s %s", words, nodes, map[bool]string{true: "until " + display.Seconds(w.to), false: display.FromTo(w.from, w.to)}[len(early) > 0]))
+	return later
 }
 
 // drawReturns draws how a session extended its lock and gave it back.
@@ -756,6 +836,8 @@ func (o *outage) summary() string {
 			break
 		}
 		why = fmt.Sprintf("%s key stayed on %s%s", possessive(l.client), nodeList(staysOn(l.stays)), l.after())
+	case o.harm.Cause == verdict.WaitedLong && len(o.wait.nodes) > 0 && !slices.ContainsFunc(o.vain, func(v *futile) bool { return v.longest[0] < v.longest[1] }):
+		why = fmt.Sprintf("%s waited for %s %s", short(o.next.Client()), nodeList(o.wait.nodes), display.FromTo(o.wait.from, o.wait.to))
 	case len(o.vain) > 0:
 		v := o.vain[0]
 		why = fmt.Sprintf("%s tried %s in vain, %s", short(v.client), display.Times(v.rounds), v.atMost())
@@ -822,8 +904,8 @@ func staysOn(stays []*facts.Stay) (names []string) {
 	return names
 }
 
-// stamps is an instant of each.
-func stamps[T any](all []T, at func(T) int64) (out []int64) {
+// stamps is an instant of each, or what else is asked of it.
+func stamps[T, V any](all []T, at func(T) V) (out []V) {
 	for _, x := range all {
 		out = append(out, at(x))
 	}

@@ -14,10 +14,12 @@ import (
 	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
+	"lockpick/internal/histories"
 	"lockpick/reports/display"
 	"lockpick/scenarios"
 )
@@ -291,5 +293,185 @@ func TestNobodyEverAcquires(t *testing.T) {
 	text := plainSpaces(strings.Join(Of(h, nil).Caption, " "))
 	if want := "c1's acquire failed 24 times from 0.101 s to 2.501 s: the lock needs Redis 9. Its acquire failed at 0.801 s: timed out."; text != want {
 		t.Errorf("%s, want %s", text, want)
+	}
+}
+
+// parsed reads a run that is written as text.
+func parsed(t *testing.T, text string) *history.History {
+	t.Helper()
+	h, err := histories.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// A winning acquire that took long inside an outage shows for which nodes it waited, from when to when. A client that was
+// paused waited for none.
+func TestWinnersThatWaited(t *testing.T) {
+	const head = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10
+0.010 c1 invoke acquire session=c1/1
+`
+	const tail = `5.004 c1 ok acquire session=c1/1 token=A until=9.900
+6     harness end run`
+	const two = "0.012 c1-n2,n3 ok set token=A\n"
+	for name, c := range map[string]struct{ sets, told, drawn string }{
+		"no answer":     {two + "5.003 c1-n1 info set token=A sent=0.010 applied=0 answered=0\n", "c1 had 2 of 3 votes at 0.012 s, and waited for n1 until 5.004 s.", "c1 has 2 of 3 votes, and waits for n1 until 5.004 s"},
+		"late answer":   {two + "5.003 c1-n1 ok set token=A sent=0.010 applied=5.002\n", "c1 had 2 of 3 votes at 0.012 s, and waited for n1 until 5.003 s.", "c1 has 2 of 3 votes, and waits for n1 until 5.003 s"},
+		"no connection": {two, "c1 had 2 of 3 votes at 0.012 s, and waited for n1 until 5.004 s.", "c1 has 2 of 3 votes, and waits for n1 until 5.004 s"},
+		"in turn":       {"0.012 c1-n1 ok set token=A\n4.900 c1-n2 info set token=A sent=0.013 applied=0 answered=0\n4.903 c1-n3 ok set token=A\n", "c1 had 1 of 3 votes at 0.013 s, and waited for n2 until 4.901 s.", "c1 has 1 of 3 votes, and waits for n2 until 4.901 s"},
+		"first of all":  {"4.900 c1-n1 info set token=A sent=0.010 applied=0 answered=0\n4.903 c1-n2,n3 ok set token=A\n", "c1 waited for n1 from 0.010 s to 4.901 s.", "c1 waits for n1 until 4.901 s"},
+		"all answered":  {"0.012 c1-n1,n2,n3 ok set token=A\n", "", ""},
+	} {
+		h := parsed(t, head+c.sets+tail)
+		d := Of(h, &verdict.Result{Property: verdict.FaultTolerance, Outcome: verdict.Violated, Cause: verdict.WaitedLong, Bound: 3e9,
+			Witness: &verdict.Witness{Sessions: []string{"c1/1"}, Key: "lock-1", From: 10e6, To: 5004e6}})
+		told, text := plainSpaces(strings.Join(d.Caption, " ")), plainSpaces(Text(d, 200))
+		if c.told == "" {
+			if regexp.MustCompile("wait(s|ed) for").MatchString(told + text + d.Summary) {
+				t.Errorf("%s: it waited for nobody: %s\n%s", name, told, text)
+			}
+			continue
+		}
+		if !strings.Contains(told, c.told) || !strings.Contains(text, c.drawn) || !strings.Contains(Mermaid(d), c.drawn) {
+			t.Errorf("%s: not told: %q and %q in %s\n%s", name, c.told, c.drawn, told, text)
+		}
+		if who := plainSpaces(d.Summary); !strings.HasPrefix(who, "c1 waited for n") || !strings.Contains(who, ", so nobody acquired lock-1 ") {
+			t.Errorf("%s: the headline is %q", name, who)
+		}
+		if i := slices.IndexFunc(d.Arrows, func(a arrow) bool { return a.Answer && a.Arrived < 1e9 }); (name == "no answer" || name == "no connection") == (i < 0) {
+			t.Errorf("%s: the early answers are not drawn where they came: %+v", name, d.Arrows)
+		}
+	}
+}
+
+// A key is due to expire when its node's clock says so. What ended it is drawn there and once.
+func TestEndOfAKeyByItsNodesClock(t *testing.T) {
+	const head = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms epoch=1000
+0.010 c1 invoke acquire session=c1/1
+0.011 n1 life set value=A by=c1 sent=0.010 command=set
+0.012 c1-n1 ok set token=A
+0.013 c1 ok acquire session=c1/1 token=A until=14.013
+`
+	const tail = `13.000 c2 invoke acquire session=c2/1
+13.002 n1 life set value=B by=c2 sent=13.001 command=set
+13.003 c2-n1 ok set token=B
+13.004 c2 ok acquire session=c2/1 token=B until=22
+13.500 c2 invoke release session=c2/1
+13.501 c2 ok release session=c2/1
+14     harness end run`
+	for name, c := range map[string]struct {
+		life  string
+		fact  int64
+		drawn string
+	}{
+		"right":   {"10.012 n1 life expired old=A", 0, "10.011 c1's key is due to expire on n1, 4.002 s of true time before its belief ends"},
+		"slow":    {"2 nemesis info clock node=n1 local=1002 wall drift=-200000000\n12.020 n1 life expired old=A local=1010.016", 0, "12.014 c1's key is due to expire on n1, 1.999 s of true time before its belief ends"},
+		"forward": {"2 nemesis info clock node=n1 local=1012 wall\n2.050 n1 life expired old=A local=1012.050", 6, "2.050 n1 let c1's key expire before its time"},
+		"gone":    {"2.050 n1 life lost old=A", 0, "2.050 n1 lost c1's key"},
+	} {
+		h := parsed(t, head+c.life+"\n"+tail)
+		d := Of(h, &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.GivenShorter, Node: "n1",
+			Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 13004e6, To: 13500e6},
+			Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.GivenShorter, First: "c1/1", Second: "c2/1", Fact: factOf(h, c.fact)}}})
+		text := strings.Join(strings.Fields(plainSpaces(strings.Map(func(r rune) rune {
+			if strings.ContainsRune("│┃✗", r) {
+				return ' '
+			}
+			return r
+		}, Text(d, 200)))), " ")
+		if !strings.Contains(text, c.drawn) || strings.Count(text, "c1's key is due")+strings.Count(text, "n1 let c1's key expire before its time ")+strings.Count(text, "n1 lost c1's key ") > 2 {
+			t.Errorf("%s: not drawn: %s\n%s", name, c.drawn, Text(d, 200))
+		}
+		if due := strings.Contains(text, "due to expire"); due != (c.fact == 0 && name != "gone") {
+			t.Errorf("%s: due to expire: %t\n%s", name, due, Text(d, 200))
+		}
+	}
+}
+
+// factOf is the number of the fact that ended a key, if any is wanted.
+func factOf(h *history.History, wanted int64) int64 {
+	if wanted == 0 {
+		return 0
+	}
+	return h.Events[slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Life != nil && e.Life.What == history.KeyExpired })].N
+}
+
+// A headline blames what kept the write: a fault of its link, or else the time that it took. Of too many faults, that one
+// is drawn, and each of the others that are not is counted once.
+func TestWhatKeptAWrite(t *testing.T) {
+	const run = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms epoch=1000
+step 1 clock-jump c1 after
+step 2 LINK c1-r1 after
+0.010 c1 invoke acquire session=c1/1
+0.012 c1-n1 ok set token=A
+0.013 c1 ok acquire session=c1/1 token=A until=9.900 local=1000.013 wall
+0.014 c1 invoke read session=c1/1
+0.015 c1 ok read session=c1/1 version=0
+1.000 nemesis invoke clock-jump node=c1 step=1
+1.001 nemesis begin clock-jump node=c1 step=1
+PAUSES2.000 nemesis invoke LINK node=c1-r1 step=2
+2.001 nemesis begin LINK node=c1-r1 step=2
+3.000 c1 invoke write session=c1/1 value=c1/1:write1 version=0
+UNTIL nemesis end LINK node=c1-r1 step=2
+10.500 c2 invoke acquire session=c2/1
+10.502 c2-n1 ok set token=B
+10.503 c2 ok acquire session=c2/1 token=B until=20.4
+10.600 c2 invoke write session=c2/1 value=c2/1:write1 version=0
+10.603 c2 ok write session=c2/1 value=c2/1:write1 version=1
+13.000 c1-r1 ok write session=c1/1 value=c1/1:write1 version=0 sent=3.000 applied=12.999
+13.001 c1 ok write session=c1/1 value=c1/1:write1 version=2
+14.000 nemesis end clock-jump node=c1 step=1
+15     r1 ok log session=c2/1 value=c2/1:write1 version=0 applied=10.602 cause=write
+15     r1 ok log session=c1/1 value=c1/1:write1 version=0 applied=12.999 cause=write
+15     harness end run`
+	pauses := ""
+	for i := range 13 {
+		pauses += fmt.Sprintf("1.%d nemesis invoke pause node=n1 step=%d\n1.%d1 nemesis begin pause node=n1 step=%d\n1.%d2 nemesis end pause node=n1 step=%d\n", i+10, i+3, i+10, i+3, i+10, i+3)
+	}
+	for _, c := range []struct{ link, until, says string }{
+		{"hold", "12.998", "the write of c1 to r1 was held by the network for 11 s, so c1 outlived its lease and overwrote c2's write"},
+		{"delay", "5.000", "c1's write took 10 s to reach r1, so c1 outlived its lease and overwrote c2's write"},
+	} {
+		h := parsed(t, strings.NewReplacer("LINK", c.link, "UNTIL", c.until, "PAUSES", pauses).Replace(run))
+		d := Of(h, &verdict.Result{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Cause: verdict.Overrun,
+			Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Key: "lock-1", From: 10603e6, To: 13001e6}})
+		if got := plainSpaces(d.Summary); got != c.says {
+			t.Errorf("the headline is %q, not %q\n%s", got, c.says, Text(d, 120))
+		}
+		if drawn := strings.Contains(Mermaid(d), "the network holds the write of c1 to r1"); d.Omitted != "Not shown: 3 other faults." || drawn != (c.link == "hold") {
+			t.Errorf("%s: not shown: %q; the hold is drawn: %t", c.link, d.Omitted, drawn)
+		}
+	}
+}
+
+// Several messages to one node are as many of the client's, several to as many nodes are one.
+func TestSeveralMessages(t *testing.T) {
+	for _, c := range []struct {
+		held, want string
+		targets    []string
+	}{
+		{"answer to release", "the answers of n4 to c3's releases were lost by the network", []string{"n4", "n4"}},
+		{"answer to release", "the answers of n3 and n5 to c3's release were lost by the network", []string{"n3", "n5"}},
+		{"answer to release", "the answer of n4 to c3's release was lost by the network", []string{"n4"}},
+		{"release", "the releases of c3 to n4 were lost by the network", []string{"n4", "n4"}},
+	} {
+		var g []*facts.Fault
+		for _, n := range c.targets {
+			g = append(g, &facts.Fault{Kind: "drop", Target: "c3-" + n})
+		}
+		if w := wordsFor(g, nodeList(c.targets), c.held); w.Whom+" "+w.Was != c.want {
+			t.Errorf("%q %q, want %q", w.Whom, w.Was, c.want)
+		}
+	}
+}
+
+// A request that came to its link somewhat later than a node time-out after the others is of their round.
+func TestLateRequestIsOfItsRound(t *testing.T) {
+	round, timeout := []*event{{Sent: 1000e6}, {Sent: 1001e6}}, int64(50e6)
+	for sent, want := range map[int64]bool{1051e6: true, 1052e6: true, 1101e6: false} {
+		if got := oneRound(round, &event{Sent: sent}, timeout); got != want {
+			t.Errorf("sent at %d: %t", sent, got)
+		}
 	}
 }

@@ -123,11 +123,13 @@ func (b *builder) drawGranted(s *session) {
 	if won == nil {
 		won = b.f.everyNode(s.Acquire.Call, max(s.Acquire.Call.T, b.scene.from))
 	}
-	b.sheet.facts++
-	for _, g := range b.lanes.byLane(won) {
-		a := arrow{From: me, To: g.lane, Label: "acquire", Sent: g.sent(), Arrived: g.applied(), Events: numbers(g.events...)}
-		a.Lost = a.Arrived == 0
-		b.sheet.message(a)
+	for _, together := range bursts(won, b.f.slow()) {
+		b.sheet.facts++
+		for _, g := range b.lanes.byLane(together) {
+			a := arrow{From: me, To: g.lane, Label: "acquire", Sent: g.sent(), Arrived: g.applied(), Events: numbers(g.events...)}
+			a.Lost = a.Arrived == 0
+			b.sheet.message(a)
+		}
 	}
 	b.drawGrant(me, b.scene.grantOf(s, won))
 }
@@ -165,8 +167,12 @@ func (b *builder) drawGrant(me int, g grant) {
 		label = fmt.Sprintf("ok %d/%d", len(g.votes), g.voters)
 	}
 	detail, bad := g.detail()
+	lanes := b.drawWait(me, g, b.lanes.byLane(g.won))
+	if len(lanes) == 0 { // all answers had come before
+		b.sheet.note(note{Lane: me, At: ok.T, Mark: dot, Label: detail, Bad: bad, Events: numbers(ok)})
+	}
 	b.sheet.facts++
-	for _, l := range b.lanes.byLane(g.won) {
+	for _, l := range lanes {
 		yes := slices.DeleteFunc(slices.Clone(l.events), func(e *event) bool { return len(g.votes) > 0 && !slices.Contains(g.votes, e.Node) })
 		if len(yes) == 0 {
 			continue
@@ -183,19 +189,29 @@ func (b *builder) drawGrant(me int, g grant) {
 	b.drawExpiry(g)
 }
 
-// drawExpiry notes that keys end before their holder stops believing in them.
+// drawExpiry notes that keys expire before their holder stops believing in them. A key that something else ended is
+// drawn there.
 func (b *builder) drawExpiry(g grant) {
 	for _, l := range b.lanes.byLane(g.won) {
 		var due []*event
+		enough := false // some live long enough
 		for _, e := range l.events {
-			if at := b.f.expiry(e); slices.Contains(g.votes, e.Node) && e.TTL > 0 && e.Applied > 0 && at < g.s.until {
+			switch at := b.f.expiry(e); {
+			case !slices.Contains(g.votes, e.Node), e.TTL <= 0, e.Applied <= 0:
+				enough = true
+			case at == never, endedEarly(b.scene, g.s, e.Node):
+			case at < g.s.until:
 				due = append(due, e)
+			default:
+				enough = true
 			}
 		}
-		if len(due) < len(l.events) { // some live long enough
+		if enough || len(due) == 0 {
 			continue
 		}
-		b.due[g.s] = true
+		for _, e := range due {
+			b.due[[2]string{g.s.Name(), e.Node}] = true
+		}
 		at, last := slices.Max(stamps(due, b.f.expiry)), ""
 		if len(due) > 1 {
 			last = "the last "
@@ -203,6 +219,25 @@ func (b *builder) drawExpiry(g grant) {
 		b.sheet.note(note{Lane: l.lane, At: at, Mark: cross, Bad: true, Events: numbers(due...),
 			Label: fmt.Sprintf("%s's key is due to expire on %s, %s%s of true time before its belief ends", short(g.s.Client()), nodeList(nodesOf(due)), last, display.Span(minus(g.s.until, at)))})
 	}
+}
+
+// endedEarly reports whether the verdict names what ended a session's key on a node before its time; of a node that it
+// does not name, whether it does so of another.
+func endedEarly(sc *scene, s *session, node string) (early bool) {
+	if sc.result == nil {
+		return false
+	}
+	for _, l := range sc.result.Losses {
+		if l.First != s.Name() {
+			continue
+		}
+		ended := sc.ending(l) != nil
+		if l.Node == node {
+			return ended
+		}
+		early = early || ended
+	}
+	return early
 }
 
 // grant is how a session got the lock.
@@ -443,12 +478,16 @@ func (b *builder) drawLapses() {
 	for _, l := range b.scene.result.Losses {
 		s := b.f.named[l.First]
 		lane, ok := b.lanes.of(l.Node)
-		if s == nil || !ok || l.Fact != 0 || b.due[s] {
+		if s == nil || !ok || b.due[[2]string{l.First, l.Node}] || b.scene.ending(l) != nil {
 			continue
 		}
 		for _, x := range b.f.Lives().Stays(l.Node, s.Key()) {
 			expired := x.End == nil || x.End.Life.What == history.KeyExpired
-			if at := x.To(); s.put(x) && expired && at < s.until && b.scene.shown(at) {
+			at := x.Lapse(b.f.TurnsOf(x.Node))
+			if x.End != nil {
+				at = min(at, x.End.T)
+			}
+			if s.put(x) && expired && at < s.until && b.scene.shown(at) {
 				key := "key on " + short(l.Node)
 				b.sheet.note(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: possessive(s.Client()) + " " + key + " has lived its time", Events: numbers(x.Put, x.Given, x.End)})
 				b.caption.tellOf(at, short(s.Client()), key+" had lived its time at "+display.Seconds(at))
@@ -463,11 +502,19 @@ func released(sc *scene, e *event) bool {
 	return release != nil && slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release == release })
 }
 
-// ending is the fact that ended a key before its time, or nil.
+// ending is the fact that ended a key of the first session before its time, or nil. Where that is not the cause, as the
+// key's time would have been over all the same, it is what ended the key while its holder believed in it.
 func (sc *scene) ending(l verdict.Loss) *event {
-	for _, s := range sc.f.Lives().Stays(l.Node, sc.result.Witness.Key) {
-		if s.End != nil && s.End.N == l.Fact {
-			return s.End
+	first := sc.f.named[l.First]
+	for _, x := range sc.f.Lives().Stays(l.Node, sc.result.Witness.Key) {
+		switch {
+		case x.End == nil:
+		case l.Fact != 0:
+			if x.End.N == l.Fact {
+				return x.End
+			}
+		case first != nil && first.put(x) && x.End.T < first.until && endedBefore(sc.f, x):
+			return x.End
 		}
 	}
 	return nil
@@ -656,11 +703,15 @@ func (s *session) alike(c facts.Operation) []facts.Operation {
 	return all[from:to]
 }
 
-// expiry is when a key that was set is due to expire: as its node tells, or by the extensions that the node agreed to.
+// expiry is when a key that was set is due to expire: as its node tells and by that node's clock, or by the extensions
+// that the node agreed to. Never: something else ended it before.
 func (f *course) expiry(set *event) int64 {
 	for _, x := range f.Lives().Stays(set.Node, set.Key) {
 		if x.By() == set.Process && x.Put.Sent == set.Sent && set.Sent != 0 && x.Due() != never {
-			return x.Due()
+			if endedBefore(f, x) {
+				return never
+			}
+			return x.Lapse(f.TurnsOf(x.Node))
 		}
 	}
 	at := plus(set.Applied, set.TTL)
@@ -672,10 +723,20 @@ func (f *course) expiry(set *event) int64 {
 	return at
 }
 
+// endedBefore reports whether a key was gone before its time was over, and neither expired nor was ended by its own client.
+func endedBefore(f *course, x *facts.Stay) bool {
+	return x.End != nil && x.End.Life.What != history.KeyExpired && x.End.T < x.Lapse(f.TurnsOf(x.Node)) && (x.End.Life.By == "" || facts.LinkClient(x.End.Life.By) != facts.LinkClient(x.By()))
+}
+
 // drawFaults draws what the nemesis did. One step that hits many targets within a
 // moment is one fact. What changed nothing is counted at the story's end.
 func (b *builder) drawFaults() {
 	shown := b.scene.faultGroups()
+	for i := len(shown) - 1; i >= 0 && len(shown) > mostFaults; i-- {
+		if !(inWords{b.scene}).blames(shown[i]) {
+			shown, b.scene.folded = slices.Delete(shown, i, i+1), b.scene.folded+1
+		}
+	}
 	for _, g := range grouped(b.scene.idle, func(ft *facts.Fault) string { return ft.Target }) {
 		more := display.Times(len(g))
 		if slices.ContainsFunc(slices.Concat(shown...), func(ft *facts.Fault) bool {
@@ -776,9 +837,7 @@ func (sc *scene) faultGroups() [][]*facts.Fault {
 		}
 		out[i] = append(out[i], ft)
 	}
-	more := max(0, len(out)-mostFaults)
-	sc.folded += more
-	return out[:len(out)-more]
+	return out
 }
 
 // faultTargets names what a group of faults hits.
@@ -879,9 +938,9 @@ func wordsFor(g []*facts.Fault, targets, held string) faultWords {
 	case w.Back != "":
 		w.over = ring
 	}
-	in := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", short(g[0].Kind), "{message}", message(held, client, targets, len(g)), "{saw}", saw)
+	in := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", short(g[0].Kind), "{message}", message(held, client, targets, len(g), len(g) > targetsOf(g)), "{saw}", saw)
 	w.Whom = cmp.Or(w.Whom, "{targets}")
-	if many := strings.Contains(targets, "–") || strings.Contains(targets, " and "); many && (w.Whom == "{targets}" || w.Whom == "{message}") {
+	if w.Whom == "{targets}" && targetsOf(g) > 1 || w.Whom == "{message}" && len(g) > 1 {
 		w.Was = plural(w.Was)
 		for _, text := range []*string{&w.Began, &w.Ended} {
 			if verb, ok := strings.CutPrefix(*text, "{targets} "); ok {
@@ -918,13 +977,23 @@ func plural(words string) string {
 	return verb + " " + rest
 }
 
-func message(held, client, targets string, many int) string {
+// targetsOf counts the targets of a group of faults.
+func targetsOf(g []*facts.Fault) int {
+	return len(unique(stamps(g, func(ft *facts.Fault) string { return ft.Target })))
+}
+
+// message names so many messages of one sort. If they are repeated, there are several to one target.
+func message(held, client, targets string, many int, repeated bool) string {
 	s := ""
 	if many > 1 {
 		s = "s"
 	}
 	if sort, ok := strings.CutPrefix(held, "answer to "); ok {
-		return fmt.Sprintf("the answer%s of %s to %s's %s", s, targets, client, short(sort))
+		of := short(sort)
+		if repeated {
+			of += "s"
+		}
+		return fmt.Sprintf("the answer%s of %s to %s's %s", s, targets, client, of)
 	}
 	return fmt.Sprintf("the %s%s of %s to %s", short(held), s, client, targets)
 }

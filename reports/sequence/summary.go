@@ -56,8 +56,8 @@ func (sc inWords) sharedHold() string {
 	if why != "" {
 		got = why + ", so " + got
 	}
-	if s, lost := sc.overwriting(); s != nil {
-		got += fmt.Sprintf(", and %s overwrote %s", short(s.Client()), writesLost(lost))
+	if s, write := sc.overwriting(); s != nil {
+		got += fmt.Sprintf(", and %s overwrote %s", short(s.Client()), writesLost(write.lost))
 	}
 	return got
 }
@@ -107,23 +107,67 @@ func (sc inWords) deleter() string {
 
 // overrun says why a write came after its session's lease, and what it did.
 func (sc inWords) overrun() string {
-	s, lost := sc.overwriting()
+	s, write := sc.overwriting()
 	if s == nil || sc.result.Cause == verdict.FenceBroken {
 		return ""
 	}
-	who, harm := short(s.Client()), "overwrote "+writesLost(lost)
+	who, harm := short(s.Client()), "overwrote "+writesLost(write.lost)
 	if sc.result.Cause != verdict.Overrun || !s.Granted() {
 		return who + " " + harm
 	}
 	if s.ended != facts.Expired {
 		return fmt.Sprintf("%s wrote after %s and %s", who, s.lateness(), harm)
 	}
-	for _, g := range sc.faultGroups() {
-		if crosses(g[0], s) {
-			return sc.suffered(g, who) + harm
-		}
+	if g := sc.delayed(s, write); g != nil {
+		return sc.suffered(g, who) + harm
+	}
+	if sent, applied := sentAt(sc.f, write.Value), sc.f.appliedAt(write.Value); sent != 0 && sent < s.until && s.until <= applied {
+		return fmt.Sprintf("%s's write took %s to reach %s, so %s outlived its lease and %s", who, display.Span(about(minus(applied, sent))), short(sc.resource()), who, harm)
 	}
 	return fmt.Sprintf("%s worked past the end of its lease and %s", who, harm)
+}
+
+// delayed finds the fault that kept a write until its session's lease was over, or nil. If the write had been sent by
+// then, that is a fault of its link. Otherwise it is one of the client itself, first one that stopped it, or else of any of
+// its links.
+func (sc inWords) delayed(s *session, write *apply) []*facts.Fault {
+	link := s.Client() + "-" + sc.resource()
+	at := sentAt(sc.f, write.Value)
+	sent := at != 0 && at < s.until
+	rank := func(ft *facts.Fault) int {
+		switch {
+		case !crosses(ft, s):
+		case ft.Target == link:
+			return 4
+		case sent:
+		case ft.Target == s.Client() && nemesis.ToldOf(ft.Kind).State == nemesis.Stopped:
+			return 3
+		case ft.Target == s.Client():
+			return 2
+		default:
+			return 1
+		}
+		return 0
+	}
+	var found []*facts.Fault
+	for _, g := range sc.faultGroups() {
+		if r := rank(g[0]); r > 0 && (found == nil || r > rank(found[0])) {
+			found = g
+		}
+	}
+	return found
+}
+
+// blames reports whether a fault is part of the cause, by the verdict or by the headline.
+func (sc inWords) blames(g []*facts.Fault) bool {
+	if !sc.violated() {
+		return false
+	}
+	if s, write := sc.overwriting(); s != nil && sc.result.Cause == verdict.Overrun {
+		late := sc.delayed(s, write)
+		return late != nil && late[0] == g[0]
+	}
+	return slices.ContainsFunc(sc.result.Losses, func(l verdict.Loss) bool { return slices.Contains(l.Steps, g[0].Step) })
 }
 
 // suffered says what a fault did to a client until its lease was over.
@@ -150,11 +194,8 @@ func crosses(ft *facts.Fault, s *session) bool {
 	return ft.Hits(s.Client()) && ft.From() <= s.until && s.until <= ft.To()
 }
 
-// overwriting is the first session shown whose write did away with others', and these: by
-// the witness the one that did the harm comes last.
-func (sc inWords) overwriting() (*session, []lostWrite) {
-	var by *session
-	var lost []lostWrite
+// overwriting is the session shown whose write did away with others', and that write: the one that was applied last.
+func (sc inWords) overwriting() (by *session, write *apply) {
 	at := int64(-1)
 	for _, s := range sc.focus {
 		for _, c := range s.calls {
@@ -162,11 +203,11 @@ func (sc inWords) overwriting() (*session, []lostWrite) {
 				continue
 			}
 			if p := sc.f.applies[c.Call.Value]; p != nil && len(p.lost) > 0 && p.Applied > at {
-				by, lost, at = s, p.lost, p.Applied
+				by, write, at = s, p, p.Applied
 			}
 		}
 	}
-	return by, lost
+	return by, write
 }
 
 // writesLost names whose writes were lost, and how many.

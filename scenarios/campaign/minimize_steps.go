@@ -492,8 +492,7 @@ func DescribeStep(st nemesis.Step) string {
 		whom = targets
 	}
 	text := strings.NewReplacer("{targets}", whom, "{client} is cut off from {targets}", "the links "+whom+" are cut",
-		"{client} and {targets} hear each other", "the ends of "+whom+" hear each other",
-		"{client} and {targets} lose", "the ends of "+whom+" lose",
+		"messages between {client} and {targets}", "messages on "+whom,
 		"{message}", "it", "{saw}", "", "{kind}", st.Fault.Kind).Replace(began)
 	text = st.When.String() + ": " + text
 	if d := st.Fault.Details(); d != "" {

@@ -205,7 +205,7 @@ var trials = map[string]trial{
 			"its master is down": {steps: []string{n1Down, step(later, "kind: failover, targets: [n1]")}, topology: "replicas: 1", because: `step 2 .* failed on n1: .*its master is down already`},
 			"its master stood still for a moment": {
 				steps:    []string{step(acquired, "kind: failover, targets: [n1], mode: sentinel-pause"), step(later, "kind: kill, targets: [n1], for: 300ms")},
-				topology: "replicas: 1", because: `step 1 .* failed on n1: .*its sentinels promoted nobody, for its master did not stay away`},
+				topology: "replicas: 1", because: `step 1 .* failed on n1: .*its sentinels promoted no replica because its master came back`},
 			"no replica any more": {steps: []string{step(acquired, "kind: failover, targets: [n1]"), step(later, "kind: failover, targets: [n1]")}, topology: "replicas: 1", because: `step 2 .* failed on n1: .*it has no replica`},
 		},
 	},

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// BenchmarkDoubling reads histories of Jepsen's that grow in one way at a time, and tells
-// the time per operation: it stays about the same where twice as many take twice as long.
-// On one core of a busy machine, in nanoseconds per operation:
+// BenchmarkDoubling reads Jepsen histories that grow in one dimension at a time, and reports the
+// time per operation. It stays about the same if twice as many operations take twice as long. On
+// one core of a busy machine, in nanoseconds per operation:
 //
 //	                           40,000   80,000
 //	keys, in descending order    6,700    8,800

@@ -31,7 +31,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// forms is all forms of a text, as they print.
+// parseAll returns all forms of a text, as they print.
 func forms(s string) (_ string, err error) {
 	defer caught(&err)
 	r := newReader(strings.NewReader(s))
@@ -48,12 +48,12 @@ func forms(s string) (_ string, err error) {
 
 func TestWhatIsNoFormIsTold(t *testing.T) {
 	for text, want := range map[string]string{
-		"\n[1":                         "line 2: the file ends within",
-		`"a`:                           "the file ends within",
-		`\`:                            "the file ends within",
-		`#`:                            "the file ends within",
-		`#_`:                           "the file ends within",
-		`#x`:                           "the file ends within",
+		"\n[1":                         "line 2: the file ends inside",
+		`"a`:                           "the file ends inside",
+		`\`:                            "the file ends inside",
+		`#`:                            "the file ends inside",
+		`#_`:                           "the file ends inside",
+		`#x`:                           "the file ends inside",
 		"{:a 1\n :b}":                  "line 1: a map with a key and no value",
 		"[1}":                          "line 1: '}' where a form should begin",
 		"]":                            "']' where a form should begin",
@@ -62,10 +62,10 @@ func TestWhatIsNoFormIsTold(t *testing.T) {
 		": a":                          "a colon without a keyword",
 		"\"\xff\"":                     "not UTF-8",
 		"a\xffb":                       "not UTF-8",
-		strings.Repeat("[", 200):       "more than 100 forms within each other",
-		strings.Repeat("#_", 1<<20):    "more than 100 forms within each other",
-		strings.Repeat("#a ", 1<<20):   "more than 100 forms within each other",
-		strings.Repeat("a", maxForm+1): "a form longer than",
+		strings.Repeat("[", 200):       "forms are nested more than 100 deep",
+		strings.Repeat("#_", 1<<20):    "forms are nested more than 100 deep",
+		strings.Repeat("#a ", 1<<20):   "forms are nested more than 100 deep",
+		strings.Repeat("a", maxForm+1): "a form is longer than",
 	} {
 		if got, err := forms(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: got %q, %v, want an error with %q", text, got, err, want)
@@ -73,7 +73,7 @@ func TestWhatIsNoFormIsTold(t *testing.T) {
 	}
 }
 
-// short writes events as in "4 p0 ok acquire p0/1", without the run's.
+// listEvents lists events as in "4@9 p0 ok acquire p0/1", without those of the run.
 func short(h *history.History) string {
 	var b strings.Builder
 	for _, e := range h.Events[1 : len(h.Events)-1] {
@@ -83,7 +83,7 @@ func short(h *history.History) string {
 }
 
 var translations = []struct{ name, text, want, note string }{
-	{"a release goes to the acquire that was granted", `
+	{"a release belongs to the granted acquire", `
 {:type :invoke, :f :acquire, :process 0, :time 1}
 {:type :ok,     :f :acquire, :process 0, :time 2}
 {:type :invoke, :f :acquire, :process 0, :time 3}
@@ -99,8 +99,8 @@ var translations = []struct{ name, text, want, note string }{
 4@4 p0 fail acquire p0/2
 5@5 p0 invoke release p0/1
 6@6 p0 ok release p0/1
-`, "processes that held nothing, 1"},
-	{"a failed release says not held only if it says so", `
+`, "skipped releases by processes that held nothing: 1"},
+	{"a failed release means not held only if it says so", `
 #jepsen.history.Op{:type :invoke, :f :acquire, :process 0, :time 1}
 {:type :ok,     :f :acquire, :process 0, :time 2}
 {:type :invoke, :f :release, :process 0, :time 3}
@@ -129,7 +129,7 @@ var translations = []struct{ name, text, want, note string }{
 4@3000 p0 end client
 0@6000 p5 begin client
 7@6000 p5 invoke acquire p5/1
-`, "other than acquire and release, 1"},
+`, "skipped operations other than acquire and release: 1"},
 	{"operations without times are 1 µs apart by their index", `
 {:type :invoke, :f :acquire, :process 0, :index 0}
 {:type :ok,     :f :acquire, :process 0, :index 1}
@@ -139,8 +139,8 @@ var translations = []struct{ name, text, want, note string }{
 1@0 p0 invoke acquire p0/1
 2@1000 p0 ok acquire p0/1
 3@5000 p1 begin client
-`, "of these releases the lock answered 1 with ok"},
-	{"locks are told apart, and operations needn't be in the order of time", `
+`, "1 of these releases returned ok"},
+	{"several locks, operations not in order of time", `
 ({:type :invoke, :f :acquire, :process 1, :key "a", :time 30},
  {:type :invoke, :f :acquire, :process 2, :key "b", :time 20}
  {:type :ok,     :f :acquire, :process 1, :time 40})`, `
@@ -149,7 +149,7 @@ var translations = []struct{ name, text, want, note string }{
 0@30 p1 begin client
 1@30 p1 invoke acquire p1/1a
 3@40 p1 ok acquire p1/1a
-`, "it is of 2 locks"},
+`, "it covers 2 locks"},
 }
 
 func TestOperationsBecomeFacts(t *testing.T) {
@@ -171,23 +171,23 @@ func TestOperationsBecomeFacts(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	const first = "{:type :invoke :f :acquire :process 0 :time 1}\n"
 	for text, want := range map[string]string{
-		"":                            "line 1: it ends without an operation with :f :acquire",
-		"3":                           "line 1: 3 is no map",
+		"":                            "line 1: there is no operation with :f :acquire",
+		"3":                           "line 1: 3 is not a map",
 		"[] {}":                       "something follows the vector",
 		"{:f :acquire :process 0}":    "without a :type",
 		"{:type :invoke :process 0}":  "without :f",
 		"{:type :invoke :f :acquire}": "without :process",
 		"{:type :invoke :f :acquire :process -1}":              ":process -1 is neither",
 		"{:type :invoke :f :acquire :process \"0\" :time 1.5}": ":process 0 is neither",
-		"{:type :invoke :f :acquire :process 0 :time 1.5}":     ":time 1.5 is no whole number",
-		"{:type :invoke :f :acquire :process 0 :time -1}":      ":time -1 is no whole number",
-		"{:type :invoke :f :acquire :process 0 :index 1e9}":    ":index 1e9 is no whole number",
+		"{:type :invoke :f :acquire :process 0 :time 1.5}":     ":time 1.5 is not an integer",
+		"{:type :invoke :f :acquire :process 0 :time -1}":      ":time -1 is not an integer",
+		"{:type :invoke :f :acquire :process 0 :index 1e9}":    ":index 1e9 is not an integer",
 		first + "{:type :ok :f :acquire :process 0}":           "line 2: some operations have a :time",
 		first + "{:type :ok :f :release :process 0 :time 2}":   "line 2: process 0 returns from :release, which it had not called",
 		first + "{:type :ok :f :acquire :process 1 :time 2}":   "line 2: process 1 returns from :acquire",
 		first + first: "line 2: process 0 calls :acquire while its :acquire of line 1 has not returned",
-		first + "{:type :invoke :f :acquire :process 1 :time 2 :value [:a 1]}": "line 2: some operations say which lock",
-		"[" + first + "{:type :ok": "line 2: the file ends within what begins on line 1",
+		first + "{:type :invoke :f :acquire :process 1 :time 2 :value [:a 1]}": "line 2: some operations name their lock",
+		"[" + first + "{:type :ok": "line 2: the file ends inside the form that begins on line 1",
 	} {
 		if _, _, err := Read(strings.NewReader(text), 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
@@ -224,7 +224,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// When a lease lapses: never, at once where nobody knows, or a TTL after its call.
+// A lease expires never, immediately if its duration is unknown, or a TTL after its call.
 func TestLapsesAgainstTheirTimes(t *testing.T) {
 	const file = `
 {:type :invoke, :f :acquire, :process 0, :time 10}
@@ -243,7 +243,7 @@ func TestLapsesAgainstTheirTimes(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%d: leases lapse at %d, want %d", ttl, got, want)
+			t.Errorf("%d: leases expire at %d, want %d", ttl, got, want)
 		}
 	}
 }

@@ -16,32 +16,31 @@ import (
 	"lockpick/internal/histories"
 )
 
-// simulated is a lock and its processes, which write down what they do in Jepsen's
-// form as they do it.
+// simulation is a lock and its processes, which log their operations in Jepsen's format.
 type simulated struct {
 	rnd    *rand.Rand
-	honest bool          // it grants nobody what another has, and releases for nobody else
-	ttl    time.Duration // of its leases; 0: they last
+	honest bool          // it grants no lock that another process holds, and releases only for the holder
+	ttl    time.Duration // of its leases; 0: they don't expire
 	now    time.Duration
 
 	holder int // 0: nobody
 	until  time.Duration
 	procs  []simProcess
-	ops    []facts.Operation // what is written down, as it is meant
-	lines  []string          // and as text, where each has %s for its :time
+	ops    []facts.Operation // the logged operations
+	lines  []string          // their text, with %s in place of each :time
 	times  []time.Duration
 }
 
 type simProcess struct {
 	number  int // from 1
 	holds   bool
-	op      string       // that was called; "": none
-	outcome history.Type // of what has taken effect
+	op      string       // the pending call; "": none
+	outcome history.Type // set once the call has taken effect
 	cause   string       // why it failed
-	at      int          // its place in ops
+	at      int          // its index in ops
 }
 
-// simulate has a lock used for some steps.
+// simulate runs the processes for some steps.
 func simulate(rnd *rand.Rand, honest bool, ttl time.Duration) *simulated {
 	s := &simulated{rnd: rnd, honest: honest, ttl: ttl}
 	for n := range 1 + rnd.IntN(4) {
@@ -54,7 +53,7 @@ func simulate(rnd *rand.Rand, honest bool, ttl time.Duration) *simulated {
 	return s
 }
 
-// step calls, has effect or returns.
+// step lets a process call, take effect or return.
 func (s *simulated) step(p *simProcess) {
 	switch {
 	case p.op == "":
@@ -76,7 +75,7 @@ func (s *simulated) step(p *simProcess) {
 	}
 }
 
-// affect lets a call take effect, if it can now.
+// apply lets a call take effect, if it can now.
 func (s *simulated) affect(p *simProcess) {
 	free := s.holder == 0 || s.ttl > 0 && s.now >= s.until
 	lies := !s.honest && s.rnd.IntN(4) == 0
@@ -85,7 +84,7 @@ func (s *simulated) affect(p *simProcess) {
 		s.holder, s.until, p.outcome = p.number, s.now+s.ttl, history.OK
 	case p.op == history.OpAcquire && s.rnd.IntN(4) == 0:
 		p.outcome = history.Fail
-	case p.op == history.OpRelease && s.rnd.IntN(6) == 0: // it may hold as before
+	case p.op == history.OpRelease && s.rnd.IntN(6) == 0: // the process may still hold the lock
 		p.outcome, p.cause = history.Fail, ":refused"
 	case p.op == history.OpRelease && (s.holder == p.number || lies):
 		s.holder, p.outcome = 0, history.OK
@@ -94,7 +93,7 @@ func (s *simulated) affect(p *simProcess) {
 	}
 }
 
-// told writes one line.
+// log logs one event.
 func (s *simulated) told(p *simProcess, typ history.Type) *history.Event {
 	cause := ""
 	if typ == history.Fail && p.op == history.OpRelease {
@@ -106,7 +105,8 @@ func (s *simulated) told(p *simProcess, typ history.Type) *history.Event {
 	return &history.Event{N: n, T: n, Process: fmt.Sprint("p", p.number), Type: typ, Op: p.op, Key: theLock}
 }
 
-// text is the history with its stamps rounded down; to 0: without any.
+// text returns the history with its stamps rounded down to a multiple of to, or without stamps if
+// to is 0.
 func (s *simulated) text(to time.Duration) string {
 	var b strings.Builder
 	for i, line := range s.lines {
@@ -125,7 +125,7 @@ func (s *simulated) granted() bool {
 	})
 }
 
-// answers are what a text is judged as: by each model without leases, and as a lease.
+// outcomes returns the results of a text under each model: the mutexes, and the lease.
 func answers(t *testing.T, text string, ttl time.Duration) map[string]verdict.Outcome {
 	t.Helper()
 	ops, _, err := Operations(strings.NewReader(text))
@@ -149,8 +149,8 @@ func answers(t *testing.T, text string, ttl time.Duration) map[string]verdict.Ou
 	return all
 }
 
-// TestStampsAgainstOrder: what stamps of a millisecond, of ten, or all equal ones, say
-// of a history is what its order says, and so do none. What an honest lock did holds.
+// TestOrderCountsNotStamps checks that a history gives the same outcomes with stamps of a
+// millisecond, of ten, all equal or none as with exact stamps. An honest lock's history holds.
 func TestStampsAgainstOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(21, 22))
 	seen := map[string]int{}
@@ -163,19 +163,19 @@ func TestStampsAgainstOrder(t *testing.T) {
 		for _, to := range []time.Duration{time.Millisecond, 10 * time.Millisecond, time.Hour, 0} {
 			for name, got := range answers(t, s.text(to), 0) {
 				if got != exact[name] {
-					t.Fatalf("%s is %s by exact stamps, and %s by stamps of %v:\n%s", name, exact[name], got, to, s.text(1))
+					t.Fatalf("%s is %s with exact stamps, but %s with stamps of %v:\n%s", name, exact[name], got, to, s.text(1))
 				}
 			}
 		}
 		for name, got := range exact {
 			if s.honest && got != verdict.Holds {
-				t.Fatalf("an honest lock: %s is %s:\n%s", name, got, s.text(1))
+				t.Fatalf("honest lock: %s is %s:\n%s", name, got, s.text(1))
 			}
 			seen[name+" "+string(got)]++
 		}
-		for _, model := range mutex.Models() { // of what is written down as it was meant
+		for _, model := range mutex.Models() { // the operations themselves, without the text
 			if want := mutex.Check(model, s.ops).Results[0].Outcome; want != exact[model] {
-				t.Fatalf("%s is %s, and as text %s:\n%s", model, want, exact[model], s.text(1))
+				t.Fatalf("%s is %s, but as text %s:\n%s", model, want, exact[model], s.text(1))
 			}
 		}
 	}
@@ -187,8 +187,9 @@ func TestStampsAgainstOrder(t *testing.T) {
 	}
 }
 
-// TestLeasesAgainstTheirLock: what a lock did whose leases lapse a TTL after they were
-// set holds with that TTL, and mostly not with a longer one, without one, or as a mutex.
+// TestLeaseHistoriesHoldWithTheirTTL checks that the history of a lock whose leases expire a TTL
+// after they were set holds with that TTL, and often doesn't with a longer one, without one, or as
+// a mutex.
 func TestLeasesAgainstTheirLock(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(23, 24))
 	const ttl = 10 * time.Millisecond
@@ -216,6 +217,6 @@ func TestLeasesAgainstTheirLock(t *testing.T) {
 	}
 	t.Log(violated)
 	if len(violated) != 5 || slices.ContainsFunc([]string{mutex.OwnerMutex, verdict.MutualExclusion + " with a longer TTL"}, func(name string) bool { return violated[name] < histories.Some(50) }) {
-		t.Errorf("leases seldom lapse: %v", violated)
+		t.Errorf("too few leases expire: %v", violated)
 	}
 }

@@ -1,29 +1,27 @@
-// Package edn reads the history of a lock that Jepsen recorded, its
-// history.edn, so that it can be judged like a run of our own, and writes a run of
-// ours for Jepsen's tools (write.go says how).
+// Package edn reads the history of a lock recorded by Jepsen, its history.edn, so that it can be
+// checked like one of our own runs. It also writes our runs for Jepsen's tools, see write.go.
 //
-// Its nouns are the form (a value of EDN), the operation (one of Jepsen's maps)
-// and the facts that they are turned into. What such a history does not say is
-// left empty: there are no nodes and no resource. Operations other than acquire
-// and release are passed over, and whatever the nemesis did. Operations of one
-// :time are in the order of the file.
+// Its main types are form (a value of EDN), operation (one of Jepsen's maps) and the facts that
+// operations are translated to. Whatever such a history does not contain is left empty: there are
+// no nodes and no resource. Operations other than acquire and release, and the nemesis, are
+// skipped. Operations with the same :time are in the order of the file.
 //
-// There are two ways to read it, by what the lock is taken for:
+// There are two ways to read a history, depending on the model of the lock:
 //
-//   - Read takes it for a lock that is held by a handle. Each acquire is a
-//     session. A release belongs to its process's last acquire that was granted
-//     and not yet given back; one that finds none is passed over, whatever its
-//     answer. It is a definite no only where its :error has :not-held, and of
-//     unknown outcome where it failed in another way. Whether it has a
-//     lease, and how long that lasts, no such history says: Never, Unknown or a TTL.
-//   - Operations takes it for a mutex, which may know its owner and knows no
-//     handle: calls and returns are as they stand, and what failed did not happen.
+//   - Read treats it as a lock that is held through a handle. Each acquire is a session. A
+//     release belongs to its process's last acquire that was granted and not yet released. A
+//     release without one is skipped, whatever its result. A release definitely failed only
+//     if its :error contains :not-held. After any other failure its outcome is unknown. Such
+//     a history does not say whether there is a lease, or how long it lasts, so the caller
+//     does: NoDeadline, UnknownTTL or a TTL.
+//   - Operations treats it as a mutex, which may know its owner but has no handles: calls
+//     and returns are taken as they are, and an operation that failed did not happen.
 //
-// The reader is our own: the EDN library for Go (olympos.io/encoding/edn) has no
-// release and no change since 2020, is more than ten times as long, and its
-// errors tell no lines.
+// We have our own reader because the EDN library for Go (olympos.io/encoding/edn) has had no
+// release and no change since 2020, is more than ten times as long, and does not give line numbers
+// in errors.
 //
-// Deliberately missing: any model but the lock.
+// Deliberately missing: any model other than a lock.
 package edn
 
 import (
@@ -43,21 +41,20 @@ import (
 	"lockpick/internal/files"
 )
 
-// apart is how far operations without a time are put from each other: time is
-// then their order, and nothing else.
+// spacing is the time between operations without a :time. Their times then mean nothing but their
+// order.
 const apart = 1000 // nanoseconds
 
-// When a lease lapses, if not a TTL after its acquire was called.
+// When a lease expires, other than a TTL after its acquire was called.
 const (
-	Never   time.Duration = 0  // it is believed in until its release is called
-	Unknown time.Duration = -1 // at any instant after it was granted: nobody is believed in for longer
+	Never   time.Duration = 0  // the lock is believed in until its release is called
+	Unknown time.Duration = -1 // at any instant after the grant, so nobody believes for longer
 )
 
-// Read reads a history: one map an operation, one after the other or in one
-// vector. Events have the numbers of the operations in the file, from 1; those
-// that the file has not, such as the beginning of a client, have 0 or a
-// number that no other event has. The notes say in words what was assumed or passed
-// over. An error names the line.
+// Read reads a history: one map for each operation, one after the other or in one vector. Events
+// have the numbers of the operations in the file, from 1. Events that are not in the file, such as
+// the beginning of a client, have the number 0 or a number that no other event has. The notes
+// describe what was assumed or skipped. Errors name the line.
 func Read(r io.Reader, ttl time.Duration) (h *history.History, notes []string, err error) {
 	t := newTranslation()
 	t.ttl = ttl
@@ -89,10 +86,10 @@ func fromFile[T any](path string, read func(io.Reader) (T, []string, error)) (al
 	return all, notes, err
 }
 
-// each calls do for each operation as it is read.
+// eachOperation calls do for each operation as it is read.
 func each(r *reader, do func(form) error) (err error) {
 	defer caught(&err)
-	var end byte // of the vector in which operations lie; 0: in none
+	var end byte // closing byte of the vector that contains the operations; 0: no vector
 	closed := false
 	for n := 0; ; n++ {
 		r.left = maxForm
@@ -101,7 +98,7 @@ func each(r *reader, do func(form) error) (err error) {
 		case !more && end == 0:
 			return nil
 		case n > history.MaxStored:
-			fail(r.line, "it has more than %d operations", history.MaxStored)
+			fail(r.line, "more than %d operations", history.MaxStored)
 		case closed && more:
 			fail(r.line, "something follows the vector of operations")
 		case n == 0 && (c == '[' || c == '('):
@@ -120,20 +117,20 @@ func each(r *reader, do func(form) error) (err error) {
 	}
 }
 
-// operation is one of Jepsen's maps, as far as a lock's history needs it.
+// operation is one of Jepsen's maps, reduced to what a lock's history needs.
 type operation struct {
 	line    int
 	kind    history.Type
 	f       string
-	process string // "" if it is no client
-	time    int64  // -1: not told
-	index   int64  // -1: not told
-	key     *form  // the lock's name, if :key says it
+	process string // "" if it is not a client
+	time    int64  // -1: missing
+	index   int64  // -1: missing
+	key     *form  // the lock's name, if there is a :key
 	value   *form
 	failure *form
 }
 
-// mostTime bounds what is taken for a time: over seventy years.
+// maxTime is the largest accepted time: over seventy years.
 const mostTime = math.MaxInt64 / 4
 
 func parse(f form) (o operation, err error) {
@@ -142,7 +139,7 @@ func parse(f form) (o operation, err error) {
 		return o, fmt.Errorf("line %d: %s", f.line, fmt.Sprintf(format, a...))
 	}
 	if f.kind != table {
-		return wrong("%s is no map, and an operation is one", shortened(&f))
+		return wrong("%s is not a map, as an operation must be", shortened(&f))
 	}
 	typ, name, process := f.get("type"), f.get("f"), f.get("process")
 	switch {
@@ -157,7 +154,7 @@ func parse(f form) (o operation, err error) {
 	switch o.kind {
 	case history.Invoke, history.OK, history.Fail, history.Info:
 	default:
-		return wrong(":type %s is none of :invoke, :ok, :fail and :info", shortened(typ))
+		return wrong(":type %s is not :invoke, :ok, :fail or :info", shortened(typ))
 	}
 	o.f = name.text
 	if process.kind != keyword { // such as :nemesis
@@ -176,7 +173,7 @@ func parse(f form) (o operation, err error) {
 	return o, nil
 }
 
-// count is a whole number from 0 on, -1 if it isn't there.
+// count returns the value of a non-negative integer field, or -1 if it is missing.
 func count(f *form, name string, most int64) (int64, error) {
 	v := f.get(name)
 	if v.isNil() {
@@ -184,17 +181,17 @@ func count(f *form, name string, most int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(strings.TrimSuffix(v.text, "N"), 10, 64)
 	if v.kind != symbol || err != nil || n < 0 || n > most {
-		return -1, fmt.Errorf(":%s %s is no whole number from 0 to %d", name, shortened(v), most)
+		return -1, fmt.Errorf(":%s %s is not an integer from 0 to %d", name, shortened(v), most)
 	}
 	return n, nil
 }
 
-// isLock reports whether the operation is one on a lock.
+// isLock reports whether it is an operation of a client on a lock.
 func (o operation) isLock() bool {
 	return o.process != "" && (o.f == history.OpAcquire || o.f == history.OpRelease)
 }
 
-// shortened is a form as an error shows it.
+// abbreviate shortens a form for an error message.
 func shortened(f *form) string {
 	s := []rune(f.String())
 	if len(s) > 40 {
@@ -203,8 +200,8 @@ func shortened(f *form) string {
 	return string(s)
 }
 
-// Operations reads the calls and returns of a history as they stand in it, in the
-// order of calls. Their events are numbered as in Read and have no session.
+// Operations reads the calls and returns of a history as they are, in the order of calls. Their
+// events are numbered as in Read and have no session.
 func Operations(r io.Reader) (ops []facts.Operation, notes []string, err error) {
 	t := newTranslation()
 	t.plain = true
@@ -216,13 +213,13 @@ func Operations(r io.Reader) (ops []facts.Operation, notes []string, err error) 
 	return ops, t.notes(), err
 }
 
-// OperationsFile reads those of the history in a file.
+// OperationsFile reads the operations of the history in a file.
 func OperationsFile(path string) (ops []facts.Operation, notes []string, err error) {
 	return fromFile(path, Operations)
 }
 
-// paired is operations by their events in the order of time. That each return has
-// its call the translation has seen, in the order of the file.
+// pairOperations makes operations of events in order of time. The translation has checked, in the
+// order of the file, that each return has a call.
 func paired(events []history.Event) ([]facts.Operation, error) {
 	last := map[string]int64{}
 	for _, e := range events {
@@ -232,7 +229,7 @@ func paired(events []history.Event) ([]facts.Operation, error) {
 		last[e.Process] = e.N
 	}
 	var ops []facts.Operation
-	open := map[string]int{} // a process's operation that has not returned
+	open := map[string]int{} // index of a process's operation that has not returned
 	for i := range events {
 		switch e := &events[i]; {
 		case e.Op == history.OpClient:
@@ -246,9 +243,9 @@ func paired(events []history.Event) ([]facts.Operation, error) {
 	return ops, nil
 }
 
-// Limits of one form, so that a file which is no history can't eat the memory.
+// Limits of one form, so that a file that is no history can't exhaust memory.
 const (
-	maxForm  = 16 << 20 // bytes, with all that is in it
+	maxForm  = 16 << 20 // bytes, including everything inside
 	maxDepth = 100
 )
 
@@ -257,7 +254,7 @@ const (
 type reader struct {
 	in   *bufio.Reader
 	line int
-	left int // bytes that the form may still have
+	left int // remaining bytes that the form may have
 	top  int // line on which the outermost form begins
 }
 
@@ -265,14 +262,14 @@ func newReader(r io.Reader) *reader {
 	return &reader{in: bufio.NewReaderSize(r, 1<<16), line: 1, left: maxForm}
 }
 
-// failure is what is wrong with what is read, as the reader panics with it.
+// failure is a syntax error, with which the reader panics.
 type failure struct{ error }
 
 func fail(line int, format string, a ...any) {
 	panic(failure{fmt.Errorf("line %d: %w", line, fmt.Errorf(format, a...))})
 }
 
-// caught is deferred by whoever calls the reader, and gives him its failure.
+// recoverFailure is deferred by callers of the reader, and stores its failure in err.
 func caught(err *error) {
 	switch r := recover().(type) {
 	case nil:
@@ -283,7 +280,7 @@ func caught(err *error) {
 	}
 }
 
-// byte is the next byte, if the file has more.
+// byte reads the next byte, if there is one.
 func (r *reader) byte() (c byte, more bool) {
 	c, err := r.in.ReadByte()
 	switch {
@@ -293,7 +290,7 @@ func (r *reader) byte() (c byte, more bool) {
 		fail(r.line, "%v", err)
 	}
 	if r.left--; r.left < 0 {
-		fail(r.line, "a form longer than %d bytes", maxForm)
+		fail(r.line, "a form is longer than %d bytes", maxForm)
 	}
 	if c == '\n' {
 		r.line++
@@ -301,28 +298,28 @@ func (r *reader) byte() (c byte, more bool) {
 	return c, true
 }
 
-// must is a byte where the file must not end.
+// mustByte returns a byte that was read, and fails at the end of the file.
 func (r *reader) must(c byte, more bool) byte {
 	if !more {
-		fail(r.line, "the file ends within what begins on line %d", r.top)
+		fail(r.line, "the file ends inside the form that begins on line %d", r.top)
 	}
 	return c
 }
 
-// back gives back the byte that was read last.
+// unread returns the last byte to the input.
 func (r *reader) back(c byte) {
-	r.in.UnreadByte() // it was just read, so it can be
+	r.in.UnreadByte() // can't fail after ReadByte
 	r.left++
 	if c == '\n' {
 		r.line--
 	}
 }
 
-// begin is the first byte of what comes next, if there is more. White space, comments and
-// what #_ discards are passed over.
+// firstByte returns the first byte of the next form, if there is one. It skips white space,
+// comments and forms discarded by #_.
 func (r *reader) begin(depth int) (c byte, more bool) {
 	if depth > maxDepth {
-		fail(r.line, "more than %d forms within each other", maxDepth)
+		fail(r.line, "forms are nested more than %d deep", maxDepth)
 	}
 	for {
 		c, more := r.byte()
@@ -342,7 +339,7 @@ func (r *reader) begin(depth int) (c byte, more bool) {
 	}
 }
 
-// follows takes the next byte if it is the one that is asked for.
+// accept reads the next byte if it is the wanted one.
 func (r *reader) follows(want byte) bool {
 	c, more := r.byte()
 	if more && c != want {
@@ -351,10 +348,10 @@ func (r *reader) follows(want byte) bool {
 	return more && c == want
 }
 
-// inside is a form that must come.
+// mustForm reads a form and fails if there is none.
 func (r *reader) inside(depth int) form { return r.form(r.must(r.begin(depth)), depth) }
 
-// form is the form that begins with a byte.
+// form reads the form that begins with byte c.
 func (r *reader) form(c byte, depth int) form {
 	f := form{line: r.line}
 	switch c {
@@ -385,8 +382,8 @@ func (r *reader) form(c byte, depth int) form {
 	return f
 }
 
-// dispatch is what begins with #: a set, a number that is none such as ##NaN, a
-// string that Clojure means as a pattern, or a tag with its form.
+// dispatch reads what begins with #: a set, a symbolic number such as ##NaN, a string that Clojure
+// treats as a pattern, or a tag with its form.
 func (r *reader) dispatch(f form, depth int) form {
 	c := r.must(r.byte())
 	switch {
@@ -405,7 +402,7 @@ func (r *reader) dispatch(f form, depth int) form {
 	return r.inside(depth + 1)
 }
 
-// until is the forms up to the end of a collection.
+// forms reads the forms up to the end of a collection.
 func (r *reader) until(end byte, depth int) (items []form) {
 	for {
 		c := r.must(r.begin(depth))
@@ -416,7 +413,7 @@ func (r *reader) until(end byte, depth int) (items []form) {
 	}
 }
 
-// quoted is a string, whose first quote has been read.
+// quoted reads the rest of a string after its first quote.
 func (r *reader) quoted() string {
 	var b []byte
 	for {
@@ -425,8 +422,8 @@ func (r *reader) quoted() string {
 		case '"':
 			return r.valid(b)
 		case '\\':
-			// Those that stand for another character; of the rest, such as \u00e9
-			// and a pattern's \d, the text is kept as it is written.
+			// Replace escapes for a single character. Keep all others, such as \u00e9 and a
+			// pattern's \d, as they are written.
 			c = r.must(r.byte())
 			if i := strings.IndexByte(`"\nrt`, c); i >= 0 {
 				c = "\"\\\n\r\t"[i]
@@ -438,7 +435,7 @@ func (r *reader) quoted() string {
 	}
 }
 
-// word reads on to the next delimiter.
+// word reads up to the next delimiter.
 func (r *reader) word(b ...byte) string {
 	for {
 		c, more := r.byte()
@@ -464,27 +461,27 @@ func isSpace(c byte) bool { return c <= ' ' && strings.IndexByte(" \t\r\n\f", c)
 
 func isDelimiter(c byte) bool { return strings.IndexByte(`()[]{}";`, c) >= 0 }
 
-// kind is what a form is, as far as a history cares.
+// kind is the kind of a form, as far as a history needs it.
 type kind byte
 
 const (
-	symbol  kind = iota // nil, true, numbers and symbols, as they are written
+	symbol  kind = iota // nil, true, numbers and symbols, as written
 	keyword             // without its colon
 	text                // a string or a character, unescaped
 	vector              // or a list
-	table               // a map: keys and values by turns
+	table               // a map: alternating keys and values
 	set
 )
 
-// form is one value. Its tags are passed over, for what they mean nobody here knows.
+// form is one value. Tags are skipped, since their meaning is not known here.
 type form struct {
 	kind  kind
 	text  string
 	items []form
-	line  int // on which it begins, from 1
+	line  int // where it begins, from 1
 }
 
-// get is the value of a keyword in a map, or nil.
+// get returns the value of a keyword in a map, or nil.
 func (f *form) get(key string) *form {
 	for i := 0; i+1 < len(f.items); i += 2 {
 		if k := f.items[i]; k.kind == keyword && k.text == key {
@@ -494,10 +491,10 @@ func (f *form) get(key string) *form {
 	return nil
 }
 
-// isNil reports whether a value is absent or nil.
+// isNil reports whether a value is missing or nil.
 func (f *form) isNil() bool { return f == nil || f.kind == symbol && f.text == "nil" }
 
-// mentions reports whether a keyword is the form, or anywhere in it.
+// contains reports whether the form is the keyword or contains it at any depth.
 func (f *form) mentions(key string) bool {
 	if f == nil {
 		return false
@@ -510,7 +507,7 @@ func (f *form) mentions(key string) bool {
 	return f.kind == keyword && f.text == key
 }
 
-// String is the form on one line, as Clojure might print it.
+// String returns the form on one line, much as Clojure would print it.
 func (f *form) String() string {
 	var parts []string
 	for i := range f.items {

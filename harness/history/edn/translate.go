@@ -11,37 +11,37 @@ import (
 	"lockpick/harness/history"
 )
 
-// translation turns operations into facts, in the order of the file.
+// translation converts operations to facts, in the order of the file.
 type translation struct {
 	events    []history.Event
 	processes map[string]*process
 	clients   []string // in the order of their first operation
 	count     int64    // operations read
-	timed     bool     // they have :time
-	indexed   bool     // they have none, but :index
-	keyed     bool     // they say which lock they are of
+	timed     bool     // operations have :time
+	indexed   bool     // operations have no :time, but :index
+	keyed     bool     // operations name their lock
 	keys      map[string]bool
 
-	plain bool          // calls and returns as they stand, of no session
-	ttl   time.Duration // of a lease; Never, Unknown
+	plain bool          // keep calls and returns as they are, without sessions
+	ttl   time.Duration // of a lease; or NoDeadline, UnknownTTL
 
 	acquires int
-	others   int // operations on something else
-	unheld   int // releases by who held nothing
-	unheldOK int // of these
+	others   int // operations other than acquire and release
+	unheld   int // releases by processes that held nothing
+	unheldOK int // those that succeeded
 }
 
-// process is where one of Jepsen's processes stands.
+// process is the state of one of Jepsen's processes.
 type process struct {
 	open     *operation // the call that has not returned
-	told     bool       // that call was recorded, and so is its return
-	session  string     // of that call; "" if it belongs to none
+	told     bool       // the call was recorded, so its return will be
+	session  string     // of the call; "" if it belongs to none
 	sessions int
-	held     map[string][]string // lock: sessions that were granted and not given back, the last one last
-	crashed  bool                // an outcome was unknown: Jepsen goes on under another number
+	held     map[string][]string // lock: sessions granted and not released, the latest last
+	crashed  bool                // an outcome was unknown: Jepsen continues with another process number
 }
 
-// theLock is the name of the only lock, of which Jepsen tells none.
+// onlyLock is the name of the only lock, for which Jepsen records none.
 const theLock = "lock"
 
 func newTranslation() *translation {
@@ -54,7 +54,7 @@ func (t *translation) read(r io.Reader) error {
 		return err
 	}
 	if t.acquires == 0 {
-		return fmt.Errorf("line %d: it ends without an operation with :f :acquire, so it is no history of a lock", in.line)
+		return fmt.Errorf("line %d: there is no operation with :f :acquire, so this is not the history of a lock", in.line)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (t *translation) add(f form) error {
 	return nil
 }
 
-// follow notes one operation.
+// enter enters one operation.
 func (t *translation) follow(o operation) error {
 	at, err := t.instant(o)
 	if err != nil || o.process == "" {
@@ -90,18 +90,18 @@ func (t *translation) follow(o operation) error {
 	return t.finished(p, o, at)
 }
 
-// instant is when an operation happened. Either all have a :time or none.
+// instant returns when an operation happened. Either all operations have a :time or none.
 func (t *translation) instant(o operation) (int64, error) {
 	if t.count == 1 {
 		t.timed, t.indexed = o.time >= 0, o.time < 0 && o.index >= 0
 	}
 	switch {
 	case t.timed != (o.time >= 0):
-		return 0, fmt.Errorf("some operations have a :time and some have none, so they can't be put in order")
+		return 0, fmt.Errorf("some operations have a :time and some don't, so they can't be ordered")
 	case t.timed:
 		return o.time, nil
 	case t.indexed && o.index < 0:
-		return 0, fmt.Errorf("an operation without :time or :index, while others have an :index")
+		return 0, fmt.Errorf("an operation has no :time or :index, while others have an :index")
 	case t.indexed:
 		return o.index * apart, nil
 	}
@@ -118,7 +118,7 @@ func (t *translation) call(p *process, o operation, at int64) error {
 		return fmt.Errorf("process %s calls :%s while its :%s of line %d has not returned", number(o), o.f, p.open.f, p.open.line)
 	}
 	if p.crashed && (o.f == history.OpAcquire || t.plain && o.isLock()) {
-		return fmt.Errorf("process %s %ss after an :info of its own: a process that crashed goes on under another number", number(o), o.f)
+		return fmt.Errorf("process %s calls :%s after an :info: a process that crashed must continue under another number", number(o), o.f)
 	}
 	p.open, p.told, p.session = &o, false, ""
 	if !o.isLock() {
@@ -148,8 +148,8 @@ func (t *translation) call(p *process, o operation, at int64) error {
 	return nil
 }
 
-// finished notes a return. A crashed process does nothing any more, so whatever
-// it held, nobody believes in it.
+// finish enters a return. A crashed process does nothing any more, so nobody believes in what it
+// held.
 func (t *translation) finished(p *process, o operation, at int64) error {
 	open := p.open
 	if open == nil || open.f != o.f {
@@ -160,7 +160,7 @@ func (t *translation) finished(p *process, o operation, at int64) error {
 		t.unheldOK++
 	}
 	if p.told {
-		key, _ := t.lock(*open) // it could be told when it was called
+		key, _ := t.lock(*open) // can't fail, because it succeeded for the call
 		e := history.Event{T: at, Process: o.process, Type: o.kind, Op: o.f, Key: key, Session: p.session}
 		if !t.plain {
 			e.Type = o.outcome()
@@ -174,7 +174,7 @@ func (t *translation) finished(p *process, o operation, at int64) error {
 		case o.f == history.OpAcquire:
 			p.held[key] = append(held, p.session)
 		default:
-			p.held[key] = held[:len(held)-1] // who calls release gives back the last
+			p.held[key] = held[:len(held)-1] // a release is for the latest session
 		}
 	}
 	if o.kind == history.Info && !p.crashed {
@@ -184,8 +184,8 @@ func (t *translation) finished(p *process, o operation, at int64) error {
 	return nil
 }
 
-// outcome is the type of a return. Jepsen's :fail says that a release did
-// nothing, and not that the lock was not held, unless its :error does.
+// outcome returns the type of a return. Jepsen's :fail says that a release had no effect, but it
+// says that the lock was not held only if :error does.
 func (o operation) outcome() history.Type {
 	if o.kind == history.Fail && o.f == history.OpRelease && !o.failure.mentions("not-held") {
 		return history.Info
@@ -193,8 +193,8 @@ func (o operation) outcome() history.Type {
 	return o.kind
 }
 
-// lock is the name of an operation's lock: its :key, or the key of a value
-// [key value] as jepsen.independent makes it, or theLock where there is only one.
+// lock returns the name of an operation's lock: its :key, or the key of a value [key value] as made
+// by jepsen.independent, or onlyLock if there is only one.
 func (t *translation) lock(o operation) (string, error) {
 	name := o.key
 	if name.isNil() && !o.value.isNil() && o.value.kind == vector && len(o.value.items) == 2 {
@@ -203,7 +203,7 @@ func (t *translation) lock(o operation) (string, error) {
 	if first := len(t.keys) == 0; first {
 		t.keyed = !name.isNil()
 	} else if t.keyed == name.isNil() {
-		return "", fmt.Errorf("some operations say which lock they are of, by :key or a :value of two, and some don't")
+		return "", fmt.Errorf("some operations name their lock, by :key or a :value of two elements, and some don't")
 	}
 	key := theLock
 	if t.keyed {
@@ -215,7 +215,7 @@ func (t *translation) lock(o operation) (string, error) {
 
 func number(o operation) string { return strings.TrimPrefix(o.process, "p") }
 
-// finish is all facts between the begin and the end of the run. An operation
+// allEvents returns all events, with the start and the end of the run. The outcome of an operation
 // that never returned is unknown, as it is for Jepsen.
 func (t *translation) finish() []history.Event {
 	t.rise()
@@ -228,12 +228,12 @@ func (t *translation) finish() []history.Event {
 	return slices.Concat([]history.Event{begin}, t.events, []history.Event{end})
 }
 
-// rise puts events in the order of time, and those of one time in the order of the
-// file, which is what counts in Jepsen: stamps of whole milliseconds would make
-// operations concurrent that came one after the other. So each operation gets an
-// instant of its own, 1 ns after the one before it where it has to.
+// sortInstants puts events in order of time, and those of the same time in the order of the file,
+// which is the order that counts in Jepsen. Stamps of whole milliseconds would make sequential
+// operations concurrent, so each operation gets an instant of its own, 1 ns after the previous one
+// if necessary.
 func (t *translation) rise() {
-	history.Sort(t.events) // a number is a place in the file
+	history.Sort(t.events) // numbers are positions in the file
 	last, n := int64(-1), int64(0)
 	for i := range t.events {
 		e := &t.events[i]
@@ -244,8 +244,8 @@ func (t *translation) rise() {
 	}
 }
 
-// number takes back the numbers of what the file doesn't have: the begin of a client, and
-// its end by an answer that nobody knows, 1 ns after which it comes.
+// clearNumbers removes the numbers of events that are not in the file: the start of a client, and
+// its end after an unknown outcome, 1 ns later.
 func (t *translation) number() {
 	for i := range t.events {
 		e := &t.events[i]
@@ -259,8 +259,8 @@ func (t *translation) number() {
 	}
 }
 
-// lease lets each lease that was granted lapse a TTL after the call of its acquire.
-// The lock set it then or later, so at that instant its client stops believing.
+// setLeases lets each granted lease expire a TTL after the call of its acquire. The lock set it
+// then or later, so that is when its client stops believing.
 func (t *translation) lease() {
 	if t.ttl == Never {
 		return
@@ -285,29 +285,29 @@ func (t *translation) notes() []string {
 	switch {
 	case t.plain:
 	case t.ttl > 0:
-		add("a lease is believed in for %v from the call of its acquire", t.ttl)
+		add("leases are assumed to last %v from the call of their acquire", t.ttl)
 	case t.ttl == Unknown:
-		add("how long leases last nobody says: one may have lapsed as soon as it was granted, and what was held is known by answers only; --ttl says how long they last")
+		add("the duration of leases is unknown: one may have expired as soon as it was granted, so only replies show what was held; --ttl sets the duration")
 	default:
-		add("the history knows no leases: who acquired is believed to hold the lock until it calls release, so a lease that lapsed before counts as bad; --model lease lets it lapse, and --ttl says when")
+		add("the history has no leases: a client is assumed to hold the lock until it calls release, so a lease that expired earlier counts as a violation; use --model lease to let leases expire, and --ttl to set when")
 	}
 	switch {
 	case t.indexed:
-		add("it has no :time: operations are put 1 µs apart by their :index, so spans of time mean nothing")
+		add("there is no :time: operations are placed 1 µs apart by :index, so durations mean nothing")
 	case !t.timed:
-		add("it has no :time and no :index: operations are put 1 µs apart as they stand in the file, so spans of time mean nothing")
+		add("there is no :time and no :index: operations are placed 1 µs apart in file order, so durations mean nothing")
 	}
 	if t.keyed {
-		add("it is of %d locks, told apart by :key or the first of a :value of two", len(t.keys))
+		add("it covers %d locks, distinguished by :key or the first element of a :value of two", len(t.keys))
 	}
 	if t.unheld > 0 {
-		add("passed over: releases by processes that held nothing, %d", t.unheld)
+		add("skipped releases by processes that held nothing: %d", t.unheld)
 	}
 	if t.unheldOK > 0 {
-		add("of these releases the lock answered %d with ok, which --model owner-mutex judges", t.unheldOK)
+		add("%d of these releases returned ok, which --model owner-mutex checks", t.unheldOK)
 	}
 	if t.others > 0 {
-		add("passed over: operations other than acquire and release, %d", t.others)
+		add("skipped operations other than acquire and release: %d", t.others)
 	}
 	return notes
 }

@@ -15,27 +15,27 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Write writes a history of ours as Jepsen writes one: a map a line, with :index (from
-// 0, none left out), :type, :process, :f, :value and :time (nanoseconds). Besides it
-// has :key, the lock, and :event, our number of the event.
+// Write writes one of our histories in Jepsen's format: one map per line, with :index (from 0,
+// without gaps), :type, :process, :f, :value and :time (nanoseconds). In addition it has :key, the
+// lock, and :event, our number of the event.
 //
-//   - Only acquire and release are there, for the model that judges them (knossos'
-//     mutex) knows no others. :value is nil, and where there are several locks
-//     [lock nil], as jepsen.independent has it.
-//   - That model knows no leases. Belief that ends without a release, at the deadline,
-//     by a death or a definite no, is written as a release at that instant, with
-//     :error [:expired]; the session's own release, which comes later, is left out. An
-//     extension that comes back after the deadline is an acquire of its own. An acquire
-//     that returned after its deadline was believed in by nobody, and is :fail with
-//     :error [:expired]. Of several releases the first ends belief; the others are left out.
-//   - A release that came to nothing, or whose outcome is unknown, is :info, for its
-//     client believes no longer, whatever the nodes say.
-//   - Who had an :info goes on under another number, as Jepsen's processes do:
+//   - Only acquire and release are written, because the model that checks them (Knossos'
+//     mutex) knows no others. :value is nil, or [lock nil] if there are several locks, as in
+//     jepsen.independent.
+//   - That model knows no leases. Belief that ends without a release, at the deadline, by a
+//     death or by a definite no, is written as a release at that instant, with :error
+//     [:expired]. The session's own release, which comes later, is omitted. An extension
+//     that returns after the deadline is an acquire of its own. Nobody believed in an
+//     acquire that returned after its deadline, so it is :fail with :error [:expired]. If
+//     there are several releases, the first ends belief and the others are omitted.
+//   - A release that failed, or whose outcome is unknown, is :info, because its client has
+//     stopped believing, whatever the nodes say.
+//   - A client that had an :info continues under another number, like Jepsen's processes:
 //     client i of n is i, then i+n, and so on.
-//   - A fault is two :info of :process :nemesis, as for Jepsen's nemesis, which calls
-//     and returns: :start-pause with [target], and that with what was read back.
+//   - A fault is two :info of :process :nemesis, since Jepsen's nemesis calls and returns:
+//     :start-pause with [target], and the same with what was read back.
 //
-// What has no name in EDN is escaped, and what is not UTF-8 replaced.
+// Characters that EDN can't represent are escaped, and invalid UTF-8 is replaced.
 func Write(w io.Writer, h *history.History) error {
 	t := &writing{Facts: facts.Read(h), keys: map[string]bool{}, number: map[string]int{}, open: map[string]line{}}
 	t.gather()
@@ -49,12 +49,12 @@ func Write(w io.Writer, h *history.History) error {
 	return nil
 }
 
-// line is a call or a return before it has its place.
+// line is a call or a return that has not been placed yet.
 type line struct {
 	t     int64
-	n     int64 // event, by which equals are ordered
-	order int   // and of one event's
-	of    int   // which operation it is of
+	n     int64 // number of the event; orders lines with equal t
+	order int   // orders lines of one event
+	of    int   // number of its operation
 	call  bool
 	e     history.Event
 	f     string
@@ -65,14 +65,14 @@ type line struct {
 type writing struct {
 	*facts.Facts
 	lines  []line
-	count  int // of operations
+	count  int // number of operations
 	keys   map[string]bool
-	number map[string]int // a client's process
-	next   int            // how many clients there are, at least one
+	number map[string]int // a client's process number
+	next   int            // number of clients so far
 	open   map[string]line
 
 	out     []line
-	waiting map[string][]line // of processes that are busy
+	waiting map[string][]line // lines of processes that are in the middle of an operation
 }
 
 func (t *writing) gather() {
@@ -90,7 +90,7 @@ func (t *writing) gather() {
 	}
 }
 
-// client gives a client its first number.
+// client gives a client its first process number.
 func (t *writing) client(name string) {
 	if _, ok := t.number[name]; !ok {
 		t.number[name] = t.next
@@ -98,8 +98,8 @@ func (t *writing) client(name string) {
 	}
 }
 
-// session takes what a session did with its lock. What ended without a release is released
-// only once.
+// session adds what a session did with its lock. A session whose belief ended without a release is
+// released only once.
 func (t *writing) session(s *facts.Session) {
 	t.client(s.Client())
 	t.keys[s.Key()] = true
@@ -125,7 +125,7 @@ func (t *writing) session(s *facts.Session) {
 	}
 }
 
-// operation takes one that the client called.
+// operation adds an operation that the client called.
 func (t *writing) operation(f string, o facts.Operation) {
 	t.count++
 	t.lines = append(t.lines, line{t: o.Call.T, n: o.Call.N, of: t.count, call: true, e: *o.Call, f: f})
@@ -134,8 +134,8 @@ func (t *writing) operation(f string, o facts.Operation) {
 	}
 }
 
-// span writes what the model can't know of a belief: an end that is no release, and a
-// begin that is no acquire.
+// beliefEnds adds the parts of a belief that the model can't represent: an end that is not a
+// release, and a beginning that is not an acquire.
 func (t *writing) span(w facts.Window, how facts.Ending) {
 	e := history.Event{N: w.Opens.N, Process: w.Session.Client(), Key: w.Session.Key(), Session: w.Session.Name()}
 	if w.Opens.Op == history.OpExtend {
@@ -146,12 +146,12 @@ func (t *writing) span(w facts.Window, how facts.Ending) {
 	}
 }
 
-// release gives a lock back that nobody believes in any more.
+// release adds a release of a lock that nobody believes in any more.
 func (t *writing) release(e history.Event, at, n int64, why facts.Ending) {
 	t.pair(line{t: at, n: n, order: 2, e: e, f: history.OpRelease, cause: string(why)})
 }
 
-// pair adds an operation that the client did not do, and that returns at once.
+// addPair adds an operation that the client did not call, and that returns at once.
 func (t *writing) pair(l line) {
 	t.count++
 	l.of = t.count
@@ -172,7 +172,8 @@ func (t *writing) fault(word string, e *history.Event) {
 	t.lines = append(t.lines, l)
 }
 
-// operations are the lines in order, with their text. What never returned is :info.
+// operations returns the lines in order, with their text. An operation that never returned is
+// :info.
 func (t *writing) operations() []line {
 	slices.SortStableFunc(t.lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.n, b.n), cmp.Compare(a.order, b.order))
@@ -189,8 +190,9 @@ func (t *writing) operations() []line {
 	return t.out
 }
 
-// rank puts a call of release before all else of its instant. Who believes until then and
-// who believes from then on never believe both, and for Jepsen the order counts.
+// rank places a call of release before everything else at the same instant. A client that believes
+// until then and one that believes from then on never believe at the same time, and for Jepsen the
+// order counts.
 func (l line) rank() int {
 	if l.call && l.f == history.OpRelease {
 		return 0
@@ -198,8 +200,8 @@ func (l line) rank() int {
 	return 1
 }
 
-// do puts a line where it belongs. A process that is in the middle of an operation does
-// nothing else until that has returned.
+// emit places a line. A process that is in the middle of an operation does nothing else until that
+// has returned.
 func (t *writing) do(l line) {
 	name := l.e.Process
 	open, busy := t.open[name]
@@ -211,12 +213,12 @@ func (t *writing) do(l line) {
 	case l.call:
 		t.open[name] = l
 	case !busy:
-		return // a return before its call: no recorder writes it
+		return // a return without a call, which no recorder writes
 	default:
 		delete(t.open, name)
 	}
 	if n := len(t.out); n > 0 {
-		l.t = max(l.t, t.out[n-1].t) // of one that waited
+		l.t = max(l.t, t.out[n-1].t) // for a line that waited
 	}
 	t.out = append(t.out, t.written(l))
 	if l.call {
@@ -263,7 +265,8 @@ func (t *writing) written(l line) line {
 	return l
 }
 
-// keywordOf is a keyword of a fault's name, of which none but ours is expected.
+// keywordOf returns the keyword for a fault's operation. Operations other than our own are not
+// expected.
 func keywordOf(s string) string {
 	ok := strings.IndexFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) < 0
 	if !ok {
@@ -272,11 +275,11 @@ func keywordOf(s string) string {
 	return ":" + s
 }
 
-// mostString bounds one text, in bytes.
+// maxString bounds one string, in bytes.
 const mostString = 64 << 10
 
-// quotedText is a string of EDN. It is one line, and no more than Clojure's reader takes:
-// \uNNNN stands for what is no letter, sign or space, in UTF-16 where that needs two.
+// quotedText returns a string literal of EDN, on one line and restricted to what Clojure's reader
+// accepts: \uNNNN replaces control characters and line separators.
 func quotedText(s string) string {
 	if len(s) > mostString {
 		s = s[:mostString] + "…"

@@ -31,8 +31,8 @@ const paused = `params clients=c1,c2 nodes=n1 ttl=10s
 26 harness end run
 `
 
-// The lease that lapses is given back at its deadline; who had an :info goes on under
-// another number; what never returned is :info.
+// The expired lease is released at its deadline. A client that had an :info continues under another
+// number. An operation that never returned is :info.
 const want = `{:index 0, :type :invoke, :process 0, :f :acquire, :value nil, :time 1000000000, :key "lock-1", :event 3}
 {:index 1, :type :ok, :process 0, :f :acquire, :value nil, :time 2000000000, :key "lock-1", :event 4}
 {:index 2, :type :info, :process :nemesis, :f :start-pause, :value ["c1"], :time 3000000000, :event 5}
@@ -68,8 +68,9 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Who got no answer to an acquire goes on under another number, by as many as there are clients, and may
-// give the lock back all the same. What was believed in until the run was stopped has no release but its own.
+// A client whose acquire got no reply continues under another number, higher by the number of
+// clients, and may still release the lock. If a client believed until the run was stopped, only its
+// own release is written.
 func TestWriteUnknownAcquire(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1,c2 nodes=n1
 0 c1 begin client
@@ -102,7 +103,7 @@ func TestWriteUnknownAcquire(t *testing.T) {
 	}
 }
 
-// Whatever a name holds, it is one string for those who read it by a library.
+// Whatever characters a name contains, an EDN library reads it as one string.
 func TestWriteHostileNames(t *testing.T) {
 	for _, key := range []string{"a\"b", `back\slash`, "new\nline\r\t", "\x00\x1b\x7f\u0085\u2028", "né 🔒", "#{:a}", "", strings.Repeat("x", 1<<20)} {
 		h, err := histories.Parse(paused)

@@ -8,7 +8,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// pick is an endless source of choices: bytes, then zeros.
+// pick is an endless source of choices: the bytes, then zeros.
 type pick []byte
 
 func (p *pick) n(n int) int {
@@ -22,7 +22,7 @@ func (p *pick) n(n int) int {
 
 func choose[T any](p *pick, of ...T) T { return of[p.n(len(of))] }
 
-// anyHistory makes a history that looks like one in its words only.
+// anyHistory makes a history with valid names and values in random combinations.
 func anyHistory(p *pick) *history.History {
 	names := []string{"c1", "c1", "c1", "c1", "c2", "c2", "c3", "n1", "c1-n1", "c2-r1", "r1", history.Nemesis, history.Harness, history.Machine, ""}
 	ops := []string{history.OpAcquire, history.OpAcquire, history.OpAcquire, history.OpAcquire, history.OpRead, history.OpCheck, history.OpWrite, history.OpRelease, history.OpExtend, history.OpSet,
@@ -48,8 +48,8 @@ func anyHistory(p *pick) *history.History {
 	return h
 }
 
-// holds checks what holds of the facts of any history: each event is in one place at most,
-// and where it belongs.
+// checkInvariants checks what is true of the facts of any history: each event occurs at most once,
+// in the right place.
 func holds(t *testing.T, f *Facts) {
 	t.Helper()
 	places := map[*history.Event]int{}
@@ -59,7 +59,7 @@ func holds(t *testing.T, f *Facts) {
 				continue
 			}
 			if places[e]++; places[e] > 1 {
-				t.Fatalf("event %d stands in two places", e.N)
+				t.Fatalf("event %d occurs twice", e.N)
 			}
 		}
 	}
@@ -68,7 +68,7 @@ func holds(t *testing.T, f *Facts) {
 			put(o.Return)
 		}
 		if o.Return != nil && (o.Return.Op != o.Call.Op || o.Return.Process != s.Client()) {
-			t.Fatalf("event %d returns from %d", o.Return.N, o.Call.N)
+			t.Fatalf("event %d is the return of %d", o.Return.N, o.Call.N)
 		}
 	}
 	sessions, ofLocks := 0, 0
@@ -81,7 +81,7 @@ func holds(t *testing.T, f *Facts) {
 		last := int64(math.MinInt64)
 		for w := range f.Windows(s) {
 			if w.From > w.To || w.From == w.To && !f.Open(w) || w.From < last || w.Opens == nil {
-				t.Fatalf("%s is believed in from %d to %d, after %d", s.Name(), w.From, w.To, last)
+				t.Fatalf("%s has a window from %d to %d, after %d", s.Name(), w.From, w.To, last)
 			}
 			last = w.To
 			f.Closing(w)
@@ -90,12 +90,12 @@ func holds(t *testing.T, f *Facts) {
 	for _, l := range f.Locks {
 		for s := range l.Sessions() {
 			if ofLocks++; s.Key() != l.Name {
-				t.Fatalf("%s is of lock %s, and not of %s", s.Name(), s.Key(), l.Name)
+				t.Fatalf("%s is of lock %s, not of %s", s.Name(), s.Key(), l.Name)
 			}
 		}
 	}
 	if ofLocks > sessions {
-		t.Fatalf("%d sessions are of locks, and there are %d", ofLocks, sessions)
+		t.Fatalf("%d sessions of locks, but only %d in all", ofLocks, sessions)
 	}
 	for _, x := range f.Faults {
 		put(x.Events()...)
@@ -105,7 +105,7 @@ func holds(t *testing.T, f *Facts) {
 		put(list...)
 	}
 	if put(f.Stop); len(f.Sent()) != len(f.Links)+len(f.Others) {
-		t.Fatal("a command is sent twice, or never")
+		t.Fatal("a command is missing or listed twice")
 	}
 	inferred(t, f)
 	f.Beliefs()
@@ -113,26 +113,26 @@ func holds(t *testing.T, f *Facts) {
 	f.ByNode()
 }
 
-// inferred checks what follows from facts when it is asked for.
+// checkDerived checks the facts that are computed when first needed.
 func inferred(t *testing.T, f *Facts) {
 	t.Helper()
 	for _, w := range f.Wires() {
 		for _, a := range w.Attempts {
 			if len(a.Sets) > 0 && a.Session.Client() != Sender(a.Sets[0]) {
-				t.Fatalf("an attempt of %s is not its own", a.Session.Name())
+				t.Fatalf("an attempt of %s was sent by another client", a.Session.Name())
 			}
 		}
 	}
 	for _, key := range f.Lives().Keys {
 		for _, s := range f.Lives().Stays("n1", key) {
 			if s.To(); s.Put == nil || s.Put.Process != "n1" || s.Put.Key != key {
-				t.Fatalf("a value of %s on n1 was put there by nobody", key)
+				t.Fatalf("a value of %s on n1 has no valid start", key)
 			}
 		}
 	}
 }
 
-// whole checks what holds of any fault.
+// checkFault checks what is true of any fault.
 func whole(t *testing.T, f *Facts, x *Fault) {
 	t.Helper()
 	if x.First() == nil || x.To() < x.From() && f.Malformed == "" && x.End.N > x.Begin.N {
@@ -140,7 +140,7 @@ func whole(t *testing.T, f *Facts, x *Fault) {
 	}
 	for _, e := range x.Events() {
 		if e.Op != x.Kind || e.Node != x.Target || e.Step != x.Step {
-			t.Fatalf("event %d is of no %s %s", e.N, x.Kind, x.Target)
+			t.Fatalf("event %d does not belong to %s %s", e.N, x.Kind, x.Target)
 		}
 	}
 }
@@ -162,13 +162,13 @@ func TestAnyHistoryIsRead(t *testing.T) {
 		lost += len(f.Loose)
 	}
 	if granted < 200 || lost < 1000 {
-		t.Errorf("of all histories, %d grants and %d events that belong nowhere: too few to show anything", granted, lost)
+		t.Errorf("all histories together have %d grants and %d unmatched events: too few to show anything", granted, lost)
 	}
 }
 
 func TestNothingIsRead(t *testing.T) {
 	if f := Read(nil); f.Malformed != "" || f.First != -1 {
-		t.Errorf("of no history: %+v", f)
+		t.Errorf("without a history: %+v", f)
 	}
 }
 

@@ -9,34 +9,35 @@ import (
 	"lockpick/harness/history"
 )
 
-// Attempt is one round of asking the nodes: the sets of one token, by one client, during
-// one acquire, each node asked once. A lock may use one token for several rounds, or for
-// several acquires: see rounds.
+// Attempt is one round of requests to the nodes: the sets of one token, by one client, during one
+// acquire, with one set per node. A lock may use one token for several rounds or several acquires,
+// see splitRounds.
 type Attempt struct {
 	Session  *Session
 	Token    string
-	From, To int64            // the first set was sent, the last was answered or given up
-	Over     int64            // the attempt was over by then: the next was begun, or acquire returned, or the holder had released; From if it was given up before
+	From, To int64            // when the first set was sent, and when the last was answered or given up
+	Over     int64            // the attempt was over by then: the next one began, acquire returned, or the holder released; From if the client had given up before
 	Yes, No  int              // nodes that answered in time for the client to know
-	Won      bool             // its session got the lock by it
-	Asked    []*history.Event // all sets, in the order in which they were sent
-	Sets     []*history.Event // those that a node applied, or may have
-	Deletes  []*history.Event // that can have deleted its keys, applied or not
+	Won      bool             // the session got the lock through this attempt
+	Asked    []*history.Event // in the order in which they were sent
+	Sets     []*history.Event // the sets that a node applied, or may have applied
+	Deletes  []*history.Event // releases that may have deleted its keys, applied or not
 
-	first  *Attempt // of its token, where this is another; nil: it is the first
-	before *Attempt // the latest of its session before, that had another token
-	resent bool     // see again
-	end    int64    // without a next attempt, it was over by then
+	first  *Attempt // the first attempt with this token; nil: this is the first
+	before *Attempt // the session's latest attempt before this one with a different token
+	resent bool     // see isResent
+	end    int64    // the end if no other attempt follows
 }
 
-// Wire is what the links saw of one lock, put in the order of its attempts.
+// LockAttempts holds what the links recorded of one lock, grouped into attempts.
 type Wire struct {
-	Attempts []*Attempt            // in the order of their begin
-	Last     map[*Session]*Attempt // of each session
-	Extended map[*Session]int64    // when a node last applied an extension of it, but for those that come when its client has given it up
+	Attempts []*Attempt            // in the order of their beginnings
+	Last     map[*Session]*Attempt // the last attempt of each session
+	Extended map[*Session]int64    // when a node last applied an extension of the session, except extensions after the client gave up
 }
 
-// Wires reads what the links saw of every lock, in one pass, when it is first asked for.
+// AttemptsByLock groups what the links recorded of every lock, in one pass, when it is first
+// needed.
 func (f *Facts) Wires() map[string]*Wire {
 	if f.wires != nil {
 		return f.wires
@@ -66,19 +67,20 @@ type wireReader struct {
 	locks   map[string]*Wire
 	clients map[clientKey]*clientAttempts
 	extends []*history.Event   // in the order in which they were sent
-	late    int64              // how long a client asks a node
-	life    int64              // by then a key has long lapsed
+	late    int64              // how long a client waits for a node
+	life    int64              // a key has certainly expired after this
 	gone    map[string]int64   // Facts.Gone
-	until   map[*Session]int64 // see givenUp
+	until   map[*Session]int64 // see gaveUpAt
 }
 
 type clientKey struct{ client, key string }
 
-// clientAttempts is what one client did about one lock: its sessions, and its sets and releases by token.
+// clientAttempts holds what one client did with one lock: its sessions, and its sets and releases
+// by token.
 type clientAttempts struct {
 	sessions []*Session
 	groups   map[string]*group
-	last     *group // that was added to
+	last     *group // the group used last
 }
 
 func (in *wireReader) client(client, key string) *clientAttempts {
@@ -90,8 +92,8 @@ func (in *wireReader) client(client, key string) *clientAttempts {
 	return a
 }
 
-// group is the sets and releases of one token, by one client, in the order in which they
-// were sent.
+// group holds the sets and releases of one token by one client, in the order in which they were
+// sent.
 type group struct {
 	*clientAttempts
 	wire   *Wire
@@ -99,8 +101,8 @@ type group struct {
 	events []*history.Event
 }
 
-// byToken groups sets and releases, in the order in which their tokens were first seen.
-// It sets what extends a lock aside.
+// byToken groups sets and releases, in the order in which their tokens first occur. It collects
+// extensions separately.
 func (in *wireReader) byToken(links []*history.Event) (all []*group) {
 	for _, e := range links {
 		a, w := in.client(Sender(e), e.Key), in.wire(e.Key)
@@ -144,7 +146,7 @@ func (a *Attempt) set(e *history.Event) {
 	}
 }
 
-// settle says of each attempt of a lock whether it won, and when it was over.
+// finishAttempts determines for each attempt of a lock whether it won, and when it was over.
 func (in *wireReader) settle(f *Facts, w *Wire) {
 	for _, a := range w.Attempts {
 		s := a.Session
@@ -169,9 +171,9 @@ func (in *wireReader) settle(f *Facts, w *Wire) {
 	}
 }
 
-// extended enters what extends locks. An extension is of the session that sets its token, or of the
-// one that its client called last. What comes when the client has given up is nobody's: a lock that
-// goes on renewing then keeps its key for itself.
+// recordExtensions enters extensions of locks. An extension belongs to the session that set its
+// token, or to the one that its client called last. Extensions after the client has given up belong
+// to no session: a lock that keeps renewing then keeps its key for nobody.
 func (in *wireReader) extended() {
 	type owned struct {
 		clientKey
@@ -202,7 +204,7 @@ func (in *wireReader) extended() {
 	}
 }
 
-// givenUp caches Session.givenUp, which walks all calls of the session.
+// gaveUpAt caches Session.gaveUpAt, which walks all calls of the session.
 func (in *wireReader) givenUp(s *Session) int64 {
 	at, known := in.until[s]
 	if !known {
@@ -212,9 +214,9 @@ func (in *wireReader) givenUp(s *Session) int64 {
 	return at
 }
 
-// givenUp is when the session's client had an answer to its last release, of whatever kind, or to an
-// acquire that did not get the lock, and did not extend it since; or when the client was gone. Never:
-// it has not given up.
+// gaveUpAt returns when the session's client had a reply of any kind to its last release, or to an
+// acquire that failed, with no later extension; or when the client was gone. Never means that it
+// has not given up.
 func (s *Session) givenUp(gone map[string]int64) int64 {
 	at := int64(Never)
 	if !s.Granted() {
@@ -234,14 +236,14 @@ func (s *Session) givenUp(gone map[string]int64) int64 {
 	return at
 }
 
-// GivenUp reports whether a set of the attempt was sent when its client had given that up for longer than it
-// asks a node, as by a driver that sends again on its own account.
+// SentAfterGivingUp reports whether a set of the attempt was sent more than a node time-out after
+// the client had given up on it, as by a driver that retries on its own.
 func (a *Attempt) GivenUp(set *history.Event, late int64) bool {
 	return a.resent || a.Over < Never && set.Sent-a.Over > late
 }
 
-// again reports whether an attempt's sets are those of an earlier one that had been given back, and its
-// client has asked with another token since, for longer than it asks a node.
+// isResent reports whether an attempt repeats the sets of an earlier attempt that had been
+// released, more than a node time-out after the client began to use another token.
 func (a *Attempt) again(late int64) bool {
 	if a.first == nil || len(a.first.Deletes) == 0 {
 		return false
@@ -255,15 +257,15 @@ func (a *Attempt) again(late int64) bool {
 	return false
 }
 
-// stray reports whether an attempt's sets were sent when its session had got the lock by
-// another token: by a driver that goes on with what its client has given up.
+// afterGrant reports whether an attempt's sets were sent after its session had got the lock with
+// another token, as by a driver that continues what its client has given up.
 func (a *Attempt) stray() bool {
 	s := a.Session
 	return s.Granted() && a.From > s.Acquire.Returned() && s.Token() != "" && s.Token() != a.Token
 }
 
-// over is when a session's acquire had returned without the lock, its holder had released,
-// or its client was gone.
+// endOf returns when a session's acquire had returned without the lock, its holder had released, or
+// its client was gone.
 func (f *Facts) over(s *Session) int64 {
 	at := s.Acquire.Returned()
 	if s.Granted() {
@@ -275,12 +277,12 @@ func (f *Facts) over(s *Session) int64 {
 	return at
 }
 
-// Deletion of an attempt's key on a node: when it was applied, or Never, and
-// when it was sent, 0 if it was not.
+// Deletion returns when the deletion of an attempt's key on a node was applied, or Never, and when
+// it was sent, or 0 if it was not.
 func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
 	sent = Never
 	for _, d := range a.Deletes {
-		if d.Node == set.Node && d.Sent >= set.Sent { // else it was meant for an earlier key
+		if d.Node == set.Node && d.Sent >= set.Sent { // otherwise it refers to an earlier key
 			sent = min(sent, d.Sent)
 		}
 	}
@@ -290,8 +292,8 @@ func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
 	return deletedBy(set, a.Deletes), sent
 }
 
-// Answer is the answer of a node to the attempt's sets that came within a node time-out: a yes, or else the
-// last; nil: there was none.
+// Answer returns the node's reply to the attempt's sets that arrived within a node time-out: a
+// success if there is one, otherwise the last reply, or nil.
 func (a *Attempt) Answer(node string, late int64) (answer *history.Event) {
 	for _, e := range a.Asked {
 		if e.Node == node && e.Answered != 0 && e.Answered-e.Sent <= late && (answer == nil || answer.Type != history.OK) {
@@ -301,11 +303,11 @@ func (a *Attempt) Answer(node string, late int64) (answer *history.Event) {
 	return answer
 }
 
-// refused reports whether a node answered a release with an error: it deleted nothing.
+// isErrorReply reports whether a node replied to a release with an error, so it deleted nothing.
 func refused(d *history.Event) bool { return d.Type == history.Fail && d.Cause != "" }
 
-// lastCalled is the last of one client's sessions, in the order of their calls, that it
-// had called by an instant, or nil.
+// lastCalledBy returns the last of one client's sessions, in call order, whose acquire had been
+// called by an instant, or nil.
 func lastCalled(sessions []*Session, at int64) *Session {
 	i := sort.Search(len(sessions), func(i int) bool { return sessions[i].Acquire.Call.T > at })
 	if i == 0 {
@@ -314,16 +316,16 @@ func lastCalled(sessions []*Session, at int64) *Session {
 	return sessions[i-1]
 }
 
-// rounds tells the rounds of one token apart. A set begins a round
+// splitRounds separates the rounds of one token. A set begins a new round if
 //
-//   - where its node has been asked in this one, and that is over: a lock that takes one
-//     node for two asks it twice at once,
-//   - where the token was given back since, to whichever node,
-//   - or where the next acquire has been called. A lock that has another token for that
-//     may still be asking with this one, for as long as it asks a node.
+//   - its node was already sent a set in this round, and that one is over (a lock that takes
+//     one node for two sends it two sets at the same time),
+//   - the token was released on any node since, or
+//   - the next acquire has been called. A lock that has a different token for that acquire
+//     may still send sets with this one, for as long as a node time-out.
 //
-// A lock may ask all nodes at once, or one after the other, and an answer may be late, so
-// nothing is told by the order of answers.
+// A lock may contact all nodes at once or one after the other, and a reply may be late, so the
+// order of replies shows nothing.
 func (in *wireReader) rounds(g *group) {
 	var all []*Attempt
 	var sets, deletes []*history.Event // of this round so far
@@ -372,8 +374,9 @@ func newAttempt(s *Session, sets, deletes []*history.Event) *Attempt {
 	return a
 }
 
-// before is how many of a round's sets came before the round that a set begins. Those that
-// were under way with it belong to that one, to nodes that had not been asked before:
+// roundStart returns how many of a round's sets come before the round that the set e begins. Sets
+// that were in flight together with e belong to the new round, if their nodes had not been
+// contacted before:
 //
 //	n1  |=====|                      |=====|
 //	n2  |=======|                    |======|
@@ -391,27 +394,27 @@ func (in *wireReader) before(sets []*history.Event, e *history.Event) int {
 	return n
 }
 
-// again reports whether a set asks a node anew.
+// repeatsNode reports whether a set contacts a node a second time.
 func (in *wireReader) again(asked []*history.Event, e *history.Event) bool {
 	return slices.ContainsFunc(asked, func(x *history.Event) bool {
 		return x.Node == e.Node && in.over(x, e.Sent)
 	})
 }
 
-// over reports whether a set had been answered by an instant, or given up.
+// isOver reports whether a set had been answered or given up by an instant.
 func (in *wireReader) over(x *history.Event, at int64) bool {
 	return x.T <= at || at-x.Sent >= in.late
 }
 
-// still reports whether a set, sent when the next acquire had been called, may belong to
-// a round of the one before.
+// mayBelongTo reports whether a set sent after the next acquire was called may belong to a round of
+// the previous one.
 func (in *wireReader) still(last, next *Session, e *history.Event) bool {
 	over := last.Acquire.Ended()
 	return next.Token() != e.Token && over < Never && e.Sent-over <= in.late
 }
 
-// share gives each release to all rounds of its token whose keys it can have deleted: those
-// before its own whose key still stood, and those begun while it was under way.
+// assignReleases adds each release to all rounds of its token whose keys it may have deleted:
+// earlier rounds whose key still existed, and rounds that began while the release was in flight.
 func (in *wireReader) share(all []*Attempt) {
 	own := make([][]*history.Event, len(all)) // the releases that were sent in each round
 	for i, a := range all {
@@ -433,8 +436,8 @@ func (in *wireReader) share(all []*Attempt) {
 	}
 }
 
-// later is the releases of later rounds that can have deleted a key, where those of its own
-// had not done so before, nor had it been gone when it was set again.
+// laterReleases returns the releases of later rounds that may have deleted a key, unless the key
+// was already deleted by its own releases, or was gone when it was set again.
 func (in *wireReader) later(e *history.Event, own []*history.Event, rounds []*Attempt, theirs [][]*history.Event) (deletes []*history.Event) {
 	gone := deletedBy(e, own)
 	for i, a := range rounds {
@@ -456,7 +459,7 @@ func (in *wireReader) later(e *history.Event, own []*history.Event, rounds []*At
 	return deletes
 }
 
-// deletedBy is when the first of releases that can have deleted a key did, or Never.
+// deletedBy returns when the first release that may have deleted a key did so, or Never.
 func deletedBy(set *history.Event, deletes []*history.Event) int64 {
 	at := int64(Never)
 	for _, d := range deletes {
@@ -467,12 +470,12 @@ func deletedBy(set *history.Event, deletes []*history.Event) int64 {
 	return at
 }
 
-// onWire reports whether an event is a command as its link saw it.
+// isLinkCommand reports whether an event is a command recorded by a link.
 func onWire(e *history.Event) bool {
 	return e.Node != "" && e.Process != history.Nemesis && e.Process != history.Harness
 }
 
-// Sent is all commands that the links saw, in the order in which they were sent.
+// SentCommands returns all commands that the links recorded, in the order in which they were sent.
 func (f *Facts) Sent() []*history.Event {
 	all := slices.Concat(f.Links, f.Others)
 	slices.SortStableFunc(all, bySent)
@@ -483,8 +486,8 @@ func bySent(a, b *history.Event) int {
 	return cmp.Or(cmp.Compare(a.Sent, b.Sent), cmp.Compare(a.N, b.N))
 }
 
-// ByNode is what the links saw each node do, in the order in which it answered. Commands
-// of which nobody knows that are left out.
+// LockCommandsByNode returns the lock commands of each node, in the order in which it answered. It
+// omits commands for which that is unknown.
 func (f *Facts) ByNode() map[string][]*history.Event {
 	nodes := map[string][]*history.Event{}
 	for _, e := range f.Links {
@@ -498,13 +501,13 @@ func (f *Facts) ByNode() map[string][]*history.Event {
 	return nodes
 }
 
-// LinkClient is the client's end of a link such as "c1-n3".
+// LinkClient returns the client of a link such as "c1-n3".
 func LinkClient(link string) string {
 	client, _, _ := strings.Cut(link, "-")
 	return client
 }
 
-// Sender is the client that sent a command. Unlike a link's, its name may have a dash.
+// Sender returns the client that sent a command. Unlike in LinkClient, its name may contain a dash.
 func Sender(e *history.Event) string {
 	if client, ok := strings.CutSuffix(e.Process, e.Node); ok {
 		return strings.TrimSuffix(client, "-")
@@ -512,7 +515,7 @@ func Sender(e *history.Event) string {
 	return e.Process
 }
 
-// ReleaseOf is the release on the wire by which a node deleted a key, as it tells, or nil.
+// ReleaseOf returns the release with which a node deleted a key, according to the node, or nil.
 func (f *Facts) ReleaseOf(end *history.Event) *history.Event {
 	for _, e := range f.Links {
 		if e.Op == history.OpRelease && e.Process == end.Life.By && e.Sent == end.Sent && e.Key == end.Key {
@@ -522,18 +525,18 @@ func (f *Facts) ReleaseOf(end *history.Event) *history.Event {
 	return nil
 }
 
-// Write is an entry of the resource's log that is a write, applied or refused. A version
-// is the number of writes applied to a key; a read that says otherwise is believed, for
-// it is the resource that counts.
+// Write is an entry of the resource's log for a write, applied or refused. A version is the number
+// of writes applied to a key. If a read shows a different version, the read is right, because the
+// resource does the counting.
 type Write struct {
 	*history.Event
-	Read *history.Event // the last read of its session before, on which it is based; nil: not in the log
-	Met  int64          // the version that it met
+	Read *history.Event // the session's last read before, on which the write is based; nil: not in the log
+	Met  int64          // the version that the write found
 	Made int64          // the version that it made, if it was applied
-	Seen int64          // the largest fencing token that the resource had accepted until then
+	Seen int64          // the largest fencing token that the resource had accepted by then
 }
 
-// Writes is the writes of the resource's log, in the order of apply.
+// Writes returns the writes of the resource's log, in the order of application.
 func (f *Facts) Writes() []Write {
 	type resource struct{ version, fence int64 }
 	keys := map[string]*resource{}
@@ -563,6 +566,6 @@ func (f *Facts) Writes() []Write {
 	return all
 }
 
-// Applied is when a log entry was applied, or a node had done what a command asked, as
-// far as the record knows; of other events when they happened.
+// Applied returns when a log entry was applied, or when a node had executed a command, as far as
+// the record shows. For other events it returns when they happened.
 func Applied(e *history.Event) int64 { return cmp.Or(e.Applied, e.T) }

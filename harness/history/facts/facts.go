@@ -1,24 +1,24 @@
-// Package facts puts a history in order, once, for all who judge, draw or translate it.
+// Package facts indexes a history once, for all packages that check, draw or translate it.
 //
-// Its nouns are Facts (a history in order), Session (one acquire call and all that was
-// done with its handle), Operation (a call and its return), Lock (a key and its
-// sessions), Attempt (one round of asking the nodes, as the links saw it), Fault (one
-// fault on one target, from its invoke to its end), Window (where a session's
-// client surely believed that it held its lock), Turn (a clock that was turned, as
-// numbers), Stay (a value of a key on a node, as the node told it) and Write (an entry of
-// the resource's log, with the version that it met). One pass over the events finds them
-// (facts.go), and fault.go says what no client can have done.
+// Its main types are Facts (an indexed history), Session (one acquire call and everything done with
+// its handle), Operation (a call and its return), Lock (a key and its sessions), Attempt (one round
+// of requests to the nodes, as recorded by the links), Fault (one fault on one target, from its
+// invoke to its end), Window (a span in which a session's client certainly believed that it held
+// its lock), ClockChange (a change of a clock, in numbers), KeyInterval (an interval during which a
+// key on a node had one value, as reported by the node) and Write (an entry of the resource's log,
+// with the version that it found). One pass over the events finds them (facts.go). fault.go detects
+// histories that no client can have produced.
 //
-// Read takes any history, also one that nobody can have recorded: it pairs what makes
-// sense, says in Malformed what does not, and never panics. Whoever needs to know which
-// return answers which call, when a fault was over, or until when somebody believed,
-// asks here, so that a picture and a verdict can't disagree.
+// Read accepts any history, even an impossible one: it pairs the events that make sense, describes
+// the first problem in Malformed, and never panics. Questions such as which return answers which
+// call, when a fault was over and until when a client believed are answered only here, so that
+// pictures and verdicts agree.
 //
-// Facts are read at once; what is a function of them, such as attempts and lives, when it
-// is first asked for.
+// Facts are read at once. Anything derived from them, such as attempts and lives, is computed when
+// it is first needed.
 //
-// Deliberately missing: what any of it means. Causes, harm and words are for those who
-// judge and draw.
+// Deliberately missing: what any of it means. Causes, violations and explanations belong to the
+// packages that check and draw.
 package facts
 
 import (
@@ -32,55 +32,55 @@ import (
 	"lockpick/harness/history"
 )
 
-// Facts is a history in order. Events are those of the history with each ValidUntil as it
-// came true; pointers to events point into it.
+// Facts is an indexed history. Events are those of the history, with each ValidUntil replaced by
+// the actual end of belief. Pointers to events point into it.
 type Facts struct {
 	Params    history.Params
 	Cut       string
-	Malformed string // why nobody can have recorded the history, or ""
+	Malformed string // why nobody can have recorded this history, or ""
 	Events    []history.Event
-	End       int64 // the instant of the last event of the run's own time
+	End       int64 // the instant of the last event before the run's teardown
 
 	Grants  int
-	Shares  []int            // of each client that tried, its grants
-	Locks   []*Lock          // in the order of first use
+	Shares  []int            // number of grants of each client that tried
+	Locks   []*Lock          // in order of first use
 	Began   map[string]bool  // clients that began
 	Gone    map[string]int64 // the instant at which a client ended or was about to be killed
 	gone    int64            // the earliest of these
-	First   int64            // instants of the clients' first event and their last; -1: there is none
+	First   int64            // instants of the clients' first and last event; -1: there is none
 	Last    int64
 	Touched bool             // a client called the resource
-	Loose   []*history.Event // of clients, that belong to no session or answer no call
+	Loose   []*history.Event // events of clients that belong to no session or answer no call
 
-	Interleaved bool // a client used a handle after it had begun another session
+	Interleaved bool // a client used an old handle after it had begun another session
 
-	Faults []*Fault         // in the order in which they were tried
-	Turns  []Turn           // of clocks, in the order of time
-	Links  []*history.Event // what the links saw of sets, extensions and releases on nodes
-	Others []*history.Event // and of all else
-	Lacks  []*history.Event // what the simulation doesn't have
-	Log    []*history.Event // the resource's log, in the order of apply
-	Stop   *history.Event   // where the run was stopped early; nil: it was not
+	Faults []*Fault         // in the order in which they were injected
+	Turns  []Turn           // in order of time
+	Links  []*history.Event // sets, extensions and releases, as recorded by the links
+	Others []*history.Event // all other commands on the links
+	Lacks  []*history.Event // commands that the simulation doesn't support
+	Log    []*history.Event // the resource's log, in the order of application
+	Stop   *history.Event   // where the run was stopped early; may be nil
 
 	sessions []*Session // in the order of their acquires' calls
 	named    map[string]*Session
 	locks    map[string]*Lock
-	wires    map[string]*Wire            // made when first asked for
-	lives    *Lives                      // likewise
-	departed map[string]*history.Event   // likewise: by client
-	lost     map[*Session]*history.Event // the first that its client was told of
-	promised map[*Session]int64          // of those: Promised
-	told     []*history.Event            // of the lives of keys, by the nodes
+	wires    map[string]*Wire            // computed when first needed
+	lives    *Lives                      // computed when first needed
+	departed map[string]*history.Event   // by client; computed when first needed
+	lost     map[*Session]*history.Event // the first loss of which the client was notified
+	promised map[*Session]int64          // for the sessions in losses, see Promised
+	told     []*history.Event            // lives of keys, as reported by the nodes
 }
 
-// Read puts a history in order. It keeps the events, and copies them only where a clock
-// was turned or a hold lost.
+// Read indexes a history. It keeps the events, and copies them only if a clock was changed or a
+// hold was lost.
 func Read(h *history.History) *Facts {
 	if h == nil {
 		h = &history.History{}
 	}
 	in := read(h, h.Events)
-	if in.turned || len(in.lost) > 0 { // which is rare, so nobody looks for it first
+	if in.turned || len(in.lost) > 0 { // rare, so don't search for it beforehand
 		if came := history.CameTrue(h.Events); &came[0] != &h.Events[0] {
 			in = read(h, came)
 		}
@@ -93,7 +93,7 @@ func Read(h *history.History) *Facts {
 	return in.Facts
 }
 
-// read enters the events of a history, each with its ValidUntil as it came true.
+// read enters the events of a history, each with its actual ValidUntil.
 func read(h *history.History, events []history.Event) *reading {
 	in := &reading{
 		Facts: &Facts{
@@ -111,10 +111,10 @@ func read(h *history.History, events []history.Event) *reading {
 	return in
 }
 
-// Sessions are in the order of their acquires' calls.
+// Sessions iterates over the sessions in the order of their acquire calls.
 func (f *Facts) Sessions() iter.Seq[*Session] { return slices.Values(f.sessions) }
 
-// Named is the session of a name, or nil.
+// SessionByName returns the session with that name, or nil.
 func (f *Facts) Named(name string) *Session {
 	if f.named == nil {
 		f.named = map[string]*Session{}
@@ -125,12 +125,12 @@ func (f *Facts) Named(name string) *Session {
 	return f.named[name]
 }
 
-// Lock is the lock of a name, or nil.
+// Lock returns the lock with that name, or nil.
 func (f *Facts) Lock(key string) *Lock { return f.locks[key] }
 
-// ReadUpToStop puts in order what happened before a run was stopped early, for whoever
-// tells of it: what was done and answered as it was taken down nobody meant. Of any other
-// run it is all.
+// ReadUpToStop indexes the part of a history before the run was stopped early, for descriptions of
+// the run, because nobody intended what happened during the teardown. A run that was not stopped is
+// indexed as a whole.
 func ReadUpToStop(h *history.History) *Facts {
 	f := Read(h)
 	if f.Stop == nil {
@@ -145,8 +145,8 @@ func ReadUpToStop(h *history.History) *Facts {
 	return Read(short)
 }
 
-// takenDown reports whether an event belongs to the teardown of a run after its stop. A command
-// counts by when it was sent; what is read back then is of the run.
+// inTeardown reports whether an event belongs to the teardown after a stop. A command counts by
+// when it was sent. The resource's log, which is read back during teardown, belongs to the run.
 func takenDown(stop, e *history.Event) bool {
 	switch {
 	case e.Op == history.OpLog:
@@ -157,7 +157,7 @@ func takenDown(stop, e *history.Event) bool {
 	return e.T > stop.T || e.T == stop.T && e.N > stop.N
 }
 
-// leave notes when a client was gone.
+// noteGone notes when a client was gone.
 func (f *Facts) leave(client string, at int64) {
 	if t, ok := f.Gone[client]; !ok || at < t {
 		f.Gone[client] = at
@@ -165,42 +165,42 @@ func (f *Facts) leave(client string, at int64) {
 	}
 }
 
-// inOrder sorts by number: of what is read back, that is the order in which it happened,
-// or in which it was asked for. It needn't be that of T.
+// sortByNumber sorts events by number. For events that are read back after the run, that is the
+// order in which they happened, or were asked for, which may differ from that of T.
 func inOrder(events []*history.Event) {
 	slices.SortStableFunc(events, func(a, b *history.Event) int { return cmp.Compare(a.N, b.N) })
 }
 
-// reading is the facts while their history is read, once from begin to end. It
-// looks out for what no clients can have done that do one thing after the other.
+// reader builds facts in one pass over a history. It also detects what clients that do one thing at
+// a time can't have done.
 type reading struct {
 	*Facts
 	clients map[string]*client
 	all     []*client
 	pending map[faultKey]*pendingFaults
 
-	backwards string         // where time runs backwards, or ""
-	numbers   []bool         // which numbers were seen, up to that of the events
-	beyond    map[int64]bool // and which beyond
-	misuse    string         // what no client can have done, or ""
-	wired     bool           // there are stamps of the wire
-	turned    bool           // a clock was turned
+	backwards string         // describes where time runs backwards, or ""
+	numbers   []bool         // event numbers seen, up to the number of events
+	beyond    map[int64]bool // larger event numbers seen
+	misuse    string         // describes what no client can have done, or ""
+	wired     bool           // there are stamps of links
+	turned    bool           // a clock was changed
 }
 
 type client struct {
 	session *Session
-	lock    *Lock          // the session's
-	open    *history.Event // the call whose return is awaited
-	of      *Session       // whose action it is, and its place there
+	lock    *Lock          // the session's lock
+	open    *history.Event // the call that is waiting for its return
+	of      *Session       // the session of that call and its index there
 	place   int
 	called  *history.Event // the call that has not returned
 	last    *history.Event
-	serial  int // the highest number in a name of its sessions
+	serial  int // the highest number in the names of its sessions
 	grants  int
-	dead    *history.Event // it has ended, or was killed
+	dead    *history.Event // the event by which it ended or was killed
 }
 
-// client begins a client.
+// client adds a client.
 func (in *reading) client(name string) *client {
 	c := &client{}
 	in.clients[name] = c
@@ -229,7 +229,7 @@ func (in *reading) event(e *history.Event) {
 		in.nemesis(e)
 	case e.Op == history.OpLife && e.Life != nil:
 		in.told = append(in.told, e)
-	case e.Op == history.OpLife: // it tells nothing
+	case e.Op == history.OpLife: // without a life there is nothing to add
 	case e.Op == history.OpLack:
 		in.Lacks = append(in.Lacks, e)
 	case e.Op == history.OpLog:
@@ -238,7 +238,7 @@ func (in *reading) event(e *history.Event) {
 		if e.Op == history.OpStop && in.Stop == nil {
 			in.Stop = e
 		}
-	case e.Node == "" && e.Op == history.OpClient: // of nobody whom the run knows
+	case e.Node == "" && e.Op == history.OpClient: // a client that the run doesn't know
 	case e.Node == "":
 		in.Loose = append(in.Loose, e)
 	case e.Op == history.OpSet || e.Op == history.OpExtend || e.Op == history.OpRelease:
@@ -248,7 +248,7 @@ func (in *reading) event(e *history.Event) {
 	}
 }
 
-// stranger begins a client that is not among the run's, by its acquire.
+// unlistedClient adds a client that is not in the run's list, upon its acquire.
 func (in *reading) stranger(e *history.Event) *client {
 	in.misused("%s acquires (event %d), but is not among the clients", e.Process, e.N)
 	if e.Node != "" || e.Process == history.Nemesis || e.Process == history.Harness {
@@ -257,7 +257,7 @@ func (in *reading) stranger(e *history.Event) *client {
 	return in.client(e.Process)
 }
 
-// nemesis books a turn of a clock, or an event of a fault.
+// nemesis enters a change of a clock, or an event of a fault.
 func (in *reading) nemesis(e *history.Event) {
 	in.turn(e)
 	in.fault(e)
@@ -300,7 +300,8 @@ func (in *reading) book(c *client, e *history.Event) {
 	}
 }
 
-// act enters what a client does with the handle of a session, and returns that; nil: there is none.
+// enterAction enters an action on a session's handle and returns the session, or nil if there is
+// none.
 func (in *reading) act(c *client, call, ret *history.Event) *Session {
 	s := in.of(c, call)
 	if s == nil || !isAction(call.Op) && call.Op != history.OpCheck {
@@ -312,7 +313,7 @@ func (in *reading) act(c *client, call, ret *history.Event) *Session {
 	return s
 }
 
-// returned enters the return that a client awaits.
+// returned enters the return that a client waits for.
 func (in *reading) returned(c *client, e *history.Event) {
 	c.open = nil
 	if e.Op != history.OpAcquire {
@@ -327,7 +328,7 @@ func (in *reading) returned(c *client, e *history.Event) {
 	}
 }
 
-// acquiring reports whether the client awaits the lock.
+// acquiring reports whether the client waits for an acquire to return.
 func (c *client) acquiring() bool {
 	return c.open != nil && c.open.Op == history.OpAcquire
 }
@@ -354,7 +355,7 @@ func (in *reading) begin(c *client, e *history.Event) {
 	}
 }
 
-// lockNamed returns the lock of that name, which is new if nobody has asked for it before.
+// lockNamed returns the lock with that name, adding it if necessary.
 func (in *reading) lockNamed(key string) *Lock {
 	l := in.locks[key]
 	if l == nil {
@@ -365,7 +366,7 @@ func (in *reading) lockNamed(key string) *Lock {
 	return l
 }
 
-// of is the client's session that an event belongs to: the one it names, or its last.
+// sessionOf returns the client's session that an event belongs to: the one it names, or the latest.
 func (in *reading) of(c *client, e *history.Event) *Session {
 	if e.Session == "" || c.session != nil && c.session.Name() == e.Session {
 		return c.session
@@ -376,9 +377,9 @@ func (in *reading) of(c *client, e *history.Event) *Session {
 	return c.session
 }
 
-// serialOf is the number in a session's name of the form "c1/3", or 0. A client that counts upwards
-// can't use a name twice, so such names need no index. Building one would take as long as the rest
-// of the reading.
+// serialOf returns the number in a session name of the form "c1/3", or 0. A client that counts
+// upwards can't use a name twice, so such names need no index. Building one would take as long as
+// the rest of the reading.
 func serialOf(e *history.Event) int {
 	digits, ok := strings.CutPrefix(e.Session, e.Process+"/")
 	if !ok {
@@ -388,7 +389,7 @@ func serialOf(e *history.Event) int {
 	return n
 }
 
-// finish books what only the end of the history tells.
+// finish enters what is known only at the end of the history.
 func (in *reading) finish() {
 	for _, c := range in.all {
 		if c.acquiring() {
@@ -407,30 +408,30 @@ func (in *reading) finish() {
 	slices.SortStableFunc(in.Turns, func(a, b Turn) int { return cmp.Compare(a.T, b.T) })
 }
 
-// Stamps of a record lie within 73 years of its begin, and those of clocks within 146 of
-// 1970, so that no sum of two that a judge forms overflows.
+// Stamps of a record lie within 73 years of its beginning, and clock readings within 146 years of
+// 1970, so that no sum of two of them overflows.
 const (
 	maxStamp = 1 << 61
 	maxClock = 1 << 62
 )
 
-// strange says what in an event no record has, or "": a type or an operation that is none
-// or is not the process's, a stamp that no run comes to, or a number that another has.
-// What befalls processes is open: kinds of fault are the nemesis's to name.
+// checkEvent describes why no recorder can have written an event, or returns "": a type or
+// operation that does not exist or does not fit the process, a stamp out of range, or a duplicate
+// number. Kinds of fault are not checked, because the nemesis may name them freely.
 func (in *reading) strange(e *history.Event, ofClient bool) string {
 	switch {
 	case !known(e, ofClient):
-		return fmt.Sprintf("event %d of %s is %q of %q, which no record has", e.N, e.Process, e.Type, e.Op)
+		return fmt.Sprintf("event %d of %s is %q of %q, which no recorder writes", e.N, e.Process, e.Type, e.Op)
 	case beyond(e.T) || beyond(e.ValidUntil) || beyond(e.Sent) || beyond(e.Applied) || beyond(e.Answered) || beyond(e.TTL), e.Local > maxClock, e.Local < -maxClock:
-		return fmt.Sprintf("event %d of %s has a stamp that no run comes to", e.N, e.Process)
-	case e.N > 0 && in.taken(e.N): // numbers that a record makes up are 0
+		return fmt.Sprintf("event %d of %s has a stamp out of range", e.N, e.Process)
+	case e.N > 0 && in.taken(e.N): // generated events have the number 0
 		return fmt.Sprintf("two events have the number %d", e.N)
 	}
 	return ""
 }
 
-// taken enters the number of an event, and reports whether it is another's. Most records are
-// numbered without gaps.
+// numberTaken enters the number of an event, and reports whether another event has it. Most records
+// are numbered without gaps.
 func (in *reading) taken(n int64) bool {
 	if n >= int64(len(in.numbers)) {
 		taken := in.beyond[n]
@@ -442,7 +443,7 @@ func (in *reading) taken(n int64) bool {
 	return taken
 }
 
-// known reports whether there are such events, of a client or of anybody else.
+// isValidEvent reports whether such events exist, for a client or for another process.
 func known(e *history.Event, ofClient bool) bool {
 	switch e.Type {
 	case history.Invoke, history.OK, history.Fail, history.Info, history.Begin, history.End:
@@ -467,7 +468,7 @@ func known(e *history.Event, ofClient bool) bool {
 
 func beyond(stamp int64) bool { return stamp > maxStamp || stamp < -maxStamp }
 
-// extreme says which figure of a run no judge can reckon with, or "".
+// paramOutOfRange describes a parameter of the run that is out of range, or returns "".
 func extreme(p *history.Params) string {
 	for _, f := range []struct {
 		name string
@@ -477,17 +478,17 @@ func extreme(p *history.Params) string {
 		{"slack", int64(p.Slack)}, {"longest hold", int64(p.MaxHold)},
 	} {
 		if f.of < 0 || f.of > maxStamp {
-			return fmt.Sprintf("the run's %s is %d ns, which no run has", f.name, f.of)
+			return fmt.Sprintf("the run's %s is out of range: %d ns", f.name, f.of)
 		}
 	}
 	if !(p.Rate >= 0 && p.Rate <= 1) {
-		return fmt.Sprintf("the run's bound on the rate of clocks is %g, which no run has", p.Rate)
+		return fmt.Sprintf("the run's bound on the rate of clocks is out of range: %g", p.Rate)
 	}
 	return ""
 }
 
-// Seconds writes an instant or a span as people read it: to the millisecond,
-// and finer only where nothing else would be left.
+// Seconds formats an instant or a span for people: to the millisecond, and more precisely only if
+// it would otherwise be zero.
 func Seconds(ns int64) string {
 	for _, digits := range []int{3, 6} {
 		s := strconv.FormatFloat(history.Seconds(ns), 'f', digits, 64)
@@ -498,8 +499,8 @@ func Seconds(ns int64) string {
 	return strconv.FormatInt(ns, 10) + " ns"
 }
 
-// FromTo writes a span by its ends and its length, and one whose ends look the same by
-// when it was and its length in microseconds.
+// FromTo formats a span by its ends and its length. If both ends look the same, it gives the
+// beginning and the length in microseconds.
 func FromTo(from, to int64) string {
 	a, b := Seconds(from), Seconds(to)
 	if a != b {

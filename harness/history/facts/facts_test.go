@@ -17,10 +17,10 @@ import (
 	"lockpick/internal/histories"
 )
 
-var update = flag.Bool("update", false, "write the facts in testdata anew")
+var update = flag.Bool("update", false, "update the facts in testdata")
 
-// TestStories reads the histories in testdata and tells what they come to: a file is
-// -- history -- and -- facts --.
+// TestStories reads the histories in testdata and describes their facts. Each file has a section --
+// history -- and a section -- facts --.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 5 {
@@ -50,7 +50,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// A fault hits a client and its links, but not those of one whose name begins alike.
+// A fault hits a client and its links, but not a client whose name has the same prefix.
 func TestHits(t *testing.T) {
 	for target, want := range map[string]bool{"c1": true, "c1-n1": true, "c10": false, "c10-n1": false, "n1": false, "c2-c1": false} {
 		if got := (&Fault{Target: target}).Hits("c1"); got != want {
@@ -59,7 +59,7 @@ func TestHits(t *testing.T) {
 	}
 }
 
-// What somebody else did to a process is known of one instant, but for ending it.
+// An unplanned fault is known for one instant only, unless it ended the process.
 func TestEndOfAnUnplannedFault(t *testing.T) {
 	for _, c := range []struct {
 		kind string
@@ -72,7 +72,7 @@ func TestEndOfAnUnplannedFault(t *testing.T) {
 	}
 }
 
-// A begin after a failed injection is a new fault, not the failed one.
+// A begin after a failed injection is a new fault.
 func TestFaultThatFailed(t *testing.T) {
 	f := Read(histories.Story("params clients=c1 nodes=n1\n1 nemesis invoke pause node=n1 step=1\n2 nemesis fail pause node=n1 step=1\n3 nemesis begin pause node=n1 step=1\n9 harness end run"))
 	if len(f.Faults) != 2 || f.Faults[0].Fail == nil || f.Faults[0].Begin != nil || f.Faults[1].Begin == nil {
@@ -80,7 +80,7 @@ func TestFaultThatFailed(t *testing.T) {
 	}
 }
 
-// Facts may be missing from a node where a gap meets the span, its ends included.
+// Facts may be missing if a gap overlaps the span, including its ends.
 func TestGapThatMeets(t *testing.T) {
 	f := Read(histories.Story("params clients=c1 nodes=n1\n9 n1 life gap lo=3 hi=5\n12 harness end run"))
 	const s = int64(1e9)
@@ -94,7 +94,7 @@ func TestGapThatMeets(t *testing.T) {
 	}
 }
 
-// A clock runs by a turn from the turn's own instant on.
+// A clock change takes effect at its own instant.
 func TestClockAtATurn(t *testing.T) {
 	turns := []Turn{{T: 3, Offset: 30, Rate: 1}, {T: 5, Offset: 50, Rate: 1}}
 	for at, want := range map[int64]int64{2: 0, 3: 30, 4: 30, 5: 50, 9: 50} {
@@ -104,7 +104,7 @@ func TestClockAtATurn(t *testing.T) {
 	}
 }
 
-// A release on the wire is told by its link, its lock and when it was sent.
+// A release on a link is identified by its link, its lock and when it was sent.
 func TestReleaseOf(t *testing.T) {
 	f := Read(histories.Story(`params clients=c1 nodes=n1
 1 c1 invoke acquire session=c1/1
@@ -126,11 +126,12 @@ func TestReleaseOf(t *testing.T) {
 		}
 	}
 	if s := strings.Join(got, " "); s != "C B A -" {
-		t.Errorf("by the releases with %s, want C B A -", s)
+		t.Errorf("deleted by the releases with %s, want C B A -", s)
 	}
 }
 
-// Of the releases that can have deleted a key the first did, whichever is seen first.
+// Of the releases that may have deleted a key, the first one did, in whatever order they are
+// recorded.
 func TestFirstDeletion(t *testing.T) {
 	set := &history.Event{Node: "n1", Sent: 1, Applied: 2}
 	release := func(node string, applied int64) *history.Event {
@@ -144,7 +145,7 @@ func TestFirstDeletion(t *testing.T) {
 	}
 }
 
-// A client is gone at the earliest instant at which it can have been.
+// A client is gone at the earliest possible instant.
 func TestEarliestDeparture(t *testing.T) {
 	for text, want := range map[string]int64{
 		"2 nemesis invoke kill node=c1\n3 nemesis begin kill node=c1\n3 c1 end client": 2e9,
@@ -157,7 +158,7 @@ func TestEarliestDeparture(t *testing.T) {
 	}
 }
 
-// The first that a client is told of its loss counts, and a death closes only the belief that it ends.
+// The first notification of a loss counts, and a death closes only the belief that it ends.
 func TestHowBeliefEnds(t *testing.T) {
 	const held = "params clients=c1 nodes=n1\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n"
 	for text, want := range map[string]string{
@@ -174,12 +175,12 @@ func TestHowBeliefEnds(t *testing.T) {
 			}
 		}
 		if got != want {
-			t.Errorf("%q: believed in %s, want %s", text, got, want)
+			t.Errorf("%q: believed %s, want %s", text, got, want)
 		}
 	}
 }
 
-// tell writes facts as text, events by their numbers.
+// describe writes facts as text, with events by their numbers.
 func tell(f *Facts) string {
 	var s strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }
@@ -265,7 +266,8 @@ func number(e *history.Event) string {
 	return fmt.Sprint(e.N)
 }
 
-// A call that returns because its client is stopped, at the limit or before, has not returned by itself.
+// A call that returns because its client is stopped, at the limit or before, has not returned by
+// itself.
 func TestUnreturned(t *testing.T) {
 	const calls = `params clients=c1 limit=20s
 0  c1 begin client
@@ -292,7 +294,8 @@ func TestUnreturned(t *testing.T) {
 	}
 }
 
-// A node has a key until it says otherwise, even if its time should have been over by a right clock.
+// A node has a key until it reports otherwise, even if the key should have expired by a correct
+// clock.
 func TestWhatANodeHasAtAnInstant(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1 nodes=n1 ttl=2s epoch=1000
 1    n1 life set value=A by=c1
@@ -313,15 +316,15 @@ func TestWhatANodeHasAtAnInstant(t *testing.T) {
 		}
 	}
 	stays := lives.Stays("n1", "lock-1")
-	if a, b := stays[0].Lifetime(), stays[1].Lifetime(); a != 2e9 || b != 3e9+0.0007e9 { // which a node counts from the whole millisecond
+	if a, b := stays[0].Lifetime(), stays[1].Lifetime(); a != 2e9 || b != 3e9+0.0007e9 { // a node counts from the whole millisecond
 		t.Errorf("A got %s and B %s", Seconds(a), Seconds(b))
 	}
 	if stays[1].Given.Life.Expires = 0; stays[1].Lifetime() != Never {
-		t.Error("a key without an expiry has an end")
+		t.Error("a key without an expiry has a lifetime")
 	}
 }
 
-// A client's clock shows what its turns let it show.
+// A client's clock advances according to its changes.
 func TestWhatAClockShows(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1 nodes=n1 epoch=1000
 0  c1 begin client
@@ -339,6 +342,28 @@ func TestWhatAClockShows(t *testing.T) {
 	for until, want := range map[float64]float64{2: 0, 2.5: 0.5, 4: 1.9, 5: 8, 6.5: 9.5} {
 		if got := f.Shown(since, int64(until*1e9)); got != int64(want*1e9) {
 			t.Errorf("until %g s: %s, want %g s", until, Seconds(got), want)
+		}
+	}
+}
+
+// A key's time is over when its node's clock shows it, at the latest turn that shows more, and not before it was given.
+func TestWhenAKeyLapses(t *testing.T) {
+	for clock, want := range map[string]float64{
+		"": 11,
+		"3 nemesis info clock node=n1 local=1003 wall drift=-200000000":              13,
+		"3 nemesis info clock node=n1 local=1008 wall":                               6,
+		"3 nemesis info clock node=n1 local=1020 wall":                               3,
+		"3 nemesis info clock node=n2 local=1020 wall":                               11,
+		"0.5 nemesis info clock node=n1 local=1000.5 wall":                           11,
+		"3 nemesis info clock node=n1 local=1020 wall\n11.001 n1 life expired old=A": 11, // it expires by another clock
+	} {
+		h, err := histories.Parse("params clients=c1 nodes=n1,n2 epoch=1000 ttl=10s\n1 n1 life set value=A by=c1\n" + clock + "\n20 harness end run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := Read(h)
+		if got := f.Lives().Stays("n1", "lock-1")[0].Lapse(f.TurnsOf("n1")); got != int64(want*1e9) {
+			t.Errorf("%s: %s, want %g s", clock, Seconds(got), want)
 		}
 	}
 }

@@ -9,43 +9,43 @@ import (
 	"lockpick/harness/history"
 )
 
-// Kinds of fault that say more than that something was disturbed.
+// Kinds of fault with a specific meaning to the packages that read facts.
 const (
-	Kill      = "kill"       // a client stops without warning and for good, a node until it starts again
+	Kill      = "kill"       // a client stops without warning and for good, a node until it is restarted
 	Pause     = "pause"      // a process stops for a time
-	Shutdown  = "shutdown"   // a node ends in good order
-	PowerLoss = "power-loss" // a node stops, and forgets what it had not synced
-	Failover  = "failover"   // a replica takes a node's place
+	Shutdown  = "shutdown"   // a node exits cleanly
+	PowerLoss = "power-loss" // a node stops and loses what it had not synced
+	Failover  = "failover"   // a replica replaces a node
 	Cut       = "cut"        // a link carries nothing
 	ClockJump = "clock-jump"
 )
 
-// Fault is one fault on one target. A fault that is planned for every occurrence of its
-// trigger has one entry for each.
+// Fault is one fault on one target. A fault planned for every occurrence of its trigger has one
+// entry for each.
 type Fault struct {
 	Kind, Target string
 	Step         int
 	Invoke       *history.Event
 	Begin        *history.Event // nil: it was not seen to be in force
-	End          *history.Event // nil: it was in force until the end
-	Fail         *history.Event // it could not be injected, seen or healed
+	End          *history.Event // nil: it was in force until the end of the record
+	Fail         *history.Event // it could not be injected, observed or healed
 }
 
-// faultKey is what the events of one fault have in common.
+// faultKey identifies the events of one fault.
 type faultKey struct {
 	kind, target string
 	step         int
 }
 
-// pendingFaults are the faults of one key to which another event may belong. It belongs to the last
-// in the list that may still have it.
+// pendingFaults lists the faults of one key that may still get another event. The event belongs to
+// the last fault in the list that can take it.
 type pendingFaults struct {
 	tried []*Fault // may begin
 	whole []*Fault // may fail
 	begun []*Fault // may end
 }
 
-// fault books an event of the nemesis.
+// fault enters an event of the nemesis.
 func (in *reading) fault(e *history.Event) {
 	key := faultKey{e.Op, e.Node, e.Step}
 	p := in.pending[key]
@@ -83,8 +83,8 @@ func (in *reading) fault(e *history.Event) {
 	}
 }
 
-// last returns the last fault that may have an event, or nil. It drops those after it, which never
-// may again, so that each is passed over once.
+// last returns the last fault that may take an event, or nil. It drops the faults after that one,
+// which never can again, so that each is skipped only once.
 func last(list *[]*Fault, may func(*Fault) bool) *Fault {
 	for n := len(*list); n > 0; n-- {
 		if f := (*list)[n-1]; may(f) {
@@ -96,7 +96,7 @@ func last(list *[]*Fault, may func(*Fault) bool) *Fault {
 	return nil
 }
 
-// First is the earliest event of the fault: it can't have been in force before.
+// First returns the earliest event of the fault. The fault can't have been in force before it.
 func (f *Fault) First() *history.Event {
 	for _, e := range []*history.Event{f.Invoke, f.Begin, f.Fail} {
 		if e != nil {
@@ -106,7 +106,7 @@ func (f *Fault) First() *history.Event {
 	return f.End
 }
 
-// From is when the fault was seen to be in force, or else when it was tried.
+// From returns when the fault was seen to be in force, or else when it was tried.
 func (f *Fault) From() int64 {
 	if f.Begin != nil {
 		return f.Begin.T
@@ -114,8 +114,8 @@ func (f *Fault) From() int64 {
 	return f.First().T
 }
 
-// To is when its end was seen, or Never. What somebody else did to a process, but for ending it,
-// is known of one instant only.
+// To returns when the fault's end was seen, or Never. An unplanned fault is known for one instant
+// only, unless it ended the process.
 func (f *Fault) To() int64 {
 	switch {
 	case f.End != nil:
@@ -126,21 +126,21 @@ func (f *Fault) To() int64 {
 	return Never
 }
 
-// TurnsClock reports whether the fault turns a clock.
+// ChangesClock reports whether the fault changes a clock.
 func (f *Fault) TurnsClock() bool { return strings.HasPrefix(f.Kind, "clock-") }
 
-// Hits reports whether the fault is of a client, or of a link of it.
+// Hits reports whether the fault's target is the client or one of its links.
 func (f *Fault) Hits(client string) bool {
 	return f.Target == client || client != "" && strings.HasPrefix(f.Target, client+"-")
 }
 
-// Events are those of the fault that there are.
+// Events lists the events of the fault.
 func (f *Fault) Events() []*history.Event {
 	all := []*history.Event{f.Invoke, f.Begin, f.End, f.Fail}
 	return slices.DeleteFunc(all, func(e *history.Event) bool { return e == nil })
 }
 
-// departure is the event by which a client was gone, if a fault took it; or nil.
+// departure returns the event by which a client was gone if a fault killed it, or nil.
 func (f *Facts) departure(client string) *history.Event {
 	if f.departed == nil {
 		f.departed = map[string]*history.Event{}
@@ -153,14 +153,14 @@ func (f *Facts) departure(client string) *history.Event {
 	return f.departed[client]
 }
 
-// malformed says why the history can't be a record of clients that do one thing
-// after the other, under the faults that it tells of, or "". Where time runs
-// backwards the order of events means nothing, so that goes first.
+// malformed describes why the history can't be a record of clients that do one thing at a time
+// under the recorded faults, or returns "". If time runs backwards, the order of events means
+// nothing, so that is reported first.
 func (in *reading) malformed() string {
 	return cmp.Or(extreme(&in.Params), in.backwards, in.misuse, in.unfaithful())
 }
 
-// look looks out for what a client can't have done.
+// checkClient checks for what a client can't have done.
 func (in *reading) look(c *client, e *history.Event) {
 	in.order(c, e)
 	if in.misuse == "" {
@@ -174,8 +174,8 @@ func (in *reading) misused(format string, args ...any) {
 	}
 }
 
-// order finds time that runs backwards. Events are sorted by time, and one
-// client's arrive in the order in which they happened, so it shows in the numbers.
+// checkOrder detects time that runs backwards. Events are sorted by time, and each client's events
+// arrive in the order in which they happened, so the numbers reveal it.
 func (in *reading) order(c *client, e *history.Event) {
 	if c.last != nil && 0 < e.N && e.N < c.last.N && in.backwards == "" {
 		in.backwards = fmt.Sprintf("time runs backwards in %s: event %d is stamped %s, and the later event %d is stamped %s",
@@ -190,12 +190,12 @@ func (in *reading) order(c *client, e *history.Event) {
 	in.Last = e.T
 }
 
-// outlive finds what a client does after its end, or after it was seen to be killed.
+// checkAlive detects what a client does after its end, or after it was seen to be killed.
 func (c *client) outlive(e *history.Event) string {
 	switch {
 	case c.dead == nil:
 		return ""
-	case c.dead.Process == history.Nemesis: // which is another process: at one instant neither was first
+	case c.dead.Process == history.Nemesis: // a different process: the order at one instant is unknown
 		if e.T == c.dead.T {
 			return ""
 		}
@@ -204,7 +204,7 @@ func (c *client) outlive(e *history.Event) string {
 	return fmt.Sprintf("%s does something (event %d: %s) after its end (event %d)", e.Process, e.N, e.Op, c.dead.N)
 }
 
-// use finds sessions that change hands, or are used out of order.
+// checkSession detects sessions that are used by several clients or out of order.
 func (in *reading) use(c *client, e *history.Event) string {
 	calls := e.Op == history.OpAcquire && e.Type == history.Invoke
 	if e.Session == "" {
@@ -228,12 +228,12 @@ func (in *reading) use(c *client, e *history.Event) string {
 	case s == nil && !calls:
 		return fmt.Sprintf("session %s is used before its acquire is called (event %d)", e.Session, e.N)
 	case s != nil && e.Key != "" && e.Key != s.Key():
-		return fmt.Sprintf("session %s is of %s, and event %d says that it is of %s", e.Session, s.Key(), e.N, e.Key)
+		return fmt.Sprintf("session %s is of %s, but event %d says that it is of %s", e.Session, s.Key(), e.N, e.Key)
 	}
 	return ""
 }
 
-// pair finds two operations at once, and returns without a call.
+// checkPairing detects concurrent operations of one client, and returns without a call.
 func (c *client) pair(e *history.Event) string {
 	if !IsOperation(e.Op) {
 		return ""
@@ -261,13 +261,13 @@ func (c *client) pair(e *history.Event) string {
 	return ""
 }
 
-// unfaithful says where a history contradicts itself about time: a wire command
-// whose stamps are in no order of cause and effect, or a client that does
-// something while it was stopped or after it was killed. Then the fault was not
-// what the record says, or the stamps are wrong, and neither can be judged by.
+// contradiction describes where a history contradicts itself about time, or returns "": a link
+// command whose stamps are not in order of cause and effect, or a client that does something while
+// it was stopped or after it was killed. Then either the fault was not what the record says or the
+// stamps are wrong, and the history can't be checked with either.
 //
-// The record gives each fault the span in which it was certainly in force: from
-// when it was seen to be, until its end was about to begin.
+// Each fault's recorded span is when it was certainly in force: from when it was seen to be in
+// force until just before its end.
 func (in *reading) unfaithful() string {
 	stops := stopsIn(in.Faults)
 	if len(stops) == 0 && !in.wired {
@@ -275,11 +275,11 @@ func (in *reading) unfaithful() string {
 	}
 	for i := range in.Events {
 		e := &in.Events[i]
-		if e.Process == history.Nemesis || e.Op == history.OpLife { // a node that is back tells what it has before its end is stamped
+		if e.Process == history.Nemesis || e.Op == history.OpLife { // a node that is back reports its keys before the end is stamped
 			continue
 		}
 		if f := stops[e.Process].at(e.T); f != nil {
-			return fmt.Sprintf("%s does something at %s (event %d: %s), and had been stopped since %s (event %d: %s)",
+			return fmt.Sprintf("%s does something at %s (event %d: %s), but had been stopped since %s (event %d: %s)",
 				e.Process, Seconds(e.T), e.N, e.Op, Seconds(f.Begin.T), f.Begin.N, f.Kind)
 		}
 		if e.Applied > 0 && e.Sent > e.Applied || e.Answered > 0 && max(e.Sent, e.Applied) > e.Answered {
@@ -290,14 +290,14 @@ func (in *reading) unfaithful() string {
 	return ""
 }
 
-// stops is the pauses and kills of a process that were surely in force for a time, in the order in
-// which they were tried, and when each was over.
+// stopList holds the pauses and kills of a process that were certainly in force for a time, in the
+// order in which they were tried, and when each was over.
 type stops struct {
 	faults []*Fault
 	to     history.Peaks
 }
 
-// stopsIn is the stops of each process that the faults ever stopped.
+// stopsByProcess returns the stops of each process that the faults stopped.
 func stopsIn(faults []*Fault) map[string]*stops {
 	all := map[string]*stops{}
 	for _, f := range faults {
@@ -319,8 +319,8 @@ func stopsIn(faults []*Fault) map[string]*stops {
 	return all
 }
 
-// at is the first fault that was in force at an instant, or nil. At the instants of its begin and its
-// end it may not have been.
+// at returns the first fault that was in force at an instant, or nil. At the instants of its start
+// and its end it may not have been.
 func (s *stops) at(t int64) *Fault {
 	if s == nil {
 		return nil

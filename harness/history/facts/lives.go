@@ -11,21 +11,21 @@ import (
 	"lockpick/harness/history"
 )
 
-// Stay is one value of a key on a node, from the fact that put it there to the fact that
-// ended it.
+// KeyInterval is an interval during which a key on a node had one value, from the fact that set the
+// value to the fact that ended it.
 //
 //	set          expiry       deleted, expired, changed, lost, reverted, …
 //	 |-------------|-------------|
-//	Put         Given           End
+//	Start      ExpirySet        End
 type Stay struct {
 	Node, Key, Value string
 	Put              *history.Event // set, changed, reverted or appeared
-	Given            *history.Event // by which it last got an expiry; Put, if no later one
-	Renewed          *history.Event // the same, by the client that put it there
-	End              *history.Event // nil: the record has no end of it
+	Given            *history.Event // the last fact that set an expiry; Start if there is no later one
+	Renewed          *history.Event // the same, counting only facts by the client that set the value
+	End              *history.Event // nil: the record has no end
 }
 
-// Holds reports whether the value is a token, or has it among its fields.
+// Holds reports whether the value is the token, or has it among its fields.
 func (s *Stay) Holds(token string) bool {
 	word := func(i int) bool {
 		return i >= 0 && i < len(s.Value) && (unicode.IsLetter(rune(s.Value[i])) || unicode.IsDigit(rune(s.Value[i])))
@@ -42,15 +42,15 @@ func (s *Stay) Holds(token string) bool {
 	return true
 }
 
-// Of reports whether a session's client put it there, with the session's token.
+// SetBy reports whether the session's client set the value, with the session's token.
 func (s *Stay) Of(x *Session) bool {
 	return LinkClient(s.By()) == x.Client() && x.Token() != "" && s.Holds(x.Token())
 }
 
-// By is who put it there: see history.Life.
+// By returns the issuer of the value, see history.Life.
 func (s *Stay) By() string { return s.Put.Life.By }
 
-// Doer is who made a change that a node reports: a client, lockpick, or nobody.
+// Issuer returns who made a change that a node reports: a client, lockpick, or nobody.
 func Doer(e *history.Event) string {
 	switch by := e.Life.By; by {
 	case "":
@@ -62,23 +62,23 @@ func Doer(e *history.Event) string {
 	}
 }
 
-// From is when it was put there.
+// From returns when the value was set.
 func (s *Stay) From() int64 { return s.Put.T }
 
-// To is when it was gone, as far as the record tells: the instant of End, or when its time
-// was over, if nobody looked.
+// To returns when the value was gone, as far as the record shows: the instant of End, or when it
+// expired if no command touched the key afterwards.
 func (s *Stay) To() int64 {
 	if s.End == nil {
 		return s.Due()
 	}
-	if s.End.Life.What == history.KeyExpired { // that is when somebody looked
+	if s.End.Life.What == history.KeyExpired { // recorded only when a command touched the key
 		return min(s.End.T, max(s.Due(), s.Given.T))
 	}
 	return s.End.T
 }
 
-// Due is the instant at which its time was over if the node's clock ran right from Given
-// on: T + Expires − Local. Never: it had no expiry.
+// ExpiresAt returns when the key expires if the node's clock runs correctly from ExpirySet on. This
+// is T + Expires − Local, or Never if it has no expiry.
 func (s *Stay) Due() int64 {
 	l := s.Given.Life
 	if l.Expires == 0 || s.Given.Local == 0 {
@@ -87,8 +87,33 @@ func (s *Stay) Due() int64 {
 	return s.Given.T + l.Expires - s.Given.Local
 }
 
-// Lifetime is the time to live that the key was given last; Never: it has no expiry. A node counts from
-// the whole millisecond that its clock showed.
+// Lapse returns the instant at which the key expired by its node's clock, whose changes are turned. It
+// is Due unless the clock was changed meanwhile, and never before the key got its expiry. If the
+// changes don't match what the clock showed when the key ended, the node expires keys by another
+// clock, and the result is Due. Never means that the key had no expiry.
+func (s *Stay) Lapse(turned []Turn) int64 {
+	const tick = int64(time.Millisecond)
+	due := s.Due()
+	if due == Never || len(turned) == 0 {
+		return max(due, s.Given.T)
+	}
+	gain := func(e *history.Event) int64 { return e.Local - e.T - ClockAt(turned, e.T).Ahead(e.T) }
+	if e := s.End; e != nil && e.Local != 0 {
+		if off := gain(e) - gain(s.Given); max(off, -off) > tick+Error(e)+Error(s.Given) {
+			return max(due, s.Given.T)
+		}
+	}
+	var turns []history.Event
+	for _, t := range turned {
+		turns = append(turns, *t.Event)
+	}
+	given := *s.Given
+	given.Process, given.Wall, given.ValidUntil = s.Node, true, due
+	return max(given.Reached(turns), s.Given.T)
+}
+
+// Lifetime returns the time to live that the key got last, or Never if it has no expiry. A node
+// counts it from the whole millisecond that its clock showed.
 func (s *Stay) Lifetime() int64 {
 	if s.Given.Life.Expires == 0 || s.Given.Local == 0 {
 		return Never
@@ -97,7 +122,7 @@ func (s *Stay) Lifetime() int64 {
 	return s.Given.Life.Expires - s.Given.Local/tick*tick
 }
 
-// Error bounds how far an instant of the node's may be from the one that a fact has.
+// TimestampError bounds the error of a fact's T.
 func Error(e *history.Event) int64 {
 	if e.Life == nil || e.Life.Hi == 0 {
 		return 0
@@ -105,19 +130,19 @@ func Error(e *history.Event) int64 {
 	return max(e.Life.Hi-e.T, e.T-e.Life.Lo)
 }
 
-// Lives is what became of each key on each node, as the nodes told it (history.OpLife). A
-// record whose nodes told nothing has none.
+// Lives holds the values of each key on each node, as the nodes reported them (history.OpLife). It
+// is empty if the nodes reported nothing.
 type Lives struct {
 	stays map[nodeKey][]*Stay
 	gaps  map[string][]*history.Event // by node
-	spans map[nodeKey]lasting         // of stays; made when first asked for
+	spans map[nodeKey]lasting         // of intervals; computed when first needed
 	Keys  []string                    // in the order of their first fact
 }
 
 type nodeKey struct{ node, key string }
 
-// Lives puts what the nodes told in order, those facts of a node in the node's own order,
-// when it is first asked for.
+// Lives indexes the nodes' reports when it is first called. The facts of each node are in the
+// node's own order.
 func (f *Facts) Lives() *Lives {
 	if f.lives == nil {
 		f.lives = readLives(f.told)
@@ -147,7 +172,7 @@ func readLives(told []*history.Event) *Lives {
 	return l
 }
 
-// next takes one fact, and returns the value that stays there after it, or nil.
+// advance enters one fact, and returns the interval of the value that exists after it, or nil.
 func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 	begin := func() *Stay {
 		s := &Stay{Node: p.node, Key: p.key, Value: e.Life.Value, Put: e, Given: e, Renewed: e}
@@ -171,7 +196,7 @@ func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 			now.End = e
 		}
 		return begin()
-	case history.KeySet, history.KeyAppeared: // if there was one, the fact that ended it is missing
+	case history.KeySet, history.KeyAppeared: // if there was a value, the fact that ended it is missing
 		return begin()
 	default:
 		if now != nil {
@@ -181,11 +206,12 @@ func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 	}
 }
 
-// Stays is the values of a key on a node, one after the other.
+// Intervals returns the values of a key on a node, in order.
 func (l *Lives) Stays(node, key string) []*Stay { return l.stays[nodeKey{node, key}] }
 
-// At returns the value that a key had on a node at an instant, or nil. It uses the node's own report
-// of when the key ended, even if the key's TTL was over earlier: the node's clock may have been wrong.
+// At returns the value that a key had on a node at an instant, or nil. It uses the node's own
+// report of when the key ended, even if the key's TTL was over earlier: the node's clock may have
+// been wrong.
 func (l *Lives) At(node, key string, at int64) *Stay {
 	all := l.Stays(node, key)
 	i := sort.Search(len(all), func(i int) bool { return all[i].From() > at }) - 1
@@ -195,11 +221,11 @@ func (l *Lives) At(node, key string, at int64) *Stay {
 	return all[i]
 }
 
-// lasting is, of each of a key's stays on a node, the latest end of those up to it, and the
-// earliest begin of those from it on.
+// intervalBounds holds, for each interval of a key on a node, the latest end of it and all before
+// it, and the earliest start of it and all after it.
 type lasting struct{ to, from []int64 }
 
-// During is a part of the stays with all that were there in a span.
+// During returns a contiguous part of the intervals that contains all that overlap a span.
 func (l *Lives) During(node, key string, from, to int64) []*Stay {
 	all := l.Stays(node, key)
 	t, ok := l.spans[nodeKey{node, key}]
@@ -235,7 +261,7 @@ func lastingOf(stays []*Stay) lasting {
 	return t
 }
 
-// Gap is a span of a node's from which facts may be missing and that meets [from, to], or nil.
+// Gap returns a gap of the node that overlaps [from, to], in which facts may be missing, or nil.
 func (l *Lives) Gap(node string, from, to int64) *history.Event {
 	for _, g := range l.gaps[node] {
 		if g.Life.Lo <= to && g.Life.Hi >= from {

@@ -9,25 +9,25 @@ import (
 	"lockpick/harness/history"
 )
 
-// Never is the instant of what did not happen, or is not known to have.
+// Never is the instant of an event that did not happen, or is not known to have happened.
 const Never = math.MaxInt64
 
-// Session is one acquire call and all that was done with its handle. What every judge asks
-// of the acquire is beside it: events are large, and in a long history far apart.
+// Session is one acquire call and everything done with its handle. The most used fields of the
+// acquire are copied here, because events are large and, in a long history, far apart in memory.
 type Session struct {
 	Acquire Operation
-	Called  int64       // the instant of its call
-	Ended   int64       // of its return, whatever the outcome, or Never
-	Until   int64       // the deadline that came with the lock (Deadline); Nothing: it was not granted
-	actions []Operation // what was done with the handle, in the order of calls
+	Called  int64       // when acquire was called
+	Ended   int64       // when it returned, whatever the outcome, or Never
+	Until   int64       // the deadline that came with the lock (Deadline); NotGranted: the lock was not granted
+	actions []Operation // what was done with the handle, in call order
 }
 
-// Name is the session's name, Client whose it is and Key the lock that it is about.
+// Name, Client and Key return the session's name, its client and the name of its lock.
 func (s *Session) Name() string   { return s.Acquire.Call.Session }
 func (s *Session) Client() string { return s.Acquire.Call.Process }
 func (s *Session) Key() string    { return s.Acquire.Call.Key }
 
-// Token is the lock's random value, "" if the lock doesn't tell.
+// Token returns the lock's random value, or "" if the lock doesn't reveal it.
 func (s *Session) Token() string {
 	if s.Acquire.Return == nil {
 		return ""
@@ -38,7 +38,7 @@ func (s *Session) Token() string {
 // Granted reports whether the acquire returned the lock.
 func (s *Session) Granted() bool { return s.Until != Nothing }
 
-// Calls is the session's operations of one kind, in the order of their calls.
+// Calls iterates over the session's operations of one kind, in call order.
 func (s *Session) Calls(op string) iter.Seq[Operation] {
 	return func(yield func(Operation) bool) {
 		for _, a := range s.actions {
@@ -49,8 +49,8 @@ func (s *Session) Calls(op string) iter.Seq[Operation] {
 	}
 }
 
-// Actions is all that was done with the handle, in the order of calls. The client's look at its
-// own deadline is an action that takes no time: its call is its return.
+// Actions iterates over everything done with the handle, in call order. The client's check of its
+// own deadline is an action that takes no time: its call is also its return.
 func (s *Session) Actions() iter.Seq[Operation] { return slices.Values(s.actions) }
 
 // Extended reports whether an extension was called.
@@ -58,7 +58,7 @@ func (s *Session) Extended() bool {
 	return slices.ContainsFunc(s.actions, func(a Operation) bool { return a.Call.Op == history.OpExtend })
 }
 
-// FirstRelease is the call of the first release, or nil.
+// FirstRelease returns the call of the first release, or nil.
 func (s *Session) FirstRelease() *history.Event {
 	for x := range s.Calls(history.OpRelease) {
 		return x.Call
@@ -66,8 +66,8 @@ func (s *Session) FirstRelease() *history.Event {
 	return nil
 }
 
-// Released is when the session had surely given the lock back, by its client's own
-// account, or Never.
+// Released returns when the session had certainly released the lock, according to its client, or
+// Never.
 func (s *Session) Released() int64 {
 	for x := range s.Calls(history.OpRelease) {
 		if x.Outcome() != history.Info {
@@ -77,7 +77,7 @@ func (s *Session) Released() int64 {
 	return Never
 }
 
-// returned enters the return of its acquire.
+// returned enters the return of the session's acquire.
 func (s *Session) returned(e *history.Event) {
 	s.Acquire.Return = e
 	if s.Ended = e.T; e.Type == history.OK {
@@ -91,8 +91,8 @@ type Lock struct {
 	sessions []*Session
 }
 
-// Sessions lists the lock's sessions in the order in which their acquires returned. Those that never
-// returned come last.
+// Sessions iterates over the lock's sessions in the order in which their acquires returned. Those
+// that never returned come last.
 func (l *Lock) Sessions() iter.Seq[*Session] { return slices.Values(l.sessions) }
 
 // Operation is a call and its return.
@@ -101,7 +101,7 @@ type Operation struct {
 	Return *history.Event // nil: it never returned
 }
 
-// Outcome is OK, Fail or Info; what never returned is unknown.
+// Outcome is OK, Fail or Info. The outcome of an operation that never returned is unknown.
 func (o Operation) Outcome() history.Type {
 	if o.Return == nil {
 		return history.Info
@@ -109,8 +109,8 @@ func (o Operation) Outcome() history.Type {
 	return o.Return.Type
 }
 
-// Returned is the instant of the return, and Never for an unknown outcome: such
-// an operation may take effect at any later time.
+// Returned returns the instant of the return, or Never if the outcome is unknown: such an operation
+// may take effect at any later time.
 func (o Operation) Returned() int64 {
 	if o.Outcome() == history.Info {
 		return Never
@@ -118,8 +118,8 @@ func (o Operation) Returned() int64 {
 	return o.Return.T
 }
 
-// Unreturned reports whether a call had not returned when the run was stopped, at the scenario's limit or
-// before: a call that returns because its client is stopped has not returned by itself.
+// Unreturned reports whether a call had not returned by itself when the run was stopped, at the
+// scenario's limit or before. A call that returns because its client is stopped doesn't count.
 func (f *Facts) Unreturned(o Operation) bool {
 	if o.Return == nil {
 		return true
@@ -134,7 +134,7 @@ func (f *Facts) Unreturned(o Operation) bool {
 	return o.Return.T >= limit-int64(f.Params.StampError)
 }
 
-// Ended is when the call returned, whatever the outcome, or Never.
+// Ended returns when the call returned, whatever the outcome, or Never.
 func (o Operation) Ended() int64 {
 	if o.Return == nil {
 		return Never
@@ -142,11 +142,11 @@ func (o Operation) Ended() int64 {
 	return o.Return.T
 }
 
-// IsOperation reports whether what a client did has a call and a return. Its
-// look at its own deadline has not, nor has a remark.
+// IsOperation reports whether a client's operation has a call and a return. The check of its own
+// deadline and remarks don't.
 func IsOperation(op string) bool { return op == history.OpAcquire || isAction(op) }
 
-// isAction reports whether it is done with a handle.
+// isAction reports whether an operation uses a handle.
 func isAction(op string) bool {
 	switch op {
 	case history.OpExtend, history.OpRead, history.OpWrite, history.OpRelease:
@@ -155,34 +155,34 @@ func isAction(op string) bool {
 	return false
 }
 
-// Window is a span of true time in which a client surely believed, by its own
-// clock, that it held a lock:
+// Window is a span of true time in which a client certainly believed, by its own clock, that it
+// held a lock:
 //
 //	acquire call   return            call of the first release, or
 //	     |-----------|=================| deadline, or death
 //	                From               To
 //
-// It begins when acquire has returned, for until then the client believes
-// nothing. It ends at the earliest of its deadline, the call of its first
-// release (whatever comes of that), the instant before its kill, a definite "not held"
-// in answer to an extension and the lock's word, unasked, that it is lost. A pause does not end it: the clock runs
-// on, and validity is what the lock promised. An extension that comes back late
-// opens another window, and so does one after an acquire of unknown outcome or one that
-// failed, which open none. An extension that comes back after its own deadline ends
-// belief when it comes back: until then the client went by the deadline before.
+// It begins when acquire has returned, because until then the client believes nothing. It ends at
+// the earliest of the deadline, the call of the first release (whatever its result), the instant
+// before the client is killed, a definite "not held" in reply to an extension, and a notification
+// by the lock that it is lost. A pause does not end it, because the clock keeps running, and
+// validity is what the lock promised. An extension that returns late opens another window. So does
+// an extension after an acquire of unknown outcome or a failed one, neither of which opens a
+// window. An extension that returns after its own deadline ends belief when it returns: until then
+// the client went by the previous deadline.
 //
-// Who is granted the lock by the record's last event believes from then on: that window
-// has no length, and counts.
+// A client whose grant is the record's last event believes from then on. That window has no length,
+// but counts.
 //
-// Each end may be wrong by Params.StampError.
+// Each end may be off by Params.StampError.
 type Window struct {
 	From, To int64
 	Session  *Session
 	Opens    *history.Event // the return that opened it
-	Closes   *history.Event // the event that fixed its end; nil: the record's end, or a death
+	Closes   *history.Event // the event that determined its end; nil: the end of the record, or a death
 }
 
-// Open reports whether the belief outlasts the record.
+// StillOpen reports whether the belief outlasts the record.
 func (f *Facts) Open(w Window) bool {
 	if w.Closes != nil || w.To != f.End {
 		return false
@@ -191,7 +191,7 @@ func (f *Facts) Open(w Window) bool {
 	return !(gone && t <= f.End)
 }
 
-// Windows of one session are disjoint and in the order of time.
+// Windows iterates over a session's windows, which are disjoint and in order of time.
 func (f *Facts) Windows(s *Session) iter.Seq[Window] {
 	return func(yield func(Window) bool) {
 		end, release := f.LastMoment(s)
@@ -239,11 +239,11 @@ func opened(s *Session, ret *history.Event, to int64) Window {
 	return Window{From: ret.T, To: to, Session: s, Opens: ret, Closes: ret}
 }
 
-// Nothing is the deadline of who believes nothing.
+// NotGranted is the deadline of a client that believes nothing.
 const Nothing = math.MinInt64
 
-// Deadline is the instant at which the client stops believing, as an acquire returned
-// it, and as it came true. A lock without one is believed in until it is given back.
+// Deadline returns when a client stops believing, given the return of its acquire. A lock without a
+// deadline is believed in until it is released.
 func Deadline(ret *history.Event) int64 {
 	if ret.ValidUntil == 0 {
 		return Never
@@ -251,9 +251,9 @@ func Deadline(ret *history.Event) int64 {
 	return ret.ValidUntil
 }
 
-// Renewed is the same once an extension was granted to who went by a deadline until then,
-// or believed nothing. One that names no deadline moves none. One that comes back after
-// its own ends belief then, and takes back none.
+// ExtendedDeadline returns the deadline after a successful extension, given the deadline before it,
+// or NotGranted. An extension without a deadline leaves it unchanged. One that returns after its
+// own deadline ends belief when it returns, and does not shorten belief before that.
 func Renewed(ret *history.Event, until int64) int64 {
 	switch {
 	case ret.ValidUntil == 0 && until != Nothing:
@@ -264,11 +264,11 @@ func Renewed(ret *history.Event, until int64) int64 {
 	return Deadline(ret)
 }
 
-// LastMoment is the instant after which a session can't be believed in whatever
-// its deadline, and the release that says so, if one does.
+// LastMoment returns the instant after which a session's client can't believe that it holds the
+// lock, whatever its deadline, and the release that determines it, if any.
 func (f *Facts) LastMoment(s *Session) (int64, *history.Event) {
 	call := s.FirstRelease()
-	if call != nil && call.T <= min(f.End, f.gone) { // as nearly always; it spares a look at who is gone
+	if call != nil && call.T <= min(f.End, f.gone) { // the usual case, without a look at which clients are gone
 		return call.T, call
 	}
 	end := f.End
@@ -281,21 +281,20 @@ func (f *Facts) LastMoment(s *Session) (int64, *history.Event) {
 	return end, nil
 }
 
-// Ending says what ended a belief.
+// Ending is what ended a belief.
 type Ending string
 
 const (
-	Released Ending = "released" // it called release
-	Expired  Ending = "expired"  // its deadline
-	notHeld  Ending = "not-held" // an extension said that it does not hold
-	Lost     Ending = "lost"     // the lock told it, unasked
-	Died     Ending = "died"     // its client was killed
+	Released Ending = "released" // the client called release
+	Expired  Ending = "expired"  // the deadline passed
+	notHeld  Ending = "not-held" // an extension failed because the lock is not held
+	Lost     Ending = "lost"     // the lock notified the client of its loss
+	Died     Ending = "died"     // the client was killed
 	Still    Ending = ""         // the record ended
 )
 
-// Beliefs is the windows of all sessions: by session in the order of their acquires'
-// calls, and those of one in the order of time. Closes is the event that says what ended
-// each (Closing).
+// Beliefs returns the windows of all sessions, ordered by acquire call and then by time. Closes is
+// the event that ended each window (Closing).
 func (f *Facts) Beliefs() (all []Window) {
 	for s := range f.Sessions() {
 		for w := range f.Windows(s) {
@@ -306,12 +305,12 @@ func (f *Facts) Beliefs() (all []Window) {
 	return all
 }
 
-// Lost is when the lock told the client, unasked, that it had lost the session's hold, the
-// first time; nil: it did not.
+// Loss returns the first event by which the lock notified the client that it had lost the session's
+// hold, or nil.
 func (f *Facts) Lost(s *Session) *history.Event { return f.lost[s] }
 
-// Promised is the deadline that came with a session's lock, whatever was said of its loss later;
-// Never: it named none.
+// Promised returns the deadline that came with a session's lock, regardless of any later loss.
+// Never means that it had none.
 func (f *Facts) Promised(s *Session) int64 {
 	if until, ok := f.promised[s]; ok {
 		return until
@@ -319,8 +318,8 @@ func (f *Facts) Promised(s *Session) int64 {
 	return s.Until
 }
 
-// promise notes what locks that were lost had promised, of the same events before anybody was
-// told of a loss.
+// notePromises notes what lost locks had promised, using the same events with their deadlines
+// before any loss.
 func (f *Facts) promise(reckoned []history.Event) {
 	f.promised = map[*Session]int64{}
 	of := map[*history.Event]*Session{}
@@ -336,7 +335,7 @@ func (f *Facts) promise(reckoned []history.Event) {
 	}
 }
 
-// Closing is what ended a window, and the event that says so; nil: none does.
+// Closing returns the event that ended a window, or nil, and the kind of ending.
 func (f *Facts) Closing(w Window) (*history.Event, Ending) {
 	switch e := w.Closes; {
 	case e == nil:
@@ -356,13 +355,13 @@ func (f *Facts) Closing(w Window) (*history.Event, Ending) {
 	return w.Closes, Expired
 }
 
-// Turn is how the wall clock of a client or a lock node ran from an instant on. A record
-// without an Epoch doesn't tell by how much a clock is wrong, and has none.
+// ClockChange describes how the wall clock of a client or a lock node ran from an instant on. A
+// record without an Epoch doesn't show by how much a clock is wrong, so it has none.
 type Turn struct {
 	T       int64
 	Process string
-	Offset  int64   // how far it was ahead of a right clock at T, nanoseconds
-	Rate    float64 // how fast it ran from then on; 1 is right
+	Offset  int64   // how far it was ahead of a correct clock at T, in nanoseconds
+	Rate    float64 // how fast it ran from then on; 1 is correct
 	Event   *history.Event
 }
 
@@ -373,12 +372,13 @@ func (f *Facts) turn(e *history.Event) {
 	f.Turns = append(f.Turns, Turn{T: e.T, Process: e.Node, Offset: e.Local - f.Params.Epoch - e.T, Rate: 1 + float64(e.Drift)/1e9, Event: e})
 }
 
-// TurnsOf is the turns of one process's clock, in the order of time.
+// ClockChangesOf returns the changes of one process's clock, in order of time.
 func (f *Facts) TurnsOf(process string) []Turn {
 	return slices.DeleteFunc(slices.Clone(f.Turns), func(t Turn) bool { return t.Process != process })
 }
 
-// ClockAt is the one of a clock's turns, in the order of time, by which it runs at an instant.
+// ClockAt returns the change, of one clock's changes in order of time, that is in effect at an
+// instant.
 func ClockAt(turns []Turn, at int64) Turn {
 	now := Turn{Rate: 1}
 	for _, t := range turns {
@@ -389,8 +389,8 @@ func ClockAt(turns []Turn, at int64) Turn {
 	return now
 }
 
-// Shown is how much time passed by a client's own clock, the one that it read for an event, from that event to a
-// later instant.
+// ElapsedOnClock returns how much time passed from an event to a later instant, by the client's
+// clock that was read for the event.
 func (f *Facts) Shown(since *history.Event, until int64) int64 {
 	at, shows, drift := since.T, since.Local, int64(0)
 	if shows == 0 {
@@ -410,16 +410,18 @@ func (f *Facts) Shown(since *history.Event, until int64) int64 {
 	return shows - since.Local + elapsed(until-at, drift)
 }
 
-// elapsed is how much time a clock shows that runs so fast, in parts in 10⁹, in a span of true time.
+// elapsedOn returns how far a clock advances in a span of true time if it runs fast by drift, in
+// parts per 10⁹.
 func elapsed(span, drift int64) int64 { return span + int64(float64(span)*(float64(drift)/1e9)) }
 
-// readError bounds the error with which a clock is read where it is right.
+// readError bounds the error of reading a correct clock.
 const readError = int64(time.Millisecond) / 2
 
-// Wrong reports whether the clock shows another time than a right one, or runs otherwise.
+// Wrong reports whether the clock is off or runs at the wrong rate.
 func (t Turn) Wrong() bool { return t.Offset >= readError || t.Offset <= -readError || t.Rate != 1 }
 
-// Ahead is how far the clock is ahead at an instant from the turn on, if nobody turns it again.
+// Ahead returns how far the clock is ahead at an instant after the change, if it is not changed
+// again.
 func (t Turn) Ahead(at int64) int64 {
 	gained := float64(at-t.T) * (t.Rate - 1)
 	return int64(min(max(float64(t.Offset)+gained, math.MinInt64/2), math.MaxInt64/2))

@@ -1,13 +1,12 @@
-// Package broken is Redlock with exactly one mistake, to see that the harness
-// finds it. It stands on the reference's nodes and arithmetic, but has a course
-// of its own, so that the reference needs no switches for mistakes.
+// Package broken is Redlock with exactly one mistake, for testing whether the harness finds it. It
+// uses the reference's nodes and arithmetic but its own implementation of the algorithm, so that
+// the reference needs no switches for mistakes.
 //
-// Its nouns are the course, the algorithm as steps that can be replaced one by
-// one, and the mistake, a line of the table in mistakes.go that
-// replaces one of them and says what its author thought. A course in which
-// nothing was replaced is the reference's.
+// The type algorithm consists of steps that can be replaced individually. The type mistake is a
+// line of the table in mistakes.go that replaces one of them and quotes the author's reasoning. An
+// algorithm without replacements behaves like the reference.
 //
-// Deliberately missing: combinations. A lock with two mistakes shows neither.
+// Deliberately missing: combinations. A lock with two mistakes demonstrates neither.
 package broken
 
 import (
@@ -30,7 +29,7 @@ import (
 
 var _ lock.Factory = New
 
-// New returns a lock that makes the mistake which env's settings name.
+// New returns a lock with the mistake named in env's settings.
 func New(env lock.Env) (lock.Lock, error) {
 	m, err := find(env.Settings.Mistake)
 	if err != nil {
@@ -42,7 +41,7 @@ func New(env lock.Env) (lock.Lock, error) {
 	}
 	m.make(l)
 	if l.cfg.Fence && !l.counts {
-		return nil, errors.Join(fmt.Errorf("lock broken has no fencing tokens with the mistake %s: leave fence out", m.Name), l.Close())
+		return nil, errors.Join(fmt.Errorf("lock broken with mistake %s has no fencing tokens: remove fence", m.Name), l.Close())
 	}
 	return l, nil
 }
@@ -55,14 +54,14 @@ func find(name string) (mistake, error) {
 	for _, m := range mistakes {
 		names = append(names, m.Name)
 	}
-	return mistake{}, fmt.Errorf("lock broken knows no mistake %q: say one of %s", name, strings.Join(names, ", "))
+	return mistake{}, fmt.Errorf("lock broken has no mistake %q: use one of %s", name, strings.Join(names, ", "))
 }
 
-// newBroken returns a lock in which nothing is wrong yet.
+// newBroken returns a lock without any mistake so far.
 func newBroken(env lock.Env) (*broken, error) {
 	s := env.Settings
 	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
-		return nil, fmt.Errorf("lock broken can't ask %q: say multiplexed or sequential", s.Ask)
+		return nil, fmt.Errorf("lock broken does not support ask: %q: use multiplexed or sequential", s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = 10 * time.Second
@@ -98,7 +97,7 @@ type broken struct {
 	cfg     redlock.Config
 	nodes   []*redisnode.Node
 	all     []int // indices of all nodes
-	drawn   int   // random values so far
+	drawn   int   // number of random values drawn
 	retries int
 	closed  chan struct{}
 }
@@ -121,7 +120,7 @@ func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	return nil, fmt.Errorf("acquire %q: %w", key, ctx.Err())
 }
 
-// attempt returns nil if it failed, and has then undone what it did.
+// attempt tries to acquire the lock once. If that fails, it cleans up and returns nil.
 func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 	start := l.now()
 	h := &handle{lock: l, key: key, value: l.value(try, start)}
@@ -141,7 +140,7 @@ func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 	return nil
 }
 
-// release asks some nodes to delete the key by one step, even if ctx has ended.
+// release deletes the key on the given nodes by means of a step, even if ctx has ended.
 func (l *broken) release(ctx context.Context, nodes []int, h *handle, by step) []driver.Answer {
 	return l.ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
 		return by(ctx, node, h.key, h.value)
@@ -156,43 +155,43 @@ func (l *broken) wait(ctx context.Context) {
 	}
 }
 
-// step is one request about a key with a value to one node; its answer is above
-// 0 for yes, and 0 for no.
+// step sends one request for a key and a value to one node. The result is positive for yes and 0
+// for no.
 type step func(ctx context.Context, node int, key, value string) (int64, error)
 
-// course is the algorithm's steps. A mistake replaces one.
+// algorithm contains the steps of Redlock. A mistake replaces one of them.
 type course struct {
 	now    func() time.Time
-	byWall bool          // whether that is the wall clock
-	drift  time.Duration // allowed for
+	byWall bool          // whether now is the wall clock
+	drift  time.Duration // allowance for clock drift
 
-	ask     func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer // a round
-	value   func(try int, start time.Time) string                                                                              // that an attempt sets; tries count from 1
-	set     step                                                                                                               // of an attempt
-	counts  bool                                                                                                               // whether it counts grants, as fencing tokens need it
-	quorum  int                                                                                                                // votes that an attempt needs
-	votes   func(try int, granted []driver.Answer) int                                                                         // that it has; tries count from 1
-	inTime  func(start, end time.Time) bool                                                                                    // whether an attempt left any validity
-	until   func(start, end time.Time) time.Time                                                                               // the deadline that it gives
-	number  func(ctx context.Context, h *handle) int64                                                                         // the fencing token of a quorum
-	give    func(h *handle) lock.Handle                                                                                        // what the caller gets
-	undo    func(ctx context.Context, h *handle) []driver.Answer                                                               // of a failed attempt
-	delay   func() time.Duration                                                                                               // before the next
-	del     step                                                                                                               // of a release
-	holders func(h *handle) []int                                                                                              // nodes that a release asks
+	ask     func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer // sends a request to each node
+	value   func(try int, start time.Time) string                                                                              // value to set; tries count from 1
+	set     step                                                                                                               // sets the key in an attempt
+	counts  bool                                                                                                               // whether nodes count grants, which fencing tokens require
+	quorum  int                                                                                                                // votes needed by an attempt
+	votes   func(try int, granted []driver.Answer) int                                                                         // votes of an attempt; tries count from 1
+	inTime  func(start, end time.Time) bool                                                                                    // whether an attempt leaves any validity
+	until   func(start, end time.Time) time.Time                                                                               // deadline of an attempt
+	number  func(ctx context.Context, h *handle) int64                                                                         // fencing token from the answers of a quorum
+	give    func(h *handle) lock.Handle                                                                                        // wraps the handle for the caller
+	undo    func(ctx context.Context, h *handle) []driver.Answer                                                               // cleans up a failed attempt
+	delay   func() time.Duration                                                                                               // before the next attempt
+	del     step                                                                                                               // deletes the key in a release
+	holders func(h *handle) []int                                                                                              // nodes contacted by a release
 
-	current func(h *handle, start time.Time) bool // whether an extension may begin at start
-	extends int                                   // how often one may
+	current func(h *handle, start time.Time) bool // whether an extension may start at this time
+	extends int                                   // maximum number of extensions
 	extend  step
-	renewal int                                             // votes that it needs
-	renewed func(h *handle, start, end time.Time) (ok bool) // whether it ended in time
-	further func(start, end time.Time) (until time.Time)    // the deadline that it gives
+	renewal int                                             // votes needed by an extension
+	renewed func(h *handle, start, end time.Time) (ok bool) // whether an extension finished in time
+	further func(start, end time.Time) (until time.Time)    // deadline of an extension
 
-	look  func(h *handle) (lost, over bool) // of a hold that extends itself: whether it is lost, and whether to look no more
-	pause time.Duration                     // before each look
+	look  func(h *handle) (lost, over bool) // checks a lock that extends itself; over means stop checking
+	pause time.Duration                     // before each check
 }
 
-// right is the reference's course.
+// reference returns the reference's algorithm.
 func (l *broken) right() course {
 	majority := redlock.Quorum(len(l.nodes))
 	return course{
@@ -215,14 +214,13 @@ func (l *broken) right() course {
 	}
 }
 
-// random is 20 random bytes, in hexadecimal digits.
+// random returns 20 random bytes in hexadecimal.
 func (l *broken) random() string {
 	l.drawn++
 	return l.env.Token(l.drawn)
 }
 
-// setFree sets the key if there is none. Where nodes count, the answer is the
-// number of grants.
+// setFree sets the key if it doesn't exist. If nodes count grants, it returns the number of grants.
 func (l *broken) setFree(ctx context.Context, node int, key, value string) (int64, error) {
 	if l.cfg.Fence {
 		return l.nodes[node].SetFenced(ctx, key, value, l.cfg.TTL)
@@ -245,8 +243,8 @@ func (l *broken) leaves(start, end time.Time) bool {
 func (l *broken) fromStart(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL - l.drift) }
 func (l *broken) fromEnd(_, end time.Time) time.Time     { return end.Add(l.cfg.TTL - l.drift) }
 
-// highest is the highest count of the nodes that granted. It is written back to
-// those that are behind, and who doesn't confirm it has no vote.
+// highestCount returns the highest count of the nodes that granted the lock. It raises the count of
+// nodes that are behind, and removes the vote of each one that doesn't confirm that.
 func (l *broken) highest(ctx context.Context, h *handle) int64 {
 	fence, behind := driver.Highest(h.granted)
 	for _, a := range l.ask(ctx, behind, func(ctx context.Context, node int) (int64, error) {
@@ -264,20 +262,21 @@ func number(yes bool, err error) (int64, error) {
 	return 0, err
 }
 
-// Why an extension was not tried, or not done. The lock is held until its old deadline.
+// Reasons for not trying an extension, or not accepting it. The lock is held until its old
+// deadline.
 var (
-	errLimit   = errors.New("the limit of extensions is reached")
-	errExpired = errors.New("the validity time was over")
+	errLimit   = errors.New("limit of extensions reached")
+	errExpired = errors.New("validity time exceeded")
 )
 
 // handle is one acquired lock, or one attempt at it.
 type handle struct {
 	lock       *broken
 	key, value string
-	granted    []driver.Answer // to the attempt, by node
+	granted    []driver.Answer // answers to the attempt, by node
 	fence      int64
 	deadline   time.Time
-	extends    int // tried so far
+	extends    int // number of extensions tried
 }
 
 var (
@@ -301,7 +300,7 @@ func (h *handle) Release(ctx context.Context) error {
 	case answers.No >= quorum:
 		return fmt.Errorf("release %q: %w", h.key, lock.ErrNotHeld)
 	}
-	return fmt.Errorf("release %q: outcome unknown, %d nodes said yes and %d no", h.key, answers.Yes, answers.No)
+	return fmt.Errorf("release %q: outcome unknown: %d nodes answered yes, %d no", h.key, answers.Yes, answers.No)
 }
 
 func (h *handle) Extend(ctx context.Context) error {
@@ -324,7 +323,7 @@ func (h *handle) Extend(ctx context.Context) error {
 	case answers.No >= quorum:
 		return fmt.Errorf("extend %q: %w", h.key, lock.ErrNotHeld)
 	default:
-		return fmt.Errorf("extend %q: outcome unknown, %d nodes said yes and %d no", h.key, answers.Yes, answers.No)
+		return fmt.Errorf("extend %q: outcome unknown: %d nodes answered yes, %d no", h.key, answers.Yes, answers.No)
 	}
 	if !l.renewed(h, start, end) {
 		return fmt.Errorf("extend %q: %w", h.key, errExpired)
@@ -353,14 +352,14 @@ var contextByTicker = mistake{Mistake{"context-by-ticker",
 		}
 	}}
 
-// contexter is a handle with a context that a goroutine ends.
+// contextHandle is a handle with a context that a goroutine cancels.
 type contexter struct {
 	*handle
-	wait func(left time.Duration) time.Duration // before the next look at the deadline
+	wait func(left time.Duration) time.Duration // until the next check of the deadline
 
 	mu    sync.Mutex
 	until time.Time       // the deadline
-	ctx   context.Context // nil until it is asked for
+	ctx   context.Context // nil until the first call of Context
 	end   context.CancelFunc
 }
 
@@ -377,7 +376,7 @@ func (c *contexter) Context() context.Context {
 	return c.ctx
 }
 
-// watch ends the context once it finds the deadline past.
+// watch cancels the context once the deadline has passed.
 func (c *contexter) watch(ctx context.Context, end context.CancelFunc) {
 	l := c.handle.lock
 	left := func() time.Duration {
@@ -419,7 +418,7 @@ func (c *contexter) Release(ctx context.Context) error {
 	return c.handle.Release(ctx)
 }
 
-// contextLoser is a contexter whose holder listens to the context from the start.
+// contextNotifier is a contextHandle whose holder watches the context from the start.
 type contextLoser struct{ *contexter }
 
 var _ lock.Loser = contextLoser{}

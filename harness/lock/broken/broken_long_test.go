@@ -8,7 +8,7 @@ import "testing"
 func TestExactlyOneMistake(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
-		t.Run(m.Name, func(t *testing.T) { // which closes its locks
+		t.Run(m.Name, func(t *testing.T) { // closes the locks at its end
 			n := nodes{t, n.addrs, n.clients}
 			for name, makes := range experiments {
 				if got := makes(n, m.Name); got != (name == m.Name) {

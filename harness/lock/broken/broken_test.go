@@ -18,7 +18,7 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// nodes are five real ones, and clients to look into them.
+// nodes are five real nodes, with clients to inspect them.
 type nodes struct {
 	t       *testing.T
 	addrs   []string
@@ -35,7 +35,7 @@ func start(t *testing.T) nodes {
 	return n
 }
 
-// take clears the nodes, and sets the key on the first some to another client's value.
+// take clears the nodes and sets the key to another client's value on the first few.
 func (n nodes) take(some int) {
 	for i, c := range n.clients {
 		err := c.FlushAll(n.t.Context()).Err()
@@ -48,8 +48,8 @@ func (n nodes) take(some int) {
 	}
 }
 
-// keys counts the nodes on which the key has the other client's value, and those
-// on which it has one of the lock's.
+// keys counts the nodes whose key has another client's value, and those whose key has one of the
+// lock's values.
 func (n nodes) keys() (others, own int) {
 	for _, c := range n.clients {
 		switch v, err := c.Get(n.t.Context(), "k").Result(); {
@@ -63,19 +63,19 @@ func (n nodes) keys() (others, own int) {
 	return others, own
 }
 
-// epoch is when a ticking clock begins.
+// epoch is the start of a ticking clock.
 var epoch = time.Unix(1_800_000_000, 0)
 
-// ticking makes both clocks of a client show tick more at each reading of theirs.
+// ticking makes both clocks of a client advance by tick with each reading.
 func ticking(tick time.Duration) func(*lock.Env) {
 	clock := func() func() time.Time {
-		var readings atomic.Int64 // some mistakes read it once for each node, at once
+		var readings atomic.Int64 // some mistakes read it concurrently, once per node
 		return func() time.Time { return epoch.Add(time.Duration(readings.Add(1)-1) * tick) }
 	}
 	return func(e *lock.Env) { e.Now, e.Wall = clock(), clock() }
 }
 
-// open makes a lock with a mistake. Its time-outs are long, since no test waits for one.
+// open returns a lock with a mistake. Its timeouts are long, since no test waits for one.
 func (n nodes) open(mistake string, changes ...func(*lock.Env)) *broken {
 	n.t.Helper()
 	e := lock.Env{
@@ -100,7 +100,7 @@ func (n nodes) open(mistake string, changes ...func(*lock.Env)) *broken {
 	return l.(*broken)
 }
 
-// acquire gets a lock that must be free.
+// acquire acquires a lock that must be free.
 func (n nodes) acquire(l *broken) lock.Handle {
 	n.t.Helper()
 	h, err := l.Acquire(n.t.Context(), "k")
@@ -110,26 +110,26 @@ func (n nodes) acquire(l *broken) lock.Handle {
 	return h
 }
 
-// another is another client, with dice of its own.
+// another makes the lock that of another client, with its own random numbers.
 func another(e *lock.Env) {
 	random := e.Random
 	e.Client, e.Random = "c2", func(name string) uint64 { return random("c2/" + name) }
 }
 
-// Each lock makes its own mistake. TestExactlyOneMistake sees that it makes no other.
+// Each lock makes its own mistake. TestExactlyOneMistake checks that it makes no other.
 func TestEachMistakeIsMade(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
 		if makes := experiments[m.Name]; makes == nil || !makes(n, m.Name) {
-			t.Errorf("no experiment tells whether %s is made, or it isn't", m.Name)
+			t.Errorf("no experiment for mistake %s, or the lock doesn't make it", m.Name)
 		}
 	}
 }
 
-// shown are the mistakes that show as soon as the lock is wanted a second time.
+// visibleMistakes are the mistakes that affect the second acquire of a lock.
 var shown = []string{"set-without-nx", "ttl-in-wrong-unit", "same-value-for-clients", "release-on-quorum", "undo-by-plain-del"}
 
-// Where nothing goes wrong, no other mistake shows.
+// In the absence of faults no other mistake has any effect.
 func TestOrdinaryUse(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
@@ -144,11 +144,11 @@ func TestOrdinaryUse(t *testing.T) {
 				h := n.acquire(first)
 				for i, c := range n.clients {
 					if v, err := c.Get(t.Context(), "k").Result(); v == "" || v != h.(lock.Tokener).Token() {
-						t.Errorf("%s: node %d has %q, %v; want the lock's token", m.Name, i+1, v, err)
+						t.Errorf("%s: value %[3]q on node %[2]d, %[4]v; want the lock's token", m.Name, i+1, v, err)
 					}
 				}
 				if _, err := second.Acquire(t.Context(), "k"); err == nil {
-					t.Errorf("%s: a second client got it meanwhile", m.Name)
+					t.Errorf("%s: a second client acquired the held lock", m.Name)
 				}
 				if err := h.(lock.Extender).Extend(t.Context()); err != nil {
 					t.Errorf("%s: extend: %v", m.Name, err)
@@ -164,7 +164,7 @@ func TestOrdinaryUse(t *testing.T) {
 	}
 }
 
-// The course in which nothing was replaced makes none.
+// The algorithm without replacements makes no mistake.
 func TestRightCourse(t *testing.T) {
 	n := start(t)
 	defer func(table []mistake) { mistakes = table }(mistakes)
@@ -186,12 +186,12 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("error: %v, want %v", err, context.DeadlineExceeded)
 	}
 	if others, _ := n.keys(); others != 5 {
-		t.Error("a failed attempt deleted another's key")
+		t.Error("a failed attempt deleted another client's key")
 	}
 }
 
-// As in the reference, a failed attempt leaves nothing behind on any node,
-// whether it lost the vote or was cancelled, but for the locks whose mistake that is.
+// As in the reference, a failed attempt leaves no key on any node, whether it lost the vote or was
+// canceled. The exceptions are the locks with that mistake.
 func TestFailedAttemptIsUndone(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
@@ -201,14 +201,14 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 		n.take(4)
 		h, err := n.open(m.Name).Acquire(t.Context(), "k")
 		if _, own := n.keys(); h != nil || err == nil || own != 0 {
-			t.Errorf("%s: %d keys are left of an attempt that got one vote; error %v", m.Name, own, err)
+			t.Errorf("%s: %d keys left by an attempt with one vote; error %v", m.Name, own, err)
 		}
 		n.take(0)
 		ctx, cancel := context.WithCancel(t.Context())
 		var readings atomic.Int64
 		l := n.open(m.Name, func(e *lock.Env) {
 			e.Now = func() time.Time {
-				if readings.Add(1) == 2 { // all answers are there, or a node's is being asked for
+				if readings.Add(1) == 2 { // all nodes have answered, or one is being queried
 					cancel()
 				}
 				return time.Now()
@@ -217,13 +217,13 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 		})
 		h, err = l.Acquire(ctx, "k")
 		if _, own := n.keys(); h != nil || !errors.Is(err, context.Canceled) || own != 0 {
-			t.Errorf("%s: %d keys are left of a cancelled attempt; error %v", m.Name, own, err)
+			t.Errorf("%s: %d keys left by a canceled attempt; error %v", m.Name, own, err)
 		}
 	}
 }
 
-// An extension of a lock that is lost says so, and sets no key, but for the
-// locks whose mistake that is.
+// The extension of a lost lock fails and sets no key. The exceptions are the locks with that
+// mistake.
 func TestExtendLostLock(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
@@ -240,18 +240,19 @@ func TestExtendLostLock(t *testing.T) {
 				}
 			}
 			err := h.(lock.Extender).Extend(t.Context())
-			if m.Name == "ttl-in-wrong-unit" { // the keys may be gone
+			if m.Name == "ttl-in-wrong-unit" { // the keys may have expired
 				continue
 			}
 			if others, _ := n.keys(); errors.Is(err, lock.ErrNotHeld) != lost || (err == nil) == lost || h.Deadline().After(until) == lost || others != taken {
-				t.Errorf("%s: extended with %d of 5 keys lost: %v, deadline moved %v, %d keys are another's",
+				t.Errorf("%s: extended with %d of 5 keys lost: %v, deadline moved %v, %d keys of another client",
 					m.Name, taken, err, h.Deadline().Sub(until), others)
 			}
 		}
 	}
 }
 
-// A lock that tells late says nothing while no node answers, and speaks when they say no.
+// A lock with the mistake tells-late does not notify its holder while no node answers, but does
+// once the nodes report the loss.
 func TestTellsLate(t *testing.T) {
 	n := start(t)
 	n.take(0)
@@ -279,23 +280,23 @@ func TestTellsLate(t *testing.T) {
 	<-no
 	select {
 	case <-lost:
-		t.Error("it told of a loss that no node knew of")
+		t.Error("notification of a loss that no node reported")
 	default:
 	}
 	close(on)
 	select {
 	case <-lost:
 	case <-no:
-		t.Error("it went on asking where all nodes had said no")
+		t.Error("kept sending requests after all nodes had reported the loss")
 	}
 }
 
 func TestRefused(t *testing.T) {
 	for want, s := range map[string]lock.Settings{
-		"say one of no-elapsed-check, elapsed-not-subtracted, no-drift-margin, ": {Mistake: "all of them"},
-		"knows no mistake \"\"":         {},
-		"leave fence out":               {Mistake: "set-without-nx", Fence: true, TTL: time.Second},
-		"say multiplexed or sequential": {Mistake: "plain-del", Ask: "politely"},
+		"use one of no-elapsed-check, elapsed-not-subtracted, no-drift-margin, ": {Mistake: "all of them"},
+		"has no mistake \"\"":           {},
+		"remove fence":                  {Mistake: "set-without-nx", Fence: true, TTL: time.Second},
+		"use multiplexed or sequential": {Mistake: "plain-del", Ask: "politely"},
 		"no nodes":                      {Mistake: "plain-del"},
 	} {
 		e := lock.Env{Settings: s}
@@ -303,7 +304,7 @@ func TestRefused(t *testing.T) {
 			e.Nodes = []lock.Node{{Name: "n1", Addr: "127.0.0.1:1"}}
 		}
 		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one with %q", err, want)
+			t.Errorf("error: %v; want one containing %q", err, want)
 		}
 	}
 }
@@ -312,7 +313,7 @@ func TestMistakesAreDocumented(t *testing.T) {
 	for _, m := range Mistakes() {
 		for _, text := range []string{m.Doc, m.Thought} {
 			if m.Name == "" || text == "" || strings.HasSuffix(text, ".") {
-				t.Errorf("mistake %q is documented as %q", m.Name, text)
+				t.Errorf("mistake %q has the documentation %q", m.Name, text)
 			}
 		}
 	}

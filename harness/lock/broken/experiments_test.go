@@ -15,7 +15,7 @@ import (
 
 var errDown = errors.New("down")
 
-// values records what a lock sets in three attempts that all nodes refuse.
+// values returns the values that a lock sets in three attempts refused by all nodes.
 func (n nodes) values(mistake string, changes ...func(*lock.Env)) []string {
 	var values []string
 	l := n.open(mistake, append(changes, func(e *lock.Env) { e.Settings.Tries, e.Settings.Ask = 3, "sequential" })...)
@@ -26,12 +26,13 @@ func (n nodes) values(mistake string, changes ...func(*lock.Env)) []string {
 		return 0, nil
 	}
 	if h, err := l.Acquire(n.t.Context(), "k"); h != nil || err == nil || len(values) != 3 {
-		n.t.Errorf("%s: three attempts that are refused: %v, %v, %d values", mistake, h, err, len(values))
+		n.t.Errorf("%s: three refused attempts: %v, %v, %d values", mistake, h, err, len(values))
 	}
 	return values
 }
 
-// lease is how long a lock claims what it got in an attempt that took elapsed, 0 if it didn't get it.
+// lease returns the length of the lease after an attempt that took elapsed, or 0 if the attempt
+// failed.
 func (n nodes) lease(mistake string, elapsed time.Duration, changes ...func(*lock.Env)) time.Duration {
 	n.take(0)
 	h, _ := n.open(mistake, append(changes, ticking(elapsed))...).Acquire(n.t.Context(), "k")
@@ -41,8 +42,8 @@ func (n nodes) lease(mistake string, elapsed time.Duration, changes ...func(*loc
 	return h.Deadline().Sub(epoch)
 }
 
-// pastDeadline is a hold whose deadline has passed, and none of its lock's timers has fired since
-// it was acquired.
+// pastDeadline returns a hold past its deadline. None of the lock's timers has fired since the
+// acquire.
 func (n nodes) pastDeadline(mistake string) lock.Handle {
 	n.take(0)
 	var late atomic.Int64
@@ -60,12 +61,12 @@ func (n nodes) pastDeadline(mistake string) lock.Handle {
 
 const validity = 9898 * time.Millisecond // TTL less drift
 
-// wall makes the wall clock differ from the right one.
+// wall makes the wall clock wrong by the given duration.
 func wall(by time.Duration) func(*lock.Env) {
 	return func(e *lock.Env) { e.Wall = func() time.Time { return time.Now().Add(by) } }
 }
 
-// lives is what the first node says of a key's time to live; -1: it has no end.
+// lives returns the key's time to live on the first node. -1 means that it doesn't expire.
 func (n nodes) lives() time.Duration {
 	n.t.Helper()
 	left, err := n.clients[0].PTTL(n.t.Context(), "k").Result()
@@ -78,20 +79,20 @@ func (n nodes) lives() time.Duration {
 // fractional makes the TTL two and a half seconds.
 func fractional(e *lock.Env) { e.Settings.TTL, e.Settings.Timeout = 2500*time.Millisecond, time.Second }
 
-// livesFor is how long the keys live that a lock with such a TTL has set.
+// livesFor returns the time to live of the keys set by a lock with the fractional TTL.
 func (n nodes) livesFor(mistake string) time.Duration {
 	n.take(0)
 	n.acquire(n.open(mistake, fractional))
 	return n.lives()
 }
 
-// extended is how long a lock's keys live when it has acquired and, had they ten seconds left or some
-// more or less, when it has extended.
+// extended returns the time to live of a lock's keys after the acquire, and after an extension if
+// it was set to left in between.
 func (n nodes) extended(mistake string, left time.Duration, changes ...func(*lock.Env)) (before, after time.Duration) {
 	n.take(0)
 	h := n.acquire(n.open(mistake, changes...))
 	before = n.lives()
-	if before > 10*time.Millisecond { // else they may be gone
+	if before > 10*time.Millisecond { // otherwise the keys may have expired
 		for _, c := range n.clients {
 			if err := c.PExpire(n.t.Context(), "k", left).Err(); err != nil {
 				n.t.Fatal(err)
@@ -104,8 +105,8 @@ func (n nodes) extended(mistake string, left time.Duration, changes ...func(*loc
 	return before, n.lives()
 }
 
-// deadlines are what a lock claims when it has acquired and when it has extended; acquire and extension
-// read the clock twice each.
+// deadlines returns the deadlines after the acquire and after an extension. Each of these reads the
+// clock twice.
 func (n nodes) deadlines(mistake string) (acquired, extended time.Duration) {
 	n.take(0)
 	h := n.acquire(n.open(mistake, ticking(time.Second)))
@@ -116,7 +117,7 @@ func (n nodes) deadlines(mistake string) (acquired, extended time.Duration) {
 	return acquired, h.Deadline().Sub(epoch)
 }
 
-// waits are a lock's delays after eight attempts, of 1 to 9 ms.
+// waits returns a lock's delays after eight attempts. They should be between 1 and 9 ms.
 func (n nodes) waits(mistake string, changes ...func(*lock.Env)) []time.Duration {
 	n.take(5)
 	var waits []time.Duration
@@ -137,7 +138,8 @@ func (n nodes) waits(mistake string, changes ...func(*lock.Env)) []time.Duration
 	return waits
 }
 
-// oneValue reports whether a client sets the same value in two acquires, and another client another.
+// oneValue reports whether a client uses the same value in two acquires, and another client a
+// different one.
 func (n nodes) oneValue(mistake string) bool {
 	var values []string
 	for _, change := range []func(*lock.Env){ticking(time.Millisecond), another} {
@@ -154,8 +156,8 @@ func (n nodes) oneValue(mistake string) bool {
 	return values[0] == values[1] && values[0] != values[2]
 }
 
-// silentLook is what a lock that extends itself finds in a look while no node answers an extension, and
-// whether it asked one. Its wall clock stands still.
+// checkWithoutAnswers calls checkHold of a lock that extends itself while no node answers
+// extensions. asked reports whether it sent any. Its wall clock is stopped.
 func (n nodes) silentLook(mistake string) (lost, over, asked bool, pause time.Duration) {
 	n.take(0)
 	l := n.open(mistake, func(e *lock.Env) { e.Wall = func() time.Time { return epoch } })
@@ -171,8 +173,9 @@ func (n nodes) silentLook(mistake string) (lost, over, asked bool, pause time.Du
 	return lost, over, requests.Load() > 0, l.pause
 }
 
-// fenced is the fencing token of a lock where the first node has counted three grants and the last
-// seven, what the first counts then, and after the release. A lock that hands out none has 0.
+// fenced returns the fencing token if the first node has counted three grants and the last node
+// seven, and the first node's count after the acquire and after the release. The token of a lock
+// without fencing is 0.
 func (n nodes) fenced(mistake string) (token, counted, left int64) {
 	n.take(0)
 	if !n.open(mistake).counts {
@@ -198,7 +201,7 @@ func (n nodes) fenced(mistake string) (token, counted, left int64) {
 	return h.(lock.Fencer).Fence(), counted, count()
 }
 
-// betweenSteps has another client set the key once the first node has answered GET.
+// betweenSteps sets the key for another client once the first node has answered GET.
 type betweenSteps struct{ set func() error }
 
 func (betweenSteps) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -215,7 +218,7 @@ func (b betweenSteps) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// experiments tell for each mistake whether a lock makes it.
+// experiments check for each mistake whether a lock makes it.
 var experiments = map[string]func(nodes, string) bool{
 	"no-elapsed-check": func(n nodes, mistake string) bool {
 		return n.lease(mistake, 12*time.Second) == 12*time.Second+validity
@@ -229,13 +232,13 @@ var experiments = map[string]func(nodes, string) bool{
 	"returns-late": func(n nodes, mistake string) bool {
 		return n.lease(mistake, 12*time.Second) == validity
 	},
-	// TestTellsLate has the rest.
+	// TestTellsLate checks the notification.
 	"tells-late": func(n nodes, mistake string) bool {
 		lost, over, asked, pause := n.silentLook(mistake)
 		if n.take(0); pause > 0 {
 			h := n.acquire(n.open(mistake))
 			if _, tells := h.(lock.Loser); !tells || !h.Deadline().IsZero() {
-				n.t.Errorf("%s: a lock that extends itself tells of no loss, or names the deadline %v", mistake, h.Deadline())
+				n.t.Errorf("%s: a lock that extends itself has no loss notification, or the deadline %v", mistake, h.Deadline())
 			}
 		}
 		return asked && !lost && !over
@@ -252,7 +255,7 @@ var experiments = map[string]func(nodes, string) bool{
 		_, _, asked, pause := n.silentLook(mistake)
 		return !asked && pause > 0
 	},
-	// The wall clock is set back while the nodes are asked.
+	// The wall clock is set back during the requests.
 	"elapsed-by-wall-clock": func(n nodes, mistake string) bool {
 		n.take(0)
 		var readings atomic.Int64
@@ -290,7 +293,7 @@ var experiments = map[string]func(nodes, string) bool{
 		h := n.acquire(l)
 		l.del = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
 		if err := h.Release(n.t.Context()); err == nil {
-			n.t.Errorf("%s: a release that no node answered succeeded", mistake)
+			n.t.Errorf("%s: a release succeeded although no node answered", mistake)
 		}
 		w, renews := h.(*renewing)
 		if !renews {
@@ -303,13 +306,14 @@ var experiments = map[string]func(nodes, string) bool{
 			return true
 		}
 	},
-	// Its holder asks after the deadline, and no timer has fired: a context that was not in use is alive.
+	// The context is first requested after the deadline, and no timer has fired. It is not
+	// canceled.
 	"context-by-timer": func(n nodes, mistake string) bool {
 		h, isContexter := n.pastDeadline(mistake).(lock.Contexter)
 		_, listens := h.(lock.Loser)
 		return isContexter && !listens && h.Context().Err() == nil
 	},
-	// So is one that was.
+	// A context that was already in use is not canceled either.
 	"context-by-ticker": func(n nodes, mistake string) bool {
 		h, isContexter := n.pastDeadline(mistake).(lock.Contexter)
 		_, listens := h.(lock.Loser)
@@ -321,7 +325,7 @@ var experiments = map[string]func(nodes, string) bool{
 		h := n.acquire(n.open(mistake, wall(time.Hour)))
 		made := time.Until(h.Deadline()) > time.Minute
 		if h.(lock.WallClocked).ByWall() != made {
-			n.t.Errorf("%s: the lock does not say which clock its deadline is by", mistake)
+			n.t.Errorf("%s: the lock reports the wrong clock for its deadline", mistake)
 		}
 		return made
 	},
@@ -332,14 +336,14 @@ var experiments = map[string]func(nodes, string) bool{
 		_, own := n.keys()
 		return own == 0
 	},
-	// Another has three of five nodes, and keeps them.
+	// Another client has three of five nodes, and keeps them.
 	"quorum-half": func(n nodes, mistake string) bool {
 		n.take(3)
 		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
 		others, _ := n.keys()
 		return h != nil && others == 3
 	},
-	// Another has two of four nodes, and then three of five.
+	// Another client has two of four nodes, and then three of five.
 	"quorum-rounded-up": func(n nodes, mistake string) bool {
 		n.take(2)
 		even, _ := n.open(mistake, func(e *lock.Env) { e.Nodes = e.Nodes[:4] }).Acquire(n.t.Context(), "k")
@@ -366,10 +370,10 @@ var experiments = map[string]func(nodes, string) bool{
 		h, _ := l.Acquire(n.t.Context(), "k")
 		return h != nil
 	},
-	// A request is given up, and answered when the next is under way.
+	// A request is canceled, and answered during the next request.
 	"reads-late-answers": func(n nodes, mistake string) bool {
 		if mistake == "waits-for-all" {
-			return false // it gives none up
+			return false // it cancels no request
 		}
 		l := n.open(mistake)
 		late, on := context.WithCancel(n.t.Context())
@@ -384,7 +388,7 @@ var experiments = map[string]func(nodes, string) bool{
 			return 8, nil
 		})[0].Value == 7
 	},
-	// A node gave no answer to an earlier attempt.
+	// A node did not answer an earlier attempt.
 	"forgets-failed-nodes": func(n nodes, mistake string) bool {
 		n.take(0)
 		l := n.open(mistake)
@@ -392,7 +396,8 @@ var experiments = map[string]func(nodes, string) bool{
 		_, err := l.set(n.t.Context(), 0, "k", "own")
 		return errors.Is(err, errForgotten)
 	},
-	// Another has all nodes: with a value that says for how long, and with one that doesn't.
+	// Another client has all nodes: first with a value that contains an expired time, then with one
+	// that contains no time.
 	"takes-over-by-timestamp": func(n nodes, mistake string) bool {
 		n.take(0)
 		for _, c := range n.clients {
@@ -405,13 +410,13 @@ var experiments = map[string]func(nodes, string) bool{
 		endless, _ := n.open(mistake).Acquire(n.t.Context(), "k")
 		return over != nil && endless == nil
 	},
-	// Another has two of five nodes.
+	// Another client has two of five nodes.
 	"quorum-too-large": func(n nodes, mistake string) bool {
 		n.take(2)
 		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
 		return h == nil
 	},
-	// Another has all.
+	// Another client has all nodes.
 	"set-without-nx": func(n nodes, mistake string) bool {
 		n.take(5)
 		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
@@ -423,7 +428,7 @@ var experiments = map[string]func(nodes, string) bool{
 		left := n.lives()
 		return left <= 10*time.Millisecond && left != -1
 	},
-	// Another has the key by the time of the release.
+	// Another client has the key by the time of the release.
 	"plain-del": func(n nodes, mistake string) bool {
 		n.take(0)
 		h := n.acquire(n.open(mistake))
@@ -435,7 +440,7 @@ var experiments = map[string]func(nodes, string) bool{
 		}
 		return others < 5
 	},
-	// Another has four of five nodes.
+	// Another client has four of five nodes.
 	"undo-by-plain-del": func(n nodes, mistake string) bool {
 		n.take(4)
 		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
@@ -450,7 +455,7 @@ var experiments = map[string]func(nodes, string) bool{
 		l.del = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
 		return errors.Is(h.Release(n.t.Context()), lock.ErrNotHeld)
 	},
-	// Another has the key by the time of the release, and keeps it.
+	// Another client has the key by the time of the release, and keeps it.
 	"loss-is-released": func(n nodes, mistake string) bool {
 		n.take(0)
 		h := n.acquire(n.open(mistake))
@@ -459,7 +464,7 @@ var experiments = map[string]func(nodes, string) bool{
 		others, _ := n.keys()
 		return err == nil && others == 5
 	},
-	// By the time of the release the key has another value of the same client's, or another client's.
+	// By the time of the release the key has another value of the same client, or another client's.
 	"release-by-prefix": func(n nodes, mistake string) bool {
 		deletes := func(value func(own string) string) bool {
 			n.take(0)
@@ -469,7 +474,7 @@ var experiments = map[string]func(nodes, string) bool{
 					n.t.Fatal(err)
 				}
 			}
-			_ = h.Release(n.t.Context()) // what it says, plain-del's tells
+			_ = h.Release(n.t.Context()) // the experiment for plain-del checks the error
 			left, err := n.clients[0].Exists(n.t.Context(), "k").Result()
 			return err == nil && left == 0
 		}
@@ -483,7 +488,7 @@ var experiments = map[string]func(nodes, string) bool{
 	"same-value-for-clients": func(n nodes, mistake string) bool {
 		return n.values(mistake, ticking(time.Millisecond))[0] == n.values(mistake, another, ticking(time.Second))[1]
 	},
-	// Two clients begin in one microsecond, a second apart afterwards.
+	// Two clients start in the same microsecond, and are a second apart afterwards.
 	"weak-token": func(n nodes, mistake string) bool {
 		one, two := n.values(mistake, ticking(time.Millisecond)), n.values(mistake, another, ticking(time.Second))
 		return one[0] == two[0] && one[1] != two[1]
@@ -492,7 +497,7 @@ var experiments = map[string]func(nodes, string) bool{
 	"yes-to-own-value": func(n nodes, mistake string) bool {
 		n.take(0)
 		l := n.open(mistake)
-		// Without a time to live: what a lock has set itself may have expired.
+		// The key has no time to live, because one that the lock sets may expire.
 		if err := n.clients[0].Set(n.t.Context(), "k", "own", 0).Err(); err != nil {
 			n.t.Fatal(err)
 		}
@@ -507,7 +512,7 @@ var experiments = map[string]func(nodes, string) bool{
 		return slices.Equal(yes, []bool{true, false})
 	},
 
-	// Another has the key by the time of the extension, without a time to live.
+	// Another client has the key by the time of the extension, without a time to live.
 	"extension-without-token-check": func(n nodes, mistake string) bool {
 		if !n.extends(mistake, 5) {
 			return false
@@ -515,7 +520,7 @@ var experiments = map[string]func(nodes, string) bool{
 		others, _ := n.keys()
 		return others == 5 && n.lives() > 0
 	},
-	// So it has, and the key is its own afterwards.
+	// In the same situation, the key has the lock's own value afterwards.
 	"extension-overwrites": func(n nodes, mistake string) bool {
 		if !n.extends(mistake, 5) {
 			return false
@@ -523,7 +528,7 @@ var experiments = map[string]func(nodes, string) bool{
 		others, _ := n.keys()
 		return others == 0
 	},
-	// Another has the key on the first node when the lock has looked.
+	// Another client has the key on the first node after the lock has read it.
 	"extension-in-two-steps": func(n nodes, mistake string) bool {
 		n.take(0)
 		l := n.open(mistake)
@@ -569,7 +574,7 @@ var experiments = map[string]func(nodes, string) bool{
 		l.extend = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
 		return h.(lock.Extender).Extend(n.t.Context()) == nil
 	},
-	// Another has it on four nodes of five.
+	// Another client has four of five nodes.
 	"extension-below-quorum": func(n nodes, mistake string) bool {
 		return n.extends(mistake, 4) && !n.extends(mistake, 5)
 	},
@@ -584,7 +589,7 @@ var experiments = map[string]func(nodes, string) bool{
 		err := h.(lock.Extender).Extend(n.t.Context())
 		_, own := n.keys()
 		if own > 0 && err != nil {
-			n.t.Errorf("%s: extend a key that is gone: %v, %d are there", mistake, err, own)
+			n.t.Errorf("%s: extending a missing key: %v, and then %d keys exist", mistake, err, own)
 		}
 		return own > 0
 	},
@@ -602,14 +607,14 @@ var experiments = map[string]func(nodes, string) bool{
 		return err == nil
 	},
 
-	// Another has four of five nodes.
+	// Another client has four of five nodes.
 	"no-release-on-failure": func(n nodes, mistake string) bool {
 		n.take(4)
 		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
 		_, own := n.keys()
 		return h == nil && own == 1
 	},
-	// All nodes have granted when the caller gives up.
+	// All nodes have granted the lock when the caller cancels.
 	"undone-by-the-callers-context": func(n nodes, mistake string) bool {
 		n.take(4)
 		n.open(mistake).Acquire(n.t.Context(), "k")
@@ -625,7 +630,7 @@ var experiments = map[string]func(nodes, string) bool{
 		_, own := n.keys()
 		return err != nil && own == 5
 	},
-	// A node is asked with a deadline, or without.
+	// Requests have a deadline or not.
 	"waits-for-all": func(n nodes, mistake string) bool {
 		n.take(0)
 		l := n.open(mistake)
@@ -638,14 +643,14 @@ var experiments = map[string]func(nodes, string) bool{
 		l.Acquire(n.t.Context(), "k")
 		return !bounded
 	},
-	// Another has three; one of the other two sets the key, but its answer is lost.
+	// Another client has three nodes. One of the other two sets the key, but its answer is lost.
 	"release-only-acknowledged": func(n nodes, mistake string) bool {
 		n.take(3)
 		l := n.open(mistake)
 		set := l.set
 		l.set = func(ctx context.Context, node int, key, value string) (int64, error) {
 			if node < 3 {
-				return 0, nil // also a lock that overwrites is to fail
+				return 0, nil // a lock that overwrites must fail, too
 			}
 			yes, err := set(ctx, node, key, value)
 			if node == 3 && err == nil {
@@ -659,7 +664,7 @@ var experiments = map[string]func(nodes, string) bool{
 		acknowledged, _ := n.clients[4].Exists(n.t.Context(), "k").Result()
 		return h == nil && left == 1 && acknowledged == 0
 	},
-	// A set whose attempt is over.
+	// The attempt has already ended.
 	"set-goes-on": func(n nodes, mistake string) bool {
 		n.take(0)
 		over, cancel := context.WithCancel(n.t.Context())
@@ -667,11 +672,11 @@ var experiments = map[string]func(nodes, string) bool{
 		yes, _ := n.open(mistake).set(over, 0, "k", "own")
 		_, own := n.keys()
 		if own != int(yes) {
-			n.t.Errorf("%s: a set that is not waited for: %d, and %d keys are there", mistake, yes, own)
+			n.t.Errorf("%s: set after the end of its attempt: %d, and %d keys exist", mistake, yes, own)
 		}
 		return own == 1
 	},
-	// The node time-out is five seconds, the TTL ten.
+	// The node timeout is five seconds, the TTL ten.
 	"driver-time-out": func(n nodes, mistake string) bool {
 		n.take(0)
 		var waited atomic.Bool
@@ -685,7 +690,7 @@ var experiments = map[string]func(nodes, string) bool{
 		}))
 		return waited.Load()
 	},
-	// Five nodes have granted.
+	// Five nodes have granted the lock.
 	"release-on-quorum": func(n nodes, mistake string) bool {
 		n.take(0)
 		h := n.acquire(n.open(mistake))
@@ -704,7 +709,7 @@ var experiments = map[string]func(nodes, string) bool{
 		return slices.Min(waits) < slices.Max(waits) && slices.Max(waits) <= 9*time.Millisecond && slices.Equal(waits, n.waits(mistake, another))
 	},
 	"delay-without-bound": func(n nodes, mistake string) bool { return slices.Max(n.waits(mistake)) > 100*time.Millisecond },
-	// The first attempt fails, and each reads the clock twice.
+	// The first attempt fails. Each attempt reads the clock twice.
 	"elapsed-since-the-call": func(n nodes, mistake string) bool {
 		n.take(0)
 		l := n.open(mistake, ticking(time.Second), func(e *lock.Env) { e.Settings.Tries, e.Settings.Ask = 2, "sequential" })
@@ -739,7 +744,7 @@ var experiments = map[string]func(nodes, string) bool{
 	},
 }
 
-// extends reports whether an extension succeeds where another has the key on some nodes.
+// extends reports whether an extension succeeds if another client has the key on some nodes.
 func (n nodes) extends(mistake string, taken int) bool {
 	n.take(0)
 	h := n.acquire(n.open(mistake, ticking(time.Millisecond)))

@@ -18,14 +18,14 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// Mistake is what is wrong with a lock.
+// Mistake describes a mistake in a lock.
 type Mistake struct {
 	Name    string
 	Doc     string // what it does wrong, with no period at the end
 	Thought string // why its author thought that this was right
 }
 
-// mistake is a Mistake and the piece of code that makes it.
+// mistake is a Mistake with the code that makes it.
 type mistake struct {
 	Mistake
 	make func(*broken)
@@ -265,7 +265,7 @@ var mistakes = []mistake{
 		"if nobody has the lock, it is still ours, and a failed extension helps nobody"},
 		func(l *broken) {
 			l.extend = l.script(extendOrSet)
-			// Such an extension is an acquire that keeps the value, and needs no lease to begin with.
+			// Such an extension is an acquire with the same value, so it doesn't need an existing lease.
 			l.current = func(*handle, time.Time) bool { return true }
 			l.renewed = func(_ *handle, start, end time.Time) bool { return l.leaves(start, end) }
 		}},
@@ -416,10 +416,10 @@ var (
 	releaseWithCount string
 )
 
-// sets replaces the step that sets the key by one that counts no grants.
+// replaceSet replaces the step that sets the key by one that doesn't count grants.
 func (l *broken) sets(s step) { l.set, l.counts = s, false }
 
-// setWith is a step that sends SET with options.
+// setWith returns a step that sends SET with options.
 func (l *broken) setWith(options ...any) step {
 	return func(ctx context.Context, node int, key, value string) (int64, error) {
 		err := l.Clients[node].Do(ctx, append([]any{"SET", key, value}, options...)...).Err()
@@ -430,7 +430,7 @@ func (l *broken) setWith(options ...any) step {
 	}
 }
 
-// keysLive gives keys a TTL of their own, which no deadline is reckoned with.
+// setKeyTTL gives keys a TTL of their own, which is not used to compute deadlines.
 func (l *broken) keysLive(ttl time.Duration) {
 	l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
 		return number(l.nodes[node].Set(ctx, key, value, ttl))
@@ -440,7 +440,7 @@ func (l *broken) keysLive(ttl time.Duration) {
 	}
 }
 
-// hasOwn asks whether the key has the value, and changes nothing.
+// hasOwn checks whether the key has the value, and changes nothing.
 func (l *broken) hasOwn(ctx context.Context, node int, key, value string) (int64, error) {
 	held, err := l.Clients[node].Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
@@ -449,26 +449,26 @@ func (l *broken) hasOwn(ctx context.Context, node int, key, value string) (int64
 	return number(held == value, err)
 }
 
-// script is a step that runs a script with value and TTL.
+// script returns a step that runs a script with the value and the TTL.
 func (l *broken) script(text string) step { return l.scriptOf(text, l.cfg.TTL.Milliseconds) }
 
-// scriptOf is a step that runs a script with value and a number.
+// scriptOf returns a step that runs a script with the value and a number.
 func (l *broken) scriptOf(text string, number func() int64) step {
 	return func(ctx context.Context, node int, key, value string) (int64, error) {
 		return l.Clients[node].Do(ctx, "EVAL", text, 1, key, value, number()).Int64()
 	}
 }
 
-// expiry is when a key that is set now expires, by the client's wall clock, in milliseconds.
+// expiry returns the expiry of a key set now, in milliseconds of the client's wall clock.
 func (l *broken) expiry() int64 { return l.env.Wall().Add(l.cfg.TTL).UnixMilli() }
 
-// driverTries is how often a driver sends a request by its own defaults.
+// driverTries is how often a driver sends a request with its default settings.
 const driverTries = 4
 
-// driverWait is how long it waits for an answer each time: three seconds where the TTL is ten.
+// driverWait is how long the driver waits for each answer: three seconds if the TTL is ten.
 func (l *broken) driverWait() time.Duration { return 3 * l.cfg.TTL / 10 }
 
-// setGoingOn is setFree by a driver that knows nothing of attempts.
+// setWithRetries is setFree by a driver that retries without regard to attempts.
 func (l *broken) setGoingOn(ctx context.Context, node int, key, value string) (yes int64, err error) {
 	for range driverTries {
 		own, end := context.WithTimeout(context.WithoutCancel(ctx), l.driverWait())
@@ -480,7 +480,7 @@ func (l *broken) setGoingOn(ctx context.Context, node int, key, value string) (y
 	return yes, err
 }
 
-// granting lists the nodes that are known to have granted an attempt.
+// grantingNodes lists the nodes known to have granted an attempt.
 func granting(h *handle) []int {
 	var nodes []int
 	for _, a := range h.granted {
@@ -495,7 +495,7 @@ func firstCount(_ context.Context, h *handle) int64 {
 	return h.granted[granting(h)[0]].Value
 }
 
-// Mistakes lists what Settings.Mistake can be.
+// Mistakes lists the possible values of Settings.Mistake.
 func Mistakes() []Mistake {
 	var out []Mistake
 	for _, m := range mistakes {
@@ -520,7 +520,7 @@ var waitsForAll = mistake{Mistake{"waits-for-all",
 	"TCP either delivers or breaks, so every request gets an answer"},
 	func(l *broken) {
 		for _, c := range l.Clients {
-			c.Options().ReadTimeout = 0 // none
+			c.Options().ReadTimeout = 0 // no timeout
 		}
 		l.ask = func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 			ctx = context.WithoutCancel(ctx)
@@ -558,7 +558,7 @@ var renewsOn = mistake{Mistake{"renews-after-failed-release",
 		}
 	}}
 
-// renewing is a handle whose keys are renewed in the background. Its deadline stays as it is.
+// renewingHandle is a handle whose keys are renewed in the background. Its deadline stays the same.
 type renewing struct{ tended }
 
 func (r *renewing) Release(ctx context.Context) error {
@@ -569,7 +569,7 @@ func (r *renewing) Release(ctx context.Context) error {
 	return err
 }
 
-// tended is a handle with which something is done in the background.
+// backgroundHandle is a handle with a task in the background.
 type tended struct {
 	*handle
 	over chan struct{}
@@ -578,8 +578,7 @@ type tended struct {
 
 func (t *tended) end() { t.once.Do(func() { close(t.over) }) }
 
-// each does something now and then, until that says that it is done, the lock is
-// released or its client is gone.
+// repeat calls do periodically until it returns true, the lock is released, or the client closes.
 func (t *tended) each(pause time.Duration, do func() (done bool)) {
 	l := t.handle.lock
 	for {
@@ -605,18 +604,19 @@ var extensionUnheard = mistake{Mistake{"extension-unheard",
 		l.renewed = func(*handle, time.Time, time.Time) bool { return true }
 	}}
 
-// Unhunted lists the mistakes that no plan within the assumptions reveals. The text says when they show, and
-// completes "which shows only". A scenario of the catalogue reveals each.
+// NotFoundByFuzzing lists the mistakes that no plan within the assumptions reveals. The text says
+// when they show, and completes "which shows only". A scenario of the catalogue reveals each of
+// them.
 var Unhunted = map[string]string{
 	"extension-in-two-steps": "if a holder dies while an extension by the previous holder is between its two steps: " +
-		"extending the key of a live holder does no harm",
+		"extending the key of a live holder has no effect on mutual exclusion",
 	"extension-overwrites": "if a holder dies while an extension by the previous holder is under way: " +
 		"overwriting the key of a live holder changes its value, but the lock stays taken",
 	"no-jitter": "if several clients stay in step, each closest to a different node, while another node is down: " +
 		"otherwise any difference in network latency breaks the tie",
 	"same-jitter": "under the same conditions as no-jitter",
 	"yes-to-own-value": "if a node is configured twice and forgets what it granted: " +
-		"a node that remembers may have two votes without harm, as it gives both to the same client",
+		"a node that remembers may have two votes safely, as it gives both to the same client",
 }
 
 var tellsLate = mistake{Mistake{"tells-late",
@@ -660,14 +660,14 @@ var renewsByWallClock = mistake{Mistake{"renews-by-wall-clock",
 		})
 	}}
 
-// watches makes each hold one that names no deadline and extends itself.
+// extendAutomatically makes handles without a deadline that extend themselves.
 func (l *broken) watches(pause time.Duration, look func(h *handle) (lost, over bool)) {
 	l.pause, l.look = pause, look
 	l.current = func(*handle, time.Time) bool { return true }
 	l.give = func(h *handle) lock.Handle {
 		w := &watched{tended{handle: h, over: make(chan struct{})}, make(chan struct{})}
 		go w.each(pause, func() (done bool) {
-			h.extends = 0 // no limit is for these
+			h.extends = 0 // these extensions are not limited
 			lost, over := look(h)
 			if lost {
 				close(w.lost)
@@ -678,7 +678,7 @@ func (l *broken) watches(pause time.Duration, look func(h *handle) (lost, over b
 	}
 }
 
-// watched is a handle that extends itself and has a signal in place of a deadline.
+// notifyingHandle is a handle that extends itself and notifies its holder in place of a deadline.
 type watched struct {
 	tended
 	lost chan struct{}
@@ -686,7 +686,7 @@ type watched struct {
 
 var _ lock.Loser = (*watched)(nil)
 
-// Deadline implements lock.Handle: there is none.
+// Deadline implements lock.Handle. It returns zero, as there is no deadline.
 func (w *watched) Deadline() time.Time { return time.Time{} }
 
 func (w *watched) Lost() <-chan struct{} { return w.lost }
@@ -738,7 +738,7 @@ var lossIsReleased = mistake{Mistake{"loss-is-released",
 		}
 	}}
 
-// answering is a handle that says something else of a release than came of it.
+// overridingHandle is a handle that changes the result of a release.
 type answering struct {
 	*handle
 	says func(error) error
@@ -775,7 +775,7 @@ var readsLateAnswers = mistake{Mistake{"reads-late-answers",
 	func(l *broken) {
 		type line struct {
 			mu   sync.Mutex
-			owed []chan driver.Answer // answers that are under way, in the order of the requests
+			owed []chan driver.Answer // pending answers, in the order of the requests
 		}
 		lines, ask := make([]line, len(l.nodes)), l.ask
 		l.ask = func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {

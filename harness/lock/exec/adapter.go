@@ -1,15 +1,16 @@
-// Package exec is a lock in another program, in any language: an adapter, which speaks JSON lines on
-// its stdin and stdout, and uses the library under test.
+// Package exec is a lock in another program, in any language. The program is called an adapter: it
+// uses the library under test, and speaks JSON lines on its stdin and stdout.
 //
-// An Adapter is such a program, seen from this end; New makes a lock of the one whose pipes this
-// process was given. What is measured stays the client's: stamps, points, the resource. Deadlines
-// are instants on a clock of the adapter's, never "so long from now": what is read late would be
-// believed for longer.
+// An Adapter is the harness's end of such a program. New makes a lock from the adapter whose pipes
+// this process was given. The client still takes all measurements: time stamps, points, the
+// resource. Deadlines are instants on one of the adapter's clocks, never relative durations,
+// because a client that reads a message late would then believe in its lock for too long.
 //
-// Starters are adapters to start from, one a language; Libraries are those that ship, each with what
-// it takes to install (adapters/README.md).
+// Starters are templates for adapters, one per language. Libraries are the adapters for published
+// libraries. adapters/README.md explains how to install them.
 //
-// Not here: who starts the program (package real), and faults, which hit it together with its client.
+// Not here: starting the program (package real), and faults, which hit an adapter together with its
+// client.
 package exec
 
 import (
@@ -28,50 +29,51 @@ import (
 	"lockpick/harness/lock"
 )
 
-// errBroken says that an adapter does not keep to the protocol, or has ended. It is a
-// lock.ErrBroken that does not blame the lock.
+// errBroken means that an adapter violated the protocol or has exited. It matches lock.ErrBroken
+// but doesn't blame the lock.
 var errBroken error = broken{}
 
 type broken struct{}
 
 func (broken) Error() string { return "adapter" }
 
-// Is says that it is a lock.ErrBroken.
+// Is reports whether err is lock.ErrBroken.
 func (broken) Is(err error) bool { return err == lock.ErrBroken }
 
-// StartWithin is how long an adapter may take to say hello, and how long to open: on a busy
-// machine a virtual machine needs many seconds to load a library.
+// StartWithin is the time limit for an adapter's hello, and for its answer to open. On a busy host
+// the virtual machine of a language may need many seconds to load a library.
 const StartWithin = 30 * time.Second
 
-// grace is what an adapter may take for an answer, beyond what the library was given.
+// grace is how much longer than the library's own time limit an adapter may take to answer.
 const grace = 2 * time.Second
 
-// Adapter is a program that has a lock and speaks the protocol, seen from here.
+// Adapter is the harness's end of a program that contains a lock and speaks the protocol.
 type Adapter struct {
 	Hello  Hello
-	Quorum int // of the nodes, once it is open; 0: it doesn't say
+	Quorum int // quorum of the nodes, set by Open; 0 if the adapter doesn't report it
 	now    func() time.Time
 	in     io.Writer
 	out    *bufio.Reader
-	ended  chan struct{} // closed when nothing more comes from it
+	ended  chan struct{} // closed when the adapter's output has ended
 
 	mu      sync.Mutex
-	err     error // why
-	last    int64 // request
+	err     error // why the output ended
+	last    int64 // ID of the last request
 	waiting map[int64]chan reply
 	handles map[string]*Handle
-	early   map[string]string // handles that were lost before they were given, and why
+	early   map[string]string // reasons for handles that were lost before they were returned
 	clocks  reading
 }
 
-// reading is what the adapter's monotonic clock showed at an instant of the client's or after it.
+// clockReading is a reading of the adapter's monotonic clock, taken at or after a time on the
+// client's clock.
 type reading struct {
 	mono int64
 	own  time.Time
 	took time.Duration
 }
 
-// Meet reads the hello of an adapter. now is the client's monotonic clock.
+// Connect reads the hello of an adapter. now is the client's monotonic clock.
 func Meet(in io.Writer, out io.Reader, now func() time.Time) (*Adapter, error) {
 	a := &Adapter{now: now, in: in, out: bufio.NewReaderSize(out, longest), ended: make(chan struct{}),
 		waiting: map[int64]chan reply{}, handles: map[string]*Handle{}, early: map[string]string{}}
@@ -86,7 +88,7 @@ func Meet(in io.Writer, out io.Reader, now func() time.Time) (*Adapter, error) {
 	return a, nil
 }
 
-// Open lets it connect to the nodes, and compares clocks.
+// Open tells the adapter to connect to the nodes, and compares the clocks.
 func (a *Adapter) Open(ctx context.Context, client string, nodes []lock.Node, s lock.Settings) error {
 	r := request{Op: "open", Client: client, Settings: settingsOf(s), Options: s.Options}
 	for _, n := range nodes {
@@ -100,10 +102,11 @@ func (a *Adapter) Open(ctx context.Context, client string, nodes []lock.Node, s 
 	return a.compare(ctx)
 }
 
-// comparisons are made at most so many: the shortest is the best.
+// clockReadings is the maximum number of readings. The one with the shortest round trip is the most
+// precise.
 const comparisons = 5
 
-// compare reads the adapter's clocks between two looks at the client's.
+// compareClocks reads the adapter's clocks between two readings of the client's clock.
 func (a *Adapter) compare(ctx context.Context) error {
 	best := reading{took: math.MaxInt64}
 	for range comparisons {
@@ -113,7 +116,7 @@ func (a *Adapter) compare(ctx context.Context) error {
 			return fmt.Errorf("clock: %w", err)
 		}
 		if took := a.now().Sub(from); took < best.took {
-			// The first look: belief must come out shorter for the time that the answer took.
+			// Use the earlier time: the delay of the answer must shorten the client's belief.
 			best = reading{mono, from, took}
 		}
 	}
@@ -123,11 +126,13 @@ func (a *Adapter) compare(ctx context.Context) error {
 	return a.turned(ctx)
 }
 
-// apart is how far its wall clock may be from its client's: they are turned within some
-// milliseconds of each other, and some languages' clocks count no smaller ones.
+// maxClockDifference is the maximum difference between the wall clocks of the adapter and its
+// client. Both are set within some milliseconds of each other, and some languages' clocks have no
+// better resolution.
 const apart = 100 * time.Millisecond
 
-// turned looks whether its wall clock is still its client's, with which it is turned.
+// checkWallClock checks that the adapter's wall clock still agrees with its client's. Faults set
+// both clocks together.
 func (a *Adapter) turned(ctx context.Context) error {
 	var off time.Duration
 	for range comparisons {
@@ -146,10 +151,10 @@ func (a *Adapter) turned(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: its wall clock is %v from its client's: tell nanoseconds since 1970, and let no program start it as a child: the child's clock can't be turned", errBroken, off)
+	return fmt.Errorf("%w: its wall clock differs from its client's by %v: report nanoseconds since 1970, and don't start the adapter as a child of another program, because a child's clock can't be set", errBroken, off)
 }
 
-// own is an instant of the adapter's monotonic clock by the client's.
+// clientTime converts an instant of the adapter's monotonic clock to the client's clock.
 func (a *Adapter) own(mono int64) time.Time {
 	return a.clocks.own.Add(time.Duration(mono - a.clocks.mono))
 }
@@ -175,14 +180,14 @@ func (a *Adapter) listen() {
 	}
 }
 
-// heard takes a line in. The lock is held.
+// handleReply processes a line of the adapter. The caller holds a.mu.
 func (a *Adapter) heard(r reply) error {
 	switch {
 	case r.Lost != "":
 		if h := a.handles[r.Lost]; h != nil {
 			h.lose()
 		} else if len(a.waiting) == 0 || len(a.early) > 1000 {
-			return fmt.Errorf("it lost a handle that it had not given: %q", r.Lost)
+			return fmt.Errorf("it reported the loss of an unknown handle: %q", r.Lost)
 		} else {
 			a.early[r.Lost] = r.Why
 		}
@@ -190,7 +195,7 @@ func (a *Adapter) heard(r reply) error {
 	case r.Renewed != "":
 		h := a.handles[r.Renewed]
 		if h == nil {
-			return fmt.Errorf("it renewed a handle that it had not given: %q", r.Renewed)
+			return fmt.Errorf("it renewed an unknown handle: %q", r.Renewed)
 		}
 		h.until(r)
 		h.renew()
@@ -198,7 +203,7 @@ func (a *Adapter) heard(r reply) error {
 	}
 	w := a.waiting[int64(r.ID)]
 	if w == nil {
-		return fmt.Errorf("it answered %d, which was not asked, or twice", r.ID)
+		return fmt.Errorf("it answered %d, which is an unknown request or was already answered", r.ID)
 	}
 	delete(a.waiting, int64(r.ID))
 	if r.OK && r.Handle != "" && a.handles[r.Handle] == nil {
@@ -213,7 +218,7 @@ func (a *Adapter) heard(r reply) error {
 	return nil
 }
 
-// send asks, and says where the answer comes.
+// send sends a request and returns the channel for its answer.
 func (a *Adapter) send(r *request) (<-chan reply, error) {
 	a.mu.Lock()
 	a.last++
@@ -231,7 +236,8 @@ func (a *Adapter) send(r *request) (<-chan reply, error) {
 	return w, nil
 }
 
-// broken is why nothing comes of the adapter any more; its own end says most.
+// failure returns the error of a broken adapter. The reason why its output ended is preferred over
+// err, because it is more informative.
 func (a *Adapter) broken(err error) error {
 	select {
 	case <-a.ended:
@@ -245,15 +251,17 @@ func (a *Adapter) broken(err error) error {
 	return fmt.Errorf("%w: %w", errBroken, err)
 }
 
-// ask waits for the answer. Once ctx has ended, an acquire is cancelled, if it can be. Whenever
-// the library has had its time, the adapter's reader is asked whether it is still there: as long
-// as it is, it is the library that hangs, and who asked hangs with it, as with any other.
+// call sends a request and waits for the answer. If ctx ends, call cancels an acquire if the
+// adapter supports it. Whenever the library's time limit has passed, call pings the adapter's
+// reader: as long as that answers, it is the library that hangs, and call keeps waiting, as with
+// any other lock.
 func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 	w, err := a.send(&r)
 	if err != nil {
 		return reply{}, err
 	}
-	// Twice half of it: who was stopped together with its adapter finds the first time over.
+	// Wait half of the grace period twice: if the client was paused together with its adapter, the
+	// first timer may already have expired.
 	late, again := time.NewTimer(r.limit()-grace/2), false
 	defer late.Stop()
 	done := ctx.Done()
@@ -263,7 +271,7 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 			return answer, answer.refusal()
 		case <-a.ended:
 			select {
-			case answer := <-w: // the last thing it said
+			case answer := <-w: // its last message
 				return answer, answer.refusal()
 			default:
 				return reply{}, a.broken(nil)
@@ -282,7 +290,7 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 				continue
 			}
 			if r.own() {
-				return reply{}, fmt.Errorf("%w: it has not answered %s within %v", errBroken, r.Op, r.limit())
+				return reply{}, fmt.Errorf("%w: no answer to %s within %v", errBroken, r.Op, r.limit())
 			}
 			if _, err := a.ask(context.WithoutCancel(ctx), request{Op: "ping"}); err != nil {
 				return reply{}, fmt.Errorf("%w, after %s", err, r.Op)
@@ -292,10 +300,10 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 	}
 }
 
-// own says whether the adapter can answer without the library.
+// withoutLibrary reports whether the adapter can answer without calling the library.
 func (r request) own() bool { return r.Op == "ping" || r.Op == "clock" || r.Op == "open" }
 
-// limit is when an answer is late.
+// timeout returns how long an answer may take.
 func (r request) limit() time.Duration {
 	switch {
 	case r.Within != nil:
@@ -306,7 +314,7 @@ func (r request) limit() time.Duration {
 	return grace
 }
 
-// Refused is an answer that isn't ok.
+// RefusedError is an answer that isn't ok.
 type Refused struct{ No, Why string }
 
 func (r *Refused) Error() string {
@@ -316,10 +324,10 @@ func (r *Refused) Error() string {
 	return r.No + ": " + r.Why
 }
 
-// Is says that not-held is lock.ErrNotHeld.
+// Is reports whether the answer is not-held and err is lock.ErrNotHeld.
 func (r *Refused) Is(err error) bool { return err == lock.ErrNotHeld && r.No == noHeld }
 
-// refusal is what a reply says that isn't ok.
+// refusal returns an error for a reply that isn't ok.
 func (r reply) refusal() error {
 	if r.OK || r.Pong {
 		return nil
@@ -327,7 +335,7 @@ func (r reply) refusal() error {
 	return &Refused{r.No, r.Why}
 }
 
-// Acquire asks for a lock once. One that comes after ctx has ended is given back.
+// Acquire requests a lock once. A lock acquired after ctx has ended is released.
 func (a *Adapter) Acquire(ctx context.Context, key string, within time.Duration) (*Handle, error) {
 	millis := ms(within)
 	r, err := a.ask(ctx, request{Op: "acquire", Key: key, Within: &millis})
@@ -339,7 +347,7 @@ func (a *Adapter) Acquire(ctx context.Context, key string, within time.Duration)
 	a.mu.Unlock()
 	switch {
 	case h == nil || h.given:
-		return nil, fmt.Errorf("%w: it acquired, and gave no handle of its own (%q)", errBroken, r.Handle)
+		return nil, fmt.Errorf("%w: it acquired a lock without a new handle (%q)", errBroken, r.Handle)
 	case ctx.Err() != nil:
 		return nil, errors.Join(ctx.Err(), h.Release(context.WithoutCancel(ctx)))
 	}
@@ -347,32 +355,32 @@ func (a *Adapter) Acquire(ctx context.Context, key string, within time.Duration)
 	return h, nil
 }
 
-// Ping asks its reader, which need not wait for the library.
+// Ping checks that the adapter's reader answers. It doesn't have to wait for the library.
 func (a *Adapter) Ping(ctx context.Context) error {
 	_, err := a.ask(ctx, request{Op: "ping"})
 	return err
 }
 
-// readClocks are what its clocks show, in nanoseconds.
+// readClocks reads the adapter's clocks, in nanoseconds.
 func (a *Adapter) readClocks(ctx context.Context) (monotonic, wall int64, err error) {
 	r, err := a.ask(ctx, request{Op: "clock"})
 	return int64(r.Mono), int64(r.Wall), err
 }
 
-// Close lets it end.
+// Close tells the adapter to exit.
 func (a *Adapter) Close(ctx context.Context) error {
 	_, err := a.ask(ctx, request{Op: "close"})
 	return err
 }
 
-// attached are the pipes of an adapter that this process has started itself; nil: of none.
+// attached holds the pipes of an adapter started by Attach, or nil.
 var attached struct {
 	in  io.WriteCloser
 	out io.Reader
 }
 
-// Attach starts the adapter whose lock New makes from then on: where both are in one container,
-// in which nobody else could give this process its pipes. What ends the container ends it.
+// Attach starts an adapter for New to use. It is for containers that contain both the client and
+// the adapter, where no other process could pass pipes to the client. Both end with the container.
 func Attach(argv []string) (err error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stderr = os.Stderr

@@ -14,18 +14,18 @@ import (
 //go:embed adapters/node/*.js adapters/python/*.py adapters/ruby/*.rb adapters/php/*.php adapters/_go adapters/java/*.java adapters/java/starter.xml adapters/rust/src/*.rs adapters/rust/starter.toml
 var all embed.FS
 
-// starter is an adapter to start from.
+// starter is a template for an adapter.
 type starter struct {
 	Lang  string
-	Build string // the command that builds it, in its folder; "": nothing is built
-	Run   string // the command that it is, there
+	Build string // command that builds it in its folder, or ""
+	Run   string // command that runs it in its folder
 	files []file
 }
 
-// file is one of a Starter's, and where it stands here.
+// file is a file of a starter, with its path in this package.
 type file struct{ name, from string }
 
-// Starters are by language.
+// Starters lists the starters, one per language.
 var Starters = []starter{
 	{"node", "", "node adapter.js", []file{{"adapter.js", "node/adapter.js"}, {"lockpick.js", "node/lockpick.js"}}},
 	{"python", "", "python3 adapter.py", []file{{"adapter.py", "python/adapter.py"}, {"lockpick.py", "python/lockpick.py"}}},
@@ -36,7 +36,7 @@ var Starters = []starter{
 	{"rust", "cargo build --release", "target/release/adapter", []file{{"src/main.rs", "rust/src/main.rs"}, {"src/lockpick.rs", "rust/src/lockpick.rs"}, {"Cargo.toml", "rust/starter.toml"}}},
 }
 
-// Languages are those of Starters.
+// Languages lists the languages of Starters.
 func Languages() (names []string) {
 	for _, s := range Starters {
 		names = append(names, s.Lang)
@@ -44,7 +44,7 @@ func Languages() (names []string) {
 	return names
 }
 
-// StarterIn finds the Starter of a language.
+// FindStarter returns the starter of a language.
 func StarterIn(lang string) (starter, bool) {
 	i := slices.IndexFunc(Starters, func(s starter) bool { return s.Lang == lang })
 	if i < 0 {
@@ -53,11 +53,11 @@ func StarterIn(lang string) (starter, bool) {
 	return Starters[i], true
 }
 
-// Write puts its files into dir, and overwrites none.
+// Write writes the starter's files to dir. It doesn't overwrite existing files.
 func (s starter) Write(dir string) error {
 	for _, f := range s.files {
 		if _, err := os.Lstat(filepath.Join(dir, f.name)); !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(fmt.Errorf("there is a %s already", filepath.Join(dir, f.name)), err)
+			return errors.Join(fmt.Errorf("%s already exists", filepath.Join(dir, f.name)), err)
 		}
 	}
 	for _, f := range s.files {
@@ -81,7 +81,7 @@ func (s starter) Write(dir string) error {
 	return nil
 }
 
-// Files are the names of what Write writes.
+// Files lists the names of the files that Write creates.
 func (s starter) Files() (names []string) {
 	for _, f := range s.files {
 		names = append(names, f.name)
@@ -89,18 +89,18 @@ func (s starter) Files() (names []string) {
 	return names
 }
 
-// AdapterFolder is where .ci/adapters installs them, below the project.
+// AdapterFolder is the folder in the project where .ci/adapters installs them.
 const AdapterFolder = ".adapters"
 
-// shipped is an adapter of a library, as it is published.
+// libraryAdapter is the adapter of a published library.
 type shipped struct {
-	Name    string // of the adapter, on pages and in tests
-	Library string // its name and version, where it is published
-	Set     string // what .ci/adapters installs it by
-	command string // below Folder/Set
+	Name    string // name of the adapter in reports and tests
+	Library string // name, version and registry
+	Set     string // the set that .ci/adapters installs it with
+	command string // relative to FOLDER/Set
 }
 
-// Libraries are the adapters of libraries that can be installed where the tests run.
+// Libraries lists the adapters that can be installed for the tests.
 var Libraries = []shipped{
 	{"node-redlock-4", "redlock 4.2.0 (npm)", "node", "node redlock4.js"},
 	{"node-redlock-5", "redlock 5.0.0-beta.2 (npm), acquire", "node", "node redlock5.js"},
@@ -116,7 +116,7 @@ var Libraries = []shipped{
 	{"rslock", "rslock 0.10.0 (crates.io)", "rust", "target/release/rslock"},
 }
 
-// Command is the adapter's, where Folder is dir.
+// Command returns the adapter's command if dir is its installation folder.
 func (s shipped) Command(dir string) string {
 	words := strings.Fields(s.command)
 	for i, w := range words {

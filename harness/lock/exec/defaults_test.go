@@ -16,8 +16,8 @@ import (
 	"lockpick/harness/lock"
 )
 
-// The adapters in Node leave ioredis as it comes: they say which server to connect to, and nothing else. With
-// the offline queue or the retries switched off, a violation may be the adapter's and not the library's.
+// The adapters for Node use ioredis with its defaults and only set the server's address. If they
+// disabled the offline queue or retries, a violation might be the adapter's fault.
 func TestNodeKeepsDriverDefaults(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestNodeKeepsDriverDefaults(t *testing.T) {
 	}
 	want := `[{"host":"127.0.0.1","port":7001}]` + "\n" + `[{"host":"127.0.0.1","port":7002}]` + "\n"
 	if string(out) != want {
-		t.Errorf("ioredis is given\n%swant\n%s", out, want)
+		t.Errorf("options of ioredis:\n%swant\n%s", out, want)
 	}
 
 	sources, err := filepath.Glob("adapters/node/*.js")
@@ -62,13 +62,13 @@ func TestNodeKeepsDriverDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(text), "require('ioredis')") && filepath.Base(path) != "lockpick.js" {
-			t.Errorf("%s makes clients of its own: call ioredis of lockpick.js", path)
+			t.Errorf("%s creates its own clients: call ioredis from lockpick.js", path)
 		}
 	}
 }
 
-// overStandIn starts a shipped adapter with stand-ins for the packages that it imports, which are files by
-// name. said waits for its end and returns what they printed on stderr.
+// overStandIn starts one of our adapters with stand-ins for the packages that it imports, given as
+// files by name. said waits for its end and returns the stand-ins' output on stderr.
 func overStandIn(t *testing.T, program, script string, files map[string]string) (a *Adapter, said func() string) {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -119,7 +119,7 @@ func overStandIn(t *testing.T, program, script string, files map[string]string) 
 	return a, said
 }
 
-// npm is a stand-in for a package of npm, and pypi for one of PyPI.
+// npm adds a stand-in for a package of npm, and pypi for one of PyPI.
 func npm(files map[string]string, name, text string) {
 	files["node_modules/"+name+"/index.js"] = "'use strict'; const print = (...args) => require('fs').writeSync(2, JSON.stringify(args) + '\\n');\n" + text
 	files["node_modules/"+name+"/package.json"] = `{"name": "` + name + `", "version": "0"}`
@@ -130,8 +130,8 @@ func pypi(files map[string]string, module, name, text string) {
 	files[strings.ReplaceAll(name, "-", "_")+"-0.dist-info/METADATA"] = "Metadata-Version: 2.1\nName: " + name + "\nVersion: 0\n"
 }
 
-// Unless an option says otherwise, adapters give their library what the scenario says, and no other setting:
-// retries that are switched off hide what they get wrong.
+// Unless an option is set, adapters pass the scenario's settings to their library and nothing else.
+// Disabling retries would hide the mistakes that they cause.
 func TestAdaptersKeepLibraryDefaults(t *testing.T) {
 	node, python := map[string]string{}, map[string]string{}
 	npm(node, "ioredis", "module.exports = class { on() {} once(_, ready) { ready(); } };")
@@ -173,7 +173,7 @@ class Redlock:
 			if err := a.Open(t.Context(), "c1", []lock.Node{{Name: "n1", Addr: "127.0.0.1:1"}}, settings); err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(c.script, "pottery") { // which has a lock of its own for each acquire
+			if strings.Contains(c.script, "pottery") { // creates a new lock for each acquire
 				if _, err := a.Acquire(t.Context(), "k", 0); err != nil {
 					t.Fatal(err)
 				}
@@ -183,18 +183,19 @@ class Redlock:
 			}
 			<-a.ended
 			if got := said(); got != c.want {
-				t.Errorf("the library is given\n%s\nwant\n%s", got, c.want)
+				t.Errorf("settings of the library:\n%s\nwant\n%s", got, c.want)
 			}
 			for _, o := range a.Hello.Options {
 				if !slices.Contains([]string{"defaults", "one"}, o.Values[0]) {
-					t.Errorf("option %s has the default %s: give the library's own first", o.Name, o.Values[0])
+					t.Errorf("option %s has the default %s: list the library's own default first", o.Name, o.Values[0])
 				}
 			}
 		})
 	}
 }
 
-// pottery raises the same exception if the lock is not held and if nodes fail. Only the former means "not held".
+// pottery raises the same exception if the lock is not held and if nodes fail. Only the former
+// means not-held.
 func TestPotteryErrorsAreNoRefusal(t *testing.T) {
 	python := map[string]string{}
 	pypi(python, "redis", "redis", "class Redis:\n  def __init__(self, **set): pass\n")
@@ -224,7 +225,7 @@ class Redlock:
 		}
 		for op, err := range map[string]error{"extend": h.Extend(t.Context()), "release": h.Release(t.Context())} {
 			if no := (*Refused)(nil); !errors.As(err, &no) || errors.Is(err, lock.ErrNotHeld) != want {
-				t.Errorf("%s %s: %v; not held: want %v", op, key, err, want)
+				t.Errorf("%s %s: %v; want not held: %v", op, key, err, want)
 			}
 		}
 	}
@@ -233,6 +234,6 @@ class Redlock:
 		t.Fatal(err)
 	}
 	if err := h.Extend(t.Context()); err == nil || errors.Is(err, lock.ErrNotHeld) {
-		t.Errorf("more extensions than the library allows: %v; the lock is held as before", err)
+		t.Errorf("more extensions than the library allows: %v; the lock is still held", err)
 	}
 }

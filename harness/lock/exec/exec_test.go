@@ -19,11 +19,10 @@ import (
 
 const hello = `{"hello":1,"name":"made up","version":"2","can":["extend","lost","renewed","cancel"]}` + "\n"
 
-// answers is an adapter in a few words: what it says to each request, by its op. %d is the
-// request's id.
+// answers is a scripted adapter: its answer to each request by op. %d stands for the request's id.
 type answers map[string]string
 
-// play is an adapter that says hello, and answers; what it is asked is in asked.
+// play starts an adapter that says hello and answers requests. The requests are recorded in asked.
 func play(t *testing.T, first string, say func(m map[string]any, out io.Writer)) (*Adapter, error) {
 	t.Helper()
 	in, ask := io.Pipe()
@@ -72,7 +71,7 @@ func (a answers) say(m map[string]any, out io.Writer) {
 	}
 }
 
-// epoch is where the adapters' monotonic clock begins, which is nobody's business.
+// epoch is the start of the adapters' monotonic clock, an arbitrary value.
 const epoch = 777
 
 func open(t *testing.T, a answers) *Adapter {
@@ -87,25 +86,25 @@ func open(t *testing.T, a answers) *Adapter {
 	return ad
 }
 
-// What is no hello is told by what is wrong with it.
+// An invalid hello is reported with what is wrong.
 func TestHello(t *testing.T) {
 	for first, want := range map[string]string{
 		"":                              "its stdout has ended",
-		"ready\n":                       `not of the protocol: "ready"`,
-		`{"hello":2,"name":"x"}` + "\n": "no hello of protocol 1",
+		"ready\n":                       `violates the protocol: "ready"`,
+		`{"hello":2,"name":"x"}` + "\n": "not a hello of protocol version 1",
 		`{"hello":1}` + "\n":            "no name",
-		`{"hello":1,"name":"x","can":["fly"]}` + "\n":                                                               `it can "fly"`,
+		`{"hello":1,"name":"x","can":["fly"]}` + "\n":                                                               `unknown capability "fly"`,
 		`{"hello":1,"name":"x","nodes":"two"}` + "\n":                                                               `nodes "two"`,
-		`{"hello":1,"name":"x","server":"mysql"}` + "\n":                                                            `server "mysql": say one of redis, etcd, consul`,
+		`{"hello":1,"name":"x","server":"mysql"}` + "\n":                                                            `server "mysql": use one of redis, etcd, consul`,
 		`{"hello":1,"name":"x","retries":"both"}` + "\n":                                                            `retries "both"`,
 		`{"hello":1,"name":"x","belief":"luck"}` + "\n":                                                             `belief "luck"`,
-		`{"hello":1,"name":"x","keyPrefix":"a\tb"}` + "\n":                                                          `keyPrefix "a\tb": say printable ASCII, at most 100 bytes`,
+		`{"hello":1,"name":"x","keyPrefix":"a\tb"}` + "\n":                                                          `keyPrefix "a\tb": use at most 100 bytes of printable ASCII`,
 		`{"hello":1,"name":"x","belief":"signal"}` + "\n":                                                           "add lost to can",
 		`{"hello":1,"name":"x","options":[{"name":"a=b","values":["c","d"]}]}` + "\n":                               "option \"a=b\": use lower-case",
-		`{"hello":1,"name":"x","options":[{"name":"a","values":["c"]}]}` + "\n":                                     "the option a 1 values: give the library's default first",
+		`{"hello":1,"name":"x","options":[{"name":"a","values":["c"]}]}` + "\n":                                     "option a with 1 values: list the library's default first",
 		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d,e"]}]}` + "\n":                               "a value \"d,e\"",
-		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d"]},{"name":"a","values":["c","d"]}]}` + "\n": "the option a twice",
-		`{"hello":1,"name":"x"`:               "in the midst of a line",
+		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d"]},{"name":"a","values":["c","d"]}]}` + "\n": "duplicate option a",
+		`{"hello":1,"name":"x"`:               "in the middle of a line",
 		strings.Repeat("x", longest+1) + "\n": "longer than 65536 bytes",
 	} {
 		heard, out := io.Pipe()
@@ -116,7 +115,7 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// An adapter's options are those of its kind of lock. It can't say by one that a property is not expected of it.
+// An adapter's options become options of its kind of lock. They can't forgo properties.
 func TestOptionsOfAHello(t *testing.T) {
 	a, err := play(t, `{"hello":1,"name":"x","options":[{"name":"retries","doc":"tries","values":["defaults","none"],"forgoes":["fault-tolerance"]}]}`+"\n", answers{}.say)
 	if err != nil {
@@ -128,8 +127,8 @@ func TestOptionsOfAHello(t *testing.T) {
 	}
 }
 
-// answersAndEnds is an adapter's stdin: by the time that it has taken a request, the adapter has
-// answered, and ended.
+// answersAndEnds is an adapter's stdin. When a write to it returns, the adapter has already
+// answered and exited.
 type answersAndEnds struct {
 	stdout *io.PipeWriter
 	seen   *Adapter
@@ -142,10 +141,10 @@ func (e *answersAndEnds) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// What an adapter says last, as it does when it is asked to close, is its answer, though its
-// stdout has ended when somebody looks.
+// The last message of an adapter is used, for example its answer to close, even if its stdout has
+// ended by the time it is read.
 func TestLastWord(t *testing.T) {
-	for range 50 { // of two things that are there, either is taken
+	for range 50 { // select chooses randomly between two ready channels
 		heard, out := io.Pipe()
 		stdin := &answersAndEnds{stdout: out}
 		go io.WriteString(out, hello)
@@ -158,32 +157,32 @@ func TestLastWord(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := a.Close(t.Context()); !errors.Is(err, errBroken) {
-			t.Errorf("one that has ended answered: %v", err)
+			t.Errorf("answered after its end: %v", err)
 		}
 	}
 }
 
-// An adapter that does not keep to the protocol ends the run, and says how it broke it.
+// An adapter that violates the protocol ends the run with a description of the violation.
 func TestBroken(t *testing.T) {
 	for answer, want := range map[string]string{
-		"boom":                             `not of the protocol: "boom"`,
+		"boom":                             `violates the protocol: "boom"`,
 		"end":                              "its stdout has ended",
-		`{"id":99,"ok":true}`:              "answered 99, which was not asked",
-		`{"id":%d,"ok":true}`:              "gave no handle",
-		`{"ok":true}`:                      "answers no request",
-		`{"id":%d}`:                        "neither ok nor a no",
+		`{"id":99,"ok":true}`:              "answered 99, which is an unknown request",
+		`{"id":%d,"ok":true}`:              "without a new handle",
+		`{"ok":true}`:                      "neither an answer nor a notification",
+		`{"id":%d}`:                        "neither ok nor a known refusal",
 		`{"id":%d,"no":"maybe"}`:           `"maybe"`,
-		`{"id":%d,"ok":true,"no":"taken"}`: "at once",
+		`{"id":%d,"ok":true,"no":"taken"}`: "both ok and",
 		`{"id":%d,"ok":true,"handle":"h","until":12}`:                    `clock ""`,
-		`{"id":%d,"ok":true,"handle":"h","until":"soon","clock":"wall"}`: "no number",
-		`{"renewed":"h7"}`:          "had not given",
+		`{"id":%d,"ok":true,"handle":"h","until":"soon","clock":"wall"}`: "not a number",
+		`{"renewed":"h7"}`:          "unknown handle",
 		strings.Repeat("x", 10<<20): "longer than",
-		"{\"id\":%d,\"ok\":true,\"handle\":\"h\"}\n{\"id\":3,\"ok\":true}": "or twice",
+		"{\"id\":%d,\"ok\":true,\"handle\":\"h\"}\n{\"id\":3,\"ok\":true}": "already answered",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			a := open(t, answers{"acquire": answer})
 			_, err := a.Acquire(t.Context(), "k", 0)
-			for range 3 { // a line too much is seen with the next request
+			for range 3 { // a surplus line is only noticed with the next request
 				if err == nil {
 					synctest.Wait()
 					err = a.Ping(t.Context())
@@ -196,7 +195,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// Any whole number may be a string.
+// Whole numbers may be strings.
 func TestNumbersAsStrings(t *testing.T) {
 	a, err := play(t, `{"hello":"1","name":"x","grain":"1000"}`+"\n", answers{"open": `{"id":"%d","ok":true,"quorum":"3"}`}.say)
 	if err != nil {
@@ -207,7 +206,7 @@ func TestNumbersAsStrings(t *testing.T) {
 	}
 }
 
-// A deadline is an instant: what the answer takes on its way shortens no lease and prolongs none.
+// A deadline is an instant: the time that the answer takes neither shortens nor extends the lease.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -243,13 +242,13 @@ func TestDeadline(t *testing.T) {
 				continue
 			}
 			if off := h.Deadline().Sub(began) - want; off.Abs() > time.Microsecond {
-				t.Errorf("%s: the deadline is off by %v", answer, off)
+				t.Errorf("%s: the deadline differs by %v", answer, off)
 			}
 		}
 	})
 }
 
-// A clock that differs from its client's is one that faults would not hit.
+// Faults would not affect a clock that differs from its client's.
 func TestClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := play(t, hello, answers{"clock": `{"id":%d,"ok":true,"monotonic":1,"wall":1}`}.say)
@@ -262,7 +261,8 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// A loss is told at once, also where it comes before the handle; a renewal moves the deadline.
+// A loss is reported immediately, even if it arrives before the handle. A renewal changes the
+// deadline.
 func TestUnasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := open(t, answers{
@@ -277,7 +277,7 @@ func TestUnasked(t *testing.T) {
 		select {
 		case <-h.Lost():
 		default:
-			t.Error("nobody was told of the loss")
+			t.Error("no notification of the loss")
 		}
 		if err := h.Extend(t.Context()); !errors.Is(err, lock.ErrNotHeld) || !strings.Contains(err.Error(), "not yours") {
 			t.Errorf("extend: %v", err)
@@ -285,10 +285,10 @@ func TestUnasked(t *testing.T) {
 		select {
 		case <-h.Renewed():
 		default:
-			t.Error("nobody was told of the renewal")
+			t.Error("no notification of the renewal")
 		}
 		if got := h.Deadline().UnixNano(); got != 7 || !h.ByWall() {
-			t.Errorf("the deadline is %d", got)
+			t.Errorf("deadline %d", got)
 		}
 		if err := h.Release(t.Context()); err == nil || errors.Is(err, lock.ErrNotHeld) || errors.Is(err, lock.ErrBroken) {
 			t.Errorf("release: %v", err)
@@ -296,7 +296,7 @@ func TestUnasked(t *testing.T) {
 	})
 }
 
-// An acquire that is cancelled is answered once, and a lock that comes all the same is given back.
+// A canceled acquire is answered once, and a lock acquired nevertheless is released.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
@@ -320,12 +320,13 @@ func TestCancel(t *testing.T) {
 			t.Errorf("acquire: %v, %v", h, err)
 		}
 		if got := strings.Join(asked, " "); got != "acquire cancel release" {
-			t.Errorf("it was asked: %s", got)
+			t.Errorf("requests: %s", got)
 		}
 	})
 }
 
-// A library that hangs is no fault of its adapter's while that answers; who asked waits on.
+// If a library hangs, its adapter is not broken as long as it answers pings. The caller keeps
+// waiting.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var silent atomic.Bool
@@ -344,7 +345,7 @@ func TestHang(t *testing.T) {
 		}()
 		select {
 		case err := <-done:
-			t.Errorf("it gave up: %v", err)
+			t.Errorf("the call returned: %v", err)
 		case <-time.After(time.Hour):
 		}
 		silent.Store(true)
@@ -354,7 +355,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// A virtual machine that loads a library on a busy machine is slow, and not broken.
+// A virtual machine that loads a library on a busy host is slow, but not broken.
 func TestSlowToOpen(t *testing.T) {
 	open := func(t *testing.T, after time.Duration) error {
 		a, err := play(t, hello, func(m map[string]any, out io.Writer) {
@@ -375,8 +376,8 @@ func TestSlowToOpen(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		err := open(t, 31*time.Second)
-		time.Sleep(2 * time.Second) // until the late answer has come, in the bubble's time
-		if !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), "it has not answered open within 30s") || strings.Contains(err.Error(), "lock") {
+		time.Sleep(2 * time.Second) // until the late answer arrives, in virtual time
+		if !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), "no answer to open within 30s") || strings.Contains(err.Error(), "lock") {
 			t.Errorf("after 31 s: %v", err)
 		}
 	})

@@ -12,14 +12,14 @@ import (
 	"lockpick/harness/lock"
 )
 
-// Name of this kind.
+// Name is the name of this kind.
 const Name = "exec"
 
-// Pipes is the variable of a client's environment that says that it has an adapter: its file 3
-// is the adapter's stdout, and 4 its stdin.
+// PipesEnv is the environment variable that tells a client that it has an adapter: its file
+// descriptor 3 is the adapter's stdout, and 4 its stdin.
 const Pipes = "LOCKPICK_ADAPTER"
 
-// waits is how long a library that tries again by itself is let wait for a lock, in its TTLs.
+// acquireTTLs is how long a library that retries by itself may wait for a lock, in TTLs.
 const waits = 2
 
 var _ lock.Factory = New
@@ -31,7 +31,7 @@ func New(env lock.Env) (lock.Lock, error) {
 	case os.Getenv(Pipes) != "":
 		in, out = os.NewFile(4, "the adapter's stdin"), os.NewFile(3, "the adapter's stdout")
 	case in == nil:
-		return nil, errors.New("lock exec has no program: say --adapter COMMAND, on real processes or in containers (--backend process)")
+		return nil, errors.New("lock exec has no program: pass --adapter COMMAND with real processes or containers (--backend process)")
 	}
 	a, err := Meet(in, out, env.Now)
 	if err != nil {
@@ -43,12 +43,12 @@ func New(env lock.Env) (lock.Lock, error) {
 	return &program{Adapter: a, env: env, in: in}, nil
 }
 
-// program is the adapter as a lock.Lock.
+// program adapts an Adapter to lock.Lock.
 type program struct {
 	*Adapter
 	env   lock.Env
 	in    io.Closer
-	tries int // delays so far
+	tries int // number of delays drawn
 }
 
 // Acquire implements lock.Lock.
@@ -70,7 +70,7 @@ func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 		case ctx.Err() != nil, n == s.Tries && within == 0, !errors.As(err, &no), no.No == noUnsupported, no.No == noCancelled:
 			return nil, fmt.Errorf("acquire %q: %w", key, err)
 		}
-		if within > 0 && no.No != noError { // it has waited by itself
+		if within > 0 && no.No != noError { // the library has already waited
 			continue
 		}
 		p.tries++
@@ -82,7 +82,7 @@ func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	}
 }
 
-// Close implements lock.Lock: it lets the adapter end.
+// Close implements lock.Lock. It tells the adapter to exit.
 func (p *program) Close() error {
 	if err := p.Adapter.Close(context.Background()); err != nil && !errors.Is(err, errBroken) {
 		return fmt.Errorf("close: %w", errors.Join(err, p.in.Close()))
@@ -107,8 +107,8 @@ type Handle struct {
 	token   string
 	fence   int64
 	given   bool
-	renewed chan struct{} // has one where the deadline has moved by itself
-	lost    chan struct{} // closed once it is
+	renewed chan struct{} // receives a value when the library has changed the deadline
+	lost    chan struct{} // closed once the lock is lost
 	once    sync.Once
 
 	mu       sync.Mutex
@@ -116,7 +116,7 @@ type Handle struct {
 	wall     bool
 }
 
-// until takes over the deadline of a reply.
+// setDeadline sets the deadline to that of a reply.
 func (h *Handle) until(r reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,7 +135,7 @@ func (h *Handle) lose() { h.once.Do(func() { close(h.lost) }) }
 func (h *Handle) renew() {
 	select {
 	case h.renewed <- struct{}{}:
-	default: // the one before has not been seen yet
+	default: // the previous renewal has not been received yet
 	}
 }
 
@@ -171,7 +171,7 @@ func (h *Handle) ByWall() bool {
 	return h.wall
 }
 
-// Held implements lock.Holder. Of a library that can't say it is an error.
+// Held implements lock.HeldChecker. It returns an error if the library doesn't support it.
 func (h *Handle) Held(ctx context.Context) (bool, error) {
 	if !h.adapter.Hello.can(canHeld) {
 		return false, errors.ErrUnsupported
@@ -186,7 +186,7 @@ func (h *Handle) Held(ctx context.Context) (bool, error) {
 // Lost implements lock.Loser.
 func (h *Handle) Lost() <-chan struct{} { return h.lost }
 
-// Renewed is told when the library has extended the lock by itself.
+// Renewed receives a value when the library has extended the lock on its own.
 func (h *Handle) Renewed() <-chan struct{} { return h.renewed }
 
 // Token implements lock.Tokener.

@@ -15,55 +15,56 @@ import (
 	"lockpick/harness/lock"
 )
 
-// version of the protocol.
+// version is the version of the protocol.
 const version = 1
 
-// longest is how many bytes a line may have.
+// maxLineLen is the maximum length of a line in bytes.
 const longest = 64 << 10
 
-// Hello is the first line of an adapter: who it is, and what it can.
+// Hello is the first line of an adapter. It identifies the library and its features.
 type Hello struct {
 	Hello   number `json:"hello"` // Version
 	Name    string `json:"name"`
 	Version string `json:"version"` // of the library
-	// Can are powers, see the Can constants.
+	// Can lists capabilities, see the can constants.
 	Can []string `json:"can"`
-	// Belief is by what a holder knows how long it has the lock: deadline, the default, signal or
-	// none. Where that is a signal, it can tell of a loss.
+	// Belief is how a holder knows whether it has the lock: deadline (the default), signal or none.
+	// signal requires the capability lost.
 	Belief string `json:"belief"`
-	// KeyPrefix is what the library puts before a lock's name to make a key of it.
+	// KeyPrefix is prepended to a lock's name by the library to form its key.
 	KeyPrefix string `json:"keyPrefix"`
-	// Server is what the lock is on: etcd, consul, or redis, the default.
+	// Server is the store used by the lock: etcd, consul, or redis (the default).
 	Server string `json:"server"`
 	// Nodes is "one" for a lock on one node, or "many", the default.
 	Nodes string `json:"nodes"`
-	// Grain is what the library counts a TTL in, in milliseconds; 0: it takes any.
+	// TTLUnit is the library's unit of TTLs in milliseconds. 0 means that it accepts any TTL.
 	Grain number `json:"grain"`
-	// Retries says who tries again where a lock is taken: "driver", the default, for a library
-	// that tries once, or "library".
+	// Retries is who retries if a lock is taken: driver (the default), for a library that tries
+	// only once, or library.
 	Retries string `json:"retries"`
-	// Options are settings that only this library has. The first value of each is the library's own default.
+	// Options are settings specific to this library. The first value of each is the library's
+	// default.
 	Options []lock.Option `json:"options"`
 }
 
-// What an adapter can do besides acquire and release.
+// Capabilities of an adapter besides acquire and release.
 const (
-	canExtend = "extend"  // the holder can ask for more time
-	canHeld   = "held"    // the library can be asked whether it holds
-	canLose   = "lost"    // the library tells, unasked, of a loss
-	canRenew  = "renewed" // it tells of extensions that the library makes by itself
-	canCancel = "cancel"  // an acquire can be broken off
-	canFence  = "fence"   // an acquire gives a fencing token
+	canExtend = "extend"  // a holder can extend its lock
+	canHeld   = "held"    // the library can check whether a lock is held
+	canLose   = "lost"    // the library notifies the client of a loss
+	canRenew  = "renewed" // the library reports its automatic extensions
+	canCancel = "cancel"  // an acquire can be canceled
+	canFence  = "fence"   // an acquire returns a fencing token
 )
 
 var powers = []string{canExtend, canHeld, canLose, canRenew, canCancel, canFence}
 
 var beliefs = []string{"", "deadline", string(lock.BySignal), string(lock.ByNothing)}
 
-// redis is a hello's word for the servers that a lock is on unless it says otherwise.
+// redis is the default of Hello.Server.
 const redis = "redis"
 
-// Store is the servers that the lock is on; "": Redis.
+// Store returns the software of the lock's servers. "" means Redis.
 func (h Hello) Store() string {
 	if h.Server == redis {
 		return ""
@@ -71,38 +72,38 @@ func (h Hello) Store() string {
 	return h.Server
 }
 
-// check says what is wrong with a hello.
+// check reports the first mistake in a hello.
 func (h Hello) check() error {
 	switch {
 	case h.Hello != version:
-		return fmt.Errorf("its first line is no hello of protocol %d: begin with {\"hello\":%d,\"name\":…}", version, version)
+		return fmt.Errorf("its first line is not a hello of protocol version %d: start with {\"hello\":%d,\"name\":…}", version, version)
 	case h.Name == "":
 		return errors.New("its hello has no name")
 	case !slices.Contains(beliefs, h.Belief):
-		return fmt.Errorf("its hello says belief %q: say deadline, signal or none", h.Belief)
+		return fmt.Errorf("its hello has belief %q: use deadline, signal or none", h.Belief)
 	case h.Belief == string(lock.BySignal) && !h.can(canLose):
-		return errors.New("its hello says belief signal, and not that it can tell of a loss: add lost to can")
+		return errors.New("its hello has belief signal, but not the capability lost: add lost to can")
 	case !lock.PrefixFits(h.KeyPrefix):
-		return fmt.Errorf("its hello says keyPrefix %.200q: say printable ASCII, at most %d bytes of it", h.KeyPrefix, lock.MostPrefix)
+		return fmt.Errorf("its hello has keyPrefix %.200q: use at most %d bytes of printable ASCII", h.KeyPrefix, lock.MostPrefix)
 	case h.Server != "" && h.Server != redis && !slices.Contains(lock.Servers(), h.Server):
-		return fmt.Errorf("its hello says server %q: say one of %s", h.Server, strings.Join(append([]string{redis}, lock.Servers()...), ", "))
+		return fmt.Errorf("its hello has server %q: use one of %s", h.Server, strings.Join(append([]string{redis}, lock.Servers()...), ", "))
 	case h.Nodes != "" && h.Nodes != "one" && h.Nodes != "many":
-		return fmt.Errorf("its hello says nodes %q: say one or many", h.Nodes)
+		return fmt.Errorf("its hello has nodes %q: use one or many", h.Nodes)
 	case h.Retries != "" && h.Retries != "driver" && h.Retries != "library":
-		return fmt.Errorf("its hello says retries %q: say driver or library", h.Retries)
+		return fmt.Errorf("its hello has retries %q: use driver or library", h.Retries)
 	}
 	for _, c := range h.Can {
 		if !slices.Contains(powers, c) {
-			return fmt.Errorf("its hello says it can %q, which is no power: powers are %s", c, strings.Join(powers, ", "))
+			return fmt.Errorf("its hello has the unknown capability %q: the capabilities are %s", c, strings.Join(powers, ", "))
 		}
 	}
 	return checkOptions(h.Options)
 }
 
-// optionWord is a name or a value that fits in --set lock.options.NAME=VALUE.
+// optionWord matches the names and values allowed in --set lock.options.NAME=VALUE.
 var optionWord = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// checkOptions reports what is wrong with the options in a hello.
+// checkOptions reports the first mistake in the options of a hello.
 func checkOptions(options []lock.Option) error {
 	var names []string
 	for _, o := range options {
@@ -110,13 +111,13 @@ func checkOptions(options []lock.Option) error {
 		case !optionWord.MatchString(o.Name):
 			return fmt.Errorf("its hello has an option %q: use lower-case letters, digits and hyphens", o.Name)
 		case slices.Contains(names, o.Name):
-			return fmt.Errorf("its hello has the option %s twice", o.Name)
+			return fmt.Errorf("its hello has the duplicate option %s", o.Name)
 		case len(o.Values) < 2:
-			return fmt.Errorf("its hello gives the option %s %d values: give the library's default first, then the others", o.Name, len(o.Values))
+			return fmt.Errorf("its hello has option %s with %d values: list the library's default first, then at least one other", o.Name, len(o.Values))
 		}
 		for _, v := range o.Values {
 			if !optionWord.MatchString(v) {
-				return fmt.Errorf("its hello gives the option %s a value %q: use lower-case letters, digits and hyphens", o.Name, v)
+				return fmt.Errorf("its hello has option %s with a value %q: use lower-case letters, digits and hyphens", o.Name, v)
 			}
 		}
 		names = append(names, o.Name)
@@ -124,19 +125,19 @@ func checkOptions(options []lock.Option) error {
 	return nil
 }
 
-// Title is its name with the version.
+// Title returns the library's name and version.
 func (h Hello) Title() string { return strings.TrimSpace(h.Name + " " + h.Version) }
 
 func (h Hello) can(power string) bool { return slices.Contains(h.Can, power) }
 
-// Kind is the kind of lock that an adapter of this hello is.
+// Kind returns the kind of lock that the hello describes.
 func (h Hello) Kind() lock.Kind {
 	belief := lock.Belief(h.Belief)
 	if belief == "deadline" {
 		belief = lock.ByDeadline
 	}
 	var options []lock.Option
-	for _, o := range h.Options { // which properties an option forgoes is not for an adapter to say
+	for _, o := range h.Options { // an adapter can't declare that an option forgoes properties
 		options = append(options, lock.Option{Name: o.Name, Doc: o.Doc, Values: o.Values})
 	}
 	return lock.Kind{
@@ -146,7 +147,7 @@ func (h Hello) Kind() lock.Kind {
 	}
 }
 
-// request is a line to an adapter.
+// request is a line sent to an adapter.
 type request struct {
 	ID       int64             `json:"id"`
 	Op       string            `json:"op"`
@@ -157,7 +158,7 @@ type request struct {
 	Key      string            `json:"key,omitempty"`
 	Within   *float64          `json:"within,omitempty"` // milliseconds
 	Handle   string            `json:"handle,omitempty"`
-	Of       int64             `json:"of,omitempty"` // of cancel: the acquire
+	Of       int64             `json:"of,omitempty"` // for cancel: ID of the acquire
 }
 
 type node struct {
@@ -165,7 +166,7 @@ type node struct {
 	Addr string `json:"addr"`
 }
 
-// settings are a scenario's, in milliseconds.
+// settings are the settings of a scenario, with durations in milliseconds.
 type settings struct {
 	TTL      float64 `json:"ttl"`
 	Timeout  float64 `json:"timeout"`
@@ -181,16 +182,16 @@ func settingsOf(s lock.Settings) *settings {
 
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// reply is a line from an adapter, after the hello.
+// reply is a line from an adapter after the hello.
 type reply struct {
-	ID      number `json:"id"` // of the request; 0: nobody asked
+	ID      number `json:"id"` // of the request, or 0 for a notification
 	OK      bool   `json:"ok"`
-	No      string `json:"no"` // why not, see the No constants
+	No      string `json:"no"` // kind of refusal, see the refusal constants
 	Why     string `json:"why"`
 	Quorum  number `json:"quorum"`
 	Handle  string `json:"handle"`
 	Until   number `json:"until"`
-	Clock   string `json:"clock"` // that until and at are by: monotonic or wall
+	Clock   string `json:"clock"` // clock of until and at: monotonic or wall
 	Token   string `json:"token"`
 	Fence   number `json:"fence"`
 	Held    *bool  `json:"held"`
@@ -202,22 +203,23 @@ type reply struct {
 	Wall    number `json:"wall"`
 }
 
-// Words of a reply that isn't ok.
+// Values of no in a reply that isn't ok.
 const (
-	noTaken       = "taken"       // another has the lock
-	noUnknown     = "unknown"     // it was not acquired, or nobody knows
-	noHeld        = "not-held"    // a definite no to release or extend
-	noCancelled   = "cancelled"   // as asked
-	noUnsupported = "unsupported" // the library can't
-	noError       = "error"       // the library failed: an exception
+	noTaken       = "taken"       // another client has the lock
+	noUnknown     = "unknown"     // not acquired, or the outcome is unknown
+	noHeld        = "not-held"    // definite refusal of a release or extend
+	noCancelled   = "cancelled"   // canceled as requested
+	noUnsupported = "unsupported" // not supported by the library
+	noError       = "error"       // the library failed with an exception
 )
 
 var refusals = []string{noTaken, noUnknown, noHeld, noCancelled, noUnsupported, noError}
 
-// number is a whole number of JSON, or of a string: some languages' numbers end at 2^53.
+// number is a JSON number or a string with a whole number, because some languages can't represent
+// integers above 2^53.
 type number int64
 
-// UnmarshalJSON reads 12, "12" and 1.2e1; null is as if it were left out.
+// UnmarshalJSON accepts 12, "12" and 1.2e1. null leaves n unchanged.
 func (n *number) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
@@ -225,46 +227,46 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	text := strings.Trim(string(b), `"`)
 	f, ok := new(big.Float).SetPrec(128).SetString(text)
 	if !ok {
-		return fmt.Errorf("%s is no number", b)
+		return fmt.Errorf("%s is not a number", b)
 	}
 	v, _ := f.Int64()
 	*n = number(v)
 	return nil
 }
 
-// readLine reads a line as JSON into to.
+// readLine reads a line and decodes its JSON.
 func readLine(from *bufio.Reader, to any) error {
 	b, err := from.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
 		return fmt.Errorf("a line on its stdout is longer than %d bytes: %.60q…", longest, b)
 	case err != nil && len(bytes.TrimSpace(b)) > 0:
-		return fmt.Errorf("its stdout ended in the midst of a line: %.100q", b)
+		return fmt.Errorf("its stdout ended in the middle of a line: %.100q", b)
 	case err != nil:
 		return errors.New("its stdout has ended")
 	}
 	if err := json.Unmarshal(b, to); err != nil {
-		return fmt.Errorf("a line on its stdout is not of the protocol: %.100q: %w; what a library prints belongs on stderr", bytes.TrimSpace(b), err)
+		return fmt.Errorf("a line on its stdout violates the protocol: %.100q: %w; redirect the library's output to stderr", bytes.TrimSpace(b), err)
 	}
 	return nil
 }
 
-// check says what is wrong with a reply.
+// check reports the first mistake in a reply.
 func (r reply) check() error {
 	switch {
 	case r.Lost != "" && r.Renewed != "":
-		return errors.New("a line tells of a loss and of a renewal at once")
+		return errors.New("a line reports both a loss and a renewal")
 	case r.Lost != "" || r.Renewed != "":
 	case r.ID == 0:
-		return errors.New("a line on its stdout answers no request and tells of nothing: give it the request's id")
+		return errors.New("a line on its stdout is neither an answer nor a notification: set id to the request's id")
 	case r.Pong:
 	case r.OK && r.No != "":
-		return fmt.Errorf("answer %d is ok and %q at once", r.ID, r.No)
+		return fmt.Errorf("answer %d is both ok and %q", r.ID, r.No)
 	case !r.OK && !slices.Contains(refusals, r.No):
-		return fmt.Errorf("answer %d is neither ok nor a no that the protocol has (%q): say one of %s", r.ID, r.No, strings.Join(refusals, ", "))
+		return fmt.Errorf("answer %d is neither ok nor a known refusal (%q): use one of %s", r.ID, r.No, strings.Join(refusals, ", "))
 	}
 	if r.Until != 0 && r.Clock != "monotonic" && r.Clock != "wall" {
-		return fmt.Errorf("answer %d has a deadline by clock %q: say monotonic or wall", r.ID, r.Clock)
+		return fmt.Errorf("answer %d has a deadline with clock %q: use monotonic or wall", r.ID, r.Clock)
 	}
 	return nil
 }

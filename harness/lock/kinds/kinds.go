@@ -1,9 +1,8 @@
-// Package kinds is the one table of locks that can be tested, by name.
+// Package kinds is the table of all locks that can be tested, by name.
 //
-// Adding a lock is a package lock/<kind> and one line here.
+// To add a lock, add a package lock/<kind> and one line here.
 //
-// Deliberately missing: registration at run time. What can be tested is seen
-// below.
+// Deliberately missing: registration at run time. The table below is complete.
 package kinds
 
 import (
@@ -20,32 +19,32 @@ import (
 	"lockpick/harness/lock/single"
 )
 
-// All has each kind by name.
+// All contains each kind by name.
 var All = map[string]lock.Kind{
-	"redlock": {Doc: "the reference, Redlock as its specification has it", New: redlock.New, Can: all},
-	"hardened": {Doc: "the lock that package redlock advises, which holds where the specification does not", New: redlock.Hardened,
+	"redlock": {Doc: "the reference: Redlock as specified", New: redlock.New, Can: all},
+	"hardened": {Doc: "the lock recommended by package redlock, which is safe in cases where the specification isn't", New: redlock.Hardened,
 		Can: lock.Powers{Extend: true, Limit: true, Fence: true}, Options: redlock.Own, Distinct: true},
-	"broken":   {Doc: "the same with one mistake, which lock.mistake names", New: broken.New, Can: all},
+	"broken":   {Doc: "redlock with one deliberate mistake, selected by lock.mistake", New: broken.New, Can: all},
 	"single":   {Doc: "one key on one server", New: single.New, OneNode: true, Can: most},
-	"failover": {Doc: "the same on a master whose replica may take its place", New: single.New, OneNode: true, Can: most},
+	"failover": {Doc: "single, on a master with a replica that may take its place", New: single.New, OneNode: true, Can: most},
 
-	// Libraries as they are published.
+	// Published libraries, unmodified.
 	"redsync":   {Doc: "go-redsync/redsync v4", New: redsync.New, OwnTime: true, Can: lock.Powers{Extend: true}, Options: redsync.Own},
 	"redislock": {Doc: "bsm/redislock", New: redislock.New, OwnTime: true, OneNode: true, Can: lock.Powers{Extend: true}},
-	"rueidis": {Doc: "rueidislock of redis/rueidis, which extends by itself and tells of a loss", New: rueidis.New,
+	"rueidis": {Doc: "rueidislock from redis/rueidis, which extends locks automatically and reports when one is lost", New: rueidis.New,
 		OwnTime: true, OwnTokens: true, OneNode: true, Belief: lock.BySignal, Prefix: rueidis.Prefix, Options: rueidis.Own},
 }
 
-// What our own kinds can do.
+// Features of our own kinds.
 var (
 	all  = lock.Powers{Extend: true, Limit: true, Fence: true, Sequential: true}
 	most = lock.Powers{Extend: true, Limit: true}
 )
 
-// Names lists the kinds in the order of the alphabet.
+// Names lists the kinds in alphabetical order.
 func Names() []string { return slices.Sorted(maps.Keys(All)) }
 
-// Setups lists a kind as it comes, and with each other value of each of its options.
+// Setups lists a kind with its default options, and with each other value of each of its options.
 func Setups(kind string) []string {
 	all := []string{kind}
 	for _, o := range All[kind].Options {
@@ -56,11 +55,11 @@ func Setups(kind string) []string {
 	return all
 }
 
-// Claims is what the documentation of a kind promises, by the kind's name and the property's,
-// in its words and with the source. Of what is not in it the documentation says nothing.
+// Claims quotes the guarantees in the documentation of a kind, with their source, by kind and
+// property. The documentation doesn't mention properties that are not listed.
 var Claims = map[string]map[string]string{
 	"redlock":  pattern("the specification"),
-	"hardened": pattern("the specification, which the package documentation of redlock claims to keep"),
+	"hardened": pattern("the specification, which package redlock claims to implement"),
 	"redsync": with(pattern("README, which links to it"), mutualExclusion,
 		`"After this is successful, no one else can obtain the same lock (the same mutex name) until we unlock it." (README)`),
 	"redislock": pattern("README, which links to it"),
@@ -69,14 +68,15 @@ var Claims = map[string]map[string]string{
 			`"The returned ctx will be canceled automatically and immediately once the KeyMajority is not held anymore" (README, of client-side caching)`),
 }
 
-// A lock that excludes others leaves them answers that one lease lock could have given.
+// A lock that provides mutual exclusion is also lease-linearizable: one lease lock could have given
+// all of its answers.
 const (
 	mutualExclusion   = "mutual-exclusion"
 	leaseLinearizable = "lease-linearizable"
 )
 
-// pattern is what the page on the pattern promises, which says "safety and liveness
-// guarantees" of three properties.
+// patternClaims returns the guarantees of the documentation page on the pattern, which lists three
+// "safety and liveness guarantees".
 func pattern(source string) map[string]string {
 	const page = " (redis.io, Distributed Locks with Redis; "
 	return map[string]string{

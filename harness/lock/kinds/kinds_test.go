@@ -19,20 +19,20 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// An option is called by its name alone in a scenario, whatever kind it is of.
+// Scenarios refer to options by name alone, so two kinds must not define the same option.
 func TestOptions(t *testing.T) {
 	of := map[string]string{}
 	for _, kind := range Names() {
 		for _, o := range All[kind].Options {
 			if other, had := of[o.Name]; had || o.Doc == "" || len(o.Values) < 2 {
-				t.Errorf("option %s of %s: doc %q, values %q, and of %q too", o.Name, kind, o.Doc, o.Values, other)
+				t.Errorf("option %s of %s: doc %q, values %q; also defined by %q", o.Name, kind, o.Doc, o.Values, other)
 			}
 			of[o.Name] = kind
 		}
 	}
 }
 
-// open makes a client's lock on one real node.
+// open returns a client's lock on one real node.
 func open(t *testing.T, client, addr string, s lock.Settings) lock.Lock {
 	t.Helper()
 	if s.Kind == "broken" {
@@ -45,8 +45,8 @@ func open(t *testing.T, client, addr string, s lock.Settings) lock.Lock {
 	})
 }
 
-// With one try an acquire is a TryLock: of a lock that is taken it returns with no wait, though
-// the delay to the next try would be an hour, and afterwards the lock can be had.
+// With one try, an acquire is a TryLock: if the lock is taken, it returns without waiting, even if
+// the delay before the next try would be an hour. The lock can be acquired later.
 func TestOneTry(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for _, name := range Names() {
@@ -57,18 +57,17 @@ func TestOneTry(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if _, err := second.Acquire(t.Context(), "try-"+name); err == nil || t.Context().Err() != nil {
-			t.Errorf("%s: another's lock: %v", name, err)
+			t.Errorf("%s: acquire of a taken lock: %v", name, err)
 		}
 		h.Release(t.Context())
 		if _, err := second.Acquire(t.Context(), "try-"+name); err != nil {
-			t.Errorf("%s: a lock that is free: %v", name, err)
+			t.Errorf("%s: acquire of a free lock: %v", name, err)
 		}
 	}
 }
 
-// A lock believes for as long as its settings say: less what they allow for drift, and if that
-// is nothing, less the 2 ms that the specification adds at most. What other default a library has
-// does not come in.
+// A lock's deadline depends only on its settings: the TTL minus the drift, and at most the 2 ms
+// that the specification adds. A library's own default for drift must not have any effect.
 func TestDriftIsAsSet(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	const ttl = 10 * time.Second
@@ -83,7 +82,7 @@ func TestDriftIsAsSet(t *testing.T) {
 			margin := time.Duration(drift * float64(ttl))
 			first, last := began.Add(ttl-margin-2*time.Millisecond), time.Now().Add(ttl-margin)
 			if until := h.Deadline(); All[name].Belief == lock.ByDeadline && (until.Before(first) || until.After(last)) {
-				t.Errorf("%s with a drift of %v: believed until %v after it began to acquire, want %v to %v", name, drift, until.Sub(began), first.Sub(began), last.Sub(began))
+				t.Errorf("%s with a drift of %v: deadline %v after the start of the acquire, want %v to %v", name, drift, until.Sub(began), first.Sub(began), last.Sub(began))
 			}
 		}
 	}

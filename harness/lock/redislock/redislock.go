@@ -1,15 +1,15 @@
-// Package redislock puts github.com/bsm/redislock, the lock on one Redis server that
-// many Go programs use, behind the interfaces of a lock under test.
+// Package redislock adapts github.com/bsm/redislock, a widely used Go lock on a single Redis
+// server, to the interfaces of a lock under test.
 //
-// It translates: Settings into the library's options, and its ErrLockNotHeld and
-// ErrNotObtained into a definite "not held". The library is as it is. It reads package time
-// itself; tokens and delays are drawn by name, "token/3/0" and "retry/2", and a token serves
-// all tries of one acquire. The library has no deadline: it is what its callers would reckon,
-// the TTL from the beginning of the try that succeeded, less the drift. The library's
-// acquire ends where a request fails, and undoes nothing; while there are tries left it is
-// begun anew, with another token, as its callers would.
+// It converts Settings to the library's options, and the library's ErrLockNotHeld and
+// ErrNotObtained to lock.ErrNotHeld. The library itself is unmodified. It calls package time
+// directly. Tokens and delays are drawn by name, "token/3/0" and "retry/2", and all tries of an
+// acquire use the same token. The library has no deadline, so the adapter computes the one that
+// callers would assume: the TTL from the start of the successful try, minus the drift. The
+// library's acquire fails when a request fails, and doesn't clean up. While there are tries left,
+// the adapter calls it again with another token, as callers would.
 //
-// Deliberately missing: fencing tokens and a limit of extensions, for the library has none.
+// Deliberately missing: fencing tokens and a limit of extensions, which the library doesn't have.
 package redislock
 
 import (
@@ -28,9 +28,9 @@ import (
 
 var _ lock.Factory = New
 
-// New returns redislock as one client's lock, on the only node that there is.
+// New returns redislock as one client's lock, on the only node.
 func New(env lock.Env) (lock.Lock, error) {
-	s, err := env.ForLibrary("redislock", "node: give one", "it has one node to ask")
+	s, err := env.ForLibrary("redislock", "node: specify one", "it has only one node")
 	if err != nil {
 		return nil, err
 	}
@@ -46,13 +46,13 @@ type library struct {
 	settings lock.Settings
 	client   *redis.Client
 	locker   *redislock.Client
-	drawn    int // tokens so far
+	drawn    int // number of tokens drawn
 	delays   int
 }
 
 func (l *library) Close() error { return l.client.Close() }
 
-// Acquire implements lock.Lock. Where ctx has no deadline, the library gives up after a TTL.
+// Acquire implements lock.Lock. If ctx has no deadline, the library gives up after a TTL.
 func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	t := &tries{library: l, left: l.settings.Tries, began: time.Now()}
 	for {
@@ -74,11 +74,11 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	}
 }
 
-// tries is the library's RetryStrategy: a random delay before each of them but the first.
+// retryStrategy implements the library's RetryStrategy, with a random delay before each retry.
 type tries struct {
 	library *library
 	left    int
-	began   time.Time // not after the last one
+	began   time.Time // not after the start of the last try
 }
 
 func (t *tries) NextBackoff() time.Duration {
@@ -87,7 +87,7 @@ func (t *tries) NextBackoff() time.Duration {
 		return 0
 	}
 	l.delays++
-	delay := max(l.env.Delay(l.delays, l.settings.RetryMin, l.settings.RetryMax), 1) // 0 would be the end
+	delay := max(l.env.Delay(l.delays, l.settings.RetryMin, l.settings.RetryMax), 1) // 0 would end the acquire
 	t.began = time.Now().Add(delay)
 	return delay
 }
@@ -104,7 +104,7 @@ var (
 	_ lock.Tokener  = (*handle)(nil)
 )
 
-// believe reckons the deadline of what was asked for at an instant.
+// setDeadline computes the deadline of a lock that was requested at the given time.
 func (h *handle) believe(asked time.Time) {
 	s := h.library.settings
 	h.deadline = asked.Add(s.TTL - redlock.Drift(s.TTL, s.Drift))
@@ -124,7 +124,7 @@ func (h *handle) Extend(ctx context.Context) error {
 	return err
 }
 
-// definite says the library's own no in the words of the harness.
+// toNotHeld converts the library's definite refusals to lock.ErrNotHeld.
 func definite(err error) error {
 	if errors.Is(err, redislock.ErrLockNotHeld) || errors.Is(err, redislock.ErrNotObtained) {
 		return fmt.Errorf("%w: %w", lock.ErrNotHeld, err)

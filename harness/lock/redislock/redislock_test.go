@@ -47,10 +47,10 @@ func TestTwoClients(t *testing.T) {
 	}
 	left, _ := server.PTTL(ctx, "k").Result()
 	if d := h.Deadline().Sub(start); d < 9*time.Second || h.Deadline().After(time.Now().Add(left)) {
-		t.Errorf("deadline is %v away, and the key expires in %v", d, left)
+		t.Errorf("deadline in %v, but the key expires in %v", d, left)
 	}
 	if v, _ := server.Get(ctx, "k").Result(); v != h.(lock.Tokener).Token() || len(v) != 40 {
-		t.Errorf("the node has %q, want the token of 20 bytes", v)
+		t.Errorf("value %q on the node, want the token of 20 bytes", v)
 	}
 	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, redislock.ErrNotObtained) {
 		t.Errorf("second client: %v, want %v", err, redislock.ErrNotObtained)
@@ -65,18 +65,18 @@ func TestTwoClients(t *testing.T) {
 	until = h.Deadline()
 	for op, f := range map[string]func(context.Context) error{"release": h.Release, "extend": h.(lock.Extender).Extend} {
 		if err := f(ctx); !errors.Is(err, lock.ErrNotHeld) || h.Deadline() != until {
-			t.Errorf("%s of what is gone: %v, want %v", op, err, lock.ErrNotHeld)
+			t.Errorf("%s of a missing key: %v, want %v", op, err, lock.ErrNotHeld)
 		}
 	}
 	if _, err := second.Acquire(ctx, "k"); err != nil {
 		t.Error(err)
 	}
 	if err := h.Release(ctx); !errors.Is(err, lock.ErrNotHeld) {
-		t.Errorf("release of what another holds: %v, want %v", err, lock.ErrNotHeld)
+		t.Errorf("release of another client's lock: %v, want %v", err, lock.ErrNotHeld)
 	}
 }
 
-// answers is a node in virtual time that answers each EVALSHA, after so long.
+// answers is a node in virtual time that answers each EVALSHA after the given time.
 func answers(took time.Duration, replies ...string) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		client, node := net.Pipe()
@@ -92,7 +92,7 @@ func answers(took time.Duration, replies ...string) func(context.Context, string
 					continue
 				}
 				if len(replies) == 0 {
-					continue // it is silent from now on
+					continue // no more answers
 				}
 				time.Sleep(took)
 				reply := replies[0]
@@ -104,8 +104,8 @@ func answers(took time.Duration, replies ...string) func(context.Context, string
 	}
 }
 
-// The deadline counts from the try that succeeded, as early as that may have begun; each draw
-// has a name; and a request that fails ends a try.
+// The deadline counts from the earliest possible start of the successful try. Each draw has a name
+// of its own, and a failed request ends a try.
 func TestDeadlineAndNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("c1", "10.0.0.1:6379")
@@ -121,7 +121,7 @@ func TestDeadlineAndNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := h.Deadline().Sub(start), 2*(10+20)*time.Millisecond+10*time.Second-100*time.Millisecond-2*time.Millisecond; got != want {
-			t.Errorf("deadline is %v from the beginning, want %v", got, want)
+			t.Errorf("deadline %v after the start, want %v", got, want)
 		}
 		if want := strings.Fields("token/1/0 token/1/1 token/1/2 retry/1 retry/2"); !slices.Equal(drawn, want) {
 			t.Errorf("drawn: %v\nwant:  %v", drawn, want)
@@ -130,9 +130,9 @@ func TestDeadlineAndNames(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 180*time.Millisecond)
 		defer cancel()
 		if _, err := l.Acquire(ctx, "k"); err == nil || time.Since(start) != 180*time.Millisecond {
-			t.Errorf("a silent node: %v after %v, want an error when the context has ended", err, time.Since(start))
+			t.Errorf("unresponsive node: %v after %v, want an error when the context has ended", err, time.Since(start))
 		}
-		// The last try may end by its own time-out or by the context.
+		// The last try may be ended by its own timeout or by the context.
 		if want := strings.Fields("token/2/0 token/2/1 token/2/2 retry/3 token/3/0 token/3/1 token/3/2 retry/4"); len(drawn) < 13 || !slices.Equal(drawn[5:13], want) {
 			t.Errorf("drawn: %v\nwant:  %v", drawn[5:], want)
 		}
@@ -142,16 +142,16 @@ func TestDeadlineAndNames(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
-		"has no node: give one":           func(e *lock.Env) { e.Nodes = nil },
-		"it has one node to ask":          func(e *lock.Env) { e.Settings.Ask = "sequential" },
-		"that is for kind broken":         func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
-		"no fencing tokens: leave":        func(e *lock.Env) { e.Settings.Fence = true },
-		"no limit of extensions: leave e": func(e *lock.Env) { e.Settings.Extends = 3 },
+		"has no node: specify one":         func(e *lock.Env) { e.Nodes = nil },
+		"it has only one node":             func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		"use kind broken":                  func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		"no fencing tokens: remove":        func(e *lock.Env) { e.Settings.Fence = true },
+		"can't limit extensions: remove e": func(e *lock.Env) { e.Settings.Extends = 3 },
 	} {
 		e := env("c1", "127.0.0.1:1")
 		change(&e)
 		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one with %q", err, want)
+			t.Errorf("error: %v; want one containing %q", err, want)
 		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// Nodes that can't be reached, each in its way: whatever go-redis does with
-// them, a round lasts one time-out at most, and nothing is left running once the
-// lock is closed. A bubble fails if a goroutine outlives it.
+// Nodes may be unreachable in different ways. Whatever go-redis does with them, a round lasts one
+// timeout at most, and no goroutines are left once the lock is closed. A synctest bubble fails if a
+// goroutine outlives it.
 func TestUnreachable(t *testing.T) {
 	type dial = func(context.Context, string, string) (net.Conn, error)
 	refused := errors.New("connection refused")
@@ -23,7 +23,8 @@ func TestUnreachable(t *testing.T) {
 		round time.Duration
 		dial  dial
 	}{
-		// After as many refusals as its pool is large, go-redis dials in the background only.
+		// After as many refused connections as its pool is large, go-redis only dials in the
+		// background.
 		"refused": {200, 0, func(context.Context, string, string) (net.Conn, error) { return nil, refused }},
 		"silent dial": {20, 50 * time.Millisecond, func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
@@ -44,7 +45,7 @@ func TestUnreachable(t *testing.T) {
 				if _, err := l.Acquire(context.Background(), "k"); !errors.Is(err, redlock.ErrNoQuorum) {
 					t.Errorf("error: %v, want %v", err, redlock.ErrNoQuorum)
 				}
-				// An attempt is a round that sets and one that releases.
+				// An attempt consists of a round of sets and a round of releases.
 				want := time.Duration(c.tries)*2*c.round + time.Duration(c.tries-1)*20*time.Millisecond
 				if got := time.Since(start); got != want {
 					t.Errorf("%d attempts took %v, want %v", c.tries, got, want)

@@ -1,9 +1,9 @@
-// Package redlock puts the reference, lockpick's own Redlock on go-redis, behind
-// the interfaces of a lock under test.
+// Package redlock adapts lockpick's own Redlock, the reference, to the interfaces of a lock under
+// test.
 //
-// It translates: Env into the reference's configuration, and a definite "lost"
-// into lock.ErrNotHeld. What is random is drawn by name, "token/3/0" for the
-// first word of the third token and "retry/2/0" for the second delay.
+// It converts Env to the reference's configuration, and a definite loss to lock.ErrNotHeld. Random
+// values are drawn by name, such as "token/3/0" for the first word of the third token and
+// "retry/2/0" for the second delay.
 //
 // Deliberately missing: anything that the reference could do itself.
 package redlock
@@ -28,7 +28,7 @@ import (
 
 var _ lock.Factory = New
 
-// defaultTTL is the TTL where the scenario names none.
+// defaultTTL is the TTL if the scenario doesn't set one.
 const defaultTTL = 10 * time.Second
 
 // New returns the reference as one client's lock.
@@ -45,14 +45,14 @@ func New(env lock.Env) (lock.Lock, error) {
 	return l, nil
 }
 
-// configure translates what both kinds have, but for the nodes.
+// configure converts the settings that both kinds share. It doesn't set the nodes.
 func configure(env lock.Env) (cfg redlock.Config, err error) {
 	s := env.Settings
 	if s.Mistake != "" {
-		return cfg, fmt.Errorf("lock %s makes no mistake %q: that is for kind broken", s.Kind, s.Mistake)
+		return cfg, fmt.Errorf("lock %s does not support mistake %q: use kind broken", s.Kind, s.Mistake)
 	}
 	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
-		return cfg, fmt.Errorf("lock %s can't ask %q: say multiplexed or sequential", s.Kind, s.Ask)
+		return cfg, fmt.Errorf("lock %s does not support ask: %q: use multiplexed or sequential", s.Kind, s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = defaultTTL
@@ -64,7 +64,7 @@ func configure(env lock.Env) (cfg redlock.Config, err error) {
 	}, nil
 }
 
-// onGoRedis are the nodes, and their clients.
+// goRedisNodes returns the nodes, accessed by go-redis, and their clients.
 func onGoRedis(env lock.Env) (nodes []redlock.Node, clients lock.Clients[*redis.Client]) {
 	for _, n := range env.Nodes {
 		o := redisnode.Options(n.Addr)
@@ -76,7 +76,7 @@ func onGoRedis(env lock.Env) (nodes []redlock.Node, clients lock.Clients[*redis.
 	return nodes, clients
 }
 
-// node is a Redis node that goes by its name in the run.
+// node is a Redis node with its name in the run.
 type node struct {
 	*redisnode.Node
 	name string
@@ -84,7 +84,7 @@ type node struct {
 
 func (n node) String() string { return n.name }
 
-// named fills bytes with 64-bit words, each drawn by a name of its own.
+// namedRandom returns a function that fills bytes with 64-bit words, each drawn with its own name.
 func named(random func(string) uint64) func(string, []byte) error {
 	var mu sync.Mutex
 	drawn := map[string]int{}
@@ -102,9 +102,9 @@ func named(random func(string) uint64) func(string, []byte) error {
 	}
 }
 
-// reference is the reference as a lock.Lock.
+// reference adapts the reference to lock.Lock.
 type reference struct {
-	io.Closer // of its clients of nodes
+	io.Closer // the connections to the nodes
 	redlock   *redlock.Client
 }
 
@@ -117,7 +117,7 @@ func (l *reference) Acquire(ctx context.Context, key string) (lock.Handle, error
 	return handle[*redlock.Lock]{held}, nil
 }
 
-// handle is a held lock, of either kind.
+// handle is a held lock of either kind.
 type handle[H holding] struct{ held H }
 
 type holding interface {
@@ -134,7 +134,7 @@ func (h handle[_]) Deadline() time.Time               { return h.held.Until() }
 func (h handle[_]) Token() string                     { return h.held.Token() }
 func (h handle[_]) Fence() int64                      { return h.held.Fence() }
 
-// verdict says a definite no in the words of the harness.
+// toNotHeld converts a definite loss to lock.ErrNotHeld.
 func verdict(err error) error {
 	if errors.Is(err, redlock.ErrLost) {
 		return fmt.Errorf("%w: %w", lock.ErrNotHeld, err)
@@ -144,16 +144,16 @@ func verdict(err error) error {
 
 var _ lock.Factory = Hardened
 
-// Own is the settings that only kind hardened has.
+// Options are the settings specific to kind hardened.
 var Own = []lock.Option{
-	{Name: "quarantine", Doc: "a node that restarted or lost its data gives no vote for one TTL, so that locks are to be had later; c1 is the administrator who declares new nodes ready", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance", "deadlock-freedom"}},
-	{Name: "repair", Doc: "an extension sets the key again on nodes that lost it, once a majority has confirmed the lock", Values: []string{"no", "yes"}},
-	{Name: "context", Doc: "the client goes by the lease's context and not by its deadline; it takes the context as soon as it has the lock, or not before it is about to write", Values: []string{"no", "taken", "late"}},
-	{Name: "late-timers", Doc: "the lock's timers fire half a TTL late, as on a machine that is overloaded", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance", "deadlock-freedom"}},
-	{Name: "wire", Doc: "nodes are asked by package wire, which sends together what is asked together, and not by go-redis", Values: []string{"no", "yes"}},
+	{Name: "quarantine", Doc: "a node that has restarted or lost its data doesn't vote for one TTL, which delays acquires; c1 acts as the administrator who declares new nodes ready", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance", "deadlock-freedom"}},
+	{Name: "repair", Doc: "once a majority has confirmed the lock, an extension restores the key on nodes that lost it", Values: []string{"no", "yes"}},
+	{Name: "context", Doc: "the client relies on the lease's context rather than its deadline; it gets the context right after the acquire (taken) or just before a write (late)", Values: []string{"no", "taken", "late"}},
+	{Name: "late-timers", Doc: "the lock's timers fire half a TTL late, as on an overloaded machine", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance", "deadlock-freedom"}},
+	{Name: "wire", Doc: "contact nodes by package wire, which pipelines concurrent requests, rather than go-redis", Values: []string{"no", "yes"}},
 }
 
-// Hardened returns the lock that the reference's package advises as one client's lock.
+// Hardened returns the lock recommended by the reference's package as one client's lock.
 func Hardened(env lock.Env) (lock.Lock, error) {
 	cfg, err := configure(env)
 	if err != nil {
@@ -182,9 +182,9 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 	return l, nil
 }
 
-// onWire are the nodes on package wire.
+// wireNodes returns the nodes, accessed by package wire.
 func onWire(env lock.Env, cfg redlock.Config) (nodes []redlock.Node, closers lock.Clients[*wire.Node]) {
-	timeout := cmp.Or(cfg.Timeout, min(50*time.Millisecond, cfg.TTL/10)) // as redlock has it
+	timeout := cmp.Or(cfg.Timeout, min(50*time.Millisecond, cfg.TTL/10)) // as in package redlock
 	for _, n := range env.Nodes {
 		w := wire.New(wire.Options{Addr: n.Addr, Dial: env.Dial, Timeout: timeout, Now: cfg.Now, After: cfg.After})
 		nodes, closers = append(nodes, wired{w, n.Name}), append(closers, w)
@@ -192,7 +192,7 @@ func onWire(env lock.Env, cfg redlock.Config) (nodes []redlock.Node, closers loc
 	return nodes, closers
 }
 
-// wired is a node on the wire that goes by its name in the run.
+// wireNode is a node accessed by package wire, with its name in the run.
 type wired struct {
 	*wire.Node
 	name string
@@ -200,25 +200,26 @@ type wired struct {
 
 func (n wired) String() string { return n.name }
 
-// hardened is the hardened lock as a lock.Lock.
+// hardened adapts the hardened lock to lock.Lock.
 type hardened struct {
 	clients io.Closer
 	locker  *redlock.Locker
 	after   func(time.Duration) <-chan time.Time
 	context string         // the option
-	fresh   redlock.Config // whose nodes have yet to be declared ready
+	fresh   redlock.Config // its nodes have not been declared ready yet
 }
 
-// administrator is the client that declares the nodes new before its first acquire.
+// administrator is the client that declares new nodes ready before its first acquire.
 const administrator = "c1"
 
-// declare tells the nodes that they have forgotten nothing, as whoever sets them up does.
+// declareReady tells the nodes that they haven't lost any data, as an administrator does when
+// setting them up.
 func (l *hardened) declare(ctx context.Context) {
 	var asked sync.WaitGroup
 	ctx, cancel := context.WithTimeout(ctx, l.fresh.TTL/2)
 	defer cancel()
 	for _, n := range l.fresh.Nodes {
-		asked.Go(func() { n.(interface{ Ready(context.Context) error }).Ready(ctx) }) // one that doesn't answer begins with a quarantine
+		asked.Go(func() { n.(interface{ Ready(context.Context) error }).Ready(ctx) }) // a node that doesn't answer starts with a quarantine
 	}
 	asked.Wait()
 	l.fresh.Nodes = nil
@@ -232,7 +233,7 @@ func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error)
 		return nil, errors.Join(lock.ErrBroken, err)
 	}
 	if err != nil {
-		if ctx.Err() != nil { // what it gives back goes first, also where the client asks again at once
+		if ctx.Err() != nil { // send pending releases first, even if the client retries at once
 			<-l.after(time.Microsecond)
 		}
 		return nil, err
@@ -246,8 +247,8 @@ func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error)
 	return told{lease{held}}, nil
 }
 
-// Close implements lock.Lock: first what the lock does in the background, then connections. A
-// node that is down at the end is no mistake of the lock's.
+// Close implements lock.Lock. It first finishes the lock's background work, then closes the
+// connections. A node that is down at the end is not the lock's fault.
 func (l *hardened) Close() error {
 	err := l.locker.Close()
 	if errors.Is(err, redlock.ErrOwed) {
@@ -268,18 +269,18 @@ var (
 	_ lock.Contexter = contextLate{}
 )
 
-// told is a lease whose client goes by its deadline, and listens for its loss: its context is in
-// use from the start.
+// notifiedLease is a lease whose client relies on its deadline and watches for its loss. The
+// context is in use from the start.
 type told struct{ lease }
 
 func (h told) Lost() <-chan struct{} { return h.held.Context().Done() }
 
-// contextTaken is the same whose client asks the context.
+// contextTaken is a notifiedLease whose client relies on the context.
 type contextTaken struct{ told }
 
 func (h contextTaken) Context() context.Context { return h.held.Context() }
 
-// contextLate is a lease whose client requests the context when it asks it, and not before.
+// contextLate is a lease whose client requests the context only when it needs to check it.
 type contextLate struct{ lease }
 
 func (h contextLate) Context() context.Context { return h.held.Context() }

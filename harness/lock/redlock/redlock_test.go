@@ -17,7 +17,7 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// draws records the names of what was drawn.
+// draws records the names of all draws.
 type draws struct {
 	mu    sync.Mutex
 	names []string
@@ -32,8 +32,7 @@ func (d *draws) random(name string) uint64 {
 	return h.Sum64()
 }
 
-// env is the real world with real nodes. Its time-outs are long, since no test
-// waits for one.
+// env is a real environment with real nodes. Its timeouts are long, since no test waits for one.
 func env(addrs []string, d *draws) lock.Env {
 	e := lock.Env{
 		Client: "c1", Now: time.Now, After: time.After, Random: d.random,
@@ -63,10 +62,10 @@ func TestTwoClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := h.Deadline().Sub(start); d < 9898*time.Millisecond || d > 12*time.Second {
-		t.Errorf("deadline is %v away, want 9.898s from when it began", d)
+		t.Errorf("deadline in %v, want 9.898s from the start", d)
 	}
 	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, redlock.ErrTaken) || !strings.Contains(err.Error(), "n2 said no") {
-		t.Errorf("second client: %v; want an error that says it is taken, and by whose word", err)
+		t.Errorf("second client: %v; want ErrTaken with the nodes that refused", err)
 	}
 	if err := h.(lock.Extender).Extend(ctx); err != nil {
 		t.Error(err)
@@ -84,7 +83,7 @@ func TestTwoClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if fence := h.(lock.Fencer).Fence(); fence != 0 {
-		t.Errorf("a handle without a fencing token claims to have %d", fence)
+		t.Errorf("a handle without a fencing token has %d", fence)
 	}
 	if err := h.Release(ctx); err != nil {
 		t.Error(err)
@@ -109,7 +108,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// Every draw has a name of its own, so that a run can be repeated.
+// Every draw has its own name, so that a run can be repeated.
 func TestRandomByName(t *testing.T) {
 	addrs := redistest.Start(t, 1)
 	var tokens []string
@@ -165,22 +164,22 @@ func TestCancelled(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"no nodes: give at least one": func(e *lock.Env) { e.Nodes = nil },
-		"say multiplexed or sequential": func(e *lock.Env) {
+		"use multiplexed or sequential": func(e *lock.Env) {
 			e.Settings.Ask = "politely"
 		},
-		"that is for kind broken": func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
-		"at most half the TTL":    func(e *lock.Env) { e.Settings.Timeout = 9 * time.Second },
+		"use kind broken":      func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		"at most half the TTL": func(e *lock.Env) { e.Settings.Timeout = 9 * time.Second },
 	} {
 		e := env([]string{"127.0.0.1:1"}, &draws{})
 		change(&e)
 		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one with %q", err, want)
+			t.Errorf("error: %v; want one containing %q", err, want)
 		}
 	}
 }
 
-// A client that goes by the lease's context either listens to it from the start, or requests it
-// only when it asks it.
+// A client that relies on the lease's context either watches it from the start, or requests it only
+// when it needs to check it.
 func TestContextOption(t *testing.T) {
 	addrs := redistest.Start(t, 1)
 	for option, want := range map[string]struct{ listens, asks bool }{
@@ -199,18 +198,18 @@ func TestContextOption(t *testing.T) {
 		_, listens := h.(lock.Loser)
 		c, asks := h.(lock.Contexter)
 		if listens != want.listens || asks != want.asks || asks && c.Context().Err() != nil {
-			t.Errorf("option %q: the client listens %v and asks %v, want %+v, and the context has not ended", option, listens, asks, want)
+			t.Errorf("option %q: the client watches %v and checks %v, want %+v, and the context must not have ended", option, listens, asks, want)
 		}
 		if err := errors.Join(h.Release(t.Context()), l.Close()); err != nil {
 			t.Error(err)
 		}
 		if asks && c.Context().Err() == nil {
-			t.Errorf("option %q: the context goes on after the release", option)
+			t.Errorf("option %q: the context is not canceled after the release", option)
 		}
 	}
 }
 
-// Late timers are those of the lock, by half a TTL.
+// The option delays the lock's timers by half a TTL.
 func TestLateTimers(t *testing.T) {
 	e := env(redistest.Start(t, 1), &draws{})
 	e.Settings.Options = map[string]string{"late-timers": "yes", "context": "taken"}
@@ -225,9 +224,9 @@ func TestLateTimers(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.(lock.Contexter).Context()
-	for d := range shortest { // the last is that of the context
+	for d := range shortest { // the last one is the context's
 		if d < e.Settings.TTL/2 {
-			t.Errorf("a timer of %v", d)
+			t.Errorf("unexpected timer of %v", d)
 		}
 		if d > e.Settings.TTL {
 			break

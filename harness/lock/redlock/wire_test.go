@@ -16,14 +16,14 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// tap is a connection whose bytes are read along as the links do.
+// tap is a connection that parses its bytes in the same way as links do.
 type tap struct {
 	net.Conn
 	stream *resp.Stream
 	ears   *ears
 }
 
-// ears gather the lock commands of all connections.
+// recorder collects the lock commands of all connections.
 type ears struct {
 	mu      sync.Mutex
 	scripts resp.Scripts
@@ -57,7 +57,7 @@ func (t *tap) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// events takes what was seen since the last call, sorted by what it means.
+// events returns and clears the recorded events, sorted by meaning.
 func (w *ears) events() []history.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ func (w *ears) events() []history.Event {
 	return out
 }
 
-// Each step of the lock is one message to each node, and the history reads it right.
+// Each step of the lock sends one message to each node, and the history parses it correctly.
 func TestOnTheWire(t *testing.T) {
 	for _, fence := range []bool{false, true} {
 		addrs := redistest.Start(t, 1)
@@ -97,7 +97,7 @@ func TestOnTheWire(t *testing.T) {
 		want("acquire", history.Event{Op: history.OpSet, Type: history.OK, Key: "k", Token: token, TTL: ttl, Fence: count})
 
 		if _, err := l.Acquire(ctx, "k"); err == nil {
-			t.Error("it was acquired twice")
+			t.Error("the lock was acquired twice")
 		}
 		w.mu.Lock()
 		other := w.seen[0].Token
@@ -117,7 +117,7 @@ func TestOnTheWire(t *testing.T) {
 	}
 }
 
-// A node whose count is behind gets the token written back.
+// A node whose count is behind receives the token.
 func TestWriteBackOnTheWire(t *testing.T) {
 	addrs, ctx := redistest.Start(t, 2), context.Background()
 	ahead := redis.NewClient(&redis.Options{Addr: addrs[0]})

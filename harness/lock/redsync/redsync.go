@@ -1,15 +1,14 @@
-// Package redsync puts github.com/go-redsync/redsync, the Redlock that most Go
-// programs use, behind the interfaces of a lock under test.
+// Package redsync adapts github.com/go-redsync/redsync, the most widely used Redlock in Go, to the
+// interfaces of a lock under test.
 //
-// It translates: Settings into the library's options, and what the library says
-// of a release or an extension into a definite "not held" where a quorum of nodes
-// said so. The library is as it is. It reads package time itself, and so do its
-// time-outs; what is random in it is drawn by name, "token/3/0" for the first word
-// of the third token and "retry/2" for the second delay. A release and an extension
-// have no time-out in the library, so they get one request's here.
+// It converts Settings to the library's options, and failed releases and extensions to
+// lock.ErrNotHeld if a quorum of nodes reported that the lock was not held. The library itself is
+// unmodified. It calls package time directly, also for its timeouts. Random values are drawn by
+// name, such as "token/3/0" for the first word of the third token and "retry/2" for the second
+// delay. The library has no timeout for releases and extensions, so the adapter uses that of one
+// request.
 //
-// Deliberately missing: fencing tokens and a limit of extensions, for the library
-// has none.
+// Deliberately missing: fencing tokens and a limit of extensions, which the library doesn't have.
 package redsync
 
 import (
@@ -32,20 +31,20 @@ import (
 
 var _ lock.Factory = New
 
-// Own is the settings that only this kind has.
+// Options are the settings specific to this kind.
 var Own = []lock.Option{
-	{Name: "driver", Doc: "how go-redis is set up: to keep the library's time-outs and ask once, as it comes, or as it comes but with ContextTimeoutEnabled",
+	{Name: "driver", Doc: "configuration of go-redis: bounded respects the library's timeouts and doesn't retry; defaults is unchanged; context-timeout is the default with ContextTimeoutEnabled",
 		Values: []string{"bounded", "defaults", "context-timeout"}},
-	{Name: "fail-fast", Doc: "take the first answers that make a quorum, either way", Values: []string{"no", "yes"}},
-	{Name: "set-nx-on-extend", Doc: "an extension sets the key anew where it is gone", Values: []string{"no", "yes"}},
+	{Name: "fail-fast", Doc: "stop as soon as a quorum has either agreed or refused", Values: []string{"no", "yes"}},
+	{Name: "set-nx-on-extend", Doc: "an extension restores the key on nodes that lost it", Values: []string{"no", "yes"}},
 }
 
-// retryBackoff is the least that go-redis waits before it sends a request again. It would draw
-// from a longer span each time, by dice that nobody can seed.
+// retryBackoff is the minimum backoff before go-redis repeats a request. By default go-redis draws
+// from an interval that grows with each retry, using a source that can't be seeded.
 const retryBackoff = 8 * time.Millisecond
 
-// driver is the options of a node's client. As it comes, go-redis goes on with a request for five
-// seconds and sends it four times, whatever time-out the library gives its context.
+// driver returns the options of a node's client. By default go-redis keeps trying for five seconds
+// and sends a request up to four times, regardless of the timeout of the library's context.
 func driver(setUp, addr string) *redis.Options {
 	tuned := redisnode.Options(addr)
 	if setUp != "defaults" && setUp != "context-timeout" {
@@ -60,7 +59,7 @@ func driver(setUp, addr string) *redis.Options {
 
 // New returns redsync as one client's lock.
 func New(env lock.Env) (lock.Lock, error) {
-	s, err := env.ForLibrary("redsync", "nodes: give at least one", "say multiplexed")
+	s, err := env.ForLibrary("redsync", "nodes: specify at least one", "use multiplexed")
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +76,7 @@ func New(env lock.Env) (lock.Lock, error) {
 	return l, nil
 }
 
-// library is redsync as a lock.Lock.
+// library adapts redsync to lock.Lock.
 type library struct {
 	lock.Clients[*redis.Client]
 	settings lock.Settings
@@ -86,7 +85,7 @@ type library struct {
 	redsync  *redsync.Redsync
 
 	mu            sync.Mutex
-	drawn, delays int // so far
+	drawn, delays int // numbers drawn so far
 }
 
 // Acquire implements lock.Lock. If ctx ended, the error wraps its error.
@@ -107,7 +106,7 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	return handle{l, m}, nil
 }
 
-// token is 20 random bytes, in hexadecimal digits.
+// token returns 20 random bytes in hexadecimal.
 func (l *library) token() (string, error) {
 	l.mu.Lock()
 	l.drawn++
@@ -116,7 +115,7 @@ func (l *library) token() (string, error) {
 	return l.env.Token(n), nil
 }
 
-// delay is a random one between two attempts.
+// delay returns a random delay between two attempts.
 func (l *library) delay(int) time.Duration {
 	l.mu.Lock()
 	l.delays++
@@ -141,7 +140,7 @@ func (h handle) Extend(ctx context.Context) error  { return h.ask(ctx, h.mutex.E
 func (h handle) Deadline() time.Time               { return h.mutex.Until() }
 func (h handle) Token() string                     { return h.mutex.Value() }
 
-// ask has the library ask all nodes, and says its definite no in the words of the harness.
+// ask calls the library and converts a definite refusal to lock.ErrNotHeld.
 func (h handle) ask(ctx context.Context, step func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, h.library.settings.Timeout)
 	defer cancel()
@@ -153,13 +152,13 @@ func (h handle) ask(ctx context.Context, step func(context.Context) (bool, error
 	case refusals(err) >= h.library.quorum:
 		return fmt.Errorf("%w: %w", lock.ErrNotHeld, err)
 	case err == nil:
-		return errors.New("redsync had no quorum, and says no more")
+		return errors.New("redsync failed without giving a reason")
 	}
 	return err
 }
 
-// inOrder sorts what went wrong on several nodes. The library has it in the order
-// of its goroutines, which is another one in each run.
+// sortErrors sorts the errors of several nodes. The library returns them in the order of its
+// goroutines, which varies between runs.
 func inOrder(err error) error {
 	if err == nil {
 		return nil
@@ -181,7 +180,7 @@ func inOrder(err error) error {
 	return errors.Join(parts...)
 }
 
-// refusals counts the nodes that said no: that the key is gone or has another value.
+// refusals counts the nodes that refused because the key is missing or has another value.
 func refusals(err error) (n int) {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:

@@ -47,14 +47,14 @@ func TestTwoClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := h.Deadline().Sub(start); d < 9900*time.Millisecond || d > 12*time.Second {
-		t.Errorf("deadline is %v away, want 9.9s from when it began", d)
+		t.Errorf("deadline in %v, want 9.9s from the start", d)
 	}
 	if v, _ := server.Get(ctx, "k").Result(); v != h.(lock.Tokener).Token() || len(v) != 40 {
-		t.Errorf("a node has %q, want the token of 20 bytes", v)
+		t.Errorf("value %q on a node, want the token of 20 bytes", v)
 	}
 	var taken *redsync.ErrTaken
 	if _, err := second.Acquire(ctx, "k"); !errors.As(err, &taken) {
-		t.Errorf("second client: %v, want one that says it is taken", err)
+		t.Errorf("second client: %v, want an error that the lock is taken", err)
 	}
 	until := h.Deadline()
 	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(until) {
@@ -65,18 +65,18 @@ func TestTwoClients(t *testing.T) {
 	}
 	for op, f := range map[string]func(context.Context) error{"release": h.Release, "extend": h.(lock.Extender).Extend} {
 		if err := f(ctx); !errors.Is(err, lock.ErrNotHeld) {
-			t.Errorf("%s of what is gone: %v, want %v", op, err, lock.ErrNotHeld)
+			t.Errorf("%s of a missing key: %v, want %v", op, err, lock.ErrNotHeld)
 		}
 	}
 	if _, err := second.Acquire(ctx, "k"); err != nil {
 		t.Error(err)
 	}
 	if err := h.Release(ctx); !errors.Is(err, lock.ErrNotHeld) {
-		t.Errorf("release of what another holds: %v, want %v", err, lock.ErrNotHeld)
+		t.Errorf("release of another client's lock: %v, want %v", err, lock.ErrNotHeld)
 	}
 }
 
-// Nodes that don't answer say nothing definite.
+// Only answers count as refusals, not missing answers.
 func TestRefusals(t *testing.T) {
 	silent := &redsync.RedisError{Node: 1, Err: context.DeadlineExceeded}
 	for want, err := range map[int]error{
@@ -86,12 +86,12 @@ func TestRefusals(t *testing.T) {
 		3: &redsync.ErrTaken{Nodes: []int{0, 2, 4}},
 	} {
 		if got := refusals(err); got != want {
-			t.Errorf("%v: %d nodes said no, want %d", err, got, want)
+			t.Errorf("%v: %d refusals, want %d", err, got, want)
 		}
 	}
 }
 
-// Which node's answer came first must not show.
+// Errors must not depend on which node answered first.
 func TestInOrder(t *testing.T) {
 	a, b := &redsync.RedisError{Node: 1, Err: io.EOF}, &redsync.RedisError{Node: 4, Err: os.ErrDeadlineExceeded}
 	one, other := inOrder(errors.Join(errors.Join(nil, b), a)), inOrder(errors.Join(errors.Join(nil, a), b))
@@ -99,12 +99,12 @@ func TestInOrder(t *testing.T) {
 		t.Errorf("%q and %q", one, other)
 	}
 	if inOrder(nil) != nil {
-		t.Error("nothing went wrong, and it is an error")
+		t.Error("an error without any cause")
 	}
 }
 
-// Silent nodes cost one time-out to set and one to undo, in virtual time, and
-// nothing is left running. Every draw has a name of its own.
+// Unresponsive nodes cost one timeout to set and one to undo, in virtual time, and no goroutines
+// are left. Every draw has its own name.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("c1", "10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379")
@@ -139,8 +139,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// A node that doesn't answer: what an acquire takes then is the driver's doing. By its
-// defaults the library's time-out has no effect.
+// With an unresponsive node, the driver determines how long an acquire takes. With the driver's
+// defaults, the library's timeout has no effect.
 func TestDrivers(t *testing.T) {
 	for name, c := range map[string]struct {
 		options map[string]string
@@ -161,11 +161,11 @@ func TestDrivers(t *testing.T) {
 			}
 			start := time.Now()
 			if _, err := l.Acquire(context.Background(), "k"); err == nil {
-				t.Error("a silent node gave a lock")
+				t.Error("acquired a lock from an unresponsive node")
 			}
 			took := time.Since(start)
 			if name == "Defaults" && took < c.want || name != "Defaults" && took != c.want {
-				t.Errorf("%s: it took %v, want %v", name, took, c.want)
+				t.Errorf("%s: took %v, want %v", name, took, c.want)
 			}
 			if err := l.Close(); err != nil {
 				t.Error(err)
@@ -175,8 +175,7 @@ func TestDrivers(t *testing.T) {
 	}
 }
 
-// FailFast doesn't wait for the node that doesn't answer, and SetNXOnExtend brings back a key
-// that is gone.
+// FailFast doesn't wait for an unresponsive node, and SetNXOnExtend restores a missing key.
 func TestSetups(t *testing.T) {
 	addrs := redistest.Start(t, 2)
 	e := env("c1", addrs...)
@@ -204,7 +203,7 @@ func TestSetups(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took >= e.Settings.Timeout {
-			t.Errorf("%s: it took %v, as long as a request may", name, took)
+			t.Errorf("%s: took %v, the timeout of a request", name, took)
 		}
 		server := redis.NewClient(&redis.Options{Addr: addrs[0]})
 		defer server.Close()
@@ -213,7 +212,7 @@ func TestSetups(t *testing.T) {
 		}
 		err = h.(lock.Extender).Extend(t.Context())
 		if n := server.Exists(t.Context(), name).Val(); (n == 1) != (name == "SetNXOnExtend") || (err == nil) != (name == "SetNXOnExtend") {
-			t.Errorf("%s: extended with %v where a key of two was gone, and then %d is there", name, err, n)
+			t.Errorf("%s: extending with one of two keys missing: %v, and then %d keys exist", name, err, n)
 		}
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -223,16 +222,16 @@ func TestSetups(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
-		"no nodes: give at least one":     func(e *lock.Env) { e.Nodes = nil },
-		"say multiplexed":                 func(e *lock.Env) { e.Settings.Ask = "sequential" },
-		"that is for kind broken":         func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
-		"no fencing tokens: leave":        func(e *lock.Env) { e.Settings.Fence = true },
-		"no limit of extensions: leave e": func(e *lock.Env) { e.Settings.Extends = 3 },
+		"no nodes: specify at least one":   func(e *lock.Env) { e.Nodes = nil },
+		"use multiplexed":                  func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		"use kind broken":                  func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		"no fencing tokens: remove":        func(e *lock.Env) { e.Settings.Fence = true },
+		"can't limit extensions: remove e": func(e *lock.Env) { e.Settings.Extends = 3 },
 	} {
 		e := env("c1", "127.0.0.1:1")
 		change(&e)
 		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one with %q", err, want)
+			t.Errorf("error: %v; want one containing %q", err, want)
 		}
 	}
 }

@@ -1,15 +1,15 @@
-// Package rueidis puts rueidislock, the lock of github.com/redis/rueidis, behind the
-// interfaces of a lock under test: one key on one Redis server (KeyMajority 1), which the
-// library extends by itself for as long as it is held.
+// Package rueidis adapts rueidislock, the lock of github.com/redis/rueidis, to the interfaces of a
+// lock under test. It uses one key on one Redis server (KeyMajority 1), which the library extends
+// automatically while the lock is held.
 //
-// It translates Settings into the library's options; the library is as it is. Its holder has
-// no deadline: it has a context that ends when the library knows of a loss, which Lost gives.
-// The key of "k" is "rueidislock:0:k", it expires at an instant by the client's wall clock
-// (PXAT), and its value is drawn from a source that nobody can seed. Of a release the library
-// doesn't say what came of it.
+// It converts Settings to the library's options; the library itself is unmodified. The holder has
+// no deadline but a context, which the library cancels when it detects a loss; Lost returns it. The
+// key of lock "k" is "rueidislock:0:k". It expires at an instant of the client's wall clock (PXAT),
+// and its value is drawn from a source that can't be seeded. The library doesn't report the result
+// of a release.
 //
-// Deliberately missing: Extend and fencing tokens, for the library has neither; and the
-// scenario's drift, and the delays between two attempts, for the library has no such options.
+// Deliberately missing: Extend and fencing tokens, which the library doesn't have, and the
+// scenario's drift and the delays between attempts, for which the library has no options.
 package rueidis
 
 import (
@@ -29,18 +29,18 @@ import (
 
 var _ lock.Factory = New
 
-// Own is the settings that only this kind has.
+// Options are the settings specific to this kind.
 var Own = []lock.Option{
-	{Name: "caching", Doc: "client-side caching: the server tells who waits and who holds of a change, as the library's documentation advises", Values: []string{"no", "yes"}},
-	{Name: "no-loop", Doc: "with caching, nobody is told of what it changes itself", Values: []string{"yes", "no"}, With: "caching=yes"},
+	{Name: "caching", Doc: "client-side caching, recommended by the library's documentation: the server notifies waiting clients and holders of changes", Values: []string{"no", "yes"}},
+	{Name: "no-loop", Doc: "with caching, clients are not notified of their own changes", Values: []string{"yes", "no"}, With: "caching=yes"},
 }
 
-// Prefix is what the library makes a key of a lock's name by, with KeyMajority 1.
+// Prefix is prepended to a lock's name to form its key, with KeyMajority 1.
 const Prefix = "rueidislock:0:"
 
 // New returns rueidislock as one client's lock on the first node.
 func New(env lock.Env) (lock.Lock, error) {
-	s, err := env.ForLibrary("rueidis", "node: give one", "it has one node to ask")
+	s, err := env.ForLibrary("rueidis", "node: specify one", "it has only one node")
 	if err != nil {
 		return nil, err
 	}
@@ -51,15 +51,15 @@ func New(env lock.Env) (lock.Lock, error) {
 		ClientOption:  l.client(!caching),
 		KeyValidity:   s.TTL, TryNextAfter: env.Settings.Timeout, KeyMajority: 1, NoLoopTracking: caching && s.Options["no-loop"] != "no",
 	}
-	go func() { // it connects, which may take as long as a dial may
+	go func() { // connecting may take as long as a dial
 		defer close(l.opened)
 		l.locker, l.err = rueidislock.NewLocker(option)
 	}()
 	return l, nil
 }
 
-// unconnected makes a client also while its server can't be reached: it dials anew for
-// whoever uses it.
+// newClient returns a client even if its server can't be reached. The client dials again whenever
+// it is used.
 func unconnected(o rueidis.ClientOption) (rueidis.Client, error) {
 	client, err := rueidis.NewClient(o)
 	if client == nil {
@@ -68,8 +68,8 @@ func unconnected(o rueidis.ClientOption) (rueidis.Client, error) {
 	return client, nil
 }
 
-// client is the options of a client that has one connection, through the harness. What is
-// random in it is drawn by name.
+// clientOption returns the options of a client with a single connection, dialed by the harness. Its
+// random values are drawn by name.
 func (l *library) client(plain bool) rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress: []string{l.env.Nodes[0].Addr}, ForceSingleClient: true, DisableCache: plain,
@@ -81,20 +81,20 @@ func (l *library) client(plain bool) rueidis.ClientOption {
 	}
 }
 
-// library is rueidislock as a lock.Lock.
+// library adapts rueidislock to lock.Lock.
 type library struct {
 	env    lock.Env
 	tries  int
-	opened chan struct{} // closed once there is a locker, or an error
+	opened chan struct{} // closed once locker or err is set
 	locker rueidislock.Locker
 	err    error
 
 	mu            sync.Mutex
-	delays, waits int // so far
+	delays, waits int // numbers drawn so far
 }
 
-// retryDelay is the client's own between two tries of a request, with named dice: 2^n to
-// 2^(n+1) µs, at most a second.
+// retryDelay is the client's delay between two tries of a request, drawn by name: 2^n to 2^(n+1)
+// µs, at most a second.
 func (l *library) retryDelay(attempts int, _ rueidis.Completed, _ error) time.Duration {
 	l.mu.Lock()
 	l.delays++
@@ -104,7 +104,7 @@ func (l *library) retryDelay(attempts int, _ rueidis.Completed, _ error) time.Du
 	return min(time.Second, time.Duration(base+l.env.Random(name)%base)*time.Microsecond)
 }
 
-// Acquire implements lock.Lock. Without a number of tries it waits as the library does.
+// Acquire implements lock.Lock. Without a number of tries it blocks as the library does.
 func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	select {
 	case <-l.opened:
@@ -118,8 +118,8 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	if l.tries > 0 {
 		ask = l.try
 	}
-	// The library ends a lock with the context that it was acquired with; the harness
-	// means by it how long to wait.
+	// In the library, a lock ends when the context of its acquire ends. In the harness, that
+	// context only limits the wait for the lock.
 	span, end := context.WithCancel(context.WithoutCancel(ctx))
 	waits := context.AfterFunc(ctx, end)
 	holding, release, err := ask(span, key)
@@ -127,14 +127,14 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	case err != nil:
 		end()
 		return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(err, ctx.Err()))
-	case !waits(): // it ended just as the lock was there
+	case !waits(): // it ended just when the lock was acquired
 		release()
 		return nil, fmt.Errorf("acquire %q: %w", key, ctx.Err())
 	}
 	return &handle{holding, release, end}, nil
 }
 
-// try is so many tries with a delay between two of them.
+// acquireWithTries tries up to l.tries times, with a delay between tries.
 func (l *library) try(ctx context.Context, key string) (holding context.Context, release context.CancelFunc, err error) {
 	for n := 1; ; n++ {
 		holding, release, err = l.locker.TryWithContext(ctx, key)
@@ -162,24 +162,24 @@ var _ lock.Loser = (*handle)(nil)
 
 // handle is a held lock.
 type handle struct {
-	holding context.Context // ends with the lock
+	holding context.Context // ends when the lock ends
 	release context.CancelFunc
-	end     context.CancelFunc // frees the context that it was acquired with
+	end     context.CancelFunc // cancels the context of the acquire
 }
 
-// What Release says: the library gives a lock back and has no result.
+// Results of Release. The library's own release returns nothing.
 var (
-	ErrUnknown = errors.New("rueidislock doesn't say what came of it")
-	errLost    = errors.New("it was lost before, as rueidislock had told")
+	ErrUnknown = errors.New("rueidislock doesn't report the outcome")
+	errLost    = errors.New("lock was lost before, as reported by rueidislock")
 )
 
-// Lost is closed once the library knows that the lock is lost, or gives it back.
+// Lost is closed once the library has detected a loss, or after a release.
 func (h *handle) Lost() <-chan struct{} { return h.holding.Done() }
 
-// Deadline implements lock.Handle: there is none.
+// Deadline implements lock.Handle. It returns zero, as there is no deadline.
 func (h *handle) Deadline() time.Time { return time.Time{} }
 
-// Release implements lock.Handle. Its outcome is open.
+// Release implements lock.Handle. Its outcome is unknown.
 func (h *handle) Release(ctx context.Context) error {
 	result := ErrUnknown
 	if h.holding.Err() != nil {

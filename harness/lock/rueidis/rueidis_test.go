@@ -35,21 +35,21 @@ func env(client string, addrs ...string) lock.Env {
 
 const key = "rueidislock:0:k"
 
-// soon waits for a channel for as long as a test may take.
+// soon waits for a channel, but not longer than a test may take.
 func soon(t *testing.T, what string, ch <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-ch:
 	case <-time.After(20 * time.Second):
-		t.Fatal(what, "has not come")
+		t.Fatal(what, "is missing")
 	}
 }
 
-// setups are the options by which the library does something else.
+// setups are the options that change the library's behavior.
 var setups = map[string]map[string]string{"plain": nil, "caching": {"caching": "yes"}, "looping": {"caching": "yes", "no-loop": "no"}}
 
-// On a real server, each set-up: who waits gets the lock when it is given back, the key lives
-// for as long as the lock is held, and the holder is told that somebody deleted it.
+// In each setup with a real server, a waiting client gets the lock after its release, the key lives
+// as long as the lock is held, and the holder is notified if the key is deleted.
 func TestSetups(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for name, options := range setups {
@@ -82,7 +82,8 @@ func TestSetups(t *testing.T) {
 			var other lock.Handle
 			go func() {
 				defer close(got)
-				// With client-side caching who waits may miss the release, and then waits for ever: it asks again.
+				// With client-side caching a waiting client may miss the release and then wait
+				// forever, so it retries.
 				for err = context.DeadlineExceeded; errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil; {
 					again, cancel := context.WithTimeout(ctx, 2*time.Second)
 					other, err = second.Acquire(again, "k")
@@ -98,7 +99,7 @@ func TestSetups(t *testing.T) {
 			lost := other.(interface{ Lost() <-chan struct{} }).Lost()
 			select {
 			case <-lost:
-				t.Error("it is lost at once")
+				t.Error("the lock is lost immediately")
 			default:
 			}
 			if err := server.Do(ctx, server.B().Del().Key(key).Build()).Error(); err != nil {
@@ -112,7 +113,7 @@ func TestSetups(t *testing.T) {
 	}
 }
 
-// The lock outlives the context that it was acquired with, and so many tries are made.
+// The lock outlives the context of its acquire, and the number of tries is limited.
 func TestTries(t *testing.T) {
 	e := env("c1", redistest.Start(t, 1)[0])
 	e.Settings.Tries = 2
@@ -132,8 +133,8 @@ func TestTries(t *testing.T) {
 	}
 }
 
-// A node that can't be reached costs nothing when a client begins, and is found when it can
-// be; and nothing is left running.
+// A client starts without delay if its node is unreachable, finds the node later, and leaves no
+// goroutines behind.
 func TestLateNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("c1", "10.0.0.1:6379")
@@ -152,9 +153,9 @@ func TestLateNode(t *testing.T) {
 		if _, err := l.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error: %v, want the end of the context", err)
 		}
-		// The library still tries to undo what it may have done, until the key would have expired.
+		// The library still tries to undo a possible set, until the key would have expired.
 		if took := time.Since(start); took < 3*time.Second || took > 5*time.Second || dials < 5 {
-			t.Errorf("it gave up after %v and %d dials", took, dials)
+			t.Errorf("gave up after %v and %d dials", took, dials)
 		}
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -163,7 +164,7 @@ func TestLateNode(t *testing.T) {
 	})
 }
 
-// What is random in the client is drawn by name, and is as long as the library's own.
+// The client's retry delay is drawn by name, and has the same length as the library's own.
 func TestRetryDelay(t *testing.T) {
 	var names []string
 	l := &library{env: lock.Env{Random: func(name string) uint64 { names = append(names, name); return 1<<63 + 5 }}}
@@ -179,18 +180,18 @@ func TestRetryDelay(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
-		"has no node: give one":           func(e *lock.Env) { e.Nodes = nil },
-		"it has one node to ask":          func(e *lock.Env) { e.Settings.Ask = "sequential" },
-		"that is for kind broken":         func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
-		"no fencing tokens: leave":        func(e *lock.Env) { e.Settings.Fence = true },
-		"no limit of extensions: leave e": func(e *lock.Env) { e.Settings.Extends = 3 },
+		"has no node: specify one":         func(e *lock.Env) { e.Nodes = nil },
+		"it has only one node":             func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		"use kind broken":                  func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		"no fencing tokens: remove":        func(e *lock.Env) { e.Settings.Fence = true },
+		"can't limit extensions: remove e": func(e *lock.Env) { e.Settings.Extends = 3 },
 	} {
 		e := env("c1", "127.0.0.1:1")
 		change(&e)
 		for _, options := range setups {
 			e.Settings.Options = options
 			if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error: %v; want one with %q", err, want)
+				t.Errorf("error: %v; want one containing %q", err, want)
 			}
 		}
 	}

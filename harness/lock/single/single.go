@@ -1,17 +1,14 @@
-// Package single is the lock that most people use: one key on one Redis server,
-// set with NX and PX to a random value, and deleted by a script that compares
-// the value first, as the Redis documentation has it under "Correct
-// implementation with a single instance"
+// Package single is the lock that most people use: one key on one Redis server, which is set with
+// NX and PX to a random value and deleted by a script that compares the value first. The Redis
+// documentation describes it under "Correct implementation with a single instance"
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 //
-// It stands behind two names. As the kind single its server is on its own. As
-// the kind failover that server is a master with an asynchronous replica that
-// may take its place; to the client they are one address, so that the lock is
-// the same, and only its promise isn't.
+// The package implements two kinds. In kind single, the server is on its own. In kind failover, the
+// server is a master with an asynchronous replica that may take its place. Clients see a single
+// address in both kinds, so the lock is the same but its guarantees are not.
 //
-// Deliberately missing: a vote, and WAIT. The documentation says of the first
-// where it is, and of the second that it makes no strongly consistent system of
-// a master and its replicas.
+// Deliberately missing: votes, and WAIT. The documentation describes votes in a section of its own
+// (Redlock), and says of WAIT that it doesn't make a master and its replicas strongly consistent.
 package single
 
 import (
@@ -30,18 +27,18 @@ import (
 
 var _ lock.Factory = New
 
-// New returns one client's lock on the only node that there is.
+// New returns one client's lock, on the only node.
 func New(env lock.Env) (lock.Lock, error) {
 	s := env.Settings
 	switch {
 	case len(env.Nodes) != 1:
-		return nil, fmt.Errorf("lock %s is on one node, and here are %d: set topology.nodes: 1", s.Kind, len(env.Nodes))
+		return nil, fmt.Errorf("lock %s needs exactly one node, not %d: set topology.nodes: 1", s.Kind, len(env.Nodes))
 	case s.Mistake != "":
-		return nil, fmt.Errorf("lock %s makes no mistake %q: that is for kind broken", s.Kind, s.Mistake)
+		return nil, fmt.Errorf("lock %s does not support mistake %q: use kind broken", s.Kind, s.Mistake)
 	case s.Fence:
-		return nil, fmt.Errorf("lock %s has no fencing tokens: leave fence out", s.Kind)
+		return nil, fmt.Errorf("lock %s has no fencing tokens: remove fence", s.Kind)
 	case s.Ask != "":
-		return nil, fmt.Errorf("lock %s can't ask %q: it has one node to ask", s.Kind, s.Ask)
+		return nil, fmt.Errorf("lock %s does not support ask: %q: it has only one node", s.Kind, s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = 10 * time.Second
@@ -66,7 +63,7 @@ type single struct {
 	cfg     redlock.Config // the same settings and defaults as the reference's
 	client  *redis.Client
 	node    *redisnode.Node
-	drawn   int // random values so far
+	drawn   int // number of random values drawn
 	retries int
 }
 
@@ -87,13 +84,13 @@ func (l *single) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 }
 
 var (
-	errTaken   = errors.New("it is taken")
-	errExpired = errors.New("the validity time was over")
-	errLimit   = errors.New("the limit of extensions is reached")
+	errTaken   = errors.New("the lock is taken")
+	errExpired = errors.New("validity time exceeded")
+	errLimit   = errors.New("limit of extensions reached")
 )
 
-// attempt sets the key with a value of its own. The lease is counted from before
-// it was asked for, less what clocks may differ by.
+// attempt sets the key to a new value. The lease starts before the request is sent, and is
+// shortened by the allowance for clock drift.
 func (l *single) attempt(ctx context.Context, key string) (lock.Handle, error) {
 	l.drawn++
 	h := &handle{lock: l, key: key, value: l.env.Token(l.drawn)} // fresh for each attempt
@@ -109,7 +106,7 @@ func (l *single) attempt(ctx context.Context, key string) (lock.Handle, error) {
 	case err == nil:
 		err = errExpired
 	}
-	l.del(ctx, h) // it may have been set, though nobody knows
+	l.del(ctx, h) // the outcome is unknown, so the key may have been set
 	return nil, err
 }
 
@@ -124,7 +121,7 @@ func (l *single) del(ctx context.Context, h *handle) (bool, error) {
 	return l.ask(context.WithoutCancel(ctx), func(ctx context.Context) (bool, error) { return l.node.Release(ctx, h.key, h.value) })
 }
 
-// ask waits for an answer until the time-out, by the client's own timer.
+// ask waits for an answer until the timeout, which uses the client's own timer.
 func (l *single) ask(ctx context.Context, request func(context.Context) (bool, error)) (bool, error) {
 	a := l.cfg.Ask(ctx, []int{0}, func(ctx context.Context, _ int) (int64, error) {
 		if yes, err := request(ctx); !yes {
@@ -151,7 +148,7 @@ type handle struct {
 	lock       *single
 	key, value string
 	deadline   time.Time
-	extends    int // tried so far
+	extends    int // number of extensions tried
 }
 
 var (
@@ -191,7 +188,7 @@ func (h *handle) Extend(ctx context.Context) error {
 	return nil
 }
 
-// outcome says in the words of the harness what the node answered.
+// outcome converts a node's answer to an error.
 func (h *handle) outcome(op string, ask func() (bool, error)) error {
 	switch yes, err := ask(); {
 	case err != nil:

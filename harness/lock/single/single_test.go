@@ -42,14 +42,14 @@ func TestTwoClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := h.Deadline().Sub(start); d < 9898*time.Millisecond || d > 12*time.Second {
-		t.Errorf("deadline is %v away, want 9.898s from when it began", d)
+		t.Errorf("deadline in %v, want 9.898s from the start", d)
 	}
 	token := h.(lock.Tokener).Token()
 	if v, _ := server.Get(ctx, "k").Result(); v != token || len(v) != 40 {
-		t.Errorf("the server has %q, want the token %q of 20 bytes", v, token)
+		t.Errorf("value %q on the server, want the token %q of 20 bytes", v, token)
 	}
 	if left, _ := server.PTTL(ctx, "k").Result(); left < 5*time.Second || left > 10*time.Second {
-		t.Errorf("the key lives %v, want 10s", left)
+		t.Errorf("the key's time to live is %v, want 10s", left)
 	}
 	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, errTaken) {
 		t.Errorf("second client: %v, want %v", err, errTaken)
@@ -67,11 +67,11 @@ func TestTwoClients(t *testing.T) {
 	}
 	for op, f := range map[string]func(context.Context) error{"release": h.Release, "extend": h.(lock.Extender).Extend} {
 		if err := f(ctx); !errors.Is(err, lock.ErrNotHeld) {
-			t.Errorf("%s of what another holds: %v, want %v", op, err, lock.ErrNotHeld)
+			t.Errorf("%s of another client's lock: %v, want %v", op, err, lock.ErrNotHeld)
 		}
 	}
 	if v, _ := server.Get(ctx, "k").Result(); v != again.(lock.Tokener).Token() || v == token {
-		t.Errorf("the server has %q after a late release, want the second client's token", v)
+		t.Errorf("value %q on the server after a late release, want the second client's token", v)
 	}
 }
 
@@ -97,23 +97,23 @@ func TestExtendLimit(t *testing.T) {
 	}
 }
 
-// An attempt that took longer than the lease is none, and is undone.
+// An attempt that took longer than the lease fails and is undone.
 func TestElapsed(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	e := env(addr, "c1")
 	reads, start := 0, time.Now()
 	e.Now = func() time.Time { reads++; return start.Add(time.Duration(reads) * 12 * time.Second) }
 	if h, err := redistest.Open(t, New, e).Acquire(t.Context(), "k"); h != nil || !errors.Is(err, errExpired) {
-		t.Errorf("acquired in 12s: %v, %v", h, err)
+		t.Errorf("acquire that took 12s: %v, %v", h, err)
 	}
 	server := redis.NewClient(&redis.Options{Addr: addr})
 	defer server.Close()
 	if n, err := server.Exists(t.Context(), "k").Result(); n != 0 || err != nil {
-		t.Errorf("%d keys are left of it, %v", n, err)
+		t.Errorf("%d keys left by the failed attempt, %v", n, err)
 	}
 }
 
-// A silent node costs one time-out to set and one to undo, in virtual time.
+// An unresponsive node costs one timeout to set and one to undo, in virtual time.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("10.0.0.1:6379", "c1")
@@ -126,7 +126,7 @@ func TestSilence(t *testing.T) {
 		}
 		start := time.Now()
 		if _, err := l.Acquire(context.Background(), "k"); !strings.Contains(fmt.Sprint(err), "no answer in time") {
-			t.Errorf("error: %v, want no answer in time", err)
+			t.Errorf("error: %v, want a timeout", err)
 		}
 		if got, want := time.Since(start), (3*2*50+2*20)*time.Millisecond; got != want {
 			t.Errorf("three attempts took %v, want %v", got, want)
@@ -145,21 +145,21 @@ func TestSilence(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
-		"set topology.nodes: 1":   func(e *lock.Env) { e.Nodes = append(e.Nodes, e.Nodes...) },
-		"that is for kind broken": func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
-		"leave fence out":         func(e *lock.Env) { e.Settings.Fence = true },
-		"one node to ask":         func(e *lock.Env) { e.Settings.Ask = "sequential" },
-		"at most half the TTL":    func(e *lock.Env) { e.Settings.Timeout = 9 * time.Second },
+		"set topology.nodes: 1": func(e *lock.Env) { e.Nodes = append(e.Nodes, e.Nodes...) },
+		"use kind broken":       func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		"remove fence":          func(e *lock.Env) { e.Settings.Fence = true },
+		"only one node":         func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		"at most half the TTL":  func(e *lock.Env) { e.Settings.Timeout = 9 * time.Second },
 	} {
 		e := env("127.0.0.1:1", "c1")
 		e.Settings.Kind = "failover"
 		change(&e)
 		l, err := New(e)
 		if l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one with %q", err, want)
+			t.Errorf("error: %v; want one containing %q", err, want)
 		}
 		if err != nil && !strings.Contains(fmt.Sprint(err), "failover") && want != "at most half the TTL" {
-			t.Errorf("error does not name the kind: %v", err)
+			t.Errorf("the error does not mention the kind: %v", err)
 		}
 	}
 }

@@ -26,18 +26,18 @@ import (
 // Disk is one mounted file system.
 type Disk struct {
 	dir   string
-	ended chan struct{} // it is served no more
+	ended chan struct{} // closed when it is no longer served
 
-	power sync.Mutex // of who cuts it, or looks whether requests come back
+	power sync.Mutex // held while the power is cut, or while probing whether requests complete
 
-	mu      sync.Mutex // guards what follows, and all nodes
+	mu      sync.Mutex // guards the fields below and all nodes
 	root    *node
 	ino     uint64
-	off     bool          // it has no power: nothing more reaches it
-	full    bool          // it has no room
-	harmed  bool          // once
-	stalled chan struct{} // closed when syncs come back; nil: they do
-	met     int           // syncs that had to wait, and writes that found no room, since it was harmed
+	off     bool          // it has no power, so all requests fail
+	full    bool          // writes fail for lack of space
+	harmed  bool          // whether there has been any fault
+	stalled chan struct{} // closed when syncs complete again; nil if they do
+	met     int           // syncs that had to wait and writes that failed since the last fault
 }
 
 // Mount mounts an empty disk on a directory.
@@ -48,14 +48,14 @@ func Mount(dir string) (*Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The kernel must remember nothing, so that a power loss needs no new mount.
+	// The kernel must not cache entries, so that a power loss does not need a new mount.
 	var never time.Duration
 	server, err := fuse.NewServer(
 		fs.NewNodeFS(d.root, &fs.Options{
 			EntryTimeout: &never, AttrTimeout: &never, NegativeTimeout: &never,
 			RootStableAttr: &fs.StableAttr{Ino: d.root.ino, Mode: syscall.S_IFDIR},
 		}),
-		fmt.Sprintf("/dev/fd/%d", fd), // it is mounted already
+		fmt.Sprintf("/dev/fd/%d", fd), // it is already mounted
 		&fuse.MountOptions{FsName: fsName, Name: fsName, DisableXAttrs: true})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("serve the file system on %s: %w", dir, err), syscall.Close(fd), proc.Unmount(dir))
@@ -67,10 +67,10 @@ func Mount(dir string) (*Disk, error) {
 	return d, nil
 }
 
-// unmountBound is how long the kernel may take to let go of a disk that nobody uses.
+// unmountBound is how long the kernel may take to release an unused disk.
 const unmountBound = 5 * time.Second
 
-// Unmount ends the disk and all that is on it. Whoever used it must have ended.
+// Unmount removes the disk and its data. The processes that used it must have ended.
 func (d *Disk) Unmount() error {
 	if err := proc.Unmount(d.dir); err != nil {
 		return err
@@ -79,13 +79,13 @@ func (d *Disk) Unmount() error {
 	case <-d.ended:
 		return nil
 	case <-time.After(unmountBound):
-		return proc.Late(fmt.Sprintf("unmount %s: it is still served after %v", d.dir, unmountBound))
+		return proc.Late(fmt.Sprintf("unmount %s: it is still in use after %v", d.dir, unmountBound))
 	}
 }
 
-// LosePower cuts the power: from its first moment on nothing more reaches the disk,
-// kill ends who uses it, and what is on disk is all that there is. Torn leaves half
-// of the first write that was lost in each file. It says what was lost.
+// LosePower cuts the power: from the beginning no more requests reach the disk, kill ends its users, and
+// only the synced data remains. With torn, half of the first lost write in each file also remains. It
+// returns what was lost.
 func (d *Disk) LosePower(kill func() (string, error), torn bool) (readBack string, err error) {
 	d.power.Lock()
 	defer d.power.Unlock()
@@ -102,15 +102,15 @@ func (d *Disk) LosePower(kill func() (string, error), torn bool) (readBack strin
 	lost := d.unsynced()
 	d.root.revert(torn)
 	if left := d.unsynced(); len(left) > 0 {
-		return "", fmt.Errorf("lose the power of %s: %s is still there", d.dir, strings.Join(left, ", "))
+		return "", fmt.Errorf("cut the power of %s: %s was not lost", d.dir, strings.Join(left, ", "))
 	}
 	if len(lost) == 0 {
-		return killed + "; its disk lost 0 records, for all was synced", nil
+		return killed + "; its disk lost 0 records, all was synced", nil
 	}
 	return killed + "; lost " + strings.Join(lost, ", "), nil
 }
 
-// Unsynced lists what a power loss would take now.
+// Unsynced lists what a power loss would lose now.
 func (d *Disk) Unsynced() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,64 +131,64 @@ func (d *Disk) unsynced() []string {
 	return out
 }
 
-// probeBound is how long a sync may take that isn't stalled. It takes microseconds.
+// probeBound is how long a sync may take if it isn't stalled. It takes microseconds.
 const probeBound = 20 * time.Millisecond
 
-// stall lets no sync come back until Free, and sees that one doesn't.
+// stall blocks all syncs until free, and verifies this with a probe.
 func (d *Disk) stall() (readBack string, err error) {
 	d.mu.Lock()
 	if d.stalled != nil || d.full {
 		d.mu.Unlock()
-		return "", fmt.Errorf("stall %s: it is slow or full already", d.dir)
+		return "", fmt.Errorf("stall %s: it is already slow or full", d.dir)
 	}
 	d.stalled, d.harmed = make(chan struct{}), true
-	d.met = -1 // our own doesn't count
+	d.met = -1 // the probe does not count
 	d.mu.Unlock()
 	if errno := d.probeSync(); errno != syscall.EINTR {
-		return "", fmt.Errorf("stall %s: a sync came back with %v", d.dir, errno)
+		return "", fmt.Errorf("stall %s: a sync completed with %v", d.dir, errno)
 	}
-	return fmt.Sprintf("a sync did not come back in %v", probeBound), nil
+	return fmt.Sprintf("a sync did not complete within %v", probeBound), nil
 }
 
-// Stalled says whether syncs don't come back.
+// Stalled reports whether syncs are blocked.
 func (d *Disk) Stalled() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.stalled != nil
 }
 
-// Harmed says whether anything was done to it. A server may end by itself then.
+// Faulted reports whether there has been any fault. A server may then end by itself.
 func (d *Disk) Harmed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.harmed
 }
 
-// Fill lets every write fail for want of room until Free, and sees that one does.
+// Fill makes every write fail for lack of space until free, and verifies this with a probe.
 func (d *Disk) Fill() (readBack string, err error) {
 	d.mu.Lock()
 	if d.stalled != nil || d.full {
 		d.mu.Unlock()
-		return "", fmt.Errorf("fill %s: it is slow or full already", d.dir)
+		return "", fmt.Errorf("fill %s: it is already slow or full", d.dir)
 	}
 	d.full, d.harmed = true, true
 	d.met = -1
 	d.mu.Unlock()
 	if errno := d.probeWrite(); errno != syscall.ENOSPC {
-		return "", fmt.Errorf("fill %s: a write came back with %v", d.dir, errno)
+		return "", fmt.Errorf("fill %s: a write completed with %v", d.dir, errno)
 	}
-	return "a write said: " + syscall.ENOSPC.Error(), nil
+	return "a write failed: " + syscall.ENOSPC.Error(), nil
 }
 
-// Met is how many syncs had to wait since Stall, or writes found no room since Fill.
+// Affected returns how many syncs had to wait since stall, or how many writes failed since Fill.
 func (d *Disk) Met() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.met
 }
 
-// free ends Stall and Fill, and sees that writes and syncs come back: where the power is being cut, as soon as
-// that is over.
+// free ends stall and Fill, and verifies that writes and syncs complete. If the power is being cut, it
+// waits for the end of that first.
 func (d *Disk) free() (readBack string, err error) {
 	d.mu.Lock()
 	if d.stalled != nil {
@@ -200,16 +200,16 @@ func (d *Disk) free() (readBack string, err error) {
 	d.power.Lock()
 	defer d.power.Unlock()
 	if errno := d.probeWrite(); errno != 0 {
-		return "", fmt.Errorf("free %s: a write came back with %v", d.dir, errno)
+		return "", fmt.Errorf("free %s: a write completed with %v", d.dir, errno)
 	}
 	if errno := d.probeSync(); errno != 0 {
-		return "", fmt.Errorf("free %s: a sync came back with %v", d.dir, errno)
+		return "", fmt.Errorf("free %s: a sync completed with %v", d.dir, errno)
 	}
-	return "a write and a sync came back", nil
+	return "a write and a sync completed", nil
 }
 
-// The probes are requests as the kernel hands them in, to a file that is in no
-// directory: through the mount this process would wait for itself.
+// The probes are requests in the kernel's form, for a file without a directory entry: through the mount
+// this process would wait for itself.
 
 func (d *Disk) probeSync() syscall.Errno {
 	ctx, cancel := context.WithTimeout(context.Background(), probeBound)
@@ -228,7 +228,7 @@ func (d *Disk) probe() *node {
 	return &node{d: d}
 }
 
-// Hit says whether a plan hits a node's disk or its power.
+// Targeted reports whether a plan has faults for a node's disk or power.
 func Hit(plan nemesis.Plan, node string) bool {
 	return slices.ContainsFunc(plan, func(st nemesis.Step) bool {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
@@ -237,12 +237,12 @@ func Hit(plan nemesis.Plan, node string) bool {
 	})
 }
 
-// Disks is the disks of a run's nodes, as far as they can be hit.
+// Disks holds the disks of those nodes of a run that have disk or power faults.
 type Disks struct {
 	Kill func(node string) (readBack string, err error)
 	Runs func(node string) bool
-	// Around, if it is set, is called before a disk is stalled, filled or freed, and what it
-	// returns after that.
+	// Around, if set, is called before a disk is stalled, filled or freed. The function that it returns is
+	// called afterwards.
 	Around func(node string) (done func())
 
 	mu    sync.Mutex
@@ -254,13 +254,13 @@ var (
 	_ nemesis.Disker     = (*Disks)(nil)
 )
 
-// mount gives a node a disk on a directory that it makes.
+// mount mounts a disk for a node on a directory that it creates.
 func (ds *Disks) mount(node, dir string) (*Disk, error) {
 	if reason, remedy := Missing(); reason != "" {
-		return nil, fmt.Errorf("make the disk of %s: %s; to fix it: %s", node, reason, remedy)
+		return nil, fmt.Errorf("create the disk of %s: %s; to fix it: %s", node, reason, remedy)
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the disk of %s: %w", node, err)
+		return nil, fmt.Errorf("create the disk of %s: %w", node, err)
 	}
 	d, err := Mount(dir)
 	if err != nil {
@@ -275,8 +275,8 @@ func (ds *Disks) mount(node, dir string) (*Disk, error) {
 	return d, nil
 }
 
-// MountHit gives a disk to each node whose disk or power a plan hits, where the group has
-// the node's data; the group unmounts it.
+// MountTargeted mounts a disk for each node with disk or power faults in a plan, where the group has
+// the node's data. The group unmounts it.
 func (ds *Disks) MountHit(plan nemesis.Plan, nodes []string, group *proc.Group) error {
 	for _, node := range nodes {
 		if !Hit(plan, node) {
@@ -291,27 +291,27 @@ func (ds *Disks) MountHit(plan nemesis.Plan, nodes []string, group *proc.Group) 
 	return nil
 }
 
-// Of is a node's disk; nil: it has none that can be hit.
+// Disk returns a node's disk, or nil if it has none.
 func (ds *Disks) Of(node string) *Disk {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	return ds.disks[node]
 }
 
-// Forget says that what runs as the node has no such disk any more.
+// Forget removes a node's disk from the set, because the server that now runs as the node has none.
 func (ds *Disks) Forget(node string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	delete(ds.disks, node)
 }
 
-// Stalled says whether a node may wait for its disk.
+// Stalled reports whether a node may be waiting for its disk.
 func (ds *Disks) Stalled(node string) bool {
 	d := ds.Of(node)
 	return d != nil && d.Stalled()
 }
 
-// Unsynced says what a node would lose without power; "": nothing, or no power to lose.
+// Unsynced describes what a node would lose in a power loss, or returns "".
 func (ds *Disks) Unsynced(node string) string {
 	if d := ds.Of(node); d != nil {
 		if left := d.Unsynced(); len(left) > 0 {
@@ -325,10 +325,10 @@ func (ds *Disks) of(verb, node string) (*Disk, error) {
 	if d := ds.Of(node); d != nil {
 		return d, nil
 	}
-	return nil, fmt.Errorf("%s %s: it has no disk that can be hit", verb, node)
+	return nil, fmt.Errorf("%s %s: it has no disk for faults", verb, node)
 }
 
-// harmable is of for what a node must be there to notice.
+// findRunning is find for a fault that only a running node can notice.
 func (ds *Disks) harmable(verb, node string) (*Disk, error) {
 	d, err := ds.of(verb, node)
 	if err == nil && !ds.Runs(node) {
@@ -353,7 +353,7 @@ func (ds *Disks) LosePower(node string, torn bool) (string, error) {
 	return d.LosePower(func() (string, error) { return ds.Kill(node) }, torn)
 }
 
-// StallSync lets no sync of a node's disk come back.
+// StallSync blocks all syncs of a node's disk.
 func (ds *Disks) StallSync(node string) (string, error) {
 	defer ds.around(node)()
 	d, err := ds.harmable("slow the disk of", node)
@@ -363,7 +363,7 @@ func (ds *Disks) StallSync(node string) (string, error) {
 	return d.stall()
 }
 
-// FillDisk leaves no room on a node's disk.
+// FillDisk makes all writes to a node's disk fail for lack of space.
 func (ds *Disks) FillDisk(node string) (string, error) {
 	defer ds.around(node)()
 	d, err := ds.harmable("fill the disk of", node)
@@ -373,7 +373,7 @@ func (ds *Disks) FillDisk(node string) (string, error) {
 	return d.Fill()
 }
 
-// FreeDisk ends both.
+// FreeDisk ends StallSync and FillDisk.
 func (ds *Disks) FreeDisk(node string) (string, error) {
 	defer ds.around(node)()
 	d, err := ds.of("free the disk of", node)
@@ -392,21 +392,21 @@ func (ds *Disks) FreeDisk(node string) (string, error) {
 	return back, nil
 }
 
-// content is the bytes of a file, as they are seen and as they are on disk.
+// content is the data of a file, current and synced.
 type content struct {
 	data  []byte
 	disk  []byte // may share data's array, but never beyond its own length
-	first int    // bytes of the first write since the last sync, if it was to the end
+	first int    // size of the first write since the last sync, if it was an append
 }
 
-// changed says whether a file is not as it is on disk.
+// dirty reports whether a file differs from its synced state.
 func (c *content) changed() bool { return string(c.data) != string(c.disk) }
 
 func (c *content) synced() { c.disk, c.first = c.data[:len(c.data):len(c.data)], 0 }
 
 func (c *content) set(b []byte) { c.data, c.first = b, 0 }
 
-// revert makes all as it is on disk, but for half of the first write since then if it is torn.
+// revert restores the synced state. With torn, half of the first write since then remains.
 func (c *content) revert(torn bool) {
 	kept := slices.Clone(c.disk)
 	if at := len(c.disk); torn && c.first > 1 && at+c.first <= len(c.data) {
@@ -416,7 +416,7 @@ func (c *content) revert(torn bool) {
 	c.synced()
 }
 
-// resize cuts a file, or fills it up with zeros.
+// resize truncates a file, or extends it with zeros.
 func (c *content) resize(size uint64) {
 	b := make([]byte, size)
 	copy(b, c.data)
@@ -424,7 +424,7 @@ func (c *content) resize(size uint64) {
 }
 
 func (c *content) write(b []byte, at int64) {
-	if at < int64(len(c.disk)) { // what is on disk shares the array
+	if at < int64(len(c.disk)) { // the synced data shares the array
 		c.data = slices.Clone(c.data)
 	}
 	if !c.changed() && at == int64(len(c.data)) {
@@ -445,10 +445,10 @@ const (
 	fusermount = "fusermount3"
 )
 
-// mount mounts a FUSE file system on dir and returns the descriptor that it is served
-// by. The descriptor is closed on exec from its first moment: a redis-server that
-// inherits it keeps the file system alive when we are killed, and hangs on it for ever.
-// That is why the mount isn't left to go-fuse, which opens the device without.
+// mount mounts a FUSE file system on dir and returns the descriptor that serves it. The descriptor has
+// close-on-exec set from the beginning: a redis-server that inherited it would keep the file system alive
+// after this process was killed, and would hang on it forever. go-fuse opens the device without
+// close-on-exec, so it can't do the mount.
 func mount(dir string) (fd int, err error) {
 	if !mayMount() {
 		return mountAsUser(dir)
@@ -464,12 +464,11 @@ func mount(dir string) (fd int, err error) {
 	return fd, nil
 }
 
-// mountAsUser lets fusermount3, which is setuid root, mount; it sends the descriptor
-// over a socket.
+// mountAsUser mounts with fusermount3, which is setuid root and sends the descriptor over a socket.
 func mountAsUser(dir string) (fd int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return -1, fmt.Errorf("make a pair of sockets: %w", err)
+		return -1, fmt.Errorf("create a socket pair: %w", err)
 	}
 	defer unix.Close(pair[0])
 	theirs := os.NewFile(uintptr(pair[1]), "fusermount")
@@ -487,22 +486,22 @@ func mountAsUser(dir string) (fd int, err error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:n])
 	if err != nil || len(messages) != 1 {
-		return -1, errors.Join(errors.New("get the file system's descriptor: none came"), err)
+		return -1, errors.Join(errors.New("get the file system's descriptor: none was sent"), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return -1, errors.Join(errors.New("get the file system's descriptor: none came"), err)
+		return -1, errors.Join(errors.New("get the file system's descriptor: none was sent"), err)
 	}
 	return fds[0], nil
 }
 
 const device = "/dev/fuse"
 
-// Remedy is for a machine that has all and lets nobody mount.
-const Remedy = "in a container: --user 0 --cap-add SYS_ADMIN --security-opt apparmor=unconfined; elsewhere see that fusermount3 is setuid root, or run as root"
+// Remedy is a suggestion for a machine that has everything needed but does not permit mounting.
+const Remedy = "in a container: --user 0 --cap-add SYS_ADMIN --security-opt apparmor=unconfined; elsewhere make sure that fusermount3 is setuid root, or run as root"
 
-// Missing says why there can be no such disk on this machine, and what to do about
-// it; both are "" where there can be. It mounts nothing.
+// Missing returns why such disks are not supported on this machine, and a remedy. Both are "" if they
+// are supported. It mounts nothing.
 func Missing() (reason, remedy string) {
 	fd, err := openDevice()
 	if err != nil {
@@ -513,14 +512,14 @@ func Missing() (reason, remedy string) {
 		return "", ""
 	}
 	if _, err := exec.LookPath(fusermount); err != nil {
-		return "only root may mount, and " + fusermount + " is not on PATH", "apt-get install fuse3, or run as root"
+		return "only root can mount, and " + fusermount + " is not on PATH", "apt-get install fuse3, or run as root"
 	}
 	return "", ""
 }
 
 func openDevice() (int, error) { return unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0) }
 
-// mayMount says whether this process has the capability CAP_SYS_ADMIN in effect.
+// mayMount reports whether this process has the effective capability CAP_SYS_ADMIN.
 func mayMount() bool {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -29,8 +29,8 @@ func newDisk(t *testing.T) *Disk {
 	return d
 }
 
-// sh runs a script on the disk: this process must not use it itself. The shell
-// goes there only once it is one.
+// sh runs a script in the disk's directory. This process must not use the disk itself, so the shell
+// changes the directory.
 func (d *Disk) sh(t *testing.T, script string) string {
 	t.Helper()
 	out, err := exec.Command("/bin/sh", "-ec", `cd "$0"; `+script, d.dir).CombinedOutput()
@@ -40,7 +40,7 @@ func (d *Disk) sh(t *testing.T, script string) string {
 	return string(out)
 }
 
-func nobody() (string, error) { return "nobody used it", nil }
+func nobody() (string, error) { return "no process used it", nil }
 
 func (d *Disk) lose(t *testing.T, torn bool) string {
 	t.Helper()
@@ -51,17 +51,17 @@ func (d *Disk) lose(t *testing.T, torn bool) string {
 	return back
 }
 
-// A mount namespace that somebody else makes while the disk is mounted has it as well, and must
-// not keep it.
+// A mount namespace that another process creates while the disk is mounted contains the mount too, and
+// must not keep it.
 func TestUnmountEndsCopiesOfTheMount(t *testing.T) {
 	if !mayMount() {
-		return // only root may end what others have mounted as well
+		return // only root can unmount it in other namespaces
 	}
 	d, err := Mount(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	// cat has the namespace once it has answered.
+	// cat is in the namespace once it has answered.
 	other := exec.Command("unshare", "--mount", "--propagation", "private", "cat")
 	in, err1 := other.StdinPipe()
 	out, err2 := other.StdoutPipe()
@@ -102,24 +102,24 @@ func TestItIsAFileSystem(t *testing.T) {
 
 func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
 	d := newDisk(t)
-	// A sync of one file commits the entries of all, not what is in them.
+	// A sync of one file commits the entries of all files, but not their data.
 	d.sh(t, "mkdir dir; printf 1 > dir/synced; printf 2 > dir/other; sync dir/synced; printf 3 >> dir/synced; printf 4 > late")
-	if back, want := d.lose(t, false), "nobody used it; lost 1 bytes of dir/other, 1 bytes of dir/synced, late as a whole"; back != want {
-		t.Errorf("it says %q, want %q", back, want)
+	if back, want := d.lose(t, false), "no process used it; lost 1 bytes of dir/other, 1 bytes of dir/synced, late as a whole"; back != want {
+		t.Errorf("LosePower returned %q, want %q", back, want)
 	}
 	if got := d.sh(t, "cat dir/synced dir/other; echo; ls; ls dir"); got != "1\ndir\nother\nsynced\n" {
-		t.Errorf("there is %q", got)
+		t.Errorf("the remaining files are %q", got)
 	}
-	if back := d.lose(t, false); back != "nobody used it; its disk lost 0 records, for all was synced" {
-		t.Errorf("a second time it says %q", back)
+	if back := d.lose(t, false); back != "no process used it; its disk lost 0 records, all was synced" {
+		t.Errorf("a second call returned %q", back)
 	}
-	// What is on disk is not changed by what is written over it.
+	// Overwriting does not change the synced data.
 	d.sh(t, "printf 12345 > f; sync f; printf x | dd of=f bs=1 seek=1 conv=notrunc status=none; printf 6 >> f")
 	d.lose(t, false)
 	if got := d.sh(t, "cat f"); got != "12345" {
 		t.Errorf("f is %q", got)
 	}
-	// A new name is an entry, and waits for a sync, too.
+	// A new name is a directory entry, which needs a sync too.
 	d.sh(t, "printf new > g; sync g; mv g f")
 	d.lose(t, false)
 	if got := d.sh(t, "cat f g"); got != "12345new" {
@@ -135,7 +135,7 @@ func TestTornTailIsHalfOfTheFirstLostWrite(t *testing.T) {
 		t.Errorf("f is %q", got)
 	}
 	if back := d.lose(t, true); !strings.HasSuffix(back, "all was synced") {
-		t.Errorf("a second time it says %q", back)
+		t.Errorf("a second call returned %q", back)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestWithoutPowerNothingIsDone(t *testing.T) {
 	}
 	failed := func() (string, error) { return "", syscall.ESRCH }
 	if _, err := d.LosePower(failed, false); err != syscall.ESRCH {
-		t.Errorf("a kill that failed came out as %v", err)
+		t.Errorf("error of a failed kill: %v", err)
 	}
 }
 
@@ -189,17 +189,17 @@ func TestFullAndStalledDisk(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	if len(d.Unsynced()) != 1 {
-		t.Errorf("not synced is %v", d.Unsynced())
+		t.Errorf("unsynced: %v", d.Unsynced())
 	}
 	if _, err := d.free(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil || len(d.Unsynced()) > 0 {
-		t.Errorf("the sync came back with %v, and not synced is %v", err, d.Unsynced())
+		t.Errorf("the sync completed with %v; unsynced: %v", err, d.Unsynced())
 	}
 }
 
-// A stall that ends while the power is being cut is ended at once, and seen to be once that is over.
+// A stall that is ended while the power is being cut ends at once. The probe waits until the power is back.
 func TestFreeWhilePowerIsCut(t *testing.T) {
 	d := newDisk(t)
 	if _, err := d.stall(); err != nil {
@@ -216,7 +216,7 @@ func TestFreeWhilePowerIsCut(t *testing.T) {
 		}
 		select {
 		case err := <-freed:
-			t.Errorf("it is free without power: %v", err)
+			t.Errorf("free returned without power: %v", err)
 			freed <- nil
 		case <-time.After(probeBound):
 		}
@@ -229,24 +229,24 @@ func TestFreeWhilePowerIsCut(t *testing.T) {
 	}
 }
 
-// A fault that is not in force must not be taken for one.
+// A fault that has no effect must not be reported as successful.
 func TestReadBackSeesWhatIsNotInForce(t *testing.T) {
 	d := newDisk(t)
-	d.off = true // every request fails, but not as it should
+	d.off = true // every request fails, but not in the expected way
 	if back, err := d.stall(); err == nil {
-		t.Errorf("stall says %q", back)
+		t.Errorf("stall returned %q", back)
 	}
 	d.stalled = nil
 	if back, err := d.Fill(); err == nil {
-		t.Errorf("fill says %q", back)
+		t.Errorf("Fill returned %q", back)
 	}
 	if back, err := d.free(); err == nil {
-		t.Errorf("free says %q", back)
+		t.Errorf("free returned %q", back)
 	}
 	d.off = false
 }
 
-// Whoever inherits the descriptor keeps the file system alive when we are killed.
+// A process that inherits the descriptor keeps the file system alive after this one was killed.
 func TestDescriptorIsClosedOnExec(t *testing.T) {
 	newDisk(t)
 	found := 0
@@ -261,6 +261,6 @@ func TestDescriptorIsClosedOnExec(t *testing.T) {
 	}
 	out, err := exec.Command("/bin/sh", "-c", "ls -l /proc/self/fd").CombinedOutput()
 	if err != nil || strings.Contains(string(out), device) || found == 0 {
-		t.Errorf("we have %d, a child has: %s, %v", found, out, err)
+		t.Errorf("this process has %d, a child has: %s, %v", found, out, err)
 	}
 }

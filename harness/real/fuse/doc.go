@@ -1,28 +1,26 @@
-// Package fuse is a disk that forgets what it was not asked to sync: a file system
-// in memory, served by FUSE from this process, for the data directory of one
-// redis-server.
+// Package fuse is a disk that loses unsynced data: an in-memory file system, served through FUSE by this
+// process, for the data directory of one redis-server.
 //
 //	             write           fsync
 //	redis-server ──►  as seen  ────────►  as on disk
 //	                     ▲                    │
 //	                     └──── power loss ────┘
 //
-// Its nouns are Disk, and Disks, those of a run's nodes. One can lose its power, let no
-// sync come back, and be full. Killing a process alone loses nothing here, as the page
-// cache of a machine that stays up does not.
+// A Disk can lose its power, stall syncs, and be full. Disks holds the disks of a run's nodes. Killing a
+// process loses no data here, just as the page cache of a running machine survives it.
 //
-// It is ordered, as one journal makes a file system: a sync of any file commits the
-// entries of all directories. By the letter of POSIX even redis's `always` would
-// lose its file, for redis never syncs the directory above appendonlydir.
+// The file system is ordered, as one with a single journal is: a sync of any file commits the entries of
+// all directories. Strictly by POSIX, even Redis's `always` would lose its file, because Redis never
+// syncs the parent directory of appendonlydir.
 //
-// This process must not use the mounted directory itself: killed while it waits for
-// its own answer, it could never end. Deliberately missing: owners, permissions, links, and files
-// that don't fit into memory. It needs Linux.
+// This process must not use the mounted directory itself: if it were killed while waiting for its own
+// answer, it could never end. Deliberately missing: owners, permissions, links, and files that don't fit
+// into memory. The package needs Linux.
 package fuse
 
 import "lockpick/nemesis"
 
-// What a plan needs of a node's disk.
+// Capabilities that a plan needs of a node's disk.
 var (
 	LosesPower = nemesis.Capability("power-loss", nemesis.Node)
 	HitsDisks  = nemesis.Capability(nemesis.PowerDisk, nemesis.Node)

@@ -2,10 +2,10 @@
 
 package fuse
 
-// Missing says why there can be no such disk on this machine, and what to do about it.
+// Missing returns why such disks are not supported on this machine, and a remedy.
 func Missing() (reason, remedy string) {
-	return "it needs FUSE, which lockpick uses on Linux only", "use the simulation (--backend sim)"
+	return "it needs FUSE, which lockpick supports only on Linux", "use the simulation (--backend sim)"
 }
 
-// Remedy is for a machine that has all and lets nobody mount.
+// Remedy is a suggestion for a machine that has everything needed but does not permit mounting.
 const Remedy = "use the simulation (--backend sim)"

@@ -12,7 +12,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// node is a file or a directory, as it is seen and as it is on disk.
+// node is a file or a directory, in its current and in its synced state.
 type node struct {
 	fs.Inode
 	d   *Disk
@@ -21,7 +21,7 @@ type node struct {
 
 	file content
 
-	entries   map[string]*node // of a directory
+	entries   map[string]*node // nil for a file
 	committed map[string]*node
 }
 
@@ -43,7 +43,7 @@ var (
 	_ fs.NodeStatfser  = (*node)(nil)
 )
 
-// newNode makes a node; the disk's lock is held, or nobody else has the disk yet.
+// newNode creates a node. The disk's lock is held, or the disk is not shared yet.
 func (d *Disk) newNode(dir bool) *node {
 	d.ino++
 	n := &node{d: d, ino: d.ino, dir: dir}
@@ -53,7 +53,7 @@ func (d *Disk) newNode(dir bool) *node {
 	return n
 }
 
-// powered does what the kernel asks for with the disk's lock held, unless that has no power.
+// ifPowered handles a request of the kernel with the disk's lock held, or fails if the power is off.
 func (n *node) powered(do func() syscall.Errno) syscall.Errno {
 	n.d.mu.Lock()
 	defer n.d.mu.Unlock()
@@ -63,7 +63,7 @@ func (n *node) powered(do func() syscall.Errno) syscall.Errno {
 	return do()
 }
 
-// walk calls f for each file, and whether the disk has its entry.
+// walk calls f for each file below a directory, with whether the entry is committed.
 func (n *node) walk(path string, f func(path string, n *node, committed bool)) {
 	for name, c := range n.entries {
 		if c.dir {
@@ -74,7 +74,7 @@ func (n *node) walk(path string, f func(path string, n *node, committed bool)) {
 	}
 }
 
-// revert makes all as it is on disk.
+// revert returns everything to its synced state.
 func (n *node) revert(torn bool) {
 	if n.dir {
 		n.entries = maps.Clone(n.committed)
@@ -113,7 +113,7 @@ func (n *node) mode() uint32 {
 	return syscall.S_IFREG
 }
 
-// child tells the kernel of a child.
+// childInode returns the inode of a child for the kernel.
 func (n *node) child(ctx context.Context, c *node, out *fuse.EntryOut) *fs.Inode {
 	c.attr(&out.Attr)
 	return n.NewInode(ctx, c, fs.StableAttr{Mode: c.mode(), Ino: c.ino})
@@ -180,7 +180,7 @@ func (n *node) Mkdir(ctx context.Context, name string, _ uint32, out *fuse.Entry
 	return n.add(ctx, name, true, out)
 }
 
-// Create and Open ask for direct I/O: the kernel keeps no pages.
+// Create and Open request direct I/O: the kernel caches no pages.
 func (n *node) Create(ctx context.Context, name string, _, _ uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
 	c, errno := n.add(ctx, name, false, out)
 	return c, nil, fuse.FOPEN_DIRECT_IO, errno
@@ -215,8 +215,8 @@ func (n *node) Write(_ context.Context, _ fs.FileHandle, b []byte, at int64) (ui
 	})
 }
 
-// Fsync makes a file durable, and all entries with it. While the disk is stalled it
-// waits; who is killed meanwhile need not, or it could not end.
+// Fsync makes a file durable, together with all directory entries. It waits while the disk is stalled,
+// unless the caller is killed: otherwise that process could not end.
 func (n *node) Fsync(ctx context.Context, _ fs.FileHandle, _ uint32) syscall.Errno {
 	for counted := false; ; counted = true {
 		var stalled chan struct{}
@@ -255,7 +255,7 @@ func (n *node) Unlink(_ context.Context, name string) syscall.Errno {
 func (n *node) Rmdir(ctx context.Context, name string) syscall.Errno { return n.Unlink(ctx, name) }
 
 func (n *node) Rename(_ context.Context, name string, parent fs.InodeEmbedder, to string, flags uint32) syscall.Errno {
-	if flags != 0 { // exchange, or not to replace: redis asks for neither
+	if flags != 0 { // exchange or no-replace, which Redis does not use
 		return syscall.EINVAL
 	}
 	return n.powered(func() syscall.Errno {

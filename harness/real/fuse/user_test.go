@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// anybody is a user without rights.
+// unprivileged is the user id of a user without rights.
 const anybody = 65534
 
-// What root may do says nothing of an ordinary user, for whom fusermount3 mounts:
-// these tests run as one.
+// Tests that run as root do not show that the disk works for an ordinary user, for whom fusermount3
+// mounts it. This test runs them as one.
 func TestAsAnOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("this is an ordinary user already")
+		t.Skip("already running as an ordinary user")
 	}
 	if _, err := exec.LookPath(fusermount); err != nil {
 		t.Skip("fusermount3 is not on PATH: apt-get install fuse3")
@@ -27,9 +27,9 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 		t.Skipf("%s: %s", reason, remedy)
 	}
 	if is, err := os.Stat(device); err != nil || is.Mode().Perm()&0o006 != 0o006 {
-		t.Skipf("%s is not for ordinary users here (%v): chmod 666 %s", device, err, device)
+		t.Skipf("%s is not accessible to ordinary users (%v): chmod 666 %s", device, err, device)
 	}
-	dir, err := os.MkdirTemp("", "lockpick-user-") // below t.TempDir() it may not go
+	dir, err := os.MkdirTemp("", "lockpick-user-") // the user can't access t.TempDir()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,16 +37,16 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if err := os.Chown(dir, anybody, anybody); err != nil {
 		t.Fatal(err)
 	}
-	// By its path this program may be out of reach for others.
+	// The program's path may not be accessible to other users.
 	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.timeout=60s", "-test.skip=^"+t.Name()+"$")
 	cmd.Dir, cmd.Env = "/", append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: anybody, Gid: anybody}}
 	out, err := cmd.CombinedOutput()
 	text := string(out)
 	if err != nil && strings.Contains(text, fusermount+": exit status") && strings.Contains(text, "not permitted") {
-		t.Skipf("this machine lets no ordinary user mount: %s", text)
+		t.Skipf("ordinary users can't mount on this machine: %s", text)
 	}
-	if err != nil || strings.Contains(text, "--- SKIP") || !strings.Contains(text, "--- PASS: TestPowerLossTakesWhatWasNotSynced") {
+	if err != nil || strings.Contains(text, "--- SKIP") || !strings.Contains(text, "--- PASS: TestFullAndStalledDisk") {
 		t.Errorf("as user %d: %v\n%s", anybody, err, text)
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")

@@ -23,7 +23,7 @@ import (
 	"lockpick/harness/resp"
 )
 
-// bench is one real node behind links, which tells of its keys.
+// bench is one real node behind links whose key lives are recorded.
 type bench struct {
 	testing.TB
 	group  *proc.Group
@@ -37,8 +37,7 @@ type bench struct {
 	wire  []history.Event
 }
 
-// newBench starts redis-server with settings in place of those of package proc that
-// matter here.
+// newBench starts redis-server with additional settings.
 func newBench(t testing.TB, persist string, settings ...string) *bench {
 	t.Helper()
 	b := &bench{TB: t, origin: proc.TrueClock()}
@@ -67,7 +66,7 @@ func newBench(t testing.TB, persist string, settings ...string) *bench {
 	return b
 }
 
-// program is redis-server, or a script that starts it with more settings.
+// program returns redis-server, or a script that starts it with additional settings.
 func program(t testing.TB, settings []string) string {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
@@ -106,7 +105,7 @@ func (b *bench) watch() {
 	b.Cleanup(func() { b.check(b.lives.Close()) })
 }
 
-// all is all facts, once the node has told them.
+// allFacts returns all facts, once the node has reported them.
 func (b *bench) all() []history.Event {
 	b.Helper()
 	b.check(b.lives.Close())
@@ -119,7 +118,7 @@ func (b *bench) soFar() []history.Event {
 	return append([]history.Event(nil), b.facts...)
 }
 
-// until waits for a fact.
+// waitFor waits for a fact.
 func (b *bench) until(what history.Change, key string) history.Event {
 	b.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -129,11 +128,11 @@ func (b *bench) until(what history.Change, key string) history.Event {
 			}
 		}
 	}
-	b.Fatalf("no %s of %q was told, only\n%s", what, key, words(b.soFar()))
+	b.Fatalf("no %s of %q was recorded, only\n%s", what, key, words(b.soFar()))
 	return history.Event{}
 }
 
-// direct asks the node past the links, as lockpick does.
+// direct sends a command to the node without going through a link, as lockpick does.
 func (b *bench) direct(args ...string) resp.Value {
 	b.Helper()
 	v, err := proc.Ask(context.Background(), b.node.Addr(), args...)
@@ -143,7 +142,7 @@ func (b *bench) direct(args ...string) resp.Value {
 	return v
 }
 
-// words is facts as a table: what, key, value, old value, by whom and by which command.
+// formatFacts formats facts as lines: change, key, value, old value, client and command.
 func words(facts []history.Event) string {
 	var out strings.Builder
 	for _, e := range facts {
@@ -161,11 +160,11 @@ func words(facts []history.Event) string {
 	return out.String()
 }
 
-// wants compares all facts.
+// wantFacts compares all facts.
 func (b *bench) wants(want string) {
 	b.Helper()
 	if got := words(b.all()); strings.TrimSpace(got) != strings.TrimSpace(want) {
-		b.Errorf("told:\n%swant:\n%s", got, want)
+		b.Errorf("recorded:\n%swant:\n%s", got, want)
 	}
 	for i, e := range b.soFar() {
 		if l := e.Life; l.Seq != int64(i+1) || len(l.Run) != 8 || e.T < l.Lo || e.T > l.Hi || e.Process != "n1" || e.Op != history.OpLife || e.Type != history.Info {
@@ -174,14 +173,14 @@ func (b *bench) wants(want string) {
 	}
 }
 
-// caller is a client's connection, over a link or not.
+// caller is a client's connection, through a link or directly.
 type caller struct {
 	b    *bench
 	conn net.Conn
 	scan resp.Scanner
 }
 
-// client connects over a link of its own.
+// client connects through its own link.
 func (b *bench) client(name string) *caller {
 	b.Helper()
 	l := b.mesh.Link(name + "-n1")
@@ -194,7 +193,7 @@ func (b *bench) client(name string) *caller {
 	return b.connect(l.Addr())
 }
 
-// stranger connects past the links.
+// stranger connects directly.
 func (b *bench) stranger() *caller { return b.connect(b.node.Addr()) }
 
 func (b *bench) connect(addr string) *caller {
@@ -234,7 +233,7 @@ func (c *caller) do(args ...string) resp.Value {
 	return v
 }
 
-// copyData is what the node has on its disk, which syncs each write.
+// copyData copies the node's data directory. The node syncs each write.
 func (b *bench) copyData() string {
 	b.Helper()
 	to := filepath.Join(b.TempDir(), "data")
@@ -242,7 +241,7 @@ func (b *bench) copyData() string {
 	return to
 }
 
-// putData puts that back while the node is down.
+// putData restores a copy of the data directory while the node is down.
 func (b *bench) putData(from string) {
 	b.Helper()
 	dir := b.group.DataDir("n1")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// cpu is how much of a processor the node has used.
+// cpu returns how much CPU time the node has used.
 func (b *bench) cpu() time.Duration {
 	b.Helper()
 	_, rest, _ := strings.Cut(b.direct("INFO", "server").Str, "\nprocess_id:")
@@ -25,7 +25,7 @@ func (b *bench) cpu() time.Duration {
 	return time.Duration(ns)
 }
 
-// What it costs that a node tells: a lock is set and released over a link.
+// BenchmarkLock measures the cost of recording: a lock is set and released over a link.
 func BenchmarkLock(b *testing.B) {
 	for _, tells := range []bool{false, true} {
 		b.Run(fmt.Sprintf("tells=%v", tells), func(b *testing.B) {

@@ -9,16 +9,15 @@ import (
 	"lockpick/harness/history"
 )
 
-// command is a command that was executed, with the instant by which relative expiries
-// count, in milliseconds of the node's clock.
+// command is an executed command, with the time from which relative expiries count, in milliseconds of
+// the node's clock.
 type command struct {
 	args []string
 	now  int64
 }
 
-// effect is what a key is after a command, which the node says did `done` to it. Whether
-// a condition of the command's held is in that word: there is none where it did not.
-// before gives what keys were before the command.
+// effect returns a key's state after a command for which the node reported an event. If a condition of
+// the command was not met, there is no event. before returns the states from before the command.
 func (c command) effect(key, done string, before func(key string) *state) *state {
 	switch done {
 	case "del", "rename_from", "move_from":
@@ -49,7 +48,7 @@ func (c command) effect(key, done string, before func(key string) *state) *state
 	}
 }
 
-// text is the effect of what makes or changes a string.
+// stringEffect is the effect of commands that set or change a string.
 func (c command) text(name, key string, was state) *state {
 	made := &state{kind: "string"}
 	switch name {
@@ -74,7 +73,7 @@ func (c command) text(name, key string, was state) *state {
 	case "incr", "decr", "incrby", "decrby":
 		made.words, made.expires = []string{c.sum(name, was.text())}, was.expires
 	default:
-		return &state{expires: was.expires} // somebody else's command
+		return &state{expires: was.expires} // an unsupported command
 	}
 	return made
 }
@@ -90,7 +89,7 @@ func keepsExpiry(options []string) bool {
 	return slices.ContainsFunc(options, func(o string) bool { return strings.EqualFold(o, "KEEPTTL") })
 }
 
-// expires reads EX, PX, EXAT, PXAT or PERSIST among a command's options.
+// setExpiry applies EX, PX, EXAT, PXAT or PERSIST among a command's options.
 func (c command) expires(s *state, from int) {
 	for i := from; i < len(c.args); i++ {
 		switch word := strings.ToUpper(c.args[i]); word {
@@ -104,10 +103,9 @@ func (c command) expires(s *state, from int) {
 	}
 }
 
-// expiry is when something expires: at an instant or after a time, in milliseconds or
-// seconds.
+// expiry returns an expiry in milliseconds, from an absolute or relative time in milliseconds or seconds.
 func (c command) expiry(at string, millis bool, when string) int64 {
-	t, _ := strconv.ParseInt(when, 10, 64) // the node has read it
+	t, _ := strconv.ParseInt(when, 10, 64) // the node has accepted it
 	if !millis {
 		t *= 1000
 	}
@@ -129,7 +127,7 @@ func (c command) sum(name, was string) string {
 	return strconv.FormatInt(n+by, 10)
 }
 
-// hash is the effect of what changes a hash; one that is empty is gone, which the node says.
+// hashEffect is the effect of commands that change a hash. The node reports the deletion of an empty one.
 func (c command) hash(name string, was state) *state {
 	now := state{kind: "hash", words: slices.Clone(was.words), expires: was.expires}
 	if name == "hdel" {
@@ -159,7 +157,7 @@ func (c command) hash(name string, was state) *state {
 	return &now
 }
 
-// field is where a hash has a field; −1: nowhere.
+// field returns the index of a hash's field, or -1.
 func (s *state) field(name string) int {
 	for i := 0; i < len(s.words); i += 2 {
 		if s.words[i] == name {
@@ -193,16 +191,15 @@ func (c command) list(name string, was state) *state {
 	return &now
 }
 
-// cause is who did something, and when.
+// cause is the command that caused a change, and its times.
 type cause struct {
 	by, command    string
 	script         bool
-	sent, answered int64 // by Clock, as a link saw it; 0: none did
-	clock          int64 // the node's, by which its expiries count
+	sent, answered int64 // by Clock, as seen by a link, or 0
+	clock          int64 // the node's clock, from which its expiries count
 }
 
-// bounds is when something happened, by Clock: at t as far as one can say, and for certain
-// not before lo and not after hi.
+// bounds is the time of a change, by Clock: t is an estimate, and lo and hi are certain bounds.
 type bounds struct{ t, lo, hi int64 }
 
 // fact is a fact before it is numbered.
@@ -211,12 +208,12 @@ type fact struct {
 	key           string
 	before, after *state
 	bounds
-	clock int64 // the node's
+	clock int64 // the node's clock
 	cause
 	why string
 }
 
-// take makes facts of what a stream tells.
+// process converts the items of a stream to facts.
 func (n *node) take(s *stream, items []item) {
 	for _, it := range items {
 		if it.args == nil {
@@ -228,7 +225,7 @@ func (n *node) take(s *stream, items []item) {
 	if len(items) > 0 {
 		n.told = items[len(items)-1].at
 	}
-	// What came by the clock alone has no command: it has been waited for long enough.
+	// If only expirations and evictions are pending, they need no command and are recorded now.
 	if !slices.ContainsFunc(n.pending, func(it item) bool { return !natural(it.done) }) {
 		for _, it := range n.pending {
 			n.t = max(n.t, it.at)
@@ -238,10 +235,10 @@ func (n *node) take(s *stream, items []item) {
 	}
 }
 
-// natural says whether something is done to a key by no command.
+// spontaneous reports whether an event can occur without a command.
 func natural(done string) bool { return done == "expired" || done == "evicted" }
 
-// line takes the command that did what is pending, which may be nothing.
+// processLine handles a command together with its pending events, of which there may be none.
 func (n *node) line(s *stream, it item) {
 	who := n.whose(s, it)
 	when := n.when(it, who)
@@ -258,7 +255,7 @@ func (n *node) line(s *stream, it item) {
 			n.become(fact{what: history.KeyFlushed, key: key, bounds: when, clock: it.clock, cause: who})
 		}
 	}
-	// Commands that do several things to a key do them to none in between.
+	// The intermediate states of commands that change a key several times are not recorded.
 	after := map[string]*state{}
 	var order []string
 	for _, e := range events {
@@ -274,7 +271,7 @@ func (n *node) line(s *stream, it item) {
 	for _, key := range order {
 		f := fact{key: key, after: after[key], bounds: when, clock: it.clock, cause: who}
 		if !slices.Contains(it.args, key) {
-			f.cause = cause{} // it was done on somebody else's behalf
+			f.cause = cause{} // it was changed on behalf of another client
 		}
 		if f.what = change(n.keys[key], f.after); f.what != "" {
 			n.become(f)
@@ -282,7 +279,7 @@ func (n *node) line(s *stream, it item) {
 	}
 }
 
-// flushes says whether a command drops all keys, of which there are no events.
+// flushes reports whether a command deletes all keys. There are no events for that.
 func flushes(name string, options []string) bool {
 	if name != "flushall" && name != "flushdb" {
 		return false
@@ -290,7 +287,7 @@ func flushes(name string, options []string) bool {
 	return len(options) == 0 || len(options) == 1 && (strings.EqualFold(options[0], "SYNC") || strings.EqualFold(options[0], "ASYNC"))
 }
 
-// effectOf is what a key is after an event of a command.
+// effectOf returns a key's state after an event of a command.
 func effectOf(it item, who cause, e item, before func(key string) *state) *state {
 	if e.done != "del" && !slices.Contains(it.args, e.key) {
 		return &state{}
@@ -299,7 +296,7 @@ func effectOf(it item, who cause, e item, before func(key string) *state) *state
 	return c.effect(e.key, e.done, before)
 }
 
-// whose finds who sent a command, and when.
+// causeOf finds which client sent a command, and when.
 func (n *node) whose(s *stream, it item) (who cause) {
 	if it.from == byScript {
 		who = n.script
@@ -316,7 +313,7 @@ func (n *node) whose(s *stream, it item) (who cause) {
 	} else if of, is := n.senders.Load(it.from); is {
 		of.(*sender).claim(&who, it.args, n.lives.origin.Load())
 	}
-	if who.sent == 0 && n.lives.cfg.Ours(s.server, it.from) { // a link may have had that port before
+	if who.sent == 0 && n.lives.cfg.Ours(s.server, it.from) { // a link may have used that port before
 		who.by = history.Harness
 	}
 	switch strings.ToLower(it.args[0]) {
@@ -326,11 +323,12 @@ func (n *node) whose(s *stream, it item) (who cause) {
 	return who
 }
 
-// doubt is by how much a stamp of a clock that is right may be outside of its bounds.
+// clockTolerance is by how many nanoseconds a correct clock's time may be outside of its bounds.
 const doubt = 1_000_000
 
-// when bounds a command's instant: after it entered its link and what the node did before,
-// and before it was told or answered. In between the node's clock says when, unless just turned.
+// bound bounds a command's time: it was executed after it entered its link and after the node's previous
+// change, and before it was read or answered. Within that, the node's clock decides unless it was just
+// changed.
 func (n *node) when(it item, who cause) bounds {
 	b := bounds{lo: max(n.low, who.sent), hi: it.at}
 	if who.answered != 0 {
@@ -338,7 +336,7 @@ func (n *node) when(it item, who cause) bounds {
 	}
 	b.lo = min(b.lo, b.hi)
 	b.t = b.hi
-	for _, ahead := range []int64{n.lives.wall, n.ahead} { // right, or as wrong as before
+	for _, ahead := range []int64{n.lives.wall, n.ahead} { // the clock is correct, or as wrong as before
 		if t := it.clock - ahead; t >= b.lo-doubt && t <= b.hi+doubt {
 			b.t = t
 			break
@@ -349,8 +347,8 @@ func (n *node) when(it item, who cause) bounds {
 	return b
 }
 
-// end takes in that a key has expired, or was evicted. The node's clock, as a line tells it, may have
-// been turned in between: no key expires by one that is not there yet.
+// removed records that a key has expired or was evicted. The node's clock, calculated from a line, may
+// have been changed since: no key expires before its expiry.
 func (n *node) end(it item, when bounds, clock int64) {
 	f := fact{what: history.KeyExpired, key: it.key, bounds: when, clock: max(clock, n.keys[it.key].until())}
 	if it.done == "evicted" {
@@ -359,7 +357,7 @@ func (n *node) end(it item, when bounds, clock int64) {
 	n.become(f)
 }
 
-// become records a fact that makes a key what it is now.
+// apply records a fact that changes a key's state.
 func (n *node) become(f fact) {
 	f.before = n.keys[f.key]
 	if f.before != nil {

@@ -7,17 +7,17 @@ import (
 	"lockpick/harness/history"
 )
 
-// A key that the node found by itself to have expired has done so by the node's clock, also where that was
-// turned since the node last told it.
+// A key that the node itself found expired has expired by the node's clock, even if the clock was changed
+// since the last report.
 func TestFoundAfterATurn(t *testing.T) {
 	const second = int64(time.Second)
 	for _, c := range []struct {
 		name, done  string
-		ahead, want int64 // how far the clock was ahead when last told; what it must have shown, in seconds
+		ahead, want int64 // how far the clock was last ahead; what it must have shown, in seconds
 	}{
-		{"turned forward since", "expired", 0, 5},
+		{"set forward since", "expired", 0, 5},
 		{"found late", "expired", 8, 10},
-		{"for want of room", "evicted", 0, 2},
+		{"evicted", "evicted", 0, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var told []history.Event
@@ -25,7 +25,7 @@ func TestFoundAfterATurn(t *testing.T) {
 			n := &node{name: "n1", lives: l, keys: map[string]*state{"k": {expires: 5000}}, past: map[string][]*state{}, t: second, ahead: c.ahead * second}
 			n.take(nil, []item{{at: 2 * second, key: "k", done: c.done}})
 			if len(told) != 1 || told[0].T != 2*second || told[0].Local != c.want*second {
-				t.Errorf("told %+v, want it at 2 s with the clock at %d s", told, c.want)
+				t.Errorf("recorded %+v, want it at 2 s with the clock at %d s", told, c.want)
 			}
 		})
 	}

@@ -1,37 +1,36 @@
-// Package keylife records the life of each key on each lock node of a real backend, told by
-// the nodes themselves: history.Life, one event a change.
+// Package keylife records the life of each key on each lock node of a real backend, as the nodes
+// themselves report it: one history.Life event per change.
 //
-//	clients ── links ──► node ──► key-space events and MONITOR ──► Lives ──► facts
-//	             │                                                   ▲
-//	             ╰── Sender: which command came from where, and when ─╯
+//	clients ── links ──► node ──► key-space events and MONITOR ──► Recorder ──► facts
+//	             │                                                    ▲
+//	             ╰── sender: which command came from where, and when ─╯
 //
-// Its nouns are Lives, those of one run's nodes, and Sender, one connection of a link to a
-// node, of which Lives learns what was sent there. A connection of its own to each node,
-// past the links, has key-space events and MONITOR at once, in RESP3: what a command did to
-// keys comes before the command's line, in the order in which the node did it.
+// A Recorder watches the nodes of one run. A sender is one connection of a link to a node, from which
+// the Recorder learns what was sent there. A separate connection to each node, not through a link,
+// receives key-space events and MONITOR lines together, in RESP3: the events of a command arrive before
+// the command's line, in the order in which the node executed them.
 //
-// What is exact: the order of a node's facts (Seq), which keys a command changed, by whom
-// it came, the node's clock (Local, to a microsecond) and values: a string, a hash's fields
-// and values, or a list's elements, with a space between them, in the node's order. An expiry
-// comes out of the command and the clock on its line, which is read once the command is
-// done: it is late by that, as a rule by nothing, seldom by a millisecond.
+// These are exact: the order of a node's facts (Seq), the keys that a command changed, its client's address,
+// the node's clock (Local, to a microsecond) and values: a string, a hash's fields and values or a
+// list's elements, separated by spaces, in the node's order. An expiry is calculated from the command
+// and the clock on its line, which the node reads after executing the command. It is therefore late,
+// usually by nothing and seldom by a millisecond.
 //
-// What is bounded: T, by Lo and Hi. A command of a link's was executed after it had entered
-// the link, and before the fact was told or the link had the answer. What came past the
-// links, and what nobody's command did, happened after what the node did before it. An
-// expiry that nobody looks for is found by the node some tenths of a second late: that is
-// when it is told, and its Local is reckoned from the line before, but no less than the key's
-// expiry: the clock may have been turned since.
+// T is bounded by Lo and Hi. A command from a link was executed after it entered the link, and before
+// the fact was read or the link had the answer. Commands from elsewhere, and changes without a command,
+// happened after the node's previous change. If no client accesses an expired key, the node finds it
+// some tenths of a second late and reports it then. Its Local is calculated from the previous line, but
+// is at least the key's expiry, because the clock may have been changed since.
 //
-// What was told last of a node that was killed may be missing, and a gap says so. A life
-// that begins tells nothing of what it loads, nor does a replica that is promoted of what
-// it has: the node is read behind its held links (Again) and compared with what the last
-// life was seen to have. Where a connection is lost otherwise, another is made, and a gap
-// says since when.
+// The last changes of a node that was killed may be missing, which a gap reports. A node that starts
+// does not report the keys that it loads, nor does a promoted replica report those that it has: the
+// node is read while its links are held (Reattach) and compared with the recorded state. If a
+// connection is lost for another reason, it is replaced, and a gap reports since when facts may be
+// missing.
 //
-// Deliberately missing: databases other than 0, the values of sets, sorted sets and streams
-// (facts of these have none), Redis before 7.0, which does not say when a key expires
-// (PEXPIRETIME), and what facts mean.
+// Deliberately missing: databases other than 0, the values of sets, sorted sets and streams (their
+// facts have none), Redis before 7.0, which can't report when a key expires (PEXPIRETIME), and the
+// meaning of facts.
 package keylife
 
 import (
@@ -50,21 +49,21 @@ import (
 	"lockpick/harness/resp"
 )
 
-// Config is what Lives needs of a run.
+// Config configures a Recorder.
 type Config struct {
-	Clock  func() time.Duration           // true time, from any zero
-	Ours   func(server, from string) bool // says whether lockpick itself asks a server from there
-	Record func(e history.Event)          // takes the facts
+	Clock  func() time.Duration           // true time, with any origin
+	Ours   func(server, from string) bool // reports whether lockpick itself sends commands to server from that address
+	Record func(e history.Event)          // receives the facts
 }
 
-// Lives are those of the nodes of one run. Nil is of nodes that don't tell.
+// Recorder records the key lives of the nodes of one run. A nil Recorder records nothing.
 type Lives struct {
 	cfg    Config
 	origin atomic.Int64 // true time zero of the run, by Clock
-	wall   int64        // how far a right wall clock is ahead of Clock
+	wall   int64        // how far a correct wall clock is ahead of Clock
 
 	mu    sync.Mutex
-	nodes map[string]*node // those that tell; nil: none does
+	nodes map[string]*node // the watched nodes; nil if there are none
 }
 
 // New returns a recorder of key lives for a run that has not begun.
@@ -77,11 +76,11 @@ func New(c Config) *Lives {
 // Start makes an instant of Clock true time zero of the run.
 func (l *Lives) Start(origin time.Duration) { l.origin.Store(int64(origin)) }
 
-// Epoch is what a right wall clock shows at true time zero, in nanoseconds since 1970.
+// Epoch returns what a correct wall clock shows at true time zero, in nanoseconds since 1970.
 func (l *Lives) Epoch() int64 { return l.wall + l.origin.Load() }
 
-// Watch lets the nodes tell, which are given by their names and addresses. All do or none:
-// the error says what keeps one from it, and nothing is recorded then.
+// Watch starts recording the nodes with the given names and addresses. If it fails for any of them,
+// nothing is recorded and the error gives the reason.
 func (l *Lives) Watch(nodes map[string]string) error {
 	all := map[string]*node{}
 	for name, addr := range nodes {
@@ -97,18 +96,18 @@ func (l *Lives) Watch(nodes map[string]string) error {
 	return err
 }
 
-// Again takes in that a node has come back, or that the server at another address has
-// taken its place: why is history.Restart or history.Failover. Its links are held
-// meanwhile. It returns once the node was read, or can't be.
+// Reattach resumes recording a node that has restarted, or that the server at another address has
+// replaced. why is history.Restart or history.Failover. The node's links must be held meanwhile. It
+// returns once the node was read or reading it has failed.
 func (l *Lives) Again(name, addr, why string) {
 	if n := l.node(name); n != nil {
 		n.again(addr, why)
 	}
 }
 
-// Ends says that a node is about to end, and that Again will be called if it comes back. It
-// returns when all is told that the node has done until then, or soon: what a killed one has
-// answered and not told yet is lost. One that ends in good order tells it by itself.
+// ExpectEnd announces that a node is about to end, and that Reattach will be called if it comes back. It
+// returns when everything that the node has done is recorded, or after endBound: changes that a killed
+// node has answered but not reported are lost. A node that shuts down cleanly reports everything.
 func (l *Lives) Ends(name string, inOrder bool) {
 	if n := l.node(name); n != nil && !inOrder {
 		n.catchUp()
@@ -116,7 +115,7 @@ func (l *Lives) Ends(name string, inOrder bool) {
 	l.expect(name, true, inOrder)
 }
 
-// Lives says that it has not ended after all.
+// CancelEnd announces that the node has not ended after all.
 func (l *Lives) Lives(name string) { l.expect(name, false, false) }
 
 func (l *Lives) expect(name string, end, inOrder bool) {
@@ -135,8 +134,8 @@ func (l *Lives) node(name string) *node {
 	return l.nodes[name]
 }
 
-// Close returns once all facts are recorded that the nodes have to tell, and leaves the
-// nodes as they were. Nodes that don't answer keep it waiting for a while.
+// Close returns once all remaining facts of the nodes are recorded, and restores the nodes' settings. It
+// waits a while for nodes that don't answer.
 func (l *Lives) Close() error {
 	if l == nil {
 		return nil
@@ -165,37 +164,37 @@ func atOnce(nodes map[string]*node, do func(*node) error) (err error) {
 
 func (l *Lives) now() int64 { return int64(l.cfg.Clock()) }
 
-// node is one node of the run. While it is attached, only its reader knows what its keys
-// are; whoever attaches or detaches it holds the mutex, and it has no reader then.
+// node is one node of the run. While it is attached, only its reader accesses its keys. Attaching and
+// detaching need the mutex, and there is no reader then.
 type node struct {
 	lives   *Lives
 	name    string
-	senders sync.Map    // *Sender by the address that the node sees
+	senders sync.Map    // *sender by the address that the node sees
 	awaited atomic.Bool // its end was announced, and its return will be
-	orderly atomic.Bool // and it ends in good order
+	orderly atomic.Bool // and it shuts down cleanly
 
 	mu       sync.Mutex
 	addr     string
-	notify   *string // its notify-keyspace-events of before; nil: as it is now
-	stream   *stream // that it tells by; nil: it doesn't
-	over     bool    // the run is
+	notify   *string // its earlier notify-keyspace-events; nil if unchanged
+	stream   *stream // nil while detached
+	over     bool    // the run is over
 	retrying bool
 	running  sync.WaitGroup
 
-	run  string // run_id of the life that tells, or told last
+	run  string // run_id of the recorded life
 	seq  int64
 	keys map[string]*state
-	past map[string][]*state // what keys were, of those that have been something else since
+	past map[string][]*state // earlier states of each key
 
-	pending []item // events whose command is not told yet
-	low     int64  // by Clock: what was told last did not happen before
-	told    int64  // when it was read
-	t       int64  // what was taken for its instant
+	pending []item // events whose command has not been read yet
+	low     int64  // by Clock: lower bound of the last change
+	told    int64  // when the last change was read
+	t       int64  // its assumed time
 	ahead   int64  // how far the node's clock was ahead of Clock then
-	script  cause  // of the commands of a script that follow
+	script  cause  // the cause of the script commands that follow
 }
 
-// first lets it tell from the run's begin.
+// attachFirst starts the recording at the beginning of the run.
 func (n *node) first() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -208,11 +207,11 @@ func (n *node) first() error {
 	return nil
 }
 
-// again lets it tell in another life, or what has taken its place.
+// reattach resumes the recording in another life of the node, or with its replacement.
 func (n *node) again(addr, why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.over || n.stream != nil && n.addr == addr && n.stream.lives() { // nobody had announced its end
+	if n.over || n.stream != nil && n.addr == addr && n.stream.lives() { // its end was not announced
 		return
 	}
 	if s := n.stream; s != nil {
@@ -220,29 +219,29 @@ func (n *node) again(addr, why string) {
 		n.detach()
 	}
 	if addr != n.addr {
-		n.addr, n.notify = addr, nil // which was the other's
+		n.addr, n.notify = addr, nil // the setting was that of the old server
 	}
 	s, err := n.attach()
 	if err != nil {
-		n.awaited.Store(false) // nobody will say it again
+		n.awaited.Store(false) // its return will not be announced a second time
 		n.retry()
 		return
 	}
 	n.resume(s, why)
 }
 
-// resume lets it tell again, once what it has was compared with what it was seen to have.
-// The mutex is held.
+// resume resumes the recording, after comparing the node's state with the recorded one. The mutex is
+// held.
 func (n *node) resume(s *stream, why string) {
 	if n.run == s.run {
-		why = "" // it has lived on
+		why = "" // it did not restart
 	}
 	n.run = s.run
 	n.compare(s, why)
 	n.listen(s)
 }
 
-// listen lets a reader take what is told from now on. The mutex is held.
+// listen starts a reader that processes everything from now on. The mutex is held.
 func (n *node) listen(s *stream) {
 	n.run, n.stream = s.run, s
 	n.awaited.Store(false)
@@ -267,10 +266,10 @@ func (n *node) listen(s *stream) {
 	})
 }
 
-// endBound is how long a node that is about to be killed may take to tell what it has done.
+// endBound is how long to wait for the reports of a node that is about to be killed.
 const endBound = 100 * time.Millisecond
 
-// catchUp waits until that is taken, if it tells in time.
+// catchUp waits until the reports so far are processed, or for endBound.
 func (n *node) catchUp() {
 	n.mu.Lock()
 	s := n.stream
@@ -280,7 +279,7 @@ func (n *node) catchUp() {
 	}
 }
 
-// detach takes in that it tells no more: its reader has ended. The mutex is held.
+// detach records that the node is no longer read. Its reader has ended. The mutex is held.
 func (n *node) detach() {
 	n.stream.close()
 	n.stream = nil
@@ -291,18 +290,17 @@ func (n *node) detach() {
 	n.told = now
 }
 
-// gap tells that facts may be missing since what was told last, which is its instant: the
-// node may have been dead at the end of the gap.
+// gap records that facts may be missing since the last change, and is dated at that change. The node may
+// have been dead at the end of the gap.
 func (n *node) gap(until int64) {
-	since := max(min(n.told, until), n.lives.origin.Load()) // before the run there is nothing to miss
+	since := max(min(n.told, until), n.lives.origin.Load()) // nothing can be missing before the run
 	n.record(fact{what: history.KeyGap, bounds: bounds{since, since, until}, clock: since + n.ahead})
 }
 
-// retryAfter is how long a node is left alone that could not be attached.
+// retryAfter is the pause after a failed attempt to attach a node.
 const retryAfter = 20 * time.Millisecond
 
-// retry attaches it as soon as that is possible, unless somebody will say that it is back.
-// The mutex is held.
+// retry attaches the node as soon as possible, unless its return will be announced. The mutex is held.
 func (n *node) retry() {
 	if n.retrying || n.over || n.awaited.Load() {
 		return
@@ -318,7 +316,7 @@ func (n *node) retry() {
 	})
 }
 
-// tried says whether no more need be tried.
+// tryAttach reports whether no further attempt is needed.
 func (n *node) tried() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -334,8 +332,8 @@ func (n *node) tried() bool {
 	return true
 }
 
-// leave lets it tell no more, and leaves it as it was. Of a run that has begun, all it has
-// to tell is recorded before.
+// stop ends the recording and restores the node's setting. If the run has begun, all remaining facts are
+// recorded first.
 func (n *node) leave(begun bool) error {
 	n.mu.Lock()
 	n.over = true
@@ -357,14 +355,14 @@ func (n *node) leave(begun bool) error {
 	return err
 }
 
-// state is what a key is: what it holds, and when it expires. States don't change.
+// state is the value of a key and its expiry. States are immutable.
 type state struct {
-	kind    string   // as TYPE says: string, hash or list; "": something whose value isn't known
+	kind    string   // as in TYPE: string, hash or list; "" if the value isn't known
 	words   []string // the string, the hash's fields and values, or the list's elements
-	expires int64    // milliseconds of the node's clock; 0: never
+	expires int64    // milliseconds of the node's clock, or 0
 }
 
-// text is the value as facts have it.
+// text returns the value as it is written in facts.
 func (s *state) text() string {
 	if s == nil {
 		return ""
@@ -372,7 +370,7 @@ func (s *state) text() string {
 	return strings.Join(s.words, " ")
 }
 
-// until is the expiry as facts have it.
+// expiryNanos returns the expiry as it is written in facts.
 func (s *state) until() int64 {
 	if s == nil {
 		return 0
@@ -384,15 +382,15 @@ func (s *state) holds(o *state) bool {
 	return s.kind != "" && s.kind == o.kind && slices.Equal(s.words, o.words)
 }
 
-// nearly is by how many milliseconds an expiry that was replayed may be off on a busy machine.
+// expiryTolerance is by how many milliseconds a replayed expiry may be off on a busy machine.
 const nearly = 20
 
-// is says whether a state that was read is one that was replayed.
+// matches reports whether a state that was read agrees with a replayed one.
 func (s *state) is(o *state) bool {
 	return s.holds(o) && (s.expires == 0) == (o.expires == 0) && max(s.expires-o.expires, o.expires-s.expires) <= nearly
 }
 
-// change says what has become of a key; "": nothing has.
+// change returns how a key has changed, or "" if it has not.
 func change(before, after *state) history.Change {
 	switch {
 	case before == nil && after == nil:
@@ -410,14 +408,14 @@ func change(before, after *state) history.Change {
 }
 
 const (
-	dialBound   = 2 * time.Second // how long a server may take to be connected to
-	answerBound = 5 * time.Second // and to answer
+	dialBound   = 2 * time.Second // how long a connect may take
+	answerBound = 5 * time.Second // how long an answer may take
 )
 
 type conn struct {
 	net.Conn
 	scan   resp.Scanner
-	values []resp.Value // that came and were not taken
+	values []resp.Value // received but not consumed yet
 	buf    [1 << 16]byte
 }
 
@@ -438,7 +436,7 @@ func (c *conn) send(commands ...[]string) error {
 	return err
 }
 
-// read waits for bytes and returns what is complete then.
+// read waits for bytes and returns the values that are complete then.
 func (c *conn) read() ([]resp.Value, error) {
 	n, err := c.Read(c.buf[:])
 	values, bad := c.scan.Feed(c.buf[:n])
@@ -461,7 +459,7 @@ func (c *conn) next() (resp.Value, error) {
 	return v, nil
 }
 
-// ask sends commands and returns the replies. An error reply is a reply.
+// doAll sends commands and returns the replies. An error reply is returned as a reply.
 func (c *conn) ask(commands ...[]string) ([]resp.Value, error) {
 	c.SetDeadline(time.Now().Add(answerBound))
 	defer c.SetDeadline(time.Time{})
@@ -479,7 +477,7 @@ func (c *conn) ask(commands ...[]string) ([]resp.Value, error) {
 	return replies, nil
 }
 
-// tell is ask for one command whose error reply is an error.
+// do is doAll for one command. An error reply is returned as an error.
 func (c *conn) tell(args ...string) (resp.Value, error) {
 	replies, err := c.ask(args)
 	if err != nil {

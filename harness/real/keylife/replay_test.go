@@ -17,7 +17,7 @@ const (
 	unlock   = `if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end local c = redis.call('hincrby', KEYS[1], ARGV[2], -1) if c > 0 then redis.call('pexpire', KEYS[1], ARGV[1]) return 0 else redis.call('del', KEYS[1]) return 1 end`
 )
 
-// draw is some command that a lock may send, and the key that it is about.
+// randomCommand returns a random command that a lock may send, and its key.
 func draw(r *rand.Rand) (key string, command []string) {
 	key = []string{"{a}:lock", "lock-b"}[r.IntN(2)]
 	token, ttl := fmt.Sprint("t", r.IntN(4)), fmt.Sprint(1+r.IntN(40))
@@ -64,14 +64,14 @@ func draw(r *rand.Rand) (key string, command []string) {
 	return c[0], c[1:]
 }
 
-// truth is what a key is, asked of the node.
+// keyState is the state of a key as read from the node.
 type truth struct {
 	key, value string
 	expires    int64
 	there      bool
 }
 
-// What is told of a key is what the node has.
+// The recorded state of a key is what the node has.
 func TestWhatIsToldIsWhatIsThere(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -90,7 +90,7 @@ func TestWhatIsToldIsWhatIsThere(t *testing.T) {
 		if get == nil {
 			get = []string{"GET"}
 		}
-		// A line of its own says in the record which command it was.
+		// A separate SET marks the position of this command in the record.
 		p.do("MULTI")
 		p.do("PEXPIRETIME", key)
 		p.do(append([]string{get[0], key}, get[1:]...)...)
@@ -126,11 +126,11 @@ func TestWhatIsToldIsWhatIsThere(t *testing.T) {
 		}
 		if want.there != got.there || want.there && (want.value != got.value || off < 0 || off > 20) {
 			if wrong++; wrong < 6 {
-				t.Errorf("after %d commands the node has %+v, and told %+v", i+1, want, got)
+				t.Errorf("after %d commands the node has %+v, recorded %+v", i+1, want, got)
 			}
 		}
 	}
-	if t.Logf("expiries were told late by ms: %v", late); late[0] < commands/3 || late[0]+late[1] < commands/2 {
-		t.Error("that is too often late, or too few keys were there to tell")
+	if t.Logf("expiries were late by ms: %v", late); late[0] < commands/3 || late[0]+late[1] < commands/2 {
+		t.Error("too many expiries were late, or too few keys existed")
 	}
 }

@@ -14,27 +14,27 @@ import (
 	"lockpick/harness/resp"
 )
 
-// stream is what a server tells by, and a connection beside it to ask.
+// stream is the connection on which a server reports changes, and a second connection for commands.
 type stream struct {
 	main, probe *conn
-	server, own string // the probe's addresses: the server's, and its own as that sees it
+	server, own string // the probe's two addresses: the server's, and its own as the server sees it
 	done        chan struct{}
 
-	frozen bool // in a script its clock stands still
+	frozen bool // the clock stands still during a script
 
 	run   string
-	from  int64             // when it began to tell, by Clock
-	at    int64             // when it was read
-	clock int64             // and what its clock showed then
-	ahead int64             // how far that is ahead of Clock
-	found map[string]*state // what it had
+	from  int64             // when the reports began, by Clock
+	at    int64             // when the state was read
+	clock int64             // the server's clock at that time
+	ahead int64             // how far it is ahead of Clock
+	found map[string]*state // the state that was read
 
 	mu     sync.Mutex
-	marks  map[string]chan struct{} // closed when the line is there
-	marked int                      // of these, all in all
+	marks  map[string]chan struct{} // closed when the line has been read
+	marked int                      // number of marks so far
 }
 
-// attach connects to the server and reads what it has. The mutex is held.
+// attach connects to the server and reads its state. The mutex is held.
 func (n *node) attach() (*stream, error) {
 	s := &stream{done: make(chan struct{}), marks: map[string]chan struct{}{}, found: map[string]*state{}}
 	err := n.open(s)
@@ -43,7 +43,7 @@ func (n *node) attach() (*stream, error) {
 	}
 	if err != nil {
 		s.close()
-		return nil, fmt.Errorf("let %s tell of its keys: %w", n.name, err)
+		return nil, fmt.Errorf("record the keys of %s: %w", n.name, err)
 	}
 	return s, nil
 }
@@ -92,11 +92,11 @@ func (n *node) open(s *stream) (err error) {
 	}
 }
 
-// runDigits is how much of a run_id tells one life from another.
+// runDigits is how many digits of a run_id identify one life.
 const runDigits = 8
 
-// recent is an error if a server is too old: it has no PEXPIRETIME. From 7.2 on, what a
-// script does is all at the instant at which the script began.
+// checkVersion returns an error if the server is too old to have PEXPIRETIME. From version 7.2 on, all
+// commands of a script are executed at the time at which the script began.
 func recent(hello resp.Value) (frozen bool, err error) {
 	for i := 0; i+1 < len(hello.Items); i += 2 {
 		if hello.Items[i].Str != "version" {
@@ -105,23 +105,23 @@ func recent(hello resp.Value) (frozen bool, err error) {
 		version := hello.Items[i+1].Str
 		var major, minor int
 		if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil || major < 7 {
-			return false, fmt.Errorf("it is version %s, and 7.0 is the first that says when a key expires", version)
+			return false, fmt.Errorf("version %s is too old: PEXPIRETIME needs 7.0", version)
 		}
 		return major > 7 || minor >= 2, nil
 	}
-	return false, errors.New("it doesn't say which version it is")
+	return false, errors.New("it does not report its version")
 }
 
 const notify = "notify-keyspace-events"
 
-// prepare lets a server tell of all events of keys, where it doesn't.
+// prepare makes a server report all key-space events, if it does not do so already.
 func (n *node) prepare(c *conn) error {
 	v, err := c.tell("CONFIG", "GET", notify)
 	if err != nil {
 		return err
 	}
 	if len(v.Items) != 2 {
-		return fmt.Errorf("it has no setting %s", notify)
+		return fmt.Errorf("the server has no setting %s", notify)
 	}
 	is := v.Items[1].Str
 	if strings.Contains(is, "K") && strings.Contains(is, "A") {
@@ -136,8 +136,7 @@ func (n *node) prepare(c *conn) error {
 	return nil
 }
 
-// restore gives the server back the setting that it had. One that has ended has none of
-// ours. The mutex is held.
+// restore restores the server's setting. A server that has ended does not have ours. The mutex is held.
 func (n *node) restore() error {
 	if n.notify == nil {
 		return nil
@@ -148,7 +147,7 @@ func (n *node) restore() error {
 	}
 	defer c.Close()
 	if _, err := c.tell("CONFIG", "SET", notify, *n.notify); err != nil {
-		return fmt.Errorf("set %s of %s back to %q: %w", notify, n.name, *n.notify, err)
+		return fmt.Errorf("restore %s of %s to %q: %w", notify, n.name, *n.notify, err)
 	}
 	n.notify = nil
 	return nil
@@ -169,31 +168,31 @@ func (s *stream) items(clock func() time.Duration) (items []item, err error) {
 	return items, err
 }
 
-// lives says whether the server that it is connected to is still there.
+// alive reports whether the server that it is connected to still answers.
 func (s *stream) lives() bool {
 	_, err := s.probe.tell("PING")
 	return err == nil
 }
 
-// finishBound is how long what is still on its way may take: a server that has ended has
-// nothing to add.
+// finishBound is how long data in transit may take: a server that has ended sends no more.
 const finishBound = 50 * time.Millisecond
 
-// finish waits for the reader to have read all there is.
+// finish waits until the reader has read everything.
 func (s *stream) finish() {
 	s.main.SetReadDeadline(time.Now().Add(finishBound))
 	<-s.done
 }
 
-// drainBound is how long a server may take to tell all at the end of a run.
+// drainBound is how long a server may take to send all reports at the end of a run.
 const drainBound = 2 * time.Second
 
-// drained waits until all is taken that the server has done until now, if it tells in time.
+// drain waits until everything that the server has done so far is processed, and reports whether that
+// happened in time.
 func (s *stream) drained(bound time.Duration) bool {
 	mark := make(chan struct{})
 	s.mu.Lock()
 	s.marked++
-	word := fmt.Sprintf("lockpick: all until here, %d", s.marked)
+	word := fmt.Sprintf("lockpick: changes up to here, %d", s.marked)
 	s.marks[word] = mark
 	s.mu.Unlock()
 	if s.probe.send([]string{"ECHO", word}) != nil {
@@ -205,7 +204,7 @@ func (s *stream) drained(bound time.Duration) bool {
 	case <-s.done:
 	case <-time.After(bound):
 	}
-	select { // it may have been the last that came
+	select { // it may have been the last line
 	case <-mark:
 		return true
 	default:
@@ -213,7 +212,7 @@ func (s *stream) drained(bound time.Duration) bool {
 	}
 }
 
-// mark takes a line of the probe's.
+// mark handles a MONITOR line of the probe.
 func (s *stream) mark(args []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,27 +230,26 @@ func (s *stream) close() {
 	}
 }
 
-// item is one thing that a node tells: that something was done to a key, or by which
-// command. Exactly one of key event and command is there.
+// item is one report of a node: a key-space event or a command, never both.
 type item struct {
 	at   int64 // when it was read, by Clock
 	key  string
-	done string // what was done to the key, as in "set" or "expired"
+	done string // the event's name, for example "set" or "expired"
 
-	args  []string // of the command
-	from  string   // the address it came from, or "lua"
-	clock int64    // the node's, nanoseconds since 1970
+	args  []string // the command's arguments
+	from  string   // the client's address, or "lua"
+	clock int64    // the node's clock, nanoseconds since 1970
 }
 
-// byScript is the address that MONITOR gives a command of a script.
+// scriptAddr is the address that MONITOR shows for a command of a script.
 const byScript = "lua"
 
-// pattern is the key-space events of database 0.
+// pattern matches the key-space events of database 0.
 const pattern = channel + "*"
 
 const channel = "__keyspace@0__:"
 
-// read makes an item of what came; ok is false for what is none.
+// parseItem converts a value that was received. ok is false if it is not an item.
 func itemOf(v resp.Value, at int64) (it item, ok bool) {
 	if v.Kind == '>' {
 		if len(v.Items) != 4 || v.Items[0].Str != "pmessage" {
@@ -268,7 +266,7 @@ func itemOf(v resp.Value, at int64) (it item, ok bool) {
 	return it, ok
 }
 
-// lineOf reads a line of MONITOR: 1795393203.412202 [0 127.0.0.1:36220] "SET" "k" "v".
+// parseLine parses a MONITOR line: 1795393203.412202 [0 127.0.0.1:36220] "SET" "k" "v".
 func lineOf(line string) (it item, ok bool) {
 	head, rest, ok := strings.Cut(line, "] ")
 	if !ok {
@@ -301,8 +299,8 @@ func lineOf(line string) (it item, ok bool) {
 	return it, len(it.args) > 0
 }
 
-// script reads each key with its kind, when it expires, and what it holds if that is told,
-// all at one instant of the node's order: its last command's line says where that is.
+// readScript reads each key with its type, expiry and, if the type is supported, its value. All are read
+// at one instant of the node's order, which the MONITOR line of the script's last command marks.
 const script = `
 local all, get = {}, {string = {'GET'}, hash = {'HGETALL'}, list = {'LRANGE', '0', '-1'}}
 for i, key in ipairs(redis.call('KEYS', '*')) do
@@ -314,10 +312,10 @@ end
 redis.call('ECHO', ARGV[1])
 return all`
 
-// read reads each key of a server that tells already. What it told before the script's last
-// line is in what was read; the rest is still to be taken.
+// read reads the keys of a server whose reports have begun. Reports before the script's last line are
+// contained in the state that was read. Later ones still have to be processed.
 func (n *node) read(s *stream) error {
-	const word = "lockpick: read until here"
+	const word = "lockpick: keys up to here"
 	all, err := s.probe.tell("EVAL_RO", script, "0", word)
 	if err != nil {
 		return err
@@ -332,7 +330,7 @@ func (n *node) read(s *stream) error {
 	for {
 		v, err := s.main.next()
 		if err != nil {
-			return fmt.Errorf("wait for its word: %w", err)
+			return fmt.Errorf("wait for the end of the script: %w", err)
 		}
 		it, ok := itemOf(v, n.lives.now())
 		if ok && it.from == byScript && len(it.args) == 2 && it.args[1] == word {
@@ -342,7 +340,7 @@ func (n *node) read(s *stream) error {
 	}
 }
 
-// stateOf is a key as it was read.
+// newState converts a key that was read.
 func stateOf(kind string, expires int64, v resp.Value) *state {
 	s := &state{kind: kind, expires: max(expires, 0)}
 	switch kind {
@@ -356,8 +354,8 @@ func stateOf(kind string, expires int64, v resp.Value) *state {
 	return s
 }
 
-// compare tells what has become of each key while nobody told: by the end of a life, or
-// unseen in the same life, where why is "". The node's mutex is held, and it is not read.
+// compare records how each key has changed while the node was not read: because it restarted, or unseen
+// in the same life, in which case why is "". The node's mutex is held, and it has no reader.
 func (n *node) compare(s *stream, why string) {
 	all := maps.Clone(n.keys)
 	maps.Copy(all, s.found)
@@ -367,7 +365,7 @@ func (n *node) compare(s *stream, why string) {
 		f.what = n.fate(key, before, after, s.clock/1e6, why)
 		switch {
 		case f.what == "":
-			n.keys[key] = after // an expiry as it is, and not as it was replayed
+			n.keys[key] = after // with the actual expiry instead of the replayed one
 			continue
 		case f.what == history.KeyExpired:
 			f.why = ""
@@ -376,7 +374,7 @@ func (n *node) compare(s *stream, why string) {
 	}
 }
 
-// fate says what has become of a key.
+// changeUnseen returns how a key has changed while the node was not read.
 func (n *node) fate(key string, before, after *state, now int64, why string) history.Change {
 	switch {
 	case after == nil && before.expires != 0 && now >= before.expires:
@@ -397,28 +395,27 @@ func (n *node) fate(key string, before, after *state, now int64, why string) his
 	return change(before, after)
 }
 
-// sender is one connection of a link to a node: what was sent there and is not told yet.
+// sender is one connection of a link to a node, with the commands whose lines have not been read yet.
 type sender struct {
 	link string
 
 	mu      sync.Mutex
 	queue   []sent
-	passed  int // how many are no more in the queue
+	passed  int // number of commands removed from the queue
 	answers int
 }
 
-// sent is a command as its link saw it.
+// sent is a command as seen by its link.
 type sent struct {
 	args     []string
 	at       int64 // when it entered the link
-	answered int64 // when the link had the answer; 0: not yet
+	answered int64 // when the link had the answer, or 0
 }
 
-// mostSent bounds what a connection may have sent that no node tells of, as MONITOR does
-// of AUTH.
+// maxQueued bounds the queue. The node reports no line for some commands: MONITOR omits AUTH.
 const mostSent = 10_000
 
-// Sent takes a command that the node is about to have.
+// Sent records a command before the node receives it.
 func (s *sender) Sent(args []string, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -428,7 +425,7 @@ func (s *sender) Sent(args []string, at int64) {
 	s.queue = append(s.queue, sent{args: args, at: at})
 }
 
-// Answered takes the answer to the first command that had none.
+// Answered records the answer to the first command without one.
 func (s *sender) Answered(at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -438,8 +435,8 @@ func (s *sender) Answered(at int64) {
 	s.answers++
 }
 
-// told finds the command that a line tells of. A node does what a connection asks for in
-// its order: what was sent before and was not told has no line.
+// match finds the command that a MONITOR line shows, and drops the earlier ones: a node executes the
+// commands of a connection in order, so those will never get a line.
 func (s *sender) told(args []string) (c sent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -452,7 +449,7 @@ func (s *sender) told(args []string) (c sent) {
 	return sent{}
 }
 
-// claim says that a command came from here.
+// attribute marks a command as sent from here.
 func (s *sender) claim(who *cause, args []string, origin int64) {
 	who.by = s.link
 	c := s.told(args)
@@ -465,8 +462,8 @@ func (s *sender) claim(who *cause, args []string, origin int64) {
 	}
 }
 
-// Sender is of a connection that a link has made to a node from an address; nil: the node
-// doesn't tell. Its instants are true time since the run began.
+// Sender returns the sender for a connection that a link has made to a node from an address, or nil if
+// the node is not watched. Its times are true time since the run began.
 func (l *Lives) Sender(link, name, from string) *sender {
 	n := l.node(name)
 	if n == nil {

@@ -13,28 +13,27 @@ import (
 	"lockpick/nemesis"
 )
 
-// tableName is nobody else's, so that what is left of a Filter that was not closed can
-// be removed.
+// tableName is used by lockpick only, so that leftovers of a Filter that was not closed can be removed.
 const tableName = "lockpick"
 
-// Filter is a table in one network namespace. It may be used by several goroutines.
+// Filter is a table in one network namespace. It is safe for concurrent use.
 type Filter struct {
 	mu     sync.Mutex
 	conn   *nftables.Conn
 	table  *nftables.Table
-	chains map[string]*nftables.Chain // by way
+	chains map[string]*nftables.Chain // by Rule.Way
 }
 
-// Open makes the table in the network namespace of the calling thread, in place of one
-// that was left there. It loses nothing yet.
+// Open creates the table in the network namespace of the calling thread, and replaces a leftover one. It
+// does not drop anything yet.
 func Open() (*Filter, error) {
-	// A lasting connection stays in the namespace in which it was made.
+	// A lasting connection stays in the namespace in which it was opened.
 	conn, err := nftables.New(nftables.AsLasting())
 	if err != nil {
 		return nil, fmt.Errorf("open packet filter: %w", err)
 	}
 	f := &Filter{conn: conn, table: &nftables.Table{Family: nftables.TableFamilyIPv4, Name: tableName}, chains: map[string]*nftables.Chain{}}
-	conn.AddTable(f.table) // or there might be none to delete
+	conn.AddTable(f.table) // because deleting a missing table fails
 	conn.DelTable(f.table)
 	conn.AddTable(f.table)
 	for way, hook := range map[string]*nftables.ChainHook{nemesis.Request: nftables.ChainHookInput, nemesis.Reply: nftables.ChainHookOutput} {
@@ -46,7 +45,7 @@ func Open() (*Filter, error) {
 	return f, nil
 }
 
-// permitted says what it takes to be permitted to.
+// explainPermission adds the required capability to a permission error.
 func permitted(err error) error {
 	if errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("%w; it needs the capability NET_ADMIN, as with --cap-add NET_ADMIN", err)
@@ -54,10 +53,10 @@ func permitted(err error) error {
 	return err
 }
 
-// Ready says that it can lose packets: an Open that fails makes none.
+// Ready does nothing. It shows a caller that Open was successful.
 func (f *Filter) Ready() {}
 
-// Drop loses the packets that meet a rule, from now until Pass.
+// Drop drops the packets that match a rule, from now until Pass.
 func (f *Filter) Drop(r Rule) error {
 	if err := r.validate(); err != nil {
 		return fmt.Errorf("drop packets: %w", err)
@@ -68,7 +67,7 @@ func (f *Filter) Drop(r Rule) error {
 	case err != nil:
 		return fmt.Errorf("drop packets: %w", err)
 	case old != nil:
-		return fmt.Errorf("drop packets: those of %v are dropped already", r)
+		return fmt.Errorf("drop packets: packets of %v are already dropped", r)
 	}
 	f.conn.AddRule(&nftables.Rule{Table: f.table, Chain: f.chains[r.Way], Exprs: r.exprs(), UserData: []byte(r.String())})
 	if err := f.conn.Flush(); err != nil {
@@ -77,7 +76,7 @@ func (f *Filter) Drop(r Rule) error {
 	return nil
 }
 
-// Lost is how many packets have met a rule so far.
+// Lost returns how many packets have matched a rule so far.
 func (f *Filter) Lost(r Rule) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,7 +84,7 @@ func (f *Filter) Lost(r Rule) (int, error) {
 	return lost, err
 }
 
-// Pass ends a Drop, and returns how many packets have met the rule.
+// Pass ends a Drop, and returns how many packets have matched the rule.
 func (f *Filter) Pass(r Rule) (lost int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +101,7 @@ func (f *Filter) Pass(r Rule) (lost int, err error) {
 	return lost, nil
 }
 
-// Close removes the table, and all packets pass.
+// Close removes the table, so that all packets pass.
 func (f *Filter) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,7 +112,7 @@ func (f *Filter) Close() error {
 	return nil
 }
 
-// lost finds a rule as the kernel has it, and its count.
+// count returns the kernel's rule and its packet count.
 func (f *Filter) lost(r Rule) (*nftables.Rule, int, error) {
 	rule, err := f.find(r)
 	if err != nil {
@@ -126,7 +125,7 @@ func (f *Filter) lost(r Rule) (*nftables.Rule, int, error) {
 			}
 		}
 	}
-	return nil, 0, fmt.Errorf("count lost packets: those of %v are not dropped", r)
+	return nil, 0, fmt.Errorf("count lost packets: packets of %v are not dropped", r)
 }
 
 func (f *Filter) find(r Rule) (*nftables.Rule, error) {
@@ -147,13 +146,13 @@ func (f *Filter) find(r Rule) (*nftables.Rule, error) {
 	return nil, nil
 }
 
-// Where the headers of IPv4 and TCP have what a rule goes by, and what it spoils.
+// Offsets in the IPv4 and TCP headers of the fields that a rule matches or corrupts.
 const (
 	headerSum, sourceAddr, destinationAddr = 10, 12, 16
 	sourcePort, destinationPort            = 0, 2
 )
 
-// exprs match a rule's packets, count them, and lose them.
+// exprs match a rule's packets, count them, and drop them.
 func (r Rule) exprs() []expr.Any {
 	addr, port := uint32(sourceAddr), uint32(sourcePort)
 	if r.Way == nemesis.Reply {
@@ -170,9 +169,9 @@ func (r Rule) exprs() []expr.Any {
 	}, r.loss()...)
 }
 
-// loss is what loses a packet. Of one that is dropped on its way out its sender's TCP
-// is told: it holds back what is to be sent, and sees no loss. So that one leaves, with
-// a sum of its header that is off by one bit, and the peer's kernel throws it away.
+// dropExprs drop a packet. If an outgoing packet is dropped here, its sender's TCP is notified: it holds
+// back its data and detects no loss. So that packet is sent with a header checksum that is wrong by one
+// bit, and the peer's kernel discards it.
 func (r Rule) loss() []expr.Any {
 	if r.Way == nemesis.Request {
 		return []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}

@@ -17,13 +17,13 @@ import (
 	"lockpick/nemesis"
 )
 
-// inside tells a test process that it is the one in a network namespace of its own.
+// insideNamespace is an environment variable that marks the test process in its own network namespace.
 const inside = "LOCKPICK_TEST_NETNS"
 
-// lacking is why this machine gave none; "": it did.
+// skipReason is why no namespace could be created, or "".
 var lacking string
 
-// TestMain runs all tests in a network namespace of their own, where they harm nobody.
+// TestMain runs all tests in their own network namespace, where they disturb no other process.
 func TestMain(m *testing.M) {
 	if os.Getenv(inside) != "" {
 		if err := loopback(); err != nil {
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	case errors.As(err, &ended):
 		os.Exit(max(ended.ExitCode(), 1))
 	case err != nil:
-		lacking = "no network namespace can be made: " + err.Error()
+		lacking = "no network namespace can be created: " + err.Error()
 		os.Exit(m.Run())
 	}
 }
@@ -86,7 +86,7 @@ func filter(t *testing.T) *Filter {
 	return f
 }
 
-// wire is a connection from a port of our choice to a node.
+// connection is a connection to a node from a port that we choose.
 type wire struct {
 	t          *testing.T
 	peer, node *net.TCPConn
@@ -111,10 +111,11 @@ func connect(ln *net.TCPListener, port int, within time.Duration) (*net.TCPConn,
 	return c.(*net.TCPConn), nil
 }
 
-// port is one of a range, each time another: one that was used stays taken for a while.
+// ports are the next ports inside and outside of the rule's range. Each is used once, because a used port
+// stays taken for a while.
 var port = map[bool]int{true: 20000, false: 20100}
 
-// ours is the range that rules are about.
+// testRule is a rule for the range.
 func ours(way string) Rule { return Rule{Peer: host, First: 20000, Last: 20099, Way: way} }
 
 func next(within bool) int {
@@ -138,10 +139,11 @@ func connected(t *testing.T, within bool) wire {
 	return wire{t, peer, node}
 }
 
-// quiet is long for what needs a tenth of a millisecond, and covers two repetitions.
+// quiet is long compared to the tenth of a millisecond that a transfer takes, and covers two
+// retransmissions.
 const quiet = 700 * time.Millisecond
 
-// arrives says whether what one end sends is read at the other within a time.
+// arrives reports whether text sent at one end is received at the other within a time.
 func (w wire) arrives(from, to *net.TCPConn, text string, within time.Duration) bool {
 	w.t.Helper()
 	if _, err := from.Write([]byte(text)); err != nil {
@@ -161,7 +163,7 @@ func (w wire) reads(to *net.TCPConn, text string, within time.Duration) bool {
 	return string(b[:n]) == text
 }
 
-// sentAgain is how many segments TCP has sent again on a connection.
+// retransmits returns how many segments TCP has retransmitted on a connection.
 func sentAgain(t *testing.T, c *net.TCPConn) uint32 {
 	t.Helper()
 	raw, err := c.SyscallConn()
@@ -175,8 +177,8 @@ func sentAgain(t *testing.T, c *net.TCPConn) uint32 {
 	return info.Total_retrans
 }
 
-// Data that is lost one way comes late when packets pass again, because TCP has sent it
-// again meanwhile; the other way is not touched, and no connection breaks.
+// Data lost in one direction arrives late when packets pass again, because TCP has retransmitted it. The
+// other direction is not affected, and no connection breaks.
 func TestLateAfterHealing(t *testing.T) {
 	for way, ends := range map[string]func(w wire) (from, to *net.TCPConn){
 		nemesis.Request: func(w wire) (from, to *net.TCPConn) { return w.peer, w.node },
@@ -192,17 +194,17 @@ func TestLateAfterHealing(t *testing.T) {
 			}
 			from, to := ends(inRange)
 			if inRange.arrives(from, to, "lost", quiet) {
-				t.Fatalf("it arrived though %v are dropped", rule)
+				t.Fatalf("it arrived although %v is dropped", rule)
 			}
 			if sentAgain(t, from) == 0 {
-				t.Error("TCP has sent nothing again: it has seen no loss")
+				t.Error("TCP has retransmitted nothing: it has detected no loss")
 			}
 			lost, err := f.Lost(rule)
 			if err != nil || lost < 2 {
-				t.Errorf("%d packets met the rule (%v), want the first and what was sent again", lost, err)
+				t.Errorf("%d packets matched the rule (%v), want the first and its retransmissions", lost, err)
 			}
 			if from, to := ends(other); !other.arrives(from, to, "passes", time.Second) {
-				t.Error("a connection from another port is cut as well")
+				t.Error("a connection from another port is cut too")
 			}
 			total, err := f.Pass(rule)
 			if err != nil || total < lost {
@@ -218,7 +220,7 @@ func TestLateAfterHealing(t *testing.T) {
 	}
 }
 
-// What is sent the way that is not cut arrives, though what acknowledges it is lost.
+// Data in the other direction arrives, although its acknowledgments are lost.
 func TestOneWay(t *testing.T) {
 	f := filter(t)
 	defer f.Close()
@@ -227,14 +229,14 @@ func TestOneWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !w.arrives(w.peer, w.node, "request", time.Second) {
-		t.Error("the request did not arrive, and only replies are dropped")
+		t.Error("the request did not arrive, although only replies are dropped")
 	}
 	if w.arrives(w.node, w.peer, "reply", quiet) {
 		t.Error("the reply arrived")
 	}
 }
 
-// No connection is made: either way one packet of its hand-shake is lost.
+// No connection can be established: in either direction one packet of the handshake is lost.
 func TestNoConnection(t *testing.T) {
 	for _, way := range []string{nemesis.Request, nemesis.Reply} {
 		t.Run(way, func(t *testing.T) {
@@ -258,21 +260,21 @@ func TestNoConnection(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c, err = connect(ln, next(true), 5*time.Second); err != nil {
-				t.Fatalf("the table is gone, and no connection is made: %v", err)
+				t.Fatalf("no connection after the table was removed: %v", err)
 			}
 			c.Close()
 		})
 	}
 }
 
-// A filter that was not closed leaves nothing behind for the next.
+// Open removes the table of a filter that was not closed.
 func TestOpenReplacesWhatWasLeft(t *testing.T) {
 	left := filter(t)
 	rule := ours(nemesis.Request)
 	if err := left.Drop(rule); err != nil {
 		t.Fatal(err)
 	}
-	if err := left.Drop(rule); err == nil || !strings.Contains(err.Error(), "dropped already") {
+	if err := left.Drop(rule); err == nil || !strings.Contains(err.Error(), "already dropped") {
 		t.Errorf("dropped twice: %v", err)
 	}
 	f := filter(t)
@@ -281,7 +283,7 @@ func TestOpenReplacesWhatWasLeft(t *testing.T) {
 		t.Error("packets are still dropped")
 	}
 	if _, err := f.Pass(rule); err == nil || !strings.Contains(err.Error(), "not dropped") {
-		t.Errorf("let pass what passes: %v", err)
+		t.Errorf("Pass of packets that are not dropped: %v", err)
 	}
 }
 
@@ -289,9 +291,9 @@ func TestRulesThatAreNone(t *testing.T) {
 	f := filter(t)
 	defer f.Close()
 	for want, r := range map[string]Rule{
-		"is no IPv4 address":        {Peer: netip.IPv6Loopback(), First: 1, Last: 2, Way: nemesis.Request},
-		"5 to 4 are no ports":       {Peer: host, First: 5, Last: 4, Way: nemesis.Request},
-		`"" is neither request nor`: {Peer: host, First: 1, Last: 2},
+		"is not an IPv4 address":         {Peer: netip.IPv6Loopback(), First: 1, Last: 2, Way: nemesis.Request},
+		"5 to 4 is not a range of ports": {Peer: host, First: 5, Last: 4, Way: nemesis.Request},
+		`"" is neither request nor`:      {Peer: host, First: 1, Last: 2},
 	} {
 		if err := f.Drop(r); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %s", r, err, want)

@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// linked is a real node in front of which two clients have a link each.
+// newLinks starts a real node with a link for each of two clients.
 func linked(t *testing.T) (c1, c2 *proxy.Link) {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
@@ -74,7 +74,7 @@ func (c client) send(command string) {
 	}
 }
 
-// answer is the next line within a time, "" if there is none.
+// answer returns the next line, or "" if none arrives in time.
 func (c client) answer(within time.Duration) string {
 	c.conn.SetReadDeadline(time.Now().Add(within))
 	line, _ := c.in.ReadString('\n')
@@ -87,8 +87,8 @@ func (c client) ask(command string, within time.Duration) string {
 	return c.answer(within)
 }
 
-// A link is told apart by its ports: its client hears nothing over any connection, old or
-// new, while another's hears all. When packets pass again the old connection goes on.
+// A link is identified by its ports: its client gets no answers over any connection, old or new, while
+// another link's client gets all. When packets pass again, the old connection goes on.
 func TestOneLink(t *testing.T) {
 	for _, way := range []string{nemesis.Request, nemesis.Reply} {
 		t.Run(way, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestOneLink(t *testing.T) {
 			if got := fresh.answer(quiet); got != "" {
 				t.Errorf("a new one was answered %q", got)
 			}
-			// Only where replies are lost the node has done it.
+			// The node has executed the command only if just the reply was lost.
 			if got, want := other.ask("EXISTS k", 5*time.Second), map[string]string{nemesis.Request: ":0", nemesis.Reply: ":1"}[way]; got != want {
 				t.Errorf("EXISTS over another link: %q, want %q", got, want)
 			}

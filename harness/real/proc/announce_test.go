@@ -12,8 +12,8 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// A replica whose link comes from another host is for its master, and so for
-// sentinels, where it is itself.
+// If a replica connects through a link from another host, its master and the sentinels must still see
+// the replica's own address.
 func TestReplicaIsFoundPastItsLink(t *testing.T) {
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestReplicaIsFoundPastItsLink(t *testing.T) {
 		return r
 	}
 	master, replica := start("n1"), start("n1-replica")
-	// In protected mode it speaks to nobody from there.
+	// In protected mode it refuses connections from there.
 	if v, err := proc.Ask(t.Context(), master.Addr(), "CONFIG", "SET", "protected-mode", "no"); err != nil || v.Str != "OK" {
 		t.Fatal(v, err)
 	}
@@ -49,11 +49,11 @@ func TestReplicaIsFoundPastItsLink(t *testing.T) {
 	}
 	host, port, _ := net.SplitHostPort(replica.Addr())
 	if want := "slave0:ip=" + host + ",port=" + port + ","; !strings.Contains(info.Str, want) {
-		t.Errorf("its master says\n%s\nwant %s", info.Str, want)
+		t.Errorf("the master reports\n%s\nwant %s", info.Str, want)
 	}
 }
 
-// forward passes connections on to an address, from another host.
+// forward relays connections to an address, from another host.
 func forward(t *testing.T, from, to string) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

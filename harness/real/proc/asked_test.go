@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Who has asked one server has asked no other from there: the kernel gives a port to
-// somebody else as soon as the servers differ.
+// A connection to one server does not count for another: the kernel may give the same port to another
+// process that connects to a different server.
 func TestAskedIsOfOneServer(t *testing.T) {
 	from := make(chan string, 1)
 	listen, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,9 +30,9 @@ func TestAskedIsOfOneServer(t *testing.T) {
 	}
 	at := <-from
 	if !Asked(server, at) {
-		t.Errorf("nobody has asked %s from %s", server, at)
+		t.Errorf("%s was not recorded as asked from %s", server, at)
 	}
 	if other := "127.0.0.1:1"; Asked(other, at) {
-		t.Errorf("%s was asked from %s, and it was %s", other, at, server)
+		t.Errorf("%s was recorded as asked from %s, want only %s", other, at, server)
 	}
 }

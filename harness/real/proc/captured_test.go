@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flood begins with a word and never stops writing.
+// flood writes one word and then never stops writing.
 func flood() *exec.Cmd { return exec.Command("sh", "-c", "echo first >&2; exec yes >&2") }
 
-// A child that writes without end must cost neither memory nor disk, and must not keep
-// anybody from reading what it wrote or from ending it.
+// A child that writes without end must not use up memory or disk, and must not block reading its output
+// or killing it.
 func TestFloodIsBounded(t *testing.T) {
 	g := newGroup(t)
 	p, err := g.JoinPiped(nil, "flood", flood())
@@ -33,11 +33,11 @@ func TestFloodIsBounded(t *testing.T) {
 	dropped := regexp.MustCompile(`^first\n(?s:.*)\n… (\d+) bytes dropped …\n(?s:.*)\ny$`)
 	for end := time.Now().Add(time.Minute); ; {
 		if size := diskUse(t, g.Dir); size > 1<<20 {
-			t.Fatalf("%d bytes are on disk", size)
+			t.Fatalf("%d bytes on disk", size)
 		}
 		words := p.Words()
 		if len(words) > 10_000 {
-			t.Fatalf("%d bytes are kept", len(words))
+			t.Fatalf("%d bytes of output kept", len(words))
 		}
 		if m := dropped.FindStringSubmatch(words); m != nil {
 			if n, err := strconv.Atoi(m[1]); err == nil && n > 32<<20 {
@@ -45,19 +45,19 @@ func TestFloodIsBounded(t *testing.T) {
 			}
 		}
 		if time.Now().After(end) {
-			t.Fatalf("it says %.100q … %.100q", words, words[max(0, len(words)-100):])
+			t.Fatalf("output %.100q … %.100q", words, words[max(0, len(words)-100):])
 		}
 	}
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.HeapInuse) - int64(before.HeapInuse); grown > 16<<20 {
-		t.Errorf("the heap has grown by %d MB", grown>>20)
+		t.Errorf("the heap grew by %d MB", grown>>20)
 	}
 	began := time.Now()
 	if err := g.Close(); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(began); took > signalBound {
-		t.Errorf("to end it took %v", took)
+		t.Errorf("Close took %v", took)
 	}
 }
 
@@ -75,8 +75,8 @@ func diskUse(t *testing.T, dir string) (sum int64) {
 	return sum
 }
 
-// Whatever a child wrote before it did something that can be seen, as to end or to write on
-// stdout, is in its words by then.
+// What a child wrote before a visible action, such as exiting or writing to stdout, is in its output by
+// the time that the action is seen.
 func TestWordsAreThereOnceTheyMatter(t *testing.T) {
 	g := newGroup(t)
 	for range 20 {
@@ -85,17 +85,17 @@ func TestWordsAreThereOnceTheyMatter(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := p.Out.Read(make([]byte, 1)); err != nil || p.Words() != "reason" {
-			t.Fatalf("words are %q when it has spoken; %v", p.Words(), err)
+			t.Fatalf("output is %q after it wrote to stdout; %v", p.Words(), err)
 		}
 		p.In.WriteString("\n")
 		if <-p.Done(); p.Words() != "reason\nlast" {
-			t.Fatalf("words are %q when it has ended", p.Words())
+			t.Fatalf("output is %q after it has ended", p.Words())
 		}
 		p.Leave()
 	}
 }
 
-// What a child has started may outlive it with the pipe in its hands.
+// A process that a child started may outlive it and hold the pipe open.
 func TestHeirOfThePipeKeepsNobodyWaiting(t *testing.T) {
 	g := newGroup(t)
 	p, err := g.JoinPiped(nil, "parent", exec.Command("sh", "-c", "setsid sleep 60 & echo $!"))
@@ -117,6 +117,6 @@ func TestHeirOfThePipeKeepsNobodyWaiting(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(signalBound):
-		t.Error("the group doesn't close")
+		t.Error("the group does not close")
 	}
 }

@@ -22,12 +22,12 @@ import (
 	"lockpick/internal/files"
 )
 
-// Group is the processes of one run and the directory they live in. When
-// lockpick dies, however it dies, the kernel kills them.
+// Group is the set of processes of one run, with their directory. When lockpick dies, for whatever
+// reason, the kernel kills them.
 type Group struct {
-	Dir string // its name carries the owner
-	// AtStart, if it is set, is shown each child before its first instruction, on the
-	// thread that traces it. It is set before the first Start.
+	Dir string // its name identifies the owner
+	// AtStart, if set, is called for each child before its first instruction, on the thread that
+	// traces it. It must be set before the first Start.
 	AtStart func(name string, pid int) error
 	tasks   chan func()
 
@@ -40,7 +40,7 @@ type Group struct {
 	cleanup  []func() error
 }
 
-// NewGroup makes a group with a directory of its own below dir, which it sweeps before.
+// NewGroup creates a group with its own directory below dir. It sweeps dir first.
 func NewGroup(dir string) (*Group, error) {
 	own, err := MakeDir(dir)
 	if err == nil {
@@ -59,25 +59,26 @@ func NewGroup(dir string) (*Group, error) {
 	return g, nil
 }
 
-// leastRoom is how many bytes a run needs for its servers' data: without them servers refuse all
-// writes, and a run shows nothing about the lock.
+// minFreeBytes is the free disk space that a run needs for its servers' data. With less, servers
+// refuse all writes and the run shows nothing about the lock.
 const leastRoom = 16 << 20
 
-// room reports whether a file system has too little space for a run. One that doesn't know is no obstacle.
+// checkSpace returns an error if a file system has too little space for a run. A file system that
+// does not report its free space is accepted.
 func room(dir string) error {
 	var is unix.Statfs_t
 	if err := unix.Statfs(dir, &is); err != nil || is.Blocks == 0 {
 		return nil
 	}
 	if free := is.Bavail * uint64(is.Bsize); free < leastRoom {
-		return fmt.Errorf("make run directory: %d kB are free, and a run needs %d: %w", free>>10, leastRoom>>10, &os.PathError{Op: "write", Path: dir, Err: unix.ENOSPC})
+		return fmt.Errorf("make run directory: %d kB are free, but a run needs %d kB: %w", free>>10, leastRoom>>10, &os.PathError{Op: "write", Path: dir, Err: unix.ENOSPC})
 	}
 	return nil
 }
 
-// start runs the tasks on one thread. A child's death signal comes when the
-// thread that started it ends, not when the process does, and Go ends threads
-// as it likes: this one is locked, and lives until Close.
+// runTasks runs the tasks on one thread. A child's death signal is sent when the thread that started
+// it ends, not when the process ends, and Go ends threads whenever it likes. This thread is locked and
+// lives until Close.
 func (g *Group) start() {
 	runtime.LockOSThread()
 	for task := range g.tasks {
@@ -85,15 +86,15 @@ func (g *Group) start() {
 	}
 }
 
-// Start starts cmd in a process group of its own, in the group's directory unless it names
-// another: by it Sweep knows a child again. What it writes on stderr, and on stdout unless
-// cmd says where that goes, is the child's Words.
+// Start starts cmd in its own process group, in the group's directory unless cmd names another: Sweep
+// recognizes children by the directory. StderrTail returns what the child writes to stderr, and to
+// stdout unless cmd redirects that.
 func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 	return g.Join(nil, name, cmd)
 }
 
-// Join is Start in the process group of a child that was started so: who stops, continues or
-// kills the new one does it to both, at one instant. No leader is a group of its own.
+// StartIn is Start in the process group of an earlier child, so that stop, continue and kill signals
+// to the new child reach both at the same instant. A nil leader means a new process group.
 func (g *Group) Join(leader *Child, name string, cmd *exec.Cmd) (*Child, error) {
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
 	if leader != nil {
@@ -105,7 +106,7 @@ func (g *Group) Join(leader *Child, name string, cmd *exec.Cmd) (*Child, error) 
 		}
 		cmd.Dir = g.Dir
 	}
-	mark, err := filepath.EvalSymlinks(g.Dir) // as Sweep names it
+	mark, err := filepath.EvalSymlinks(g.Dir) // the form that Sweep uses
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -143,18 +144,18 @@ func (g *Group) Join(leader *Child, name string, cmd *exec.Cmd) (*Child, error) 
 	return c, nil
 }
 
-// DataDir is where the server of that name keeps its data.
+// DataDir returns the data directory of the server with that name.
 func (g *Group) DataDir(name string) string { return filepath.Join(g.Dir, name) }
 
-// Cleanup lets Close call f when the children have ended, before it removes the directory.
+// Cleanup makes Close call f after the children have ended and before it removes the directory.
 func (g *Group) Cleanup(f func() error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cleanup = append(g.cleanup, f)
 }
 
-// startTraced starts cmd. It runs on the thread of the tasks: a traced child obeys the
-// thread that started it only, and nobody may wait for it meanwhile.
+// startTraced starts cmd. It must run on the task thread: a traced child accepts requests only from the
+// thread that started it, and nothing else may wait for it meanwhile.
 func (g *Group) startTraced(name string, cmd *exec.Cmd) error {
 	if g.AtStart == nil {
 		return cmd.Start()
@@ -173,12 +174,12 @@ func (g *Group) startTraced(name string, cmd *exec.Cmd) error {
 			g.unasked.add(Unasked{Child: name, What: Ended, Status: -1, Cause: fmt.Sprintf("process %d got a signal from outside before its first instruction", pid)})
 		}
 		cmd.Process.Kill()
-		cmd.Wait() // it was killed, which it says
+		cmd.Wait() // its error is only that it was killed
 	}
 	return err
 }
 
-// stopped waits until a traced child stands before its first instruction.
+// awaitStop waits until a traced child is stopped before its first instruction.
 func stopped(pid int) error {
 	for {
 		var status unix.WaitStatus
@@ -206,7 +207,7 @@ func (g *Group) Close() error {
 	var errs []error
 	for _, c := range g.children {
 		errs = append(errs, c.Kill())
-		c.words.from.Close() // something that the child started may still have the other end
+		c.words.from.Close() // a process that the child started may still hold the other end
 	}
 	if mark, err := filepath.EvalSymlinks(g.Dir); err == nil {
 		errs = append(errs, endMarked(mark))
@@ -219,8 +220,8 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// Listen tells what became of the children that was not asked for, from the first on, one
-// after the other, until over is called. That looks at each once more before it returns.
+// Listen calls report for every unexpected event of the children, from the start of the run on, one at
+// a time, until stop is called. Before it returns, stop checks every child one last time.
 func (g *Group) Listen(tell func(Unasked)) (over func()) {
 	u := &g.unasked
 	u.mu.Lock()
@@ -247,8 +248,8 @@ func (g *Group) Listen(tell func(Unasked)) (over func()) {
 	}
 }
 
-// signalBound is how long the kernel may take to stop, continue or end a
-// process. It takes milliseconds; beyond the bound something is wrong.
+// signalBound is how long the kernel may take to stop, continue or end a process. It normally takes
+// milliseconds.
 const signalBound = 5 * time.Second
 
 // Child is one process of a Group.
@@ -257,59 +258,59 @@ type Child struct {
 	pid   int
 	start uint64 // see files.ProcessStat
 	done  chan struct{}
-	// mates are the others of its process group: what is done to it is done to them.
+	// mates are the other children of its process group. Signals to this child reach them too.
 	mates []*Child
-	group int // the process group's id
+	group int // process group id
 	words *captured
 
-	unasked *unasked // hears what nobody here did to it
+	unasked *unasked // collects events that the Group did not cause
 
-	mu         sync.Mutex // held while it is signalled or reaped: until reaped, its pid is its own
+	mu         sync.Mutex // held while it is signaled or reaped: its pid is not reused until it is reaped
 	ended      bool
 	err        error
-	asked      bool // to end
-	stopping   bool // Stop was called, and Continue was not since
-	continuing bool // which the kernel has not told yet
-	strange    bool // somebody else has stopped it
-	stays      bool // it is to run until it is asked to end
-	struck     bool // somebody else has ended it
+	asked      bool // the Group asked it to end
+	stopping   bool // Stop was called, with no Continue since
+	continuing bool // Continue was called, and the kernel has not reported it yet
+	strange    bool // a signal from outside stopped it
+	stays      bool // it is expected to run until it is asked to end
+	struck     bool // a signal from outside ended it
 }
 
-// newChild takes charge of a started command. Nobody else may wait for it.
+// newChild takes charge of a started command. Nothing else may wait for it.
 func newChild(name string, cmd *exec.Cmd, u *unasked) (*Child, error) {
 	c := &Child{name: name, pid: cmd.Process.Pid, group: cmd.Process.Pid, done: make(chan struct{}), unasked: u}
-	s, err := files.StatOf(c.pid) // not reaped yet, so it is there
+	s, err := files.StatOf(c.pid) // it is not reaped yet, so it exists
 	c.start = s.Start
 	go c.reap(cmd)
 	return c, err
 }
 
-// PID is its process id.
+// PID returns the process id.
 func (c *Child) PID() int { return c.pid }
 
-// Words is the beginning and the end of what it has written so far. See Group.Start.
+// StderrTail returns the beginning and the end of its output so far. See Group.Start.
 func (c *Child) Words() string { return c.words.read() }
 
-// Done is closed once it has ended and was reaped.
+// Done returns a channel that is closed once the process has ended and was reaped.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Err says how it ended: nil is exit status 0. It waits for the end.
+// Err returns how the process ended: nil for exit status 0. It waits for the end.
 func (c *Child) Err() error {
 	<-c.done
 	return c.err
 }
 
-// Stop stops all its threads, and returns once /proc says so.
+// Stop stops all threads, and returns once /proc shows them stopped.
 func (c *Child) Stop() (readBack string, err error) {
 	return c.drive("stop", unix.SIGSTOP, func(states string) bool { return strings.Trim(states, "T") == "" })
 }
 
-// Continue lets it go on, and returns once /proc says so.
+// Continue resumes the process, and returns once /proc shows it running.
 func (c *Child) Continue() (readBack string, err error) {
 	return c.drive("continue", unix.SIGCONT, func(states string) bool { return !strings.Contains(states, "T") })
 }
 
-// Kill ends it without warning and reaps it. One that has ended is no error.
+// Kill sends SIGKILL and reaps the process. It is not an error if it has already ended.
 func (c *Child) Kill() error {
 	if err := c.signal(unix.SIGKILL); err != nil && !errors.Is(err, ErrEnded) {
 		return fmt.Errorf("kill %s: %w", c.name, err)
@@ -322,7 +323,7 @@ func (c *Child) Kill() error {
 	}
 }
 
-// signal sends to the whole process group: a client may have started a program.
+// signal signals the whole process group, because a client may have started a program.
 func (c *Child) signal(s unix.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -338,9 +339,9 @@ func (c *Child) signal(s unix.Signal) error {
 	return unix.Kill(-c.group, s)
 }
 
-// expect takes in that it is about to get a signal. The lock is held.
+// expect records that the child is about to get a signal. The lock is held.
 func (c *Child) expect(s unix.Signal) {
-	c.look() // what was until now is by the words of then
+	c.look() // handle earlier changes before the expectations change
 	switch s {
 	case unix.SIGSTOP:
 		c.stopping = true
@@ -348,7 +349,7 @@ func (c *Child) expect(s unix.Signal) {
 		c.continuing = c.stopping || c.strange
 		c.stopping = false
 	case unix.SIGKILL:
-		if is, err := files.StatOf(c.pid); err != nil || !is.Ends() { // else another was first
+		if is, err := files.StatOf(c.pid); err != nil || !is.Ends() { // otherwise it was killed from outside first
 			c.asked = true
 		}
 	}
@@ -372,7 +373,7 @@ func (c *Child) drive(verb string, s unix.Signal, reached func(states string) bo
 	return strings.Join(append([]string{back}, others...), "; "), err
 }
 
-// await waits until its threads are as a signal makes them.
+// await waits until its threads have reached the state that a signal causes.
 func (c *Child) await(verb string, end time.Time, reached func(states string) bool) (string, error) {
 	for ; ; time.Sleep(100 * time.Microsecond) {
 		states, err := threads(c.pid)
@@ -410,15 +411,15 @@ func threads(pid int) (string, error) {
 	return string(states), nil
 }
 
-// Piped is a child that one speaks with on its stdin and stdout.
+// Piped is a child with pipes to its stdin and stdout.
 type Piped struct {
 	*Child
-	In, Out *os.File // its stdin and stdout, this end
+	In, Out *os.File // our ends of its stdin and stdout
 }
 
-// JoinPiped is Join of a program that is spoken with.
+// StartPiped is StartIn with pipes to the program's stdin and stdout.
 func (g *Group) JoinPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, error) {
-	// Own pipes: those of exec.Cmd are closed when it is reaped, read or not.
+	// exec.Cmd's own pipes are closed when it is reaped, whether or not they were read.
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -438,11 +439,11 @@ func (g *Group) JoinPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, er
 	return p, nil
 }
 
-// Leave lets go of its pipes.
+// ClosePipes closes our ends of the pipes.
 func (p *Piped) Leave() { p.In.Close(); p.Out.Close() }
 
-// captured is the Output of a child, which comes through a pipe: a file would grow for as
-// long as the child writes.
+// capturedOutput is the Output of a child, which is read from a pipe: a file would grow for as long as
+// the child writes.
 type captured struct {
 	Output
 	from *os.File
@@ -450,12 +451,12 @@ type captured struct {
 	buf  [64 << 10]byte
 }
 
-// mostWaiting is more than a pipe holds. A child that never stops writing is read for no
-// longer by who asks for its output.
+// maxPipeRead is more than a pipe holds. It ends the reading of the output of a child that never stops
+// writing.
 const mostWaiting = 2 << 20
 
-// capture lets a command that has yet to start write its stderr, and its stdout unless that
-// goes elsewhere, into a pipe. The caller closes to once the command has started.
+// capture connects the stderr of a command that has not started yet to a pipe, and its stdout unless
+// that is redirected. The caller closes to once the command has started.
 func capture(cmd *exec.Cmd) (c *captured, to *os.File, err error) {
 	from, to, err := os.Pipe()
 	if err != nil {
@@ -472,7 +473,7 @@ func capture(cmd *exec.Cmd) (c *captured, to *os.File, err error) {
 	return c, to, nil
 }
 
-// follow reads until nobody has the other end any more.
+// follow reads until no process holds the other end any more.
 func (c *captured) follow() {
 	c.raw.Read(func(fd uintptr) (over bool) {
 		for {
@@ -490,7 +491,7 @@ func (c *captured) follow() {
 	c.from.Close()
 }
 
-// take takes in what is there. The lock is held.
+// take reads the available bytes. The lock is held.
 func (c *captured) take(fd uintptr) (n int, err error) {
 	for {
 		if n, err = unix.Read(int(fd), c.buf[:]); !errors.Is(err, unix.EINTR) {
@@ -503,9 +504,9 @@ func (c *captured) take(fd uintptr) (n int, err error) {
 	return n, err
 }
 
-// read returns the output so far, with all that was written before the call.
+// read returns the output so far, including everything written before the call.
 func (c *captured) read() string {
-	c.raw.Control(func(fd uintptr) { // an error says that all has been read
+	c.raw.Control(func(fd uintptr) { // an error means that everything has been read
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for sum := 0; sum < mostWaiting; {
@@ -519,8 +520,8 @@ func (c *captured) read() string {
 	return c.String()
 }
 
-// InContainer says whether a process of this machine runs in the container of that id, as
-// its control groups tell.
+// InContainer reports whether a process of this machine runs in the container with that id, according
+// to its control groups.
 func InContainer(pid int, id string) bool {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil || pid <= 1 || len(id) < 12 || !strings.Contains(string(groups), id) {
@@ -530,8 +531,8 @@ func InContainer(pid int, id string) bool {
 	return err == nil && !is.Ended()
 }
 
-// StoppedIn is a process that a signal has stopped: that process of this machine, in the
-// container of that id, or, if it matters, one that it has started; 0: there is none.
+// StoppedIn returns the pid of a process in the container with that id that a signal has stopped: the
+// given process or, with started, one of its children. It returns 0 if there is none.
 func StoppedIn(pid int, id string, started bool) int {
 	if !InContainer(pid, id) {
 		return 0
@@ -562,8 +563,8 @@ func StoppedIn(pid int, id string, started bool) int {
 	return 0
 }
 
-// KillContained kills a process in the container of that id, and returns when it is
-// gone. One that has ended already is no error.
+// KillInContainer kills a process in the container with that id, and returns when it is gone. It is
+// not an error if the process has already ended.
 func KillContained(ctx context.Context, pid int, id string) error {
 	if err := killIf(ctx, pid, func() bool { return InContainer(pid, id) }); err != nil {
 		return fmt.Errorf("kill process %d: %w", pid, err)
@@ -571,8 +572,8 @@ func KillContained(ctx context.Context, pid int, id string) error {
 	return nil
 }
 
-// killIf kills a process if it is the one that is meant, and returns when it is gone. From
-// the first it is held by a descriptor, so that its number can't become another's meanwhile.
+// killIf kills a process if matches confirms that it is the right one, and returns when it is gone. It
+// holds a pidfd from the start, so that the pid can't be reused meanwhile.
 func killIf(ctx context.Context, pid int, meant func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -597,13 +598,13 @@ func killIf(ctx context.Context, pid int, meant func() bool) error {
 	return fmt.Errorf("it is still there: %w", context.Cause(ctx))
 }
 
-// errHeldBack says that a process can't be held by a descriptor.
-var errHeldBack = errors.New("open its descriptor")
+// errNoPidfd reports that no pidfd can be opened for a process.
+var errHeldBack = errors.New("open its pidfd")
 
-// Frozen says whether the kernel keeps a process of this machine frozen with its control
-// group, as a paused container's are, and whether that can be known: of the first version
-// of control groups by freezer.state, of the second by cgroup.events (Documentation of
-// Linux, admin-guide/cgroup-v1/freezer-subsystem and admin-guide/cgroup-v2).
+// Frozen reports whether the kernel keeps a process of this machine frozen with its control group, as
+// it does with a paused container's processes, and whether this can be known. It reads freezer.state
+// for version 1 of control groups and cgroup.events for version 2 (Linux documentation,
+// admin-guide/cgroup-v1/freezer-subsystem and admin-guide/cgroup-v2).
 func Frozen(pid int) (frozen, known bool) {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {

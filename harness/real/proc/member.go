@@ -18,16 +18,18 @@ import (
 	"time"
 )
 
-// member is what a process is that runs no redis-server.
+// member describes a process that is a member of a store rather than a redis-server.
 type member struct {
 	Store
 	StoreMember
 }
 
-// memberEvery is how often a member is asked that begins: an answer may cost all of them a round.
+// memberPoll is the interval at which a starting member is polled. An answer may cost all members a
+// round.
 const memberEvery = 10 * time.Millisecond
 
-// StartStore starts the members of a store on free loopback ports, and returns once they are one.
+// StartStore starts the members of a store on free loopback ports, and returns once they have formed a
+// cluster.
 func (g *Group) StartStore(ctx context.Context, of Store, names []string) (all []*Redis, err error) {
 	bin, err := exec.LookPath(of.Program)
 	if err != nil {
@@ -37,7 +39,7 @@ func (g *Group) StartStore(ctx context.Context, of Store, names []string) (all [
 		if all, err = g.members(bin, of, names); err != nil {
 			return nil, err
 		}
-		// A port may have been taken, which a member that ends need not say last.
+		// A port may have been taken, which need not be the last thing that an ending member writes.
 		err = join(ctx, all)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, errNotOurs) && !errors.Is(err, ErrWontStart) {
 			return all, err
@@ -46,13 +48,13 @@ func (g *Group) StartStore(ctx context.Context, of Store, names []string) (all [
 			if r.child != nil {
 				err = errors.Join(err, r.child.Kill())
 			}
-			err = errors.Join(err, os.RemoveAll(r.dir)) // it may have begun with the others
+			err = errors.Join(err, os.RemoveAll(r.dir)) // it may contain state from this attempt
 		}
 	}
 	return nil, err
 }
 
-// members prepares them; each knows the addresses of all.
+// newMembers prepares the members without starting them. Each gets the addresses of all.
 func (g *Group) members(bin string, of Store, names []string) (all []*Redis, err error) {
 	addrs, err := freePorts(of.Ports * len(names))
 	if err != nil {
@@ -76,7 +78,7 @@ func (g *Group) members(bin string, of Store, names []string) (all []*Redis, err
 	return all, nil
 }
 
-// join starts them all, and waits until each has joined the others.
+// startMembers starts all members and waits until each has joined the cluster.
 func join(ctx context.Context, all []*Redis) error {
 	var start, meet []func() error
 	for _, r := range all {
@@ -95,23 +97,23 @@ func join(ctx context.Context, all []*Redis) error {
 	return errors.Join(AtOnce(meet...)...)
 }
 
-// Redis is one redis-server, or one member of a store that stands in its place. It keeps its
-// port and its directory when it is killed and started again.
+// Redis is one redis-server, or one member of a store that takes its place. It keeps its port and its
+// directory across restarts.
 type Redis struct {
 	Server
 	bin, dir string
 	settings []string
 	group    *Group
-	member   *member               // nil: it is a redis-server
-	last     atomic.Pointer[Child] // nil: it has not been started yet
+	member   *member               // nil for a redis-server
+	last     atomic.Pointer[Child] // nil before the first start
 
 	mu      sync.Mutex
-	child   *Child // nil: it was killed or shut down
+	child   *Child // nil after it was killed or shut down
 	stopped bool
 	is      Identity
 }
 
-const portTries = 5 // free ports that turned out to be taken
+const portTries = 5 // how often to try another port if one turns out to be taken
 
 // StartRedis starts the program bin on a free loopback port and returns once it answers.
 func (g *Group) StartRedis(ctx context.Context, name, bin, persist string) (*Redis, error) {
@@ -126,7 +128,7 @@ func (g *Group) StartRedis(ctx context.Context, name, bin, persist string) (*Red
 	return r, r.begin(ctx)
 }
 
-// StartSentinel starts the program bin as a sentinel that watches nobody yet.
+// StartSentinel starts the program bin as a sentinel that does not monitor any master yet.
 func (g *Group) StartSentinel(ctx context.Context, name, bin string) (*Sentinel, error) {
 	config := filepath.Join(g.DataDir(name), "sentinel.conf")
 	r, err := g.newRedis(name, bin, SentinelArgs(config))
@@ -147,13 +149,13 @@ const loopback = "127.0.0.1"
 func (g *Group) newRedis(name, bin string, settings []string) (*Redis, error) {
 	r := &Redis{bin: bin, settings: settings, group: g, dir: g.DataDir(name)}
 	r.Server = Server{Name: name, Ask: Ask, Log: r.log}
-	if err := os.Mkdir(r.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { // a disk may be mounted there
+	if err := os.Mkdir(r.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { // a disk may already be mounted there
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	return r, nil
 }
 
-// begin starts it for the first time, on a port that is free.
+// begin starts it for the first time, on a free port.
 func (r *Redis) begin(ctx context.Context) (err error) {
 	for range portTries {
 		if r.At, err = freePort(); err != nil {
@@ -166,22 +168,22 @@ func (r *Redis) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// Runs says whether its process is there.
+// Runs reports whether its process exists.
 func (r *Redis) Runs() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.runs()
 }
 
-// Ended says whether it is not there any more.
+// Ended reports whether its process no longer exists.
 func (r *Redis) Ended() bool { return !r.Runs() }
 
-// Kill ends it without warning.
+// Kill ends it with SIGKILL.
 func (r *Redis) Kill(context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.runs() {
-		return "", fmt.Errorf("kill %s: it does not run", r.Name)
+		return "", fmt.Errorf("kill %s: it is not running", r.Name)
 	}
 	pid := r.child.PID()
 	if err := r.child.Kill(); err != nil {
@@ -191,14 +193,14 @@ func (r *Redis) Kill(context.Context) (readBack string, err error) {
 	return fmt.Sprintf("process %d has ended", pid), nil
 }
 
-// Restart starts it again when it has ended, with what its disk kept, and says which
-// process answers now and how many keys it has. One that ends again at once, as with a
-// disk that it can't read, is ErrWontStart.
+// Restart starts it again after it has ended, with the data that its disk kept, and returns which
+// process answers now and how many keys it has. If it ends again immediately, for example because it
+// can't read its data, the error is ErrWontStart.
 func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.runs() {
-		return "", fmt.Errorf("restart %s: it runs", r.Name)
+		return "", fmt.Errorf("restart %s: it is running", r.Name)
 	}
 	before := r.is
 	if err := r.start(ctx); err != nil {
@@ -214,13 +216,13 @@ func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 	return fmt.Sprintf("process %d, %s", r.child.PID(), keys), nil
 }
 
-// errNotOurs says that the port belongs to another process.
+// errNotOurs reports that the port belongs to another process.
 var errNotOurs = errors.New("the port is taken by another process")
 
 func (r *Redis) start(ctx context.Context) error {
 	cmd := exec.Command(r.bin, r.args()...)
-	// Not in its data directory: a child between fork and exec that waits for a file system
-	// of ours keeps our garbage collector waiting, and so the file system.
+	// Not in its data directory: a child between fork and exec that waits for one of our file systems
+	// blocks our garbage collector, and so the file system itself.
 	cmd.Dir = r.group.Dir
 	child, err := r.group.Start(r.Name, cmd)
 	if err != nil {
@@ -228,8 +230,8 @@ func (r *Redis) start(ctx context.Context) error {
 	}
 	r.last.Store(child)
 	if err := r.ready(ctx, child); err != nil {
-		// A server that can't start says so by its status. One that ends well was asked to by somebody, and
-		// says that, or it is no server.
+		// A server that can't start exits with an error status. One that exits successfully was asked to
+		// shut down from outside and logs that, or it is not a server at all.
 		if asked := strings.Contains(child.Words(), "shutdown"); errors.Is(err, ErrWontStart) && child.Err() == nil && (asked || r.member != nil) {
 			child.Stays()
 		}
@@ -244,13 +246,13 @@ func (r *Redis) args() []string {
 	if r.member != nil {
 		return r.settings
 	}
-	host, port, _ := net.SplitHostPort(r.At) // from freePort
+	host, port, _ := net.SplitHostPort(r.At) // can't fail: the address is from freePort
 	listen := []string{"--bind", host, "--port", port, "--dir", r.dir, "--daemonize", "no"}
 	return append(slices.Clone(r.settings), listen...)
 }
 
-// ready waits until PING is answered, and by this very process: a port that was
-// free a moment ago may belong to somebody else now.
+// ready waits until PING is answered by this very process: a port that was free a moment ago may
+// belong to another process now.
 func (r *Redis) ready(ctx context.Context, child *Child) error {
 	var is Identity
 	var err error
@@ -271,7 +273,7 @@ func (r *Redis) ready(ctx context.Context, child *Child) error {
 	return nil
 }
 
-// Answers asks it, past the links, whether it is there.
+// Ping pings it directly, not through a link.
 func (r *Redis) Answers(ctx context.Context) error {
 	if r.member != nil {
 		return r.member.Alive(ctx, r.member.StoreMember)
@@ -280,7 +282,7 @@ func (r *Redis) Answers(ctx context.Context) error {
 	return err
 }
 
-// log is what its last process has written.
+// log returns the output of its last process.
 func (r *Redis) log() string {
 	if c := r.last.Load(); c != nil {
 		return c.Words()
@@ -296,20 +298,20 @@ func freePort() (addr string, err error) {
 	return all[0], nil
 }
 
-// freePorts are addresses that nobody listens on, each another.
+// freePorts returns n different addresses with unused ports.
 func freePorts(n int) (addrs []string, err error) {
 	for range n {
 		l, fails := net.Listen("tcp", loopback+":0")
 		if fails != nil {
 			return nil, fmt.Errorf("find a free port: %w", fails)
 		}
-		defer func() { err = errors.Join(err, l.Close()) }() // all of them are held until all are found
+		defer func() { err = errors.Join(err, l.Close()) }() // each is held until all are found
 		addrs = append(addrs, l.Addr().String())
 	}
 	return addrs, nil
 }
 
-// runs says whether its process is there. The lock is held.
+// runs reports whether its process exists. The lock is held.
 func (r *Redis) runs() bool {
 	if r.child == nil {
 		return false
@@ -322,15 +324,15 @@ func (r *Redis) runs() bool {
 	}
 }
 
-// Pause stops it, as SIGSTOP does: what comes meanwhile the kernel keeps for it.
+// Pause stops it with SIGSTOP. The kernel buffers what arrives meanwhile.
 func (r *Redis) Pause(context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case !r.runs():
-		return "", fmt.Errorf("stop %s: it does not run", r.Name)
+		return "", fmt.Errorf("stop %s: it is not running", r.Name)
 	case r.stopped:
-		return "", fmt.Errorf("stop %s: it is stopped already", r.Name)
+		return "", fmt.Errorf("stop %s: it is already stopped", r.Name)
 	}
 	if readBack, err = r.child.Stop(); err == nil {
 		r.stopped = true
@@ -338,7 +340,7 @@ func (r *Redis) Pause(context.Context) (readBack string, err error) {
 	return readBack, err
 }
 
-// Resume lets it go on. There is nothing to do for one that was killed meanwhile.
+// Resume continues it. It does nothing if the process was killed meanwhile.
 func (r *Redis) Resume(context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -349,7 +351,7 @@ func (r *Redis) Resume(context.Context) (readBack string, err error) {
 	return r.child.Continue()
 }
 
-// Mute says why it runs and can't answer; "": it can.
+// WhyUnresponsive returns why it runs but can't answer, or "" if it can.
 func (r *Redis) Mute() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -359,7 +361,7 @@ func (r *Redis) Mute() string {
 	return ""
 }
 
-// Silent says whether it need not answer: it is stopped, has ended, or is just being changed.
+// MayNotAnswer reports whether it need not answer: it is stopped, has ended, or is just being changed.
 func (r *Redis) Silent() bool {
 	if !r.mu.TryLock() {
 		return true
@@ -368,20 +370,20 @@ func (r *Redis) Silent() bool {
 	return r.stopped || !r.runs()
 }
 
-// Shutdown asks it to end in good order, and waits until it has.
+// Shutdown asks it to shut down cleanly, and waits until it has ended.
 func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case !r.runs():
-		return "", fmt.Errorf("shut %s down: it does not run", r.Name)
+		return "", fmt.Errorf("shut %s down: it is not running", r.Name)
 	case r.stopped:
-		return "", fmt.Errorf("shut %s down: it is stopped, and hears nothing", r.Name)
+		return "", fmt.Errorf("shut %s down: it is stopped and can't receive the request", r.Name)
 	}
 	if err := r.Server.Shutdown(ctx, r.child.Done(), r.child.mayEnd, r.child.Err); err != nil {
 		return "", err
 	}
 	pid := r.child.PID()
 	r.child = nil
-	return fmt.Sprintf("process %d ended in good order", pid), nil
+	return fmt.Sprintf("process %d shut down cleanly", pid), nil
 }

@@ -1,17 +1,18 @@
-// Package proc runs the processes of a run, redis-servers, stores and clients, and makes sure that
-// none outlives it.
+// Package proc starts the processes of a run (redis-servers, other stores and clients) and makes
+// sure that none of them outlives the run.
 //
-// A Group is the children of one run and the directory they live in. A Child is one process,
-// which can be stopped, continued and killed, each with confirmation. Sweep removes what killed
-// lockpicks left; package files says whose it is. TrueClock is the clock that no fault touches.
+// A Group is the set of processes of one run, with their directory. A Child is one process. It can
+// be stopped, continued and killed, each with confirmation. Sweep removes the leftovers of killed
+// lockpick processes; package files identifies their owners. TrueClock is the clock that no fault
+// changes.
 //
-// Server and Sentinel ask a redis-server what it is and tell it what to be, wherever it runs: what
-// it is started with, when it is ready, and how each change is read back. Redis is a redis-server
-// that is a child. Store is a kind of server besides Redis that a lock may use (etcd, Consul), and
-// StoreMember one of its members, which talk among themselves past all links.
+// Server and Sentinel query and configure a redis-server, wherever it runs: its arguments, when it
+// is ready, and how each change is read back. Redis is a redis-server that is a child. Store is a
+// kind of server other than Redis that a lock may use (etcd, Consul). StoreMember is one of its
+// members, which talk to each other without going through links.
 //
-// Not here: when one server takes over from another (package real), and faults of clocks and
-// disks, which hook in at Group.AtStart. All but TrueClock, MakeDir and Sweep needs Linux.
+// Not here: failover between servers (package real), and clock and disk faults, which hook in at
+// Group.AtStart. Everything except TrueClock, MakeDir and Sweep needs Linux.
 package proc
 
 import (
@@ -32,24 +33,24 @@ import (
 	"lockpick/internal/files"
 )
 
-// ErrEnded says that a process has ended already.
+// ErrEnded reports that a process has already ended.
 var ErrEnded = errors.New("process has ended")
 
-// ErrStruck is what Group.AtStart returns if somebody else has sent a signal to the child.
-var ErrStruck = errors.New("somebody has sent it a signal")
+// ErrSignaled is returned by Group.AtStart if an external process sent the child a signal.
+var ErrStruck = errors.New("it received a signal from outside")
 
-// Late is the error of a wait that took longer than it may. It says who was waited for.
+// TimeoutError is the error of a wait that exceeded its limit. Its text names what was waited for.
 type Late string
 
 func (l Late) Error() string { return string(l) }
 
-// Timeout is as of package net's errors.
+// Timeout implements the Timeout method of net.Error.
 func (Late) Timeout() bool { return true }
 
-// MakeDir makes a temporary folder below dir, and removes before what killed lockpicks
-// have left there. Its name tells whose it is, so that it is removed in its turn.
+// MakeDir creates a temporary directory below dir, after removing leftovers of killed lockpick
+// processes there. The name identifies the owner, so that a later Sweep can remove the directory.
 func MakeDir(dir string) (string, error) {
-	dir, err := filepath.Abs(dir) // who gets it works elsewhere
+	dir, err := filepath.Abs(dir) // the directory is used from other working directories
 	if err != nil {
 		return "", fmt.Errorf("make run directory: %w", err)
 	}
@@ -63,19 +64,19 @@ func MakeDir(dir string) (string, error) {
 	return own, nil
 }
 
-// Sweep removes the folders below dir that dead owners left, with what is mounted there,
-// and ends their processes, should any still run. It returns what it removed.
+// Sweep removes the directories below dir whose owners are dead, including what is mounted in them,
+// and kills any of their processes that still run. It returns the paths that it removed.
 func Sweep(dir string) ([]string, error) {
 	k := files.Temporary
 	k.Before = putAway
 	return k.Sweep(dir)
 }
 
-// keptOutput is how many bytes of an Output's beginning, and of its end, are kept: the
-// beginning has the first error, and the end the last one.
+// keepBytes is how many bytes an Output keeps of the beginning and of the end: the beginning has the
+// first error and the end has the last one.
 const keptOutput = 2000
 
-// Output keeps the beginning and the end of what a program writes, however much that is.
+// Output keeps the beginning and the end of a program's output, however long it is.
 type Output struct {
 	mu         sync.Mutex
 	head, tail []byte
@@ -100,7 +101,7 @@ func (o *Output) add(b []byte) {
 	o.tail = append(o.tail[max(0, len(o.tail)+len(b)-keptOutput):], b...)
 }
 
-// String returns what was kept, and in its place how much was dropped.
+// String returns the output, with a note in place of the bytes that were dropped.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,30 +112,30 @@ func (o *Output) String() string {
 	return strings.TrimSpace(string(o.head) + dropped + string(o.tail))
 }
 
-// Timeline is the true time of one run and what is done in it.
+// Timeline is the true time of one run and the tasks that are scheduled in it.
 type Timeline struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	ahead  atomic.Int64 // of TrueClock is the clock that it goes by
-	origin atomic.Int64 // true time zero, by that clock
+	ahead  atomic.Int64 // how far the run's clock is ahead of TrueClock
+	origin atomic.Int64 // true time zero, by the run's clock
 
 	mu     sync.Mutex
 	closed bool
 	tasks  sync.WaitGroup
 }
 
-// NewTimeline makes one whose context ends with ctx, or when it is stopped.
+// NewTimeline returns a timeline whose context ends with ctx or when the timeline is stopped.
 func NewTimeline(ctx context.Context) *Timeline {
 	t := &Timeline{}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	return t
 }
 
-// Context ends with the run.
+// Context returns a context that ends with the run.
 func (t *Timeline) Context() context.Context { return t.ctx }
 
-// GoBy lets it go by the clock of another machine, which is so far ahead of this one's.
-// It is called before Begin.
+// SetClockAhead makes the timeline use the clock of another machine, which is ahead of this one's by
+// the given duration. It must be called before Begin.
 func (t *Timeline) GoBy(ahead time.Duration) { t.ahead.Store(int64(ahead)) }
 
 func (t *Timeline) clock() time.Duration { return TrueClock() + time.Duration(t.ahead.Load()) }
@@ -142,16 +143,16 @@ func (t *Timeline) clock() time.Duration { return TrueClock() + time.Duration(t.
 // Begin makes this instant true time zero.
 func (t *Timeline) Begin() { t.origin.Store(int64(t.clock())) }
 
-// Origin is true time zero, by TrueClock of the machine by whose clock it goes.
+// Origin returns true time zero, by TrueClock of the machine whose clock the run uses.
 func (t *Timeline) Origin() time.Duration { return time.Duration(t.origin.Load()) }
 
-// Now is true time since the run began.
+// Now returns the true time since the run began.
 func (t *Timeline) Now() time.Duration { return t.clock() - t.Origin() }
 
-// Fail ends the context for a reason, and so the run.
+// Fail cancels the context with err as its cause, and so ends the run.
 func (t *Timeline) Fail(err error) { t.cancel(err) }
 
-// Go calls f in a goroutine that Wait waits for; once stopped it does not.
+// Go calls f in a goroutine that Wait waits for. It does nothing after Stop.
 func (t *Timeline) Go(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,7 +161,7 @@ func (t *Timeline) Go(f func()) {
 	}
 }
 
-// At calls f at a true time, unless the run ends before.
+// At calls f at a true time, unless the run ends first.
 func (t *Timeline) At(at time.Duration, f func()) {
 	t.Go(func() {
 		timer := time.NewTimer(at - t.Now())
@@ -170,13 +171,13 @@ func (t *Timeline) At(at time.Duration, f func()) {
 		case <-t.ctx.Done():
 			return
 		}
-		if t.ctx.Err() == nil { // both may have been due
+		if t.ctx.Err() == nil { // both cases may have been ready
 			f()
 		}
 	})
 }
 
-// Stop ends the context, and lets nothing new begin.
+// Stop cancels the context and prevents new tasks from starting.
 func (t *Timeline) Stop() {
 	t.mu.Lock()
 	t.closed = true
@@ -184,10 +185,10 @@ func (t *Timeline) Stop() {
 	t.cancel(nil)
 }
 
-// taskBound is how long what was begun may still run when the run ends.
+// taskBound is how long running tasks may take after the run has ended.
 const taskBound = 5 * time.Second
 
-// Wait waits for what was begun, after Stop.
+// Wait waits for the running tasks. It is called after Stop.
 func (t *Timeline) Wait() error {
 	done := make(chan struct{})
 	go func() { t.tasks.Wait(); close(done) }()
@@ -195,26 +196,26 @@ func (t *Timeline) Wait() error {
 	case <-done:
 		return nil
 	case <-time.After(taskBound):
-		return Late(fmt.Sprintf("end the run: a function given to At or Tap still runs after %v", taskBound))
+		return Late(fmt.Sprintf("end the run: a function given to At or Tap is still running after %v", taskBound))
 	}
 }
 
-// A question is put each askEvery. How long its answer takes is counted in steps of this
-// process's own time: where it stands still itself, nobody is late.
+// A probe is sent every askEvery. The wait for its answer is counted in steps of this process's own
+// running time: if this process is stalled itself, no server counts as slow.
 const (
 	askEvery = 200 * time.Millisecond
 	waitStep = 20 * time.Millisecond
 )
 
-// Question is put over and over to somebody who is to answer in time.
+// Probe is a request that is repeated to a server that has to answer in time.
 type Question struct {
-	Ask func(context.Context) // returns once it is answered, or need not be
-	// Late is told at each step how long an answer has been due.
+	Ask func(context.Context) // returns once the request is answered, or no answer is needed
+	// OnWait is called at each step with the time that the answer has been outstanding.
 	Late func(waited time.Duration)
 }
 
-// Answers returns once a server answers, or is excused: then nothing is due from when it
-// is not any more.
+// AwaitAnswer returns once a server answers. It also returns as soon as excused reports that no
+// answer is expected any more.
 func Answers(ctx context.Context, excused func() bool, ask func(context.Context) error) {
 	for ctx.Err() == nil && !excused() {
 		limit, cancel := context.WithTimeout(ctx, askEvery)
@@ -230,14 +231,14 @@ func Answers(ctx context.Context, excused func() bool, ask func(context.Context)
 	}
 }
 
-// Last puts it once more, and waits for so long at most.
+// AskOnce sends the request once and waits up to patience for the answer.
 func (q Question) Last(patience time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	q.answered(ctx, patience)
 }
 
-// Put puts it until the context ends.
+// Run repeats the request until the context ends.
 func (q Question) Put(ctx context.Context) {
 	for {
 		q.answered(ctx, math.MaxInt64-waitStep)
@@ -252,7 +253,7 @@ func (q Question) Put(ctx context.Context) {
 	}
 }
 
-// answered asks once, and waits for the answer until patience runs out.
+// await sends the request once and waits for the answer until patience runs out.
 func (q Question) answered(ctx context.Context, patience time.Duration) {
 	done := make(chan struct{})
 	go func() { defer close(done); q.Ask(ctx) }()
@@ -266,11 +267,11 @@ func (q Question) answered(ctx context.Context, patience time.Duration) {
 	}
 }
 
-// askBound is how long a server may take to answer when the context sets no bound.
+// askBound is how long a server may take to answer when the context sets no deadline.
 const askBound = 5 * time.Second
 
-// Ask sends one command to a Redis server on a connection of its own and
-// returns its reply. An error reply is a reply.
+// Ask sends one command to a Redis server on a new connection and returns the reply. An error reply
+// is returned as a reply.
 func Ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
 	ctx, cancel := context.WithTimeout(ctx, askBound)
 	defer cancel()
@@ -307,21 +308,21 @@ func ask(ctx context.Context, addr string, args []string) (resp.Value, error) {
 	}
 }
 
-// asked is where this process has asked servers from. A server that tells who asked it
-// knows a connection by its address alone, and may tell when that is long closed.
+// recentAsks holds the addresses from which this process has recently sent commands. A server that
+// reports who sent a command knows only the address of the connection, and may report it long after
+// the connection was closed.
 var asked askers
 
 type askers struct {
 	mu  sync.Mutex
-	all map[asking]time.Duration // by TrueClock, when it was last asked
+	all map[asking]time.Duration // TrueClock at the last command
 }
 
-// asking is a server and where it was asked from: another server may be connected to from
-// the same port by anybody.
+// connKey is a server and a client address. The server is part of the key because another process may
+// connect to another server from the same port.
 type asking struct{ server, from string }
 
-// askedFor is how long an address that was asked from counts as ours. The kernel gives it
-// away again.
+// recentFor is how long an address counts as ours after a command. The kernel reuses it later.
 const askedFor = time.Minute
 
 func (a *askers) note(x asking) {
@@ -333,8 +334,8 @@ func (a *askers) note(x asking) {
 	a.all[x] = TrueClock()
 }
 
-// Asked says whether Ask has asked a server lately from an address. Both are as their
-// connection has them.
+// AskedFrom reports whether Ask recently sent a command to server from the address from. Both
+// addresses are written as in the connection.
 func Asked(server, from string) bool {
 	asked.mu.Lock()
 	defer asked.mu.Unlock()
@@ -342,8 +343,8 @@ func Asked(server, from string) bool {
 	return ok && TrueClock()-at < askedFor
 }
 
-// Command asks a server, which has a name for messages, and returns its answer as Go has it: nil,
-// int64, string or a []any of them. An error reply is an error.
+// Command sends a command to the server and returns the reply as a Go value: nil, int64, string or
+// []any of these. An error reply is returned as an error. Error messages refer to the server as name.
 func (s *Server) Command(ctx context.Context, name string, args []string) (any, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("ask %s: no command", name)
@@ -359,7 +360,7 @@ func (s *Server) Command(ctx context.Context, name string, args []string) (any, 
 	return r, nil
 }
 
-// reply is a RESP value as Go has it: nil, int64, string, error or a []any of them.
+// reply converts a RESP value to nil, int64, string, error or []any of these.
 func reply(v resp.Value) any {
 	switch {
 	case v.Null:
@@ -378,15 +379,15 @@ func reply(v resp.Value) any {
 	return v.Str
 }
 
-// versionBound is how long a program may take to tell its version.
+// versionBound is how long a program may take to print its version.
 const versionBound = 5 * time.Second
 
-// AskVersion runs a program that prints its version, and returns what the group of pattern matches.
+// AskVersion runs a program that prints its version, and returns the first group that pattern matches.
 func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionBound)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.WaitDelay = versionBound // what it has started may keep its output open
+	cmd.WaitDelay = versionBound // a process that it started may keep its output open
 	var out Output
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {
@@ -395,10 +396,10 @@ func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, arg
 	if found := pattern.FindStringSubmatch(out.String()); found != nil {
 		return found[1], nil
 	}
-	return "", fmt.Errorf("ask %s for its version: it says %.100q", program, out.String())
+	return "", fmt.Errorf("ask %s for its version: unexpected output %.100q", program, out.String())
 }
 
-// AtOnce does all jobs at the same time, and returns the errors in the order in which they came.
+// Parallel runs all jobs concurrently and returns their errors in the order in which they occurred.
 func AtOnce(jobs ...func() error) (failed []error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -58,7 +58,7 @@ func TestRedisKeepsWhatItsDiskKeeps(t *testing.T) {
 		}
 		back, err := r.Restart(t.Context())
 		if err != nil || !strings.HasSuffix(back, want) || r.Addr() != addr {
-			t.Errorf("%s: restart at %s says %q, %v; want%s at %s", mode, r.Addr(), back, err, want, addr)
+			t.Errorf("%s: restart at %s returned %q, %v; want%s at %s", mode, r.Addr(), back, err, want, addr)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestStartSaysWhatTheServerSaid(t *testing.T) {
 	if _, err := r.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Its port is taken when it comes back.
+	// Its port is taken when it restarts.
 	l, err := net.Listen("tcp", r.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -102,14 +102,14 @@ func TestReadyMeansThatOurServerAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A process that lives, at a port where another server answers.
+	// A live process, at a port where another server answers.
 	sleeper, err := g.Start("sleeper", exec.Command("/bin/sleep", "60"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &Redis{Server: Server{Name: "n1", At: other.Addr(), Ask: Ask}, group: g}
 	if err := r.ready(t.Context(), sleeper); !errors.Is(err, errNotOurs) {
-		t.Errorf("another server's answer was taken for ours: %v", err)
+		t.Errorf("another server's answer was accepted: %v", err)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestStopAndContinue(t *testing.T) {
 		t.Errorf("second kill: %v", err)
 	}
 	if c.Err() == nil {
-		t.Error("it ended well, after SIGKILL")
+		t.Error("no error after SIGKILL")
 	}
 }
 
@@ -164,13 +164,13 @@ func TestCloseEndsAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	if files.ProcessRuns(c.pid, c.start) {
-		t.Error("the child lives")
+		t.Error("the child is still running")
 	}
 	if _, err := os.Stat(g.Dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the directory is there: %v", err)
+		t.Errorf("the directory still exists: %v", err)
 	}
 	if _, err := g.Start("late", exec.Command("/bin/true")); err == nil {
-		t.Error("a child started after the end")
+		t.Error("a child started after Close")
 	}
 }
 

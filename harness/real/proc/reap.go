@@ -18,15 +18,15 @@ import (
 	"lockpick/internal/files"
 )
 
-// Codes by which the kernel tells a parent what became of a child, see waitid(2).
+// Codes with which the kernel reports a child's state change to its parent, see waitid(2).
 const (
-	childDumped    = 3 // like smaller ones, of one that has ended
+	childDumped    = 3 // this code and smaller ones mean that it has ended
 	childStopped   = 5
 	childContinued = 6
 )
 
-// reap sees what becomes of the child until it has ended, and reaps it. The kernel tells of
-// each stop, however short; if the child has gone on since, of that.
+// reap follows the child's state changes until it has ended, and reaps it. The kernel reports every
+// stop, however short. If the child has continued since, it reports that instead.
 func (c *Child) reap(cmd *exec.Cmd) {
 	for {
 		var info unix.Siginfo
@@ -50,8 +50,7 @@ func (c *Child) reap(cmd *exec.Cmd) {
 	close(c.done)
 }
 
-// look takes in that it was stopped or went on, if the kernel has not told it yet. The lock
-// is held.
+// look handles a stop or continue that the kernel has not reported yet. The lock is held.
 func (c *Child) look() {
 	var info unix.Siginfo
 	if c.ended || unix.Waitid(unix.P_PID, c.pid, &info, unix.WSTOPPED|unix.WCONTINUED|unix.WNOHANG, nil) != nil || info.Code == 0 {
@@ -67,20 +66,20 @@ func (c *Child) look() {
 		c.strange = true
 		tell(Stopped, "stopped by a signal from outside")
 	case info.Code != childContinued:
-	case c.strange: // its stop is recorded
+	case c.strange: // the stop was reported
 		c.strange = false
 	case c.stopping:
 		tell(Continued, "continued by a signal from outside, while it was paused")
-	case !expected: // it was stopped before, too shortly to be seen
+	case !expected: // it was stopped, but too briefly for that to be seen
 		tell(Stopped, "stopped by a signal from outside")
 	}
 }
 
-// tellEnd tells that it has ended, unless it may end by itself and did. The lock is held.
+// reportEnd reports that it has ended, unless it exited by itself and was allowed to. The lock is held.
 func (c *Child) tellEnd() {
 	x := Unasked{Child: c.name, What: Ended, Status: -1, Cause: fmt.Sprintf("process %d ended: %v", c.pid, c.err)}
 	if exit, ok := errors.AsType[*exec.ExitError](c.err); ok {
-		x.Status = exit.ExitCode() // -1: by a signal
+		x.Status = exit.ExitCode() // -1 if a signal ended it
 		if is, ok := exit.Sys().(syscall.WaitStatus); ok && is.Signaled() {
 			x.Cause = fmt.Sprintf("process %d was ended by signal %d (%v)", c.pid, is.Signal(), is.Signal())
 		}
@@ -97,8 +96,8 @@ func (c *Child) tellEnd() {
 	c.unasked.add(x)
 }
 
-// Stays says that from now on it is to run until it is asked to end: to end by itself is
-// Unasked, too.
+// ExpectToRun declares that from now on the child has to run until it is asked to end: an exit by itself
+// is then unexpected too.
 func (c *Child) Stays() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,39 +107,39 @@ func (c *Child) Stays() {
 	}
 }
 
-// Struck says whether a signal has ended it that was not asked for. It waits for the end.
+// KilledExternally reports whether a signal from outside ended it. It waits for the end.
 func (c *Child) Struck() bool {
 	<-c.done
 	return c.struck
 }
 
-// mayEnd says whether it is just being asked to end, by other means than a signal.
+// setEndRequested records whether it is being asked to end by means other than a signal.
 func (c *Child) mayEnd(may bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = may
 }
 
-// Happening is what becomes of a child.
+// EventKind is the kind of an UnexpectedEvent.
 type Happening int
 
 const (
 	Ended Happening = iota
 	Stopped
-	Continued // in the midst of a pause that the Group had asked for
+	Continued // during a pause that the Group had requested
 )
 
-// Unasked is what became of a child that its Group did not do: somebody else sent it a
-// signal, or it ended by itself.
+// UnexpectedEvent is a state change of a child that its Group did not cause: the child got a signal from
+// outside, or exited by itself.
 type Unasked struct {
-	Child string // its name
+	Child string // name of the child
 	What  Happening
-	// Status is the exit status with which it ended; -1: it ended by a signal, or did not end.
+	// Status is the exit status, or -1 if it was ended by a signal or has not ended.
 	Status int
-	Cause  string // what was seen
+	Cause  string // what was observed
 }
 
-// unasked is what was not asked for, until somebody listens.
+// unexpectedEvents queues events until Listen is called.
 type unasked struct {
 	mu     sync.Mutex
 	tell   func(Unasked)
@@ -157,12 +156,13 @@ func (u *unasked) add(x Unasked) {
 	u.tell(x)
 }
 
-// DiskName is what the disks of runs are called where mounts are listed.
+// DiskName is the name of the disks of runs in the list of mounts.
 const DiskName = "lockpick"
 
-// Unmount unmounts a FUSE file system that lockpick mounted. MNT_FORCE ends its connection: another
-// mount namespace that was made meanwhile has it mounted as well, and would keep it for as long
-// as that lasts. Who has just ended may keep it busy for a moment; after that it is detached.
+// Unmount unmounts a FUSE file system that lockpick mounted. MNT_FORCE ends its connection: a mount
+// namespace that was created meanwhile also has the file system mounted, and would keep it alive for as
+// long as the namespace lasts. A process that has just ended may keep it busy for a moment. If it is
+// still busy after that, it is detached.
 func Unmount(dir string) error {
 	var err error
 	for range 20 {
@@ -174,7 +174,7 @@ func Unmount(dir string) error {
 	if errors.Is(err, unix.EBUSY) {
 		err = unix.Unmount(dir, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 	}
-	if errors.Is(err, unix.EPERM) { // an ordinary user's
+	if errors.Is(err, unix.EPERM) { // mounted by an ordinary user
 		out, failed := exec.Command("fusermount3", "-u", "-z", "--", dir).CombinedOutput()
 		if failed == nil {
 			return nil
@@ -189,14 +189,14 @@ func Unmount(dir string) error {
 
 type mount struct{ point, kind, source, settings string }
 
-// ours says whether it is a disk that this user has mounted.
+// isOurs reports whether it is a disk that this user has mounted.
 func (m mount) ours() bool {
 	return m.kind == "fuse."+DiskName && m.source == DiskName &&
 		slices.Contains(strings.Split(m.settings, ","), fmt.Sprintf("user_id=%d", os.Geteuid()))
 }
 
-// disksBelow lists the disks that are mounted below a directory, the last that was mounted
-// first. Where something else is mounted, nothing of the directory is to be touched.
+// disksBelow lists the disks that are mounted below a directory, the most recent first. If something
+// else is mounted there, the error is ErrKeepFolder: nothing in the directory may be touched.
 func disksBelow(dir string) ([]mount, error) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -216,7 +216,7 @@ func disksBelow(dir string) ([]mount, error) {
 }
 
 func mounts(mountinfo string) []mount {
-	// A blank, a tab, a newline and a backslash are written as octal numbers.
+	// Spaces, tabs, newlines and backslashes are written as octal numbers.
 	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var out []mount
 	for line := range strings.Lines(mountinfo) {

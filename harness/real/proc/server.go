@@ -13,44 +13,44 @@ import (
 	"lockpick/harness/resp"
 )
 
-// asker sends one command to the server at addr, on a connection of its own, and returns
-// its reply. An error reply is a reply.
+// askFunc sends one command to the server at addr on a new connection and returns the reply. An error
+// reply is returned as a reply.
 type asker func(ctx context.Context, addr string, args ...string) (resp.Value, error)
 
 // Server is one redis-server.
 type Server struct {
 	Name string
-	At   string        // host:port, where other servers reach it, too
-	Ask  asker         // as whoever starts it can
-	Log  func() string // the end of what it has to say
+	At   string        // host:port, as other servers reach it
+	Ask  asker         // depends on how the server was started
+	Log  func() string // returns the end of its log
 }
 
-// Addr is its host:port.
+// Addr returns its host:port.
 func (s *Server) Addr() string { return s.At }
 
-// Redis is the server itself, for those who have it as a part of something larger.
+// Redis returns the server itself, for types that embed it.
 func (s *Server) Redis() *Server { return s }
 
 const (
-	joinBound  = 30 * time.Second       // how long those of a store may take to be one
+	joinBound  = 30 * time.Second       // how long the members of a store may take to form a cluster
 	readyBound = 10 * time.Second       // how long a server may take to answer
-	helloBound = 200 * time.Millisecond // how long one try waits: whoever has the port may be no server
-	endBound   = 5 * time.Second        // how long it may take to end when it is asked to
+	helloBound = 200 * time.Millisecond // how long one try waits: the process that has the port may not be a server
+	endBound   = 5 * time.Second        // how long a shutdown may take
 )
 
-// errSilent says that a server runs and does not answer.
+// errNoAnswer reports that a server is running but does not answer.
 var errSilent = Late("no answer in time")
 
-// ErrWontStart says that a server ends when it is started.
+// ErrWontStart reports that a server ended while it was starting.
 var ErrWontStart = errors.New("redis-server ended")
 
-// Identity is who a server says that it is.
+// Identity is what a server reports about itself.
 type Identity struct {
 	Process string // process_id, in its own PID namespace
-	Run     string // run_id, another at each start
+	Run     string // run_id, which changes at each start
 }
 
-// Hello asks once whether it is ready, and who it is.
+// Hello checks once whether the server is ready, and returns its identity.
 func (s *Server) Hello(ctx context.Context) (Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloBound)
 	defer cancel()
@@ -62,20 +62,20 @@ func (s *Server) Hello(ctx context.Context) (Identity, error) {
 	return Identity{Process: field(v.Str, "process_id"), Run: field(v.Str, "run_id")}, err
 }
 
-// Ready waits until somebody answers PING at its address, and returns who. One that
-// ends instead, as with a disk that it can't read, is ErrWontStart.
+// Ready waits until a server answers PING at its address, and returns its identity. If the server ends
+// instead, for example because it can't read its data, the error is ErrWontStart.
 func (s *Server) Ready(ctx context.Context, ended <-chan struct{}) (id Identity, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errSilent)
 	defer cancel()
 	err = s.Await(ctx, ended, time.Millisecond, func(ctx context.Context) (err error) {
-		id, err = s.Hello(ctx) // it may not be listening yet, or loading
+		id, err = s.Hello(ctx) // it may not be listening yet, or still be loading
 		return err
 	})
 	return id, err
 }
 
-// Await is Ready of a server that is asked something else, and every so often; it may take as
-// long as a store takes to become one.
+// AwaitReady is Ready with another check and polling interval. It waits as long as a store may take to
+// form a cluster.
 func (s *Server) Await(ctx context.Context, ended <-chan struct{}, every time.Duration, hello func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, joinBound, errSilent)
 	defer cancel()
@@ -97,7 +97,7 @@ func (s *Server) Await(ctx context.Context, ended <-chan struct{}, every time.Du
 	}
 }
 
-// Again reads back that it has begun anew, and how many keys it has.
+// ConfirmRestart verifies that the server has restarted, and reports how many keys it has.
 func (s *Server) Again(ctx context.Context, before, now Identity) (readBack string, err error) {
 	if now.Run == before.Run {
 		return "", fmt.Errorf("restart %s: run_id is still %s", s.Name, before.Run)
@@ -109,8 +109,8 @@ func (s *Server) Again(ctx context.Context, before, now Identity) (readBack stri
 	return fmt.Sprintf("run_id %.8s was %.8s (keys: %d)", now.Run, before.Run, keys), nil
 }
 
-// Shutdown asks it to end in good order, and returns once it has. mayEnd is told whether it is being
-// asked to, and status says how it ended.
+// Shutdown asks it to shut down cleanly, and returns once it has. mayEnd is called with whether a
+// shutdown is in progress, and status returns how the server ended.
 func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, mayEnd func(bool), status func() error) error {
 	mayEnd(true)
 	if err := s.end(ctx, ended); err != nil {
@@ -123,11 +123,11 @@ func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, mayEnd fun
 	return nil
 }
 
-// end asks it to end, and returns once it has ended, however.
+// shutDown sends SHUTDOWN and returns once the server has ended, whatever its status.
 func (s *Server) end(ctx context.Context, ended <-chan struct{}) error {
-	// One that ends as asked closes the connection without an answer.
+	// A server that shuts down closes the connection without an answer.
 	if v, err := s.Ask(ctx, s.At, "SHUTDOWN"); err == nil {
-		return fmt.Errorf("shut %s down: it says %q", s.Name, v.Str)
+		return fmt.Errorf("shut %s down: it answered %q", s.Name, v.Str)
 	}
 	select {
 	case <-ended:
@@ -139,16 +139,16 @@ func (s *Server) end(ctx context.Context, ended <-chan struct{}) error {
 	}
 }
 
-// Keys is how many keys it has.
+// Keys returns how many keys it has.
 func (s *Server) Keys(ctx context.Context) (int64, error) {
 	v, err := s.Ask(ctx, s.At, "DBSIZE")
 	return v.Int, err
 }
 
-// Touched is the key that Touch writes. No lock uses it.
+// TouchKey is the key that Touch writes. No lock uses it.
 const Touched = "lockpick-touched"
 
-// Touch writes a key, past all links, and reads it back.
+// Touch writes TouchKey, without going through a link, and reads it back.
 func (s *Server) Touch(ctx context.Context, value string) (readBack string, err error) {
 	if _, err := s.tell(ctx, "SET", Touched, value); err != nil {
 		return "", err
@@ -163,14 +163,14 @@ func (s *Server) Touch(ctx context.Context, value string) (readBack string, err 
 	return fmt.Sprintf("the key %s is %s", Touched, value), nil
 }
 
-// tell sends a command whose error replies are errors.
+// do sends a command and returns an error reply as an error.
 func (s *Server) tell(ctx context.Context, args ...string) (string, error) {
 	v, err := s.Ask(ctx, s.At, args...)
 	if err == nil && v.Kind == '-' {
 		err = errors.New(v.Str)
 	}
 	if err != nil {
-		return "", fmt.Errorf("tell %s %s: %w", s.Name, args[0], err)
+		return "", fmt.Errorf("send %s %s: %w", s.Name, args[0], err)
 	}
 	return v.Str, nil
 }
@@ -181,7 +181,7 @@ func field(info, name string) string {
 	return value
 }
 
-// persistence lists redis's arguments for each mode of a scenario's topology.
+// persistence lists the Redis arguments for each persistence mode of a scenario's topology.
 var persistence = map[string][]string{
 	"none":     {"--appendonly", "no"},
 	"always":   {"--appendonly", "yes", "--appendfsync", "always"},
@@ -189,43 +189,42 @@ var persistence = map[string][]string{
 	"no":       {"--appendonly", "yes", "--appendfsync", "no"},
 }
 
-// tells lets a server tell of all that is done to keys, as package keylife reads it, and never
-// lets go of who is slow to read that.
+// keyEventArgs make a server report all changes of keys, for package keylife, and never disconnect a
+// slow reader of these reports.
 var tells = []string{"--notify-keyspace-events", "KA", "--client-output-buffer-limit", "pubsub 0 0 0"}
 
-// RedisArgs are redis-server's arguments on any real backend, beyond where it listens and
-// where its data are, for a mode of persistence.
+// RedisArgs returns the redis-server arguments for a persistence mode, used on every real backend. The
+// address and the data directory are not included.
 func RedisArgs(persist string) ([]string, error) {
 	args, ok := persistence[persist]
 	if !ok {
-		return nil, fmt.Errorf("persistence %q is none of none, everysec, always, no", persist)
+		return nil, fmt.Errorf("invalid persistence %q: want none, everysec, always or no", persist)
 	}
-	common := []string{"--databases", "1", "--save", "", "--repl-diskless-sync-delay", "0"} // a replica need not wait for others
+	common := []string{"--databases", "1", "--save", "", "--repl-diskless-sync-delay", "0"} // the delay would wait for more replicas
 	return slices.Concat(common, tells, args), nil
 }
 
-// SentinelConfig is what a sentinel begins with that others reach at a host. It must
-// be in a file that the sentinel can write to, beside which it can make others; the
-// arguments are SentinelArgs.
+// SentinelConfig returns the initial configuration of a sentinel that others reach at host. It must be
+// in a file that the sentinel can write to, in a directory where it can create files. The arguments are
+// SentinelArgs.
 func SentinelConfig(host string) string { return "sentinel announce-ip " + host + "\n" }
 
-// SentinelArgs are redis-server's arguments for a sentinel, before where it listens,
-// with the path of its configuration.
+// SentinelArgs returns redis-server's arguments for a sentinel with the given configuration file. The
+// listening address follows them.
 func SentinelArgs(config string) []string { return []string{config, "--sentinel"} }
 
-// Follow makes it an asynchronous replica of the server at addr, and returns once
-// it has all that is there.
+// Follow makes it an asynchronous replica of the server at addr, and returns once it is in sync.
 func (s *Server) Follow(ctx context.Context, addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("let %s follow %s: %w", s.Name, addr, err)
+		return fmt.Errorf("make %s follow %s: %w", s.Name, addr, err)
 	}
 	ownHost, ownPort, err := net.SplitHostPort(s.At)
 	if err != nil {
-		return fmt.Errorf("let %s follow %s: %w", s.Name, addr, err)
+		return fmt.Errorf("make %s follow %s: %w", s.Name, addr, err)
 	}
-	// Sentinels look for a replica where its master reports it, which would be the address of the
-	// link between the two.
+	// Sentinels look for a replica at the address that its master reports, which would be the address of
+	// the link between the two.
 	for _, command := range [][]string{
 		{"CONFIG", "SET", "replica-announce-ip", ownHost},
 		{"CONFIG", "SET", "replica-announce-port", ownPort},
@@ -244,7 +243,7 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return Late(fmt.Sprintf("let %s follow %s: not in step after %v\n%s", s.Name, addr, readyBound, s.Log()))
+			return Late(fmt.Sprintf("make %s follow %s: not in sync after %v\n%s", s.Name, addr, readyBound, s.Log()))
 		}
 		select {
 		case <-ctx.Done():
@@ -254,8 +253,8 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 	}
 }
 
-// Promote makes a replica a master of its own, with what it has got by now, and says
-// which process that is and how many keys it has.
+// Promote makes a replica an independent master with the data that it has now, and returns its process
+// and its number of keys.
 func (s *Server) Promote(ctx context.Context) (readBack string, err error) {
 	if _, err := s.tell(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
 		return "", err
@@ -263,7 +262,7 @@ func (s *Server) Promote(ctx context.Context) (readBack string, err error) {
 	return s.Promoted(ctx)
 }
 
-// Promoted reads back that a replica is a master now, whoever has made it one.
+// Promoted verifies that a replica is a master now, whoever promoted it.
 func (s *Server) Promoted(ctx context.Context) (readBack string, err error) {
 	info, err := s.tell(ctx, "INFO")
 	if err != nil {
@@ -279,7 +278,7 @@ func (s *Server) Promoted(ctx context.Context) (readBack string, err error) {
 	return fmt.Sprintf("process %s, run_id %.8s (keys: %d)", field(info, "process_id"), field(info, "run_id"), keys), nil
 }
 
-// Follows says whether it is a replica of the server at addr and has all of it.
+// Follows reports whether it is a replica of the server at addr and in sync.
 func (s *Server) Follows(ctx context.Context, addr string) (bool, error) {
 	info, err := s.tell(ctx, "INFO", "replication")
 	if err != nil {
@@ -289,28 +288,27 @@ func (s *Server) Follows(ctx context.Context, addr string) (bool, error) {
 	return field(info, "role") == "slave" && master == addr && field(info, "master_link_status") == "up", nil
 }
 
-// Sentinel is a redis-server in sentinel mode, which is what redis-sentinel is.
+// Sentinel is a redis-server in sentinel mode, the same program as redis-sentinel.
 type Sentinel struct{ *Server }
 
-// SentinelSettings is how sentinels watch a master.
+// SentinelSettings configures how sentinels monitor a master.
 type SentinelSettings struct {
-	Quorum          int           // sentinels that must agree that it is down
-	DownAfter       time.Duration // without an answer for so long it is
-	FailoverTimeout time.Duration // and other bounds of Redis's: see failover-timeout in sentinel.conf
+	Quorum          int           // sentinels that must agree that the master is down
+	DownAfter       time.Duration // time without an answer after which a sentinel considers it down
+	FailoverTimeout time.Duration // failover-timeout in sentinel.conf
 }
 
-// eager lets sentinels look more often than once in ten seconds at what a server says
-// it is, and meet each other sooner than after two: a run lasts some seconds. For a
-// ping-period after a try, a second by default, they don't connect again: with one
-// that is near their patience, or above, they take a master that they have just
-// promoted for dead, and promote the dead one again once it is back. Five ping-periods
-// must hold an INFO of a replica whose master is down, which has a second of its own.
-// After a stall of two seconds it trusts its own clock no more and only looks on, for
-// half a minute by default, which is as long as anybody waits for it here.
-// Redis has this for its own tests, since 7.0; a sentinel before goes its own pace.
+// fastTimings make sentinels poll a server's role more often than every ten seconds, and discover each
+// other sooner than after two: a run lasts only some seconds. Sentinels wait one ping-period (a second
+// by default) before they reconnect. If that is near or above down-after, they consider a master that
+// they have just promoted dead, and promote the dead one again once it is back. Five ping-periods must
+// last longer than the INFO request to a replica whose master is down, which has its own timeout of one
+// second. After a stall of two seconds a sentinel distrusts its own clock and stays passive, by default
+// for half a minute, which is as long as this package waits for it.
+// Redis added these settings for its own tests in 7.0. Older sentinels keep their default timings.
 var eager = []string{"INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "PING-PERIOD", "400", "TILT-PERIOD", "2000"}
 
-// NewSentinel takes a server that runs and watches nobody yet.
+// NewSentinel wraps a running server that does not monitor any master yet.
 func NewSentinel(ctx context.Context, s *Server) (*Sentinel, error) {
 	info, err := s.tell(ctx, "INFO", "server")
 	if err != nil {
@@ -319,15 +317,15 @@ func NewSentinel(ctx context.Context, s *Server) (*Sentinel, error) {
 	if mode := field(info, "redis_mode"); mode != "sentinel" {
 		return nil, fmt.Errorf("start %s: its mode is %q", s.Name, mode)
 	}
-	s.Ask(ctx, s.At, append([]string{"SENTINEL", "DEBUG"}, eager...)...) // or it has no such command
+	s.Ask(ctx, s.At, append([]string{"SENTINEL", "DEBUG"}, eager...)...) // old versions don't have this command
 	return &Sentinel{s}, nil
 }
 
-// Watch lets it watch the master at addr under a name.
+// Watch makes it monitor the master at addr under a name.
 func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSettings) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("let %s watch %s: %w", s.Name, addr, err)
+		return fmt.Errorf("make %s watch %s: %w", s.Name, addr, err)
 	}
 	if _, err := s.tell(ctx, "SENTINEL", "MONITOR", name, host, port, strconv.Itoa(set.Quorum)); err != nil {
 		return err
@@ -338,8 +336,7 @@ func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSet
 	return s.SetFailoverTimeout(ctx, name, set.FailoverTimeout)
 }
 
-// SetFailoverTimeout changes it, at once: a wait that is under way is measured by the
-// new one, too.
+// SetFailoverTimeout changes failover-timeout. It also applies to a wait that is already in progress.
 func (s *Sentinel) SetFailoverTimeout(ctx context.Context, name string, d time.Duration) error {
 	_, err := s.tell(ctx, "SENTINEL", "SET", name, "failover-timeout", ms(d))
 	return err
@@ -347,8 +344,8 @@ func (s *Sentinel) SetFailoverTimeout(ctx context.Context, name string, d time.D
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// Meet returns once it has met as many sentinels of a master as there are, itself
-// one of them, and knows a replica of it that is well.
+// AwaitPeers returns once it knows the given number of sentinels of a master, itself included, and a
+// healthy replica.
 func (s *Sentinel) Meet(ctx context.Context, name string, sentinels int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errAlone)
 	defer cancel()
@@ -359,15 +356,15 @@ func (s *Sentinel) Meet(ctx context.Context, name string, sentinels int) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("let %s watch %s: %w; it says %q", s.Name, name, context.Cause(ctx), quorum), err)
+			return errors.Join(fmt.Errorf("make %s watch %s: %w; it answered %q", s.Name, name, context.Cause(ctx), quorum), err)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-var errAlone = Late(fmt.Sprintf("it has not met the others or the replica in %v", readyBound))
+var errAlone = Late(fmt.Sprintf("it did not find the other sentinels or the replica within %v", readyBound))
 
-// hasReplica says whether it knows a replica that it could promote.
+// hasReplica reports whether it knows a replica that it could promote.
 func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
 	v, err := s.Ask(ctx, s.At, "SENTINEL", "REPLICAS", name)
 	if err != nil || len(v.Items) != 1 {
@@ -377,13 +374,13 @@ func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
 	return is["flags"] == "slave" && is["role-reported"] == "slave" && is["master-link-status"] == "ok"
 }
 
-// SeesDown says whether it takes a master for dead.
+// SeesDown reports whether it considers a master down.
 func (s *Sentinel) SeesDown(ctx context.Context, name string) bool {
 	v, err := s.Ask(ctx, s.At, "SENTINEL", "MASTER", name)
 	return err == nil && slices.Contains(strings.Split(pairs(v)["flags"], ","), "s_down")
 }
 
-// pairs reads name, value, name …
+// pairs converts a reply of alternating names and values to a map.
 func pairs(v resp.Value) map[string]string {
 	is := map[string]string{}
 	for i := 0; i+1 < len(v.Items); i += 2 {
@@ -392,14 +389,14 @@ func pairs(v resp.Value) map[string]string {
 	return is
 }
 
-// Master is the address of a master as it sees it.
+// Master returns the address of a master as the sentinel knows it.
 func (s *Sentinel) Master(ctx context.Context, name string) (addr string, err error) {
 	v, err := s.Ask(ctx, s.At, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
 	if err != nil {
 		return "", err
 	}
 	if len(v.Items) != 2 {
-		return "", fmt.Errorf("ask %s for the master of %s: it knows none", s.Name, name)
+		return "", fmt.Errorf("ask %s for the master of %s: it does not know one", s.Name, name)
 	}
 	return net.JoinHostPort(v.Items[0].Str, v.Items[1].Str), nil
 }

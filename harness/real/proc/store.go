@@ -12,35 +12,35 @@ import (
 	"lockpick/harness/lock"
 )
 
-// Store is a sort of servers. Each syncs what it has written before it answers.
+// Store is a kind of server other than Redis. Its servers sync every write before they answer.
 type Store struct {
 	Name    string
-	Program string // on PATH
-	Remedy  string // what to do where it is not there
-	Ports   int    // addresses of one member; the first is where clients find it
-	// Question is the path by which a member shows over a link that it answers.
+	Program string // found on PATH
+	Remedy  string // how to install it
+	Ports   int    // addresses per member; clients connect to the first
+	// ProbePath is the URL path that shows over a link whether a member answers.
 	Question string
-	Version  []string                                         // arguments by which the program tells its version
-	Args     func(me StoreMember, all []StoreMember) []string // of the program, for one member of all
+	Version  []string                                         // arguments that make the program print its version
+	Args     func(me StoreMember, all []StoreMember) []string // program arguments for member me
 
-	alive  func(me StoreMember) (url string)           // answered by a member that runs, whether or not others do
-	joined func(me StoreMember) (url, contains string) // what a member answers that has joined the others
+	alive  func(me StoreMember) (url string)           // answered by a running member, whether or not the others run
+	joined func(me StoreMember) (url, contains string) // contains is part of the answer of a member that has joined the others
 }
 
-// StoreMember is one server of a run's.
+// StoreMember is one server of a store.
 type StoreMember struct {
 	Name  string
-	Dir   string   // of its data
+	Dir   string   // data directory
 	Addrs []string // host:port of each of its ports
 }
 
-// Stores is the one table of them.
+// Stores lists all kinds of stores.
 var Stores = []Store{
 	{
 		Name: lock.Etcd, Program: "etcd", Remedy: "apt-get install etcd-server", Ports: 2, Question: "/version",
 		Version: []string{"--version"},
 		Args:    etcdArgs,
-		// By the others' address, for clients find a member only once it has been heard by a majority.
+		// At the peer address: at the client address a member answers only once a majority has heard of it.
 		alive:  func(me StoreMember) string { return "http://" + me.Addrs[1] + "/version" },
 		joined: func(me StoreMember) (string, string) { return "http://" + me.Addrs[0] + "/health", `"health":"true"` },
 	},
@@ -55,7 +55,7 @@ var Stores = []Store{
 
 var storeVersion = regexp.MustCompile(`(?:^|\s)v?([0-9]\S*)`)
 
-// AskVersion is what the program of a store says that it is, as "etcd 3.4.23".
+// AskVersion returns the name and version that the store's program prints, for example "etcd 3.4.23".
 func (s Store) AskVersion(ctx context.Context) (string, error) {
 	v, err := AskVersion(ctx, storeVersion, s.Program, s.Version...)
 	if err != nil {
@@ -64,18 +64,18 @@ func (s Store) AskVersion(ctx context.Context) (string, error) {
 	return s.Name + " " + v, nil
 }
 
-// StoreOf finds one by its name.
+// StoreOf finds a store by name.
 func StoreOf(name string) (Store, error) {
 	for _, s := range Stores {
 		if s.Name == name {
 			return s, nil
 		}
 	}
-	return Store{}, fmt.Errorf("there is no server %q", name)
+	return Store{}, fmt.Errorf("unknown server %q", name)
 }
 
-// etcdArgs has the shortest time-outs by which a busy machine keeps its leader: with them the
-// shortest lease is a second.
+// etcdArgs uses the shortest timeouts with which a busy machine keeps its leader. They allow leases of
+// one second.
 func etcdArgs(me StoreMember, all []StoreMember) []string {
 	var cluster []string
 	for _, m := range all {
@@ -89,7 +89,7 @@ func etcdArgs(me StoreMember, all []StoreMember) []string {
 	}
 }
 
-// consulArgs lets sessions be as short as a lock asks for, not ten seconds at the least.
+// consulArgs allows sessions as short as a lock requests, instead of at least ten seconds.
 func consulArgs(me StoreMember, all []StoreMember) []string {
 	port := func(i int) string { return me.Addrs[i][strings.LastIndexByte(me.Addrs[i], ':')+1:] }
 	args := []string{
@@ -106,32 +106,32 @@ func consulArgs(me StoreMember, all []StoreMember) []string {
 	return args
 }
 
-// Alive asks a member, past the links, whether it is there.
+// Alive checks that a member answers, without going through a link.
 func (s Store) Alive(ctx context.Context, me StoreMember) error {
 	_, err := askStore(ctx, s.alive(me))
 	return err
 }
 
-// Joined asks a member whether it and a majority of the others are one.
+// Joined checks that a member and a majority of the others have formed a cluster.
 func (s Store) Joined(ctx context.Context, me StoreMember) error {
 	url, want := s.joined(me)
 	body, err := askStore(ctx, url)
 	if err == nil && !strings.Contains(body, want) {
-		err = fmt.Errorf("%s has not joined the others: it says %.100q", me.Name, body)
+		err = fmt.Errorf("%s has not joined the others: it answered %.100q", me.Name, body)
 	}
 	return err
 }
 
-// Ask sees that a member answers at an address, be it that of a link.
+// Ask checks that a member answers at an address, which may be that of a link.
 func (s Store) Ask(ctx context.Context, addr string) error {
 	_, err := askStore(ctx, "http://"+addr+s.Question)
 	return err
 }
 
-// longest is how many bytes of an answer are read.
+// maxAnswer is how many bytes of an answer are read.
 const longest = 64 << 10
 
-// askStore is a request on a connection of its own, and by no proxy. An error page is an answer.
+// askStore sends a request on a new connection and without a proxy. An error page counts as an answer.
 func askStore(ctx context.Context, url string) (body string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

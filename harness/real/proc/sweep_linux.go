@@ -18,14 +18,14 @@ import (
 const (
 	childrenFile = "children" // in a run's directory: a line "pid start name" for each child
 
-	// mostRecorded bounds that file, in bytes: tens of thousands of children.
+	// maxRecord bounds the size of that file, in bytes: tens of thousands of children.
 	mostRecorded = 1 << 20
 )
 
-// putAway ends the processes that a dead owner has left, and unmounts its disks. It leaves a
-// folder alone where something is not as lockpick makes it.
+// cleanUpRun ends the processes that a dead owner left behind, and unmounts its disks. It leaves a
+// directory alone if its contents are not as lockpick creates them.
 func putAway(dir string, known bool) error {
-	dir, err := filepath.EvalSymlinks(dir) // as /proc names it
+	dir, err := filepath.EvalSymlinks(dir) // the form that /proc uses
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func putAway(dir string, known bool) error {
 		return err
 	}
 	record, err := files.ReadIn(dir, childrenFile, mostRecorded)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a run that was killed at once has none
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a run that was killed early has no such file
 		return fmt.Errorf("%w: %w", files.ErrLeave, err)
 	}
 	for line := range strings.Lines(string(record)) {
@@ -53,7 +53,7 @@ func putAway(dir string, known bool) error {
 	}
 	for _, d := range disks {
 		if err := Unmount(d.point); err != nil {
-			if left, _ := disksBelow(dir); slices.Contains(left, d) { // else another lockpick was faster
+			if left, _ := disksBelow(dir); slices.Contains(left, d) { // otherwise another lockpick was faster
 				return err
 			}
 		}
@@ -61,8 +61,8 @@ func putAway(dir string, known bool) error {
 	return nil
 }
 
-// endChild kills a recorded process if it is the one that was started, and waits until it
-// has ended: it may still write into the directory.
+// endChild kills a recorded process if the pid still belongs to it, and waits until it has ended: until
+// then it may write into the directory.
 func endChild(pid int, start uint64, dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), signalBound)
 	defer cancel()
@@ -79,13 +79,13 @@ func endChild(pid int, start uint64, dir string) error {
 	return nil
 }
 
-// runEnv is set in the environment of all processes of a run, and names its directory. By it a run
-// finds what they started and left running, as a daemon in a session and a directory of its own.
+// runEnv is set in the environment of all processes of a run, and names its directory. A run uses it to
+// find processes that its children left running, such as a daemon with its own session and directory.
 const runEnv = "LOCKPICK_RUN"
 
-// endMarked kills the processes whose environment names the directory, and waits until they
-// have ended. It looks again until there are none, because they may start others meanwhile. A
-// process that hides its environment, or replaces it, is not found.
+// endMarked kills the processes whose environment names the directory, and waits until they have ended.
+// It repeats the search until there are none, because they may start others meanwhile. It does not find
+// a process that hides or replaces its environment.
 func endMarked(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), signalBound)
 	defer cancel()
@@ -99,7 +99,7 @@ func endMarked(dir string) error {
 		for _, name := range names {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 			marked := func() bool {
-				text, err := os.ReadFile(name) // of another user's process it can't be read
+				text, err := os.ReadFile(name) // fails for another user's process
 				return err == nil && bytes.Contains(append([]byte{0}, text...), append([]byte{0}, mark...))
 			}
 			if err != nil || pid == os.Getpid() || !marked() {
@@ -107,7 +107,7 @@ func endMarked(dir string) error {
 			}
 			found = true
 			if err := killIf(ctx, pid, marked); err != nil {
-				return fmt.Errorf("end process %d, which the run left: %w", pid, err)
+				return fmt.Errorf("end process %d, left by the run: %w", pid, err)
 			}
 		}
 		if !found {
@@ -116,8 +116,8 @@ func endMarked(dir string) error {
 	}
 }
 
-// within says whether a process works in a directory, or has a file open there: all that a
-// Group starts does.
+// worksIn reports whether a process has its working directory or an open file below a directory, which
+// is true of everything that a Group starts.
 func within(pid int, dir string) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	return slices.ContainsFunc(append(links, fmt.Sprintf("/proc/%d/cwd", pid)), func(link string) bool {

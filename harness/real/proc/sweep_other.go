@@ -2,5 +2,5 @@
 
 package proc
 
-// putAway is nil: no processes and no disks are left where there are none.
+// cleanUpRun is nil: on other systems a run leaves no processes and no disks.
 var putAway func(dir string, known bool) error

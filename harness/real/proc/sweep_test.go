@@ -18,7 +18,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// stranger is a user whom lockpick knows nothing of.
+// otherUID is a user that lockpick does not know.
 const stranger = 65534
 
 func self(t *testing.T) files.Owner {
@@ -30,7 +30,7 @@ func self(t *testing.T) files.Owner {
 	return o
 }
 
-// deadName is the name of a folder whose owner has ended.
+// deadName returns the name of a directory whose owner has ended.
 func deadName(t *testing.T) string {
 	o := self(t)
 	o.PID = 1<<22 + 1
@@ -44,7 +44,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// left makes what a killed lockpick leaves below dir, with a record of children.
+// makeLeftover creates what a killed lockpick leaves below dir, with a record of children.
 func left(t *testing.T, dir, name string, record ...*Child) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -56,7 +56,7 @@ func left(t *testing.T, dir, name string, record ...*Child) string {
 	return path
 }
 
-// sleeper starts a process; in is its working directory, or "".
+// sleeper starts a process with the working directory in, which may be empty.
 func sleeper(t *testing.T, g *Group, in string, files ...*os.File) *Child {
 	t.Helper()
 	cmd := exec.Command("/bin/sleep", "60")
@@ -91,7 +91,7 @@ func TestSweepTouchesOnlyTheDead(t *testing.T) {
 		{"living", me, true, false},
 		{"in another container", elsewhere, false, false},
 		{"in another container, long ago", elsewhere, true, true},
-		{"dead, and its pid somebody else's", with(func(o *files.Owner) { o.Start-- }), false, true},
+		{"dead, with its pid reused", with(func(o *files.Owner) { o.Start-- }), false, true},
 		{"dead", with(func(o *files.Owner) { o.PID = 1<<22 + 1 }), false, true},
 		{"of another boot", before, false, false},
 		{"of another boot, long ago", before, true, true},
@@ -109,8 +109,7 @@ func TestSweepTouchesOnlyTheDead(t *testing.T) {
 	}
 }
 
-// Of a run that is over its processes are ended, by each of the ways in which they are known
-// again, and no others.
+// Sweep kills the processes of a dead run, whichever way they are recognized, and no others.
 func TestSweepEndsOnlyChildren(t *testing.T) {
 	g := newGroup(t)
 	dir := t.TempDir()
@@ -120,9 +119,9 @@ func TestSweepEndsOnlyChildren(t *testing.T) {
 	defer log.Close()
 	works, writes, elsewhere := sleeper(t, g, path), sleeper(t, g, "/", log), sleeper(t, g, "/")
 	below := sleeper(t, g, filepath.Join(path, "n1"))
-	later := sleeper(t, g, path) // of its number another process is recorded
+	later := sleeper(t, g, path) // the record names another process with this pid
 	recorded := &Child{pid: later.pid, start: later.start - 1}
-	alike := sleeper(t, g, dir) // its path begins alike
+	alike := sleeper(t, g, dir) // its path has the same prefix
 	var text string
 	for _, c := range []*Child{works, writes, below, elsewhere, recorded, alike} {
 		text += fmt.Sprintln(c.pid, c.start)
@@ -131,20 +130,20 @@ func TestSweepEndsOnlyChildren(t *testing.T) {
 	if removed := sweep(t, dir); !slices.Equal(removed, []string{path}) {
 		t.Errorf("removed %v", removed)
 	}
-	for what, c := range map[string]*Child{"works in the folder": works, "has a file open there": writes, "works below": below} {
+	for what, c := range map[string]*Child{"works in the folder": works, "has a file open there": writes, "works below the folder": below} {
 		if lives(c) {
-			t.Errorf("a child that %s lives", what)
+			t.Errorf("a child that %s is still running", what)
 		}
 	}
-	for what, c := range map[string]*Child{"has nothing to do with the folder": elsewhere, "has the number of a child": later, "works beside": alike} {
+	for what, c := range map[string]*Child{"has nothing to do with the folder": elsewhere, "has the number of a child": later, "works in a sibling folder": alike} {
 		if !lives(c) {
 			t.Errorf("a process that %s was killed", what)
 		}
 	}
 }
 
-// A daemon that a child has left, in a session and a directory of its own, ends with the run, and with
-// the sweep if the run was killed. Daemons of other runs go on.
+// A daemon that a child left in its own session and directory is killed when the run ends, or by Sweep if
+// the run was killed. Daemons of other runs keep running.
 func TestDaemonsEndWithTheirRun(t *testing.T) {
 	daemon := func(g *Group) *Child {
 		t.Helper()
@@ -169,7 +168,7 @@ func TestDaemonsEndWithTheirRun(t *testing.T) {
 	}
 	must(t, g.Close())
 	if lives(ends) || !lives(stays) {
-		t.Errorf("after the run its daemon lives: %v, that of another: %v", lives(ends), lives(stays))
+		t.Errorf("after the run its daemon runs: %v, that of another run: %v", lives(ends), lives(stays))
 	}
 
 	dir := t.TempDir()
@@ -182,7 +181,7 @@ func TestDaemonsEndWithTheirRun(t *testing.T) {
 	must(t, err)
 	sweep(t, dir)
 	if files.ProcessRuns(cmd.Process.Pid, is.Start) {
-		t.Error("a daemon of a killed run lives")
+		t.Error("a daemon of a killed run is still running")
 		cmd.Process.Kill()
 	}
 	if !lives(stays) {
@@ -190,8 +189,8 @@ func TestDaemonsEndWithTheirRun(t *testing.T) {
 	}
 }
 
-// All that a Group starts is known again, servers too, which take another directory and
-// forget their environment.
+// Everything that a Group starts is recognized, including servers, which change their directory and
+// clear their environment.
 func TestChildrenAreKnownAgain(t *testing.T) {
 	bin := redisServer(t)
 	g := newGroup(t)
@@ -203,7 +202,7 @@ func TestChildrenAreKnownAgain(t *testing.T) {
 	children := append(slices.Clone(g.children), sleeper(t, g, ""))
 	for _, c := range children {
 		if lives(c) && !within(c.pid, g.Dir) {
-			t.Errorf("process %d is not known again", c.pid)
+			t.Errorf("process %d is not recognized", c.pid)
 		}
 	}
 	if len(children) < 3 || !r.Runs() {
@@ -211,14 +210,14 @@ func TestChildrenAreKnownAgain(t *testing.T) {
 	}
 }
 
-// What others have put into a shared directory is left alone, whatever it looks like.
+// Sweep leaves other users' files in a shared directory alone, whatever they look like.
 func TestSweepTouchesNothingOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can make what belongs to another user")
+		t.Skip("only root can create files of another user")
 	}
 	g := newGroup(t)
 	innocent := sleeper(t, g, "/")
-	tempDir := func() string { // to which anybody may write
+	tempDir := func() string { // anybody may write to it
 		dir := t.TempDir()
 		must(t, os.Chmod(dir, 0o1777))
 		return dir
@@ -258,15 +257,15 @@ func TestSweepTouchesNothingOfOthers(t *testing.T) {
 			t.Errorf("%s: removed %v", what, removed)
 		}
 		if after := tree(t, dir); after != before {
-			t.Errorf("%s: there was\n%s, and is\n%s", what, before, after)
+			t.Errorf("%s: before:\n%s, after:\n%s", what, before, after)
 		}
 		if !lives(innocent) {
-			t.Fatalf("%s: a process was killed that has nothing to do with it", what)
+			t.Fatalf("%s: an unrelated process was killed", what)
 		}
 	}
 }
 
-// tree lists what is below a directory.
+// tree lists everything below a directory.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -277,10 +276,10 @@ func tree(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// Only disks of lockpick's are unmounted, and none through a link.
+// Sweep unmounts only lockpick's disks, and none through a link.
 func TestSweepUnmountsOnlyDisks(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root mounts")
+		t.Skip("only root can mount")
 	}
 	mountAt := func(source, kind, at string, flags uintptr) {
 		if err := unix.Mount(source, at, kind, flags, ""); err != nil {
@@ -288,31 +287,31 @@ func TestSweepUnmountsOnlyDisks(t *testing.T) {
 		}
 		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) })
 	}
-	dir, other := t.TempDir(), t.TempDir() // of the latter all must stay
+	dir, other := t.TempDir(), t.TempDir() // everything in other must stay
 	must(t, os.Mkdir(filepath.Join(other, "tmpfs"), 0o700), os.Mkdir(filepath.Join(other, "kept"), 0o700))
 	mountAt("other", "tmpfs", filepath.Join(other, "tmpfs"), 0)
 	must(t, os.WriteFile(filepath.Join(other, "tmpfs", "precious"), nil, 0o600), os.WriteFile(filepath.Join(other, "kept", "precious"), nil, 0o600))
 
 	name := func(n int) string { return fmt.Sprintf("%s%d", deadName(t), n) }
-	must(t, os.Symlink(other, filepath.Join(dir, name(1)))) // the folder itself leads there
-	within := left(t, dir, name(2))                         // and one in it
+	must(t, os.Symlink(other, filepath.Join(dir, name(1)))) // the directory itself is a link
+	within := left(t, dir, name(2))                         // a link inside the directory
 	must(t, os.Symlink(other, filepath.Join(within, "n2")))
-	bound := left(t, dir, name(3)) // something is mounted that is no disk
+	bound := left(t, dir, name(3)) // something other than a disk is mounted
 	mountAt(filepath.Join(other, "kept"), "", filepath.Join(bound, "n1"), unix.MS_BIND)
 	strange := left(t, dir, name(4))
 	mountAt("lockpick", "tmpfs", filepath.Join(strange, "n1"), 0)
-	over := filepath.Join(dir, name(5)) // a mount is the folder itself
+	over := filepath.Join(dir, name(5)) // the directory itself is a mount point
 	must(t, os.Mkdir(over, 0o700))
 	mountAt("other", "tmpfs", over, 0)
 	must(t, os.Chmod(over, 0o700), os.WriteFile(filepath.Join(over, "precious"), nil, 0o600))
 
 	count := func() int { return len(strings.Split(tree(t, other), "\n")) }
 	had, mounted := count(), mountsBelow(t, dir, other)
-	if removed := sweep(t, dir); !slices.Equal(removed, []string{within}) { // its link is ours, where it leads is not
+	if removed := sweep(t, dir); !slices.Equal(removed, []string{within}) { // the link is ours, but not its target
 		t.Errorf("removed %v", removed)
 	}
 	if has, still := count(), mountsBelow(t, dir, other); has != had || still != mounted || mounted != 4 {
-		t.Errorf("of %d entries there are %d, of %d mounts %d", had, has, mounted, still)
+		t.Errorf("had %d entries, now %d; had %d mounts, now %d", had, has, mounted, still)
 	}
 	for _, path := range []string{bound, strange, filepath.Join(over, "precious")} {
 		if _, err := os.Stat(path); err != nil {

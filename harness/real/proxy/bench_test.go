@@ -65,8 +65,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// wait returns all events once there are n, in the order of their instants: connections
-// are told of by goroutines of their own.
+// waitEvents returns all events in time order once there are n. Each connection records in its own goroutine.
 func (b *bench) wait(n int) []history.Event {
 	b.t.Helper()
 	limit := time.After(5 * time.Second)
@@ -86,7 +85,7 @@ func (b *bench) wait(n int) []history.Event {
 	}
 }
 
-// until waits for a state of the link.
+// waitLink waits for a state of the link.
 func (b *bench) until(what string, is func(l *Link) bool) {
 	b.t.Helper()
 	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
@@ -102,7 +101,7 @@ func (b *bench) until(what string, is func(l *Link) bool) {
 	}
 }
 
-// direct asks the node past the link.
+// direct sends a command to the node without going through the link.
 func (b *bench) direct(args ...string) string {
 	b.t.Helper()
 	v, err := proc.Ask(context.Background(), b.node.Addr(), args...)
@@ -136,7 +135,7 @@ func (c *caller) send(command string) {
 	}
 }
 
-// receive returns the next line, or "" if there is none for a while.
+// receive returns the next line, or "" if none arrives in time.
 func (c *caller) receive(within time.Duration) string {
 	c.conn.SetReadDeadline(time.Now().Add(within))
 	line, _ := c.in.ReadString('\n')

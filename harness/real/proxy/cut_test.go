@@ -16,7 +16,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// ends returns the error that ends the connection.
+// readEnd returns the error that ends the connection.
 func (c *caller) ends() error {
 	c.t.Helper()
 	c.conn.SetReadDeadline(time.Now().Add(soon))
@@ -27,7 +27,7 @@ func (c *caller) ends() error {
 	return err
 }
 
-// wire is what was recorded, in words.
+// formatEvents returns the recorded events as text.
 func wire(events []history.Event) string {
 	var out []string
 	for _, e := range events {
@@ -36,8 +36,8 @@ func wire(events []history.Event) string {
 	return strings.Join(out, "; ")
 }
 
-// What a cut that drops swallows is gone: the connection is silent while the cut
-// lasts, and reset by the end of it. One that sent nothing meanwhile lives on.
+// Messages in a dropping cut are lost: their connection is silent during the cut and reset at its end. A
+// connection that sent nothing meanwhile survives.
 func TestCutDrops(t *testing.T) {
 	for way, want := range map[string]string{
 		"":              "a info applied false answered false",
@@ -77,7 +77,7 @@ func TestCutDrops(t *testing.T) {
 	}
 }
 
-// A cut of one way that holds lets the node hear or speak, and loses nothing.
+// A holding cut of one direction lets the other pass, and loses nothing.
 func TestCutHoldsOneWay(t *testing.T) {
 	for way, applied := range map[string]string{nemesis.Request: "", nemesis.Reply: "1"} {
 		b := newBench(t)
@@ -100,7 +100,7 @@ func TestCutHoldsOneWay(t *testing.T) {
 	}
 }
 
-// A cut that resets ends all connections and each new one.
+// A resetting cut ends all connections and each new one.
 func TestCutResets(t *testing.T) {
 	b := newBench(t)
 	c := b.dial()
@@ -123,8 +123,7 @@ func TestCutResets(t *testing.T) {
 	c.want("+OK")
 }
 
-// A cut that refuses leaves the connections that there are, and nobody else gets
-// the address.
+// A refusing cut leaves existing connections alone, and the address stays reserved.
 func TestCutRefuses(t *testing.T) {
 	b := newBench(t)
 	c := b.dial()
@@ -137,20 +136,20 @@ func TestCutRefuses(t *testing.T) {
 		}
 		if l, err := net.Listen("tcp", b.link.Addr()); err == nil {
 			l.Close()
-			t.Error("somebody else could listen there")
+			t.Error("another process could listen there")
 		}
 		check(t, b.link.Mend())
 		after := b.dial()
 		after.send("SET b 1")
 		after.want("+OK")
 	}
-	check(t, b.link.Cut(nemesis.CutRefuse, "")) // and is closed so
+	check(t, b.link.Cut(nemesis.CutRefuse, "")) // it is closed in this state
 }
 
 func TestCutRefusesWhatIsNone(t *testing.T) {
 	b := newBench(t)
 	if b.link.Cut("saw", "") == nil || b.link.Cut(nemesis.CutReset, nemesis.Reply) == nil {
-		t.Error("it was cut in a way that there isn't")
+		t.Error("an invalid cut was accepted")
 	}
 	check(t, b.link.Cut("", ""))
 	if b.link.Cut("", "") == nil {
@@ -158,7 +157,7 @@ func TestCutRefusesWhatIsNone(t *testing.T) {
 	}
 }
 
-// A tap that loses its message loses the connection with it, at once.
+// A tap that drops its message resets the connection at once.
 func TestTapLoses(t *testing.T) {
 	for of, want := range map[string]string{
 		nemesis.Request: "a info applied false answered false",

@@ -11,14 +11,14 @@ import (
 	"lockpick/nemesis"
 )
 
-// tap holds the message and returns how to let it pass once it was hit.
+// tap holds the message. hit waits for it and returns how to let it pass.
 func (b *bench) tap(message, of string, nth int) (hit func() (pass func())) {
 	b.t.Helper()
 	held := b.keep(message, of, nth)
 	return func() func() { return held().Pass }
 }
 
-// keep holds the message and returns it once it was hit.
+// hold holds the message. hit waits for it and returns it.
 func (b *bench) keep(message, of string, nth int) (hit func() nemesis.Held) {
 	b.t.Helper()
 	hits := make(chan nemesis.Held, 1)
@@ -42,7 +42,7 @@ func TestTapHoldsTheSecondRequestWhileOthersPass(t *testing.T) {
 	b := newBench(t)
 	hit := b.tap("set", nemesis.Request, 2)
 	held, other := b.dial(), b.dial()
-	held.send("SET first 1\r\nSET second 1\r\nPING") // one write: the cut is between messages
+	held.send("SET first 1\r\nSET second 1\r\nPING") // in one write: the split is between messages
 	held.want("+OK")
 	pass := hit()
 	other.send("SET second 2 NX")
@@ -82,7 +82,7 @@ func TestTapHoldsAReplyAfterItWasApplied(t *testing.T) {
 	}
 }
 
-// untilGone waits until the link has seen that a client is gone.
+// untilGone waits until the link has noticed that a client has disconnected.
 func (b *bench) untilGone() {
 	b.t.Helper()
 	l := b.link
@@ -100,7 +100,7 @@ func (b *bench) untilGone() {
 		select {
 		case <-changed:
 		case <-end:
-			b.t.Fatal("no client is gone")
+			b.t.Fatal("no client has disconnected")
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestHeldRequestIsDeliveredAfterItsClientClosed(t *testing.T) {
 	c.send("DEL lock")
 	pass := hit()
 	c.conn.Close()
-	b.untilGone() // or the answer is written to who could have read it
+	b.untilGone() // otherwise the answer is written to a client that could have read it
 	c2 := b.dial()
 	c2.send("SET other 1") // another connection while the held one is closed
 	c2.want("+OK")

@@ -1,24 +1,21 @@
-// Package proxy is the network between clients and real nodes: an embedded
-// toxiproxy, one proxy for each pair of a client and a node, that reads the
-// lock commands which pass.
+// Package proxy is the network between clients and real nodes: an embedded toxiproxy with one proxy
+// for each pair of a client and a node. It parses the lock commands that pass through.
 //
 //	            requests ──►
 //	client ── proxy ── toxic ── node
 //	            ◄── replies
 //
-// Its nouns are Mesh (the links of one run) and Link, which records each lock
-// command as an event of the history with the instants at which it was sent,
-// applied and answered, can be cut and mended, and can hold one message while
-// others pass. Mesh.Refuse makes the address of a node that can't be reached.
+// A Mesh is the set of links of one run. A Link records each lock command as an event of the history,
+// with the times at which it was sent, applied and answered. It can be cut and mended, and can hold one
+// message while others pass. Mesh.Refuse creates the address of an unreachable node.
 //
-// Each connection has two pipes, one a direction, and a pipe is the state of
-// toxiproxy's stub. All faults are states of our own toxic, which is on a proxy
-// before its first connection and stays: adding and removing toxics under
-// traffic can hang (toxiproxy #558), and its own ones drop data and close. What
-// is accepted is ours as well, so that connections can be reset and refused.
+// Each connection has two pipes, one per direction. A pipe is the state of toxiproxy's stub. All faults
+// are states of our own toxic, which is added to a proxy before its first connection and stays: adding
+// and removing toxics under traffic can hang (toxiproxy #558), and toxiproxy's own toxics drop data and
+// close connections. The listener is our own too, so that connections can be reset and refused.
 //
-// Deliberately missing: anything below TCP. Connections are made in no time,
-// whatever is done to what they carry.
+// Deliberately missing: anything below TCP. Connections are established without delay, whatever faults
+// apply to the data on them.
 package proxy
 
 import (
@@ -53,33 +50,33 @@ type Link struct {
 	proxy      *toxiproxy.Proxy
 	witness    func(link, node, from string) Witness
 	raw        bool // it carries no lock commands
-	unread     bool // it carries some in a language that nobody reads here
+	unread     bool // it carries lock commands in a protocol that is not parsed
 
 	ports ports
 
 	ctx     context.Context // ends with the link
 	cancel  context.CancelFunc
 	server  *toxiproxy.ApiServer
-	serving sync.WaitGroup // goroutines that accept
-	joining sync.Mutex     // held while a connection is made
+	serving sync.WaitGroup // accept loops and connects
+	joining sync.Mutex     // held while a connection is set up
 
-	mu       sync.Mutex // guards what follows, and the state of all connections
+	mu       sync.Mutex // guards the fields below and the state of all connections
 	upstream string     // where the node listens
 	listener net.Listener
-	refusing func() error // frees the address while nobody listens there
+	refusing func() error // releases the address while nothing listens there
 	cut      nemesis.LinkCut
 	shapes   []*shape
 	random   *rand.Rand
-	gates    int             // how many read the node back, which nobody else may change
-	down     bool            // nobody has that address
-	way      context.Context // ends when the link leads nowhere, or elsewhere
+	gates    int             // read-backs of the node in progress, during which no data passes
+	down     bool            // no host has that address
+	way      context.Context // canceled when the link stops leading to upstream
 	leave    context.CancelFunc
 	closed   bool
-	lacked   error // why a connection could not be made that neither the client nor the node is to blame for
+	lacked   error // why a connection failed that neither the client nor the node is to blame for
 	taps     []*tap
-	opening  *conn          // whose pipes are being made
+	opening  *conn          // the connection whose pipes are being created
 	conns    map[*conn]bool // connections whose events are not all recorded
-	changed  chan struct{}  // closed and replaced upon each change that pipes must see
+	changed  chan struct{}  // closed and replaced at each change that pipes must notice
 }
 
 type tap struct {
@@ -88,14 +85,14 @@ type tap struct {
 	hit  func(nemesis.Held)
 }
 
-// Name is whose it is, as in "c1-n3".
+// Name returns the link's name, for example "c1-n3".
 func (l *Link) Name() string { return l.name }
 
-// Addr is where the client finds the node.
+// Addr returns the address at which the client reaches the node.
 func (l *Link) Addr() string { return l.proxy.Listen }
 
-// Tap holds the nth message that m describes, and what follows it on the same
-// connection and direction, until it is let pass or lost; hit is called in a goroutine.
+// Tap holds the nth message that m describes, and what follows it on the same connection and direction,
+// until it is passed on or dropped. hit is called in its own goroutine.
 func (l *Link) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
 	if err := m.Check(); err != nil {
 		return fmt.Errorf("tap link %s: %w", l.name, err)
@@ -106,7 +103,7 @@ func (l *Link) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
 	return nil
 }
 
-// tapped shows a message to the taps, and holds its last piece if one waited for it.
+// applyTaps counts a message for the taps, and holds its last piece if a tap is waiting for it.
 func (l *Link) tapped(c *conn, of string, counts func(op string) bool, p *piece) {
 	for _, t := range l.taps {
 		if t.Of != of || !counts(t.Message) {
@@ -119,7 +116,7 @@ func (l *Link) tapped(c *conn, of string, counts func(op string) bool, p *piece)
 		var once sync.Once
 		go t.hit(nemesis.Held{
 			Pass: func() { once.Do(func() { l.update(func() { p.holds-- }) }) },
-			Lose: func() { once.Do(func() { l.update(c.reset) }) }, // nothing on the connection arrives any more
+			Lose: func() { once.Do(func() { l.update(c.reset) }) }, // nothing more arrives on the connection
 		})
 	}
 }
@@ -137,23 +134,23 @@ func (l *Link) wake() {
 	l.changed = make(chan struct{})
 }
 
-// newWay breaks off what tries to reach the node. The mutex is held.
+// newRoute cancels pending connects to the node. The mutex is held.
 func (l *Link) newWay() {
 	l.leave()
 	l.way, l.leave = context.WithCancel(l.ctx)
 }
 
-// Mesh is the links of one run. Make a fresh one for each.
+// Mesh is the set of links of one run. Create a new one for each run.
 type Mesh struct {
-	// Host is the address of this machine that links listen on; "": 127.0.0.1. It is
-	// set before the first Open.
+	// Host is the local address that links listen on, by default 127.0.0.1. It must be set before the
+	// first Open.
 	Host string
-	// Ports is the first of the local ports that links dial their nodes from, each link
-	// from a range of its own (Link.Ports), so that its packets can be told apart; 0: from
-	// any. It is set before the first Open.
+	// Ports is the first of the local ports from which links connect to their nodes. Each link has its
+	// own range (Link.Ports), by which its packets can be identified. 0 means any port. It must be set
+	// before the first Open.
 	Ports int
-	// Witness gives who is to hear of what passes a connection that a link has made to its
-	// node, which sees it come from an address; nil: nobody. It is set before the first Open.
+	// Witness returns the observer of a connection that a link has made to its node, or nil. from is the
+	// address that the node sees. It must be set before the first Open.
 	Witness func(link, node, from string) Witness
 
 	seed    uint64
@@ -164,38 +161,37 @@ type Mesh struct {
 
 	mu    sync.Mutex
 	links map[string]*Link
-	given int // ranges of ports
+	given int // port ranges assigned so far
 }
 
-// Witness hears of each command on one connection, before the node has it, and of each
-// answer, which is to the first command that had none. It must not block.
+// Witness observes one connection: each command before the node receives it, and each answer, which
+// belongs to the first command without one. It must not block.
 type Witness interface {
 	Sent(args []string, at int64)
 	Answered(at int64)
 }
 
-// NewMesh returns a mesh without links. What is drawn for the messages of a link
-// depends on the seed; now is true time since the run began; record takes one
-// event for each lock command.
+// NewMesh returns a mesh without links. seed determines the random choices for the messages of each
+// link. now returns true time since the run began. record receives one event per lock command.
 func NewMesh(seed uint64, now func() time.Duration, record func(history.Event)) *Mesh {
 	registerOnce()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 	return &Mesh{seed: seed, now: now, record: record, server: server, links: map[string]*Link{}}
 }
 
-// Open makes the link between a client and the node that listens on upstream.
+// Open creates the link between a client and the node that listens on upstream.
 func (m *Mesh) Open(client, node, upstream string) (*Link, error) {
 	return m.open(&Link{name: nemesis.LinkName(client, node), node: node}, upstream)
 }
 
-// OpenUnread is Open of a node that isn't Redis: nobody reads what passes, and any piece of it is
-// a message.
+// OpenUnread is Open for a node other than Redis: the protocol is not parsed, and every piece of data
+// counts as a message.
 func (m *Mesh) OpenUnread(client, node, upstream string) (*Link, error) {
 	return m.open(&Link{name: nemesis.LinkName(client, node), node: node, unread: true}, upstream)
 }
 
-// OpenReplication makes the link by which a node's replica follows it. What passes
-// there is a snapshot and a stream of all that the node did, and no lock commands.
+// OpenReplication creates the link over which a node's replica follows it. The traffic is a snapshot and
+// a replication stream, not lock commands.
 func (m *Mesh) OpenReplication(node, upstream string) (*Link, error) {
 	return m.open(&Link{name: nemesis.LinkName(node, nemesis.Replica), node: nemesis.Replica, raw: true}, upstream)
 }
@@ -223,19 +219,18 @@ func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
 
 func (m *Mesh) host() string { return cmp.Or(m.Host, "127.0.0.1") }
 
-// Refuse returns an address that refuses every connection, and that nobody else
-// gets until release.
+// Refuse returns an address that refuses every connection. It is reserved until release is called.
 func (m *Mesh) Refuse() (addr string, release func() error, err error) { return refuse(m.host()) }
 
-// Link finds a link by its name; nil: there is none.
+// Link returns the link with that name, or nil.
 func (m *Mesh) Link(name string) *Link {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.links[name]
 }
 
-// Gate keeps all data from and to a node until open is called, so that what is
-// read back of it is what it came back with. Who opens it last opens it.
+// Gate holds all data from and to a node until open is called, so that a read-back shows the state in
+// which the node came back. If several gates are closed, data passes once the last one is opened.
 func (m *Mesh) Gate(node string) (open func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -253,9 +248,9 @@ func (m *Mesh) Gate(node string) (open func()) {
 	}
 }
 
-// Down says whether the machine of the server at upstream is down, so that clients of
-// links that lead there are closed at once: a connect to an address where nobody is
-// takes seconds to fail, and would keep those waiting who come after it is back.
+// SetDown declares whether the host of the server at upstream is down. Clients of links to a host that
+// is down are disconnected at once: a connect to an unused address takes seconds to fail, and would
+// delay clients that come after the host is back.
 func (m *Mesh) Down(upstream string, is bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -270,9 +265,8 @@ func (m *Mesh) Down(upstream string, is bool) {
 	}
 }
 
-// Turn lets all links to a node lead to another server, which is not down. The
-// connections that there are are reset, for the one that they led to may be there
-// still; clients keep the address that they have.
+// Redirect makes all links to a node lead to another server, which is not down. Existing connections are
+// reset, because the server that they lead to may still be running. Clients keep their addresses.
 func (m *Mesh) Turn(node, upstream string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -305,8 +299,7 @@ func (m *Mesh) Close() error {
 	return all
 }
 
-// changeBound is how long toxiproxy may take for a change. It takes microseconds,
-// unless it hangs.
+// changeBound is how long toxiproxy may take for a change. It takes microseconds unless it hangs.
 const changeBound = 5 * time.Second
 
 func bounded(link, verb string, change func() error) error {
@@ -328,12 +321,12 @@ type conn struct {
 	link         *Link
 	stream       *resp.Stream
 	client, node *net.TCPConn
-	witness      Witness // nil: nobody hears of it
+	witness      Witness // may be nil
 	clientGone   bool
 	nodeGone     bool
 	broken       bool // it has lost a message
-	over         bool // it was reset
-	finished     int  // pipes
+	over         bool
+	finished     int // number of finished pipes
 }
 
 // start listens for the client.
@@ -352,8 +345,8 @@ func (l *Link) start() error {
 	return nil
 }
 
-// accept takes the client's connections until the listener is closed. With toxiproxy's own
-// listener all connections would end with it, and none could be reset.
+// accept accepts the client's connections until the listener is closed. toxiproxy's own listener closes
+// all connections when it is closed, and can't reset any.
 func (l *Link) accept(ln net.Listener) {
 	l.listener = ln
 	l.serving.Go(func() {
@@ -370,17 +363,17 @@ func (l *Link) accept(ln net.Listener) {
 				l.connect(client.(*net.TCPConn))
 				continue
 			}
-			// Packets may be lost: who comes later must not wait until they pass.
+			// Packets may be lost: later clients must not wait until packets pass again.
 			l.serving.Go(func() { l.connect(client.(*net.TCPConn)) })
 		}
 	})
 }
 
-// acceptAgain is how long a link waits that could not accept for want of open files.
+// acceptRetryDelay is how long a link waits after an accept failed because too many files were open.
 const acceptAgain = 5 * time.Millisecond
 
-// lacks says whether an error comes of what this machine is short of, and keeps the
-// first: the clients saw a link that is cut, and nobody has planned that.
+// noteShortage reports whether err was caused by a resource shortage of this machine, and records the
+// first such error: to its clients the link looks cut, although no fault was planned.
 func (l *Link) lacks(err error) bool {
 	if files.Remedy(err, "") == "" {
 		return false
@@ -393,7 +386,7 @@ func (l *Link) lacks(err error) bool {
 	return true
 }
 
-// connect joins a client that has come to the node.
+// connect connects an accepted client to the node.
 func (l *Link) connect(client *net.TCPConn) {
 	l.mu.Lock()
 	resets, closed, upstream, way := l.cut.Mode == nemesis.CutReset, l.closed || l.down, l.upstream, l.way
@@ -414,9 +407,9 @@ func (l *Link) connect(client *net.TCPConn) {
 	l.join(way, client, node)
 }
 
-// join lets a client and the node hear each other, one pair after the other: toxiproxy
-// asks for the pipes of the connection that is being opened. A listener that was
-// closed may still be at its last client when the next listener has its first.
+// join connects a client and a node, one pair at a time: toxiproxy requests the pipes of the connection
+// that is being opened. A closed listener may still be handling its last client when the next listener
+// gets its first.
 func (l *Link) join(way context.Context, client *net.TCPConn, node net.Conn) {
 	l.joining.Lock()
 	defer l.joining.Unlock()
@@ -440,12 +433,12 @@ func (l *Link) join(way context.Context, client *net.TCPConn, node net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cut.Mode == nemesis.CutReset || l.closed {
-		c.reset() // it came between
+		c.reset() // the cut or close came in between
 	}
 }
 
-// reset ends a connection as TCP does when it can't go on: both ends hear of it,
-// and what is still on its way comes to nobody. The link's mutex is held.
+// reset resets the connection, as TCP does when it can't go on: both ends get an error, and data in
+// transit is lost. The link's mutex is held.
 func (c *conn) reset() {
 	if c.over {
 		return
@@ -458,8 +451,8 @@ func (c *conn) reset() {
 	c.link.wake()
 }
 
-// resetBroken resets the connections that have lost a message: TCP delivers all
-// or fails. The link's mutex is held.
+// resetBroken resets the connections that have lost a message: TCP delivers everything or fails. The
+// link's mutex is held.
 func (l *Link) resetBroken() {
 	for c := range l.conns {
 		if c.broken {
@@ -468,7 +461,7 @@ func (l *Link) resetBroken() {
 	}
 }
 
-// stop ends all connections and waits until they are recorded.
+// stop ends all connections and waits until their events are recorded.
 func (l *Link) stop() error {
 	l.mu.Lock()
 	l.closed = true
@@ -497,11 +490,11 @@ func (l *Link) stop() error {
 	}
 }
 
-// portsOfLink is how many ports a link has. A connection that a proxy has closed keeps
-// its port for a while, and one whose packets are lost for as long as they are.
+// portsPerLink is how many ports a link has. A connection that a proxy has closed keeps its port for a
+// while, and one whose packets are lost keeps it until they pass again.
 const portsOfLink = 500
 
-// ports is the local ports that a link dials from. The zero value: any.
+// ports is the range of local ports that a link connects from. The zero value means any port.
 type ports struct {
 	first, last int
 
@@ -510,9 +503,9 @@ type ports struct {
 	none int // how often all were taken
 }
 
-var errNoPort = errors.New("each port of the link is taken")
+var errNoPort = errors.New("all ports of the link are in use")
 
-// Ports is the range of local ports that the link dials its node from; 0, 0: any.
+// Ports returns the range of local ports from which the link connects to its node, or 0, 0 for any.
 func (l *Link) Ports() (first, last int) { return l.ports.first, l.ports.last }
 
 func (m *Mesh) givePorts(l *Link) error {
@@ -523,14 +516,14 @@ func (m *Mesh) givePorts(l *Link) error {
 	defer m.mu.Unlock()
 	first := m.Ports + m.given*portsOfLink
 	if first+portsOfLink > 1<<16 {
-		return fmt.Errorf("open link %s: no ports are left from %d on, for links have %d each", l.name, m.Ports, portsOfLink)
+		return fmt.Errorf("open link %s: no ports are left above %d, as each link needs %d", l.name, m.Ports, portsOfLink)
 	}
 	m.given++
 	l.ports.first, l.ports.last, l.ports.next = first, first+portsOfLink-1, first
 	return nil
 }
 
-// turn is the next port of the range.
+// nextPort returns the next port of the range.
 func (p *ports) turn() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -541,19 +534,19 @@ func (p *ports) turn() int {
 	return port
 }
 
-// short is an error if a client has found no port: it saw a node that is down, and
-// nobody has planned that.
+// err returns an error if a client found no free port: to that client the node looked down, although no
+// fault was planned.
 func (p *ports) short() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.none == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d times each of the ports %d to %d was taken", p.none, p.first, p.last)
+	return fmt.Errorf("%d times, all ports from %d to %d were in use", p.none, p.first, p.last)
 }
 
-// dial connects to the node. From ports of its own, it gives up when the client does,
-// as the client's kernel would.
+// dial connects to the node. If the link has its own ports, the attempt ends when the client
+// disconnects, as the client's kernel would end it.
 func (l *Link) dial(way context.Context, client *net.TCPConn, upstream string) (net.Conn, error) {
 	if l.ports.first == 0 {
 		return new(net.Dialer).DialContext(way, "tcp", upstream)
@@ -565,7 +558,7 @@ func (l *Link) dial(way context.Context, client *net.TCPConn, upstream string) (
 	for range portsOfLink {
 		d.LocalAddr = &net.TCPAddr{Port: l.ports.turn()}
 		node, err := d.DialContext(ctx, "tcp4", upstream)
-		// Another may have bound it, or have a connection from it to this very node.
+		// Another process may have bound it, or be connected from it to this very node.
 		if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL) {
 			continue
 		}

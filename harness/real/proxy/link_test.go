@@ -31,7 +31,7 @@ func TestRecordsCommandsWithTheirStamps(t *testing.T) {
 	c1.want("+OK")
 	c2.send("SET lock tokenB NX PX 10000")
 	c2.want("$-1")
-	c1.send("GET lock") // of no interest
+	c1.send("GET lock") // not recorded
 	c1.want("$6")
 	c1.want("tokenA")
 	c1.send("DEL lock")
@@ -98,7 +98,7 @@ func TestCutKeepsBothWaysAndMendDelivers(t *testing.T) {
 	gone.send("SET c 3")
 	gone.conn.Close()
 	if got := old.receive(silence) + late.receive(silence) + b.direct("GET", "a") + b.direct("GET", "b") + b.direct("GET", "c"); got != "" {
-		t.Fatalf("%q came through a cut link", got)
+		t.Fatalf("%q passed a cut link", got)
 	}
 	check(t, b.link.Mend())
 	old.want("+OK")
@@ -113,7 +113,7 @@ func TestCutKeepsBothWaysAndMendDelivers(t *testing.T) {
 		}
 	}
 	if got := b.direct("GET", "a") + b.direct("GET", "b") + b.direct("GET", "c"); got != "123" || unanswered != 1 {
-		t.Errorf("values %q, %d replies that nobody saw", got, unanswered)
+		t.Errorf("values %q, %d unseen replies", got, unanswered)
 	}
 }
 
@@ -149,8 +149,7 @@ func TestCloseRecordsWhatIsHeld(t *testing.T) {
 	}
 }
 
-// Large values that clients give up in the middle are what makes toxiproxy's own
-// changes hang.
+// Large values whose clients give up midway make toxiproxy's own changes hang.
 func TestAbandonedTrafficLeavesNothing(t *testing.T) {
 	b := newBench(t)
 	value := strings.Repeat("x", 256<<10)
@@ -194,7 +193,7 @@ func TestAbandonedTrafficLeavesNothing(t *testing.T) {
 	check(t, b.mesh.Close())
 	for end := time.Now().Add(soon); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, were %d", runtime.NumGoroutine(), before)
+			t.Fatalf("%d goroutines, had %d before", runtime.NumGoroutine(), before)
 		}
 	}
 }
@@ -219,7 +218,7 @@ func TestRefuse(t *testing.T) {
 	}
 	if l, err := net.Listen("tcp", addr); err == nil {
 		l.Close()
-		t.Error("somebody else could listen there")
+		t.Error("another process could listen there")
 	}
 }
 
@@ -244,7 +243,7 @@ func join(parts [][]byte) string {
 	return b.String()
 }
 
-// Links of a node that is down take nobody, until they lead to one that is not.
+// Links of a node that is down accept no clients until they are redirected to one that is up.
 func TestTurnedLinksAreNotDown(t *testing.T) {
 	b := newBench(t)
 	asks := func() error {
@@ -261,8 +260,8 @@ func TestTurnedLinksAreNotDown(t *testing.T) {
 	}
 }
 
-// Whoever has come while a link leads where nobody answers is let go once it leads
-// elsewhere, is known to be down, or is closed, and keeps nobody waiting.
+// A client that waits for a node that does not answer is disconnected once the link is redirected, is
+// known to be down, or is closed. It does not delay other clients.
 func TestVainConnectIsBrokenOff(t *testing.T) {
 	for what, end := range map[string]func(b *bench, upstream string){
 		"turned": func(*bench, string) {},
@@ -274,7 +273,7 @@ func TestVainConnectIsBrokenOff(t *testing.T) {
 		waits := b.dial()
 		brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		if _, err := proc.Ask(brief, b.link.Addr(), "PING"); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%s: nobody answers, and %v", what, err)
+			t.Errorf("%s: want a timeout, got %v", what, err)
 		}
 		cancel()
 		end(b, upstream)
@@ -285,13 +284,12 @@ func TestVainConnectIsBrokenOff(t *testing.T) {
 			}
 		}
 		if err := waits.ends(); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%s: it still waits", what)
+			t.Errorf("%s: the client is still waiting", what)
 		}
 	}
 }
 
-// silent is an address where a connect gets no answer: the queue of those who wait there
-// to be accepted is full.
+// unreachable returns an address where a connect gets no answer: its accept queue is full.
 func silent(t *testing.T) string {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	check(t, err)

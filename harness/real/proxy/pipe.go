@@ -14,38 +14,37 @@ import (
 	"lockpick/nemesis"
 )
 
-// pipe is one direction of a connection: what came in and has not gone out yet.
-// Only its toxic's goroutine uses it, but for the holds of its pieces.
+// pipe is one direction of a connection: data that came in and has not gone out yet. Only its toxic's
+// goroutine uses it, except for the holds of its pieces.
 type pipe struct {
 	conn  *conn
-	of    string // requests or replies
+	of    string // nemesis.Request or nemesis.Reply
 	split resp.Scanner
-	queue []*piece // without bound: lock commands are small, and clients give up
+	queue []*piece // unbounded: lock commands are small, and clients give up
 	ended bool     // the source has closed its side
-	dead  bool     // it has lost a piece: what follows is lost, too
+	dead  bool     // it has lost a piece: everything after it is lost too
 
-	// A client's close is passed on only after the node has answered all that was
-	// sent before, so that this is delivered and its fate is recorded; but no
-	// longer than grace.
+	// A client's close is passed on only after the node has answered everything that was sent before, so
+	// that this is delivered and its result recorded, but after closeGrace at the latest.
 	patient bool
 	grace   <-chan time.Time
 }
 
-// piece is bytes of which at most the last ones end a message.
+// piece is a sequence of bytes in which at most the last ones end a message.
 type piece struct {
 	data    []byte
 	command *resp.Command // whose reply it ends
-	holds   int           // taps that keep it; guarded by the link
-	due     time.Duration // true time before which it doesn't go out
-	paced   bool          // it has its turn where bytes are counted
+	holds   int           // taps that hold it; guarded by the link
+	due     time.Duration // true time before which it is not sent
+	paced   bool          // its bytes were counted against the bandwidth limit
 	lost    bool          // it will be lost
-	locks   bool          // there is a lock command in it
+	locks   bool          // it contains a lock command
 }
 
-// closeGrace is how long the node may take to answer a client that has gone.
+// closeGrace is how long the node may take to answer a client that has disconnected.
 const closeGrace = time.Second
 
-// newPipe makes the next pipe of the connection that is being opened.
+// newPipe creates the next pipe of the connection that is being opened.
 func (l *Link) newPipe(of string) *pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,13 +54,12 @@ func (l *Link) newPipe(of string) *pipe {
 // step is what a pipe can do next.
 type step struct {
 	data    []byte        // to be sent
-	over    bool          // all is done
-	wait    time.Duration // after which it can do more; 0: unknown
+	over    bool          // everything is done
+	wait    time.Duration // time until it can do more, or 0 if unknown
 	changed chan struct{} // closed when it may be able to do more
 }
 
-// look says what can be done now, and drops what is lost and what nobody will
-// take any more.
+// nextStep returns what can be done now. It drops data that is lost or that no one will receive.
 func (p *pipe) look(now time.Duration) step {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
@@ -97,13 +95,13 @@ func (p *pipe) look(now time.Duration) step {
 		}
 		p.lose()
 	}
-	// The end is no byte, but comes after all bytes.
+	// The end of the data is not a byte, but comes after all bytes.
 	s.over = p.ended && !p.dead && !blocked && !p.lingers()
 	return s
 }
 
-// lose drops the first piece, and with it all that will follow on this
-// connection, which is broken until it is reset.
+// lose drops the first piece, and with it everything that follows on this connection, which is broken
+// until it is reset.
 func (p *pipe) lose() {
 	l, c := p.conn.link, p.conn
 	l.write(p.queue[0].command)
@@ -111,7 +109,7 @@ func (p *pipe) lose() {
 	p.dead, c.broken = true, true
 	losing := slices.ContainsFunc(l.shapes, func(s *shape) bool { return s.Lose })
 	if !losing && !l.cut.Blocks(p.of) {
-		c.reset() // what lost it is over already
+		c.reset() // the fault that lost it is already over
 	}
 }
 
@@ -133,7 +131,7 @@ func (p *pipe) drop() {
 	p.queue = nil
 }
 
-// take puts bytes from the source into the queue and looks for messages in them.
+// receive queues bytes from the source and looks for messages in them.
 func (p *pipe) take(b []byte) {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
@@ -179,7 +177,7 @@ func (p *pipe) take(b []byte) {
 	}
 }
 
-// passed takes the first piece off the queue, which went out at an instant not before now.
+// sent removes the first piece from the queue. It was sent no earlier than now.
 func (p *pipe) passed(now time.Duration) {
 	q := p.queue[0]
 	p.queue = p.queue[1:]
@@ -189,7 +187,7 @@ func (p *pipe) passed(now time.Duration) {
 	}
 }
 
-// end notes that the source has closed.
+// end records that the source has closed.
 func (p *pipe) end() {
 	p.ended = true
 	p.conn.link.update(func() {
@@ -201,7 +199,7 @@ func (p *pipe) end() {
 	})
 }
 
-// finish records what stayed without an answer, once both pipes are done.
+// finish records the commands that stayed unanswered, once both pipes are done.
 func (p *pipe) finish() {
 	l, c := p.conn.link, p.conn
 	l.update(func() {
@@ -215,7 +213,7 @@ func (p *pipe) finish() {
 	})
 }
 
-// write records a command, if it is one that locks use.
+// write records a command if locks use it.
 func (l *Link) write(cmd *resp.Command) {
 	if cmd != nil && cmd.Recorded() {
 		for _, e := range cmd.Facts(nil, l.name, l.node) {
@@ -224,8 +222,8 @@ func (l *Link) write(cmd *resp.Command) {
 	}
 }
 
-// Cut cuts the link until Mend, in one of the modes of a cut; "" holds. Where it
-// holds or drops, connects succeed meanwhile, as far as the node lives.
+// Cut cuts the link until Mend, in one of the modes of a cut. The mode "" holds messages. If messages
+// are held or dropped, connects still succeed as long as the node is up.
 func (l *Link) Cut(mode, way string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,8 +249,7 @@ func (l *Link) Cut(mode, way string) error {
 	return nil
 }
 
-// Mend delivers what the cut has kept, in order, and resets the connections that
-// it made lose something.
+// Mend delivers the held messages in order, and resets the connections that lost a message in the cut.
 func (l *Link) Mend() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,20 +274,20 @@ func (l *Link) Mend() error {
 	return nil
 }
 
-// toxic is one direction of a link. toxiproxy makes it by its registered type.
+// toxic is one direction of a link. toxiproxy creates it by its registered type.
 type toxic struct {
 	link *Link
-	of   string // what it sees: requests or replies
+	of   string // nemesis.Request or nemesis.Reply
 }
 
 var _ toxics.StatefulToxic = (*toxic)(nil)
 
 const toxicType = "lockpick"
 
-// toxiproxy has one registry for the whole process.
+// registerOnce is needed because toxiproxy has one registry for the whole process.
 var registerOnce = sync.OnceFunc(func() { toxics.Register(toxicType, new(toxic)) })
 
-// addToxic puts the toxic on the proxy, which has no connection yet.
+// addToxic adds the toxic to the proxy, which has no connection yet.
 func addToxic(l *Link, of string) error {
 	direction := stream.Upstream
 	if of == nemesis.Reply {
@@ -306,11 +303,11 @@ func addToxic(l *Link, of string) error {
 	return nil
 }
 
-// NewState makes one pipe of the connection that is being opened.
+// NewState returns one pipe of the connection that is being opened.
 func (t *toxic) NewState() any { return t.link.newPipe(t.of) }
 
-// Pipe moves data until the source has ended and all is delivered, or until the
-// chain of toxics changes; then it is called again with the same state.
+// Pipe moves data until the source has ended and everything is delivered, or until the chain of toxics
+// changes. It is then called again with the same state.
 func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 	p := stub.State.(*pipe)
 	for {
@@ -353,11 +350,11 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 	}
 }
 
-// shape is something that a link does to its traffic, and what it met.
+// shape is a fault that changes a link's traffic, with its impact so far.
 type shape struct {
 	nemesis.Traffic
 	nemesis.Impact
-	busy map[string]time.Duration // of each direction: when the last byte that has its turn is through
+	busy map[string]time.Duration // by direction: when the last byte within the bandwidth limit is through
 }
 
 // Shape changes the traffic until Unshape. Several shapes may be in force.
@@ -365,13 +362,13 @@ func (l *Link) Shape(t nemesis.Traffic) {
 	l.update(func() { l.shapes = append(l.shapes, &shape{Traffic: t, busy: map[string]time.Duration{}}) })
 }
 
-// Unshape ends a shape and returns what it met. The connections that have lost any message are reset.
+// Unshape ends a shape and returns its impact. Connections that have lost a message are reset.
 func (l *Link) Unshape(t nemesis.Traffic) (nemesis.Impact, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.IndexFunc(l.shapes, func(s *shape) bool { return s.Traffic == t })
 	if i < 0 {
-		return nemesis.Impact{}, fmt.Errorf("unshape link %s: its traffic isn't shaped so", l.name)
+		return nemesis.Impact{}, fmt.Errorf("unshape link %s: it has no such shape", l.name)
 	}
 	met := l.shapes[i].Impact
 	l.shapes = slices.Delete(l.shapes, i, i+1)
@@ -382,15 +379,14 @@ func (l *Link) Unshape(t nemesis.Traffic) (nemesis.Impact, error) {
 	return met, nil
 }
 
-// Disturbed says whether anything is done to the link's traffic, so that a PING
-// may fare as it likes.
+// Disturbed reports whether any fault affects the link's traffic, so that a PING may succeed or fail.
 func (l *Link) Disturbed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.shapes) > 0 || l.cut != nemesis.LinkCut{} || l.gates > 0
 }
 
-// meet draws what becomes of a piece that has come in. The link's mutex is held.
+// shapePiece decides at random what happens to a piece that has come in. The link's mutex is held.
 func (l *Link) meet(of string, p *piece, commands []*resp.Command, now time.Duration) {
 	p.locks = l.unread || slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
 	for _, s := range l.shapes {
@@ -410,8 +406,8 @@ func (l *Link) meet(of string, p *piece, commands []*resp.Command, now time.Dura
 	}
 }
 
-// turn is when a piece that could go now is through, where only so many bytes
-// pass. The link's mutex is held.
+// sendTime returns when a piece that could be sent now is through, given the bandwidth limits. The link's
+// mutex is held.
 func (l *Link) turn(of string, p *piece, now time.Duration) (due time.Duration) {
 	for _, s := range l.shapes {
 		if s.Bandwidth > 0 && s.On(of) {

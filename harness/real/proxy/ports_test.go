@@ -18,10 +18,10 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// firstPort is below those that kernels give away by themselves.
+// firstPort is below the ephemeral ports of kernels.
 const firstPort = 21000
 
-// ported makes a second mesh on a bench, whose links have ports of their own.
+// meshWithPorts adds a second mesh whose links have their own ports.
 func (b *bench) ported() *Mesh {
 	b.t.Helper()
 	m := NewMesh(1, func() time.Duration { return proc.TrueClock() - b.origin }, func(history.Event) {})
@@ -36,11 +36,11 @@ func (b *bench) through(l *Link) *caller {
 	return b.dial()
 }
 
-// Each link dials from its own range, and past a port that somebody has.
+// Each link connects from its own range, and skips a port that is in use.
 func TestPorts(t *testing.T) {
 	b := newBench(t)
 	if first, last := b.link.Ports(); first != 0 || last != 0 {
-		t.Errorf("ports %d to %d, and none were given", first, last)
+		t.Errorf("ports %d to %d, want none", first, last)
 	}
 	m := b.ported()
 	taken, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", firstPort))
@@ -73,7 +73,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// There is an end to ports, and whoever would go without is told.
+// Open fails when all port ranges are assigned, and clients without a free port are counted.
 func TestPortsRunOut(t *testing.T) {
 	b := newBench(t)
 	m := b.ported()
@@ -85,12 +85,13 @@ func TestPortsRunOut(t *testing.T) {
 		t.Errorf("a link without ports: %v", err)
 	}
 	p := ports{first: 1, last: 2, none: 3}
-	if err := p.short(); err == nil || !strings.Contains(err.Error(), "3 times each of the ports 1 to 2 was taken") {
+	if err := p.short(); err == nil || !strings.Contains(err.Error(), "3 times, all ports from 1 to 2 were in use") {
 		t.Errorf("3 clients found no port: %v", err)
 	}
 }
 
-// deaf is a node whose kernel answers no connect: as many wait as it lets.
+// fullQueue returns the address of a node whose kernel answers no connect, because its accept queue is
+// full. accept makes room for one.
 func deaf(t *testing.T) (addr string, hear func()) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -121,7 +122,7 @@ func deaf(t *testing.T) (addr string, hear func()) {
 	return addr, accept
 }
 
-// connecting says whether somebody has sent a connect to addr that nobody has answered.
+// connecting reports whether a connect to addr is pending.
 func connecting(t *testing.T, addr string) bool {
 	t.Helper()
 	table, err := os.ReadFile("/proc/net/tcp")
@@ -139,8 +140,7 @@ func connecting(t *testing.T, addr string) bool {
 	return false
 }
 
-// A connect whose packets are lost is tried again a second later. Who comes meanwhile
-// does not wait for that.
+// A connect whose packets are lost is retried a second later. Later clients must not wait for that.
 func TestNobodyWaitsForALostConnect(t *testing.T) {
 	addr, hear := deaf(t)
 	b := newBench(t)
@@ -152,18 +152,18 @@ func TestNobodyWaitsForALostConnect(t *testing.T) {
 	b.until("the first's connect is lost", func(*Link) bool { return connecting(t, addr) })
 	hear()
 	second := b.through(l)
-	b.until("one is through", func(l *Link) bool { return len(l.conns) > 0 })
+	b.until("one connection", func(l *Link) bool { return len(l.conns) > 0 })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
 		if got, want := c.client.RemoteAddr().String(), second.conn.LocalAddr().String(); got != want {
-			t.Errorf("%s is through first, not %s", got, want)
+			t.Errorf("%s connected first, not %s", got, want)
 		}
 	}
 }
 
-// A client that has gone has its connect given up, as its kernel would; one that only
-// sends has not, and nothing of what it sends is lost.
+// When a client disconnects, its pending connect is canceled, as its kernel would do. A client that only
+// sends data is still connected, and none of the data is lost.
 func TestWhileThere(t *testing.T) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -184,7 +184,7 @@ func TestWhileThere(t *testing.T) {
 	fmt.Fprint(client, "PING")
 	select {
 	case <-ctx.Done():
-		t.Error("it is there")
+		t.Error("canceled while the client is connected")
 	case <-time.After(20 * ms):
 	}
 	done()
@@ -198,6 +198,6 @@ func TestWhileThere(t *testing.T) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(soon):
-		t.Error("it has gone")
+		t.Error("not canceled after the client disconnected")
 	}
 }

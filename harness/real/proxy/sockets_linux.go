@@ -26,7 +26,7 @@ func listen(addr string) (net.Listener, error) {
 
 func share(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }
 
-// reusable lets a socket have a port whose last connection is over, and only waits.
+// setReuseAddr allows a socket to bind a port whose last connection is in the TIME_WAIT state.
 func reusable(c syscall.RawConn) error {
 	var err error
 	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }); e != nil {
@@ -35,11 +35,11 @@ func reusable(c syscall.RawConn) error {
 	return err
 }
 
-// established is the state of a connection that neither end has closed.
+// established is the TCP state of a connection that neither end has closed.
 const established = 1
 
-// whileThere returns a context that ends when the client closes its connection. Nothing
-// is read from it. Nobody else may read until done has returned.
+// whileConnected returns a context that ends when the client closes its connection. It reads no data.
+// Nothing else may read until done has returned.
 func whileThere(ctx context.Context, client *net.TCPConn) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	raw, err := client.SyscallConn()
@@ -50,7 +50,7 @@ func whileThere(ctx context.Context, client *net.TCPConn) (_ context.Context, do
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		// It is called again whenever something has come in, the end as well.
+		// The function is called each time that data or the end of the stream has arrived.
 		raw.Read(func(fd uintptr) bool {
 			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 			if err == nil && info.State == established {
@@ -68,7 +68,7 @@ func whileThere(ctx context.Context, client *net.TCPConn) (_ context.Context, do
 	}
 }
 
-// refuse returns an address of this machine whose socket is bound and does not listen.
+// refuse returns a local address whose socket is bound and does not listen.
 func refuse(host string) (addr string, release func() error, err error) {
 	a, err := netip.ParseAddr(host)
 	if err != nil {
@@ -77,8 +77,8 @@ func refuse(host string) (addr string, release func() error, err error) {
 	return bind(netip.AddrPortFrom(a, 0), false)
 }
 
-// occupy keeps an address that listen listens on from being given to others, once
-// its listener is closed, so that it refuses.
+// occupy reserves an address that listen listens on, so that it refuses connections once the listener is
+// closed.
 func occupy(addr string) (release func() error, err error) {
 	a, err := netip.ParseAddrPort(addr)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 const ms = time.Millisecond
 
-// counts ends a shape and checks what it says that it met and hit.
+// wantImpact ends a shape and checks its impact.
 func (b *bench) counts(t nemesis.Traffic, met, hit int) {
 	b.t.Helper()
 	s, err := b.link.Unshape(t)
@@ -25,7 +25,7 @@ func (b *bench) counts(t nemesis.Traffic, met, hit int) {
 	}
 }
 
-// Late messages are late by what was asked for, one way or both.
+// Messages are delayed by the requested time, in one direction or both.
 func TestDelay(t *testing.T) {
 	for way, ways := range map[string]int{"": 2, nemesis.Request: 1, nemesis.Reply: 1} {
 		b := newBench(t)
@@ -40,7 +40,7 @@ func TestDelay(t *testing.T) {
 				t.Errorf("%q: a round took %v", way, took)
 			}
 		}
-		c.send("PING") // not a lock's
+		c.send("PING") // not a lock command
 		c.want("+PONG")
 		b.counts(shape, 3*ways, 3*ways)
 		for _, e := range b.wait(3) {
@@ -52,7 +52,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// Another connection overtakes; on one of them the order stays.
+// Messages may overtake each other between connections, but not within one.
 func TestDelayKeepsTheOrderOfAConnection(t *testing.T) {
 	b := newBench(t)
 	b.link.Shape(nemesis.Traffic{Way: nemesis.Request, DelayMin: ms, DelayMax: 30 * ms})
@@ -65,11 +65,11 @@ func TestDelayKeepsTheOrderOfAConnection(t *testing.T) {
 		c.want(fmt.Sprintf(":%d", i+1))
 	}
 	if got := b.direct("LINDEX", "l", "29"); got != "29" {
-		t.Errorf("the last one is %s", got)
+		t.Errorf("the last element is %s", got)
 	}
 }
 
-// Only so many bytes pass in a second, whatever the number of connections.
+// The bandwidth limit applies to all connections together.
 func TestThrottle(t *testing.T) {
 	b := newBench(t)
 	shape := nemesis.Traffic{Way: nemesis.Request, Bandwidth: 20_000}
@@ -87,8 +87,8 @@ func TestThrottle(t *testing.T) {
 	b.counts(shape, 2, 2)
 }
 
-// What follows a lost message on its connection is lost, too; others go on. It is
-// reset once the loss is over.
+// Everything after a lost message is lost too on its connection, which is reset once the fault is over.
+// Other connections go on.
 func TestLose(t *testing.T) {
 	for _, way := range []string{nemesis.Request, nemesis.Reply} {
 		b := newBench(t)
@@ -146,11 +146,11 @@ func TestLose(t *testing.T) {
 func TestUnshapeOfWhatIsNone(t *testing.T) {
 	b := newBench(t)
 	if _, err := b.link.Unshape(nemesis.Traffic{Lose: true}); err == nil || b.link.Disturbed() {
-		t.Error("there was something to end")
+		t.Error("an unknown shape was ended")
 	}
 	b.link.Shape(nemesis.Traffic{Lose: true})
 	if !b.link.Disturbed() {
-		t.Error("it is undisturbed")
+		t.Error("Disturbed is false while a shape is in force")
 	}
 	b.counts(nemesis.Traffic{Lose: true}, 0, 0)
 }

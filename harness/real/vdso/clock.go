@@ -1,24 +1,22 @@
-// Package vdso gives a process a wrong clock, as a machine whose clock is wrong
-// would: by rewriting the functions of its vDSO, through which programs read the
-// time, so that it reaches any program, whatever it is written in.
+// Package vdso gives a process a wrong clock, like that of a machine whose clock is wrong. It rewrites
+// the functions of the process's vDSO, through which programs read the time. Therefore it works with
+// programs in any language.
 //
-// Its noun is Machine: the wall clock and the monotonic clock of one machine, on
-// which one process runs at a time. They stay as wrong as they are when it ends
-// and another starts. Shown is what they show, as data for those who reckon with it
-// elsewhere. A line says what a clock shows at an instant of true time.
+// A Machine is the wall clock and the monotonic clock of one machine, on which one process runs at a
+// time. They stay wrong when it ends and another starts. ClockState describes the clocks as data, for
+// calculations elsewhere. A line maps true time to the time that a clock shows.
 //
 //	program ──► __vdso_clock_gettime ──► jump ──► clock_gettime, the system call
 //	                                               then fake0 + (t − real0) · rate
-//	                                               of the control block ◄── Machine.Turn
+//	                                               of the control block ◄── Machine.Adjust
 //
-// A child that its parent traces is patched before its first instruction. So is the
-// program of a container, whose parent is the engine's: it starts as a Gate, which waits
-// for a signal of one that traces it, inside of the container or outside, and executes
-// the program then.
+// A child that its parent traces is patched before its first instruction. The program of a container is
+// a child of the container engine, so it starts as a Gate: the Gate waits for a signal from its tracer,
+// inside or outside of the container, and then executes the program.
 //
-// What it does not reach: programs that make the system call themselves, which
-// is how true time is read; sleeps and time-outs, which the kernel counts by its
-// own clock; CPU time; programs that the process executes. It needs Linux on amd64.
+// It does not affect programs that make the system call themselves, as this package does to read true
+// time; sleeps and timeouts, which the kernel counts by its own clock; CPU time; and programs that the
+// process executes. The package needs Linux on amd64.
 package vdso
 
 import (
@@ -29,45 +27,45 @@ import (
 	"time"
 )
 
-// GateVerb is the argument by which a program of ours becomes a Gate, its first.
+// GateVerb is the first argument of one of our programs that makes it a Gate.
 const GateVerb = "__gate"
 
-// ErrSignaled says that somebody sent a signal to a process just as it was patched.
+// ErrSignaled reports that a process received an external signal while it was being patched.
 var ErrSignaled = errors.New("a signal came from outside")
 
-// line is what a clock shows: fake0 + (t − real0) · rate, from real0 on. All are
-// nanoseconds; rate is in units of 2⁻³². The patched process calculates the same
-// with the same rounding, so that a change of rate alone is no jump.
+// line is the time that a clock shows from real0 on: fake0 + (t − real0) · rate. All times are in
+// nanoseconds. The unit of rate is 2⁻³². The patched process calculates the same with the same rounding,
+// so that a change of rate alone causes no jump.
 type line struct {
 	Real0, Fake0, Rate int64
 }
 
-// one is the rate of a clock that is right.
+// one is the rate of a correct clock.
 const one = 1 << 32
 
 var right = line{Rate: one}
 
-// at is what the clock shows at t.
+// at returns the time that the clock shows at t.
 func (l line) at(t int64) int64 {
 	d := t - l.Real0
 	hi, lo := bits.Mul64(uint64(d), uint64(l.Rate))
-	if d < 0 { // Mul64 took it for 2⁶⁴ more; rate is never negative
+	if d < 0 { // Mul64 took d for 2⁶⁴ more; the rate is never negative
 		hi -= uint64(l.Rate)
 	}
 	return l.Fake0 + int64(hi<<32|lo>>32)
 }
 
-// turned is the line from t on, once the clock was set by `by` and runs at rate.
+// adjusted is the line from t on, if the clock is moved by `by` and runs at rate from then on.
 func (l line) turned(t, by int64, rate float64) line {
 	return line{Real0: t, Fake0: l.at(t) + by, Rate: int64(math.Round(rate * one))}
 }
 
-// speed is the rate as a number.
+// speed returns the rate as a factor.
 func (l line) speed() float64 { return float64(l.Rate) / one }
 
-// Ahead is how far the clock wall is ahead of the clock true. It changes only where
-// somebody sets one, but this thread may be kept waiting between two readings: the closest
-// of some tries counts.
+// ClockOffset returns how far the clock wall is ahead of the clock true. It changes only when a clock is
+// set, but this thread may be preempted between two readings. Therefore the closest of several readings
+// counts.
 func Ahead(true, wall func() int64) int64 {
 	best, apart := int64(0), int64(math.MaxInt64)
 	for range mostTries {
@@ -83,15 +81,15 @@ func Ahead(true, wall func() int64) int64 {
 }
 
 const (
-	mostTries = 20                    // how often clocks are read together, or a change is prepared that was late
-	soon      = 10 * time.Microsecond // two readings in a row take no longer, where nothing comes between
+	mostTries = 20                    // how often clocks are read together, or a late change is prepared
+	soon      = 10 * time.Microsecond // two consecutive readings take no longer unless the thread is preempted
 )
 
-// Shown is what the clocks of a machine show, as data: by it one process reckons
-// with clocks that another turns. Zero lines are clocks that are right.
+// ClockState is the state of a machine's clocks as data: with it, one process can calculate with clocks
+// that another process changes. Zero lines are correct clocks.
 type Shown struct {
 	Lines  [2]line `json:"lines"`
-	Offset int64   `json:"offset"` // how far the true wall clock is ahead of the true monotonic one
+	Offset int64   `json:"offset"` // how far the true wall clock is ahead of the true monotonic clock
 }
 
 const (
@@ -106,30 +104,30 @@ func (s Shown) line(which int) line {
 	return right
 }
 
-// Rate is how fast the clocks run, where 1 is right.
+// Rate returns how fast the clocks run. The rate of a correct clock is 1.
 func (s Shown) Rate() float64 { return s.line(wall).speed() }
 
-// Wall is what the wall clock shows at an instant of true time, which is given by
-// CLOCK_MONOTONIC, and what it would show if it were right.
+// Wall returns what the wall clock shows at an instant of true time, given by CLOCK_MONOTONIC, and what it
+// would show if it were correct.
 func (s Shown) Wall(t time.Duration) (shown, true time.Time) {
 	real := int64(t) + s.Offset
 	return time.Unix(0, s.line(wall).at(real)), time.Unix(0, real)
 }
 
-// Mono is what the monotonic clock shows at an instant of true time.
+// Mono returns what the monotonic clock shows at an instant of true time.
 func (s Shown) Mono(t time.Duration) time.Duration {
 	return time.Duration(s.line(monotonic).at(int64(t)))
 }
 
-// Turned is what they show once, at an instant of true time, the wall clock was set
-// by `by` and began to run at rate, and with it the monotonic clock if both do.
+// Adjusted returns the state after the wall clock was moved by `by` at an instant of true time and began
+// to run at rate. With both, the monotonic clock runs at that rate too.
 func (s Shown) Turned(at, by time.Duration, rate float64, both bool) (Shown, error) {
 	if !(rate > 0 && rate <= 1000) {
-		return s, fmt.Errorf("turn a clock: a rate of %g is not above 0 and up to 1000", rate)
+		return s, fmt.Errorf("change a clock: rate %g is not above 0 and at most 1000", rate)
 	}
 	lines := [2]line{s.line(wall).turned(int64(at)+s.Offset, int64(by), rate), s.line(monotonic)}
 	if lines[wall].Fake0 <= 0 {
-		return s, fmt.Errorf("turn a clock by %v: it would show a time before 1970", by)
+		return s, fmt.Errorf("change a clock by %v: it would show a time before 1970", by)
 	}
 	if both {
 		lines[monotonic] = lines[monotonic].turned(int64(at), 0, rate)

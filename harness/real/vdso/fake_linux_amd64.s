@@ -3,20 +3,20 @@
 // func fake()
 //
 // The wrong clock. It is never called here: its bytes are copied into the process,
-// where the vDSO's functions jump to it. It keeps to the C calling convention, and
-// stands anywhere. A stub has put the address of the control block into R11, and
-// into R10 which function this is: 0 clock_gettime(DI, *SI), 1 gettimeofday(*DI, SI),
-// 2 time(*DI). It changes caller-saved registers only, and 32 bytes of red zone.
+// where the vDSO's functions jump to it. It follows the C calling convention and is
+// position-independent. A stub has put the address of the control block into R11 and
+// the function's number into R10: 0 clock_gettime(DI, *SI), 1 gettimeofday(*DI, SI),
+// 2 time(*DI). It changes only caller-saved registers and 32 bytes of the red zone.
 //
 // The control block is a wall clock and a monotonic clock of 64 bytes each: a count
-// of changes, and two lines {real0, fake0, rate}. The count's last bit tells the
-// newer line; the other one is in force before the newer one's real0. The count
-// changes before the older line is overwritten, and again after that.
+// of changes, and two lines {real0, fake0, rate}. The count's lowest bit selects the
+// newer line. The other one is in effect before the newer one's real0. The count
+// changes both before and after the older line is overwritten.
 TEXT ·fake(SB), NOSPLIT|NOFRAME, $0-0
 	MOVQ R11, R9         // the control block
 	MOVQ DI, R8          // the first argument
 	CMPL R10, $1
-	JLT  call            // clock_gettime: DI and SI are as the system call wants them
+	JLT  call            // clock_gettime: DI and SI are as the system call expects them
 	XORL DI, DI          // the other two read CLOCK_REALTIME,
 	MOVQ R8, SI          // gettimeofday into *tv, converted below,
 	CMPL R10, $2
@@ -30,29 +30,29 @@ redzone:
 call:
 	MOVQ R9, R11         // the clock in the control block
 	CMPL DI, $0          // CLOCK_REALTIME
-	JEQ  turn
+	JEQ  adjust
 	CMPL DI, $5          // CLOCK_REALTIME_COARSE
-	JEQ  turn
+	JEQ  adjust
 	CMPL DI, $11         // CLOCK_TAI
-	JEQ  turn
+	JEQ  adjust
 	ADDQ $64, R11
 	CMPL DI, $1          // CLOCK_MONOTONIC
-	JEQ  turn
+	JEQ  adjust
 	CMPL DI, $4          // CLOCK_MONOTONIC_RAW
-	JEQ  turn
+	JEQ  adjust
 	CMPL DI, $6          // CLOCK_MONOTONIC_COARSE
-	JEQ  turn
+	JEQ  adjust
 	CMPL DI, $7          // CLOCK_BOOTTIME
-	JEQ  turn
+	JEQ  adjust
 	MOVL $228, AX        // clock_gettime: CPU time and the like stay true
 	SYSCALL
 	RET
-turn:
+adjust:
 	MOVQ R11, -16(SP)
-again:
+retry:
 	MOVQ -16(SP), R11
 	MOVQ (R11), CX
-	MOVQ CX, -8(SP)      // the count of changes, to be compared below
+	MOVQ CX, -8(SP)      // the count of changes, compared below
 	MOVL $228, AX
 	SYSCALL              // changes CX and R11
 	TESTQ AX, AX
@@ -77,7 +77,7 @@ inforce:
 	ADDQ   8(CX), AX
 	MOVQ   -8(SP), CX
 	CMPQ   CX, (R11)
-	JNE    again         // it was changed meanwhile
+	JNE    retry         // it was changed meanwhile
 	MOVQ   $1000000000, R11
 	XORL   DX, DX
 	DIVQ   R11           // AX seconds, DX nanoseconds
@@ -103,7 +103,7 @@ seconds:
 	JEQ    done
 	MOVQ   AX, (R8)
 	RET
-	BYTE $0xf4; BYTE $0xcc; BYTE $0xf4; BYTE $0xcc; BYTE $0xf4; BYTE $0xcc; BYTE $0xf4; BYTE $0xcc // the end
+	BYTE $0xf4; BYTE $0xcc; BYTE $0xf4; BYTE $0xcc; BYTE $0xf4; BYTE $0xcc; BYTE $0xf4; BYTE $0xcc // the end marker
 
 // func fakeAddr() uintptr
 //

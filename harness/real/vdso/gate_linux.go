@@ -12,24 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is traced by its thread, and keeps its id only if its first thread executes
-// the program: a gate's main goroutine stays on that one.
+// Tracing is per thread, and a process keeps its id only if its first thread executes the program. So a
+// gate's main goroutine stays on that thread.
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == GateVerb {
 		runtime.LockOSThread()
 	}
 }
 
-// opens is the signal by which who traces a gate opens it: in a pid namespace of its own
-// a gate can't see that somebody outside does. It does nothing to other programs.
+// gateSignal is the signal with which a tracer opens a gate: a gate in its own pid namespace can't see
+// an outside tracer. Other programs ignore the signal.
 const opens = unix.SIGWINCH
 
-// Gate waits until somebody traces this process, and then becomes a program: whoever
-// traces it sees that before the program's first instruction. It returns only if it fails.
-// It is called on the main goroutine.
+// Gate waits until this process is traced, and then executes a program. The tracer can stop it before the
+// program's first instruction. Gate returns only if it fails. It must be called on the main goroutine.
 func Gate(program []string) error {
 	if len(program) == 0 {
-		return errors.New("open the gate: it leads to no program")
+		return errors.New("open the gate: no program given")
 	}
 	if unix.Gettid() != unix.Getpid() {
 		return fmt.Errorf("open the gate to %s: this is not the first thread", program[0])

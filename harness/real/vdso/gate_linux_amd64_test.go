@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// began is the wall clock before any function of ours has run.
+// began is the wall clock before any of our functions has run.
 var began = time.Now()
 
-// date prints it, and what it reads on the way.
+// date prints began and its stdin.
 func date() {
 	fmt.Print(began.UnixNano())
 	in := make([]byte, 10)
@@ -23,7 +23,7 @@ func date() {
 	os.Exit(0)
 }
 
-// atAGate starts a program behind a gate. It has its id from its birth to its end.
+// startGate starts a program behind a gate. Its process id does not change.
 func atAGate(t *testing.T, program ...string) (cmd *exec.Cmd, stdout *strings.Builder) {
 	t.Helper()
 	stdout = &strings.Builder{}
@@ -35,14 +35,14 @@ func atAGate(t *testing.T, program ...string) (cmd *exec.Cmd, stdout *strings.Bu
 	return cmd, stdout
 }
 
-// The program behind the gate never saw the true time, nor did anybody read its stdin.
+// The program behind the gate never sees the true time, and its stdin is not consumed by the gate.
 func TestAGateLeadsToWrongClocks(t *testing.T) {
 	first := &Machine{}
 	if _, _, err := first.Turn(-time.Hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
-		text, err := json.Marshal(first.Shown()) // as it comes from a machine elsewhere
+		text, err := json.Marshal(first.Shown()) // as received from another machine
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestAGateLeadsToWrongClocks(t *testing.T) {
 		before := time.Now()
 		cmd, stdout := atAGate(t, os.Args[0], "__date")
 		stop := make(chan bool)
-		go func() { // its runtime may do so at any time
+		go func() { // as the Go runtime may do at any time
 			for tick := time.NewTicker(100 * time.Microsecond); ; {
 				select {
 				case <-tick.C:
@@ -79,11 +79,11 @@ func TestAGateLeadsToWrongClocks(t *testing.T) {
 		var nanos int64
 		var read string
 		if _, err := fmt.Sscanf(stdout.String(), "%d %s", &nanos, &read); err != nil || !strings.HasSuffix(stdout.String(), " its own") {
-			t.Fatalf("it prints %q: %v", stdout, err)
+			t.Fatalf("it printed %q: %v", stdout, err)
 		}
 		at := time.Unix(0, nanos).Add(time.Hour)
 		if at.Before(before) || at.After(time.Now()) {
-			t.Errorf("its clock was %v from what it should show", at.Sub(before))
+			t.Errorf("its clock was off by %v", at.Sub(before))
 		}
 	}
 }
@@ -91,9 +91,9 @@ func TestAGateLeadsToWrongClocks(t *testing.T) {
 func TestAGateWithoutAProgram(t *testing.T) {
 	cmd, stdout := atAGate(t, "/there/is/none")
 	if err := cmd.Wait(); err == nil || !strings.Contains(stdout.String(), "/there/is/none") {
-		t.Errorf("%v, it says %q", err, stdout)
+		t.Errorf("%v, it printed %q", err, stdout)
 	}
-	text := t.TempDir() + "/text" // nothing that can be executed, which shows only then
+	text := t.TempDir() + "/text" // not executable, which shows only at the exec
 	if err := os.WriteFile(text, []byte("no program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -104,6 +104,6 @@ func TestAGateWithoutAProgram(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	if !strings.Contains(stdout.String(), "exec format error") {
-		t.Errorf("it says %q", stdout)
+		t.Errorf("it printed %q", stdout)
 	}
 }

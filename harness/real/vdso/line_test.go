@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The line against integers without bounds.
+// line.at agrees with arbitrary-precision arithmetic.
 func TestLineIsExact(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
@@ -23,7 +23,7 @@ func TestLineIsExact(t *testing.T) {
 func TestLineTurns(t *testing.T) {
 	const s = int64(1e9)
 	if got := right.at(7*s + 1); got != 7*s+1 {
-		t.Errorf("a clock that is right shows %d", got)
+		t.Errorf("a correct clock shows %d", got)
 	}
 	jumped := right.turned(10*s, 3*s, 1)
 	fast := jumped.turned(20*s, 0, 2)

@@ -16,32 +16,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is the clocks of one machine. The zero value has clocks that are right.
-// Rates turn the wall clock, and where Monotonic is set the monotonic clock too;
-// jumps turn the wall clock alone, as settimeofday does.
+// Machine is the clocks of one machine. The zero value has correct clocks. Rates apply to the wall clock
+// and, if Monotonic is set, to the monotonic clock. Jumps change only the wall clock, as settimeofday
+// does.
 type Machine struct {
 	Monotonic bool
 
 	mu    sync.Mutex
-	lines [2]line  // see Shown
-	mem   *os.File // of the process that runs, or ran last
-	at    int64    // the control block's address there
+	lines [2]line  // see ClockState
+	mem   *os.File // memory of the current or last process
+	at    int64    // address of the control block in it
 	count [2]uint64
 }
 
-// Available is nil where processes can get wrong clocks.
+// Available returns nil if processes can get wrong clocks.
 func Available() error { return nil }
 
 var ids = [2]int32{wall: unix.CLOCK_REALTIME, monotonic: unix.CLOCK_MONOTONIC}
 
-// ahead is how long before it is in force a change is written: so the process
-// changes from one line to the other at one instant, and a clock that is slowed
-// down does not go back by the time that the write took.
+// leadTime is how long before its effect a change is written: so the process switches between the lines
+// at one instant, and a clock that is slowed down does not go back by the duration of the write.
 const ahead = time.Millisecond
 
-// Start patches a process that starts on the machine: one that the calling thread
-// traces and that stands before its first instruction. It reads the machine's
-// clocks from then on.
+// Start patches a process that starts on the machine. The calling thread must be its tracer, and it must
+// be stopped before its first instruction. From then on it reads the machine's clocks.
 func (m *Machine) Start(pid int) error {
 	mem, at, err := patch(pid)
 	if err != nil {
@@ -53,7 +51,7 @@ func (m *Machine) Start(pid int) error {
 		m.mem.Close()
 	}
 	m.mem, m.at, m.count = mem, at, [2]uint64{}
-	// They are the newer lines and the older: no time is before them.
+	// These are both the newer and the older lines: no time is before them.
 	for range 2 {
 		lines := [2]line{m.shown().line(wall), m.shown().line(monotonic)}
 		if err := errors.Join(m.prepare(lines), m.enforce(lines)); err != nil {
@@ -63,9 +61,9 @@ func (m *Machine) Start(pid int) error {
 	return nil
 }
 
-// Turn sets the wall clock by `by`, and lets the clocks run at rate from then on.
-// It returns once this is in force, and between which instants of true time it
-// came to be. Where no process runs, the next one finds it so.
+// Adjust moves the wall clock by `by`, and makes the clocks run at rate from then on. It returns once the
+// change is in effect, with the bounds in true time of when it took effect. If no process runs, the next
+// one starts with the changed clocks.
 func (m *Machine) Turn(by time.Duration, rate float64) (from, to time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,15 +74,15 @@ func (m *Machine) Turn(by time.Duration, rate float64) (from, to time.Duration, 
 			return 0, 0, err
 		}
 		turned := shown.Lines
-		// A process that has ended has no memory: the next one starts with the line.
+		// A process that has ended has no memory. The next one starts with the new line.
 		if err := m.prepare(turned); err != nil && !errors.Is(err, errEnded) {
-			return 0, 0, fmt.Errorf("turn a clock: %w", err)
+			return 0, 0, fmt.Errorf("change a clock: %w", err)
 		}
 		if now(monotonic) > at-int64(ahead)/2 && try < mostTries {
-			continue // this thread had to wait; nothing is in force yet
+			continue // this thread was preempted; nothing is in effect yet
 		}
 		if err := m.enforce(turned); err != nil && !errors.Is(err, errEnded) {
-			return 0, 0, fmt.Errorf("turn a clock: %w", err)
+			return 0, 0, fmt.Errorf("change a clock: %w", err)
 		}
 		written := now(monotonic)
 		m.lines = turned
@@ -93,7 +91,7 @@ func (m *Machine) Turn(by time.Duration, rate float64) (from, to time.Duration, 
 	}
 }
 
-// Close forgets the process. It keeps its clocks as they are.
+// Close releases the process. The clocks stay as they are.
 func (m *Machine) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +103,7 @@ func (m *Machine) Close() error {
 	return mem.Close()
 }
 
-// Shown is what its clocks show.
+// ClockState returns the state of the clocks.
 func (m *Machine) Shown() Shown {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +114,7 @@ func (m *Machine) shown() Shown {
 	return Shown{Lines: m.lines, Offset: Ahead(func() int64 { return now(monotonic) }, func() int64 { return now(wall) })}
 }
 
-// Take lets its clocks show what another's did, before a process starts.
+// SetClockState sets the clocks to another machine's state, before a process starts.
 func (m *Machine) Take(s Shown) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,14 +123,13 @@ func (m *Machine) Take(s Shown) {
 
 var errEnded = errors.New("the process has ended")
 
-// block is where a clock of the control block is, and slot where its older line is.
+// block returns the address of a clock in the control block, and slot that of its older line.
 func (m *Machine) block(which int) int64 { return m.at + int64(which)*64 }
 func (m *Machine) slot(which int) int64 {
 	return m.block(which) + 8 + int64((m.count[which]+1)&1)*24
 }
 
-// prepare writes lines where the process has its older ones, which are not in force
-// any more, and reads them back.
+// prepare overwrites the process's older lines, which are no longer in effect, and reads them back.
 func (m *Machine) prepare(lines [2]line) error {
 	for which, l := range lines {
 		m.count[which] += 2 // the newer line stays in force
@@ -146,7 +143,7 @@ func (m *Machine) prepare(lines [2]line) error {
 	return nil
 }
 
-// enforce makes the lines that were prepared the newer ones.
+// enforce makes the prepared lines the newer ones.
 func (m *Machine) enforce(lines [2]line) error {
 	for which := range lines {
 		m.count[which]++
@@ -164,7 +161,7 @@ func words(w ...uint64) (b []byte) {
 	return b
 }
 
-// put writes into the process, and reads back what is there.
+// put writes into the process's memory and reads it back.
 func (m *Machine) put(b []byte, at int64) error {
 	if m.mem == nil {
 		return errEnded
@@ -180,12 +177,12 @@ func (m *Machine) put(b []byte, at int64) error {
 	case n == 0:
 		return errEnded
 	case !bytes.Equal(got, b):
-		return errors.New("the process's memory does not hold what was written")
+		return errors.New("the process's memory differs from what was written")
 	}
 	return nil
 }
 
-// now reads a true clock, by the system call itself.
+// now reads a true clock with the system call itself.
 func now(which int) int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(ids[which], &ts); err != nil {
@@ -194,20 +191,19 @@ func now(which int) int64 {
 	return ts.Nano()
 }
 
-// page is the size of a page, and of what is added to the process: one page of
-// code and one with the control block.
+// page is the page size. Two pages are added to the process: one with code and one with the control
+// block.
 const page = 4096
 
-// patched are the functions of the vDSO that tell the time, in the order of the
-// numbers by which the machine code knows them.
+// patchedFuncs are the vDSO functions that return the time, in the order of their numbers in the machine
+// code.
 var patched = []string{"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time"}
 
 // jumpSize is how many bytes of a function are overwritten.
 const jumpSize = 12
 
-// patch rewrites the vDSO of a process that the calling thread traces and that
-// stands before its first instruction. It returns the process's memory and the
-// control block's address there, which is all zero.
+// patch rewrites the vDSO of a process that the calling thread traces and that is stopped before its first
+// instruction. It returns the process's memory and the address of the zeroed control block in it.
 func patch(pid int) (mem *os.File, control int64, err error) {
 	mem, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
 	if err != nil {
@@ -226,7 +222,7 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	own := bytes.Index(image, []byte{0x0f, 0x05}) // a system call of the vDSO's own
+	own := bytes.Index(image, []byte{0x0f, 0x05}) // a syscall instruction in the vDSO
 	if own < 0 {
 		return nil, 0, errors.New("the vDSO makes no system call")
 	}
@@ -245,7 +241,7 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 	for i, name := range patched {
 		at, ok := functions[name]
 		if !ok {
-			continue // clock_gettime alone is sure to be there
+			continue // only clock_gettime is required
 		}
 		if _, err := unix.PtracePokeText(pid, uintptr(at), jump(stubs[i])); err != nil {
 			return nil, 0, fmt.Errorf("rewrite %s of process %d: %w", name, pid, err)
@@ -254,7 +250,7 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 	return mem, int64(code + page), nil
 }
 
-// program is the code page: the clock, and a stub for each function of the vDSO.
+// codePage returns the code page: the clock function, and a stub for each patched vDSO function.
 func program(code, control uint64) (text []byte, stubs []uint64) {
 	text = machineCode()
 	for which := range patched {
@@ -277,7 +273,7 @@ func jump(to uint64) []byte {
 
 func fakeAddr() uintptr
 
-// machineCode copies the clock as the assembler made it, up to the mark at its end.
+// machineCode copies the assembled clock function, up to the marker at its end.
 func machineCode() []byte {
 	var p *byte
 	*(*uintptr)(unsafe.Pointer(&p)) = fakeAddr() // code never moves
@@ -285,7 +281,7 @@ func machineCode() []byte {
 	return bytes.Clone(text[:bytes.Index(text, []byte{0xf4, 0xcc, 0xf4, 0xcc, 0xf4, 0xcc, 0xf4, 0xcc})])
 }
 
-// vdso reads the page that the kernel maps into each process.
+// vdso reads the pages that the kernel maps into each process.
 func vdso(pid int, mem *os.File) (base uint64, image []byte, err error) {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -308,7 +304,7 @@ func vdso(pid int, mem *os.File) (base uint64, image []byte, err error) {
 	return 0, nil, fmt.Errorf("process %d has no vDSO", pid)
 }
 
-// symbols finds the functions of a vDSO and where they are.
+// symbols returns the addresses of a vDSO's functions.
 func symbols(base uint64, image []byte) (map[string]uint64, error) {
 	f, err := elf.NewFile(bytes.NewReader(image))
 	if err != nil {
@@ -330,14 +326,14 @@ func symbols(base uint64, image []byte) (map[string]uint64, error) {
 	return found, nil
 }
 
-// inject lets a stopped process make one system call, by the instruction at `at`.
+// inject makes a stopped process execute one system call, with the syscall instruction at `at`.
 func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
 	var before, after unix.PtraceRegs
 	if err := unix.PtraceGetRegs(pid, &before); err != nil {
 		return 0, err
 	}
 	r := before
-	r.Rip, r.Rax, r.Orig_rax = at, number, ^uint64(0) // no system call is to be made again
+	r.Rip, r.Rax, r.Orig_rax = at, number, ^uint64(0) // the interrupted system call must not be restarted
 	r.Rdi, r.Rsi, r.Rdx, r.R10, r.R8, r.R9 = a, b, c, d, e, f
 	if err := unix.PtraceSetRegs(pid, &r); err != nil {
 		return 0, err
@@ -367,11 +363,11 @@ func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
 // gateBound is how long the engine that starts a gate, and the gate, may take.
 const gateBound = 10 * time.Second
 
-// StartGate is Start for a process that waits at a Gate, and need not be a child: it
-// lets the process through, and returns when the program runs by the machine's clocks.
-// Nobody else of this process may wait for it meanwhile.
+// StartGate is Start for a process that waits at a Gate and need not be a child. It lets the process
+// through, and returns when the program runs with the machine's clocks. Nothing else in this process may
+// wait for it meanwhile.
 func (m *Machine) StartGate(pid int) error {
-	runtime.LockOSThread() // a traced process obeys one thread
+	runtime.LockOSThread() // a traced process accepts requests from one thread only
 	defer runtime.UnlockOSThread()
 	if err := awaitGate(pid); err != nil {
 		return err
@@ -384,8 +380,8 @@ func (m *Machine) StartGate(pid int) error {
 		err = unsignalled(pid, func() error { return m.Start(pid) })
 	}
 	if err != nil {
-		// It must not run on with true clocks. In a container of its own it can't be killed so,
-		// and stays stopped until this process ends. If it is not there any more, that is all.
+		// It must not continue with true clocks. In its own container it can't be killed this way, and stays
+		// stopped until this process ends. The result is ignored because the process may be gone already.
 		unix.Kill(pid, unix.SIGKILL)
 		return err
 	}
@@ -397,23 +393,23 @@ func awaitGate(pid int) error {
 	for end := time.Now().Add(gateBound); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		switch at, err := atGate(pid); {
 		case err != nil:
-			return fmt.Errorf("process %d ended before it came to its gate: %w", pid, err)
+			return fmt.Errorf("process %d ended before it reached its gate: %w", pid, err)
 		case at:
 			return nil
 		}
 	}
-	return fmt.Errorf("process %d did not come to its gate within %v", pid, gateBound)
+	return fmt.Errorf("process %d did not reach its gate within %v", pid, gateBound)
 }
 
-// atGate says whether it is a gate so far.
+// isGate reports whether a process is still a gate.
 func atGate(pid int) (bool, error) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	// A loader of libraries may stand before it.
+	// A dynamic loader may come before the verb.
 	return bytes.Contains(line, []byte("\x00"+GateVerb+"\x00")), err
 }
 
-// seize traces a process without stopping it. It is to stop when it has executed a
-// program, and to be killed if this process ends before it lets go of it.
+// seize traces a process without stopping it. The process stops after it has executed a program, and is
+// killed if this process ends before detaching.
 func seize(pid int) error {
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, unix.PTRACE_O_TRACEEXEC|unix.PTRACE_O_EXITKILL, 0, 0)
 	if errno != 0 {
@@ -422,8 +418,8 @@ func seize(pid int) error {
 	return nil
 }
 
-// executed lets a process that was seized through its gate, and waits until it has
-// executed the program, and stands before its first instruction.
+// awaitExec lets a seized process through its gate, and waits until it has executed the program and is
+// stopped before its first instruction.
 func executed(pid int) error {
 	defer signalGate(pid)()
 	for {
@@ -432,12 +428,12 @@ func executed(pid int) error {
 			return err
 		}
 		if status.TrapCause() == unix.PTRACE_EVENT_EXEC {
-			// What was executed may be the gate itself, whose name shows a moment before.
+			// This may have been the exec of the gate itself, whose name shows a moment earlier.
 			if at, err := atGate(pid); err != nil || !at {
 				break
 			}
 		}
-		// A signal on its way is delivered; any other stop was none of ours.
+		// A pending signal is delivered. Any other stop was not ours.
 		signal := status.StopSignal()
 		if status>>16 != 0 {
 			signal = 0
@@ -446,7 +442,7 @@ func executed(pid int) error {
 			return err
 		}
 	}
-	// It is still inside of the call, whose end would overwrite the registers that we set.
+	// It is still inside of the exec call, whose end would overwrite the registers that we set.
 	if err := unix.PtraceSyscall(pid, 0); err != nil {
 		return err
 	}
@@ -457,14 +453,14 @@ func executed(pid int) error {
 	return err
 }
 
-// unsignalled keeps signals from a stopped process while f steps through it. They come
-// from the gate's Go runtime, which preempts by SIGURG, and stay pending.
+// withSignalsBlocked blocks the signals of a stopped process while f steps through it. They come from the
+// gate's Go runtime, which preempts with SIGURG, and stay pending.
 func unsignalled(pid int, f func() error) error {
 	var before uint64
 	if err := signalMask(unix.PTRACE_GETSIGMASK, pid, &before); err != nil {
 		return err
 	}
-	step := uint64(1) << (unix.SIGTRAP - 1) // by which a single step ends
+	step := uint64(1) << (unix.SIGTRAP - 1) // the signal that ends a single step
 	none := ^step
 	if err := signalMask(unix.PTRACE_SETSIGMASK, pid, &none); err != nil {
 		return err
@@ -475,18 +471,18 @@ func unsignalled(pid int, f func() error) error {
 func signalMask(request uintptr, pid int, mask *uint64) error {
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, request, uintptr(pid), unsafe.Sizeof(*mask), uintptr(unsafe.Pointer(mask)), 0, 0)
 	if errno != 0 {
-		return fmt.Errorf("hold back signals of process %d: %w", pid, errno)
+		return fmt.Errorf("block signals of process %d: %w", pid, errno)
 	}
 	return nil
 }
 
-// signalGate sends the signal that opens a gate until stop is called: one that comes before
-// the gate listens does nothing.
+// signalGate sends the signal that opens a gate, repeatedly until stop is called: a signal that arrives
+// before the gate listens has no effect.
 func signalGate(pid int) (stop func()) {
 	tick, done := time.NewTicker(time.Millisecond), make(chan bool)
 	go func() {
 		for {
-			unix.Kill(pid, opens) // if it has ended, its tracer sees that
+			unix.Kill(pid, opens) // if the process has ended, its tracer notices
 			select {
 			case <-tick.C:
 			case <-done:
@@ -500,7 +496,7 @@ func signalGate(pid int) (stop func()) {
 	}
 }
 
-// traced waits until a traced process stops.
+// awaitStop waits until a traced process stops.
 func traced(pid int) (status unix.WaitStatus, err error) {
 	for {
 		_, err = unix.Wait4(pid, &status, unix.WALL, nil)

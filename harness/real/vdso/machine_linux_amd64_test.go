@@ -12,7 +12,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// The test binary is the process whose clock is turned.
+// The test binary is also the process whose clock is changed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// watch reads its clocks without end, and tells for each line that it is sent what
-// they showed, and the furthest that its monotonic clock ever went back.
+// watch reads its clocks continuously. For each line on stdin it prints what they showed, and the longest
+// step back of its monotonic clock.
 func watch() {
 	asked := make(chan bool)
 	go func() {
@@ -61,7 +61,7 @@ func watch() {
 	}
 }
 
-// look reads all clocks once. The thread may be kept waiting between them.
+// readClocks reads all clocks once. The thread may be preempted between the readings.
 func look(began time.Time) (s shown) {
 	s.from = proc.TrueClock()
 	s.wall, s.mono = time.Now().UnixNano(), time.Since(began)
@@ -117,7 +117,7 @@ func (w watched) read() (s shown) {
 	return s
 }
 
-// wall sees that the process's wall clock is ahead of the true one by so much.
+// ahead checks by how much the process's wall clock is ahead of the true one.
 func (w watched) ahead(what string, want time.Duration) {
 	w.Helper()
 	s := w.read()
@@ -136,7 +136,7 @@ func (w watched) turn(by time.Duration, rate float64) {
 	}
 }
 
-// speed is how fast a clock ran, by all that two readings let it be.
+// speed bounds how fast a clock ran between two readings.
 type speed struct{ least, most float64 }
 
 func (s speed) String() string { return fmt.Sprintf("%.4f to %.4f", s.least, s.most) }
@@ -162,10 +162,10 @@ func TestAJumpTurnsTheWallClockAlone(t *testing.T) {
 	w.turn(-14*time.Second, 1)
 	w.ahead("set back", -3*time.Second)
 	if after := w.read(); after.mono-before.mono > after.to-before.from || after.mono < before.mono {
-		t.Errorf("the monotonic clock went on by %v in %v", after.mono-before.mono, after.to-before.from)
+		t.Errorf("the monotonic clock advanced by %v in %v", after.mono-before.mono, after.to-before.from)
 	}
 	w.turn(3*time.Second, 1)
-	w.ahead("set right", 0)
+	w.ahead("corrected", 0)
 }
 
 func TestARateTurnsBothClocksOrOne(t *testing.T) {
@@ -184,10 +184,10 @@ func TestARateTurnsBothClocksOrOne(t *testing.T) {
 	}
 }
 
-// A program is lost whose monotonic clock goes back.
+// Programs break if their monotonic clock goes back.
 func TestAMonotonicClockNeverGoesBack(t *testing.T) {
 	w := start(t, &Machine{Monotonic: true})
-	var late time.Duration // how late changes were written: the process goes back by up to that at triple speed
+	var late time.Duration // how late changes were written: at triple speed the clock goes back by up to that
 	for range 50 {
 		for _, rate := range []float64{3, 0.3} {
 			from, to, err := w.Turn(0, rate)
@@ -198,7 +198,7 @@ func TestAMonotonicClockNeverGoesBack(t *testing.T) {
 		}
 	}
 	if s := w.read(); s.back > 3*late {
-		t.Errorf("it went back by %v, and no change was written later than %v", s.back, late)
+		t.Errorf("it went back by %v, but no change was more than %v late", s.back, late)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestTheNextProcessFindsTheClockAsItIs(t *testing.T) {
 	w.ahead("second", time.Hour)
 	w.turn(0, 2)
 	if wall, _ := start(t, m).speeds(); !wall.near(2) {
-		t.Errorf("the third one's clock runs at %v", wall)
+		t.Errorf("the third process's clock runs at %v", wall)
 	}
 }
 
@@ -222,11 +222,11 @@ func TestWhatNoClockDoes(t *testing.T) {
 		by   time.Duration
 		rate float64
 	}{{0, 0}, {0, -1}, {0, 1e9}, {-100 * 365 * 24 * time.Hour, 1}} {
-		if _, _, err := m.Turn(c.by, c.rate); err == nil || !strings.Contains(err.Error(), "turn a clock") {
-			t.Errorf("turned by %v at rate %g: %v", c.by, c.rate, err)
+		if _, _, err := m.Turn(c.by, c.rate); err == nil || !strings.Contains(err.Error(), "change a clock") {
+			t.Errorf("changed by %v at rate %g: %v", c.by, c.rate, err)
 		}
 	}
 	if err := m.Start(os.Getpid()); err == nil {
-		t.Error("a process that nobody traces was patched")
+		t.Error("an untraced process was patched")
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Machine has clocks that can't be turned here.
+// Machine has clocks that can't be changed on this system.
 type Machine struct{ Monotonic bool }
 
-// Available says why no process can get a wrong clock here.
+// Available returns why processes can't get wrong clocks on this system.
 func Available() error {
-	return errors.New("it rewrites machine code of Linux on amd64, this is " + runtime.GOOS + " on " + runtime.GOARCH)
+	return errors.New("it needs Linux on amd64, this is " + runtime.GOOS + " on " + runtime.GOARCH)
 }
 
 // Start always fails.
@@ -22,7 +22,7 @@ func (*Machine) Start(int) error { return Available() }
 // StartGate always fails.
 func (*Machine) StartGate(int) error { return Available() }
 
-// Turn always fails.
+// Adjust always fails.
 func (*Machine) Turn(time.Duration, float64) (from, to time.Duration, err error) {
 	return 0, 0, Available()
 }
@@ -30,8 +30,8 @@ func (*Machine) Turn(time.Duration, float64) (from, to time.Duration, err error)
 // Close does nothing.
 func (*Machine) Close() error { return nil }
 
-// Shown is clocks that are right.
+// ClockState returns correct clocks.
 func (*Machine) Shown() Shown { return Shown{} }
 
-// Take does nothing.
+// SetClockState does nothing.
 func (*Machine) Take(Shown) {}

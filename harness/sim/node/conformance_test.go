@@ -8,11 +8,10 @@ import (
 	"testing"
 )
 
-// update writes the stories again with the replies of redis-server, to be looked at.
+// update rewrites the stories with redis-server's replies, for review.
 var update = flag.Bool("update", false, "write the replies of a real redis-server into testdata/conformance/*.txt")
 
-// Stories wait more than they calculate: more of them at once than there are cores
-// are sooner told.
+// Stories mostly wait, so playing more of them in parallel than there are cores is faster.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "6"); err != nil {
@@ -37,7 +36,7 @@ func stories(t *testing.T) (all []*Story) {
 	return all
 }
 
-// servers is who the stories are told to, in the words of their not-lines.
+// servers lists the servers, by their names in the stories' not lines.
 var servers = []struct {
 	name  string
 	start func(*testing.T, *Story) Server
@@ -47,7 +46,7 @@ var servers = []struct {
 	{"redis", newReal},
 }
 
-// Every story has the same replies on every server.
+// Every story gets the same replies from every server.
 func TestStories(t *testing.T) {
 	for _, on := range servers {
 		if *update && on.name != "redis" {
@@ -67,18 +66,18 @@ func TestStories(t *testing.T) {
 					return
 				}
 				for _, d := range differences(s, replies) {
-					t.Errorf("%s differs: %s", on.name, d)
+					t.Errorf("%s: %s", on.name, d)
 				}
 			})
 		}
 	}
 }
 
-// tellings is how often a story is told to a server that is too late.
+// maxPlays is how often a story is played to a server that is too late.
 const tellings = 10
 
-// heard is the replies of a server that was in time. Who never is has said nothing,
-// which is no pass.
+// timelyReplies returns the replies of a server that was in time. It fails the test if the server
+// was always late.
 func heard(t *testing.T, s *Story, start func(*testing.T, *Story) Server) []Reply {
 	t.Helper()
 	var last Reply
@@ -92,7 +91,7 @@ func heard(t *testing.T, s *Story, start func(*testing.T, *Story) Server) []Repl
 			return replies
 		}
 	}
-	t.Fatalf("%s:%d: the reply came %v late in the last of %d tellings, and means nothing later than %v: is this machine busy?",
+	t.Fatalf("%s:%d: the reply was %v late in the last of %d attempts, and at most %v is allowed: is this machine busy?",
 		s.Path, last.Step.Line, last.Late, tellings, s.slack())
 	return nil
 }

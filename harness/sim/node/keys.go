@@ -20,15 +20,15 @@ const (
 	hash kind = "hash"
 )
 
-// value is what a key holds. A key that changes gets another; of the words it may share those
-// that stay, before more.
+// value is the value of a key. It is immutable: a change stores a new value, which may share the
+// words before those that it appends.
 type value struct {
 	kind    kind
-	words   []string // the text alone; of a hash names and values by turns, as they were inserted, as in a small hash of Redis
+	words   []string // of a string, its only word; of a hash, alternating names and values in insertion order, as in a small hash of Redis
 	expires int64    // milliseconds of the node's clock; 0: never
 }
 
-// String is all words, as a fact of a key's life tells them.
+// String joins all words, for key events.
 func (v *value) String() string {
 	if v == nil {
 		return ""
@@ -36,7 +36,7 @@ func (v *value) String() string {
 	return strings.Join(v.words, " ")
 }
 
-// until is when it expires, in nanoseconds of the node's clock.
+// expiresNanos returns the expiry in nanoseconds of the node's clock.
 func (v *value) until() int64 {
 	if v == nil {
 		return 0
@@ -44,20 +44,20 @@ func (v *value) until() int64 {
 	return v.expires * 1e6
 }
 
-// keyspace is what a node holds, and when that expires.
+// keyspace holds a node's keys and handles their expiry.
 type keyspace struct {
 	keys      map[string]*value
 	clock     *Clock
-	monotonic bool      // keys expire as if nobody had set the clock
-	teller    Teller    // nil: nobody is told
-	file      *appender // takes note of each change
+	monotonic bool      // keys expire as if the clock had never been set
+	teller    Teller    // may be nil
+	file      *appender // receives each change
 
 	touch    func(key string, expired bool) // called for each key that changes
-	doing    string                         // the command that runs, in small letters; "": none does
-	scripted bool                           // a script runs it
+	doing    string                         // name of the running command in lower case, or ""
+	scripted bool                           // the running command was called by a script
 }
 
-// ExpiryClock is what the clock by which keys expire shows, in nanoseconds since 1970.
+// ExpiryClock returns the reading of the clock by which keys expire, in nanoseconds since 1970.
 func (k *keyspace) ExpiryClock() int64 {
 	now := k.clock.Now()
 	if k.monotonic {
@@ -66,12 +66,13 @@ func (k *keyspace) ExpiryClock() int64 {
 	return now
 }
 
-// millis is the clock as expiry sees it.
+// millis returns the expiry clock in milliseconds.
 func (k *keyspace) millis() int64 { return k.ExpiryClock() / 1e6 }
 
 const wrongType = failure("WRONGTYPE Operation against a key holding the wrong kind of value")
 
-// look finds a key, and drops it if it has expired: once now > expires.
+// lookup returns the value of a key. It removes the key if it has expired, which is once now >
+// expires.
 func (k *keyspace) look(key string) *value {
 	v := k.keys[key]
 	if v != nil && v.expires != 0 && k.millis() > v.expires && k.end(key, history.KeyExpired) {
@@ -80,14 +81,15 @@ func (k *keyspace) look(key string) *value {
 	return v
 }
 
-// find is look for a command that works on one kind only. ok is false if the key
-// holds another kind.
+// lookupKind is lookup for commands that work on a single kind. ok is false if the key holds
+// another kind.
 func (k *keyspace) find(key string, want kind) (v *value, ok bool) {
 	v = k.look(key)
 	return v, v == nil || v.kind == want
 }
 
-// edit is find, but what it returns is a copy that isn't stored yet; of a missing key it is empty.
+// edit is like lookupKind but returns a copy that isn't stored yet. For a missing key the copy is
+// empty.
 func (k *keyspace) edit(key string, want kind) (v *value, ok bool) {
 	if v, ok = k.find(key, want); v == nil {
 		return &value{kind: want}, ok
@@ -95,7 +97,7 @@ func (k *keyspace) edit(key string, want kind) (v *value, ok bool) {
 	return &value{v.kind, v.words, v.expires}, ok
 }
 
-// of is a command on such a copy of the value of a key, its first argument.
+// withValue adapts a command on such a copy of the value of its first argument.
 func of(k kind, run func(n *Node, v *value, a []string) any) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		v, ok := n.edit(a[1], k)
@@ -106,8 +108,7 @@ func of(k kind, run func(n *Node, v *value, a []string) any) func(*Node, *Sessio
 	}
 }
 
-// put and drop are where a key changes, and where that is told and noted for the disk and
-// the replica.
+// All changes of keys go through put and drop, which notify the observer, the disk and the replica.
 
 func (k *keyspace) put(key string, v *value) {
 	if len(v.words) == 0 {
@@ -124,7 +125,7 @@ func (k *keyspace) put(key string, v *value) {
 
 func (k *keyspace) drop(key string) { k.end(key, history.KeyDeleted) }
 
-// end ends a key, unless somebody spares it.
+// remove removes a key. It returns false if the observer preserves the key.
 func (k *keyspace) end(key string, how history.Change) bool {
 	if _, there := k.keys[key]; !there {
 		return true
@@ -138,13 +139,13 @@ func (k *keyspace) end(key string, how history.Change) bool {
 	}
 	delete(k.keys, key)
 	k.file.note(change{key: key})
-	if how != history.KeyFlushed { // that is told of all at once
+	if how != history.KeyFlushed { // a flush reports all keys at once
 		k.touch(key, how == history.KeyExpired)
 	}
 	return true
 }
 
-// count counts the keys that live, and those of them that will expire.
+// count returns the number of live keys, and how many of them have an expiry.
 func (k *keyspace) count() (keys, expires int64) {
 	now := k.millis()
 	for _, v := range k.keys {
@@ -159,7 +160,7 @@ func (k *keyspace) count() (keys, expires int64) {
 	return keys, expires
 }
 
-// Apply makes a record true: of the disk, or of the node that this one is a replica of.
+// Apply applies a record, which comes from the disk or from the master of this node.
 func (k *keyspace) Apply(r Record) {
 	for _, c := range r {
 		switch {
@@ -167,13 +168,13 @@ func (k *keyspace) Apply(r Record) {
 			clear(k.keys)
 		case c.value == nil:
 			delete(k.keys, c.key)
-		default: // another node may go on from the same words
+		default: // another node may append to the same words
 			k.keys[c.key] = &value{c.value.kind, slices.Clip(c.value.words), c.value.expires}
 		}
 	}
 }
 
-// Dump is everything that the node has, as one record.
+// Dump returns all data of the node as one record.
 func (k *keyspace) Dump() Record {
 	all := Record{{all: true}}
 	for _, key := range slices.Sorted(maps.Keys(k.keys)) {
@@ -182,7 +183,7 @@ func (k *keyspace) Dump() Record {
 	return all
 }
 
-// setOptions is what follows the value in a SET.
+// setOptions holds the options of SET.
 type setOptions struct {
 	free, present, keepTTL, get bool
 	expires                     int64 // of the node's clock; 0: never
@@ -220,9 +221,9 @@ func set(n *Node, _ *Session, a []string) any {
 	return reply
 }
 
-// setOptions reads the options; bad is Redis's complaint.
+// setOptions parses the options. bad is Redis's error.
 func (n *Node) setOptions(a []string) (o setOptions, bad failure) {
-	var until string // EX, PX, EXAT or PXAT, once it was given
+	var until string // EX, PX, EXAT or PXAT, if given
 	var when string
 	for i := 0; i < len(a); i++ {
 		switch word := strings.ToUpper(a[i]); word {
@@ -254,7 +255,7 @@ func (n *Node) setOptions(a []string) (o setOptions, bad failure) {
 	return o, bad
 }
 
-// until is when a key expires, by EX, PX, EXAT or PXAT and the number that follows it.
+// parseExpiry parses the expiry given by EX, PX, EXAT or PXAT and the following number.
 func (k *keyspace) until(command, word, when string) (ms int64, bad failure) {
 	t, isInt := integer(when)
 	if !isInt {
@@ -271,7 +272,7 @@ func (k *keyspace) until(command, word, when string) (ms int64, bad failure) {
 	return at, ""
 }
 
-// instant is the absolute expiry, in milliseconds, that a command asks for with t units.
+// expiryTime returns the absolute expiry, in milliseconds, for t units.
 func (k *keyspace) instant(t, unit int64, absolute bool) (ms int64, fits bool) {
 	if t > math.MaxInt64/unit || t < math.MinInt64/unit {
 		return 0, false
@@ -302,7 +303,7 @@ func get(_ *Node, v *value, _ []string) any {
 	return v.words[0]
 }
 
-// add is INCRBY. The time to live stays.
+// incrby implements INCRBY. The expiry does not change.
 func (n *Node) add(key, by string) any {
 	d, isInt := integer(by)
 	if !isInt {
@@ -327,8 +328,8 @@ func (n *Node) add(key, by string) any {
 	return now
 }
 
-// getrange reads part of a text, as Redis counts: both ends belong to it, and what is
-// below 0 counts from its end.
+// getrange implements GETRANGE. As in Redis, both ends are inclusive, and negative indexes count
+// from the end.
 func getrange(n *Node, _ *Session, a []string) any {
 	from, ok1 := integer(a[2])
 	to, ok2 := integer(a[3])
@@ -361,7 +362,7 @@ func getdel(n *Node, v *value, a []string) any {
 	return get(n, v, a)
 }
 
-// getex reads a text, and may give it another expiry, or none.
+// getex implements GETEX, which reads a string and may change its expiry.
 func getex(n *Node, _ *Session, a []string) any {
 	word, bad := getexOption(a[2:])
 	if bad != "" {
@@ -394,7 +395,7 @@ func getex(n *Node, _ *Session, a []string) any {
 	return v.words[0]
 }
 
-// getexOption is the one option that a GETEX has, or "".
+// getexOption returns the option of a GETEX, or "".
 func getexOption(a []string) (word string, bad failure) {
 	if len(a) == 0 {
 		return "", ""
@@ -408,7 +409,7 @@ func getexOption(a []string) (word string, bad failure) {
 	return word, ""
 }
 
-// field is where a field's value is among the words; 0: there is none.
+// fieldIndex returns the index of a field's value among the words, or 0 if there is no such field.
 func (v *value) field(name string) int {
 	for i := 0; i < len(v.words); i += 2 {
 		if v.words[i] == name {
@@ -418,7 +419,7 @@ func (v *value) field(name string) int {
 	return 0
 }
 
-// setField reports whether the field is new.
+// setField sets a field and reports whether it is new.
 func (v *value) setField(name, val string) bool {
 	if i := v.field(name); i > 0 {
 		v.words = slices.Clone(v.words)
@@ -520,7 +521,7 @@ func llen(n *Node, v *value, a []string) any {
 	return int64(len(v.words))
 }
 
-// lindex is the word at a place, which counts from the end where it is negative.
+// lindex implements LINDEX. A negative index counts from the end.
 func lindex(n *Node, v *value, a []string) any {
 	at, isInt := integer(a[2])
 	size := int64(len(v.words))
@@ -536,7 +537,7 @@ func lindex(n *Node, v *value, a []string) any {
 	return v.words[at]
 }
 
-// pop takes words from an end: one, or as many as are asked for.
+// pop returns LPOP or RPOP.
 func pop(left bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		count, many := int64(1), len(a) > 2
@@ -574,7 +575,8 @@ func pop(left bool) func(*Node, *Session, []string) any {
 	}
 }
 
-// lrem removes a word: the first so many of it, the last where the number is negative, or all.
+// lrem implements LREM. It removes the first count occurrences of a word, the last ones if count is
+// negative, or all if it is 0.
 func lrem(n *Node, _ *Session, a []string) any {
 	count, isInt := integer(a[2])
 	if !isInt {
@@ -654,7 +656,7 @@ func typeOf(n *Node, _ *Session, a []string) any {
 	return status(v.kind)
 }
 
-// expireIn makes EXPIRE and its kin.
+// expireCommand returns EXPIRE or a variant of it.
 func expireIn(name string, unit int64, absolute bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		allowed, bad := expireIf(a[3:])
@@ -682,8 +684,8 @@ func expireIn(name string, unit int64, absolute bool) func(*Node, *Session, []st
 	}
 }
 
-// expireIf reads the options of EXPIRE: whether an expiry may replace the old
-// one, where 0, no expiry, counts as later than any.
+// parseExpireOptions parses the options of EXPIRE. allowed reports whether an expiry may replace
+// the old one, where 0, no expiry, counts as later than any.
 func expireIf(a []string) (allowed func(old, at int64) bool, bad failure) {
 	var nx, xx, gt, lt bool
 	for _, word := range a {
@@ -728,7 +730,8 @@ func persist(n *Node, _ *Session, a []string) any {
 	return int64(1)
 }
 
-// expiry is when a key expires, or for how long it still lives, in a unit of so many milliseconds.
+// expiryCommand returns TTL or a variant of it. The reply is the remaining time or the absolute
+// expiry of a key, in units of so many milliseconds.
 func expiry(unit int64, left bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		v := n.look(a[1])

@@ -18,8 +18,8 @@ var (
 	_ dialler = (*mini)(nil)
 )
 
-// mini is a miniredis in virtual time. It has no disk, can't be killed, and gives
-// nothing back when its clock is set back.
+// miniServer is a miniredis in virtual time. It has no disk and can't be killed, and expired keys
+// don't come back when its clock is set back.
 type mini struct {
 	server *miniredis.Miniredis
 	now    int64
@@ -34,7 +34,7 @@ func newMini(t *testing.T) *mini {
 	return m
 }
 
-// tell tells it the time.
+// setTime sets the server's clock.
 func (m *mini) tell() { m.server.SetTime(time.Unix(0, m.clock.Now()).UTC()) }
 
 func (m *mini) Do(words []string) (resp.Value, error) {

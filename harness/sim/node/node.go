@@ -1,16 +1,14 @@
-// Package node is a Redis server without a process: it is fed bytes and answers
-// bytes, at once, in the goroutine of whoever feeds it.
+// Package node simulates a Redis server without a process. It executes commands and returns replies
+// synchronously, in the caller's goroutine.
 //
-// A Node is one life of a server: keys, scripts, run_id. Killing it is dropping
-// it, starting it again is making another one, so nothing can survive that
-// should not. A Session is one connection to it. Its Clock and its Disk belong to
-// the machine and outlive it.
+// A Node is one server process: keys, scripts, run_id. To kill it, drop it; to restart it, create
+// another one. So no state survives by accident. A Session is a connection to it. Its Clock and its
+// Disk belong to the machine and outlive it.
 //
-// It speaks RESP2 and RESP3 and knows the commands that lock libraries send,
-// with the error texts of Redis 7.0. Deliberately missing: goroutines, sockets,
-// active expiry (a key that has expired is gone when somebody looks, or at a
-// Sweep), rewriting of the append-only file, sets, sorted sets, streams, patterns of
-// channels, more than one database, and a limit on a script's running time.
+// It supports RESP2 and RESP3 and the commands that lock libraries send, with the error texts of
+// Redis 7.0. Deliberately missing: goroutines, sockets, active expiry (an expired key is removed on
+// the next access, or by Sweep), rewriting of the append-only file, sets, sorted sets, streams,
+// channel patterns, multiple databases, and a time limit for scripts.
 package node
 
 import (
@@ -30,19 +28,19 @@ import (
 	"lockpick/harness/resp"
 )
 
-// Config is what a node is told when it starts.
+// Config configures a node.
 type Config struct {
-	RunID     string // 40 hexadecimal digits, of this life only
+	RunID     string // 40 hexadecimal digits, different for each process
 	ProcessID int64
 	Clock     *Clock
-	Monotonic bool         // keys expire by a clock that runs as Clock does and that nobody sets: no Redis has one
-	Disk      *Disk        // nil: it keeps nothing
-	Replicate func(Record) // told of each change; nil: nobody is
-	Teller    Teller       // told of each key's life; nil: nobody is
-	Lacks     func(string) // told of each thing that a client asks for, that Redis has and this node doesn't; nil: nobody is
+	Monotonic bool         // keys expire by a clock that runs at Clock's rate but can't be set; no real Redis has one
+	Disk      *Disk        // nil: no persistence
+	Replicate func(Record) // called for each change; may be nil
+	Teller    Teller       // notified of changes of keys; may be nil
+	Lacks     func(string) // called for each Redis feature that a client uses and this node doesn't support; may be nil
 }
 
-// Node is one life of a server. It is not safe for concurrent use.
+// Node is a Redis server process. It is not safe for concurrent use.
 //
 //	Session ─► Node ─► keyspace ─► appender ─► Disk
 //	           │ commands, scripts           └► replica
@@ -53,18 +51,18 @@ type Node struct {
 	trackers
 	commands map[string]command
 	scripts  map[string]*loaded // by SHA-1
-	texts    map[string]*loaded // the same by their texts
+	texts    map[string]*loaded // the same, by source text
 	lua      *interpreter
-	sessions int64                         // so far
+	sessions int64                         // number of sessions so far
 	open     map[int64]*Session            // by number
-	own      Session                       // of Do
-	current  *Session                      // whose command runs; nil: none does
+	own      Session                       // used by Do
+	current  *Session                      // session whose command is running, or nil
 	watchers map[string]map[*Session]bool  // by key
-	channels map[string]map[int64]*Session // by name, who listens
-	pushed   []*Session                    // who is to be sent something
+	channels map[string]map[int64]*Session // subscribers by channel name
+	pushed   []*Session                    // sessions with pending pushes
 }
 
-// New starts a node with what its disk kept.
+// New starts a node with the data on its disk.
 func New(c Config) *Node {
 	n := &Node{config: c, commands: commands(), scripts: map[string]*loaded{}, texts: map[string]*loaded{}, open: map[int64]*Session{},
 		watchers: map[string]map[*Session]bool{}, channels: map[string]map[int64]*Session{},
@@ -76,7 +74,7 @@ func New(c Config) *Node {
 	return n
 }
 
-// readFile reads the file, and opens it for more.
+// readFile loads the append-only file and prepares it for appending.
 func (n *Node) readFile() {
 	d := n.config.Disk
 	if d == nil {
@@ -89,8 +87,8 @@ func (n *Node) readFile() {
 	n.appender.asked, n.appender.lastSync = len(d.written), n.seconds()
 }
 
-// Sweep drops the keys that have expired. Redis does it ten times a second, so that
-// a clock which is set back can't bring them back; who sets it back calls it before.
+// Sweep removes expired keys. Redis does so ten times a second, so setting its clock back can't
+// revive them. Code that sets the clock back must call Sweep first.
 func (n *Node) Sweep() {
 	for _, key := range slices.Sorted(maps.Keys(n.keys)) {
 		n.look(key)
@@ -98,7 +96,7 @@ func (n *Node) Sweep() {
 	n.commit()
 }
 
-// Close frees what the node's scripts hold. A closed node is not used again.
+// Close releases the resources of the node's scripts. A closed node must not be used.
 func (n *Node) Close() {
 	if n.lua != nil {
 		n.lua.state.Close()
@@ -106,8 +104,8 @@ func (n *Node) Close() {
 	}
 }
 
-// Do runs one command without a connection. The reply is nil, an int64, a
-// string or a []any of these; an error reply is the error.
+// Do runs one command without a connection. The reply is nil, an int64, a string or a []any of
+// these. An error reply is returned as an error.
 func (n *Node) Do(args ...string) (any, error) {
 	if len(args) == 0 {
 		return nil, errors.New("no command")
@@ -115,7 +113,7 @@ func (n *Node) Do(args ...string) (any, error) {
 	return plain(n.exec(&n.own, args))
 }
 
-// Session is one connection to a node.
+// Session is a connection to a node.
 type Session struct {
 	node  *Node
 	id    int64
@@ -124,17 +122,17 @@ type Session struct {
 	quit  bool
 	out   []byte
 
-	multi     *transaction    // nil: none is open
-	transacts bool            // its transaction is executed
-	watches   []string        // keys, for its next transaction
-	changed   bool            // one of them has
-	channels  map[string]bool // that it listens to
-	tracking  *tracking       // nil: it doesn't track
-	caching   bool            // CLIENT CACHING was said for the command that comes
-	pushed    []byte          // to be sent out of turn
+	multi     *transaction    // nil: no open transaction
+	transacts bool            // EXEC is running
+	watches   []string        // keys watched for its next transaction
+	changed   bool            // one of these keys has changed
+	channels  map[string]bool // its subscriptions
+	tracking  *tracking       // nil: tracking is off
+	caching   bool            // the last command was CLIENT CACHING
+	pushed    []byte          // pending out-of-band data
 }
 
-// Open makes a session.
+// Open opens a session.
 func (n *Node) Open() *Session {
 	n.sessions++
 	s := &Session{node: n, id: n.sessions}
@@ -142,9 +140,9 @@ func (n *Node) Open() *Session {
 	return s
 }
 
-// Take takes the commands that are complete by the next bytes of the connection, and what is
-// wrong with what follows them. It returns the replies, which are valid until the next call.
-// Hang up says that the node closes the connection after them.
+// Execute runs the commands received on the connection. wrong is the protocol error that follows
+// them, if any. The replies are valid until the next call. hangUp reports whether the node closes
+// the connection after them.
 func (s *Session) Take(commands []*resp.Command, wrong error) (replies []byte, hangUp bool) {
 	s.out, s.node.current = s.out[:0], s
 	for _, c := range commands {
@@ -159,7 +157,7 @@ func (s *Session) Take(commands []*resp.Command, wrong error) (replies []byte, h
 	return s.out, s.quit
 }
 
-// do does one command of those that came.
+// do runs one command and appends its reply.
 func (s *Session) do(args []string) {
 	if len(args) > 0 && !s.quit {
 		v := s.node.exec(s, args)
@@ -168,7 +166,7 @@ func (s *Session) do(args []string) {
 	}
 }
 
-// exec runs one command, or queues it; args has at least its name.
+// exec runs or queues one command. args includes the command's name.
 func (n *Node) exec(s *Session, args []string) any {
 	name := strings.ToLower(args[0])
 	c, ok := n.commands[name]
@@ -211,7 +209,7 @@ func (n *Node) run(s *Session, name string, c command, args []string) any {
 	return reply
 }
 
-// version is the Redis whose answers these are.
+// version is the simulated Redis version.
 const version = "7.0.15"
 
 func clockTime(n *Node, _ *Session, _ []string) any {
@@ -291,7 +289,7 @@ func info(n *Node, s *Session, a []string) any {
 	return verbatim(strings.Join(sections, "\r\n"))
 }
 
-// settings is what CONFIG GET shows, in its order.
+// settings lists the settings for CONFIG GET, in its order.
 func (n *Node) settings() [][2]string {
 	keeps, policy := "no", EverySec
 	if d := n.config.Disk; d != nil {
@@ -355,7 +353,7 @@ func helloOptions(s *Session, a []string) failure {
 
 const wrongPass = failure("WRONGPASS invalid username-password pair or user is disabled.")
 
-// auth knows the default user only, who has no password.
+// auth supports only the default user, without a password.
 func auth(_ *Node, _ *Session, a []string) any {
 	switch {
 	case len(a) == 2:
@@ -397,7 +395,7 @@ func setClientName(_ *Node, s *Session, a []string) any {
 	return ok
 }
 
-// clientKill ends another session by its number, which is all that it can tell sessions by.
+// clientKill closes another session by ID. Other filters of CLIENT KILL are not supported.
 func clientKill(n *Node, s *Session, a []string) any {
 	if len(a) != 4 || !strings.EqualFold(a[2], "ID") {
 		n.lacks(s, "CLIENT KILL "+strings.ToUpper(a[2]))
@@ -422,43 +420,44 @@ func quit(_ *Node, s *Session, _ []string) any {
 	return ok
 }
 
-// Clock is a machine's clock, which need not be right: from the instant since of
-// true time it runs on from base, drift parts in 10⁹ too fast. All in nanoseconds.
+// Clock is a machine's clock, which may be wrong. Since the true time since, it has been running
+// from base, too fast by drift parts in 10⁹. All times are in nanoseconds.
 type Clock struct {
 	base, since int64
 	drift       int64
-	set         int64 // how far it was set, all in all
+	set         int64 // sum of all steps by which it was set
 	trueNow     func() int64
 }
 
-// NewClock returns a clock that is right: it shows base now and keeps pace with trueNow.
+// NewClock returns a correct clock: it shows base now and runs at the rate of trueNow.
 func NewClock(base int64, trueNow func() int64) *Clock {
 	return &Clock{base: base, since: trueNow(), trueNow: trueNow}
 }
 
-// Now is what the clock shows, in nanoseconds since 1970.
+// Now returns the clock's reading, in nanoseconds since 1970.
 func (c *Clock) Now() int64 { return c.At(c.trueNow()) }
 
-// At is what it shows at an instant of true time, if it isn't turned meanwhile.
+// At returns the reading at an instant of true time, assuming that the clock is not changed before.
 func (c *Clock) At(t int64) int64 {
 	passed := t - c.since
-	if c.drift == 0 { // a float64 is too coarse for nanoseconds of days
+	if c.drift == 0 { // a float64 is too coarse for days in nanoseconds
 		return c.base + passed
 	}
 	return c.base + passed + int64(float64(passed)*(float64(c.drift)/1e9))
 }
 
-// Turn sets the clock forward by a time, or back, and lets it run at rate from now on.
+// Adjust moves the clock by an offset, which may be negative, and sets its rate.
 func (c *Clock) Turn(by time.Duration, rate float64) {
 	c.base, c.since = c.Now()+int64(by), c.trueNow()
 	c.set += int64(by)
 	c.drift = int64(math.Round((rate - 1) * 1e9))
 }
 
-// Drift is how much too fast the clock runs, in parts of 10⁹.
+// Drift returns by how much the clock runs too fast, in parts per 10⁹.
 func (c *Clock) Drift() int64 { return c.drift }
 
-// Until is how much true time passes until the clock shows t, if it isn't turned meanwhile.
+// Until returns how much true time passes until the clock shows t, assuming that it is not changed
+// before.
 func (c *Clock) Until(t int64) time.Duration {
 	left := t - c.Now()
 	if c.drift == 0 {
@@ -467,12 +466,12 @@ func (c *Clock) Until(t int64) time.Duration {
 	return time.Duration(math.Ceil(float64(left) / (1 + float64(c.drift)/1e9)))
 }
 
-// math.random starts from the same seed in each life of a node, and is the
-// lrand48 of POSIX, as in Redis.
+// math.random starts from the same seed in each node process and uses lrand48 of POSIX, as in
+// Redis.
 
 func drand48Seed(s uint32) uint64 { return uint64(s)<<16 | 0x330e }
 
-// draw is math.random.
+// luaRandom implements math.random.
 func (in *interpreter) draw(l *lua.LState) int {
 	in.random = (in.random*0x5deece66d + 0xb) & (1<<48 - 1)
 	r := float64((in.random>>17)%math.MaxInt32) / math.MaxInt32
@@ -495,21 +494,22 @@ func (in *interpreter) draw(l *lua.LState) int {
 	return 1
 }
 
-// seed is math.randomseed.
+// luaRandomSeed implements math.randomseed.
 func (in *interpreter) seed(l *lua.LState) int {
 	in.random = drand48Seed(uint32(int64(l.CheckNumber(1))))
 	return 0
 }
 
-// lacks tells of something that Redis has and this node doesn't, where a client asked for
-// it. What Redis itself would refuse is as it should be.
+// noteUnsupported reports a Redis feature that this node doesn't support, if a client uses it.
+// Requests that Redis itself would reject are not reported.
 func (n *Node) lacks(s *Session, what string) {
 	if n.config.Lacks != nil && s != &n.own {
 		n.config.Lacks(what)
 	}
 }
 
-// lacksCommand does so where Redis has the command, or the subcommand.
+// noteUnsupportedCommand reports a command or a subcommand that Redis supports and this node
+// doesn't.
 func (n *Node) lacksCommand(s *Session, args []string, words int) {
 	if len(args) < words {
 		return
@@ -519,7 +519,7 @@ func (n *Node) lacksCommand(s *Session, args []string, words int) {
 	}
 }
 
-// fullName is that of a command with its subcommand, as Redis has it in errors.
+// fullName returns the name of a command with its subcommand, as in Redis's error messages.
 func fullName(args []string) string {
 	name := strings.ToLower(args[0])
 	if len(args) > 1 {
@@ -530,21 +530,21 @@ func fullName(args []string) string {
 	return name
 }
 
-// In scripts, by what name Redis has it.
+// Unsupported global variables of Redis's scripts.
 var redisGlobals = wordSet("cjson cmsgpack bit struct coroutine")
 
-// Of the table redis.
+// Unsupported fields of the table redis.
 var redisFields = wordSet("log setresp replicate_commands set_repl breakpoint debug acl_check_cmd " +
 	"LOG_DEBUG LOG_VERBOSE LOG_NOTICE LOG_WARNING REPL_ALL REPL_AOF REPL_SLAVE REPL_REPLICA REPL_NONE REDIS_VERSION REDIS_VERSION_NUM")
 
-// Of INFO.
+// Unsupported sections of INFO.
 var redisSections = wordSet("clients memory stats replication cpu modules commandstats errorstats latencystats cluster")
 
-// redisDatabases is how many there are unless Redis is told otherwise.
+// redisDatabases is Redis's default number of databases.
 const redisDatabases = 16
 
-// redisCommands is what COMMAND LIST of Redis 7.0.15 says, but for COMMAND itself, which
-// libraries ask for unasked and do without.
+// redisCommands is the output of COMMAND LIST of Redis 7.0.15, without COMMAND itself, which
+// libraries send on their own and can do without.
 var redisCommands = wordSet(`
 acl acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save
 acl|setuser acl|users acl|whoami append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop
@@ -591,15 +591,15 @@ func wordSet(text string) map[string]bool {
 	return all
 }
 
-// command is one line of the table. A positive arity is exact, a negative one
-// the least number of words, both with the name counted, as in COMMAND INFO.
+// command describes a command. A positive arity is exact, a negative one is a minimum. Both count
+// the name, as in COMMAND INFO.
 type command struct {
 	arity    int
 	noScript bool // not allowed in scripts
 	writes   bool // may change keys
-	reads    int  // tells of a key: its first argument; of more than one: of all its arguments
-	atOnce   bool // done at once also where a transaction is open
-	heard    bool // allowed where a session of RESP2 listens to channels
+	reads    int  // keys that it reads; 0: none, 1: its first argument, 2: all of its arguments
+	atOnce   bool // runs immediately even in a transaction
+	heard    bool // allowed while a RESP2 session is subscribed to channels
 	run      func(n *Node, s *Session, a []string) any
 }
 
@@ -607,8 +607,8 @@ func (c command) takes(words int) bool {
 	return words == c.arity || c.arity < 0 && words >= -c.arity
 }
 
-// commands makes the table. Each node has its own, since a variable would refer
-// to itself: commands run scripts, and scripts run commands.
+// commands returns the command table. Each node has its own: a global variable would refer to
+// itself, since commands run scripts and scripts run commands.
 func commands() map[string]command {
 	return map[string]command{
 		"set":       {arity: -3, writes: true, run: set},
@@ -675,12 +675,12 @@ func commands() map[string]command {
 	}
 }
 
-// subcommands are those of a command, of whose words there are arity in all.
+// subcommands lists the subcommands. The arity includes the command's name.
 var subcommands = map[string]command{
 	"client|id":           {arity: 2, run: func(_ *Node, s *Session, _ []string) any { return s.id }},
 	"client|getname":      {arity: 2, run: clientName},
 	"client|setname":      {arity: 3, run: setClientName},
-	"client|setinfo":      {arity: 4, run: func(*Node, *Session, []string) any { return ok }}, // Redis knows it since 7.2: libraries send it unasked
+	"client|setinfo":      {arity: 4, run: func(*Node, *Session, []string) any { return ok }}, // added in Redis 7.2, but libraries send it on their own
 	"client|kill":         {arity: -3, run: clientKill},
 	"client|tracking":     {arity: -3, run: clientTracking},
 	"client|caching":      {arity: 3, run: clientCaching},
@@ -730,14 +730,13 @@ func unknownSubcommand(a []string) failure {
 	return failure(fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", a[1], strings.ToUpper(a[0])))
 }
 
-// integer reads a number as strictly as Redis does: no sign but a minus, no
-// leading zeros, no spaces.
+// integer parses an integer as strictly as Redis does: no plus sign, no leading zeros, no spaces.
 func integer(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == s
 }
 
-// sum adds two numbers unless that overflows.
+// sum adds two numbers. It returns false if the sum overflows.
 func sum(a, b int64) (int64, bool) {
 	c := a + b
 	return c, (c > a) == (b > 0)

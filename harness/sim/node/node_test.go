@@ -15,17 +15,17 @@ import (
 	"lockpick/harness/resp"
 )
 
-// redis is for those who add lines to testdata/answers.txt: the file is written
-// again with the answers of a real Redis 7.0, which must be empty.
-var redis = flag.String("redis", "", "address of a Redis that testdata/answers.txt is made from")
+// redis is used to add lines to testdata/answers.txt: the file is rewritten with the replies of a
+// real Redis 7.0, which must be empty.
+var redis = flag.String("redis", "", "address of a Redis for regenerating testdata/answers.txt")
 
-// start returns a node with a clock that stands until somebody moves it.
+// start returns a node whose clock is *now.
 func start(now *time.Duration) *Node {
 	clock := NewClock(946684800e9, func() int64 { return int64(*now) })
 	return New(Config{RunID: strings.Repeat("a", 40), ProcessID: 7, Clock: clock})
 }
 
-// words splits a line at spaces, but not in double quotes.
+// words splits a line at spaces outside double quotes.
 func words(line string) []string {
 	var out []string
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
@@ -39,7 +39,8 @@ func words(line string) []string {
 	return out
 }
 
-// A conversation with a real Redis: a command, then what it answered.
+// testdata/answers.txt holds a conversation with a real Redis: commands, each followed by the
+// reply.
 func TestAnswersAsRedis(t *testing.T) {
 	const file = "testdata/answers.txt"
 	text, err := os.ReadFile(file)
@@ -94,7 +95,7 @@ func answers(t *testing.T, text string) []byte {
 	return []byte(out.String())
 }
 
-// What can't be compared with a real Redis line by line.
+// Replies that can't be compared with a real Redis line by line.
 func TestAnswers(t *testing.T) {
 	var now time.Duration
 	s := start(&now).Open()
@@ -139,7 +140,7 @@ func TestExpiry(t *testing.T) {
 	}{
 		{0, "SET k v PX 1000", "OK <nil>"},
 		{999 * time.Millisecond, "PTTL k", "1 <nil>"},
-		// A key is gone once now > expires, not at the instant itself.
+		// A key has expired once now > expires, not at the instant itself.
 		{1000*time.Millisecond + 999*time.Microsecond, "PTTL k", "0 <nil>"},
 		{1000*time.Millisecond + 999*time.Microsecond, "GET k", "v <nil>"},
 		{1001 * time.Millisecond, "DBSIZE", "0 <nil>"},
@@ -165,7 +166,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// feed gives a session bytes of its connection.
+// feed parses bytes and executes the commands in a session.
 func feed(s *Session, in *resp.Scanner, b []byte) (replies []byte, hangUp bool) {
 	all, wrong := in.Commands(b)
 	var commands []*resp.Command
@@ -219,7 +220,7 @@ func FuzzFeed(f *testing.F) {
 	f.Add([]byte("WATCH k\r\nCLIENT TRACKING ON BCAST PREFIX k REDIRECT 1\r\nSUBSCRIBE __redis__:invalidate\r\nUNSUBSCRIBE\r\nGETEX k PX 1\r\nCLIENT TRACKINGINFO\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if strings.Contains(strings.ToLower(string(b)), "eval") {
-			t.Skip("a script may loop for ever")
+			t.Skip("a script may loop forever")
 		}
 		var now time.Duration
 		n := start(&now)
@@ -230,7 +231,7 @@ func FuzzFeed(f *testing.F) {
 		n.Expire()
 		s.Close()
 		if len(n.Pushed()) > 0 {
-			t.Error("something is told, and nobody is there")
+			t.Error("a push is pending without a session")
 		}
 	})
 }

@@ -7,44 +7,44 @@ import (
 	"lockpick/harness/history"
 )
 
-// appender writes a node's append-only file, and tells its replica what it would write.
+// appender writes a node's append-only file, and replicates the same changes.
 type appender struct {
-	disk      *Disk        // nil: there is no file
-	clock     *Clock       // of the node's machine
-	replicate func(Record) // told of each change; nil: nobody is
+	disk      *Disk        // nil: no file
+	clock     *Clock       // clock of the node's machine
+	replicate func(Record) // called for each change; may be nil
 
-	changes   Record   // of the command that runs
+	changes   Record   // of the running command
 	buffer    []Record // not written yet
-	asked     int      // so many records were written when the last sync was asked for
-	lastSync  int64    // when it was, in whole seconds of the node's clock
-	syncing   bool     // it has not come back
-	postponed bool     // a write waits for that
-	since     int64    // from when on, likewise
-	failed    bool     // the last write did
+	asked     int      // number of records written when the last sync was requested
+	lastSync  int64    // time of that request, in whole seconds of the node's clock
+	syncing   bool     // the sync has not completed
+	postponed bool     // a write is waiting for it
+	since     int64    // start of that wait, in seconds
+	failed    bool     // the last write failed
 }
 
-// after says what the node wants after a Flush.
+// flushResult is the action that Flush requires from its caller.
 type after int
 
-// What comes after a Flush.
+// Actions required after a Flush.
 const (
 	GoOn       after = iota
-	Background       // a sync is to begin; Synced says that it came back
-	Wait             // likewise, and nothing must be answered before
-	Die              // the node ends: it can't write, and has promised to
+	Background       // start a sync; call SyncDone when it completes
+	Wait             // the same, and send no reply before it completes
+	Die              // the node exits: it can't write but has to
 )
 
-// misconf is what a node answers to writes, and to PING, while it can't write its file.
+// misconf is the reply to writes and PING while the node can't write its file.
 const misconf = failure("MISCONF Errors writing to the AOF file: No space left on device")
 
-// note keeps a change for the file and the replica.
+// note records a change for the file and the replica.
 func (f *appender) note(c change) {
 	if f.disk != nil || f.replicate != nil {
 		f.changes = append(f.changes, c)
 	}
 }
 
-// commit ends a client's command.
+// commit completes the changes of a client's command.
 func (f *appender) commit() {
 	r := f.changes
 	if len(r) == 0 {
@@ -61,11 +61,10 @@ func (f *appender) commit() {
 
 func (f *appender) seconds() int64 { return f.clock.Now() / 1e9 }
 
-// Flush writes what is to be written; a Redis does it before it answers, and
-// several times a second (flushAppendOnlyFile of aof.c). Under everysec a sync is
-// due when the wall clock shows another, later second than at the last one, so a
-// clock that was set back delays it; and while one is under way, writes wait for
-// it, but not for more than two seconds of that clock.
+// Flush writes pending records. Redis does so before it replies, and several times a second
+// (flushAppendOnlyFile of aof.c). Under everysec a sync is due when the wall clock shows a later
+// second than at the last sync, so setting the clock back delays it. While a sync is under way,
+// writes wait for it, but at most two seconds by that clock.
 func (f *appender) Flush() after {
 	d := f.disk
 	if d == nil {
@@ -115,18 +114,19 @@ func (f *appender) ask(d *Disk, now int64) after {
 	return Background
 }
 
-// Synced says that the sync which Flush wanted came back.
+// SyncDone records that the sync requested by Flush has completed.
 func (f *appender) Synced() {
 	f.syncing = false
 }
 
-// Restless reports whether Flush has something to do sooner or later.
+// NeedsFlush reports whether Flush will have something to do eventually.
 func (f *appender) Restless() bool {
 	d := f.disk
 	return d != nil && (len(f.buffer) > 0 || d.policy == EverySec && f.asked != len(d.written))
 }
 
-// Shutdown writes and syncs everything; a disk that is full keeps what it has.
+// Shutdown writes and syncs everything, unless the disk is full. Then it only syncs what was
+// written.
 func (f *appender) Shutdown() {
 	d := f.disk
 	if d == nil {
@@ -139,47 +139,46 @@ func (f *appender) Shutdown() {
 	d.synced = len(d.written)
 }
 
-// Fsync is when a node asks its disk to sync what it wrote, as appendfsync of Redis.
+// Fsync is the policy for syncing the file, as appendfsync of Redis.
 type Fsync string
 
-// Policies. Without persistence a node has no disk.
+// Policies. A node without persistence has no disk.
 const (
 	EverySec Fsync = "everysec"
 	Always   Fsync = "always"
 	No       Fsync = "no"
 )
 
-// Disk is a machine's disk as far as it concerns one node: its append-only file. It
-// outlives the node.
+// Disk is a machine's disk, reduced to the append-only file of one node. It outlives the node.
 //
 //	node                      machine                 disk
 //	buffer ─── write ──► written, page cache ── fsync ──► synced
 //	  lost with the process      lost with the power       kept
 type Disk struct {
-	// Stalled: no sync comes back. Who waits for one sees to that.
+	// Stalled reports whether syncs don't complete. The caller of Sync has to enforce it.
 	Stalled bool
-	// Full: no write succeeds.
+	// Full reports whether all writes fail.
 	Full bool
-	// Met is how many syncs did not come back, and writes did not succeed, since somebody set it to 0.
+	// Affected counts the syncs that stalled and the writes that failed. Callers may reset it.
 	Met int
 
 	policy  Fsync
 	written []Record
-	synced  int  // so many of them are safe
-	torn    bool // the first record that a power loss took is there in part
+	synced  int  // number of records that are safe
+	torn    bool // half of the first lost record is left
 	losses  int
 }
 
 // NewDisk returns an empty disk for a node with this policy.
 func NewDisk(policy Fsync) *Disk { return &Disk{policy: policy} }
 
-// Another is the disk of the machine that takes the node's place. It has this record, safe, and
-// nothing else; what was met is told of the node, whoever is it.
+// Replacement returns the disk of the machine that takes the node's place. It holds only the given
+// record, which is synced. Affected carries over, since it counts for the node on any machine.
 func (d *Disk) Another(kept Record) *Disk {
 	return &Disk{policy: d.policy, written: []Record{kept}, synced: 1, Met: d.Met}
 }
 
-// Sync begins a sync; done ends it.
+// Sync starts a sync; done completes it.
 func (d *Disk) Sync() (done func()) {
 	upTo, losses := len(d.written), d.losses
 	return func() {
@@ -189,7 +188,7 @@ func (d *Disk) Sync() (done func()) {
 	}
 }
 
-// LosePower drops what was not synced, and returns how many records that were.
+// LosePower drops the unsynced records and returns their number.
 func (d *Disk) LosePower(torn bool) (lost int) {
 	lost = len(d.written) - d.synced
 	d.written = slices.Clip(d.written[:d.synced])
@@ -198,14 +197,14 @@ func (d *Disk) LosePower(torn bool) (lost int) {
 	return lost
 }
 
-// Torn reports whether the file ends with half a record. A node that reads it
-// truncates it there, as aof-load-truncated has it.
+// Torn reports whether the file ends with half a record. A node that loads the file truncates it
+// there, as with aof-load-truncated.
 func (d *Disk) Torn() bool { return d.torn }
 
-// Unsynced is the number of records that a power loss would take now.
+// Unsynced returns the number of records that a power loss would drop now.
 func (d *Disk) Unsynced() int { return len(d.written) - d.synced }
 
-// Probe is what comes of a write and a sync now.
+// Probe describes the result of a write and a sync now.
 func (d *Disk) Probe() string {
 	write, sync := "ok", "ok"
 	if d.Full {
@@ -217,18 +216,18 @@ func (d *Disk) Probe() string {
 	return "write: " + write + ", fsync: " + sync
 }
 
-// Record is what one command of a client changed, a script's changes all
-// together. Expiries are absolute, as in the file that Redis writes.
+// Record holds the changes of one client command. All changes of a script are one record. Expiries
+// are absolute, as in Redis's file.
 type Record []change
 
-// change is a key's new value, or that it is gone, or that all are.
+// change is a new value of a key, or the removal of the key or of all keys.
 type change struct {
 	key   string
-	value *value // nil: it is gone
-	all   bool   // and so is everything else
+	value *value // nil: removed
+	all   bool   // all keys are removed
 }
 
-// Sum adds what a record says to a hash.
+// WriteHash passes the contents of a record to a hash function.
 func (r Record) Sum(add func(string)) {
 	for _, c := range r {
 		add(c.key)
@@ -242,26 +241,26 @@ func (r Record) Sum(add func(string)) {
 	}
 }
 
-// Fact is one change of what a key is, as the node tells it at once. Of its Life the node
-// gives neither place nor life nor doer, which it doesn't know.
+// Fact is a change of a key, reported by the node as it happens. The node doesn't know the sequence
+// number, the process and the issuer, and leaves these fields of Life empty.
 type Fact struct {
 	Key string
 	Now int64 // the clock by which keys expire, nanoseconds since 1970
 	history.Life
 }
 
-// Teller is told of each key's life.
+// Observer is notified of changes of keys.
 type Teller interface {
-	// Tell is told what became of a key.
+	// Observe is called for each change of a key.
 	Tell(Fact)
-	// Spare is asked whether that is not to be: then all stays as it was. A deleted key's
-	// client is answered as if it were gone, and what would have been set is refused. It isn't
-	// asked of values that are changed in place, as a hash is.
+	// Preserve reports whether to suppress a change, which then doesn't happen. The client that
+	// deletes a key still gets the reply that it is gone, and a SET is refused. Preserve isn't
+	// called for values that are changed in place, such as hashes.
 	Spare(Fact) bool
 }
 
-// becomes is what a key's life is told as if it gets a value, and whether somebody is told
-// and that is a change.
+// setFact returns the event for setting a key to a value. changed is false if there is no observer
+// or the value is the same.
 func (k *keyspace) becomes(key string, v *value) (f Fact, changed bool) {
 	if k.teller == nil {
 		return f, false
@@ -277,17 +276,17 @@ func (k *keyspace) becomes(key string, v *value) (f Fact, changed bool) {
 	return f, f.Old != f.Value || f.Before != f.Expires
 }
 
-// fact is one of a key that has not changed yet.
+// fact returns an event for a key that has not changed yet.
 func (k *keyspace) fact(key string, what history.Change) Fact {
 	old := k.keys[key]
 	f := Fact{Key: key, Now: k.ExpiryClock(), Life: history.Life{What: what, Old: old.String(), Before: old.until()}}
-	if what != history.KeyExpired { // that is nobody's doing, whoever noticed
+	if what != history.KeyExpired { // nobody caused the expiry, whoever noticed it
 		f.Command, f.Script = k.doing, k.scripted
 	}
 	return f
 }
 
-// Held is what the node holds, by key, also if its time is over and nobody has looked.
+// AllKeys returns all stored keys, including expired ones that have not been accessed since.
 func (k *keyspace) Held() map[string]Fact {
 	all := map[string]Fact{}
 	for key, v := range k.keys {
@@ -296,14 +295,14 @@ func (k *keyspace) Held() map[string]Fact {
 	return all
 }
 
-// Living is what of that is still there for whoever looks.
+// LiveKeys returns all keys that have not expired.
 func (k *keyspace) Living() map[string]Fact {
 	all, now := k.Held(), k.ExpiryClock()/1e6
 	maps.DeleteFunc(all, func(_ string, f Fact) bool { return f.Expires != 0 && now > f.Expires/1e6 })
 	return all
 }
 
-// Plant puts a key as it lived in an earlier life, text only.
+// Restore sets a key to its value in an earlier process. It must be a string.
 func (k *keyspace) Plant(f Fact) {
 	k.keys[f.Key] = &value{text, []string{f.Old}, f.Before / 1e6}
 }

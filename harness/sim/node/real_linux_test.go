@@ -27,17 +27,17 @@ var (
 	_ dialler = (*real)(nil)
 )
 
-// real is a redis-server.
+// realServer is a redis-server.
 type real struct {
 	redis   *proc.Redis
-	machine *vdso.Machine // nil: its clock is right
-	disk    *fuse.Disk    // nil: the machine's own
-	began   time.Duration // by the true clock; 0: no command was sent yet
-	passed  time.Duration // of the story's time
+	machine *vdso.Machine // nil: a correct clock
+	disk    *fuse.Disk    // nil: the host's disk
+	began   time.Duration // by the true clock; 0 before the first command
+	passed  time.Duration // in the story's time
 }
 
-// newReal starts a redis-server with the clock and the disk that the story needs.
-// Where this machine lacks one, the test is skipped.
+// newReal starts a redis-server with the clock and the disk that the story needs. If this host does
+// not support them, the test is skipped.
 func newReal(t *testing.T, s *Story) Server {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
@@ -51,7 +51,7 @@ func newReal(t *testing.T, s *Story) Server {
 	if err := sweep(); err != nil {
 		t.Fatal(err)
 	}
-	group, err := proc.NewGroup(os.TempDir()) // where it is swept, should the test be killed
+	group, err := proc.NewGroup(os.TempDir()) // swept from there if the test is killed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func uses(s *Story, directives ...string) bool {
 func (r *real) giveClock(t *testing.T, group *proc.Group) {
 	t.Helper()
 	if err := vdso.Available(); err != nil {
-		t.Skipf("no clock here can be turned: %v", err)
+		t.Skipf("clocks can't be changed here: %v", err)
 	}
 	r.machine = &vdso.Machine{}
 	group.AtStart = func(_ string, pid int) error { return r.machine.Start(pid) }
@@ -98,7 +98,7 @@ func (r *real) giveClock(t *testing.T, group *proc.Group) {
 func (r *real) giveDisk(t *testing.T, group *proc.Group) {
 	t.Helper()
 	if reason, remedy := fuse.Missing(); reason != "" {
-		t.Skipf("no disk here can lose its power: %s; to fix it: %s", reason, remedy)
+		t.Skipf("power losses are not possible here: %s; fix: %s", reason, remedy)
 	}
 	dir := group.DataDir("n1")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -128,13 +128,13 @@ func (r *real) Dial() (line, error) {
 }
 
 func (r *real) Wait(d time.Duration) error {
-	r.begin() // the story may begin with it
+	r.begin() // the story may begin with a wait
 	r.passed += max(d, 0)
 	time.Sleep(-r.Late())
 	return nil
 }
 
-// Late is negative while the story's time is not reached yet.
+// Late is negative before the story's time.
 func (r *real) Late() time.Duration {
 	r.begin()
 	return proc.TrueClock() - r.began - r.passed
@@ -148,10 +148,9 @@ func (r *real) Kill() error {
 	return err
 }
 
-// written waits until the machine has what the server has answered. With appendfsync everysec the
-// server holds writes back for up to two seconds while a sync takes long, as on a disk that is
-// busy otherwise, and a kill loses what it holds. A story with a disk or a clock of its own says
-// what comes of these.
+// waitWritten waits until the operating system has all acknowledged writes. With appendfsync
+// everysec, the server postpones writes for up to two seconds while a sync is slow, as on a busy
+// disk, and a kill loses them. A story with its own disk or clock defines the outcome itself.
 func (r *real) written() error {
 	for end := time.Now().Add(2 * time.Second); r.disk == nil && r.machine == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		info, err := r.Do([]string{"INFO", "persistence"})
@@ -181,7 +180,7 @@ func (r *real) Unsynced() bool { return len(r.disk.Unsynced()) > 0 }
 
 func (r *real) Turn(by time.Duration, rate float64) error {
 	if _, _, err := r.machine.Turn(by, rate); err != nil {
-		return fmt.Errorf("turn its clock: %w", err)
+		return fmt.Errorf("change its clock: %w", err)
 	}
 	return nil
 }

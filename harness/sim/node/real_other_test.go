@@ -5,6 +5,6 @@ package node
 import "testing"
 
 func newReal(t *testing.T, _ *Story) Server {
-	t.Skip("redis-servers are run on Linux only")
+	t.Skip("redis-server runs on Linux only")
 	return nil
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// script is a parsed text. It never changes, so that all nodes share it.
+// script is a parsed script. It never changes, so that all nodes can share it.
 type script struct {
 	sha   string
 	proto *lua.FunctionProto
 }
 
-// loaded is a script that a node knows, ready to run there.
+// loadedScript is a script in a node's script cache, ready to run there.
 type loaded struct {
 	sha string
 	run *lua.LFunction
 }
 
-// parsed holds every script of the process by its text: a run makes many nodes,
-// and a sweep makes many runs, but there are few texts.
+// parsed caches all scripts of the process by source: a run creates many nodes and a sweep makes
+// many runs, but there are few scripts.
 var parsed sync.Map
 
 func parseScript(source string) (*script, error) {
@@ -36,23 +36,23 @@ func parseScript(source string) (*script, error) {
 	}
 	chunk, err := parse.Parse(strings.NewReader(source), chunkName)
 	if err != nil {
-		//lint:ignore ST1005 Redis's words
+		//lint:ignore ST1005 same text as Redis
 		return nil, fmt.Errorf("Error compiling script (new function): %w", atSymbol(err, source))
 	}
 	proto, err := lua.Compile(chunk, chunkName)
 	if err != nil {
-		//lint:ignore ST1005 Redis's words
+		//lint:ignore ST1005 same text as Redis
 		return nil, fmt.Errorf("Error compiling script (new function): %w", err)
 	}
-	// gopher-lua would make each call a table arg, which Lua 5.1 has only in functions.
+	// gopher-lua would create a table arg for each call, which Lua 5.1 does only in functions.
 	proto.IsVarArg &^= lua.VarArgNeedsArg
 	s := &script{sha: sha1hex(source), proto: proto}
 	parsed.Store(strings.Clone(source), s)
 	return s, nil
 }
 
-// atSymbol words a parser's complaint as Lua 5.1 does where no symbol can begin what
-// should be there. Where Lua says which symbol it expected, that isn't known here.
+// luaSyntaxError rewords a parser's error as Lua 5.1 does for an unexpected symbol. If Lua would
+// name the symbol that it expected, the message differs, since that is not known here.
 func atSymbol(err error, source string) error {
 	var e *parse.Error
 	if !errors.As(err, &e) || e.Message != "syntax error" {
@@ -70,7 +70,7 @@ func sha1hex(s string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// load makes a script known to the node.
+// load adds a script to the node's cache.
 func (n *Node) load(source string) (*loaded, failure) {
 	if l := n.texts[source]; l != nil {
 		return l, ""
@@ -90,7 +90,7 @@ func (n *Node) load(source string) (*loaded, failure) {
 	return l, ""
 }
 
-// eval is EVAL and EVALSHA.
+// eval implements EVAL and EVALSHA.
 func eval(n *Node, s *Session, a []string) any {
 	keys, bad := keyCount(a)
 	if bad != "" {
@@ -146,16 +146,16 @@ func scriptFlush(n *Node, _ *Session, a []string) any {
 	return ok
 }
 
-// chunkName is what Redis calls each script in its errors.
+// chunkName is the name of scripts in Redis's error messages.
 const chunkName = "user_script"
 
 // interpreter is a node's Lua state. It lives as long as the node.
 type interpreter struct {
 	node    *Node
 	state   *lua.LState
-	globals *lua.LTable // what the scripts see
-	env     *lua.LTable // how they see it
-	session *Session    // of the script that runs
+	globals *lua.LTable // the scripts' global variables
+	env     *lua.LTable // read-only view of globals
+	session *Session    // session of the running script
 	random  uint64      // state of math.random
 }
 
@@ -216,7 +216,7 @@ func newInterpreter(n *Node) *interpreter {
 	return in
 }
 
-// readOnly wraps a table, so that no script leaves anything behind in it.
+// readOnly wraps a table, so that scripts can't modify it.
 func readOnly(l *lua.LState, t *lua.LTable) *lua.LTable {
 	meta := l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{
 		"__newindex": func(l *lua.LState) int {
@@ -252,7 +252,7 @@ func wordTable(l *lua.LState, in []string) *lua.LTable {
 	return t
 }
 
-// redis is redis.call and redis.pcall.
+// callRedis implements redis.call and redis.pcall.
 func (in *interpreter) redis(l *lua.LState, protected bool) int {
 	v := in.command(l)
 	bad, failed := v.(failure)
@@ -297,7 +297,7 @@ func (in *interpreter) command(l *lua.LState) any {
 	return reply
 }
 
-// number writes a number as Redis writes a script's argument.
+// formatNumber formats a number as Redis does for a script's argument.
 func number(f float64) string {
 	if f == math.Trunc(f) && math.Abs(f) < 1<<63 {
 		return fmt.Sprintf("%d", int64(f))
@@ -310,15 +310,15 @@ func reply(l *lua.LState, field, text string) int {
 	return 1
 }
 
-// tagged is a status or an error as scripts see it: {ok=text} or {err=text}. A
-// table without a size would make room for 32 fields.
+// replyTable returns a status or an error in Lua's format: {ok=text} or {err=text}. A table created
+// without a size would have room for 32 fields.
 func tagged(l *lua.LState, field, text string) *lua.LTable {
 	t := l.CreateTable(0, 1)
 	t.RawSetString(field, lua.LString(text))
 	return t
 }
 
-// errorText gives an error its code: the first word, or ERR if it is the only one.
+// errorText adds the code ERR to an error that consists of a single word.
 func errorText(s string) string {
 	s = strings.TrimPrefix(s, "-")
 	if !strings.Contains(s, " ") {
@@ -329,7 +329,7 @@ func errorText(s string) string {
 
 var scriptLine = regexp.MustCompile(chunkName + `:(\d+)`)
 
-// scriptError words what ended a script as Redis does, with the place.
+// scriptError formats a script's error as Redis does, with the line number.
 func scriptError(err error, sha string) failure {
 	text, line := err.Error(), "1"
 	var e *lua.ApiError
@@ -370,7 +370,7 @@ func toLua(l *lua.LState, v any) lua.LValue {
 	return lua.LFalse
 }
 
-// maxNesting bounds a reply that a script made of itself.
+// maxNesting limits the depth of a script's reply, which may contain itself.
 const maxNesting = 64
 
 func fromLua(v lua.LValue, depth int) any {

@@ -17,17 +17,17 @@ var (
 	_ dialler = (*simulated)(nil)
 )
 
-// simulated is a node on a machine in virtual time. Syncs come back at once.
+// simulated is a node on a machine in virtual time. Syncs complete at once.
 type simulated struct {
 	now   int64 // true time
 	clock *Clock
-	disk  *Disk // nil: it has none
-	node  *Node // nil: it is down
+	disk  *Disk // nil: no disk
+	node  *Node // nil: down
 	lives int64
 	lines []*virtual
 }
 
-// virtual is a connection to a simulated node.
+// virtualLine is a connection to a simulated node.
 type virtual struct {
 	to      *simulated
 	session *Session
@@ -73,7 +73,7 @@ func (v *virtual) Close() error {
 	return nil
 }
 
-// deliver brings what the node pushed to its sessions.
+// deliver delivers the node's pushes to its sessions.
 func (s *simulated) deliver() error {
 	for _, p := range s.node.Pushed() {
 		for _, v := range s.lines {
@@ -88,7 +88,7 @@ func (s *simulated) deliver() error {
 	return nil
 }
 
-// started is when virtual time begins.
+// started is the beginning of virtual time.
 const started = 946684800e9
 
 func newSimulated(persistence string) *simulated {
@@ -106,7 +106,7 @@ func (s *simulated) start() {
 	s.node = New(Config{RunID: fmt.Sprintf("%040x", s.lives), ProcessID: s.lives, Clock: s.clock, Disk: s.disk})
 }
 
-// close drops the node. What it had not written is lost with it.
+// close drops the node and its unwritten data.
 func (s *simulated) close() {
 	s.node.Close()
 	s.node, s.lines = nil, nil
@@ -124,24 +124,24 @@ func (s *simulated) Do(words []string) (resp.Value, error) {
 	var scan resp.Scanner
 	values, err := scan.Feed(out)
 	if err != nil || len(values) != 1 {
-		return resp.Value{}, fmt.Errorf("%q is not one reply: %w", out, err)
+		return resp.Value{}, fmt.Errorf("%q is not a single reply: %w", out, err)
 	}
 	return values[0], s.flush()
 }
 
-// flush does what a Redis does before it answers.
+// flush does Redis's work before a reply.
 func (s *simulated) flush() error {
 	switch s.node.Flush() {
 	case Background, Wait:
 		s.disk.Sync()()
 		s.node.Synced()
 	case Die:
-		return errors.New("it ended: its disk is full")
+		return errors.New("it exited: its disk is full")
 	}
 	return s.deliver()
 }
 
-// tick is how often a Redis looks whether something is due.
+// tick is the interval of Redis's periodic tasks.
 const tick = 100 * time.Millisecond
 
 func (s *simulated) Wait(d time.Duration) error {
@@ -202,7 +202,7 @@ func (s *simulated) Unsynced() bool {
 	return s.disk != nil && (s.disk.Unsynced() > 0 || s.node != nil && s.node.Restless())
 }
 
-// Turn drops what has expired before the clock goes back, as Redis has by then.
+// Adjust removes expired keys before it sets the clock back, as Redis has by then.
 func (s *simulated) Turn(by time.Duration, rate float64) error {
 	if s.node != nil && by < 0 {
 		s.node.Sweep()

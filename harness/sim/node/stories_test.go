@@ -1,37 +1,36 @@
 // Conformance tests compare servers: the stories in testdata/conformance, played to the simulated
-// node, to a real redis-server and to miniredis, must get the same replies everywhere. Where they
-// differ, redis-server is right.
+// node, a real redis-server and miniredis, must get the same replies everywhere. If they differ,
+// redis-server is right.
 //
-// The types are Story (commands with their replies, and directives such as wait,
-// kill, restart and clock), Server (who it is played to) and Reply (what that one said,
-// and how late). What a server can do besides answering is an interface of its own:
-// Ender, Disk, Clock, Dialler.
+// The types are Story (commands with their replies, and directives such as wait, kill, restart and
+// clock), Server (the server to which it is played) and Reply (the server's reply, and how late it
+// was). Each capability of a server besides replying is an interface of its own: restarter, disk,
+// clock, dialer.
 //
-//	# what it is about
-//	not miniredis: it has no disk        why it is left out there
-//	persistence everysec                 none, everysec, always or no; none if not said
-//	script release path/from/top.lua     its text is $release, its SHA-1 $release.sha
+//	# topic of the story
+//	not miniredis: it has no disk        reason for leaving a server out
+//	persistence everysec                 none, everysec, always or no; default none
+//	script release path/from/top.lua     defines $release, its source, and $release.sha, its SHA-1
 //
 //	SET k v PX 10000                     a command begins with a capital,
 //		+OK                              its reply with a tab: as sent, a number within
 //	PTTL k                               bounds (~10000±100), or a pattern (/run_id:\w+/)
 //		~10000±100
-//	wait 1.1s                            a directive does not
+//	wait 1.1s                            a directive begins with a small letter
 //
-// The directives are wait, second (wait for a new one), kill, shutdown, restart,
-// power-loss [torn], sync [duration], clock (+1s, -1s, rate 2, still), run_id
-// (noted, kept, new), session <name> (on one connection from now on; without a name each
-// command has its own) and hang-up (close it); @name is that
-// session's number. heard, with a reply, is what the server
-// pushed on the session's connection since the last time. go test -update writes
-// redis-server's replies into the stories.
+// The directives are wait, second (wait for the start of a second), kill, shutdown, restart,
+// power-loss [torn], sync [duration], clock (+1s, -1s, rate 2, still), run_id (noted, kept, new),
+// session <name> (use one connection from now on; without a name each command has its own) and
+// hang-up (close the connection). @name stands for that session's number. heard, with a reply,
+// lists what the server has pushed on the session's connection since the last time. go test -update
+// writes redis-server's replies into the stories.
 //
-// Time is the story's: a wait ends when so much has passed since its first command,
-// so that what commands take does not add up. A server that is later than the story
-// allows for has said nothing; it is told the story again.
+// Time is the story's time: a wait ends when that much time has passed since the first command, so
+// that the duration of commands does not add up. Replies of a server that is later than the story
+// allows don't count, and the story is played again.
 //
-// Not covered: two commands at a time, and more than one node. The simulation's network and its
-// faults have tests of their own.
+// Not covered: concurrent commands, and more than one node. The simulation's network and its faults
+// have tests of their own.
 
 package node
 
@@ -53,37 +52,37 @@ import (
 	"lockpick/harness/resp"
 )
 
-// Server is who a story is told to.
+// Server is a server to which a story is played.
 type Server interface {
 	// Do sends one command. An error reply is a reply.
 	Do(words []string) (resp.Value, error)
-	// Wait lets time pass: until so much more of the story's time is over.
+	// Wait waits until that much more of the story's time has passed.
 	Wait(d time.Duration) error
-	// Late is how much more time has passed than the story says. Virtual time has none.
+	// Late returns by how much the server lags behind the story's time. It is 0 in virtual time.
 	Late() time.Duration
 }
 
-// ender can end and start again.
+// restarter is a server that can be ended and restarted.
 type ender interface {
 	Kill() error
 	Shutdown() error
 	Restart() error
 }
 
-// disk can lose its power, and with it what was not synced.
+// disk is a server whose machine can lose power, and with it unsynced data.
 type disk interface {
-	// LosePower ends the server too. Torn leaves half of the first write that was lost.
+	// LosePower also ends the server. Torn leaves half of the first lost write.
 	LosePower(torn bool) error
-	// Unsynced says whether there is something to lose.
+	// Unsynced reports whether a power loss would lose data.
 	Unsynced() bool
 }
 
-// clock can be set by a time, and made to run at a rate.
+// clock is a server whose clock can be set, and run at a rate.
 type clock interface {
 	Turn(by time.Duration, rate float64) error
 }
 
-// dialler can be talked to on several connections at once.
+// dialer is a server that accepts several connections.
 type dialler interface {
 	Dial() (line, error)
 }
@@ -91,20 +90,20 @@ type dialler interface {
 // line is a connection to a server.
 type line interface {
 	Send(words []string) error
-	// Next is the next value that came. An error is that none did, in good time.
+	// Next returns the next value. It returns an error if none arrives in time.
 	Next() (resp.Value, error)
 	Close() error
 }
 
-// connection is a line of a story, with what the server pushed on it and nobody has read.
+// connection is a line of a story, with its unread pushes.
 type connection struct {
 	line   line
-	id     string // by which the server knows it
+	id     string // the server's ID of the session
 	pushed []string
 }
 
-// session <name> goes on on that connection, which is made if there is none. Without a
-// name each command has a connection of its own again.
+// session <name> switches to that connection, which is opened if necessary. Without a name each
+// command has a connection of its own again.
 func (t *telling) session(a []string) error {
 	if t.on = nil; len(a) == 0 {
 		return nil
@@ -127,7 +126,7 @@ func (t *telling) session(a []string) error {
 	return err
 }
 
-// named puts in the number of a session where the story has @ and its name.
+// expandSessions replaces @ and a session's name with the session's number.
 func (t *telling) named(words []string) []string {
 	words = slices.Clone(words)
 	for i, w := range words {
@@ -140,7 +139,7 @@ func (t *telling) named(words []string) []string {
 
 func (t *telling) hangUp([]string) error {
 	if t.on == nil {
-		return errors.New("there is no session: say which by session <name>")
+		return errors.New("no session: choose one with session <name>")
 	}
 	for name, c := range t.lines {
 		if c == t.on {
@@ -158,11 +157,11 @@ func (t *telling) close() {
 	}
 }
 
-// say sends a command on the story's connection and returns its reply.
+// execute sends a command on the current connection and returns its reply.
 func (t *telling) say(words []string) (string, error) {
 	switch {
 	case words[0] == listening && t.on == nil:
-		return "", errors.New("there is no session: say which by session <name>")
+		return "", errors.New("no session: choose one with session <name>")
 	case words[0] == listening:
 		return t.on.heard()
 	case t.on != nil:
@@ -172,10 +171,10 @@ func (t *telling) say(words []string) (string, error) {
 	return replyText(v), err
 }
 
-// listening is a step with a reply: what was pushed on the connection since the last one.
+// heardStep is a step with a reply: the pushes on the connection since the last such step.
 const listening = "heard"
 
-// heard asks for an echo: what was pushed came before it.
+// takePushes sends a PING first: all earlier pushes arrive before its reply.
 func (c *connection) heard() (string, error) {
 	if _, err := c.ask([]string{"PING"}); err != nil {
 		return "", err
@@ -188,7 +187,7 @@ func (c *connection) heard() (string, error) {
 	return all, nil
 }
 
-// ask returns the reply to a command, and keeps what was pushed before it.
+// ask returns the reply to a command, and stores pushes that arrive before it.
 func (c *connection) ask(words []string) (string, error) {
 	if err := c.line.Send(words); err != nil {
 		return "", err
@@ -201,7 +200,7 @@ func (c *connection) ask(words []string) (string, error) {
 	for len(all) < replies {
 		v, err := c.line.Next()
 		if err != nil {
-			return "", fmt.Errorf("%q is not answered: %w", words[0], err)
+			return "", fmt.Errorf("no reply to %q: %w", words[0], err)
 		}
 		if pushed(v) {
 			c.pushed = append(c.pushed, replyText(v))
@@ -212,8 +211,8 @@ func (c *connection) ask(words []string) (string, error) {
 	return strings.Join(all, " "), nil
 }
 
-// pushed says whether a value answers nothing. What answers a SUBSCRIBE is a push in RESP3,
-// and what is pushed an array in RESP2.
+// isPush reports whether a value is not a reply. In RESP3, the reply to SUBSCRIBE has the type of a
+// push; in RESP2, a push has the type of an array.
 func pushed(v resp.Value) bool {
 	first := ""
 	if len(v.Items) > 0 {
@@ -228,14 +227,14 @@ func pushed(v resp.Value) bool {
 	return false
 }
 
-// Reply is what a server answered to a step. A directive has no text.
+// Reply is a server's reply to a step. A directive has no text.
 type Reply struct {
 	Step step
 	Text string
-	Late time.Duration // when it was there, or the directive was due, against the story
+	Late time.Duration // delay of the reply or the directive, compared with the story
 }
 
-// differences compares replies with the story's own.
+// differences compares replies with those of the story.
 func differences(s *Story, replies []Reply) (out []string) {
 	for _, r := range replies {
 		if !r.Step.Command() {
@@ -248,7 +247,7 @@ func differences(s *Story, replies []Reply) (out []string) {
 	return out
 }
 
-// Late is the first reply that came too late to say something.
+// firstLate returns the first reply that came too late to count.
 func Late(s *Story, replies []Reply) (r Reply, late bool) {
 	slack := s.slack()
 	for _, r := range replies {
@@ -259,7 +258,7 @@ func Late(s *Story, replies []Reply) (r Reply, late bool) {
 	return Reply{}, false
 }
 
-// replyText writes a reply as stories do.
+// replyText formats a reply as in stories.
 func replyText(v resp.Value) string {
 	switch {
 	case v.Null:
@@ -280,7 +279,7 @@ func replyText(v resp.Value) string {
 
 var bounded = regexp.MustCompile(`^~(-?\d+)±(\d+)$`)
 
-// bounds reads ~number±tolerance.
+// bounds parses ~number±tolerance.
 func bounds(want string) (number, within int64, ok bool) {
 	m := bounded.FindStringSubmatch(want)
 	if m == nil {
@@ -291,7 +290,7 @@ func bounds(want string) (number, within int64, ok bool) {
 	return number, within, err1 == nil && err2 == nil
 }
 
-// pattern reads /regular expression/.
+// pattern parses /regular expression/.
 func pattern(want string) (expr string, ok bool) {
 	if len(want) < 2 || want[0] != '/' || want[len(want)-1] != '/' {
 		return "", false
@@ -299,7 +298,7 @@ func pattern(want string) (expr string, ok bool) {
 	return want[1 : len(want)-1], true
 }
 
-// matchable says what is wrong with a reply that nothing could match.
+// checkReply returns an error for an expected reply with invalid syntax.
 func matchable(want string) error {
 	if _, _, ok := bounds(want); !ok && strings.HasPrefix(want, "~") {
 		return fmt.Errorf("%q is not ~number±tolerance", want)
@@ -326,24 +325,24 @@ func matches(want, got string) bool {
 type Story struct {
 	Path        string
 	Persistence string
-	Not         map[string]string // servers that it can't be told to, and why
+	Not         map[string]string // servers to which it can't be played, with reasons
 	Steps       []step
 	lines       []string
 	scripts     map[string]string
 }
 
-// step is one command, or one directive.
+// step is a command or a directive.
 type step struct {
-	Line  int // of the file, from 1
+	Line  int // in the file, from 1
 	Words []string
 	Reply string // of a command
-	reply int    // its line; 0: it has none yet
+	reply int    // line of the reply; 0: none yet
 }
 
-// Command says whether it is one, or has a reply as one.
+// Command reports whether the step has a reply.
 func (s step) Command() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == listening }
 
-// read reads a story. Scripts are found below top.
+// readStory reads a story. Script paths are relative to top.
 func read(path, top string) (*Story, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -361,7 +360,7 @@ func parseStory(path, top, text string) (*Story, error) {
 		}
 	}
 	if len(s.Steps) == 0 {
-		return nil, fmt.Errorf("%s: no step in it", path)
+		return nil, fmt.Errorf("%s: no steps", path)
 	}
 	return s, nil
 }
@@ -372,7 +371,7 @@ func (s *Story) add(number int, line, top string) error {
 			s.Steps[n-1].Reply, s.Steps[n-1].reply = reply, number
 			return matchable(reply)
 		}
-		return fmt.Errorf("reply %q follows no command", reply)
+		return fmt.Errorf("reply %q does not follow a command", reply)
 	}
 	if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 		return nil
@@ -400,13 +399,13 @@ func (s *Story) add(number int, line, top string) error {
 	}
 	step := step{Line: number, Words: words}
 	if d := directives[words[0]]; !step.Command() && (d.run == nil || len(words)-1 < d.least || len(words)-1 > d.most) {
-		return fmt.Errorf("%q is no directive: there are %s", line, known())
+		return fmt.Errorf("%q is not a directive; known are %s", line, known())
 	}
 	s.Steps = append(s.Steps, step)
 	return nil
 }
 
-// split cuts a line at spaces. A word in double quotes is as in Go.
+// split splits a line at spaces. Words in double quotes follow Go syntax.
 func (s *Story) split(line string) (words []string, err error) {
 	for ; line != ""; line = strings.TrimLeft(line, " ") {
 		word, _, _ := strings.Cut(line, " ")
@@ -432,12 +431,12 @@ func (s *Story) split(line string) (words []string, err error) {
 	return words, nil
 }
 
-// mostLate is how late a server may be where a story tells time. Stories leave more
-// room than that between what they ask at and what they ask for.
+// maxLate is how late a server may be in a time-sensitive story. Stories leave more time than this
+// between a command and the instant at which its reply would change.
 const mostLate = 250 * time.Millisecond
 
-// slack is how late a reply may come to say something: as late as the closest of
-// the story's bounds allow, and any time where it doesn't tell time.
+// slack returns how late a reply may be and still count: the smallest tolerance in the story, or
+// any time if the story is not time-sensitive.
 func (s *Story) slack() time.Duration {
 	slack := time.Duration(math.MaxInt64)
 	for _, st := range s.Steps {
@@ -451,10 +450,10 @@ func (s *Story) slack() time.Duration {
 	return slack
 }
 
-// rewritten is the story's text with these replies where they differ from its own.
+// rewrite returns the story's text with the actual replies where they differ.
 func (s *Story) rewritten(replies []Reply) string {
 	var b strings.Builder
-	byLine := map[int]string{} // the line that a reply takes the place of, or follows
+	byLine := map[int]string{} // by the line that a reply replaces or follows
 	skip := map[int]bool{}
 	for _, r := range replies {
 		if !r.Step.Command() || r.Step.reply != 0 && matches(r.Step.Reply, r.Text) {

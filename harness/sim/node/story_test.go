@@ -19,11 +19,11 @@ func story(t *testing.T, text string) *Story {
 func TestTextsThatAreNoStory(t *testing.T) {
 	for text, want := range map[string]string{
 		"# nothing":                     "story.txt: no step",
-		"\t+OK":                         "follows no command",
+		"\t+OK":                         "does not follow a command",
 		"wait 1s\n\t+OK":                "story.txt:2: reply",
 		"GET k\n\tnil\n\tnil":           "story.txt:3: reply",
-		"sleep 1s":                      "no directive",
-		"wait":                          "no directive",
+		"sleep 1s":                      "not a directive",
+		"wait":                          "not a directive",
 		"GET $x":                        "no script $x",
 		"GET \"k":                       "words of",
 		"PTTL k\n\t~10":                 "~number±tolerance",
@@ -37,7 +37,7 @@ func TestTextsThatAreNoStory(t *testing.T) {
 	}
 }
 
-// A wrong reply, and one that the story doesn't have, are differences that show both.
+// For a wrong reply, and for one that the story doesn't list, the difference shows both texts.
 func TestDifferencesShowBoth(t *testing.T) {
 	s := story(t, "SET k v PX 10000\n\t+OK\nGET k\n\t\"w\"\nPTTL k\n\t~9000±500\nPTTL k\n\t/:1.*/\nDBSIZE\n")
 	replies, err := tell(s, newSimulated("none"))
@@ -63,7 +63,7 @@ want `
 	}
 }
 
-// slow is a server that is late.
+// lateServer is a server that is always late.
 type slow struct {
 	*simulated
 	late time.Duration
@@ -71,7 +71,7 @@ type slow struct {
 
 func (s slow) Late() time.Duration { return s.late }
 
-// A reply that came too late says nothing, where the story tells time.
+// A late reply is ignored if the story is time-sensitive.
 func TestLateRepliesSayNothing(t *testing.T) {
 	const untimed = "SET k v\n\t+OK\nkill\n"
 	for _, c := range []struct {
@@ -98,7 +98,7 @@ func TestLateRepliesSayNothing(t *testing.T) {
 	}
 }
 
-// lazy is a server whose disk takes its time, whatever the story says.
+// slowDiskServer is a server whose disk is slow regardless of the story.
 type lazy struct {
 	*simulated
 	looks int
@@ -109,7 +109,7 @@ func (l *lazy) Unsynced() bool {
 	return l.looks >= 0
 }
 
-// A wait in which the disk has to be done is late if it isn't.
+// A sync with a time limit is late if the disk is not done by then.
 func TestLateSyncsSayNothing(t *testing.T) {
 	s := story(t, "SET k v\n\t+OK\nsync 300ms\npower-loss\n")
 	for looks, want := range map[int]bool{0: false, int(mostLate / syncStep): false, int(mostLate/syncStep) + 1: true} {
@@ -118,25 +118,25 @@ func TestLateSyncsSayNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if at, late := Late(s, replies); late != want {
-			t.Errorf("done at look %d: late %v at %v", looks, late, at)
+			t.Errorf("done at check %d: late %v at %v", looks, late, at)
 		}
 	}
 }
 
-// only is a server that answers and can do nothing else.
+// bareServer is a server without optional capabilities.
 type only struct{ Server }
 
-// What a server can't do is an error, never passed over.
+// A directive that the server doesn't support is an error and never skipped.
 func TestDirectivesThatAServerLacks(t *testing.T) {
 	for _, d := range []string{"kill", "shutdown", "restart", "power-loss", "sync", "sync 1s", "clock +1s"} {
 		if _, err := tell(story(t, d), only{newSimulated("always")}); !errors.Is(err, errUnable) {
 			t.Errorf("%s: %v", d, err)
 		}
 	}
-	for d, want := range map[string]string{"wait long": "invalid duration", "power-loss half": "torn or it is not",
-		"clock fast": "invalid duration", "clock rate x": "invalid syntax", "clock still 2": "a clock is turned",
-		"run_id kept": "none was noted", "restart": "it runs", "run_id noted\nkill\nrestart\nrun_id kept": "and was",
-		"run_id noted\nrun_id new": "and was", "kill\nGET k": "it is down"} {
+	for d, want := range map[string]string{"wait long": "invalid duration", "power-loss half": "invalid power loss",
+		"clock fast": "invalid duration", "clock rate x": "invalid syntax", "clock still 2": "invalid clock directive",
+		"run_id kept": "no run_id was noted", "restart": "it runs", "run_id noted\nkill\nrestart\nrun_id kept": ", was ",
+		"run_id noted\nrun_id new": ", was ", "kill\nGET k": "it is down"} {
 		if _, err := tell(story(t, d), newSimulated("always")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", d, err, want)
 		}

@@ -7,10 +7,10 @@ import (
 	"lockpick/harness/resp"
 )
 
-// patience is how long a connection to a server that really runs waits for a value.
+// patience is how long to wait for a value from a real server.
 const patience = 5 * time.Second
 
-// tcp is a connection to a server in another process, or another goroutine.
+// tcpLine is a connection to a server in another process or goroutine.
 type tcp struct {
 	conn   net.Conn
 	in     resp.Scanner

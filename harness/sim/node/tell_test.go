@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// tell tells a server a story and returns what it answered to the commands, and how
-// late the directives came that must not be late. An error is a step that could not
-// be done.
+// play plays a story to a server. It returns the replies to the commands, and the delays of
+// time-sensitive directives. It returns an error if a step fails.
 func tell(s *Story, to Server) ([]Reply, error) {
 	t := &telling{to: to, rate: 1, lines: map[string]*connection{}}
 	defer t.close()
@@ -41,21 +40,21 @@ type telling struct {
 	to    Server
 	rate  float64 // of its clock
 	runID string
-	over  time.Duration // what waits took beyond the story
+	over  time.Duration // time that waits took beyond the story
 	lines map[string]*connection
-	on    *connection // nil: each command has a connection of its own
+	on    *connection // nil: a connection for each command
 }
 
 func (t *telling) late() time.Duration { return t.to.Late() + t.over }
 
 type directive struct {
-	least, most int  // words after its name
-	tellsTime   bool // what follows depends on when it is asked
-	atOnce      bool // and on when this is done; the others take their time
+	least, most int  // number of arguments
+	tellsTime   bool // later replies depend on when they are requested
+	atOnce      bool // later replies depend on when this is done; other directives may take time
 	run         func(*telling, []string) error
 }
 
-// directives is what a story can say besides commands.
+// directives lists the directives of stories.
 var directives = map[string]directive{
 	"wait":       {1, 1, true, false, (*telling).wait},
 	"second":     {0, 0, true, false, (*telling).second},
@@ -72,7 +71,7 @@ var directives = map[string]directive{
 
 func known() string { return strings.Join(slices.Sorted(maps.Keys(directives)), ", ") }
 
-var errUnable = errors.New("this server can't; say so in the story: not <server>: <why>")
+var errUnable = errors.New("not supported by this server; add to the story: not <server>: <why>")
 
 // wait <duration> lets time pass.
 func (t *telling) wait(a []string) error {
@@ -83,8 +82,8 @@ func (t *telling) wait(a []string) error {
 	return t.to.Wait(d)
 }
 
-// second waits until the server's clock is a tenth into a new second. The story's
-// time begins anew with it.
+// second waits until the server's clock is a tenth of a second into a new second, and resets the
+// story's time.
 func (t *telling) second([]string) error {
 	if err := t.to.Wait(t.to.Late()); err != nil {
 		return err
@@ -96,7 +95,7 @@ func (t *telling) second([]string) error {
 	return t.to.Wait(now.Truncate(time.Second).Add(1100 * time.Millisecond).Sub(now))
 }
 
-// time is the server's answer to TIME.
+// time returns the server's reply to TIME.
 func (t *telling) time() (time.Time, error) {
 	v, err := t.to.Do([]string{"TIME"})
 	if err != nil {
@@ -104,7 +103,7 @@ func (t *telling) time() (time.Time, error) {
 	}
 	w := v.Strings()
 	if len(w) != 2 {
-		return time.Time{}, fmt.Errorf("TIME is answered %s", replyText(v))
+		return time.Time{}, fmt.Errorf("unexpected reply to TIME: %s", replyText(v))
 	}
 	seconds, err1 := strconv.ParseInt(w[0], 10, 64)
 	micros, err2 := strconv.ParseInt(w[1], 10, 64)
@@ -128,19 +127,18 @@ func (t *telling) losePower(a []string) error {
 		return errUnable
 	}
 	if len(a) == 1 && a[0] != "torn" {
-		return fmt.Errorf("a power loss is torn or it is not: %q", a[0])
+		return fmt.Errorf("invalid power loss %q: want torn or nothing", a[0])
 	}
 	return d.LosePower(len(a) == 1)
 }
 
 const (
 	syncStep  = 20 * time.Millisecond
-	syncBound = 5 * time.Second // everysec takes at most two
+	syncBound = 5 * time.Second // everysec takes at most two seconds
 )
 
-// sync waits until nothing is left that a power loss could take, and the story's time
-// begins anew with it. sync <duration> is a wait after which nothing may be left: what
-// that takes longer makes the server late.
+// sync waits until a power loss would lose nothing, and resets the story's time. sync <duration> is
+// a wait after which everything must be synced. If that takes longer, the server is late.
 func (t *telling) sync(a []string) error {
 	d, ok := t.to.(disk)
 	if !ok {
@@ -154,7 +152,7 @@ func (t *telling) sync(a []string) error {
 	var waited time.Duration
 	for ; d.Unsynced(); waited += syncStep {
 		if waited > syncBound {
-			return fmt.Errorf("not all is synced after %v", syncBound)
+			return fmt.Errorf("not everything is synced after %v", syncBound)
 		}
 		if err := t.to.Wait(syncStep); err != nil {
 			return err
@@ -167,10 +165,10 @@ func (t *telling) sync(a []string) error {
 	return t.to.Wait(t.to.Late())
 }
 
-// still is how fast a clock runs that is to stand: a nanosecond in a millisecond.
+// stillRate is the rate of a clock that stands still: a nanosecond per millisecond.
 const still = 1e-6
 
-// clock +<duration>, clock -<duration>, clock rate <number>, or clock still: it stands
+// clock +<duration>, clock -<duration>, clock rate <number>, or clock still, which stops the clock
 // in the middle of a millisecond.
 func (t *telling) clock(a []string) error {
 	c, ok := t.to.(clock)
@@ -202,12 +200,12 @@ func (t *telling) clock(a []string) error {
 		}
 		return c.Turn(by, t.rate)
 	}
-	return fmt.Errorf("a clock is turned by +1s or -1s, or set to rate 2, or still")
+	return fmt.Errorf("invalid clock directive: want +1s, -1s, rate 2 or still")
 }
 
 var runID = regexp.MustCompile(`run_id:([0-9a-f]{40})\r`)
 
-// run_id noted, and then run_id kept or run_id new.
+// run_id noted, followed later by run_id kept or run_id new.
 func (t *telling) generation(a []string) error {
 	v, err := t.to.Do([]string{"INFO", "server"})
 	if err != nil {
@@ -223,9 +221,9 @@ func (t *telling) generation(a []string) error {
 	case a[0] == "noted":
 		return nil
 	case before == "":
-		return errors.New("none was noted before")
+		return errors.New("no run_id was noted before")
 	case a[0] == "kept" && before == m[1], a[0] == "new" && before != m[1]:
 		return nil
 	}
-	return fmt.Errorf("it is %s, and was %s", m[1], before)
+	return fmt.Errorf("run_id is %s, was %s", m[1], before)
 }

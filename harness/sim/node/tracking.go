@@ -8,30 +8,30 @@ import (
 	"strings"
 )
 
-// A session that tracks is told when a key changes that it may have in a cache of its
-// own: one that it has read, or, by BCAST, one with such a prefix (tracking.c of Redis).
+// A session with tracking is notified when a key changes that it may have cached: a key that it has
+// read or, with BCAST, a key with a given prefix (tracking.c of Redis).
 //
-//	GET k ──► remember: table[k] += session
-//	SET k, or its expiry ──► touch ──► invalidate k ──► session, or whoever it redirects to
+//	GET k ──► trackReads: table[k] += session
+//	SET k, or its expiry ──► keyChanged ──► invalidate k ──► session, or its redirection target
 
-// tracking is how a session tracks.
+// tracking holds a session's tracking options.
 type tracking struct {
 	broadcast     bool
-	prefixes      []string // of a broadcast
+	prefixes      []string // used with BCAST
 	optIn, optOut bool
-	noLoop        bool  // it isn't told what it changes itself
-	redirect      int64 // who is told in its place; 0: nobody
-	broken        bool  // who is gone
+	noLoop        bool  // it is not notified of its own changes
+	redirect      int64 // session notified in its place; 0: none
+	broken        bool  // that session has ended
 }
 
-// trackers are the sessions of a node that track, and what they are to be told.
+// trackers holds the tracking state of a node.
 type trackers struct {
-	table   map[string]map[int64]*Session  // who has read which key
-	changed map[string]map[string]*Session // by prefix, the keys of a broadcast to come, and who changed each; nil: nobody who tracks
-	later   []any                          // told to the session that is fed, after the reply; nil: of all keys
+	table   map[string]map[int64]*Session  // sessions that have read a key, by key
+	changed map[string]map[string]*Session // for BCAST: by prefix, the changed keys and the session that changed each, or nil
+	later   []any                          // keys for notifications of the current session, sent after its reply; nil: all keys
 }
 
-// remember notes what a command told of to a session that tracks.
+// trackReads records the keys that a command has read, if the session tracks them.
 func (s *Session) remember(c command, a []string) {
 	t := s.tracking
 	if c.reads == 0 || t == nil || t.broadcast || t.optIn && !s.caching || t.optOut && s.caching {
@@ -49,7 +49,7 @@ func (s *Session) remember(c command, a []string) {
 	}
 }
 
-// touched tells all who watch or track a key that it changes.
+// keyChanged notifies all sessions that watch or track a key.
 func (n *Node) touched(key string, expired bool) {
 	for s := range n.watchers[key] {
 		s.changed = true
@@ -75,7 +75,8 @@ func (n *Node) touched(key string, expired bool) {
 	}
 }
 
-// doer is the session whose command changes a key; nil: it expired, or a script does.
+// issuer returns the session whose command changes a key, or nil if the key expired or a script
+// changed it.
 func (n *Node) doer(expired bool) *Session {
 	if expired || n.scripted {
 		return nil
@@ -83,7 +84,7 @@ func (n *Node) doer(expired bool) *Session {
 	return n.current
 }
 
-// flushed tells that all keys change.
+// allKeysChanged notifies all sessions of a flush.
 func (n *Node) flushed() {
 	for key, watchers := range n.watchers {
 		if n.look(key) == nil {
@@ -105,7 +106,7 @@ func (n *Node) flushed() {
 	}
 }
 
-// settle tells the session that is fed what it was not to be told before its reply.
+// sendDeferred sends the current session the notifications that must follow its reply.
 func (s *Session) settle() {
 	for _, key := range s.node.later {
 		switch {
@@ -119,10 +120,12 @@ func (s *Session) settle() {
 	s.node.later = nil
 }
 
-// invalidationChannel is where sessions of RESP2 hear of the keys of those who redirect to them.
+// invalidationChannel is the channel on which RESP2 sessions receive notifications redirected to
+// them.
 const invalidationChannel = "__redis__:invalidate"
 
-// invalidate tells a session, or whoever it redirects to, of keys; nil: of all.
+// invalidate notifies a session, or its redirection target, that keys have changed. nil stands for
+// all keys.
 func (s *Session) invalidate(keys []any) {
 	var what any = keys
 	if keys == nil {
@@ -146,7 +149,7 @@ func (s *Session) invalidate(keys []any) {
 	}
 }
 
-// broadcast tells of each prefix what changed, all at once.
+// broadcast sends the changed keys of each prefix, in one message per session.
 func (n *Node) broadcast() {
 	if len(n.changed) == 0 {
 		return
@@ -175,7 +178,7 @@ func (n *Node) broadcast() {
 	}
 }
 
-// untrack ends the prefixes that nobody tracks any more.
+// untrack removes a session from the tracking state, and prefixes that no other session tracks.
 func (s *Session) untrack() {
 	for prefix := range s.node.changed {
 		used := false
@@ -193,7 +196,7 @@ func (s *Session) untrack() {
 	}
 }
 
-// tracked are the keys of whose expiry somebody is to be told.
+// trackedKeys lists the keys whose expiry must be notified.
 func (n *Node) tracked() (keys []string) {
 	if len(n.table) == 0 && len(n.changed) == 0 {
 		return nil
@@ -211,8 +214,8 @@ func (n *Node) tracked() (keys []string) {
 	return keys
 }
 
-// Expire drops the keys that have expired and that somebody tracks. A Redis does it ten times
-// a second, for all; where nobody tracks them, nobody can tell.
+// Expire removes expired keys that a session tracks. Redis removes all expired keys, ten times a
+// second; for keys that nobody tracks, the difference is not observable.
 func (n *Node) Expire() {
 	for _, key := range n.tracked() {
 		n.look(key)
@@ -220,12 +223,12 @@ func (n *Node) Expire() {
 	n.commit()
 }
 
-// Watched says whether somebody is to be told something, now or when a key expires.
+// HasListeners reports whether a push is pending, or will be when a key expires.
 func (n *Node) Watched() bool {
 	return len(n.pushed) > 0 || len(n.tracked()) > 0
 }
 
-// clientTracking is CLIENT TRACKING.
+// clientTracking implements CLIENT TRACKING.
 func clientTracking(n *Node, s *Session, a []string) any {
 	var asked tracking
 	for i := 3; i < len(a); i++ {
@@ -276,7 +279,7 @@ func (t *tracking) redirectTo(n *Node, id string) failure {
 	return ""
 }
 
-// track lets a session track, or track otherwise.
+// track turns tracking on or changes its options.
 func (s *Session) track(t tracking) any {
 	old := tracking{}
 	if s.tracking != nil {
@@ -313,7 +316,7 @@ func (s *Session) track(t tracking) any {
 	return ok
 }
 
-// overlap says which two prefixes would both tell of one key.
+// checkOverlap returns an error if two prefixes match a common key.
 func overlap(old, added []string) failure {
 	meet := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 	for i, p := range added {
@@ -331,7 +334,7 @@ func overlap(old, added []string) failure {
 	return ""
 }
 
-// clientCaching is CLIENT CACHING: it says of the next command whether what it reads is
+// clientCaching implements CLIENT CACHING, which selects whether the reads of the next command are
 // tracked.
 func clientCaching(_ *Node, s *Session, a []string) any {
 	t := s.tracking
@@ -350,7 +353,7 @@ func clientCaching(_ *Node, s *Session, a []string) any {
 	return ok
 }
 
-// redirection is CLIENT GETREDIR.
+// redirection implements CLIENT GETREDIR.
 func redirection(_ *Node, s *Session, _ []string) any {
 	if s.tracking == nil {
 		return int64(-1)
@@ -358,7 +361,7 @@ func redirection(_ *Node, s *Session, _ []string) any {
 	return s.tracking.redirect
 }
 
-// trackingInfo is CLIENT TRACKINGINFO.
+// trackingInfo implements CLIENT TRACKINGINFO.
 func trackingInfo(_ *Node, s *Session, _ []string) any {
 	t := s.tracking
 	if t == nil {
@@ -383,7 +386,7 @@ func trackingInfo(_ *Node, s *Session, _ []string) any {
 	return pairs{"flags", flags, "redirect", t.redirect, "prefixes", prefixes}
 }
 
-// listens says whether a session has subscribed to a channel.
+// subscribed reports whether the session has subscribed to any channel.
 func (s *Session) listens() bool { return len(s.channels) > 0 }
 
 func subscribe(n *Node, s *Session, a []string) any {
@@ -406,7 +409,7 @@ func subscribe(n *Node, s *Session, a []string) any {
 	return out
 }
 
-// unsubscribe from these channels, or from all.
+// unsubscribe implements UNSUBSCRIBE. Without arguments it leaves all channels.
 func unsubscribe(n *Node, s *Session, a []string) any {
 	names := a[1:]
 	if len(names) == 0 {
@@ -437,14 +440,14 @@ func publish(n *Node, _ *Session, a []string) any {
 	return int64(len(heard))
 }
 
-// Push is what a node sends to a session that has asked for nothing just now.
+// Push is out-of-band data that a node sends to a session.
 type Push struct {
 	To     *Session
 	Data   []byte
 	HangUp bool // the node closes the connection after it
 }
 
-// tell sends a session a value out of turn.
+// sendPush sends a session a value out of band.
 func (s *Session) tell(v any) {
 	if s == s.node.current {
 		s.out = appendReply(s.out, v, s.resp3)
@@ -456,7 +459,7 @@ func (s *Session) tell(v any) {
 	s.pushed = appendReply(s.pushed, v, s.resp3)
 }
 
-// Pushed is what is to be sent, in the order of sessions, since it was asked for last.
+// Pushed returns the pushes since the last call, in the order of sessions.
 func (n *Node) Pushed() []Push {
 	if n.broadcast(); len(n.pushed) == 0 {
 		return nil
@@ -471,7 +474,7 @@ func (n *Node) Pushed() []Push {
 	return out
 }
 
-// Close ends a session.
+// Close closes a session.
 func (s *Session) Close() {
 	n := s.node
 	s.forget()

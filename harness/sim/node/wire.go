@@ -11,12 +11,12 @@ import (
 type (
 	status   string   // +OK
 	failure  string   // -ERR …
-	verbatim string   // a text for people
-	pairs    []any    // a map in RESP3, an array before
-	push     []any    // out of turn in RESP3, an array before
-	several  []any    // one after the other
-	nothing  struct{} // no array
-	distinct []any    // a set in RESP3, an array before
+	verbatim string   // human-readable text
+	pairs    []any    // a map in RESP3, an array in RESP2
+	push     []any    // an out-of-band push in RESP3, an array in RESP2
+	several  []any    // several replies in sequence
+	nothing  struct{} // a null array
+	distinct []any    // a set in RESP3, an array in RESP2
 )
 
 func appendReply(out []byte, v any, resp3 bool) []byte {
@@ -58,10 +58,10 @@ func appendReply(out []byte, v any, resp3 bool) []byte {
 		}
 		return append(out, "*-1\r\n"...)
 	}
-	panic(fmt.Sprintf("a reply of type %T", v))
+	panic(fmt.Sprintf("unexpected reply type %T", v))
 }
 
-// appendAs writes items as what RESP3 has for them, and as an array before.
+// appendAs writes items as the given RESP3 type, or as an array in RESP2.
 func appendAs(out []byte, kind byte, items []any, resp3 bool) []byte {
 	if !resp3 {
 		kind = '*'
@@ -88,7 +88,7 @@ func appendItems(out []byte, items []any, resp3 bool) []byte {
 	return out
 }
 
-// oneLine keeps a text from ending its line early.
+// oneLine removes line breaks, which would end a reply early.
 func oneLine(s string) string {
 	if !strings.ContainsAny(s, "\r\n") {
 		return s
@@ -96,7 +96,7 @@ func oneLine(s string) string {
 	return strings.NewReplacer("\r", " ", "\n", " ").Replace(s)
 }
 
-// plain is a reply as Do gives it.
+// plainReply converts a reply to the types that Do returns.
 func plain(v any) (any, error) {
 	switch v := v.(type) {
 	case failure:
@@ -129,13 +129,13 @@ func plain(v any) (any, error) {
 	return v, nil
 }
 
-// transaction is what a session has queued since MULTI.
+// transaction holds the commands that a session has queued since MULTI.
 type transaction struct {
 	queue  [][]string
-	spoilt bool // a command was refused when it was to be queued
+	spoilt bool // a command could not be queued
 }
 
-// spoil makes the EXEC of an open transaction fail.
+// abort makes the EXEC of an open transaction fail.
 func (s *Session) spoil() {
 	if s.multi != nil {
 		s.multi.spoilt = true
@@ -159,15 +159,15 @@ func discard(n *Node, s *Session, _ []string) any {
 	return ok
 }
 
-// execute is EXEC. All commands see one instant of the clock, and are one change to the
-// disk.
+// execTransaction implements EXEC. All commands see the same instant of the clock and are one
+// change on disk.
 func execute(n *Node, s *Session, _ []string) any {
 	t := s.multi
 	if t == nil {
 		return failure("ERR EXEC without MULTI")
 	}
 	for _, key := range s.watches {
-		n.look(key) // one that has expired meanwhile has changed
+		n.look(key) // one that has expired since counts as changed
 	}
 	changed := s.changed
 	s.forget()
@@ -180,7 +180,7 @@ func execute(n *Node, s *Session, _ []string) any {
 	}
 	s.transacts = true
 	defer func() { s.transacts = false }()
-	// Reply by reply, for what a command of it publishes comes in between.
+	// Replies are written one by one, because messages published by a command go in between.
 	s.out = appendCount(s.out, '*', int64(len(t.queue)))
 	for _, args := range t.queue {
 		name := strings.ToLower(args[0])
@@ -210,7 +210,7 @@ func unwatch(n *Node, s *Session, _ []string) any {
 	return ok
 }
 
-// forget ends what a session watches.
+// unwatchAll ends the session's watches.
 func (s *Session) forget() {
 	for _, key := range s.watches {
 		if delete(s.node.watchers[key], s); len(s.node.watchers[key]) == 0 {

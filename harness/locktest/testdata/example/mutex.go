@@ -1,4 +1,4 @@
-// Package mutex is a lock of one key on one Redis server, as small as a correct one gets.
+// Package mutex is a minimal correct lock that uses one key on one Redis server.
 package mutex
 
 import (
@@ -20,12 +20,12 @@ func New(env lock.Env) (lock.Lock, error) {
 type mutex struct {
 	lock.Env
 	client   *redis.Client
-	careless bool // releases delete the key, whoever has set it
+	careless bool // release deletes the key, whichever client has set it
 	tries    int
 }
 
-// Acquire tries until it has the lock or ctx ends. The lease is counted from before the key
-// was set, less a hundredth for clocks that differ.
+// Acquire tries until it has the lock or ctx ends. The lease starts before the key is set, and is
+// shortened by a hundredth to allow for clock drift.
 func (m *mutex) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	for {
 		m.tries++
@@ -37,7 +37,7 @@ func (m *mutex) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 		if set && m.Now().Before(h.deadline) {
 			return h, nil
 		}
-		if err != nil { // it may have been set all the same
+		if err != nil { // the key may have been set anyway
 			h.Release(context.WithoutCancel(ctx))
 		}
 		select {
@@ -64,7 +64,7 @@ func (h *held) Token() string       { return h.token }
 
 var compareAndDelete = redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`)
 
-// Release gives the lock back, if it is still this holder's.
+// Release releases the lock if this holder still has it.
 func (h *held) Release(ctx context.Context) error {
 	ask, cancel := context.WithTimeout(ctx, h.Settings.Timeout)
 	defer cancel()

@@ -19,7 +19,7 @@ var kind = lock.Kind{Name: "mutex", OneNode: true, New: func(env lock.Env) (lock
 	return l, err
 }}
 
-func TestMain(m *testing.M) { locktest.Process(m, kind) } // for -servers alone
+func TestMain(m *testing.M) { locktest.Process(m, kind) } // only needed with -servers
 
 func TestLock(t *testing.T) {
 	o := locktest.Options{}

@@ -1,5 +1,5 @@
-// An adapter to start from: a key on one node, SET NX PX, and compare and delete. Put your library in
-// the place of what is between the lines, and its answers into those below: lockpick help adapter.
+// A starter for an adapter: one key on one node, with SET NX PX and compare-and-delete. Replace the code
+// between the lines by your library, and adapt the answers below. See lockpick help adapter.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // ---- your library ----
 
-// oneKey is a key on a node.
+// oneKey is a lock that uses one key on one node.
 type oneKey struct {
 	addr                 string
 	ttl, timeout, margin time.Duration
@@ -27,9 +27,9 @@ type oneKey struct {
 
 const ifOwn = `if redis.call("get",KEYS[1])==ARGV[1] then return redis.call(%s) end return 0`
 
-var errLate = errors.New("the answer came too late")
+var errLate = errors.New("the answer arrived too late")
 
-// ask sends a command, on a connection of its own, and returns the line that is answered.
+// ask sends a command on a new connection and returns the answer, a single line.
 func (l *oneKey) ask(words ...string) (string, error) {
 	c, err := net.DialTimeout("tcp", l.addr, l.timeout)
 	if err != nil {
@@ -61,7 +61,7 @@ func (l *oneKey) lock(key string) (token string, began time.Time, err error) {
 	case err == nil:
 		err = errLate
 	}
-	l.unlock(key, token) // it may have been set, though nobody knows
+	l.unlock(key, token) // the outcome is unknown, so the key may have been set
 	return "", began, lockpick.No{No: "unknown", Why: err.Error()}
 }
 
@@ -88,7 +88,7 @@ func main() {
 		key, _ := held.Load(handle)
 		return fmt.Sprint(key)
 	}
-	// A lease is reckoned from before the node was asked.
+	// A lease is counted from before the request.
 	lease := func(began time.Time) lockpick.M { return lockpick.Lease(began, l.ttl-l.margin) }
 	lockpick.Serve(lockpick.M{"name": "adapter", "version": "1", "can": []string{"extend"}, "nodes": "one"}, map[string]lockpick.Op{
 		"open": func(_ context.Context, r lockpick.Request) (lockpick.M, error) {

@@ -18,22 +18,22 @@ import org.redisson.config.Config;
 import org.redisson.config.SingleServerConfig;
 
 /**
- * Locks of Redisson, by its first argument: watchdog, which renews until it is given back and tells its
- * holder nothing; lease, for the TTL; fair, for the TTL and in turn.
+ * Locks of Redisson, selected by the first argument: watchdog renews until the lock is released and never
+ * notifies its holder; lease lasts for the TTL; fair lasts for the TTL and serves waiting clients in order.
  *
- * Its locks belong to threads, and a thread that has one gets it again: after an acquire that failed on the way
- * back, the next one makes a hold count of 2, and one unlock leaves the key. A client is one thread here. With
- * threads=each it has a new thread for each acquire, as where a pool of threads has the work.
+ * A lock belongs to a thread, which can reacquire it: after an acquire whose reply was lost, the next one
+ * increases the hold count to 2, and a single unlock leaves the key. Here a client is a single thread. With
+ * threads=each it uses a new thread for each acquire, as in a thread pool.
  *
- * Redisson keeps its defaults, which are a time-out of seconds and some retries. With driver=bounded it has the
- * scenario's time-out and no retries.
+ * Redisson keeps its defaults: a timeout of several seconds, and some retries. With driver=bounded it has the
+ * scenario's timeout and no retries.
  */
 public final class RedissonLock {
     record Hold(RLock lock, ExecutorService thread) { }
 
     /**
-     * Connects within five seconds, trying again where a time-out of milliseconds is too short for the first
-     * answer. If the node stays away, the library connects when it is first asked for a lock, as it can be told to.
+     * Connects within five seconds, retrying if a timeout of milliseconds is too short for the first answer. If
+     * the node stays unreachable, the library is configured to connect when the first lock is requested.
      */
     static RedissonClient connected(JsonNode m) throws Exception {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
@@ -49,7 +49,7 @@ public final class RedissonLock {
         try {
             return now.get(5, TimeUnit.SECONDS);
         } catch (ExecutionException | TimeoutException e) {
-            now.thenAccept(RedissonClient::shutdown); // of one that connects after all
+            now.thenAccept(RedissonClient::shutdown); // if it connects later
             return Redisson.create(config(m).setLazyInitialization(true));
         }
     }
@@ -63,8 +63,8 @@ public final class RedissonLock {
     }
 
     /**
-     * Loads most classes before hello, for which there is more time than for open: it asks for a lock where
-     * nobody listens.
+     * Loads most classes before hello, which has a longer time limit than open, by requesting a lock from a
+     * port without a server.
      */
     static void warmUp() {
         Config config = new Config().setLazyInitialization(true);
@@ -73,13 +73,13 @@ public final class RedissonLock {
         try {
             nowhere.getLock("").tryLock();
         } catch (RedisException e) {
-            // it was refused
+            // the connection is refused
         } finally {
             nowhere.shutdown(0, 0, TimeUnit.MILLISECONDS);
         }
     }
 
-    /** What a thread comes to. */
+    /** The result of a call on a thread. */
     static <T> T by(ExecutorService thread, Callable<T> what) throws Exception {
         try {
             return thread.submit(what).get();
@@ -94,8 +94,8 @@ public final class RedissonLock {
             .put("nodes", "one").put("retries", lease ? "driver" : "library").put("belief", lease ? "deadline" : "none");
         hello.putArray("can").add("held");
         ObjectNode driver = hello.putArray("options").addObject(), threads = hello.withArray("options").addObject();
-        driver.put("name", "driver").put("doc", "Redisson: as it comes, or with the scenario's time-out and no retries").putArray("values").add("defaults").add("bounded");
-        threads.put("name", "threads").put("doc", "a client is one thread, or each acquire is a new one").putArray("values").add("one").add("each");
+        driver.put("name", "driver").put("doc", "Redisson: its default, or the scenario's timeout and no retries").putArray("values").add("defaults").add("bounded");
+        threads.put("name", "threads").put("doc", "one thread per client, or a new thread for each acquire").putArray("values").add("one").add("each");
         return hello;
     }
 
@@ -126,7 +126,7 @@ public final class RedissonLock {
                 }
                 String handle = "h" + ++last;
                 held.put(handle, hold);
-                // It names no deadline: a caller that does not wait can reckon one from the call.
+                // It reports no deadline. A caller that does not wait can compute one from the time of the call.
                 return (lease ? Lockpick.until(began, ttl) : Lockpick.answer()).put("handle", handle);
             },
             "held", m -> {

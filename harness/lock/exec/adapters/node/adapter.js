@@ -1,12 +1,12 @@
-// An adapter to start from: a key on one node, SET NX PX, and compare and delete. Put your library in
-// the place of what is between the lines, and its answers into those below: lockpick help adapter.
+// A starter for an adapter: one key on one node, with SET NX PX and compare-and-delete. Replace the code
+// between the lines by your library, and adapt the answers below. See lockpick help adapter.
 'use strict';
 const net = require('net'), crypto = require('crypto'), {serve, now, until} = require('./lockpick');
 
 // ---- your library ----
 let addr, ttl, margin, timeout; // times in milliseconds
 
-// ask sends the node a command, on a connection of its own, and returns the line that it answers.
+// ask sends a command to the node on a new connection and returns its answer, a single line.
 const ask = (...words) => new Promise((done, fail) => {
   const i = addr.lastIndexOf(':'), s = net.connect(+addr.slice(i + 1), addr.slice(0, i));
   const late = setTimeout(() => s.destroy(new Error(`no answer for ${timeout} ms`)), timeout);
@@ -19,15 +19,15 @@ const ifOwn = (key, token, ...call) => ask('EVAL',
   `if redis.call("get",KEYS[1])==ARGV[1] then return redis.call("${call[0]}",KEYS[1]${call.length > 1 ? ',ARGV[2]' : ''}) end return 0`,
   '1', key, token, ...call.slice(1)).then(r => r === ':1');
 
-const lease = began => until(began, ttl - margin); // reckoned from before the node was asked
+const lease = began => until(began, ttl - margin); // counted from before the request
 
 async function lock(key) {
   const began = now(), token = crypto.randomBytes(20).toString('hex');
   try {
     if (await ask('SET', key, token, 'NX', 'PX', String(ttl)) !== '+OK') return null;
-    if (now() >= lease(began).until) throw new Error('the answer came too late');
+    if (now() >= lease(began).until) throw new Error('the answer arrived too late');
   } catch (e) {
-    await ifOwn(key, token, 'del').catch(() => {}); // it may have been set, though nobody knows
+    await ifOwn(key, token, 'del').catch(() => {}); // the outcome is unknown, so the key may have been set
     throw e;
   }
   return {token, ...lease(began)};

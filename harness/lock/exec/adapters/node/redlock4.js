@@ -1,6 +1,6 @@
 // redlock 4 of npm (mike-marcacci/node-redlock), installed under the name that package.json gives it.
 // ioredis and the library keep their defaults; driftFactor comes from the scenario. An acquire or an extension
-// therefore makes up to eleven tries. The option retries=none leaves one, and lockpick tries again.
+// therefore makes up to eleven tries. With retries=none it makes one try, and lockpick retries.
 'use strict';
 const {serve, version, wall, ioredis, retries} = require('./lockpick'), Redlock = require('redlock4');
 let redlock, ttl, n = 0;

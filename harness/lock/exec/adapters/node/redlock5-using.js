@@ -1,9 +1,9 @@
 // using() of redlock 5 of npm (mike-marcacci/node-redlock), installed under the name that package.json gives
-// it. using() extends the lock by itself. It hands its routine an AbortSignal and no deadline, so a holder has
-// only the signal to go by, and is told of a loss exactly when the routine is.
+// it. using() extends the lock automatically. It passes an AbortSignal but no deadline to its routine, so a
+// holder can only rely on the signal, and is notified of a loss at the same time as the routine.
 // ioredis and the library keep their defaults; driftFactor comes from the scenario, and where the TTL is too
-// short for an automaticExtensionThreshold of 500 ms, the threshold is half the TTL. The option retries=none
-// leaves one try of the eleven, and lockpick tries again.
+// short for an automaticExtensionThreshold of 500 ms, the threshold is half the TTL. With retries=none
+// there is one try in place of eleven, and lockpick retries.
 'use strict';
 const {serve, version, lost, ioredis, retries} = require('./lockpick'), {default: Redlock} = require('redlock5');
 let redlock, ttl, n = 0;

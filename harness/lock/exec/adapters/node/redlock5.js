@@ -1,6 +1,6 @@
 // redlock 5 of npm (mike-marcacci/node-redlock), installed under the name that package.json gives it.
 // ioredis and the library keep their defaults; driftFactor comes from the scenario. An acquire, an extension or
-// a release therefore makes up to eleven tries. The option retries=none leaves one, and lockpick tries again.
+// a release therefore makes up to eleven tries. With retries=none it makes one try, and lockpick retries.
 'use strict';
 const {serve, version, wall, ioredis, retries} = require('./lockpick'), {default: Redlock} = require('redlock5');
 let redlock, ttl, n = 0;

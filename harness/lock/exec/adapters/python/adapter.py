@@ -1,5 +1,5 @@
-"""An adapter to start from: a key on one node, SET NX PX, and compare and delete. Put your library in
-the place of what is between the lines, and its answers into those below: lockpick help adapter."""
+"""A starter for an adapter: one key on one node, with SET NX PX and compare-and-delete. Replace the code
+between the lines by your library, and adapt the answers below. See lockpick help adapter."""
 import secrets, socket, time
 from contextlib import suppress
 from lockpick import No, serve, until
@@ -9,7 +9,7 @@ IF_OWN = 'if redis.call("get",KEYS[1])==ARGV[1] then return redis.call(%s) end r
 DEL, PEXPIRE = IF_OWN % '"del",KEYS[1]', IF_OWN % '"pexpire",KEYS[1],ARGV[2]'
 
 def ask(*words):
-    """Sends the node a command, on a connection of its own, and returns the line that it answers."""
+    """Sends a command to the node on a new connection and returns its answer, a single line."""
     words = [str(w).encode() for w in words]
     with socket.create_connection(addr, timeout) as s:
         s.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
@@ -19,7 +19,7 @@ def ask(*words):
     return line.strip().decode()
 
 def lease(began):
-    return until(began, ttl, margin)  # reckoned from before the node was asked
+    return until(began, ttl, margin)  # counted from before the request
 
 def lock(key):
     began, token = time.monotonic_ns(), secrets.token_hex(20)
@@ -28,11 +28,11 @@ def lock(key):
             raise No("taken")
         if time.monotonic_ns() < lease(began)["until"]:
             return {"handle": f"{key} {token}", "token": token, **lease(began)}
-        why = "the answer came too late"
+        why = "the answer arrived too late"
     except OSError as e:
         why = e
     with suppress(OSError):
-        ask("EVAL", DEL, 1, key, token)  # it may have been set, though nobody knows
+        ask("EVAL", DEL, 1, key, token)  # the outcome is unknown, so the key may have been set
     raise No("unknown", why)
 
 def if_own(script, handle, *args):

@@ -1,4 +1,4 @@
-# aioredlock of PyPI, joanvila/aioredlock: it stands on aioredis 1, which Python 3.11 can't import any more
+# aioredlock of PyPI, joanvila/aioredlock: it uses aioredis 1, which Python 3.11 can't import
 import asyncio, threading, time
 from importlib.metadata import version
 
@@ -15,7 +15,7 @@ def wait(coroutine):
     return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
 
-DRIVER = {"name": "driver", "values": ["defaults", "bounded"], "doc": "aioredis: as it comes, or connects within the scenario's time-out"}
+DRIVER = {"name": "driver", "values": ["defaults", "bounded"], "doc": "aioredis: its default, or connections with the scenario's timeout"}
 
 
 def open_(m):
@@ -29,7 +29,7 @@ def open_(m):
 
 
 def note_tries(redis):
-    """A Lock has no deadline, and the lease begins with the try that succeeds: began is when the last one did."""
+    """Records the start of each try in began. A Lock has no deadline, and its lease begins with the try that succeeds."""
     set_lock = redis.set_lock
 
     def noted(*args):
@@ -41,7 +41,7 @@ def note_tries(redis):
 
 
 def lease():
-    return until(began, ttl, ttl * 0.01 + 2)  # the drift that it allows for itself
+    return until(began, ttl, ttl * 0.01 + 2)  # the library's own allowance for drift
 
 
 def acquire(m):

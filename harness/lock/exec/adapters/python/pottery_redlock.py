@@ -1,14 +1,14 @@
 # Redlock of pottery, brainix/pottery: pip install pottery==3.0.1 redis
 #
-# An acquire is one attempt (blocking=False), of which a caller knows when it began. A blocking one is a loop of
-# such attempts, each with a new value, as lockpick makes them.
+# An acquire is one attempt (blocking=False), so that its start is known. A blocking acquire is a loop of
+# such attempts, each with a new value, just like lockpick's own loop.
 import time
 from importlib.metadata import version
 
 from lockpick import DRIVER, No, chosen, redises, serve, until
 from pottery import ExtendUnlockedLock, Redlock, ReleaseUnlockedLock, TooManyExtensions
 
-EXTENSIONS = {"name": "extensions", "values": ["defaults", "unlimited"], "doc": "most extensions of one hold: as it comes, which is three, or any number"}
+EXTENSIONS = {"name": "extensions", "values": ["defaults", "unlimited"], "doc": "maximum extensions per hold: the default of three, or no limit"}
 held, n, limit = {}, 0, {}
 
 
@@ -29,15 +29,15 @@ def acquire(m):
     lib = Redlock(key=m["key"], masters=masters, auto_release_time=ttl / 1e3, **limit)
     began = time.monotonic_ns()
     if not lib.acquire(blocking=False):
-        raise No("unknown", "another has it, or too few nodes answered")
+        raise No("unknown", "another client has it, or too few nodes answered")
     n += 1
     held[f"h{n}"] = lib
     return {"handle": f"h{n}", "token": lib._uuid, **lease(began)}
 
 
 def refused(e):
-    """pottery raises one exception both where the nodes deny that the lock is held and where they fail.
-    Only its errors tell which: without any, each node has answered, and too few had the lock."""
+    """pottery raises the same exception if the lock is not held and if nodes fail. Its errors make the
+    difference: without any, each node has answered, and too few had the lock."""
     errors = [repr(error) for error in e.redis_errors]
     return No("unknown" if errors else "not-held", "; ".join([type(e).__name__, *errors]))
 
@@ -48,7 +48,7 @@ def extend(m):
         held[m["handle"]].extend()
     except ExtendUnlockedLock as e:
         raise refused(e)
-    except TooManyExtensions as e:  # it has asked no node: the lock is held as before
+    except TooManyExtensions as e:  # it has not contacted any node, so the lock is still held
         raise No("unknown", type(e).__name__)
     return lease(began)
 

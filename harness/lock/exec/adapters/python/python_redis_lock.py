@@ -1,7 +1,7 @@
 # python-redis-lock of PyPI, ionelmc/python-redis-lock: pip install python-redis-lock==4.0.1
 #
-# An acquire is one attempt (blocking=False): of one that waits, which names no deadline, nobody knows when its
-# lease began. So BLPOP, by which such an acquire is woken, is never in a run.
+# An acquire is one attempt (blocking=False): the start of the lease would be unknown for one that waits, as it
+# reports no deadline. Runs therefore never use BLPOP, which wakes waiting acquires.
 import time
 from importlib.metadata import version
 
@@ -44,6 +44,6 @@ def release(m):
         raise No("not-held", e)
 
 
-# It counts in whole seconds.
+# TTLs are whole seconds.
 hello = {"name": "python-redis-lock", "version": version("python-redis-lock"), "can": ["extend"], "keyPrefix": "lock:", "nodes": "one", "grain": 1000, "options": [DRIVER]}
 serve(hello, {"open": open_, "acquire": acquire, "extend": extend, "release": release})

@@ -21,8 +21,8 @@ def acquire(m):
     global n
     got = lib.lock(m["key"], ttl)
     if not got:
-        raise No("unknown", "another has it, or too few nodes answered")
-    lease = until(time.monotonic_ns(), got.validity, 0)  # validity is from its return on, whichever try it was
+        raise No("unknown", "another client has it, or too few nodes answered")
+    lease = until(time.monotonic_ns(), got.validity, 0)  # validity starts with the return of lock, whichever try succeeded
     n += 1
     held[f"h{n}"] = got
     return {"handle": f"h{n}", "token": got.key.decode(), **lease}
@@ -30,7 +30,7 @@ def acquire(m):
 
 def release(m):
     lib.unlock(held.pop(m["handle"]))
-    raise No("unknown", "it doesn't say whether it was still held")
+    raise No("unknown", "the library doesn't report whether it was still held")
 
 
 hello = {"name": "redlock-py", "version": version("redlock-py"), "options": [DRIVER, RETRIES]}

@@ -1,4 +1,4 @@
-// Stands in for RedLock.net of NuGet: README.md.
+// A stub of RedLock.net of NuGet, see README.md.
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;

@@ -1,4 +1,4 @@
-// Stands in for jacket-code/redlock-cpp: README.md.
+// A stub of jacket-code/redlock-cpp, see README.md.
 #pragma once
 #include <hiredis/hiredis.h>
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-using namespace std; // as the library has it
+using namespace std; // as in the library
 
 class CLock {
 public:
@@ -52,7 +52,7 @@ public:
 
 private:
   std::vector<redisContext *> nodes;
-  std::string last = "-"; // the value that ContinueLock swaps
+  std::string last = "-"; // the value that ContinueLock replaces
 
   template <typename... Args> static bool ask(redisContext *&c, const char *words, Args... args) {
     if (c->err) redisReconnect(c);

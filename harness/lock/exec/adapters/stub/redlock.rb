@@ -1,4 +1,4 @@
-# Stands in for redlock of RubyGems: README.md.
+# A stub of redlock of RubyGems, see README.md.
 require "securerandom"
 require "socket"
 

@@ -1,7 +1,7 @@
-// Package lockpick is the protocol's end in Go: one JSON object a line. What a library prints goes
-// to stderr.
+// Package lockpick is the adapter's end of the protocol in Go: one JSON object per line. The library's
+// output goes to stderr.
 //
-// Serve answers each request by an Op, in a goroutine of its own: the reader always answers a ping.
+// Serve runs an Op for each request in a separate goroutine, so that the reader always answers pings.
 package lockpick
 
 import (
@@ -20,7 +20,7 @@ import (
 // M is a reply, or a hello.
 type M map[string]any
 
-// Request is what an op is asked; times are in milliseconds.
+// Request is a request to an Op. Times are in milliseconds.
 type Request struct {
 	ID       int64
 	Op       string
@@ -42,8 +42,8 @@ type No struct{ No, Why string }
 
 func (n No) Error() string { return n.No + ": " + n.Why }
 
-// Op does what a request asks, until its context ends, and returns what the answer has besides
-// ok. An error besides No is a failure of the library, which is a fact.
+// Op executes a request until its context ends, and returns the fields of the answer other than ok.
+// Errors other than No are reported as failures of the library.
 type Op func(ctx context.Context, r Request) (M, error)
 
 var out struct {
@@ -54,15 +54,15 @@ var out struct {
 func say(m M) {
 	text, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // an op that answers with what is no JSON
+		panic(err) // the answer of an Op can't be encoded as JSON
 	}
 	out.Lock()
 	defer out.Unlock()
 	out.file.Write(append(text, '\n'))
 }
 
-// booted and began are one instant, by CLOCK_MONOTONIC and by package time, which reads that clock
-// as lockpick turns it; a system call would not see that.
+// booted and began are the same instant, by CLOCK_MONOTONIC and by package time. lockpick can change the
+// clock that package time reads, but not the result of a system call.
 var booted, began = func() int64 {
 	var t syscall.Timespec
 	syscall.Syscall(syscall.SYS_CLOCK_GETTIME, 1, uintptr(unsafe.Pointer(&t)), 0)
@@ -71,23 +71,23 @@ var booted, began = func() int64 {
 
 func monotonic(t time.Time) int64 { return booted + int64(t.Sub(began)) }
 
-// Lease is the deadline of a lease that began at an instant that time.Now gave.
+// Lease returns the deadline of a lease that began at an instant of time.Now.
 func Lease(began time.Time, lasts time.Duration) M {
 	return M{"until": monotonic(began.Add(lasts)), "clock": "monotonic"}
 }
 
-// Lost tells that a handle is not held any more.
+// Lost reports that a handle's lock is no longer held.
 func Lost(handle, why string) {
 	say(M{"lost": handle, "why": why, "at": monotonic(time.Now()), "clock": "monotonic"})
 }
 
-// running is the requests that have no answer yet.
+// running contains the requests that have not been answered yet.
 type running struct {
 	sync.Mutex
 	ends map[int64]context.CancelFunc
 }
 
-// Serve says hello and answers until stdin ends, or close.
+// Serve says hello and answers requests until close or the end of stdin.
 func Serve(hello M, ops map[string]Op) {
 	out.file, os.Stdout = os.Stdout, os.Stderr
 	hello["hello"] = 1
@@ -131,7 +131,7 @@ func Serve(hello M, ops map[string]Op) {
 	}
 }
 
-// cancel ends the context of a request, if it has no answer yet.
+// cancel cancels the context of a request that has not been answered yet.
 func (all *running) cancel(id int64) {
 	all.Lock()
 	defer all.Unlock()
@@ -155,7 +155,7 @@ func answer(m M, err error) M {
 	return m
 }
 
-// Version is that of a module that the program is built with.
+// Version returns the version of a module in this program.
 func Version(module string) string {
 	info, _ := debug.ReadBuildInfo()
 	for _, d := range info.Deps {

@@ -1,7 +1,7 @@
-// Command consul is Lock of Consul's own client as an adapter: a key that a session has, by the
-// member that the client is nearest to. Consul invalidates a session that is not renewed after
-// twice its TTL ("a lower bound", says its documentation of sessions), and gives nobody the key
-// for a lock-delay after that: a lease as others count it is all three, so each is a third of it.
+// Command consul is an adapter for Lock of Consul's own client: a key owned by a session, by way of the
+// member nearest to the client. Consul invalidates a session that is not renewed after twice its TTL (the
+// TTL is "a lower bound", according to the documentation of sessions), and then blocks the key for a
+// lock-delay. A lease in the usual sense is the sum of all three, so each of them is a third of it.
 //
 //	go build -C harness/lock/exec/adapters/go -o consul-lock ./consul
 package main
@@ -38,7 +38,7 @@ func main() {
 
 func open(_ context.Context, r lockpick.Request) (lockpick.M, error) {
 	ttl = time.Duration(math.Ceil(r.Settings.TTL/3000)) * time.Second
-	own, _ := strconv.Atoi(strings.TrimLeft(r.Client, "c")) // any will do
+	own, _ := strconv.Atoi(strings.TrimLeft(r.Client, "c")) // any member works
 	config := api.DefaultConfig()
 	config.Address = r.Nodes[own%len(r.Nodes)].Addr
 	var err error
@@ -48,7 +48,7 @@ func open(_ context.Context, r lockpick.Request) (lockpick.M, error) {
 
 func acquire(ctx context.Context, r lockpick.Request) (lockpick.M, error) {
 	within := time.Duration(r.Within * 1e6)
-	if within == 0 { // it asks once in any case, and takes no time for none
+	if within == 0 { // it always tries once, and 0 means no limit
 		within = time.Millisecond
 	}
 	lock, err := client.LockOpts(&api.LockOptions{Key: r.Key, SessionTTL: ttl.String(), LockDelay: ttl, LockTryOnce: true, LockWaitTime: within})
@@ -58,11 +58,11 @@ func acquire(ctx context.Context, r lockpick.Request) (lockpick.M, error) {
 	lost, err := lock.Lock(ctx.Done())
 	switch {
 	case ctx.Err() != nil && lost == nil:
-		return nil, lockpick.No{No: "cancelled", Why: "as it was asked to"}
+		return nil, lockpick.No{No: "cancelled", Why: "as requested"}
 	case err != nil:
 		return nil, lockpick.No{No: "unknown", Why: err.Error()}
 	case lost == nil:
-		return nil, lockpick.No{No: "taken", Why: "another session has it"}
+		return nil, lockpick.No{No: "taken", Why: "another session has the lock"}
 	}
 	mu.Lock()
 	count++
@@ -75,7 +75,7 @@ func acquire(ctx context.Context, r lockpick.Request) (lockpick.M, error) {
 		_, is := all[handle]
 		mu.Unlock()
 		if is {
-			lockpick.Lost(handle, "its session has lost it")
+			lockpick.Lost(handle, "its session has lost the lock")
 		}
 	}()
 	return lockpick.M{"handle": handle}, nil
@@ -93,5 +93,5 @@ func release(_ context.Context, r lockpick.Request) (lockpick.M, error) {
 	case err != nil:
 		return nil, lockpick.No{No: "unknown", Why: err.Error()}
 	}
-	return nil, lockpick.No{No: "unknown", Why: "it doesn't say whether it was still held"}
+	return nil, lockpick.No{No: "unknown", Why: "the library doesn't report whether it was still held"}
 }

@@ -1,5 +1,5 @@
-// Command etcd is concurrency.Mutex of etcd's own client as an adapter: a session for each
-// acquire, as etcdctl lock makes it, and the revision as its fencing token.
+// Command etcd is an adapter for concurrency.Mutex of etcd's own client. Each acquire uses a new session,
+// as in etcdctl lock, and the revision is the fencing token.
 //
 //	go build -C harness/lock/exec/adapters/go -o etcd-mutex ./etcd
 package main
@@ -52,7 +52,7 @@ func open(_ context.Context, r lockpick.Request) (lockpick.M, error) {
 
 func acquire(ctx context.Context, r lockpick.Request) (lockpick.M, error) {
 	within := r.Within
-	if within == 0 { // one try has no time of its own: it has as long as a lease lasts
+	if within == 0 { // a single try has no time limit of its own, so use the TTL
 		within = float64(ttl) * 1000
 	}
 	limit, end := context.WithTimeout(ctx, time.Duration(within*1e6))
@@ -76,7 +76,7 @@ func acquire(ctx context.Context, r lockpick.Request) (lockpick.M, error) {
 		if errors.Is(err, concurrency.ErrLocked) {
 			return nil, no(ctx, "taken", err)
 		}
-		return nil, no(ctx, "unknown", err) // out of time: another has it, or no member answered
+		return nil, no(ctx, "unknown", err) // timed out: another client has it, or no member answered
 	}
 	mu.Lock()
 	count++
@@ -89,7 +89,7 @@ func acquire(ctx context.Context, r lockpick.Request) (lockpick.M, error) {
 		_, is := all[handle]
 		mu.Unlock()
 		if is {
-			lockpick.Lost(handle, "its session is over")
+			lockpick.Lost(handle, "its session has ended")
 		}
 	}()
 	return lockpick.M{"handle": handle, "fence": m.Header().Revision}, nil
@@ -107,10 +107,10 @@ func release(ctx context.Context, r lockpick.Request) (lockpick.M, error) {
 	if err != nil {
 		return nil, no(ctx, "unknown", err)
 	}
-	return nil, lockpick.No{No: "unknown", Why: "it doesn't say whether it was still held"}
+	return nil, lockpick.No{No: "unknown", Why: "the library doesn't report whether it was still held"}
 }
 
-// no is a refusal, or that it was cancelled.
+// no returns a refusal, or cancelled if ctx was canceled.
 func no(ctx context.Context, word string, err error) error {
 	if ctx.Err() != nil {
 		word = "cancelled"

@@ -1,9 +1,8 @@
-//! The protocol's end in Rust: one JSON object a line. What a library prints belongs on stderr.
+//! The adapter's end of the protocol in Rust: one JSON object per line. The library must print to stderr only.
 use serde_json::{json, Value};
 use std::io::{BufRead, Write};
 
-/// An answer that isn't ok: taken, unknown, not-held, unsupported; or error, a failure of the library,
-/// which is a fact.
+/// An answer that isn't ok: taken, unknown, not-held, unsupported, or error for a failure of the library.
 pub struct No(pub &'static str, pub String);
 
 fn say(line: Value) {
@@ -22,7 +21,7 @@ pub fn now() -> i64 {
     clock(libc::CLOCK_MONOTONIC)
 }
 
-/// The answer with the deadline of a lease of so many milliseconds that began at an instant of now().
+/// Adds the deadline of a lease that began at an instant of now(), with the given length in milliseconds, to the answer.
 pub fn until(mut answer: Value, began: i64, millis: f64) -> Value {
     answer["until"] = json!(began + (millis * 1e6) as i64);
     answer["clock"] = json!("monotonic");
@@ -33,7 +32,7 @@ fn refuse(id: Value, no: No) {
     say(json!({"id": id, "no": no.0, "why": no.1}))
 }
 
-/// Says hello and answers by the library, in a thread of its own: the reader always answers a ping.
+/// Says hello and answers with the library in a separate thread, so that the reader always answers pings.
 pub fn serve(mut hello: Value, ops: &[&str], mut library: impl FnMut(&str, &Value) -> Result<Value, No> + Send + 'static) {
     let (todo, asked) = std::sync::mpsc::channel::<Value>();
     std::thread::spawn(move || {
@@ -52,7 +51,7 @@ pub fn serve(mut hello: Value, ops: &[&str], mut library: impl FnMut(&str, &Valu
     say(hello);
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
-        let m: Value = serde_json::from_str(&line).expect("a request is one object of JSON");
+        let m: Value = serde_json::from_str(&line).expect("a request is a JSON object");
         let id = m["id"].clone();
         match m["op"].as_str().unwrap_or("") {
             "clock" => say(json!({"id": id, "ok": true, "monotonic": now(), "wall": clock(libc::CLOCK_REALTIME)})),

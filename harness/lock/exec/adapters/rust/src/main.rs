@@ -1,5 +1,5 @@
-//! An adapter to start from: a key on one node, SET NX PX, and compare and delete. Put your library in
-//! the place of what is between the lines, and its answers into those below: lockpick help adapter.
+//! A starter for an adapter: one key on one node, with SET NX PX and compare-and-delete. Replace the code
+//! between the lines by your library, and adapt the answers below. See lockpick help adapter.
 mod lockpick;
 use lockpick::{now, until, No};
 use redis::RedisError;
@@ -19,7 +19,7 @@ const DEL: &str = r#"if redis.call("get",KEYS[1])==ARGV[1] then return redis.cal
 const PEXPIRE: &str = r#"if redis.call("get",KEYS[1])==ARGV[1] then return redis.call("pexpire",KEYS[1],ARGV[2]) end return 0"#;
 
 impl OneKey {
-    /// ask makes a command, on a connection of its own.
+    /// ask sends a command on a new connection.
     fn ask<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> Result<T, RedisError> {
         let mut node = self.client.get_connection_with_timeout(self.timeout)?;
         node.set_read_timeout(Some(self.timeout))?;
@@ -32,10 +32,10 @@ impl OneKey {
     }
 
     fn lasts(&self) -> f64 {
-        self.ttl as f64 - self.margin // reckoned from before the node was asked
+        self.ttl as f64 - self.margin // counted from before the request
     }
 
-    /// lock returns the key's value, and when the lease began.
+    /// lock returns the key's value and the start of the lease.
     fn lock(&mut self, key: &str) -> Result<(String, i64), No> {
         let began = now();
         self.drawn += 1;
@@ -43,10 +43,10 @@ impl OneKey {
         let why = match self.ask::<Option<String>>(redis::cmd("SET").arg(key).arg(&token).arg("NX").arg("PX").arg(self.ttl)) {
             Ok(None) => return Err(No("taken", String::new())),
             Ok(_) if ((now() - began) as f64) < self.lasts() * 1e6 => return Ok((token, began)),
-            Ok(_) => "the answer came too late".to_string(),
+            Ok(_) => "the answer arrived too late".to_string(),
             Err(e) => e.to_string(),
         };
-        let _ = self.own(DEL, key, &token); // it may have been set, though nobody knows
+        let _ = self.own(DEL, key, &token); // the outcome is unknown, so the key may have been set
         Err(No("unknown", why))
     }
 }

@@ -1,4 +1,4 @@
-# Stands in for Redis::DistLock of CPAN: README.md.
+# A stub of Redis::DistLock of CPAN, see README.md.
 package Redis::DistLock;
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-// Stands in for the client of Redis on deno.land: README.md of the folder above.
+// A stub of the Redis client on deno.land, see README.md in the parent folder.
 const words = all => new TextEncoder().encode(`*${all.length}\r\n` + all.map(w => `$${new TextEncoder().encode(w).length}\r\n${w}\r\n`).join(""));
 
 class Client {

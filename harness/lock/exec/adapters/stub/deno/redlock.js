@@ -1,4 +1,4 @@
-// Stands in for Deno-Redlock of deno.land: README.md of the folder above.
+// A stub of Deno-Redlock on deno.land, see README.md in the parent folder.
 const ACQUIRE = 'if redis.call("set",KEYS[1],ARGV[1],"NX","PX",ARGV[2]) then return 1 end return 0';
 const OWN = 'if redis.call("get",KEYS[1])==ARGV[1] then return redis.call(%) end return 0';
 const EXTEND = OWN.replace("%", '"pexpire",KEYS[1],ARGV[2]'), RELEASE = OWN.replace("%", '"del",KEYS[1]');

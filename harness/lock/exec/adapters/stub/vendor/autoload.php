@@ -1,5 +1,5 @@
 <?php
-// Stands in for cheprasov/php-redis-lock of Packagist, and the client that it stands on: README.md.
+// A stub of cheprasov/php-redis-lock of Packagist and its Redis client, see README.md.
 namespace RedisClient {
     class RedisClient {
         public function __construct(private string $server, private float $timeout) {}

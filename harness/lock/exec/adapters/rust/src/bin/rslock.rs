@@ -1,9 +1,9 @@
 //! rslock of crates.io, hexcowboy/rslock
 //!
-//! The library keeps its defaults, three tries of an acquire or an extension. The option retries=none leaves one,
-//! and lockpick tries again.
+//! The library keeps its defaults, three tries of an acquire or an extension. With retries=none there is one,
+//! and lockpick retries.
 //!
-//! Each of its errors is an unknown outcome: it counts a node that fails as one that refuses, and keeps no error.
+//! Each of its errors is an unknown outcome: it counts a failed node as one that refuses, and discards the error.
 #[path = "../lockpick.rs"]
 mod lockpick;
 use lockpick::{now, until, No};
@@ -21,10 +21,10 @@ fn main() {
     let mut held: HashMap<String, Lock> = HashMap::new();
     let mut last = 0;
     let hello = json!({"name": "rslock", "version": env!("CARGO_PKG_VERSION"), "can": ["extend"],
-        "options": [{"name": "retries", "values": ["defaults", "none"], "doc": "tries of the library itself: as it comes, or one"}]});
+        "options": [{"name": "retries", "values": ["defaults", "none"], "doc": "the library's own tries: its default, or one"}]});
     lockpick::serve(hello, &["open", "acquire", "extend", "release"], move |op, m: &Value| {
         let lasts = Duration::from_millis(ttl as u64);
-        // Its validity is what is left from its return on, whichever try it was.
+        // Its validity is the time left when it returns, whichever try succeeded.
         let lease = |answer, lock: &Lock| until(answer, now(), lock.validity_time as f64);
         if op == "open" {
             ttl = m["settings"]["ttl"].as_f64().unwrap_or(0.0);
@@ -58,7 +58,7 @@ fn main() {
             _ => {
                 let lock = held.remove(&handle).ok_or(No("error", "no such handle".into()))?;
                 runtime.block_on(library.unlock(&lock));
-                Err(No("unknown", "it doesn't say whether it was still held".into()))
+                Err(No("unknown", "the library doesn't report whether it was still held".into()))
             }
         }
     });

@@ -12,7 +12,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// step is something that is done to a child, or waited for.
+// step is an action on a child, or a wait.
 type step func(*testing.T, *Child)
 
 func send(s syscall.Signal) step {
@@ -23,7 +23,7 @@ func goOn(t *testing.T, c *Child) { _, err := c.Continue(); must(t, err) }
 func kill(t *testing.T, c *Child) { must(t, c.Kill()) }
 func end(_ *testing.T, c *Child)  { <-c.Done() }
 
-// state waits until /proc says that it is so.
+// state waits until /proc shows the given state.
 func state(want byte) step {
 	return func(t *testing.T, c *Child) {
 		for until := time.Now().Add(signalBound); ; time.Sleep(time.Millisecond) {
@@ -32,14 +32,14 @@ func state(want byte) step {
 				return
 			}
 			if time.Now().After(until) {
-				t.Fatalf("it is not %c", want)
+				t.Fatalf("the state is not %c", want)
 			}
 		}
 	}
 }
 
-// What a Group does to its children is nobody's news; what others do is, and what they do
-// themselves that are to stay.
+// Listen reports what others do to a child, and an exit of a child that is expected to run, but nothing
+// that the Group itself did.
 func TestUnasked(t *testing.T) {
 	type course []step
 	sleep, fail := []string{"sleep", "60"}, []string{"sh", "-c", "read line; exit 3"}
@@ -49,19 +49,19 @@ func TestUnasked(t *testing.T) {
 		course  course
 		want    string
 	}{
-		"our own":                   {sleep, true, course{stop, goOn, stop, goOn, kill}, ""},
-		"a kill":                    {sleep, false, course{send(syscall.SIGKILL), end}, "ended by signal 9"},
-		"a kill by us too":          {sleep, false, course{send(syscall.SIGKILL), state('X'), kill}, "ended by signal 9"},
-		"a kill of who is paused":   {sleep, false, course{stop, send(syscall.SIGKILL), end}, "ended by signal 9"},
-		"a plea":                    {sleep, false, course{send(syscall.SIGTERM), end}, "ended by signal 15"},
-		"a stop":                    {sleep, false, course{send(syscall.SIGSTOP), state('T')}, "was stopped"},
-		"a stop and our kill":       {sleep, false, course{send(syscall.SIGSTOP), state('T'), kill}, "was stopped"},
-		"a stop and its end":        {sleep, false, course{send(syscall.SIGSTOP), state('T'), send(syscall.SIGCONT), state('S')}, "was stopped"},
-		"another stop":              {sleep, false, course{send(syscall.SIGTSTP), state('T')}, "was stopped"},
-		"the end of our stop":       {sleep, false, course{stop, send(syscall.SIGCONT), state('S')}, "was continued"},
-		"the end of our stop twice": {sleep, false, course{stop, goOn, send(syscall.SIGCONT), state('S')}, ""},
-		"an end of its own":         {fail, false, course{end}, ""},
-		"an end of who is to stay":  {fail, true, course{end}, "ended with exit status 3"},
+		"our own signals":                 {sleep, true, course{stop, goOn, stop, goOn, kill}, ""},
+		"external kill":                   {sleep, false, course{send(syscall.SIGKILL), end}, "ended by signal 9"},
+		"external kill, then ours":        {sleep, false, course{send(syscall.SIGKILL), state('X'), kill}, "ended by signal 9"},
+		"external kill while paused":      {sleep, false, course{stop, send(syscall.SIGKILL), end}, "ended by signal 9"},
+		"external SIGTERM":                {sleep, false, course{send(syscall.SIGTERM), end}, "ended by signal 15"},
+		"external stop":                   {sleep, false, course{send(syscall.SIGSTOP), state('T')}, "was stopped"},
+		"external stop, then our kill":    {sleep, false, course{send(syscall.SIGSTOP), state('T'), kill}, "was stopped"},
+		"external stop and continue":      {sleep, false, course{send(syscall.SIGSTOP), state('T'), send(syscall.SIGCONT), state('S')}, "was stopped"},
+		"external SIGTSTP":                {sleep, false, course{send(syscall.SIGTSTP), state('T')}, "was stopped"},
+		"external continue while paused":  {sleep, false, course{stop, send(syscall.SIGCONT), state('S')}, "was continued"},
+		"external continue while running": {sleep, false, course{stop, goOn, send(syscall.SIGCONT), state('S')}, ""},
+		"exit by itself":                  {fail, false, course{end}, ""},
+		"unexpected exit by itself":       {fail, true, course{end}, "ended with exit status 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,13 +86,13 @@ func TestUnasked(t *testing.T) {
 			}
 			over()
 			if got := strings.Join(told, "; "); got != c.want {
-				t.Errorf("told %q, want %q", got, c.want)
+				t.Errorf("reported %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-// What was done before anybody listens is told then.
+// Events from before Listen are reported once it is called.
 func TestUnaskedBefore(t *testing.T) {
 	g := newGroup(t)
 	child, err := g.Start("child", exec.Command("sleep", "60"))
@@ -107,6 +107,6 @@ func TestUnaskedBefore(t *testing.T) {
 	over := g.Listen(func(x Unasked) { told = append(told, x) })
 	over()
 	if len(told) != 1 || told[0].Child != "child" || told[0].What != Ended || !child.Struck() {
-		t.Errorf("told %+v", told)
+		t.Errorf("reported %+v", told)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"lockpick/harness/history"
 )
 
-// A link that finds no open file for a connection looks cut, and nobody has planned that:
-// it says so at its end. It goes on meanwhile.
+// A link that can't connect because too many files are open looks cut, although no fault was planned: it
+// returns an error when it is closed. Until then it keeps working.
 func TestTooFewOpenFiles(t *testing.T) {
 	for what, left := range map[string]uint64{"to accept": 0, "to dial": 1} {
 		node, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -53,17 +53,17 @@ func TestTooFewOpenFiles(t *testing.T) {
 			_, err = node.Accept()
 		}
 		if err != nil {
-			t.Errorf("%s: with open files again: %v", what, err)
+			t.Errorf("%s: after the limit was raised: %v", what, err)
 		}
 		other.Close()
 		if err := m.Close(); !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "link c1-n1: connect") {
-			t.Errorf("%s: it ended with %v", what, err)
+			t.Errorf("%s: Close returned %v", what, err)
 		}
 		node.Close()
 	}
 }
 
-// limitFiles lets this process open some files more, until enough is called.
+// limitFiles allows this process to open only some more files until restore is called.
 func limitFiles(t *testing.T, more uint64) (enough func()) {
 	t.Helper()
 	var before syscall.Rlimit

@@ -13,8 +13,9 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestWrittenAgainstOurs: a run of ours, whose instants often coincide, is read back as
-// what it was: two believe at one instant as a lease, and as an owner-mutex, if they did in ours.
+// TestWriteRoundTrip checks that a run of ours, whose instants often coincide, keeps its meaning
+// when it is written and read back: two clients believe at the same time, as a lease and as an
+// owner-mutex, if and only if they did in ours.
 func TestWrittenAgainstOurs(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
 	seen := map[verdict.Outcome]int{}
@@ -33,10 +34,10 @@ func TestWrittenAgainstOurs(t *testing.T) {
 		text := b.String()
 		for name, got := range answers(t, text, 0) {
 			if name != verdict.MutualExclusion && name != mutex.OwnerMutex {
-				continue // they judge answers, too, and a lapse is none
+				continue // other models also check replies, and an expiry has none
 			}
 			if got == verdict.Violated != violated {
-				t.Fatalf("ours is %s (%s), and read back %s is %s:\n%s", want.Outcome, want.Because, name, got, text)
+				t.Fatalf("our run is %s (%s), but read back %s is %s:\n%s", want.Outcome, want.Because, name, got, text)
 			}
 		}
 	}
@@ -46,9 +47,9 @@ func TestWrittenAgainstOurs(t *testing.T) {
 	}
 }
 
-// ours is a run of few clients and few instants. A lease may be over when its acquire
-// returns, and a release may come at once, or long after; only of its last session a
-// client may be left without one.
+// randomRun makes a run of few clients and few instants. A lease may be over when its acquire
+// returns, and a release may come at once or much later. Only a client's last session may have no
+// release.
 func ours(rnd *rand.Rand) *history.History {
 	clients := []string{"c1", "c2", "c3"}[:1+rnd.IntN(3)]
 	h := &history.History{Params: history.Params{Clients: clients}}

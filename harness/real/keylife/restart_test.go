@@ -23,7 +23,7 @@ func (b *bench) kill() {
 	}
 }
 
-// restart starts it again behind its held links.
+// restart restarts the node while its links are held.
 func (b *bench) restart() {
 	b.Helper()
 	defer b.mesh.Gate("n1")()
@@ -33,8 +33,8 @@ func (b *bench) restart() {
 	b.lives.Again("n1", b.node.Addr(), history.Restart)
 }
 
-// What a node has forgotten is told behind its held links, before anybody can set it
-// again; and that facts of its last moments may be missing.
+// Lost keys are recorded while the links are held, before any client can set them anew, and a gap records
+// that facts of the node's last moments may be missing.
 func TestKilledNodeForgets(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -43,7 +43,7 @@ func TestKilledNodeForgets(t *testing.T) {
 	c.do("SET", "short", "a", "PX", "50")
 	b.until(history.KeySet, "short")
 	b.kill()
-	time.Sleep(60 * time.Millisecond) // it is over while nobody is there
+	time.Sleep(60 * time.Millisecond) // it expires while the node is down
 	b.restart()
 	b.client("c2").do("SET", "k", "b", "NX", "PX", "60000")
 	b.wants(`
@@ -57,14 +57,14 @@ set k "b" was "" by c2-n1 set
 	facts := b.soFar()
 	set, gap, lost, again := facts[1], facts[2], facts[3], facts[5]
 	if gap.Life.Lo < set.Life.Lo || gap.Life.Hi < gap.Life.Lo || gap.Life.Run != set.Life.Run {
-		t.Errorf("the gap is of %s in [%d, %d], after a fact of %s in [%d, %d]", gap.Life.Run, gap.Life.Lo, gap.Life.Hi, set.Life.Run, set.Life.Lo, set.Life.Hi)
+		t.Errorf("the gap is in run %s at [%d, %d], after a fact in run %s at [%d, %d]", gap.Life.Run, gap.Life.Lo, gap.Life.Hi, set.Life.Run, set.Life.Lo, set.Life.Hi)
 	}
 	if lost.Life.Run == set.Life.Run || lost.Life.Lo < gap.Life.Hi || lost.Life.Before != facts[0].Life.Expires || again.T < lost.T {
 		t.Errorf("the loss is %+v at %d, the next fact at %d", *lost.Life, lost.T, again.T)
 	}
 }
 
-// What a node has kept is told, and what it did not keep of what it had done to a key.
+// Keys that a node kept are recorded as kept, including their expiry.
 func TestNodeThatComesBackWithWhatItHad(t *testing.T) {
 	b := newBench(t, "always")
 	b.watch()
@@ -83,14 +83,14 @@ kept k "a" was "a" by restart
 kept l "x y" was "x y" by restart
 deleted l "" was "x y" by c2-n1 del
 `) {
-		t.Errorf("told:\n%s", got)
+		t.Errorf("recorded:\n%s", got)
 	}
 	if truth := b.direct("PEXPIRETIME", "k").Int * 1e6; b.soFar()[5].Life.Expires != truth {
-		t.Errorf("k expires at %d, and was told to at %d", truth, b.soFar()[5].Life.Expires)
+		t.Errorf("k expires at %d, recorded %d", truth, b.soFar()[5].Life.Expires)
 	}
 }
 
-// A file of an earlier day brings back what was there then, as without power.
+// An old data file brings back old values, like a power loss.
 func TestReverted(t *testing.T) {
 	b := newBench(t, "always")
 	b.watch()
@@ -106,11 +106,11 @@ func TestReverted(t *testing.T) {
 	b.restart()
 	got := words(b.all())
 	if !strings.HasSuffix(got, "appeared gone \"x\" was \"\" by restart\nreverted k \"old\" was \"new\" by restart\n") {
-		t.Errorf("told:\n%s", got)
+		t.Errorf("recorded:\n%s", got)
 	}
 }
 
-// One that ends in good order has told all, and there is no gap.
+// A node that shuts down cleanly reports everything, so there is no gap.
 func TestShutdownLeavesNoGap(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -133,8 +133,8 @@ func TestShutdownLeavesNoGap(t *testing.T) {
 	}
 }
 
-// A stranger kills a node, and somebody starts it again, whom nobody told of it; another
-// cuts the connection by which it tells. It tells again, and a gap says since when.
+// The node's connection is cut, and later the node is killed and restarted, all without announcement. The
+// recording resumes, and gaps say since when facts may be missing.
 func TestUnannounced(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -177,17 +177,17 @@ func TestUnannounced(t *testing.T) {
 	}
 }
 
-// stampError is what the backend of processes says of its stamps, which several goroutines read:
-// on a busy machine one may do so before another that was to be first.
+// stampError is the stamp error of the process backend, whose stamps are read by several goroutines: on a
+// busy machine a later one may be read first.
 const stampError = int64(time.Millisecond)
 
-// Nothing is told that was not, and what was answered and not told lies in a gap.
+// Every answered command is recorded or lies in a gap.
 func TestKilledUnderLoad(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
 	for round := range 5 {
 		var all sync.WaitGroup
-		answered := make(chan bool, 50) // in the midst of them the node is killed
+		answered := make(chan bool, 50) // the node is killed after this many
 		for i := range 3 {
 			c := b.client(fmt.Sprint("c", i))
 			all.Go(func() {
@@ -207,7 +207,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			select {
 			case <-answered:
 			case <-time.After(5 * time.Second):
-				t.Fatal("nothing is answered any more")
+				t.Fatal("no more answers")
 			}
 		}
 		b.kill()
@@ -226,7 +226,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		b.mu.Lock()
 		for _, w := range b.wire {
 			if w.Type == history.OK && !told[w.Key] && (w.Applied < gap.Life.Lo-stampError || w.Applied > gap.Life.Hi+stampError) {
-				t.Errorf("%s was set at %d, not told of, and the gap is [%d, %d]", w.Key, w.Applied, gap.Life.Lo, gap.Life.Hi)
+				t.Errorf("%s was set at %d, but not recorded, and the gap is [%d, %d]", w.Key, w.Applied, gap.Life.Lo, gap.Life.Hi)
 			}
 		}
 		b.mu.Unlock()
@@ -236,8 +236,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	b.all()
 }
 
-// A node that is read in the midst of traffic, since its connection was cut, is as it was
-// told to be in the end.
+// A node that is read under traffic, because its connection was cut, matches the recorded state in the end.
 func TestReadInTheMidstOfTraffic(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -265,7 +264,7 @@ func TestReadInTheMidstOfTraffic(t *testing.T) {
 	all.Wait()
 	for end := time.Now().Add(5 * time.Second); s.do("CLIENT", "LIST", "TYPE", "pubsub").Str == ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it tells no more")
+			t.Fatal("the node is not watched any more")
 		}
 	}
 	facts := b.all()
@@ -276,13 +275,13 @@ func TestReadInTheMidstOfTraffic(t *testing.T) {
 			continue
 		}
 		if e.Life.Old != now[e.Key] {
-			t.Errorf("%s was %q, and %s of %q is told", e.Key, now[e.Key], e.Life.What, e.Life.Old)
+			t.Errorf("%s was %q, but the fact %s has the old value %q", e.Key, now[e.Key], e.Life.What, e.Life.Old)
 		}
 		now[e.Key] = e.Life.Value
 	}
 	for key, told := range now {
 		if is := b.direct("GET", key).Str; is != told {
-			t.Errorf("%s is %q, and was told to be %q", key, is, told)
+			t.Errorf("%s is %q, recorded %q", key, is, told)
 		}
 	}
 	if gaps < 10 || len(now) != 7 {

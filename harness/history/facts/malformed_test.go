@@ -15,8 +15,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestWhatNoRecordHas spoils each event of histories that are fine, each in every way in
-// which an event can be none, and expects to be told which it is.
+// TestCorruptedEventsAreMalformed corrupts each event of valid histories in every way, and expects
+// Malformed to name the event.
 func TestWhatNoRecordHas(t *testing.T) {
 	ways := map[string]func(e, other *history.Event) bool{
 		"type":    func(e, _ *history.Event) bool { e.Type += "ay"; return true },
@@ -67,11 +67,11 @@ func TestWhatNoRecordHas(t *testing.T) {
 		}
 	}
 	if spoilt < 500 {
-		t.Errorf("only %d events were spoilt", spoilt)
+		t.Errorf("only %d events were corrupted", spoilt)
 	}
 }
 
-// Figures by which no judge can reckon are told, too.
+// Out-of-range parameters are reported, too.
 func TestWhatNoRunHas(t *testing.T) {
 	for i, spoil := range []func(*history.Params){
 		func(p *history.Params) { p.TTL = math.MaxInt64 }, func(p *history.Params) { p.TTL = -1 },
@@ -82,7 +82,7 @@ func TestWhatNoRunHas(t *testing.T) {
 	} {
 		h := &history.History{}
 		if spoil(&h.Params); Read(h).Malformed == "" {
-			t.Errorf("figure %d is taken as it is: %+v", i, h.Params)
+			t.Errorf("invalid parameter %d is accepted: %+v", i, h.Params)
 		}
 	}
 }

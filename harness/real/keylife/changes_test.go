@@ -14,7 +14,8 @@ import (
 
 const release = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
-// Each change is told once, with who did it and how, and what changes nothing is not.
+// Each change is recorded once, with its client and command, and commands without effect are not
+// recorded.
 func TestEachChangeIsToldOnce(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -62,7 +63,7 @@ changed set "text" was "" by c1-n1 set
 `)
 }
 
-// A key that expires is told before what a successor does, by nobody.
+// An expiry is recorded without a client, and before the set that follows it.
 func TestExpiryIsTold(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -73,7 +74,7 @@ func TestExpiryIsTold(t *testing.T) {
 	b.until(history.KeyExpired, "k")
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if n := strings.Count(words(b.soFar()), "expired"); n == 2 {
-			break // which nobody has looked for
+			break // found by the node itself
 		}
 	}
 	b.wants(`
@@ -85,15 +86,15 @@ expired k "" was "b" by
 	facts := b.soFar()
 	for i, e := range facts[1:3] {
 		if first := facts[0]; first.Life.Expires > e.Local {
-			t.Errorf("fact %d is at %d of the node's clock, before %d, at which the key expires", i+2, e.Local, first.Life.Expires)
+			t.Errorf("fact %d is at %d of the node's clock, before the expiry at %d", i+2, e.Local, first.Life.Expires)
 		}
 	}
 	if e := facts[1].Life; e.Before != facts[0].Life.Expires || e.Expires != 0 {
-		t.Errorf("it expired at %d and was to at %d", e.Before, facts[0].Life.Expires)
+		t.Errorf("recorded expiry is %d, want %d", e.Before, facts[0].Life.Expires)
 	}
 }
 
-// A node that has no room tells of what it drops.
+// A node without free memory reports the keys that it evicts.
 func TestEvictionIsTold(t *testing.T) {
 	b := newBench(t, "none", "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random")
 	b.watch()
@@ -116,11 +117,11 @@ func TestEvictionIsTold(t *testing.T) {
 		}
 	}
 	if left := b.direct("DBSIZE").Int; evicted == 0 || left != int64(len(set)) {
-		t.Errorf("%d were evicted, and %d are left by what was told, %d in truth", evicted, len(set), left)
+		t.Errorf("%d were evicted; %d are left by the record, %d on the node", evicted, len(set), left)
 	}
 }
 
-// Under contention the facts say what the answers say, of whom, and when.
+// Under contention the facts agree with the replies on clients and times.
 func TestFactsAndAnswersAgree(t *testing.T) {
 	const clients = 4
 	each := 3000
@@ -163,7 +164,7 @@ func TestFactsAndAnswersAgree(t *testing.T) {
 			continue
 		}
 		w := sets[l.Value]
-		if told[l.Value] || w.Process != l.By || w.Sent != e.Sent || l.Lo < w.Sent || l.Lo > w.Applied { // told before the link noted the answer, it is bounded by that
+		if told[l.Value] || w.Process != l.By || w.Sent != e.Sent || l.Lo < w.Sent || l.Lo > w.Applied { // a fact read before the link recorded the answer is bounded by its read time
 			t.Errorf("%q was set by %s in [%d, %d], sent %d; the link saw %s in [%d, %d]", l.Value, l.By, l.Lo, l.Hi, e.Sent, w.Process, w.Sent, w.Applied)
 		}
 		told[l.Value] = true
@@ -175,7 +176,7 @@ func TestFactsAndAnswersAgree(t *testing.T) {
 				accepted++
 			}
 			if ok != told[token] {
-				t.Errorf("%s: the answer says %v, the fact %v", token, ok, told[token])
+				t.Errorf("%s: accepted by the reply: %v, by the fact: %v", token, ok, told[token])
 			}
 		}
 	}
