@@ -27,7 +27,7 @@ import (
 type huntFlags struct {
 	runFlags
 	time    time.Duration // 0: no time limit
-	anew    bool          // a seed was given
+	anew    bool          // --seed was given: start over
 	mistake bool          // the lock has a planted mistake
 	corpus  string
 }
@@ -133,7 +133,7 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 	return err
 }
 
-// chooseScenarios returns the scenarios to run.
+// choose returns the scenarios to run.
 func (f *huntFlags) choose(args []string) (picks []pick, err error) {
 	unnamed := len(args) == 0
 	if unnamed {

@@ -359,7 +359,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	r.examples(more, chosen)
 }
 
-// mapAll runs n jobs, up to --jobs of them concurrently on a real backend. No job starts after more has
+// each runs n jobs, up to --jobs of them concurrently on a real backend. No job starts after more has
 // ended.
 func (f *runFlags) each(ctx, more context.Context, b harness.Backend, n int, job func(int) campaign.Job, done func(int, outcome.Outcome)) {
 	r := &campaign.Runner{Backend: b, Workers: workers(f.patience, f.store), AtOnce: f.jobs}
