@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// The action's scripts do in a job's folder what its outputs say. The first job builds lockpick,
-// and the others run what it built.
+// TestActionRuns runs the action's scripts in a job's folder and compares the effects with its outputs.
+// The first job builds lockpick, and the others use that binary.
 func TestActionRuns(t *testing.T) {
 	var built map[string]string
 	for name, c := range map[string]struct {
@@ -54,8 +54,8 @@ func TestActionRuns(t *testing.T) {
 	}
 }
 
-// runAction runs the steps that are scripts, in order, as GitHub's runner does: up to
-// the first that fails. It skips the build if an earlier job's outputs of that step are given.
+// runAction runs the script steps in order until one fails, as GitHub's runner does. It skips the build
+// step if its outputs from an earlier job are given.
 func runAction(t *testing.T, job string, inputs, built map[string]string) (outputs map[string]string, code int) {
 	t.Helper()
 	root := repository(t)
@@ -92,7 +92,7 @@ func runAction(t *testing.T, job string, inputs, built map[string]string) (outpu
 		if code = cmd.ProcessState.ExitCode(); err != nil && code < 1 {
 			t.Fatal(err)
 		}
-		text, _ := os.ReadFile(file) // a step may have none
+		text, _ := os.ReadFile(file) // a step may have no outputs
 		for line := range strings.Lines(string(text)) {
 			k, v, _ := strings.Cut(strings.TrimSpace(line), "=")
 			outputs[s.ID+"."+k] = v

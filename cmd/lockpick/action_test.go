@@ -15,7 +15,7 @@ import (
 
 const actionFile = ".github/actions/lockpick/action.yml"
 
-// action is a composite action, as far as its steps are run here.
+// action contains the fields of a composite action that are needed to run its steps.
 type action struct {
 	Inputs  map[string]struct{ Default string }
 	Outputs map[string]struct{ Value string }
@@ -49,7 +49,7 @@ func repository(t *testing.T) string {
 	return root
 }
 
-// Our workflows, one that uses the action, and the README's are what GitHub takes.
+// TestActionLints checks our workflows, one that uses the action, and the README's with actionlint.
 func TestActionLints(t *testing.T) {
 	root := repository(t)
 	uses, err := os.ReadFile("testdata/workflow.yml")
@@ -73,12 +73,12 @@ func TestActionLints(t *testing.T) {
 	}
 	for old, wrong := range map[string]string{"seeds: 20": "sides: 20", "outputs.verdict": "outputs.verdikt"} {
 		if len(linted(t, root, bytes.Replace(uses, []byte(old), []byte(wrong), 1))) == 0 {
-			t.Errorf("%s was not found wrong", wrong)
+			t.Errorf("actionlint accepts %s", wrong)
 		}
 	}
 }
 
-// linted is what actionlint says of a workflow of this repository.
+// lint returns actionlint's errors for a workflow of this repository.
 func linted(t *testing.T, root string, text []byte) []*actionlint.Error {
 	t.Helper()
 	p, err := actionlint.NewProject(root)
@@ -96,7 +96,8 @@ func linted(t *testing.T, root string, text []byte) []*actionlint.Error {
 	return errs
 }
 
-// A tag can be moved to other code, a commit can't: workflows and actions name the commits of what they use.
+// TestActionPins checks that workflows and actions pin commits. A tag can be moved to other code; a
+// commit can't.
 func TestActionPins(t *testing.T) {
 	root := repository(t)
 	var files []string
@@ -122,7 +123,7 @@ func TestActionPins(t *testing.T) {
 	}
 }
 
-// readmeBlock is the YAML of a README in which some words stand.
+// readmeBlock returns the YAML block of a README that contains words.
 func readmeBlock(t *testing.T, path, words string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -138,7 +139,7 @@ func readmeBlock(t *testing.T, path, words string) string {
 	return ""
 }
 
-// GitLab's job keeps the file that it has lockpick write.
+// TestReadmeGitLab checks that the GitLab job keeps the JUnit file that lockpick writes.
 func TestReadmeGitLab(t *testing.T) {
 	var jobs map[string]struct {
 		Script    []string
@@ -152,15 +153,15 @@ func TestReadmeGitLab(t *testing.T) {
 	}
 	j := jobs["locks"]
 	if file := j.Artifacts.Reports.JUnit; file == "" || !strings.Contains(strings.Join(j.Script, "\n"), "--junit "+file) {
-		t.Errorf("it keeps %q: %v", file, j)
+		t.Errorf("the job keeps %q: %v", file, j)
 	}
 }
 
-// What a user writes never becomes part of a script.
+// TestActionScriptsHaveNoExpressions checks that user input never becomes part of a script.
 func TestActionScriptsHoldNoExpressions(t *testing.T) {
 	for _, s := range readAction(t, repository(t)).Runs.Steps {
 		if strings.Contains(s.Run, "${{") {
-			t.Errorf("%s: an expression in its script: pass it by env", s.Name)
+			t.Errorf("%s: script contains an expression; pass it through env", s.Name)
 		}
 		if s.Run != "" && s.Shell != "bash" {
 			t.Errorf("%s has no shell", s.Name)

@@ -24,21 +24,21 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// findProgram refuses an adapter whose program isn't there.
+// findProgram checks that the adapter's program exists.
 func findProgram(argv []string) error {
 	if len(argv) == 0 {
-		return usage(errors.New("--adapter names no program"), `as in --adapter "node adapter.js"`)
+		return usage(errors.New("--adapter is empty"), `as in --adapter "node adapter.js"`)
 	}
 	if _, err := exec.LookPath(argv[0]); err != nil {
-		return usage(fmt.Errorf("adapter %q: %w", argv[0], err), "name a program on PATH, or one by its path")
+		return usage(fmt.Errorf("adapter %q: %w", argv[0], err), "name a program on PATH, or give its path")
 	}
 	return nil
 }
 
-// meet starts an adapter for a moment and reads its hello. It returns the command by which
-// to start it from then on: a shim's is that of the program by which it replaces itself.
+// readHello starts an adapter for a moment and reads its hello. It also returns the command for later
+// starts: for a shim this is the program that the shim replaces itself with.
 func meet(ctx context.Context, argv []string) (hello lockexec.Hello, command []string, err error) {
-	late := fmt.Errorf("it has said no hello within %v", lockexec.StartWithin)
+	late := fmt.Errorf("no hello within %v", lockexec.StartWithin)
 	ctx, cancel := context.WithTimeoutCause(ctx, lockexec.StartWithin, late)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -58,7 +58,7 @@ func meet(ctx context.Context, argv []string) (hello lockexec.Hello, command []s
 	a, err := lockexec.Meet(in, out, time.Now)
 	if err == nil {
 		command = real.Replaced(cmd.Process.Pid, argv[0])
-	} else if cause := context.Cause(ctx); cause != nil { // its stdout has ended because it was killed
+	} else if cause := context.Cause(ctx); cause != nil { // its stdout ended because it was killed
 		err = cause
 	}
 	cancel()
@@ -72,7 +72,7 @@ func meet(ctx context.Context, argv []string) (hello lockexec.Hello, command []s
 	return a.Hello, command, nil
 }
 
-// meetIn reads the hello of an adapter in its image, in which its command is as it stands.
+// readHelloInImage reads the hello of an adapter in an image, where its command runs unchanged.
 func meetIn(ctx context.Context, image string, argv []string) (hello lockexec.Hello, err error) {
 	line, err := docker.New(docker.Config{Adapter: argv, AdapterImage: image}).Hello(ctx)
 	if lack, ok := errors.AsType[*docker.Lack](err); ok {
@@ -91,14 +91,14 @@ func meetIn(ctx context.Context, image string, argv []string) (hello lockexec.He
 func adapterCmd(a *app) *cobra.Command {
 	all := &cobra.Command{Use: "adapter", Short: "test lock libraries written in other languages", Long: topic("adapter")}
 	all.AddCommand(&cobra.Command{
-		Use: "check COMMAND…", Short: "take an adapter through the protocol once, on servers of its own",
+		Use: "check COMMAND…", Short: "run an adapter through the protocol once, on its own servers",
 		Example:            "  lockpick adapter check node adapter.js",
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
 				return usage(errors.New("adapter check takes a command, got none"), "as in lockpick adapter check node adapter.js")
-			case args[0] == "--help" || args[0] == "-h": // those behind the command are its own
+			case args[0] == "--help" || args[0] == "-h": // later arguments belong to the command
 				return c.Help()
 			case len(args) == 1:
 				args = strings.Fields(args[0])
@@ -122,26 +122,26 @@ func (a *app) checkAdapter(ctx context.Context, argv []string) error {
 	})
 	switch {
 	case err != nil:
-		return unable(err, "see that redis-server is on PATH and that the machine is not too busy")
+		return unable(err, "make sure that redis-server is on PATH and that the machine is not overloaded")
 	case !passed:
-		fmt.Fprintln(a.out, "\nlockpick help adapter has the protocol.")
+		fmt.Fprintln(a.out, "\nlockpick help adapter describes the protocol.")
 		a.code = outcome.ExitUnexpected
 	default:
-		fmt.Fprintf(a.out, "\nThe adapter speaks the protocol. Whether its library keeps a lock is for runs to find out:\n\n  lockpick run baseline/ --adapter %q\n", strings.Join(argv, " "))
+		fmt.Fprintf(a.out, "\nThe adapter speaks the protocol. To test its library, run scenarios:\n\n  lockpick run baseline/ --adapter %q\n", strings.Join(argv, " "))
 	}
 	return nil
 }
 
-// adapted is the table of kinds with that of an adapter, which is there only where one was
-// named: a scenario file names none.
+// kindsWithAdapter returns the table of kinds with the adapter's. It is separate because scenario
+// files must not name an adapter.
 func adapted(hello lockexec.Hello) map[string]lock.Kind {
 	all := maps.Clone(kinds.All)
 	all[lockexec.Name] = hello.Kind()
 	return all
 }
 
-// onServers selects a backend with real servers for an adapter, where none was named: the
-// simulation has no processes. It says which.
+// requireServers selects a backend with real servers for an adapter if none was given, and prints
+// which: the simulation has no processes.
 func (f *runFlags) onServers(c *cobra.Command, errs io.Writer) error {
 	switch {
 	case f.adapter == "":
@@ -152,19 +152,19 @@ func (f *runFlags) onServers(c *cobra.Command, errs io.Writer) error {
 		}
 		fmt.Fprintf(errs, "an adapter needs real servers: running with --backend %s\n", f.backend)
 	case f.backend == simulation:
-		return usage(errors.New("an adapter needs real servers, and --backend sim has none"), "leave out --backend, or take --backend process or docker")
+		return usage(errors.New("an adapter needs real servers, and --backend sim has none"), "leave out --backend, or use --backend process or docker")
 	}
 	return nil
 }
 
-// adapt selects the lock of the adapter that is named, if one is, and returns the program to start,
-// where it will run: here, or in its image.
+// selectAdapter selects the lock of the adapter, if the user named one. It returns the command that
+// starts the adapter where it will run: here, or in its image.
 func adapt(ctx context.Context, s *campaign.Selection, image string) (program []string, err error) {
 	if s.Adapter == "" {
 		return nil, nil
 	}
 	if s.Lock != "" {
-		return nil, usage(errors.New("--adapter and --lock exclude each other"), "leave one out")
+		return nil, usage(errors.New("--adapter and --lock exclude each other"), "leave one of them out")
 	}
 	var hello lockexec.Hello
 	program = strings.Fields(s.Adapter)
@@ -183,18 +183,19 @@ func adapt(ctx context.Context, s *campaign.Selection, image string) (program []
 	return program, nil
 }
 
-// newAdapterCmd writes an adapter to start from, which passes the check as it is.
+// newAdapterCmd returns the command that writes a starting point for an adapter, which passes the
+// check unchanged.
 func newAdapterCmd(a *app) *cobra.Command {
 	var lang string
 	langs := strings.Join(lockexec.Languages(), ", ")
 	c := &cobra.Command{
-		Use: "new --lang LANGUAGE [DIR]", Short: "write an adapter to start from: " + langs,
+		Use: "new --lang LANGUAGE [DIR]", Short: "write a starting point for an adapter: " + langs,
 		Example: "  lockpick adapter new --lang python",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, ok := lockexec.StarterIn(lang)
 			if !ok {
-				return usage(fmt.Errorf("there is no adapter in %q to start from", lang), "say --lang and one of "+langs+"; any other language will do as well: lockpick help adapter")
+				return usage(fmt.Errorf("no starting point for --lang %q", lang), "use one of "+langs+"; for any other language see lockpick help adapter")
 			}
 			dir := "."
 			if len(args) > 0 {
@@ -215,6 +216,6 @@ func newAdapterCmd(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&lang, "lang", "", "the language: "+langs)
+	c.Flags().StringVar(&lang, "lang", "", "language: "+langs)
 	return c
 }

@@ -13,8 +13,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// inImage builds the adapter to start from in Go, changed, and puts it into an image that has nothing else,
-// built with the Dockerfile that "lockpick help adapter" shows.
+// buildImage builds the Go starting point of an adapter, with from replaced by to. It puts the adapter
+// alone into an image, built with the Dockerfile from "lockpick help adapter".
 func inImage(t *testing.T, binary, name, from, to string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func inImage(t *testing.T, binary, name, from, to string) {
 	_, dockerfile, ok := strings.Cut(topic("adapter"), "by this Dockerfile:\n\n")
 	dockerfile, _, _ = strings.Cut(dockerfile, "\n\n")
 	if !ok || !strings.Contains(dockerfile, "FROM node:22\n") {
-		t.Fatalf("help adapter has no Dockerfile, but %q", dockerfile)
+		t.Fatalf("help adapter has no Dockerfile: %q", dockerfile)
 	}
 	dockerfile = strings.Replace(dockerfile, "node:22", "scratch", 1)
 	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(dockerfile+"\n"), 0o666); err != nil {
@@ -48,8 +48,8 @@ func inImage(t *testing.T, binary, name, from, to string) {
 	t.Cleanup(func() { run("docker", "rmi", name) })
 }
 
-// An adapter in an image is its client's lock in containers: it is killed and paused with it, its
-// clocks can't be turned, and what is wrong with it is told with its last words.
+// TestAdapterInContainers runs an adapter in an image as a client's lock in containers. It is killed and
+// paused with the client, its clocks can't be changed, and errors quote the end of its stderr.
 func TestAdapterInContainers(t *testing.T) {
 	needEngine(t)
 	binary := build(t)

@@ -17,12 +17,12 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// adapterName is what the test binary is called by where it is an adapter.
+// adapterName is the name under which the test binary acts as an adapter.
 const adapterName = "lockpick-adapter"
 
 func init() { programs[adapterName] = adapts }
 
-// adapts is an adapter of a plain lock on one node. Its argument is what it does wrong.
+// runAdapter is an adapter of a plain lock on one node. Its argument selects a mistake.
 func adapts() {
 	wrong := ""
 	if len(os.Args) > 1 {
@@ -34,7 +34,7 @@ func adapts() {
 		defer one.Unlock()
 		fmt.Printf(format+"\n", args...)
 	}
-	fmt.Fprintln(os.Stderr, "an adapter that is wrong by", strconv.Quote(wrong))
+	fmt.Fprintln(os.Stderr, "adapter with mistake", strconv.Quote(wrong))
 	switch wrong {
 	case "dies":
 		os.Exit(7)
@@ -49,7 +49,7 @@ func adapts() {
 		child.Args[0] = os.Args[0] + "'s child"
 		child.Start()
 	}
-	can := map[bool]string{false: "extend", true: "renewed"}[wrong == "renews"] // which isn't wrong
+	can := map[bool]string{false: "extend", true: "renewed"}[wrong == "renews"] // not a mistake
 	say(`{"hello":1,"name":"plain","version":"3","can":["%s"],"nodes":"one"}`, can)
 	a := plainAdapter{wrong: wrong}
 	lines := bufio.NewScanner(os.Stdin)
@@ -62,7 +62,7 @@ func adapts() {
 			continue
 		}
 		if wrong == "is-silent" && m.Op != "open" && m.Op != "clock" {
-			time.Sleep(time.Hour) // where nothing else is to come, Go ends a program that selects for ever
+			time.Sleep(time.Hour) // not select {}: Go ends a program in which nothing else can happen
 		}
 		switch {
 		case m.Op == "ping":
@@ -70,7 +70,7 @@ func adapts() {
 				say(`{"id":%d,"pong":true}`, m.ID)
 			}
 		case m.Op == "acquire":
-			go func() { // pings are answered meanwhile
+			go func() { // pings are answered in the meantime
 				answer := a.answer(m)
 				say(`{"id":%d,%s}`, m.ID, answer)
 				if wrong == "answers-twice" {
@@ -86,7 +86,7 @@ func adapts() {
 	}
 }
 
-// breaks is what goes wrong with the second acquire; true: it stays without an answer.
+// makeMistake makes the mistake in the second acquire. It returns true if there must be no answer.
 func (a *plainAdapter) breaks(how string, m *adapterRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,7 +109,7 @@ func (a *plainAdapter) breaks(how string, m *adapterRequest) bool {
 	return how == "hangs"
 }
 
-// renews extends a hold by itself until it is released, and tells it.
+// renews extends a hold by itself until it is released, and reports each extension.
 func (a *plainAdapter) renews(key, token string) {
 	a.released = make(chan struct{})
 	go func(released chan struct{}) {
@@ -136,13 +136,13 @@ type adapterRequest struct {
 	Key, Handle string
 }
 
-// plainAdapter is its lock: SET NX PX, and compare and delete.
+// plainAdapter is the adapter's lock: SET NX PX, and compare and delete.
 type plainAdapter struct {
 	mu               sync.Mutex
 	wrong, addr, key string
 	ttl              int64
 	n                int
-	released         chan struct{} // of a hold that it extends by itself
+	released         chan struct{} // closed when the hold that it extends by itself is released
 }
 
 const (
@@ -180,7 +180,7 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 			set = set[:4]
 		}
 		for !ask(set...) {
-			if a.wrong != "waits" { // which isn't wrong
+			if a.wrong != "waits" { // not a mistake
 				return `"no":"taken"`
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -214,12 +214,12 @@ func (a *plainAdapter) deadline(began int64) int64 {
 	return until
 }
 
-// processBegan and bootBegan are one instant by two clocks.
+// processBegan and bootBegan are the same instant on two clocks.
 var processBegan, bootBegan = time.Now(), func() int64 {
 	var now unix.Timespec
 	unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
 	return now.Nano()
 }()
 
-// monotonic is CLOCK_MONOTONIC as this process has it, whose clock may be turned.
+// monotonic returns CLOCK_MONOTONIC as this process sees it; a fault may have changed its clock.
 func monotonic() int64 { return bootBegan + int64(time.Since(processBegan)) }

@@ -17,7 +17,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// checks puts an adapter to the test, which it must pass.
+// checkAdapter runs adapter check on an adapter, which must pass.
 func checks(t *testing.T, binary, dir, command string) {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{"adapter", "check"}, strings.Fields(command)...)...)
@@ -27,7 +27,7 @@ func checks(t *testing.T, binary, dir, command string) {
 	}
 }
 
-// What adapter new writes passes the check as it is, in each language.
+// TestStarters checks that the adapters written by adapter new pass the check unchanged.
 func TestStarters(t *testing.T) {
 	binary := build(t)
 	for _, s := range adapters.Starters {
@@ -42,7 +42,7 @@ func TestStarters(t *testing.T) {
 			if s.Build != "" {
 				words := strings.Fields(s.Build)
 				cmd := exec.Command(words[0], words[1:]...)
-				// What cargo has built of others' crates is kept; GOFLAGS are this module's.
+				// Keep what cargo has built of dependencies. Drop GOFLAGS, which are for this module.
 				kept := filepath.Join(folder, s.Lang, "starter")
 				cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "CARGO_TARGET_DIR="+kept)
 				if out, err := cmd.CombinedOutput(); err != nil {
@@ -54,18 +54,20 @@ func TestStarters(t *testing.T) {
 					}
 				}
 			}
-			// A shim of a version manager, which python3 may be, is no program for a check.
+			// python3 may be a version manager's shim, which can't be checked.
 			command := strings.Replace(s.Run, "python3", filepath.Join(folder, "python/.venv/bin/python"), 1)
 			checks(t, binary, dir, command)
 		})
 	}
 }
 
-// wrongInBaseline is what a library does wrong without any fault, by its adapter: node-redlock 5 counts a
-// lease from before the first try, so that an acquire which took several returns a lock that has ended.
+// wrongInBaseline maps adapters to the property that the library violates without any fault.
+// node-redlock 5 counts a lease from before the first try, so an acquire with several tries may return a
+// lease that has ended.
 var wrongInBaseline = map[string]string{"node-redlock-5": "valid-on-return"}
 
-// Each adapter that is shipped passes the check, and its library a run without faults.
+// TestShippedAdapters checks that every shipped adapter passes the check, and that its library passes a
+// run without faults.
 func TestShippedAdapters(t *testing.T) {
 	binary := build(t)
 	for _, s := range adapters.Libraries {
@@ -85,8 +87,8 @@ func TestShippedAdapters(t *testing.T) {
 	}
 }
 
-// A lock that is extended while most nodes are down was not refused: its adapter must not say that it is not
-// held. These libraries report a node that fails as one that refuses.
+// TestExtensionsOnFailedNodesAreUnknown extends locks while most nodes are down. No node refused, so the
+// adapter must not answer not-held, although these libraries report failed nodes as refusals.
 func TestExtensionsOfNodesThatFailAreUnknown(t *testing.T) {
 	binary := build(t)
 	for _, s := range adapters.Libraries {
@@ -109,7 +111,7 @@ func TestExtensionsOfNodesThatFailAreUnknown(t *testing.T) {
 			unknown := 0
 			for _, e := range h.Events {
 				switch {
-				case e.Op != history.OpExtend || strings.Contains(e.Process, "-"): // what passed on links is the nodes' own
+				case e.Op != history.OpExtend || strings.Contains(e.Process, "-"): // events on links belong to the nodes
 				case e.Type == history.Fail:
 					t.Errorf("event %d: %s", e.N, e.Cause)
 				case e.Type == history.Info:
@@ -117,14 +119,14 @@ func TestExtensionsOfNodesThatFailAreUnknown(t *testing.T) {
 				}
 			}
 			if unknown == 0 {
-				t.Error("no extension met nodes that were down")
+				t.Error("no extension was tried while nodes were down")
 			}
 		})
 	}
 }
 
-// The adapters of libraries that no registry here has are adapters: they pass the check over what
-// stands in for those. Of the libraries that says nothing.
+// TestAdaptersOverStubs checks the adapters of libraries that can't be installed here, over stubs. It
+// tests the adapters, not the libraries.
 func TestAdaptersOverStubs(t *testing.T) {
 	binary := build(t)
 	root, err := filepath.Abs("../../harness/lock/exec/adapters")
@@ -135,7 +137,7 @@ func TestAdaptersOverStubs(t *testing.T) {
 	t.Setenv("DENO_DIR", t.TempDir())
 	for _, s := range []struct {
 		set      string
-		build    string // "": nothing is built
+		build    string // "": no build step
 		commands []string
 	}{
 		{"ruby", "", []string{"ruby -I $stub redlock.rb"}},
@@ -165,8 +167,8 @@ func TestAdaptersOverStubs(t *testing.T) {
 	}
 }
 
-// A library that extends its lock by itself may hold it for longer than the TTL. Where the adapter
-// reports the extensions, they are in the record and move the deadline; using() reports none.
+// TestRenewedInRuns runs libraries that extend their lock by themselves and may hold it for longer than
+// the TTL. Extensions that the adapter reports are recorded and move the deadline; using() reports none.
 func TestRenewedInRuns(t *testing.T) {
 	binary := build(t)
 	dir := t.TempDir()
@@ -187,7 +189,7 @@ func TestRenewedInRuns(t *testing.T) {
 			}
 			until, renewed := map[string]int64{}, 0
 			for _, e := range h.Events {
-				if e.Type != history.OK || strings.Contains(e.Process, "-") { // what passed on links has no belief
+				if e.Type != history.OK || strings.Contains(e.Process, "-") { // events on links have no belief
 					continue
 				}
 				switch e.Op {
@@ -195,18 +197,18 @@ func TestRenewedInRuns(t *testing.T) {
 					until[e.Process] = e.ValidUntil
 				case history.OpExtend:
 					if e.ValidUntil <= until[e.Process] {
-						t.Errorf("event %d: %s is renewed until %d, and was until %d", e.N, e.Process, e.ValidUntil, until[e.Process])
+						t.Errorf("event %d: %s is renewed until %d, not after %d", e.N, e.Process, e.ValidUntil, until[e.Process])
 					}
 					until[e.Process] = e.ValidUntil
 					renewed++
 				case history.OpWrite:
 					if u := until[e.Process]; u != 0 && e.T > u {
-						t.Errorf("event %d: %s writes at %d, and believed until %d", e.N, e.Process, e.T, until[e.Process])
+						t.Errorf("event %d: %s writes at %d, but its belief ended at %d", e.N, e.Process, e.T, until[e.Process])
 					}
 				}
 			}
 			if (renewed > 0) != (name == "plain") {
-				t.Errorf("%d extensions are in the record", renewed)
+				t.Errorf("recorded %d extensions", renewed)
 			}
 			for _, j := range all[0].Judgements {
 				if j.Got == "violated" {
@@ -217,9 +219,10 @@ func TestRenewedInRuns(t *testing.T) {
 	}
 }
 
-var pausesAndCuts = flag.Int("pauses-and-cuts", 10, "runs of TestPausesAndCuts, for each language")
+var pausesAndCuts = flag.Int("pauses-and-cuts", 10, "number of runs of TestPausesAndCuts per language")
 
-// A correct lock behind an adapter is one whatever pauses and cuts come, and no adapter errs.
+// TestPausesAndCuts checks that a correct lock behind an adapter stays correct under pauses and cuts, and
+// that no adapter fails.
 func TestPausesAndCuts(t *testing.T) {
 	binary := build(t)
 	for _, lang := range []string{"node", "python"} {
@@ -247,8 +250,8 @@ func TestPausesAndCuts(t *testing.T) {
 	}
 }
 
-// What a wrong adapter does wrong in a run is told by name, the run ends, and nothing of it is
-// left: neither a process nor a folder.
+// TestWrongAdaptersInRuns checks that a run reports the mistake of a wrong adapter, ends, and leaves
+// neither processes nor folders behind.
 func TestWrongAdaptersInRuns(t *testing.T) {
 	needRedis(t)
 	binary, dir := build(t), t.TempDir()
@@ -258,14 +261,14 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		wrong, scenario string // and flags
+		wrong, scenario string // with flags
 		code            int
-		want            string // in its words: an error, or the cause of what is violated
+		want            string // in the output: an error, or the cause of a violation
 	}{
 		{"releases-nothing", "baseline/ --set lock.ttl=60s --expect fault-tolerance=holds", outcome.ExitUnexpected, "left-keys"},
 		{"lies", "gc-pause-after-acquire/", outcome.ExitUnexpected, "given-shorter"},
 		{"hangs-later", "baseline/", outcome.ExitUnexpected, "hung"},
-		// Two seconds of silence must not be enough to blame the lock.
+		// Two seconds without answers must not suffice to blame the lock.
 		{"is-silent-later", "baseline/ --scale 0.5", outcome.ExitBackend, "no answer to ping within"},
 		{"garbage-later", "baseline/", outcome.ExitBackend, `violates the protocol: "redis: connected`},
 		{"dies-later", "baseline/", outcome.ExitBackend, "panic: no more memory"},
@@ -273,7 +276,7 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 		{"answers-twice", "baseline/", outcome.ExitBackend, "which is an unknown request or was already answered"},
 		{"long-lines-later", "baseline/", outcome.ExitBackend, "longer than 65536 bytes"},
 		{"leaves-a-child", "baseline/", outcome.ExitOK, ""},
-		{"by a shim", "wall-clock-forward/", outcome.ExitOK, ""}, // lockpick starts what the shim becomes,
+		{"by a shim", "wall-clock-forward/", outcome.ExitOK, ""}, // lockpick starts the program that replaces the shim
 	} {
 		t.Run(c.wrong, func(t *testing.T) {
 			command, temp := adapter+" "+c.wrong, t.TempDir()
@@ -291,10 +294,10 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 				t.Errorf("exit code %d, want %d with %q:\n%s", code, c.code, c.want, out)
 			}
 			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-				t.Errorf("it has left %v, %v", left, err)
+				t.Errorf("left behind: %v, %v", left, err)
 			}
 			if left, _ := exec.Command("pgrep", "-af", temp+"|"+adapter).Output(); len(left) > 0 {
-				t.Errorf("it has left processes:\n%s", left)
+				t.Errorf("processes left behind:\n%s", left)
 			}
 		})
 	}

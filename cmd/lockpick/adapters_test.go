@@ -13,7 +13,8 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// The page of adapters names those that are shipped, and how each is called.
+// TestAdaptersReadme compares the table of the adapters' README with the shipped adapters and their
+// commands, and checks that help adapter names every language of adapter new.
 func TestAdaptersReadme(t *testing.T) {
 	table := "| adapter | library | command |\n|---|---|---|\n"
 	for _, s := range exec.Libraries {
@@ -22,13 +23,13 @@ func TestAdaptersReadme(t *testing.T) {
 	inReadme(t, "../../harness/lock/exec/adapters/README.md", map[string]string{"adapters": table})
 	for _, s := range exec.Starters {
 		if !strings.Contains(topic("adapter"), s.Lang) {
-			t.Errorf("help adapter has no word of %s, in which adapter new writes one", s.Lang)
+			t.Errorf("help adapter does not mention %s, which adapter new supports", s.Lang)
 		}
 	}
 }
 
-// An override of a lock's option is one of the lock that stands in for the scenarios' own, which may not have
-// it. A run's command names it again.
+// TestOptionsOfAnAdapter checks that an override of a lock option applies to the lock under test, not to
+// the scenario's own lock, which may not have the option. A run's command repeats it.
 func TestOptionsOfAnAdapter(t *testing.T) {
 	all := maps.Clone(kinds.All)
 	all[exec.Name] = lock.Kind{Options: []lock.Option{{Name: "driver", Values: []string{"defaults", "bounded"}}, {Name: "retries", Values: []string{"defaults", "none"}}}}
@@ -47,10 +48,10 @@ func TestOptionsOfAnAdapter(t *testing.T) {
 	}
 	const want = " --backend process --adapter 'node x.js' --set lock.options.retries=none --set lock.options.driver=bounded --set lock.ttl=5s"
 	if got := overrides(&s, "", ""); got != want {
-		t.Errorf("the command ends in\n%s\nwant\n%s", got, want)
+		t.Errorf("the command ends with\n%s\nwant\n%s", got, want)
 	}
 	s.Lock, s.Sets = exec.Name, []string{"lock.options.driver=fast"}
 	if _, err := s.Choose(k); err == nil || !strings.Contains(err.Error(), "driver=fast") {
-		t.Errorf("an option that the adapter does not have: %v", err)
+		t.Errorf("unknown option of an adapter: %v", err)
 	}
 }

@@ -16,25 +16,25 @@ import (
 	"lockpick/reports/suites"
 )
 
-// axe is axe-core, which finds what keeps people from using a page.
+// axe-core, which finds accessibility problems in a page.
 const (
 	axeFile = "testdata/axe/axe.min.js"
 	axeSum  = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 )
 
-// few leaves the first rows of a history, which are like the others: axe looks at each. What is
-// folded it unfolds.
+// fewRows removes all but the first rows of a history, because axe examines each row and they are alike.
+// It also unfolds what is folded.
 const few = `document.querySelectorAll('#events tbody tr:nth-child(n+60)').forEach((r) => r.remove()),
 	document.querySelectorAll('#unfold:not([hidden])').forEach((b) => b.click()), document.querySelectorAll('details').forEach((d) => { d.open = true; })`
 
-// wide names what reaches beyond the window, and can't be scrolled.
+// overflow lists elements that extend beyond the window and can't be scrolled.
 const wide = `((width) => [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > width + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.plots[tabindex],.skip,thead')).map(e => e.outerHTML.slice(0, 120)).join())(%d)`
 
-// axed names each violation that axe finds: its rule, and the elements.
+// runAxe lists each violation that axe finds, with its rule and elements.
 const axed = `axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.axed = r.violations.map((v) =>
 	v.id + ' (' + v.help + '): ' + v.nodes.slice(0, 5).map((n) => n.target.join(' ') + ' ' + n.html.slice(0, 120) + ' ' + n.any.map((c) => c.message).join('; ')).join('\n    ')); }, (e) => { window.axed = [String(e)]; }), 0`
 
-// testAxe holds pages of each kind against axe, in the modes of the time of day.
+// testAxe checks pages of each kind with axe, in the modes for day or night.
 func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 	script, err := os.ReadFile(axeFile)
 	if err != nil {
@@ -67,7 +67,7 @@ func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 	}
 }
 
-// TestPagesForEverybody has axe look at a report of each outcome, a suite, a sweep and an index.
+// TestPageAccessibility checks a report of each outcome, a suite, a sweep and an index with axe.
 func TestPagesForEverybody(t *testing.T) {
 	browser := chromium(t)
 	store, dice := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "dice")
@@ -82,7 +82,7 @@ func TestPagesForEverybody(t *testing.T) {
 	pages := map[string]string{"suite": suite, "sweep": sweep, "index": filepath.Join(store, suites.IndexFile), "scorecards": filepath.Join(store, suites.ScoreFolder, "latest", suites.ScoreFile)}
 	drawn := []string{"failover-loses-lock", "never-comes", "wrong"}
 	if night {
-		drawn = append(drawn, "gc-like-pauses") // a long one
+		drawn = append(drawn, "gc-like-pauses") // a long page
 	}
 	for _, name := range drawn {
 		pages["report-"+name] = filepath.Join(store, name, "latest", reports.PageFile)
@@ -92,10 +92,10 @@ func TestPagesForEverybody(t *testing.T) {
 	t.Run("seeds", func(t *testing.T) { testSeeds(t, browser, sweep) })
 }
 
-// wrongRun expects a violation that does not come, and misses the one that does.
+// wrongRun expects a violation that does not occur, and does not expect the one that does.
 const wrongRun = `
 name: wrong
-claim: A client that is paused between its validity check and its write harms nobody.
+claim: A client that is paused between its validity check and its write does no damage.
 source: the harness itself
 topology: {nodes: 5, persistence: none}
 lock: {kind: redlock, ttl: 10s, drift: 1%, timeout: 50ms, retry: 50ms..250ms}

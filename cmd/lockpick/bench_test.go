@@ -19,13 +19,14 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// BenchmarkMinute is a minute of virtual time with five clients and five nodes,
-// history and verdict included.
+// BenchmarkMinute measures a minute of virtual time with five clients and five nodes, including history
+// and verdict.
 func BenchmarkMinute(b *testing.B) {
 	benchRuns(b, kinds.All, baseline(b, "workload={think: 50ms..500ms, hold: 100ms..2s, for: 60s}"))
 }
 
-// BenchmarkBaseline is the scenario baseline with the hardened lock, on go-redis and on package wire.
+// BenchmarkBaseline measures the scenario baseline with the hardened lock, on go-redis and on package
+// wire.
 func BenchmarkBaseline(b *testing.B) {
 	for driver, wire := range map[string]string{"go-redis": "no", "wire": "yes"} {
 		b.Run(driver, func(b *testing.B) {
@@ -39,8 +40,8 @@ func BenchmarkBaseline(b *testing.B) {
 	}
 }
 
-// BenchmarkSecondCore is how much of a second core is of use: a sweep of sixty runs by one
-// worker and by two in turns. It needs two cores that have nothing else to do.
+// BenchmarkSecondCore measures the benefit of a second core: a sweep of sixty runs, alternating between
+// one worker and two. It needs two idle cores.
 func BenchmarkSecondCore(b *testing.B) {
 	s, took := baseline(b), map[int]time.Duration{}
 	for b.Loop() {
@@ -59,7 +60,7 @@ func BenchmarkSecondCore(b *testing.B) {
 	b.ReportMetric(100*took[1].Seconds()/took[2].Seconds()/2, "%-of-two-cores")
 }
 
-// baseline is the scenario of that name with these settings.
+// baseline returns the scenario baseline with overrides.
 func baseline(b *testing.B, sets ...string) scenario.Scenario {
 	found, err := choice{names: []string{"baseline/"}, sets: sets}.scenarios()
 	if err != nil {
@@ -68,10 +69,9 @@ func baseline(b *testing.B, sets ...string) scenario.Scenario {
 	return found[0].Scenario
 }
 
-// benchRuns runs a scenario, each time with another seed, and tells what it costs of a core, in
-// a process that is set up as the workers of a sweep are. What else the machine does counts less
-// by the processor's time than by the clock. The size of stacks is set before a process begins: with
-// GODEBUG, as make bench does.
+// benchRuns runs a scenario with a new seed each time and reports the cost in CPU time, in a process set
+// up like a worker of a sweep. CPU time depends less on other load than wall-clock time. The size of
+// stacks must be set before the process starts, with GODEBUG, as make bench does.
 func benchRuns(b *testing.B, locks map[string]lock.Kind, s scenario.Scenario) {
 	b.ReportAllocs()
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
@@ -95,7 +95,7 @@ func benchRuns(b *testing.B, locks map[string]lock.Kind, s scenario.Scenario) {
 	}
 }
 
-// cpuTime is what this process has had of processors.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -19,8 +19,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// build returns the binary as a user builds it, made once. The longer checks run it, not the
-// test binary: bubbles must work outside "go test", and "go run" hides exit codes.
+// build returns the binary as a user builds it; it is built once. The longer tests run it instead of the
+// test binary, because bubbles must work outside "go test" and "go run" hides exit codes.
 func build(t *testing.T) string {
 	t.Helper()
 	path, err := built()
@@ -83,25 +83,25 @@ func needRedis(t *testing.T) {
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is missing, and in CI it has to be there: apt-get install redis-server")
+			t.Fatal("redis-server is missing, and CI requires it: apt-get install redis-server")
 		}
 		t.Skip("redis-server is missing: apt-get install redis-server")
 	}
 }
 
-// needEngine needs what the backend of containers needs.
+// needEngine skips the test if the Docker backend can't run. In CI it fails the test.
 func needEngine(t *testing.T) {
 	t.Helper()
 	needRedis(t)
 	if c := docker.New(docker.Config{}).Probe(t.Context())[0]; !c.Available {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("%s, and in CI it has to be there: %s", c.Reason, c.Remedy)
+			t.Fatalf("%s, and CI requires it: %s", c.Reason, c.Remedy)
 		}
 		t.Skipf("%s: %s", c.Reason, c.Remedy)
 	}
 }
 
-// size is of a file, 0 if there is none.
+// size returns the size of a file, or 0 if it does not exist.
 func size(path string) int64 {
 	is, err := os.Stat(path)
 	if err != nil {
@@ -110,7 +110,7 @@ func size(path string) int64 {
 	return is.Size()
 }
 
-// standIn is this binary by the name of one of its programs.
+// standIn returns a link to this binary with the name of one of its programs.
 func standIn(t *testing.T, dir, name string) string {
 	t.Helper()
 	self, err := os.Executable()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Whatever opens a stored run holds it to the bounds of runs.
+// TestStoredRunLimits checks that every command that opens a stored run enforces the limits of runs.
 func TestStoredRunsAreHeldToTheBoundsOfRuns(t *testing.T) {
 	clients := make([]string, 1000)
 	for i := range clients {

@@ -18,22 +18,21 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// maxSeeds is how many seeds random plans have to catch a lock.
+// maxSeeds is the number of seeds that random plans may use to catch a lock.
 const maxSeeds = 200
 
-// randomPlan is the plan that is drawn. Within its assumptions the reference is
-// violated in nothing but the order of its fencing tokens, so that what else comes to
-// light is the mistake's. Beyond them one could not tell whose a violation is.
+// randomPlan is the scenario with the plans. Within its assumptions the reference lock violates only the
+// order of fencing tokens, so other violations are due to the mistake. Beyond the assumptions one could
+// not attribute a violation.
 const randomPlan = "random-within-assumptions/extending"
 
-// batch is how many seeds are tried before one looks whether any caught the lock, so that
-// the seed told is the first, however many workers there are.
+// batch is the number of seeds tried between checks, so that the reported seed is the first one for any
+// number of workers.
 const batch = 20
 
-// TestBrokenLocksUnderRandomPlans tells which of the locks random plans catch, though
-// nobody has told them what to look for: by a violation that the reference does not
-// show under the same plan. What they miss needs a situation that no dice make, and the
-// catalogue's scenario shows it all the same.
+// TestBrokenLocksUnderRandomPlans lists the broken locks that random plans catch without knowing what to
+// look for: by a violation that the reference lock does not show under the same plan. The missed locks
+// need situations that random plans don't create; a scenario of the catalogue catches them.
 func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
@@ -46,7 +45,7 @@ func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 		seed, what := h.first(ctx, m.Name)
 		switch {
 		case ctx.Err() != nil:
-			t.Fatalf("time is over at %s", m.Name)
+			t.Fatalf("timeout at %s", m.Name)
 		case seed == 0:
 			fmt.Fprintf(table, "%s\t%s\t\t\tnot within %d\n", m.Name, randomPlan, maxSeeds)
 		default:
@@ -56,22 +55,22 @@ func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	}
 	fmt.Fprintf(table, "caught: %d of %d\n", caught, len(broken.Mistakes()))
 	if caught == 0 {
-		t.Error("random plans catch no lock at all")
+		t.Error("random plans catch no lock")
 	}
 }
 
-// search is for seeds whose plan catches a lock.
+// search looks for seeds whose plan catches a lock.
 type search struct {
 	t          *testing.T
 	pool       campaign.Pool
-	references map[string][]string // properties that the reference violates, by its settings and the seed
+	references map[string][]string // properties that the reference lock violates, by settings and seed
 }
 
-// first is the first seed whose plan shows something that the reference does not show
-// under it, and what; 0 if none does.
+// firstCaught returns the first seed whose plan shows a violation that the reference lock does not show, and
+// that violation. It returns 0 if there is none.
 func (h search) first(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
 	var sets []string
-	if !strings.HasPrefix(mistake, "fence-") { // few of the others can hand out fencing tokens
+	if !strings.HasPrefix(mistake, "fence-") { // few of the others can issue fencing tokens
 		sets = []string{"lock.fence=false", "workload.fence=none"}
 	}
 	wrong := drawnScenario(h.t, randomPlan, append([]string{"lock.kind=broken", "lock.mistake=" + mistake}, sets...)...)
@@ -104,7 +103,7 @@ func (h search) reference(ctx context.Context, s pick, name string, seed uint64)
 	return had
 }
 
-// violations is what was violated with each of n seeds.
+// violations returns the violations with each of n seeds.
 func (h search) violations(ctx context.Context, s pick, from uint64, n int) [][]outcome.Judgement {
 	all := make([][]outcome.Judgement, n)
 	h.pool.Run(ctx, n, func(i int) campaign.Job {

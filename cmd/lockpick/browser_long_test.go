@@ -23,11 +23,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// screens is where screenshots go; git ignores it, and CI keeps it.
+// screens is the folder for screenshots. Git ignores it, and CI keeps it.
 const screens = "../../artifacts/screens"
 
-// chromium starts a browser for a test. Where there is none the test is skipped, but
-// not in CI.
+// chromium starts a browser for a test. Without a browser the test is skipped, except in CI.
 func chromium(t *testing.T) context.Context {
 	t.Helper()
 	path := ""
@@ -59,7 +58,7 @@ func chromium(t *testing.T) context.Context {
 	return ctx
 }
 
-// tab is a page in a browser, and what went wrong in it.
+// tab is a page in a browser, with the errors that occurred in it.
 type tab struct {
 	*testing.T
 	ctx context.Context
@@ -68,8 +67,8 @@ type tab struct {
 	wrong []string
 }
 
-// newTab opens a tab. At the end of the test nothing may have gone wrong in it: no
-// error or exception, no dialog, no request to a network.
+// newTab opens a tab. At the end of the test the tab must have had no error or exception, no dialog and
+// no network request.
 func newTab(t *testing.T, browser context.Context) *tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(browser)
@@ -138,14 +137,14 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	return answer
 }
 
-// window sets the size and the colours of the tab's window.
+// window sets the size and the color scheme of the tab's window.
 func (b *tab) window(width, height int64, scheme string) {
 	b.Helper()
 	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500})
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
-// open opens a file, at a place in it.
+// open opens a file at a fragment.
 func (b *tab) open(file, hash string) {
 	b.Helper()
 	path, err := filepath.Abs(file)
@@ -158,7 +157,7 @@ func (b *tab) open(file, hash string) {
 	b.do(chromedp.Navigate("about:blank"), chromedp.Navigate("file://"+path+hash))
 }
 
-// is holds what a JavaScript expression gives against what it must.
+// is checks the value of a JavaScript expression.
 func (b *tab) is(expression string, want any) {
 	b.Helper()
 	if got := b.value(expression); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -175,8 +174,7 @@ func (b *tab) value(expression string) any {
 	return got
 }
 
-// becomes waits until a JavaScript expression is true, in this page or in one that the tab is
-// just going to.
+// becomes waits until a JavaScript expression is true, in this page or the one that the tab is loading.
 func (b *tab) becomes(expression string) {
 	b.Helper()
 	var err error
@@ -191,10 +189,10 @@ func (b *tab) becomes(expression string) {
 	}
 }
 
-// screenshot keeps a picture of the window, or at night of the whole page if that is asked for.
+// screenshot stores a picture of the window, or in nightly tests of the whole page if whole is set.
 func (b *tab) screenshot(name string, whole bool) {
 	b.Helper()
-	whole = whole && night // drawing all of a long page costs more than the test
+	whole = whole && night // drawing a long page takes longer than the test
 	b.keep(name+".png", call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole}).Data)
 }
 
@@ -208,7 +206,7 @@ func (b *tab) keep(name string, content []byte) {
 	}
 }
 
-// lockpickCode runs lockpick where it is to end with an exit code other than 0.
+// lockpickCode runs lockpick and checks that it fails with the exit code.
 func lockpickCode(t *testing.T, code int, args ...string) {
 	t.Helper()
 	out, err := exec.Command("lockpick", args...).CombinedOutput()

@@ -11,9 +11,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestCanary runs a lock that deletes whatever key is there, as an ordinary user would run
-// his own, on each backend: nobody expects anything, and it must end with 1 for mutual
-// exclusion. A night in which the canary lives says nothing.
+// TestCanary runs a lock that deletes any key, as a user would run their own lock, on each backend.
+// Without an expectation it must exit with 1 for mutual exclusion. If the canary survives, the results
+// of that night mean nothing.
 func TestCanary(t *testing.T) {
 	needRedis(t)
 	binary := build(t)
@@ -27,7 +27,7 @@ func TestCanary(t *testing.T) {
 				return j.Property == verdict.MutualExclusion && j.Got == verdict.Violated && j.Cause == verdict.DeletedByOther && !j.AsExpected
 			})
 			if code != outcome.ExitUnexpected || !caught {
-				t.Errorf("exit code %d, want %d for a lock that deletes others' keys; it came out as %+v", code, outcome.ExitUnexpected, all)
+				t.Errorf("exit code %d, want %d for a lock that deletes others' keys; got %+v", code, outcome.ExitUnexpected, all)
 			}
 		})
 	}

@@ -12,8 +12,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// tagged chooses what of the catalogue is run on a real backend: all of it at night, and
-// by day what real time has room for.
+// tagFlags returns the flags that select scenarios for a real backend: all of them at night, and by day a
+// few, since they run in real time.
 func tagged() []string {
 	if night {
 		return nil
@@ -21,7 +21,7 @@ func tagged() []string {
 	return []string{"--tag", "ci"}
 }
 
-// containersOnly is what no process can show, and why.
+// containersOnly lists the scenarios that the process backend can't run, with the reason.
 var containersOnly = map[string]string{
 	"lost-packets":            "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
 	"lost-packets/requests":   "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
@@ -32,15 +32,15 @@ var containersOnly = map[string]string{
 	"node-unplugged/majority": "unplug-node: nodes share this machine's network, so none can be unplugged",
 }
 
-// simulatedOnly is what no real server can show, and why.
+// simulatedOnly lists the scenarios that real servers can't run, with the reason.
 var simulatedOnly = map[string]string{
-	"clock-jump/monotonic-expiry": "monotonic-expiry: this backend does not have it", // Redis goes by the wall clock
+	"clock-jump/monotonic-expiry": "monotonic-expiry: this backend does not have it", // Redis uses the wall clock
 	"weak-token":                  "exact-instants: this backend does not have it",   // two starts within a microsecond
 	"weak-token/random-bytes":     "exact-instants: this backend does not have it",
 }
 
-// able is the runs that were not skipped. Those of lists were, each for the reason there,
-// and no others may be; at night, when all are run, each of the lists has to be among them.
+// notSkipped returns the runs that were not skipped. Exactly the scenarios in lists may be skipped, for the
+// listed reason. At night, when everything runs, all listed scenarios must have been skipped.
 func able(t *testing.T, all []outcome.Outcome, lists ...map[string]string) []outcome.Outcome {
 	t.Helper()
 	why := map[string]string{}
@@ -50,31 +50,31 @@ func able(t *testing.T, all []outcome.Outcome, lists ...map[string]string) []out
 	seen := 0
 	for _, o := range all {
 		if o.Skipped != why[o.Scenario] {
-			t.Errorf("%s was skipped for %q, want %q", o.Scenario, o.Skipped, why[o.Scenario])
+			t.Errorf("%s: skipped for %q, want %q", o.Scenario, o.Skipped, why[o.Scenario])
 		}
 		if o.Skipped != "" {
 			seen++
 		}
 	}
 	if night && seen != len(why) {
-		t.Errorf("%d skipped for what this backend has not, want %d", seen, len(why))
+		t.Errorf("%d skipped for missing capabilities, want %d", seen, len(why))
 	}
 	return slices.DeleteFunc(all, func(o outcome.Outcome) bool { return o.Skipped != "" })
 }
 
-// mostLucky is how many runs may come out right only when tried again. None is there
-// to need luck; but a busy machine can miss a violation even so, and says which.
+// maxLucky is the number of runs that may need a retry to show their violation. No scenario should depend
+// on luck, but an overloaded machine can miss a violation. The test logs which.
 const mostLucky = 4
 
-// retries tells what was tried again: a violation that was missed, or a run that showed
-// nothing or in which the machine stood still, which is its noise.
+// logRetries logs retried runs: those that missed a violation, and those that showed nothing or had a host
+// stall, which are noise of the machine.
 func retries(t *testing.T, all []outcome.Outcome) {
 	t.Helper()
 	noise := 0
 	var lucky []string
 	for _, o := range all {
 		for _, why := range o.Retried {
-			t.Logf("%s was tried again: %s", o.Scenario, why)
+			t.Logf("%s was retried: %s", o.Scenario, why)
 			switch {
 			case !strings.Contains(why, campaign.Missed), strings.Contains(why, campaign.Stalls):
 				noise++
@@ -83,7 +83,7 @@ func retries(t *testing.T, all []outcome.Outcome) {
 			}
 		}
 	}
-	t.Logf("tried again: %d runs for the machine's noise; a violation was missed at first in %d: %s", noise, len(lucky), strings.Join(lucky, ", "))
+	t.Logf("retried: %d runs because of noise; %d missed a violation at first: %s", noise, len(lucky), strings.Join(lucky, ", "))
 	if len(lucky) > mostLucky {
 		t.Errorf("%d runs needed luck, at most %d may", len(lucky), mostLucky)
 	}

@@ -12,8 +12,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// sameCauses holds what runs on a real backend were broken by to what the simulation says
-// of the same: where both violate mutual exclusion it is for the same cause. It logs the table.
+// sameCauses checks that runs on a real backend that violate mutual exclusion have the same cause as in
+// the simulation, if both violate it. It logs the table of causes.
 func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 	t.Helper()
 	_, all := outcomes(t, binary, "run")
@@ -30,19 +30,19 @@ func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 		}
 		fmt.Fprintf(&table, "%-45s %-22s %s\n", o.Scenario, there, here)
 		if here == "" || there == "" {
-			continue // the cause is random there, or an expectation that complain sees to
+			continue // the cause is random there, or checkOutcomes reports it
 		}
 		if both++; here != there {
-			t.Errorf("%s is broken by %s on %s, and by %s in the simulation", o.Scenario, here, o.Backend, there)
+			t.Errorf("%s: cause %s on %s, %s in the simulation", o.Scenario, here, o.Backend, there)
 		}
 	}
-	t.Logf("mutual exclusion is broken by, in the simulation and here (%d in both):\n%s", both, table.String())
+	t.Logf("causes of mutual-exclusion violations in the simulation and here (%d in both):\n%s", both, table.String())
 	if both < 10 {
-		t.Errorf("only %d runs are broken in both", both)
+		t.Errorf("only %d runs violate it on both", both)
 	}
 }
 
-// brokenBy is the cause for which mutual exclusion was violated, or "".
+// mutexCause returns the cause of a violation of mutual exclusion, or "".
 func brokenBy(o outcome.Outcome) string {
 	i := slices.IndexFunc(o.Judgements, func(j outcome.Judgement) bool {
 		return j.Property == verdict.MutualExclusion && j.Got == verdict.Violated

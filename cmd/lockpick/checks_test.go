@@ -15,8 +15,8 @@ var (
 	listedAs = regexp.MustCompile(`(?m)^\| (Test\w+(?:, Test\w+)*) \|`)
 )
 
-// The tables say of each longer test what it proves, and name no test that isn't there. A quick test may be named for
-// what it leaves out with -short.
+// TestTableOfChecks checks that the tables list every longer test and no test that does not exist. They
+// may list a quick test for what it omits with -short.
 func TestTableOfChecks(t *testing.T) {
 	const table = "../../.ci/README.md"
 	text, err := os.ReadFile(table)
@@ -40,7 +40,7 @@ func TestTableOfChecks(t *testing.T) {
 		longer := slowTag.Match(source)
 		for _, m := range testName.FindAllStringSubmatch(string(source), -1) {
 			if name := m[1]; longer && name != "TestMain" && !listed[name] {
-				t.Errorf("%s of %s is not in the table of %s: say what it proves, and when it runs", name, path, table)
+				t.Errorf("%s of %s is not in the table of %s: add what it proves and when it runs", name, path, table)
 			}
 			there[m[1]] = true
 		}
@@ -51,7 +51,7 @@ func TestTableOfChecks(t *testing.T) {
 	}
 	for name := range listed {
 		if !there[name] {
-			t.Errorf("%s is in the table of %s, and there is no such test", name, table)
+			t.Errorf("%s is in the table of %s, but there is no such test", name, table)
 		}
 	}
 }

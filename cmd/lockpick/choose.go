@@ -27,17 +27,17 @@ import (
 	"lockpick/scenarios/exhaust"
 )
 
-// known is what a scenario may name.
+// knownNames returns the names that a scenario may use.
 func known() scenario.Known {
 	k := campaign.KnownLocks(kinds.All)
 	k.Backends, k.Folders = backendNames, storeFolders
 	return k
 }
 
-// storeFolders are those of a store that hold no runs of a scenario.
+// storeFolders lists the folders of a store that contain no runs of a scenario.
 var storeFolders = append(campaign.Folders(), exhaust.Folder)
 
-// choice is which scenarios to run, and with which overrides.
+// choice selects scenarios, with overrides.
 type choice struct {
 	names []string
 	tags  []string
@@ -46,7 +46,7 @@ type choice struct {
 
 type pick = campaign.Pick
 
-// scenarios returns the scenarios of a choice, with their own locks and expectations.
+// scenarios returns the selected scenarios, with their own locks and expectations.
 func (c choice) scenarios() (all []pick, err error) {
 	s := campaign.Selection{Names: c.names, Tags: c.tags, Sets: c.sets}
 	found, err := s.Find(known())
@@ -56,7 +56,7 @@ func (c choice) scenarios() (all []pick, err error) {
 	return all, invalid(err)
 }
 
-// selection is what the flags choose of these names.
+// selection returns the flags' selection from these names.
 func (f *runFlags) selection(names ...string) campaign.Selection {
 	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Sets: f.sets, Expects: f.expects, Demands: f.demands, Backend: f.backend, Scale: f.scale}
 }
@@ -68,15 +68,15 @@ func (f *runFlags) resolve(s *campaign.Selection) (campaign.Choice, error) {
 	return c, invalid(err)
 }
 
-// choose resolves what is named with the lock, the expectations and the scale that the flags
-// ask for. not is what is not for the lock.
+// chooseScenarios resolves the named scenarios with the lock, the expectations and the scale that the flags
+// set. not lists the scenarios that do not suit the lock.
 func (f *runFlags) choose(names ...string) (fit []pick, not []campaign.Skip, err error) {
 	s := f.selection(names...)
 	c, err := f.resolve(&s)
 	return c.Picks, c.Skipped, err
 }
 
-// invalid says what to do about a selection that is wrong.
+// selectionError adds a hint to the error of an invalid selection.
 func invalid(err error) error {
 	w, ok := errors.AsType[*campaign.Invalid](err)
 	if !ok {
@@ -117,8 +117,7 @@ func oneArg(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// simulation is the name of the backend in virtual time, containers that of the one
-// that takes images.
+// Names of backends: simulation runs in virtual time, containers runs images.
 const (
 	simulation = "sim"
 	containers = "docker"
@@ -127,7 +126,7 @@ const (
 // backendNames lists the backends; the first is the default.
 var backendNames = []string{simulation, "process", containers}
 
-// backend makes one, that of containers by its own settings.
+// backend returns the backend of this name. The settings in apply to containers.
 func backend(name string, in docker.Config, adapter ...string) (harness.Backend, error) {
 	switch name {
 	case simulation:
@@ -145,17 +144,16 @@ func backend(name string, in docker.Config, adapter ...string) (harness.Backend,
 	return nil, usage(fmt.Errorf("no backend %q", name), "one of "+strings.Join(backendNames, ", ")+meant(name, backendNames))
 }
 
-// remarker is a backend of which people must know how it stands in for what they
-// may think of.
+// remarker is a backend that differs from what users may expect; Remark explains how.
 type remarker interface{ Remark(context.Context) string }
 
-// preparer is a backend that must get things before runs, as images, which may take
-// long. It says what it gets.
+// preparer is a backend that must fetch something before runs, such as images, which may take
+// long. It reports what it fetches.
 type preparer interface {
 	Prepare(ctx context.Context, all []scenario.Scenario, say func(line string)) error
 }
 
-// prepare lets a backend get what the runs of these need, and passes on what it says.
+// prepare lets a backend fetch what these scenarios need, and prints its progress.
 func prepare(ctx context.Context, b harness.Backend, all []scenario.Scenario, says io.Writer) error {
 	p, ok := b.(preparer)
 	if !ok {
@@ -174,15 +172,15 @@ func prepare(ctx context.Context, b harness.Backend, all []scenario.Scenario, sa
 	return nil
 }
 
-// unmistakable refuses the lock that makes a mistake where none can be named.
+// rejectBroken rejects the lock with planted mistakes for commands that can't select a mistake.
 func unmistakable(verb, lock string) error {
 	if kind, _, _ := strings.Cut(lock, ":"); kind != "broken" {
 		return nil
 	}
-	return usage(fmt.Errorf("%s takes no lock that makes a mistake on purpose, and broken does", verb), "lockpick fuzz --lock broken --set lock.mistake=plain-del looks for what comes of one")
+	return usage(fmt.Errorf("%s doesn't test deliberately broken locks", verb), "lockpick fuzz --lock broken --set lock.mistake=plain-del looks for the violations of one")
 }
 
-// lockTable is the table of kinds.
+// lockTable returns the table of lock kinds.
 func lockTable() string {
 	var b strings.Builder
 	width := 0
@@ -200,15 +198,15 @@ func lockTable() string {
 	return b.String()
 }
 
-// abilitiesOf are the words for what a kind is and can do.
+// abilities describes what a kind of lock is and can do.
 func abilitiesOf(k lock.Kind) (out []string) {
 	for _, x := range []struct {
 		word string
 		is   bool
 	}{
-		{"on one node", k.OneNode}, {"extends", k.Can.Extend}, {"limits extensions", k.Can.Limit}, {"gives fencing tokens", k.Can.Fence}, {"can be acquired again by its holder", k.Can.Reenter},
-		{"asks nodes in turn", k.Can.Sequential}, {"reads its own time", k.OwnTime}, {"tells of a loss, and names no deadline", k.Belief == lock.BySignal},
-		{"tells its holder nothing", k.Belief == lock.ByNothing},
+		{"on one node", k.OneNode}, {"extends", k.Can.Extend}, {"limits extensions", k.Can.Limit}, {"issues fencing tokens", k.Can.Fence}, {"reentrant", k.Can.Reenter},
+		{"queries nodes in turn", k.Can.Sequential}, {"uses the system clock", k.OwnTime}, {"notifies its holder of a loss, without a deadline", k.Belief == lock.BySignal},
+		{"neither deadline nor notification of a loss", k.Belief == lock.ByNothing},
 	} {
 		if x.is {
 			out = append(out, x.word)
@@ -255,13 +253,13 @@ func listCmd(out io.Writer) *cobra.Command {
 			}
 			return nil
 		}}
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "faults, and where it can run on this machine")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print faults, and the backends that can run it on this machine")
 	jsonFlag(c, &asJSON, "the resolved scenarios")
 	c.Flags().StringSliceVar(&tags, "tag", nil, "only scenarios with this tag")
 	return c
 }
 
-// longestVariant is how wide the column of variants is.
+// longestVariant returns the width of the column of variants.
 func longestVariant(all []pick) int {
 	n := 0
 	for _, p := range all {
@@ -270,7 +268,7 @@ func longestVariant(all []pick) int {
 	return n
 }
 
-// hung is a word in a column, and a text beside it whose lines stay in theirs.
+// hangingIndent formats a word in a column, followed by a text that wraps in a column of its own.
 func hung(word string, column int, text string, width int) string {
 	beside := 4 + column + 1
 	return fmt.Sprintf("%-*s %s", column, word, display.Wrap(width-1, beside, beside, text))
@@ -293,7 +291,7 @@ func expectations(s scenario.Scenario) string {
 	return strings.Join(out, ", ")
 }
 
-// listPlan prints what goes wrong in a scenario.
+// listPlan prints the faults of a scenario.
 func listPlan(out io.Writer, s scenario.Scenario) {
 	for i, st := range s.Plan {
 		on := strings.Join(st.Fault.Targets, " ")
@@ -312,14 +310,14 @@ func listPlan(out io.Writer, s scenario.Scenario) {
 	for _, c := range s.Random.Choices() {
 		words = append(words, c.Word)
 	}
-	bounds := "without bounds"
+	bounds := "without limits"
 	if s.Random.Within != "" {
 		bounds = "within the " + s.Random.Within
 	}
-	fmt.Fprintf(out, "        drawn by the seed, %s: %s\n", bounds, strings.Join(words, ", "))
+	fmt.Fprintf(out, "        drawn from the seed, %s: %s\n", bounds, strings.Join(words, ", "))
 }
 
-// listBackends prints where a scenario can run here, and what is missing elsewhere.
+// listBackends prints which backends can run a scenario here, and what the others are missing.
 func listBackends(out io.Writer, s scenario.Scenario, able map[string]campaign.Abilities) {
 	var on, not []string
 	for _, name := range backendNames {
@@ -327,7 +325,7 @@ func listBackends(out io.Writer, s scenario.Scenario, able map[string]campaign.A
 		switch {
 		case len(lacks) == 0:
 			on = append(on, name)
-		case lacks[0].Name == harness.CanRun: // then nothing else is there either
+		case lacks[0].Name == harness.CanRun: // then every other capability is missing as well
 			not = append(not, name+": "+lacks[0].Reason)
 		default:
 			not = append(not, name+": "+campaign.Reasons(lacks))

@@ -14,19 +14,18 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// ci is what a run tells of its outcomes to those who run it unattended. It holds no
-// more of a sweep than it will write.
+// ci collects the outcomes for CI systems. Of a sweep it keeps only what it will write.
 type ci struct {
 	junitFile   string
 	summaryFile string // $GITHUB_STEP_SUMMARY
 	annotate    bool
 	tally       outcome.Tally
 	junit       bytes.Buffer      // the JUnit file
-	kept        map[string]string // where runs lie that were made again to be kept, by their commands
+	kept        map[string]string // directories of the stored example runs, by command
 }
 
-// newCI reads the environment. The file is made before anything is run, for a run whose
-// result can't be written is better not begun.
+// newCI reads the environment. It creates the file before anything runs, so that lockpick does not
+// start runs whose result can't be written.
 func newCI(junitFile string) (*ci, error) {
 	c := &ci{junitFile: junitFile, summaryFile: os.Getenv("GITHUB_STEP_SUMMARY"), annotate: os.Getenv("GITHUB_ACTIONS") == "true"}
 	if junitFile == "" {
@@ -34,18 +33,18 @@ func newCI(junitFile string) (*ci, error) {
 	}
 	f, err := files.Output(junitFile, 0)
 	if err != nil {
-		return nil, usage(fmt.Errorf("write junit file: %w", err), "name a file that can be written with --junit")
+		return nil, usage(fmt.Errorf("write junit file: %w", err), "name a writable file with --junit")
 	}
 	return c, f.Close()
 }
 
-// render makes the JUnit file's text, as long as the store has all the runs that it quotes.
+// render creates the text of the JUnit file while the store still has all the runs that it quotes.
 func (c *ci) render() error {
 	return suites.WriteJUnit(&c.junit, &c.tally, sequenceOf)
 }
 
-// finish writes all. Annotations are lines that GitHub's runner reads from either
-// stream, so they go where no result does.
+// finish writes everything. GitHub's runner reads annotations from either stream, so they go to the
+// stream without results.
 func (c *ci) finish(to io.Writer) error {
 	var errs []error
 	if c.junitFile != "" {
@@ -66,7 +65,7 @@ func (c *ci) finish(to io.Writer) error {
 		errs = append(errs, suites.GitHubAnnotations(to, &c.tally))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return unable(err, "make room, or name another file; the runs are in the store")
+		return unable(err, "free disk space, or name another file; the runs are in the store")
 	}
 	return nil
 }
@@ -79,11 +78,10 @@ func written(path string, how int, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// sequenceOf is the diagram that a run left, as text.
+// sequenceOf returns the stored diagram of a run as text.
 func sequenceOf(o outcome.Outcome) string { return kept(o, reports.SequenceFile) }
 
-// drawing is the diagram that a run left, or the same run when it was made again to be kept: as
-// Mermaid where there is that.
+// drawing returns the stored diagram of a run, or of its example run, preferably as Mermaid.
 func (c *ci) drawing(o outcome.Outcome) string {
 	if o.Dir == "" {
 		o.Dir = c.kept[o.Command]
@@ -91,7 +89,7 @@ func (c *ci) drawing(o outcome.Outcome) string {
 	return cmp.Or(kept(o, "sequence.mmd"), sequenceOf(o))
 }
 
-// mostDrawn is larger than any diagram.
+// maxDiagramBytes is larger than any diagram.
 const mostDrawn = 64 << 20
 
 func kept(o outcome.Outcome, name string) string {
@@ -99,7 +97,7 @@ func kept(o outcome.Outcome, name string) string {
 		return ""
 	}
 	text, err := files.ReadIn(o.Dir, name, mostDrawn)
-	if err != nil { // it is a picture, and the words are there
+	if err != nil { // the diagram is optional: the text describes the run
 		return ""
 	}
 	return string(text)

@@ -20,8 +20,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// The catalogue comes out in containers as it does elsewhere: at night all of it, and by
-// day what nothing else can show. TestBackendsAgree has a run of other sorts of faults.
+// TestCatalogueOnDocker runs the catalogue in containers: all of it at night, and by day the scenarios
+// that only containers can run. TestBackendsAgree runs other types of faults.
 func TestCatalogueOnDocker(t *testing.T) {
 	needEngine(t)
 	began := time.Now()
@@ -43,8 +43,8 @@ func TestCatalogueOnDocker(t *testing.T) {
 	nothingOnEngine(t)
 }
 
-// What go build makes as README has it, linked to libraries where there is a C compiler,
-// runs in containers from anywhere: where there is no source, and no go tool.
+// TestReadmeBuildOnDocker checks that a binary built as in the README, dynamically linked if there is a C
+// compiler, runs containers from any folder, without its source and without the go tool.
 func TestReadmesBuildOnDocker(t *testing.T) {
 	needEngine(t)
 	dir := t.TempDir()
@@ -59,7 +59,7 @@ func TestReadmesBuildOnDocker(t *testing.T) {
 	cmd := exec.Command(binary, "run", "holder-crashes/", "clock-jump/", "--backend", "docker", "--store", filepath.Join(dir, "store"))
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+filepath.Dir(server))
 	if _, err := os.Stat(filepath.Join(filepath.Dir(server), "go")); err == nil {
-		t.Skipf("go is beside %s", server)
+		t.Skipf("go is in the folder of %s", server)
 	}
 	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "building lockpick") {
 		t.Errorf("%v\n%s", err, out)
@@ -67,7 +67,7 @@ func TestReadmesBuildOnDocker(t *testing.T) {
 	nothingOnEngine(t)
 }
 
-// nothingOnEngine sees that no container and no network of a lockpick is left.
+// nothingOnEngine checks that no container and no network of lockpick is left behind.
 func nothingOnEngine(t *testing.T) {
 	t.Helper()
 	for _, list := range [][]string{{"ps", "--all"}, {"network", "ls"}} {
@@ -78,8 +78,8 @@ func nothingOnEngine(t *testing.T) {
 	}
 }
 
-// A signal in the middle of a run ends it with 130, keeps its history, and leaves
-// nothing on the engine.
+// TestInterruptedOnDocker checks that a signal in the middle of a run ends it with 130, keeps its
+// history, and leaves nothing on the engine.
 func TestInterruptedOnDocker(t *testing.T) {
 	needEngine(t)
 	store := filepath.Join(t.TempDir(), "store")
@@ -102,7 +102,7 @@ func TestInterruptedOnDocker(t *testing.T) {
 	}
 	found, err := filepath.Glob(filepath.Join(store, "baseline", "*", "outcome.json"))
 	if err != nil || len(found) == 0 {
-		t.Fatalf("no outcome was kept: %v", err)
+		t.Fatalf("no outcome was stored: %v", err)
 	}
 	var o outcome.Outcome
 	if text, err := os.ReadFile(found[0]); err != nil || json.Unmarshal(text, &o) != nil || o.Error == "" {
@@ -111,11 +111,11 @@ func TestInterruptedOnDocker(t *testing.T) {
 	nothingOnEngine(t)
 }
 
-// sameEverywhere are the scenarios of the table in harness/README.md.
+// sameEverywhere lists the scenarios of the table in harness/README.md.
 var sameEverywhere = []string{"gc-pause-after-acquire", "clock-jump", "restart-forgets", "power-loss-everysec", "disjoint-views"}
 
-// TestBackendsAgree holds the table in harness/README.md to what runs on each backend come to, which
-// is the same. With -update it is rewritten.
+// TestBackendsAgree checks that the backends give the same verdicts, and compares them with the table in
+// harness/README.md. With -update it rewrites the table.
 func TestBackendsAgree(t *testing.T) {
 	needEngine(t)
 	binary := build(t)
@@ -139,7 +139,7 @@ func TestBackendsAgree(t *testing.T) {
 	for _, s := range sameEverywhere {
 		fmt.Fprintf(&table, "| `%s` | %s |\n", s, strings.Join(verdicts[s], " | "))
 		if v := verdicts[s]; len(slices.Compact(slices.Clone(v))) != 1 || len(v) != len(backendNames) {
-			t.Errorf("%s came out as %q", s, v)
+			t.Errorf("%s: got %q", s, v)
 		}
 	}
 	inReadme(t, "../../harness/README.md", map[string]string{"backends": table.String()})

@@ -31,7 +31,7 @@ func TestContributing(t *testing.T) {
 	}
 	lists := contributions(string(guide))
 	if len(lists) < 1 {
-		t.Fatalf("CONTRIBUTING.md has %d lists of files to add something: %v", len(lists), lists)
+		t.Fatalf("CONTRIBUTING.md has %d lists of files: %v", len(lists), lists)
 	}
 	for what, list := range lists {
 		t.Run(what, func(t *testing.T) {
@@ -70,8 +70,8 @@ func TestContributing(t *testing.T) {
 	}
 }
 
-// houseTests are the tests of this package that hold for whatever is added: the rules of the
-// house, and what help and READMEs must mention.
+// houseTests selects the tests of this package that apply to every addition: the rules of the code base,
+// and what help and READMEs must mention.
 const houseTests = "./cmd/lockpick -run ^Test(ImportTable|SizesAndDocs|EngineHasNoClock|FilesAreOpenedInOnePlace|HistoriesAreReadOnce|" +
 	"ScenarioFormatIsTrue|FaultsAreTold|PropertiesAreTold|VerdictFileIsTold|SchemaIsOne|NoScenarioIsCalledAsAFolder|" +
 	"ReadmeIsShort|ReadmesLinksLead|GuaranteesNameScenarios|Claims|ScoreTag|ScorecardsAreWhole)$"
@@ -103,7 +103,7 @@ func accepted(t *testing.T, root, script string, tests []string) error {
 	return nil
 }
 
-// scriptResult is what testscript runs a script with where it may fail.
+// scriptResult is a testscript.T for scripts that may fail.
 type scriptResult struct {
 	log    strings.Builder
 	failed bool
@@ -121,7 +121,7 @@ func (r *scriptResult) Run(_ string, run func(testscript.T)) {
 	script.Wait()
 }
 
-// takeOut puts a file of a copy back as it is in the project, and returns how to undo that.
+// revertFile reverts a file of a copy to the project's version, and returns a function that undoes that.
 func takeOut(t *testing.T, root, name string) (undo func()) {
 	t.Helper()
 	path := filepath.Join(root, name)
@@ -147,8 +147,8 @@ func takeOut(t *testing.T, root, name string) (undo func()) {
 	}
 }
 
-// contributions is the lists of files and commands by what they add: those below headings
-// like "## Add a lock". NAME in a file stands for any name.
+// contributions returns the lists of files and commands below headings like "## Add a lock", by the word
+// in the heading. NAME in a file stands for any name.
 func contributions(guide string) map[string][]string {
 	lists := map[string][]string{}
 	heading := regexp.MustCompile(`^## Add an? (\w+)$`)
@@ -170,7 +170,7 @@ func contributions(guide string) map[string][]string {
 	return lists
 }
 
-// followed reports where an archive and a list differ.
+// compareWithList reports where an archive and a list differ.
 func followed(t *testing.T, list []string, a *txtar.Archive) {
 	t.Helper()
 	named := func(item, file string) bool {
@@ -189,7 +189,7 @@ func followed(t *testing.T, list []string, a *txtar.Archive) {
 	}
 }
 
-// copied is a copy of the project without what git ignores.
+// copyProject returns the folder of a copy of the project without ignored files.
 func copied(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -203,7 +203,7 @@ func copied(t *testing.T) string {
 		from := filepath.Join("../..", name)
 		info, err := os.Lstat(from)
 		if err != nil || !info.Mode().IsRegular() {
-			continue // deleted, and not yet said so
+			continue // deleted, but not in git yet
 		}
 		text, err := os.ReadFile(from)
 		if err == nil {
@@ -223,14 +223,14 @@ func write(path string, text []byte, mode fs.FileMode) error {
 	return os.WriteFile(path, text, mode)
 }
 
-// add writes a new file, or changes one by hunks: "@@" begins one, whose lines begin with
-// " ", "-" or "+" as in a diff. What a hunk replaces must be in the file once.
+// addFile writes a new file, or changes one by hunks. A hunk starts with "@@", and its lines start with " ",
+// "-" or "+" as in a diff. The replaced lines must occur in the file exactly once.
 func add(t *testing.T, path, text string) {
 	t.Helper()
 	old, err := os.ReadFile(path)
 	hunks, changes := strings.CutPrefix(text, "@@\n")
 	if changes != (err == nil) {
-		t.Fatalf("%s is changed: %t; read: %v", path, changes, err)
+		t.Fatalf("%s: has hunks: %t; read: %v", path, changes, err)
 	}
 	if changes {
 		text = string(old)
@@ -245,7 +245,7 @@ func add(t *testing.T, path, text string) {
 				}
 			}
 			if n := strings.Count(text, was.String()); n != 1 {
-				t.Fatalf("%s has these lines %d times, and should once:\n%s", path, n, was.String())
+				t.Fatalf("%s has these lines %d times, want once:\n%s", path, n, was.String())
 			}
 			text = strings.Replace(text, was.String(), is.String(), 1)
 		}
@@ -255,7 +255,6 @@ func add(t *testing.T, path, text string) {
 	}
 }
 
-// in runs a command in a directory.
 func in(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	if err := attempt(dir, args...); err != nil {
@@ -263,8 +262,7 @@ func in(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// attempt runs a command that may fail. With -trimpath, what is the same in all copies is
-// compiled once.
+// attempt runs a command that may fail. -trimpath makes the build cache work across copies.
 func attempt(dir string, args ...string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir

@@ -2,5 +2,5 @@
 
 package main
 
-// night is false in the checks that run before a change lands, which must take minutes.
+// night is false in tests that run before a change lands, which must not take longer than minutes.
 const night = false

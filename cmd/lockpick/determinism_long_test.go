@@ -19,8 +19,8 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// storm is a scenario of five clients in which everything that can go wrong does,
-// often at once: what its plan is depends on the seed alone.
+// storm returns a scenario of five clients in which everything that can go wrong does, often at once. Its
+// plan depends on the seed alone.
 func storm(t *testing.T, seed uint64) scenario.Scenario {
 	t.Helper()
 	found, err := choice{names: []string{"baseline/"}, sets: []string{
@@ -64,15 +64,15 @@ func storm(t *testing.T, seed uint64) scenario.Scenario {
 	return s
 }
 
-// Seeds of each scenario that are run twice, and random plans. At night there are more.
+// Numbers of seeds and random plans that are run twice. There are more at night.
 var (
 	pairs = flag.Uint64("pairs", map[bool]uint64{false: 1, true: 5}[night], "seeds of each scenario that are run twice; of storms eight times as many")
 	plans = flag.Uint64("plans", map[bool]uint64{false: 75, true: 1000}[night], "random plans that are run twice")
 )
 
-// Every scenario and variant, and storms, each seed twice: on one processor, and
-// on two with a garbage collector that interrupts all the time. What the
-// scheduler does must not show, not even in the instants of messages.
+// TestEverySeedTwice runs every scenario and variant, and storms, twice per seed: on one processor, and
+// on two with a garbage collector that interrupts all the time. The scheduler must not affect anything,
+// not even the times of messages.
 func TestEverySeedTwice(t *testing.T) {
 	picks, err := choice{}.scenarios()
 	if err != nil {
@@ -94,10 +94,10 @@ func TestEverySeedTwice(t *testing.T) {
 	})
 }
 
-// Storms on the other libraries and set-ups, likewise. But for rueidislock with client-side
-// caching: where an invalidation waits for it and its timer is due, or its context ends, a
-// select of the library decides what comes first, and nobody can seed that; and on two
-// processors its own goroutines race.
+// TestLibrariesTwice does the same with storms on the other libraries and configurations. It omits
+// rueidislock with client-side caching: if an invalidation is pending while a timer fires or a context
+// ends, a select in the library decides which comes first, and that can't be seeded. On two processors
+// its own goroutines race as well.
 func TestLibrariesTwice(t *testing.T) {
 	twice(t, func(run func(scenario.Scenario, uint64)) {
 		for _, kind := range libraries() {
@@ -112,9 +112,9 @@ func TestLibrariesTwice(t *testing.T) {
 	})
 }
 
-// The hardened lock, which goes on in the background with what its caller does not wait for:
-// under the scenarios that set a fault off at a point of a client, at night under all; and under
-// storms, of clients that pause for thought and of such that don't.
+// TestHardenedTwice does the same with the hardened lock, which works in the background after its calls
+// return. It uses the scenarios with a fault at a point of a client (at night all scenarios), and storms
+// of clients with and without think time.
 func TestHardenedTwice(t *testing.T) {
 	f := runFlags{backend: simulation, lock: "hardened", scale: 1}
 	fit, _, err := f.choose()
@@ -137,8 +137,8 @@ func TestHardenedTwice(t *testing.T) {
 	})
 }
 
-// library is a scenario with a lock that nobody changed, in the run's bubble, or,
-// where clocks run fast and slow, with a bubble for each client.
+// library returns a scenario with an unmodified library, in one bubble for the run or, if clocks run fast
+// and slow, in one bubble per client.
 func library(s scenario.Scenario, kind string, skewed bool) scenario.Scenario {
 	s.Lock.Kind, s.Name = kind, s.Name+"-on-"+kind
 	for i, client := range s.ClientNames() {
@@ -150,8 +150,8 @@ func library(s scenario.Scenario, kind string, skewed bool) scenario.Scenario {
 	return s
 }
 
-// Random plans, half of them within the assumptions, each twice; and for every third, a short one at settings
-// where it shows soon what becomes of a fault.
+// TestRandomPlansTwice runs random plans twice, half of them within the assumptions. Every third plan is
+// a short one, with settings under which a fault has an effect soon.
 func TestRandomPlansTwice(t *testing.T) {
 	picks, err := choice{names: []string{"random-faults/", "random-within-assumptions/", "random-settings"}}.scenarios()
 	if err != nil {
@@ -168,9 +168,8 @@ func TestRandomPlansTwice(t *testing.T) {
 	})
 }
 
-// twice runs each scenario with its seed in two processes that differ in processors and
-// garbage collection, and complains if the runs differ. There are as many such couples
-// as processors, side by side.
+// runTwice runs each scenario with its seed in two processes that differ in processors and garbage
+// collection, and reports differences. As many pairs of processes as processors run concurrently.
 func twice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 	t.Helper()
 	jobs := make(chan campaign.Job)
@@ -198,7 +197,7 @@ func twice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 	t.Logf("%d runs, each twice", n)
 }
 
-// couple does jobs in two processes until there are no more.
+// runPair runs jobs in two processes until there are no more.
 func couple(ctx context.Context, t *testing.T, jobs <-chan campaign.Job) error {
 	one, err := startTracer(ctx, "GOMAXPROCS=1", "GOGC=100")
 	if err != nil {

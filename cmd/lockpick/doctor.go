@@ -19,14 +19,14 @@ import (
 func doctorCmd(a *app) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: "doctor", Short: "show what this machine can run, and how to fix what it can't", Args: noArgs,
-		Long: `Say what each backend can do on this machine, and why not, where it can't. What a
-scenario needs, list -v shows; what the faults are, help faults.
+		Long: `Show what each backend can do on this machine, and the reasons for what it can't. lockpick
+list -v shows what scenarios need, and lockpick help faults describes the faults.
 
 The backend docker uses the engine at DOCKER_HOST, or at the usual socket if that is not
-set. It reads no contexts of the docker command: for the current one, export
+set. It ignores contexts of the docker command; to use the current one, export
 DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			a.tidies() // a probe tries what a run has
+			a.tidies() // a probe creates what a run creates
 			all, remarks := map[string][]harness.Capability{}, map[string]string{}
 			for _, name := range backendNames {
 				b, err := backend(name, docker.Config{})
@@ -54,7 +54,7 @@ DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 	return c
 }
 
-// allOf lists every capability there is, what the backend doesn't know of as missing.
+// allCapabilities lists every capability. Those that the backend doesn't know are missing.
 func allOf(able campaign.Abilities) (out []harness.Capability) {
 	names := append([]string{harness.CanRun}, scenario.Capabilities()...)
 	for _, more := range slices.Sorted(maps.Keys(able)) {
@@ -68,8 +68,8 @@ func allOf(able campaign.Abilities) (out []harness.Capability) {
 	return out
 }
 
-// diagnose prints a backend's capabilities by what they are about. What can't run
-// at all needs no more than one reason.
+// diagnose prints a backend's capabilities by subject. If the backend can't run at all, one reason
+// suffices.
 func diagnose(out io.Writer, all []harness.Capability) {
 	if run := all[0]; !run.Available {
 		finding(out, "run", "no: "+run.Reason)
@@ -92,7 +92,7 @@ func diagnose(out io.Writer, all []harness.Capability) {
 			finding(out, heading, "yes: "+strings.Join(able, ", "))
 			heading = ""
 		}
-		// What is missing for one reason stands in one line.
+		// Print capabilities that are missing for the same reason on one line.
 		for len(not) > 0 {
 			first := not[0]
 			var names []string
@@ -114,18 +114,18 @@ func finding(out io.Writer, heading, text string) { fmt.Fprintf(out, "    %-9s %
 
 func remedy(out io.Writer, c harness.Capability) {
 	if c.Remedy != "" {
-		finding(out, "", "     remedy: "+c.Remedy)
+		finding(out, "", "     fix: "+c.Remedy)
 	}
 }
 
-// group is capabilities about one sort of thing.
+// group contains the capabilities for one type of target.
 type group struct {
 	name   string
 	suffix string
 	all    []harness.Capability
 }
 
-// short is a capability's name as far as its group doesn't say it.
+// short returns a capability's name without the group's suffix.
 func (g group) short(c harness.Capability) string { return strings.TrimSuffix(c.Name, g.suffix) }
 
 func grouped(all []harness.Capability) []group {

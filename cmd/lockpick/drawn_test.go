@@ -4,7 +4,7 @@ package main
 
 import "testing"
 
-// drawnScenario is one scenario with overrides.
+// drawnScenario returns the single scenario of that name, with overrides.
 func drawnScenario(t *testing.T, name string, sets ...string) pick {
 	t.Helper()
 	all, err := choice{names: []string{name}, sets: sets}.scenarios()

@@ -32,15 +32,15 @@ func envelopeCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "envelope",
 		Short: "measure how much of each fault a lock tolerates",
-		Long: `Look for the bounds of what a lock stands: pauses, delays, clocks that jump or drift,
-restarts, crashes, losses of power. Each fault has one number that says how much of it
-there is. Values of it are tried in the simulation, with --seeds each, until two are
-next to each other of which one held with all seeds and the other did not.
+		Long: `Measure how much of each fault a lock tolerates: pauses, delays, clock jumps and drift,
+restarts, crashes, power losses. A single number describes the size of each fault. The
+simulation tries values with --seeds seeds each, until two adjacent values are found of
+which one holds with all seeds and the other does not.
 
-Arithmetic says where that must be: from the TTL, the drift that is allowed for, the
-delays of messages and the time between retries. If it is elsewhere, the exit code is 1.
-At each bound the violation is made small, as "lockpick minimize" does it. The store gets
-those scenarios, the figures, and envelope.json.`,
+Theory predicts this bound from the TTL, the allowed drift, the message delays and the
+time between retries. If the measured bound differs, the exit code is 1. At each bound
+the violation is minimized, as by "lockpick minimize". Those scenarios, the figures and
+envelope.json are written to the store.`,
 		Example: `  lockpick envelope
   lockpick envelope --dimension clock-jump --ttl 5s --nodes 7
   lockpick envelope --dimension pause,delay --fence --json`,
@@ -48,22 +48,22 @@ those scenarios, the figures, and envelope.json.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.envelope(c.Context(), f) },
 	}
 	fs := c.Flags()
-	fs.StringSliceVar(&f.dimensions, "dimension", nil, "only these: "+strings.Join(campaign.DimensionNames(), ", "))
+	fs.StringSliceVar(&f.dimensions, "dimension", nil, "measure only these: "+strings.Join(campaign.DimensionNames(), ", "))
 	fs.DurationVar(&f.TTL, "ttl", 10*time.Second, "time to live of the lock's keys")
-	fs.IntVar(&f.Nodes, "nodes", 5, "nodes that the lock is on")
-	fs.Float64Var(&f.drift, "drift", 1, "percent of the TTL that the lock allows for drift")
-	fs.BoolVar(&f.Fence, "fence", false, "the resource refuses fencing tokens below the largest that it saw")
-	fs.StringVar(&f.lock, "lock", "", "a lock of this kind, as in redsync or KIND:OPTION=VALUE; the arithmetic stays Redlock's")
+	fs.IntVar(&f.Nodes, "nodes", 5, "number of nodes")
+	fs.Float64Var(&f.drift, "drift", 1, "drift that the lock allows for, in percent of the TTL")
+	fs.BoolVar(&f.Fence, "fence", false, "the resource refuses fencing tokens below the highest it has seen")
+	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE; the theory stays Redlock's")
 	fs.Uint64Var(&f.seed, "seed", 1, "the first seed")
-	fs.IntVar(&f.seeds, "seeds", 100, "so many seeds of each value")
+	fs.IntVar(&f.seeds, "seeds", 100, "number of seeds per value")
 	storeFlag(c, &f.store, "the result")
-	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one run may take")
+	fs.DurationVar(&f.patience, "timeout", patience, "time limit of one run, in wall-clock time")
 	jsonFlag(c, &f.json, "the result")
 	c.RegisterFlagCompletionFunc("dimension", completes(false, campaign.DimensionNames))
 	return c
 }
 
-// chosen are the dimensions that were asked for.
+// chosenDimensions returns the dimensions that the user selected.
 func (f *envelopeFlags) chosen() (all []campaign.Dimension, err error) {
 	for _, name := range f.dimensions {
 		if !slices.ContainsFunc(campaign.Dimensions, func(d campaign.Dimension) bool { return strings.HasPrefix(d.Name, name) && name != "" }) {
@@ -78,20 +78,20 @@ func (f *envelopeFlags) chosen() (all []campaign.Dimension, err error) {
 	return all, nil
 }
 
-// mostEnvelopeSeeds bounds the seeds of each value.
+// maxEnvelopeSeeds limits the seeds per value.
 const mostEnvelopeSeeds = 100_000
 
-// settle makes the setting of the flags.
+// configure derives the setting from the flags.
 func (f *envelopeFlags) settle() error {
 	switch {
 	case f.seeds > mostEnvelopeSeeds:
-		return usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("a number from 1 to %d", mostEnvelopeSeeds))
+		return usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("use a number from 1 to %d", mostEnvelopeSeeds))
 	case f.TTL < time.Second || f.TTL > time.Minute:
-		return usage(fmt.Errorf("--ttl %v is out of range", f.TTL), "from 1s to 1m")
+		return usage(fmt.Errorf("--ttl %v is out of range", f.TTL), "use 1s to 1m")
 	case f.Nodes < 1 || f.Nodes > 15:
-		return usage(fmt.Errorf("--nodes %d is out of range", f.Nodes), "a number from 1 to 15")
+		return usage(fmt.Errorf("--nodes %d is out of range", f.Nodes), "use a number from 1 to 15")
 	case !(f.drift >= 0 && f.drift <= 10):
-		return usage(fmt.Errorf("--drift %g is out of range", f.drift), "percent, from 0 to 10")
+		return usage(fmt.Errorf("--drift %g is out of range", f.drift), "use a percentage from 0 to 10")
 	}
 	f.Drift, f.Timeout, f.Retry = f.drift/100, 50*time.Millisecond, client.Range{Min: 5 * time.Millisecond, Max: 20 * time.Millisecond}
 	f.OneWay.Min, f.OneWay.Max = sim.Latency()
@@ -137,7 +137,7 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 	return nil
 }
 
-// put puts another lock under a scenario, where one was asked for.
+// replaceLock replaces the lock of a scenario if the user named another.
 func (f *envelopeFlags) put(s scenario.Scenario) (scenario.Scenario, error) {
 	of := f.selection()
 	of.Given = []scenarios.Found{{From: s.Name, Scenario: s}}

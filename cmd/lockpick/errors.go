@@ -8,10 +8,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// explained gives an error of a campaign the exit code that it calls for, and says what to do about it.
+// withHint adds the exit code and a hint to an error of a campaign.
 func explained(err error) error {
 	if _, ok := errors.AsType[exhaust.NotReplayed](err); ok {
-		return &failure{err: err, code: outcome.ExitUndecided, hint: "the instants that were chosen for these steps do not show it: try --reduce exact, or another number of nodes"}
+		return &failure{err: err, code: outcome.ExitUndecided, hint: "the times chosen for these steps do not reproduce it: try --reduce exact, or another number of nodes"}
 	}
 	e, ok := errors.AsType[*campaign.Error](err)
 	if !ok {
@@ -24,9 +24,9 @@ func explained(err error) error {
 		}
 		return usage(err, "name another folder with --corpus")
 	case campaign.Taken:
-		return unable(err, "wait for it, or give this one another --store")
+		return unable(err, "wait for the other command, or use another --store")
 	case campaign.NotResumable:
-		return usage(err, "remove "+e.Path+", or begin anew with --seed")
+		return usage(err, "remove "+e.Path+", or start over with --seed")
 	case campaign.NotMeasurable:
 		return usage(err, "see lockpick envelope --help")
 	case campaign.NotRepeated:

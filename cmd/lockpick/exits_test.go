@@ -14,8 +14,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// exits runs lockpick and compares its exit code: "exits 64 run nothing". What it
-// printed is there for stdout and stderr to match.
+// exits runs lockpick and compares its exit code: "exits 64 run nothing". The commands stdout and stderr
+// can then match its output.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: exits CODE [ARG…]")
@@ -35,7 +35,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cutFile copies a file but for its last bytes: "cutfile FROM TO BYTES".
+// cutFile copies a file without its last bytes: "cutfile FROM TO BYTES".
 func cutFile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: cutfile FROM TO BYTES")
@@ -46,8 +46,8 @@ func cutFile(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text[:len(text)-n]), 0o644))
 }
 
-// steps sees that every planned step of a recorded run began on each of its
-// targets, was read back, and ended.
+// steps checks that every planned step of a recorded run started on each of its targets, was read back,
+// and ended.
 func steps(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: steps FILE")
@@ -62,9 +62,9 @@ func steps(ts *testscript.TestScript, neg bool, args []string) {
 					seen[e.Type] = e.Cause
 				}
 			}
-			ends := s.Fault != nemesis.Drop // what is lost is lost
+			ends := s.Fault != nemesis.Drop // a dropped message has no end
 			if seen[history.Begin] == "" || ends && seen[history.End] == "" {
-				ts.Fatalf("step %d (%s): on %s was seen %q", s.Step, s.When, target, seen)
+				ts.Fatalf("step %d (%s): on %s the history has %q", s.Step, s.When, target, seen)
 			}
 		}
 	}
@@ -73,8 +73,8 @@ func steps(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// votes sees that every acquire of a recorded run that succeeded had the answers
-// of a quorum by the time it returned, as the links saw it.
+// votes checks that every successful acquire of a recorded run had the answers of a quorum when it
+// returned, as seen on the links.
 func votes(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: votes FILE")
@@ -87,8 +87,8 @@ func votes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// withoutVotes counts the grants of a run and names one that had no quorum of
-// answers when its acquire returned.
+// countGrants counts the grants of a run and describes one whose acquire returned without a quorum of
+// answers.
 func withoutVotes(h *history.History) (grants int, why string) {
 	for _, g := range h.Events {
 		if g.Op != history.OpAcquire || g.Type != history.OK {

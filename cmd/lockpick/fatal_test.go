@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// serving starts lockpick, which serves until something ends it.
+// startServer starts lockpick serve, which runs until something ends it.
 func serving(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, said *bytes.Buffer) {
 	t.Helper()
 	cmd, said = exec.Command("lockpick", "serve", "--port", "0", "--store", t.TempDir()), &bytes.Buffer{}
@@ -26,20 +26,21 @@ func serving(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, said *bytes.Buffe
 		err = cmd.Start()
 	}
 	if errors.Is(err, syscall.EPERM) && namespaces != 0 {
-		t.Skip("only root has a namespace of processes")
+		t.Skip("only root can create a PID namespace")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatalf("it says %q, %v: %s", line, err, said)
+		t.Fatalf("it prints %q, %v: %s", line, err, said)
 	}
 	return cmd, said
 }
 
-// What Go's runtime ends by itself has exit status 2, which is undecided here: so it
-// aborts. These signals are ended as memory that is short and concurrent writes are.
+// TestRuntimeCrashesAbort checks that crashes of the Go runtime abort the process. They would otherwise
+// exit with status 2, which means inconclusive. The runtime handles these signals like lack of memory
+// and concurrent map writes.
 func TestWhatTheRuntimeEndsIsNotUndecided(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGSYS} {
 		cmd, said := serving(t, 0)
@@ -51,7 +52,8 @@ func TestWhatTheRuntimeEndsIsNotUndecided(t *testing.T) {
 	}
 }
 
-// The first process of a container can't abort, and so has a child that can.
+// TestFirstProcessOfAContainer checks exit codes of the first process of a container. It can't abort, so
+// it starts a child that can.
 func TestFirstProcessOfAContainer(t *testing.T) {
 	for s, want := range map[syscall.Signal]int{syscall.SIGQUIT: 134, syscall.SIGTERM: 130, syscall.SIGINT: 130} {
 		cmd, said := serving(t, syscall.CLONE_NEWPID)
@@ -68,7 +70,7 @@ func TestFirstProcessOfAContainer(t *testing.T) {
 	}
 }
 
-// A panic in a verb is a bug, and no verdict.
+// TestPanicIsABug checks that a panic in a command has the exit code for bugs.
 func TestPanicIsABug(t *testing.T) {
 	err := guarded(func(context.Context) error { panic("it hurts") }, t.Context())
 	if codeOf(err) != 70 || !strings.Contains(err.Error(), "panic: it hurts\ngoroutine ") {
@@ -76,7 +78,7 @@ func TestPanicIsABug(t *testing.T) {
 	}
 }
 
-// limited runs lockpick below a limit of the shell's.
+// runLimited runs lockpick under a limit set by the shell.
 func limited(t *testing.T, limit string, env []string, args ...string) (code int, said string) {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", limit + `; exec lockpick "$@"`, "sh"}, args...)...)
@@ -88,8 +90,8 @@ func limited(t *testing.T, limit string, env []string, args ...string) (code int
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// What the machine is short of is no bug and no missing redis-server: one line says what
-// it is, another what to do.
+// TestMissingResourcesAreNamed checks that a shortage on the machine is not reported as a bug or as a
+// missing redis-server: one line describes it, another one the fix.
 func TestWhatIsShortIsNamed(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
@@ -123,7 +125,7 @@ func TestWhatIsShortIsNamed(t *testing.T) {
 		{"wall clock", "true", dir, append(simulated, "--set", "workload.cycles=50000", "--set", "limit=24h", "--timeout", "1s"), 3, "did not end within 1s", "--timeout"},
 	} {
 		if c.tmp == "" {
-			continue // not on this machine
+			continue // not possible on this machine
 		}
 		code, said := limited(t, c.limit, []string{"TMPDIR=" + c.tmp}, c.args...)
 		errors, hint := lineOf(said, "error: "), lineOf(said, "hint: ")
@@ -134,7 +136,7 @@ func TestWhatIsShortIsNamed(t *testing.T) {
 	if kept, err := filepath.Glob(filepath.Join(store, "lockpick-stack-baseline-1-*.txt")); err != nil || len(kept) != 1 {
 		t.Errorf("stacks of the run that took too long: %v, %v", kept, err)
 	}
-	if code, said := limited(t, "true", []string{"TMPDIR=" + none}, "doctor"); code != 0 || !strings.Contains(said, "remedy: use TMPDIR to choose a folder that exists") {
+	if code, said := limited(t, "true", []string{"TMPDIR=" + none}, "doctor"); code != 0 || !strings.Contains(said, "fix: use TMPDIR to choose a folder that exists") {
 		t.Errorf("doctor without a TMPDIR: exit code %d:\n%s", code, said)
 	}
 	if code, said := limited(t, "true", nil, simulated...); code != 0 {
@@ -145,7 +147,7 @@ func TestWhatIsShortIsNamed(t *testing.T) {
 	}
 }
 
-// lineOf is what a line says after its beginning; "": there is none.
+// lineOf returns the rest of the line that starts with begin, or "".
 func lineOf(text, begin string) string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), begin); ok {
@@ -155,8 +157,8 @@ func lineOf(text, begin string) string {
 	return ""
 }
 
-// smallDisk mounts a file system of a size, as in "1m", a full one (""), or one that is read-only ("ro"). It returns "" if this
-// machine mounts none.
+// smallDisk mounts a file system of a size, as in "1m", a full one ("") or a read-only one ("ro"). It
+// returns "" if this machine can't mount one.
 func smallDisk(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -20,10 +20,9 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// madeUp is a lockpick with two more kinds of fault: limp, which lasts and is the example of
-// how to add one, and forget, which is momentary. Each is one file in nemesis, one in the
-// backend that has it, and its word in the table of kinds; nothing else of the program is
-// another.
+// buildWithNewFaults builds a lockpick with two more kinds of fault: limp, which lasts and is the example of how to
+// add one, and forget, which is instantaneous. Each consists of a file in nemesis, a file in the backend
+// that supports it, and an entry in the table of kinds. Nothing else of the program changes.
 func madeUp(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -76,7 +75,7 @@ func madeUp(t *testing.T) string {
 	return path
 }
 
-// limps is a scenario with both.
+// newFaultsScenario is a scenario with both faults.
 const limps = "testdata/madeup/limps.yaml"
 
 func has(t *testing.T, text string, words ...string) {
@@ -88,8 +87,8 @@ func has(t *testing.T, text string, words ...string) {
 	}
 }
 
-// A kind of fault that nobody has heard of is explained, checked, drawn, read back, drawn
-// by dice, and missed where a backend does not have it.
+// TestNewFaultNeedsOneFile checks that a new kind of fault is explained in help, validated, drawn, read
+// back, used in random plans, and reported as missing by a backend that does not support it.
 func TestAFaultIsOneFile(t *testing.T) {
 	binary, store := madeUp(t), t.TempDir()
 	says := func(t *testing.T, code int, args ...string) string {
@@ -102,7 +101,7 @@ func TestAFaultIsOneFile(t *testing.T) {
 		return string(out)
 	}
 	t.Run("told", func(t *testing.T) {
-		has(t, says(t, 0, "help", "faults"), "lets a node do all that it is asked, and answer late", "power: limp-node", "power: forget-node")
+		has(t, says(t, 0, "help", "faults"), "makes a node answer every request late", "power: limp-node", "power: forget-node")
 		has(t, says(t, 0, "show", "--schema"), `"limp"`, `"forget"`)
 		has(t, says(t, 64, "run", limps, "--set", "plan.1.fault.by=1s"), "the limp fault has no field by", "^", "hint: leave it out")
 	})
@@ -117,10 +116,10 @@ func TestAFaultIsOneFile(t *testing.T) {
 		has(t, string(report), "limping node: n1", "emptied node: n5", `"limp n1`, `"forget n5`, "read back: PING through c2-n1: PONG after 1.00")
 		seen := kindsBegun(t, filepath.Join(run, campaign.PackedFile))
 		if want := map[string]string{"limp": "begin end ", "forget": "begin "}; !maps.Equal(seen, want) {
-			t.Errorf("the record tells %v, want %v", seen, want)
+			t.Errorf("the history has %v, want %v", seen, want)
 		}
 		says(t, 0, "check", run)
-		has(t, says(t, 0, "replay", run), "the same history again")
+		has(t, says(t, 0, "replay", run), "the same history, byte for byte")
 	})
 	t.Run("dice", func(t *testing.T) {
 		drew := map[string]string{}
@@ -129,7 +128,7 @@ func TestAFaultIsOneFile(t *testing.T) {
 			maps.Copy(drew, kindsBegun(t, filepath.Join(store, "limps+dice", "latest", campaign.PackedFile)))
 		}
 		if len(drew) != 2 {
-			t.Errorf("the dice drew %v", drew)
+			t.Errorf("random plans drew %v", drew)
 		}
 	})
 	t.Run("elsewhere", func(t *testing.T) {
@@ -141,7 +140,7 @@ func TestAFaultIsOneFile(t *testing.T) {
 			for _, name := range []string{"limp-node", "forget-node"} {
 				i := slices.IndexFunc(all, func(c harness.Capability) bool { return c.Name == name })
 				if i < 0 || all[i].Available != (backend == simulation) || !all[i].Available && (all[i].Reason == "" || all[i].Remedy == "") {
-					t.Errorf("doctor tells of %s on %s: %+v", name, backend, all)
+					t.Errorf("doctor on %s of %s: %+v", name, backend, all)
 				}
 			}
 			switch {
@@ -155,8 +154,7 @@ func TestAFaultIsOneFile(t *testing.T) {
 	})
 }
 
-// kindsBegun is which sorts of events a record has of each kind of fault, besides those that
-// only say that it is tried.
+// kindsBegun returns the types of events in a history for each kind of fault, except invocations.
 func kindsBegun(t *testing.T, path string) map[string]string {
 	t.Helper()
 	h, err := history.ReadFile(path)

@@ -11,11 +11,11 @@ import (
 	"lockpick/reports"
 )
 
-// diagramBottom is where the diagram's lanes and their axis end, in the window.
+// diagramBottom is the bottom of the diagram's lanes and axis, in window coordinates.
 const diagramBottom = `[...document.querySelectorAll('#verdict svg.sq .sq-tick')].reduce((y, e) => Math.max(y, e.getBoundingClientRect().bottom), 0)`
 
-// crossed lists labels of the diagram that are cut, lie over each other or are crossed by
-// an arrow, by what the browser has drawn.
+// crossed lists labels of the diagram that are cut off, overlap, or are crossed by an arrow, as drawn by
+// the browser.
 const crossed = `(() => {
 	const svg = document.querySelector('#verdict svg.sq'), all = [...svg.querySelectorAll('text')].map((e) => ({ text: e.textContent, class: e.getAttribute('class') || '', b: e.getBBox() }));
 	const wrong = [], whole = svg.viewBox.baseVal, over = (p, q) => p.x + 1.5 < q.x + q.width && q.x + 1.5 < p.x + p.width && p.y + 2 < q.y + q.height && q.y + 2 < p.y + p.height;
@@ -33,8 +33,8 @@ const crossed = `(() => {
 	});
 	return wrong.join('; '); })()`
 
-// testFirstScreen looks at what a reader sees of a violation before scrolling: one sentence of
-// cause and harm, whether it was expected, and the diagram, whole in a wide window.
+// testFirstScreen checks what a reader sees of a violation before scrolling: one sentence with cause and
+// effect, whether it was expected, and the diagram, which must fit into a wide window.
 func testFirstScreen(t *testing.T, browser context.Context, report, name, sentence, badge string, modes []mode) {
 	b := newTab(t, browser)
 	for _, m := range modes {
@@ -61,7 +61,7 @@ func testFirstScreen(t *testing.T, browser context.Context, report, name, senten
 	}
 }
 
-// testIncidents goes through all incidents of a run by the keys n and p, and follows a link to one.
+// testIncidents steps through all incidents of a run with the keys n and p, and follows a link to one.
 func testIncidents(t *testing.T, browser context.Context, store string) {
 	report := filepath.Join(store, "gc-like-pauses", "latest", reports.PageFile)
 	b := newTab(t, browser)
@@ -71,7 +71,7 @@ func testIncidents(t *testing.T, browser context.Context, store string) {
 	const here = `[...document.querySelectorAll('.tl-views li')].findIndex((li) => li.classList.contains('tl-here'))`
 	n := int(b.value(`document.querySelectorAll('.tl-views li').length`).(float64))
 	b.is(`+document.querySelector('#p-resource-safety td[data-l=Checked]').textContent.match(/violated (\d+) times/)[1]`, n)
-	b.value(`(async () => { const bytes = Uint8Array.from(atob(JSON.parse(document.querySelector('.tl-data').textContent)), (c) => c.charCodeAt(0)); // it is packed
+	b.value(`(async () => { const bytes = Uint8Array.from(atob(JSON.parse(document.querySelector('.tl-data').textContent)), (c) => c.charCodeAt(0)); // it is compressed
 		window.drawnOf = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).json(); })(), 0`)
 	b.becomes(`window.drawnOf`)
 	seen := map[int]bool{}
@@ -80,7 +80,7 @@ func testIncidents(t *testing.T, browser context.Context, store string) {
 		b.value(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'n', bubbles: true }))`)
 		b.becomes(`location.hash !== '` + before.(string) + `' && ` + here + ` >= 0 && location.hash.endsWith('&v=' + (` + here + ` + 1))`)
 		b.becomes(`document.querySelector('.tl-view').getBoundingClientRect().top < innerHeight && document.querySelector('.tl-view').getBoundingClientRect().bottom > 0`)
-		// The harm is in view, whole.
+		// The whole violation is in view.
 		b.is(`(() => { const v = window.drawnOf.views[`+here+`], m = location.hash.match(/t=([\d.]+)-([\d.]+)/);
 			return m[1] * 1e6 <= v.from && v.to <= m[2] * 1e6; })()`, true)
 		seen[int(b.value(here).(float64))] = true
@@ -93,7 +93,7 @@ func testIncidents(t *testing.T, browser context.Context, store string) {
 	b.becomes(here + fmt.Sprintf(` !== %v`, last))
 	b.is(`document.querySelectorAll('.tl-map .tl-mark, .tl-map .tl-mark-here').length > 5`, true)
 	b.value(`window.movedAt = performance.now()`)
-	b.becomes(`performance.now() - window.movedAt > 500`) // it glides
+	b.becomes(`performance.now() - window.movedAt > 500`) // the view moves smoothly
 	b.screenshot("incidents", false)
 	b = newTab(t, browser)
 	b.window(1280, 900, "light")

@@ -15,8 +15,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// A seed that is named for a cause shows that cause when it is run again, and its report
-// is in the store.
+// TestNamedSeedsShowTheirCause reruns the seeds that a sweep names for its causes: each shows its cause
+// again, and its report is in the store.
 func TestNamedSeedsShowTheirCause(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "random-faults", "--seeds", "14", "--store", store)
@@ -48,7 +48,7 @@ func TestNamedSeedsShowTheirCause(t *testing.T) {
 	}
 	for _, verdict := range []string{"as expected", "no violation"} {
 		if strings.Contains(printed, verdict) || strings.Contains(s.Headline(), verdict) {
-			t.Errorf("it says %q where nothing was expected: %s\n%s", verdict, s.Headline(), printed)
+			t.Errorf("%q printed for an informational run: %s\n%s", verdict, s.Headline(), printed)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func judgements(t *testing.T, command string) []outcome.Judgement {
 	return answer.Outcomes[0].Judgements
 }
 
-// shows looks for the cause that an example was named for.
+// shows checks that an example has its cause.
 func shows(t *testing.T, all []outcome.Judgement, e outcome.Example, x outcome.Cause) {
 	t.Helper()
 	var found []string
@@ -74,5 +74,5 @@ func shows(t *testing.T, all []outcome.Judgement, e outcome.Example, x outcome.C
 		}
 		found = append(found, fmt.Sprintf("%s after %d events", j, j.Length))
 	}
-	t.Errorf("%s shows no %s (%s) after %d events: %s", e.Command, x.Property, x.Cause, e.Events, strings.Join(found, "; "))
+	t.Errorf("%s: no %s (%s) after %d events, but %s", e.Command, x.Property, x.Cause, e.Events, strings.Join(found, "; "))
 }

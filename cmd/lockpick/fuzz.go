@@ -23,12 +23,12 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// huntFlags are the flags of hunt.
+// fuzzFlags are the flags of fuzz.
 type huntFlags struct {
 	runFlags
-	time    time.Duration // 0: as long as it takes
-	anew    bool          // a seed was given
-	mistake bool          // the lock is one that makes a mistake
+	time    time.Duration // 0: no time limit
+	anew    bool          // --seed was given: start over
+	mistake bool          // the lock has a planted mistake
 	corpus  string
 }
 
@@ -36,11 +36,11 @@ func huntCmd(a *app) *cobra.Command {
 	f := &huntFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: patience, reports: reportsAll}}
 	c := &cobra.Command{
 		Use:   "fuzz [NAME…|FILE…]",
-		Short: "run scenarios with new seeds, and minimize what violates a property",
+		Short: "run scenarios with new seeds and minimize the violations found",
 		Long: `Run scenarios in the simulation with one seed after another, on all processors, until --for
 or --seeds is reached. For each new combination of property and cause that is violated, keep
 the run with its report, and the smallest scenario that shows the same, as "lockpick minimize"
-finds it. At the end, print what was found and how often.
+finds it. At the end, print each finding and how often it occurred.
 
 Without names, the scenarios are random-settings and random-within-assumptions, whose plans
 stay within what Redlock assumes, with all variants that fit the lock. If a required property
@@ -49,9 +49,8 @@ is violated, the exit code is 1.
 If fuzzing was interrupted or killed, the same command resumes it; if it had finished, the same
 command continues with new seeds. With --seed it starts over. No run is counted twice.
 
-Minimized scenarios are kept in the corpus, a folder of scenario files. Those of the same lock
-run first the next time: files still show the violation when the same seed no longer draws
-the same plan.
+Minimized scenarios are stored in the corpus, a folder of scenario files. The next fuzz of the
+same lock runs them first: they still show the violation after a change to what seeds draw.
 
 Fuzzing finds all locks with a planted mistake (lock.kind broken), except
 ` + unhunted(),
@@ -72,20 +71,20 @@ Fuzzing finds all locks with a planted mistake (lock.kind broken), except
 	c.ValidArgsFunction = completes(true, scenarioNames)
 	fs := c.Flags()
 	fs.DurationVar(&f.time, "for", 10*time.Minute, "how long to run; with --seeds alone there is no time limit")
-	fs.IntVar(&f.seeds, "seeds", mostSeeds, "seeds of each scenario")
+	fs.IntVar(&f.seeds, "seeds", mostSeeds, "number of seeds per scenario")
 	fs.Uint64Var(&f.seed, "seed", 1, "start over at this seed")
-	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, as in redsync or KIND:OPTION=VALUE")
-	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s; voids the expectations")
-	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds")
-	storeFlag(c, &f.store, "the progress and what is found")
-	fs.StringVar(&f.corpus, "corpus", "", "folder of minimized scenarios (default "+campaign.CorpusFolder+" in the store)")
-	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one run may take")
+	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE")
+	fs.StringArrayVar(&f.sets, "set", nil, "override a setting, as in lock.ttl=5s; expectations of the scenario no longer apply")
+	fs.StringArrayVar(&f.expects, "expect", nil, "set an expectation, as in mutual-exclusion=holds")
+	storeFlag(c, &f.store, "progress and findings")
+	fs.StringVar(&f.corpus, "corpus", "", "folder of minimized scenarios (default: "+campaign.CorpusFolder+" in the store)")
+	fs.DurationVar(&f.patience, "timeout", patience, "time limit of one run, in wall-clock time")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "stop after the first violation of a required property")
-	jsonFlag(c, &f.json, "what was found")
+	jsonFlag(c, &f.json, "the findings")
 	return c
 }
 
-// unhunted are the mistakes that no hunt finds, and why.
+// undetectedMistakes lists the planted mistakes that fuzzing does not find, with the reasons.
 func unhunted() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(broken.Unhunted)) {
@@ -94,7 +93,7 @@ func unhunted() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// huntScenarios are what is hunted with where nothing is named.
+// defaultFuzzScenarios are the scenarios that fuzz runs if none is named.
 var huntScenarios = []string{"random-settings", "random-within-assumptions"}
 
 func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error) {
@@ -129,12 +128,12 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 		x.Result.Print(a.out)
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintf(a.errs, "interrupted after %d runs; the same command goes on\n", x.Result.Runs)
+		fmt.Fprintf(a.errs, "interrupted after %d runs; the same command resumes\n", x.Result.Runs)
 	}
 	return err
 }
 
-// choose settles what is run.
+// choose returns the scenarios to run.
 func (f *huntFlags) choose(args []string) (picks []pick, err error) {
 	unnamed := len(args) == 0
 	if unnamed {
@@ -147,7 +146,7 @@ func (f *huntFlags) choose(args []string) (picks []pick, err error) {
 		return nil, err
 	}
 	if len(chosen) == 0 {
-		return nil, usage(fmt.Errorf("no scenario is for this lock: %s: %w", not[0].ID(), not[0].Why), "name another")
+		return nil, usage(fmt.Errorf("none of the scenarios suits this lock: %s: %w", not[0].ID(), not[0].Why), "name another scenario")
 	}
 	if err := f.demand(chosen, args, given); err != nil {
 		return nil, err
@@ -159,9 +158,9 @@ func (f *huntFlags) choose(args []string) (picks []pick, err error) {
 	}
 	able := campaign.Probe(context.Background(), b)
 	for _, p := range chosen {
-		elsewhere := len(picks) > 0 && unnamed && p.Lock.Kind != picks[0].Lock.Kind // it is for locks on one node
+		elsewhere := len(picks) > 0 && unnamed && p.Lock.Kind != picks[0].Lock.Kind // a scenario for locks on one node
 		if len(able.Missing(p.Scenario, kinds.All)) == 0 && !elsewhere {
-			p.Control = nil // what the control does tells nothing of what there is to find
+			p.Control = nil // comparison runs contribute nothing to fuzzing
 			picks = append(picks, p)
 		}
 	}
@@ -171,9 +170,9 @@ func (f *huntFlags) choose(args []string) (picks []pick, err error) {
 	return picks, nil
 }
 
-// demand sets what a lock with a mistake must guarantee: as much as a correct one. What a scenario
-// requires of no lock is required only if the user asked for it (given). Fencing tokens are judged
-// if the lock hands them out.
+// requireCorrect requires of a lock with a planted mistake what a scenario requires of a correct
+// lock. What no lock is required to guarantee is required only if the user set an expectation
+// (given). Fencing tokens are checked if the lock issues them.
 func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 	if !f.mistake {
 		return nil
@@ -196,8 +195,9 @@ func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 	return nil
 }
 
-// spare asks nothing of the order of tokens where a scenario asks it of a lock that it names because
-// of how that counts, unless the user asks: it is no promise of the lock that is hunted.
+// waiveTokenOrder drops the expectation about the order of tokens if a scenario has it only because
+// of how its own lock counts. The lock under test does not promise that order. An expectation that
+// the user set stays.
 func spare(chosen []pick, given []string) {
 	for i, p := range chosen {
 		if p.Control != nil && ownCount(*p.Control) && !says(given, verdict.FencingOrder) {
@@ -207,17 +207,17 @@ func spare(chosen []pick, given []string) {
 	}
 }
 
-// ownCount says whether a scenario's lock counts otherwise than the specification's.
+// countsDifferently reports whether the tokens of a scenario's lock differ from the specification's.
 func ownCount(s scenario.Scenario) bool { return s.Lock.Fence && s.Lock.Kind != "redlock" }
 
-// says reports whether the user set an expectation for the property.
+// expects reports whether the user set an expectation for the property.
 func says(given []string, property string) bool {
 	return slices.ContainsFunc(given, func(s string) bool { return strings.HasPrefix(s, property+"=") })
 }
 
-// mistaken sets what is expected of --lock broken with its mistake. Few of these locks hand out fencing
-// tokens, so tokens are expected only of locks whose mistake is in them. Without a fence, a holder that
-// was paused may write too late with any lock.
+// setBrokenLock sets the expectations for --lock broken with its mistake. Few of these locks issue
+// fencing tokens, so tokens are expected only of locks whose mistake is in them. Without a fence, a
+// paused holder may write too late under any lock.
 func (f *huntFlags) mistaken() {
 	s := f.selection()
 	mistake := s.Mistake()

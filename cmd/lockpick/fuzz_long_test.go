@@ -15,7 +15,7 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// hunting is a hunt that is begun in a store, and what it prints in the end.
+// fuzzCommand returns a fuzz command with this store that prints JSON.
 func hunting(t *testing.T, store string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("lockpick", "fuzz", "restart-forgets/", "--seeds", "40", "--store", store, "--json", "--expect", "mutual-exclusion=holds")
@@ -23,7 +23,7 @@ func hunting(t *testing.T, store string) *exec.Cmd {
 	return c
 }
 
-// counts are how often each thing was found, and in how many runs.
+// counts returns how often each finding occurred, and the number of runs.
 func counts(t *testing.T, text []byte) map[string]int {
 	t.Helper()
 	var h campaign.Fuzz
@@ -34,14 +34,14 @@ func counts(t *testing.T, text []byte) map[string]int {
 	for _, f := range h.Finds {
 		n[f.Bug.String()] = f.Runs
 		if f.Small == nil || !f.Settled || f.Dir == "" {
-			t.Errorf("%s was not made small, or is not kept: %+v", f.Bug, f)
+			t.Errorf("%s was not minimized or not stored: %+v", f.Bug, f)
 		}
 	}
 	return n
 }
 
-// A hunt that is interrupted or killed in the middle keeps what it found, goes on when it is
-// begun again, and counts each seed once: in the end it has what one has that nobody touched.
+// TestFuzzResumes interrupts or kills fuzzing in the middle. It keeps its findings, resumes when it is
+// started again, and counts each seed once: in the end it has the results of an undisturbed one.
 func TestHuntsGoOn(t *testing.T) {
 	whole, err := hunting(t, t.TempDir()).Output()
 	if code := err.(*exec.ExitError).ExitCode(); code != 1 {
@@ -49,7 +49,7 @@ func TestHuntsGoOn(t *testing.T) {
 	}
 	want := counts(t, whole)
 	if want["runs"] != 40 || len(want) < 4 {
-		t.Fatalf("a whole hunt: %v", want)
+		t.Fatalf("undisturbed: %v", want)
 	}
 	for _, s := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		store := t.TempDir()
@@ -64,22 +64,22 @@ func TestHuntsGoOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := c.Wait()
-			done = someDone(t, store, 0) // it may have done more before it ended
+			done = someDone(t, store, 0) // more runs may have ended before the process did
 			if c.ProcessState.Success() || s == syscall.SIGINT && c.ProcessState.ExitCode() != 130 {
-				t.Fatalf("%v: it ended by %v", s, err)
+				t.Fatalf("%v: it ended with %v", s, err)
 			}
 		}
 		if done >= 40 {
-			t.Errorf("%v: it was over before", s)
+			t.Errorf("%v: it had already finished", s)
 		}
 		text, _ := hunting(t, store).Output()
 		if got := counts(t, text); !reflect.DeepEqual(got, want) {
-			t.Errorf("%v: in the end %v, want %v", s, got, want)
+			t.Errorf("%v: got %v, want %v", s, got, want)
 		}
 	}
 }
 
-// someDone waits until a hunt's file says that so many runs are done, and how many they are.
+// awaitRuns waits until the file of a fuzz records at least so many runs, and returns their number.
 func someDone(t *testing.T, store string, least int) int {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -91,6 +91,6 @@ func someDone(t *testing.T, store string, least int) int {
 			}
 		}
 	}
-	t.Fatalf("%d runs were never done", least)
+	t.Fatalf("timeout before %d runs were done", least)
 	return 0
 }

@@ -30,9 +30,9 @@ func crewOf(t *testing.T) crew {
 	return c
 }
 
-// TestShrunkForms shrinks each scenario of the catalogue that expects a violation, and compares what
-// comes of it with its line in testdata/shrunk.txt. With -update, it rewrites the lines of the scenarios
-// that -run chooses.
+// TestMinimizedForms minimizes each scenario of the catalogue that expects a violation and compares the
+// result with its line in testdata/shrunk.txt. With -update, it rewrites the lines of the scenarios that
+// -run selects.
 func TestShrunkForms(t *testing.T) {
 	c := crewOf(t)
 	forms := readShrunkForms(t)
@@ -44,7 +44,7 @@ func TestShrunkForms(t *testing.T) {
 				forms[s.ID()] = form
 			}
 			if had := forms[s.ID()]; had != form {
-				t.Errorf("it shrinks to\n%s, and %s has\n%s", form, shrunkForms, had)
+				t.Errorf("minimized to\n%s, but %s has\n%s", form, shrunkForms, had)
 			}
 		})
 	}
@@ -62,11 +62,11 @@ func TestShrunkForms(t *testing.T) {
 	}
 }
 
-// shrunkForm shrinks a scenario with seed 1 and describes what comes of it in a line.
+// minimizedForm minimizes a scenario with seed 1 and describes the result in one line.
 func shrunkForm(t *testing.T, c crew, s shrinkable) string {
 	const seed = 1
 	bug, err := violation(c.Run(t.Context(), s.Scenario, seed), s.Scenario, seed, s.bug.Property)
-	if err != nil { // it takes luck
+	if err != nil { // the violation needs another seed
 		return notShown(s.bug)
 	}
 	begin := time.Now()
@@ -88,8 +88,8 @@ func shrunkForm(t *testing.T, c crew, s shrinkable) string {
 	return form
 }
 
-// TestShrunkScenariosReplay: what is made small of random plans shows the same when its file is
-// run, in 95 of 100 cases at least, and is small.
+// TestMinimizedScenariosReplay minimizes random plans. In at least 95 of 100 cases the resulting file
+// shows the same violation when it is run.
 func TestShrunkScenariosReplay(t *testing.T) {
 	c := crewOf(t)
 	chosen, err := choice{names: []string{"random-faults"}}.scenarios()
@@ -123,7 +123,7 @@ func TestShrunkScenariosReplay(t *testing.T) {
 		if err == nil && c.Run(t.Context(), written[0], r.Seed).Code == outcome.ExitOK {
 			replayed++
 		} else {
-			t.Logf("%s, seed %d, %s does not show: %v\n%s", p.ID(), seed, bug, err, text)
+			t.Logf("%s, seed %d: %s does not occur: %v\n%s", p.ID(), seed, bug, err, text)
 		}
 	}
 	t.Logf("%d of %d replay; median %d runs, %d steps, %.1f s; most %d runs, %d steps, %.1f s", replayed, tried,
@@ -138,17 +138,17 @@ func median[T cmp.Ordered](all []T) T {
 	return all[len(all)/2]
 }
 
-// huntSeeds are those of each scenario. Most hunts end after a few.
+// fuzzSeeds is the number of seeds per scenario. Most locks are caught after a few.
 const huntSeeds = 200
 
-// TestHuntFindsBrokenLocks hunts each lock with a mistake until something is found that had to
-// hold, and holds that to be small. Nobody tells the hunt what to look for. Those that broken.Unhunted
-// names are hunted, too: what it says of them has to be true.
+// TestFuzzFindsBrokenLocks fuzzes each broken lock until a required property is violated, and checks that
+// the minimized scenario is small. The fuzzer does not know what to look for. It also fuzzes the locks in
+// broken.Unhunted, to check that they are not found.
 func TestHuntFindsBrokenLocks(t *testing.T) {
 	lockpick := build(t)
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "mistake\tproperty\tcause\truns\tseconds\tto make it small\tsmall")
+	fmt.Fprintln(table, "mistake\tproperty\tcause\truns\tseconds\tminimizing\tminimized")
 	var took []float64
 	for _, m := range broken.Mistakes() {
 		t.Run(m.Name, func(t *testing.T) {
@@ -164,10 +164,10 @@ func TestHuntFindsBrokenLocks(t *testing.T) {
 			}
 			f := h.Finds[i]
 			if unhunted {
-				t.Errorf("it shows by %s, so that it should not be among broken.Unhunted", f.First.Command)
+				t.Errorf("found by %s, so it should not be in broken.Unhunted", f.First.Command)
 			}
 			if f.Small == nil {
-				t.Fatalf("%s was not made small: %s", f.Bug, f.Why)
+				t.Fatalf("%s was not minimized: %s", f.Bug, f.Why)
 			}
 			if z := f.Small.After; z.Steps > 3 || z.Clients > 2 {
 				t.Errorf("%s is not small: %s", f.Bug, f.Small.Caption())
@@ -179,14 +179,14 @@ func TestHuntFindsBrokenLocks(t *testing.T) {
 	table.Flush()
 	t.Logf("\n%s", &text)
 	if len(took) > 0 {
-		t.Logf("%d found; making one small took %.1f s in the median, %.1f s at most", len(took), median(took), slices.Max(took))
+		t.Logf("%d found; minimizing one took %.1f s in the median, %.1f s at most", len(took), median(took), slices.Max(took))
 	}
 	if len(broken.Unhunted) > 5 {
-		t.Errorf("%d locks with a mistake are not found", len(broken.Unhunted))
+		t.Errorf("%d broken locks are not found", len(broken.Unhunted))
 	}
 }
 
-// hunted is what a hunt finds of a mistake.
+// fuzzed returns the result of fuzzing a lock with a mistake.
 func hunted(t *testing.T, lockpick, mistake string) campaign.Fuzz {
 	t.Helper()
 	store := t.TempDir()

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// What a scenario asks of the tokens of a lock that it names is asked of no other, unless the user does;
-// what it asks of the specification's is asked of each that gives some.
+// TestFuzzTokenExpectations checks that an expectation about a named lock's tokens does not apply to other
+// locks, unless the user sets it. An expectation about the specification's tokens applies to every lock
+// that issues tokens.
 func TestHuntsAskForTokensAsTheirLockCounts(t *testing.T) {
 	for _, c := range []struct {
 		scenario string
@@ -33,12 +34,13 @@ func TestHuntsAskForTokensAsTheirLockCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := cmp.Or(picks[0].Expect["fencing-order"].Want, "any"); len(picks) != 1 || got != c.want {
-			t.Errorf("%s, %v: fencing-order=%s is asked of %d, want %s of one", c.scenario, c.lock, got, len(picks), c.want)
+			t.Errorf("%s, %v: fencing-order=%s in %d scenarios, want %s in one", c.scenario, c.lock, got, len(picks), c.want)
 		}
 	}
 }
 
-// What is expected of a scenario can be judged in it, or its record couldn't be read again.
+// TestExpectationsCanBeChecked checks that a scenario's expectations can be checked in it; otherwise its
+// record could not be read again.
 func TestExpectationsCanBeJudged(t *testing.T) {
 	for _, expects := range [][]string{nil, {"bounded-hold=holds"}} {
 		flags := runFlags{lock: "broken", sets: []string{"lock.mistake=plain-del"}, expects: expects, backend: simulation}
@@ -56,11 +58,11 @@ func TestExpectationsCanBeJudged(t *testing.T) {
 			}
 		}
 		if limited == 0 || limited == len(picks) {
-			t.Errorf("bounded-hold is expected of %d of %d scenarios, want of those with limits", limited, len(picks))
+			t.Errorf("bounded-hold is expected in %d of %d scenarios, want those with limits", limited, len(picks))
 		}
 	}
 	flags := runFlags{expects: []string{"bounded-hold=holds"}, backend: simulation}
 	if _, _, err := flags.choose("baseline/"); err == nil {
-		t.Error("bounded-hold is expected of a scenario without limits")
+		t.Error("bounded-hold is expected in a scenario without limits")
 	}
 }

@@ -20,47 +20,47 @@ import (
 	"lockpick/scenarios/exhaust"
 )
 
-// topics are help pages that belong to no command: topics/NAME.txt has their text.
+// topics lists the help pages that belong to no command. Their texts are in topics/NAME.txt.
 var topics = []struct{ name, short string }{
-	{"exit-codes", "what the exit code says"},
-	{"files", "what a run leaves on disk"},
-	{"verdict-file", "what stands in verdict.json and outcome.json"},
-	{"faults", "what can go wrong on purpose"},
-	{"locks", "what can be tested, and what each lock is held to"},
+	{"exit-codes", "what each exit code means"},
+	{"files", "what a run writes to disk"},
+	{"verdict-file", "the fields of verdict.json and outcome.json"},
+	{"faults", "the faults that lockpick can inject"},
+	{"glossary", "the terms that lockpick uses"},
+	{"locks", "which locks can be tested, and what is required of each"},
 	{"scenario-format", "how to write a scenario"},
-	{"properties", "what is checked"},
+	{"properties", "what lockpick checks, and how"},
 	{"shards", "how to run a sweep on several machines"},
 }
 
 //go:embed topics/*.txt
 var texts embed.FS
 
-// topic is the text of a help page. A word in capitals and braces stands for what the code
-// knows better: the table of faults, the bounds of a run, the numbers that it measures.
+// topic returns the text of a help page. Words in capitals and braces are replaced with text that
+// is generated from the code: the table of faults, the limits of a run, the numbers it measures.
 func topic(name string) string {
 	text, err := texts.ReadFile("topics/" + name + ".txt")
 	if err != nil {
-		panic(err) // the table above names a file that there isn't
+		panic(err) // the table above names a file that does not exist
 	}
 	return strings.NewReplacer(
 		"{FAULTS}", faults(),
 		"{LOCKS}", lockTable(),
-		"{BOUNDS}", wrapped(0, 0, "What one run may have at most: "+strings.Join(scenario.Bounds(), "; ")+
-			". More is refused where it stands, and a run that records more events is stopped there, undecided. "+
-			"What is scaled is held to the same bounds. FILE is a regular file of at most a megabyte: no pipe, no device."),
-		"{NUMBERS}", wrapped(len("expected: "), 0, strings.Join(checker.Numbers(), ", ")+"."),
+		"{BOUNDS}", wrapped(0, 0, "Limits of one run: "+strings.Join(scenario.Bounds(), "; ")+
+			". A scenario that exceeds a limit is refused. A run that records more events is stopped and is inconclusive. "+
+			"The limits also apply to scaled values. FILE is a regular file of at most a megabyte, not a pipe or a device."),
+		"{NUMBERS}", wrapped(len("Numbers: "), 0, strings.Join(checker.Numbers(), ", ")+"."),
 	).Replace(strings.TrimSuffix(string(text), "\n"))
 }
 
-// helpWidth is how wide help is.
+// helpWidth is the width of help texts, in columns.
 const helpWidth = 84
 
-// wrapped breaks a text of help into lines.
 func wrapped(first, others int, text string) string {
 	return display.Wrap(helpWidth, first, others, text)
 }
 
-// faults is the table of what the nemesis can do.
+// faultTable returns the table of the nemesis's faults.
 func faults() string {
 	var b strings.Builder
 	width := 0
@@ -78,7 +78,7 @@ func faults() string {
 	return b.String()
 }
 
-// facts is what a scenario's author must know of a kind.
+// faultDetails lists what the author of a scenario must know about a kind of fault.
 func facts(k nemesis.Kind) []string {
 	var on, needs, takes, powers []string
 	for _, t := range k.On {
@@ -94,7 +94,7 @@ func facts(k nemesis.Kind) []string {
 	}
 	hits := "hits:  " + strings.Join(on, ", ")
 	if k.Nests {
-		hits += "; may be in force for several steps at once"
+		hits += "; several steps may have it in force at once"
 	}
 	out := []string{hits}
 	add := func(what string, words []string) {
@@ -115,8 +115,8 @@ func facts(k nemesis.Kind) []string {
 	return out
 }
 
-// completes completes one word by names, and files beside them where the words of a command
-// may be files.
+// completer returns a function that completes one word from names and, if files is set, from file
+// names as well.
 func completes(files bool, names func() []string) cobra.CompletionFunc {
 	then := cobra.ShellCompDirectiveNoFileComp
 	if files {
@@ -127,7 +127,7 @@ func completes(files bool, names func() []string) cobra.CompletionFunc {
 	}
 }
 
-// scenarioNames are all scenarios, each as NAME and its variants as NAME/VARIANT.
+// scenarioNames lists all scenarios as NAME, and their variants as NAME/VARIANT.
 func scenarioNames() []string {
 	all, err := choice{}.scenarios()
 	if err != nil {
@@ -140,7 +140,7 @@ func scenarioNames() []string {
 	return out
 }
 
-// tagNames are the tags of the catalogue.
+// tagNames lists the tags of the catalogue.
 func tagNames() []string {
 	all, err := choice{}.scenarios()
 	if err != nil {
@@ -154,7 +154,7 @@ func tagNames() []string {
 	return slices.Compact(out)
 }
 
-// expectWords are properties with what can be expected of them.
+// expectationNames lists the values of --expect: every property with every expectation.
 func expectWords() []string {
 	var out []string
 	for _, p := range checker.Properties() {
@@ -163,10 +163,10 @@ func expectWords() []string {
 	return out
 }
 
-// storedRuns are the runs of the store, the newest of each scenario first.
+// storedRuns lists the runs of the store, starting with the newest of each scenario.
 func storedRuns() []string { return suites.Runs(defaultStore()) }
 
-// completion says what the words of all commands may be.
+// addCompletion sets the completions of all commands.
 func completion(root *cobra.Command) {
 	runs := completes(true, storedRuns)
 	for name, f := range map[string]cobra.CompletionFunc{
@@ -202,8 +202,8 @@ func completion(root *cobra.Command) {
 	root.RegisterFlagCompletionFunc("color", completes(false, func() []string { return []string{"auto", "always", "never"} }))
 }
 
-// nearest is the name that a word was probably meant to be: one that differs by typing mistakes,
-// or that has the longest beginning in common; "": none is.
+// nearestName returns the name that the user probably intended: one that differs by typing mistakes,
+// or the one with the longest common prefix. It returns "" if no name comes close.
 func nearest(word string, names []string) string {
 	best := scenario.Nearest(word, names)
 	if best != "" {
@@ -222,7 +222,7 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// meant asks whether a word was meant to be one of the names; "": nothing comes near.
+// suggestion returns "; did you mean NAME?" for the nearest name, or "" if no name comes close.
 func meant(word string, names []string) string {
 	if n := nearest(word, names); n != "" {
 		return "; did you mean " + n + "?"
@@ -230,7 +230,7 @@ func meant(word string, names []string) string {
 	return ""
 }
 
-// commands are the names of what stands below a command: of the verbs and topics, if it is the root.
+// commandNames lists the subcommands of a command; for the root these are all commands and topics.
 func commands(of *cobra.Command) (names []string) {
 	if !of.HasParent() {
 		names = append(names, "help")
@@ -243,10 +243,10 @@ func commands(of *cobra.Command) (names []string) {
 	return names
 }
 
-// flagName is a flag as a command's usage begins its line with it.
+// flagPattern matches a flag at the start of a line of a command's usage.
 var flagName = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
 
-// flagError suggests the flag that was probably meant, or what replaces one that was removed.
+// flagError suggests the flag that the user probably intended, or the replacement of a removed one.
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
 	if word, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {

@@ -20,7 +20,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// refused sees that lockpick takes something for bad input, and says what to do.
+// checkRefused checks that lockpick rejects its input with a usage error and a hint.
 func refused(t *testing.T, what string, args ...string) (errs string) {
 	t.Helper()
 	code, _, errs := said(t, args...)
@@ -30,7 +30,7 @@ func refused(t *testing.T, what string, args ...string) (errs string) {
 	return errs
 }
 
-// realRun is a run of the catalogue in a store, and a suite that names it.
+// realRun makes a run of the catalogue in a store, and a suite with it.
 func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	t.Helper()
 	store = filepath.Join(t.TempDir(), "store")
@@ -47,8 +47,7 @@ func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	return store, o.Dir, suiteDir
 }
 
-// unpacked replaces the history in a run directory by its text, as it stands there while a
-// run goes on.
+// unpack replaces the history in a run directory with its uncompressed text, as during a run.
 func unpacked(t *testing.T, dir string) string {
 	t.Helper()
 	text, err := campaign.Facts(dir)
@@ -59,9 +58,9 @@ func unpacked(t *testing.T, dir string) string {
 	return path
 }
 
-const example = "gc-pause-after-acquire/" // violated: it has every report
+const example = "gc-pause-after-acquire/" // violated, so it has every report
 
-// fortress is a directory beside the store in which nothing may change.
+// fortress is a directory next to the store in which nothing may change.
 type fortress struct{ dir, file string }
 
 func newFortress(t *testing.T, store string) fortress {
@@ -77,12 +76,12 @@ func (f fortress) holds(t *testing.T, what string) {
 	text, err := os.ReadFile(f.file)
 	all, _ := os.ReadDir(f.dir)
 	if string(text) != "mine" || err != nil || len(all) != 1 {
-		t.Fatalf("%s: what lies elsewhere is now %.40q and %v (%v)", what, text, all, err)
+		t.Fatalf("%s: the outside directory changed: %.40q and %v (%v)", what, text, all, err)
 	}
 }
 
-// Reports that are links, or other names of files elsewhere, are replaced and not
-// written through.
+// TestReportsAreNotWrittenThroughLinks checks that reports that are symbolic or hard links to other files
+// are replaced instead of written through.
 func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
 	f := newFortress(t, store)
@@ -122,7 +121,8 @@ func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
 	}
 }
 
-// A directory that is a link elsewhere is refused, wherever a command would write.
+// TestDirectoriesMayNotBeLinks checks that commands refuse to write into a directory that is a link to
+// another place.
 func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
 	f := newFortress(t, store)
@@ -133,7 +133,7 @@ func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
 	f.holds(t, "figures")
 	must(t, os.Remove(figures))
 
-	for _, d := range []string{dir, suiteDir} { // all of it lies elsewhere
+	for _, d := range []string{dir, suiteDir} { // the whole directory is elsewhere
 		away := filepath.Join(t.TempDir(), "away")
 		must(t, os.CopyFS(away, os.DirFS(d)))
 		before, _ := os.ReadDir(away)
@@ -147,7 +147,7 @@ func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
 		must(t, os.Remove(link))
 		must(t, os.Symlink(filepath.Base(d), link))
 		if code, _, errs := said(t, "report", link); code != 0 {
-			t.Errorf("latest that leads to what lies beside it: %s", errs)
+			t.Errorf("latest links to its sibling: %s", errs)
 		}
 	}
 
@@ -178,7 +178,8 @@ func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
 	f.holds(t, "the suites' folder")
 }
 
-// What is no regular file, or too large for one, is refused at once in any file's place.
+// TestNoCommandWaitsForAFile checks that a special file or a huge file in place of any file is refused at
+// once.
 func TestNoCommandWaitsForAFile(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
 	f := newFortress(t, store)
@@ -205,13 +206,13 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 		for _, file := range []string{campaign.ManifestFile, campaign.PackedFile} {
 			with(filepath.Join(dir, file), func() { refusedRun(t, name, dir, file) })
 		}
-		must(t, os.Rename(packed, packed+".kept")) // a run that still goes on
+		must(t, os.Rename(packed, packed+".kept")) // a run in progress
 		must(t, plant(filepath.Join(dir, campaign.HistoryFile)))
 		refusedRun(t, name, dir, campaign.HistoryFile)
 		must(t, os.RemoveAll(filepath.Join(dir, campaign.HistoryFile)))
 		must(t, os.Rename(packed+".kept", packed))
 		with(filepath.Join(dir, "outcome.json"), func() {
-			// A run that was interrupted has none, either.
+			// An interrupted run has none either.
 			if code, _, errs := said(t, "report", dir); code != 0 {
 				t.Errorf("%s as outcome.json: %d %s", name, code, errs)
 			}
@@ -244,13 +245,13 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 	}
 }
 
-// refusedRun: a file of a run is what no run leaves.
+// checkRefusedRun checks that a run with an unacceptable file is refused by every command.
 func refusedRun(t *testing.T, what, dir, file string) {
 	t.Helper()
 	for _, verb := range []string{"check", "explain", "report", "replay"} {
 		errs := refused(t, what+" as "+file, verb, dir)
 		if what == "6 GB" && !strings.Contains(errs, "6442450944") {
-			t.Errorf("the size is not told: %s", errs)
+			t.Errorf("the error lacks the size: %s", errs)
 		}
 	}
 }
@@ -259,10 +260,10 @@ func TestNoCommandWaitsForAReader(t *testing.T) {
 	store := t.TempDir()
 	pipe := filepath.Join(store, "junit")
 	must(t, syscall.Mkfifo(pipe, 0o600))
-	refused(t, "a pipe that nobody reads", "run", example, "--store", store, "--junit", pipe)
+	refused(t, "a pipe without a reader", "run", example, "--store", store, "--junit", pipe)
 }
 
-// A suite's outcome.json that tells of what can't be is refused.
+// TestImpossibleSuite checks that an outcome.json of a suite with impossible values is refused.
 func TestSuiteThatCantBe(t *testing.T) {
 	_, _, suiteDir := realRun(t, example)
 	path := filepath.Join(suiteDir, suites.OutcomeFile)
@@ -281,7 +282,8 @@ func TestSuiteThatCantBe(t *testing.T) {
 	}
 }
 
-// A client whose name is a path made a file elsewhere be written over.
+// TestReplayRejectsInvalidManifest checks that replay validates run.json. A client named like a path once
+// overwrote a file outside the store.
 func TestReplayRefusesWhatNoScenarioSays(t *testing.T) {
 	store, dir, _ := realRun(t, example)
 	f := newFortress(t, store)
@@ -303,5 +305,5 @@ func TestReplayRefusesWhatNoScenarioSays(t *testing.T) {
 	odd, err := json.Marshal(m)
 	must(t, err)
 	must(t, os.WriteFile(path, odd, 0o644))
-	refused(t, "a field that nobody knows", "check", dir)
+	refused(t, "an unknown field", "check", dir)
 }

@@ -15,15 +15,16 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// hostile is text that anybody may have written into a key, a file name or an error.
+// hostile is a text that an attacker may put into a key, a file name or an error.
 const hostile = "a\n::error::forged\r\n  ::warning::forged\u0085::debug::\u2028::notice::\u2029\u202e\x1b[2J##[error]forged"
 
-// obeyed is what GitHub's runner, or a terminal, would not just show.
+// commandPattern matches text that GitHub's runner or a terminal would execute instead of show.
 var obeyed = regexp.MustCompile(`(?m)^[\pZ\s]*::|##\[|[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
 var invisible = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202e}]`)
 
-// No text of others gives GitHub's runner a command or forges a line, whichever way it comes in.
+// TestForeignTextIsEscaped checks that no input can give GitHub's runner a command or forge a line of
+// output.
 func TestTextOfOthersIsShownAndNotObeyed(t *testing.T) {
 	t.Setenv("GITHUB_ACTIONS", "true")
 	t.Setenv("GITHUB_STEP_SUMMARY", "")
@@ -45,20 +46,21 @@ func TestTextOfOthersIsShownAndNotObeyed(t *testing.T) {
 		}
 		for line := range strings.Lines(errs) {
 			if !strings.HasPrefix(line, "error: ") && !strings.HasPrefix(line, "hint: ") && !strings.HasPrefix(line, "    ") {
-				t.Errorf("%.40q: a line of its own: %q", args, line)
+				t.Errorf("%.40q: forged line: %q", args, line)
 			}
 		}
 	}
 }
 
-// judged is an outcome all of whose texts are hostile.
+// hostileOutcome returns an outcome in which every text is hostile.
 func judged() outcome.Outcome {
 	return outcome.Outcome{Scenario: hostile, Backend: "sim", Code: outcome.ExitUnexpected, Command: hostile, Dir: hostile, Error: hostile, Hint: hostile, Stopped: hostile, Retried: []string{hostile},
 		Judgements: []outcome.Judgement{{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: hostile, Node: hostile, Because: hostile,
 			Confirmation: &outcome.Confirmation{Why: hostile}}}}
 }
 
-// What is said of a run has the lines that it has with harmless texts.
+// TestHostileOutcomeForgesNoLines checks that the output for a run has as many lines as with harmless
+// texts.
 func TestHostileOutcomeForgesNoLines(t *testing.T) {
 	print := func(o outcome.Outcome) string {
 		var b strings.Builder
@@ -70,7 +72,7 @@ func TestHostileOutcomeForgesNoLines(t *testing.T) {
 		return b.String()
 	}
 	o := judged()
-	o.Error = "" // that of a panic has lines
+	o.Error = "" // the error of a panic has several lines
 	text, err := json.Marshal(o)
 	must(t, err)
 	quoted, err := json.Marshal(hostile)
@@ -86,8 +88,8 @@ func TestHostileOutcomeForgesNoLines(t *testing.T) {
 	}
 }
 
-// Annotations are commands, one line each, and quote data without obeying it; JUnit's
-// readers get no invisible characters.
+// TestHostileOutcomeInReportsForCI checks that annotations are one command per line with escaped data, and
+// that JUnit files contain no invisible characters.
 func TestHostileOutcomeInReportsForCI(t *testing.T) {
 	var all outcome.Tally
 	all.Add(judged())
@@ -107,7 +109,7 @@ func TestHostileOutcomeInReportsForCI(t *testing.T) {
 	}
 }
 
-// Commands are found however a text is cut into pieces as it is written.
+// TestCommandsInPieces checks that commands are escaped even if a text is written in pieces.
 func TestCommandsInPieces(t *testing.T) {
 	for cut := range len(hostile) {
 		var b strings.Builder
@@ -115,7 +117,7 @@ func TestCommandsInPieces(t *testing.T) {
 		_, err := o.Write([]byte(hostile[:cut]))
 		_, again := o.Write([]byte(hostile[cut:]))
 		if errors.Join(err, again) != nil || regexp.MustCompile(`(?m)^\s*::`).MatchString(b.String()) {
-			t.Errorf("cut at %d: %q", cut, b.String())
+			t.Errorf("split at %d: %q", cut, b.String())
 		}
 	}
 	var b strings.Builder

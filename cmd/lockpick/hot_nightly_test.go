@@ -16,8 +16,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Clients that neither think nor hold for a day end a run at the bound of its record,
-// in the time and the memory that this takes.
+// TestEndlessRunIsStopped runs clients for a day without think or hold time. The run stops at the limit of
+// its record, within time and memory limits.
 func TestEndlessRunIsStopped(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hot.yaml")
 	must(t, os.WriteFile(file, []byte(`name: hot
@@ -37,6 +37,6 @@ limit: 24h
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	if t.Logf("heap of %d MB", m.HeapSys>>20); m.HeapSys > 3<<30 {
-		t.Error("that is too much")
+		t.Error("heap too large")
 	}
 }

@@ -10,17 +10,16 @@ import (
 	"testing"
 )
 
-// TestHistoriesAreReadOnce: which return answers which call, and when a fault began and
-// was over, is for package facts to say, so that a picture and a verdict can't disagree;
-// and nobody takes from a cause, which is a sentence for people, what an event must tell
-// in a field.
+// TestHistoriesAreReadOnce checks that only package facts determines which return belongs to which call
+// and when a fault started and ended, so that a diagram and a verdict can't disagree. It also checks that
+// no code parses a cause, which is a sentence for people: data belongs in fields of the event.
 func TestHistoriesAreReadOnce(t *testing.T) {
 	rooms := []string{"checker", "reports", "scenarios", "internal/bruteforce", "internal/histories"}
-	allowed := map[string]string{ // a file that breaks a rule, and why it may
-		"reports/page/detail.go":            "tells one event in words, whatever others there are",
-		"internal/bruteforce/bruteforce.go": "the tests' judge of last resort, which may share nothing with package facts",
-		"internal/histories/histories.go":   "makes records, of which the tests ask what facts makes of them",
-		"checker/assumptions.go":            "a step's Proof has the words by which its read-back tells that nothing was hit",
+	allowed := map[string]string{ // a file that may break a rule, and why
+		"reports/page/detail.go":            "describes a single event, independent of others",
+		"internal/bruteforce/bruteforce.go": "an independent checker for tests, which may not share code with package facts",
+		"internal/histories/histories.go":   "creates histories for tests of package facts",
+		"checker/assumptions.go":            "a step's Proof contains the read-back text of a fault that hit nothing",
 	}
 	seen, broken := 0, map[string]bool{}
 	for _, p := range packages(t) {
@@ -45,15 +44,15 @@ func TestHistoriesAreReadOnce(t *testing.T) {
 	}
 	for file := range allowed {
 		if !broken[file] {
-			t.Errorf("%s is allowed what it doesn't do", file)
+			t.Errorf("%s has an unused exception", file)
 		}
 	}
 	if seen < 50 || !broken["internal/bruteforce/bruteforce.go"] {
-		t.Errorf("%d files were looked at", seen)
+		t.Errorf("only %d files were checked", seen)
 	}
 }
 
-// readsHistories says what in a file reads a history by itself.
+// readsHistories returns the violations of the rules in a file.
 func readsHistories(f *ast.File) (all []string) {
 	pairs := func(at string, e ast.Expr) {
 		if x := dotted(e); slices.Contains([]string{"history.Invoke", "history.Begin", "history.End", `"invoke"`, `"begin"`, `"end"`}, x) {
@@ -61,7 +60,7 @@ func readsHistories(f *ast.File) (all []string) {
 		}
 	}
 	for _, d := range f.Decls {
-		causes := map[string]bool{} // variables that hold one
+		causes := map[string]bool{} // variables that contain a cause
 		ast.Inspect(d, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.BinaryExpr:
@@ -83,11 +82,11 @@ func readsHistories(f *ast.File) (all []string) {
 				}
 			case *ast.SelectorExpr:
 				if dotted(n) == "history.CameTrue" {
-					all = append(all, "mentions history.CameTrue: package facts has deadlines as they came true")
+					all = append(all, "uses history.CameTrue: package facts has the effective deadlines")
 				}
 			case *ast.CallExpr:
 				if looksFor(n) && slices.ContainsFunc(n.Args, func(e ast.Expr) bool { return hasCause(e, causes) }) {
-					all = append(all, "looks for words in a cause: what somebody needs is a field")
+					all = append(all, "parses a cause: put the data into a field")
 				}
 			}
 			return true
@@ -96,7 +95,7 @@ func readsHistories(f *ast.File) (all []string) {
 	return all
 }
 
-// looksFor reports whether a call looks for something in a text.
+// looksFor reports whether a call searches a text.
 func looksFor(c *ast.CallExpr) bool {
 	s, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -113,7 +112,7 @@ func looksFor(c *ast.CallExpr) bool {
 	return false
 }
 
-// hasCause reports whether an expression has an event's cause in it, or a variable that does.
+// hasCause reports whether an expression contains an event's cause or a variable that contains one.
 func hasCause(e ast.Expr, causes map[string]bool) (found bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -127,7 +126,7 @@ func hasCause(e ast.Expr, causes map[string]bool) (found bool) {
 	return found
 }
 
-// dotted is the source of a name, qualified or not, or of a literal.
+// dotted returns the source of a name, qualified or not, or of a literal.
 func dotted(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -140,7 +139,7 @@ func dotted(e ast.Expr) string {
 	return ""
 }
 
-// TestReadersAreFound plants what must not be, and what may.
+// TestReadersAreFound plants forbidden and permitted code.
 func TestReadersAreFound(t *testing.T) {
 	for code, want := range map[string]int{
 		`if e.Type == history.Invoke { open[e.Process] = e }`:                        1,

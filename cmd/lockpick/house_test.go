@@ -18,30 +18,30 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// row says what a package may import, and why the line is drawn there.
+// importRule lists what a package may import, and the reason for the limit.
 type row struct {
-	ours    string // packages of this module; a trailing /… means all below
-	third   string // modules of others
-	tests   string // what its tests may import besides
+	ours    string // packages of this module; a trailing /… includes all below
+	third   string // third-party modules
+	tests   string // additional imports of its tests
 	because string
 }
 
-// house is who may import whom. A package that is not in it may not exist.
+// importTable is the import table. Every package must be in it.
 var house = map[string]row{
-	"redlock":           {ours: "redlock/driver", because: "people copy the folder, so it stands alone"},
+	"redlock":           {ours: "redlock/driver", because: "people copy the folder, so it is self-contained"},
 	"redlock/driver":    {because: "for authors of drivers: the interfaces of a node, the Lua scripts, and advice on passwords, ACLs and certificates"},
 	"redlock/redisnode": {ours: "redlock/driver", third: goRedis, tests: "redlock redlock/wire " + redistest, because: "a node on the Redis client that most people use"},
 	redistest:           {ours: "redlock/redisnode", third: goRedis, because: "real servers for tests below the harness"},
 	"redlock/wire": {ours: "redlock/driver", tests: "redlock " + redistest + " redlock/redisnode " + goRedis,
-		because: "a node on a connection of its own; standard library only"},
+		because: "a node on its own connection; standard library only"},
 	"harness": {ours: "harness/client harness/history harness/scenario nemesis",
-		because: "the engine knows no back end, no checker, no report and no file"},
-	"harness/client":  {ours: "harness/history harness/lock", third: goRedis, because: "one client program for all back ends"},
-	"harness/history": {ours: "internal/files", because: "a leaf: everybody reads histories"},
+		because: "the engine knows no backends, checkers, reports or files"},
+	"harness/client":  {ours: "harness/history harness/lock", third: goRedis, because: "one client program for all backends"},
+	"harness/history": {ours: "internal/files", because: "a leaf, since everything reads histories"},
 	"harness/history/edn": {ours: "internal/files harness/history harness/history/facts", tests: goEDN + " internal/histories checker checker/mutex checker/verdict",
 		because: "translates histories to and from Jepsen's format, and judges nothing"},
 	"harness/history/facts": {ours: "harness/history", tests: "internal/histories",
-		because: "one reading of a history for everyone who judges, draws or translates it; it judges nothing"},
+		because: "the single interpretation of a history for checkers, diagrams and translations; it judges nothing"},
 	"harness/lock": {because: "interfaces and Env; a lock must not see faults or the resource"},
 	"harness/lock/broken": {ours: "harness/lock redlock redlock/driver redlock/redisnode", third: goRedis, tests: redistest,
 		because: "shares the reference's arithmetic but not its steps: a mistake is not a switch in the reference"},
@@ -60,16 +60,16 @@ var house = map[string]row{
 	"harness/locktest": {ours: "harness harness/client harness/history harness/lock harness/lock/kinds harness/process harness/real harness/scenario harness/sim nemesis checker checker/verdict reports/sequence scenarios scenarios/outcome scenarios/campaign",
 		because: "does in a test what cmd/lockpick does on a terminal; only authors of locks import it"},
 	"harness/process": {ours: "harness harness/real harness/scenario harness/client harness/lock harness/lock/exec harness/history harness/resp harness/real/… internal/files nemesis", tests: goRedis,
-		because: "back ends never import each other"},
+		because: "backends never import each other"},
 	"harness/real": {ours: "harness/scenario harness/real/proc harness/lock harness/lock/exec harness/client harness/history harness/real/vdso harness/resp nemesis harness/real/keylife harness/real/proxy harness harness/real/fuse", third: xsys,
-		because: "what the real back ends share; it starts no server and no client"},
-	"harness/real/fuse": {ours: "harness/real/proc nemesis", third: goFuse + " " + xsys, because: "a disk below any real node"},
+		because: "shared by the real backends; it starts no server and no client"},
+	"harness/real/fuse": {ours: "harness/real/proc nemesis", third: goFuse + " " + xsys, because: "a disk for any real node"},
 	"harness/real/keylife": {ours: "harness/history harness/real/vdso harness/resp", tests: "harness/real/proxy harness/real/proc",
 		because: "what nodes report about their keys, as facts"},
 	"harness/real/packets": {ours: "nemesis", third: nftables + " " + xsys, tests: "harness/history harness/real/proxy harness/real/proc",
 		because: "drops packets below any real node's connections"},
 	"harness/real/proc": {ours: "harness/resp harness/lock internal/files", third: xsys,
-		because: "child processes, the servers among them, and the true clock"},
+		because: "child processes, including servers, and the true clock"},
 	"harness/real/proxy": {ours: "harness/history harness/resp internal/files nemesis", third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, tests: "harness/real/proc",
 		because: "links in front of any real node"},
 	"harness/real/vdso": {third: xsys, tests: "harness/real/proc", because: "changes the clock of any process that a caller traces"},
@@ -77,56 +77,56 @@ var house = map[string]row{
 	"harness/scenario": {ours: "harness/client internal/files harness/history harness/lock nemesis", third: yamlPkg,
 		because: "an experiment as data and as a file; it runs nothing"},
 	"harness/sim": {ours: "harness harness/scenario harness/client harness/lock harness/history harness/resp harness/sim/node nemesis", tests: goRedis,
-		because: "the simulation knows no real process and no judge"},
+		because: "the simulation knows no real processes and no checker"},
 	"harness/sim/node": {ours: "harness/history harness/resp", third: lua, tests: miniredis + " harness/real/proc harness/real/vdso harness/real/fuse",
-		because: "a Redis node that knows no network, and no time but its own clock"},
+		because: "a Redis node without a network, whose only time is its own clock"},
 	"nemesis": {ours: "harness/history", because: "a plan is data; it needs only small interfaces"},
 	"docker": {ours: "docker/engine harness harness/real harness/scenario harness/client internal/files harness/history harness/lock harness/lock/exec harness/real/… harness/resp nemesis", third: dockerPkg,
-		because: "back ends never import each other"},
-	"docker/engine": {ours: "internal/files nemesis", third: dockerPkg, because: "all calls to the Docker engine; knows no run"},
+		because: "backends never import each other"},
+	"docker/engine": {ours: "internal/files nemesis", third: dockerPkg, because: "all calls to the Docker engine; knows nothing about runs"},
 	"checker": {ours: "harness/history harness/history/facts checker/… checker/spans", tests: "internal/bruteforce internal/histories " + porcupine + " internal/histories",
-		because: "the table of properties; judges facts only, and can't see how they were made"},
+		because: "the table of properties; it checks facts only, and can't see how they were recorded"},
 	"checker/cause": {ours: "harness/history harness/history/facts checker/verdict", tests: "internal/histories",
-		because: "why two clients had one lock, from what nodes reported; it can't see who claims to have had it"},
+		because: "why two clients held one lock, from the nodes' reports; it can't see what the clients claim"},
 	"checker/lease": {ours: "harness/history harness/history/facts checker/spans checker/verdict", tests: "internal/bruteforce internal/histories checker/second",
-		because: "the fast procedure; it sees neither what clients believed nor the second judge"},
+		because: "the fast checker; it sees neither clients' beliefs nor the second checker"},
 	"checker/liveness": {ours: "harness/history harness/history/facts checker/spans checker/verdict", tests: "internal/histories",
-		because: "what faults allow, and who was promised a lock; it judges no safety"},
+		because: "liveness as far as the faults allow it; it judges no safety"},
 	"checker/mutex": {ours: "harness/history harness/history/facts checker/verdict", tests: porcupine + " checker",
-		because: "the lock without leases, from other people's histories; knows no window and no deadline"},
+		because: "locks without leases, in foreign histories; it knows no windows and no deadlines"},
 	"checker/resource": {ours: "harness/history harness/history/facts checker/spans checker/verdict", tests: "internal/bruteforce internal/histories",
-		because: "judges by the resource's log; what nodes did is nothing to it"},
+		because: "judges by the resource's log only, not by nodes"},
 	"checker/second": {ours: "harness/history harness/history/facts checker/verdict", third: porcupine, tests: "checker internal/histories",
-		because: "the second judge; it shares no line with the first"},
+		because: "the second checker; it shares no code with the first"},
 	"checker/spans": {ours: "harness/history/facts harness/history checker/verdict", tests: "internal/histories",
 		because: "arithmetic on spans of time and windows of sessions; knows no property and no cause"},
-	"checker/verdict": {ours: "harness/history harness/history/facts", because: "what judges answer, as data: next to a leaf"},
+	"checker/verdict": {ours: "harness/history harness/history/facts", because: "verdicts as data; almost a leaf"},
 	"scenarios": {ours: "internal/files harness/scenario",
 		tests:   goEDN + " checker checker/mutex checker/verdict harness harness/history harness/history/edn harness/history/facts harness/lock harness/lock/broken harness/lock/kinds harness/sim reports/sequence reports/timeline scenarios scenarios/campaign scenarios/outcome",
 		because: "embedded text, looked up by name; it runs nothing"},
 	"scenarios/campaign": {ours: "checker/verdict harness/client harness/scenario reports/display reports/figures reports/sequence reports/suites scenarios scenarios/outcome checker internal/files harness/history harness/history/facts nemesis harness harness/lock harness/lock/broken harness/history/edn reports checker/mutex", tests: "harness/lock/kinds harness/sim",
-		because: "runs many scenarios and judges them; cmd passes in what starts the binary again"},
+		because: "runs many scenarios and judges them; cmd passes in the command that starts workers"},
 	"scenarios/exhaust": {ours: "checker/verdict harness/client harness/scenario nemesis redlock reports/display scenarios/outcome", tests: "harness/history harness/lock harness/lock/broken harness/lock/redlock redlock/driver harness/lock/redsync harness/resp harness/sim/node harness/lock/kinds harness/process harness/real harness/sim scenarios/campaign",
-		because: "a model of the lock that shares no line with it; its tests compare the two"},
+		because: "a model of the lock that shares no code with it; its tests compare the two"},
 	"scenarios/outcome": {ours: "harness/scenario harness/history checker checker/verdict harness/lock nemesis", tests: "harness/lock/kinds",
-		because: "what runs showed and what a scorecard makes of it, as data, for those who judge and those who report"},
+		because: "outcomes and scorecards as data, for campaigns and reports"},
 	"reports": {ours: "internal/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "internal/histories",
-		because: "assembles what the packages below draw"},
+		because: "assembles the output of the packages below"},
 	"reports/display": {ours: "harness/history checker/verdict", because: "how every report writes a time, a count, a name, a color, or why a key ended"},
 	"reports/figures": {ours: "harness/history harness/history/facts nemesis reports/display scenarios/outcome", third: gonumPlot, tests: "checker checker/verdict internal/histories harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "draws measurements"},
 	"reports/page": {ours: "harness/history harness/history/facts checker checker/verdict nemesis scenarios/outcome reports/display reports/sequence", tests: "harness/scenario internal/histories",
-		because: "puts on one page what others have judged and drawn"},
+		because: "combines verdicts and drawings of other packages on one page"},
 	"reports/sequence": {ours: "harness/history harness/history/facts checker/verdict nemesis reports/display", tests: "checker internal/histories harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
-		because: "draws what was recorded and judged"},
+		because: "draws a checked history"},
 	"reports/suites": {ours: "internal/files checker checker/verdict reports/figures reports/display scenarios/outcome reports/sequence", third: gzipPkg, tests: "internal/histories harness/lock",
 		because: "renders outcomes of many runs in every format; judges and draws none"},
 	"reports/timeline": {ours: "harness/history harness/history/facts checker checker/verdict nemesis reports/display", tests: "internal/histories harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
-		because: "lays out what was recorded and judged, for a page"},
+		because: "lays out a checked history for a page"},
 	"internal/bruteforce": {ours: "harness/history",
-		because: "the tests' judge of last resort: it shares no line with the checker, with facts or with porcupine's model"},
-	"internal/files":     {third: xsys, because: "whoever opens what others may have left, or makes what a kill could leave, does it here"},
-	"internal/histories": {ours: "harness/history", because: "histories for tests: random ones, and those that people write"},
+		because: "an independent checker for tests; it shares no code with the checker, facts or porcupine's model"},
+	"internal/files":     {third: xsys, because: "opens all untrusted files, and creates all files that a kill could leave behind"},
+	"internal/histories": {ours: "harness/history", because: "random and handwritten histories for tests"},
 	"internal/shapes": {ours: "harness/lock redlock redlock/driver redlock/redisnode", third: goRedis,
 		because: "locks for tests, in no table of kinds; adapters never import each other"},
 	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex checker/verdict nemesis reports reports/… scenarios scenarios/… internal/files", third: cobraPkg + " " + unitsPkg + " " + xsys, tests: "internal/shapes " + goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
@@ -162,7 +162,7 @@ const (
 	internal   = "github.com/rogpeppe/go-internal"  // tests only
 )
 
-// module is the module's path with a slash, whatever it was renamed to.
+// module is the module path with a trailing slash, even after a rename.
 var module = strings.TrimSuffix(reflect.TypeFor[outcome.Outcome]().PkgPath(), "scenarios/outcome")
 
 type listed struct {
@@ -207,7 +207,7 @@ func TestImportTable(t *testing.T) {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		r, ok := house[name]
 		if !ok {
-			t.Errorf("package %s is not in the import table: add its row and its reason, or remove it", name)
+			t.Errorf("package %s is not in the import table: add a row with the reason, or remove it", name)
 			continue
 		}
 		seen[name] = true
@@ -224,7 +224,7 @@ func TestImportTable(t *testing.T) {
 	}
 	for name := range house {
 		if !seen[name] {
-			t.Errorf("package %s is in the import table and does not exist", name)
+			t.Errorf("package %s is in the import table but does not exist", name)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func (r row) allows(self, path string) bool {
 	return path == module+self || allowed(r.ours+" "+r.third, path)
 }
 
-// allowed reports whether a list of packages and modules has an import path.
+// allowed reports whether a list of packages and modules contains an import path.
 func allowed(list, path string) bool {
 	path = strings.TrimPrefix(path, module)
 	return slices.ContainsFunc(strings.Fields(list), func(a string) bool {
@@ -245,17 +245,17 @@ func allowed(list, path string) bool {
 	})
 }
 
-// Limits of size. What is longer hides more than one idea.
+// Size limits. Longer code contains more than one idea.
 const (
 	maxFile     = 1000
 	maxFunction = 70
-	maxMethods  = 25 // of a type, tests aside: what has more is a package
+	maxMethods  = 25 // of a type, without tests; a type with more should be a package
 )
 
 func TestSizesAndDocs(t *testing.T) {
 	for _, p := range packages(t) {
 		if p.Doc == "" {
-			t.Errorf("package %s has no doc: its first sentence says what it does", p.ImportPath)
+			t.Errorf("package %s has no doc comment", p.ImportPath)
 		}
 		for _, f := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles, p.IgnoredGoFiles) {
 			checkSizes(t, filepath.Join(p.Dir, f))
@@ -268,7 +268,7 @@ func TestSizesAndDocs(t *testing.T) {
 	}
 }
 
-// methods counts those of each type of a package, as it is built here.
+// methods counts the methods of each type of a package, for this platform.
 func methods(t *testing.T, p listed) map[string]int {
 	t.Helper()
 	all := map[string]int{}
@@ -318,8 +318,8 @@ func checkSizes(t *testing.T, path string) {
 	}
 }
 
-// TestEngineHasNoClock holds the engine to Cluster.Now and Cluster.At: a look at
-// the machine's clock would be wrong in virtual time.
+// TestEngineHasNoClock checks that the engine uses only Cluster.Now and Cluster.At. The machine's clock
+// would be wrong in virtual time.
 func TestEngineHasNoClock(t *testing.T) {
 	files, err := filepath.Glob("../../harness/*.go")
 	if err != nil || len(files) == 0 {
@@ -348,9 +348,9 @@ func TestEngineHasNoClock(t *testing.T) {
 	}
 }
 
-// TestFilesAreOpenedInOnePlace: what may come from others is opened by package files,
-// which waits for nothing, reads no more than it should, and leaves no directory.
-// Only what is made anew, under a name that nobody else has, is made here.
+// TestFilesAreOpenedInOnePlace checks that untrusted files are opened only by package files, which never
+// blocks, limits what it reads, and does not leave its directory. Other packages may only create new files
+// under unique names.
 func TestFilesAreOpenedInOnePlace(t *testing.T) {
 	rooms := []string{"cmd/lockpick", "harness", "harness/scenario", "harness/history", "scenarios", "reports", "checker", "nemesis"}
 	forbidden := map[string][]string{
@@ -391,6 +391,6 @@ func TestFilesAreOpenedInOnePlace(t *testing.T) {
 		}
 	}
 	if seen < 100 {
-		t.Errorf("%d files were looked at", seen)
+		t.Errorf("only %d files were checked", seen)
 	}
 }

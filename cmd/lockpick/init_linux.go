@@ -10,9 +10,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// asInit runs lockpick as a child if this is the first process of a container, and
-// returns its exit code. No signal ends the first process but one that it handles: it
-// can't abort, and nobody else would wait for what lost its parent.
+// asInit runs lockpick as a child if this is the first process of a container, and returns its exit
+// code. Only signals that it handles end the first process, so it could not abort, and nothing else
+// would reap orphaned processes.
 func asInit() (code int, over bool) {
 	if os.Getpid() != 1 {
 		return 0, false
@@ -25,7 +25,7 @@ func asInit() (code int, over bool) {
 	}
 	child, err := os.StartProcess(self, os.Args, &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-		Sys:   &syscall.SysProcAttr{Setpgid: true}, // what the terminal sends comes once, from here
+		Sys:   &syscall.SysProcAttr{Setpgid: true}, // a signal from the terminal arrives once, through this process
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error: start lockpick as a child of the first process:", err)
@@ -33,7 +33,7 @@ func asInit() (code int, over bool) {
 	}
 	go func() {
 		for s := range signals {
-			if s != syscall.SIGCHLD && s != syscall.SIGURG && s != syscall.SIGPIPE { // ours
+			if s != syscall.SIGCHLD && s != syscall.SIGURG && s != syscall.SIGPIPE { // for this process
 				child.Signal(s)
 			}
 		}

@@ -2,5 +2,5 @@
 
 package main
 
-// asInit is for the first process of a container.
+// asInit does nothing here: see init_linux.go.
 func asInit() (code int, over bool) { return 0, false }

@@ -27,10 +27,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-var interferences = flag.Int("interferences", 0, "processes or containers that TestInterferences… kills, stops or pauses; 0: a few by day, many at night")
+var interferences = flag.Int("interferences", 0, "number of processes or containers that TestInterferences… kills, stops or pauses; 0: a few by day, many at night")
 
-// attack is what somebody else does to a run: hit is called once in each of the first
-// tries, when a client has begun to write.
+// attack is an outside attack on a run: hit is called once in each of the first tries, when a client has
+// started to write.
 type attack struct {
 	binary   string
 	scenario string
@@ -39,10 +39,10 @@ type attack struct {
 	hit      func(lockpick int) error
 }
 
-// every is more tries than a run has.
+// allTries is larger than the number of tries of a run.
 const every = 99
 
-// run runs lockpick meanwhile, and returns its exit code and what it said.
+// run runs lockpick under the attack, and returns its exit code and output.
 func (a attack) run(t *testing.T) (code int, said string) {
 	t.Helper()
 	store := t.TempDir()
@@ -53,13 +53,13 @@ func (a attack) run(t *testing.T) (code int, said string) {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
-	go func() { defer close(done); cmd.Wait() }() // how it ended, its state says
+	go func() { defer close(done); cmd.Wait() }() // its state has the result
 	hit := map[string]bool{}
 	for {
 		select {
 		case <-done:
 			if len(hit) == 0 {
-				t.Errorf("nothing was hit")
+				t.Errorf("the attack hit nothing")
 			}
 			return cmd.ProcessState.ExitCode(), out.String()
 		case <-time.After(2 * time.Millisecond):
@@ -73,14 +73,14 @@ func (a attack) run(t *testing.T) (code int, said string) {
 			}
 			hit[path] = true
 			if err := a.hit(cmd.Process.Pid); err != nil {
-				t.Errorf("hit it: %v", err)
+				t.Errorf("attack: %v", err)
 			}
 			return nil
 		})
 	}
 }
 
-// onChild hits one process of a run on processes.
+// attackOnChild returns an attack that signals one process of a run on the process backend.
 func onChild(name string, all ...syscall.Signal) func(int) error {
 	return func(lockpick int) error {
 		pid, err := childOf(lockpick, name)
@@ -91,7 +91,7 @@ func onChild(name string, all ...syscall.Signal) func(int) error {
 	}
 }
 
-// hitOnce sees that a run whose first try was hit passes by the next one, and says so.
+// passesAfterHit checks that a run whose first try was hit passes with the next one, and that the output says so.
 func hitOnce(t *testing.T, a attack, name string) {
 	t.Helper()
 	code, said := a.run(t)
@@ -100,12 +100,12 @@ func hitOnce(t *testing.T, a attack, name string) {
 	}
 }
 
-// interference is what an outsider does to one process or container of a run.
+// interference is an outside action on one process or container of a run.
 type interference struct {
 	scenario string
 	actor    string
 	way      string
-	after    time.Duration // since lockpick was started; if the actor isn't there yet, as soon as it is
+	after    time.Duration // since the start of lockpick; later if the actor does not exist yet
 }
 
 func (i interference) String() string {
@@ -120,13 +120,13 @@ type saboteur struct {
 	ways            []string
 	actors          func(lockpick int) map[string]string // what to hit, by name
 	hit             func(target, way string) (at time.Time, err error)
-	late            time.Duration // how long before a run's end its last look at the actors may be
+	late            time.Duration // how long before a run's end it may check its actors for the last time
 
 	mu    sync.Mutex
-	tally map[string]map[string]int // by kind of actor and way, and by what came of it
+	tally map[string]map[string]int // by kind of actor and way, and by result
 }
 
-// quiet runs a scenario that nobody disturbs. It returns the actors seen, and how long it took.
+// runUndisturbed runs a scenario undisturbed. It returns the actors seen, and the duration.
 func (s *saboteur) quiet(scenario string) (cast []string, life time.Duration) {
 	s.Helper()
 	seen := map[string]bool{}
@@ -137,7 +137,7 @@ func (s *saboteur) quiet(scenario string) (cast []string, life time.Duration) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if code := r.cmd.ProcessState.ExitCode(); code != outcome.ExitOK && code != outcome.ExitUndecided { // as on a busy machine
+	if code := r.cmd.ProcessState.ExitCode(); code != outcome.ExitOK && code != outcome.ExitUndecided { // as on an overloaded machine
 		s.Fatalf("%s, undisturbed: exit code %d\n%s", scenario, code, r.said.String())
 	}
 	return slices.Sorted(maps.Keys(seen)), time.Since(r.began)
@@ -176,13 +176,13 @@ func (r *disturbedRun) runs() bool {
 }
 
 const (
-	longestLimit = 20 * time.Second // of the scenarios that are run here
-	overtime     = 30 * time.Second // by how much a run may outlive its limit
-	neverEnds    = 5 * time.Minute  // for all tries together, on a busy machine
+	longestLimit = 20 * time.Second // of the scenarios in these tests
+	overtime     = 30 * time.Second // by how much a run may exceed its limit
+	neverEnds    = 5 * time.Minute  // for all tries together, on an overloaded machine
 )
 
-// try interferes once and checks what comes of it. It returns false if the run was over
-// before the actor could be hit.
+// try interferes once and checks the result. It returns false if the run was over before the actor could
+// be hit.
 func (s *saboteur) try(i interference, life time.Duration) bool {
 	r := s.start(i.scenario)
 	var at time.Time
@@ -202,7 +202,7 @@ func (s *saboteur) try(i interference, life time.Duration) bool {
 	case <-time.After(neverEnds):
 		r.cmd.Process.Signal(syscall.SIGQUIT)
 		<-r.ended
-		s.Errorf("%v: still runs after %v\n%s", i, neverEnds, r.said.String())
+		s.Errorf("%v: still running after %v\n%s", i, neverEnds, r.said.String())
 		s.count(i, "endless")
 		return true
 	}
@@ -224,7 +224,7 @@ func (s *saboteur) try(i interference, life time.Duration) bool {
 	default:
 		s.Errorf("%v: exit code %d, and no try was discarded\n%s", i, code, said)
 	}
-	// What has a node's address is called by the node, and of many only the first are named.
+	// A process with a node's address is reported as the node, and of many only the first are named.
 	named := strings.Contains(said, i.actor) || strings.HasPrefix(i.actor, "address") || strings.Contains(said, " more (")
 	if discarded && !probes(i.actor) && !named {
 		s.Errorf("%v: the output doesn't name it\n%s", i, said)
@@ -233,7 +233,7 @@ func (s *saboteur) try(i interference, life time.Duration) bool {
 		s.Errorf("%v: exit code %d\n%s", i, code, said)
 	}
 	if took, may := s.first(r), life+longestLimit+overtime; took > may {
-		s.Errorf("%v: the try took %v, and may take %v", i, took, may)
+		s.Errorf("%v: the try took %v, limit %v", i, took, may)
 	}
 	if left, err := os.ReadDir(r.tmp); err != nil || len(left) > 0 {
 		s.Errorf("%v: left in TMPDIR: %v %v\n%s", i, left, err, said)
@@ -242,10 +242,10 @@ func (s *saboteur) try(i interference, life time.Duration) bool {
 	return true
 }
 
-// probes reports whether a process only tries what the machine can do, before any run.
+// probes reports whether a process only probes the machine before any run.
 func probes(actor string) bool { return actor == "trial" || actor == "date" || actor == "redis-server" }
 
-// first is how long the first try took, which is the disturbed one.
+// firstTryDuration returns the duration of the first try, which is the disturbed one.
 func (s *saboteur) first(r *disturbedRun) time.Duration {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*"))
 	if err != nil || len(runs) == 0 {
@@ -258,7 +258,7 @@ func (s *saboteur) first(r *disturbedRun) time.Duration {
 	return time.Duration(o.Seconds * float64(time.Second))
 }
 
-// over reports whether an instant is after the last look at the actors of the last run.
+// afterLastCheck reports whether an instant is after the last check of the actors of the last run.
 func (s *saboteur) over(r *disturbedRun, at time.Time) bool {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*", campaign.PackedFile))
 	if err != nil || len(runs) == 0 {
@@ -287,8 +287,8 @@ func (s *saboteur) count(i interference, result string) {
 	s.tally[key][result]++
 }
 
-// sabotage interferes n times, several at once, with every actor of each scenario in turn,
-// and at instants spread evenly over a run.
+// sabotage interferes n times, several at once, with every actor of each scenario in turn, at times spread
+// evenly over a run.
 func (s *saboteur) sabotage(n, atOnce int) {
 	type whole struct {
 		cast []string
@@ -321,7 +321,7 @@ func (s *saboteur) sabotage(n, atOnce int) {
 						s.count(i, "was not seen in time")
 						break
 					}
-					i.after /= 2 // it had ended before
+					i.after /= 2 // the run had already ended
 					if i.after < 10*time.Millisecond {
 						i.after = 0
 					}
@@ -343,7 +343,7 @@ func (s *saboteur) sabotage(n, atOnce int) {
 	}
 }
 
-// kindOf is what actors have in common that differ by a number.
+// kindOf returns an actor's name without its number.
 func kindOf(actor string) string { return strings.Trim(actor, "0123456789") }
 
 func each(all []string, f func(string) string) (out []string) {
@@ -353,20 +353,20 @@ func each(all []string, f func(string) string) (out []string) {
 	return out
 }
 
-// processesOf are the processes below a lockpick, by the name under which it keeps them, or else by
-// their program.
+// processesOf returns the descendants of a lockpick process, by the name under which it records them, or
+// else by their program.
 func processesOf(lockpick int) map[string]string {
 	found, named := map[string]string{}, childrenOf(lockpick)
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", lockpick))
 	for _, task := range tasks {
-		text, _ := os.ReadFile(task) // or the thread has ended
+		text, _ := os.ReadFile(task) // empty if the thread has ended
 		for _, pid := range strings.Fields(string(text)) {
 			is, _ := os.ReadFile("/proc/" + pid + "/stat") // PID (PROGRAM) STATE …
 			program, rest, _ := strings.Cut(string(is), ") ")
 			_, program, _ = strings.Cut(program, "(")
 			to, _ := os.Readlink("/proc/" + pid + "/fd/2")
 			name := cmp.Or(named[pid], program)
-			if to != "" && rest != "" && rest[0] != 'Z' && !strings.HasPrefix(name, "lockpick") { // which is about to become another program
+			if to != "" && rest != "" && rest[0] != 'Z' && !strings.HasPrefix(name, "lockpick") { // a process before its exec
 				found[name] = pid
 			}
 		}
@@ -374,11 +374,10 @@ func processesOf(lockpick int) map[string]string {
 	return found
 }
 
-// containersOf are the containers of a lockpick that run, by their names without the host's
-// number on the network.
+// containersOf returns the running containers of a lockpick process, by name without the host number.
 func containersOf(lockpick int) map[string]string {
 	found := map[string]string{}
-	list, _ := exec.Command("docker", "ps", "--filter", "label=lockpick", "--format", "{{.Names}}").Output() // or the engine is busy
+	list, _ := exec.Command("docker", "ps", "--filter", "label=lockpick", "--format", "{{.Names}}").Output() // empty if the engine is busy
 	for _, called := range strings.Fields(string(list)) {
 		owner, name, _ := strings.Cut(strings.TrimPrefix(called, "lockpick-"), "-") // BOOT.SPACE.PID.START.SITE
 		if parts := strings.Split(owner, "."); len(parts) < 3 || parts[2] != strconv.Itoa(lockpick) {
@@ -392,10 +391,10 @@ func containersOf(lockpick int) map[string]string {
 	return found
 }
 
-// waysToHitContainer are what may be done to a container by its engine, or by a signal from outside.
+// waysToHitContainer lists actions on a container: through its engine, or signals from outside.
 var waysToHitContainer = []string{"kill", "pause", "kill --signal=TERM", "SIGSTOP", "pause unpause"}
 
-// hitContainer hits a container in one of waysToHitContainer.
+// hitContainer applies one of waysToHitContainer to a container.
 func hitContainer(target, way string) (at time.Time, err error) {
 	docker := func(words ...string) string {
 		text, fails := exec.Command("docker", words...).Output()
@@ -414,25 +413,25 @@ func hitContainer(target, way string) (at time.Time, err error) {
 		at = time.Now()
 		if err == nil {
 			time.Sleep(150 * time.Millisecond)
-			exec.Command("docker", "unpause", target).Run() // or lockpick has removed it meanwhile
+			exec.Command("docker", "unpause", target).Run() // lockpick may have removed it already
 		}
 		return at, err
 	}
 	docker(append(strings.Fields(way), target)...)
 	at = time.Now()
 	if err == nil && strings.HasSuffix(way, "TERM") {
-		// The first process of a container gets no signal before it has said what to do then.
+		// The first process of a container receives only signals for which it has set a handler.
 		for end := at.Add(3 * time.Second); docker("inspect", "--format", "{{.State.Running}}", target) == "true"; {
 			if time.Now().After(end) {
 				return at, errors.New("it has not heard it")
 			}
 		}
-		err = nil // or lockpick has removed it meanwhile
+		err = nil // lockpick may have removed it already
 	}
 	return at, err
 }
 
-// signalProcess hits a process in one of waysToHit.
+// signalProcess applies one of waysToHit to a process.
 func signalProcess(target, way string) (at time.Time, err error) {
 	pid, err := strconv.Atoi(target)
 	if err != nil {
@@ -445,12 +444,12 @@ func signalProcess(target, way string) (at time.Time, err error) {
 	at = time.Now()
 	if len(all) > 1 {
 		time.Sleep(150 * time.Millisecond)
-		signals(pid, all[1:]...) // or lockpick has ended it meanwhile
+		signals(pid, all[1:]...) // lockpick may have ended it already
 	}
 	return at, nil
 }
 
-// onDocker interferes with runs in containers.
+// onDocker returns a saboteur for runs in containers.
 func onDocker(t *testing.T) *saboteur {
 	return &saboteur{T: t, binary: build(t), backend: "docker", ways: waysToHitContainer, actors: containersOf, hit: hitContainer,
 		late: 500 * time.Millisecond, args: map[string][]string{

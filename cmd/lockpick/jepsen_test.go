@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// judgedAs is by what each history of testdata/jepsen is judged, in the order of the
-// columns below and of its README.
+// modelFlags lists the models by which each history of testdata/jepsen is checked, in the order of the
+// columns below and in its README.
 var judgedAs = [][]string{{"--model", "mutex"}, {"--model", "owner-mutex"}, {"--model", "handle"}, {"--model", "lease"}, {"--model", "lease", "--ttl", "1s"}}
 
-// jepsens is what comes of it: + it holds, - it is violated.
+// jepsenVerdicts maps each history to its verdicts: + holds, - violated.
 var jepsens = map[string]string{
 	"sequential":                        "+ + + + +",
 	"concurrent-acquires":               "+ + + + +",
@@ -62,14 +62,13 @@ var jepsens = map[string]string{
 	"never-returned":                    "+ + + + +",
 }
 
-// Each history of the corpus comes out as the table says, by each model, and its
-// README tells which rule it is about.
+// TestJepsenHistories checks each history of the corpus by each model, and that the README is up to date.
 func TestJepsensHistories(t *testing.T) {
 	const dir = "testdata/jepsen"
 	paths, err := filepath.Glob(dir + "/*.edn")
 	must(t, err)
-	readme := "# Histories of a lock, in Jepsen's form\n\nEach is about one rule. `lockpick check FILE` judges it by a model: + it holds, − it is violated.\n" +
-		"`go test ./cmd/lockpick -run Jepsens -update` writes this table.\n\n| file | rule |"
+	readme := "# Histories of a lock in Jepsen's format\n\nEach file tests one rule. `lockpick check FILE` checks it by a model: + holds, − violated.\n" +
+		"`go test ./cmd/lockpick -run Jepsen -update` rewrites this table.\n\n| file | rule |"
 	for _, args := range judgedAs {
 		readme += " `" + strings.Join(args[1:], " ") + "` |"
 	}
@@ -84,7 +83,7 @@ func TestJepsensHistories(t *testing.T) {
 		want := strings.Fields(left[name])
 		delete(left, name)
 		if !ok || len(want) != len(judgedAs) {
-			t.Fatalf("%s: a comment that says its rule, and its line in the table, are missing", name)
+			t.Fatalf("%s: its comment with the rule or its line in the table is missing", name)
 		}
 		readme += fmt.Sprintf("| %s | %s |", name, rule)
 		for i, args := range judgedAs {
@@ -97,7 +96,7 @@ func TestJepsensHistories(t *testing.T) {
 		readme += "\n"
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		t.Errorf("there is no %s", name)
+		t.Errorf("%s does not exist", name)
 	}
 	for i, args := range judgedAs {
 		n := map[string]int{}
@@ -105,7 +104,7 @@ func TestJepsensHistories(t *testing.T) {
 			n[strings.Fields(want)[i]]++
 		}
 		if n["+"] < 12 || n["-"] < 12 {
-			t.Errorf("by %s %v: at least 12 of each", args, n)
+			t.Errorf("%s: %v, want at least 12 of each", args, n)
 		}
 	}
 	told, _ := os.ReadFile(dir + "/README.md")
@@ -113,7 +112,7 @@ func TestJepsensHistories(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatal("the README tells of other histories (-update writes it)")
+		t.Fatal("the README is out of date (-update rewrites it)")
 	}
 	must(t, os.WriteFile(dir+"/README.md", []byte(readme), 0o644))
 }

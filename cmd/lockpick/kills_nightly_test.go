@@ -16,9 +16,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// A lockpick that is killed at any instant leaves nothing that the next start of its kind
-// does not remove, and one that a signal ends leaves nothing at all: a hundred kills and
-// twenty of each signal, with those of TestKillsOnDocker. KILLS_SEED draws other instants.
+// TestKills kills lockpick at random times. The next start of the same kind removes everything that a
+// killed one leaves behind, and one that a signal ends leaves nothing. Together with TestKillsOnDocker
+// these are a hundred kills and twenty of each signal. KILLS_SEED selects other times.
 func TestKills(t *testing.T) {
 	endMany(newField(t, drawn(), false), []int{40, 0, 16, 16}, []int{10, 0, 4, 0})
 }
@@ -36,7 +36,7 @@ func drawn() uint64 {
 	return seed
 }
 
-// endMany kills so many lockpicks of each kind, and ends so many by each signal.
+// endMany kills so many lockpick processes of each kind, and ends so many with each signal.
 func endMany(f *field, kills, signals []int) {
 	began := time.Now()
 	for _, k := range f.kinds(kills[0], kills[1], kills[2], kills[3]) {
@@ -50,8 +50,8 @@ func endMany(f *field, kills, signals []int) {
 	f.Logf("in %v", time.Since(began).Round(time.Second))
 }
 
-// A second signal ends a lockpick at once that waits for an engine which says nothing any
-// more; what it leaves, the next start removes.
+// TestSecondSignalEndsAtOnce checks that a second signal ends lockpick at once while it waits for an
+// unresponsive engine. The next start removes what is left behind.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	needEngine(t)
 	f := newField(t, 1, true)
@@ -72,7 +72,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:
-		t.Fatal("it has put all away without its engine")
+		t.Fatal("it cleaned up without its engine")
 	case <-time.After(2 * time.Second):
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
@@ -80,21 +80,21 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	case <-ended:
 	case <-time.After(2 * time.Second):
 		cmd.Process.Kill()
-		t.Error("it goes on after a second signal")
+		t.Error("it continues after a second signal")
 	}
 	if code := cmd.ProcessState.ExitCode(); code != outcome.ExitInterrupt {
 		t.Errorf("exit code %d", code)
 	}
 	if f.remains() == "" {
-		t.Error("it left nothing, and nothing is shown")
+		t.Error("it left nothing behind, so the test shows nothing")
 	}
 	f.ends("run", "baseline/", "--backend", "docker", "--set", "workload.for=5s")
 	if left := f.await(); left != "" {
-		t.Errorf("the next start has left\n%s", left)
+		t.Errorf("left behind by the next start:\n%s", left)
 	}
 }
 
-// frozen is a socket that leads to the engine, until it is frozen.
+// freezableSocket returns a socket that forwards to the engine until it is frozen.
 func frozen(t *testing.T) (path string, freeze func()) {
 	t.Helper()
 	engine, ok := strings.CutPrefix(os.Getenv("DOCKER_HOST"), "unix://")
@@ -107,7 +107,7 @@ func frozen(t *testing.T) (path string, freeze func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	var flows sync.RWMutex // held for writing while nothing flows
+	var flows sync.RWMutex // locked for writing while frozen
 	pass := func(to, from net.Conn) {
 		defer to.Close()
 		buf := make([]byte, 1<<16)

@@ -19,14 +19,14 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// field is where a lockpick is ended at random instants: its binary, its own TMPDIR and a
-// store, in which all that is there besides runs has been left by one that was ended.
+// killEnv is the environment in which lockpick is ended at random times: its binary, its own TMPDIR and a
+// store. Everything in the store except runs was left behind by a process that was ended.
 type field struct {
 	*testing.T
 	binary, tmp, store string
 	rng                *rand.Rand
-	engine             bool              // containers are ended, too, and no others come and go meanwhile
-	clean              map[string]string // what the machine has when no lockpick runs
+	engine             bool              // runs use containers, and no other containers start or end meanwhile
+	clean              map[string]string // state of the machine without lockpick
 	lasts              map[string]time.Duration
 }
 
@@ -37,20 +37,20 @@ func newField(t *testing.T, seed uint64, engine bool) *field {
 		rng: rand.New(rand.NewPCG(seed, 13)), lasts: map[string]time.Duration{}}
 	t.Logf("seed %d", seed)
 	f.clean = f.machine()
-	f.ends("run", "baseline/", "gc-pause-after-acquire/", "restart-forgets/") // to be reported and replayed
+	f.ends("run", "baseline/", "gc-pause-after-acquire/", "restart-forgets/") // for report and replay
 	return f
 }
 
 func (f *field) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(f.binary, args...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+f.tmp, "LOCKPICK_STORE="+f.store)
-	// A group of its own, as a shell gives it, or a signal would reach the test.
+	// Use a separate process group, as a shell does; otherwise signals would reach the test.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
-// ends lets a lockpick come to its end by itself, and remembers how long that takes. What it
-// finds is all the same: a busy machine may be in the way.
+// ends runs lockpick to its end and records the duration. Its verdict does not matter, because the machine
+// may be overloaded.
 func (f *field) ends(args ...string) {
 	f.Helper()
 	began := time.Now()
@@ -62,24 +62,24 @@ func (f *field) ends(args ...string) {
 	f.lasts[strings.Join(args, " ")] = time.Since(began)
 }
 
-// judges says whether a lockpick came to a verdict, whichever.
+// reachedVerdict reports whether lockpick reached any verdict.
 func judges(is *os.ProcessState) bool {
 	return slices.Contains([]int{outcome.ExitOK, outcome.ExitUnexpected, outcome.ExitUndecided}, is.ExitCode())
 }
 
-// kind is a sort of start: what is ended, and the start that sweeps after it.
+// killKind is a kind of start: the commands that are ended, and the start that cleans up afterwards.
 type kind struct {
 	name  string
-	begin [][]string // taken in turns
+	begin [][]string // used in turn
 	next  []string
 	kills int
 }
 
-// sum is what came of ending one kind many times.
+// killCounts counts the results of ending one kind many times.
 type sum struct{ ended, before, left, swept int }
 
-// kill ends each lockpick of a kind at an instant of its life, and sees that after the next
-// start nothing of it is left.
+// kill kills lockpick processes of a kind at random times, and checks that after the next start nothing is
+// left behind.
 func (f *field) kill(k kind) {
 	f.Helper()
 	var s sum
@@ -112,14 +112,14 @@ func (f *field) kill(k kind) {
 			s.swept++
 		}
 		if left != "" {
-			f.Errorf("lockpick %s, killed after %v: the next start has left\n%s", strings.Join(args, " "), after, left)
+			f.Errorf("lockpick %s, killed after %v: left behind by the next start:\n%s", strings.Join(args, " "), after, left)
 		}
 	}
-	f.Logf("kill -9 of %-17s %3d, %d at their end already; %d left something, all of it swept in %d", k.name+":", s.ended, s.before, s.left, s.swept)
+	f.Logf("kill -9 of %-17s %3d, %d had already ended; %d left something, all removed in %d", k.name+":", s.ended, s.before, s.left, s.swept)
 }
 
-// signal ends each lockpick of a kind in good order, which it has to do: it leaves nothing,
-// keeps its history with a verdict, and says 130.
+// signal ends lockpick processes of a kind with a signal, and checks that they shut down in an orderly way:
+// they leave nothing behind, keep the history with a verdict, and exit with 130.
 func (f *field) signal(k kind, sig syscall.Signal) {
 	f.Helper()
 	early, late := 0, 0
@@ -142,7 +142,7 @@ func (f *field) signal(k kind, sig syscall.Signal) {
 		cmd.Wait()
 		longest = max(longest, time.Since(sent))
 		switch is := cmd.ProcessState; {
-		case is.Sys().(syscall.WaitStatus).Signaled(): // before it could know of signals, so it had made nothing
+		case is.Sys().(syscall.WaitStatus).Signaled(): // before its signal handler was set, so it had created nothing
 			early++
 		case judges(is):
 			late++
@@ -150,7 +150,7 @@ func (f *field) signal(k kind, sig syscall.Signal) {
 			f.Errorf("lockpick %s, %v after %v: exit code %d", strings.Join(args, " "), sig, after, is.ExitCode())
 		}
 		if left := f.await(); left != "" {
-			f.Errorf("lockpick %s, %v after %v has left\n%s", strings.Join(args, " "), sig, after, left)
+			f.Errorf("lockpick %s, %v after %v left behind\n%s", strings.Join(args, " "), sig, after, left)
 		}
 		for _, dir := range f.runs() {
 			if !slices.Contains(before, dir) {
@@ -158,10 +158,10 @@ func (f *field) signal(k kind, sig syscall.Signal) {
 			}
 		}
 	}
-	f.Logf("%-11v of %-17s %3d, %d before they knew of signals, %d at their end already; each ended within %v", sig, k.name+":", k.kills, early, late, longest.Round(time.Millisecond))
+	f.Logf("%-11v of %-17s %3d, %d before their signal handler was set, %d had already ended; all within %v", sig, k.name+":", k.kills, early, late, longest.Round(time.Millisecond))
 }
 
-// runs are the directories of all runs in the store.
+// runs returns the directories of all runs in the store.
 func (f *field) runs() []string {
 	runs, err := filepath.Glob(filepath.Join(f.store, "*", "*-*-*"))
 	if err != nil {
@@ -170,7 +170,7 @@ func (f *field) runs() []string {
 	return runs
 }
 
-// judged sees that a run has a verdict, if there was anything to judge.
+// checkVerdict checks that a run has a verdict, if it has a history.
 func (f *field) judged(dir, what string) {
 	f.Helper()
 	if is, err := os.Stat(filepath.Join(dir, "history.jsonl")); err != nil || is.Size() == 0 {
@@ -183,7 +183,7 @@ func (f *field) judged(dir, what string) {
 	}
 }
 
-// await is remains, once what has been killed has had the time to end.
+// awaitRemains returns remains after giving killed processes the time to end.
 func (f *field) await() (left string) {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if left = f.remains(); left == "" {
@@ -193,7 +193,7 @@ func (f *field) await() (left string) {
 	return left
 }
 
-// remains is all that is there of lockpicks, "" for nothing.
+// remains lists everything that lockpick processes left behind, or "".
 func (f *field) remains() string {
 	var left []string
 	entries, err := os.ReadDir(f.tmp)
@@ -227,7 +227,8 @@ func (f *field) remains() string {
 	return strings.Join(left, "\n")
 }
 
-// processes lists those that run the binary, or work or have a file open in its TMPDIR.
+// processes lists the processes that run the binary, or use its TMPDIR as working directory or for an open
+// file.
 func (f *field) processes() (left []string) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
 	cwds, _ := filepath.Glob("/proc/[0-9]*/cwd")
@@ -242,8 +243,8 @@ func (f *field) processes() (left []string) {
 	return left
 }
 
-// machine is what a run has besides files and processes: containers, networks, interfaces,
-// network namespaces and the rules of the kernel's filters.
+// machineState returns the other resources of runs: containers, networks, interfaces, network namespaces and
+// the rules of the kernel's filters.
 func (f *field) machine() map[string]string {
 	has := map[string]string{}
 	if !f.engine {
@@ -253,7 +254,7 @@ func (f *field) machine() map[string]string {
 		if out, err := exec.Command(command[0], command[1:]...).Output(); err == nil {
 			var lines []string
 			for line := range strings.Lines(string(out)) {
-				if line, _, _ = strings.Cut(line, " ["); !strings.HasPrefix(line, "#") { // times and counts
+				if line, _, _ = strings.Cut(line, " ["); !strings.HasPrefix(line, "#") { // times and counters
 					lines = append(lines, strings.TrimSpace(line))
 				}
 			}
@@ -280,7 +281,7 @@ func (f *field) machine() map[string]string {
 	return has
 }
 
-// kinds are the starts that are ended: so many of each, with those on an engine or without.
+// kinds returns the kinds of starts to end, so many of each, with or without those on an engine.
 func (f *field) kinds(process, docker, replay, report int) (all []kind) {
 	latest := func(scenario string) string { return filepath.Join(f.store, scenario, "latest") }
 	onProcess := []string{"run", "baseline/", "--backend", "process", "--set", "workload.for=5s"}

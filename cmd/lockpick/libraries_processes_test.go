@@ -10,14 +10,14 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// Each library, unmodified, on real redis-servers: its clients exclude one another, and each of
-// them gets the lock.
+// TestLibrariesOnProcesses runs each unmodified library on real redis-servers: clients exclude each other,
+// and each of them gets the lock.
 func TestLibrariesOnProcesses(t *testing.T) {
 	t.Parallel() // it mostly waits
 	needRedis(t)
 	binary := build(t)
 	for _, kind := range libraries() {
-		if _, only := setups[kind]; only { // by a name that the binary doesn't know
+		if _, only := setups[kind]; only { // the binary doesn't know this name
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {

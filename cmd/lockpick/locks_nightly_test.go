@@ -9,8 +9,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Every kind can be put under the whole catalogue: each scenario is run or skipped for a
-// reason, and nothing but the lock's own violations is amiss.
+// TestEveryLockUnderTheCatalogue runs every kind of lock through the catalogue: each scenario runs or is
+// skipped for a reason, and the only problems are violations by the lock.
 func TestEveryLockUnderTheCatalogue(t *testing.T) {
 	all, err := choice{}.scenarios()
 	if err != nil {

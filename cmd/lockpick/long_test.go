@@ -15,10 +15,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Many bubbles in the built binary, which lean on synctest.Test taking a zero
-// testing.T outside "go test". Should a Go release end that, the fall-back is
-// testing.MainStart with own deps in harness/sim/bubble.go, which is all that
-// knows of it.
+// TestBuiltBinaryRunsBubbles runs many bubbles in the built binary. They depend on synctest.Test accepting
+// a zero testing.T outside "go test". If a Go release changes that, the fallback is testing.MainStart with
+// custom deps in harness/sim/bubble.go, the only file that knows about it.
 func TestBuiltBinaryRunsBubbles(t *testing.T) {
 	seeds := 100
 	if night {
@@ -31,7 +30,8 @@ func TestBuiltBinaryRunsBubbles(t *testing.T) {
 	complain(t, all)
 }
 
-// The reference lock within its assumptions; make random draws ten thousand plans.
+// TestRandomPlansWithinAssumptions runs the reference lock within its assumptions. make random runs ten
+// thousand plans.
 func TestRandomPlansWithinAssumptions(t *testing.T) {
 	names := []string{"random-within-assumptions", "random-settings"}
 	variants, err := choice{names: names}.scenarios()
@@ -51,12 +51,12 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 	t.Logf("%d random plans within the assumptions in %.0f s: mutual-exclusion violated in %s", len(all), time.Since(begin).Seconds(), outcome.Rate(0, len(all)))
 }
 
-// The hardened lock keeps within the assumptions what it promises with all of its settings, and at night
-// with each.
+// TestHardenedUnderRandomPlans checks that the hardened lock meets its guarantees within the assumptions
+// with all its settings together, and at night with each of them.
 func TestHardenedUnderRandomPlans(t *testing.T) {
 	var all, setups []string
 	for _, o := range redlock.Own {
-		all = append(all, o.Name+"="+o.Values[1]) // another than the default
+		all = append(all, o.Name+"="+o.Values[1]) // not the default
 	}
 	lockpick, seeds := build(t), "2"
 	if night {
@@ -65,16 +65,16 @@ func TestHardenedUnderRandomPlans(t *testing.T) {
 	for _, options := range append(setups, strings.Join(all, ",")) {
 		lock := strings.TrimSuffix("hardened:"+options, ":")
 		_, runs := outcomes(t, lockpick, "run", "random-within-assumptions", "random-settings", "--lock", lock, "--seeds", seeds)
-		runs = slices.DeleteFunc(runs, func(o outcome.Outcome) bool { return o.Skipped != "" }) // it can't ask in turn
+		runs = slices.DeleteFunc(runs, func(o outcome.Outcome) bool { return o.Skipped != "" }) // it can't query nodes in turn
 		if len(runs) == 0 {
-			t.Errorf("%s was put to no test", lock)
+			t.Errorf("%s was not tested", lock)
 		}
 		complain(t, runs)
 	}
 }
 
-// A stored run is the same again in a process with one processor or two: by day every fourth
-// of the catalogue, at night all of them on both. TestEverySeedTwice has each of them twice.
+// TestSameSeedSameBytes replays stored runs in processes with one or two processors: by day every fourth
+// run of the catalogue, at night all of them with both. TestEverySeedTwice runs each of them twice.
 func TestSameSeedSameBytes(t *testing.T) {
 	binary := build(t)
 	_, all := outcomes(t, binary, "run", "--seed", "7")
@@ -82,7 +82,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 		t.Fatal("nothing ran")
 	}
 	for i, o := range all {
-		if o.Skipped != "" { // for want of containers
+		if o.Skipped != "" { // containers are missing
 			continue
 		}
 		on := []string{"1", "2"}

@@ -1,7 +1,7 @@
 // Command lockpick finds out when a distributed lock stops being a lock.
 //
-// It is the composition root: flags, progress and exit codes live here, one verb
-// a file, and nothing else does.
+// It is the composition root. It contains only flags, progress output and exit codes, with one
+// file per command.
 package main
 
 import (
@@ -27,24 +27,24 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == vdso.GateVerb { // here, for it must keep the main goroutine
+	if len(os.Args) > 1 && os.Args[1] == vdso.GateVerb { // here, because it must keep the main goroutine
 		fmt.Fprintln(os.Stderr, "error:", vdso.Gate(os.Args[2:]))
 		os.Exit(outcome.ExitBackend)
 	}
-	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], "__") { // their parent sees that they died, and how
+	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], "__") { // the parent of a hidden command sees how it died
 		if code, over := asInit(); over {
 			os.Exit(code)
 		}
-		// Go's runtime ends a program that has no memory left, overflows its stack or is sent
-		// SIGQUIT with status 2, which is undecided here. So it aborts instead, which is none
-		// of our codes: a parent that supervises would have to pass on all signals, and die
-		// with its child and its child with it.
+		// If a program runs out of memory, overflows its stack or receives SIGQUIT, the Go
+		// runtime exits with status 2, which would mean inconclusive. So lockpick aborts
+		// instead, which is none of its exit codes. The alternative is a supervising parent,
+		// which would have to forward all signals, die with its child, and take it along.
 		debug.SetTraceback("crash")
 	}
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is main with its world as arguments. It returns the exit code.
+// run is main with its environment as arguments. It returns the exit code.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
 	catch := interrupts
 	if isPart(args) {
@@ -78,10 +78,10 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	}
 	switch lost := result.failed(); {
 	case lost == nil:
-	case errors.Is(lost, syscall.EPIPE): // as behind "| head": there is nobody to complain to
+	case errors.Is(lost, syscall.EPIPE): // as in "| head": nobody would read an error message
 		err, a.code = nil, outcome.Worse(a.code, outcome.ExitBackend)
 	default:
-		err = unable(fmt.Errorf("print the result: %w", lost), "see that standard output can be written")
+		err = unable(fmt.Errorf("print the result: %w", lost), "make sure that standard output can be written")
 	}
 	if err != nil {
 		a.complain(err)
@@ -89,7 +89,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	return outcome.Worse(a.code, codeOf(err))
 }
 
-// guarded makes a panic in a verb an error: a bug in lockpick, with its stack.
+// catchPanic turns a panic in a command into an error that reports a bug in lockpick, with the stack.
 func guarded(verb func(context.Context) error, ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -99,23 +99,23 @@ func guarded(verb func(context.Context) error, ctx context.Context) (err error) 
 	return explained(verb(ctx))
 }
 
-// app is what the verbs share.
+// app is the state that commands share.
 type app struct {
 	in        io.Reader
 	out, errs io.Writer
 	code      int
-	tidy      atomic.Bool // see tidies
+	tidy      atomic.Bool // see waitForCleanup
 }
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "lockpick",
 		Short: "find out when a distributed lock stops being a lock",
-		Long: `lockpick drives a distributed lock with concurrent clients while it injects the
-faults that distributed systems really have, records what happened, judges the
-record, and explains the verdict.`,
+		Long: `lockpick runs concurrent clients against a distributed lock while it injects faults
+that occur in distributed systems. It records a history, checks it, and explains
+the verdict.`,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: cobra.ArbitraryArgs, // see unknown
+		Args: cobra.ArbitraryArgs, // see unknownCommand
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(a.in)
@@ -123,7 +123,7 @@ record, and explains the verdict.`,
 	root.SetErr(a.errs)
 	root.SetFlagErrorFunc(flagError)
 	var colour string
-	root.PersistentFlags().StringVar(&colour, "color", "auto", "colours: auto, always or never; auto obeys NO_COLOR")
+	root.PersistentFlags().StringVar(&colour, "color", "auto", "colored output: auto, always or never; auto respects NO_COLOR")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.setColour(colour) }
 	root.SetHelpCommand(helpCmd())
 	root.Version = buildInfo()
@@ -141,13 +141,13 @@ record, and explains the verdict.`,
 	arrange(root)
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
-			c.Short = "print a script that completes commands and flags in your shell"
+			c.Short = "print a completion script for your shell"
 		}
 	}
 	return root
 }
 
-// groups are the groups in which help lists the commands.
+// groups defines the groups of commands in the help.
 var groups = []struct {
 	title    string
 	commands []string
@@ -158,11 +158,11 @@ var groups = []struct {
 	{"Maintain", []string{"adapter", "doctor", "gc", "completion", "help", "version"}},
 }
 
-// formerNames are what commands were called in earlier releases. They still work, but help does
-// not list them.
+// formerNames maps commands to their names in earlier releases. The old names still work, but
+// the help does not list them.
 var formerNames = map[string]string{"model-check": "exhaust", "fuzz": "hunt", "scorecard": "score", "minimize": "shrink"}
 
-// arrange puts the commands into their groups and gives them their former names.
+// groupCommands puts the commands into their groups and adds their former names.
 func arrange(root *cobra.Command) {
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
@@ -180,19 +180,19 @@ func arrange(root *cobra.Command) {
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if gt (len .Aliases) 0}}", "{{if false}}", 1))
 }
 
-// unknown refuses words behind what only has help, the program itself, a group of commands or a
-// topic: cobra would print that help, as if it were asked for, and does so for --help.
+// unknownCommand rejects extra words after the program name, a group of commands or a topic. Cobra
+// would print their help, as it does for --help.
 func unknown(root *cobra.Command, args []string) error {
 	c, rest, err := root.Find(args)
 	if err != nil || c != root && c.Runnable() {
 		return nil
 	}
 	c.InitDefaultHelpFlag()
-	if c.ParseFlags(rest) != nil || c.Flags().NArg() == 0 { // cobra says what is wrong
+	if c.ParseFlags(rest) != nil || c.Flags().NArg() == 0 { // cobra reports the error
 		return nil
 	}
 	word := c.Flags().Arg(0)
-	if strings.HasPrefix(word, cobra.ShellCompRequestCmd) { // a shell, which cobra answers
+	if strings.HasPrefix(word, cobra.ShellCompRequestCmd) { // a completion request from a shell, which cobra answers
 		return nil
 	}
 	path := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), root.Name())+" ", " ")
@@ -210,14 +210,14 @@ func helpCmd() *cobra.Command {
 				if instead := removed[strings.Join(args, " ")]; instead != "" {
 					return usage(fmt.Errorf("the command %q was removed", strings.Join(args, " ")), instead)
 				}
-				return usage(fmt.Errorf("no command or topic %q", strings.Join(args, " ")), "lockpick help lists them"+meant(strings.Join(args, " "), commands(c.Root())))
+				return usage(fmt.Errorf("no command or topic %q", strings.Join(args, " ")), "see lockpick help"+meant(strings.Join(args, " "), commands(c.Root())))
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()
 		}}
 }
 
-// failure is an error with the exit code that it calls for and what to do about it.
+// failure is an error with its exit code and a hint on how to fix it.
 type failure struct {
 	err  error
 	code int
@@ -249,14 +249,14 @@ func codeOf(err error) int {
 func (a *app) complain(err error) {
 	const mostErrorText = 16 << 10
 	var s *scenario.Error
-	// An error may have lines of its own, and those of texts that it quotes: none of them is to
-	// pass for a line of ours.
+	// An error may have several lines, and it may quote other texts. Indent them, so that none of
+	// them looks like a line from lockpick.
 	text := strings.ReplaceAll(strings.TrimRight(err.Error(), "\n"), "\n", "\n    ")
 	text = longWord.ReplaceAllString(text, "$1…$2")
-	if codeOf(err) != outcome.ExitBug { // a stack is printed whole
+	if codeOf(err) != outcome.ExitBug { // a stack is printed in full
 		text = display.Clip(text, mostErrorText)
 	}
-	if errors.As(err, &s) { // which is drawn
+	if errors.As(err, &s) { // it contains a drawing of its place
 		text = err.Error()
 	}
 	fmt.Fprintf(a.errs, "%s %s\n", display.Paint(a.errs, display.Bad, "error:"), text)
@@ -265,13 +265,13 @@ func (a *app) complain(err error) {
 	}
 }
 
-// longWord matches a word too long to repeat in an error, with the parts that are repeated.
+// longWord matches a word that is too long for an error message, with the parts that are kept.
 var longWord = regexp.MustCompile(`(\S{200})\S{400,}(\S{100})`)
 
-// released is the version that a release was built as; the linker sets it.
+// releaseVersion is the version of a release build; the linker sets it.
 var released string
 
-// version is the release, the module's version, or the commit it was built from.
+// version returns the release, the module version, or the commit of the build.
 func version() string {
 	if released != "" {
 		return released
@@ -291,7 +291,7 @@ func version() string {
 	return "devel"
 }
 
-// buildInfo is the version with what it was built by and for, as version and --version print it.
+// buildInfo returns the version, Go version and platform, as version and --version print them.
 func buildInfo() string {
 	return fmt.Sprintf("lockpick %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
@@ -304,15 +304,14 @@ func versionCmd(out io.Writer) *cobra.Command {
 		}}
 }
 
-// removed lists the commands and flags that earlier releases had, with what to use instead: a
-// command by its name, a flag by its command's name and its own. Using one is an error of usage
-// (exit 64) whose hint says so.
+// removedNames maps commands and flags of earlier releases to their replacements. A flag is listed
+// with its command. Using one is a usage error (exit 64) with the replacement as the hint.
 var removed = map[string]string{
 	"compare":                 "make a scorecard of each and open both",
-	"envelope --pairs":        "run envelope for one fault at a time; for two, put both in a scenario file and change one, as in lockpick run mine.yaml --set plan.2.fault.by=40ms",
-	"model-check --large":     "without flags the known scopes run within seconds; give a larger one with --nodes, --attempts, --extends and --crashes",
-	"run --nodes":             "leave it out: lockpick makes its own nodes",
-	"run --stop-at-violation": "leave it out: each run is judged to its end, and the report shows every key's life",
-	"run --to":                "copy the shard's folder with your site's tool, as in aws s3 cp --recursive or rclone; see lockpick help shards",
-	"run --watch":             "your editor's save hook or a tool such as entr runs lockpick again",
+	"envelope --pairs":        "run envelope for one fault at a time; for two faults, put both in a scenario file and vary one, as in lockpick run mine.yaml --set plan.2.fault.by=40ms",
+	"model-check --large":     "without flags, the known scopes run within seconds; use --nodes, --attempts, --extends and --crashes for a larger one",
+	"run --nodes":             "leave it out: lockpick starts its own nodes",
+	"run --stop-at-violation": "leave it out: every run is checked to its end, and the report shows the whole life of every key",
+	"run --to":                "copy the shard's folder with another tool, as in aws s3 cp --recursive or rclone; see lockpick help shards",
+	"run --watch":             "use your editor's save hook or a tool such as entr to rerun lockpick",
 }

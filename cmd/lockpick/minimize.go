@@ -18,16 +18,16 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// shrinkFlags are the flags of minimize.
+// minimizeFlags are the flags of minimize.
 type shrinkFlags struct {
 	selection campaign.Selection
 	seed      uint64
 	store     string
 	json      bool
 	property  string
-	try       string // a backend on which the small scenario is tried; "": none
-	file      string // where it is written; "": in the store
-	most      int    // runs
+	try       string // a backend on which the minimized scenario is tried as well; "": none
+	file      string // the output file; "": in the store
+	most      int    // largest number of runs
 	seeded    bool   // --seed was given
 }
 
@@ -39,11 +39,11 @@ func shrinkCmd(a *app) *cobra.Command {
 		Long: `Minimize a run that violates a property: remove steps, targets, clients, nodes and keys, and
 shorten and round times, as long as the same property is violated by the same cause.
 
-DIR is a stored run; for a scenario (NAME/VARIANT or FILE), --seed selects the run. It is run
-again in the simulation some hundred times, on all processors. The result is a scenario file
-with a caption in plain words. The file expects the violation, and "lockpick run FILE" shows
-it. The last line says what it took, and with how many of 100 seeds the violation shows: a
-minimal scenario need not be a robust one.`,
+DIR is a stored run; for a scenario (NAME/VARIANT or FILE), --seed selects the run. It is
+rerun in the simulation some hundred times, on all processors. The result is a scenario file
+with a caption that explains it. The file expects the violation, and "lockpick run FILE"
+shows it. The last line gives the number of runs, and with how many of 100 seeds the
+violation occurs: a minimal scenario may depend on its seed.`,
 		Example: `  lockpick minimize store/random-faults/latest
   lockpick minimize random-faults/ --seed 13 --property mutual-exclusion
   lockpick minimize random-faults/ --seed 13 --try process -o mine.yaml`,
@@ -56,10 +56,10 @@ minimal scenario need not be a robust one.`,
 	fs := c.Flags()
 	fs.Uint64Var(&f.seed, "seed", 1, "the seed that shows the violation, for a scenario")
 	fs.StringVar(&f.property, "property", "", "the property (default: the first required one that is violated, or else the first violated one)")
-	fs.StringVar(&f.selection.Lock, "lock", "", "put a lock of this kind under the scenario, as in redsync or KIND:OPTION=VALUE")
-	fs.StringArrayVar(&f.selection.Sets, "set", nil, "override, as in lock.ttl=5s")
+	fs.StringVar(&f.selection.Lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE")
+	fs.StringArrayVar(&f.selection.Sets, "set", nil, "override a setting, as in lock.ttl=5s")
 	fs.StringVar(&f.try, "try", "", "run the minimized scenario on this backend as well")
-	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default "+campaign.ShrunkFolder+" in the store)")
+	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default: in "+campaign.ShrunkFolder+" of the store)")
 	storeFlag(c, &f.store, "the scenario and its run")
 	fs.IntVar(&f.most, "runs", 0, "at most this many runs (0: no limit)")
 	jsonFlag(c, &f.json, "the result")
@@ -91,7 +91,7 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 		return noStore(err)
 	}
 	if err := f.canWrite(); err != nil {
-		return usage(fmt.Errorf("write %s: %w", f.file, err), "name a file that can be written with -o")
+		return usage(fmt.Errorf("write %s: %w", f.file, err), "name a writable file with -o")
 	}
 	c := newCrew(patience, f.store)
 	defer c.Stop()
@@ -108,7 +108,7 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return usage(err, "the violation has to show again with the same seed, in the simulation")
+		return usage(err, "the same seed must show the violation again in the simulation")
 	}
 	name := shrunkName(r)
 	k, err := c.SaveMinimized(ctx, r, name, cmp.Or(f.file, filepath.Join(f.store, campaign.ShrunkFolder, name+".yaml")), f.store)
@@ -129,18 +129,18 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	return nil
 }
 
-// canWrite sees that the scenario can be written to the file that is named, before it is sought.
+// canWrite checks before the search that the output file can be written.
 func (f *shrinkFlags) canWrite() error {
 	if f.file == "" {
 		return nil
 	}
 	if is, err := os.Stat(f.file); err == nil && !is.Mode().IsRegular() {
-		return errors.New("it is there, and is no regular file")
+		return errors.New("it exists and is not a regular file")
 	}
-	return errors.Unwrap(campaign.CanWrite(filepath.Dir(f.file))) // without what it says of a store
+	return errors.Unwrap(campaign.CanWrite(filepath.Dir(f.file))) // drop the part about the store
 }
 
-// subject is the scenario that is meant, and the seed.
+// findSubject returns the scenario and the seed to minimize.
 func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
 		if err := holdsRuns(arg); err != nil {
@@ -161,14 +161,14 @@ func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 	case err != nil:
 		return scenario.Scenario{}, 0, invalid(err)
 	case n > 1:
-		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s is %d scenarios", arg, n), "name one: "+arg+"/VARIANT, or "+arg+"/ for the base alone")
+		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s names %d scenarios", arg, n), "name one: "+arg+"/VARIANT, or "+arg+"/ for the base")
 	case len(c.Skipped) > 0:
-		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s is not for this lock: %w", arg, c.Skipped[0].Why), "name another scenario")
+		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s does not suit this lock: %w", arg, c.Skipped[0].Why), "name another scenario")
 	}
 	return c.Picks[0].Scenario, f.seed, nil
 }
 
-// violation is what a run violates that is to be minimized: a property that had to hold first.
+// violation returns the violation to minimize, preferring required properties.
 func violation(o outcome.Outcome, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
 	if o.Error != "" {
 		return campaign.Bug{}, &failure{err: errors.New(o.Error), code: o.Code, hint: o.Hint}
@@ -176,18 +176,18 @@ func violation(o outcome.Outcome, s scenario.Scenario, seed uint64, property str
 	if bug, ok := campaign.BugOf(o, property); ok {
 		return bug, nil
 	}
-	hint := "lockpick run --seeds N and lockpick fuzz find seeds that violate something"
+	hint := "find a seed with a violation by lockpick run --seeds N or lockpick fuzz"
 	if all := o.Violations(); len(all) > 0 {
 		hint = "it violates " + all[0].Property
 	}
-	what := "no property"
+	what := "any property"
 	if property != "" {
-		what = "not " + property
+		what = property
 	}
-	return campaign.Bug{}, usage(fmt.Errorf("%s violates %s with seed %d in the simulation", s.ID(), what, seed), hint)
+	return campaign.Bug{}, usage(fmt.Errorf("%s does not violate %s with seed %d in the simulation", s.ID(), what, seed), hint)
 }
 
-// shrunkName is what a small scenario is called: by where it comes from and what it shows.
+// minimizedName names a minimized scenario after its origin and its violation.
 func shrunkName(r campaign.Minimized) string {
 	l := r.Scenario.Lock
 	parts := []string{strings.ReplaceAll(r.From, "/", "-")}

@@ -19,7 +19,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// exhaustFlags are the flags of exhaust.
+// modelCheckFlags are the flags of model-check.
 type exhaustFlags struct {
 	exhaust.Scope
 	restart, property, reduce, memory, lock string
@@ -34,29 +34,29 @@ func exhaustCmd(a *app) *cobra.Command {
 		Use:   "model-check",
 		Short: "model-check Redlock exhaustively in a small scope",
 		Long: `Search every order of messages, losses, pauses, expiries and faults for two clients that
-hold the lock at once: Redlock as a model of explicit states, in a scope of a few nodes and
-attempts. A model is not the code; tests hold the one to the other, the client case by case,
-the nodes request by request.
+hold the lock at once. This is an explicit-state model of Redlock, in a scope of a few nodes
+and attempts. The model is not the code; tests compare the two, case by case for the client
+and request by request for the nodes.
 
---lock hardened is the lock that redlock.New makes, with tombstones, debts and counts of grants that
-begin at the node's clock; --quarantine and --without say what it has besides, or has not, and
-mean this lock. Unless --property is given, what is looked for is what they break: left-keys without
-tombstones or debts, fencing-order without counts from the clock or with a mistake of tokens.
+--lock hardened is the lock that redlock.New creates, with tombstones, debts and grant counts
+that start at the node's clock. --quarantine adds a part to it and --without removes one; both
+imply --lock hardened. Unless --property is given, the search looks for what they break:
+left-keys without tombstones or debts, fencing-order without counts from the clock or with a
+mistake in tokens.
 
---property names another thing to look for: resource-safety is a write that is applied over
-one that its client had not seen, fencing-order a fencing token that is not above that of a
-lock which was given before, left-keys a key that stays on a node of an attempt that is over. With
---fence the lock gives tokens and the resource goes by them.
+--property selects the violation to look for: resource-safety is a write that overwrites one
+that its client had not seen, fencing-order a fencing token that is not above that of an
+earlier grant, left-keys a key that an ended attempt left on a node. With --fence the lock
+issues tokens and the resource enforces them.
 
-What is found is the shortest way there. It is written as a scenario file, which the simulation
-runs with the real lock; what that shows is printed. The file can be run on real servers, too.
+The result is the shortest path to a violation. It is written as a scenario file, which the
+simulation runs with the real lock to confirm it. The file can be run on real servers, too.
 
-"none within this bound" says that nothing is to be found in this scope under these
-assumptions, and no more than that. The exit code is 0 then, 1 where the property is
-violated, and 2 where --limit or --memory ended the search.
+"none within this bound" means that this scope contains no violation under these assumptions,
+and no more than that. The exit code is 0 then, 1 if the property is violated, and 2 if
+--limit or --memory ended the search.
 
-Without options it searches the scopes whose verdicts are known, and exit code 1 says that one
-came out otherwise.`,
+Without options it searches the scopes with known results, and exits with 1 if one differs.`,
 		Example: `  lockpick model-check
   lockpick model-check --nodes 3 --attempts 2 --crashes 1 --restart delayed
   lockpick model-check --mistake same-value-for-retries
@@ -68,7 +68,7 @@ came out otherwise.`,
 				own = own || c.Flags().Changed(name)
 			}
 			if c.Flags().Changed("restart") && f.Crashes == 0 {
-				return usage(errors.New("--restart is what comes after a crash, and there is none"), "add --crashes 1")
+				return usage(errors.New("--restart has no effect without a crash"), "add --crashes 1")
 			}
 			if f.lock != exhaust.Locks()[0] {
 				f.Lock = f.lock
@@ -89,27 +89,26 @@ came out otherwise.`,
 	return c
 }
 
-// flags declares them.
 func (f *exhaustFlags) flags(c *cobra.Command) {
 	fs := c.Flags()
-	fs.IntVar(&f.Nodes, "nodes", 3, fmt.Sprintf("nodes, at most %d", exhaust.MaxNodes))
-	fs.IntVar(&f.Attempts, "attempts", 2, fmt.Sprintf("attempts of each client, at most %d", exhaust.MaxAttempts))
-	fs.IntVar(&f.Extends, "extends", 0, "extensions of each hold, at most 1")
-	fs.IntVar(&f.Crashes, "crashes", 0, fmt.Sprintf("crashes of nodes, at most %d", exhaust.MaxFaults))
-	fs.StringVar(&f.restart, "restart", string(exhaust.Forgets), "what a node comes back with: none (nothing, at once), delayed (nothing, after a TTL), everysec or always")
-	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock faults of nodes, each of which makes a key vanish, at most %d", exhaust.MaxFaults))
-	fs.StringVar(&f.Mistake, "mistake", "", "a mistake in the lock: "+strings.Join(exhaust.Mistakes(), ", "))
-	fs.StringVar(&f.lock, "lock", exhaust.Locks()[0], "the specification's lock, or the one that redlock.New makes: "+strings.Join(exhaust.Locks(), ", "))
-	fs.StringVar(&f.Without, "without", "", "a part that is left out of lock hardened: "+strings.Join(exhaust.Parts(), ", "))
-	fs.BoolVar(&f.Quarantine, "quarantine", false, "with lock hardened: a node that crashed gives no vote until what it lost would have expired")
-	fs.BoolVar(&f.Fence, "fence", false, "the lock gives fencing tokens, and the resource refuses one below the highest it has seen")
-	fs.StringVar(&f.property, "property", string(exhaust.MutualExclusion), fmt.Sprintf("what is to be violated: one of %q", exhaust.Properties()))
-	fs.StringVar(&f.reduce, "reduce", "full", "states that are not told apart: none, exact (by names and replies) or full")
-	fs.DurationVar(&f.limit, "limit", time.Minute, "give up a search after this time")
-	fs.StringVar(&f.memory, "memory", "1GB", "give up a search whose states take more")
-	storeFlag(c, &f.store, "the scenario that is found, and its run")
+	fs.IntVar(&f.Nodes, "nodes", 3, fmt.Sprintf("number of nodes, at most %d", exhaust.MaxNodes))
+	fs.IntVar(&f.Attempts, "attempts", 2, fmt.Sprintf("attempts per client, at most %d", exhaust.MaxAttempts))
+	fs.IntVar(&f.Extends, "extends", 0, "extensions per hold, at most 1")
+	fs.IntVar(&f.Crashes, "crashes", 0, fmt.Sprintf("node crashes, at most %d", exhaust.MaxFaults))
+	fs.StringVar(&f.restart, "restart", string(exhaust.Forgets), "state of a node after a restart: none (empty, at once), delayed (empty, after a TTL), everysec\nor always (as that fsync policy keeps it)")
+	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock faults of nodes, at most %d; each one makes a key vanish", exhaust.MaxFaults))
+	fs.StringVar(&f.Mistake, "mistake", "", "mistake planted in the lock: "+strings.Join(exhaust.Mistakes(), ", "))
+	fs.StringVar(&f.lock, "lock", exhaust.Locks()[0], "the specification's lock, or the one that redlock.New creates: "+strings.Join(exhaust.Locks(), ", "))
+	fs.StringVar(&f.Without, "without", "", "part to leave out of lock hardened: "+strings.Join(exhaust.Parts(), ", "))
+	fs.BoolVar(&f.Quarantine, "quarantine", false, "with lock hardened: a crashed node votes again only after the keys it lost would have expired")
+	fs.BoolVar(&f.Fence, "fence", false, "the lock issues fencing tokens, and the resource refuses tokens below the highest it has seen")
+	fs.StringVar(&f.property, "property", string(exhaust.MutualExclusion), fmt.Sprintf("violation to look for: one of %q", exhaust.Properties()))
+	fs.StringVar(&f.reduce, "reduce", "full", "merging of equivalent states: none, exact (by names and replies) or full")
+	fs.DurationVar(&f.limit, "limit", time.Minute, "stop a search after this time")
+	fs.StringVar(&f.memory, "memory", "1GB", "stop a search whose states need more memory")
+	storeFlag(c, &f.store, "the scenario of a violation, and its run")
 	jsonFlag(c, &f.json, "the result")
-	fs.BoolVar(&f.markdown, "markdown", false, "print the result as parts of a page")
+	fs.BoolVar(&f.markdown, "markdown", false, "print the result as Markdown")
 }
 
 func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
@@ -157,20 +156,20 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 	return nil
 }
 
-// check refuses flags that make no sense, and returns how much memory a search may take.
+// validate validates the flags and returns the memory limit of a search, in bytes.
 func (f *exhaustFlags) check() (memory int, err error) {
 	bytes, err := units.FromHumanSize(f.memory)
 	switch wrong := f.Check(); {
 	case wrong != nil:
 		return 0, usage(wrong, "see lockpick model-check --help"+meant(f.Mistake, exhaust.Mistakes()))
 	case !slices.Contains(exhaust.ReductionNames(), f.reduce):
-		return 0, usage(fmt.Errorf("--reduce %s is none of them", f.reduce), "one of none, exact, full")
+		return 0, usage(fmt.Errorf("invalid --reduce %q", f.reduce), "use one of none, exact, full")
 	case f.limit <= 0:
 		return 0, usage(fmt.Errorf("--limit %v is not positive", f.limit), "as in --limit 10m")
 	case f.json && f.markdown:
-		return 0, usage(errors.New("--json and --markdown are two forms"), "leave one out")
+		return 0, usage(errors.New("--json and --markdown contradict each other"), "leave one of them out")
 	case err != nil || bytes <= 0:
-		return 0, usage(fmt.Errorf("--memory %s is no size", f.memory), "as in --memory 500MB")
+		return 0, usage(fmt.Errorf("invalid --memory %q", f.memory), "as in --memory 500MB")
 	}
 	return int(bytes), nil
 }

@@ -2,5 +2,5 @@
 
 package main
 
-// stride is that of all mutants.
+// stride selects all mutants.
 func stride() int { return 1 }

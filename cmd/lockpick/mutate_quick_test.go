@@ -4,8 +4,8 @@ package main
 
 import "testing"
 
-// stride leaves out most mutants: it takes the next of the wild values each time, as the
-// two have no common divisor. All of them run at night.
+// stride skips most mutants. It has no common divisor with the number of wild values, so all of them are
+// used in turn. Nightly tests run all mutants.
 func stride() int {
 	if testing.Short() {
 		return 25

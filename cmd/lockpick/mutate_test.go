@@ -17,12 +17,12 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// wild are values that stand in the place of any other.
+// wildValues lists values that replace others.
 var wild = []any{-1, json.Number("-9223372036854775808"), json.Number("9223372036854775807"), json.Number("18446744073709551615"), json.Number("1e300"),
 	"", "../../../elsewhere/mine", "a\x00b", strings.Repeat("x", 1<<20), nil, true, []any{}, map[string]any{}, []any{nil}}
 
-// mutants calls do for each value that JSON has, with the whole in which a wild one
-// stands in its place, or for one in stride of those.
+// mutants calls do with mutants of a JSON text, in each of which a wild value replaces one value. It uses
+// one of every stride mutants.
 func mutants(t *testing.T, text []byte, do func(what string, mutant []byte)) (n int) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -59,8 +59,8 @@ func mutants(t *testing.T, text []byte, do func(what string, mutant []byte)) (n 
 	return n
 }
 
-// bears runs a verb on something hostile: it may be refused as bad input, or be judged
-// like any other run, and nothing else may come of it.
+// survives runs a command on hostile input. The input may be rejected or checked like any other run; anything
+// else is an error.
 func bears(t *testing.T, what, verb, dir string) (accepted bool) {
 	t.Helper()
 	code, _, errs := said(t, verb, dir)
@@ -74,7 +74,7 @@ func bears(t *testing.T, what, verb, dir string) (accepted bool) {
 	return code != outcome.ExitUsage
 }
 
-// Each value of a real run.json, one after the other, replaced by a wild one.
+// TestMutatedManifest replaces each value of a real run.json in turn with wild values.
 func TestMutatedManifest(t *testing.T) {
 	store, dir, _ := realRun(t, example)
 	f := newFortress(t, store)
@@ -84,7 +84,7 @@ func TestMutatedManifest(t *testing.T) {
 	n := mutants(t, text, func(what string, mutant []byte) {
 		must(t, os.WriteFile(filepath.Join(dir, campaign.ManifestFile), mutant, 0o644))
 		if !bears(t, what, "check", dir) {
-			return // the others read it by the same function
+			return // the other commands read it with the same function
 		}
 		if judged++; judged%(1+10/stride()) == 0 {
 			bears(t, what, "explain", dir)
@@ -94,11 +94,11 @@ func TestMutatedManifest(t *testing.T) {
 		f.holds(t, what)
 	})
 	if tried := judged * stride(); n < 1000 || tried < 50 || drawn < 2 || tried > n/5 {
-		t.Errorf("%d mutants, of which %d were judged and %d drawn: it shows little", n, judged, drawn)
+		t.Errorf("%d mutants, of which %d were checked and %d drawn: too few", n, judged, drawn)
 	}
 }
 
-// Each value of the first event of a real history, and of some of the others.
+// TestMutatedHistory mutates the first event of a real history, and some of the others.
 func TestMutatedHistory(t *testing.T) {
 	store, dir, _ := realRun(t, example)
 	f := newFortress(t, store)
@@ -123,11 +123,11 @@ func TestMutatedHistory(t *testing.T) {
 		})
 	}
 	if n < 500 || judged*stride() < 100 {
-		t.Errorf("%d mutants, of which %d were judged: it shows little", n, judged)
+		t.Errorf("%d mutants, of which %d were checked: too few", n, judged)
 	}
 }
 
-// Each value of the outcome.json of a run and of a suite.
+// TestMutatedOutcome mutates the outcome.json of a run and of a suite.
 func TestMutatedOutcome(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
 	f := newFortress(t, store)
@@ -137,7 +137,7 @@ func TestMutatedOutcome(t *testing.T) {
 		must(t, err)
 		k := 0
 		n := mutants(t, text, func(what string, mutant []byte) {
-			if k++; d == dir && k%25 != 0 { // a run's is looked at when all of the run is drawn
+			if k++; d == dir && k%25 != 0 { // a run's outcome.json is read only when the whole run is drawn
 				return
 			}
 			must(t, os.WriteFile(path, mutant, 0o644))
@@ -145,7 +145,7 @@ func TestMutatedOutcome(t *testing.T) {
 			f.holds(t, what)
 		})
 		if n < 100 {
-			t.Errorf("%d mutants: it shows little", n)
+			t.Errorf("%d mutants: too few", n)
 		}
 		must(t, os.WriteFile(path, text, 0o644))
 	}

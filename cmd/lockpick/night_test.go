@@ -2,5 +2,5 @@
 
 package main
 
-// night makes the longer checks draw more seeds, because nightly runs have the time.
+// night makes the longer tests use more seeds, because nightly runs have the time.
 const night = true

@@ -15,21 +15,21 @@ import (
 	"lockpick/reports/display"
 )
 
-// output is all that reaches a terminal. Texts come from histories and files that
-// anybody may have written: what could move the cursor, change colors or turn
-// the writing direction is written as an escape such as \u202e, which is harmless in JSON, too.
-// The first error is kept, so that a lost result does not pass as printed.
-// Once over is closed, nothing waits for a reader that does not read.
+// output is the writer for everything that may reach a terminal. Texts may come from untrusted
+// histories and files, so output escapes characters that move the cursor, change colors or change
+// the writing direction, as in \u202e. Such escapes are valid in JSON, too. output keeps the first
+// error, so that a lost result is not mistaken for a printed one. After done is closed, it no longer
+// waits for a reader that does not read.
 type output struct {
 	mu     sync.Mutex
 	w      io.Writer
 	err    error
-	over   <-chan struct{} // the program is to end
-	stuck  bool            // nobody reads
-	screen screen          // what it is written to
-	github bool            // GitHub's runner reads it, and obeys lines of a certain form
-	inLine bool            // what was written last has begun a line, with more than blanks
-	lost   func()          // told that nobody will ever read; nil: it is all the same
+	over   <-chan struct{} // closed when the program must end
+	stuck  bool            // the reader does not read
+	screen screen          // the destination
+	github bool            // the reader is GitHub's runner, which executes commands in the text
+	inLine bool            // the last write left an unfinished line with more than blanks
+	lost   func()          // called when the reader has closed the pipe; may be nil
 }
 
 func (o *output) Write(b []byte) (int, error) {
@@ -42,7 +42,7 @@ func (o *output) Write(b []byte) (int, error) {
 	return len(b), o.put(text)
 }
 
-// obeyedOutput is an output for lines that GitHub's runner is to obey.
+// commandOutput is an output for commands to GitHub's runner.
 type obeyedOutput struct{ *output }
 
 func (c obeyedOutput) Write(b []byte) (int, error) {
@@ -65,8 +65,8 @@ func (o *output) put(text string) error {
 	return err
 }
 
-// withoutCommands makes lines that GitHub's runner would obey ones that it shows: ::command
-// at the beginning of a line, after blanks too, and ##[command] anywhere (actions/runner,
+// escapeCommands escapes texts that GitHub's runner would execute as commands: ::command at the
+// start of a line, also after blanks, and ##[command] anywhere (actions/runner,
 // src/Runner.Common/ActionCommand.cs).
 func (o *output) withoutCommands(text string) string {
 	var b strings.Builder
@@ -82,11 +82,11 @@ func (o *output) withoutCommands(text string) string {
 	return b.String()
 }
 
-// lastWords is how long a text may take once the program is to end.
+// finalWriteTimeout limits a write once the program must end.
 const lastWords = time.Second
 
-// errStuck is about a pipe that is full, or a terminal that is stopped.
-var errStuck = errors.New("nobody reads what is written")
+// errStuck reports a full pipe or a stopped terminal.
+var errStuck = errors.New("the reader of the output does not read")
 
 func (o *output) tell(text string) error {
 	if o.stuck {
@@ -117,7 +117,7 @@ func (o *output) failed() error {
 	return o.err
 }
 
-// visible replaces what a terminal would obey instead of showing it.
+// escapeControls escapes characters that a terminal would interpret instead of showing them.
 func visible(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -132,14 +132,14 @@ func visible(s string) string {
 	return b.String()
 }
 
-// screen is what a text is written to: its zero value is a file or a pipe.
+// screen describes the destination of a text. The zero value is a file or a pipe.
 type screen struct {
-	columns int  // of a terminal, 0: it is none, or does not say
-	redraws bool // a line can be written anew
+	columns int  // width of the terminal; 0: unknown, or not a terminal
+	redraws bool // lines can be rewritten
 	colour  bool
 }
 
-// screenOf looks at where a text goes. Colours are off where NO_COLOR is set
+// screenOf describes the destination of a writer. Colors are off if NO_COLOR is set
 // (https://no-color.org).
 func screenOf(w io.Writer) screen {
 	f, ok := w.(*os.File)
@@ -151,14 +151,14 @@ func screenOf(w io.Writer) screen {
 	return screen{columns: columns, redraws: smart, colour: smart && os.Getenv("NO_COLOR") == ""}
 }
 
-// codes are what a terminal obeys, with colours and without.
+// Replacements of markup with the terminal's control codes, with colors and without.
 var (
 	colours = strings.NewReplacer(string(display.Plain), "\x1b[0m", string(display.Bad), "\x1b[31m", string(display.Doubt), "\x1b[33m", string(display.Good), "\x1b[32m",
 		string(display.Dim), "\x1b[2m", string(display.ClearLine), "\r\x1b[K")
 	lines = strings.NewReplacer(string(display.ClearLine), "\r\x1b[K")
 )
 
-// marked makes colors a terminal's codes.
+// render replaces markup with the codes of the destination.
 func (s screen) marked(text string) string {
 	switch {
 	case s.colour && s.redraws:
@@ -171,18 +171,18 @@ func (s screen) marked(text string) string {
 	return text
 }
 
-// Columns, Colored and Redraws make it a display.Screen.
+// Columns, Colored and Redraws implement display.Screen.
 func (o *output) Columns() int  { return o.screen.columns }
 func (o *output) Colored() bool { return o.screen.colour }
 func (o *output) Redraws() bool { return o.screen.redraws }
 
-// setColour obeys --color.
+// setColor applies --color.
 func (a *app) setColour(when string) error {
 	for _, w := range []io.Writer{a.out, a.errs} {
 		o, ok := w.(*output)
 		switch {
 		case when != "auto" && when != "always" && when != "never":
-			return usage(fmt.Errorf("--color %q is none of auto, always and never", when), "auto: on a terminal, unless NO_COLOR is set")
+			return usage(fmt.Errorf("invalid --color %q: want auto, always or never", when), "auto: on a terminal, unless NO_COLOR is set")
 		case ok && when != "auto":
 			o.screen.colour = when == "always"
 		}

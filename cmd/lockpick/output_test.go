@@ -21,7 +21,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
-// A result that could not be told is no success.
+// TestLostOutputIsAFailure checks that a result that can't be printed is not a success.
 func TestLostOutputIsAFailure(t *testing.T) {
 	for _, args := range [][]string{{"list"}, {"version"}, {"help", "files"}, {"show", "baseline"}} {
 		var errs strings.Builder
@@ -31,8 +31,7 @@ func TestLostOutputIsAFailure(t *testing.T) {
 	}
 }
 
-// said runs lockpick in this process, and gives up on it where it waits for something
-// that never comes.
+// runLockpick runs lockpick in this process, and fails the test if it hangs.
 func said(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer

@@ -24,7 +24,7 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// undecided is a run whose fault never comes.
+// undecidedRun is a run whose fault is never triggered.
 const undecidedRun = `
 name: never-comes
 claim: A fault that does nothing is no test.
@@ -39,8 +39,8 @@ plan:
 expect: {mutual-exclusion: holds, resource-safety: holds}
 `
 
-// TestPages opens reports in a browser: of a violation, of a clean and of an undecided
-// run, of a hostile one, and at night of a long one.
+// TestPages opens reports in a browser: of a violation, of a clean and of an inconclusive run, of a hostile
+// one, and at night of a long one.
 func TestPages(t *testing.T) {
 	browser := chromium(t)
 	store := filepath.Join(t.TempDir(), "store")
@@ -97,15 +97,14 @@ func TestPages(t *testing.T) {
 	t.Run("hostile", func(t *testing.T) { testHostile(t, browser) })
 }
 
-// mode is how a page is shown: the width of its window, and its colors.
+// mode is the window width and color scheme of a page.
 type mode struct {
 	width  int64
 	scheme string
 }
 
-// modes are those in which the i-th of several pages is looked at: all at night, and one by day,
-// since a look takes seconds of CPU. By day the pages take turns, so that each mode of the two that
-// differ most is tried.
+// modes returns the modes in which the i-th of several pages is checked: all at night, and one by day,
+// since a check takes seconds of CPU. By day the pages alternate between the two modes that differ most.
 func modes(i int) []mode {
 	if night {
 		return []mode{{1280, "light"}, {1280, "dark"}, {390, "light"}, {390, "dark"}}
@@ -113,7 +112,7 @@ func modes(i int) []mode {
 	return []mode{{1280, "light"}, {390, "dark"}}[i%2:][:1]
 }
 
-// testPage looks at a page in each mode.
+// testPage checks a page in each mode.
 func testPage(t *testing.T, browser context.Context, report, name, want string, modes []mode) {
 	b := newTab(t, browser)
 	for _, m := range modes {
@@ -132,8 +131,8 @@ func testPage(t *testing.T, browser context.Context, report, name, want string, 
 	testAccess(b)
 }
 
-// testFigures sees that what is written in figures can be read as the page shows them, and
-// that they have the page's colours.
+// testFigures checks that the text in figures is readable on the page and that figures use the page's
+// colors.
 func testFigures(b *tab, scheme string) {
 	b.Helper()
 	b.is(`document.querySelectorAll('.fig').length > 2`, true)
@@ -147,12 +146,12 @@ func testFigures(b *tab, scheme string) {
 	b.is(`[...document.querySelectorAll('.fig text')].some(e => getComputedStyle(e).fill === '`+paper+`')`, false)
 }
 
-// testAccess holds a page to the basics of accessibility.
+// testAccess checks the basics of accessibility.
 func testAccess(b *tab) {
 	b.Helper()
 	b.is(`document.documentElement.lang`, "en")
 	b.is(`document.querySelectorAll('h1').length`, 1)
-	b.is(`(() => { // no level of headings is left out
+	b.is(`(() => { // no heading level is skipped
 		let last = 0;
 		for (const h of document.querySelectorAll('h1,h2,h3,h4,h5,h6')) { const n = +h.tagName[1]; if (n > last + 1) return h.textContent; last = n; }
 		return ''; })()`, "")
@@ -166,7 +165,7 @@ func testAccess(b *tab) {
 	b.is(`[...document.querySelectorAll('a[href^="#e"]')].filter(a => !document.getElementById(a.getAttribute('href').slice(1))).map(a => a.href).join()`, "")
 }
 
-// testPrint prints a page: the first sheet has text on it.
+// testPrint prints a page and checks that the first sheet has text.
 func testPrint(t *testing.T, browser context.Context, report, name string) {
 	b := newTab(t, browser)
 	b.open(report, "")
@@ -196,7 +195,7 @@ func shownTexts(pdf []byte) int {
 		}
 		rest = after
 		if z, err := zlib.NewReader(bytes.NewReader(after)); err == nil {
-			content, _ := io.ReadAll(z) // what follows the stream is no part of it
+			content, _ := io.ReadAll(z) // ignore what follows the stream
 			n += bytes.Count(content, []byte(" Tj")) + bytes.Count(content, []byte("] TJ"))
 		}
 	}
@@ -231,7 +230,7 @@ func testFilter(t *testing.T, browser context.Context, report string) {
 	b.becomes(`document.querySelectorAll('#events tbody tr:not([hidden])').length === 1`)
 	b.becomes(`document.getElementById('f-count').textContent.startsWith('1 of ')`)
 	b.screenshot("filter", false)
-	// A link to an event that is hidden shows it.
+	// A link to a hidden event shows it.
 	b.do(chromedp.Evaluate[chromedp.Void](`location.hash = '#e197'`))
 	b.becomes(`!document.getElementById('e197').hidden`)
 	b.is(`document.querySelectorAll('#events tbody tr:not([hidden])').length`, all)
@@ -261,7 +260,7 @@ func testLong(t *testing.T, browser context.Context) {
 	b.window(1280, 900, "light")
 	b.watchDrawing()
 	paint, drawn := math.Inf(1), math.Inf(1)
-	for n := 0; n < 5 && (paint > 2000 || drawn > 2000); n++ { // what else the machine does must not count
+	for n := 0; n < 5 && (paint > 2000 || drawn > 2000); n++ { // repeat, since other load on the machine must not count
 		b.open(report, "")
 		b.becomes(drawnFirst)
 		drawn = min(drawn, b.value(opened).(float64))
@@ -278,7 +277,7 @@ func testLong(t *testing.T, browser context.Context) {
 	testAccess(b)
 }
 
-// testHostile opens the report of a history whose every text tries to be more.
+// testHostile opens the report of a history in which every text is an attack.
 func testHostile(t *testing.T, browser context.Context) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "history.jsonl"), hostileHistory(t), 0o644); err != nil {
@@ -310,7 +309,7 @@ func hostileHistory(t *testing.T) []byte {
 	t.Helper()
 	const attack = `"'></title></style></script><script>window.pwned=1;alert(1)</script><img src=x onerror="window.pwned=1"><b onclick=x>` + "\x1b[31m\u202e]]>-->{{.}}`${1}"
 	const script = "<script>window.pwned=2</script>\u2028"
-	huge, long := strings.Repeat(script, 1<<15), strings.Repeat(script, 20) // names of params may be no longer
+	huge, long := strings.Repeat(script, 1<<15), strings.Repeat(script, 20) // the limit for names of params
 	n := int64(0)
 	var out bytes.Buffer
 	add := func(e history.Event) {

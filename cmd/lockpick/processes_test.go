@@ -11,8 +11,8 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// The catalogue on real redis-servers, by day what is tagged for CI: nothing skipped that
-// they can do, nothing otherwise than expected.
+// TestCatalogueOnProcesses runs the catalogue on real redis-servers, by day the scenarios tagged ci. Every
+// run must be as expected, and only what real servers can't do may be skipped.
 func TestCatalogueOnProcesses(t *testing.T) {
 	needRedis(t)
 	began := time.Now()

@@ -21,7 +21,7 @@ func TestReadme(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "--store", store)
 	if n := strings.Count(printed, "\n"); n > 25 {
-		t.Errorf("the whole catalogue takes %d lines, which fit on no screen", n)
+		t.Errorf("the output for the whole catalogue has %d lines, too many for a screen", n)
 	}
 	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	lockpick(t, "report", filepath.Join(store, "gc-pause-after-acquire", "latest"))
@@ -42,7 +42,7 @@ func ownLock(t *testing.T) string {
 	return "```go\n" + string(a.Files[0].Data) + "```\n"
 }
 
-// asShown compares the README's picture with the one that a run draws.
+// checkPicture compares the README's picture with the one that lockpick draws.
 func asShown(t *testing.T, drawn, shown string) {
 	t.Helper()
 	got, err := os.ReadFile(drawn)
@@ -61,7 +61,7 @@ func asShown(t *testing.T, drawn, shown string) {
 
 func fence(text string) string { return "```\n" + strings.TrimSpace(text) + "\n```\n" }
 
-// brokenLocks is the table of locks with a mistake: where each is caught, and as what.
+// brokenLocks returns the table of broken locks, with the scenario and the violation that catch each.
 func brokenLocks(t *testing.T) string {
 	t.Helper()
 	all, err := choice{}.scenarios()
@@ -84,7 +84,7 @@ func brokenLocks(t *testing.T) string {
 			}
 		}
 		if !caught {
-			t.Errorf("no scenario says how it catches the mistake %s", m.Name)
+			t.Errorf("no scenario catches the mistake %s", m.Name)
 		}
 	}
 	return b.String()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestReadmeIsShort: a reader has five minutes. What the program prints doesn't count: whoever adds
-// a property, which makes that longer, need not shorten the text.
+// TestReadmeIsShort limits the README to what a reader can read in five minutes. Program output does not
+// count, so that adding a property does not force anyone to shorten the text.
 func TestReadmeIsShort(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -18,7 +18,7 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 	prose := regexp.MustCompile(`(?s)<!-- begin .*?<!-- end -->`).ReplaceAllString(string(text), "")
 	if n := len(strings.Fields(prose)); n > 850 {
-		t.Errorf("README.md has %d words besides output, at most 850: what is about one package stands in its README", n)
+		t.Errorf("README.md has %d words without output, at most 850: move text about a package into its README", n)
 	}
 }
 
@@ -54,8 +54,8 @@ func TestGuaranteesNameScenarios(t *testing.T) {
 	}
 }
 
-// TestReadmesLinksLead holds every link between the project's own texts to a file that is
-// there, and to a heading where it names one.
+// TestReadmeLinks checks that every link between the project's own texts points to an existing file and, if
+// it has a fragment, to an existing heading.
 func TestReadmesLinksLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	anchor := regexp.MustCompile(`[^a-z0-9 -]`)
@@ -74,7 +74,7 @@ func TestReadmesLinksLead(t *testing.T) {
 			}
 			led, err := os.ReadFile(to)
 			if info, gone := os.Stat(to); gone != nil || m[2] != "" && (err != nil || info.IsDir()) {
-				t.Errorf("%s links to %s, which is not there", path, m[0])
+				t.Errorf("%s links to %s, which does not exist", path, m[0])
 				continue
 			}
 			found := m[2] == ""
@@ -84,13 +84,13 @@ func TestReadmesLinksLead(t *testing.T) {
 				}
 			}
 			if !found {
-				t.Errorf("%s links to the heading %s of %s, which is not there", path, m[2], to)
+				t.Errorf("%s links to the heading %s of %s, which does not exist", path, m[2], to)
 			}
 		}
 	}
 }
 
-// inReadme holds blocks of a README to what they should be.
+// checkReadme compares generated blocks of a README with their contents.
 func inReadme(t *testing.T, path string, blocks map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -112,7 +112,7 @@ func inReadme(t *testing.T, path string, blocks map[string]string) {
 		return
 	}
 	if !*update {
-		t.Errorf("%s does not show what one gets: run go test -tags 'long containers' ./cmd/lockpick -run '^%s$' -update\n%s", path, t.Name(), want)
+		t.Errorf("%s is out of date: run go test -tags 'long containers' ./cmd/lockpick -run '^%s$' -update\n%s", path, t.Name(), want)
 		return
 	}
 	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
@@ -122,7 +122,7 @@ func inReadme(t *testing.T, path string, blocks map[string]string) {
 
 func lockpick(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("lockpick", args...) // TestMain has put it on PATH
+	cmd := exec.Command("lockpick", args...) // TestMain put it on PATH
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

@@ -12,9 +12,8 @@ import (
 	"testing"
 )
 
-// TestRelease makes a release in two folders: its archives are for six systems, the same byte
-// for byte, and the binary for here is static and runs. The license of each module in it is in the
-// archive.
+// TestRelease builds a release in two folders: its archives for six systems are the same byte for byte, the
+// binary for this system is static and runs, and the archive contains the license of each module in it.
 func TestRelease(t *testing.T) {
 	var sums []string
 	root := ""
@@ -28,7 +27,7 @@ func TestRelease(t *testing.T) {
 		sums = append(sums, string(text))
 	}
 	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 6 {
-		t.Errorf("two releases:\n%s\n%s", sums[0], sums[1])
+		t.Errorf("two releases differ:\n%s\n%s", sums[0], sums[1])
 	}
 	name := filepath.Join(root, "dist", "lockpick_v1.2.3_linux_"+runtime.GOARCH)
 	in(t, filepath.Dir(name), "tar", "-xzf", name+".tar.gz")
@@ -37,7 +36,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("version: %v\n%s", err, out)
 	}
 	if out, err := exec.Command("ldd", binary).CombinedOutput(); err == nil || !strings.Contains(string(out), "not a dynamic executable") {
-		t.Errorf("it needs libraries:\n%s", out)
+		t.Errorf("the binary is not static:\n%s", out)
 	}
 	in(t, t.TempDir(), binary, "run", "baseline/")
 	if _, err := os.Stat(filepath.Join(name, "LICENSE")); err != nil {
@@ -49,12 +48,12 @@ func TestRelease(t *testing.T) {
 	must(t, err)
 	for _, m := range linked.Deps {
 		if !strings.Contains(string(notices), "\n"+m.Path+" "+m.Version+": ") {
-			t.Errorf("there is no license of %s %s", m.Path, m.Version)
+			t.Errorf("no license of %s %s", m.Path, m.Version)
 		}
 	}
 }
 
-// TestNoticesNeedLicenses replaces a module by a copy without its license: there is no release then.
+// TestNoticesNeedLicenses replaces a module with a copy without its license, which must fail the release.
 func TestNoticesNeedLicenses(t *testing.T) {
 	const module = "github.com/rs/zerolog"
 	root := copied(t)
@@ -73,12 +72,11 @@ func TestNoticesNeedLicenses(t *testing.T) {
 	cmd = exec.Command(".ci/notices")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), module) || !strings.Contains(string(out), "has no license file") {
-		t.Errorf("without it: %v\n%s", err, out[max(0, len(out)-300):])
+		t.Errorf("without the license: %v\n%s", err, out[max(0, len(out)-300):])
 	}
 }
 
-// TestFromAnotherModule uses the lock from a module beside a checkout, by the commands that
-// its README shows.
+// TestFromAnotherModule uses the lock from a module next to a checkout, with the commands in its README.
 func TestFromAnotherModule(t *testing.T) {
 	root := copied(t)
 	other := filepath.Join(filepath.Dir(root), "other")
@@ -87,7 +85,7 @@ func TestFromAnotherModule(t *testing.T) {
 	_, block, _ := strings.Cut(string(text), "```sh\n")
 	block, _, _ = strings.Cut(block, "```")
 	if !strings.Contains(block, "-replace=lockpick=../lockpick") {
-		t.Fatalf("the README shows %q", block)
+		t.Fatalf("the README has %q", block)
 	}
 	must(t, os.Mkdir(other, 0o755))
 	must(t, os.WriteFile(filepath.Join(other, "main.go"), []byte("package main\n\nimport \"lockpick/redlock\"\n\nfunc main() { println(redlock.Quorum(5)) }\n"), 0o644))
@@ -96,11 +94,11 @@ func TestFromAnotherModule(t *testing.T) {
 	in(t, other, "go", "run", ".")
 }
 
-// TestModule renames the module in a copy, which then builds and keeps the house's rules,
-// and refuses what is no path of a module.
+// TestModule renames the module in a copy, which must still build and follow the rules of the import table.
+// An invalid module path is refused.
 func TestModule(t *testing.T) {
 	root := copied(t)
-	for _, git := range [][]string{{"init", "-q"}, {"add", "-A"}} { // the files that are renamed are git's
+	for _, git := range [][]string{{"init", "-q"}, {"add", "-A"}} { // the script renames files that git knows
 		in(t, root, append([]string{"git"}, git...)...)
 	}
 	for _, path := range []string{"", "lockpick", "example.org/a b"} {
@@ -115,6 +113,6 @@ func TestModule(t *testing.T) {
 	in(t, root, "go", "test", "-short", "-run", "Import|Sizes|Readme", "./cmd/lockpick")
 	out, err := exec.Command("grep", "-rl", "--include=*.go", `"lock`+`pick/harness`, root).Output()
 	if err == nil {
-		t.Errorf("the old path is still in\n%s", out)
+		t.Errorf("the old path remains in\n%s", out)
 	}
 }

@@ -7,8 +7,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestRemoved checks that each command and flag that was removed is refused as wrong usage, and
-// that the hint says what to use instead.
+// TestRemoved checks that each removed command or flag is a usage error whose hint names the replacement.
 func TestRemoved(t *testing.T) {
 	for name, instead := range removed {
 		args := strings.Fields(name)

@@ -23,8 +23,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// report collects what came of the runs, passes it on in the order of the catalogue, and says how far
-// they are.
+// report collects the outcomes of runs, passes them on in the order of the catalogue, and shows the
+// progress.
 type report struct {
 	*app
 	ci      *ci
@@ -34,23 +34,23 @@ type report struct {
 	mu       sync.Mutex
 	total    int
 	ended    int
-	keeps    int // runs made again to be kept, and those that are
+	keeps    int // example runs to store, and how many are stored
 	kept     int
-	recent   []time.Time             // when the last runs ended, for the time that is left
-	outcomes map[int]outcome.Outcome // those that are not passed on yet
+	recent   []time.Time             // when the latest runs ended, to estimate the remaining time
+	outcomes map[int]outcome.Outcome // outcomes that are not passed on yet, by index
 	passed   int
-	states   map[string]int // runs that ended, by their state
+	states   map[string]int // number of runs that ended, by state
 	skipped  []outcome.Outcome
 	compared campaign.Comparison
 	console  suites.Console
-	live     *display.Progress // nil: there is none
-	failed   func()            // told of the first run that came otherwise or failed; nil: nobody asked
-	dir      string            // of the run that ended last
-	page     string            // what there is to look at
+	live     *display.Progress // nil: none
+	failed   func()            // called after a run that is unexpected or fails; may be nil
+	dir      string            // directory of the run that ended last
+	page     string            // path of the page to open
 	suite    *suites.Suite
 }
 
-// newReport is the report of scenarios that are chosen, and that names have chosen.
+// newReport returns a report for the chosen scenarios; names are the arguments that chose them.
 func newReport(a *app, f *runFlags, ci *ci, chosen []pick, names []string) *report {
 	r := &report{app: a, ci: ci, flags: f, started: time.Now(), outcomes: map[int]outcome.Outcome{}, states: map[string]int{}}
 	r.suite = f.suiteOf(chosen, names, r.started)
@@ -68,7 +68,7 @@ func (r *report) skip(s scenario.Scenario, lacks []harness.Capability) {
 }
 
 func (r *report) required(lacks []harness.Capability) bool {
-	if lacks[0].Name == campaign.LockLack { // no machine has it
+	if lacks[0].Name == campaign.LockLack { // no machine supports it
 		return false
 	}
 	return slices.Contains(r.flags.require, "all") || slices.ContainsFunc(lacks, func(c harness.Capability) bool {
@@ -76,7 +76,7 @@ func (r *report) required(lacks []harness.Capability) bool {
 	})
 }
 
-// done takes an outcome, and passes on those whose turn it is.
+// done takes the outcome of the i-th run, and passes on the outcomes whose turn it is.
 func (r *report) done(i int, o outcome.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +109,7 @@ func (r *report) pass(o outcome.Outcome) {
 	r.console.Add(o)
 }
 
-// diagram is a run's sequence diagram: as it stands in the store, or drawn anew for another width.
+// diagram returns a run's sequence diagram from the store, or redraws it for another width.
 func diagram(o outcome.Outcome, width int) string {
 	text := sequenceOf(o)
 	if text != "" && width != display.DefaultWidth {
@@ -120,7 +120,7 @@ func diagram(o outcome.Outcome, width int) string {
 	return text
 }
 
-// finish prints the result, and settles the exit code.
+// finish prints the result and sets the exit code.
 func (r *report) finish(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	defer func() {
@@ -139,11 +139,11 @@ func (r *report) finish(ctx context.Context) error {
 		r.code = outcome.Worse(r.code, outcome.ExitBackend)
 	case cause != nil:
 		r.code = outcome.ExitInterrupt
-		fmt.Fprintf(r.errs, "%v after %d of %d runs; what they left is in %s\n", cause, r.ended-r.states[outcome.Interrupted], r.total, r.flags.store)
+		fmt.Fprintf(r.errs, "%v after %d of %d runs; the finished runs are in %s\n", cause, r.ended-r.states[outcome.Interrupted], r.total, r.flags.store)
 	case r.ended < r.total:
-		fmt.Fprintf(r.errs, "stopped at the first run that was not as expected: %d of %d runs are done\n", r.ended, r.total)
+		fmt.Fprintf(r.errs, "stopped after the first unexpected run: %d of %d runs done\n", r.ended, r.total)
 	}
-	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) { // they came after one that did not end
+	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) { // outcomes after a run that did not end
 		if !r.compared.Waits(i) {
 			r.suite.Add(r.outcomes[i])
 		}
@@ -156,7 +156,7 @@ func (r *report) finish(ctx context.Context) error {
 		return err
 	}
 	if err := r.keep(r.ended < r.total || r.states[outcome.Interrupted] > 0); err != nil {
-		defer r.complain(err) // after the result, which there is all the same
+		defer r.complain(err) // after the result, which is available all the same
 		r.code = outcome.Worse(r.code, codeOf(err))
 	}
 	err := r.ci.finish(r.errs)
@@ -166,10 +166,10 @@ func (r *report) finish(ctx context.Context) error {
 	return cmp.Or(r.console.Finish(r.code), err)
 }
 
-// progress says how far the runs are, and about how long the rest will take.
+// progress describes the progress of the runs and the estimated remaining time.
 func (r *report) progress(passed time.Duration) string {
 	if r.keeps > 0 {
-		return fmt.Sprintf("%d runs done, %.0f s, %d of %d examples kept", r.ended, passed.Seconds(), r.kept, r.keeps)
+		return fmt.Sprintf("%d runs done, %.0f s, %d of %d examples stored", r.ended, passed.Seconds(), r.kept, r.keeps)
 	}
 	parts := []string{fmt.Sprintf("%d of %d runs done", r.ended, r.total)}
 	for _, state := range []string{outcome.Unexpected, outcome.Undecided, outcome.Failed, outcome.Interrupted} {
@@ -184,22 +184,21 @@ func (r *report) progress(passed time.Duration) string {
 	return strings.Join(parts, ", ")
 }
 
-// recentRuns is over how many runs the time that is left is averaged.
+// recentRuns is the number of runs over which the estimate of the remaining time is averaged.
 const recentRuns = 20
 
-// left estimates the time that is left from how long the most recent runs took, and the wait since.
+// timeLeft estimates the remaining time from the most recent runs, and the time since the last one.
 func (r *report) left(now time.Time) (time.Duration, bool) {
 	n := len(r.recent)
 	if n < 2 {
 		return 0, false
 	}
 	each := r.recent[n-1].Sub(r.recent[0]) / time.Duration(n-1)
-	each = max(each, now.Sub(r.recent[0])/time.Duration(n)) // no run has ended for longer than usual
+	each = max(each, now.Sub(r.recent[0])/time.Duration(n)) // the time since the last run is longer than usual
 	return each * time.Duration(r.total-r.ended), true
 }
 
-// suiteOf announces what is going to be run, so that what does not come of it is
-// told, too.
+// suiteOf lists the runs in advance, so that the report also shows runs without an outcome.
 func (f *runFlags) suiteOf(chosen []pick, names []string, started time.Time) *suites.Suite {
 	s := &suites.Suite{Backend: f.backend, Seed: f.seed, Seeds: f.seeds, Started: started.UTC(), Command: f.all(names), Version: version(),
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Sets: f.sets, Store: f.store}
@@ -215,7 +214,7 @@ func (f *runFlags) suiteOf(chosen []pick, names []string, started time.Time) *su
 	return s
 }
 
-// all returns the command that reruns the whole suite.
+// suiteCommand returns the command that reruns the whole suite.
 func (f *runFlags) all(names []string) string {
 	c := "lockpick run"
 	for _, n := range names {
@@ -231,7 +230,7 @@ func (f *runFlags) all(names []string) string {
 	return c + f.overrides()
 }
 
-// keep writes the suite, if it is one, and the index of the store.
+// store writes the suite, if there is more than one run, and the index of the store.
 func (r *report) keep(interrupted bool) error {
 	s := r.suite
 	if len(s.Scenarios) > 1 || s.Seeds > 1 {

@@ -36,9 +36,9 @@ type runFlags struct {
 	seeds    int
 	store    string
 	tags     []string
-	lock     string // a kind that stands in for each scenario's own, with its options; "": none
-	adapter  string // the program that has that lock, as a user wrote it
-	image    string // in which it is, for containers
+	lock     string // a kind that replaces each scenario's own lock, with its options; "": none
+	adapter  string // the command that starts the lock's adapter, as the user wrote it
+	image    string // the image that contains the adapter, for containers
 	sets     []string
 	expects  []string
 	demands  []string // see campaign.Selection
@@ -51,26 +51,26 @@ type runFlags struct {
 	dryRun   bool
 	confirm  bool
 	reports  string
-	most     int  // runs of a scenario that stay in the store; 0 is all
-	named    bool // scenarios were named: what they show is drawn
+	most     int  // newest runs of a scenario that stay in the store; 0: all
+	named    bool // scenarios were named: their diagrams are printed
 	verbose  bool
 	quiet    bool
 	failFast bool
-	shard    string // which part of the runs, as in 3/8; "": all
+	shard    string // the part of the runs to make, as in 3/8; "": all
 }
 
 func runCmd(a *app) *cobra.Command {
 	f := &runFlags{}
 	c := &cobra.Command{
 		Use:   "run [NAME…|FILE…]",
-		Short: "run scenarios and judge what happened (all of them if none is named)",
-		Long: `Run scenarios, judge what happened, and say whether it came out as expected.
+		Short: "run scenarios and check the results (all scenarios if none is named)",
+		Long: `Run scenarios, check what happened, and report whether it was as expected.
 
-NAME is a scenario with all its variants, NAME/VARIANT one of them, NAME/ the
-base alone; globs work. Nothing named is everything. What a named run shows is
-drawn; a run that came out otherwise than expected always is. A FILE is taken as
-it is; FILE/VARIANT and FILE/ work likewise.`,
-		Example: `  lockpick run                                          all, in the simulation
+NAME selects a scenario with all its variants, NAME/VARIANT one variant, and NAME/
+the scenario without variants; globs work. Without names, all scenarios run. The
+counterexample of a named run is drawn in the terminal; that of an unexpected result
+always is. FILE, FILE/VARIANT and FILE/ select from a scenario file.`,
+		Example: `  lockpick run                                          everything, in the simulation
   lockpick run gc-pause-after-acquire/fenced            one variant
   lockpick run 'restart-*' --backend process            on real redis-servers
   lockpick run baseline/ --seeds 1000                   many seeds
@@ -85,43 +85,43 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	}
 	fs := c.Flags()
 	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
-	fs.Uint64Var(&f.seed, "seed", 1, "what all that is random is drawn from")
-	fs.IntVar(&f.seeds, "seeds", 1, "run with this many seeds, from --seed on; keeps runs that were not as expected")
+	fs.Uint64Var(&f.seed, "seed", 1, "random seed")
+	fs.IntVar(&f.seeds, "seeds", 1, "number of seeds, starting with --seed; with more than one, only unexpected runs are stored")
 	storeFlag(c, &f.store, "the runs")
 	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
-	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, as in redsync or KIND:OPTION=VALUE, and hold it\nto what their tiers say; see lockpick help locks")
-	fs.StringVar(&f.adapter, "adapter", "", "put the lock of this program under the scenarios, as in \"node adapter.js\", on\n--backend process unless another is named; see lockpick help adapter")
-	fs.StringVar(&f.image, "adapter-image", "", "an image that has the adapter, for clients in containers (--backend docker)")
-	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s. Scenario expectations no longer apply; with --lock, what its\ntier requires still does, if the scenario's own lock keeps it under the same settings")
-	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds; restores one after --set")
-	fs.StringSliceVar(&f.require, "require", nil, "capabilities that must be there, or all: a skip that lacks one is an error (3)")
-	fs.Float64Var(&f.scale, "scale", 0, "factor of all durations on real backends (default 0.1, or what the scenario pins)")
-	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one simulated run may take")
-	fs.StringVar(&f.client, "client-binary", "", "a lockpick that clients in containers run, if this one can't: static, for Linux")
-	fs.IntVar(&f.jobs, "jobs", 1, "runs at once on real backends: they mostly wait, but a busy machine is late")
-	fs.StringVar(&f.reports, "reports", reportsNamed, "whose reports are drawn at once: named (of runs whose scenario is named, or that were\nnot as expected), all, or none; report and serve draw the others")
+	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE. Each scenario's tier says what\nit must guarantee; see lockpick help locks")
+	fs.StringVar(&f.adapter, "adapter", "", "test the lock of this adapter, as in \"node adapter.js\"; implies --backend process\nunless another backend is given; see lockpick help adapter")
+	fs.StringVar(&f.image, "adapter-image", "", "image that contains the adapter, for clients in containers (--backend docker)")
+	fs.StringArrayVar(&f.sets, "set", nil, "override a setting, as in lock.ttl=5s. Expectations of the scenario no longer apply. With\n--lock, the requirements of its tier still do, if the scenario's own lock meets them\nunder the same settings")
+	fs.StringArrayVar(&f.expects, "expect", nil, "set an expectation, as in mutual-exclusion=holds; use it to restore one after --set")
+	fs.StringSliceVar(&f.require, "require", nil, "capabilities, or all: if one is missing, fail (exit 3) instead of skipping scenarios")
+	fs.Float64Var(&f.scale, "scale", 0, "factor for all durations on real backends (default 0.1, or the scenario's own)")
+	fs.DurationVar(&f.patience, "timeout", patience, "time limit of one simulated run, in wall-clock time")
+	fs.StringVar(&f.client, "client-binary", "", "lockpick binary for clients in containers, if this one can't run there: static, for Linux")
+	fs.IntVar(&f.jobs, "jobs", 1, "number of concurrent runs on real backends; mostly idle, but overload causes delays")
+	fs.StringVar(&f.reports, "reports", reportsNamed, "reports to write right away: named (runs that were named or unexpected), all or none;\nreport and serve draw the others later")
 	outcomeFlags(c, f)
-	fs.BoolVar(&f.confirm, "confirm", false, "run each violation of mutual exclusion again with the facts undone that are its cause\n(sim; without it only those that nobody expected)")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved and with the plans that the seeds draw,\nand run nothing")
-	fs.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each run, not only for what was not as expected")
-	fs.BoolVar(&f.failFast, "fail-fast", false, "begin no more runs once one came otherwise than expected, or failed")
-	fs.StringVar(&f.shard, "shard", "", "only the K-th of N parts of the runs, as in 3/8, recorded in the store for\n\"lockpick merge\"; see lockpick help shards")
+	fs.BoolVar(&f.confirm, "confirm", false, "rerun each violation of mutual exclusion with its cause removed (sim; without this flag\nonly unexpected violations are rerun)")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print the resolved scenarios with the plans that the seeds draw, and run nothing")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "print a line for every run, not only for unexpected ones")
+	fs.BoolVar(&f.failFast, "fail-fast", false, "stop after the first run that is unexpected or fails")
+	fs.StringVar(&f.shard, "shard", "", "make only the K-th of N parts of the runs, as in 3/8, and record the outcomes for\n\"lockpick merge\"; see lockpick help shards")
 	return c
 }
 
 func storeFlag(c *cobra.Command, to *string, keeps string) {
-	c.Flags().StringVar(to, "store", defaultStore(), "folder that keeps "+keeps+" (LOCKPICK_STORE)")
+	c.Flags().StringVar(to, "store", defaultStore(), "folder for "+keeps+" (LOCKPICK_STORE)")
 }
 
 func jsonFlag(c *cobra.Command, to *bool, what string) {
 	c.Flags().BoolVar(to, "json", false, "print "+what+" as JSON")
 }
 
-// outcomeFlags are those of run and merge, which print the same.
+// outcomeFlags adds the flags of run and merge, which print the same output.
 func outcomeFlags(c *cobra.Command, f *runFlags) {
 	jsonFlag(c, &f.json, "the outcomes")
 	c.Flags().StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
-	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "only what was not as expected, and the sum")
+	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print only unexpected results and the summary")
 }
 
 func defaultStore() string {
@@ -151,7 +151,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if c, ok := b.(io.Closer); ok { // it keeps something between runs
+	if c, ok := b.(io.Closer); ok { // it keeps state between runs
 		defer func() { err = errors.Join(err, c.Close()) }()
 	}
 	if f.dryRun {
@@ -174,7 +174,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 		fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), m.Remark(ctx))
 	}
 	if len(c.Undrawn) > 0 {
-		fmt.Fprintf(a.errs, "%s: random plans leave out %s: this lock reads its own time, which can't be set here\n", f.backend, strings.Join(c.Undrawn, ", "))
+		fmt.Fprintf(a.errs, "%s: random plans omit %s: this lock uses the system clock, which can't be changed here\n", f.backend, strings.Join(c.Undrawn, ", "))
 	}
 	f.named = len(args) > 0
 	r := newReport(a, f, ci, chosen, args)
@@ -191,10 +191,10 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	return cmp.Or(r.finish(ctx), ctx.Err())
 }
 
-// enter says what a backend can do here, and refuses one that can't run, or a store that
-// nothing can be kept in.
+// checkBackend returns the capabilities of a backend on this machine. It is an error if the backend
+// can't run or the store can't be written.
 func (a *app) enter(ctx context.Context, b harness.Backend, store string, require ...string) (campaign.Abilities, error) {
-	a.tidies() // a probe tries what a run has
+	a.tidies() // a probe creates what a run creates
 	able := campaign.Probe(ctx, b)
 	if c := able.Of(harness.CanRun); !c.Available {
 		return nil, unable(fmt.Errorf("backend %s can't run here: %s", b.Name(), c.Reason), c.Remedy)
@@ -202,7 +202,7 @@ func (a *app) enter(ctx context.Context, b harness.Backend, store string, requir
 	names := append(slices.Sorted(maps.Keys(able)), "all")
 	for _, want := range require {
 		if !slices.Contains(names, want) {
-			return nil, usage(fmt.Errorf("--require %q is no capability", want), "one of "+strings.Join(names, ", "))
+			return nil, usage(fmt.Errorf("unknown capability in --require %q", want), "one of "+strings.Join(names, ", "))
 		}
 	}
 	if err := cmp.Or(campaign.CanWrite(store), suites.Sweep(store)); err != nil {
@@ -211,7 +211,7 @@ func (a *app) enter(ctx context.Context, b harness.Backend, store string, requir
 	return able, nil
 }
 
-// fit refuses scenarios that are too large for a backend on any machine.
+// checkSize rejects scenarios that are too large for a backend on any machine.
 func fit(b harness.Backend, chosen []pick) error {
 	bounded, ok := b.(interface{ Fits(scenario.Scenario) error })
 	for _, p := range chosen {
@@ -225,8 +225,8 @@ func fit(b harness.Backend, chosen []pick) error {
 	return nil
 }
 
-// noStore says what to do about a store that can't be written to. To choose one is use of
-// lockpick; that it has no room left is none.
+// storeError adds a hint to an error in writing the store. A wrong --store is a usage error; a full
+// disk is not.
 func noStore(err error) error {
 	hint := files.Remedy(err, files.StoreHint)
 	if hint == "" || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EROFS) {
@@ -236,16 +236,16 @@ func noStore(err error) error {
 }
 
 func noFolder() error {
-	return usage(errors.New("--store names no folder"), "leave it out for "+defaultStore())
+	return usage(errors.New("--store is empty"), "name a folder, or leave it out for "+defaultStore())
 }
 
-// mostSeeds bounds a sweep: a day of work for a large machine.
+// maxSweepSeeds limits a sweep: a day of work for a large machine.
 const mostSeeds = campaign.MaxSeeds
 
-// mostJobs bounds what is run at once.
+// maxJobs limits the number of concurrent runs.
 const mostJobs = 64
 
-// Whose reports are drawn when a run has ended.
+// Values of --reports: which runs get their reports right away.
 const (
 	reportsNamed = "named"
 	reportsAll   = "all"
@@ -254,45 +254,45 @@ const (
 
 var reportChoices = []string{reportsNamed, reportsAll, reportsNone}
 
-// validate looks at what the flags' types don't show.
+// validate checks what the types of the flags don't.
 func (f *runFlags) validate() error {
 	see := "see lockpick run --help"
 	switch {
 	case f.seeds < 1 || f.seeds > mostSeeds:
-		return usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("a number from 1 to %d", mostSeeds))
+		return usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("use a number from 1 to %d", mostSeeds))
 	case f.seed+uint64(f.seeds-1) < f.seed:
-		return usage(fmt.Errorf("there are no %d seeds from %d on", f.seeds, f.seed), "begin with a smaller --seed")
+		return usage(fmt.Errorf("--seeds %d starting with --seed %d exceeds the largest seed", f.seeds, f.seed), "use a smaller --seed")
 	case f.patience <= 0:
 		return usage(fmt.Errorf("--timeout %v is not positive", f.patience), see)
 	case !slices.Contains(reportChoices, f.reports):
-		return usage(fmt.Errorf("--reports %s is none of them", f.reports), "one of "+strings.Join(reportChoices, ", "))
+		return usage(fmt.Errorf("invalid --reports %q", f.reports), "use one of "+strings.Join(reportChoices, ", "))
 	case f.store == "":
 		return noFolder()
-	case !(f.scale >= 0 && f.scale <= 1000): // not a number is neither
-		return usage(fmt.Errorf("--scale %g is out of range", f.scale), "a factor up to 1000, as in --scale 0.5")
+	case !(f.scale >= 0 && f.scale <= 1000): // NaN fails both comparisons
+		return usage(fmt.Errorf("--scale %g is out of range", f.scale), "use a factor up to 1000, as in --scale 0.5")
 	case f.jobs < 1 || f.jobs > mostJobs:
-		return usage(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("a number from 1 to %d", mostJobs))
+		return usage(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("use a number from 1 to %d", mostJobs))
 	case f.jobs > 1 && f.backend == simulation:
-		return usage(errors.New("--jobs is for backends in real time"), "leave it out: the simulation has one for each processor")
+		return usage(errors.New("--jobs applies to real backends only"), "leave it out: the simulation uses all processors")
 	case f.scale > 0 && f.backend == simulation:
-		return usage(errors.New("--scale is for backends in real time"), "leave it out, or choose one with --backend")
+		return usage(errors.New("--scale applies to real backends only"), "leave it out, or choose one with --backend")
 	case (f.image != "") != (f.adapter != "" && f.backend == containers):
-		return usage(errors.New("--adapter-image is where --adapter is in containers, and they need one"), `as in --backend docker --adapter-image IMAGE --adapter "node /adapter.js"`)
+		return usage(errors.New("--adapter needs --adapter-image in containers, and only there"), `as in --backend docker --adapter-image IMAGE --adapter "node /adapter.js"`)
 	case f.client != "" && f.backend != containers:
-		return usage(errors.New("--client-binary is for clients in containers"), "leave it out, or add --backend "+containers)
+		return usage(errors.New("--client-binary applies to clients in containers only"), "leave it out, or add --backend "+containers)
 	case f.confirm && f.backend != simulation:
 		return usage(errors.New("--confirm works in the simulation only"), "leave it out, or leave out --backend")
 	case f.patience != patience && f.backend != simulation:
-		return usage(errors.New("--timeout limits simulated runs only"), "leave it out: runs on real servers have limits of their own")
+		return usage(errors.New("--timeout limits simulated runs only"), "leave it out: runs on real servers have their own limits")
 	case f.dryRun && (f.junit != "" || f.shard != ""):
-		return usage(errors.New("--dry-run runs nothing, so there is nothing for --junit or --shard to record"), "leave out --dry-run")
+		return usage(errors.New("--dry-run runs nothing, so --junit and --shard have nothing to record"), "leave out --dry-run")
 	case f.shard != "" && (f.json || f.junit != "" || f.failFast):
-		return usage(errors.New("--shard records what comes of its runs, and shows nothing of it"), "leave out --json, --junit and --fail-fast; lockpick merge has --json and --junit")
+		return usage(errors.New("--shard records outcomes and does not show them"), "leave out --json, --junit and --fail-fast; lockpick merge has --json and --junit")
 	}
 	return f.amount()
 }
 
-// amount refuses flags that contradict each other about how much is printed.
+// checkVerbosity rejects flags that contradict each other about the amount of output.
 func (f *runFlags) amount() error {
 	switch {
 	case f.verbose && f.quiet:
@@ -303,7 +303,6 @@ func (f *runFlags) amount() error {
 	return nil
 }
 
-// resolved are the scenarios alone.
 func resolved(ps []pick) []scenario.Scenario {
 	var out []scenario.Scenario
 	for _, p := range ps {
@@ -312,7 +311,7 @@ func resolved(ps []pick) []scenario.Scenario {
 	return out
 }
 
-// drawn are the scenarios as each seed runs them. Only dice make seeds differ here.
+// drawnScenarios lists the scenarios as each seed runs them. Seeds differ only in random plans.
 func (f *runFlags) drawn(ps []pick) []scenario.Scenario {
 	var out []scenario.Scenario
 	for _, s := range resolved(ps) {
@@ -327,7 +326,7 @@ func (f *runFlags) drawn(ps []pick) []scenario.Scenario {
 	return out
 }
 
-// job is one scenario with its n-th seed.
+// job returns the job of a scenario with its n-th seed.
 func (f *runFlags) job(p pick, n int) campaign.Job {
 	s := f.selection()
 	j := s.Job(p, f.seed+uint64(n))
@@ -344,7 +343,7 @@ func (f *runFlags) job(p pick, n int) campaign.Job {
 	return j
 }
 
-// runAll does the jobs of all scenarios and seeds.
+// runAll runs all scenarios with all seeds.
 func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	job := func(i int) campaign.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
 	r.total = len(chosen) * r.flags.seeds
@@ -360,7 +359,8 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	r.examples(more, chosen)
 }
 
-// each does n jobs, as many real ones at once as --jobs says. None begins once more has ended.
+// each runs n jobs, up to --jobs of them concurrently on a real backend. No job starts after more has
+// ended.
 func (f *runFlags) each(ctx, more context.Context, b harness.Backend, n int, job func(int) campaign.Job, done func(int, outcome.Outcome)) {
 	r := &campaign.Runner{Backend: b, Workers: workers(f.patience, f.store), AtOnce: f.jobs}
 	r.Each(ctx, more, n, job, done)

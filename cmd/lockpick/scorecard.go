@@ -20,43 +20,44 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// scoreFlags are the flags of scorecard.
+// scorecardFlags are the flags of scorecard.
 type scoreFlags struct {
 	backend  string
-	beside   string // another, on which the catalogue is run, too; "": none
-	adapter  string // the program that has the lock, as a user wrote it; "": locks are kinds
-	try      string // a backend on which what is found is tried again; "": none
+	beside   string // a second backend for the catalogue; "": none
+	adapter  string // the command that starts the lock's adapter, as the user wrote it; "": locks are kinds
+	try      string // a backend on which violations are tried again; "": none
 	seed     uint64
-	seeds    int // of each draw of random plans
+	seeds    int // number of random plans of each type
 	store    string
 	tags     []string
 	jobs     int
 	all      bool
 	json     bool
 	markdown bool
-	command  string // runs it again
+	command  string // the command that repeats it
 }
 
-const scoreLong = `Put locks under the whole catalogue and under random plans, beside each scenario's
-own lock, and make a scorecard of each: a row for each property, a column for each sort
-of failure, and for each violation the shortest run that shows it, with its diagram.
+const scoreLong = `Run locks through the whole catalogue and random plans, with comparison runs of each
+scenario's own lock, and write a scorecard for each lock. It has a row for each property,
+a column for each type of fault and, for each violation, the shortest run that shows it,
+with its diagram.
 
-LOCK is KIND, KIND:OPTION=VALUE,… or KIND:* for each of its set-ups: as it comes, and
-with each value of each option. See lockpick help locks.
+LOCK is KIND, KIND:OPTION=VALUE,… or KIND:* for all its configurations: the default, and
+each value of each option. See lockpick help locks.
 
-Random plans are within what Redlock assumes. Of each sort of failure they are drawn
-with it alone and with all the others, so that what comes can be put down to a sort.
+Random plans stay within what Redlock assumes. For each type of fault there are plans with
+that type alone and plans with all types, so that a violation can be attributed to a type.
 
-With --try process each violation that had to be kept is tried on real servers, up to
-six times a run. What is not seen there is told apart (◇). --beside process does that and
-runs the whole catalogue there, too, which has columns of its own.
+With --try process, each violation of a required property is tried on real servers, up to
+six times per run. Violations that do not occur there are marked ◇. --beside process does
+the same and also runs the whole catalogue there, in separate columns.
 
-A library of any language is an adapter: with --adapter all runs are on real servers, and
-each violation is tried there once more.
+A library in another language needs an adapter. With --adapter all runs use real servers,
+and each violation is tried there once more.
 
-The page, Markdown, JSON, and the run of each counterexample are kept in STORE/scores:
-lockpick replay DIR runs one again. The exit code is 1 where a lock fails what its tier
-holds it to, and 2 where that is not confirmed.`
+The page, Markdown, JSON and the run of each counterexample are stored in STORE/scores;
+lockpick replay DIR reruns one. The exit code is 1 if a lock violates a required property,
+and 2 if that is not confirmed.`
 
 func scoreCmd(a *app) *cobra.Command {
 	f := &scoreFlags{}
@@ -65,13 +66,13 @@ func scoreCmd(a *app) *cobra.Command {
 		Short: "run locks through the whole catalogue and print a scorecard",
 		Long:  scoreLong,
 		Example: `  lockpick scorecard redsync
-  lockpick scorecard 'redsync:*' --try process      each set-up, and on real servers what it fails
+  lockpick scorecard 'redsync:*' --try process      all configurations; violations also on real servers
   lockpick scorecard redislock rueidis:caching=yes --seeds 200 --json
-  lockpick scorecard --adapter "node adapter.js"    a lock of any language
+  lockpick scorecard --adapter "node adapter.js"    a lock in any language
   lockpick scorecard --all`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.adapter != "" && f.backend == simulation && c.Flags().Changed("backend") {
-				return usage(errors.New("an adapter needs real servers, and --backend sim has none"), "leave out --backend, or take --backend process")
+				return usage(errors.New("an adapter needs real servers, and --backend sim has none"), "leave out --backend, or use --backend process")
 			}
 			return a.score(c.Context(), f, args)
 		},
@@ -79,21 +80,21 @@ func scoreCmd(a *app) *cobra.Command {
 	c.ValidArgsFunction = completes(false, kinds.Names)
 	fs := c.Flags()
 	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
-	fs.StringVar(&f.beside, "beside", "", "run the catalogue on this backend, too, in columns of its own")
+	fs.StringVar(&f.beside, "beside", "", "run the catalogue on this backend as well, in separate columns")
 	fs.StringVar(&f.try, "try", "", "try each violation again on this backend")
-	fs.Uint64Var(&f.seed, "seed", 1, "what all that is random is drawn from")
-	fs.IntVar(&f.seeds, "seeds", 10, "random plans of each draw, from --seed on; 0 is none")
-	storeFlag(c, &f.store, "the cards")
+	fs.Uint64Var(&f.seed, "seed", 1, "random seed")
+	fs.IntVar(&f.seeds, "seeds", 10, "number of random plans of each type, starting with --seed; 0 for none")
+	storeFlag(c, &f.store, "the scorecards")
 	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
-	fs.IntVar(&f.jobs, "jobs", 1, "runs at once on real backends: they mostly wait, but a busy machine is late")
+	fs.IntVar(&f.jobs, "jobs", 1, "number of concurrent runs on real backends; mostly idle, but overload causes delays")
 	jsonFlag(c, &f.json, "the scorecards")
 	fs.BoolVar(&f.markdown, "markdown", false, "print them as Markdown")
-	fs.BoolVar(&f.all, "all", false, "each set-up of each kind")
-	fs.StringVar(&f.adapter, "adapter", "", "the lock is this program's, on real processes; what it violates is tried again\n(see lockpick help adapter)")
+	fs.BoolVar(&f.all, "all", false, "all configurations of all kinds")
+	fs.StringVar(&f.adapter, "adapter", "", "test the lock of this adapter, on real processes; violations are tried again\n(see lockpick help adapter)")
 	return c
 }
 
-// named are the locks that words name, each of a kind's set-ups where one ends in a star.
+// named lists the locks that the arguments name. KIND:* stands for all configurations of a kind.
 func (f *scoreFlags) named(args []string) (all []string) {
 	for _, arg := range args {
 		if kind, star := strings.CutSuffix(arg, ":*"); star {
@@ -112,13 +113,13 @@ func (f *scoreFlags) named(args []string) (all []string) {
 	return all
 }
 
-// locks are those that are meant.
+// locks validates the flags and returns the locks to test.
 func (f *scoreFlags) locks(args []string) ([]string, error) {
 	all := f.named(args)
 	if f.adapter != "" {
 		switch {
 		case len(all) > 0:
-			return nil, usage(errors.New("--adapter is the lock itself, and more are named"), "leave out "+strings.Join(all, ", "))
+			return nil, usage(errors.New("--adapter selects the lock, so no other can be named"), "leave out "+strings.Join(all, ", "))
 		case f.backend == simulation:
 			f.backend = "process"
 		}
@@ -127,19 +128,19 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 	}
 	switch {
 	case len(all) == 0:
-		return nil, usage(errors.New("scorecard takes locks, got none"), "some of "+strings.Join(unmistaken(), ", "))
+		return nil, usage(errors.New("scorecard takes locks, got none"), "name some of "+strings.Join(unmistaken(), ", "))
 	case f.seeds < 0 || f.seeds > mostSeeds:
-		return nil, usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("a number from 0 to %d", mostSeeds))
+		return nil, usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("use a number from 0 to %d", mostSeeds))
 	case f.jobs < 1 || f.jobs > mostJobs:
-		return nil, usage(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("a number from 1 to %d", mostJobs))
+		return nil, usage(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("use a number from 1 to %d", mostJobs))
 	case f.jobs > 1 && f.backend == simulation && f.beside == "" && f.try == "":
-		return nil, usage(errors.New("--jobs is for backends in real time"), "leave it out: the simulation has one for each processor")
+		return nil, usage(errors.New("--jobs applies to real backends only"), "leave it out: the simulation uses all processors")
 	case f.beside != "" && f.try != "" && f.beside != f.try:
-		return nil, usage(fmt.Errorf("--beside %s and --try %s are two backends", f.beside, f.try), "leave --try out: what is found is tried on the other")
+		return nil, usage(fmt.Errorf("--beside %s and --try %s name different backends", f.beside, f.try), "leave out --try: --beside tries violations as well")
 	case f.beside != "" && (f.beside == simulation || f.backend != simulation || f.adapter != ""):
-		return nil, usage(errors.New("--beside is for what stands beside the simulation"), "as in --beside process, without --backend and --adapter")
+		return nil, usage(errors.New("--beside adds a real backend to the simulation"), "as in --beside process, without --backend and --adapter")
 	case f.try != "" && f.adapter == "" && (f.try == simulation || f.backend != simulation):
-		return nil, usage(errors.New("--try is for what the simulation finds"), "as in --try process, without --backend")
+		return nil, usage(errors.New("--try tries violations found in the simulation on a real backend"), "as in --try process, without --backend")
 	case f.json && f.markdown:
 		return nil, usage(errors.New("--json and --markdown contradict each other"), "leave one of them out")
 	}
@@ -164,12 +165,12 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 	return once, nil
 }
 
-// unmistaken are the kinds of locks, but for the one that makes mistakes.
+// correctKinds lists the kinds of locks without planted mistakes.
 func unmistaken() []string {
 	return slices.DeleteFunc(kinds.Names(), func(kind string) bool { return kind == "broken" })
 }
 
-// again are the flags that change what comes, as they were given.
+// rerunCommand returns the command with the flags that affect the result, as the user gave them.
 func (f *scoreFlags) again() string {
 	c := fmt.Sprintf("%s --seed %d --seeds %d", f.command, f.seed, f.seeds)
 	if f.backend != simulation && f.adapter == "" {
@@ -233,13 +234,13 @@ func (a *app) score(ctx context.Context, f *scoreFlags, args []string) (err erro
 		a.code = outcome.Worse(a.code, c.Code())
 		all.Cards = append(all.Cards, c)
 		if len(locks) > 1 {
-			fmt.Fprintf(a.errs, "%s is scored: %d of %d locks\n", c.Lock, len(all.Cards), len(locks))
+			fmt.Fprintf(a.errs, "%s done: %d of %d locks\n", c.Lock, len(all.Cards), len(locks))
 		}
 	}
 	if ctx.Err() != nil {
-		what := "their cards are kept; again, and for the others: "
+		what := "their scorecards are stored; to repeat and finish: "
 		if len(all.Cards) == 0 {
-			what = "no card is kept; again: "
+			what = "no scorecard is stored; to repeat: "
 		}
 		fmt.Fprintf(a.errs, "interrupted after %d of %d locks; %s%s\n", len(all.Cards), len(locks), what, all.Command)
 		if len(all.Cards) == 0 {
@@ -264,7 +265,7 @@ func (a *app) score(ctx context.Context, f *scoreFlags, args []string) (err erro
 	return cmp.Or(err, ctx.Err())
 }
 
-// runner returns a backend that can run here, and do so many jobs at once in real time.
+// runner returns a runner on a backend that can run here, with a limit on concurrent real-time jobs.
 func (a *app) runner(ctx context.Context, name, store string, jobs int, adapter ...string) (*campaign.Runner, error) {
 	b, err := backend(name, docker.Config{}, adapter...)
 	if err != nil {

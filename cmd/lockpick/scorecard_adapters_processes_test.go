@@ -12,7 +12,7 @@ import (
 	adapters "lockpick/harness/lock/exec"
 )
 
-// installed are the libraries of a set of adapters; where they can't be had, the test is skipped.
+// installed installs the libraries of a set of adapters, or skips the test if they are not available.
 func installed(t *testing.T, set string) (folder string) {
 	t.Helper()
 	needRedis(t)
@@ -24,8 +24,8 @@ func installed(t *testing.T, set string) (folder string) {
 	switch {
 	case err != nil && night:
 		t.Fatalf("install the libraries of %s: %v\n%s", set, err, out)
-	case err != nil: // by day nobody needs a network
-		t.Skipf("the libraries of %s can't be had: %v\n%s", set, err, out)
+	case err != nil: // tests by day must not need a network
+		t.Skipf("the libraries of %s are not available: %v\n%s", set, err, out)
 	}
 	folder, err = filepath.Abs(filepath.Join("../..", adapters.AdapterFolder))
 	if err != nil {
@@ -34,9 +34,9 @@ func installed(t *testing.T, set string) (folder string) {
 	return folder
 }
 
-// Libraries of other languages have scorecards from real runs: by day one of them, of a scenario for
-// each sort of failure, at night all, of all scenarios. What a card says was tried again, and each
-// counterexample shows it.
+// TestScorecardsOfAdapters makes scorecards of libraries in other languages from real runs: by day of one
+// library with a scenario for each type of fault, at night of all with all scenarios. Each violation was
+// tried again, and each counterexample shows it.
 func TestScoreOfAdapters(t *testing.T) {
 	t.Parallel() // it mostly waits
 	only := []string{"--tag", "score"}
@@ -44,7 +44,7 @@ func TestScoreOfAdapters(t *testing.T) {
 		only = nil
 	}
 	for _, s := range adapters.Libraries {
-		if !night && s.Name != "python-redis-lock" { // the one that takes least
+		if !night && s.Name != "python-redis-lock" { // the fastest one
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {

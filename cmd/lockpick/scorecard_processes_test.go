@@ -12,9 +12,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// A library's scorecard in the simulation, and beside it on real servers, which are asked for what
-// the simulation finds, too: by day of a scenario for each sort of failure, at night of all scenarios
-// and each set-up. Each counterexample shows what the card says.
+// TestScorecardsOnProcesses makes a library's scorecard in the simulation and on real servers, which also
+// try the violations that the simulation finds: by day with a scenario for each type of fault, at night with
+// all scenarios and configurations. Each counterexample must show what the card says.
 func TestScoreOnProcesses(t *testing.T) {
 	t.Parallel() // it mostly waits
 	needRedis(t)
@@ -39,8 +39,8 @@ func TestScoreOnProcesses(t *testing.T) {
 	}
 }
 
-// complete sees that mutual exclusion was put to the test under each sort of failure that the
-// tier of every lock has, on both backends.
+// checkComplete checks that mutual exclusion was exercised under each type of fault in tier every, on both
+// backends.
 func complete(t *testing.T, c *outcome.Card) {
 	t.Helper()
 	for _, sort := range []string{outcome.NoFailure, "clocks", "crashes", "disks", "networks", "pauses", outcome.Several} {
@@ -48,7 +48,7 @@ func complete(t *testing.T, c *outcome.Card) {
 			k := slices.Index(c.Columns, c.On(sort, backend))
 			i := slices.IndexFunc(c.Rows, func(r outcome.CardRow) bool { return r.Property == verdict.MutualExclusion })
 			if k < 0 || c.Rows[i].Cells[k].Mark == outcome.Cannot || c.Rows[i].Cells[k].Mark == outcome.Idle {
-				t.Errorf("%s on %s: mutual exclusion was not put to the test under %s", c.Lock, backend, sort)
+				t.Errorf("%s on %s: mutual exclusion was not exercised under %s", c.Lock, backend, sort)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// scored makes scorecards, and returns their folder and the exit code.
+// makeScorecards makes scorecards, and returns their folder and the exit code.
 func scored(t *testing.T, args ...string) (dir string, book suites.Scorecards, code int) {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
@@ -37,7 +37,7 @@ func scored(t *testing.T, args ...string) (dir string, book suites.Scorecards, c
 	return filepath.Join(store, "scores", "latest"), book, code
 }
 
-// onlyCard is the one of a book whose score came to its end, whatever it says of the lock.
+// onlyCard returns the single card of a completed scorecard command, whatever its result.
 func onlyCard(t *testing.T, book suites.Scorecards, code int) *outcome.Card {
 	t.Helper()
 	if code != outcome.ExitOK && code != outcome.ExitUnexpected && code != outcome.ExitUndecided || len(book.Cards) != 1 {
@@ -46,8 +46,8 @@ func onlyCard(t *testing.T, book suites.Scorecards, code int) *outcome.Card {
 	return book.Cards[0]
 }
 
-// fromServers sees that a card is of real runs, and that what its lock is held to was tried again
-// where it failed.
+// checkRealRuns checks that a card is based on real runs, and that violations of required properties were
+// tried again.
 func fromServers(t *testing.T, c *outcome.Card) {
 	t.Helper()
 	if c.Runs == 0 || c.Backend != "process" || c.Tried != "process" || len(c.Errors) > 0 {
@@ -62,8 +62,8 @@ func fromServers(t *testing.T, c *outcome.Card) {
 	}
 }
 
-// The same call gives the same card, byte for byte, and each counterexample on it runs again:
-// the same history, with the verdict and the cause that the card names.
+// TestScorecardIsReproducible checks that the same command gives the same card, byte for byte, and that
+// replaying each counterexample gives the same history, with the card's verdict and cause.
 func TestScorecardAgain(t *testing.T) {
 	args := []string{"scorecard", "redislock", "--tag", "score"}
 	dir, book, code := scored(t, args...)
@@ -82,14 +82,14 @@ func TestScorecardAgain(t *testing.T) {
 	}
 }
 
-// replayed runs the simulated counterexamples of cards again, and says how many there are.
+// replayed replays the simulated counterexamples of cards, and returns their number.
 func replayed(t *testing.T, dir string, book suites.Scorecards) (n int) {
 	t.Helper()
 	for _, c := range book.Cards {
 		for _, f := range c.Findings {
 			n++
 			run := filepath.Join(dir, f.Run)
-			if f.Run == "" && strings.Contains(c.Lock, "caching=yes") { // it is not always the same twice
+			if f.Run == "" && strings.Contains(c.Lock, "caching=yes") { // this lock is not fully deterministic
 				continue
 			}
 			if f.Backend == simulation && !strings.Contains(c.Lock, "caching=yes") {
@@ -103,14 +103,14 @@ func replayed(t *testing.T, dir string, book suites.Scorecards) (n int) {
 			if f.Elsewhere != "" && !slices.ContainsFunc(f.Harms, func(h outcome.Harm) bool {
 				return h.Try != nil && h.Try.State == outcome.StateConfirmed && violates(t, filepath.Join(dir, f.Elsewhere), h.Property, h.Try.Cause)
 			}) {
-				t.Errorf("%s: the run in %s shows nothing that it confirmed", c.Lock, f.Elsewhere)
+				t.Errorf("%s: the run in %s does not show what it confirmed", c.Lock, f.Elsewhere)
 			}
 		}
 	}
 	return n
 }
 
-// violates says whether a stored run violates a property by a cause.
+// violates reports whether a stored run violates a property with the cause.
 func violates(t *testing.T, run, property, cause string) bool {
 	t.Helper()
 	var v verdict.Verdict
@@ -122,7 +122,8 @@ func violates(t *testing.T, run, property, cause string) bool {
 	return r != nil && r.Outcome == verdict.Violated && r.Cause == cause
 }
 
-// KIND:* is the kind as it comes, and with each value of each option, with what that takes.
+// TestSetups checks that KIND:* stands for the kind with its defaults, and with each value of each option,
+// including the options that the value needs.
 func TestSetups(t *testing.T) {
 	f := &scoreFlags{jobs: 1}
 	got, err := f.locks([]string{"redislock", "redsync:*", "rueidis:*", "redsync"})
@@ -135,12 +136,12 @@ func TestSetups(t *testing.T) {
 	all, err := every.locks(nil)
 	for _, kind := range kinds.Names() {
 		if err != nil || slices.Contains(all, kind) == (kind == "broken") {
-			t.Errorf("--all is %q, %v", all, err)
+			t.Errorf("--all: %q, %v", all, err)
 		}
 	}
 }
 
-// Documentation is cited of kinds and properties that there are.
+// TestClaims checks that quotes from documentation refer to existing kinds and properties.
 func TestClaims(t *testing.T) {
 	for kind, claims := range kinds.Claims {
 		if _, known := kinds.All[kind]; !known {
@@ -154,7 +155,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// What is tagged score has a scenario of each sort of failure that the tier of every lock has.
+// TestScoreTag checks that the tag score includes a scenario for each type of fault in tier every.
 func TestScoreTag(t *testing.T) {
 	all, err := choice{}.scenarios()
 	if err != nil {
@@ -168,13 +169,13 @@ func TestScoreTag(t *testing.T) {
 	}
 	for column, tagged := range has {
 		if !tagged {
-			t.Errorf("no scenario of tier every that is tagged score is about %s", column)
+			t.Errorf("no scenario of tier every with tag score for %s", column)
 		}
 	}
 }
 
-// A score that is interrupted keeps the cards that are whole, with the runs of their findings, and
-// says how many they are.
+// TestInterruptedScorecard checks that an interrupted scorecard command stores the completed cards with the
+// runs of their findings, and prints their number.
 func TestScoreIsInterrupted(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	cmd := exec.Command("lockpick", "scorecard", "redislock", "redsync:*", "rueidis:*", "single", "redlock", "--tag", "score", "--store", store, "--json")
@@ -204,7 +205,7 @@ func TestScoreIsInterrupted(t *testing.T) {
 	}
 	dir := filepath.Join(store, "scores", "latest")
 	if text, err := os.ReadFile(filepath.Join(dir, suites.CardJSON)); err != nil || string(text) != out.String() {
-		t.Errorf("%s is not what was printed: %v", suites.CardJSON, err)
+		t.Errorf("%s differs from the output: %v", suites.CardJSON, err)
 	}
 	var runs []string
 	for _, c := range book.Cards {
@@ -218,7 +219,7 @@ func TestScoreIsInterrupted(t *testing.T) {
 	left, err := os.ReadDir(filepath.Join(dir, suites.RunFolder))
 	for _, e := range left {
 		if !slices.Contains(runs, suites.RunFolder+"/"+e.Name()) {
-			t.Errorf("%s is no run of a card", e.Name())
+			t.Errorf("%s belongs to no card", e.Name())
 		}
 	}
 	if err != nil || len(runs) == 0 {

@@ -15,14 +15,14 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// carded is a counterexample on a card: where it is headed, what it says of properties and causes,
-// and the command that shows it.
+// counterexamplePattern matches a counterexample on a card: the heading, the properties and causes, and the command that
+// shows it.
 var carded = regexp.MustCompile("(?s)### [^\n]* \\(([^\n]*)\\)\n\n(.*?)\n`lockpick (run [^`]*)`")
 
 var harm = regexp.MustCompile(`(?m)^- ([a-z-]+) ([a-z-]+): `)
 
-// What the kept cards found in the simulation is found again by their commands, with the same
-// verdicts and causes, by the scenarios and the judge of today.
+// TestScorecardsReplay reruns the commands of the stored scorecards in the simulation. Today's scenarios and
+// checker must give the same verdicts and causes.
 func TestScorecardsReplay(t *testing.T) {
 	all, err := filepath.Glob(scorecards + "*.md")
 	if err != nil {
@@ -52,6 +52,6 @@ func TestScorecardsReplay(t *testing.T) {
 				shown++
 			}
 		}
-		t.Logf("%s: %d violations shown again", filepath.Base(path), shown)
+		t.Logf("%s: %d violations reproduced", filepath.Base(path), shown)
 	}
 }

@@ -16,18 +16,18 @@ import (
 
 const scorecards = "../../reports/scorecards/"
 
-// make scorecards makes a card of each kind of lock and of each adapter that is shipped.
+// TestScorecardsOfAll checks that make scorecards makes a card of each kind of lock and each shipped adapter.
 func TestScorecardsOfAll(t *testing.T) {
 	script, err := os.ReadFile("../../.ci/scorecards")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if runtime.GOOS != "linux" {
-		t.Skip("the script wants the bash of Linux")
+		t.Skip("the script needs the bash of Linux")
 	}
 	names, err := exec.Command("bash", "-c", "cd ../..; "+regexp.MustCompile(`(?m)^mapfile .* kinds .*$`).FindString(string(script))+`; printf '%s\n' broken "${kinds[@]}"`).Output()
 	if got := strings.Fields(string(names)); err != nil || !slices.Equal(slices.Sorted(slices.Values(got)), kinds.Names()) {
-		t.Errorf("%q, %v: there is a card of each kind but broken", got, err)
+		t.Errorf("%q, %v: want a card of each kind except broken", got, err)
 	}
 	for _, a := range adapters.Libraries {
 		if line := `"` + strings.Join([]string{a.Name, a.Set, "redis-server", a.Command(adapters.AdapterFolder)}, "|") + `"`; !strings.Contains(string(script), line) {
@@ -36,11 +36,11 @@ func TestScorecardsOfAll(t *testing.T) {
 	}
 }
 
-// commandLine is a run as a card or the track record has it: what was chosen, and the rest.
+// commandLine matches a run command on a card or in the track record: the scenario, and the rest.
 var commandLine = regexp.MustCompile("`lockpick run '?([^ '`]+)'?([^`]*)`")
 
-// The kept cards say when and with what they were made, and are in the table. They and the track record
-// name scenarios that exist.
+// TestScorecardsAreComplete checks that the stored scorecards name their date and versions and are in the
+// table, and that they and the track record name existing scenarios.
 func TestScorecardsAreWhole(t *testing.T) {
 	all, err := filepath.Glob(scorecards + "*.md")
 	if err != nil {
@@ -67,18 +67,19 @@ func TestScorecardsAreWhole(t *testing.T) {
 		cards++
 		lock, is := strings.CutPrefix(strings.SplitN(text, "\n", 2)[0], "# Scorecard of ")
 		if !is || !regexp.MustCompile(`(?m)^Made on 20\d\d-\d\d-\d\d with \S+ \d+\.\d+\.\d+, `).MatchString(text) {
-			t.Errorf("%s says not of what it is, or when it was made with what", name)
+			t.Errorf("%s lacks the lock, the date or the versions", name)
 		}
 		if !strings.Contains(table, "["+lock+"]("+name+")") {
-			t.Errorf("%s is not in the table: .ci/scorecards writes it", name)
+			t.Errorf("%s is not in the table: run .ci/scorecards", name)
 		}
 	}
 	if cards == 0 {
-		t.Error("there are no cards")
+		t.Error("no scorecards")
 	}
 }
 
-// Marks that are withdrawn do not come back, for instance because a card was made again with the same settings.
+// TestWithdrawnMarks checks that withdrawn marks don't return, for example because a card was remade with
+// the same settings.
 func TestWithdrawnMarks(t *testing.T) {
 	page, err := os.ReadFile(scorecards + "README.md")
 	if err != nil {

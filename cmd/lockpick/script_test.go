@@ -12,16 +12,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-var update = flag.Bool("update", false, "rewrite what the scripts compare with")
+var update = flag.Bool("update", false, "rewrite the expected results of tests")
 
-// TestMain makes the test binary double as lockpick, for scripts and for the
-// workers and clients that lockpick starts of itself.
+// TestMain makes the test binary act as lockpick, for scripts and for the workers and clients that lockpick
+// starts.
 func TestMain(m *testing.M) {
 	testscript.Main(foreground{m}, programs)
 }
 
-// foreground has the tests hear what whoever starts them with nohup, or behind a shell's &, has
-// them ignore; what they start would ignore it, too.
+// foreground restores signals that are ignored if the tests are started with nohup or a shell's &. Their
+// child processes would ignore them, too.
 type foreground struct{ *testing.M }
 
 func (f foreground) Run() int {
@@ -30,22 +30,22 @@ func (f foreground) Run() int {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
-	defer func() { os.RemoveAll(builtIn) }() // nothing, where it is ""
+	defer func() { os.RemoveAll(builtIn) }() // no effect if it is ""
 	return f.M.Run()
 }
 
-// builtIn is the folder of the binary that build makes.
+// builtIn is the folder of the binary that build creates.
 var builtIn string
 
-// programs is what the test binary is where it is called by one of these names.
+// programs maps names of the test binary to the programs that it acts as.
 var programs = map[string]func(){"lockpick": main, tracerName: traces, shapesName: runsShapes}
 
-// TestScripts are conversations with the command line, one file a topic.
+// TestScripts runs the command-line scripts, one file per topic.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
-			self, err := exec.LookPath("lockpick") // where testscript has put it
+			self, err := exec.LookPath("lockpick") // where testscript put it
 			e.Setenv("LOCKPICK_DIR", filepath.Dir(self))
 			e.Setenv("GOGC", os.Getenv("GOGC")) // as make test sets it
 			return err

@@ -23,20 +23,19 @@ func serveCmd(a *app) *cobra.Command {
 	var store string
 	var port uint16
 	c := &cobra.Command{Use: "serve", Short: "serve the store to a browser on this machine", Args: noArgs,
-		Long: `List the runs of the store and open their reports, on 127.0.0.1 only. Nothing
-outside of the store is shown, and nothing can be changed; a report that has not been
-drawn yet is, when it is opened. It goes on until it is interrupted, which is exit
-code 130.`,
+		Long: `Serve the runs of the store and their reports on 127.0.0.1 only. The server shows
+nothing outside the store and changes no results. A report that does not exist yet is
+drawn when it is opened. The server runs until it is interrupted (exit code 130).`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), store, port) }}
 	storeFlag(c, &store, "the runs")
-	c.Flags().Uint16Var(&port, "port", 8046, "port to listen on; 0: one that is free")
+	c.Flags().Uint16Var(&port, "port", 8046, "port to listen on; 0 for any free port")
 	return c
 }
 
 func (a *app) serve(ctx context.Context, store string, port uint16) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
 	if err != nil {
-		return usage(fmt.Errorf("listen: %w", err), "choose another port with --port, or a free one with --port 0")
+		return usage(fmt.Errorf("listen: %w", err), "choose another port with --port, or any free one with --port 0")
 	}
 	defer l.Close()
 	s, err := suites.Server(store, l.Addr(), drawStored)
@@ -50,7 +49,7 @@ func (a *app) serve(ctx context.Context, store string, port uint16) error {
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		// Who is reading now may finish.
+		// Let current requests finish.
 		soon, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if s.Shutdown(soon) != nil {
@@ -61,7 +60,7 @@ func (a *app) serve(ctx context.Context, store string, port uint16) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
-	return unable(fmt.Errorf("serve: %w", err), "start it again")
+	return unable(fmt.Errorf("serve: %w", err), "restart it")
 }
 
 func gcCmd(a *app) *cobra.Command {
@@ -69,14 +68,14 @@ func gcCmd(a *app) *cobra.Command {
 	var keep int
 	var dry bool
 	c := &cobra.Command{Use: "gc --keep N|--older-than AGE|--max-size SIZE", Short: "remove old runs and suites from the store", Args: noArgs,
-		Long: `Remove what the store keeps beyond a bound, the oldest first. A run that a suite
-refers to stays as long as the suite; a run that may still go on stays.
+		Long: `Remove runs and suites that exceed a limit, the oldest first. A run that a suite refers
+to stays as long as the suite. A run that may still be in progress stays.
 
-LOCKPICK_KEEP=N in the environment is "gc --keep N" after each run.`,
-		Example: `  lockpick gc --keep 10             the newest ten suites, and ten runs of each scenario
-  lockpick gc --older-than 30d      what began more than thirty days ago
-  lockpick gc --max-size 2GB        until at most 2 GB are left
-  lockpick gc --keep 10 --dry-run   what that would remove`,
+LOCKPICK_KEEP=N in the environment does "gc --keep N" after each run.`,
+		Example: `  lockpick gc --keep 10             keep the newest ten suites, and ten runs of each scenario
+  lockpick gc --older-than 30d      remove what was started more than thirty days ago
+  lockpick gc --max-size 2GB        remove until at most 2 GB are left
+  lockpick gc --keep 10 --dry-run   print what would be removed`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			b, err := bound(c, keep, age, size)
 			if err != nil {
@@ -88,13 +87,13 @@ LOCKPICK_KEEP=N in the environment is "gc --keep N" after each run.`,
 	fs := c.Flags()
 	storeFlag(c, &store, "the runs")
 	fs.IntVar(&keep, "keep", 0, "keep the newest N suites, and the newest N runs of each scenario")
-	fs.StringVar(&age, "older-than", "", "remove what began longer ago than this, as in 30d or 12h")
-	fs.StringVar(&size, "max-size", "", "remove the oldest until the rest has at most this size, as in 500MB or 2GB")
-	fs.BoolVar(&dry, "dry-run", false, "say what would be removed, and remove nothing")
+	fs.StringVar(&age, "older-than", "", "remove what was started longer ago than this, as in 30d or 12h")
+	fs.StringVar(&size, "max-size", "", "remove the oldest until the store has at most this size, as in 500MB or 2GB")
+	fs.BoolVar(&dry, "dry-run", false, "print what would be removed, and remove nothing")
 	return c
 }
 
-// bound reads what is to stay; exactly one of the three flags says it.
+// parseBound reads the limit; exactly one of the three flags must set it.
 func bound(c *cobra.Command, keep int, age, size string) (b suites.Bound, err error) {
 	given := 0
 	for _, name := range []string{"keep", "older-than", "max-size"} {
@@ -104,26 +103,26 @@ func bound(c *cobra.Command, keep int, age, size string) (b suites.Bound, err er
 	}
 	switch {
 	case given != 1:
-		return b, usage(fmt.Errorf("%d bounds are given, want one", given), "--keep N, --older-than AGE or --max-size SIZE")
+		return b, usage(fmt.Errorf("got %d limits, want one", given), "use --keep N, --older-than AGE or --max-size SIZE")
 	case age != "":
 		d, err := days(age)
 		if err != nil || d < 0 {
-			return b, usage(fmt.Errorf("--older-than %q is no age", age), "as in 30d or 12h")
+			return b, usage(fmt.Errorf("invalid --older-than %q", age), "as in 30d or 12h")
 		}
 		b.Since = time.Now().Add(-d)
 	case c.Flags().Changed("keep"):
 		if b.Newest = keep; keep < 1 {
-			return b, usage(fmt.Errorf("--keep %d keeps nothing", keep), "a number from 1 on")
+			return b, usage(fmt.Errorf("--keep %d is not positive", keep), "use a number from 1")
 		}
 	default:
 		if b.Bytes, err = units.FromHumanSize(size); err != nil || b.Bytes < 0 {
-			return b, usage(fmt.Errorf("--max-size %q is no size", size), "as in 500MB or 2GB")
+			return b, usage(fmt.Errorf("invalid --max-size %q", size), "as in 500MB or 2GB")
 		}
 	}
 	return b, nil
 }
 
-// days reads a duration, which may be of whole days.
+// parseAge parses a duration, which may also be in whole days, as in 30d.
 func days(text string) (time.Duration, error) {
 	if n, ok := strings.CutSuffix(text, "d"); ok {
 		d, err := strconv.ParseUint(n, 10, 16)
@@ -146,7 +145,7 @@ func gc(out io.Writer, store string, b suites.Bound, dry bool) error {
 			err = suites.Index(store)
 		}
 		if err != nil {
-			return unable(err, "see who may write there")
+			return unable(err, "check the permissions of the store")
 		}
 	}
 	sum := int64(0)
@@ -158,10 +157,10 @@ func gc(out io.Writer, store string, b suites.Bound, dry bool) error {
 	return err
 }
 
-// keepEnv is how many suites, and runs of each scenario, stay after each run.
+// keepEnv sets how many suites, and runs of each scenario, stay after each run.
 const keepEnv = "LOCKPICK_KEEP"
 
-// keeps reads LOCKPICK_KEEP; 0 is all.
+// keepFromEnv reads LOCKPICK_KEEP; 0 means all.
 func keeps() (int, error) {
 	text := os.Getenv(keepEnv)
 	if text == "" {
@@ -169,7 +168,7 @@ func keeps() (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, usage(errors.New(keepEnv+"="+text+" is no number of runs to keep"), "a number from 1 on, or unset it")
+		return 0, usage(errors.New("invalid "+keepEnv+"="+text), "use a number from 1, or unset it")
 	}
 	return n, nil
 }

@@ -15,7 +15,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// It says where it listens, shows the store, and ends with the interrupt.
+// TestServe checks that serve prints its address, serves the store, and ends on interrupt.
 func TestServe(t *testing.T) {
 	store := t.TempDir()
 	run1 := filepath.Join(store, "baseline", "20260102T030405.000Z-sim-1")
@@ -33,7 +33,7 @@ func TestServe(t *testing.T) {
 	}()
 	url, err := bufio.NewReader(said).ReadString('\n')
 	if err != nil || !strings.HasPrefix(url, "http://127.0.0.1:") {
-		t.Fatalf("it said %q, %v", url, err)
+		t.Fatalf("printed %q, %v", url, err)
 	}
 	url = strings.TrimSpace(url)
 	for path, want := range map[string]string{"": "baseline", "baseline/20260102T030405.000Z-sim-1/report.html": "a report"} {

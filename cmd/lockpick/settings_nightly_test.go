@@ -4,5 +4,5 @@ package main
 
 import "testing"
 
-// The whole catalogue, with every kind of lock.
+// TestUnchangedSettingsInCatalogue checks the whole catalogue, with every kind of lock.
 func TestOwnSettingsChangeNoVerdictAnywhere(t *testing.T) { sameVerdicts(t) }

@@ -13,8 +13,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// underLock runs scenarios in the simulation as "run --lock KIND" does, with the overrides that
-// sets returns for each.
+// underLock runs scenarios in the simulation like "run --lock KIND", with the overrides that sets returns
+// for each.
 func underLock(t *testing.T, kind string, names []string, sets func(pick) []string) map[string]outcome.Outcome {
 	t.Helper()
 	all, err := choice{names: names}.scenarios()
@@ -37,7 +37,7 @@ func underLock(t *testing.T, kind string, names []string, sets func(pick) []stri
 	return out
 }
 
-// verdicts is the exit code of a run, and what came of each property.
+// verdicts returns the exit code of a run and the outcome of each property, as text.
 func verdicts(o outcome.Outcome) string {
 	text := fmt.Sprintf("exit %d %s", o.Code, o.Error)
 	for _, j := range o.Judgements {
@@ -50,7 +50,7 @@ func verdicts(o outcome.Outcome) string {
 
 func noSets(pick) []string { return nil }
 
-// ownTTL sets the TTL to what it is.
+// ownTTL sets the TTL to its current value.
 func ownTTL(p pick) []string { return []string{"lock.ttl=" + p.Lock.TTL.String()} }
 
 // sameVerdicts checks that an override which changes nothing changes no verdict.
@@ -62,7 +62,7 @@ func sameVerdicts(t *testing.T, names ...string) {
 		}
 		plain, set := underLock(t, kind, names, noSets), underLock(t, kind, names, ownTTL)
 		if len(plain) != len(set) {
-			t.Errorf("%s is for %d scenarios, and for %d with --set", kind, len(plain), len(set))
+			t.Errorf("%s: %d scenarios, %d with --set", kind, len(plain), len(set))
 		}
 		for id, o := range plain {
 			if got, want := verdicts(set[id]), verdicts(o); got != want {
@@ -74,7 +74,7 @@ func sameVerdicts(t *testing.T, names ...string) {
 		}
 	}
 	if harms == 0 {
-		t.Errorf("none of %d runs is unexpected: they show nothing", runs)
+		t.Errorf("none of %d runs is unexpected, so the test shows nothing", runs)
 	}
 }
 
@@ -82,7 +82,8 @@ func TestOwnSettingsChangeNoVerdict(t *testing.T) {
 	sameVerdicts(t, "cancelled-acquire/", "restart-forgets/", "gc-pause-after-acquire/fenced")
 }
 
-// Under other settings a lock must keep what its tier requires and the scenario's own lock keeps.
+// TestOtherSettingsKeepRequirements checks that with --set a lock must guarantee what the tier requires and
+// the scenario's own lock guarantees under the same settings.
 func TestOtherSettingsKeepTheTier(t *testing.T) {
 	for name, row := range map[string]struct {
 		kind, scenario string
@@ -102,14 +103,15 @@ func TestOtherSettingsKeepTheTier(t *testing.T) {
 					t.Errorf("%s: %s", id, verdicts(o))
 				}
 				if said := strings.Join(suites.Brief(o), "; "); !strings.Contains(said, row.property) || !strings.Contains(said, " violated (") {
-					t.Errorf("%s is violated, and not printed: %s", row.property, said)
+					t.Errorf("%s is violated but not printed: %s", row.property, said)
 				}
 			}
 		})
 	}
 }
 
-// What follows another property is printed if it is violated and the other one is not.
+// TestViolationsArePrinted checks that a property that follows another one is printed if only the former is
+// violated.
 func TestViolationsArePrinted(t *testing.T) {
 	judged := func(property, follows string, got verdict.Outcome) outcome.Judgement {
 		return outcome.Judgement{Property: property, Expected: outcome.AnyOutcome, Got: got, Follows: follows, AsExpected: true}
@@ -123,7 +125,7 @@ func TestViolationsArePrinted(t *testing.T) {
 	} {
 		o := outcome.Outcome{Judgements: []outcome.Judgement{judged(verdict.MutualExclusion, "", row.lead), judged(verdict.LeaseLinearizable, verdict.MutualExclusion, row.follower)}}
 		if said := strings.Join(suites.Brief(o), "; "); strings.Contains(said, verdict.LeaseLinearizable) != row.want {
-			t.Errorf("%s, and what follows it %s: %q", row.lead, row.follower, said)
+			t.Errorf("%s, with its follower %s: %q", row.lead, row.follower, said)
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Each library runs in the simulation, several clients get its lock, and a run is the same
-// twice: also if its tokens are not. That is so on one processor, which is what workers have:
-// on two, a goroutine of rueidislock that counts failures may be overtaken by one that reads
-// them, and then a client with client-side caching waits without being told (v1.0.79).
+// TestLibrariesSameSeedSameBytes checks that each library runs in the simulation, that several clients get
+// its lock, and that two runs are identical even if its tokens are not. This holds on one processor, as in
+// workers. On two, a goroutine of rueidislock that counts failures may be overtaken by one that reads the
+// count, and a client with client-side caching then waits without a notification (v1.0.79).
 func TestLibrariesSameSeedSameBytes(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, name := range []string{"baseline/", "gc-pause-after-acquire/", "holder-cut-off/"} {
@@ -30,14 +30,14 @@ func TestLibrariesSameSeedSameBytes(t *testing.T) {
 					t.Errorf("%d clients had the lock", n)
 				}
 				if d := one.differs(two); d != "" {
-					t.Errorf("the same seed twice: it differs in %s", d)
+					t.Errorf("two runs of a seed differ in %s", d)
 				}
 			})
 		}
 	}
 }
 
-// holders is how many clients got the lock.
+// holders returns how many clients got the lock.
 func holders(record []byte) int {
 	all := map[string]bool{}
 	for _, m := range regexp.MustCompile(`"process":"(c[0-9]+)","type":"ok","op":"acquire"`).FindAllSubmatch(record, -1) {

@@ -8,7 +8,7 @@ import (
 	"lockpick/harness/lock/kinds"
 )
 
-// setups are the libraries as they can be set up, by names that only these tests know.
+// setups lists configurations of the libraries, under names that only these tests use.
 var setups = map[string]lock.Kind{
 	"redsync-defaults":        setUp("redsync", "driver", "defaults"),
 	"redsync-context-timeout": setUp("redsync", "driver", "context-timeout"),
@@ -18,7 +18,7 @@ var setups = map[string]lock.Kind{
 	"rueidis-looping":         setUp("rueidis", "caching", "yes", "no-loop", "no"),
 }
 
-// setUp is a kind with some of its options, which are names and values by turns.
+// withOptions returns a kind with some of its options, given as alternating names and values.
 func setUp(kind string, options ...string) lock.Kind {
 	k := kinds.All[kind]
 	return lock.Kind{OwnTime: k.OwnTime, OwnTokens: k.OwnTokens, New: func(env lock.Env) (lock.Lock, error) {
@@ -30,14 +30,14 @@ func setUp(kind string, options ...string) lock.Kind {
 	}}
 }
 
-// locks are all kinds, and the set-ups.
+// locks returns all kinds, and the configurations of setups.
 func locks() map[string]lock.Kind {
 	all := maps.Clone(kinds.All)
 	maps.Copy(all, setups)
 	return all
 }
 
-// libraries are the kinds and set-ups that nobody here has written.
+// libraries lists the kinds and configurations of third-party libraries.
 func libraries() []string {
 	return slices.Sorted(maps.Keys(func() map[string]lock.Kind {
 		all := locks()

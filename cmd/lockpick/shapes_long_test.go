@@ -20,13 +20,13 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// shapeNames are those that are put under plans, and shapePlans how many of these.
-var shapeNames = flag.String("shapes", strings.Join(slices.Sorted(maps.Keys(shapes.All)), ","), "correct locks of package shapes that are put under random plans")
-var shapePlans = flag.Int("shape-plans", map[bool]int{false: 4, true: 2000}[night], "random plans that each correct lock of package shapes is put under")
+// Flags: the shapes that are tested, and the number of plans for each.
+var shapeNames = flag.String("shapes", strings.Join(slices.Sorted(maps.Keys(shapes.All)), ","), "correct locks of package shapes to test under random plans")
+var shapePlans = flag.Int("shape-plans", map[bool]int{false: 4, true: 2000}[night], "number of random plans for each correct lock of package shapes")
 
-// A lock that is correct is not violated within the assumptions, whatever its shape: what is
-// said of it would be a false alarm. What its holder does late is the holder's, so the
-// resource is safe only where it is fenced.
+// TestNoFalseAlarms checks that a correct lock of any shape violates nothing within the assumptions. A
+// reported violation would be a false alarm. Late writes are the holder's fault, so the resource is safe
+// only with fencing.
 func TestNoFalseAlarms(t *testing.T) {
 	names, shapeSeeds := strings.Split(*shapeNames, ","), *shapePlans
 	plans := map[string][]scenario.Scenario{}
@@ -58,8 +58,8 @@ func TestNoFalseAlarms(t *testing.T) {
 	}
 }
 
-// leases are the random plans within the assumptions for a shape: with leases that are shorter
-// than ten rounds of attempts, and with longer ones.
+// leases returns the random plans within the assumptions for a shape, with leases shorter and longer than
+// ten rounds of attempts.
 func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 	t.Helper()
 	var all []scenario.Scenario
@@ -73,10 +73,10 @@ func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 		case long:
 			variant = "long-leases"
 		}
-		if s.Belief != lock.ByDeadline { // who holds it, and is paused, must not sleep through its lease
+		if s.Belief != lock.ByDeadline { // a paused holder must not sleep through its lease
 			sets = append(sets, "plan.random.lasts=10ms..300ms")
 		}
-		if s.Belief == lock.ByNothing { // nor wait for as long for the resource
+		if s.Belief == lock.ByNothing { // nor wait that long for the resource
 			sets = append(sets, "plan.random.faults=[pause, gc, kill, shutdown, cut, delay, hold, clock-jump, clock-rate, clock-slew, clock-strobe, touch]")
 		}
 		if s.Can.Reenter {
@@ -85,7 +85,7 @@ func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 		p := drawnScenario(t, "random-within-assumptions/"+variant, sets...)
 		if p.Scenario.Lock.Kind, p.Scenario.Lock.Fence = name, s.Fenced; s.Fenced {
 			p.Scenario.Workload.Fence = client.FenceToken
-			p.Scenario.Topology.Persistence = scenario.PersistAlways // a count that is lost is another story: fence-forgets
+			p.Scenario.Topology.Persistence = scenario.PersistAlways // lost counts are the subject of fence-forgets
 		}
 		p.Scenario.Lock = p.Scenario.Lock.Of(s.Kind, p.Scenario.Topology.Nodes)
 		all = append(all, p.Scenario)
@@ -93,7 +93,7 @@ func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 	return all
 }
 
-// promises are what every lock keeps within the assumptions.
+// guarantees lists the properties that every lock guarantees within the assumptions.
 func promises(s shapes.Shape) []string {
 	all := []string{verdict.HolderTold, verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance}
 	if s.Fenced {
@@ -102,8 +102,8 @@ func promises(s shapes.Shape) []string {
 	return all
 }
 
-// catches is where the wrong one of each shape is caught: with one of so many seeds, by the
-// property and the cause that the mistake makes.
+// catchingRuns lists the scenario that catches the broken lock of each shape, with one of so many seeds, and the
+// property and cause of the violation.
 var catches = map[string]struct {
 	scenario, property, cause string
 	seeds                     uint64
@@ -126,8 +126,8 @@ var catches = map[string]struct {
 	"watchdog":    {"renewal-meets-other-key/", verdict.DeadlockFreedom, "outlived-ttl", 1},
 }
 
-// A lock of each shape with the mistake that is typical of it is caught, where the correct one
-// of the same shape is not. No scenario knows what it is there to find.
+// TestBrokenShapes checks that a lock of each shape with its typical mistake is caught, and the correct lock
+// of the same shape is not. The scenarios don't know what to look for.
 func TestWrongShapes(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(shapes.All)) {
 		c := catches[name]
@@ -148,7 +148,7 @@ func TestWrongShapes(t *testing.T) {
 	}
 }
 
-// shapeViolates is how a lock violates a property in a scenario; nil: it doesn't.
+// shapeViolates returns a lock's violation of a property in a scenario, or nil.
 func shapeViolates(t *testing.T, kind, name, property string, seed uint64) *outcome.Judgement {
 	t.Helper()
 	all := shapeKinds()

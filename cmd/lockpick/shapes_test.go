@@ -11,14 +11,14 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// shapesName is what the test binary is called by where it runs jobs with the locks of
-// package shapes, and wrongPrefix what the wrong one of a shape is called by.
+// shapesName is the name under which the test binary runs jobs with the locks of package shapes, and
+// wrongPrefix starts the name of the broken lock of a shape.
 const (
 	shapesName  = "lockpick-shapes"
 	wrongPrefix = "wrong-"
 )
 
-// shapeKinds are all kinds, and the shapes, right and wrong.
+// shapeKinds returns all kinds, and the correct and broken shapes.
 func shapeKinds() map[string]lock.Kind {
 	all := locks()
 	for name, s := range shapes.All {
@@ -30,7 +30,7 @@ func shapeKinds() map[string]lock.Kind {
 	return all
 }
 
-// runsShapes is the program of a worker with them.
+// runShapes is the program of a worker with these kinds.
 func runsShapes() {
 	if err := campaign.ServeWorker(os.Stdin, os.Stdout, map[string]harness.Backend{simulation: sim.New(shapeKinds())}); err != nil {
 		log.Fatal(err)

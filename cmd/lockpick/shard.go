@@ -15,7 +15,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// head is what a shard's file says first.
+// head returns the header of a shard's file.
 func (r *report) head(chosen []pick) (campaign.ShardHead, error) {
 	f := r.flags
 	k, n, err := campaign.ParseShard(f.shard)
@@ -26,7 +26,7 @@ func (r *report) head(chosen []pick) (campaign.ShardHead, error) {
 		Command: r.suite.Command, Named: f.named, Sets: f.sets, Skipped: r.skipped, Scenarios: chosen}, nil
 }
 
-// record runs a shard. What came of it is for merge to judge: it is a success to have it.
+// record runs a shard. A recorded shard is a success; merge evaluates the outcomes.
 func (r *report) record(ctx context.Context, b harness.Backend, chosen []pick) error {
 	f := r.flags
 	h, err := r.head(chosen)
@@ -50,7 +50,7 @@ func (r *report) record(ctx context.Context, b harness.Backend, chosen []pick) e
 	stop()
 	switch {
 	case ctx.Err() != nil:
-		fmt.Fprintf(r.errs, "interrupted after %d of %d runs: the shard is not recorded\n", r.ended, r.total)
+		fmt.Fprintf(r.errs, "interrupted after %d of %d runs: the shard was not recorded\n", r.ended, r.total)
 		return ctx.Err()
 	case err != nil:
 		return noStore(err)
@@ -69,32 +69,32 @@ func mergeCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "merge DIR…",
 		Short: "combine the results of a sharded run",
-		Long: `Put together what "lockpick run --shard" has recorded. DIR is a store, a folder of stores, or
-a shard's file. What is printed, and the exit code, are those of one machine that ran all.
+		Long: `Combine the shards that "lockpick run --shard" recorded. DIR is a store, a folder of
+stores, or a shard's file. The output and the exit code are those of one machine that
+made all runs.
 
-Shards of different sweeps or versions, shards that are there twice, and files that were
-cut are refused (64). So is a sweep of which shards are missing (2).`,
+Shards of different sweeps or versions, duplicate shards and truncated files are errors
+(64). So are missing shards (2).`,
 		Example: `  lockpick merge results
   lockpick merge --json store-1 store-2
   sbatch --array=$(lockpick merge --missing results) sweep.sh`,
 		RunE: func(c *cobra.Command, args []string) error { return a.putTogether(c.Context(), f, missing, args) },
 	}
 	fs := c.Flags()
-	fs.BoolVar(&missing, "missing", false, "print the numbers of the shards that are missing, as in 3,7, and nothing else")
-	storeFlag(c, &f.store, "the result as a suite")
+	fs.BoolVar(&missing, "missing", false, "print only the numbers of the missing shards, as in 3,7")
+	storeFlag(c, &f.store, "the combined suite")
 	outcomeFlags(c, f)
-	fs.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each run, or scenario, not only for what was not as expected")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "print a line for every run or scenario, not only for unexpected ones")
 	return c
 }
 
-// putTogether reads the shards that are named.
 func (a *app) putTogether(ctx context.Context, f *runFlags, missing bool, from []string) error {
 	s, err := campaign.ReadShards(ctx, from...)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return usage(fmt.Errorf("merge: %w", err), "name stores, or shards' files, of one sweep: see lockpick help shards")
+		return usage(fmt.Errorf("merge: %w", err), "name stores or shard files of a single sweep; see lockpick help shards")
 	case missing:
 		_, err := fmt.Fprint(a.out, numbers(s.Missing()))
 		return err
@@ -102,7 +102,7 @@ func (a *app) putTogether(ctx context.Context, f *runFlags, missing bool, from [
 	return a.merge(ctx, f, s)
 }
 
-// numbers is a line of shards' numbers, as engines take them; none is no line.
+// shardList formats the numbers of shards for a job scheduler, or returns "" if there are none.
 func numbers(ks []int) string {
 	if len(ks) == 0 {
 		return ""
@@ -110,7 +110,7 @@ func numbers(ks []int) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ks), "[]"), " ", ",") + "\n"
 }
 
-// merge reports of a sweep as if its runs had been made here.
+// merge reports a sweep as if its runs had been made here.
 func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 	if ks := s.Missing(); len(ks) > 0 {
 		return &failure{err: fmt.Errorf("merge: %d of %d shards are missing: %s", len(ks), s.Of, strings.TrimSpace(numbers(ks))), code: outcome.ExitUndecided,
@@ -138,8 +138,8 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 	return r.finish(ctx)
 }
 
-// examples makes the runs again that are named for what they show, to keep them with their
-// reports: the same seed gives the same run. Those of other backends are in the store.
+// examples repeats the runs that the suite names as examples, to keep them with their reports: the
+// same seed gives the same run. The store already has the examples of other backends.
 func (r *report) examples(ctx context.Context, chosen []pick) {
 	if r.flags.seeds == 1 || r.flags.backend != simulation {
 		return

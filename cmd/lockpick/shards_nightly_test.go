@@ -14,8 +14,8 @@ import (
 
 var sweepSeeds = flag.Int("sweep-seeds", 100_000, "seeds of TestHundredThousandSeeds")
 
-// TestHundredThousandSeeds runs a hundred thousand seeds in eight shards. No process of it takes a
-// gigabyte, neither one that runs nor the one that merges, with its JSON.
+// TestHundredThousandSeeds runs a hundred thousand seeds in eight shards. No process may need a gigabyte,
+// neither those that run nor the one that merges, with its JSON.
 func TestHundredThousandSeeds(t *testing.T) {
 	lockpick, store := build(t), t.TempDir()
 	lean := func(args ...string) {
@@ -30,7 +30,7 @@ func TestHundredThousandSeeds(t *testing.T) {
 		if err := c.Run(); err != nil {
 			t.Fatal(args, err)
 		}
-		// Of the largest of its processes: it has workers, too.
+		// This is the maximum over all its processes, including workers.
 		most := c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss / 1024
 		size, _ := out.Seek(0, 1)
 		t.Logf("lockpick %v: %d MB, %.0f s of CPU, prints %d MB", args, most, c.ProcessState.UserTime().Seconds(), size>>20)

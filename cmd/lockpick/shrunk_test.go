@@ -9,16 +9,17 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// shrunkForms has a line for each scenario of the catalogue that expects a violation: what it shrinks to.
+// minimizedForms has a line for each scenario of the catalogue that expects a violation, with its minimized
+// form.
 const shrunkForms = "testdata/shrunk.txt"
 
-// shrinkable is a scenario that expects a violation.
+// minimizable is a scenario that expects a violation.
 type shrinkable struct {
 	pick
-	bug campaign.Bug // the first that it expects and names
+	bug campaign.Bug // the first expected violation with a cause
 }
 
-// shrinkables lists the scenarios of the catalogue that expect a violation.
+// minimizables lists the scenarios of the catalogue that expect a violation.
 func shrinkables(t *testing.T) []shrinkable {
 	t.Helper()
 	all, err := choice{}.scenarios()
@@ -37,7 +38,7 @@ func shrinkables(t *testing.T) []shrinkable {
 	return list
 }
 
-// readShrunkForms returns the lines by scenario.
+// readMinimizedForms returns the lines by scenario.
 func readShrunkForms(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(shrunkForms)
@@ -55,8 +56,8 @@ func readShrunkForms(t *testing.T) map[string]string {
 	return forms
 }
 
-// TestShrunkFormsAreComplete: each scenario that expects a violation has its line, with the cause that
-// it expects. TestShrunkForms, which shrinks them all, takes minutes.
+// TestMinimizedFormsAreComplete checks that each scenario that expects a violation has a line with the
+// expected cause. TestMinimizedForms, which minimizes them all, takes minutes.
 func TestShrunkFormsAreComplete(t *testing.T) {
 	forms := readShrunkForms(t)
 	for _, s := range shrinkables(t) {
@@ -71,7 +72,7 @@ func TestShrunkFormsAreComplete(t *testing.T) {
 	}
 }
 
-// notShown is the form of a scenario whose violation takes luck that seed 1 does not have.
+// notShown is the form of a scenario whose violation does not occur with seed 1.
 func notShown(bug campaign.Bug) string {
 	return fmt.Sprintf("seed 1 does not show %s", bug.Property)
 }

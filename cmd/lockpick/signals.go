@@ -12,25 +12,25 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Why a verb is to end before it has done all.
+// Reasons for ending a command early.
 var (
 	errInterrupted = errors.New("interrupted")
-	errUnread      = errors.New("ended, for nobody reads the result,")
+	errUnread      = errors.New("stopped because the reader of the output is gone,")
 )
 
 const (
-	// endBound is how long it may take to put away what a run has made: longer than with an
-	// engine that hangs.
+	// cleanupTimeout limits the time to clean up after a run. It is longer than the cleanup takes
+	// with a container engine that hangs.
 	endBound = 3 * time.Minute
 
-	// echoBound is within which one wish may come twice: from the terminal and from whoever
-	// started us, as timeout sends a signal to its child and then to all of its group.
+	// echoWindow is the time within which one request may arrive as two signals: from the terminal
+	// and from the parent. For example, timeout signals its child and then the whole group.
 	echoBound = 100 * time.Millisecond
 )
 
-// interrupts is a context that a signal ends: Ctrl-C, SIGTERM, and that the terminal is
-// closed, unless that is to be survived, as nohup says. A second signal ends the program at
-// once, and so does endBound, whatever it may be waiting for: the next start sweeps then.
+// interruptContext returns a context that ends on Ctrl-C, SIGTERM or a closed terminal (unless nohup
+// ignores that). A second signal ends the program at once, and so does cleanupTimeout, whatever it is
+// waiting for; the next start then cleans up.
 func interrupts() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
 	came := make(chan os.Signal, 8)
 	signal.Notify(came, os.Interrupt, syscall.SIGTERM)
@@ -50,7 +50,7 @@ func interrupts() (ctx context.Context, end context.CancelCauseFunc, stop func()
 		for {
 			select {
 			case s := <-came:
-				// A closed terminal says so several times: its kernel, and the shell.
+				// For a closed terminal both the kernel and the shell send SIGHUP.
 				if s == syscall.SIGHUP || time.Since(first) < echoBound {
 					continue
 				}
@@ -64,22 +64,22 @@ func interrupts() (ctx context.Context, end context.CancelCauseFunc, stop func()
 	return ctx, end, func() { signal.Stop(came); close(over) }
 }
 
-// tidies says that the verb has things to put away when it is interrupted. The others only
-// read, and are left where they stand.
+// waitForCleanup marks a command that must clean up when it is interrupted. Other commands only
+// read, and are abandoned.
 func (a *app) tidies() {
 	a.tidy.Store(true)
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // to write to nobody is an error then, no end
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writing to a closed pipe is then an error and does not end the process
 }
 
-// isPart reports whether this process is a part of a run, as a client is or the links. A worker is
-// none: it ends with its input.
+// isPart reports whether this process is part of a run, such as a client or the links. A worker is
+// not: it ends with its input.
 func isPart(args []string) bool {
 	return len(args) > 0 && strings.HasPrefix(args[0], "__") && args[0] != workerVerb
 }
 
-// endsPart is interrupts for a part of a run. A signal ends it as it ends any process, so that
-// whoever waits for it sees which one it was. For the first process of a container the kernel
-// does nothing by default: that one ends with the exit status that a shell would show.
+// partContext is interruptContext for a part of a run. A signal ends it like any process, so that the
+// parent sees which one it was. The kernel has no default action for the first process of a container,
+// so that one exits with the status that a shell would show.
 func endsPart() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
 	ctx, end = context.WithCancelCause(context.Background())
 	if os.Getpid() != 1 {

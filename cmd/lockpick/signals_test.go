@@ -21,19 +21,18 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// running is a lockpick in the middle of a run on processes, in a TMPDIR and with a store of
-// its own.
+// runningProcess is a lockpick process in the middle of a run on processes, with its own TMPDIR and store.
 type running struct {
 	*testing.T
 	*exec.Cmd
 	tmp, store string
 }
 
-// The lengths of runs, on a backend in real time and at a tenth of them: one that comes to
-// its end soon, and one that has to be ended.
+// Lengths of runs, before scaling to a tenth on a real backend: one that ends soon, and one that must be
+// ended.
 const short, endless = "5s", "10m"
 
-// runs starts one, by a shell where there is a script, and waits until something is recorded.
+// startRun starts a run, through a shell if there is a script, and waits until something is recorded.
 func runs(t *testing.T, length, script string, change func(*exec.Cmd)) running {
 	t.Helper()
 	needRedis(t)
@@ -65,21 +64,21 @@ func runs(t *testing.T, length, script string, change func(*exec.Cmd)) running {
 	}
 }
 
-// ends waits for its end, and sees that it has judged its run and has left nothing.
+// ends waits for the end of the run, and checks that it has a verdict and left nothing behind.
 func (r running) ends(want int) {
 	r.Helper()
-	late := time.AfterFunc(time.Minute, func() { r.Errorf("it does not end"); r.Process.Kill() })
+	late := time.AfterFunc(time.Minute, func() { r.Errorf("lockpick does not end"); r.Process.Kill() })
 	defer late.Stop()
 	if err, exit := r.Wait(), new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		r.Error(err)
 	}
 	if r.ProcessState.ExitCode() != want {
-		r.Errorf("it ended with %v, want exit code %d", r.ProcessState, want)
+		r.Errorf("ended with %v, want exit code %d", r.ProcessState, want)
 	}
-	all, _ := filepath.Glob(filepath.Join(r.store, "baseline", "*-*-*")) // several, where it was tried again
+	all, _ := filepath.Glob(filepath.Join(r.store, "baseline", "*-*-*")) // several, if it was retried
 	for _, dir := range all {
 		if o, err := campaign.ReadOutcome(dir); err == nil && o.Events == 0 && len(o.Retried) > 0 {
-			continue // another try, which was ended before it began
+			continue // a retry that was ended before it started
 		}
 		if _, err := os.Stat(filepath.Join(dir, "verdict.json")); err != nil {
 			r.Error(err)
@@ -97,7 +96,7 @@ func (r running) gets(s syscall.Signal) {
 	}
 }
 
-// A terminal that is closed ends a run as SIGTERM does.
+// TestClosedTerminalEndsARun checks that closing the terminal ends a run like SIGTERM.
 func TestClosedTerminalEndsARun(t *testing.T) {
 	t.Parallel()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -124,7 +123,7 @@ func TestClosedTerminalEndsARun(t *testing.T) {
 	r.ends(130)
 }
 
-// Who is started with nohup goes on.
+// TestIgnoredHangupEndsNothing checks that a run started with nohup continues.
 func TestIgnoredHangupEndsNothing(t *testing.T) {
 	t.Parallel()
 	r := runs(t, short, `trap "" HUP`, nil)
@@ -132,7 +131,7 @@ func TestIgnoredHangupEndsNothing(t *testing.T) {
 	r.ends(0)
 }
 
-// SIGTERM counts even if whoever started us has it ignored.
+// TestTermIsNeverIgnored checks that SIGTERM ends a run even if the parent process ignores it.
 func TestTermIsNeverIgnored(t *testing.T) {
 	t.Parallel()
 	r := runs(t, endless, `trap "" TERM`, nil)
@@ -140,8 +139,8 @@ func TestTermIsNeverIgnored(t *testing.T) {
 	r.ends(130)
 }
 
-// A result that nobody reads keeps no run from its end, neither in a pipe that is full, nor in
-// one that is broken, by which a run may end, but in good order.
+// TestUnreadOutput checks that runs end if nobody reads the output. With a full pipe the run completes; with
+// a broken pipe it may also stop early, in an orderly way.
 func TestUnreadOutput(t *testing.T) {
 	for what, c := range map[string]struct {
 		full   bool
@@ -166,7 +165,7 @@ func TestUnreadOutput(t *testing.T) {
 			r := runs(t, short, "", func(cmd *exec.Cmd) { cmd.Stdout = to; cmd.Stderr = to })
 			to.Close()
 			if c.signal != 0 {
-				// Until it has come to print its result, which it can't.
+				// Wait until it tries to print its result, which blocks.
 				for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					if found, _ := filepath.Glob(filepath.Join(r.store, "baseline", "*-*", "report.html")); len(found) > 0 {
 						break
@@ -179,7 +178,6 @@ func TestUnreadOutput(t *testing.T) {
 	}
 }
 
-// fill fills a pipe.
 func fill(t *testing.T, to *os.File) {
 	t.Helper()
 	if err := to.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
@@ -195,8 +193,8 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
-// What a sweep prints for machines when it is interrupted, what it leaves in the store, and its
-// exit code say the same; one that nobody reads is not interrupted.
+// TestInterruptedJSON checks that the JSON output of an interrupted sweep, its files in the store and its
+// exit code agree. A sweep whose output nobody reads does not count as interrupted.
 func TestInterruptedJSON(t *testing.T) {
 	for what, want := range map[string]int{"interrupted": outcome.ExitInterrupt, "unread": outcome.ExitBackend} {
 		t.Run(what, func(t *testing.T) {
@@ -249,13 +247,13 @@ func TestInterruptedJSON(t *testing.T) {
 				}
 			}
 			if strings.Contains(said.String(), "interrupted after") != (what == "interrupted") {
-				t.Errorf("it said:\n%s", said.String())
+				t.Errorf("output:\n%s", said.String())
 			}
 		})
 	}
 }
 
-// TestInterruptedIsNotFailed checks what an interrupted run on real servers is called.
+// TestInterruptedIsNotFailed checks that an interrupted run on real servers is reported as interrupted.
 func TestInterruptedIsNotFailed(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
@@ -268,12 +266,12 @@ func TestInterruptedIsNotFailed(t *testing.T) {
 		}
 	}
 	if strings.Contains(said.String(), "FAILED") {
-		t.Errorf("it is called failed:\n%s", said.String())
+		t.Errorf("reported as failed:\n%s", said.String())
 	}
 }
 
-// TestUnreadRunIsWhole checks that a run whose reader has gone, as behind "| head", prints nothing
-// on standard error but, where the machine is busy, its progress, and was not interrupted.
+// TestUnreadRunCompletes checks that a run whose reader has gone, as in "| head", is not reported as
+// interrupted and prints nothing on standard error except progress on an overloaded machine.
 func TestUnreadRunIsWhole(t *testing.T) {
 	from, to, err := os.Pipe()
 	if err != nil {
@@ -289,7 +287,7 @@ func TestUnreadRunIsWhole(t *testing.T) {
 	if cmd.ProcessState.ExitCode() != outcome.ExitBackend || progress.ReplaceAllString(said.String(), "") != "" {
 		t.Errorf("%v:\n%s", cmd.ProcessState, said.String())
 	}
-	// What only prints is ended by SIGPIPE itself, as the topic says.
+	// Commands that only print are ended by SIGPIPE, as help exit-codes says.
 	cmd = exec.Command("lockpick", "list")
 	cmd.Stdout = to
 	cmd.Run()

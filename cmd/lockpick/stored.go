@@ -29,11 +29,11 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// badRecord is what to do about what can't be judged.
-const badRecord = "name a run directory of the store, a history.jsonl, or a history.edn of Jepsen's; see lockpick help files"
+// badRecordHint is the hint for input that can't be checked.
+const badRecord = "name a run directory of the store, a history.jsonl, or a history.edn from Jepsen; see lockpick help files"
 
-// stored is what a run.json may name: also the lock of an adapter, of which it says all that a
-// judge must know.
+// storedNames returns the names that a run.json may use. They include an adapter's lock, because a
+// run.json contains everything about it that the checker needs.
 func stored() scenario.Known {
 	k := known()
 	if !slices.Contains(k.Locks, exec.Name) {
@@ -42,25 +42,25 @@ func stored() scenario.Known {
 	return k
 }
 
-// runnable says why a stored run can't be run again.
+// checkReplayable returns an error if a stored run can't be rerun.
 func runnable(m *scenario.Manifest) error {
 	if m.Scenario.Lock.Kind == exec.Name {
-		return usage(errors.New("its lock was that of an adapter, and no stored run names a program"), "run it again: "+m.Command)
+		return usage(errors.New("its lock was an adapter's, and stored runs name no programs"), "run it again: "+m.Command)
 	}
 	if m.StopAtViolation {
-		return usage(errors.New("it was stopped at its violation, and runs are no longer stopped there"),
+		return usage(errors.New("it was stopped at its violation, which lockpick no longer does"),
 			"run it to its end: "+strings.ReplaceAll(m.Command, " --stop-at-violation", ""))
 	}
 	return nil
 }
 
-// holdsRuns refuses a scenario's folder of a store, where one of the runs in it was meant.
+// rejectRunFolder rejects a scenario's folder in a store; the user must name one of its runs.
 func holdsRuns(path string) error {
 	latest := filepath.Join(path, "latest")
 	if campaign.IsRun(path) || !campaign.IsRun(latest) {
 		return nil
 	}
-	return usage(fmt.Errorf("%s holds runs, and is none", path), "name one of them, as in "+latest)
+	return usage(fmt.Errorf("%s is a folder of runs, not a run", path), "name one of them, as in "+latest)
 }
 
 func (a *app) open(path string) (campaign.Stored, error) {
@@ -70,13 +70,13 @@ func (a *app) open(path string) (campaign.Stored, error) {
 	return a.opened(campaign.OpenStored(path, stored()))
 }
 
-// opened says what is to know of a run before anything else.
+// checkOpened prints the notes about a run before any result.
 func (a *app) opened(s campaign.Stored, err error) (campaign.Stored, error) {
 	if err != nil {
 		return s, usage(err, badRecord)
 	}
 	if s.History != nil && s.History.Cut != "" {
-		fmt.Fprintf(a.errs, "note: the record is cut short: %s; judged up to there\n", s.History.Cut)
+		fmt.Fprintf(a.errs, "note: the record is truncated: %s; checked up to that point\n", s.History.Cut)
 	}
 	for _, n := range s.Notes {
 		fmt.Fprintf(a.errs, "note: %s\n", n)
@@ -87,36 +87,35 @@ func (a *app) opened(s campaign.Stored, err error) (campaign.Stored, error) {
 func checkCmd(a *app) *cobra.Command {
 	var asJSON bool
 	theirs := &foreign{}
-	c := &cobra.Command{Use: "check DIR|FILE", Short: "judge a stored run again", Args: oneArg,
-		Long: `Judge a run directory or a bare history.jsonl, compressed or not, again. Where the scenario is known,
-what it expected decides the exit code; else a violation is 1.
+	c := &cobra.Command{Use: "check DIR|FILE", Short: "check a stored run or a history again", Args: oneArg,
+		Long: `Check a run directory or a history.jsonl, compressed or not, again. If the scenario is
+known, its expectations determine the exit code; otherwise a violation exits with 1.
 
-A FILE that ends in .edn is taken for a history of Jepsen's, of a lock with
-operations :acquire and :release. Its order decides where stamps are equal. What
-was called and has no answer, or :info, may have happened or not. --model says what
-the lock is:
+A FILE that ends in .edn is read as a history from Jepsen, of a lock with the
+operations :acquire and :release. The order in the file breaks ties between equal
+timestamps. A call without an answer, or with :info, may or may not have taken
+effect. --model selects the model of the lock:
 
-  mutex        Knossos' mutex. It is held or free. An acquire takes it where it is
-               free, a release frees it where it is held, whoever calls either.
-               What failed did not happen.
-  owner-mutex  The same, but only the process that holds it may release it, and it
-               may not acquire it again before.
-  handle       A process that is granted the lock has a handle, and believes that
-               it holds until it calls its release or crashes. A release that
-               failed with :not-held in its :error says that the handle did not
-               hold then; another failure says nothing. A release without a handle
-               is passed over. Two that believe at one instant are a violation,
+  mutex        Knossos' mutex. It is held or free. An acquire takes a free lock, and a
+               release frees a held one, whichever process calls it. Failed operations
+               did not happen.
+  owner-mutex  The same, but only the holder may release the lock, and it can't acquire
+               the lock again while it holds it.
+  handle       A process that is granted the lock gets a handle and believes that it
+               holds the lock until it calls release or crashes. A release that fails
+               with :not-held in its :error means that the handle no longer held the
+               lock; other failures mean nothing. A release without a handle is
+               ignored. Two processes that believe at the same instant are a violation,
                and so are answers that no such lock gives.
-  lease        The same, but it may lapse: with --ttl 10s it does 10 s after its
-               acquire was called, or later. Without, nobody knows when, and what
-               was held is known by answers only: a release that is ok shows it.
+  lease        The same, but the lease may expire: with --ttl 10s it does so 10 s after
+               the call of its acquire, or later. Without --ttl the time is unknown, and
+               only answers show that the lock was held, such as a release with :ok.
 
-The default is handle, and lease with --ttl. For the other models a lease that
-lapsed makes a second holder. What else lockpick checks, and such a history does not
-tell of, is undecided.`,
+The default is handle, or lease with --ttl. In the other models an expired lease looks
+like a second holder. Properties that such a history has no data about are inconclusive.`,
 		Example: `  lockpick check store/baseline/latest
-  lockpick check history.edn --model mutex              another lock's history, from Jepsen
-  lockpick check history.edn --ttl 10s                  of a lock with leases of 10 s`,
+  lockpick check history.edn --model mutex              a history from Jepsen
+  lockpick check history.edn --ttl 10s                  a lock with leases of 10 s`,
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := theirs.open(a, c, args[0], false)
 			if err != nil {
@@ -133,7 +132,7 @@ tell of, is undecided.`,
 	return c
 }
 
-// told prints a verdict, and what was expected decides the exit code.
+// printResult prints a verdict and sets the exit code from the expectations.
 func (a *app) told(v verdict.Verdict, js []outcome.Judgement, asJSON bool) error {
 	a.code = outcome.Worse(a.code, outcome.CodeOf(js))
 	if v.Disagreement != "" {
@@ -149,7 +148,7 @@ func (a *app) told(v verdict.Verdict, js []outcome.Judgement, asJSON bool) error
 func (a *app) printVerdict(v verdict.Verdict, js []outcome.Judgement) {
 	suites.PrintVerdict(a.out, v, js, (campaign.Model{Name: v.Model}).Holders())
 	if v.Disagreement != "" {
-		fmt.Fprintf(a.errs, "error: the two judges disagree: %s\n", v.Disagreement)
+		fmt.Fprintf(a.errs, "error: the two checkers disagree: %s\n", v.Disagreement)
 	}
 }
 
@@ -170,19 +169,19 @@ func explainCmd(a *app) *cobra.Command {
 }
 
 func replayCmd(a *app) *cobra.Command {
-	return &cobra.Command{Use: "replay DIR", Short: "run a stored run again; in the simulation, compare the histories byte by byte", Args: oneArg,
+	return &cobra.Command{Use: "replay DIR", Short: "rerun a stored run; in the simulation, compare the histories byte by byte", Args: oneArg,
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.open(args[0])
 			if err != nil {
 				return err
 			}
 			if s.Manifest == nil {
-				return usage(errors.New("a bare history can't be run again"), "name the run directory: it holds run.json")
+				return usage(errors.New("a history alone can't be rerun"), "name the run directory, which contains run.json")
 			}
 			if err := runnable(s.Manifest); err != nil {
 				return err
 			}
-			a.tidies() // a probe tries what a run has
+			a.tidies() // a probe creates what a run creates
 			return a.replay(c.Context(), s)
 		}}
 }
@@ -193,7 +192,7 @@ func (a *app) replay(ctx context.Context, s campaign.Stored) (err error) {
 	if err != nil {
 		return err
 	}
-	if c, ok := b.(io.Closer); ok { // it keeps something for another run
+	if c, ok := b.(io.Closer); ok { // it keeps state between runs
 		defer func() { err = errors.Join(err, c.Close()) }()
 	}
 	if lacks := campaign.Probe(ctx, b).Missing(m.Scenario, kinds.All); len(lacks) > 0 {
@@ -204,7 +203,7 @@ func (a *app) replay(ctx context.Context, s campaign.Stored) (err error) {
 	}
 	dir, err := proc.MakeDir(os.TempDir())
 	if err != nil {
-		return unable(fmt.Errorf("make a place for the run: %w", err), files.Remedy(err, files.TempDirHint))
+		return unable(fmt.Errorf("create a directory for the run: %w", err), files.Remedy(err, files.TempDirHint))
 	}
 	defer os.RemoveAll(dir)
 	j := campaign.Job{Scenario: m.Scenario, Seed: m.Seed, Backend: m.Backend, Store: dir, Keep: campaign.KeepAll, Version: version(), Command: m.Command}
@@ -234,19 +233,19 @@ func (a *app) replaySim(ctx context.Context, s campaign.Stored, j campaign.Job) 
 	return err
 }
 
-// compare holds a replayed history against the stored one, which may have lost its end.
+// compare compares a replayed history with the stored one, which may be truncated.
 func (a *app) compare(s campaign.Stored, again []byte) error {
 	before, err := campaign.Facts(s.Dir)
 	if err != nil {
 		return usage(fmt.Errorf("read history: %w", err), "name a run directory")
 	}
 	if bytes.Equal(before, again) {
-		fmt.Fprintf(a.out, "the same history again, byte for byte: %d events\n", len(s.History.Events))
+		fmt.Fprintf(a.out, "the same history, byte for byte: %d events\n", len(s.History.Events))
 		return nil
 	}
 	if bytes.HasPrefix(again, before) && !s.History.Ended() {
 		a.code = outcome.Worse(a.code, outcome.ExitUndecided)
-		fmt.Fprintf(a.out, "undecided: the same for all %d stored lines; the record ends there\n", bytes.Count(before, []byte("\n")))
+		fmt.Fprintf(a.out, "inconclusive: all %d stored lines are the same, but the record is truncated there\n", bytes.Count(before, []byte("\n")))
 		return nil
 	}
 	old, now := bytes.Split(before, []byte("\n")), bytes.Split(again, []byte("\n"))
@@ -255,7 +254,7 @@ func (a *app) compare(s campaign.Stored, again []byte) error {
 		n++
 	}
 	a.code = outcome.Worse(a.code, outcome.ExitUnexpected)
-	fmt.Fprintf(a.out, "the histories differ from line %d on:\n  stored: %s\n  again:  %s\n", n+1, line(old, n), line(now, n))
+	fmt.Fprintf(a.out, "the histories differ from line %d on:\n  stored:   %s\n  replayed: %s\n", n+1, line(old, n), line(now, n))
 	if s.Manifest.Version != version() {
 		fmt.Fprintf(a.out, "the run was made by lockpick %s, this is %s\n", s.Manifest.Version, version())
 	}
@@ -272,18 +271,18 @@ func line(lines [][]byte, n int) string {
 	return "(no more lines)"
 }
 
-// again is the command that runs a scenario again, for a POSIX shell.
+// rerunCommand returns the command that reruns a scenario, for a POSIX shell.
 func (f *runFlags) again(p pick, seed uint64) string {
 	return fmt.Sprintf("lockpick run %s --seed %d", quoted(p.Exact()), seed) + f.overrides()
 }
 
-// overrides are the flags that change what is run, as they were given.
+// overrides returns the flags that change what is run, as the user gave them.
 func (f *runFlags) overrides() string {
 	s := f.selection()
 	return overrides(&s, f.client, f.image)
 }
 
-// commandOf is the command that runs a pick of a selection again.
+// pickCommand returns the command that reruns a pick of a selection.
 func commandOf(s *campaign.Selection, p pick, seed uint64) string {
 	return fmt.Sprintf("lockpick run %s --seed %d", quoted(p.Exact()), seed) + overrides(s, "", "")
 }
@@ -304,7 +303,7 @@ func overrides(f *campaign.Selection, client, image string) (c string) {
 		if image != "" {
 			c += " --adapter-image " + quoted(image)
 		}
-		for _, s := range f.Options() { // a kind's stand in --lock
+		for _, s := range f.Options() { // options of a kind are part of --lock
 			c += " --set " + quoted(s)
 		}
 	case f.Lock != "":
@@ -319,21 +318,20 @@ func overrides(f *campaign.Selection, client, image string) (c string) {
 	return c
 }
 
-// quoted is a word as a shell takes it.
 func quoted(s string) string { return display.ShellWord(s) }
 
 func reportCmd(a *app) *cobra.Command {
 	theirs := &foreign{}
 	c := &cobra.Command{Use: "report [DIR|FILE]", Short: "regenerate the reports of a run or a suite (the latest suite if none is named)",
-		Long: `Draw reports again, and print the path of the page to look at.
+		Long: `Regenerate reports and print the path of the page.
 
-Of a run directory, or a bare history.jsonl: it is judged again, and all its reports
-are written anew; those of a bare FILE go to the folder FILE.report. The exit code
-says whether they could be drawn; lockpick check judges, and its help says what --model
-and --ttl are for.
+For a run directory or a history.jsonl, check it again and rewrite all its reports. The
+reports of a single FILE go to the folder FILE.report. The exit code only says whether
+the reports could be written; lockpick check returns the verdict, and its help explains
+--model and --ttl.
 
-Of a suite's directory, or of the latest suite: suite.html and suite.md, from the
-outcomes that stand in the suite's outcome.json. Nothing is judged anew.`,
+For a suite's directory, or the latest suite, rewrite suite.html and suite.md from the
+outcomes in the suite's outcome.json. The runs are not checked again.`,
 		Example: `  lockpick report store/gc-pause-after-acquire/latest
   lockpick report history.jsonl
   lockpick report
@@ -365,8 +363,8 @@ outcomes that stand in the suite's outcome.json. Nothing is judged anew.`,
 	return c
 }
 
-// isRun reports whether a path is a run's rather than a suite's: a file, or a
-// directory with a history or a manifest.
+// isRun reports whether a path is a run rather than a suite: a file, or a directory with a history
+// or a manifest.
 func isRun(path string) bool {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return err == nil
@@ -374,7 +372,7 @@ func isRun(path string) bool {
 	return campaign.IsRun(path)
 }
 
-// reportRun judges a stored run, and writes its reports anew.
+// reportRun checks a stored run and rewrites its reports.
 func (a *app) reportRun(s campaign.Stored) error {
 	dir, err := draw(s, true)
 	if err != nil {
@@ -384,65 +382,65 @@ func (a *app) reportRun(s campaign.Stored) error {
 	return nil
 }
 
-// mostOpened is the longest run whose reports are drawn when somebody opens its page, in
-// events: twice the longest of the catalogue, which takes seconds.
+// maxDrawnEvents is the longest run, in events, whose reports are drawn when a user opens its page:
+// twice the longest of the catalogue, which takes seconds.
 const mostOpened = 50_000
 
-// drawStored draws a run for somebody who has opened its page, and says nothing else.
+// drawStored draws the reports of a run when a user opens its page. It prints nothing.
 func drawStored(dir string) error {
 	s, err := campaign.OpenStored(dir, stored())
 	if err != nil {
 		return err
 	}
 	if n := len(s.History.Events); n > mostOpened {
-		return fmt.Errorf("it has %d events, and at most %d are drawn while you wait; run lockpick report %s", n, mostOpened, quoted(dir))
+		return fmt.Errorf("the run has %d events, more than the %d that are drawn while you wait; run lockpick report %s", n, mostOpened, quoted(dir))
 	}
 	_, err = draw(s, false)
 	return err
 }
 
-// draw draws the reports of a stored run, with images or without, and says where.
+// drawReports writes the reports of a stored run, with or without images, and returns their folder.
 func draw(s campaign.Stored, images bool) (dir string, err error) {
 	dir = s.Dir
-	if s.Manifest == nil { // there may be a history.edn beside it that is not ours
+	if s.Manifest == nil { // there may be somebody else's history.edn next to it
 		dir += ".report"
 		beside, err := files.MakeFolder(dir)
 		if err != nil {
-			return "", unwritable(err, "copy the history to where one may write")
+			return "", unwritable(err, "copy the history to a writable folder")
 		}
 		beside.Close()
 	}
 	if err := files.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
-		return "", unable(err, "remove it by hand, or copy the history to where one may write")
+		return "", unable(err, "remove it by hand, or copy the history to a writable folder")
 	}
 	r := s.Run()
 	if err = reports.Write(dir, r); err == nil && images {
 		err = reports.WriteImages(dir, r)
 	}
 	if err != nil {
-		return "", unwritable(err, "make room there, or copy the history to where one may write")
+		return "", unwritable(err, "free disk space, or copy the history to a writable folder")
 	}
 	return dir, nil
 }
 
-// unwritable is an error in writing reports: where something stands in the way that
-// leads elsewhere, the directory is wrong, not the machine.
+// writeError adds a hint to an error in writing reports. A link or device in a file's place is the
+// fault of the directory, not of the machine.
 func unwritable(err error, hint string) error {
 	if _, ok := errors.AsType[*files.Unfit](err); ok {
-		return usage(err, "remove it, if it is not yours")
+		return usage(err, "remove it if you did not create it")
 	}
 	return unable(err, hint)
 }
 
-// reportSuite draws a suite again from its outcome.json, without judging its runs
-// anew; dir is "" for the latest of the store. To judge a run again is check's.
+// reportSuite redraws a suite from its outcome.json, without checking its runs again, which is the
+// job of check. dir is "" for the latest suite of the store.
 func (a *app) reportSuite(dir string) error {
 	store := defaultStore()
 	if dir == "" {
 		stored := suites.Stored(store)
 		if len(stored) == 0 {
-			return usage(fmt.Errorf("find the latest suite: there is none in %s", store),
-				"run several scenarios first, name a run's directory, or set LOCKPICK_STORE")
+			return usage(fmt.Errorf("no suite in %s", store),
+				"run several scenarios first, name a run directory, or set LOCKPICK_STORE")
 		}
 		dir = stored[0]
 	}
@@ -451,22 +449,22 @@ func (a *app) reportSuite(dir string) error {
 	}
 	s, err := suites.Draw(dir)
 	if err != nil {
-		return usage(err, "name a directory of a store's suites, as in "+filepath.Join(store, suites.Folder, "latest"))
+		return usage(err, "name the directory of a suite, as in "+filepath.Join(store, suites.Folder, "latest"))
 	}
 	_, err = fmt.Fprintf(a.out, "%s\nreport: %s (drawn from stored outcomes)\n", s.Headline(), filepath.Join(dir, suites.PageFile))
 	return errors.Join(err, suites.Index(s.Store))
 }
 
-// foreign is how a history of Jepsen's is judged.
+// jepsenModel is the model by which a history from Jepsen is checked.
 type foreign struct{ campaign.Model }
 
 func (f *foreign) flags(c *cobra.Command) {
-	c.Flags().StringVar(&f.Name, "model", "", "what the lock of FILE.edn is taken for: "+strings.Join(campaign.Models(), ", ")+"\n(default: handle, and lease with --ttl)")
-	c.Flags().DurationVar(&f.TTL, "ttl", 0, "how long a lease of FILE.edn lasts from the call of its acquire")
+	c.Flags().StringVar(&f.Name, "model", "", "model of the lock in FILE.edn: "+strings.Join(campaign.Models(), ", ")+"\n(default: handle, or lease with --ttl)")
+	c.Flags().DurationVar(&f.TTL, "ttl", 0, "duration of a lease in FILE.edn, from the call of its acquire")
 }
 
-// meant sees that what was asked for has a meaning for the file. What isn't there, or is a
-// directory, is no history of Jepsen's, as for campaign.OpenStored.
+// resolveModel sets the default model and rejects flags that don't apply to the file. A missing file
+// or a directory is not a history from Jepsen, as in campaign.OpenStored.
 func (f *foreign) meant(c *cobra.Command, path string) (theirs bool, err error) {
 	info, err := os.Stat(path)
 	theirs = err == nil && !info.IsDir() && filepath.Ext(path) == ".edn"
@@ -480,19 +478,19 @@ func (f *foreign) meant(c *cobra.Command, path string) (theirs bool, err error) 
 	}
 	switch {
 	case !slices.Contains(campaign.Models(), f.Name):
-		return theirs, usage(fmt.Errorf("there is no model %q", f.Name), "one of "+strings.Join(campaign.Models(), ", ")+"; see lockpick check --help")
+		return theirs, usage(fmt.Errorf("unknown model %q", f.Name), "use one of "+strings.Join(campaign.Models(), ", ")+"; see lockpick check --help")
 	case asked && f.TTL <= 0:
-		return theirs, usage(fmt.Errorf("--ttl %v is no time for a lease to last", f.TTL), "give what the lock was told, such as --ttl 10s")
+		return theirs, usage(fmt.Errorf("--ttl %v is not positive", f.TTL), "use the TTL of the lock, as in --ttl 10s")
 	case asked && f.Name != campaign.Lease:
-		return theirs, usage(fmt.Errorf("--ttl with --model %s, which knows no leases", f.Name), "leave out one of them, or take --model lease")
+		return theirs, usage(fmt.Errorf("--ttl doesn't apply to --model %s, which has no leases", f.Name), "leave out one of them, or use --model lease")
 	case !theirs && (err == nil || path == "") && (asked || c.Flags().Changed("model")):
-		return theirs, usage(errors.New("--model and --ttl are for a history.edn of Jepsen's"), "leave them out: a record of ours says how long its leases last")
+		return theirs, usage(errors.New("--model and --ttl apply only to a history.edn from Jepsen"), "leave them out: lockpick's own histories contain the TTL")
 	}
 	return theirs, nil
 }
 
-// open reads a run of ours, or a history of Jepsen's by the model: if it is to be drawn, one in
-// which somebody believes that he holds.
+// open reads a stored run, or a history from Jepsen under the model. Drawing needs a model with
+// holders.
 func (f *foreign) open(a *app, c *cobra.Command, path string, drawn bool) (s campaign.Stored, err error) {
 	isTheirs, err := f.meant(c, path)
 	switch {
@@ -501,7 +499,7 @@ func (f *foreign) open(a *app, c *cobra.Command, path string, drawn bool) (s cam
 	case !isTheirs:
 		return a.open(path)
 	case drawn && !f.Holders():
-		return s, usage(fmt.Errorf("--model %s knows no holders that could be drawn", f.Name), "take "+campaign.Handle+" or "+campaign.Lease+"; lockpick check judges by "+f.Name)
+		return s, usage(fmt.Errorf("--model %s has no holders to draw", f.Name), "use "+campaign.Handle+" or "+campaign.Lease+"; lockpick check supports "+f.Name)
 	}
 	return a.opened(campaign.OpenForeign(path, f.Model))
 }

@@ -11,8 +11,9 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// The locks of stores that are shipped: each passes the check of adapters, and has a scorecard of
-// what is tagged score, on real servers; what a store lacks is a skip with its reason.
+// TestStoresUnderTheCatalogue checks the shipped adapters for locks on other stores. Each passes adapter
+// check, and gets a scorecard of the scenarios tagged score on real servers. Scenarios that the store does
+// not support are skipped with a reason.
 func TestStoresUnderTheCatalogue(t *testing.T) {
 	needRedis(t)
 	bin := t.TempDir()
@@ -39,14 +40,14 @@ func TestStoresUnderTheCatalogue(t *testing.T) {
 			if !lacks {
 				t.Errorf("nothing that needs Redis was skipped: %+v", c.Skipped)
 			}
-			// The lock keeps what the faults leave whole, and says so with exit code 0.
+			// The lock holds under faults within its assumptions, so the exit code is 0.
 			out, err := exec.Command("lockpick", "run", "baseline/", "delayed-write/", "minority-down/", "--backend", "process", "--adapter", adapter,
 				"--store", filepath.Join(t.TempDir(), "store"), "-v").CombinedOutput()
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 			if !strings.Contains(string(out), "1 skipped") {
-				t.Errorf("no message of a store can be held:\n%s", out)
+				t.Errorf("messages to a store can't be held:\n%s", out)
 			}
 		})
 	}

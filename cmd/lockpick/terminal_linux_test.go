@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pty is a terminal of 80 columns: what is written to the one is read from the other.
+// pty opens a pseudo-terminal of 80 columns: what is written to one end is read from the other.
 func pty(t *testing.T) (theirs, ours *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -40,7 +40,7 @@ func pty(t *testing.T) (theirs, ours *os.File) {
 	return theirs, ours
 }
 
-// onTerminal runs lockpick on a terminal, and returns what that was sent.
+// runOnTerminal runs lockpick on a terminal, and returns the output.
 func onTerminal(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	theirs, ours := pty(t)
@@ -51,14 +51,15 @@ func onTerminal(t *testing.T, env []string, args ...string) string {
 		t.Fatal(err)
 	}
 	theirs.Close()
-	text, _ := io.ReadAll(ours) // it ends with an error once nobody holds the other end
+	text, _ := io.ReadAll(ours) // it ends with an error once the other end is closed
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("lockpick %v: %v\n%s", args, err, text)
 	}
 	return string(text)
 }
 
-// inProgress returns what a terminal is sent by as many runs as it takes to show progress, which begins after a second.
+// runUntilProgress repeats a run with more seeds until it shows progress, which starts after a second, and returns
+// the terminal output.
 func inProgress(t *testing.T, env ...string) (said string, runs int) {
 	t.Helper()
 	for runs = 24; runs < 3000; runs *= 2 {
@@ -70,8 +71,8 @@ func inProgress(t *testing.T, env ...string) (said string, runs int) {
 	return said, runs
 }
 
-// On a terminal the progress is one line, which is gone before anything else is written, and
-// nothing is wider than the window.
+// TestOnATerminal checks that on a terminal the progress is one line, which is erased before other output,
+// and that nothing is wider than the window.
 func TestOnATerminal(t *testing.T) {
 	said, runs := inProgress(t)
 	for _, want := range []string{"\r\x1b[K", fmt.Sprintf(" of %d runs done, ", runs), ", about ", "\x1b[33m"} {
@@ -86,7 +87,7 @@ func TestOnATerminal(t *testing.T) {
 		}
 	}
 	if strings.Contains(left, "runs done") {
-		t.Errorf("the progress stands there still:\n%s", left)
+		t.Errorf("the progress was not erased:\n%s", left)
 	}
 	said, _ = inProgress(t, "NO_COLOR=1")
 	if strings.Contains(said, "\x1b[3") || !strings.Contains(said, "\x1b[K") {
@@ -97,7 +98,7 @@ func TestOnATerminal(t *testing.T) {
 	}
 }
 
-// shown is what a terminal shows in the end: what was erased is gone, and so are colours.
+// screenText returns what a terminal shows in the end, without erased text and colors.
 func shown(said string) string {
 	var b strings.Builder
 	for line := range strings.Lines(said) {

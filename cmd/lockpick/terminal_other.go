@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// terminal is not known here: everything is written as to a file.
+// terminal does not detect terminals on this platform; all output is treated as a file.
 func terminal(*os.File) (columns int, ok bool) { return 0, false }

@@ -11,8 +11,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The page tells the instant at which the timeline's first violation can be seen, in
-// milliseconds since the load began: watchDrawing is run before all its scripts.
+// The page records when the first violation of the timeline becomes visible, in milliseconds since the load
+// started. watchDrawing runs before all scripts of the page.
 const (
 	watchDrawing = `(() => { const look = () => { if (document.querySelector('.timeline[data-drawn] .tl-svg [data-e]')) window.drawnAt = performance.now();
 		else requestAnimationFrame(look); }; look(); })()`
@@ -25,8 +25,7 @@ func (b *tab) watchDrawing() {
 	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watchDrawing})
 }
 
-// testTimeline drives the timeline as a reader does: wheel, drag, keys, buttons, links,
-// hover and click.
+// testTimeline uses the timeline like a reader: wheel, drag, keys, buttons, links, hover and click.
 func testTimeline(t *testing.T, browser context.Context, report string) {
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")
@@ -35,7 +34,7 @@ func testTimeline(t *testing.T, browser context.Context, report string) {
 	b.becomes(`location.hash === '#t=12-18'`)
 	b.value(`addEventListener('scroll', () => { window.scrolledAt = performance.now(); }), window.scrolledAt = performance.now()`)
 	b.do(chromedp.ScrollIntoView(chromedp.CSS(`.tl-svg`)))
-	b.becomes(`performance.now() - window.scrolledAt > 400`) // the wheel that scrolls the page does not zoom
+	b.becomes(`performance.now() - window.scrolledAt > 400`) // a wheel that scrolls the page must not zoom
 	from, to := b.seen()
 	if from < 11.9 || to > 18.1 {
 		t.Errorf("#t=12-18 shows %v to %v", from, to)
@@ -53,7 +52,7 @@ func testTimeline(t *testing.T, browser context.Context, report string) {
 	}
 	x, y := b.middle(`.tl-svg`)
 	zooms("the wheel", func() {
-		// A delta of 0 would not be sent.
+		// The browser does not send a delta of 0.
 		call(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseWheel, X: x, Y: y, DeltaX: 0.01, DeltaY: -200})
 	})
 	zooms("dragging", func() { b.do(chromedp.DragAndDropXY(x, y, x+150, y)) })
@@ -68,7 +67,7 @@ func testTimeline(t *testing.T, browser context.Context, report string) {
 	}
 	b.screenshot("timeline-violation", false)
 
-	// The pointer on a thing tells what it is; a click lights it in all views.
+	// Hovering an item shows its description; a click highlights it in all views.
 	const one = `.tl-svg [data-e~="172"], .tl-svg [data-e~="845"], .tl-svg [data-e~="934"]`
 	b.becomes(`document.querySelector('` + one + `')`)
 	x, y = b.middle(one)
@@ -85,17 +84,17 @@ func testTimeline(t *testing.T, browser context.Context, report string) {
 	b.becomes(`location.hash.startsWith('#t=13.')`)
 }
 
-// seen is the range that the address of the page tells, in seconds.
+// seen returns the range in the address of the page, in seconds.
 func (b *tab) seen() (from, to float64) {
 	b.Helper()
 	parts, _ := b.value(`(location.hash.match(/^#t=([\d.]+)-([\d.]+)(?:&v=\d+)?$/) || []).slice(1).map(Number)`).([]any)
 	if len(parts) != 2 {
-		b.Fatalf("the address tells no range: %v", b.value(`location.hash`))
+		b.Fatalf("no range in the address: %v", b.value(`location.hash`))
 	}
 	return parts[0].(float64), parts[1].(float64)
 }
 
-// middle is the middle of an element in the window.
+// middle returns the center of an element in the window.
 func (b *tab) middle(selector string) (x, y float64) {
 	b.Helper()
 	at, _ := b.value(`(() => { const r = document.querySelector('` + selector + `').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`).([]any)

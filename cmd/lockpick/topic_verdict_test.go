@@ -11,9 +11,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// The fields of verdict.json and outcome.json are those that are documented, in that
-// order, marked where they may be missing. A field that is added, renamed or dropped
-// fails here, so that it is done on purpose.
+// TestVerdictFileTopic checks that help verdict-file lists the fields of verdict.json and outcome.json in
+// order, with optional fields marked. Adding, renaming or removing a field fails here, so that nobody does
+// it by accident.
 func TestVerdictFileIsTold(t *testing.T) {
 	sections := strings.Split(topic("verdict-file"), "\n\n")[1:]
 	structs := []any{verdict.Verdict{}, verdict.Result{}, verdict.Loss{}, verdict.Witness{}, outcome.Outcome{}, outcome.Judgement{}, outcome.Control{}, outcome.Confirmation{}, outcome.Number{}, scenario.Bound{}}
@@ -39,19 +39,19 @@ func TestVerdictFileIsTold(t *testing.T) {
 				name, meaning := strings.TrimSpace(line[:17]), strings.TrimSpace(line[17:])
 				got = append(got, name)
 				if meaning == "" && name != "schema" {
-					t.Errorf("%T: %s has no meaning", s, name)
+					t.Errorf("%T: %s has no description", s, name)
 				}
 			}
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%T:\ntold    %v\nwritten %v", s, got, want)
+			t.Errorf("%T:\ndocumented %v\nwritten    %v", s, got, want)
 		}
 	}
 }
 
-// The schema is 1 in both.
+// TestSchemaIsOne fails if the schema changes.
 func TestSchemaIsOne(t *testing.T) {
 	if verdict.Schema != 1 {
-		t.Error("the form of verdict.json is another: say so in help verdict-file")
+		t.Error("the schema of verdict.json changed: update help verdict-file")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// What help scenario-format shows is a scenario, with every way to write clients
-// and triggers.
+// TestScenarioFormatTopic checks that the example in help scenario-format is a valid scenario, with every way
+// to write clients and triggers.
 func TestScenarioFormatIsTrue(t *testing.T) {
 	_, rest, _ := strings.Cut(topic("scenario-format"), "\n\n")
 	file, when, _ := strings.Cut(rest, "\n\n")
@@ -33,7 +33,7 @@ func TestScenarioFormatIsTrue(t *testing.T) {
 		}
 		tried++
 		with := strings.Replace(clients, "{client: c1, point: between-check-and-write, nth: 2}", trigger+"}", 1)
-		with = strings.Replace(with, "c1: {reach: [n1, n2],", "c1: {", 1) // or there is no link c1-n3
+		with = strings.Replace(with, "c1: {reach: [n1, n2],", "c1: {", 1) // otherwise there is no link c1-n3
 		if _, err := scenario.Parse("help", []byte(with), known()); err != nil {
 			t.Errorf("%s}: %v", trigger, err)
 		}
@@ -43,7 +43,7 @@ func TestScenarioFormatIsTrue(t *testing.T) {
 	}
 }
 
-// help faults tells of every kind, of all that a kind takes, and of every shape.
+// TestFaultsTopic checks that help faults describes every kind of fault, every parameter and every shape.
 func TestFaultsAreTold(t *testing.T) {
 	table, below, ok := strings.Cut(topic("faults"), "\n\n")
 	if !ok {
@@ -55,18 +55,18 @@ func TestFaultsAreTold(t *testing.T) {
 		}
 		for _, word := range append(slices.Clone(k.Modes), k.Capability(k.On[0])) {
 			if !strings.Contains(table, word) {
-				t.Errorf("%s: no word of %s", k.Name, word)
+				t.Errorf("%s: %s is missing", k.Name, word)
 			}
 		}
 		for _, f := range k.Takes {
 			if !strings.Contains(below, "\n  "+f+" ") {
-				t.Errorf("%s takes %s, and nothing says what that is", k.Name, f)
+				t.Errorf("%s takes %s, which is not described", k.Name, f)
 			}
 		}
 	}
 	for _, shape := range nemesis.Shapes {
 		if !strings.Contains(below, shape) {
-			t.Errorf("no word of the shape %s", shape)
+			t.Errorf("the shape %s is missing", shape)
 		}
 	}
 	for line := range strings.Lines(topic("faults")) {
@@ -76,7 +76,7 @@ func TestFaultsAreTold(t *testing.T) {
 	}
 }
 
-// help properties and the checker's README have an entry for each property.
+// TestPropertiesTopic checks that help properties and the checker's README have an entry for each property.
 func TestPropertiesAreTold(t *testing.T) {
 	readme, err := os.ReadFile("../../checker/README.md")
 	must(t, err)
@@ -90,8 +90,8 @@ func TestPropertiesAreTold(t *testing.T) {
 	}
 }
 
-// help files tells of the folders that a store has for other things than runs, and no scenario
-// can be called as one of them, whose runs would lie there.
+// TestReservedFolderNames checks that help files lists the folders of a store that contain no runs, and that
+// no scenario can have the name of such a folder, in which its runs would be stored.
 func TestNoScenarioIsCalledAsAFolder(t *testing.T) {
 	var told []string
 	for _, m := range regexp.MustCompile(`(?m)^store/([a-z-]+)/`).FindAllStringSubmatch(topic("files"), -1) {
@@ -101,11 +101,11 @@ func TestNoScenarioIsCalledAsAFolder(t *testing.T) {
 	told = slices.Compact(told)
 	for _, name := range storeFolders {
 		if !slices.Contains(told, name) {
-			t.Errorf("help files has no word of %s", name)
+			t.Errorf("help files does not mention %s", name)
 		}
 	}
 	if len(told) < 8 {
-		t.Errorf("only %v are told of", told)
+		t.Errorf("help files mentions only %v", told)
 	}
 	for _, name := range told {
 		file := "name: " + name + "\nclaim: it has a name\nsource: nowhere\n"

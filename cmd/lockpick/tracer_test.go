@@ -20,8 +20,8 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// trace is all that a simulated run leaves: its history, and a digest of every
-// message with its instants of sending and of delivery.
+// trace is the complete record of a simulated run: its history, and a digest of every message with its times
+// of sending and delivery.
 type trace struct {
 	History []byte
 	Wire    uint64
@@ -36,7 +36,7 @@ func simulate(s scenario.Scenario, seed uint64) (tr trace, err error) {
 	return tr, err
 }
 
-// differs says what two traces don't have in common, "" if they are the same.
+// differs describes how two traces differ, or returns "" if they are the same.
 func (tr trace) differs(o trace) string {
 	a, b := bytes.Split(tr.History, []byte("\n")), bytes.Split(o.History, []byte("\n"))
 	for n := range max(len(a), len(b)) {
@@ -45,12 +45,12 @@ func (tr trace) differs(o trace) string {
 		}
 	}
 	if tr.Wire != o.Wire {
-		return "the wire, though not the history"
+		return "the wire, but not the history"
 	}
 	return ""
 }
 
-// tracerName is what the test binary is called by where it runs jobs for another.
+// tracerName is the name under which the test binary runs jobs for another process.
 const tracerName = "lockpick-tracer"
 
 // tracer is a process that runs jobs and answers with their traces.
@@ -94,7 +94,7 @@ func (tr *tracer) end() {
 	tr.cmd.Wait()
 }
 
-// traces is the program of a tracer.
+// runTracer is the program of a tracer.
 func traces() {
 	jobs, answers := json.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	for {

@@ -10,10 +10,11 @@ import (
 	"testing"
 )
 
-// adapterSet is what .ci/adapters installs for a command.
+// adapterSet matches the set that .ci/adapters installs for a command.
 var adapterSet = regexp.MustCompile(`\.adapters/([a-z]+)/`)
 
-// Each command of the track record, as it is written there, shows its finding on real servers, with exit code 0.
+// TestTrackRecordOnServers checks that each command of the track record shows its finding on real servers,
+// with exit code 0.
 func TestTrackRecordOnServers(t *testing.T) {
 	for _, f := range trackRecord(t) {
 		t.Run(f.lock+" "+f.cause, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// published is a finding, a row of the track record.
+// publishedFinding is a finding, a row of the track record.
 type published struct{ lock, property, cause, command string }
 
 // trackRecord returns the findings of the track record.
@@ -42,8 +42,8 @@ func trackRecord(t *testing.T) (all []published) {
 	return all
 }
 
-// shown reports what is wrong with a run of a finding's command: it ends with 0, and the finding's property is
-// violated by the cause that the row names.
+// check checks a run of a finding's command: it exits with 0, and the finding's property is violated with the
+// cause in the row.
 func (f published) shown(t *testing.T, code int, all []outcome.Outcome) {
 	t.Helper()
 	if code != 0 || len(all) != 1 {
@@ -51,13 +51,13 @@ func (f published) shown(t *testing.T, code int, all []outcome.Outcome) {
 	}
 	for _, o := range all {
 		if j := o.Of(f.property); j == nil || j.Got != "violated" || j.Cause != f.cause {
-			t.Errorf("not %s: %s, but %s %+v", f.property, f.cause, o.Error, o.Judgements)
+			t.Errorf("want %s: %s, got %s %+v", f.property, f.cause, o.Error, o.Judgements)
 		}
 	}
 }
 
-// The findings about locks in Go need no server: the simulation shows them, too, unless it lacks a fault. What
-// it can't run, TestTrackRecordOnServers does.
+// TestTrackRecord checks the findings about locks in Go in the simulation, unless it does not support a
+// fault. TestTrackRecordOnServers runs the rest.
 func TestTrackRecord(t *testing.T) {
 	simulated := 0
 	for _, f := range trackRecord(t) {
@@ -75,6 +75,6 @@ func TestTrackRecord(t *testing.T) {
 		})
 	}
 	if simulated < 8 {
-		t.Errorf("the simulation shows %d findings: at least 8 of them need no server", simulated)
+		t.Errorf("the simulation shows %d findings, want at least 8", simulated)
 	}
 }

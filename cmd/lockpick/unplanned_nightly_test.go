@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// What may be done to a container's processes, or to the container by its engine, is seen
-// of each that a run has.
+// TestUnplannedOnDocker checks that outside actions on the processes of each container, or on the container
+// through its engine, are detected.
 func TestUnplannedOnDocker(t *testing.T) {
 	needEngine(t)
 	binary := build(t)
@@ -29,7 +29,7 @@ func TestUnplannedOnDocker(t *testing.T) {
 		{oneNode, "c1", "c1", []string{"inside SIGKILL", "inside SIGSTOP", "inside SIGSTOP SIGCONT"}},
 		{oneNode, "links", "links", []string{"kill", "pause", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT"}},
 		{oneNode, "address11", "n1", []string{"kill"}},
-		// which a failover has to wait for
+		// a failover depends on these
 		{watchedNode, "n1-replica-51", "n1-replica", []string{"kill", "pause", "restart", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT", "network"}},
 		{watchedNode, "sentinel2", "sentinel2", []string{"kill", "pause", "restart", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT", "network"}},
 	} {
@@ -50,7 +50,7 @@ func TestUnplannedOnDocker(t *testing.T) {
 	}
 }
 
-// The same of replicas and sentinels, which a failover has to wait for.
+// TestUnplannedOnWatchers does the same for replicas and sentinels, on which a failover depends.
 func TestUnplannedOnWatchers(t *testing.T) {
 	binary := self(t)
 	for _, name := range []string{"n1-replica", "sentinel2"} {
@@ -70,8 +70,8 @@ func TestUnplannedOnWatchers(t *testing.T) {
 	}
 }
 
-// onContainer does something to a container of a lockpick by the engine, or sends signals
-// to its first process, or to what that has started inside.
+// hitContainerOf acts on a container of lockpick through the engine, or sends signals to its first process or
+// to that process's child.
 func onContainer(lockpick int, name, way string) error {
 	list, err := exec.Command("docker", "ps", "--format", "{{.Names}}").Output()
 	if err != nil {
@@ -121,19 +121,19 @@ func onContainer(lockpick int, name, way string) error {
 	return signals(pid, all...)
 }
 
-// inside is a process that a container's first has started.
+// childProcess returns a process that a container's first process started.
 func inside(pid int) (int, error) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, task := range tasks {
-		if text, _ := os.ReadFile(task); len(text) > 0 { // or the thread has ended
+		if text, _ := os.ReadFile(task); len(text) > 0 { // empty if the thread has ended
 			return strconv.Atoi(strings.Fields(string(text))[0])
 		}
 	}
-	return 0, fmt.Errorf("process %d has started none: %v", pid, err)
+	return 0, fmt.Errorf("process %d has no child: %v", pid, err)
 }
 
-// Whatever of a run in containers somebody kills, pauses, stops or ends, and whenever, from the
-// first container to the last that is removed: the try is discarded, and the next one counts.
+// TestInterferencesOnDocker kills, pauses, stops or ends any part of a run in containers at any time, from
+// the first container to the removal of the last: the try is discarded, and the next one counts.
 func TestInterferencesOnDocker(t *testing.T) {
 	needEngine(t)
 	onDocker(t).sabotage(cmp.Or(*interferences, 60), 2)

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Where somebody kills or stops a process of each try, no run passes; where of the first
-// only, the next one counts, and it is said why that one does not. That is so of every
-// process of a run, and every way to hit it.
+// TestUnplannedOnProcesses kills or stops every process of a run in every way. If it happens in each try,
+// the run does not pass. If it happens only in the first, the next try counts, and the output says why the
+// first does not.
 func TestUnplannedOnProcesses(t *testing.T) {
 	t.Parallel() // it mostly waits
 	needRedis(t)
@@ -44,13 +44,14 @@ func TestUnplannedOnProcesses(t *testing.T) {
 		}
 		for _, want := range []string{"nobody planned it: n1 ended", "signal 9", "5 retries"} {
 			if !strings.Contains(said, want) {
-				t.Errorf("it does not say %q:\n%s", want, said)
+				t.Errorf("no %q in the output:\n%s", want, said)
 			}
 		}
 	})
 }
 
-// TestMoreUnplannedWhileSetUp hits what TestUnplannedWhileSetUp spares, and a process of each try.
+// TestMoreUnplannedDuringSetup covers the processes that TestUnplannedDuringSetup omits, and hits a process
+// in each try.
 func TestMoreUnplannedWhileSetUp(t *testing.T) {
 	t.Parallel() // it mostly waits
 	for _, hit := range [][2]string{{"n1", "terminated"}, {"n1", "stopped"}, {"r1", "killed"}, {"c1-adapter", "killed"}} {
@@ -65,8 +66,8 @@ func TestMoreUnplannedWhileSetUp(t *testing.T) {
 	})
 }
 
-// Whatever of a run on processes somebody kills, stops or ends, and whenever, from the first
-// probe to the last process that is put away: the try is discarded, and the next one counts.
+// TestInterferencesOnProcesses kills, stops or ends any part of a run on processes at any time, from the
+// first probe to the end of the last process: the try is discarded, and the next one counts.
 func TestInterferencesOnProcesses(t *testing.T) {
 	needRedis(t)
 	adapter := standIn(t, t.TempDir(), adapterName)
@@ -77,7 +78,7 @@ func TestInterferencesOnProcesses(t *testing.T) {
 			"adapter": {oneNode, "--adapter", adapter},
 		}}
 	n := 140
-	if !night { // those whose processes no other scenario has, and the plainest
+	if !night { // the scenarios with unique processes, and the simplest one
 		n = 3
 		maps.DeleteFunc(s.args, func(name string, _ []string) bool {
 			return !slices.Contains([]string{"adapter", "baseline", "watched"}, name)
@@ -86,8 +87,8 @@ func TestInterferencesOnProcesses(t *testing.T) {
 	s.sabotage(cmp.Or(*interferences, n), 4)
 }
 
-// Where lockpick itself stands still, what its plan was to bring about does not come, or
-// comes otherwise: that is no lock's fault, and tried again.
+// TestStallIsNoViolation stops lockpick itself, so that its plan has no effect or another one. That is not
+// the lock's fault, and the run is retried.
 func TestStallIsNoViolation(t *testing.T) {
 	t.Parallel() // it mostly waits
 	needRedis(t)
@@ -99,7 +100,7 @@ func TestStallIsNoViolation(t *testing.T) {
 	}
 	var discarded atomic.Bool
 	t.Cleanup(func() {
-		if !discarded.Load() { // one may have shown all before it was stopped
+		if !discarded.Load() { // a run may have finished before it was stopped
 			t.Error("no try was discarded")
 		}
 	})

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// signals sends signals to a process, a while apart.
+// sendSignals sends signals to a process, with a pause between them.
 func signals(pid int, all ...syscall.Signal) error {
 	for i, s := range all {
 		if i > 0 {
-			time.Sleep(150 * time.Millisecond) // how long it stands still
+			time.Sleep(150 * time.Millisecond) // how long it stays stopped
 		}
 		if err := syscall.Kill(pid, s); err != nil {
 			return err
@@ -28,8 +28,8 @@ func signals(pid int, all ...syscall.Signal) error {
 	return nil
 }
 
-// childrenOf are the names of a lockpick's children by their process IDs, from the record that it
-// keeps open for each run.
+// childrenOf returns the names of lockpick's children by process ID, from the file that lockpick keeps open
+// for each run.
 func childrenOf(lockpick int) map[string]string {
 	names := map[string]string{}
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", lockpick))
@@ -37,7 +37,7 @@ func childrenOf(lockpick int) map[string]string {
 		if to, _ := os.Readlink(file); filepath.Base(to) != "children" {
 			continue
 		}
-		record, _ := os.ReadFile(file) // or the run has ended
+		record, _ := os.ReadFile(file) // empty if the run has ended
 		for line := range strings.Lines(string(record)) {
 			if words := strings.Fields(line); len(words) == 3 {
 				names[words[0]] = words[2]
@@ -47,7 +47,7 @@ func childrenOf(lockpick int) map[string]string {
 	return names
 }
 
-// childOf is lockpick's child of a name that is alive.
+// childOf returns lockpick's living child of that name.
 func childOf(lockpick int, name string) (int, error) {
 	for text, called := range childrenOf(lockpick) {
 		if pid, err := strconv.Atoi(text); err == nil && called == name && syscall.Kill(pid, 0) == nil {
@@ -57,7 +57,7 @@ func childOf(lockpick int, name string) (int, error) {
 	return 0, fmt.Errorf("lockpick has no child %s", name)
 }
 
-// self is lockpick, as the tests of scripts have it, where redis-server is there.
+// lockpickPath returns the path of lockpick in script tests. It skips the test without redis-server.
 func self(t *testing.T) string {
 	t.Helper()
 	needRedis(t)
@@ -70,13 +70,12 @@ func self(t *testing.T) string {
 
 const oneNode, watchedNode = "./testdata/unplanned/one.yaml", "./testdata/unplanned/watched.yaml"
 
-// strikes hits a process of the run that this adapter is of, in one of waysToHit: that is after all
-// servers were started, and before the run's first event. It does so once, and leaves a mark, or each
-// time.
+// hitFromAdapter applies one of waysToHit to a process of the run of this adapter. At that time all servers
+// have been started, and the run has no event yet. It does so once, leaving a mark file, or each time.
 func strikes(name, way, mark string) {
 	pid, err := childOf(os.Getppid(), name)
 	if err != nil {
-		return // only the program is being looked at
+		return // not in a run
 	}
 	if mark != eachTime {
 		f, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL, 0o600)
@@ -90,24 +89,25 @@ func strikes(name, way, mark string) {
 
 const eachTime = "each-time"
 
-// A process that somebody hits while the run is set up makes a try that does not count, as one that
-// is hit later. It is no bug in lockpick. TestMoreUnplannedWhileSetUp hits others, in other ways.
+// TestUnplannedDuringSetup checks that a try does not count if a process is hit while the run is set up, as
+// with a later hit, and that this is not reported as a bug in lockpick. TestMoreUnplannedDuringSetup hits
+// other processes in other ways.
 func TestUnplannedWhileSetUp(t *testing.T) {
 	for _, hit := range [][2]string{{"n1", "killed"}, {"c1-adapter", "stopped"}} {
 		hitWhileSetUp(t, hit[0], hit[1])
 	}
 }
 
-// strikeWhileSetUp runs a lockpick whose adapter strikes.
+// hitDuringSetup runs lockpick with an adapter that hits a process of the run.
 func strikeWhileSetUp(t *testing.T, actor, way, mark string) (code int, said string) {
 	t.Helper()
 	cmd := exec.Command(self(t), "run", oneNode, "--backend", "process", "--store", t.TempDir(),
 		"--adapter", fmt.Sprintf("%s strikes %s %s %s", standIn(t, t.TempDir(), adapterName), actor, way, mark))
-	out, _ := cmd.CombinedOutput() // the exit code tells
+	out, _ := cmd.CombinedOutput() // see the exit code
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// hitWhileSetUp sees that a run passes by its second try where a process of the first was hit.
+// retriesAfterHit checks that a run passes with its second try if a process of the first was hit.
 func hitWhileSetUp(t *testing.T, actor, way string) {
 	t.Run(actor+" is "+way, func(t *testing.T) {
 		t.Parallel()
@@ -118,8 +118,8 @@ func hitWhileSetUp(t *testing.T, actor, way string) {
 	})
 }
 
-// A probe that somebody disturbs is made again. Where it always fails, it is an error, and no skip:
-// whether the machine can do it is not known.
+// TestDisturbedProbeIsNoSkip checks that a disturbed probe is repeated. If it always fails, that is an error
+// and not a skip, because it is unknown whether the machine has the capability.
 func TestDisturbedProbeIsNoSkip(t *testing.T) {
 	binary := self(t)
 	redis, err := exec.LookPath("redis-server")
@@ -132,20 +132,21 @@ func TestDisturbedProbeIsNoSkip(t *testing.T) {
 		says       string
 	}{
 		{"once", `mkdir "$0.hit" 2>/dev/null || exec ` + redis + ` "$@"`, 0, "2 as expected"},
-		// Either whoever waits for the server's answer or whoever watches the process is first to see it dead.
+		// Either the code that waits for the server's answer or the one that watches the process notices its death
+		// first.
 		{"each time", "", 3, "this check was inconclusive: (start trial|unplanned: trial exited)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			// The probe that starts it as a sentinel is killed.
+			// Kill the probe that starts it as a sentinel.
 			script := "#!/bin/sh\ncase \"$*\" in\n*sentinel*) " + c.once + "\nkill -9 $$;;\nesac\nexec " + redis + " \"$@\"\n"
 			if err := os.WriteFile(filepath.Join(dir, "redis-server"), []byte(script), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(binary, "run", oneNode, watchedNode, "--scale", "0.5", "--backend", "process", "--store", t.TempDir())
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
-			out, _ := cmd.CombinedOutput() // the exit code tells
+			out, _ := cmd.CombinedOutput() // see the exit code
 			if code := cmd.ProcessState.ExitCode(); code != c.code || !regexp.MustCompile(c.says).Match(out) {
 				t.Errorf("exit code %d, want %d and %q:\n%s", code, c.code, c.says, out)
 			}
@@ -153,7 +154,7 @@ func TestDisturbedProbeIsNoSkip(t *testing.T) {
 	}
 }
 
-// waysToHit are what may be sent to a process.
+// waysToHit maps actions on a process to the signals to send.
 var waysToHit = map[string][]syscall.Signal{
 	"killed": {syscall.SIGKILL}, "terminated": {syscall.SIGTERM}, "stopped": {syscall.SIGSTOP}, "stopped for a while": {syscall.SIGSTOP, syscall.SIGCONT},
 }

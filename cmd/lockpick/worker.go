@@ -20,29 +20,29 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// Hidden commands that lockpick starts itself with, besides docker.AgentVerb.
+// Hidden commands by which lockpick starts itself, besides docker.AgentVerb.
 const (
 	workerVerb = "__worker"
 	clientVerb = "__client"
 )
 
-// patience is the wall clock that a simulated run may take, unless one says otherwise.
+// patience is the default time limit of a simulated run, in wall-clock time.
 const patience = time.Minute
 
-// workers is the processes that do simulated runs, one a core.
-// What they say in dying is kept in the folder stacks.
+// workers returns the pool of processes for simulated runs, one per core. The stacks of workers that
+// die are written to the folder stacks.
 func workers(patience time.Duration, stacks string) campaign.Pool {
 	self, err := os.Executable()
 	if err != nil {
-		self = os.Args[0] // starting it will tell
+		self = os.Args[0] // starting it reports the error
 	}
 	return campaign.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: stacks}
 }
 
-// crew runs scenarios in the simulation, one by one.
+// simRunner runs scenarios in the simulation, one at a time.
 type crew = campaign.Simulator
 
-// newCrew starts the workers, which keep their stacks in a store.
+// newSimRunner starts the workers, which write their stacks to a store.
 func newCrew(patience time.Duration, store string) crew {
 	return simulator(workers(patience, store))
 }
@@ -53,8 +53,8 @@ func simulator(p campaign.Pool) crew {
 	}}
 }
 
-// hiddenCmds are the commands that lockpick starts itself with: to run simulations in a process of its
-// own, as a client of a real back end, and as an agent in a container.
+// hiddenCmds returns the commands by which lockpick starts itself: to run simulations in a separate
+// process, as a client of a real backend, and as an agent in a container.
 func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 	for verb, run := range map[string]func(args []string) error{
 		workerVerb: func([]string) error { return work(in, out) },
@@ -66,7 +66,7 @@ func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 			}
 			return real.ClientMain(in, out, adapted(lockexec.Hello{}))
 		},
-		// Clients get these files as they are, so no buffer may stand between.
+		// Clients inherit these files directly, so there must be no buffer in between.
 		docker.AgentVerb: func(args []string) error { return docker.Agent(os.Stdin, os.Stdout, os.Stderr, args) },
 	} {
 		all = append(all, &cobra.Command{Use: verb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, args []string) error { return run(args) }})
@@ -74,8 +74,8 @@ func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 	return all
 }
 
-// work does simulated runs. What a terminal tells all of a group is for the parent to act
-// on: a worker ends with its input.
+// serveWorker makes simulated runs. It ignores signals that a terminal sends to the whole group: the
+// parent handles them, and a worker ends with its input.
 func work(in io.Reader, out io.Writer) error {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP)
 	b := sim.New(kinds.All)

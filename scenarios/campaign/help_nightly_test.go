@@ -93,9 +93,9 @@ func TestLinesOfHelp(t *testing.T) {
 		standInForAWS(t)
 		in := t.TempDir()
 		for k := 1; k <= 8; k++ {
-			says(t, shell(t, in, binary, helpFor(t, binary, "Machines that share no folder"), fmt.Sprint("K=", k)))
+			says(t, shell(t, in, binary, helpFor(t, binary, "Machines without a shared folder"), fmt.Sprint("K=", k)))
 		}
-		says(t, shell(t, in, binary, helpFor(t, binary, "Then, where they are merged")))
+		says(t, shell(t, in, binary, helpFor(t, binary, "Then, on the machine that merges")))
 		sameAsOne(t, binary, filepath.Join(in, "results"))
 	})
 }

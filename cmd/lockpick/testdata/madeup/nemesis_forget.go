@@ -2,14 +2,14 @@ package nemesis
 
 import "lockpick/harness/history"
 
-// Forgetter lets a node forget all its keys.
+// Forgetter makes a node forget all its keys.
 type Forgetter interface {
 	Forget(node string) (readBack string, err error)
 }
 
 var forget = Kind{
 	Name:      "forget",
-	Doc:       "empties a node, as an operator does by FLUSHALL",
+	Doc:       "empties a node, like FLUSHALL by an operator",
 	On:        []Target{Node},
 	Momentary: true,
 	Costs:     history.CostsNothing,
