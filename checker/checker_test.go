@@ -98,7 +98,7 @@ func TestWhatIsMissingDecidesNothing(t *testing.T) {
 	h := tale(t, twoHolders)
 	h.Params.Resource, h.Params.TTL = "", 0
 	v := Check(h)
-	for name, because := range map[string]string{verdict.ResourceSafety: "tells of no resource", verdict.DeadlockFreedom: "has no TTL"} {
+	for name, because := range map[string]string{verdict.ResourceSafety: "contains no resource", verdict.DeadlockFreedom: "has no TTL"} {
 		if r := v.Result(name); r.Outcome != verdict.Undecided || !strings.Contains(r.Because, because) {
 			t.Errorf("got %+v", r)
 		}

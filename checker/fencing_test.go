@@ -32,7 +32,7 @@ var fencingRows = []struct {
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2 invoke acquire session=c2/1
-4 c2 ok acquire session=c2/1 fence=1`, verdict.Violated, verdict.TokenOrder, 1, "c2 got token 1 with lock-1 at 4 s, though c1 had got 7 by 2 s, before that attempt began at 3 s"},
+4 c2 ok acquire session=c2/1 fence=1`, verdict.Violated, verdict.TokenOrder, 1, "c2 got token 1 with lock-1 at 4 s, but c1 had got token 7 by 2 s, before that attempt began at 3 s"},
 	{"one token twice", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
@@ -52,7 +52,7 @@ var fencingRows = []struct {
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2 invoke acquire session=c2/1 key=lock-2
-4 c2 ok acquire session=c2/1 key=lock-2 fence=7`, verdict.NotExercised, "", 0, "none to compare it with"},
+4 c2 ok acquire session=c2/1 key=lock-2 fence=7`, verdict.NotExercised, "", 0, "no key had tokens of two sessions to compare"},
 	{"called at the instant of a return", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
@@ -177,15 +177,15 @@ r1 ok log session=c1/1 fence=1 applied=1 cause=read
 r1 ok log session=c1/1 fence=1 value=x applied=2 cause=write
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 fail log session=c1/1 fence=1 value=x2 applied=6.2 cause=write
-r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Holds, "", 0, "the resource went by them in 5 answers"},
+r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Holds, "", 0, "the resource enforced them in 5 answers"},
 	{"a write below a read", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c1/1 fence=1 value=x applied=6.2 cause=write`, verdict.Violated, verdict.StaleAccepted, 1,
-		"c1's write with token 1 was accepted at 6.2 s, and the highest before was 2, of c2 at 6.1 s"},
+		"c1's write with token 1 was accepted at 6.2 s; the highest token before was 2, from c2 at 6.1 s"},
 	{"the first of two with the highest token is named", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write
-r1 ok log session=c1/1 fence=1 value=x applied=7.2 cause=write`, verdict.Violated, verdict.StaleAccepted, 1, "the highest before was 2, of c2 at 6.1 s"},
+r1 ok log session=c1/1 fence=1 value=x applied=7.2 cause=write`, verdict.Violated, verdict.StaleAccepted, 1, "the highest token before was 2, from c2 at 6.1 s"},
 	{"a read below a read", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c1/1 fence=1 applied=6.2 cause=read`, verdict.Violated, verdict.StaleAccepted, 1, "c1's read with token 1 was accepted"},
@@ -194,16 +194,16 @@ r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 fail log session=c1/1 fence=1 applied=6.2 cause=read
 r1 fail log session=c3/1 fence=3 applied=6.3 cause=read
 r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Violated, verdict.FreshRefused, 1,
-		"c3's read with token 3 was refused at 6.3 s, and the highest before was 2, of c2"},
+		"c3's read with token 3 was refused at 6.3 s; the highest token before was 2, from c2"},
 	{"the first access is refused", "fence=token", `
-r1 fail log session=c1/1 fence=1 applied=1 cause=read`, verdict.Violated, verdict.FreshRefused, 1, "none had been accepted before"},
+r1 fail log session=c1/1 fence=1 applied=1 cause=read`, verdict.Violated, verdict.FreshRefused, 1, "no token had been accepted before"},
 	{"refused with the highest token", "fence=token", `
 r1 ok log session=c1/1 fence=1 applied=1 cause=read
-r1 fail log session=c1/1 fence=1 value=x applied=2 cause=write`, verdict.Violated, verdict.FreshRefused, 1, "c1's write with token 1 was refused at 2 s, and the highest before was 1"},
+r1 fail log session=c1/1 fence=1 value=x applied=2 cause=write`, verdict.Violated, verdict.FreshRefused, 1, "c1's write with token 1 was refused at 2 s; the highest token before was 1"},
 	{"the valid holder refused because of an earlier one's token", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Violated, verdict.HolderRefused, 1,
-		"c2 held lock-1 when its write with token 2 was refused at 7.1 s, and the highest before was 3, of c3"},
+		"c2 held lock-1 when its write with token 2 was refused at 7.1 s; the highest token before was 3, from c3"},
 	{"the valid holder's read", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 applied=6.1 cause=read`, verdict.Violated, verdict.HolderRefused, 1, "its read with token 2"},
@@ -228,7 +228,7 @@ r1 ok log session=c2/1 fence=2 applied=4 cause=read
 r1 fail log session=c1/1 fence=1 value=x applied=4.5 cause=write`, verdict.Holds, "", 0, ""},
 	{"refused because of an unknown session's token", "fence=token", `
 r1 ok log session=c9/1 fence=9 applied=4 cause=read
-r1 fail log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Violated, verdict.HolderRefused, 1, "of session c9/1"},
+r1 fail log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Violated, verdict.HolderRefused, 1, "from session c9/1"},
 	{"each lock has its own highest token", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c1/1 key=lock-2 fence=1 applied=6.2 cause=read`, verdict.NotExercised, "", 0, ""},
@@ -238,7 +238,7 @@ r1 ok log session=c3/1 applied=6 cause=claim
 r1 fail log session=c2/1 value=y applied=7.1 cause=write`, verdict.NotExercised, "", 0, "gave no fencing tokens"},
 	{"the log is missing", "fence=token", "", verdict.Undecided, "", 0, "was not read back"},
 	{"an incomplete log", "fence=token\ncut in the middle", `
-r1 ok log session=c1/1 fence=1 applied=1 cause=read`, verdict.Undecided, "", 0, "may not be whole"},
+r1 ok log session=c1/1 fence=1 applied=1 cause=read`, verdict.Undecided, "", 0, "may be incomplete"},
 	{"an incomplete log that suffices", "fence=token\ncut in the middle", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c1/1 fence=1 applied=6.2 cause=read`, verdict.Violated, verdict.StaleAccepted, 1, ""},

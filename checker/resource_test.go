@@ -63,11 +63,11 @@ var resourceLogs = []struct {
 	{"acknowledged and missing", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 ok write session=c2/1
-11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, verdict.Violated, verdict.Unexplained, 1, "missing write: c2 was told that its write was applied"},
+11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, verdict.Violated, verdict.Unexplained, 1, "missing write: c2's write was acknowledged"},
 	{"refused but applied", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 fail write session=c2/1
-11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, verdict.Violated, verdict.Unexplained, 1, "refused write: c2 was told that its write was refused"},
+11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, verdict.Violated, verdict.Unexplained, 1, "refused write: c2's write was refused"},
 	{"unknown outcome, applied or not", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 info write session=c2/1
@@ -142,7 +142,7 @@ cut in the middle
 0.5 c1 invoke acquire session=c1/2
 0.6 c1 ok acquire session=c1/2 until=5
 11 r1 ok log session=c1/1 value=x version=0 applied=0.25 cause=write
-11 r1 ok log session=c1/2 value=y version=1 applied=1 cause=write`, verdict.NotExercised, "", 0, "no other client worked there"},
+11 r1 ok log session=c1/2 value=y version=1 applied=1 cause=write`, verdict.NotExercised, "", 0, "no other client used the resource"},
 	{"the host stalled before the overrunning client worked", `
 2 nemesis begin stall node=machine
 3 nemesis end stall node=machine
