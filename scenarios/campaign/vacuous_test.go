@@ -70,9 +70,9 @@ var trials = map[string]trial{
 	"gc": {
 		fault: "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms", readBack: `^c1 is stopped, its clock shows `,
 		vain: map[string]vain{
-			"a client that has ended":    {steps: []string{step(hasEnded, "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms")}, because: `step 1 .* never came`},
+			"a client that has ended":    {steps: []string{step(hasEnded, "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms")}, because: `step 1 .* never started`},
 			"a client before it begins":  {steps: []string{step(early, "kind: gc, targets: [c1], every: 1ms..5ms, lasts: 1ms..2ms, for: 30ms")}, because: `step 1 .* hit nothing: c1 neither wanted nor held a lock meanwhile`},
-			"rarer than the fault lasts": {steps: []string{step(acquired, "kind: gc, targets: [c1], every: 1s..2s, lasts: 1ms..50ms, for: 500ms")}, because: `step 1 .* never came`},
+			"rarer than the fault lasts": {steps: []string{step(acquired, "kind: gc, targets: [c1], every: 1s..2s, lasts: 1ms..50ms, for: 500ms")}, because: `step 1 .* never started`},
 		},
 	},
 	"kill": {
@@ -138,13 +138,13 @@ var trials = map[string]trial{
 	"hold": {
 		when: "{link: c1-n1, message: release, of: request}", fault: "kind: hold, for: 300ms", readBack: `^the message was matched on c1-n1$`,
 		vain: map[string]vain{
-			"a message that never comes": {steps: []string{step("{link: c1-n1, message: extend, of: request}", "kind: hold, for: 300ms")}, because: `step 1 .* never came`},
+			"a message that never comes": {steps: []string{step("{link: c1-n1, message: extend, of: request}", "kind: hold, for: 300ms")}, because: `step 1 .* never started`},
 		},
 	},
 	"drop": {
 		when: "{link: c1-n1, message: release, of: reply}", fault: "kind: drop", readBack: `^the message was matched on c1-n1$`,
 		vain: map[string]vain{
-			"a message that never comes": {steps: []string{step("{link: c1-n1, message: set, of: reply, nth: 2}", "kind: drop")}, because: `step 1 .* never came`},
+			"a message that never comes": {steps: []string{step("{link: c1-n1, message: set, of: reply, nth: 2}", "kind: drop")}, because: `step 1 .* never started`},
 		},
 	},
 	"clock-jump": {
@@ -179,8 +179,8 @@ var trials = map[string]trial{
 		fault: "kind: clock-strobe, targets: [n1], by: 1s, every: 50ms..100ms", readBack: `^TIME shows .*, 1s ahead, rate 1$`,
 		vain: map[string]vain{
 			"by a negligible amount":     {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1ms, every: 50ms..100ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was wrong by less than 100µs`},
-			"a client that has ended":    {steps: []string{step(hasEnded, "kind: clock-strobe, targets: [c1], by: 1s, every: 50ms")}, because: `step 1 .* never came`},
-			"rarer than the fault lasts": {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1s, every: 1s, for: 500ms")}, because: `step 1 .* never came`},
+			"a client that has ended":    {steps: []string{step(hasEnded, "kind: clock-strobe, targets: [c1], by: 1s, every: 50ms")}, because: `step 1 .* never started`},
+			"rarer than the fault lasts": {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1s, every: 1s, for: 500ms")}, because: `step 1 .* never started`},
 		},
 	},
 	"slow-disk": {
@@ -285,7 +285,7 @@ func TestAFaultInVainIsUndecided(t *testing.T) {
 		}
 		if c.fault != "" && c.when == "" { // faults on messages have no other trigger
 			for name, when := range never {
-				all[name] = vain{steps: []string{step(when, c.fault)}, topology: c.topology, because: `step 1 .* never came`}
+				all[name] = vain{steps: []string{step(when, c.fault)}, topology: c.topology, because: `step 1 .* never started`}
 			}
 		}
 		for name, x := range all {
