@@ -32,7 +32,7 @@ func (l muted) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 }
 
 // A lock that reports no deadline to its holder has its own property, holder-told: if its holder outlives the lock,
-// that is neither a violation of mutual exclusion nor unexpected. The lock must still keep what it does promise. A
+// that is neither a violation of mutual exclusion nor unexpected. The lock must keep its other promises. A
 // key that ends early still violates mutual exclusion. Both cases occur here.
 func TestLockThatTellsNothing(t *testing.T) {
 	kind := lock.Kind{OneNode: true, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {

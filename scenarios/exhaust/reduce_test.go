@@ -64,7 +64,7 @@ var steps = map[string]Reductions{
 	"eager": {Symmetry: true, Merge: true, Eager: true}, "full": fully,
 }
 
-// agree compares searches of random scopes with and without reductions. It skips scopes whose states take more
+// checkReductions compares searches of random scopes with and without reductions. It skips scopes whose states take more
 // than maxBytes.
 func agree(t *testing.T, scopes, most int) {
 	r := rand.New(rand.NewPCG(1, 2))

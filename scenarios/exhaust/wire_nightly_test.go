@@ -93,7 +93,7 @@ func tableOfLocks(t *testing.T) string {
 	return b.String()
 }
 
-// most checks that most cases differ, for a lock whose differences vary with the scheduler.
+// checkMostDiffer checks that most cases differ, for a lock whose differences vary with the scheduler.
 func most(t *testing.T, name string, differ, cases int) string {
 	if 2*differ <= cases {
 		t.Errorf("%s: only %d of %d cases differ", name, differ, cases)
