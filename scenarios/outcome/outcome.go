@@ -296,8 +296,8 @@ type Certainty string
 const (
 	Confirmed     Certainty = "confirmed"         // with the first client's keys preserved, each node refuses the second client, and their holds never overlap
 	PutOff        Certainty = "put-off"           // as Confirmed, but the holds overlap later because of another lost key
-	Jointly       Certainty = "jointly-necessary" // Confirmed or PutOff, but preserving the key on one node, or only on the nodes of the named cause, does not prevent the overlap
-	PartlyTried   Certainty = "partly-tried"      // as Jointly, but the named cause could not be removed on each of its nodes
+	Jointly       Certainty = "jointly-necessary" // Confirmed or Postponed, but preserving the key on one node, or only on the nodes of the named cause, does not prevent the overlap
+	PartlyTried   Certainty = "partly-tried"      // as JointlyNecessary, but the named cause could not be removed on each of its nodes
 	Refuted       Certainty = "refuted"           // the holds still overlap, or a node still grants the lock
 	NotApplicable Certainty = "not-applicable"    // no key disappeared early
 	FactsSuffice  Certainty = "facts-suffice"     // this backend cannot repeat the run; the keys that the nodes reported are the only evidence

@@ -34,7 +34,7 @@ type Row struct {
 	Causes  []Cause        `json:"causes,omitempty"`  // violations by cause, with their counts and example seeds
 
 	Shown   Outcome   `json:"-"` // the run that best represents the row
-	Quoted  []Outcome `json:"-"` // the first few runs for each reason to quote one
+	Quoted  []Outcome `json:"-"` // the first few runs for each reason to quote a run
 	Seconds float64   `json:"-"`
 	// Reported lists the properties worth a line of a report, in the order in which that was found.
 	// It contains wholeRun if a run as a whole is worth a line.
