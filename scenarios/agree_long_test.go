@@ -20,8 +20,8 @@ import (
 	"lockpick/scenarios"
 )
 
-// What the diagram and the timeline say of a key's end is the fact that the
-// node told and the verdict names, over the catalogue and random plans.
+// For each key that ended, the diagram and the timeline show the event that the
+// node reported and the verdict names. Checked for the catalogue and random plans.
 func TestPicturesAgreeWithVerdicts(t *testing.T) {
 	random := choose(t, "random-faults")
 	losses, ends := 0, 0
@@ -58,20 +58,20 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 	for i := range plans {
 		look(random[i%uint64(len(random))], 500+i)
 	}
-	t.Logf("%d ends of keys, %d of them named by verdicts", ends, losses)
+	t.Logf("%d keys ended, %d of them named by verdicts", ends, losses)
 	if losses < 50 || ends < 10_000 {
-		t.Error("too few to say anything")
+		t.Error("too few ended keys for a meaningful test")
 	}
 }
 
-// pictures is one run and what is drawn of it.
+// pictures holds a run with its diagram and timeline.
 type pictures struct {
 	h *history.History
 	f *read.Facts
 	v verdict.Verdict
 
-	diagram  map[int64]bool      // events that it points to
-	timeline map[int64][][]int64 // by event: items that stand for it, as their events
+	diagram  map[int64]bool      // events that it refers to
+	timeline map[int64][][]int64 // by event: the items that contain it, as lists of events
 
 	losses, ends int
 }
@@ -111,7 +111,7 @@ func (x *pictures) contradictions() (wrong []string) {
 				for _, item := range x.timeline[s.Put.N] {
 					for _, n := range item {
 						if other := x.ending(n); other != nil && n != s.End.N && other.Process == node && other.Key == key && other.Life.Old == s.Value && !slices.Contains(item, s.End.N) {
-							say("the timeline lets event %d be ended by %d, and it was %d", s.Put.N, n, s.End.N)
+							say("the timeline shows event %d ended by %d, but it was ended by %d", s.Put.N, n, s.End.N)
 						}
 					}
 				}
@@ -130,20 +130,20 @@ func (x *pictures) contradictions() (wrong []string) {
 		x.losses++
 		s := byFact[l.Fact]
 		if s == nil || s.Node != l.Node {
-			say("the verdict names event %d of %s, which ended no key", l.Fact, l.Node)
+			say("the verdict names event %d of %s, which did not end a key", l.Fact, l.Node)
 			continue
 		}
 		if !slices.ContainsFunc(x.timeline[l.Fact], func(item []int64) bool { return slices.Contains(item, s.Put.N) }) {
-			say("the timeline does not show that event %d ended what %d had put on %s (%s)", l.Fact, s.Put.N, l.Node, l.Cause)
+			say("the timeline does not show that event %d ended the key set by event %d on %s (%s)", l.Fact, s.Put.N, l.Node, l.Cause)
 		}
 		if shown.Property == verdict.MutualExclusion && !x.diagram[l.Fact] && !x.diagram[x.release(s.End)] {
-			say("the diagram does not show event %d, by which %s lost a key (%s)", l.Fact, l.Node, l.Cause)
+			say("the diagram does not show event %d, in which %s lost a key (%s)", l.Fact, l.Node, l.Cause)
 		}
 	}
 	return wrong
 }
 
-// ending is a fact that ends a key, or nil.
+// endEvent returns event n if it ended a key, or nil.
 func (x *pictures) ending(n int64) *history.Event {
 	for i := range x.h.Events {
 		if e := &x.h.Events[i]; e.N == n && e.Life != nil && e.Life.Old != "" && e.Life.What != history.KeyExpiry && e.Life.What != history.KeyKept {
@@ -153,7 +153,7 @@ func (x *pictures) ending(n int64) *history.Event {
 	return nil
 }
 
-// release is the number of the release on the wire by which a key was deleted, or 0.
+// releaseNumber returns the number of the release command that deleted a key, or 0.
 func (x *pictures) release(end *history.Event) int64 {
 	for i := range x.h.Events {
 		if e := &x.h.Events[i]; e.Process == end.Life.By && e.Sent == end.Sent && e.Op == history.OpRelease {

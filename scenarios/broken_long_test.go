@@ -19,11 +19,11 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// ownSeeds is how many seeds a scenario has to catch the lock that it is there for.
+// ownSeeds is the number of seeds within which a scenario must catch its broken lock.
 const ownSeeds = 200
 
-// TestBrokenLocks runs the catalogue's scenarios against the lock that each is
-// there to catch, and prints which caught what, and how soon.
+// TestBrokenLocks runs the scenarios that are meant to catch a broken lock, and prints the violation and the
+// first seed that shows it.
 func TestBrokenLocks(t *testing.T) {
 	all := choose(t)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -39,7 +39,7 @@ func TestBrokenLocks(t *testing.T) {
 			by++
 			seed, o := caught(t, s)
 			if seed == 0 {
-				t.Errorf("%s does not catch %s with any of %d seeds: the last came out as %+v", s.ID(), m.Name, ownSeeds, o.Judgements)
+				t.Errorf("%s does not catch %s with any of %d seeds; judgements of the last: %+v", s.ID(), m.Name, ownSeeds, o.Judgements)
 				continue
 			}
 			for _, j := range o.Judgements {
@@ -49,13 +49,13 @@ func TestBrokenLocks(t *testing.T) {
 			}
 		}
 		if by == 0 {
-			t.Errorf("no scenario is there to catch %s", m.Name)
+			t.Errorf("no scenario catches %s", m.Name)
 		}
 	}
 	table.Flush()
 }
 
-// caught is the first seed with which all comes out as the scenario expects, 0 if none does.
+// firstCaught returns the first seed with the scenario's expected result, or 0.
 func caught(t *testing.T, s scenarios.Found) (seed uint64, o outcome.Outcome) {
 	t.Helper()
 	for seed = 1; seed <= ownSeeds; seed++ {

@@ -14,7 +14,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Each scenario of the project's corpus shows what it did when a hunt had found it, and is small.
+// Each scenario in the corpus still shows the violation that the fuzzer found, and is small.
 func TestCorpus(t *testing.T) {
 	paths, err := filepath.Glob("corpus/*.yaml")
 	if err != nil || len(paths) == 0 {
@@ -38,10 +38,10 @@ func TestCorpus(t *testing.T) {
 			}
 		}
 		if all[0].Name != name {
-			t.Errorf("%s is called %s", path, all[0].Name)
+			t.Errorf("%s has the name %s", path, all[0].Name)
 		}
 		if o := campaign.Execute(t.Context(), b, campaign.Job{Scenario: all[0], Seed: seed, Backend: b.Name(), Keep: campaign.KeepNone}); o.Code != outcome.ExitOK {
-			t.Errorf("%s shows nothing any more: %v %s", path, o.Judgements, o.Error)
+			t.Errorf("%s does not show its violation any more: %v %s", path, o.Judgements, o.Error)
 		}
 		if len(all[0].Plan) > 3 || len(all[0].Clients) > 2 {
 			t.Errorf("%s is not small: %d steps, %d clients", path, len(all[0].Plan), len(all[0].Clients))

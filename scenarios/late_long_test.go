@@ -16,8 +16,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// tardy is a lock that returns what it has acquired only 2.4 s after it has ended. It spares
-// c1, which faults wait for: without them a run shows nothing.
+// tardy is a lock whose acquire returns only 2.4 s after the lock has ended. It is not tardy for c1, because faults
+// wait for c1's acquire, and without the faults a run shows nothing.
 type tardy struct {
 	lock.Lock
 	env lock.Env
@@ -31,7 +31,7 @@ func (l tardy) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	return h, err
 }
 
-// tardyOf makes a kind of lock tardy.
+// makeTardy returns a tardy variant of a kind of lock.
 func tardyOf(k lock.Kind) lock.Kind {
 	make := k.New
 	k.New = func(e lock.Env) (lock.Lock, error) {
@@ -41,8 +41,8 @@ func tardyOf(k lock.Kind) lock.Kind {
 	return k
 }
 
-// A lock that has ended when its acquire returns fails each scenario that is for every lock, whether
-// it is the scenario's own or another.
+// A lock that has already ended when its acquire returns fails each scenario required of every lock, as the
+// scenario's own lock or as another one.
 func TestEndedLockFailsEveryScenario(t *testing.T) {
 	all := map[string]lock.Kind{"tardy": tardyOf(kinds.All["redlock"])}
 	for name, k := range kinds.All {

@@ -17,14 +17,14 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// scaledRuns are a scenario as the simulation runs it, and as processes do: there, what a machine takes
-// in fixed time weighs more.
+// scaledRuns returns a scenario as run in the simulation and as run with processes, where fixed delays of the
+// machine weigh more.
 func scaledRuns(s scenario.Scenario) []scenario.Scenario {
 	return []scenario.Scenario{s, s.Scaled(cmp.Or(s.Scale, campaign.RealScale))}
 }
 
-// While a minority is down, a lock that wants more than a majority can't be had, and that is seen:
-// the outage is longer than keys of before live and the bound together.
+// While a minority is down, a lock that needs more than a majority is unavailable, and the checker notices: the
+// outage is longer than the TTL of earlier keys plus the bound.
 func TestMinorityDownCatchesALockThatWantsFour(t *testing.T) {
 	for _, s := range scaledRuns(choose(t, "minority-down/one-vote-more")[0].Scenario) {
 		bound := 10*(s.Lock.Timeout+s.Lock.RetryMax) + time.Second/4
@@ -40,8 +40,8 @@ func TestMinorityDownCatchesALockThatWantsFour(t *testing.T) {
 	}
 }
 
-// Verdicts of fault-tolerance have a margin of two: what violates it does so by twice the bound, what
-// is right keeps half of it, and an outage in which the lock is to be had is twice as long.
+// Verdicts of fault-tolerance have a margin of two: violations exceed twice the bound, correct locks need at most
+// half of it, and an outage during which the lock must be available lasts twice the bound.
 func TestFaultToleranceHasMargins(t *testing.T) {
 	backend, tried := sim.New(kinds.All), 0
 	for _, p := range choose(t) {
@@ -60,17 +60,17 @@ func TestFaultToleranceHasMargins(t *testing.T) {
 			if got := v.Result(verdict.FaultTolerance); string(got.Outcome) != e.Want {
 				t.Errorf("%s: %s: %s", about, got.Outcome, got.Because)
 			}
-			// The same run is judged by a bound that is twice as long, or half.
+			// Judge the same run with twice or half the bound.
 			tight := *h
 			if tight.Params.Rounds /= 2; e.Want == string(verdict.Violated) {
 				tight.Params.Rounds = 2*h.Params.Rounds + int((h.Params.Slack+h.Params.NodeTimeout+h.Params.RetryMax-1)/(h.Params.NodeTimeout+h.Params.RetryMax))
 			}
 			if got := checker.Check(&tight, verdict.FaultTolerance).Results[0]; string(got.Outcome) != e.Want {
-				t.Errorf("%s: %s by another bound: %s", about, got.Outcome, got.Because)
+				t.Errorf("%s: %s with a different bound: %s", about, got.Outcome, got.Because)
 			}
 			for _, st := range s.Plan {
 				if lasts := st.Fault.For; st.Fault.Kind == "kill" && lasts != nil && len(st.Fault.Targets) <= s.Topology.Nodes/2 && *lasts < 2*bound {
-					t.Errorf("%s: a minority is down for %v", about, *lasts)
+					t.Errorf("%s: a minority is down for only %v", about, *lasts)
 				}
 			}
 		}

@@ -2,5 +2,5 @@
 
 package scenarios_test
 
-// night makes the longer checks draw more seeds, because nightly runs have the time.
+// night makes the longer checks use more seeds, because nightly runs have more time.
 const night = true

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// clockFaults are the kinds of fault that turn a clock.
+// clockFaults are the kinds of faults that change a clock.
 var clockFaults = []string{"clock-jump", "clock-rate", "clock-slew", "clock-strobe"}
 
-// stays is the read-back of an end that ends nothing, because a later step has the same fault.
+// staysInForce is the read-back of an end event without effect, because a later step has the same fault.
 const stays = "it stays in force for another step"
 
 func ended(kind string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		begin := o.began(g["n"], g["t"], kind)
 		if begin == nil {
-			o.fail("no %s of %s then", kind, g["n"])
+			o.fail("no %s of %s at that time", kind, g["n"])
 			return
 		}
 		o.told["down "+g["n"]] = true
@@ -32,25 +32,25 @@ func ended(kind string) func(*oracle, groups) {
 			return
 		}
 		if end := o.ended(g["n"], g["u"], kind); end == nil || end.Step != begin.Step || end.Cause != g["cause"] {
-			o.fail("no such start: %+v", end)
+			o.fail("no such restart: %+v", end)
 		}
 	}
 }
 
 func (o *oracle) startedAgain(g groups) {
 	if end := o.ended(g["n"], g["t"], "kill", "shutdown"); end == nil || end.Cause != g["cause"] {
-		o.fail("no such start: %+v", end)
+		o.fail("no such restart: %+v", end)
 	}
 }
 
-// lasted compares a fault of one target: its begin, and its end where that is named.
+// lasted checks a fault of one target: its beginning, and its end if the sentence names it.
 func lasted(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if o.began(g["n"], g["t"], kinds...) == nil {
-			o.fail("no begin of it then")
+			o.fail("it did not begin at that time")
 		}
 		if g["u"] != "" && o.ended(g["n"], g["u"], kinds...) == nil {
-			o.fail("no end of it then")
+			o.fail("it did not end at that time")
 		}
 		if kinds[0] == "pause" && o.row == nil {
 			o.paused[g["n"]]++
@@ -61,36 +61,36 @@ func lasted(kinds ...string) func(*oracle, groups) {
 func healed(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if end := o.ended(g["n"], g["t"], kinds...); end == nil || end.Cause == stays {
-			o.fail("nothing ended then")
+			o.fail("nothing ended at that time")
 		}
 	}
 }
 
-// linked compares a fault of links of one client: all that began with the first are named.
+// linked checks a fault on links of one client. The sentence must name all links on which it began with the first.
 func linked(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		named := expand(g["nodes"])
 		if sorted := slices.Compact(slices.Sorted(slices.Values(named))); !slices.Equal(sorted, named) {
-			o.fail("named twice, or in no order")
+			o.fail("names are repeated or not sorted")
 		}
 		for _, n := range named {
 			if o.began(g["c"]+"-"+n, g["t"], kinds...) == nil {
-				o.fail("none of %s-%s began then", g["c"], n)
+				o.fail("none on %s-%s began at that time", g["c"], n)
 			}
 			if g["u"] != "" && !o.endedOneOf(g["c"]+"-"+n, g, kinds...) {
-				o.fail("none of %s-%s ended then", g["c"], n)
+				o.fail("none on %s-%s ended at that time", g["c"], n)
 			}
 		}
-		if !slices.ContainsFunc(o.facts, func(f fact) bool { // some step has all of them, and no others
+		if !slices.ContainsFunc(o.facts, func(f fact) bool { // one step has exactly these links
 			return f.Type == "begin" && f.Node == g["c"]+"-"+named[0] && slices.Contains(kinds, f.Op) && near(g["t"], f.T) && o.together(f, g["c"], named)
 		}) {
-			o.fail("others began together")
+			o.fail("different links began together")
 		}
 	}
 }
 
-// together reports whether a step hit a client's links with all of these servers at the instant of a begin, and
-// with no others for so long: what was over before the story begins is not told.
+// together reports whether a step hit a client's links to exactly these servers at the instant of a begin event.
+// Links on which the fault ended earlier do not count: the story may leave out what ended before it begins.
 func (o *oracle) together(begin fact, client string, named []string) bool {
 	over := map[string]int64{}
 	for _, f := range o.facts {
@@ -120,7 +120,7 @@ func (o *oracle) together(begin fact, client string, named []string) bool {
 	return true
 }
 
-// endedOneOf reports whether a fault ended at the one printed instant, or from the first to the last of several.
+// endedOneOf reports whether a fault ended at the printed instant, or between the first and the last of several.
 func (o *oracle) endedOneOf(target string, g groups, kinds ...string) bool {
 	return o.find(func(f *fact) bool {
 		return f.Process == "nemesis" && f.Type == "end" && f.Cause != stays && f.Node == target && slices.Contains(kinds, f.Op) && (near(g["u"], f.T) || between(g["first"], g["u"], f.T))
@@ -136,7 +136,7 @@ func unlinked(kinds ...string) func(*oracle, groups) {
 			if o.find(func(f *fact) bool {
 				return f.Type == "end" && f.Node == link && slices.Contains(kinds, f.Op) && f.Cause != stays && (math.Abs(float64(f.T)-seconds(g["t"])*1e9) < 1e6 || between(g["first"], g["t"], f.T))
 			}) == nil {
-				o.fail("none of %s ended then", link)
+				o.fail("none on %s ended at that time", link)
 			}
 		}
 		if !some {
@@ -145,8 +145,9 @@ func unlinked(kinds ...string) func(*oracle, groups) {
 	}
 }
 
-// message finds the command on a link whose request or answer was under way at an instant. The record has no command
-// that its client gave up before it came to the link: of such a one the plan says what was to be hit.
+// message finds the command on a link whose request or reply was in flight at an instant. The record does not contain
+// commands that a client gave up before they reached the link. For those it returns the fault, whose step in the plan
+// names the message.
 func (o *oracle) message(link, op string, answer bool, at int64) *fact {
 	hit := o.find(func(f *fact) bool { return f.Process == "nemesis" && f.Type == "begin" && f.Node == link && f.T == at })
 	for _, s := range o.run.Params.Steps {
@@ -187,11 +188,11 @@ func (o *oracle) dropped(g groups, answer bool) {
 			count++
 		}
 		if !some {
-			o.fail("nothing of %s was lost then", n)
+			o.fail("no message of %s was lost at that time", n)
 		}
 	}
 	if !begins || !ends {
-		o.fail("none was lost at the first or at the last instant")
+		o.fail("no message was lost at the first or at the last instant")
 	}
 	plural := op != g["m"]
 	if answer {
@@ -212,14 +213,14 @@ func (o *oracle) held(g groups, answer bool) {
 			return f.Process == "nemesis" && f.Type == "begin" && f.Op == "hold" && f.Node == link && (near(g["t"], f.T) || between(g["t"], g["last"], f.T) && g["last"] != "" || o.row != nil && math.Abs(seconds(g["t"])*1e9-float64(f.T)) < 1e6)
 		})
 		if begin == nil {
-			o.fail("nothing on %s was held then", link)
+			o.fail("no message on %s was held at that time", link)
 			continue
 		}
 		if o.message(link, strings.TrimSuffix(g["m"], "s"), answer, begin.T) == nil {
-			o.fail("no such message was under way")
+			o.fail("no such message was in flight")
 		}
 		if g["u"] != "" && !o.endedOneOf(link, g, "hold") {
-			o.fail("nothing on %s was delivered then", link)
+			o.fail("no message on %s was delivered at that time", link)
 		}
 	}
 }
@@ -231,14 +232,14 @@ func (o *oracle) delivered(g groups) {
 			return f.Process == "nemesis" && f.Type == "end" && f.Op == "hold" && f.Node == link && (near(g["t"], f.T) || between(g["first"], g["t"], f.T))
 		})
 		if end == nil {
-			o.fail("nothing on %s was delivered then", link)
+			o.fail("no message on %s was delivered at that time", link)
 			continue
 		}
 		begin := o.find(func(f *fact) bool {
 			return f.Type == "begin" && f.Op == "hold" && f.Node == link && f.Step == end.Step
 		})
 		if begin == nil || o.message(link, strings.TrimSuffix(g["m"], "s"), strings.Contains(o.statement, "repl"), begin.T) == nil {
-			o.fail("another message was held")
+			o.fail("a different message was held")
 		}
 	}
 }
@@ -248,28 +249,28 @@ func (o *oracle) clockWrong(g groups) {
 		o.fail("the record has %+v", begin)
 	}
 	if g["u"] != "" && o.ended(g["n"], g["u"], clockFaults...) == nil {
-		o.fail("it was not put right then")
+		o.fail("it was not corrected at that time")
 	}
 }
 
-// keyEnded compares an end of a client's key on a node with the node's own fact.
+// keyEnded checks the end of a client's key on a node against the node's own report.
 func keyEnded(what string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if o.keyEnd(g, what) == nil {
-			o.fail("no key of %s on %s was %s then", g["c"], g["n"], what)
+			o.fail("no key of %s on %s was %s at that time", g["c"], g["n"], what)
 		}
 		o.told["key "+g["n"]+" "+what+" "+g["c"]] = true
 	}
 }
 
-// lived: the node's clock came to the instant at which the key was to expire, whenever the node saw to it.
+// lived checks that the node's clock reached the expiry of the key, no matter when the node expired it.
 func (o *oracle) lived(g groups) {
 	o.told["key "+g["n"]+" expired "+g["c"]] = true
 	due := o.find(func(f *fact) bool {
 		return f.Life != nil && f.Process == g["n"] && o.owner[f.Life.Value] == g["c"] && f.Life.Expires != 0 && near(g["t"], o.clockShows(g["n"], true, f.T, f.Life.Expires))
 	})
 	if due == nil && o.keyEnd(g, "expired") == nil {
-		o.fail("no key of %s on %s was due then", g["c"], g["n"])
+		o.fail("no key of %s on %s was due to expire at that time", g["c"], g["n"])
 	}
 }
 
@@ -279,25 +280,25 @@ func (o *oracle) keyEnd(g groups, what string) *fact {
 	})
 }
 
-// expiredEarly: by true time, the key had a part of its TTL left.
+// expiredEarly checks that the key had part of its TTL left, by true time.
 func (o *oracle) expiredEarly(g groups) {
 	keyEnded("expired")(o, g)
 	end := o.keyEnd(g, "expired")
 	if end == nil {
 		return
 	}
-	var put *fact // a lock may set one value in each of its attempts
+	var put *fact // a lock may set the same value in all attempts
 	for i, f := range o.facts {
 		if f.Life != nil && f.Life.What == "set" && f.Process == g["n"] && f.Life.Value == end.Life.Old && f.T <= end.T {
 			put = &o.facts[i]
 		}
 	}
 	if put == nil || end.T-put.T >= o.run.Params.TTL {
-		o.fail("it had lived its time")
+		o.fail("its TTL had passed")
 	}
 }
 
-// keyDue: by the node's clock a key expires then, and its client believes for so much longer.
+// keyDue checks that a key expires at the given time by the node's clock, and that its client believes for span longer.
 func (o *oracle) keyDue(g groups) {
 	begins, ends := false, false
 	for _, n := range expand(g["nodes"]) {
@@ -313,11 +314,11 @@ func (o *oracle) keyDue(g groups) {
 		}
 	}
 	if !begins || !ends {
-		o.fail("due then: %t, and so long before the end of its belief: %t", begins, ends)
+		o.fail("expiry matches: %t, time until the end of the belief matches: %t", begins, ends)
 	}
 }
 
-// idlePauses counts the pauses of a client that the story does not place.
+// idlePauses checks the number of a client's pauses that had no effect.
 func (o *oracle) idlePauses(g groups) {
 	o.idle[g["c"]] = count(g["times"])
 	all := 0
@@ -327,10 +328,10 @@ func (o *oracle) idlePauses(g groups) {
 		}
 	}
 	if told := o.paused[g["c"]] + o.idle[g["c"]]; told > all {
-		o.fail("it had %d pauses, and the story tells of %d", all, told)
+		o.fail("it had %d pauses, but the story mentions %d", all, told)
 	}
 	if strings.Contains(g["times"], "more") != (o.paused[g["c"]] > 0) {
-		o.fail("the story places %d other pauses", o.paused[g["c"]])
+		o.fail("the story mentions %d other pauses", o.paused[g["c"]])
 	}
 }
 
@@ -346,7 +347,7 @@ func count(times string) int {
 	}
 }
 
-// holdAt finds the session of a client that got the lock at a printed instant.
+// holdAt finds the hold of a client that acquired the lock at a printed instant.
 func (o *oracle) holdAt(client, t string) *hold {
 	for _, h := range o.holds {
 		if h.client == client && near(t, h.got) {
@@ -359,7 +360,7 @@ func (o *oracle) holdAt(client, t string) *hold {
 func (o *oracle) acquired(g groups) {
 	h := o.holdAt(g["c"], g["t"])
 	if h == nil || h.key != g["key"] {
-		o.fail("%s did not get it then", g["c"])
+		o.fail("%s did not acquire it at that time", g["c"])
 		return
 	}
 	voters := o.voters(h.token, h.got)
@@ -367,13 +368,13 @@ func (o *oracle) acquired(g groups) {
 		o.votes(g, len(voters))
 	}
 	if g["left"] != "" && !near(g["left"], h.promised-h.got) {
-		o.fail("the lock said %d", h.promised-h.got)
+		o.fail("the lock reported %d", h.promised-h.got)
 	}
 	if g["until"] != "" && !near(g["until"], h.deadline) {
 		o.fail("its client's clock shows the deadline at %d", h.deadline)
 	}
 	if (g["left"] == "" && g["until"] == "") != (h.promised == 0) {
-		o.fail("the lock promised %d", h.promised)
+		o.fail("the lock reported %d as its deadline", h.promised)
 	}
 	o.shared(g, h, voters)
 }
@@ -384,7 +385,7 @@ func (o *oracle) votes(g groups, votes int) {
 	}
 }
 
-// shared compares the voters of a session that had voted for another, which still believed.
+// shared checks the voters of a hold that had voted for an earlier hold whose client still believed.
 func (o *oracle) shared(g groups, h *hold, voters map[string]int64) {
 	told := false
 	for _, other := range o.holds {
@@ -400,13 +401,14 @@ func (o *oracle) shared(g groups, h *hold, voters map[string]int64) {
 		}
 	}
 	if g["other"] != "" && !told {
-		o.fail("these had not voted for %s", g["other"])
+		o.fail("these nodes had not voted for %s", g["other"])
 	}
 }
 
 func (o *oracle) bothBelieved(g groups) { o.both(g, func(h *hold) int64 { return h.until }) }
 
-// bothHeld: a client that died, or that heard later, has what it was promised until that ends, or until it asks for the release.
+// bothHeld checks the period during which both clients had the lock. A client that died or was notified later still
+// has the lock until its deadline or its release.
 func (o *oracle) bothHeld(g groups) {
 	o.both(g, func(h *hold) int64 { return h.bound() })
 }
@@ -426,16 +428,16 @@ func (o *oracle) both(g groups, until func(*hold) int64) {
 				if o.row == nil {
 					o.holders = []*hold{a, b}
 				} else if o.holders != nil && (o.holders[0] != a || o.holders[1] != b) {
-					o.fail("the story is about others")
+					o.fail("the story is about other holds")
 				}
 				return
 			}
 		}
 	}
-	o.fail("no two did so then; one began: %+v", closest)
+	o.fail("no two holds overlapped then; candidate: %+v", closest)
 }
 
-// written finds a client's accepted write at a printed instant: of a row, that at which it was sent.
+// written finds a client's accepted write at a printed instant. In a row that is the time at which it was sent.
 func (o *oracle) written(client, t string) *appliedWrite {
 	for i, w := range o.writes {
 		if w.client != client {
@@ -463,7 +465,7 @@ func (o *oracle) wrote(g groups) {
 	}
 	w := o.written(client, g["t"])
 	if w == nil {
-		o.fail("%s wrote nothing then that was accepted", client)
+		o.fail("no write of %s was accepted at that time", client)
 		return
 	}
 	if g["base"] != "" && g["base"] != strconv.FormatInt(w.base, 10) || g["result"] != "" && g["result"] != strconv.FormatInt(w.result, 10) {
@@ -475,7 +477,7 @@ func (o *oracle) wrote(g groups) {
 	}
 	i := slices.IndexFunc(o.holds, func(h *hold) bool { return h.session == w.session })
 	if i < 0 {
-		o.fail("its session got no lock")
+		o.fail("its session did not acquire the lock")
 		return
 	}
 	h := o.holds[i]
@@ -499,7 +501,8 @@ func (o *oracle) lostBy(w *appliedWrite) map[string][]int64 {
 	return lost
 }
 
-// sameLosses compares "c1's update", "versions 3 and 4 of c1 and version 5 of c2" with what was lost.
+// sameLosses compares a text such as "c1's update" or "versions 3 and 4 of c1 and version 5 of c2" with the lost
+// versions.
 func sameLosses(told string, lost map[string][]int64) bool {
 	if client, one := strings.CutSuffix(told, "'s update"); one {
 		return len(lost) == 1 && len(lost[client]) == 1
@@ -535,15 +538,15 @@ func (o *oracle) writeSent(g groups) {
 
 func (o *oracle) leaseEnded(g groups) {
 	if !slices.ContainsFunc(o.holds, func(h *hold) bool { return h.client == g["c"] && near(g["t"], h.deadline) }) {
-		o.fail("no lease of %s ended then", g["c"])
+		o.fail("no lease of %s ended at that time", g["c"])
 	}
 }
 
-// step compares an event of a client.
+// step checks an event of a client.
 func step(op, kind string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if f := o.event(g["c"], op, kind, g["t"]); f == nil || g["key"] != "" && f.Key != g["key"] {
-			o.fail("no %s %s of %s then", op, kind, g["c"])
+			o.fail("no %s %s of %s at that time", op, kind, g["c"])
 		}
 	}
 }
@@ -552,7 +555,7 @@ func (o *oracle) event(client, op, kind, t string) *fact {
 	return o.find(func(f *fact) bool { return f.Process == client && f.Op == op && f.Type == kind && near(t, f.T) })
 }
 
-// checked: what is left is what the client's own clock shows.
+// checked checks the remaining time of a lease by the client's own clock.
 func (o *oracle) checked(g groups) {
 	check := o.event(g["c"], "check", "ok", g["t"])
 	if check == nil {
@@ -561,7 +564,7 @@ func (o *oracle) checked(g groups) {
 	}
 	i := slices.IndexFunc(o.holds, func(h *hold) bool { return h.session == check.Session })
 	if i < 0 || (g["left"] == "") != (o.holds[i].promised == 0) {
-		o.fail("the session had no deadline, or had one")
+		o.fail("the sentence and the session differ in whether there is a deadline")
 		return
 	}
 	if g["left"] == "" {
@@ -572,7 +575,7 @@ func (o *oracle) checked(g groups) {
 	}
 }
 
-// spanNs is a printed duration.
+// spanNs parses a printed duration into nanoseconds.
 func spanNs(t string) int64 {
 	d, err := time.ParseDuration(strings.ReplaceAll(t, " ", ""))
 	if err != nil {
@@ -590,14 +593,14 @@ func nearSpan(t string, ns int64) bool {
 	}
 	unit, _ := time.ParseDuration("1" + strings.TrimSpace(strings.TrimPrefix(t, number)))
 	_, fraction, _ := strings.Cut(number, ".")
-	// Trailing zeros are not printed: a duration has six significant digits at the least in what is cut.
+	// Trailing zeros are not printed, so assume at least three decimals.
 	ulp := float64(unit) * math.Pow10(-max(len(fraction), 3))
 	return math.Abs(float64(int64(d)-ns)) <= ulp/2+1
 }
 
 func (o *oracle) releases(g groups) {
 	invoke := o.event(g["c"], "release", "invoke", g["t"])
-	for i, f := range o.facts { // or a command of it, sent later
+	for i, f := range o.facts { // or one of its commands, sent later
 		if float64(f.T) > seconds(g["t"])*1e9+5e5 {
 			break
 		}
@@ -616,7 +619,7 @@ func (o *oracle) releases(g groups) {
 		}
 	}
 	if invoke == nil {
-		o.fail("no release began then")
+		o.fail("no release began at that time")
 		return
 	}
 	kind := map[string]string{"releases, outcome unknown": "info", "releases the lock": "ok", "releases a lock that it no longer holds": "fail"}[strings.TrimPrefix(o.statement, g["c"]+" ")]
@@ -624,7 +627,7 @@ func (o *oracle) releases(g groups) {
 		return f.Process == g["c"] && f.Op == "release" && f.Session == invoke.Session && f.Type != "invoke" && f.T >= invoke.T
 	})
 	if end == nil && kind != "info" || end != nil && end.Type != kind {
-		o.fail("it came out as %+v", end)
+		o.fail("the release ended with %+v", end)
 	}
 }
 
@@ -647,17 +650,17 @@ func (o *oracle) releaseDeleted(g groups) {
 			first = first || at && sent && (near(g["t"], f.T) || near(g["t"], f.Sent) || g["from"] != "")
 		}
 		if !ok {
-			o.fail("it deleted no key of %s on %s then", g["other"], n)
+			o.fail("it did not delete a key of %s on %s at that time", g["other"], n)
 		}
 		o.told["key "+n+" deleted "+g["other"]] = true
 	}
 	for name, is := range ends {
 		if g[name] != "" && !is {
-			o.fail("none of it was at %s", g[name])
+			o.fail("nothing happened at %s", g[name])
 		}
 	}
 	if !first {
-		o.fail("none of it was then")
+		o.fail("nothing happened at that time")
 	}
 }
 
@@ -665,7 +668,7 @@ func between(from, to string, ns int64) bool {
 	return from != "" && (near(from, ns) || near(to, ns) || float64(ns) > seconds(from)*1e9 && float64(ns) < seconds(to)*1e9)
 }
 
-// tries compares the attempts of a client: rounds of sets, in each of which a node is asked once.
+// tries checks the attempts of a client: rounds of sets, each with at most one request per node.
 func (o *oracle) tries(g groups) {
 	last := g["u"]
 	end := o.find(func(f *fact) bool {
@@ -711,7 +714,7 @@ func (o *oracle) tries(g groups) {
 
 var reason = regexp.MustCompile(`(refused by|nothing sent to|no reply from|a late reply from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: because of (?:(c\d+)'s key|(its own key)))?`)
 
-// reasons compares why rounds had too few votes: each of the nodes did so in one of them.
+// reasons checks why rounds had too few votes. Each named node must show the reason in at least one round.
 func (o *oracle) reasons(g groups, rounds [][]fact) {
 	for _, m := range reason.FindAllStringSubmatch(g["reasons"], -1) {
 		why, holder := m[1], m[3]
@@ -734,7 +737,7 @@ func (o *oracle) reasons(g groups, rounds [][]fact) {
 				return why == "an error from" && r[i].Cause != ""
 			})
 			if !so {
-				o.fail("not %s %s", why, n)
+				o.fail("not true: %s %s", why, n)
 			}
 		}
 	}
@@ -762,7 +765,8 @@ func (o *oracle) summaryLosses(g groups) {
 	o.fail("no write of %s overwrote %s", g["w"], g["losses"])
 }
 
-// summaryOf compares the nodes at which the earlier holder's key ended in a way, and which then voted for the later one.
+// summaryOf checks the nodes on which the earlier holder's key ended in one of the given ways and which then voted for
+// the later holder.
 func summaryOf(what ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if len(o.holders) != 2 {
@@ -785,14 +789,14 @@ func summaryOf(what ...string) func(*oracle, groups) {
 			}
 		}
 		slices.Sort(ends)
-		for _, n := range ends { // those that then voted for the other are why it got the lock
+		for _, n := range ends { // votes of these nodes let the later holder acquire the lock
 			if g["nodes"] != "" && !slices.Contains(named, n) {
 				o.fail("%s is not named", n)
 			}
 		}
 		for _, n := range named {
 			if !slices.ContainsFunc(what, func(end string) bool { return o.told["key "+n+" "+end+" "+a.client] }) {
-				o.fail("the story doesn't tell that %s's key was %s on %s", a.client, what, n)
+				o.fail("the story does not mention that %s's key was %s on %s", a.client, what, n)
 			}
 		}
 		for _, n := range expand(o.title["nodes"]) {
@@ -827,7 +831,7 @@ func (o *oracle) lostEarly(g groups) {
 	}
 }
 
-// whatEnded says what a node did with a token by an answer.
+// describeEnd describes what a node had done with a token when it replied.
 func (o *oracle) whatEnded(node, token, client, session string, answered fact) string {
 	is := "no key"
 	for _, f := range o.facts {
@@ -860,21 +864,21 @@ func (o *oracle) whatEnded(node, token, client, session string, answered fact) s
 	return is
 }
 
-// clock writes an instant as a sentence does.
+// clock formats an instant as in a sentence.
 func clock(t int64) string { return strconv.FormatFloat(math.Round(float64(t)/1e6)/1e3, 'f', -1, 64) }
 
 func (o *oracle) overlap(g groups) {
 	if len(o.holders) != 2 || o.holders[0].client != g["a"] || o.holders[1].client != g["b"] {
-		o.fail("the story is about others")
+		o.fail("the story is about other holds")
 		return
 	}
 	from, to := o.holders[1].got, min(o.holders[0].bound(), o.holders[1].bound())
 	if math.Abs(seconds(g["t"])*1e9-float64(from)) > 5e5+1 || math.Abs(seconds(g["u"])*1e9-float64(to)) > 5e5+1 || math.Abs(seconds(g["span"])*1e9-float64(to-from)) > 5e5+1 {
-		o.fail("it was from %d to %d", from, to)
+		o.fail("the overlap was from %d to %d", from, to)
 	}
 }
 
-// overran compares what kept a client busy, or its message, until its lease was over.
+// overran checks what delayed a client or its message until its lease had ended.
 func (o *oracle) overran(g groups) {
 	o.summaryLosses(g)
 	if g["span"] == "" {
@@ -889,11 +893,11 @@ func (o *oracle) overran(g groups) {
 			return e.Type == "end" && e.Op == f.Op && e.Node == link && e.Step == f.Step && math.Abs(float64(e.T-f.T)-seconds(g["span"])*1e9) <= 5e6+1
 		}) != nil
 	}) == nil {
-		o.fail("nothing of %s was held for so long", link)
+		o.fail("no message on %s was held for so long", link)
 	}
 }
 
-// tookLong compares how long a write was under way that was sent in time.
+// tookLong checks how long a write that was sent in time was in flight.
 func (o *oracle) tookLong(g groups) {
 	o.summaryLosses(g)
 	for _, w := range o.writes {
@@ -905,7 +909,7 @@ func (o *oracle) tookLong(g groups) {
 			return
 		}
 	}
-	o.fail("no write of %s was under way for so long", g["w"])
+	o.fail("no write of %s was in flight for so long", g["w"])
 }
 
 func (o *oracle) titled(g groups) {
@@ -919,12 +923,12 @@ func (o *oracle) titled(g groups) {
 func (o *oracle) omitted(g groups) {
 	for _, c := range expand(cmp.Or(g["clients"], g["clients2"])) {
 		if !slices.Contains(o.run.Params.Clients, c) {
-			o.fail("no client is named %s", c)
+			o.fail("there is no client %s", c)
 		}
 	}
 }
 
-// sentTo compares an arrow of a client: to each lane, to some node of it, its commands were sent.
+// sentTo checks the arrows of a client: it sent a command to at least one node of each lane.
 func sentTo(op string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		for _, lane := range o.row.to {
@@ -934,13 +938,14 @@ func sentTo(op string) func(*oracle, groups) {
 				return c == o.row.from && slices.Contains(lane, server) && f.Op == op && at >= -1e6 && at <= 6e7 || near(cmp.Or(g["u"], "0.000"), f.Applied)
 			})
 			if sent == nil && !slices.ContainsFunc(lane, func(n string) bool { return o.unreachable(o.row.from, n, g["t"]) }) {
-				o.fail("%s sent no %s to %v then", o.row.from, op, lane)
+				o.fail("%s sent no %s to %v at that time", o.row.from, op, lane)
 			}
 		}
 	}
 }
 
-// unreachable reports whether a node was down, or its link cut: the record has no command that never came to a link.
+// unreachable reports whether a node was down or its link cut. The record does not contain commands that never reached
+// a link.
 func (o *oracle) unreachable(client, node, t string) bool {
 	out := false
 	for _, f := range o.facts {
@@ -960,7 +965,7 @@ func (o *oracle) granted(g groups) {
 	for _, to := range o.row.to {
 		h := o.holdAt(to[0], cmp.Or(g["u"], g["t"]))
 		if h == nil {
-			o.fail("%s got nothing then", to[0])
+			o.fail("%s acquired nothing at that time", to[0])
 			continue
 		}
 		o.votes(g, len(o.voters(h.token, h.got)))
@@ -988,6 +993,6 @@ func (o *oracle) noAnswer(g groups) {
 	if asked == nil || o.find(func(f *fact) bool {
 		return f.Process == o.row.from && f.Op == asked.Op && f.Session == asked.Session && f.Type != "invoke" && f.Type != "info" && f.T >= asked.T
 	}) != nil {
-		o.fail("all that was sent then had an answer")
+		o.fail("all commands sent at that time were answered")
 	}
 }

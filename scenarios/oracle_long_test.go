@@ -21,9 +21,9 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestDrawingsSayWhatTheRecordSays reads what is drawn of violations as a reader does, and
-// compares every name and number in it with the record. It knows the sentences by its own
-// templates, and the record by its own model; a sentence that fits no template is an error.
+// TestDrawingsAgreeWithRecord reads the texts and diagrams of violations, and compares each name and number with
+// the record. It has its own templates of the sentences and its own model of the record. A sentence that matches
+// no template is an error.
 func TestDrawingsSayWhatTheRecordSays(t *testing.T) {
 	each := 4
 	if night {
@@ -48,13 +48,14 @@ func TestDrawingsSayWhatTheRecordSays(t *testing.T) {
 			drawings, sentences, values = drawings+1, sentences+o.sentences, values+o.values
 		}
 		if drawn < each {
-			t.Errorf("only %d violations of %s", drawn, lock)
+			t.Errorf("only %d violations with %s", drawn, lock)
 		}
 	}
 	t.Logf("%d drawings, %d sentences, %d names and numbers", drawings, sentences, values)
 }
 
-// examineRun runs a scenario and compares what is drawn of its violation with its record; nil: nothing is violated.
+// examineRun runs a scenario and compares the drawings of its violation with its record. It returns nil if nothing is
+// violated.
 func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 	t.Helper()
 	var lines bytes.Buffer
@@ -77,39 +78,39 @@ func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 	return o
 }
 
-// wide is a width at which no line of a diagram is wrapped.
+// wide is a width that is large enough to avoid wrapping the lines of a diagram.
 const wide = 4000
 
-// An oracle compares what is said with a record.
+// An oracle compares drawings and sentences with a record.
 type oracle struct {
 	*record
-	statement         string // what is compared now, for messages
+	statement         string // the statement being compared, for messages
 	sentences, values int
 	wrong             []string
 
 	title   groups
-	holders []*hold // the two whose beliefs overlap, the earlier first; empty: the violation is another
+	holders []*hold // the two holds whose beliefs overlap, the earlier first; empty for other violations
 	told    map[string]bool
-	paused  map[string]int // pauses of clients that the story names with their instants
-	idle    map[string]int // and those that had no effect
-	row     *row           // the fact of the diagram that is compared, or nil: a sentence
+	paused  map[string]int // number of pauses by client that the story mentions with their times
+	idle    map[string]int // number of pauses by client that had no effect
+	row     *row           // the row of the diagram being compared; nil for a sentence
 }
 
 func (o *oracle) fail(format string, args ...any) {
 	o.wrong = append(o.wrong, fmt.Sprintf("%q: ", o.statement)+fmt.Sprintf(format, args...))
 }
 
-// groups are the parts of a sentence by name.
+// groups maps the names of a sentence's parts to their text.
 type groups map[string]string
 
-// A template is a sentence with its parts as {name:sort}, and what compares them with the record.
+// A template is a sentence with parts written as {name:sort}, and a function that compares them with the record.
 type template struct {
 	text  string
 	check func(*oracle, groups)
 	*regexp.Regexp
 }
 
-// sorts are what the parts of a sentence look like.
+// partPatterns maps the sorts of parts to regular expressions.
 var sorts = map[string]string{
 	"time":     `\d+\.\d+`,
 	"span":     `\d+(?:\.\d+)? ?(?:s|ms|µs|ns)`,
@@ -147,7 +148,8 @@ func compile(all []template) []template {
 	return all
 }
 
-// compare finds the template of a sentence and checks it. given are parts that stand elsewhere, such as a row's instant.
+// compare finds the template of a sentence and checks its parts. given holds parts from elsewhere, such as a row's
+// instant.
 func (o *oracle) compare(sentence string, all []template, given groups) {
 	o.statement = sentence
 	o.sentences++
@@ -169,10 +171,10 @@ func (o *oracle) compare(sentence string, all []template, given groups) {
 		t.check(o, g)
 		return
 	}
-	o.fail("no template fits")
+	o.fail("no template matches")
 }
 
-// The sentences of the story. What stands in [[…]] may be missing.
+// The sentences of the story. Parts in [[…]] are optional.
 var storyTemplates = compile([]template{
 	{text: "{n:any} was killed at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: ended("kill")},
 	{text: "{n:any} was shut down at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: ended("shutdown")},
@@ -243,7 +245,7 @@ var omittedTemplates = compile([]template{
 	{text: "Not shown: [[{sessions:count} other sessions of {clients:clients}]][[{session:count} other session of {clients2:clients}]][[, ]][[{faults:count} other faults]][[{fault:count} other fault]].", check: (*oracle).omitted},
 })
 
-// The remarks beside a fact of the diagram, in the terminal and in Mermaid; the instant is the row's.
+// The remarks on a row of the diagram, in the terminal and in Mermaid. The row provides the instant.
 var remarkTemplates = compile([]template{
 	{text: "{n:any} is killed", check: ended("kill")},
 	{text: "{n:any} is shut down", check: ended("shutdown")},
@@ -289,7 +291,7 @@ var remarkTemplates = compile([]template{
 	{text: "no reply[[ until {u:time} s]]", check: (*oracle).noAnswer},
 })
 
-// The words on an arrow.
+// The labels of arrows.
 var labelTemplates = compile([]template{
 	{text: "acquire[[, under way until {u:time} s]]", check: sentTo("set")},
 	{text: "release[[, under way until {u:time} s]]", check: sentTo("release")},
@@ -299,14 +301,14 @@ var labelTemplates = compile([]template{
 	{text: "version {base:count}", check: (*oracle).readVersion},
 })
 
-// A row is a fact of the diagram, in the terminal or in Mermaid.
+// A row is one line of the diagram, in the terminal or in Mermaid.
 type row struct {
 	t    string
-	from string     // the client that an arrow leaves, or ""
-	to   [][]string // lanes that it leads to
+	from string     // the client at which an arrow starts, or ""
+	to   [][]string // the lanes at which it ends
 }
 
-// examine compares all that is drawn of a run with the lines of its record.
+// examine compares all drawings of a run with the lines of its record.
 func examine(lines []byte, title, summary string, caption []string, text, mermaid string) (*oracle, error) {
 	r, err := readRecord(lines)
 	if err != nil {
@@ -322,9 +324,10 @@ func examine(lines []byte, title, summary string, caption []string, text, mermai
 	return o, nil
 }
 
-// examineStory puts the names in place of pronouns: "It" is what the sentence before is about.
+// examineStory compares the sentences of the story. It replaces a leading "It" or "Its" by the subject of the previous
+// sentence.
 func (o *oracle) examineStory(caption []string) {
-	subject, owner, before := "", "", 0.0 // who the sentence before is about, or whose thing
+	subject, owner, before := "", "", 0.0 // subject of the previous sentence, and its owner
 	for _, sentence := range caption {
 		o.row = nil
 		full := strings.TrimSuffix(strings.ReplaceAll(sentence, "\u00a0", " "), ".")
@@ -344,7 +347,7 @@ func (o *oracle) examineStory(caption []string) {
 		}
 		if t := instant.FindString(readback.ReplaceAllString(full, "")); t != "" && !strings.HasPrefix(full, "A release") {
 			if seconds(t) < before {
-				o.fail("it is told too late")
+				o.fail("the sentence is out of order")
 			}
 			before = seconds(t)
 		}
@@ -358,7 +361,7 @@ var (
 	instant    = regexp.MustCompile(`\d+\.\d\d\d\d*`)
 )
 
-// examineRow compares one fact of a diagram; said is what stands on its arrow and beside it.
+// examineRow compares one row of a diagram. said is the text on its arrow and next to it.
 func (o *oracle) examineRow(r *row, said string) {
 	o.row = r
 	label, remark := "", said
@@ -401,27 +404,27 @@ func (o *oracle) examineMermaid(text string) {
 		} else {
 			o.statement = line
 			if !frame.MatchString(line) && !more.MatchString(line) {
-				o.fail("a line of no known form")
+				o.fail("unknown kind of line")
 			}
 			continue
 		}
 		if seconds(r.t) < before-0.0005 {
 			o.statement = line
-			o.fail("it stands too late")
+			o.fail("the line is out of order")
 		}
 		before = seconds(r.t)
 		o.examineRow(r, said)
 	}
 }
 
-// named compares the names of a lane.
+// checkNames checks the names of a lane.
 func (o *oracle) named(statement string, names []string) {
 	o.statement = statement
 	p := o.run.Params
 	for _, n := range names {
 		o.values++
 		if !slices.Contains(p.Clients, n) && !slices.Contains(p.Nodes, n) && n != p.Resource {
-			o.fail("no process is named %s", n)
+			o.fail("there is no process %s", n)
 		}
 	}
 }
@@ -432,7 +435,8 @@ var (
 	words    = regexp.MustCompile(`[a-z0-9/]+(?: [\d/]+)?`)
 )
 
-// examineText reads the diagram of a terminal: below the line with the lanes a line is a fact, its remark to the right.
+// examineText reads the diagram of a terminal. Each line below the names of the lanes is a row, with its remark to the
+// right.
 func (o *oracle) examineText(text string) {
 	var at []int // columns of the lanes
 	var lanes [][]string
@@ -461,7 +465,7 @@ func (o *oracle) examineText(text string) {
 		}
 		r := &row{t: m[1]}
 		if seconds(r.t) < before-0.0005 {
-			o.fail("it stands too late")
+			o.fail("the line is out of order")
 		}
 		before = seconds(r.t)
 		end := min(at[len(at)-1]+4, len(runes))
@@ -478,7 +482,7 @@ func (o *oracle) examineText(text string) {
 	}
 }
 
-// drawnArrow reads where an arrow leaves and where its heads are.
+// drawnArrow returns where an arrow starts and where its heads are.
 func drawnArrow(line []rune, at []int, lanes [][]string) (from string, to [][]string) {
 	source := -1
 	for i, column := range at {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A fact is one line of a record. The oracle reads the lines itself: what it shares with the
-// drawing is the file format, and no code.
+// A fact is one line of a record. The oracle parses the lines itself: it shares the file format with the
+// drawing code, but no code.
 type fact struct {
 	N, T                                         int64
 	Process, Type, Op                            string
@@ -35,7 +35,7 @@ type fact struct {
 			Step int
 			When string
 		}
-		Untold bool
+		NoLossNotice bool `json:"untold"`
 	}
 }
 
@@ -45,25 +45,26 @@ func (f fact) link() (client, server string) {
 	return client, server
 }
 
-// A hold is one session that acquired the lock, and what its client believed of it.
+// A hold is a session that acquired the lock, with the client's beliefs about it. Times are nanoseconds since
+// the run began.
 type hold struct {
 	client, session, key, token string
-	got                         int64 // the acquire returned
-	promised                    int64 // until when the lock said that it is held, as true time of a right clock; 0: it did not say
-	deadline                    int64 // the instant at which the client's clock showed that deadline; never: it has none
-	until                       int64 // the client stopped believing: the deadline, its release, its end, or the lock's word of a loss
-	released                    int64 // its release began; never: it did not
-	lost                        int64 // the lock told of a loss; never: it did not
-	local                       int64 // the promised deadline by the client's own clock
+	got                         int64 // when the acquire returned
+	promised                    int64 // the deadline that the lock reported, as true time of a correct clock; 0 if it reported none
+	deadline                    int64 // when the client's clock showed that deadline; never if there is none
+	until                       int64 // when the client stopped believing: at the deadline, its release, its death, or the notification of a loss
+	released                    int64 // when its release began, or never
+	lost                        int64 // when the lock notified it of a loss, or never
+	local                       int64 // the reported deadline on the client's own clock
 }
 
-// bound is until when the client must have had the lock, by the answers that it got: a release that is refused may have
-// been so as soon as it was called.
+// heldUntil returns until when the client must have had the lock, according to the replies it got. A refused release may
+// have been refused as soon as it was called.
 func (h *hold) bound() int64 { return min(h.deadline, h.released) }
 
 const never = math.MaxInt64
 
-// An applied write is one that the resource accepted; it makes version result of base.
+// An appliedWrite is a write that the resource accepted. It was based on version base and created version result.
 type appliedWrite struct {
 	client, session, value string
 	at, base, result       int64
@@ -73,7 +74,7 @@ type appliedWrite struct {
 type record struct {
 	facts  []fact
 	run    fact
-	owner  map[string]string // of a token: the client that sent it
+	owner  map[string]string // by token: the client that sent it
 	holds  []*hold
 	writes []appliedWrite
 }
@@ -101,7 +102,7 @@ func readRecord(lines []byte) (*record, error) {
 			r.owner[f.Token] = client
 		case f.Op == "acquire" && f.Type == "ok":
 			h := &hold{client: f.Process, session: f.Session, key: f.Key, token: f.Token, got: f.T, promised: f.ValidUntil, deadline: never, until: never, released: never, lost: never}
-			if h.token == "" { // the lock does not say it: the last that a node gave it for
+			if h.token == "" { // the lock does not report its token: use that of the last granted set
 				h.token = r.lastToken(f.Process, f.T)
 			}
 			if f.ValidUntil != 0 {
@@ -128,7 +129,7 @@ func readRecord(lines []byte) (*record, error) {
 	return r, nil
 }
 
-// lastToken is the token of the last set by which a client got a key, by an instant.
+// lastToken returns the token of the client's last granted set before an instant.
 func (r *record) lastToken(client string, by int64) (token string) {
 	for _, f := range r.facts {
 		if c, server := f.link(); c == client && server != "" && f.Op == "set" && f.Type == "ok" && f.Answered != 0 && f.Answered <= by {
@@ -138,7 +139,7 @@ func (r *record) lastToken(client string, by int64) (token string) {
 	return token
 }
 
-// holderOf is the client whose key a node has at an instant, or "".
+// holderOf returns the client whose key is on a node at an instant, or "".
 func (r *record) holderOf(node, key string, at int64) (client string) {
 	for _, f := range r.facts {
 		if f.Life != nil && f.Process == node && f.Key == key && f.T <= at && f.Life.What != "kept" && f.Life.What != "expiry" {
@@ -148,7 +149,7 @@ func (r *record) holderOf(node, key string, at int64) (client string) {
 	return client
 }
 
-// readWrites numbers the writes that the resource accepted: the first makes version 1.
+// readWrites numbers the writes that the resource accepted. The first creates version 1.
 func (r *record) readWrites() {
 	log := slices.DeleteFunc(slices.Clone(r.facts), func(f fact) bool { return f.Op != "log" || f.Type != "ok" || f.Cause != "write" })
 	slices.SortStableFunc(log, func(a, b fact) int { return int(max(min(a.Applied-b.Applied, 1), -1)) })
@@ -158,7 +159,7 @@ func (r *record) readWrites() {
 	}
 }
 
-// death is when a client was killed, at or after an instant.
+// death returns when a client was killed, at or after an instant.
 func (r *record) death(client string, from int64) int64 {
 	for _, f := range r.facts {
 		if f.Process == "nemesis" && f.Op == "kill" && f.Type == "begin" && f.Node == client && f.T >= from {
@@ -168,11 +169,11 @@ func (r *record) death(client string, from int64) int64 {
 	return never
 }
 
-// clockShows is the first instant, not before from, at which a clock shows a reading.
+// clockShows returns the first instant, not before from, at which a clock shows a reading.
 func (r *record) clockShows(process string, wall bool, from, reading int64) int64 {
 	at, shown, rate := from, int64(0), 1.0
 	known := false
-	for _, f := range r.facts { // what it shows at from: by the last turn before
+	for _, f := range r.facts { // its reading at from, by the last change before it
 		if f.Op == "clock" && f.Node == process && f.Wall == wall && f.T <= from {
 			shown, rate, known = f.Local+int64(math.Round(float64(from-f.T)*(1+float64(f.Drift)/1e9))), 1+float64(f.Drift)/1e9, true
 		}
@@ -188,14 +189,14 @@ func (r *record) clockShows(process string, wall bool, from, reading int64) int6
 			return max(due, from)
 		}
 		at, shown, rate = f.T, f.Local, 1+float64(f.Drift)/1e9
-		if shown >= reading { // a jump went past it
+		if shown >= reading { // a jump skipped the reading
 			return at
 		}
 	}
 	return max(at+int64(math.Ceil(float64(reading-shown)/rate)), from)
 }
 
-// base is what a client's right clock shows at the beginning of the run.
+// base returns the reading of a client's correct clock at the beginning of the run.
 func (r *record) base(process string, wall bool) int64 {
 	turned := int64(never)
 	for _, f := range r.facts {
@@ -212,8 +213,8 @@ func (r *record) base(process string, wall bool) int64 {
 	return r.run.Params.Epoch
 }
 
-// voters are the nodes that had told a client yes to a token by an instant, with when they did; a yes that
-// the client released before does not count, nor one before a later no: a lock may use a token for many attempts.
+// voters returns the nodes that had granted a token by an instant, with the time of the grant. A grant does not count
+// if the client has released it, or if the node refused later: a lock may use a token for many attempts.
 func (r *record) voters(token string, by int64) map[string]int64 {
 	nodes := map[string]int64{}
 	asked := map[string]int64{}
@@ -231,7 +232,7 @@ func (r *record) voters(token string, by int64) map[string]int64 {
 	return nodes
 }
 
-// find returns the first fact of which a predicate holds.
+// find returns the first fact that satisfies a predicate.
 func (r *record) find(is func(f *fact) bool) *fact {
 	for i := range r.facts {
 		if is(&r.facts[i]) {
@@ -241,21 +242,21 @@ func (r *record) find(is func(f *fact) bool) *fact {
 	return nil
 }
 
-// began finds the begin of a fault at a printed instant.
+// faultBegin finds the beginning of a fault at a printed instant.
 func (r *record) began(target, t string, kinds ...string) *fact {
 	return r.find(func(f *fact) bool {
 		return f.Process == "nemesis" && f.Type == "begin" && f.Node == target && slices.Contains(kinds, f.Op) && near(t, f.T)
 	})
 }
 
-// ended finds the end of a fault of a target at a printed instant.
+// faultEnd finds the end of a fault of a target at a printed instant.
 func (r *record) ended(target, t string, kinds ...string) *fact {
 	return r.find(func(f *fact) bool {
 		return f.Process == "nemesis" && f.Type == "end" && f.Node == target && slices.Contains(kinds, f.Op) && near(t, f.T)
 	})
 }
 
-// near reports whether an instant is printed as t, which may be rounded to its last digit, or cut there.
+// near reports whether an instant can be printed as t, rounded or truncated to its last digit.
 func near(t string, ns int64) bool {
 	_, fraction, _ := strings.Cut(t, ".")
 	unit := math.Pow10(9 - len(fraction))
@@ -270,7 +271,7 @@ func seconds(t string) float64 {
 	return s
 }
 
-// expand lists names as they are printed: "n1", "n1 and n2", "n1, n3 and n5", "n1–n3 and n5", "n1 n2–n4".
+// expand returns the names in a printed list: "n1", "n1 and n2", "n1, n3 and n5", "n1–n3 and n5", "n1 n2–n4".
 func expand(list string) (names []string) {
 	for _, part := range strings.Fields(strings.NewReplacer(" and ", " ", ",", " ").Replace(list)) {
 		first, last, span := strings.Cut(part, "–")

@@ -1,12 +1,12 @@
-// Package scenarios holds the catalogue: one experiment a YAML file, embedded
-// in the program.
+// Package scenarios holds the catalogue of experiments: one YAML file each,
+// embedded in the program.
 //
-// Each file draws its schedule at the top, and says what it claims, who said so
-// first, and what must come of it. Names lists the files in the order of the
-// catalogue: first what a lock must stand, then what does it harm, with the
-// cure as a variant. Find is what somebody means by a name.
+// Each file draws its schedule at the top, and states its claim, the source of
+// the claim and the expected result. Names lists the files in the order of the
+// catalogue: first the faults that a lock must survive, then those that break
+// it, with the fix as a variant. Find resolves a name to scenarios.
 //
-// Deliberately missing: the form of a file, which package harness/scenario reads.
+// The file format is defined by package harness/scenario.
 package scenarios
 
 import (
@@ -21,12 +21,12 @@ import (
 	"lockpick/internal/files"
 )
 
-// Files holds NAME.yaml for each of Names.
+// Files holds NAME.yaml for each name in Names.
 //
 //go:embed *.yaml
 var Files embed.FS
 
-// order is the order of the catalogue.
+// order lists the names in the order of the catalogue.
 var order = []string{
 	"baseline",
 	"skewed-clocks",
@@ -117,22 +117,22 @@ func Names() []string { return slices.Clone(order) }
 // Read returns the text of a scenario.
 func Read(name string) ([]byte, error) {
 	if !slices.Contains(order, name) {
-		return nil, fmt.Errorf("find scenario %q: it is none of %s", name, strings.Join(order, ", "))
+		return nil, fmt.Errorf("find scenario %q: the catalogue has %s", name, strings.Join(order, ", "))
 	}
 	return Files.ReadFile(name + ".yaml")
 }
 
-// Found is a scenario, and what the one who asked calls its file.
+// Found is a scenario together with the name by which the user referred to its file.
 type Found struct {
-	From              string `json:"from"` // a path, or a name of the catalogue
+	From              string `json:"from"` // a path, or a name in the catalogue
 	scenario.Scenario `json:"scenario"`
 }
 
-// Exact names exactly this scenario, as Find takes it.
+// Exact returns the name of exactly this scenario, as accepted by Find.
 func (f Found) Exact() string { return f.From + "/" + f.Variant }
 
-// Choose is what several names mean, all of the catalogue where there are none, as far as it has
-// all the tags. What is named twice is there once. failed is the name that an error is about.
+// Choose resolves several names, or the whole catalogue if there are none, and selects the scenarios that have all
+// tags. A scenario that is named twice is returned once. If err is not nil, failed is the name that caused it.
 func Choose(names, tags []string, known scenario.Known, sets []string) (all []Found, failed string, err error) {
 	if len(names) == 0 {
 		names = []string{"*"}
@@ -154,9 +154,9 @@ func Choose(names, tags []string, known scenario.Known, sets []string) (all []Fo
 	return all, "", nil
 }
 
-// Find is what one name means: NAME with all variants, NAME/VARIANT, NAME/ for the base
-// alone, globs of these, and files, likewise with a variant. sets are overrides, which need
-// to fit only what the name means.
+// Find resolves a name: NAME for a scenario with all variants, NAME/VARIANT, NAME/ for only the base,
+// globs of these, or the path of a file instead of NAME. sets are overrides. They must be valid only for
+// the scenarios that the name selects.
 func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
 	if file, variant, ok := existingFile(name); ok {
 		text, err := files.Read(file, scenario.MaxFile)
@@ -165,7 +165,7 @@ func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
 		}
 		found, err := parse(file, file, text, variant, known, sets)
 		if err == nil && len(found) == 0 {
-			err = fmt.Errorf("%s has no variant %q: they stand under variants:, and %s/ is the base alone", file, variant, file)
+			err = fmt.Errorf("%s has no variant %q; see its variants: section, or use %s/ for only the base scenario", file, variant, file)
 		}
 		return found, err
 	}
@@ -211,7 +211,7 @@ func matches(pattern, name string) bool {
 	return err == nil && is
 }
 
-// existingFile splits the name of a file, FILE/VARIANT or FILE/.
+// existingFile splits FILE, FILE/VARIANT or FILE/ into file and variant, if the file exists.
 func existingFile(name string) (file, variant string, ok bool) {
 	there := func(p string) bool {
 		info, err := os.Stat(p)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The catalogue's order names every embedded file, once.
+// order lists each embedded file exactly once.
 func TestNamesAreTheFiles(t *testing.T) {
 	files, err := fs.Glob(Files, "*.yaml")
 	if err != nil {
@@ -32,13 +32,13 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(data), "\nname: "+name+"\n") {
-			t.Errorf("%s.yaml has another name", name)
+			t.Errorf("%s.yaml has a different name", name)
 		}
 		if !strings.HasPrefix(string(data), "# ") {
 			t.Errorf("%s.yaml does not begin with a drawing of its schedule", name)
 		}
 	}
 	if _, err := Read("../go"); err == nil {
-		t.Error("Read must know the names of the catalogue only")
+		t.Error("Read accepts a name that is not in the catalogue")
 	}
 }

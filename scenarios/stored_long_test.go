@@ -24,8 +24,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// What every run of the catalogue leaves is what other tools take, and what it was judged by. At night
-// its reports are drawn, too.
+// The stored history of each run of the catalogue leads to the same verdict as the run, and other tools can read
+// it. At night the test also draws the reports.
 func TestStoredRuns(t *testing.T) {
 	drawn := campaign.KeepNone
 	if night {
@@ -48,8 +48,8 @@ func TestStoredRuns(t *testing.T) {
 	}
 }
 
-// judgedAgain reads the stored history of a run, which was judged from memory: who judges it again
-// must come to the very same verdict. What was never put to the test does not hold.
+// rejudge reads the stored history of a run and judges it. The verdict must equal that of the history in memory.
+// It also checks that a property without occasions does not hold.
 func judgedAgain(t *testing.T, o outcome.Outcome) *history.History {
 	t.Helper()
 	h, err := history.ReadFile(filepath.Join(o.Dir, campaign.PackedFile))
@@ -67,8 +67,8 @@ func judgedAgain(t *testing.T, o outcome.Outcome) *history.History {
 	return h
 }
 
-// jepsen reads a history as Jepsen's tools do, by a library that isn't ours, and then
-// judges it as one of Jepsen's.
+// readAsJepsen reads a history with a third-party library, as Jepsen's tools do, and then judges it as a history
+// recorded by Jepsen.
 func jepsen(t *testing.T, text []byte, v verdict.Verdict) {
 	t.Helper()
 	d := goedn.NewDecoder(bytes.NewReader(text))
@@ -94,7 +94,7 @@ func jepsen(t *testing.T, text []byte, v verdict.Verdict) {
 		acquires = acquires || f == "acquire"
 		if op["type"] == goedn.Keyword("invoke") {
 			if open[p] != "" {
-				t.Fatalf("line %d: process %d calls while it has called", n+1, p)
+				t.Fatalf("line %d: process %d calls again before it returned", n+1, p)
 			}
 			open[p] = f
 		} else if open[p] != f {
@@ -119,10 +119,10 @@ func jepsen(t *testing.T, text []byte, v verdict.Verdict) {
 		t.Fatal(err)
 	}
 	if m := mutex.Check(mutex.OwnerMutex, ops).Results[0]; m.Outcome != got.Outcome && !(m.Outcome == verdict.Holds && got.Outcome == verdict.NotExercised) {
-		t.Errorf("as %s it is %s (%s), as a lease %s (%s)", m.Property, m.Outcome, m.Because, got.Outcome, got.Because)
+		t.Errorf("as %s: %s (%s), as a lease: %s (%s)", m.Property, m.Outcome, m.Because, got.Outcome, got.Because)
 	}
-	// Jepsen's knows no TTL, and so of fewer occasions.
+	// Jepsen's history has no TTL and therefore fewer occasions.
 	if (got.Outcome == verdict.Violated) != (want.Outcome == verdict.Violated) || got.Outcome == verdict.Holds && want.Outcome != verdict.Holds {
-		t.Errorf("as Jepsen's it is %s (%s), as ours %s (%s)", got.Outcome, got.Because, want.Outcome, want.Because)
+		t.Errorf("as a Jepsen history: %s (%s), as our own: %s (%s)", got.Outcome, got.Because, want.Outcome, want.Because)
 	}
 }

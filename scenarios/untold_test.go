@@ -16,7 +16,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// muted is the lock on one node, whose handles keep their deadline to themselves.
+// noDeadline wraps a lock and hides the deadlines of its handles.
 type muted struct{ lock.Lock }
 
 type mutedHandle struct{ lock.Handle }
@@ -31,9 +31,9 @@ func (l muted) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	return mutedHandle{h}, nil
 }
 
-// A lock that tells its holder nothing has a row of its own for what comes of it: it is neither
-// a violation of mutual exclusion nor unexpected, and what the lock does promise it is held to. A
-// key that did not live its time is a violation all the same. Either can be shown.
+// A lock that reports no deadline to its holder has its own property, holder-told: if its holder outlives the lock,
+// that is neither a violation of mutual exclusion nor unexpected. The lock must keep its other promises. A
+// key that ends early still violates mutual exclusion. Both cases occur here.
 func TestLockThatTellsNothing(t *testing.T) {
 	kind := lock.Kind{OneNode: true, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {
 		l, err := kinds.All["single"].New(e)
@@ -68,16 +68,16 @@ func TestLockThatTellsNothing(t *testing.T) {
 	}
 }
 
-// unsure is a lock whose releases work, and never say so.
+// noReleaseReply wraps a lock whose releases work but always return an error.
 type unsure struct {
 	lock.Lock
-	key string // what its client puts behind each key: a lock of its own, if it isn't empty
+	key string // suffix of each key; if it is not empty, each client has a lock of its own
 }
 
 type unsureHandle struct{ lock.Handle }
 
 func (h unsureHandle) Release(ctx context.Context) error {
-	return errors.Join(h.Handle.Release(ctx), errors.New("the answer is void"))
+	return errors.Join(h.Handle.Release(ctx), errors.New("the reply is lost"))
 }
 
 func (l unsure) Acquire(ctx context.Context, key string) (lock.Handle, error) {
@@ -88,8 +88,8 @@ func (l unsure) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	return unsureHandle{h}, nil
 }
 
-// A lock that tells its holder nothing and doesn't answer releases either passes if it excludes others,
-// and fails if it doesn't.
+// A lock that reports no deadline and does not confirm releases passes if it excludes other clients, and fails
+// otherwise.
 func TestLockThatAnswersNoRelease(t *testing.T) {
 	for name, from := range map[string]struct {
 		lock.Factory
@@ -114,7 +114,7 @@ func TestLockThatAnswersNoRelease(t *testing.T) {
 			exclusion, lease := o.Of(verdict.MutualExclusion), o.Of(verdict.LeaseLinearizable)
 			switch {
 			case apart && (o.Code != outcome.ExitUnexpected || exclusion.Got != verdict.Violated):
-				t.Errorf("%s: two hold it at once, and exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
+				t.Errorf("%s: two clients hold it at once, but exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
 			case !apart && (o.Code != outcome.ExitOK || exclusion.Got != verdict.Holds || lease.Got != verdict.NotExercised || !strings.Contains(lease.String(), "not applicable to this lock")):
 				t.Errorf("%s: exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
 			}

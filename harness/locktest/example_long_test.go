@@ -20,7 +20,7 @@ func TestExampleModule(t *testing.T) {
 	for _, want := range []string{
 		"--- FAIL: TestLock/foreign-release/base",
 		"--- PASS: TestLock/lost-reply/base",
-		"mutual-exclusion violated (deleted-by-other at n1), expected holds; with the scenario's own lock it holds: c2 and c3 both believed they held lock-1",
+		"mutual-exclusion violated (deleted-by-other at n1), expected holds; holds in the comparison run: c2 and c3 both believed they held lock-1",
 		"a release by c1 DELETES c2's key on",
 		"run again: go test -run '^TestLock$/^foreign-release$/^base$' -artifacts . '-careless=true'",
 	} {

@@ -22,9 +22,9 @@ func TestJudgeNumbers(t *testing.T) {
 		{scenario.Bound{Is: "<=", Value: 8}, measured, "grants 8 (<= 8)", outcome.ExitOK},
 		{scenario.Bound{Is: ">", Value: 8}, measured, "grants 8, expected > 8", outcome.ExitUnexpected},
 		{scenario.Bound{Is: "<", Value: 8}, measured, "grants 8, expected < 8", outcome.ExitUnexpected},
-		{scenario.Bound{Is: ">=", Value: 8}, verdict.Verdict{}, "grants undecided, expected >= 8", outcome.ExitUndecided},
-		{scenario.Bound{Is: ">=", Value: 8}, vacuous, "grants undecided, expected >= 8", outcome.ExitUndecided},
-		{scenario.Bound{Is: "<", Value: 0.5, Than: "other"}, measured, "grants undecided, expected < 0.5 * other", outcome.ExitUndecided},
+		{scenario.Bound{Is: ">=", Value: 8}, verdict.Verdict{}, "grants inconclusive, expected >= 8", outcome.ExitUndecided},
+		{scenario.Bound{Is: ">=", Value: 8}, vacuous, "grants inconclusive, expected >= 8", outcome.ExitUndecided},
+		{scenario.Bound{Is: "<", Value: 0.5, Than: "other"}, measured, "grants inconclusive, expected < 0.5 * other", outcome.ExitUndecided},
 	} {
 		js := judgeNumbers(map[string]scenario.Bound{verdict.Grants: c.bound}, c.v)
 		if len(js) != 1 || js[0].String() != c.text || outcome.CodeOf(js) != c.code || js[0].Because == "" {

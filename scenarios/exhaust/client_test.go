@@ -20,21 +20,21 @@ const (
 	drift   = 0.01 // the default
 )
 
-// script is what the nodes answer to one client, and what its clock shows: its attempts are told
-// apart by their tokens.
+// script holds the nodes' replies to one client and the readings of its clock. Attempts are
+// distinguished by their tokens.
 type script struct {
 	mu      sync.Mutex
 	tokens  []string
-	sent    []string // the requests
-	answers [][]byte // of each attempt, a letter for each node: y, n, or - for none
-	extend  []byte   // of the extension
+	sent    []string // requests
+	answers [][]byte // for each attempt one letter per node: y, n, or - for no reply
+	extend  []byte   // replies to the extension
 	elapsed []time.Duration
-	reads   int // of the clock
+	reads   int // number of clock readings
 }
 
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// now is read when a round begins, and when it is over.
+// now is called when a round begins and when it ends.
 func (s *script) now() time.Time {
 	round := s.reads / 2
 	s.reads++
@@ -44,7 +44,7 @@ func (s *script) now() time.Time {
 	return epoch
 }
 
-// puppet is a node that answers by the script.
+// scriptedNode is a node that replies according to a script.
 type puppet struct {
 	*script
 	node int
@@ -82,7 +82,7 @@ func (p puppet) Release(ctx context.Context, _, token string) (bool, error) {
 	return p.ask(ctx, "DEL", token, func(int) []byte { return []byte("-----") })
 }
 
-// client makes the real client of a script; change plants a difference.
+// client returns a real client for a script; change may introduce a difference.
 func (s *script) client(t *testing.T, nodes int, change func(*redlock.Config)) *redlock.Client {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: len(s.answers), Now: s.now}
 	for n := range nodes {
@@ -98,7 +98,7 @@ func (s *script) client(t *testing.T, nodes int, change func(*redlock.Config)) *
 	return c
 }
 
-// did is what the real client made of a script: whether it got the lock, and its requests.
+// run runs the real client with a script. It returns whether the client acquired the lock, and its requests.
 func (s *script) did(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := s.client(t, nodes, change).Acquire(t.Context(), "k")
@@ -109,7 +109,7 @@ func (s *script) did(t *testing.T, nodes int, change func(*redlock.Config)) (hel
 	return held, slices.Sorted(slices.Values(s.sent))
 }
 
-// answered is a state of the model in which the first client has heard these answers.
+// withReplies returns a state of the model in which the first client has received these replies.
 func (m *model) answered(attempt int, answers []byte, late, extends bool) state {
 	var s state
 	s.client[0] = clientState{phase: asking, begun: uint8(attempt + 1)}
@@ -129,8 +129,8 @@ func (m *model) answered(attempt int, answers []byte, late, extends bool) state 
 	return s
 }
 
-// decides is what the model's client does with answers that it has, which has to be one thing,
-// and the requests that it sends then.
+// decide returns the only step that the model's client can take in a state with replies, and the state after
+// it, which contains the requests that it sends.
 func (m *model) decides(t *testing.T, s state) (did Step, after state) {
 	t.Helper()
 	walk{m, &s, func(next *state, step Step) {
@@ -139,21 +139,21 @@ func (m *model) decides(t *testing.T, s state) (did Step, after state) {
 			return
 		}
 		if did.Action != "" {
-			t.Fatalf("in %+v the model has both %q and %q", s, did.Action, step.Action)
+			t.Fatalf("in %+v the model allows both %q and %q", s, did.Action, step.Action)
 		}
 		did, after = step, *next
 	}}.client(0)
 	return did, after
 }
 
-// expected is what the model makes of a script.
+// expected returns the model's result for a script, as run does.
 func (m *model) expected(t *testing.T, s *script) (held bool, sent []string) {
 	for a := 0; a < len(s.answers) && !held; a++ {
 		did, after := m.decides(t, m.answered(a, s.answers[a], s.elapsed[a] >= window, false))
 		if held = did.Action == acquired; held {
 			m.release(&after, 0)
 		}
-		token := 0 // by the attempt that had it first
+		token := 0 // number of the first attempt with the same token
 		for !m.same(&after, token, a) {
 			token++
 		}
@@ -173,8 +173,8 @@ func (m *model) expected(t *testing.T, s *script) (held bool, sent []string) {
 
 var window = ttl - redlock.Drift(ttl, drift)
 
-// elapsed are the times that two rounds take: the last instant that is in time, and the first
-// that isn't.
+// elapsed returns durations for two rounds: each round ends at the last instant that is in time, or at the
+// first that is too late.
 func elapsed() (out [][]time.Duration) {
 	for i := range 4 {
 		out = append(out, []time.Duration{window - time.Duration(1-i&1), window - time.Duration(1-i>>1)})
@@ -182,7 +182,7 @@ func elapsed() (out [][]time.Duration) {
 	return out
 }
 
-// vectors are all answers of so many nodes, multisets one of each set of votes.
+// vectors returns all combinations of replies of n nodes. multisets returns only one for each count of votes.
 func vectors(n int) [][]byte {
 	if n == 0 {
 		return [][]byte{nil}
@@ -202,7 +202,7 @@ func multisets(n int) [][]byte {
 	})
 }
 
-// differs looks for a case in which the real client does otherwise than the model.
+// differs searches for a case in which the real client and the model differ.
 func (m *model) differs(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, first := range answers {
 		for _, second := range answers {
@@ -211,7 +211,7 @@ func (m *model) differs(t *testing.T, answers [][]byte, change func(*redlock.Con
 				s := &script{answers: [][]byte{first, second}, elapsed: e}
 				held, sent := s.did(t, m.Nodes, change)
 				if want, requests := m.expected(t, s); held != want || !slices.Equal(sent, requests) {
-					return cases, fmt.Sprintf("%s then %s after %v: held %v after %q; in the model %v after %q", first, second, e, held, sent, want, requests)
+					return cases, fmt.Sprintf("%s then %s after %v: client: held %v after %q; model: held %v after %q", first, second, e, held, sent, want, requests)
 				}
 			}
 		}
@@ -219,8 +219,8 @@ func (m *model) differs(t *testing.T, answers [][]byte, change func(*redlock.Con
 	return cases, ""
 }
 
-// The real client does what the model's does in two attempts, whatever the nodes answer and
-// however long it takes: all cases of three nodes, and all counts of votes of five.
+// The real client and the model's client agree in two attempts, for all replies and durations: all cases of
+// three nodes, and all counts of votes of five.
 func TestClient(t *testing.T) {
 	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 2}, Reductions{})
@@ -232,34 +232,34 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// mute is a node that a client never asks to release.
+// noRelease is a node whose releases are not recorded.
 type mute struct{ redlock.Node }
 
 func (m mute) Release(context.Context, string, string) (bool, error) { return false, nil }
 
-// A client that does otherwise is seen, and so is a model that does.
+// Changes to the client or to the model are detected.
 func TestClientDiffers(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 2}
 	for name, p := range map[string]struct {
 		scope  Scope
 		change func(*redlock.Config)
 	}{
-		"a clock that stands still":      {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
-		"a smaller margin":               {right, func(c *redlock.Config) { c.Drift = drift / 2 }},
-		"a node that it leaves out":      {right, func(c *redlock.Config) { c.Nodes = c.Nodes[:2] }},
-		"a release that it leaves out":   {right, func(c *redlock.Config) { c.Nodes[2] = mute{c.Nodes[2]} }},
-		"one token for all attempts":     {right, func(c *redlock.Config) { c.Random = func(string, []byte) error { return nil } }},
-		"one attempt only":               {right, func(c *redlock.Config) { c.Tries = 1 }},
-		"a model with a smaller quorum":  {Scope{Nodes: 3, Attempts: 2, Mistake: "quorum-half"}, nil},
-		"a model that looks at no clock": {Scope{Nodes: 3, Attempts: 2, Mistake: "no-elapsed-check"}, nil},
+		"a stopped clock":               {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
+		"a smaller margin":              {right, func(c *redlock.Config) { c.Drift = drift / 2 }},
+		"a node left out":               {right, func(c *redlock.Config) { c.Nodes = c.Nodes[:2] }},
+		"a missing release":             {right, func(c *redlock.Config) { c.Nodes[2] = mute{c.Nodes[2]} }},
+		"one token for all attempts":    {right, func(c *redlock.Config) { c.Random = func(string, []byte) error { return nil } }},
+		"one attempt only":              {right, func(c *redlock.Config) { c.Tries = 1 }},
+		"a model with a smaller quorum": {Scope{Nodes: 3, Attempts: 2, Mistake: "quorum-half"}, nil},
+		"a model without a clock check": {Scope{Nodes: 3, Attempts: 2, Mistake: "no-elapsed-check"}, nil},
 	} {
 		if _, difference := newModel(p.scope, Reductions{}).differs(t, vectors(3), p.change); difference == "" {
-			t.Errorf("%s is not seen", name)
+			t.Errorf("%s is not detected", name)
 		}
 	}
 }
 
-// extensionDiffers does likewise for an extension of a lock that was acquired.
+// extensionDiffers does the same for an extension of an acquired lock.
 func (m *model) extensionDiffers(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, v := range answers {
 		for _, e := range []time.Duration{window - 1, window} {
@@ -284,14 +284,14 @@ func (m *model) extensionDiffers(t *testing.T, answers [][]byte, change func(*re
 				sent = s.sent
 			})
 			if want, _ := m.decides(t, m.answered(0, v, e >= window, true)); did != want.Action || len(sent) != m.Nodes {
-				return cases, fmt.Sprintf("%s after %v: %s after %q; the model: %s", v, e, did, sent, want.Action)
+				return cases, fmt.Sprintf("%s after %v: client: %s after %q; model: %s", v, e, did, sent, want.Action)
 			}
 		}
 	}
 	return cases, ""
 }
 
-// The same of an extension.
+// The real client and the model's client also agree in extensions.
 func TestExtension(t *testing.T) {
 	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 1, Extends: 1}, Reductions{})
@@ -303,11 +303,11 @@ func TestExtension(t *testing.T) {
 	}
 	wrong := newModel(Scope{Nodes: 3, Attempts: 1, Extends: 1, Mistake: "extension-below-quorum"}, Reductions{})
 	if _, difference := wrong.extensionDiffers(t, vectors(3), nil); difference == "" {
-		t.Error("a model that extends below quorum is not seen")
+		t.Error("a model that extends below quorum is not detected")
 	}
 	right := newModel(Scope{Nodes: 3, Attempts: 1, Extends: 1}, Reductions{})
 	still := func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }
 	if _, difference := right.extensionDiffers(t, vectors(3), still); difference == "" {
-		t.Error("a clock that stands still is not seen")
+		t.Error("a stopped clock is not detected")
 	}
 }

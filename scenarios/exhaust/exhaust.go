@@ -1,36 +1,37 @@
-// Package exhaust looks at everything that can happen to Redlock in a small scope.
+// Package exhaust is a model checker for Redlock: it explores every reachable state of a small scope.
 //
-// A Scope is a few nodes with one key, two clients with a few attempts each, a budget of
-// faults, perhaps a mistake in the lock, and a Property. Search visits every state that can come
-// of it, breadth first, and stops at a Story: the fewest Steps after which the property is
-// violated: both clients believe that they hold the lock, a write is applied over one that it has
-// not seen, or a fencing token is not above an earlier holder's. Messages arrive in any order, as
-// late as they like, or never; so a client or a node that pauses or dies is among what is searched.
+// A Scope is a few nodes with one key, two clients with a few attempts each, a budget of faults,
+// optionally a mistake in the lock, and a Property. Search visits all reachable states in breadth-first
+// order and stops at the first violation. Its Story is the shortest sequence of Steps that violates the
+// property: both clients believe that they hold the lock, a write overwrites one that its client has
+// not seen, or a fencing token is not higher than an earlier holder's. Messages arrive in any order,
+// arbitrarily late, or never, which covers clients and nodes that pause or die.
 //
-// Time is not counted. What matters of it are the windows in which a client may believe:
+// The model does not count time. It only has the windows in which a client may believe that it holds the lock:
 //
-//	start ─── SETs on their way ───┬─ believes ──────────────┐ over: start + TTL − drift
+//	start ─── SETs in flight ──────┬─ believes ──────────────┐ over: start + TTL − drift
 //	                               │     extend ─────────────┼───────── believes ─┐ over
 //	the key on a node     ●────────┼─────────────────────────┼─ may expire from here on
 //
-// A window ends at any moment, once. A client takes the lock, and believes, only before that; a
-// key expires only after the window of the request that set or extended it, for it was applied
-// after the window began and lives a full TTL by a clock within the drift. So every run within
-// these assumptions is a path here, and "none" holds for all of them within the scope. A path
-// need not be a run: scenarioOf gives its steps instants, or says that there are none.
+// A window ends once, at any moment. A client acquires the lock and believes in it only before that. A
+// key expires only after the window of the request that set or extended it has ended, because the
+// request was applied after the window began and the key lives a full TTL by a clock within the
+// drift. So every run within these assumptions is a path of the model, and "none" holds for all such
+// runs within the scope. The converse is not true: a path need not be a run. newScenario assigns times
+// to its steps, or reports that there are none.
 //
-// The files, each of which uses only those below it:
+// Each of these files uses only those below it:
 //
-//	report.go   a search, its story run by the real lock, and what came of it in words
-//	story.go    a scenario of a path: instants for its steps, and which messages the network holds
-//	search.go   all states, and the shortest way to a violation; states that need not be told apart
-//	model.go    what can happen next: clients, nodes, fencing tokens, the resource
-//	state.go    what there is to know, in a few bytes, and what happened
+//	report.go   runs a search, replays its story with the real lock, and prints the result
+//	story.go    turns a path into a scenario: times for its steps (order.go), and messages to delay
+//	search.go   the search, its reductions, and the shortest path to a violation
+//	model.go    the possible next steps of clients, nodes, fencing tokens and the resource
+//	state.go    the packed state, and the steps between states
 //	exhaust.go  the scope
 //
-// Deliberately missing: more than two clients or one key, more than one write in a hold,
-// replicas, and clocks that run wrong beyond a budget of jumps. It runs no
-// scenario: whoever searches says how, and its tests hold it to the real client and the simulated node.
+// Not modeled: more than two clients or one key, more than one write in a hold, replicas, and clocks
+// that run wrong beyond a budget of jumps. The package runs no scenario itself; the caller provides
+// that. Its tests compare the model with the real client and the simulated node.
 package exhaust
 
 import (
@@ -40,37 +41,37 @@ import (
 	"strings"
 )
 
-// Scope is what is searched.
+// Scope is the input of a search.
 type Scope struct {
 	Nodes    int     `json:"nodes"`             // 1 to MaxNodes
-	Attempts int     `json:"attempts"`          // of each client, 1 to MaxAttempts
-	Extends  int     `json:"extends,omitempty"` // of each hold, 0 or 1
+	Attempts int     `json:"attempts"`          // per client, 1 to MaxAttempts
+	Extends  int     `json:"extends,omitempty"` // per hold, 0 or 1
 	Crashes  int     `json:"crashes,omitempty"` // of all nodes together
-	Restart  Restart `json:"restart,omitempty"` // what a crashed node comes back with; "": Forgets
-	Jumps    int     `json:"jumps,omitempty"`   // of nodes' clocks, each of which makes a key vanish before its time
-	Mistake  string  `json:"mistake,omitempty"` // of package harness/lock/broken; "": the reference
-	// Lock is the specification's, "", or hardenedLock; Without is a part of that which is left out;
-	// Quarantine: a node that crashed gives no vote until what it lost would have expired.
+	Restart  Restart `json:"restart,omitempty"` // what a crashed node restarts with; "" for RestartEmpty
+	Jumps    int     `json:"jumps,omitempty"`   // of nodes' clocks; each jump makes a key expire early
+	Mistake  string  `json:"mistake,omitempty"` // a mistake of package harness/lock/broken; "" for none
+	// Lock is "" for the specification's lock, or hardenedLock. Without names a part of the hardened lock
+	// to leave out. With Quarantine, a node that crashed does not vote until the key it lost would have expired.
 	Lock       string `json:"lock,omitempty"`
 	Without    string `json:"without,omitempty"`
 	Quarantine bool   `json:"quarantine,omitempty"`
-	// Fence: the lock gives fencing tokens, and the resource refuses one below the highest it has seen.
+	// Fence: the lock issues fencing tokens, and the resource rejects one below the highest it has seen.
 	Fence    bool     `json:"fence,omitempty"`
-	Property Property `json:"property,omitempty"` // that is to be violated; "": MutualExclusion
+	Property Property `json:"property,omitempty"` // the property to violate; "" for MutualExclusion
 }
 
-// Property is what a search tries to violate.
+// Property is a property that a search tries to violate.
 type Property string
 
-// Properties, by the names that the checker has for them.
+// Properties, named as in the checker.
 const (
 	MutualExclusion Property = "mutual-exclusion" // both clients believe that they hold the lock
-	resourceSafety  Property = "resource-safety"  // a write is applied over one that its holder had not seen
-	fencingOrder    Property = "fencing-order"    // a lock's token is not above that of one that was given before its attempt began
-	leftKeys        Property = "left-keys"        // a key stays on a node, within its window, of an attempt that is over; no checker's, but a cause
+	resourceSafety  Property = "resource-safety"  // a write overwrites one that its client had not seen
+	fencingOrder    Property = "fencing-order"    // a token is not higher than one issued before its attempt began
+	leftKeys        Property = "left-keys"        // a key of a finished attempt stays on a node within its window; in the checker a cause, not a property
 )
 
-// Properties lists them.
+// Properties lists the properties.
 func Properties() []Property {
 	return []Property{MutualExclusion, resourceSafety, fencingOrder, leftKeys}
 }
@@ -83,37 +84,37 @@ const (
 	maxLeases   = 2 * MaxAttempts
 )
 
-// Restart is what a node does after a crash.
+// Restart is how a node restarts after a crash.
 type Restart string
 
-// Ways to come back.
+// Values of Restart.
 const (
-	Forgets  Restart = "none"     // at once, with nothing
-	Delayed  Restart = "delayed"  // with nothing, once what it lost would have expired
-	everySec Restart = "everysec" // at once, with what it had at some earlier moment
-	Always   Restart = "always"   // at once, with what it had
+	Forgets  Restart = "none"     // immediately, without data
+	Delayed  Restart = "delayed"  // without data, once the key it lost would have expired
+	everySec Restart = "everysec" // immediately, with the data of some earlier moment
+	Always   Restart = "always"   // immediately, with all its data
 )
 
-// Restarts lists them.
+// Restarts lists the values of Restart.
 func Restarts() []Restart { return []Restart{Forgets, Delayed, everySec, Always} }
 
-// rules are the algorithm, of which a mistake changes one.
+// rules are the parameters of the lock algorithm. A mistake changes one of them.
 type rules struct {
 	quorum, renewal int  // votes that an attempt and an extension need
-	noElapsed       bool // nobody looks at the clock once an attempt is over, and the window is claimed from there
+	noElapsed       bool // clients do not check the elapsed time after an attempt, and their window starts at its end
 	noNX            bool // SET overwrites
-	plainDel        bool // a hold is released by DEL, whoever has the key
-	firstCount      bool // the token is the count of the first node that grants, and is not written back
+	plainDel        bool // a hold is released by DEL, no matter whose key it is
+	firstCount      bool // the token is the count of the first granting node, and is not written back
 	shares          sharing
 	hardening
 }
 
-// sharing is who sets the same token.
+// sharing is the scope in which SETs share one token.
 type sharing uint8
 
 const (
 	nobody   sharing = iota
-	attempts         // those of one acquire
+	attempts         // the attempts of one acquire
 	everybody
 )
 
@@ -128,10 +129,10 @@ var mistakes = map[string]func(*rules){
 	"fence-from-one-node":    func(r *rules) { r.firstCount = true },
 }
 
-// Mistakes lists what Scope.Mistake can be.
+// Mistakes lists the valid values of Scope.Mistake.
 func Mistakes() []string { return slices.Sorted(maps.Keys(mistakes)) }
 
-// Check says what is wrong with a scope.
+// Check returns an error if the scope is invalid.
 func (s Scope) Check() error {
 	for _, b := range []struct {
 		name               string
@@ -141,36 +142,37 @@ func (s Scope) Check() error {
 		{"crashes", s.Crashes, 0, MaxFaults}, {"jumps", s.Jumps, 0, MaxFaults},
 	} {
 		if b.value < b.least || b.value > b.most {
-			return fmt.Errorf("%s is %d, and can be %d to %d", b.name, b.value, b.least, b.most)
+			return fmt.Errorf("%s is %d; valid values are %d to %d", b.name, b.value, b.least, b.most)
 		}
 	}
 	if s.Restart != "" && !slices.Contains(Restarts(), s.Restart) {
-		return fmt.Errorf("restart is %q, and can be one of %q", s.Restart, Restarts())
+		return fmt.Errorf("restart is %q; valid values are %q", s.Restart, Restarts())
 	}
 	if s.Property != "" && !slices.Contains(Properties(), s.Property) {
-		return fmt.Errorf("property is %q, and can be one of %q", s.Property, Properties())
+		return fmt.Errorf("property is %q; valid values are %q", s.Property, Properties())
 	}
 	if s.Property == fencingOrder && !s.Fence {
-		return fmt.Errorf("%s is of fencing tokens, and the lock gives none", s.Property)
+		return fmt.Errorf("%s is about fencing tokens, but the lock does not issue any", s.Property)
 	}
 	if err := s.checkHardened(); s.Mistake == "" || err != nil {
 		return err
 	}
 	if mistakes[s.Mistake] == nil {
-		return fmt.Errorf("mistake is %q, and can be one of %q", s.Mistake, Mistakes())
+		return fmt.Errorf("mistake is %q; valid values are %q", s.Mistake, Mistakes())
 	}
 	switch r := s.rules(); {
 	case r.quorum < 1:
-		return fmt.Errorf("%s with %s needs no vote at all", s.Mistake, count(s.Nodes, "node"))
+		return fmt.Errorf("%s with %s needs no votes", s.Mistake, count(s.Nodes, "node"))
 	case r.noNX && s.Fence:
-		return fmt.Errorf("a lock with %s gives no fencing tokens", s.Mistake)
+		return fmt.Errorf("a lock with %s does not issue fencing tokens", s.Mistake)
 	case r.firstCount && !s.Fence:
-		return fmt.Errorf("%s is a mistake of fencing tokens, and the lock gives none", s.Mistake)
+		return fmt.Errorf("%s is a mistake with fencing tokens, but the lock does not issue any", s.Mistake)
 	}
 	return nil
 }
 
-// Imply sets what a mistake or a property can't do without, unless somebody set the field of that name.
+// SetImplied sets the fields that a mistake or a property requires. It leaves a field alone if set
+// reports that the user set it.
 func (s *Scope) Imply(set func(field string) bool) {
 	ofTokens := strings.HasPrefix(s.Mistake, "fence-") || s.Without == clockCount
 	if strings.HasPrefix(s.Mistake, "extension-") && !set("extends") {
@@ -191,8 +193,8 @@ func (s *Scope) Imply(set func(field string) bool) {
 	}
 }
 
-// rules are those of the scope's lock. With an even number of nodes half of them is one less
-// than a majority, as it is with an odd one.
+// rules returns the rules of the scope's lock. Half of the nodes is one vote less than a majority, for
+// even and odd numbers of nodes.
 func (s Scope) rules() rules {
 	majority := s.Nodes/2 + 1
 	r := rules{quorum: majority, renewal: majority}
@@ -203,15 +205,15 @@ func (s Scope) rules() rules {
 	return r
 }
 
-// row is a scope whose verdict is known.
+// knownScope is a scope whose verdict is known.
 type row struct {
 	Scope
-	// Cause is what violates the scope's property where the story is run; "": nothing does.
+	// Cause is the cause of the violation when the story is run; "" if the property holds.
 	Cause string
 }
 
-// knownRows are the scopes whose verdicts are known and that take a fraction of a second: the reference
-// within its assumptions, then what takes it beyond them, and locks with a mistake.
+// knownScopes returns the scopes whose verdicts are known and whose search takes a fraction of a second:
+// the reference lock within its assumptions, then beyond them, and locks with a mistake.
 func knownRows() []row {
 	return append([]row{
 		{Scope{Nodes: 1, Attempts: 3}, ""},
@@ -264,7 +266,7 @@ func knownRows() []row {
 	}, hardenedRows()...)
 }
 
-// hardenedRows are those of the hardened lock, and of what it is hardened against.
+// hardenedScopes returns the known scopes of the hardened lock, and of the faults that it is hardened against.
 func hardenedRows() []row {
 	return []row{
 		{Scope{Nodes: 3, Attempts: 3, Lock: hardenedLock}, ""},
@@ -292,12 +294,12 @@ func hardenedRows() []row {
 	}
 }
 
-// String is a scope in words.
+// String describes the scope.
 func (s Scope) String() string {
 	return strings.Join(append([]string{count(s.Nodes, "node"), count(s.Attempts, "attempt")}, s.besides()...), ", ")
 }
 
-// besides is what a scope has besides nodes and attempts.
+// options describes everything in a scope except nodes and attempts.
 func (s Scope) besides() (parts []string) {
 	if s.Lock != "" {
 		parts = append(parts, s.Lock)
@@ -309,7 +311,7 @@ func (s Scope) besides() (parts []string) {
 		parts = append(parts, "extend")
 	}
 	if s.Crashes > 0 {
-		parts = append(parts, count(s.Crashes, "crash"), map[Restart]string{"": "nothing kept", Forgets: "nothing kept",
+		parts = append(parts, count(s.Crashes, "crash"), map[Restart]string{"": "restart without data", Forgets: "restart without data",
 			Delayed: "delayed restart", everySec: "fsync everysec", Always: "fsync always"}[s.Restart])
 	}
 	if s.Quarantine {
@@ -338,7 +340,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// Name is a scope as the name of a file.
+// Name returns a file name for the scope, without an extension.
 func (s Scope) Name() string {
 	parts := []string{fmt.Sprintf("exhaust-%dn-%da", s.Nodes, s.Attempts)}
 	for _, x := range []struct {

@@ -14,8 +14,8 @@ import (
 	"lockpick/redlock"
 )
 
-// counting is a puppet that counts grants: it answers to SET by a count in place of y, and to RAISE
-// by its letter of extend.
+// countingNode is a scriptedNode that counts grants. It replies to SET with a count instead of y, and to RAISE
+// according to script.extend.
 type counting struct{ puppet }
 
 func (p counting) SetFenced(ctx context.Context, _, token string, _ time.Duration) (count int64, err error) {
@@ -30,8 +30,8 @@ func (p counting) RaiseFence(ctx context.Context, _, token string, count int64) 
 	return p.ask(ctx, fmt.Sprintf("RAISE to %d", count), token, func(int) []byte { return p.extend })
 }
 
-// counts are all answers to SET of so many nodes: two counts, no, and none. Those in order stand for
-// all that differ from them in which node it is.
+// counts returns all combinations of replies of n nodes to SET: one of two counts, no, or no reply. The sorted
+// ones represent all that differ only in the order of nodes.
 func counts(n int) [][]byte {
 	var out [][]byte
 	for i := range 1 << (2 * n) {
@@ -50,13 +50,13 @@ func inOrder(all [][]byte, of string) [][]byte {
 	})
 }
 
-// fencedOutcome is what a client made of a script: the token, or 0 where it failed, and its requests.
+// fencedOutcome is a client's result for a script: the token, or 0 if it failed, and its requests.
 type fencedOutcome struct {
 	fence int64
 	sent  string
 }
 
-// fencedClient asks the real one.
+// fencedClient returns the result of the real client.
 func (s *script) fencedClient(t *testing.T, nodes int, change func(*redlock.Config)) (out fencedOutcome) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now, Fence: true}
 	for n := range nodes {
@@ -78,7 +78,7 @@ func (s *script) fencedClient(t *testing.T, nodes int, change func(*redlock.Conf
 	return out
 }
 
-// fencedModel asks the model.
+// fencedModel returns the result of the model.
 func (m *model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	t.Helper()
 	in := m.answered(0, []byte(strings.NewReplacer("1", "y", "2", "y").Replace(string(s.answers[0]))), false, false)
@@ -117,7 +117,7 @@ func (m *model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	return out
 }
 
-// fencedDiffers looks for a case in which the two do not agree.
+// fencedDiffers searches for a case in which the two differ.
 func (m *model) fencedDiffers(t *testing.T, answers, raises [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, first := range answers {
 		for _, second := range raises {
@@ -125,7 +125,7 @@ func (m *model) fencedDiffers(t *testing.T, answers, raises [][]byte, change fun
 				cases++
 				s := &script{answers: [][]byte{first}, extend: second, elapsed: []time.Duration{e}}
 				if got, want := s.fencedClient(t, m.Nodes, change), m.fencedModel(t, s); got != want {
-					return cases, fmt.Sprintf("%s then %s after %v: %+v; the model %+v", first, second, e, got, want)
+					return cases, fmt.Sprintf("%s then %s after %v: client: %+v; model: %+v", first, second, e, got, want)
 				}
 			}
 		}
@@ -133,8 +133,8 @@ func (m *model) fencedDiffers(t *testing.T, answers, raises [][]byte, change fun
 	return cases, ""
 }
 
-// The real client gives the tokens that the model's does and writes them back where it does, whatever the
-// nodes count and confirm: all cases of three nodes, and all counts of answers of five.
+// The real client and the model issue the same tokens and write them back to the same nodes, for all counts and
+// confirmations: all cases of three nodes, and all multisets of replies of five.
 func TestFencedClient(t *testing.T) {
 	for _, c := range []struct {
 		nodes           int
@@ -151,14 +151,14 @@ func TestFencedClient(t *testing.T) {
 	}
 }
 
-// unconfirmed is a node that confirms what it was never asked to write back.
+// unraised is a node that confirms tokens that were not written back to it.
 type unconfirmed struct{ counting }
 
 func (u unconfirmed) RaiseFence(context.Context, string, string, int64) (bool, error) {
 	return true, nil
 }
 
-// A client that does otherwise is seen, and so is a model that does.
+// Changes to the client or to the model are detected.
 func TestFencedClientDiffers(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 1, Fence: true}
 	wrong := right
@@ -172,17 +172,17 @@ func TestFencedClientDiffers(t *testing.T) {
 				c.Nodes[i] = unconfirmed{n.(counting)}
 			}
 		}},
-		"a clock that stands still":           {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
-		"a model that takes the first count":  {wrong, nil},
-		"a client that leaves out the fences": {right, func(c *redlock.Config) { c.Fence = false }},
+		"a stopped clock":                   {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
+		"a model that uses the first count": {wrong, nil},
+		"a client without fencing tokens":   {right, func(c *redlock.Config) { c.Fence = false }},
 	} {
 		if _, difference := newModel(p.scope, Reductions{}).fencedDiffers(t, counts(3), vectors(3), p.change); difference == "" {
-			t.Errorf("%s is not seen", name)
+			t.Errorf("%s is not detected", name)
 		}
 	}
 }
 
-// fencedCommands are those of a lock that counts grants.
+// fencedCommands returns the commands of a lock that counts grants.
 func fencedCommands(t *testing.T) commands {
 	sends := reference(t)
 	for a, name := range map[action]string{set: "set_fenced.lua", Raise: "raise_fence.lua"} {
@@ -199,8 +199,8 @@ func fencedCommands(t *testing.T) commands {
 	return sends
 }
 
-// countDiffers compares what a node with a key and a count does with each request to what the model
-// has it do: its answer, and its count then. The token that is written back is 3.
+// countDiffers compares the simulated node with the model, for each request at a node with a key and a count:
+// its reply, and its count afterwards. The token to write back is 3.
 func (m *model) countDiffers(t *testing.T, sends commands) (cases int, difference string) {
 	for _, a := range []action{set, Raise, extend, del} {
 		for lease := -1; lease < 2; lease++ {
@@ -225,7 +225,7 @@ func (m *model) countDiffers(t *testing.T, sends commands) (cases int, differenc
 					has = "0"
 				}
 				n.Close()
-				seen := map[string]bool{fmt.Sprintf("answer %v, then count %v", reply, has): true}
+				seen := map[string]bool{fmt.Sprintf("reply %v, then count %v", reply, has): true}
 
 				s, allowed := m.before(lease, false, a), map[string]bool{}
 				if s.node[0].count = uint8(count); a == Raise {
@@ -242,10 +242,10 @@ func (m *model) countDiffers(t *testing.T, sends commands) (cases int, differenc
 					if a == set {
 						answer = int(next.node[0].granted[0])
 					}
-					allowed[fmt.Sprintf("answer %d, then count %d", answer, next.node[0].count)] = true
+					allowed[fmt.Sprintf("reply %d, then count %d", answer, next.node[0].count)] = true
 				}}.node(0)
 				if !maps.Equal(allowed, seen) {
-					return cases, fmt.Sprintf("%s at a node with key %d, count %d: the node: %v; the model: %v", a, lease, count, seen, allowed)
+					return cases, fmt.Sprintf("%s at a node with key %d, count %d: node: %v; model: %v", a, lease, count, seen, allowed)
 				}
 			}
 		}
@@ -253,7 +253,7 @@ func (m *model) countDiffers(t *testing.T, sends commands) (cases int, differenc
 	return cases, ""
 }
 
-// The simulated node counts grants, with the real scripts, as the model's does.
+// The simulated node with the real scripts counts grants like the model's node.
 func TestCounts(t *testing.T) {
 	m := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true}, exactly)
 	cases, difference := m.countDiffers(t, fencedCommands(t))
@@ -265,7 +265,7 @@ func TestCounts(t *testing.T) {
 		"a count of every request": func(c commands) {
 			c[set][1] = "redis.call('incr', KEYS[2]) " + c[set][1]
 		},
-		"a count that starts anew": func(c commands) {
+		"a count that restarts": func(c commands) {
 			c[set][1] = strings.Replace(c[set][1], `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`, 1)
 		},
 		"a token that is written back to any key": func(c commands) {
@@ -280,10 +280,10 @@ func TestCounts(t *testing.T) {
 			sends[a] = slices.Clone(args)
 		}
 		if change(sends); fmt.Sprint(sends) == fmt.Sprint(fencedCommands(t)) {
-			t.Fatalf("%s: the script has no such place", name)
+			t.Fatalf("%s: the script lacks the text to replace", name)
 		}
 		if _, difference := m.countDiffers(t, sends); difference == "" {
-			t.Errorf("%s is not seen", name)
+			t.Errorf("%s is not detected", name)
 		}
 	}
 }

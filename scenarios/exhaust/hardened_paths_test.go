@@ -14,7 +14,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// granter is a client's way to a node that grants and abandons.
+// grantingConn is a client's connection to a node of the hardened lock.
 type granter struct{ wire }
 
 func (g granter) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
@@ -25,8 +25,8 @@ func (g granter) Abandon(ctx context.Context, key, token string, _ time.Duration
 	return g.Release(ctx, key, token)
 }
 
-// hardenedSends are the requests, which abandon whenever they release: where a grant was heard of, that
-// comes to the same.
+// hardenedSends returns the commands of the hardened lock. Releases use the abandon script: for a client that
+// received the grant, it is equivalent.
 func hardenedSends(t *testing.T, quarantine bool) commands {
 	scripts, px, q := hardenedScripts(t), fmt.Sprint(runTTL.Milliseconds()), "0"
 	if quarantine {
@@ -39,7 +39,7 @@ func hardenedSends(t *testing.T, quarantine bool) commands {
 	}
 }
 
-// contendHardened is what one client does with the hardened lock.
+// contendHardened runs one client with the hardened lock.
 func (r *run) contendHardened(t *testing.T, c, attempts int) {
 	cfg := *r.hardened
 	cfg.TTL, cfg.Timeout, cfg.Tries, cfg.RetryMin, cfg.RetryMax = runTTL, runTimeout, 1, time.Millisecond, 20*time.Millisecond
@@ -88,7 +88,7 @@ func (r *run) contendHardened(t *testing.T, c, attempts int) {
 	}
 }
 
-// unseen adds the states that may follow unseen: a quarantine ends.
+// addUnseen adds the states that follow by a step that is not recorded: the end of a quarantine.
 func (m *model) unseen(now map[state]bool) {
 	for again := true; again; {
 		again = false
@@ -107,7 +107,7 @@ var (
 	quarantinedContention = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}
 )
 
-// hardenedPlay lets two Lockers contend; change plants something else.
+// hardenedPlay lets two Lockers contend; change may modify the run.
 func hardenedPlay(t *testing.T, m *model, seed uint64, change func(*run)) (steps []Step, quarantined int) {
 	var of *run
 	steps = play(t, m, seed, func(r *run) {
@@ -117,8 +117,8 @@ func hardenedPlay(t *testing.T, m *model, seed uint64, change func(*run)) (steps
 	return steps, of.quarantined
 }
 
-// What two real Lockers and simulated nodes do is a path of the model, also where nodes restart with
-// nothing and give no vote for a while.
+// Each run of two real Lockers and simulated nodes is a path of the model, even if nodes restart without data
+// and do not vote during a quarantine.
 func TestHardenedRunsArePaths(t *testing.T) { hardenedRunsArePaths(t, 60) }
 
 func hardenedRunsArePaths(t *testing.T, runs int) {
@@ -128,7 +128,7 @@ func hardenedRunsArePaths(t *testing.T, runs int) {
 			steps, q := hardenedPlay(t, m, seed, func(*run) {})
 			quarantined += q
 			if so := m.follows(steps); so < len(steps) {
-				t.Fatalf("%v, seed %d: step %d, %v, is none of the model's after %v", scope, seed, so, steps[so], steps[:so])
+				t.Fatalf("%v, seed %d: the model does not allow step %d, %v, after %v", scope, seed, so, steps[so], steps[:so])
 			}
 			for _, s := range steps {
 				seen[fmt.Sprintf("%s yes %v", s.Action, s.Yes)]++
@@ -138,7 +138,7 @@ func hardenedRunsArePaths(t *testing.T, runs int) {
 		for _, what := range []string{"SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
 			string(acquired) + " yes false", string(failed) + " yes false", string(Extended) + " yes false"} {
 			if seen[what] == 0 {
-				t.Errorf("%v: no run had %s", scope, what)
+				t.Errorf("%v: no run contains %s", scope, what)
 			}
 		}
 		if scope.Quarantine && quarantined == 0 {
@@ -147,22 +147,22 @@ func hardenedRunsArePaths(t *testing.T, runs int) {
 	}
 }
 
-// Lockers and nodes that do otherwise are seen.
+// Wrong Lockers and nodes are detected.
 func TestOtherHardenedRunsAreNoPaths(t *testing.T) {
 	for name, p := range map[string]struct {
 		scope  Scope
 		change func(*run)
 	}{
-		"nodes that heed no tombstones": {hardenedContention, func(r *run) {
+		"nodes that ignore tombstones": {hardenedContention, func(r *run) {
 			r.sends[set][1] = strings.Replace(r.sends[set][1], `redis.call("exists", KEYS[3]) == 1`, `false`, 1)
 		}},
-		"nodes that leave none": {hardenedContention, func(r *run) {
+		"nodes that set no tombstones": {hardenedContention, func(r *run) {
 			r.sends[del][1] = strings.Replace(r.sends[del][1], `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, 1)
 		}},
-		"nodes without a quarantine": {quarantinedContention, func(r *run) { r.sends[set][11] = "0" }},
-		"a quarantine that is short": {quarantinedContention, func(r *run) { r.sends[set][11] = "1" }},
-		"nodes that forget early":    {hardenedContention, func(r *run) { r.fast = 1.5 }},
-		"a clock that stands still": {hardenedContention, func(r *run) {
+		"nodes without a quarantine":   {quarantinedContention, func(r *run) { r.sends[set][11] = "0" }},
+		"a short quarantine":           {quarantinedContention, func(r *run) { r.sends[set][11] = "1" }},
+		"nodes that expire keys early": {hardenedContention, func(r *run) { r.fast = 1.5 }},
+		"a stopped clock": {hardenedContention, func(r *run) {
 			began := time.Now()
 			r.hardened.Now = func() time.Time { return began }
 		}},
@@ -173,7 +173,7 @@ func TestOtherHardenedRunsAreNoPaths(t *testing.T) {
 			noticed = m.follows(steps) < len(steps)
 		}
 		if !noticed {
-			t.Errorf("%s are not noticed", name)
+			t.Errorf("%s: not detected", name)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// hardenedScripts are those of the hardened lock's nodes, by what they do in the model.
+// hardenedScripts returns the scripts of the hardened lock, by their action in the model.
 func hardenedScripts(t *testing.T) map[action]string {
 	out := map[action]string{}
 	for a, name := range map[action]string{set: "grant", del: "abandon", Raise: "raise_fence", extend: "extend"} {
@@ -27,17 +27,17 @@ func hardenedScripts(t *testing.T) map[action]string {
 	return out
 }
 
-// nodeState is a node in which the first lease's request arrives.
+// nodeState is the state of a node at which the first lease's request arrives.
 type nodeState struct {
-	lease           int // whose key it has; -1: nobody's
-	count           int // of grants; 0: none is known
+	lease           int // lease of its key; -1 for none
+	count           int // count of grants; 0 for none
 	buried, secured bool
-	quarantine      bool // the scope has one
+	quarantine      bool // whether the scope has a quarantine
 }
 
 const raisedTo = 3
 
-// real has the simulated node carry out the script: its answer, and what is there then.
+// real runs the script on the simulated node and describes its reply and state.
 func (s nodeState) real(t *testing.T, scripts map[action]string, a action) string {
 	n := start("")
 	defer n.Close()
@@ -77,22 +77,22 @@ func (s nodeState) real(t *testing.T, scripts map[action]string, a action) strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A count from the clock is far above any: the model's node counts from where all stand.
+	// A count from the clock is far above all others. The model's node continues from the highest count.
 	if first, ok := reply.(int64); ok && s.count == 0 && first > 1e9 {
 		reply, count = int64(1), "1"
 	}
 	if count == nil {
 		count = "0"
 	}
-	return fmt.Sprintf("answer %v, then key %q, count %v, SET is refused: %v", reply, n.has(t), count, gone == int64(1))
+	return fmt.Sprintf("reply %v, then key %q, count %v, SET refused: %v", reply, n.has(t), count, gone == int64(1))
 }
 
-// model has the model's node do it.
+// model does the same with the model's node.
 func (s nodeState) model(m *model, a action) string {
 	in := m.before(s.lease, false, a)
 	n := &in.node[0]
 	n.count = uint8(s.count)
-	n.set[0] = flying // unless it is what arrives, it still may
+	n.set[0] = flying // if another request arrives, the SET is still in flight
 	if s.buried {
 		n.set[0] = doomed
 	}
@@ -120,10 +120,10 @@ func (s nodeState) model(m *model, a action) string {
 		has = fmt.Sprint(k.lease())
 	}
 	buried := after.node[0].set[0] == doomed || s.buried && a == set
-	return fmt.Sprintf("answer %v, then key %q, count %d, SET is refused: %v", answer, has, after.node[0].count, buried)
+	return fmt.Sprintf("reply %v, then key %q, count %d, SET refused: %v", answer, has, after.node[0].count, buried)
 }
 
-// hardenedNodeDiffers compares the two in each state of a key, its count, its tombstone and a quarantine.
+// hardenedNodeDiffers compares the two in each state of the key, its count, its tombstone and the quarantine.
 func hardenedNodeDiffers(t *testing.T, m *model, scripts map[action]string) (cases int, difference string) {
 	for _, a := range []action{set, del, Raise, extend} {
 		for lease := -1; lease < 2; lease++ {
@@ -131,14 +131,14 @@ func hardenedNodeDiffers(t *testing.T, m *model, scripts map[action]string) (cas
 				for flags := range 4 {
 					s := nodeState{lease, count, flags&1 == 1, flags&2 == 2, m.Quarantine}
 					if s.secured && !m.Quarantine || lease == 0 && count == 0 {
-						continue // what was granted was counted
+						continue // each grant was counted
 					}
 					if a == del && lease == 0 && !s.buried {
-						continue // it was granted: no SET is under way, and whether one was refused is of no matter
+						continue // granted, so no SET is in flight that could be refused
 					}
 					cases++
 					if real, model := s.real(t, scripts, a), s.model(m, a); real != model {
-						return cases, fmt.Sprintf("%s at %+v: %s; the model: %s", a, s, real, model)
+						return cases, fmt.Sprintf("%s at %+v: node: %s; model: %s", a, s, real, model)
 					}
 				}
 			}
@@ -147,7 +147,7 @@ func hardenedNodeDiffers(t *testing.T, m *model, scripts map[action]string) (cas
 	return cases, ""
 }
 
-// The simulated node does with the hardened lock's scripts what the model's does.
+// The simulated node with the hardened lock's scripts behaves like the model's node.
 func TestHardenedNode(t *testing.T) {
 	scope := Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true, Lock: hardenedLock, Crashes: 1}
 	quarantined := scope
@@ -165,35 +165,35 @@ func TestHardenedNode(t *testing.T) {
 		scope    Scope
 		modelled string
 	}{
-		"a tombstone that is not heeded":     {set, `redis.call("exists", KEYS[3]) == 1`, `false`, scope, ""},
-		"a tombstone that is not set":        {del, `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, scope, tombstones},
-		"a grant that does not know its own": {set, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if true then`, scope, ""},
-		"a grant to everybody":               {set, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if false then`, scope, ""},
-		"no quarantine":                      {set, `if left > 0 then`, `if false then`, quarantined, ""},
-		"a token that lowers the count":      {Raise, `if tonumber(redis.call("get", KEYS[2]) or "0") < tonumber(ARGV[2])`, `if true`, scope, ""},
-		"a release of anybody's key":         {del, `redis.call("get", KEYS[1]) == ARGV[1]`, `true`, scope, ""},
+		"a tombstone that is ignored":      {set, `redis.call("exists", KEYS[3]) == 1`, `false`, scope, ""},
+		"a tombstone that is not set":      {del, `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, scope, tombstones},
+		"a grant that ignores its own key": {set, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if true then`, scope, ""},
+		"a grant to every client":          {set, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if false then`, scope, ""},
+		"no quarantine":                    {set, `if left > 0 then`, `if false then`, quarantined, ""},
+		"a token that lowers the count":    {Raise, `if tonumber(redis.call("get", KEYS[2]) or "0") < tonumber(ARGV[2])`, `if true`, scope, ""},
+		"a release of any key":             {del, `redis.call("get", KEYS[1]) == ARGV[1]`, `true`, scope, ""},
 	} {
 		scripts := hardenedScripts(t)
 		wrong := strings.Replace(scripts[p.of], p.was, p.is, 1)
 		if wrong == scripts[p.of] {
-			t.Fatalf("%s: the script has no such place", name)
+			t.Fatalf("%s: the script lacks the text to replace", name)
 		}
 		scripts[p.of] = wrong
 		if p.modelled == "" {
 			if _, difference := hardenedNodeDiffers(t, newModel(p.scope, Reductions{Merge: true}), scripts); difference == "" {
-				t.Errorf("%s is not seen", name)
+				t.Errorf("%s is not detected", name)
 			}
 			continue
 		}
 		wrongly := p.scope
 		wrongly.Without = p.modelled
 		if _, difference := hardenedNodeDiffers(t, newModel(wrongly, Reductions{Merge: true}), hardenedScripts(t)); difference == "" {
-			t.Errorf("a model without %s is not seen", p.modelled)
+			t.Errorf("a model without %s is not detected", p.modelled)
 		}
 	}
 }
 
-// granting is a puppet with the steps of the hardened lock. What it is asked to forget it forgets.
+// grantingNode is a scriptedNode with the commands of the hardened lock. It confirms all releases.
 type granting struct{ puppet }
 
 func (g granting) Grant(ctx context.Context, _, token string, _ driver.Terms) (int64, error) {
@@ -208,7 +208,7 @@ func (g granting) Release(ctx context.Context, _, token string) (bool, error) {
 	return g.ask(ctx, "DEL", token, func(int) []byte { return []byte("yyyyy") })
 }
 
-// hardenedClient is what the real one made of a script.
+// hardenedClient returns the result of the real client for a script.
 func (s *script) hardenedClient(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now}
 	for n := range nodes {
@@ -223,7 +223,7 @@ func (s *script) hardenedClient(t *testing.T, nodes int, change func(*redlock.Co
 			t.Fatal(err)
 		}
 		lease, err := l.Acquire(t.Context(), "k")
-		synctest.Wait() // for votes that are not waited for
+		synctest.Wait() // for votes that the client did not wait for
 		if held = err == nil; held {
 			lease.Release(t.Context())
 		}
@@ -233,8 +233,8 @@ func (s *script) hardenedClient(t *testing.T, nodes int, change func(*redlock.Co
 	return held, slices.Sorted(slices.Values(s.sent))
 }
 
-// hardenedModel is what the model makes of it. A node whose answer is missing is told to refuse the
-// SET, others to delete their key.
+// hardenedModel returns the result of the model. A node whose reply is missing gets a tombstone for the SET;
+// others delete their key.
 func (m *model) hardenedModel(t *testing.T, s *script) (held bool, sent []string) {
 	before := m.answered(0, s.answers[0], s.elapsed[0] >= window, false)
 	did, after := m.decides(t, before)
@@ -261,18 +261,18 @@ func (m *model) hardenedDiffers(t *testing.T, answers [][]byte, change func(*red
 			s := &script{answers: [][]byte{v}, elapsed: []time.Duration{e, e, e, e, e, e, e, e}}
 			held, sent := s.hardenedClient(t, m.Nodes, change)
 			if want, requests := m.hardenedModel(t, s); held != want || !slices.Equal(sent, requests) {
-				return cases, fmt.Sprintf("%s after %v: held %v after %q; in the model %v after %q", v, e, held, sent, want, requests)
+				return cases, fmt.Sprintf("%s after %v: client: held %v after %q; model: held %v after %q", v, e, held, sent, want, requests)
 			}
 		}
 	}
 	return cases, ""
 }
 
-// barren is a node without tombstones.
+// plainNode is a node without tombstones.
 type barren struct{ redlock.Node }
 
-// The real Locker does what the model's client does, whatever nodes answer: all cases of three nodes,
-// and all counts of votes of five.
+// The real Locker behaves like the model's client for all replies: all cases of three nodes, and all counts
+// of votes of five.
 func TestHardenedClient(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock}
 	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
@@ -289,15 +289,15 @@ func TestHardenedClient(t *testing.T) {
 		scope  Scope
 		change func(*redlock.Config)
 	}{
-		"a clock that stands still":         {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
-		"a smaller margin":                  {right, func(c *redlock.Config) { c.Drift = drift / 2 }},
-		"nodes that know no tombstones":     {right, func(c *redlock.Config) { c.Nodes[1] = barren{c.Nodes[1]} }},
-		"a node that it never asks":         {right, func(c *redlock.Config) { c.Nodes = c.Nodes[:2] }},
-		"the specification's model":         {Scope{Nodes: 3, Attempts: 1}, nil},
-		"a model that leaves no tombstones": {without, nil},
+		"a stopped clock":            {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
+		"a smaller margin":           {right, func(c *redlock.Config) { c.Drift = drift / 2 }},
+		"a node without tombstones":  {right, func(c *redlock.Config) { c.Nodes[1] = barren{c.Nodes[1]} }},
+		"a node left out":            {right, func(c *redlock.Config) { c.Nodes = c.Nodes[:2] }},
+		"the specification's model":  {Scope{Nodes: 3, Attempts: 1}, nil},
+		"a model without tombstones": {without, nil},
 	} {
 		if _, difference := newModel(p.scope, Reductions{}).hardenedDiffers(t, vectors(3), p.change); difference == "" {
-			t.Errorf("%s: not seen", name)
+			t.Errorf("%s is not detected", name)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// client is what a client can do next, and its windows.
+// client yields the next steps of a client and its windows.
 func (w walk) client(c int) {
 	me := &w.from.client[c]
 	switch me.phase {
@@ -47,7 +47,7 @@ func (w walk) client(c int) {
 	}
 }
 
-// windows is how many windows an attempt has that can end.
+// windows returns the number of windows of an attempt that can end.
 func (m *model) windows(s *state, c, a int) uint8 {
 	me := &s.client[c]
 	if a == int(me.begun)-1 {
@@ -61,7 +61,7 @@ func (m *model) windows(s *state, c, a int) uint8 {
 	return uint8(1 + m.Extends)
 }
 
-// of is a step of a client's latest attempt.
+// clientStep returns a step of a client's latest attempt.
 func (w walk) of(c int, a action) Step {
 	return Step{Action: a, Client: c + 1, Attempt: int(w.from.client[c].begun)}
 }
@@ -85,7 +85,7 @@ func (m *model) release(t *state, c int) {
 	m.end(t, c, how)
 }
 
-// end ends an attempt or a hold: all nodes are asked to forget it.
+// end ends an attempt or a hold: the client sends a DEL to all nodes.
 func (m *model) end(t *state, c int, how request) {
 	me := &t.client[c]
 	me.phase, me.asked, me.gen, me.free = idle, 0, 0, 0
@@ -98,7 +98,8 @@ func send(t *state, nodes int, to func(*node) *request, how request) {
 	}
 }
 
-// attempt is how an attempt can end. Unless replies are merged into that, each arrives first.
+// attempt yields the ways an attempt can end. Unless replies are merged into the end, each arrives in a
+// step of its own first.
 func (w walk) attempt(c int) {
 	l := w.current(w.from, c)
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
@@ -106,12 +107,12 @@ func (w walk) attempt(c int) {
 	if won {
 		w.step(w.of(c, acquired), func(t *state) { w.acquire(t, c, 0) })
 	}
-	if !won || w.Merge { // where they are merged, answers may still be on their way
+	if !won || w.Merge { // with Merge, replies may still be in flight
 		w.step(w.of(c, failed), func(t *state) { w.fail(t, c) })
 	}
 }
 
-// extension is how an extension can end.
+// extension yields the ways an extension can end.
 func (w walk) extension(c int) {
 	l := w.current(w.from, c)
 	ends := func(a action, p phase, more uint8) {
@@ -135,8 +136,8 @@ func (w walk) extension(c int) {
 	}
 }
 
-// replies are the nodes, a bit each, of which a client knows what they answered in a round, or could
-// know where replies are merged.
+// replies returns bit sets of the nodes whose replies a client has received in a round. With Merge they
+// include replies that it may have received.
 func (w walk) replies(c int, of func(*node) *request) (agreed, refused uint8) {
 	for n := range w.Nodes {
 		r := *of(&w.from.node[n])
@@ -154,7 +155,7 @@ func (w walk) replies(c int, of func(*node) *request) (agreed, refused uint8) {
 	return agreed, refused
 }
 
-// deaf forgets the answers to a lease's rounds that are over: nobody waits for them any more.
+// dropReplies drops the replies to a lease's finished rounds. No client waits for them.
 func (m *model) deaf(t *state, l int) {
 	for i := range m.Nodes {
 		n := &t.node[i]
@@ -167,8 +168,8 @@ func (m *model) deaf(t *state, l int) {
 	}
 }
 
-// node is what can happen at a node next. What arrives at one that is down is refused, which
-// is no answer: as if it never arrived.
+// node yields the next steps at a node. A message that arrives while the node is down is rejected without
+// a reply, as if it had never arrived.
 func (w walk) node(n int) {
 	s, me := w.from, &w.from.node[n]
 	at := func(a action) Step { return Step{Action: a, Node: n + 1} }
@@ -184,7 +185,7 @@ func (w walk) node(n int) {
 			return
 		}
 	}
-	if s.crashes > 0 && (!w.Dominate || me.key > 0 || me.disk > 0 || me.count > 0) { // else it takes nothing away
+	if s.crashes > 0 && (!w.Dominate || me.key > 0 || me.disk > 0 || me.count > 0) { // otherwise the crash loses nothing
 		w.step(at(crashed), func(t *state) { w.crash(t, n) })
 	}
 	if s.jumps > 0 && me.key > 0 {
@@ -226,11 +227,11 @@ func (m *model) crash(t *state, n int) {
 
 func (n *node) sync() { n.disk, n.synced = n.key, n.count }
 
-// messages are those that can arrive at a node, where the key has expired or not.
+// messages yields the messages that can arrive at a node. expired is set if the node's key has expired.
 func (w walk) messages(n int, expired bool) {
 	me := w.from.node[n]
 	for l := range w.leases() {
-		if (me.set[l] == flying || me.set[l] == doomed) && me.down == up { // in quarantine that is no answer
+		if (me.set[l] == flying || me.set[l] == doomed) && me.down == up { // in quarantine the node does not answer SETs
 			w.arrive(n, l, set, expired)
 			w.lapsed(n, l, expired)
 		}
@@ -249,8 +250,8 @@ func (w walk) messages(n int, expired bool) {
 	}
 }
 
-// arrive applies a message. With EverySec what it changes is on the disk at once, or not before
-// the next change: a sync in between comes to the same as the one or the other.
+// arrive applies a message. With fsync everysec, its change is synced either immediately or not before the next
+// change. A sync in between is equivalent to one of the two.
 func (w walk) arrive(n, l int, a action, expired bool) {
 	old := w.from.node[n].key
 	if expired {
@@ -285,11 +286,11 @@ func (w walk) arrive(n, l int, a action, expired bool) {
 	}
 }
 
-// counts is what a request that took effect does to a node's count of grants.
+// updateCount applies a request that took effect to a node's count of grants.
 func (m *model) counts(t *state, n, l int, a action, old key) {
 	switch me := &t.node[n]; a {
 	case set:
-		if !m.hardened || old == 0 { // else it has granted that before
+		if !m.hardened || old == 0 { // otherwise it has counted that grant already
 			me.count++
 		}
 		me.granted[l] = me.count
@@ -298,7 +299,7 @@ func (m *model) counts(t *state, n, l int, a action, old key) {
 	}
 }
 
-// apply is what a node does with a request of a lease about the key it has.
+// apply returns the key on a node after a lease's request, and whether the node grants the request.
 func (w walk) apply(me *node, old key, l int, a action) (left key, ok bool) {
 	own := old > 0 && w.same(w.from, old.lease(), l)
 	switch {
@@ -309,7 +310,7 @@ func (w walk) apply(me *node, old key, l int, a action) (left key, ok bool) {
 	case a == set && (old == 0 || w.noNX):
 		return keyOf(l, 0), true
 	case a == extend && own && old.lease() > l && old.lease()/w.Attempts == l/w.Attempts:
-		return old, true // a later attempt's, with the same token: no expiry gets earlier
+		return old, true // a later attempt with the same token; its expiry does not get earlier
 	case a == extend && own:
 		return keyOf(l, 1), true
 	case a == Raise && own:
@@ -320,7 +321,7 @@ func (w walk) apply(me *node, old key, l int, a action) (left key, ok bool) {
 	return old, false
 }
 
-// answer sends the answer on its way, if somebody waits for it.
+// sendReply sends the reply if a client waits for it.
 func (w walk) answer(t *state, n, l int, a action, ok bool) {
 	r, wanted := &t.node[n].del[l], idle
 	switch a {
@@ -344,8 +345,8 @@ func (w walk) answer(t *state, n, l int, a action, ok bool) {
 	}
 }
 
-// section is what became of one hold's work on the resource: it reads what is there, and sends one
-// write that is based on it. A write that was applied since then makes it late.
+// section is the progress of one hold's work on the resource. The hold reads the value and sends one
+// write based on it. If another write is applied in between, the hold's write is late.
 type section uint8
 
 const (
@@ -357,8 +358,8 @@ const (
 	wrote
 )
 
-// work is what a holder can do next on the resource. A read that arrives late is one of which it
-// hears when it may: only what it has read by then counts.
+// work yields a holder's next steps on the resource. A read is one step: it does not matter when it was
+// sent, only what it returned.
 func (w walk) work(c int) {
 	l := w.current(w.from, c)
 	switch w.from.section[l] {
@@ -367,16 +368,16 @@ func (w walk) work(c int) {
 		did.Yes = w.accepts(w.from, l)
 		w.step(did, func(t *state) { w.reads(t, c) })
 	case read, readLate:
-		if w.believes(w.from, c) { // it looks at its clock, and the write may take as long as it likes
+		if w.believes(w.from, c) { // it checks its clock first; the write may arrive arbitrarily late
 			w.step(w.of(c, writing), func(t *state) { t.section[l] += sent - read })
 		}
 	}
 }
 
-// accepts says whether the resource lets a lease's token pass.
+// accepts reports whether the resource accepts a lease's token.
 func (m *model) accepts(s *state, l int) bool { return !m.Fence || s.fence[l] >= s.top }
 
-// reads is a hold's read: who is refused gives the lock back.
+// applyRead applies a hold's read. A client whose read is refused releases the lock.
 func (m *model) reads(t *state, c int) {
 	l := m.current(t, c)
 	if !m.accepts(t, l) {
@@ -387,14 +388,14 @@ func (m *model) reads(t *state, c int) {
 	m.see(t, l)
 }
 
-// see has the resource keep the highest token.
+// recordToken records a token at the resource, which remembers the highest one.
 func (m *model) see(t *state, l int) {
 	if m.Fence {
 		t.top = max(t.top, t.fence[l])
 	}
 }
 
-// writes are those that can arrive at the resource.
+// writes yields the writes that can arrive at the resource.
 func (w walk) writes() {
 	for l := range w.leases() {
 		if s := w.from.section[l]; s != sent && s != sentLate {
@@ -405,7 +406,7 @@ func (w walk) writes() {
 	}
 }
 
-// write applies a write, or refuses it.
+// applyWrite applies or refuses a write.
 func (m *model) write(t *state, l int, accepted bool) {
 	if accepted {
 		m.see(t, l)
@@ -423,21 +424,21 @@ func (m *model) write(t *state, l int, accepted bool) {
 	}
 }
 
-// leave ends a hold's work: what it has sent is still on its way.
+// leave ends a hold's work. A write that was sent stays in flight.
 func (m *model) leave(t *state, l int) {
 	if s := &t.section[l]; *s != sent && *s != sentLate {
 		*s = unread
 	}
 }
 
-// Where grants are counted an attempt has two rounds: all nodes are asked for the key and for their
-// counts of its grants, and the highest of them, which is the token, is written back to those that
-// granted with a lower one. Who does not confirm that has no vote.
+// With fencing tokens an attempt has two rounds. In the first, each node sets the key and returns its
+// count of the key's grants. The highest count is the token. In the second round the client writes the
+// token back to the nodes that granted with a lower count. Their votes count only if they confirm.
 //
-//	SET ──► counts 3, 1, 2 ──► token 3 ──► RAISE to 3 on the second and the third ──► votes
+//	SET ──► counts 3, 1, 2 ──► token 3 ──► RAISE to 3 on the second and third node ──► votes
 
-// fenced is how an attempt that counts can go on once its first round is over. It matters
-// which counts were heard: where replies are merged into that, any that can be there may be.
+// fencedAttempt yields the ways an attempt with fencing tokens can continue after its first round. They
+// depend on which counts the client received. With Merge that is any subset of the possible ones.
 func (w walk) fenced(c int) {
 	l := w.current(w.from, c)
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
@@ -454,7 +455,7 @@ func (w walk) fenced(c int) {
 	}
 }
 
-// count gives the token by the counts that were heard.
+// issueToken yields the step after the first round, given the nodes whose counts were received.
 func (w walk) count(c int, heard uint8) {
 	l := w.current(w.from, c)
 	fence, behind := w.token(l, heard)
@@ -475,7 +476,7 @@ func (w walk) count(c int, heard uint8) {
 			case behind>>i&1 == 1:
 				n.set[l], n.raise[l] = none, flying
 			case heard>>i&1 == 1:
-				n.set[l] = heardYes // its vote stands
+				n.set[l] = heardYes // its vote counts
 			case n.set[l] != flying:
 				n.set[l] = none
 			}
@@ -483,7 +484,7 @@ func (w walk) count(c int, heard uint8) {
 	})
 }
 
-// token is the highest count of those that were heard, and which of them are behind it.
+// token returns the highest received count, and the bit set of nodes with a lower count.
 func (w walk) token(l int, heard uint8) (fence, behind uint8) {
 	for i := range w.Nodes {
 		if n := &w.from.node[i]; heard>>i&1 == 1 && (!w.firstCount || fence == 0) {
@@ -498,7 +499,7 @@ func (w walk) token(l int, heard uint8) (fence, behind uint8) {
 	return fence, behind
 }
 
-// raised is how an attempt can end whose token is being written back.
+// raised yields the ways an attempt can end while its token is being written back.
 func (w walk) raised(c int) {
 	l := w.current(w.from, c)
 	confirmed, _ := w.replies(c, func(n *node) *request { return &n.raise[l] })
@@ -519,7 +520,7 @@ func (w walk) raised(c int) {
 	}
 }
 
-// acquire is the end of an attempt that got the lock, with a token or without.
+// acquire ends an attempt that got the lock.
 func (m *model) acquire(t *state, c int, fence uint8) {
 	l := m.current(t, c)
 	m.deaf(t, l)
@@ -534,15 +535,15 @@ func (m *model) acquire(t *state, c int, fence uint8) {
 	}
 }
 
-// begins notes that a SET of an attempt has arrived: it may have been sent just now, and the attempt
-// have begun, after every lock that was given so far.
+// recordBegin records that a SET of an attempt has arrived. The attempt may have begun just now, after every
+// lock granted so far.
 func (m *model) begins(t *state, c, l int) {
 	if me := &t.client[c]; m.Property == fencingOrder && me.floor == 0 && me.phase == asking && l == m.current(t, c) {
 		me.floor = t.top + 1
 	}
 }
 
-// fail is the end of one that did not.
+// fail ends an attempt that did not get the lock.
 func (m *model) fail(t *state, c int) {
 	l, refused := m.current(t, c), uint8(0)
 	for n := range m.Nodes {
@@ -556,7 +557,7 @@ func (m *model) fail(t *state, c int) {
 	t.client[c].floor = 0
 }
 
-// settle forgets tokens that nobody will ask for, so that states don't differ in them.
+// dropTokens clears tokens that will not be used any more, so states do not differ in them.
 func (m *model) settle(t *state) {
 	for l := range m.leases() {
 		c := l / m.Attempts
@@ -574,34 +575,36 @@ func (m *model) settle(t *state) {
 	}
 }
 
-// hardenedLock is the lock that redlock.New makes. It does what the specification's does, and besides:
+// hardenedLock is the lock of redlock.New. It differs from the specification's lock as follows:
 //
-//   - it returns once a quorum has granted, or none can. Nothing new can come of that: where time is
-//     not counted, a round may be over at any moment, and what it has sent arrives later or never.
-//   - a node is not asked to forget what it has refused; where the node's answer to SET is missing it
-//     is told to refuse that: a tombstone.
-//   - a DEL is sent until it is answered: a debt. That it arrives twice makes no difference, unless the
-//     tombstone that the first one left is gone by then.
-//   - counts of grants begin at the node's clock, so that a node which forgot counts on above all that
-//     was counted before, as long as clocks agree.
-//   - with Scope.Quarantine a node that crashed refuses every SET until what it lost would have expired.
+//   - It returns once a quorum has granted the lock, or cannot any more. That adds no behavior to the
+//     model: without time, a round may end at any moment, and its messages arrive later or never.
+//   - It sends no DEL to a node that refused the SET. A node whose reply to the SET is missing gets a
+//     tombstone, which makes it refuse that SET.
+//   - It repeats a DEL until it is answered: a debt. A second arrival makes no difference unless the
+//     tombstone of the first one has expired by then.
+//   - Counts of grants start at the node's clock. A node that lost its counts therefore continues above
+//     all earlier counts, as long as clocks agree.
+//   - With Scope.Quarantine, a node that crashed refuses every SET until the keys it lost would have expired.
 //
-// Package wire needs no tombstones, for on one connection nothing overtakes: none of its SETs
-// arrives after its DEL, and here none has an effect after it.
+// Package wire needs no tombstones because messages on one connection keep their order: none of its SETs
+// arrives after its DEL. In the model, none has an effect after it.
 const hardenedLock = "hardened"
 
-// Parts of it that Scope.Without can leave out.
+// Parts of the hardened lock that Scope.Without can leave out.
 const (
 	tombstones = "tombstones"
 	debts      = "debts"
 	clockCount = "clock-counts"
 )
 
-// Locks and Parts list what Scope.Lock and Scope.Without can be.
+// Locks lists the valid values of Scope.Lock.
 func Locks() []string { return []string{"redlock", hardenedLock} }
+
+// Parts lists the valid values of Scope.Without.
 func Parts() []string { return []string{tombstones, debts, clockCount} }
 
-// hardening is those parts.
+// hardening says which parts of the hardened lock are active.
 type hardening struct{ hardened, tombstones, debts, clockCount bool }
 
 func (s Scope) harden(r *rules) {
@@ -614,36 +617,36 @@ func (s Scope) checkHardened() error {
 	hardened := s.Lock == hardenedLock
 	switch {
 	case s.Lock != "" && !hardened:
-		return fmt.Errorf("lock is %q, and can be one of %q", s.Lock, Locks())
+		return fmt.Errorf("lock is %q; valid values are %q", s.Lock, Locks())
 	case s.Without != "" && !slices.Contains(Parts(), s.Without):
-		return fmt.Errorf("without is %q, and can be one of %q", s.Without, Parts())
+		return fmt.Errorf("without is %q; valid values are %q", s.Without, Parts())
 	case (s.Without != "" || s.Quarantine) && !hardened:
-		return fmt.Errorf("tombstones, debts, counts from the clock and quarantine are of lock %s", hardenedLock)
+		return fmt.Errorf("tombstones, debts, clock counts and quarantine exist only in lock %s", hardenedLock)
 	case hardened && s.Mistake != "":
-		return fmt.Errorf("%s is a mistake of the specification's lock; lock %s can go without one of %q", s.Mistake, hardenedLock, Parts())
+		return fmt.Errorf("%s is a mistake in the specification's lock; from lock %s, leave out one of %q", s.Mistake, hardenedLock, Parts())
 	case s.Without == clockCount && !s.Fence:
-		return fmt.Errorf("%s are of fencing tokens, and the lock gives none", clockCount)
+		return fmt.Errorf("%s are about fencing tokens, but the lock does not issue any", clockCount)
 	case s.Quarantine && (s.Crashes == 0 || s.Restart == Delayed):
-		return fmt.Errorf("a quarantine is of nodes that crash and are back at once")
+		return fmt.Errorf("quarantine requires nodes that crash and restart immediately")
 	case s.Quarantine && s.Restart == everySec && s.Extends > 0 && s.Crashes > 1:
-		return fmt.Errorf("a node in quarantine that loses an extension besides is not searched")
+		return fmt.Errorf("nodes in quarantine that also lose an extension are not modeled")
 	case s.Property == leftKeys && (s.Crashes > 0 || s.Jumps > 0 || s.Mistake != ""):
-		return fmt.Errorf("%s is of scopes without faults and mistakes", leftKeys)
+		return fmt.Errorf("%s requires a scope without faults and mistakes", leftKeys)
 	}
 	return nil
 }
 
-// inTheModel is the cause of a violation which no run shows.
+// inTheModel is the cause of a violation that cannot be run.
 const inTheModel = "in the model"
 
-// Runs says whether what violates the scope can be run: there is a lock like that and a verdict on it,
-// and a scenario can tell of it. What breaks the tokens of nodes that come back with older counts
-// takes attempts that fail, of which it can't tell.
+// CanRun reports whether a violation in the scope can be run: the lock and a verdict on the property exist
+// outside the model, and a scenario can express the steps. It cannot if nodes restart with older counts of
+// the hardened lock: that violation needs failed attempts, which a scenario cannot express.
 func (s Scope) Runs() bool {
 	return s.Without == "" && s.Property != leftKeys && !(s.Lock == hardenedLock && s.Property == fencingOrder && s.Restart == everySec)
 }
 
-// spare leaves out the DELs to nodes that are known to have refused: they have nothing to forget.
+// skipRefused drops the DELs to nodes that are known to have refused the SET: they have no key to delete.
 func spare(m *model, t *state, l int, refused uint8) {
 	for n := range m.Nodes {
 		if m.hardened && refused>>n&1 == 1 {
@@ -652,15 +655,15 @@ func spare(m *model, t *state, l int, refused uint8) {
 	}
 }
 
-// bury has a node refuse the SET of a lease that is still under way.
+// addTombstone leaves a tombstone on a node: it will refuse the SET of a lease that is still in flight.
 func bury(m *model, n *node, l int) {
 	if m.tombstones && n.set[l] == flying {
 		n.set[l] = doomed
 	}
 }
 
-// lapsed is a SET that arrives when its tombstone may be gone, which lives a TTL, as keys do: by then
-// the window of the attempt is over.
+// lapsedTombstone yields the arrival of a SET after its tombstone may have expired. A tombstone lives a TTL, like a
+// key, so the window of the attempt has ended by then.
 func (w walk) lapsed(n, l int, expired bool) {
 	if w.from.node[n].set[l] != doomed || w.from.over[l] == 0 {
 		return
@@ -668,14 +671,14 @@ func (w walk) lapsed(n, l int, expired bool) {
 	late := *w.from
 	late.node[n].set[l] = flying
 	if w.debts {
-		late.node[n].del[l] = flying // if no answer to it was heard, it comes again
+		late.node[n].del[l] = flying // without a reply, the client repeats it
 	}
 	walk{w.model, &late, w.yield}.arrive(n, l, set, expired)
 }
 
-// forgets is what a crash takes besides keys and counts. What was sent before it is taken to arrive all
-// the same, so that a tombstone which is lost has its SET arrive. A node that knows no count any more
-// counts from its clock, which is above all that there was.
+// afterCrash applies the effects of a crash other than the loss of keys and counts. Messages sent before the crash may still
+// arrive, so losing a tombstone lets its SET take effect. A node without a count starts from its clock,
+// which is above all earlier counts.
 func forgets(m *model, t *state, n int, before *node) {
 	me := &t.node[n]
 	if m.Restart != Always {
@@ -699,8 +702,8 @@ func forgets(m *model, t *state, n int, before *node) {
 	}
 }
 
-// left says whether a key stays on a node for which nobody will ask: its attempt or hold is over, its
-// window is not, and no DEL is on its way.
+// hasLeftKey reports whether a key stays on a node without a client that would delete it: its attempt or
+// hold has ended, its window has not, and no DEL is in flight.
 func left(m *model, s *state) bool {
 	for n := range m.Nodes {
 		k := s.node[n].key

@@ -12,10 +12,10 @@ import (
 	server "lockpick/harness/sim/node"
 )
 
-// commands are what a client sends to a node, for a lease with its number as token.
+// commands maps actions to the commands that a client sends to a node. The token is the lease's number.
 type commands map[action][]string
 
-// reference is those of the reference.
+// reference returns the commands of the reference lock.
 func reference(t *testing.T) commands {
 	script := func(name string) string {
 		text, err := os.ReadFile("../../redlock/driver/" + name)
@@ -32,7 +32,7 @@ func reference(t *testing.T) commands {
 	}
 }
 
-// instance is a simulated node, and the time there.
+// instance is a simulated node and its time.
 type instance struct {
 	*server.Node
 	now  int64
@@ -61,7 +61,7 @@ func (n *instance) do(t *testing.T, args ...string) (yes bool) {
 	return reply == "OK" || reply == int64(1)
 }
 
-// has is the token that the node's key has; "": there is none.
+// token returns the token of the node's key, or "".
 func (n *instance) has(t *testing.T) string {
 	t.Helper()
 	v, err := n.Do("GET", "k")
@@ -72,13 +72,13 @@ func (n *instance) has(t *testing.T) string {
 	return token
 }
 
-// set gives the node a lease's key.
+// set sets the key of a lease on the node.
 func (n *instance) set(t *testing.T, lease int) {
 	n.do(t, "SET", "k", fmt.Sprint(lease), "NX", "PX", fmt.Sprint(ttl.Milliseconds()))
 }
 
-// before is a state in which a node has a lease's key (< 0: none), and a request of the first
-// lease is on its way to it.
+// before returns a state in which a node has a lease's key (none if lease < 0), and a request of the first
+// lease is in flight to it.
 func (m *model) before(lease int, over bool, a action) state {
 	var s state
 	for c := range s.client {
@@ -106,7 +106,7 @@ func (m *model) before(lease int, over bool, a action) state {
 	return s
 }
 
-// allows is what the model has a node do with a request: its answer, and whose key it has then.
+// allows returns the results that the model allows for a request: the node's reply, and its key afterwards.
 func (m *model) allows(lease int, over bool, a action) map[string]bool {
 	s, out := m.before(lease, over, a), map[string]bool{}
 	walk{m, &s, func(next *state, did Step) {
@@ -123,11 +123,11 @@ func (m *model) allows(lease int, over bool, a action) map[string]bool {
 
 func told(yes bool, after string) string { return fmt.Sprintf("yes %v, then key %q", yes, after) }
 
-// nodeDiffers compares what the node does with what the model allows: all that it does, and
-// nothing that it doesn't.
+// nodeDiffers compares the simulated node with the model. The node must show all results that the model
+// allows, and no others.
 func (m *model) nodeDiffers(t *testing.T, sends commands) (cases int, difference string) {
 	for _, a := range []action{set, extend, del} {
-		for lease := -1; lease < 2; lease++ { // none, the asker's, the other's
+		for lease := -1; lease < 2; lease++ { // none, the requester's, the other client's
 			for _, over := range []bool{false, true} {
 				seen := map[string]bool{}
 				ages := []time.Duration{0, ttl - time.Millisecond}
@@ -143,13 +143,13 @@ func (m *model) nodeDiffers(t *testing.T, sends commands) (cases int, difference
 					n.now = int64(age)
 					reply, err := n.Do(sends[a]...)
 					if err != nil {
-						return cases, fmt.Sprintf("%s: the node: %v", a, err)
+						return cases, fmt.Sprintf("%s: node: %v", a, err)
 					}
 					seen[told(reply == "OK" || reply == int64(1), n.has(t))] = true
 					n.Close()
 				}
 				if allowed := m.allows(lease, over, a); !maps.Equal(allowed, seen) {
-					return cases, fmt.Sprintf("%s at a node with key %d, window over %v: the node: %v; the model: %v", a, lease, over,
+					return cases, fmt.Sprintf("%s at a node with key %d, window ended %v: node: %v; model: %v", a, lease, over,
 						slices.Sorted(maps.Keys(seen)), slices.Sorted(maps.Keys(allowed)))
 				}
 			}
@@ -158,8 +158,8 @@ func (m *model) nodeDiffers(t *testing.T, sends commands) (cases int, difference
 	return cases, ""
 }
 
-// The simulated node does with each request of the reference, in each state of its key, all that
-// the model allows, and nothing else.
+// For each request of the reference lock and each state of the key, the simulated node shows exactly the
+// results that the model allows.
 func TestNode(t *testing.T) {
 	cases, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly).nodeDiffers(t, reference(t))
 	if difference != "" {
@@ -168,7 +168,7 @@ func TestNode(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-// Other requests are seen, unless it is the model that makes this mistake, too.
+// Wrong requests are detected, unless the model has the same mistake.
 func TestNodeDiffers(t *testing.T) {
 	px := fmt.Sprint(ttl.Milliseconds())
 	for name, p := range map[string]struct {
@@ -182,7 +182,7 @@ func TestNodeDiffers(t *testing.T) {
 		sends := reference(t)
 		p.change(sends)
 		if _, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly).nodeDiffers(t, sends); difference == "" {
-			t.Errorf("%s is not seen", name)
+			t.Errorf("%s is not detected", name)
 		}
 		if p.mistake == "" {
 			continue
@@ -192,12 +192,12 @@ func TestNodeDiffers(t *testing.T) {
 			t.Errorf("%s: %s", name, difference)
 		}
 		if _, difference := wrong.nodeDiffers(t, reference(t)); difference == "" {
-			t.Errorf("a model with %s is not seen", name)
+			t.Errorf("a model with %s is not detected", name)
 		}
 	}
 }
 
-// A node that crashes comes back with what the model has it keep.
+// A crashed node restarts with the data that the model keeps.
 func TestCrash(t *testing.T) {
 	for _, c := range []struct {
 		restart Restart

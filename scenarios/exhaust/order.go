@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// order says what of the path lies how far apart.
+// order adds the constraints between all steps of the path.
 func (t limits) order() {
 	for c := range t.attempts {
 		for n, a := range t.attempts[c] {
@@ -23,7 +23,7 @@ func (t limits) order() {
 	}
 }
 
-// course is the order of one attempt.
+// attemptOrder adds the constraints of one attempt.
 func (t limits) course(c, n int, a *attempt) {
 	set := t.asked(a)
 	for _, r := range a.raised {
@@ -53,7 +53,7 @@ func (t limits) course(c, n int, a *attempt) {
 		t.least(a.release, d.at, t.gap)
 	}
 	if n+1 < len(t.attempts[c]) {
-		wait := nodeTimeout // for the DELs' answers
+		wait := nodeTimeout // for the replies to the DELs
 		if !a.won {
 			wait += retry
 		}
@@ -61,8 +61,8 @@ func (t limits) course(c, n int, a *attempt) {
 	}
 }
 
-// round is the order of messages and the client's decision, which it makes when its time is up,
-// or when it has heard from all.
+// roundOrder adds the constraints between the messages of a round and the client's decision, which falls
+// at the timeout or when all replies have arrived.
 func (t limits) round(begin, end instant, r round) {
 	if r.decides > 0 {
 		t.most(begin, end, nodeTimeout-t.gap)
@@ -83,7 +83,7 @@ func (t limits) round(begin, end instant, r round) {
 	}
 }
 
-// held is how long a client works under a lock that it releases.
+// holdTime returns how long a client works in a hold that it releases.
 func (t *telling) held(c int) time.Duration {
 	if t.extends(c) {
 		return t.after + t.section
@@ -91,12 +91,13 @@ func (t *telling) held(c int) time.Duration {
 	return t.section
 }
 
-// extends says whether a client does, in each hold that it releases.
+// extends reports whether a client extends its lock in the path. It then does so in each hold that it
+// releases.
 func (t *telling) extends(c int) bool {
 	return slices.ContainsFunc(t.attempts[c], func(a *attempt) bool { return a.extends })
 }
 
-// nodes is the order of what each node sees, and the ends of its keys.
+// nodes adds the constraints between the messages at each node, and on the expiry of its keys.
 func (t limits) nodes() {
 	for n := 1; n <= t.scope.Nodes; n++ {
 		var last, crash instant = -1, -1
@@ -127,7 +128,7 @@ func (t limits) nodes() {
 			case synced:
 				disk = k
 			case set, extend, del, Raise:
-				if crash >= 0 { // it reset the connections: what comes later was sent later
+				if crash >= 0 { // the crash reset the connections, so later messages were sent after it
 					t.least(crash, t.sent(s), t.back)
 					if t.scope.Restart == Delayed {
 						t.least(crash, t.sent(s), away+t.back)
@@ -141,11 +142,11 @@ func (t limits) nodes() {
 	}
 }
 
-// away is how long a node stays down that comes back delayed.
+// downTime is how long a node with a delayed restart stays down.
 const away = leaseTTL + time.Second
 
-// decided says that a crash comes after the locks that were given before it, where a lock notices that it has lost
-// its connection to a node that voted.
+// afterGrants puts a crash after the locks granted before it, for a lock that notices the lost connection to
+// a node that voted.
 func (t limits) decided(crash int) {
 	for _, s := range t.path[:crash] {
 		if s.Action == acquired && t.hardened() {
@@ -154,7 +155,8 @@ func (t limits) decided(crash int) {
 	}
 }
 
-// unsynced says since when nothing is synced that a crash with EverySec takes: the disk stalls.
+// unsynced adds the constraints on the disk stall before a crash with fsync everysec: nothing that the crash loses
+// was synced since the stall began.
 func (t limits) unsynced(crash int, before instant) {
 	i := slices.IndexFunc(t.faults, func(f faulty) bool { return f.at == t.when[crash] })
 	stall, taken := t.faults[i].stall, false
@@ -172,19 +174,19 @@ func (t limits) unsynced(crash int, before instant) {
 			taken = true
 		case !taken:
 			t.least(stall, t.when[j], t.gap)
-			t.least(t.when[j], t.when[crash], t.sync) // the stall is of consequence
+			t.least(t.when[j], t.when[crash], t.sync) // so that the stall has an effect
 		}
 	}
 }
 
-// keyed is the key of a node.
+// nodeKey is the key of a node.
 type keyed struct {
 	there bool
-	set   instant // when it was set, or extended
+	set   instant // when it was set or extended
 	owner Step
 }
 
-// sent is when a message was.
+// sentAt returns when a message was sent.
 func (t limits) sent(s Step) instant {
 	a := t.attempts[s.Client-1][s.Attempt-1]
 	switch s.Action {
@@ -198,7 +200,8 @@ func (t limits) sent(s Step) instant {
 	return a.start
 }
 
-// told is what a request tells of a node's key: that it is still there, or has expired.
+// afterRequest returns a node's key after a request. The reply shows whether the key still existed or had
+// expired, which constrains the request's time.
 func (t limits) told(k keyed, s Step, at instant) keyed {
 	own := k.owner.Client == s.Client && (k.owner.Attempt == s.Attempt || t.scope.Mistake == sameForRetries) || t.scope.Mistake == sameForClients
 	var expired bool
@@ -227,7 +230,7 @@ func (t limits) told(k keyed, s Step, at instant) keyed {
 	return k
 }
 
-// Mistakes by which keys are to be read otherwise.
+// Mistakes that change which keys a request may find, or when a window begins.
 const (
 	sameForRetries = "same-value-for-retries"
 	sameForClients = "same-value-for-clients"
@@ -235,12 +238,12 @@ const (
 	noElapsed      = "no-elapsed-check"
 )
 
-// both says whether the story ends with both clients believing.
+// endsInOverlap reports whether the story ends with both clients believing that they hold the lock.
 func (t *telling) both() bool {
 	return t.scope.Property == "" || t.scope.Property == MutualExclusion
 }
 
-// overlaps says that each client believes when the other takes the lock, and some time after it.
+// overlaps requires that each client believes when the other acquires, and for some time after it.
 func (t limits) overlaps() {
 	for c := range t.attempts {
 		own, other := t.last(c), t.last(1-c)
@@ -252,16 +255,17 @@ func (t limits) overlaps() {
 			from = own.end
 		}
 		t.most(from, other.end, beliefWindow()-overlap)
-		if t.fixed(c) { // it releases after its section, whatever the other does
+		if t.fixed(c) { // it releases after its section, independently of the other client
 			t.most(own.end, other.end, t.held(c)-overlap)
 		}
 	}
 }
 
-// last is the attempt by which a client believes in the end.
+// last returns the attempt by which a client believes at the end.
 func (t *telling) last(c int) *attempt { return t.attempts[c][len(t.attempts[c])-1] }
 
-// fixed says whether a client's section is as long as that of an earlier hold of its.
+// hasFixedHold reports whether the length of a client's section is already determined: by an earlier hold, or
+// because the story does not end in an overlap.
 func (t *telling) fixed(c int) bool {
 	if !t.both() {
 		return true

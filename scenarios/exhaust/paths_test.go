@@ -16,38 +16,38 @@ import (
 	"lockpick/redlock"
 )
 
-// Real runs have a short TTL, so that much of what is under way outlives it.
+// Real runs have a short TTL, so many messages in flight outlive it.
 const (
 	runTTL     = 100 * time.Millisecond
 	runTimeout = 45 * time.Millisecond
 )
 
-// run is two real clients and simulated nodes, on a network that delays at random, and all that
-// happened as steps of the model.
+// run consists of two real clients and simulated nodes on a network with random delays. It records all events
+// as steps of the model.
 type run struct {
 	mu     sync.Mutex
 	dice   *rand.Rand
-	sends  commands // with the token 0
+	sends  commands // with the placeholder token 0
 	nodes  []*instance
 	began  time.Time
-	fast   float64     // how fast the nodes' clocks run
-	tokens [2][]string // of attempts
+	fast   float64     // rate of the nodes' clocks
+	tokens [2][]string // of attempts, by client
 	steps  []Step
-	way    func(counted) redlock.Node // of a client to a node
-	// hardened clients contend, and a crash takes what is on its way to the node.
+	way    func(counted) redlock.Node // a client's connection to a node
+	// hardened configures Lockers as clients; a crash then drops the messages in flight to the node.
 	hardened    *redlock.Config
 	crashed     [MaxNodes]int
-	quarantined int // SETs that were refused
+	quarantined int // SETs refused in quarantine
 }
 
 func (r *run) note(s Step) { r.steps = append(r.steps, s) }
 
-// of is a step of the attempt with a token.
+// stepOf returns a step of the attempt with a token.
 func (r *run) of(a action, c int, token string) Step {
 	return Step{Action: a, Client: c + 1, Attempt: slices.Index(r.tokens[c], token) + 1}
 }
 
-// delay is mostly short against the time-out, and sometimes longer than a TTL.
+// delay returns a random delay: mostly much shorter than the timeout, sometimes longer than a TTL.
 func (r *run) delay() time.Duration {
 	if r.dice.IntN(3) == 0 {
 		return time.Duration(r.dice.IntN(150_000)) * time.Microsecond
@@ -55,13 +55,13 @@ func (r *run) delay() time.Duration {
 	return time.Duration(r.dice.IntN(1000)) * time.Microsecond
 }
 
-// wire is a client's way to a node.
+// conn is a client's connection to a node.
 type wire struct {
 	*run
 	client, node int
 }
 
-// windowOver notes the end of a window that begins now.
+// scheduleWindowEnd records the end of a window that begins now.
 func (w wire) windowOver(token string) {
 	time.AfterFunc(runTTL-redlock.Drift(runTTL, drift), func() {
 		w.mu.Lock()
@@ -75,7 +75,7 @@ func (w wire) send(ctx context.Context, a action, token string) (bool, error) {
 	return count > 0, err
 }
 
-// ask sends a request, with the last of its arguments, where it has one of its own. A yes is a count.
+// ask sends a request; last replaces the last arguments. It returns the reply as a count: 0 for no.
 func (w wire) ask(ctx context.Context, a action, token string, last ...string) (int64, error) {
 	w.mu.Lock()
 	there, back := w.delay(), w.delay()
@@ -112,7 +112,7 @@ func (w wire) ask(ctx context.Context, a action, token string, last ...string) (
 		s.Node, s.Yes = w.node+1, count > 0
 		again := s
 		again.Yes = true
-		if a != del || s.Yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, again) { // else it was sent twice, in vain
+		if a != del || s.Yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, again) { // otherwise it is a repeated DEL without effect
 			w.note(s)
 		}
 		w.mu.Unlock()
@@ -127,7 +127,7 @@ func (w wire) ask(ctx context.Context, a action, token string, last ...string) (
 	}
 }
 
-// starts notes that an attempt begins, with the first of its requests.
+// start records the start of an attempt with the first of its requests.
 func (w wire) starts(token string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,7 +164,7 @@ func (w wire) Release(ctx context.Context, _, token string) (bool, error) {
 	return w.send(ctx, del, token)
 }
 
-// counted is a way to a node that counts grants.
+// countingConn is a connection to a node that counts grants.
 type counted struct{ wire }
 
 func (w counted) SetFenced(ctx context.Context, _, token string, _ time.Duration) (int64, error) {
@@ -172,8 +172,8 @@ func (w counted) SetFenced(ctx context.Context, _, token string, _ time.Duration
 	return w.ask(ctx, set, token)
 }
 
-// RaiseFence notes with the first of these requests that the token is written back, and with each
-// of them to whom: they are all sent at one instant.
+// RaiseFence records the write-back of the token with the first of its requests, and adds the node of each
+// request. They are all sent at the same time.
 func (w counted) RaiseFence(ctx context.Context, _, token string, fence int64) (bool, error) {
 	w.mu.Lock()
 	s := w.of(Raising, w.client, token)
@@ -188,7 +188,7 @@ func (w counted) RaiseFence(ctx context.Context, _, token string, fence int64) (
 	return count > 0, err
 }
 
-// contend is what one client does.
+// contend runs one client.
 func (r *run) contend(t *testing.T, c, attempts int) {
 	if r.hardened != nil {
 		r.contendHardened(t, c, attempts)
@@ -240,7 +240,7 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 	}
 }
 
-// play lets two clients contend, and one node crash.
+// play lets two clients contend while nodes crash.
 func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 	r := &run{dice: rand.New(rand.NewPCG(seed, 1)), sends: reference(t), fast: 1, way: func(w counted) redlock.Node { return w.wire }}
 	if m.Fence {
@@ -256,7 +256,7 @@ func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 		r.began = time.Now()
 		for range m.Nodes {
 			r.nodes = append(r.nodes, start(""))
-			r.nodes[len(r.nodes)-1].do(t, "SET", "known", strings.Repeat("0", 40)) // by which a quarantine goes
+			r.nodes[len(r.nodes)-1].do(t, "SET", "known", strings.Repeat("0", 40)) // the known run ID, which a quarantine compares
 		}
 		var all sync.WaitGroup
 		for c := range 2 {
@@ -285,8 +285,8 @@ func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 	return r.steps
 }
 
-// follows says how far the model can go along steps: it may be in several states at once, for
-// nobody sees whether a key had expired, nor which counts a client heard in time.
+// follow returns how many steps the model can follow. The model may be in several states at once, because the
+// steps do not show whether a key had expired or which counts a client received in time.
 func (m *model) follows(steps []Step) (so int) {
 	now := map[state]bool{m.first(): true}
 	for i, want := range steps {
@@ -314,8 +314,7 @@ var (
 	fenced     = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Fence: true}
 )
 
-// What two real clients and simulated nodes do is a path of the model: it leaves nothing out. So it
-// is where the lock gives fencing tokens.
+// Each run of two real clients and simulated nodes is a path of the model, with and without fencing tokens.
 func TestRealRunsArePaths(t *testing.T) { realRunsArePaths(t, 60) }
 
 func realRunsArePaths(t *testing.T, runs int) {
@@ -330,7 +329,7 @@ func arePaths(t *testing.T, scope Scope, runs int, also ...string) {
 	for seed := range uint64(runs) {
 		steps := play(t, m, seed, func(*run) {})
 		if so := m.follows(steps); so < len(steps) {
-			t.Fatalf("%v, seed %d: step %d, %v, is none of the model's after %v", scope, seed, so, steps[so], steps[:so])
+			t.Fatalf("%v, seed %d: the model does not allow step %d, %v, after %v", scope, seed, so, steps[so], steps[:so])
 		}
 		for _, s := range steps {
 			if s.Node > 0 && s.Action != crashed {
@@ -344,12 +343,12 @@ func arePaths(t *testing.T, scope Scope, runs int, also ...string) {
 	for _, what := range append(also, "SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
 		string(acquired), string(failed), string(Extended), string(extendFailed), string(crashed)) {
 		if seen[what] == 0 {
-			t.Errorf("%v: no run had: %s, only %v", scope, what, slices.Sorted(maps.Keys(seen)))
+			t.Errorf("%v: no run contains %s, only %v", scope, what, slices.Sorted(maps.Keys(seen)))
 		}
 	}
 }
 
-// lower is a node of which its client hears a count that is not its own.
+// lowCount is a connection that reports a count below the node's.
 type lower struct{ counted }
 
 func (n lower) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
@@ -357,37 +356,37 @@ func (n lower) SetFenced(ctx context.Context, key, token string, ttl time.Durati
 	return min(count, 1), err
 }
 
-// silent is one to which no token is written back.
+// unraisedConn is a connection that confirms tokens without writing them back.
 type silent struct{ counted }
 
 func (silent) RaiseFence(context.Context, string, string, int64) (bool, error) { return true, nil }
 
-// Runs in which something else happens are none, with fencing tokens or without.
+// Runs of wrong nodes or clients are not paths of the model, with or without fencing tokens.
 func TestOtherRunsAreNoPaths(t *testing.T) {
 	px := fmt.Sprint(runTTL.Milliseconds())
 	replaced := func(r *run, a action, old, new string) {
 		was := r.sends[a][1]
 		if r.sends[a][1] = strings.Replace(was, old, new, 1); r.sends[a][1] == was {
-			t.Fatalf("the script of %s has no %s", a, old)
+			t.Fatalf("the script of %s does not contain %s", a, old)
 		}
 	}
 	for name, p := range map[string]struct {
 		scope Scope
 		plant func(*run)
 	}{
-		"nodes that overwrite":    {contention, func(r *run) { r.sends[set] = []string{"SET", "k", "0", "PX", px} }},
-		"nodes that extend anew":  {contention, func(r *run) { r.sends[extend] = []string{"SET", "k", "0", "NX", "PX", px} }},
-		"nodes that forget early": {contention, func(r *run) { r.fast = 1.5 }},
-		"nodes that say no":       {contention, func(r *run) { r.sends[del] = []string{"EVAL", "return 0", "1", "k", "0"} }},
+		"nodes that overwrite":         {contention, func(r *run) { r.sends[set] = []string{"SET", "k", "0", "PX", px} }},
+		"nodes that reset on extend":   {contention, func(r *run) { r.sends[extend] = []string{"SET", "k", "0", "NX", "PX", px} }},
+		"nodes that expire keys early": {contention, func(r *run) { r.fast = 1.5 }},
+		"nodes that say no":            {contention, func(r *run) { r.sends[del] = []string{"EVAL", "return 0", "1", "k", "0"} }},
 
 		"nodes that count refusals": {fenced, func(r *run) { r.sends[set][1] = "redis.call('incr', KEYS[2]) " + r.sends[set][1] }},
-		"nodes that count anew": {fenced, func(r *run) {
+		"nodes that restart their count": {fenced, func(r *run) {
 			replaced(r, set, `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`)
 		}},
-		"nodes that take tokens for others' keys": {fenced, func(r *run) { replaced(r, Raise, "~= ARGV[1]", "~= ARGV[1] and false") }},
-		"nodes that confirm and keep their count": {fenced, func(r *run) { replaced(r, Raise, `redis.call("set", KEYS[2], ARGV[2])`, `redis.call("get", KEYS[2])`) }},
-		"a token below the counts":                {fenced, func(r *run) { r.way = func(w counted) redlock.Node { return lower{w} } }},
-		"a token that is not written back":        {fenced, func(r *run) { r.way = func(w counted) redlock.Node { return silent{w} } }},
+		"nodes that raise for other clients' keys": {fenced, func(r *run) { replaced(r, Raise, "~= ARGV[1]", "~= ARGV[1] and false") }},
+		"nodes that confirm without raising":       {fenced, func(r *run) { replaced(r, Raise, `redis.call("set", KEYS[2], ARGV[2])`, `redis.call("get", KEYS[2])`) }},
+		"a token below the counts":                 {fenced, func(r *run) { r.way = func(w counted) redlock.Node { return lower{w} } }},
+		"a token that is not written back":         {fenced, func(r *run) { r.way = func(w counted) redlock.Node { return silent{w} } }},
 	} {
 		m := newModel(p.scope, Reductions{Merge: true})
 		noticed := false
@@ -396,12 +395,12 @@ func TestOtherRunsAreNoPaths(t *testing.T) {
 			noticed = m.follows(steps) < len(steps)
 		}
 		if !noticed {
-			t.Errorf("%s are not noticed", name)
+			t.Errorf("%s: not detected", name)
 		}
 	}
 }
 
-// A model whose fencing tokens are others than the client's is seen.
+// A model whose fencing tokens differ from the client's is detected.
 func TestOtherTokensAreNoPaths(t *testing.T) {
 	wrong := fenced
 	wrong.Mistake = "fence-from-one-node"
@@ -411,5 +410,5 @@ func TestOtherTokensAreNoPaths(t *testing.T) {
 			return
 		}
 	}
-	t.Error("a model that takes the first count is not seen")
+	t.Error("a model that uses the first count is not detected")
 }

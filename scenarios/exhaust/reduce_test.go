@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// drawn is a scope so small that it can be searched without any reduction.
+// randomScope returns a random scope that is small enough for a search without reductions.
 func drawn(r *rand.Rand) Scope {
 	restarts := append(Restarts(), Delayed)
 	s := Scope{Nodes: 2, Attempts: 1, Crashes: r.IntN(2), Restart: restarts[r.IntN(len(restarts))]}
@@ -40,8 +40,8 @@ func drawn(r *rand.Rand) Scope {
 	return s
 }
 
-// verdictOf is what a search comes to: "" where it takes too much, and its panic where states have
-// one name that differ.
+// verdictOf returns the verdict of a search: "" if it hits the limit, and its panic if different states have
+// the same canonical form.
 func verdictOf(t *testing.T, m *model, most int) (came string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -58,14 +58,14 @@ func verdictOf(t *testing.T, m *model, most int) (came string) {
 	return ""
 }
 
-// steps are the reductions, each with those before it.
+// reductionSteps adds the reductions one by one.
 var steps = map[string]Reductions{
 	"symmetry": {Symmetry: true}, "merge": {Merge: true}, "exact": exactly,
 	"eager": {Symmetry: true, Merge: true, Eager: true}, "full": fully,
 }
 
-// agree compares the searches of random scopes with those that reduce nothing, where their states
-// take no more than so many bytes.
+// checkReductions compares searches of random scopes with and without reductions. It skips scopes whose states take more
+// than maxBytes.
 func agree(t *testing.T, scopes, most int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	seen := map[string]int{}
@@ -88,10 +88,10 @@ func agree(t *testing.T, scopes, most int) {
 	}
 }
 
-// Each reduction comes to the same verdict as none.
+// Each reduction leads to the same verdict as no reduction.
 func TestReductionsAgree(t *testing.T) { agree(t, 10, 2<<20) }
 
-// everywhere does something to each node and lease.
+// everywhere calls do for each node and lease.
 func everywhere(m *model, t *state, do func(*node, int)) {
 	for n := range m.Nodes {
 		for l := range m.leases() {
@@ -100,7 +100,7 @@ func everywhere(m *model, t *state, do func(*node, int)) {
 	}
 }
 
-// wrongReductions take away what matters, or add what can't be.
+// wrongReductions remove relevant state, or add impossible states.
 var wrongReductions = map[string]struct {
 	scope Scope
 	wrong func(m *model, t *state)
@@ -110,14 +110,14 @@ var wrongReductions = map[string]struct {
 	}},
 	"crashes don't matter":     {Scope{Nodes: 3, Attempts: 1, Crashes: 1}, func(_ *model, t *state) { t.crashes = 0 }},
 	"clock jumps don't matter": {Scope{Nodes: 3, Attempts: 1, Jumps: 1}, func(_ *model, t *state) { t.jumps = 0 }},
-	"a vote is as good as none": {Scope{Nodes: 3, Attempts: 1, Mistake: "quorum-half"}, func(m *model, t *state) {
+	"votes don't matter": {Scope{Nodes: 3, Attempts: 1, Mistake: "quorum-half"}, func(m *model, t *state) {
 		everywhere(m, t, func(n *node, l int) {
 			if n.set[l] == yes {
 				n.set[l] = none
 			}
 		})
 	}},
-	"windows end for those who believe": {Scope{Nodes: 3, Attempts: 1, Mistake: "set-without-nx"}, func(m *model, t *state) {
+	"windows end for believing clients": {Scope{Nodes: 3, Attempts: 1, Mistake: "set-without-nx"}, func(m *model, t *state) {
 		for l := range m.leases() {
 			t.over[l] = 1
 		}
@@ -132,7 +132,7 @@ var wrongReductions = map[string]struct {
 			t.node[n].key = 0
 		}
 	}},
-	"nodes are back at once": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed}, func(m *model, t *state) {
+	"nodes restart immediately": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed}, func(m *model, t *state) {
 		for n := range m.Nodes {
 			t.node[n].down = up
 		}
@@ -142,7 +142,7 @@ var wrongReductions = map[string]struct {
 			t.node[0].key = 0
 		}
 	}},
-	"an extension lasts for ever": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *model, t *state) {
+	"an extension lasts forever": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *model, t *state) {
 		for c := range t.client {
 			t.client[c].free |= t.client[c].gen
 		}
@@ -177,7 +177,7 @@ var wrongReductions = map[string]struct {
 			}
 		}
 	}},
-	"reads see what is written later": {Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, func(m *model, t *state) {
+	"reads see later writes": {Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, func(m *model, t *state) {
 		for l := range m.leases() {
 			if t.section[l] == sentLate || t.section[l] == readLate {
 				t.section[l]--
@@ -191,17 +191,17 @@ var wrongReductions = map[string]struct {
 			}
 		})
 	}},
-	"a quarantine is over at once": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}, func(m *model, t *state) {
+	"a quarantine ends immediately": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}, func(m *model, t *state) {
 		for n := range m.Nodes {
 			t.node[n].down = up
 		}
 	}},
-	"windows don't matter to keys that are left": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: debts, Property: leftKeys}, func(m *model, t *state) {
+	"windows don't matter to left keys": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: debts, Property: leftKeys}, func(m *model, t *state) {
 		for l := range m.leases() {
 			t.over[l] = 1
 		}
 	}},
-	"whose key it is does not matter": {Scope{Nodes: 3, Attempts: 2}, func(m *model, t *state) {
+	"key owners don't matter": {Scope{Nodes: 3, Attempts: 2}, func(m *model, t *state) {
 		for n := range m.Nodes {
 			if k := t.node[n].key; k > 0 {
 				t.node[n].key = keyOf(0, k.generation())
@@ -210,14 +210,14 @@ var wrongReductions = map[string]struct {
 	}},
 }
 
-// Wrong reductions come to another verdict.
+// Wrong reductions lead to a different verdict.
 func TestWrongReductionsDiffer(t *testing.T) {
 	for name, p := range wrongReductions {
 		right := verdictOf(t, newModel(p.scope, fully), 0)
 		m := newModel(p.scope, fully)
 		m.also = func(t *state) { p.wrong(m, t) }
 		if got := verdictOf(t, m, 0); got == right {
-			t.Errorf("%s: %s, as it should be", name, got)
+			t.Errorf("%s: verdict %s did not change", name, got)
 		}
 	}
 }

@@ -17,26 +17,27 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Search is a scope and what came of its search.
+// Search is a scope and the result of its search.
 type Search struct {
 	Scope
 	Result
 	Reduce  string          `json:"reduce"`
 	Seconds float64         `json:"seconds"`
 	Verdict verdict.Outcome `json:"verdict"`
-	Because string          `json:"because,omitempty"` // what the run of the story showed
+	Because string          `json:"because,omitempty"` // explanation from the run of the story
 	Cause   string          `json:"cause,omitempty"`
 	Node    string          `json:"node,omitempty"`
 	File    string          `json:"file,omitempty"`
 	Dir     string          `json:"dir,omitempty"`
 	Command string          `json:"command,omitempty"`
-	exact   bool            // what was found needs instants that only the simulation has
-	// known: what comes of it is, and violated by this cause; "": it is not violated.
+	exact   bool            // the scenario needs exact times, which only the simulation provides
+	// known is set if the result is known in advance. Expected is then the cause of the violation, or ""
+	// if the property holds.
 	known    bool
 	Expected string `json:"expected,omitempty"`
 }
 
-// KnownScopes are the searches of the scopes whose verdicts are known.
+// KnownScopes returns the searches of the scopes whose verdicts are known.
 func KnownScopes(reduce string) (all []*Search) {
 	for _, r := range knownRows() {
 		all = append(all, &Search{Scope: r.Scope, Reduce: reduce, known: true, Expected: r.Cause})
@@ -44,39 +45,39 @@ func KnownScopes(reduce string) (all []*Search) {
 	return all
 }
 
-// reductions are those that have a name, with what they do not tell apart.
+// reductions maps the names of reductions to the reductions and the differences that they ignore.
 var reductions = map[string]struct {
 	Reductions
 	same string
 }{
 	"none":  {Reductions{}, "nothing"},
-	"exact": {exactly, "which node, which client, when replies arrive"},
-	"full":  {fully, "which node, which client, when replies arrive, what only waits, what only stands in others' way"},
+	"exact": {exactly, "identity of nodes and clients, arrival times of replies"},
+	"full":  {fully, "identity of nodes and clients, arrival times of replies, needless waiting, steps that can only obstruct others"},
 }
 
-// ReductionNames lists what Search.Reduce can be.
+// ReductionNames lists the valid values of Search.Reduce.
 func ReductionNames() []string { return slices.Sorted(maps.Keys(reductions)) }
 
-// Searcher searches scopes, and has what it finds run by the real lock.
+// Searcher searches scopes and runs the stories that it finds with the real lock.
 type Searcher struct {
-	Limit time.Duration // of a search
-	Bytes int           // that its states may take
+	Limit time.Duration // time limit of one search
+	Bytes int           // memory limit for its states
 	Known scenario.Known
 	Store string
-	// Run runs a scenario in the simulation. Keep writes it to a file first, and keeps its run in the store.
+	// Run runs a scenario in the simulation. Keep first writes the scenario to a file, and stores the run.
 	Run  func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome
 	Keep func(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, command string) (outcome.Outcome, error)
 }
 
-// Folder is where scenarios stand in a store that a search found.
+// Folder is the folder in a store with the scenarios that searches found.
 const Folder = "exhaust"
 
-// NotReplayed says that the simulation does not show what the model does.
+// NotReplayed is the error of a violation in the model that does not occur in the simulation.
 type NotReplayed string
 
 func (e NotReplayed) Error() string { return string(e) }
 
-// Search searches a scope.
+// Search searches the scope of r and stores the result in r.
 func (x Searcher) Search(ctx context.Context, r *Search) error {
 	limited, end := context.WithTimeout(ctx, x.Limit)
 	defer end()
@@ -103,7 +104,7 @@ func (x Searcher) Search(ctx context.Context, r *Search) error {
 	return nil
 }
 
-// replay runs what was found in the simulation, and keeps it unless it is known.
+// replay runs the scenario of a violation in the simulation, and stores it unless it is known.
 func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) error {
 	if !r.Runs() {
 		r.Cause = inTheModel
@@ -119,12 +120,12 @@ func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) er
 	}
 	switch {
 	case r.Cause == "":
-		return NotReplayed(fmt.Sprintf("%v: %s is violated in the model, and not where the simulation runs that: %s\n%s", r.Scope, property, o.Error, caption(r.Story)))
+		return NotReplayed(fmt.Sprintf("%v: %s is violated in the model, but not in the simulation: %s\n%s", r.Scope, property, o.Error, caption(r.Story)))
 	case r.known:
 		return nil
 	}
 	s.Expect[property] = scenario.Expectation{Want: string(verdict.Violated), Cause: r.Cause, Node: r.Node}
-	text, err := scenario.Write(s, fmt.Sprintf("Found in a search of every order of messages and faults: %v.\n\n%s", r.Scope, caption(r.Story)), x.Known)
+	text, err := scenario.Write(s, fmt.Sprintf("Found by a search of all orders of messages and faults: %v.\n\n%s", r.Scope, caption(r.Story)), x.Known)
 	if err != nil {
 		return err
 	}
@@ -135,10 +136,10 @@ func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) er
 	return cmp.Or(err, ctx.Err())
 }
 
-// property is what the search tried to violate.
+// property returns the property that the search tries to violate.
 func (s Scope) property() Property { return cmp.Or(s.Property, MutualExclusion) }
 
-// Code is the exit code that a search calls for.
+// Code returns the exit code of the search.
 func (r *Search) Code() int {
 	switch {
 	case r.Verdict == verdict.Undecided:
@@ -149,27 +150,27 @@ func (r *Search) Code() int {
 	return outcome.ExitUnexpected
 }
 
-// assumptions are what "none" hangs on.
+// assumptions lists the assumptions under which "none" is valid.
 func assumptions(scope Scope) []string {
 	out := []string{
-		"the clocks of clients and nodes run at rates that differ by no more than the drift allowed for",
-		"messages may be late for ever, and clients and nodes may pause for ever",
+		"the clock rates of clients and nodes differ by no more than the allowed drift",
+		"messages may be delayed forever, and clients and nodes may pause forever",
 	}
 	switch {
 	case scope.Crashes == 0:
-		out = append(out, "nodes keep what they have")
+		out = append(out, "nodes do not lose data")
 	case scope.Restart == Delayed:
-		out = append(out, "a node that crashed is back when all that it granted would have expired")
+		out = append(out, "a crashed node restarts once all its keys would have expired")
 	case scope.Restart == Always:
-		out = append(out, "a node that crashed is back with all that it answered for")
+		out = append(out, "a crashed node restarts with all acknowledged data")
 	}
 	if scope.Fence && scope.Lock == hardenedLock && scope.Crashes > 0 {
-		out = append(out, "nodes' clocks do not go back, and differ by less than a node is away that forgot its counts of grants")
+		out = append(out, "nodes' clocks do not go back, and differ by less than the downtime of a node that lost its grant counters")
 	}
 	return out
 }
 
-// outcome is what a search came to, in words.
+// outcome describes the result of the search.
 func (r *Search) outcome() string {
 	switch {
 	case r.Verdict == verdict.Holds:
@@ -179,12 +180,12 @@ func (r *Search) outcome() string {
 	case r.Verdict == verdict.Violated:
 		return fmt.Sprintf("VIOLATED (%s)", r.Cause)
 	case !r.Whole:
-		return "undecided: bound not reached"
+		return "inconclusive: the search hit a limit"
 	}
-	return fmt.Sprintf("undecided: %s without instants", display.Plural(r.Untimed, "violation"))
+	return fmt.Sprintf("inconclusive: %s without possible times", display.Plural(r.Untimed, "violation"))
 }
 
-// steps is how many it takes, or nothing.
+// steps returns the number of steps of the story, or "".
 func (r *Search) steps() string {
 	if len(r.Story) == 0 {
 		return ""
@@ -194,40 +195,40 @@ func (r *Search) steps() string {
 
 // Print prints the search of one scope.
 func (r *Search) Print(w io.Writer) {
-	fmt.Fprintf(w, "2 clients, %v: every order of messages, losses, pauses and expiries\n%s, %s, %.1f s, %d MB\n", r.Scope,
+	fmt.Fprintf(w, "2 clients, %v: all orders of messages, losses, pauses and expirations\n%s, %s, %.1f s, %d MB\n", r.Scope,
 		display.Plural(r.States, "state"), display.Plural(r.Acquires, "acquire"), r.Seconds, (r.Bytes+1<<20-1)>>20)
 	if r.Verdict == verdict.Violated {
-		fmt.Fprintf(w, "%s %s in %d steps, the fewest\n\n%s\n", r.property(), display.Paint(w, display.Bad, "VIOLATED"), len(r.Story), caption(r.Story))
+		fmt.Fprintf(w, "%s %s in %d steps, the minimum\n\n%s\n", r.property(), display.Paint(w, display.Bad, "VIOLATED"), len(r.Story), caption(r.Story))
 		if !r.Runs() {
-			fmt.Fprintln(w, "no run shows that: there is no such lock but in the model, no verdict on it, or no way to tell it to the simulation")
+			fmt.Fprintln(w, "cannot be replayed: the lock or the property exists only in the model, or the simulation cannot express the steps")
 			return
 		}
 		onServers := r.Command + " --backend process"
 		if r.exact {
-			onServers = "not possible, for it takes instants that real time can't promise"
+			onServers = "not possible: it needs more exact times than real servers provide"
 		}
-		fmt.Fprintf(w, "replayed in the simulation, with the real lock: %s\n\n    scenario:  %s\n    record:    %s\n    run again: %s\n    on redis-servers: %s\n", r.Because, r.File, r.Dir, r.Command, onServers)
+		fmt.Fprintf(w, "replayed in the simulation with the real lock: %s\n\n    scenario:  %s\n    record:    %s\n    run again: %s\n    on redis-servers: %s\n", r.Because, r.File, r.Dir, r.Command, onServers)
 		return
 	}
 	in := display.Plain
 	if r.Verdict == verdict.Holds {
 		in = display.Good
 	}
-	fmt.Fprintf(w, "%s: %s\nassumes: %s\nnot told apart: %s\n", r.property(), display.Paint(w, in, r.outcome()), strings.Join(assumptions(r.Scope), ";\n    "), reductions[r.Reduce].same)
+	fmt.Fprintf(w, "%s: %s\nassumes: %s\nignores: %s\n", r.property(), display.Paint(w, in, r.outcome()), strings.Join(assumptions(r.Scope), ";\n    "), reductions[r.Reduce].same)
 }
 
-// byProperty calls do for each property with the searches that tried to violate it.
+// byProperty calls do for each property with the searches for its violations.
 func byProperty(all []*Search, do func(Property, []*Search)) {
 	for _, p := range Properties() {
 		do(p, slices.DeleteFunc(slices.Clone(all), func(r *Search) bool { return r.property() != p }))
 	}
 }
 
-// Print prints the searches of scopes whose verdicts are known.
+// Print prints the searches of scopes with known verdicts.
 func Print(w io.Writer, all []*Search) {
 	unlike := 0
 	byProperty(all, func(p Property, rows []*Search) {
-		t := display.Table{{"nodes", "attempts", "besides", "states", "acquires", "steps", string(p)}}
+		t := display.Table{{"nodes", "attempts", "options", "states", "acquires", "steps", string(p)}}
 		for _, r := range rows {
 			what := r.outcome()
 			if r.Code() != outcome.ExitOK {
@@ -238,16 +239,16 @@ func Print(w io.Writer, all []*Search) {
 		}
 		fmt.Fprintf(w, "%s\n\n", strings.Join(t.Lines("", 160), "\n"))
 	})
-	fmt.Fprintf(w, `Two clients and one key; every order of messages, losses, pauses and expiries.
+	fmt.Fprintf(w, `Two clients and one key; all orders of messages, losses, pauses and expirations.
 assumes: %s
-not told apart: %s
-What is violated was run in the simulation with the real lock, which named the cause, but for what
-is violated in the model: no run shows that.
+ignores: %s
+Each violation was run in the simulation with the real lock, and the checker named its cause. Those
+marked "in the model" cannot be run.
 %s: %d as expected
 `, strings.Join(assumptions(Scope{Crashes: 1}), ";\n    "), reductions[all[0].Reduce].same, display.Plural(len(all), "scope"), len(all)-unlike)
 }
 
-// Markdown prints the same as parts of a page: a table of each property, and what they hang on.
+// Markdown prints the searches as parts of a page: a table for each property, and the assumptions.
 func Markdown(w io.Writer, all []*Search) error {
 	var b strings.Builder
 	byProperty(all, func(p Property, rows []*Search) {
@@ -260,7 +261,7 @@ func Markdown(w io.Writer, all []*Search) error {
 		}
 		b.WriteByte('\n')
 	})
-	b.WriteString("Assumed:\n\n")
+	b.WriteString("Assumptions:\n\n")
 	var lines []string
 	for _, restart := range Restarts() {
 		for _, line := range assumptions(Scope{Crashes: 1, Restart: restart, Lock: hardenedLock, Fence: true}) {
@@ -270,7 +271,7 @@ func Markdown(w io.Writer, all []*Search) error {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "\nNot told apart: %s.\n", reductions[all[0].Reduce].same)
+	fmt.Fprintf(&b, "\nDifferences ignored: %s.\n", reductions[all[0].Reduce].same)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// resourceDiffers lets holds read and write at random, at the real scripts of the resource on a
-// simulated node and in the model: what is let pass, and whether a write is applied over one that
-// its hold has not seen.
+// resourceDiffers lets holds read and write at random, with the real scripts of the resource on a simulated node
+// and in the model. It compares which requests are accepted, and which writes overwrite one that their hold
+// has not seen.
 func (m *model) resourceDiffers(t *testing.T, rounds int, change func(script string) string) (harms, refusals int, difference string) {
 	scripts := resourceScripts(t, change)
 	mode := "none"
@@ -43,14 +43,14 @@ func (m *model) resourceDiffers(t *testing.T, rounds int, change func(script str
 				did = append(did, fmt.Sprintf("%d reads with token %d", l, s.fence[l]))
 				reply := ask(Read, l, 0)
 				if reply[0] != number(accepted) {
-					return harms, refusals, fmt.Sprintf("round %d, %v: answered %v; the model lets it pass: %v", round, did, reply[0], accepted)
+					return harms, refusals, fmt.Sprintf("round %d, %v: resource replied %v; model accepts: %v", round, did, reply[0], accepted)
 				}
 				if base[l] = reply[1].(int64); accepted {
 					s.section[l] = read
 					m.see(&s, l)
 				} else {
 					refusals++
-					s.section[l] = wrote // it ends there
+					s.section[l] = wrote // the hold's work ends
 				}
 			case read, readLate:
 				s.section[l] += sent - read
@@ -58,13 +58,13 @@ func (m *model) resourceDiffers(t *testing.T, rounds int, change func(script str
 				did = append(did, fmt.Sprintf("%d writes with token %d", l, s.fence[l]))
 				reply := ask(write, l, base[l])
 				if reply[0] != number(accepted) {
-					return harms, refusals, fmt.Sprintf("round %d, %v: answered %v; the model lets it pass: %v", round, did, reply[0], accepted)
+					return harms, refusals, fmt.Sprintf("round %d, %v: resource replied %v; model accepts: %v", round, did, reply[0], accepted)
 				}
 				s.harm = false
 				m.write(&s, l, accepted)
 				lost := accepted && reply[1] != base[l]+1
 				if lost != s.harm {
-					return harms, refusals, fmt.Sprintf("round %d, %v: version %v, based on %d; harm in the model: %v", round, did, reply[1], base[l], s.harm)
+					return harms, refusals, fmt.Sprintf("round %d, %v: version %v, based on %d; lost update in the model: %v", round, did, reply[1], base[l], s.harm)
 				}
 				if lost {
 					harms++
@@ -99,7 +99,7 @@ func number(yes bool) int64 {
 	return 0
 }
 
-// The resource lets pass what the model's does, and loses what is lost there.
+// The resource accepts the same requests as the model's, and loses the same updates.
 func TestResource(t *testing.T) {
 	same := func(script string) string { return script }
 	for _, fence := range []bool{false, true} {
@@ -109,19 +109,19 @@ func TestResource(t *testing.T) {
 			t.Error(difference)
 		}
 		if harms == 0 || fence != (refusals > 0) {
-			t.Errorf("fence %v: %d harms, %d refusals", fence, harms, refusals)
+			t.Errorf("fence %v: %d lost updates, %d refusals", fence, harms, refusals)
 		}
 		for name, change := range map[string][2]string{
-			"tokens that are not kept":      {`redis.call('set', k .. ':fence', `, `redis.call('set', k .. ':other', `},
-			"tokens that must be higher":    {"< top", "<= top"},
-			"writes that keep the version":  {"version = version + 1", "version = version"},
-			"a resource that asks for none": {"mode == 'token'", "mode == 'x'"},
+			"tokens that are not stored":         {`redis.call('set', k .. ':fence', `, `redis.call('set', k .. ':other', `},
+			"tokens that must increase":          {"< top", "<= top"},
+			"writes that keep the version":       {"version = version + 1", "version = version"},
+			"a resource that asks for no tokens": {"mode == 'token'", "mode == 'x'"},
 		} {
 			if !fence && strings.Contains(name, "tok") || !fence && strings.Contains(name, "asks") {
 				continue
 			}
 			if _, _, difference := m.resourceDiffers(t, 300, func(s string) string { return strings.ReplaceAll(s, change[0], change[1]) }); difference == "" {
-				t.Errorf("fence %v: %s are not seen", fence, name)
+				t.Errorf("fence %v: %s: not detected", fence, name)
 			}
 		}
 	}

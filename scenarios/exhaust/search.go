@@ -9,21 +9,21 @@ import (
 	"slices"
 )
 
-// Result is what a search came to.
+// Result is the result of a search.
 type Result struct {
 	States   int    `json:"states"`
-	Steps    int    `json:"steps"`    // transitions that were made
-	Acquires int    `json:"acquires"` // of those the ones that took the lock: with none, "none" is hollow
-	Depth    int    `json:"depth"`    // of the state that is farthest from the first
-	Bytes    int    `json:"bytes"`    // that the states take
-	Whole    bool   `json:"whole"`    // all was looked at
-	Untimed  int    `json:"untimed"`  // violations that were refused
-	Story    []Step `json:"story"`    // the shortest way to a violation, by names of its own; nil: there is none
+	Steps    int    `json:"steps"`    // number of transitions explored
+	Acquires int    `json:"acquires"` // transitions that acquired the lock; if there are none, the verdict "none" is vacuous
+	Depth    int    `json:"depth"`    // distance of the farthest state from the first one
+	Bytes    int    `json:"bytes"`    // memory used by the states
+	Whole    bool   `json:"whole"`    // whether the search was exhaustive
+	Untimed  int    `json:"untimed"`  // violations that accept rejected
+	Story    []Step `json:"story"`    // the shortest path to a violation, with consistent names for nodes and clients; nil if there is none
 }
 
-// Search looks at all states until there is a violation that accept takes, nothing is left, the states
-// take more than so many bytes (0: as many as they like), or ctx has ended; the last two leave the
-// result not whole.
+// Search explores all states until it finds a violation for which accept returns true, no state is left,
+// the states use more than maxBytes (0 for no limit), or ctx is done. In the last two cases the result is
+// not complete.
 func (m *model) Search(ctx context.Context, bytesAtMost int, accept func([]Step) bool) Result {
 	r := Result{}
 	all := newTable(m.codec.size())
@@ -31,7 +31,7 @@ func (m *model) Search(ctx context.Context, bytesAtMost int, accept func([]Step)
 	first := m.first()
 	name = m.codec.canonical(name[:0], &first)
 	all.add(name, 0)
-	level := 1 // where the next depth begins
+	level := 1 // index of the first state of the next depth
 	for i := 0; i < all.count; i++ {
 		if i == level {
 			r.Depth++
@@ -64,7 +64,8 @@ func (m *model) Search(ctx context.Context, bytesAtMost int, accept func([]Step)
 	return r
 }
 
-// story walks to a state of the table from the first one, by names that stay the same on the way.
+// pathTo returns the path from the first state to a state of the table. The names of nodes and clients
+// stay the same along the path.
 func (all *table) story(m *model, to int) []Step {
 	var way []int
 	for i := to; i != 0; i = all.parent(i) {
@@ -84,21 +85,20 @@ func (all *table) story(m *model, to int) []Step {
 			}
 		})
 		if !found {
-			panic(fmt.Sprintf("after %v there is no way to state %d: the names of a state depend on its names", out, i))
+			panic(fmt.Sprintf("after %v no step leads to state %d: canonical form depends on the names of nodes or clients", out, i))
 		}
 		s = after
 	}
 	return out
 }
 
-// table is a set of states in the order in which they were added, each with the one it came
-// from: records in chunks, so that no more than a chunk is ever unused, and an index of them by
-// hash with open addressing.
+// table is a set of states in insertion order, each with its predecessor. The records are allocated in
+// chunks, so at most one chunk is unused. A hash table with open addressing maps states to records.
 type table struct {
-	size   int // of a record: its parent in parentBytes, and the state
+	size   int // of a record: parentBytes for its parent, then the state
 	count  int
 	chunks [][]byte
-	index  []uint32 // 0: empty, else the record's number and one
+	index  []uint32 // record number + 1; 0 if empty
 	seed   maphash.Seed
 }
 
@@ -119,7 +119,7 @@ func (t *table) state(i int) []byte { return t.record(i)[parentBytes:] }
 func (t *table) parent(i int) int   { return int(binary.LittleEndian.Uint32(t.record(i))) }
 func (t *table) bytes() int         { return len(t.chunks)*perChunk*t.size + 4*len(t.index) }
 
-// add adds a state, unless it is there.
+// add adds a state. It returns false if the table already has it.
 func (t *table) add(state []byte, parent int) bool {
 	if 4*t.count > 3*len(t.index) {
 		t.grow()
@@ -139,7 +139,7 @@ func (t *table) add(state []byte, parent int) bool {
 	return true
 }
 
-// slot is where a state is in the index, or where it would be.
+// slot returns the position of a state in the index, or the free position for it.
 func (t *table) slot(state []byte) int {
 	at := int(maphash.Bytes(t.seed, state) & uint64(len(t.index)-1))
 	for t.index[at] != 0 && !bytes.Equal(t.state(int(t.index[at]-1)), state) {
@@ -155,33 +155,33 @@ func (t *table) grow() {
 	}
 }
 
-// Reductions are what a search does not tell apart. Each leaves the verdict as it is: tests
-// compare them with a search that makes none.
+// Reductions merge or skip states during a search. None of them changes the verdict: tests
+// compare each with a search without reductions.
 type Reductions struct {
-	// Symmetry: which node and which client it is does not matter.
+	// Symmetry merges states that differ only in the names of nodes or clients.
 	Symmetry bool
-	// Merge: a reply arrives when the round ends, or too late; a key expires when the next
-	// request finds it; a disk syncs when something changes, or after the next change.
+	// Merge delays replies until the round ends or until they are too late, key expiry until the next
+	// request reads the key, and disk syncs to right after a change or after the next change.
 	Merge bool
-	// Eager: what takes nothing away from what can follow is done at once. A client starts when
-	// it can, and gives up a lock that it can't believe in; a window ends when nobody believes by
-	// it; a DEL that can find nothing is dropped.
+	// Eager takes steps immediately if they do not restrict what can follow. A client starts as soon as
+	// possible, and releases a lock as soon as it no longer believes in it. A window ends as soon as no
+	// client's belief depends on it. A DEL that cannot find a key is dropped.
 	Eager bool
-	// Dominate: what can only stand in others' way is left out. A key that may expire has; a
-	// message that sets such a key never arrives; a refused SET is as good as a lost one.
+	// Dominate skips steps that can only obstruct others. A key that may expire has expired. A message
+	// that sets such a key never arrives. A refused SET equals a lost one.
 	Dominate bool
 }
 
-// exactly keeps every run, fully what is needed to find a violation if there is one.
+// exactReductions preserve every run. fullReductions preserve at least one violating run if there is any.
 var (
 	exactly = Reductions{Symmetry: true, Merge: true}
 	fully   = Reductions{Symmetry: true, Merge: true, Eager: true, Dominate: true}
 )
 
-// reducer makes the reductions of a model.
+// reducer applies the reductions of a model.
 type reducer struct{ *model }
 
-// reduce replaces a state by the one that stands for it.
+// reduce replaces a state by its representative.
 func (m reducer) reduce(t *state) {
 	if m.also != nil {
 		m.also(t)
@@ -212,7 +212,7 @@ func (m reducer) reduce(t *state) {
 	}
 }
 
-// hurry does what a client would only wait with.
+// advanceClient takes the steps that a client could only postpone.
 func (m reducer) hurry(t *state, c int) {
 	me := &t.client[c]
 	if me.phase == lost || (me.phase == holding || me.phase == extending) && !m.believes(t, c) {
@@ -222,7 +222,7 @@ func (m reducer) hurry(t *state, c int) {
 		m.hurryWork(t, c)
 	}
 	for a := range int(me.begun) {
-		if m.Property == leftKeys { // it matters how long keys live that nobody believes by
+		if m.Property == leftKeys { // for this property, keys count even if no client believes by them
 			break
 		}
 		if a == int(me.begun)-1 && (me.phase == asking || me.phase == raising || me.phase == holding || me.phase == extending) {
@@ -231,12 +231,12 @@ func (m reducer) hurry(t *state, c int) {
 		t.over[m.lease(c, a)] = uint8(1 + m.Extends)
 	}
 	if me.phase == idle && int(me.begun) < m.Attempts {
-		m.start(t, c) // its messages may all be late
+		m.start(t, c) // its messages may still be arbitrarily late
 	}
 }
 
-// hurryWork has a holder read at once, unless it is refused, and send its write, which may take as
-// long as it likes.
+// advanceWork makes a holder read immediately, unless the read is refused, and send its write, which may
+// arrive arbitrarily late.
 func (m reducer) hurryWork(t *state, c int) {
 	l := m.current(t, c)
 	if t.section[l] == unread && m.accepts(t, l) {
@@ -247,13 +247,14 @@ func (m reducer) hurryWork(t *state, c int) {
 	}
 }
 
-// dominate leaves out what can only stand in others' way.
+// dominate removes keys and messages that can only obstruct others.
 //
-// A grant that is counted also goes into tokens. With the reference that takes nothing away: let B
-// have a token no higher than A's before it. Then each node that B heard has forgotten what A wrote
-// there, or A did not need it. So both get one token where nobody else's message arrives, and A's
-// only where it needs them; and of what is left out here there is nothing in that.
-// A mistake may need more than the two.
+// If grants are counted, they also affect tokens. For the reference lock, dominate is still correct.
+// Suppose B's token is not higher than the token that A got before. Then each node whose count B used
+// has either forgotten what A wrote there, or A did not need that node. So the same two tokens are
+// issued if no other client's messages arrive and A's arrive only where it needs them, and that run
+// contains nothing that dominate removes. A violation by a broken lock may need more than these two
+// holds, so for broken locks dominate does not apply to counted grants.
 func (m reducer) dominate(t *state, n *node) {
 	counted := m.Fence && m.Mistake != ""
 	if m.mayExpire(t, n.key) && (!counted || n.raise[n.key.lease()] != flying) {
@@ -269,7 +270,7 @@ func (m reducer) dominate(t *state, n *node) {
 		if n.set[l] == no || n.set[l] == doomed && t.crashes == 0 {
 			n.set[l] = none
 		}
-		// Where SET overwrites, it takes a key away; where nobody looks at the clock, it is a vote.
+		// With noNX such a SET still removes another key; with noElapsed it still is a vote.
 		if int(t.over[l]) == 1+m.Extends && !m.noNX && !m.noElapsed && !counted {
 			if n.set[l] == flying || n.set[l] == doomed {
 				n.set[l] = none
@@ -279,7 +280,7 @@ func (m reducer) dominate(t *state, n *node) {
 	}
 }
 
-// dominateWrites leaves out writes that will be refused whenever they arrive.
+// dominateWrites removes writes that will be refused whenever they arrive.
 func (m reducer) dominateWrites(t *state) {
 	for l := range m.leases() {
 		if s := t.section[l]; (s == sent || s == sentLate) && !m.accepts(t, l) {
@@ -288,7 +289,7 @@ func (m reducer) dominateWrites(t *state) {
 	}
 }
 
-// drop leaves out each DEL that can find no key of its token.
+// dropDels removes each DEL that cannot find a key with its token.
 func (m reducer) drop(t *state, n *node) {
 	for l := range m.leases() {
 		if n.del[l] == flying && !m.mayFind(t, n, l) {
@@ -297,7 +298,7 @@ func (m reducer) drop(t *state, n *node) {
 	}
 }
 
-// mayFind says whether a key with the token of a lease is on a node, or may come to it.
+// mayFind reports whether a key with the token of a lease is on the node or may still be set there.
 func (m reducer) mayFind(t *state, n *node, l int) bool {
 	for _, k := range []key{n.key, n.disk} {
 		if k > 0 && m.same(t, k.lease(), l) {

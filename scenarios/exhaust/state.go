@@ -6,93 +6,93 @@ import (
 	"fmt"
 )
 
-// phase is what a client is doing.
+// phase is the current activity of a client.
 type phase uint8
 
 const (
 	idle      phase = iota
-	asking          // an attempt is under way
-	raising         // it has the votes, and writes its fencing token back
-	holding         // it has the lock
-	extending       // and has asked for more time
-	lost            // a majority said that it hasn't: it will release
+	asking          // an attempt is in progress
+	raising         // the client has the votes and is writing its fencing token back
+	holding         // the client holds the lock
+	extending       // the client holds the lock and has requested an extension
+	lost            // a majority refused the extension; the client will release
 )
 
-// request is what became of one to a node.
+// request is the state of a request to a node.
 type request uint8
 
 const (
-	none     request = iota // never sent, or it is of no matter any more
-	flying                  // sent
-	yes                     // answered, and the answer is on its way
-	no                      //
-	heardYes                // answered, and the answer has arrived
-	heardNo                 //
-	plain                   // sent, of a DEL that asks for no token
-	doomed                  // sent, of a SET that the node was told to refuse
+	none     request = iota // not sent, or no longer relevant
+	flying                  // in flight
+	yes                     // granted; the reply is in flight
+	no                      // refused; the reply is in flight
+	heardYes                // granted; the reply has arrived
+	heardNo                 // refused; the reply has arrived
+	plain                   // a DEL in flight that does not check the token
+	doomed                  // a SET in flight that a tombstone on the node will refuse
 )
 
-// key is what a node has: nothing, or the key of a lease that was set or extended, which tells
-// the window after which it may expire.
+// key is the key on a node: 0 for none, else its lease and generation. They determine the window after
+// which it may expire.
 type key uint8
 
-// keyOf is the key of a lease, set by its attempt (0) or by its extension (1).
+// keyOf returns the key of a lease, set by its attempt (generation 0) or its extension (1).
 func keyOf(lease, generation int) key { return key(1 + 2*lease + generation) }
 
 func (k key) lease() int      { return int(k-1) / 2 }
 func (k key) generation() int { return int(k-1) % 2 }
 
-// state is all there is to know. Leases are numbered by attempts: client × Attempts + attempt.
+// state is a complete state of the model. Leases are numbered by attempt: client × Attempts + attempt.
 type state struct {
 	client         [2]clientState
-	over           [maxLeases]uint8 // windows that are over: the attempt's, then the extension's
-	crashes, jumps uint8            // left
+	over           [maxLeases]uint8 // number of windows that have ended: the attempt's, then the extension's
+	crashes, jumps uint8            // remaining budget
 	node           [MaxNodes]node
 
-	fence   [maxLeases]uint8   // tokens, as long as anybody may ask for them
-	section [maxLeases]section // what became of a hold's work on the resource
-	top     uint8              // the highest token that the resource has seen, or with fencingOrder that was given
-	harm    bool               // what must not happen did
+	fence   [maxLeases]uint8   // fencing tokens, as long as they may still be used
+	section [maxLeases]section // progress of each hold's work on the resource
+	top     uint8              // the highest token that the resource has seen; with fencingOrder, that was issued
+	harm    bool               // the property was violated
 }
 
-// clientState is one contender.
+// clientState is the state of one client.
 type clientState struct {
 	phase phase
-	begun uint8 // attempts
-	held  uint8 // those that came to a hold, a bit each, where tokens are shared
-	asked uint8 // extensions of this hold
-	gen   uint8 // of the window it believes in: 0 the attempt's, 1 the extension's
-	free  uint8 // 1: no window bounds its belief
-	floor uint8 // with fencingOrder: one more than top was when the first SET of this attempt arrived; 0: none has
+	begun uint8 // number of attempts
+	held  uint8 // bit set of attempts that acquired, if tokens are shared
+	asked uint8 // number of extensions requested in this hold
+	gen   uint8 // window in which the client believes: 0 for the attempt's, 1 for the extension's
+	free  uint8 // 1 if no window bounds its belief
+	floor uint8 // with fencingOrder: top + 1 when the first SET of this attempt arrived; 0 if none has arrived
 }
 
-// node is one server, and the messages to it and from it.
+// node is the state of one server and of the messages to and from it.
 type node struct {
 	key           key
-	disk          key // what is synced, with EverySec
+	disk          key // the synced key, with fsync everysec
 	down          uint8
 	set, ext, del [maxLeases]request
 
-	count, synced uint8 // grants that it has counted, and those of them that are on the disk
+	count, synced uint8 // counted grants, in memory and on disk
 	granted       [maxLeases]uint8
-	raise         [maxLeases]request // of a count to a lease's token
+	raise         [maxLeases]request // requests to raise the count to a lease's token
 }
 
-// A node is up, or down with the key it lost.
+// Values of node.down: up, or the key that the node lost.
 const up = 0
 
 func downWith(k key) uint8 { return uint8(k) + 1 }
 
-// model is a scope with the reductions that its search makes.
+// model is a scope together with the reductions of its search.
 type model struct {
 	Scope
 	Reductions
 	rules
 	codec codec
-	also  func(*state) // one more reduction: tests plant wrong ones
+	also  func(*state) // an extra reduction, for tests of wrong reductions
 }
 
-// newModel makes a model of a scope that Check has passed.
+// newModel returns a model of a scope that Check accepted.
 func newModel(s Scope, r Reductions) *model {
 	if s.Restart == "" {
 		s.Restart = Forgets
@@ -102,7 +102,7 @@ func newModel(s Scope, r Reductions) *model {
 	}
 	m := &model{Scope: s, Reductions: r, rules: s.rules()}
 	if m.firstCount {
-		m.Symmetry = false // it matters which node is the first
+		m.Symmetry = false // the first node is special
 	}
 	m.codec = newCodec(s, m.Symmetry)
 	return m
@@ -111,10 +111,10 @@ func newModel(s Scope, r Reductions) *model {
 func (s Scope) leases() int         { return 2 * s.Attempts }
 func (m *model) lease(c, a int) int { return c*m.Attempts + a }
 
-// current is the lease of a client's latest attempt.
+// current returns the lease of a client's latest attempt.
 func (m *model) current(s *state, c int) int { return m.lease(c, int(s.client[c].begun)-1) }
 
-// same says whether two leases have one token.
+// sameToken reports whether two leases have the same token.
 func (m *model) same(s *state, l, k int) bool {
 	switch {
 	case l == k || m.shares == everybody:
@@ -127,7 +127,7 @@ func (m *model) same(s *state, l, k int) bool {
 	return s.client[l/m.Attempts].held&between == 0
 }
 
-// believes says whether a client takes the lock for its own.
+// believes reports whether a client believes that it holds the lock.
 func (m *model) believes(s *state, c int) bool {
 	k := &s.client[c]
 	if k.phase != holding && k.phase != extending {
@@ -136,7 +136,7 @@ func (m *model) believes(s *state, c int) bool {
 	return k.free == 1 || s.over[m.current(s, c)] <= k.gen
 }
 
-// violated says whether both do, or another property is violated.
+// violated reports whether the state violates the scope's property.
 func (m *model) violated(s *state) bool {
 	switch m.Property {
 	case MutualExclusion:
@@ -147,19 +147,19 @@ func (m *model) violated(s *state) bool {
 	return s.harm
 }
 
-// mayExpire says whether a key's last window is over.
+// mayExpire reports whether a key's last window has ended.
 func (m *model) mayExpire(s *state, k key) bool {
 	return k > 0 && int(s.over[k.lease()]) > k.generation()
 }
 
-// first is the state in which nothing has happened.
+// initial returns the state before the first step.
 func (m *model) first() state {
 	s := state{crashes: uint8(m.Crashes), jumps: uint8(m.Jumps)}
 	reducer{m}.reduce(&s)
 	return s
 }
 
-// next calls yield with each state that can follow. It keeps none of them.
+// next calls yield with each possible next state. It does not retain them.
 func (m *model) next(s *state, yield func(*state, Step)) {
 	w := walk{m, s, yield}
 	for c := range 2 {
@@ -173,14 +173,14 @@ func (m *model) next(s *state, yield func(*state, Step)) {
 	}
 }
 
-// walk is what follows one state.
+// walk enumerates the steps from one state.
 type walk struct {
 	*model
 	from  *state
 	yield func(*state, Step)
 }
 
-// step is a state that follows, by what changes.
+// step yields the state that results from applying change.
 func (w walk) step(did Step, change func(*state)) {
 	t := *w.from
 	change(&t)
@@ -188,8 +188,8 @@ func (w walk) step(did Step, change func(*state)) {
 	w.yield(&t, did)
 }
 
-// codec packs states of a scope. A packed state is a head, and of each node what it has and what
-// became of the messages of each lease, in as many bytes as their bits take.
+// codec packs states of a scope. A packed state consists of a head and one part for each node, with its
+// key and the messages of each lease. Each part is rounded up to whole bytes.
 type codec struct {
 	Scope
 	symmetry             bool
@@ -208,10 +208,10 @@ func newCodec(s Scope, symmetry bool) codec {
 
 func (c codec) size() int { return c.headBytes + c.Nodes*c.nodeBytes }
 
-// tokenBits are enough for a token or a count: none is above MaxNodes × maxLeases.
+// tokenBits suffice for a token or a count: none exceeds MaxNodes × maxLeases.
 const tokenBits = 5
 
-// head has the fields of a state packed, or set, but for those of its nodes.
+// head packs or unpacks the fields of a state, except those of its nodes.
 func (c codec) head(s *state, p *packer) {
 	for i := range s.client {
 		k := &s.client[i]
@@ -247,7 +247,7 @@ func (c codec) head(s *state, p *packer) {
 	}
 }
 
-// node is head of one node.
+// node packs or unpacks the fields of one node.
 func (c codec) node(n *node, p *packer) {
 	p.field((*uint8)(&n.key), 4)
 	p.field((*uint8)(&n.disk), 4)
@@ -271,7 +271,7 @@ func (c codec) node(n *node, p *packer) {
 	}
 }
 
-// swapped is a state with the two clients in each other's place.
+// swapClients returns a state with the two clients exchanged.
 func (c codec) swapped(s *state) state {
 	t := *s
 	t.client[0], t.client[1] = s.client[1], s.client[0]
@@ -302,7 +302,7 @@ func (c codec) swapped(s *state) state {
 	return t
 }
 
-// append packs a state, each part without the bytes that are always 0.
+// append packs a state. Each part leaves out the bytes that are always 0.
 func (c codec) append(b []byte, s *state) []byte {
 	var head packer
 	var node [MaxNodes]packer
@@ -329,7 +329,8 @@ func (c codec) unpack(b []byte) (s state) {
 	return s
 }
 
-// canonical appends the state that stands for all which differ from this one in names alone.
+// canonical appends the representative of all states that differ from s only in the names of nodes and
+// clients.
 func (c codec) canonical(b []byte, s *state) []byte {
 	b = c.append(b, s)
 	if !c.symmetry {
@@ -348,7 +349,7 @@ type word struct{ low, high uint64 }
 
 func (w word) below(v word) bool { return w.high < v.high || w.high == v.high && w.low < v.low }
 
-// append writes the first bytes of a word.
+// append appends the given number of low-order bytes of a word.
 func (w word) append(b []byte, bytes int) []byte {
 	var all [16]byte
 	binary.LittleEndian.PutUint64(all[:8], w.low)
@@ -362,14 +363,14 @@ func readWord(b []byte) word {
 	return word{binary.LittleEndian.Uint64(all[:8]), binary.LittleEndian.Uint64(all[8:])}
 }
 
-// packer puts numbers into a word one after the other, or takes them out again.
+// packer packs numbers into a word one after the other, or unpacks them in the same order.
 type packer struct {
 	word
-	at    int  // so many bits are done
-	takes bool // numbers out
+	at    int  // number of bits processed
+	takes bool // unpack instead of pack
 }
 
-// field packs a number, or sets it.
+// field packs or unpacks a number.
 func (p *packer) field(x *uint8, bits int) {
 	if p.takes {
 		*x = p.take(bits)
@@ -381,7 +382,7 @@ func (p *packer) field(x *uint8, bits int) {
 func (p *packer) put(x uint64, bits int) {
 	if p.at < 64 {
 		p.low |= x << p.at
-		p.high |= x >> (64 - p.at) // nothing, where a shift is 64
+		p.high |= x >> (64 - p.at) // zero if the shift is 64
 	} else {
 		p.high |= x << (p.at - 64)
 	}
@@ -398,7 +399,7 @@ func (p *packer) take(bits int) uint8 {
 // action is a kind of step.
 type action string
 
-// What can happen: to a client, to its window, to a message, to a node.
+// Actions of clients, windows, messages and nodes. The values are printed.
 const (
 	started      action = "starts"
 	acquired     action = "acquires"
@@ -406,9 +407,9 @@ const (
 	released     action = "releases"
 	Extending    action = "begins to extend"
 	Extended     action = "extends"
-	extendLost   action = "learns that it is lost"
+	extendLost   action = "learns that the lock is lost"
 	extendFailed action = "fails to extend"
-	over         action = "window is over"
+	over         action = "window ends"
 	reply        action = "reply arrives"
 	Raising      action = "writes its token back"
 	Read         action = "reads"
@@ -421,7 +422,7 @@ const (
 	expired      action = "key expires"
 	synced       action = "syncs its disk"
 	crashed      action = "crashes"
-	restarted    action = "is back"
+	restarted    action = "restarts"
 	votes        action = "votes again"
 	Lost         action = "is lost"
 	jumped       action = "clock jumps"
@@ -433,15 +434,15 @@ type Step struct {
 	Client  int    `json:"client"` // 1 or 2; 0: none
 	Attempt int    `json:"attempt"`
 	Node    int    `json:"node"`              // from 1; 0: none
-	Yes     bool   `json:"yes,omitempty"`     // what the node answers
-	Expired bool   `json:"expired,omitempty"` // it finds that the key has expired
-	Synced  bool   `json:"synced,omitempty"`  // what it changes is on the disk at once
-	Heard   uint8  `json:"heard,omitempty"`   // nodes, a bit each, whose counts of grants the client has heard
-	Behind  uint8  `json:"behind,omitempty"`  // those of them to which it writes its token back
-	Fence   uint8  `json:"fence,omitempty"`   // the token
+	Yes     bool   `json:"yes,omitempty"`     // whether the node grants it
+	Expired bool   `json:"expired,omitempty"` // the request finds the key expired
+	Synced  bool   `json:"synced,omitempty"`  // the change is synced immediately
+	Heard   uint8  `json:"heard,omitempty"`   // bit set of nodes whose grant counts the client received
+	Behind  uint8  `json:"behind,omitempty"`  // those nodes to which the client writes its token back
+	Fence   uint8  `json:"fence,omitempty"`   // the fencing token
 }
 
-// String is the step in words.
+// String describes the step.
 func (s Step) String() string {
 	who := fmt.Sprintf("c%d", s.Client)
 	if s.Attempt > 1 {
@@ -454,13 +455,13 @@ func (s Step) String() string {
 			answer = "yes"
 		}
 		if s.Expired {
-			answer += ", the key there had expired"
+			answer += ", the key had expired"
 		}
 		if s.Synced {
 			answer += ", on disk"
 		}
 		if s.Action == reply {
-			return fmt.Sprintf("%s hears from n%d: %s", who, s.Node, answer)
+			return fmt.Sprintf("%s receives the reply of n%d: %s", who, s.Node, answer)
 		}
 		return fmt.Sprintf("%s of %s at n%d: %s", s.Action, who, s.Node, answer)
 	case acquired, Raising:
@@ -474,11 +475,11 @@ func (s Step) String() string {
 			text = fmt.Sprintf("the write of %s arrives", who)
 		}
 		if !s.Yes {
-			text += ", and is refused"
+			text += " and is refused"
 		}
 		return text
 	case over:
-		return who + "'s window is over"
+		return who + "'s window ends"
 	case expired, jumped:
 		return fmt.Sprintf("n%d's %s", s.Node, s.Action)
 	case Lost:

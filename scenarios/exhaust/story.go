@@ -18,8 +18,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// errUntimed says that a path can't happen in time: a search goes on for another.
-var errUntimed = errors.New("no instants fit the path")
+// errUntimed is the error for a path without possible times. The search continues with other paths.
+var errUntimed = errors.New("no times satisfy the path")
 
 // Settings of the scenarios.
 const (
@@ -27,40 +27,40 @@ const (
 	leaseDrift  = 0.01
 	nodeTimeout = 2 * time.Second
 	retry       = 50 * time.Millisecond
-	overlap     = time.Second // both believe at least so long
+	overlap     = time.Second // minimum time during which both believe
 )
 
-// pace is how far apart things are at least that must be in order: longer than anything takes
-// that the network does not hold.
+// pace holds the minimum times between ordered events. They are longer than anything takes that the network
+// does not delay.
 type pace struct {
 	gap   time.Duration
-	back  time.Duration // from a crash until its node can be spoken to
-	sync  time.Duration // after a change it is on disk for certain
-	scale float64       // of all this on real servers, where a gap is a tenth of a second; 0: real time can't promise so short a one
+	back  time.Duration // from a crash until its node answers
+	sync  time.Duration // after a change until it is certainly on disk
+	scale float64       // of these times on real servers, where a gap is 0.1 s; 0 if real servers cannot guarantee so short a gap
 }
 
-// paces are tried in turn, so that a story has as much room as it can have.
+// paces are tried in order, so a story gets the longest gaps possible.
 var paces = []pace{realPace(8), realPace(4), realPace(2), realPace(1), {gap: 50 * time.Millisecond, back: 50 * time.Millisecond, sync: 3 * time.Second}}
 
-// realPace is one for servers and clients that are processes, so many times as slow as they can be
-// told to act one after the other.
+// realPace returns a pace for servers and clients that are processes: times as slow as the fastest at
+// which their order can be controlled.
 func realPace(times int) pace {
 	slow := func(d time.Duration) time.Duration { return d * time.Duration(times) }
 	return pace{slow(100 * time.Millisecond), slow(400 * time.Millisecond), slow(3 * time.Second), 1 / float64(times)}
 }
 
-// beliefWindow is how long a client may believe, from the start of its attempt.
+// beliefWindow returns how long a client may believe, from the start of its attempt.
 func beliefWindow() time.Duration { return leaseTTL - redlock.Drift(leaseTTL, leaseDrift) }
 
-// Times that the instants of several steps hang on, to be tried in turn: how long a client
-// holds a lock that it releases, and after how long both extend theirs.
+// Times that several steps depend on, to be tried in order: how long a client holds a lock that it
+// releases, and after how long both clients extend theirs.
 var (
 	sections = []time.Duration{1500 * time.Millisecond, 7500 * time.Millisecond}
 	extends  = []time.Duration{time.Second, 3 * time.Second, 5 * time.Second, 7 * time.Second}
 )
 
-// scenarioOf is a path of a scope as a scenario of that name, which expects that the scope's property
-// is violated. The names that a file may use are the caller's.
+// newScenario turns a path of a scope into a scenario with the given name, which expects a violation of the
+// scope's property. known holds the names that a scenario file may use.
 func scenarioOf(name string, scope Scope, path []Step, known scenario.Known) (scenario.Scenario, error) {
 	for _, p := range paces {
 		for _, section := range sections {
@@ -75,76 +75,76 @@ func scenarioOf(name string, scope Scope, path []Step, known scenario.Known) (sc
 			}
 		}
 	}
-	return scenario.Scenario{}, fmt.Errorf("%w: it takes a client or a request that is later than it can be", errUntimed)
+	return scenario.Scenario{}, fmt.Errorf("%w: a client or a request would have to be later than possible", errUntimed)
 }
 
-// telling is a path that is given instants.
+// timedPath is a path whose steps get times.
 type telling struct {
 	instants
 	pace
 	scope    Scope
 	path     []Step
-	section  time.Duration // a hold that ends, if nothing is extended in it
-	after    time.Duration // from the grant to the extension
+	section  time.Duration // length of a hold that ends without an extension
+	after    time.Duration // time from the grant to the extension
 	attempts [2][]*attempt
-	when     []instant // of each step
+	when     []instant // instant of each step
 	faults   []faulty
 }
 
-// limits puts the instants of a telling in order.
+// ordering adds constraints to the instants of a timed path.
 type limits struct{ *telling }
 
-// arrange makes clients and a plan of a telling whose instants are known.
+// planner turns a timed path whose instants are known into clients and a plan.
 type arrange struct{ *telling }
 
-// faulty is a crash or a jump.
+// timedFault is a crash or a jump.
 type faulty struct {
 	Step
 	at    instant
-	stall instant // with EverySec: from here on nothing is synced
+	stall instant // with fsync everysec, when syncing stops
 }
 
-// attempt is one of a client's, with the hold that came of it.
+// attempt is an attempt of a client, with the hold that may follow.
 type attempt struct {
-	start, end    instant // the SETs are sent, the client has decided
-	won, late     bool    // late: after its own window
-	pause         instant // of the client, where it is late: once its round is over
-	extend        instant // the extension begins
+	start, end    instant // when the SETs are sent, and when the client has decided
+	won, late     bool    // late: decided after its own window
+	pause         instant // when the client is paused, if it is late: after its round
+	extend        instant // when the extension begins
 	extends       bool
-	extended      instant          // it ends
-	longer, lost  bool             // with success, or with a majority against it
-	release       instant          // the DELs are sent
-	ended         bool             // they are: it failed, or was held no longer
+	extended      instant          // when the extension ends
+	longer, lost  bool             // the extension succeeded, or a majority refused it
+	release       instant          // when the DELs are sent
+	ended         bool             // the DELs are sent: the attempt failed or the hold ended
 	set, ext, del map[int]delivery // by node
 
-	decides int // the node whose vote was the last that it needed, of a lock that returns at a quorum
+	decides int // the node with the deciding vote, for a lock that returns at a quorum
 
-	counted       bool    // the token is by the counts of the nodes that were heard
-	heard, behind uint8   // a bit each
-	raised        []raise // the token has been written back
-	sent          instant // the write is, with ResourceSafety
+	counted       bool    // the token comes from the counts of the nodes in heard
+	heard, behind uint8   // bit sets of nodes
+	raised        []raise // where the token was written back
+	sent          instant // when the write is sent, with resourceSafety
 	write         *delivery
-	refused       bool // the read was, and nothing is written
-	over          int  // windows that are, so far
+	refused       bool // the read was refused, so there is no write
+	over          int  // number of windows that have ended so far
 }
 
-// raise is a token that arrives at a node.
+// raise is the arrival of a token at a node.
 type raise struct {
 	node int
 	at   instant
 }
 
-// delivery is a message that arrives.
+// delivery is the arrival of a message.
 type delivery struct {
 	at     instant
 	yes    bool
-	inTime bool // before its round ended
+	inTime bool // whether it arrived before its round ended
 }
 
-// head is what all these scenarios have in common.
+// scenarioHead is the part that all these scenarios share.
 const head = `name: %s
 claim: %s
-source: a search of every order of messages and faults in a small scope (lockpick model-check)
+source: a search of all orders of messages and faults in a small scope (lockpick model-check)
 topology: {nodes: %d, persistence: %s}
 lock: {kind: %s, ttl: %v, drift: 1%%, timeout: %v, retry: %v, tries: %d, fence: %v}
 clients: 2
@@ -152,14 +152,14 @@ workload: {kind: read-modify-write, keys: 1, fence: %s, think: 0s, cycles: 1}
 expect: {mutual-exclusion: any, resource-safety: any}
 `
 
-// claims are what stories show.
+// claims maps properties to the claims of their scenarios.
 var claims = map[Property]string{
-	MutualExclusion: "Two clients hold the lock at once.",
-	resourceSafety:  "A write is applied over another that its client has not seen.",
-	fencingOrder:    "A lock's fencing token is not above that of one that was given before.",
+	MutualExclusion: "Two clients hold the lock at the same time.",
+	resourceSafety:  "A write overwrites another one that its client has not seen.",
+	fencingOrder:    "A fencing token is not higher than one issued before.",
 }
 
-// scenario is the path with its instants.
+// scenario returns the path as a scenario.
 func (t arrange) scenario(name string, known scenario.Known) (scenario.Scenario, error) {
 	kind := "redlock"
 	switch {
@@ -211,12 +211,12 @@ func (t arrange) extending() bool {
 	return t.extends(0) || t.extends(1)
 }
 
-// client is when a client starts, how often it acquires, and how long it holds the lock.
+// client sets when a client starts, how often it acquires, and how long it holds the lock.
 func (t arrange) client(c int, k *scenario.Client) {
 	k.Delay = t.at[t.attempts[c][0].start]
 	hold := t.hold(c)
 	k.Hold = &client.Range{Min: hold, Max: hold}
-	cycles := 1 // and one for each hold that is followed by another attempt
+	cycles := 1 // plus one for each hold followed by another attempt
 	for _, a := range t.attempts[c][:len(t.attempts[c])-1] {
 		if a.won {
 			cycles++
@@ -225,7 +225,7 @@ func (t arrange) client(c int, k *scenario.Client) {
 	k.Cycles = &cycles
 }
 
-// hold is how long a client holds the lock: until the other has had its section within it.
+// hold returns how long a client holds the lock: long enough to contain the other client's section.
 func (t arrange) hold(c int) time.Duration {
 	if t.fixed(c) {
 		return t.held(c)
@@ -237,12 +237,12 @@ func (t arrange) hold(c int) time.Duration {
 	return other - own + overlap*3/4
 }
 
-// never is later than all that happens.
+// afterRun returns a time after all events of the run.
 func (t arrange) never() time.Duration {
 	return (slices.Max(t.at) + 30*time.Second).Round(time.Second)
 }
 
-// plan is the faults, and each message that arrives when it does or never.
+// plan returns the plan: the faults, and for each message a delay until it arrives as in the path, or never.
 func (t arrange) plan() nemesis.Plan {
 	var out nemesis.Plan
 	for _, f := range t.faults {
@@ -277,7 +277,7 @@ func (t arrange) plan() nemesis.Plan {
 	return out
 }
 
-// writing is a write that arrives when the path's does, or never.
+// delayedWrite delays a write until it arrives as in the path, or never.
 func (t arrange) writing(c, nth int, a *attempt) nemesis.Step {
 	late := t.never()
 	if a.write != nil {
@@ -286,7 +286,7 @@ func (t arrange) writing(c, nth int, a *attempt) nemesis.Step {
 	return held(c, scenario.ResourceName, "write", nemesis.Request, nth, late)
 }
 
-// held is a message between a client and something that the network holds for a while.
+// delay returns a step in which the network holds a message of a client for some time.
 func held(c int, other, kind, of string, nth int, d time.Duration) nemesis.Step {
 	return nemesis.Step{
 		When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-%s", c+1, other), Message: kind, Of: of, Nth: nth}},
@@ -294,8 +294,8 @@ func held(c int, other, kind, of string, nth int, d time.Duration) nemesis.Step 
 	}
 }
 
-// further are attempts of which the path does not speak: a client that has failed makes them, and
-// they come to nothing.
+// extraAttempts returns the steps that make additional attempts fail. A client whose last attempt in the path
+// failed makes such attempts.
 func (t arrange) further(c int) (out nemesis.Plan) {
 	failed := 0
 	for _, a := range t.attempts[c] {
@@ -312,14 +312,14 @@ func (t arrange) further(c int) (out nemesis.Plan) {
 	return out
 }
 
-// prolongs says whether a hold lasts so long that it is extended, whatever the path says.
+// willExtend reports whether a hold lasts long enough for an extension, even if the path has none.
 func (t arrange) prolongs(c, n int) bool {
 	a := t.attempts[c][n]
 	return a.won && t.extending() && (a.extends || t.hold(c) >= t.after)
 }
 
-// messages is a round of messages to all nodes, the nth of its kind: those of the path arrive when
-// they do there, and no others; and its answers are heard, are too late, or are heard last.
+// messages returns the steps for the nth round of messages of a kind. Messages arrive as in the path, and
+// all others never. Replies arrive in time, too late, or last.
 func (t arrange) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
 	hold := func(node int, of string, nth int, d time.Duration) {
 		out = append(out, held(c, fmt.Sprintf("n%d", node), kind, of, nth, d))
@@ -328,7 +328,7 @@ func (t arrange) messages(c int, kind string, nth int, sent instant, r round) (o
 		d, arrives := r.all[node]
 		if !arrives {
 			hold(node, nemesis.Request, nth, t.never())
-			out[len(out)-1].When.Before = t.never() // nor need it be sent: a crash may have reset its connection
+			out[len(out)-1].When.Before = t.never() // it may not even be sent: a crash may have reset its connection
 			continue
 		}
 		there := t.at[d.at] - t.at[sent]
@@ -342,8 +342,8 @@ func (t arrange) messages(c int, kind string, nth int, sent instant, r round) (o
 	return out
 }
 
-// reply counts the replies from a node to a client's messages of a kind, until that to one of them:
-// in the order in which they arrived, for those that never do have none.
+// reply returns the ordinal of the reply to one message, among the replies of a node to a client's messages
+// of a kind. They are in the order in which the messages arrived; a message that never arrives has no reply.
 func (t arrange) reply(c int, kind string, node int, to delivery) int {
 	nth := 1
 	for _, a := range t.attempts[c] {
@@ -371,14 +371,15 @@ func (t arrange) fault(f faulty) nemesis.Plan {
 	return nemesis.Plan{step}
 }
 
-// trigger sets something of a fault off, unless it comes before all that: by the acquire whose message was the
-// last at its node before the fault, for the process of a client takes some time to begin.
+// trigger returns a trigger for a part of a fault. It is relative to the acquire whose message was the last
+// at the node before the fault, because a client process takes some time to start. If the fault comes
+// before any acquire, the trigger is an absolute time.
 func (t arrange) trigger(f faulty, when time.Duration) nemesis.Trigger {
 	for i, s := range slices.Backward(t.path) {
 		if s.Node != f.Node || s.Client == 0 || t.at[t.when[i]] > t.at[f.at] {
 			continue
 		}
-		nth, first := 1, 0 // of acquires, and of their attempts
+		nth, first := 1, 0 // ordinal of the acquire, and its first attempt
 		for n, a := range t.attempts[s.Client-1][:s.Attempt-1] {
 			if a.won {
 				nth, first = nth+1, n+1
@@ -393,7 +394,7 @@ func (t arrange) trigger(f faulty, when time.Duration) nemesis.Trigger {
 	return nemesis.Trigger{At: &when}
 }
 
-// caption is a path in words, a line for each step.
+// caption describes a path, one line for each step.
 func caption(path []Step) string {
 	var b strings.Builder
 	for i, s := range path {
@@ -402,17 +403,17 @@ func caption(path []Step) string {
 	return b.String()
 }
 
-// instant is a moment whose place is looked for.
+// instant is an index into instants.at, for a time to be determined.
 type instant int
 
-// instants are moments that lie at least so far apart: a system of difference constraints.
+// instants is a system of difference constraints: times with minimum distances.
 type instants struct {
 	at     []time.Duration
 	limits []limit
 }
 
-// limit says that to is at least so much later than from, or where that is negative, at most so
-// much earlier.
+// constraint requires that to is at least min later than from. If min is negative, to may be earlier by at
+// most that much.
 type limit struct {
 	from, to instant
 	least    time.Duration
@@ -427,7 +428,7 @@ func (s *instants) least(from, to instant, d time.Duration) {
 	s.limits = append(s.limits, limit{from, to, d})
 }
 
-// most says that to is at most so much later than from.
+// atMost requires that to is at most d later than from.
 func (s *instants) most(from, to instant, d time.Duration) { s.least(to, from, -d) }
 
 func (s *instants) exact(from, to instant, d time.Duration) {
@@ -435,8 +436,8 @@ func (s *instants) exact(from, to instant, d time.Duration) {
 	s.most(from, to, d)
 }
 
-// solve finds the earliest instants, none of them negative, and says whether there are any: the
-// longest ways through the limits, by Bellman and Ford.
+// solve finds the earliest nonnegative times, and reports whether there are any. They are the longest paths
+// through the constraints, computed with the Bellman–Ford algorithm.
 func (s *instants) solve() bool {
 	clear(s.at)
 	for range len(s.at) + 1 {
@@ -453,17 +454,18 @@ func (s *instants) solve() bool {
 	return false
 }
 
-// round is a round of messages, and which of their answers the client hears, so that it comes to
-// what the path says.
+// round is a round of messages. It determines which replies the client receives in time, so its decision
+// is as in the path.
 type round struct {
 	nodes   int
-	all     map[int]delivery // those that arrive
-	unheard []int            // nodes that answer in time, and whose answers are too late
-	last    int              // the node that is heard last, where none can be left out; 0: one is missing
-	decides int              // the node whose vote ends it, of a lock that returns at a quorum; 0: all are waited for
+	all     map[int]delivery // messages that arrive, by node
+	unheard []int            // nodes whose messages arrive in time but whose replies must be too late
+	last    int              // the node whose reply arrives last, if all replies are needed; 0 if one is missing
+	decides int              // the node whose vote ends the round, for a lock that returns at a quorum; 0 if the client waits for all
 }
 
-// asked is the round of an attempt: where grants are counted, certain nodes are heard and no others.
+// acquireRound returns the round of an attempt. With fencing tokens the client receives the replies of
+// exactly the nodes in a.heard.
 func (t *telling) asked(a *attempt) round {
 	if t.hardened() {
 		return round{nodes: t.scope.Nodes, all: a.set, decides: a.decides}
@@ -486,7 +488,7 @@ func (t *telling) asked(a *attempt) round {
 	return r
 }
 
-// roundState is a round that is won, definitely lost, or neither.
+// newRound returns a round that is won, refused by a majority (lost), or neither.
 func roundState(nodes int, all map[int]delivery, won, lost bool) round {
 	r := round{nodes: nodes, all: all}
 	heard := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(n int) bool { return !all[n].inTime })
@@ -498,7 +500,7 @@ func roundState(nodes int, all map[int]delivery, won, lost bool) round {
 	case len(against) > 0:
 		r.unheard = against
 	case len(heard) < r.nodes:
-	case r.nodes > 2: // there is a majority without one of them
+	case r.nodes > 2: // the others still form a majority
 		r.unheard = agree[len(agree)-1:]
 	default:
 		r.last = agree[0]
@@ -506,8 +508,8 @@ func roundState(nodes int, all map[int]delivery, won, lost bool) round {
 	return r
 }
 
-// lasts is how long a round takes: until its time is up, for an answer is missing, or until some time
-// before, when the last comes.
+// duration returns how long a round takes: the timeout if a reply is missing, otherwise a bit less, when the
+// last reply arrives.
 func (t *telling) lasts(r round) time.Duration {
 	if r.last > 0 {
 		return nodeTimeout - 2*t.gap
@@ -515,7 +517,7 @@ func (t *telling) lasts(r round) time.Duration {
 	return nodeTimeout
 }
 
-// read sorts the path's steps by attempts.
+// readPath assigns the path's steps to attempts.
 func (t *telling) read() error {
 	for i, s := range t.path {
 		t.when = append(t.when, t.add())
@@ -562,7 +564,7 @@ func (t *telling) read() error {
 			a.over++
 		case started, reply, writing:
 		default:
-			return fmt.Errorf("a step that can't be told yet: %v", s)
+			return fmt.Errorf("a scenario cannot express this step: %v", s)
 		}
 	}
 	t.complete()
@@ -572,11 +574,11 @@ func (t *telling) read() error {
 	return t.raises()
 }
 
-// hardened says whether the lock returns at a quorum.
+// hardened reports whether the lock returns at a quorum.
 func (t *telling) hardened() bool { return t.scope.Lock == hardenedLock }
 
-// returns says whether a lock that returns at a quorum could do as the path has it: it has heard so
-// many votes and no more. Its failures and extensions can't be told yet.
+// checkQuorum returns an error if a lock that returns at a quorum cannot behave as in the path: it must
+// have received exactly a quorum of votes. Scenarios cannot express its failures and extensions yet.
 func (t *telling) returns() error {
 	for _, a := range slices.Concat(t.attempts[0], t.attempts[1]) {
 		votes, heard := 0, uint8(0)
@@ -593,14 +595,15 @@ func (t *telling) returns() error {
 	return nil
 }
 
-// hear notes which counts make the token.
+// setCounts records which counts determine the token.
 func (t *telling) hear(a *attempt, s Step) {
 	if s.Heard > 0 {
 		a.counted, a.heard, a.behind = true, s.Heard, s.Behind
 	}
 }
 
-// raises says whether tokens are written back as no plan can prevent: at once, and answered.
+// checkRaises returns an error unless all tokens are written back immediately and confirmed. A plan cannot
+// delay that.
 func (t *telling) raises() error {
 	for _, a := range slices.Concat(t.attempts[0], t.attempts[1]) {
 		arrived := uint8(0)
@@ -614,7 +617,7 @@ func (t *telling) raises() error {
 	return nil
 }
 
-// attempt is a client's, which is new where the path has not spoken of it.
+// attempt returns an attempt of a client, and creates it if necessary.
 func (t *telling) attempt(c, n int) *attempt {
 	for len(t.attempts[c]) <= n {
 		t.attempts[c] = append(t.attempts[c], &attempt{start: t.add(), end: -1, extended: -1, release: -1,
@@ -623,8 +626,8 @@ func (t *telling) attempt(c, n int) *attempt {
 	return t.attempts[c][n]
 }
 
-// complete adds what the search does without a word: a hold that is followed by another attempt
-// has been released.
+// complete adds events that the search leaves out of its paths: for example, a hold that is followed by
+// another attempt has been released.
 func (t *telling) complete() {
 	for c := range t.attempts {
 		for n, a := range t.attempts[c] {
@@ -649,14 +652,14 @@ func (t *telling) complete() {
 	}
 }
 
-// works says when a client that holds the lock gives it back: when it has worked, and the resource
-// has answered, for which it waits until its lease is over.
+// works adds the constraints on the release: a holder releases when its work is done and the resource has
+// replied, or when its lease ends.
 //
-//	end ── held ──► sent ─────► write arrives ──► release
-//	 reads           └─ or its lease is over ─────► release … the write arrives
+//	end ── hold time ──► sent ─────► write arrives ──► release
+//	 reads                └─ or its lease ends ───────► release … the write arrives
 func (t limits) works(c int, a *attempt) {
 	held := t.held(c)
-	if t.extends(c) { // the time that it takes comes on top
+	if t.extends(c) { // plus the time of the extension
 		held += t.lasts(roundState(t.scope.Nodes, a.ext, a.longer, a.lost))
 	}
 	t.exact(a.end, a.sent, held)
@@ -673,7 +676,7 @@ func (t limits) works(c int, a *attempt) {
 	}
 }
 
-// lease is when the window began in which a client believes in the end.
+// leaseStart returns when the window began in which the client believes at the end.
 func (t limits) lease(a *attempt) instant {
 	switch {
 	case a.longer:
@@ -684,8 +687,8 @@ func (t limits) lease(a *attempt) instant {
 	return a.start
 }
 
-// resource is the order of what the resource sees: reads, which follow at once when a client has
-// acquired, and writes, which were sent while it believed.
+// resource adds the constraints between events at the resource. A read follows immediately after the
+// acquire. A write was sent while its client believed.
 func (t limits) resource() {
 	last := instant(-1)
 	next := func(at instant) {
@@ -723,7 +726,7 @@ func (t limits) resource() {
 	}
 }
 
-// reads says whether the path speaks of a hold's read.
+// reads reports whether the path contains the read of a hold.
 func (t limits) reads(of Step) bool {
 	for _, s := range t.path {
 		if s.Action == Read && s.Client == of.Client && s.Attempt == of.Attempt {
@@ -733,7 +736,8 @@ func (t limits) reads(of Step) bool {
 	return false
 }
 
-// later says that an attempt began after each lock that was given before its first SET arrived.
+// laterAttempts puts the beginning of each attempt after all locks that were granted before its first SET
+// arrived.
 func (t limits) later() {
 	var given []instant
 	begun := map[*attempt]bool{}

@@ -14,14 +14,14 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// notSimulated are stories that the simulation does not show, with the cause that real servers do: a node
-// that loses its power leaves its clients' connections as they are until they are used, and on processes
-// they end with the server.
+// notSimulated maps stories that do not occur in the simulation to their cause on real servers. In the simulation
+// a node that loses power leaves its clients' connections open until they are used; with processes they close
+// with the server.
 var notSimulated = map[string]string{
 	"exhaust-4n-1a-extend-crash-everysec-same-value-for-clients": "lost-unsynced",
 }
 
-// Whatever is found in a small scope happens in the simulation, however the search reduced it.
+// Every violation found in a small scope occurs in the simulation, with and without reductions.
 func TestAllStoriesHappen(t *testing.T) {
 	found, untimed, exact, unseen := 0, 0, 0, 0
 	for r := range stories(t) {
@@ -41,26 +41,26 @@ func TestAllStoriesHappen(t *testing.T) {
 			t.Errorf("%v: %s %s: %s, code %d %s, not simulated: %v\n%s%s", r.scope, r.scope.Property, j.Got, j.Because, o.Code, o.Error, not, caption(r.Story), text)
 		}
 	}
-	t.Logf("%d stories, of which %d need exact instants, and %d are not simulated; %d paths without instants", found, exact, unseen, untimed)
+	t.Logf("%d stories: %d need exact times, %d are not simulated; %d paths have no possible times", found, exact, unseen, untimed)
 	if *named == "" && found < 1300 {
-		t.Errorf("only %d stories were found", found)
+		t.Errorf("found only %d stories", found)
 	}
 }
 
-// named are the stories that tests tell: all, unless one is looked at.
-var named = flag.String("stories", "", "regular expression of the names of scopes whose stories are told")
+// storyFilter selects the stories that tests run; by default all.
+var named = flag.String("stories", "", "run only the stories of scopes whose name matches the regular expression")
 
-// scenarioFound is what a search found, as a scenario.
+// foundStory is the result of a search and its scenario.
 type scenarioFound struct {
 	Result
 	scope    Scope
 	scenario scenario.Scenario
 }
 
-// all is what all searches found, once a test has made them.
+// all caches the stories of all searches.
 var all []scenarioFound
 
-// stories searches all small scopes, each of them as they are and reduced.
+// stories searches all small scopes, each with exactReductions and fullReductions.
 func stories(t *testing.T) iter.Seq[scenarioFound] {
 	if all != nil {
 		return slices.Values(all)
@@ -83,8 +83,8 @@ func stories(t *testing.T) iter.Seq[scenarioFound] {
 	}
 }
 
-// scopes are all small ones: of mutual exclusion those with each mistake and fault, and of the
-// resource and its tokens those of the reference with each fault.
+// scopes returns all small scopes: for mutual exclusion with each mistake and each fault, and for the resource
+// and its tokens with the reference lock and each fault.
 func scopes() (out []Scope) {
 	faults := []Scope{{}, {Crashes: 1}, {Jumps: 1}, {Crashes: 1, Restart: everySec}, {Crashes: 1, Restart: Delayed}, {Crashes: 1, Restart: Always}}
 	add := func(s Scope) {

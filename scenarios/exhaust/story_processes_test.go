@@ -16,7 +16,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// The test binary is the client of runs on real servers, too.
+// The test binary is also the client program of runs on real servers.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__client" {
 		if err := real.ClientMain(os.Stdin, os.Stdout, kinds.All); err != nil {
@@ -28,10 +28,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tries is how often a run on real servers is tried again that missed what it was to show.
+// maxRetries bounds the retries of a run on real servers that missed its expected violation.
 const tries = 5
 
-// onProcesses runs a scenario on real servers, after it was written to a file and read again.
+// onProcesses writes a scenario to a file, reads it back, and runs it on real servers.
 func onProcesses(t *testing.T, s scenario.Scenario) (outcome.Outcome, string) {
 	t.Helper()
 	s, text := reread(t, s)
@@ -43,15 +43,15 @@ func needRedis(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is missing, and in CI it has to be there: apt-get install redis-server")
+			t.Fatal("redis-server is missing but required in CI: apt-get install redis-server")
 		}
 		t.Skip("redis-server is missing: apt-get install redis-server")
 	}
 }
 
-// Stories happen on real servers as in the simulation, where they need no instant that real time can't
-// promise: one of each cause, of those that take the least time. What is lost of a disk takes seconds of
-// the server's own, and is among all of them at night.
+// Stories that do not need exact times occur on real servers as in the simulation. The test runs one fast story
+// for each cause. It leaves out lost-unsynced, because the server takes seconds to sync; the nightly test
+// covers that.
 func TestStoriesOnProcesses(t *testing.T) {
 	needRedis(t)
 	told := map[string]bool{"lost-unsynced": true}
@@ -65,9 +65,9 @@ func TestStoriesOnProcesses(t *testing.T) {
 		}
 		told[row.Cause] = true
 		t.Run(row.Cause, func(t *testing.T) {
-			t.Parallel() // it mostly waits
+			t.Parallel() // mostly idle
 			o, text := onProcesses(t, s)
-			t.Logf("%.1f s, tried again: %q", o.Seconds, o.Retried)
+			t.Logf("%.1f s, retried: %q", o.Seconds, o.Retried)
 			if j := judged(row.Scope, o); j.Cause != row.Cause || o.Code != outcome.ExitOK {
 				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Story), text)
 			}
@@ -75,7 +75,7 @@ func TestStoriesOnProcesses(t *testing.T) {
 	}
 	for _, row := range knownRows() {
 		if row.Cause != "" && row.Runs() && !told[row.Cause] {
-			t.Errorf("no story of %s is quick", row.Cause)
+			t.Errorf("no fast story for cause %s", row.Cause)
 		}
 	}
 }

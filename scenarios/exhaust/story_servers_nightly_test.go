@@ -13,11 +13,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// sideBySide is how many runs wait for each other's timers at once.
-var sideBySide = flag.Int("side-by-side", 12, "runs of stories on real servers at once")
+// sideBySide is the number of parallel runs. They mostly wait for timers.
+var sideBySide = flag.Int("side-by-side", 12, "number of parallel runs on real servers")
 
-// All stories happen on real servers, by the cause that the simulation names, but for those that need
-// instants which real time can't promise.
+// All stories that do not need exact times occur on real servers, with the same cause as in the simulation.
 func TestAllStoriesOnProcesses(t *testing.T) {
 	needRedis(t)
 	var runs sync.WaitGroup
@@ -38,7 +37,7 @@ func TestAllStoriesOnProcesses(t *testing.T) {
 			exact++
 			continue
 		case seen[text]:
-			same++ // both searches have found it
+			same++ // found by both searches
 			continue
 		}
 		seen[text] = true
@@ -51,7 +50,7 @@ func TestAllStoriesOnProcesses(t *testing.T) {
 			defer mu.Unlock()
 			if len(o.Retried) > 0 {
 				retried++
-				t.Logf("%v was tried again: %q", r.scope, o.Retried)
+				t.Logf("%v was retried: %q", r.scope, o.Retried)
 			}
 			if got := judged(r.scope, o); got.Cause != j.Cause || o.Code != outcome.ExitOK {
 				t.Errorf("%v: %s (%s), want violated (%s); code %d %s: %s\n%s%s", r.scope, got.Got, got.Cause, j.Cause, o.Code, o.Error, got.Because, caption(r.Story), text)
@@ -67,11 +66,11 @@ func TestAllStoriesOnProcesses(t *testing.T) {
 		}
 		return n
 	}
-	t.Logf("%d of %d stories happen on real servers, %d of them when tried again; %d more need exact instants, and %d were found twice", sum(here), sum(there), retried, exact, same)
+	t.Logf("%d of %d stories occur on real servers, %d of them after a retry; %d more need exact times, and %d were found twice", sum(here), sum(there), retried, exact, same)
 	for _, cause := range slices.SortedFunc(maps.Keys(there), cmp.Compare) {
 		t.Logf("%s: %d of %d", cause, here[cause], there[cause])
 	}
 	if found := sum(there) + exact + same; *named == "" && found < 1300 {
-		t.Errorf("only %d stories were found", found)
+		t.Errorf("found only %d stories", found)
 	}
 }

@@ -15,7 +15,8 @@ import (
 
 var known = campaign.KnownLocks(kinds.All)
 
-// shown is what a scenario's run in the simulation says of a scope's property.
+// simulate runs a scenario in the simulation. It returns the judgement of the scope's property, the outcome,
+// and the scenario file.
 func shown(t *testing.T, scope Scope, s scenario.Scenario) (outcome.Judgement, outcome.Outcome, string) {
 	t.Helper()
 	s, text := reread(t, s)
@@ -23,7 +24,7 @@ func shown(t *testing.T, scope Scope, s scenario.Scenario) (outcome.Judgement, o
 	return judged(scope, o), o, text
 }
 
-// reread is a scenario after it was written to a file and read again, and the file.
+// reread writes a scenario to a file and reads it back. It returns the scenario and the file.
 func reread(t *testing.T, s scenario.Scenario) (scenario.Scenario, string) {
 	t.Helper()
 	text, err := scenario.Write(s, "", known)
@@ -37,7 +38,7 @@ func reread(t *testing.T, s scenario.Scenario) (scenario.Scenario, string) {
 	return all[0], string(text)
 }
 
-// judged is what a run says of a scope's property.
+// judgementOf returns a run's judgement of a scope's property.
 func judged(scope Scope, o outcome.Outcome) outcome.Judgement {
 	if j := o.Of(string(cmp.Or(scope.Property, MutualExclusion))); j != nil {
 		return *j
@@ -45,7 +46,7 @@ func judged(scope Scope, o outcome.Outcome) outcome.Judgement {
 	return outcome.Judgement{}
 }
 
-// search is the first path of a scope that has instants, as a scenario.
+// search returns the first path of a scope that has possible times, as a scenario.
 func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.Scenario) {
 	t.Helper()
 	var s scenario.Scenario
@@ -59,8 +60,8 @@ func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.
 	return r, s
 }
 
-// Every violation that is known comes as a scenario, whose run by the unchanged lock on the
-// simulated nodes violates mutual exclusion by the cause that the model's fault or mistake has.
+// Each known violation becomes a scenario. Its run with the real lock on simulated nodes violates the property,
+// with the cause that follows from the model's fault or mistake.
 func TestStoriesHappen(t *testing.T) {
 	for _, row := range knownRows() {
 		if row.Cause == "" || !row.Runs() {
@@ -69,17 +70,17 @@ func TestStoriesHappen(t *testing.T) {
 		t.Run(row.Name(), func(t *testing.T) {
 			r, s := search(t, row.Scope, fully)
 			if r.Story == nil {
-				t.Fatalf("no path with instants, of %d", r.Untimed)
+				t.Fatalf("none of %d paths has possible times", r.Untimed)
 			}
 			j, o, text := shown(t, row.Scope, s)
 			if j.Got != verdict.Violated || j.Cause != row.Cause || o.Code != outcome.ExitOK {
-				t.Errorf("mutual exclusion %s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Story), text)
+				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Story), text)
 			}
 		})
 	}
 }
 
-// A path that no instants fit is told as such: both can't have one node's key within its TTL.
+// A path without possible times returns errUntimed: two clients cannot hold one node's key within its TTL.
 func TestUntimed(t *testing.T) {
 	step := func(a action, client, node int) Step {
 		return Step{Action: a, Client: client, Attempt: 1, Node: node, Yes: true}
@@ -93,7 +94,7 @@ func TestUntimed(t *testing.T) {
 	}
 }
 
-// The earliest instants are found, and that there are none.
+// solve finds the earliest times, or reports that there are none.
 func TestInstants(t *testing.T) {
 	var s instants
 	a, b, c := s.add(), s.add(), s.add()
@@ -105,6 +106,6 @@ func TestInstants(t *testing.T) {
 	}
 	s.most(a, c, 6)
 	if s.solve() {
-		t.Errorf("got %v where nothing fits", s.at)
+		t.Errorf("got %v for unsatisfiable constraints", s.at)
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"lockpick/harness/lock/redsync"
 )
 
-var update = flag.Bool("update", false, "rewrite the page's table of locks")
+var update = flag.Bool("update", false, "update the table of locks in README.md")
 
-// The page's table says of each lock with a mistake, and of redsync's set-ups, whether it does on the wire
-// what is specified, and what a search says of its mistake.
+// The table in README.md is up to date. For each broken lock and each setup of redsync, it shows whether the lock
+// behaves as specified on the wire, and the result of a search with its mistake.
 func TestTableOfLocks(t *testing.T) {
 	const path = "README.md"
 	text, err := os.ReadFile(path)
@@ -38,7 +38,7 @@ func TestTableOfLocks(t *testing.T) {
 	switch {
 	case want == string(text):
 	case !*update:
-		t.Errorf("%s does not say what is so: run go test -tags nightly ./scenarios/exhaust -run '^%s$' -update\n%s", path, t.Name(), table)
+		t.Errorf("%s is out of date: run go test -tags nightly ./scenarios/exhaust -run '^%s$' -update\n%s", path, t.Name(), table)
 	default:
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -46,7 +46,7 @@ func TestTableOfLocks(t *testing.T) {
 	}
 }
 
-// The same holds of five nodes, by counts of votes.
+// The same holds for five nodes, by counts of votes.
 func TestFiveNodesOnTheWire(t *testing.T) {
 	locksOnTheWire(t, 5)
 	redsyncOnTheWire(t, 5)
@@ -63,7 +63,7 @@ func tableOfLocks(t *testing.T) string {
 	right, five := newModel(Scope{Nodes: 3, Attempts: 2, Extends: 1}, Reductions{}), newModel(Scope{Nodes: 5, Attempts: 2, Extends: 1}, Reductions{})
 	one := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly)
 	var b strings.Builder
-	b.WriteString("| lock | cases of 262 in which it does otherwise | the first | of 567 with five nodes | nodes with its requests | a search of its mistake |\n|---|---:|---|---:|---|---|\n")
+	b.WriteString("| lock | differing cases of 262 | first difference | of 567 with five nodes | nodes with its requests | search with its mistake |\n|---|---:|---|---:|---|---|\n")
 	for _, of := range all {
 		name := of.kind
 		if of.mistake != "" {
@@ -85,15 +85,15 @@ func tableOfLocks(t *testing.T) string {
 			t.Errorf("%s: %d cases with five nodes", name, more)
 		}
 		counted, withFive := fmt.Sprint(differ), fmt.Sprint(others)
-		if of.options["fail-fast"] != "" { // whoever answers first ends the rest, and all answer at one instant
-			counted, withFive, first = most(t, name, differ, cases), most(t, name, others, more), "which of the requests are sent is up to the scheduler"
+		if of.options["fail-fast"] != "" { // the first reply cancels the other requests, and all replies arrive at the same time
+			counted, withFive, first = most(t, name, differ, cases), most(t, name, others, more), "the scheduler determines which requests are sent"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, counted, first, withFive, nodes, searched(t, of.mistake))
 	}
 	return b.String()
 }
 
-// most says that of what differs by chance most does.
+// checkMostDiffer checks that most cases differ, for a lock whose differences vary with the scheduler.
 func most(t *testing.T, name string, differ, cases int) string {
 	if 2*differ <= cases {
 		t.Errorf("%s: only %d of %d cases differ", name, differ, cases)
@@ -101,7 +101,7 @@ func most(t *testing.T, name string, differ, cases int) string {
 	return "most"
 }
 
-// searched is what comes of the first row of a mistake.
+// searchResult describes the search of the first known scope with a mistake.
 func searched(t *testing.T, mistake string) string {
 	i := slices.IndexFunc(knownRows(), func(r row) bool { return r.Mistake == mistake })
 	if mistake == "" || i < 0 {

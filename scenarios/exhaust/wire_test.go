@@ -24,33 +24,33 @@ import (
 	"lockpick/harness/resp"
 )
 
-// wired is what nodes answer on the wire to any lock that is made of an Env: to the nth SET by the
-// nth answers, to an extension by its own, and to a release with yes. Answers take some time, by
-// which a round is late or not.
+// scriptedServers serves the Redis protocol with scripted replies, to any lock that is created from an Env. The
+// nth SET gets the nth replies, an extension the replies in extend, and a release always succeeds. The delay of
+// replies determines whether a round is late.
 type wired struct {
 	mu      sync.Mutex
 	scripts resp.Scripts
-	known   map[string]bool // SHAs of scripts
+	known   map[string]bool // SHAs of loaded scripts, by node
 	answers [][]byte
 	extend  []byte
-	delay   time.Duration // of an answer
-	ownTime bool          // the lock reads package time itself: answers really take that long
-	skew    time.Duration // of a clock that it is given
+	delay   time.Duration // delay of a reply
+	ownTime bool          // the lock uses package time itself, so replies really take that long
+	skew    time.Duration // offset of the clock given to the lock
 	rounds  int
 	sets    [MaxNodes]int
 	tokens  []string
 	sent    []string
-	asks    commands // the form of each request, with the token 0
+	asks    commands // form of each request, with token 0
 }
 
-// wireTTL is short against the time-outs that drivers have by themselves; the window goes with it.
+// wireTTL is shorter than the drivers' own timeouts. wireWindow follows from it.
 const (
 	wireTTL    = 2500 * time.Millisecond
 	wireWindow = wireTTL - time.Duration(drift*float64(wireTTL)) - 2*time.Millisecond
 )
 
-// patience is how long a round lasts of which an answer is missing: just longer than answers take,
-// where it matters.
+// roundTimeout returns how long a round with a missing reply lasts: just longer than replies take, if that
+// matters.
 func (w *wired) patience(ownTime bool) time.Duration {
 	switch {
 	case w.delay == 0:
@@ -61,15 +61,15 @@ func (w *wired) patience(ownTime bool) time.Duration {
 	return time.Microsecond
 }
 
-// now is a clock of a lock that takes the one it is given: while it waits for the answers of a round
-// it moves on. So a round may take longer than any time-out.
+// now is the clock of locks that accept one. It advances while the lock waits for the replies of a round, so a
+// round may take longer than any timeout.
 func (w *wired) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Now().Add(w.skew)
 }
 
-// begins is the first request of a round.
+// beginRound advances the clock with the first request of a round.
 func (w *wired) begins(round int) {
 	if round >= w.rounds {
 		w.rounds = round + 1
@@ -77,7 +77,7 @@ func (w *wired) begins(round int) {
 	}
 }
 
-// dial connects to a node that is named by its number.
+// dial connects to the node with the number in addr.
 func (w *wired) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go w.serve(server, int(addr[0]-'1'))
@@ -106,13 +106,13 @@ func (w *wired) serve(conn net.Conn, node int) {
 	}
 }
 
-// ext is the number of the round that is an extension.
+// extensionRound is the round number of an extension.
 const ext = 1 << 10
 
-// ever is longer than any lock should wait: then the connection breaks.
+// maxWait is longer than any lock should wait. After it the connection breaks.
 const ever = 10 * wireTTL
 
-// answer is what a node says, and after how long; "": it hangs up.
+// answer returns a node's reply and its delay. If the reply is "", the node closes the connection.
 func (w *wired) answer(c *resp.Command, node int) (answer string, after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +154,7 @@ func (w *wired) answer(c *resp.Command, node int) (answer string, after time.Dur
 	return ":0\r\n", after
 }
 
-// unknown says whether a request is of a script that the node has not seen.
+// unknown reports whether a request refers to a script that the node has not seen.
 func (w *wired) unknown(args []string, node int) bool {
 	switch strings.ToUpper(args[0]) {
 	case "EVAL":
@@ -166,7 +166,7 @@ func (w *wired) unknown(args []string, node int) bool {
 	return false
 }
 
-// note remembers a request: whose token it has, as the number of the attempt that had it first, and its form.
+// note records a request: the first attempt with its token, and its form.
 func (w *wired) note(a action, c *resp.Command, node int) {
 	attempt := slices.Index(w.tokens, c.Token)
 	if attempt < 0 && c.Token != "" {
@@ -189,16 +189,16 @@ func (w *wired) note(a action, c *resp.Command, node int) {
 	w.asks[a] = form
 }
 
-// played is what a lock makes of a script.
+// playResult is the result of a lock for a script.
 type played struct {
 	held   bool
-	lease  time.Duration // from the start to the deadline, of the first attempt; 0: it names none
+	lease  time.Duration // from the start of the first attempt to the deadline; 0 if the lock reports none
 	sent   []string
-	extend action // what came of an extension, if the script has one
+	extend action // result of the extension, if the script has one
 	asks   commands
 }
 
-// play gives a lock to one client.
+// play runs one client with a lock.
 func (w *wired) play(t *testing.T, nodes int, of library) (out played) {
 	w.known, w.asks, w.ownTime = map[string]bool{}, commands{}, of.kind == "redsync"
 	synctest.Test(t, func(t *testing.T) {
@@ -237,13 +237,13 @@ func (w *wired) play(t *testing.T, nodes int, of library) (out played) {
 		if out.held && w.extend != nil {
 			w.sent, w.delay = nil, delay
 			out.extend = extended(h.(lock.Extender).Extend(ctx))
-			synctest.Wait() // a request that the outcome did not wait for is under way
+			synctest.Wait() // for requests that the extension did not wait for
 			out.sent = slices.Clone(w.sent)
 		}
 		if out.held {
 			h.Release(ctx)
 		}
-		time.Sleep(2 * ever) // requests that go on
+		time.Sleep(2 * ever) // for requests that continue in the background
 		if out.sent == nil {
 			out.sent = w.sent
 		}
@@ -266,20 +266,20 @@ func extended(err error) action {
 	return extendFailed
 }
 
-// library is a lock that is made of an Env.
+// library is a lock that is created from an Env.
 type library struct {
 	kind, mistake string
 	options       map[string]string
 	factory       lock.Factory
 }
 
-// delays are those after which the last round in time ends, and the first that is late.
+// delays returns no delay, and delays after which a round is just in time or just too late.
 func delays(window time.Duration) []time.Duration {
 	return []time.Duration{0, window - 10*time.Microsecond, window}
 }
 
-// window is how long a lock may be believed in. Redsync allows for no millisecond of Redis's clock, nor
-// for that of the client's.
+// window returns how long a client may believe in a lock. Redsync does not subtract the 2 ms for the
+// resolution of Redis's and the client's clocks.
 func (of library) window() time.Duration {
 	if of.kind == "redsync" {
 		return wireWindow + 2*time.Millisecond
@@ -287,9 +287,9 @@ func (of library) window() time.Duration {
 	return wireWindow
 }
 
-// wireDiffers looks for an answer to which a lock does otherwise than the model: to one attempt all
-// answers, to two all counts of votes, and to an extension all answers. Of five nodes it takes one set of
-// answers for all that have as many votes.
+// wireDiffers searches for replies for which a lock differs from the model. It tries all replies to one attempt
+// and to an extension, and all counts of votes in two attempts. For five nodes it tries only one combination
+// for each count of votes.
 func (m *model) wireDiffers(t *testing.T, of library) (asks commands, cases, differ int, difference string) {
 	asks = commands{}
 	lease := of.window()
@@ -308,9 +308,9 @@ func (m *model) wireDiffers(t *testing.T, of library) (asks commands, cases, dif
 		held, sent := m.expected(t, s)
 		switch {
 		case held && got.held && len(answers) == 1 && !m.noElapsed && got.lease != lease:
-			differs("where %s after %v, it holds the lock for %v from its start; specified: %v", answers[0], delay, got.lease, lease)
+			differs("with %s after %v: holds the lock for %v from its start; specified: %v", answers[0], delay, got.lease, lease)
 		case got.held != held || !slices.Equal(got.sent, sent):
-			differs("where %s after %v, it holds the lock: %v, after %s; specified: %v, after %s", bytes.Join(answers, []byte(", then ")), delay, got.held, short(got.sent), held, short(sent))
+			differs("with %s after %v: holds the lock: %v, after %s; specified: %v, after %s", bytes.Join(answers, []byte(", then ")), delay, got.held, short(got.sent), held, short(sent))
 		}
 	}
 	all := vectors(m.Nodes)
@@ -335,14 +335,14 @@ func (m *model) wireDiffers(t *testing.T, of library) (asks commands, cases, dif
 				asks[a] = form
 			}
 			if want, _ := m.decides(t, m.answered(0, v, delay >= lease, true)); got.extend != want.Action || len(got.sent) != m.Nodes {
-				differs("an extension with %s after %v: it %s, after %s; specified: %s", v, delay, got.extend, short(got.sent), want.Action)
+				differs("extension with %s after %v: %s, after %s; specified: %s", v, delay, got.extend, short(got.sent), want.Action)
 			}
 		}
 	}
 	return asks, cases, differ, difference
 }
 
-// short counts requests of one kind.
+// countRequests counts requests by kind.
 func short(sent []string) string {
 	n := map[string]int{}
 	for _, s := range sent {
@@ -353,31 +353,31 @@ func short(sent []string) string {
 
 func mistaken(mistake string) library { return library{"broken", mistake, nil, broken.New} }
 
-// nodes says how nodes do otherwise with a lock's requests than with those of the model's.
+// nodeDifference describes how nodes differ from the model when they get a lock's requests.
 func (m *model) nodes(t *testing.T, asks commands) (difference string) {
 	for _, a := range []action{set, extend} {
 		if asks[a] == nil {
-			return fmt.Sprintf("not compared: %s was seen by its digest only", a)
+			return fmt.Sprintf("not compared: only the digest of %s was observed", a)
 		}
 		if !slices.Contains(asks[a], fmt.Sprint(ttl.Milliseconds())) {
 			return fmt.Sprintf("%s has no TTL of %v: %s", a, ttl, strings.Join(asks[a][max(len(asks[a])-4, 0):], " "))
 		}
 	}
 	_, difference = m.nodeDiffers(t, asks)
-	if strings.Contains(difference, ": the node: ERR") {
-		return "not compared: its scripts need tokens of their own form"
+	if strings.Contains(difference, ": node: ERR") {
+		return "not compared: its scripts require their own token format"
 	}
 	return difference
 }
 
-// The reference on its driver does what is specified. Each lock with a mistake that can be searched does
-// what the model with this mistake does, and something else than the model without.
+// The reference lock with its driver behaves as specified. Each broken lock whose mistake the model knows agrees
+// with the model with that mistake, and differs from the model without it.
 func TestLocksOnTheWire(t *testing.T) { locksOnTheWire(t, 3) }
 
 func locksOnTheWire(t *testing.T, nodes int) {
 	all := []library{{"redlock", "", nil, reflock.New}}
 	for _, name := range Mistakes() {
-		if name != "fence-from-one-node" { // which a lock without fencing tokens does not make
+		if name != "fence-from-one-node" { // needs fencing tokens
 			all = append(all, mistaken(name))
 		}
 	}
@@ -388,7 +388,7 @@ func locksOnTheWire(t *testing.T, nodes int) {
 			t.Errorf("%s %s, %d nodes: %d of %d cases: %s", of.kind, of.mistake, nodes, differ, cases, difference)
 		}
 		node := Scope{Nodes: 1, Attempts: 1, Extends: 1, Mistake: of.mistake}
-		if node.Check() != nil || m.shares != nobody { // one node does not see who has the same token
+		if node.Check() != nil || m.shares != nobody { // one node cannot tell which clients share a token
 			node.Mistake = ""
 		}
 		if difference := newModel(node, exactly).nodes(t, asks); difference != "" {
@@ -399,13 +399,13 @@ func locksOnTheWire(t *testing.T, nodes int) {
 		}
 		_, _, differ, _ = newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1}, Reductions{}).wireDiffers(t, of)
 		if differ == 0 && newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly).nodes(t, asks) == "" {
-			t.Errorf("%s does what is specified", of.mistake)
+			t.Errorf("%s behaves as specified", of.mistake)
 		}
 	}
 }
 
-// Redsync sets one value in all attempts of an acquire, and leaves 2 ms less for clocks that run apart
-// than is specified; else it does what the model with that mistake does.
+// Redsync sets the same value in all attempts of an acquire, and its safety margin is 2 ms smaller than
+// specified. Otherwise it agrees with the model with that mistake.
 func TestRedsyncOnTheWire(t *testing.T) { redsyncOnTheWire(t, 3) }
 
 func redsyncOnTheWire(t *testing.T, nodes int) {
@@ -420,6 +420,6 @@ func redsyncOnTheWire(t *testing.T, nodes int) {
 	}
 	right := newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1}, Reductions{})
 	if _, _, differ, _ := right.wireDiffers(t, of); differ == 0 {
-		t.Error("redsync sets a value of its own in each attempt: the model has to be another")
+		t.Error("redsync now sets a new value in each attempt: compare it with the model without the mistake")
 	}
 }

@@ -7,7 +7,7 @@ func TestWorse(t *testing.T) {
 	for i, a := range order {
 		for _, b := range order[i:] {
 			if Worse(a, b) != a || Worse(b, a) != a {
-				t.Errorf("Worse(%d, %d) is not %d", a, b, a)
+				t.Errorf("WorseCode(%d, %d) is not %d", a, b, a)
 			}
 		}
 	}

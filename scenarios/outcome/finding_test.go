@@ -7,7 +7,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// TestFindings checks which violated properties make one finding.
+// TestFindings checks which violated properties are grouped into one finding.
 func TestFindings(t *testing.T) {
 	violated := func(property, cause, node, expected string) Judgement {
 		return Judgement{Property: property, Got: verdict.Violated, Cause: cause, Node: node, Expected: expected, AsExpected: expected != "holds"}
@@ -21,19 +21,19 @@ func TestFindings(t *testing.T) {
 	}{
 		"one cause": {[]Judgement{two, overlap, harm},
 			[]string{"mutual-exclusion, lease-linearizable and resource-safety violated (restarted-and-forgot at n3), expected holds"}},
-		"harm for another reason": {[]Judgement{two, violated(verdict.ResourceSafety, verdict.Overrun, "", "holds")},
+		"damage for another cause": {[]Judgement{two, violated(verdict.ResourceSafety, verdict.Overrun, "", "holds")},
 			[]string{"mutual-exclusion violated (restarted-and-forgot at n3), expected holds", "resource-safety violated (overrun), expected holds"}},
-		"harm alone": {[]Judgement{harm}, []string{"resource-safety violated (lock-broken), expected holds"}},
-		"other expectations": {[]Judgement{violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"), harm},
+		"damage only": {[]Judgement{harm}, []string{"resource-safety violated (lock-broken), expected holds"}},
+		"different expectations": {[]Judgement{violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"), harm},
 			[]string{"mutual-exclusion violated, as expected (restarted-and-forgot at n3)", "resource-safety violated (lock-broken), expected holds"}},
-		"what follows": {[]Judgement{violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"),
+		"implied violation is not named": {[]Judgement{violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"),
 			{Property: verdict.LeaseLinearizable, Got: verdict.Violated, Cause: verdict.LostEarly, Expected: "violated", AsExpected: true, Follows: verdict.MutualExclusion}},
 			[]string{"mutual-exclusion violated, as expected (restarted-and-forgot at n3)"}},
 		"same cause": {[]Judgement{violated(verdict.FaultTolerance, verdict.LeftKeys, "", "holds"), violated(verdict.DeadlockFreedom, verdict.LeftKeys, "", "holds")},
 			[]string{"fault-tolerance and deadlock-freedom violated (left-keys), expected holds"}},
-		"what holds is none": {[]Judgement{{Property: verdict.MutualExclusion, Got: verdict.Holds, AsExpected: true}, overlap},
+		"holding property is not a finding": {[]Judgement{{Property: verdict.MutualExclusion, Got: verdict.Holds, AsExpected: true}, overlap},
 			[]string{"lease-linearizable violated (overlap), expected holds"}},
-		"numbers are none": {[]Judgement{{Property: "grants", Got: verdict.Violated, Number: &Number{}}}, nil},
+		"numbers are not findings": {[]Judgement{{Property: "grants", Got: verdict.Violated, Number: &Number{}}}, nil},
 	} {
 		var got []string
 		o := Outcome{Judgements: c.js}

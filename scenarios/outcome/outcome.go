@@ -1,16 +1,17 @@
-// Package outcome is the result of runs compared with what was expected of them, as plain data, for
-// those who judge and those who report.
+// Package outcome holds the results of runs, compared with their expectations, as plain data. The
+// packages that judge runs write it, and the reports read it.
 //
-// An Outcome is one run's: a Judgement for each property and each bounded number, and the exit code
-// they call for. It is stored in outcome.json beside the verdict. A Run is an outcome with all that
-// it was judged by. A Tally sums up many, in a Row for each scenario with a Cell for each property, and
-// every report of several runs is drawn from it. Rate says how often something happened in many runs.
+// An Outcome is the result of one run: a Judgement for each property and each bounded number, and the
+// exit code that follows. It is stored in outcome.json next to the verdict. A Run is an outcome together
+// with its manifest, history and verdict. A Tally summarizes many runs, in a Row for each scenario with a
+// Cell for each property. Every report of several runs is built from it. Rate formats how often
+// something happened in many runs.
 //
-// A Card says what one lock keeps under which failures: a CardRow for each property with a CardCell
-// for each kind of failure, Dice for random plans, and a CardFinding for each violation, the
-// shortest of its property, kind of failure and cause. A CardEntry is what one run adds to it.
+// A Card is the scorecard of one lock: a CardRow for each property with a CardCell for each kind of
+// failure, RandomPlans for the random fault plans, and a CardFinding for each violation. A finding shows
+// the shortest run with its property, kind of failure and cause. A CardEntry is the contribution of one run.
 //
-// Not here: running, judging and drawing.
+// This package does not run, judge or draw anything.
 package outcome
 
 import (
@@ -25,127 +26,129 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Outcome is what came of a job: outcome.json.
+// Outcome is the result of one run, as stored in outcome.json.
 type Outcome struct {
 	Schema   int    `json:"schema"`
 	Scenario string `json:"scenario"` // NAME or NAME/VARIANT
 	Backend  string `json:"backend"`
 	Seed     uint64 `json:"seed"`
 	Code     int    `json:"code"` // exit code of this run alone
-	// NothingExpected: whatever came of it is fine, so that its code says nothing of the lock.
+	// Informational is set if the scenario expects nothing, so the exit code says nothing about the lock.
 	NothingExpected bool               `json:"anyOutcome,omitempty"`
 	Judgements      []Judgement        `json:"judgements,omitempty"`
 	Error           string             `json:"error,omitempty"`   // why it could not be run or judged
-	Hint            string             `json:"hint,omitempty"`    // what to do about the error, where that is known
+	Hint            string             `json:"hint,omitempty"`    // how to fix the error, if known
 	Skipped         string             `json:"skipped,omitempty"` // why it was not run
-	Retried         []string           `json:"retried,omitempty"` // why each earlier try did not count, and its directory
-	Stopped         string             `json:"stopped,omitempty"` // where the run was stopped early, and why
+	Retried         []string           `json:"retried,omitempty"` // why each earlier attempt was discarded, and its directory
+	Stopped         string             `json:"stopped,omitempty"` // where and why the run was stopped early
 	Dir             string             `json:"dir,omitempty"`     // run directory
 	Command         string             `json:"command"`
-	Seconds         float64            `json:"seconds"` // of wall clock
-	Virtual         float64            `json:"virtual"` // of true time in the run
+	Seconds         float64            `json:"seconds"` // wall-clock time
+	Virtual         float64            `json:"virtual"` // true time that passed in the run, in seconds
 	Events          int                `json:"events"`
-	Numbers         map[string]float64 `json:"numbers,omitempty"` // that other variants may be compared with
-	Control         *Control           `json:"control,omitempty"` // nil: there is none
+	Numbers         map[string]float64 `json:"numbers,omitempty"` // for comparison with other variants
+	Control         *Control           `json:"control,omitempty"` // nil: no comparison run
 	Verdict         verdict.Verdict    `json:"-"`
-	// Disturbed says how somebody else disturbed the run beside its record; "": nobody did.
+	// Disturbed describes interference from outside that the history does not show; "" for none.
 	Disturbed string `json:"-"`
 }
 
-// Control is the same scenario and seed with the scenario's own lock, where another stood in
-// for it.
+// Comparison is the result of the comparison run: the same scenario and seed with the scenario's own
+// lock. It exists only if another lock was under test.
 type Control struct {
 	Lock     string             `json:"lock"`
-	Error    string             `json:"error,omitempty"` // why there is none
+	Error    string             `json:"error,omitempty"` // why there is no result
 	Violated []Judgement        `json:"violated,omitempty"`
 	Numbers  map[string]float64 `json:"numbers,omitempty"`
 }
 
-// Run is all that is known of one run.
+// Run is one run with everything that was recorded about it.
 type Run struct {
-	Manifest *scenario.Manifest // nil: a bare history
+	Manifest *scenario.Manifest // nil for a bare history
 	History  *history.History
 	Verdict  verdict.Verdict
 	Outcome  Outcome
 }
 
-// Check says what can't be right in an outcome that was read from a file.
+// Check returns an error if an outcome that was read from a file cannot be valid.
 func (o *Outcome) Check() error {
 	switch {
 	case o.Schema != 1:
-		return fmt.Errorf("it has schema %d, and this version reads 1", o.Schema)
+		return fmt.Errorf("schema is %d, but this version reads only 1", o.Schema)
 	case !KnownCode(o.Code):
-		return fmt.Errorf("code: %d is no exit code", o.Code)
+		return fmt.Errorf("code: %d is not an exit code", o.Code)
 	case !(o.Seconds >= 0 && o.Seconds < mostSeconds && o.Virtual >= 0 && o.Virtual < mostSeconds):
-		return fmt.Errorf("seconds: %g and virtual: %g are not both from 0 to %g", o.Seconds, o.Virtual, float64(mostSeconds))
+		return fmt.Errorf("seconds: %g and virtual: %g must both be between 0 and %g", o.Seconds, o.Virtual, float64(mostSeconds))
 	case o.Events < 0:
 		return fmt.Errorf("events: %d is negative", o.Events)
 	}
 	return nil
 }
 
-// mostSeconds bounds what a run may say that it took: a year.
+// maxSeconds bounds the duration of a run in a stored outcome: one year.
 const mostSeconds = 366 * 24 * 3600
 
-// AnyOutcome is the expectation of a property whose outcome doesn't matter.
+// AnyOutcome is the expectation for a property whose outcome does not matter.
 const AnyOutcome = "any"
 
-// Judgement is what was expected of one property and what came.
+// Judgement compares the outcome of one property with its expectation.
 type Judgement struct {
 	Property string          `json:"property"`
-	Expected string          `json:"expected"` // in words; "" if nothing was
+	Expected string          `json:"expected"` // as text; "" for no expectation
 	Got      verdict.Outcome `json:"got"`
 	Cause    string          `json:"cause,omitempty"`
 	Node     string          `json:"node,omitempty"`
 	Because  string          `json:"because"`
-	// NotApplicable is the checker's: this lock never tells what it would take to judge the property.
+	// NotApplicable is set by the checker: this lock never provides the data needed to judge the property.
 	NotApplicable bool `json:"notApplicable,omitempty"`
-	// Length is how many events there are up to the last of a violation's witness.
+	// Length is the number of events up to the last one of a violation's witness.
 	Length     int  `json:"length,omitempty"`
 	AsExpected bool `json:"asExpected"`
-	// Missed: a violation was expected and did not come, so another try may show it.
+	// Missed is set if a violation was expected and did not occur. Another attempt may show it.
 	Missed bool `json:"missed,omitempty"`
-	// Follows is scenario.Expectation's: what came as expected is no news.
+	// Follows is copied from scenario.Expectation. An expected result that follows from another
+	// property's result is not worth reporting.
 	Follows string `json:"follows,omitempty"`
-	// Confirmation is what came of trying the cause, nil: it was not tried.
+	// Confirmation is the result of testing the cause; nil if it was not tested.
 	Confirmation *Confirmation `json:"confirmation,omitempty"`
-	// Control is what came of the property with the scenario's own lock, "": nobody asked.
+	// Comparison is the property's outcome in the comparison run; "" if there was none.
 	Control verdict.Outcome `json:"control,omitempty"`
-	// Number is set where the property is a measured number that has a bound.
+	// Number is set if the property is a measured number with a bound.
 	Number *Number `json:"number,omitempty"`
 }
 
-// Number is what was measured, and what it was compared with.
+// Number is a measured value and its bound.
 type Number struct {
-	Value float64        `json:"value"` // 0 where it is missing
+	Value float64        `json:"value"` // 0 if it is missing
 	Bound scenario.Bound `json:"bound"`
-	// Waits: the other variant's number is not there yet.
+	// Pending is set while the other variant's number is not available yet.
 	Waits bool `json:"waits,omitempty"`
 }
 
-// NoExpectation says whether nothing was expected of any of them.
+// NoExpectation reports whether none of the judgements has an expectation.
 func NoExpectation(js []Judgement) bool {
 	return len(js) > 0 && !slices.ContainsFunc(js, func(j Judgement) bool { return j.Expected != "" && j.Expected != AnyOutcome })
 }
 
-// Free: it was violated, and nothing was expected of it.
+// Informational reports whether the property was violated and had no expectation.
 func (j Judgement) Free() bool {
 	return j.Got == verdict.Violated && j.AsExpected && (j.Expected == "" || j.Expected == AnyOutcome)
 }
 
-// Open: nothing was found that is not as expected, nor that what was is so: the property is
-// undecided, or was to hold and had no occasion to be violated.
+// Unresolved reports whether the expectation was neither met nor contradicted. The property is
+// undecided, or it should hold and the run gave no occasion to violate it.
 func (j Judgement) Open() bool {
 	return j.Got == verdict.Undecided || j.Got == verdict.NotExercised && !j.AsExpected && !j.Missed
 }
 
-// Tells: it is worth a line of a report. What nobody expected and nothing violated is not.
+// Reportable reports whether the judgement is worth a line of a report. A property that had no
+// expectation and was not violated is not.
 func (j Judgement) Tells() bool {
 	return j.Expected != "" || j.Got == verdict.Violated || !j.AsExpected
 }
 
-// Entry is the entry of a table that is asked for, or a new one, added to the table: so
-// runs are summed up by scenario and property, in the order in which they came.
+// FindOrAdd returns the first entry of the table that matches. If there is none, it appends initial and
+// returns that entry, so a table keeps the order in which its entries were first seen.
 func Entry[T any](table *[]*T, is func(*T) bool, fresh T) *T {
 	if i := slices.IndexFunc(*table, is); i >= 0 {
 		return (*table)[i]
@@ -154,23 +157,23 @@ func Entry[T any](table *[]*T, is func(*T) bool, fresh T) *T {
 	return &fresh
 }
 
-// harms: a property was violated, whatever was expected.
+// isViolation reports whether a property was violated, expected or not.
 func (j Judgement) harms() bool { return j.Got == verdict.Violated && j.Number == nil }
 
-// Violated says whether a property was violated, whatever was expected.
+// Violated reports whether any property was violated, expected or not.
 func (o *Outcome) Violated() bool { return slices.ContainsFunc(o.Judgements, Judgement.harms) }
 
-// Violations are the violated properties, but for those that only follow from another.
+// Violations returns the violated properties, except those that only follow from another one.
 func (o *Outcome) Violations() []Judgement {
 	return slices.DeleteFunc(slices.Clone(o.Judgements), func(j Judgement) bool { return !j.harms() || j.Follows != "" })
 }
 
-// FreeOnly reports whether properties were violated, and nothing was expected of any of those.
+// InformationalOnly reports whether properties were violated and none of them had an expectation.
 func (o *Outcome) FreeOnly() bool {
 	return o.Violated() && !slices.ContainsFunc(o.Judgements, func(j Judgement) bool { return j.harms() && !j.Free() })
 }
 
-// Of is what came of a property, or of a number that has a bound; nil: nobody judged it.
+// JudgementOf returns the judgement of a property or of a bounded number, or nil if it was not judged.
 func (o *Outcome) Of(property string) *Judgement {
 	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Property == property }); i >= 0 {
 		return &o.Judgements[i]
@@ -178,7 +181,7 @@ func (o *Outcome) Of(property string) *Judgement {
 	return nil
 }
 
-// Unmet is the property that a run was to put to the test and did not; nil: there is none.
+// Unexercised returns the first property that the run should have exercised and did not, or nil.
 func (o *Outcome) Unmet() *Judgement {
 	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Got == verdict.NotExercised && j.Open() }); i >= 0 {
 		return &o.Judgements[i]
@@ -186,15 +189,15 @@ func (o *Outcome) Unmet() *Judgement {
 	return nil
 }
 
-// Unexplained reports whether a run failed, or its code is one that no judgement calls for.
+// Unexplained reports whether the run failed, or its exit code does not follow from its judgements.
 func (o *Outcome) Unexplained() bool {
 	return o.Error != "" || o.Code != ExitOK && CodeOf(o.Judgements) == ExitOK
 }
 
-// Waits: another run of the same suite decides.
+// Pending reports whether another run of the same suite decides the judgement.
 func (j Judgement) Waits() bool { return j.Number != nil && j.Number.Waits }
 
-// Waits lists the variants that an outcome's numbers are compared with.
+// PendingVariants lists the variants that the outcome's numbers still have to be compared with.
 func (o *Outcome) Waits() []string {
 	var out []string
 	for _, j := range o.Judgements {
@@ -205,7 +208,7 @@ func (o *Outcome) Waits() []string {
 	return out
 }
 
-// Fail adds an error, and its exit code where that is worse.
+// Fail adds an error, and its exit code if that is worse than the current one.
 func (o *Outcome) Fail(code int, err error) {
 	o.Code = Worse(o.Code, code)
 	if o.Error != "" {
@@ -222,7 +225,7 @@ func (j Judgement) String() string {
 	if j.Node != "" {
 		cause += " at " + j.Node
 	}
-	text := fmt.Sprintf("%s %s", j.Property, j.Got)
+	text := fmt.Sprintf("%s %s", j.Property, outcomeText(j.Got))
 	if j.NotApplicable {
 		text = j.Property + " not applicable to this lock"
 	}
@@ -237,17 +240,25 @@ func (j Judgement) String() string {
 	}
 	switch {
 	case j.Control == j.Got && j.Got == verdict.Violated:
-		text += ", as with the scenario's own lock"
+		text += ", as in the comparison run"
 	case j.Alone():
-		text += "; with the scenario's own lock it " + controlled[j.Control]
+		text += "; " + controlled[j.Control] + " in the comparison run"
 	}
 	return text
 }
 
-// controlled are the words for what came of a control.
-var controlled = map[verdict.Outcome]string{verdict.Holds: "holds", verdict.Undecided: "is undecided", verdict.NotExercised: "is not exercised"}
+// comparisonTexts maps outcomes other than a violation to their texts for the comparison run.
+var controlled = map[verdict.Outcome]string{verdict.Holds: "holds", verdict.Undecided: "inconclusive", verdict.NotExercised: "not exercised"}
 
-// Alone: it was violated, and was not with the scenario's own lock.
+// outcomeText returns an outcome as shown to people. Stored files keep "undecided".
+func outcomeText(o verdict.Outcome) string {
+	if o == verdict.Undecided {
+		return "inconclusive"
+	}
+	return o.String()
+}
+
+// ComparisonDiffers reports whether the property was violated here, but not in the comparison run.
 func (j Judgement) Alone() bool {
 	return j.Got == verdict.Violated && j.Control != "" && j.Control != verdict.Violated
 }
@@ -255,7 +266,7 @@ func (j Judgement) Alone() bool {
 func (j Judgement) number() string {
 	text := j.Property
 	if j.Got == verdict.Undecided {
-		text += " " + string(j.Got)
+		text += " " + outcomeText(j.Got)
 	} else {
 		text += " " + Figure(j.Number.Value)
 	}
@@ -265,34 +276,34 @@ func (j Judgement) number() string {
 	return text + ", expected " + j.Expected
 }
 
-// Figure is a number with three digits that count.
+// FormatNumber formats a number with three significant digits.
 func Figure(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }
 
-// Confirmation is what came of running a violation's seed again with the facts that are
-// its cause undone: a node keeps the key that it had lost. A cause never depends on it.
+// Confirmation is the result of rerunning a violation's seed with its cause removed: nodes keep the
+// keys that they had lost. The reported cause does not depend on it.
 type Confirmation struct {
 	State Certainty `json:"state"`
-	Why   string    `json:"why"` // in words
-	// Alone are the nodes of which a single one, had it kept its key, would have prevented the overlap.
+	Why   string    `json:"why"` // explanation of State
+	// Alone lists the nodes whose key alone, if preserved, would have prevented the overlap.
 	Alone []string `json:"alone,omitempty"`
 	Runs  int      `json:"runs"`
 }
 
-// Certainty is how far the facts were shown to be the cause.
+// Certainty grades how well the rerun confirms the cause.
 type Certainty string
 
-// Certainties.
+// Values of Certainty.
 const (
-	Confirmed     Certainty = "confirmed"         // each node refuses the second's same vote because of the first's key, and the two never overlap
-	PutOff        Certainty = "put-off"           // likewise, but they overlap later, through another loss
-	Jointly       Certainty = "jointly-necessary" // confirmed or put off, but to keep the key on one node, or on those of the named cause alone, does not prevent it
-	PartlyTried   Certainty = "partly-tried"      // likewise, but the named cause could not be undone on each node that it names
-	Refuted       Certainty = "refuted"           // the two overlap all the same, or a node grants it all the same
-	NotApplicable Certainty = "not-applicable"    // no key ended before its time
-	FactsSuffice  Certainty = "facts-suffice"     // this backend can't run it again; what the nodes told stands
+	Confirmed     Certainty = "confirmed"         // with the first client's keys preserved, each node refuses the second client, and their holds never overlap
+	PutOff        Certainty = "put-off"           // as Confirmed, but the holds overlap later because of another lost key
+	Jointly       Certainty = "jointly-necessary" // Confirmed or Postponed, but preserving the key on one node, or only on the nodes of the named cause, does not prevent the overlap
+	PartlyTried   Certainty = "partly-tried"      // as JointlyNecessary, but the named cause could not be removed on each of its nodes
+	Refuted       Certainty = "refuted"           // the holds still overlap, or a node still grants the lock
+	NotApplicable Certainty = "not-applicable"    // no key disappeared early
+	FactsSuffice  Certainty = "facts-suffice"     // this backend cannot repeat the run; the keys that the nodes reported are the only evidence
 )
 
-// Exit codes of the command line (topic exit-codes).
+// Exit codes of the command line; see lockpick help exit-codes.
 const (
 	ExitOK         = 0
 	ExitUnexpected = 1
@@ -303,12 +314,12 @@ const (
 	ExitInterrupt  = 130
 )
 
-// KnownCode says whether a run or a suite can have come to an exit code.
+// KnownCode reports whether a run or a suite can end with the exit code.
 func KnownCode(code int) bool {
 	return slices.Contains([]int{ExitOK, ExitUnexpected, ExitUndecided, ExitBackend, ExitUsage, ExitBug, ExitInterrupt}, code)
 }
 
-// CodeOf is the exit code that the judgements of one run call for.
+// CodeOf returns the exit code for the judgements of one run.
 func CodeOf(js []Judgement) int {
 	code := ExitOK
 	for _, j := range js {
@@ -323,7 +334,7 @@ func CodeOf(js []Judgement) int {
 	return code
 }
 
-// Worse returns the code that outranks the other: 130, 70, 64, 1, 3, 2, 0.
+// WorseCode returns the code that takes precedence: 130, 70, 64, 1, 3, 2, 0.
 func Worse(a, b int) int {
 	rank := []int{ExitOK, ExitUndecided, ExitBackend, ExitUnexpected, ExitUsage, ExitBug, ExitInterrupt}
 	if slices.Index(rank, a) >= slices.Index(rank, b) {
@@ -332,42 +343,54 @@ func Worse(a, b int) int {
 	return b
 }
 
-// States of an outcome, in the order of a sum.
+// States of an outcome, in the order of a summary. They are also stored as JSON values;
+// StateText returns them as shown to people.
 const (
 	AsExpected      = "as expected"
-	NothingExpected = "nothing expected" // whatever came
+	NothingExpected = "nothing expected" // the scenario has no expectation
 	Unexpected      = "unexpected"
 	Undecided       = "undecided"
-	Failed          = "failed" // it could not be run or judged
+	Failed          = "failed" // the run could not be executed or judged
 	Interrupted     = "interrupted"
 	Skipped         = "skipped"
 )
 
-// States lists the states of an outcome, in the order of a sum.
+// States lists the states of an outcome, in the order of a summary.
 func States() []string {
 	return []string{AsExpected, NothingExpected, Unexpected, Undecided, Failed, Interrupted, Skipped}
 }
 
-// WorstFirst lists the states from the one that most needs a look to the one that needs none.
+// StatesBySeverity lists the states by how much attention they need, most urgent first.
 func WorstFirst() []string {
 	return []string{Failed, Unexpected, Undecided, Interrupted, AsExpected, NothingExpected, Skipped}
 }
 
-// Fine is how many outcomes give no reason to look closer, by their states.
+// CountPassed returns the number of outcomes that need no attention.
 func Fine(counts map[string]int) int { return counts[AsExpected] + counts[NothingExpected] }
 
-// Counted says how many outcomes came to each state that there is.
+// DescribeCounts lists the number of outcomes in each state, for example "3 as expected".
 func Counted(counts map[string]int) []string {
 	var parts []string
 	for _, state := range States() {
 		if n := counts[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+			parts = append(parts, fmt.Sprintf("%d %s", n, StateText(state)))
 		}
 	}
 	return parts
 }
 
-// State is what became of a run, in one word or two.
+// StateText returns a state as shown to people.
+func StateText(state string) string {
+	switch state {
+	case NothingExpected:
+		return "informational"
+	case Undecided:
+		return "inconclusive"
+	}
+	return state
+}
+
+// State returns the state of the outcome: one of States.
 func (o Outcome) State() string {
 	switch {
 	case o.Skipped != "":
@@ -386,8 +409,8 @@ func (o Outcome) State() string {
 	return Failed
 }
 
-// Finding is what one cause violated in a run: the property that names the cause, and those that
-// were violated along with it.
+// Finding groups the properties that one cause violated in a run: the property that names the cause,
+// and the properties violated along with it.
 type Finding struct {
 	Judgement
 	With []Judgement
@@ -395,8 +418,8 @@ type Finding struct {
 
 // Findings groups the violated properties of a run by cause, in the order of the judgements. Two
 // holders at once (mutual-exclusion) also show as overlapping leases (lease-linearizable) and, where
-// both used the resource, as harm to it (resource-safety); those belong to the same finding. What
-// was expected and what was not are different findings.
+// both used the resource, as damage to it (resource-safety). These belong to the same
+// finding. Expected and unexpected violations are different findings.
 func (o *Outcome) Findings() (all []Finding) {
 next:
 	for _, j := range o.Judgements {
@@ -414,7 +437,7 @@ next:
 	return all
 }
 
-// explains reports whether a property was violated by the finding's cause, and expected alike.
+// explains reports whether a property was violated by the finding's cause and has the same expectation.
 func (f Finding) explains(j Judgement) bool {
 	switch {
 	case f.implies(j):
@@ -428,13 +451,14 @@ func (f Finding) explains(j Judgement) bool {
 	return j.Cause != "" && j.Cause == f.Cause && j.Node == f.Node
 }
 
-// implies reports whether a property came out as the one it follows did, as expected. Naming it would
-// add nothing.
+// implies reports whether a property was violated, as expected, only because it follows from the
+// finding's property. Naming it would add nothing.
 func (f Finding) implies(j Judgement) bool {
 	return j.Follows == f.Property && j.AsExpected && f.AsExpected
 }
 
-// Names lists the properties, as in "mutual-exclusion, lease-linearizable and resource-safety".
+// PropertyList lists the properties, for example "mutual-exclusion, lease-linearizable and
+// resource-safety".
 func (f Finding) Names() string {
 	names := []string{f.Property}
 	for _, j := range f.With {
@@ -448,7 +472,7 @@ func (f Finding) Names() string {
 	return names[0]
 }
 
-// String is a judgement's sentence, about all of the finding's properties.
+// String returns the judgement's sentence with all properties of the finding as its subject.
 func (f Finding) String() string {
 	j := f.Judgement
 	j.Property = f.Names()
@@ -458,15 +482,15 @@ func (f Finding) String() string {
 // z is the two-sided 95 % point of the standard normal distribution.
 const z = 1.959963984540054
 
-// Wilson is the 95 % score interval of the chance of something that came k times
+// Wilson returns the 95 % score interval for the probability of an event that occurred k times
 // in n independent trials. With p = k/n and z = 1.96 it is
 //
 //	(p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)
 //
-// Unlike p ± z·√(p(1−p)/n) it has a width where k is 0 or n, and never leaves
+// Unlike p ± z·√(p(1−p)/n), it has a nonzero width if k is 0 or n, and never leaves
 // [0, 1]. Source: E. B. Wilson, "Probable inference, the law of succession, and
 // statistical inference", Journal of the American Statistical Association 22
-// (1927), 209–212. Where nothing was tried it is [0, 1].
+// (1927), 209–212. Without trials it is [0, 1].
 func Wilson(k, n int) (low, high float64) {
 	if n <= 0 {
 		return 0, 1
@@ -476,7 +500,7 @@ func Wilson(k, n int) (low, high float64) {
 	half := z * math.Sqrt(p*(1-p)/all+z*z/(4*all*all))
 	whole := 1 + z*z/all
 	low, high = (middle-half)/whole, (middle+half)/whole
-	// Rounding must not spoil what is exact at the ends.
+	// The ends are exact; do not let rounding change them.
 	if k == 0 {
 		low = 0
 	}
@@ -486,9 +510,9 @@ func Wilson(k, n int) (low, high float64) {
 	return low, high
 }
 
-// Rate says how often something came in n trials, with its interval in percent:
-// "37 of 1000 (3.7 %, 95 %: 2.7–5.1 %)"; where it never came, how often it may
-// come at most: "0 of 1000: at most 0.38 %".
+// Rate describes how often an event occurred in n trials, with its interval in percent:
+// "37 of 1000 (3.7 %, 95 %: 2.7–5.1 %)". If it never occurred, the text states only the upper
+// bound: "0 of 1000: at most 0.38 %".
 func Rate(k, n int) string {
 	low, high := Wilson(k, n)
 	if k == 0 {
@@ -497,8 +521,8 @@ func Rate(k, n int) string {
 	return fmt.Sprintf("%d of %d (%s %%, 95 %%: %s–%s %%)", k, n, percent(float64(k)/float64(n)), percent(low), percent(high))
 }
 
-// percent writes a share with a digit behind the point, or two digits that count where
-// that is more, and what is near the whole with as many of what is missing.
+// percent formats a share with one decimal, or with two significant digits if that takes more decimals.
+// Near 100 % the significant digits are those of the difference to 100 %.
 func percent(share float64) string {
 	x := 100 * share
 	least := min(x, 100-x)

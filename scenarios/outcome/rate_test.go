@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The values were found by bisection of the score test in 40 decimal digits; the
-// last four are examples of R. G. Newcombe, "Two-sided confidence intervals for the
+// The expected values were found by bisection of the score test with 40 decimal digits. The
+// last four are examples from R. G. Newcombe, "Two-sided confidence intervals for the
 // single proportion", Statistics in Medicine 17 (1998), which gives four digits.
 func TestWilson(t *testing.T) {
 	for _, c := range []struct {
@@ -36,7 +36,7 @@ func TestWilson(t *testing.T) {
 	}
 }
 
-// The bounds are where the score test is just passed: |p − x| = z·√(x(1−x)/n).
+// The bounds solve the equation of the score test: |p − x| = z·√(x(1−x)/n).
 func TestWilsonSolvesTheScoreTest(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
@@ -49,11 +49,11 @@ func TestWilsonSolvesTheScoreTest(t *testing.T) {
 		}
 		for _, x := range []float64{low, high} {
 			if d := math.Abs(math.Abs(p-x) - z*math.Sqrt(x*(1-x)/float64(n))); d > 1e-9 {
-				t.Fatalf("%d of %d: the bound %g misses by %g", k, n, x, d)
+				t.Fatalf("%d of %d: bound %g is off by %g", k, n, x, d)
 			}
 		}
 		if l, h := Wilson(n-k, n); math.Abs(1-h-low) > 1e-12 || math.Abs(1-l-high) > 1e-12 {
-			t.Fatalf("%d of %d: not the mirror image of %d", k, n, n-k)
+			t.Fatalf("%d of %d: interval does not mirror that of %d", k, n, n-k)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 const me = verdict.MutualExclusion
 
-// under is a scenario with a fault of each kind.
+// withFaults returns a scenario with one fault of each kind.
 func under(name string, kinds ...string) scenario.Scenario {
 	s := scenario.Scenario{Name: name}
 	for _, kind := range kinds {
@@ -21,7 +21,7 @@ func under(name string, kinds ...string) scenario.Scenario {
 	return s
 }
 
-// ran is a run that came to one judgement.
+// entry returns a run with one judgement.
 func ran(n int, s scenario.Scenario, expected string, got, control verdict.Outcome, length int) CardEntry {
 	j := Judgement{Property: me, Expected: expected, Got: got, Control: control, Length: length,
 		AsExpected: expected != "holds" || got == verdict.Holds}
@@ -34,7 +34,7 @@ func ran(n int, s scenario.Scenario, expected string, got, control verdict.Outco
 
 func card() *Card { return NewCard("mine", lock.Kind{}, nil, "sim", 1) }
 
-// The mark of a cell is the gravest of what came.
+// A cell shows the most serious of its marks.
 func TestMarks(t *testing.T) {
 	const holds, any = "holds", "any"
 	h, v, u := verdict.Holds, verdict.Violated, verdict.Undecided
@@ -62,23 +62,23 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// What a lock can't do, and what nothing could be run of, is told apart from what nobody asked.
+// Cells for unsupported properties and skipped scenarios differ from cells that no run exercised.
 func TestCannot(t *testing.T) {
 	c := card()
 	c.Add(ran(1, under("a"), "holds", verdict.Holds, verdict.Holds, 0))
-	c.Skip(under("b", "pause"), "sim", "pauses are not to be had")
-	c.Skip(under("c", "kill"), "sim", "kills are not to be had")
+	c.Skip(under("b", "pause"), "sim", "pauses are unavailable")
+	c.Skip(under("c", "kill"), "sim", "kills are unavailable")
 	c.Add(ran(2, under("d", "kill"), "holds", verdict.Holds, verdict.Holds, 0))
 	c.Settle()
 	if want := []string{NoFailure, "crashes", "pauses"}; !slices.Equal(c.Columns, want) {
 		t.Fatalf("columns %v, want %v", c.Columns, want)
 	}
 	row := c.row(me).Cells
-	if row[0].Mark != Kept || row[1].Mark != Kept || row[2].Mark != Cannot || row[2].Why != "pauses are not to be had" {
+	if row[0].Mark != Kept || row[1].Mark != Kept || row[2].Mark != Cannot || row[2].Why != "pauses are unavailable" {
 		t.Errorf("%+v", row)
 	}
 	if x := c.row(verdict.DeadlockFreedom).Cells[1]; x.Mark != Idle {
-		t.Errorf("a property that no run of the column judged: %+v", x)
+		t.Errorf("property that no run of the column judged: %+v", x)
 	}
 	for _, property := range []string{verdict.BoundedHold, verdict.FencingOrder} {
 		if x := c.row(property).Cells[0]; x.Mark != Cannot || x.Why == "" {
@@ -87,7 +87,7 @@ func TestCannot(t *testing.T) {
 	}
 }
 
-// What came on the other backend stands in columns of its own, and needs no trying.
+// Results from the second backend have their own columns and are not retried.
 func TestBeside(t *testing.T) {
 	c := card()
 	c.Beside = "process"
@@ -104,7 +104,7 @@ func TestBeside(t *testing.T) {
 	c.Settle()
 	c.Confirm(func(s Shown) Try {
 		if s.Outcome.Backend != "sim" {
-			t.Errorf("%s is tried again", s.Outcome.Backend)
+			t.Errorf("a violation on %s was retried", s.Outcome.Backend)
 		}
 		return Try{State: NotConfirmed}
 	})
@@ -116,7 +116,7 @@ func TestBeside(t *testing.T) {
 		marks = append(marks, x.Mark)
 	}
 	if want := []Mark{Cannot, MarkFailed, Unconfirmed, MarkFailed}; !slices.Equal(marks, want) || c.Runs != 1 || c.There != 2 {
-		t.Errorf("marks %q, want %q; %d runs, %d beside", marks, want, c.Runs, c.There)
+		t.Errorf("marks %q, want %q; %d runs, %d on the second backend", marks, want, c.Runs, c.There)
 	}
 }
 
@@ -130,7 +130,8 @@ func TestColumnsInOrder(t *testing.T) {
 	}
 }
 
-// violated is a card on which three runs fail in one way, and one under another sort of failure.
+// violated returns a card with three runs that fail for one cause, and one run that fails under another
+// kind of failure.
 func violated() *Card {
 	c := card()
 	for i, length := range []int{30, 10, 20} {
@@ -141,7 +142,7 @@ func violated() *Card {
 	return c
 }
 
-// Of runs that fail in the same way the shortest is shown, and the others are named.
+// A finding shows the shortest of the runs with the same violation, and names the other scenarios.
 func TestShortestIsShown(t *testing.T) {
 	c := violated()
 	if len(c.Findings) != 2 || c.Findings[0].Column != "networks" || c.Findings[1].Scenario != "b" || c.Findings[1].Events != 10 {
@@ -155,10 +156,11 @@ func TestShortestIsShown(t *testing.T) {
 	}
 }
 
-// What real servers don't show is no failure, and where another run shows it, that one is.
+// A violation that does not recur on real servers does not count as a failure. If another of its runs
+// recurs there, that run is shown.
 func TestConfirm(t *testing.T) {
 	for _, x := range []struct {
-		shows string // the scenario that violates there; "": none
+		shows string // the scenario that violates there; "" for none
 		can   bool
 		marks [2]Mark // networks, pauses
 		first string  // the finding under pauses
@@ -191,7 +193,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// Each fault is drawn with its sort and in all other draws but one.
+// Each fault is in the set of its own kind and in all others except the one without its kind.
 func TestDraws(t *testing.T) {
 	s := scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut", "drop", "clock-rate", "touch"}}}
 	draws := Draws(s)
@@ -207,17 +209,17 @@ func TestDraws(t *testing.T) {
 			}
 		}
 		if n != 1+len(sorts) {
-			t.Errorf("%s is in %d draws, want %d", word, n, 1+len(sorts))
+			t.Errorf("%s is in %d sets, want %d", word, n, 1+len(sorts))
 		}
 	}
 	one := scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause"}}}
-	if draws := Draws(one); len(draws) != 2 { // there is nothing without it
+	if draws := Draws(one); len(draws) != 2 { // no set without it
 		t.Errorf("%+v", draws)
 	}
 }
 
-// A sort of failures that violates a property alone, and without which it is much rarer, is to
-// blame; what is merely not seen without another is not put down to that.
+// A kind of failure that violates a property alone, and without which violations are much rarer, is
+// reported as a cause. Too few runs do not suffice for that.
 func TestBlame(t *testing.T) {
 	draws := Draws(scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut"}}})
 	c := card()
@@ -227,7 +229,7 @@ func TestBlame(t *testing.T) {
 			got = verdict.Violated
 		}
 		for range 4 {
-			e := ran(i, under("dice"), "holds", got, verdict.Holds, 10-i)
+			e := ran(i, under("random-plan"), "holds", got, verdict.Holds, 10-i)
 			e.Draw = &draws[i]
 			c.Throw(e, 4, draws)
 		}

@@ -15,63 +15,64 @@ import (
 // CardSchema is the version of a card's JSON.
 const CardSchema = 1
 
-// Card is what came of one lock.
+// Card is the scorecard of one lock.
 type Card struct {
 	Lock     string        `json:"lock"` // KIND or KIND:OPTION=VALUE,…
 	Doc      string        `json:"doc,omitempty"`
 	Backend  string        `json:"backend"`
-	Beside   string        `json:"beside,omitempty"` // another, which has columns of its own; "": none
+	Beside   string        `json:"beside,omitempty"` // a second backend, with columns of its own; "" for none
 	Seed     uint64        `json:"seed"`
-	Tried    string        `json:"triedOn,omitempty"` // the backend on which what was found was tried again; "": none
-	Runs     int           `json:"runs"`              // of the catalogue
-	There    int           `json:"runsBeside,omitempty"`
-	Columns  []string      `json:"columns"` // sorts of failures, and the same on the other backend (On)
+	Tried    string        `json:"triedOn,omitempty"`    // the backend on which violations were retried; "" for none
+	Runs     int           `json:"runs"`                 // runs of the catalogue on Backend
+	There    int           `json:"runsBeside,omitempty"` // runs of the catalogue on SecondBackend
+	Columns  []string      `json:"columns"`              // kinds of failures, and the same on the second backend (see ColumnOn)
 	Rows     []CardRow     `json:"rows"`
 	Measured []*Measure    `json:"measured"`
-	Dice     *Dice         `json:"dice,omitempty"` // nil: no seeds were asked for
-	Findings []CardFinding `json:"findings"`       // what it must keep and doesn't first
-	Open     []doubt       `json:"open,omitempty"` // what had to hold, and wasn't decided
+	Dice     *Dice         `json:"dice,omitempty"` // nil if no random plans were run
+	Findings []CardFinding `json:"findings"`       // violations of required properties first
+	Open     []doubt       `json:"open,omitempty"` // required properties without a decision
 	Skipped  []*cardSkip   `json:"skipped,omitempty"`
 	Errors   []string      `json:"errors,omitempty"`
 
 	kind  lock.Kind
 	cases []*cardCase
-	lacks map[string]string // why scenarios of a column were not run
+	lacks map[string]string // by column: why scenarios were not run
 }
 
-// CardRow is what came of a property.
+// CardRow holds the results for one property.
 type CardRow struct {
 	Property string `json:"property"`
-	// Claim is what the lock's documentation promises of it; "": nothing.
+	// Claim is what the lock's documentation promises about the property; "" for nothing.
 	Claim string     `json:"claim,omitempty"`
 	Cells []CardCell `json:"cells"` // one for each column
 }
 
-// CardCell counts what came of a property under one sort of failure.
+// CardCell counts the results for a property under one kind of failure.
 type CardCell struct {
 	Mark        Mark   `json:"mark"`
-	Kept        int    `json:"kept,omitempty"`        // it held, as it must
-	Failed      int    `json:"failed,omitempty"`      // it was violated, and must hold
-	Unconfirmed int    `json:"unconfirmed,omitempty"` // of these, those that real servers didn't show
-	Alone       int    `json:"alone,omitempty"`       // it was violated where nobody promised it, and holds with the scenario's own lock
-	Alike       int    `json:"alike,omitempty"`       // it was violated, as with the scenario's own lock
-	Free        int    `json:"free,omitempty"`        // it held, though nobody promised it
-	Open        int    `json:"open,omitempty"`        // it had to hold, and is undecided or was not exercised
-	Why         string `json:"why,omitempty"`         // the lock or the backend can't
+	Kept        int    `json:"kept,omitempty"`        // runs in which it held, as required
+	Failed      int    `json:"failed,omitempty"`      // runs in which it was violated though required
+	Unconfirmed int    `json:"unconfirmed,omitempty"` // those of Failed that did not recur on real servers
+	Alone       int    `json:"alone,omitempty"`       // runs in which it was violated and not required, and the comparison run did not violate it
+	Alike       int    `json:"alike,omitempty"`       // runs in which it was violated and not required, as in the comparison run
+	Free        int    `json:"free,omitempty"`        // runs in which it held without being required
+	Open        int    `json:"open,omitempty"`        // runs in which it was required, and was undecided or not exercised
+	Why         string `json:"why,omitempty"`         // why the lock or the backend does not support it
 }
 
-// Measure is what was measured under one sort of failure, and with the scenarios' own locks.
+// Measurement holds what was measured under one kind of failure, for the lock under test and for the
+// scenarios' own locks.
 type Measure struct {
 	Column string      `json:"column"`
 	Lock   CardNumbers `json:"lock"`
 	Own    CardNumbers `json:"own"`
 }
 
-// CardNumbers are those of one run, or of several: sums, and the longest time.
+// CardNumbers holds the numbers of one run, or of several: sums, and the maximum of MaxUnavailable.
 type CardNumbers struct {
 	Grants  float64 `json:"grants"`
-	Longest float64 `json:"longest"` // time without a grant while somebody tried, seconds
-	Orphans float64 `json:"orphans"` // keys that were left behind
+	Longest float64 `json:"longest"` // longest time without a grant while a client tried, in seconds
+	Orphans float64 `json:"orphans"` // keys left behind
 }
 
 func numbers(from map[string]float64) CardNumbers {
@@ -82,7 +83,7 @@ func (n *CardNumbers) add(o CardNumbers) {
 	n.Grants, n.Orphans, n.Longest = n.Grants+o.Grants, n.Orphans+o.Orphans, max(n.Longest, o.Longest)
 }
 
-// doubt is a property that had to hold and was not decided.
+// undecidedProperty is a required property that a run did not decide.
 type doubt struct {
 	Scenario string `json:"scenario"`
 	Property string `json:"property"`
@@ -90,21 +91,21 @@ type doubt struct {
 	Because  string `json:"because"`
 }
 
-// cardSkip is why scenarios were not run.
+// cardSkip lists the scenarios that were not run for one reason.
 type cardSkip struct {
 	Why       string   `json:"why"`
 	Scenarios []string `json:"scenarios"`
 }
 
-// Columns besides the sorts of failures.
+// Columns other than a single kind of failure.
 const (
 	NoFailure = "none"
-	otherSort = "other"   // a fault that is no sort of failure by itself
-	Several   = "several" // more than one
-	drawn     = "random"  // of a Finding: a plan drawn by a seed
+	otherSort = "other"   // a fault that belongs to no kind of failure
+	Several   = "several" // more than one kind
+	drawn     = "random"  // column of a CardFinding from a random plan
 )
 
-// CardColumn is the sort of failures that a scenario is about.
+// CardColumn returns the column of a scenario: its kind of failure.
 func CardColumn(s scenario.Scenario) string {
 	switch models := s.Models(); {
 	case len(models) > 1:
@@ -117,7 +118,7 @@ func CardColumn(s scenario.Scenario) string {
 	return NoFailure
 }
 
-// On is a column on a backend.
+// ColumnOn returns the name of a column on a backend.
 func (c *Card) On(sort, backend string) string {
 	if backend == c.Backend {
 		return sort
@@ -127,14 +128,14 @@ func (c *Card) On(sort, backend string) string {
 
 const on = " on "
 
-// SortOfColumn is the sort of failures that a column is about, and whether it is on the other backend.
+// SplitColumn returns the kind of failure of a column, and whether it is on the second backend.
 func SortOfColumn(column string) (sort string, beside bool) {
 	sort, _, beside = strings.Cut(column, on)
 	return sort, beside
 }
 
-// NewCard is an empty card of a lock, which is of that kind; claims is what its documentation
-// promises of a property.
+// NewCard returns an empty card for a lock of the given kind. claims maps properties to what the lock's
+// documentation promises about them.
 func NewCard(name string, kind lock.Kind, claims map[string]string, backend string, seed uint64) *Card {
 	c := &Card{Lock: name, Doc: kind.Doc, Backend: backend, Seed: seed, kind: kind, lacks: map[string]string{}, Findings: []CardFinding{}}
 	for _, p := range checker.Properties() {
@@ -143,16 +144,16 @@ func NewCard(name string, kind lock.Kind, claims map[string]string, backend stri
 	return c
 }
 
-// CardEntry is a run of a lock, with what it takes to have it again.
+// CardEntry is a run of a lock, with the data needed to repeat it.
 type CardEntry struct {
 	Scenario scenario.Scenario
 	Outcome  Outcome
-	Draw     *Draw // of dice; nil: the scenario's plan
-	// Run is whatever its maker knows it by.
+	Draw     *Draw // the faults of a random plan; nil for the scenario's own plan
+	// RunID identifies the run for the caller; the card only copies it.
 	Run int
 }
 
-// Add takes a run of the catalogue.
+// Add adds a run of the catalogue.
 func (c *Card) Add(e CardEntry) {
 	o := e.Outcome
 	column := c.On(CardColumn(e.Scenario), o.Backend)
@@ -171,7 +172,7 @@ func (c *Card) Add(e CardEntry) {
 	if o.Control != nil {
 		m.Own.add(numbers(o.Control.Numbers))
 	} else {
-		m.Own.add(numbers(o.Numbers)) // it is the scenario's own
+		m.Own.add(numbers(o.Numbers)) // the lock under test is the scenario's own
 	}
 	for _, j := range o.Judgements {
 		if j.Number == nil {
@@ -180,10 +181,10 @@ func (c *Card) Add(e CardEntry) {
 	}
 }
 
-// Mark is a cell in one sign.
+// Mark summarizes a cell in one symbol.
 type Mark string
 
-// Marks, the gravest first.
+// Marks, the most serious first.
 const (
 	MarkFailed  Mark = "✗"
 	Unconfirmed Mark = "◇"
@@ -197,28 +198,28 @@ const (
 	Idle        Mark = "–"
 )
 
-// Marks lists them with what they say.
+// Marks lists the marks with their meanings.
 func Marks() [][2]string {
 	return [][2]string{
-		{string(MarkFailed), "violated, and must hold"},
-		{string(Unconfirmed), "violated, and not when it was tried again on real servers"},
-		{string(Alone), "violated where nobody promised it, and the scenario's own lock keeps it"},
-		{string(Kept), "holds, as it must"},
-		{string(Alike), "violated, as with the scenario's own lock"},
-		{string(Open), "undecided, or no occasion"},
-		{string(free), "holds, though nobody promised it"},
-		{string(Cannot), "the lock or the backend can't"},
+		{string(MarkFailed), "violated, but required"},
+		{string(Unconfirmed), "violated, but not confirmed on real servers"},
+		{string(Alone), "violated and not required; the comparison run does not violate it"},
+		{string(Kept), "holds, as required"},
+		{string(Alike), "violated, as in the comparison run"},
+		{string(Open), "inconclusive"},
+		{string(free), "holds (not required)"},
+		{string(Cannot), "not supported by the lock or the backend"},
 		{string(Idle), "not exercised"},
 	}
 }
 
-// row is that of a property.
 func (c *Card) row(property string) *CardRow {
 	i := slices.IndexFunc(c.Rows, func(r CardRow) bool { return r.Property == property })
 	return &c.Rows[i]
 }
 
-// column makes room for one more column, at its place.
+// ensureColumn returns the index of a column. It inserts the column in order if the card does not
+// have it yet.
 func (c *Card) column(name string) int {
 	if i := slices.Index(c.Columns, name); i >= 0 {
 		return i
@@ -230,7 +231,7 @@ func (c *Card) column(name string) int {
 			if r := rank(s); r >= 0 {
 				return r
 			}
-			return 1 // a sort of failures, by the alphabet
+			return 1 // a kind of failure, in alphabetical order
 		}
 		return cmp.Or(cmp.Compare(in(a), in(b)), cmp.Compare(a, b))
 	})
@@ -241,36 +242,36 @@ func (c *Card) column(name string) int {
 	return i
 }
 
-// cardCase is one way in which a property was violated under one sort of failure, with the runs
-// that show it, the shortest first.
+// cardCase is a violation of a property under one kind of failure for one cause, with the runs that show
+// it, the shortest first.
 type cardCase struct {
 	Property, Column, Cause string
-	Held                    bool // it had to hold
+	Held                    bool // whether the property was required
 	Shown                   []Shown
 	tried                   *Try
 }
 
-// Shown is a run that shows a case.
+// ShownRun is a run that shows a violation.
 type Shown struct {
 	CardEntry
 	Judgement Judgement
 }
 
-// promised says whether a property had to hold.
+// isRequired reports whether the property was required to hold.
 func promised(j Judgement) bool { return j.Expected == string(verdict.Holds) }
 
-// lacking is why a lock can't be held to a property; "": it can.
+// unsupportedReason explains why a property cannot be required of the lock; "" if it can.
 func (c *Card) lacking(property string) string {
 	switch {
 	case property == verdict.BoundedHold && !c.kind.Can.Limit:
-		return "the lock has no limit of extensions"
+		return "the lock does not limit its extensions"
 	case property == verdict.FencingOrder && !c.kind.Can.Fence:
 		return "the lock gives no fencing tokens"
 	}
 	return ""
 }
 
-// judge counts what came of a property in a run.
+// judge counts the judgement of a property in a run.
 func (c *Card) judge(column string, j Judgement, e CardEntry) {
 	if c.lacking(j.Property) != "" {
 		return
@@ -296,7 +297,7 @@ func (c *Card) judge(column string, j Judgement, e CardEntry) {
 	}
 }
 
-// found takes a violation.
+// addViolation adds a violation to its case.
 func (c *Card) found(column string, j Judgement, e CardEntry, held bool) {
 	x := Entry(&c.cases, func(x *cardCase) bool {
 		return x.Property == j.Property && x.Column == column && x.Cause == j.Cause && x.Held == held
@@ -307,7 +308,8 @@ func (c *Card) found(column string, j Judgement, e CardEntry, held bool) {
 	})
 }
 
-// Skip takes a scenario that was not run on a backend. A skip for the lock's sake says so in its cells.
+// Skip adds a scenario that was not run on a backend. The reason is shown in the cells of its column
+// unless the scenario is about a broken lock.
 func (c *Card) Skip(s scenario.Scenario, backend, why string) {
 	x := Entry(&c.Skipped, func(x *cardSkip) bool { return x.Why == why }, cardSkip{Why: why})
 	if !slices.Contains(x.Scenarios, s.ID()) {
@@ -322,7 +324,7 @@ func (c *Card) Skip(s scenario.Scenario, backend, why string) {
 	}
 }
 
-// mark sets the marks of all cells.
+// setMarks sets the marks of all cells.
 func (c *Card) mark() {
 	ran := map[string]bool{}
 	for _, m := range c.Measured {
@@ -367,40 +369,41 @@ func (x CardCell) sign() Mark {
 	return Idle
 }
 
-// Dice is what came of plans that seeds drew: of all faults, of each sort of failure alone, and
-// of all the others without it.
+// RandomPlans holds the results of random fault plans with all faults, with each kind of failure alone,
+// and with all faults except that kind.
 type Dice struct {
 	Scenario string    `json:"scenario"`
-	Seeds    int       `json:"seeds"` // of each draw
+	Seeds    int       `json:"seeds"` // for each set of faults
 	Draws    []Draw    `json:"draws"`
 	Rows     []DiceRow `json:"rows"`
 }
 
-// Draw is what dice may draw.
+// FaultSet is the set of faults that random plans may use.
 type Draw struct {
-	Sort   string   `json:"sort,omitempty"`  // of failures; "": all
-	Alone  bool     `json:"alone,omitempty"` // it alone; otherwise all but it
-	Faults []string `json:"faults"`          // words of nemesis.Choices
+	Sort   string   `json:"sort,omitempty"`  // kind of failure; "" for all
+	Alone  bool     `json:"alone,omitempty"` // only that kind; otherwise all faults except it
+	Faults []string `json:"faults"`          // names of nemesis.Choices
 }
 
-// DiceRow is what came of a property.
+// RandomPlansRow holds the results for one property.
 type DiceRow struct {
 	Property string  `json:"property"`
-	Held     bool    `json:"held"`   // it had to hold
-	Shares   []Share `json:"shares"` // one for each draw
+	Held     bool    `json:"held"`   // whether the property was required
+	Shares   []Share `json:"shares"` // one for each set of faults
 }
 
-// Share is in how many runs a property was violated, with the 95 % interval.
+// Share counts the runs that violated a property, with the 95 % interval of their rate.
 type Share struct {
-	Runs     int     `json:"runs"` // that decided it
+	Runs     int     `json:"runs"` // runs that decided the property
 	Violated int     `json:"violated"`
 	Idle     int     `json:"notExercised,omitempty"`
-	Own      int     `json:"own"` // runs in which the scenario's own lock violated it
+	Own      int     `json:"own"` // comparison runs that violated the property
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
 }
 
-// Draws are what is drawn of a scenario's dice: all, each sort alone, and all but each.
+// FaultSets returns the sets of faults for a scenario's random plans: all faults, each kind of failure
+// alone, and all faults except each kind.
 func Draws(s scenario.Scenario) []Draw {
 	words := func(in func(sort string) bool) (out []string) {
 		for _, c := range s.Random.Choices() {
@@ -433,7 +436,7 @@ func sortOf(c nemesis.Choice) string {
 	return c.Kind.Model
 }
 
-// Throw takes a run of dice; e.Draw is one of draws.
+// AddRandom adds a run of a random plan. e.FaultSet is one of sets.
 func (c *Card) Throw(e CardEntry, seeds int, draws []Draw) {
 	if c.Dice == nil {
 		c.Dice = &Dice{Scenario: e.Outcome.Scenario, Seeds: seeds, Draws: draws}
@@ -476,9 +479,9 @@ func (s *Share) add(j Judgement) {
 	s.Low, s.High = Wilson(s.Violated, s.Runs)
 }
 
-// Blame is which sorts of failures bring the violation of a property about: those that have
-// done so alone; and those without which it comes more seldom than with all, by intervals that
-// don't meet.
+// Causes returns the kinds of failures that cause violations of a property. Kinds in alone violated it
+// by themselves. Without a kind in needed, violations are rarer than with all faults: the
+// intervals do not overlap.
 func (d *Dice) Blame(property string) (alone, needed []string) {
 	i := slices.IndexFunc(d.Rows, func(r DiceRow) bool { return r.Property == property })
 	if i < 0 {
@@ -496,72 +499,72 @@ func (d *Dice) Blame(property string) (alone, needed []string) {
 	return alone, needed
 }
 
-// CardFinding is a run that shows violations, each the shortest of its property, sort of failure
-// and cause.
+// CardFinding is a run that shows violations. For each of them it is the shortest run with that property,
+// kind of failure and cause.
 type CardFinding struct {
 	Scenario string `json:"scenario"`
-	Claim    string `json:"claim"` // the scenario's
+	Claim    string `json:"claim"` // claim of the scenario
 	Column   string `json:"column"`
 	Backend  string `json:"backend"`
 	Seed     uint64 `json:"seed"`
 	Draw     *Draw  `json:"draw,omitempty"`
 	Command  string `json:"command"`
-	Events   int    `json:"events"` // up to the last that proves the first of the harms
+	Events   int    `json:"events"` // up to the last event that proves the first violation
 	Harms    []Harm `json:"harms"`
-	// Held: a property is among them that had to hold.
+	// Required is set if at least one of the violated properties was required.
 	Held      bool            `json:"held"`
 	Numbers   CardNumbers     `json:"numbers"`
-	Control   *ControlNumbers `json:"control,omitempty"`   // nil: the lock is the scenario's own
-	Run       string          `json:"run,omitempty"`       // where it is kept, beside the card; "": made again, it was not the same
-	Elsewhere string          `json:"elsewhere,omitempty"` // likewise of the run that confirmed it
-	Entry     int             `json:"-"`                   // what its maker knows the run by
+	Control   *ControlNumbers `json:"control,omitempty"`   // nil if the lock is the scenario's own
+	Run       string          `json:"run,omitempty"`       // directory of the stored run, relative to the card; "" if a repetition differed
+	Elsewhere string          `json:"elsewhere,omitempty"` // directory of the run on the other backend that confirmed it
+	Entry     int             `json:"-"`                   // CardEntry.RunID of the run
 }
 
-// ControlNumbers is what came of the scenario's own lock.
+// ComparisonNumbers holds the numbers of the comparison run.
 type ControlNumbers struct {
 	Lock    string      `json:"lock"`
 	Error   string      `json:"error,omitempty"`
 	Numbers CardNumbers `json:"numbers"`
 }
 
-// Harm is a property that a run violates.
+// Violation is a property that a run violates.
 type Harm struct {
 	Property string          `json:"property"`
 	Cause    string          `json:"cause"`
 	Because  string          `json:"because"`
-	Held     bool            `json:"held"`              // it had to hold
-	Control  verdict.Outcome `json:"control,omitempty"` // what came of it with the scenario's own lock
-	Also     []string        `json:"also,omitempty"`    // other runs that show the same
-	Try      *Try            `json:"try,omitempty"`     // nil: it was not tried elsewhere
+	Held     bool            `json:"held"`              // whether the property was required
+	Control  verdict.Outcome `json:"control,omitempty"` // outcome in the comparison run
+	Also     []string        `json:"also,omitempty"`    // other scenarios that show the same violation
+	Try      *Try            `json:"try,omitempty"`     // nil if it was not tried on another backend
 }
 
-// Try is what came of a violation on another backend.
+// Reproduction is the result of retrying a violation on another backend.
 type Try struct {
 	Backend string       `json:"backend"`
 	State   FindingState `json:"state"`
-	Runs    int          `json:"runs,omitempty"` // that were made
-	Why     string       `json:"why,omitempty"`  // it can't be run there, or was not decided
+	Runs    int          `json:"runs,omitempty"` // number of attempts
+	Why     string       `json:"why,omitempty"`  // why it cannot run there, or was not decided
 	Cause   string       `json:"cause,omitempty"`
 	Command string       `json:"command,omitempty"`
-	// Run is whatever its maker knows the run by that showed it.
+	// RunID identifies the run that showed the violation, for the caller.
 	Run int `json:"-"`
 }
 
-// FindingState is how a try came out.
+// ReproductionState is the result of a Reproduction.
 type FindingState string
 
-// States of a Try.
+// States of a Reproduction.
 const (
 	StateConfirmed FindingState = "confirmed"
 	NotConfirmed   FindingState = "not confirmed"
 	CannotRun      FindingState = "can't be run there"
 )
 
-// Settle makes the marks and findings of what was added.
+// Finalize computes the marks and findings of the runs added so far.
 func (c *Card) Settle() {
 	slices.SortStableFunc(c.cases, func(a, b *cardCase) int {
 		at := func(x *cardCase) int { return slices.Index(checker.Properties(), x.Property) }
-		place := func(x *cardCase) int { // of dice last
+		place := func(x *cardCase) int { // random plans last
 			if x.Column == drawn {
 				return len(c.Columns)
 			}
@@ -615,18 +618,18 @@ func finding(column string, s Shown) CardFinding {
 	return f
 }
 
-// Confirmed says whether a finding counts: what had to hold was not tried elsewhere, or was
-// seen to be violated there.
+// Confirmed reports whether a required property was violated and the violation was either confirmed on
+// the other backend or not retried there.
 func (f CardFinding) Confirmed() bool {
 	return slices.ContainsFunc(f.Harms, func(h Harm) bool { return h.Held && (h.Try == nil || h.Try.State == StateConfirmed) })
 }
 
-// mostTried bounds the runs of a case that are tried elsewhere: where the shortest does not
-// show it, the next may.
+// maxReproduced bounds the runs of a case that are retried on the other backend. If the shortest run does
+// not show the violation there, the next one may.
 const mostTried = 3
 
-// Confirm has each case that had to hold tried elsewhere, the shortest run first, and puts the run
-// that is confirmed before the others. What came on the other backend needs none.
+// Reproduce retries each violation of a required property on another backend, the shortest run first, and
+// moves a confirmed run to the front. Violations found on the second backend are not retried.
 func (c *Card) Confirm(try func(Shown) Try) {
 	for _, x := range c.cases {
 		if _, beside := SortOfColumn(x.Column); !x.Held || beside {
@@ -649,7 +652,7 @@ func (c *Card) Confirm(try func(Shown) Try) {
 	c.Settle()
 }
 
-// Code is the exit code that a card calls for.
+// Code returns the exit code for the card.
 func (c *Card) Code() int {
 	code := ExitOK
 	if len(c.Open) > 0 {

@@ -9,78 +9,78 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// Tally sums up runs by scenario, and within each by property and cause. A million runs take no more
-// memory than a few: of single runs it keeps only those that a report may quote. Its zero value is ready.
+// Tally summarizes runs by scenario, and each scenario by property and cause. A million runs take no
+// more memory than a few, because it keeps only the runs that a report may quote. The zero value is
+// ready to use.
 type Tally struct {
-	Counts map[string]int // outcomes by state, skipped ones too
-	Rows   []*Row         // in the order in which the scenarios came
+	Counts map[string]int // outcomes by state, including skipped runs
+	Rows   []*Row         // in the order in which the scenarios were first seen
 }
 
-// Row is the sum of a scenario's runs on one backend.
+// Row summarizes a scenario's runs on one backend.
 type Row struct {
 	Scenario string `json:"-"`
 	Backend  string `json:"-"`
 
 	Skipped string         `json:"skipped,omitempty"` // why it was not run
-	Runs    int            `json:"runs"`              // without skipped ones
-	Counts  map[string]int `json:"counts,omitempty"`  // of these runs, by state
-	Retried []string       `json:"retried,omitempty"` // why tries did not count, the first few
-	Retries int            `json:"retries,omitempty"` // how many there were
+	Runs    int            `json:"runs"`              // excluding skipped runs
+	Counts  map[string]int `json:"counts,omitempty"`  // runs by state
+	Retried []string       `json:"retried,omitempty"` // the first few reasons why attempts were discarded
+	Retries int            `json:"retries,omitempty"` // number of discarded attempts
 	Errors  []string       `json:"errors,omitempty"`  // the first few
 	Cells   []Cell         `json:"properties,omitempty"`
-	Dir     string         `json:"dir,omitempty"`     // of the run that is shown, "" where none was kept
-	Command string         `json:"command,omitempty"` // runs the one that is shown again
-	Causes  []Cause        `json:"causes,omitempty"`  // what broke, how often, and with which seed it is seen
+	Dir     string         `json:"dir,omitempty"`     // directory of the shown run; "" if it was not stored
+	Command string         `json:"command,omitempty"` // repeats the shown run
+	Causes  []Cause        `json:"causes,omitempty"`  // violations by cause, with their counts and example seeds
 
-	Shown   Outcome   `json:"-"` // the run that a reader should see
-	Quoted  []Outcome `json:"-"` // runs that a report may quote: for each reason the first few
+	Shown   Outcome   `json:"-"` // the run that best represents the row
+	Quoted  []Outcome `json:"-"` // the first few runs for each reason to quote a run
 	Seconds float64   `json:"-"`
-	// Reported lists the properties that are worth a line of a report, in the order in which they became so,
-	// and wholeRun where a run as a whole is.
+	// Reported lists the properties worth a line of a report, in the order in which that was found.
+	// It contains wholeRun if a run as a whole is worth a line.
 	Reported []string `json:"-"`
-	// Whole counts what is reported of runs as a whole, WholeFailed what of it is a failure.
+	// WholeRuns counts the reports about runs as a whole, WholeRunsFailed those that are failures.
 	Whole, WholeFailed int `json:"-"`
 
-	quoted map[string]int // how many runs by reason
+	quoted map[string]int // quoted runs by reason
 }
 
-// wholeRun stands for a run as a whole among the properties.
+// wholeRun represents a run as a whole in Row.Reported.
 const wholeRun = "run"
 
-// Cell is what came of one property, or of a number that has a bound, in all runs of
-// a scenario. Got, Cause, Node and Because are those of one run, whose seed and command stand
-// with them.
+// Cell summarizes one property, or one bounded number, over all runs of a scenario. Got, Cause, Node
+// and Because are those of one run, identified by Seed and Command.
 type Cell struct {
 	Property   string          `json:"property"`
-	Expected   string          `json:"expected"` // in words; "" if nothing was
+	Expected   string          `json:"expected"` // as text; "" for no expectation
 	Got        verdict.Outcome `json:"got"`
 	Cause      string          `json:"cause,omitempty"`
 	Node       string          `json:"node,omitempty"`
 	Because    string          `json:"because"`
 	Seed       uint64          `json:"seed"`
 	Command    string          `json:"command,omitempty"`
-	Decided    int             `json:"decided"`                // runs that decided it
-	Violated   int             `json:"violated"`               // runs that violated it
-	Idle       int             `json:"notExercised,omitempty"` // runs that gave no occasion to violate it
-	Unexpected int             `json:"unexpected,omitempty"`   // runs in which it was not as expected
-	Follows    string          `json:"follows,omitempty"`      // the property it comes out as
-	Number     string          `json:"number,omitempty"`       // what was measured, in words
+	Decided    int             `json:"decided"`                // runs with a decision
+	Violated   int             `json:"violated"`               // runs with a violation
+	Idle       int             `json:"notExercised,omitempty"` // runs without an occasion to violate the property
+	Unexpected int             `json:"unexpected,omitempty"`   // runs with an unexpected result
+	Follows    string          `json:"follows,omitempty"`      // the property that determines this one
+	Number     string          `json:"number,omitempty"`       // the measured value, as text
 
-	Shown    Judgement   `json:"-"` // of the run that is shown
-	NoAnswer string      `json:"-"` // why the last run without an answer had none
-	Ways     map[Way]int `json:"-"` // runs by how they came out
+	Shown    Judgement   `json:"-"` // the judgement of the shown run
+	NoAnswer string      `json:"-"` // reason of the last run that left the property undecided
+	Ways     map[Way]int `json:"-"` // number of runs by result
 
 	rank int
 }
 
-// Way is how a property came out in a run: a judgement without its texts, so that equal ones can be counted.
+// ResultKey is a judgement without its texts, so equal results can be counted.
 type Way struct {
 	Judgement
-	Waiting bool // another run decides
+	Waiting bool // another run decides the judgement
 }
 
-// Cause is one way in which a property was violated in a scenario's runs, with the
-// first seed that shows it, and the one in which it is seen after the fewest events.
+// Cause summarizes the runs of a scenario that violated a property for the same cause. First is the run
+// with the smallest seed, Shortest the one that shows the violation after the fewest events.
 type Cause struct {
 	Property string  `json:"property"`
 	Cause    string  `json:"cause"`
@@ -92,14 +92,14 @@ type Cause struct {
 // Example is a run that shows a violation.
 type Example struct {
 	Seed    uint64 `json:"seed"`
-	Events  int    `json:"events"` // up to the last one that proves it
+	Events  int    `json:"events"` // up to the last event of the proof
 	Command string `json:"command"`
 }
 
-// What a row keeps of its runs at most.
+// Limits on the runs that a row stores.
 const (
-	MostQuoted  = 5  // runs for one reason
-	MostRetries = 20 // runs that were tried again or stopped, of which one more is kept
+	MostQuoted  = 5  // quoted runs for each reason
+	MostRetries = 20 // retried or stopped runs; a row stores one more, so reports can see that there are more
 )
 
 // Add adds the outcome of one run.
@@ -111,9 +111,9 @@ func (t *Tally) Add(o Outcome) {
 	Entry(&t.Rows, func(r *Row) bool { return r.Scenario == o.Scenario && r.Backend == o.Backend }, Row{}).Add(o)
 }
 
-// Add adds the outcome of one more run of the scenario.
+// Add adds the outcome of one run of the scenario.
 func (r *Row) Add(o Outcome) {
-	o.Verdict = verdict.Verdict{} // its witness holds the whole history
+	o.Verdict = verdict.Verdict{} // its witness references the whole history
 	r.Scenario, r.Backend = o.Scenario, o.Backend
 	r.Seconds += o.Seconds
 	r.quote(o)
@@ -163,7 +163,7 @@ func (r *Row) report(property string) {
 	}
 }
 
-// whole reports a run as a whole.
+// reportWholeRun records that a run as a whole is worth a line of a report.
 func (r *Row) whole(failed bool) {
 	r.report(wholeRun)
 	if r.Whole++; failed {
@@ -171,7 +171,7 @@ func (r *Row) whole(failed bool) {
 	}
 }
 
-// quote keeps a run if it is one of the first few for some reason.
+// quote stores a run if it is among the first few for some reason to quote it.
 func (r *Row) quote(o Outcome) {
 	if r.quoted == nil {
 		r.quoted = map[string]int{}
@@ -193,7 +193,7 @@ func (r *Row) quote(o Outcome) {
 		note("failed", MostQuoted)
 	}
 	if len(o.Retried) > 0 || o.Stopped != "" {
-		note("tried again", MostRetries+1)
+		note("retried", MostRetries+1)
 	}
 	for _, j := range o.Judgements {
 		switch {
@@ -208,13 +208,14 @@ func (r *Row) quote(o Outcome) {
 	}
 }
 
-// NotFine are the first runs that were not as expected, at most MostQuoted, and skipped ones too that had to be run.
+// FailedRuns returns the first quoted runs that failed or were not as expected, at most limit. They
+// include skipped runs that were required.
 func (r *Row) NotFine(most int) []Outcome {
 	all := slices.DeleteFunc(slices.Clone(r.Quoted), func(o Outcome) bool { return o.Code == ExitOK })
 	return all[:min(len(all), most)]
 }
 
-// Cell returns what came of a property, or nil.
+// Cell returns the cell of a property, or nil.
 func (r *Row) Cell(property string) *Cell {
 	if i := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.Property == property }); i >= 0 {
 		return &r.Cells[i]
@@ -222,7 +223,7 @@ func (r *Row) Cell(property string) *Cell {
 	return nil
 }
 
-// State is what became of a scenario: the worst state of its runs, "" if there are none.
+// State returns the worst state of the scenario's runs, or "" if there are none.
 func (r *Row) State() string {
 	for _, s := range WorstFirst() {
 		if r.Counts[s] > 0 {
@@ -235,8 +236,8 @@ func (r *Row) State() string {
 	return ""
 }
 
-// moreTelling reports whether a reader should see one outcome rather than another: what nobody expected
-// first, then what violates a property, and among equals the smaller seed.
+// showsMore reports whether outcome a should be shown rather than b. Worse states come first, then
+// violations, then smaller seeds.
 func moreTelling(a, b Outcome) bool {
 	worst := func(o Outcome) int {
 		rank := 2 * slices.Index(WorstFirst(), o.State())
@@ -288,7 +289,7 @@ func (c *Cell) add(j Judgement, o Outcome) {
 	}
 }
 
-// Count counts the runs that came out in some ways, of those that are worth a line of a report.
+// Count returns the number of reportable results that match.
 func (c *Cell) Count(is func(Way) bool) (n int) {
 	for w, k := range c.Ways {
 		if w.Tells() && is(w) {
@@ -298,20 +299,20 @@ func (c *Cell) Count(is func(Way) bool) (n int) {
 	return n
 }
 
-// Open reports whether what is shown is neither what was expected nor found to be otherwise.
+// Unresolved reports whether the shown result neither meets nor contradicts the expectation.
 func (c Cell) Open() bool {
 	return c.Got == verdict.Undecided || c.Got == verdict.NotExercised && !strings.HasPrefix(c.Expected, string(verdict.Violated))
 }
 
-// leastRuns are the runs of which a rate says anything.
+// minRuns is the number of decided runs from which a rate is meaningful.
 const leastRuns = 20
 
-// Rated reports whether a share of the runs on a backend is a rate. That takes independent
-// trials, which only the simulation has: on others a run that missed its violation is
-// tried again.
+// HasRate reports whether the share of violations on a backend can be shown as a rate. A rate needs
+// independent trials, and only the simulation has them: other backends retry a run that missed its
+// expected violation.
 func (c Cell) Rated(backend string) bool { return backend == "sim" && c.Decided >= leastRuns }
 
-// addCauses adds what a run violated. The result does not depend on the order of the runs.
+// addCauses adds the violations of a run. The result does not depend on the order of the runs.
 func (r *Row) addCauses(o Outcome) {
 	for _, j := range o.Judgements {
 		if !j.harms() {
