@@ -27,17 +27,17 @@ MORE
 	}{
 		"nothing more":                              {"", verdict.Violated, "11."},
 		"a release that nobody knows of":            {givenUp, verdict.Violated, "11."},
-		"a release that its node knows of":          {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=2.65", verdict.NotExercised, "no client died"},
+		"a release that its node knows of":          {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=2.65", verdict.NotExercised, "no client was killed"},
 		"a release that its node knows of too late": {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=4.65", verdict.Violated, "11."},
 		"then another lock is wanted":               {givenUp + "3 c1 invoke acquire session=c1/2 key=lock-2", verdict.Violated, "11."},
-		"another calls late, and has its time":      {"2.5 c2 fail acquire session=c2/1\n20 c2 invoke acquire session=c2/2\n20.3 c2-n1 ok set token=C\n20.3 c2 ok acquire session=c2/2 token=C until=30", verdict.Holds, "1 death"},
-		"who waits leaves":                          {"9 c2 end client", verdict.NotExercised, "no client died"},
+		"another calls late, and has its time":      {"2.5 c2 fail acquire session=c2/1\n20 c2 invoke acquire session=c2/2\n20.3 c2-n1 ok set token=C\n20.3 c2 ok acquire session=c2/2 token=C until=30", verdict.Holds, "after 1 holder death"},
+		"who waits leaves":                          {"9 c2 end client", verdict.NotExercised, "no client was killed"},
 		"of two holds the one whose key lives longer": {givenUp + "3.6 c1-n1 ok extend token=A sent=2.65 applied=3.5\n3 c1 invoke acquire session=c1/2\n" +
 			"3.01 c1-n1 ok set token=B sent=3.001 applied=3.005 answered=3.01\n3.01 c1 ok acquire session=c1/2 token=B until=12.9", verdict.Violated, "free again by 13.9 s"},
 		"then the same lock is wanted":             {givenUp + "3 c1 invoke acquire session=c1/2", verdict.Violated, "11."},
 		"another lock is held, too":                {"3 c1 invoke acquire session=c1/2 key=lock-2\n3.01 c1-n1 ok set token=B sent=3.001 applied=3.005 answered=3.01\n3.01 c1 ok acquire session=c1/2 key=lock-2 token=B until=12", verdict.Violated, "11."},
-		"it was given back":                        {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1\n3 c1 invoke acquire session=c1/2 key=lock-2", verdict.NotExercised, "no client died"},
-		"it was given back, and nothing is wanted": {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1", verdict.NotExercised, "no client died"},
+		"it was given back":                        {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1\n3 c1 invoke acquire session=c1/2 key=lock-2", verdict.NotExercised, "no client was killed"},
+		"it was given back, and nothing is wanted": {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1", verdict.NotExercised, "no client was killed"},
 	} {
 		res := judge(newRecord(tale(t, strings.Replace(dies, "MORE", row.more, 1))), verdict.DeadlockFreedom)
 		if res.Outcome != row.want || !strings.Contains(res.Because, row.text) || row.want == verdict.Violated && res.Incidents != 1 {
