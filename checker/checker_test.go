@@ -263,7 +263,7 @@ func TestDeadlockFreedom(t *testing.T) {
 		{full, "0.2 nemesis begin kill node=n1\n0.4 nemesis end kill node=n1", "40", verdict.Violated, ""},
 		{full, "5 nemesis begin cut node=c1-n1\n20 nemesis end cut node=c1-n1", "40", verdict.Violated, ""},
 		{full, "11.9 c2 ok acquire session=c2/1 until=20", "40", verdict.Violated, "granted again only at 11.9 s, to c2"},
-		{full, "0.1 c3 begin client\n0.1 c3 invoke acquire session=c3/1\n11.9 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "in 1 death of a holder"},
+		{full, "0.1 c3 begin client\n0.1 c3 invoke acquire session=c3/1\n11.9 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "after 1 holder death"},
 		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.9 c1-n1 ok set", "40", verdict.Violated, ""},
 		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.05 c1-n1 ok set sent=0.011", "40", verdict.NotExercised, "no client was killed"},
 		{full, "11.8 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "in time after 1 holder death"},

@@ -650,7 +650,7 @@ func (c *lockState) missing(e *history.Event) bool {
 
 // attemptEnd returns when an attempt acquired the lock or was undone, as far as the nodes' answers
 // show. Without any sign that it was undone, that is the start of the attempt or, if an answer is
-// missing, one longest retry delay before Attempt.End.
+// missing, one maximum retry delay before Attempt.End.
 func (c *lockState) ended(a *facts.Attempt) int64 {
 	if a.Won {
 		return a.Session.Acquire.Ended()
@@ -684,7 +684,7 @@ type encounter struct {
 	of       map[string]int  // for each other client, the number of nodes with a key of its current attempts
 	away     []string        // nodes that were down or unreachable
 	refused  []string        // nodes that refused without having a key
-	own      []string        // nodes that refused because of the attempt's own key, as if asked twice
+	own      []string        // nodes that refused because of the attempt's own key, if asked twice
 	failed   []string        // nodes that answered with an error
 	silent   []string        // nodes that had not answered by the node timeout or the end of the round
 	yes      []string        // nodes that voted for the attempt
