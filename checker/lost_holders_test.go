@@ -27,17 +27,17 @@ MORE
 	}{
 		"no other lock":                                  {"", verdict.Violated, "11."},
 		"an unconfirmed release":                         {givenUp, verdict.Violated, "11."},
-		"a release that its node confirms":               {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=2.65", verdict.NotExercised, "no client died"},
+		"a release that its node confirms":               {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=2.65", verdict.NotExercised, "no client was killed"},
 		"a release that its node executes too late":      {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=4.65", verdict.Violated, "11."},
 		"then it wants another lock":                     {givenUp + "3 c1 invoke acquire session=c1/2 key=lock-2", verdict.Violated, "11."},
-		"another client calls late, and gets it in time": {"2.5 c2 fail acquire session=c2/1\n20 c2 invoke acquire session=c2/2\n20.3 c2-n1 ok set token=C\n20.3 c2 ok acquire session=c2/2 token=C until=30", verdict.Holds, "1 death"},
-		"the waiting client leaves":                      {"9 c2 end client", verdict.NotExercised, "no client died"},
+		"another client calls late, and gets it in time": {"2.5 c2 fail acquire session=c2/1\n20 c2 invoke acquire session=c2/2\n20.3 c2-n1 ok set token=C\n20.3 c2 ok acquire session=c2/2 token=C until=30", verdict.Holds, "after 1 holder death"},
+		"the waiting client leaves":                      {"9 c2 end client", verdict.NotExercised, "no client was killed"},
 		"two holds, of which one key lives longer": {givenUp + "3.6 c1-n1 ok extend token=A sent=2.65 applied=3.5\n3 c1 invoke acquire session=c1/2\n" +
 			"3.01 c1-n1 ok set token=B sent=3.001 applied=3.005 answered=3.01\n3.01 c1 ok acquire session=c1/2 token=B until=12.9", verdict.Violated, "free again by 13.9 s"},
 		"then it wants the same lock":            {givenUp + "3 c1 invoke acquire session=c1/2", verdict.Violated, "11."},
 		"it holds another lock too":              {"3 c1 invoke acquire session=c1/2 key=lock-2\n3.01 c1-n1 ok set token=B sent=3.001 applied=3.005 answered=3.01\n3.01 c1 ok acquire session=c1/2 key=lock-2 token=B until=12", verdict.Violated, "11."},
-		"it was released":                        {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1\n3 c1 invoke acquire session=c1/2 key=lock-2", verdict.NotExercised, "no client died"},
-		"it was released, and no lock is wanted": {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1", verdict.NotExercised, "no client died"},
+		"it was released":                        {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1\n3 c1 invoke acquire session=c1/2 key=lock-2", verdict.NotExercised, "no client was killed"},
+		"it was released, and no lock is wanted": {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1", verdict.NotExercised, "no client was killed"},
 	} {
 		res := judge(newRecord(tale(t, strings.Replace(dies, "MORE", row.more, 1))), verdict.DeadlockFreedom)
 		if res.Outcome != row.want || !strings.Contains(res.Because, row.text) || row.want == verdict.Violated && res.Incidents != 1 {

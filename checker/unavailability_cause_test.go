@@ -169,7 +169,7 @@ func TestWhyNobodyAfterARelease(t *testing.T) {
 		"an answered release": nil, "a release without an answer": {told}, "a release in progress": {without("c1 ok release")},
 	} {
 		got := judge(newRecord(tale(t, neighbour(t, "release-to-a-quorum", changes))), verdict.FaultTolerance)
-		if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "could not ask n1, and met keys on n3 that c1's release at 1 s had left there") {
+		if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "could not contact n1, and found keys on n3 that c1's release at 1 s had left there") {
 			t.Errorf("%s: %s: %s", name, got.Cause, got.Because)
 		}
 	}
@@ -204,7 +204,7 @@ func TestWhyNobodyAfterAStraySet(t *testing.T) {
 9      c2 end client
 9.1    harness end run cause=completed`
 	got := judge(newRecord(tale(t, held)), verdict.FaultTolerance)
-	if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "met keys on n1 and n2 that attempts of c1 had left there") {
+	if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "found keys on n1 and n2 that c1's attempts had left there") {
 		t.Errorf("%s: %s", got.Cause, got.Because)
 	}
 }
@@ -235,20 +235,20 @@ func TestWhyNobodyWhereKeysOutliveTheirTTL(t *testing.T) {
 	}
 	const killed = "0.015 nemesis begin kill node=c1 step=1"
 	for name, row := range map[string]struct{ ttl, loss, property, cause, text string }{
-		"of a dead holder": {"ttl=20", killed, verdict.DeadlockFreedom, verdict.OutlivedTTL, "met keys on n1 that existed after their TTL of 2 s: c1 gave them 20 s"},
-		"of a dead holder, while nobody holds the lock": {"ttl=20", killed, verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s"},
-		"of a holder that never releases":               {"ttl=20", "", verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s"},
+		"of a dead holder": {"ttl=20", killed, verdict.DeadlockFreedom, verdict.OutlivedTTL, "found keys on n1 that existed after their TTL of 2 s: c1 gave them 20 s to live"},
+		"of a dead holder, while nobody holds the lock": {"ttl=20", killed, verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s to live"},
+		"of a holder that never releases":               {"ttl=20", "", verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s to live"},
 		"of a holder that is cut off": {"ttl=20", "0.015 nemesis begin cut node=c1-n1 step=1\n0.016 c1 invoke release session=c1/1\n0.070 c1 info release session=c1/1",
-			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them 20 s"},
-		"of a holder that is paused": {"ttl=20", "0.015 nemesis begin pause node=c1 step=1", verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them 20 s"},
+			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them 20 s to live"},
+		"of a holder that is paused": {"ttl=20", "0.015 nemesis begin pause node=c1 step=1", verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them 20 s to live"},
 		"without an expiry, by an extension": {"ttl=2", "0.5 n1 life expiry value=A by=c1 command=persist\n" + "0.6 nemesis begin kill node=c1 step=1",
 			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them no expiry"},
 		"that others extend": {"ttl=2", killed + "\n1.9 n1 life expiry value=A by=c2 ttl=2\n3.5 n1 life expiry value=A by=c2 ttl=2\n5 n1 life expiry value=A by=c2 ttl=20",
 			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1's were extended by c2"},
 		"that its own client extends after giving up the lock": {"ttl=2", "0.016 c1 invoke release session=c1/1\n0.3 c1 info release session=c1/1\n1.9 n1 life expiry value=A by=c1 ttl=2\n3.5 n1 life expiry value=A by=c1 ttl=2\n5 n1 life expiry value=A by=c1 ttl=20",
-			verdict.FaultTolerance, verdict.LeftKeys, "met keys on n1 that c1's release at 0.016 s had left there"},
+			verdict.FaultTolerance, verdict.LeftKeys, "found keys on n1 that c1's release at 0.016 s had left there"},
 		"of a holder whose release should have deleted it": {"ttl=20", "0.016 c1 invoke release session=c1/1\n0.018 c1 ok release session=c1/1",
-			verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s"},
+			verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s to live"},
 	} {
 		loss := row.loss
 		h := tale(t, strings.NewReplacer("TTL\n", row.ttl+"\n", "LOSS", loss, "TRIES", strings.Join(tries, "\n")).Replace(lone))
@@ -283,14 +283,14 @@ EVENTS
 		return all
 	}
 	for name, row := range map[string]struct{ events, cause, text string }{
-		"it retries after 8 s": {try("1") + fmt.Sprintf(won, "9"), verdict.WaitedLong, "asked no node from 0.998 s to 9 s, and the longest retry delay is 0.1 s"},
+		"it retries after 8 s": {try("1") + fmt.Sprintf(won, "9"), verdict.WaitedLong, "contacted no node from 0.998 s to 9 s, but the longest retry delay is 0.1 s"},
 		"an answer is late, and it retries long after that": {"3 c1-n1 ok set token=A sent=1 applied=2.9\n2.9 n1 life set value=A by=c1\n2.91 n1 life deleted old=A by=c1\n3.01 c1-n1 ok release token=A sent=1.05 applied=2.91\n" +
-			fmt.Sprintf(won, "9"), verdict.WaitedLong, "c1's attempt at 1 s took 7.998 s, and asked no node for the lock from 3.01 s to 8.998 s"},
-		"each pause is as long, to the limit":          {try("1", "8") + stopped, verdict.WaitedLong, "and the longest retry delay is 0.1 s"},
-		"each pause is twice as long, to the limit":    {try("0.9", "3.9", "9.9") + stopped, verdict.WaitedLong, "and the longest retry delay is 0.1 s"},
-		"it tries once and returns when it is stopped": {try("1") + stopped, verdict.Hung, "c1's acquire, called at 0.01 s, asked no node after 0.998 s"},
-		"it tries once and never returns":              {try("1"), verdict.Hung, "asked no node after 0.998 s"},
-		"it never tries and never returns":             {"", verdict.Unexplained, "the links saw no attempt"},
+			fmt.Sprintf(won, "9"), verdict.WaitedLong, "c1's attempt at 1 s took 7.998 s, and contacted no node for the lock from 3.01 s to 8.998 s"},
+		"each pause is as long, to the limit":          {try("1", "8") + stopped, verdict.WaitedLong, "but the longest retry delay is 0.1 s"},
+		"each pause is twice as long, to the limit":    {try("0.9", "3.9", "9.9") + stopped, verdict.WaitedLong, "but the longest retry delay is 0.1 s"},
+		"it tries once and returns when it is stopped": {try("1") + stopped, verdict.Hung, "c1's acquire, called at 0.01 s, contacted no node after 0.998 s"},
+		"it tries once and never returns":              {try("1"), verdict.Hung, "contacted no node after 0.998 s"},
+		"it never tries and never returns":             {"", verdict.Unexplained, "no attempt was recorded on the links"},
 	} {
 		got := judge(newRecord(tale(t, strings.Replace(free, "EVENTS", row.events, 1))), verdict.FaultTolerance)
 		if got.Cause != row.cause || !strings.HasSuffix(got.Because, row.text) {
@@ -321,26 +321,26 @@ EVENTS
 	others := "0.010 c2 invoke acquire session=c2/1\n0.010 c3 invoke acquire session=c3/1\n" + had("n2,n3", "B", "c2") + had("n4,n5", "C", "c3") +
 		"1.001 c2-n2,n3 ok set token=B\n1.001 c3-n4,n5 ok set token=C\n1.05 c2-n1,n4,n5 fail set token=B\n1.05 c3-n1,n2,n3 fail set token=C\n"
 	for name, row := range map[string]struct{ events, cause, text, last string }{
-		"requests to two of five nodes": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n", verdict.TooFewVotes, "had 2 of the 3 votes that it needed; n1 and n2 voted for it; it did not ask n3, n4 and n5", ""},
+		"requests to two of five nodes": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n", verdict.TooFewVotes, "had 2 of the 3 votes it needed; n1 and n2 voted for it; it did not contact n3, n4 and n5", ""},
 		"three votes that it does not use": {had("n1,n2,n3", "A", "c1") + "1.001 c1-n1,n2,n3 ok set token=A\n1.001 c1-n4,n5 fail set token=A cause=LOADING\n",
-			verdict.TooFewVotes, "had the votes of n1, n2 and n3, which are a quorum, and did not take the lock", ""},
+			verdict.TooFewVotes, "had the votes of n1, n2 and n3, which are a quorum, but did not take the lock", ""},
 		"three nodes answer with errors": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A cause=LOADING\n",
-			verdict.TooFewVotes, "had 2 of the 3 votes that it needed; n1 and n2 voted for it; n3, n4 and n5 answered with an error", ""},
-		"three refuse without a key": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A\n", verdict.TurnedAway, "was refused by 3 nodes without a key", ""},
+			verdict.TooFewVotes, "had 2 of the 3 votes it needed; n1 and n2 voted for it; n3, n4 and n5 answered with an error", ""},
+		"three refuse without a key": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A\n", verdict.TurnedAway, "was refused by 3 nodes that had no key", ""},
 		"two others have two nodes each": {others + had("n1", "A", "c1") + "1.02 c1-n1 ok set token=A\n1.05 c1-n2,n3,n4,n5 fail set token=A\n",
-			verdict.SplitVote, "met keys of others' attempts on n4 and n5", ""},
+			verdict.SplitVote, "met keys of other clients' attempts on n4 and n5", ""},
 		"another has one node, and two do not answer": {"0.010 c2 invoke acquire session=c2/1\n" + had("n3", "B", "c2") + had("n1,n2", "A", "c1") + "1.001 c2-n3 ok set token=B\n" +
-			"1.02 c1-n1,n2 ok set token=A\n1.05 c1-n3 fail set token=A\n1.05 c1-n4,n5 info set token=A answered=0\n1.15 c1-n1,n2 ok release token=A\n", verdict.SplitVote, "met keys of others' attempts on n3", ""},
+			"1.02 c1-n1,n2 ok set token=A\n1.05 c1-n3 fail set token=A\n1.05 c1-n4,n5 info set token=A answered=0\n1.15 c1-n1,n2 ok release token=A\n", verdict.SplitVote, "met keys of other clients' attempts on n3", ""},
 		"others have two nodes each, and it is released before the refusals arrive": {"0.010 c2 invoke acquire session=c2/1\n0.010 c3 invoke acquire session=c3/1\n" +
 			had("n2,n3", "B", "c2") + had("n4,n5", "C", "c3") + had("n1", "A", "c1") + "1.001 c2-n2,n3 ok set token=B\n1.001 c3-n4,n5 ok set token=C\n" +
 			"1.02 c1-n1 ok set token=A sent=0.97\n1.06 c1-n2,n3,n4,n5 fail set token=A sent=0.97\n1.06 c1-n1 ok release token=A sent=1.05",
-			verdict.TooFewVotes, "c1's attempt at 0.97 s had 1 of the 3 votes that it needed; n1 voted for it; n2, n3, n4 and n5 had not answered in time, and the attempt was over by 1.05 s", ""},
+			verdict.TooFewVotes, "c1's attempt at 0.97 s had 1 of the 3 votes it needed; n1 voted for it; n2, n3, n4 and n5 had not answered in time, and the attempt was over by 1.05 s", ""},
 		"two nodes are down, and two have left keys": {"0.010 c2 invoke acquire session=c2/1\n0.2 c2-n1,n2,n4,n5 ok set token=B\n0.199 n1,n2,n4,n5 life set value=B by=c2\n" +
 			"0.300 c2 fail acquire session=c2/1\n0.4 nemesis begin kill node=n1\n0.4 nemesis begin kill node=n2\n" + had("n3", "A", "c1") + "1.001 c1-n3 ok set token=A\n1.05 c1-n4,n5 fail set token=A\n",
-			verdict.LeftKeys, "could not ask n1 and n2, and met keys on n4 and n5 that attempts of c2 had left there", ""},
-		"acquires return errors at once": {"0.010 c1 fail acquire session=c1/1\n" + atOnce, verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 0.01 s and asked no node", ""},
+			verdict.LeftKeys, "could not contact n1 and n2, and found keys on n4 and n5 that c2's attempts had left there", ""},
+		"acquires return errors at once": {"0.010 c1 fail acquire session=c1/1\n" + atOnce, verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 0.01 s and contacted no node", ""},
 		"acquires return errors": {"1 c1 fail acquire session=c1/1\n1.05 c1 invoke acquire session=c1/2\n1.1 c1 fail acquire session=c1/2\n1.15 c1 invoke acquire session=c1/3\n",
-			verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 1 s and asked no node", "2.9    c1 fail acquire session=c1/3\n"},
+			verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 1 s and contacted no node", "2.9    c1 fail acquire session=c1/3\n"},
 	} {
 		text := strings.Replace(five, "EVENTS", row.events, 1)
 		if row.cause == verdict.GaveUp { // in the first row no acquire is in progress any more

@@ -14,24 +14,22 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// FaultTolerance asks whether a lock can be had while a majority of nodes is up.
-// It is put to the test wherever nobody holds a lock or may hold it (hold),
-// and some client that is trying to acquire goes on and reaches a majority
-// (outages), be it another one after a while. After a fault that counts from when
-// clients can have noticed that it is over: slack after its end (during), and then a
-// node time-out, the longest retry delay and slack (settled). Somebody, though not
-// that client, must acquire within
+// FaultTolerance checks that a lock can be acquired while a majority of nodes is up. It applies
+// wherever no client holds or may hold the lock (hold) and, at each instant, at least one client
+// that is trying to acquire it is running and reaches a majority (outages). After a fault, the
+// time counts from when clients can have noticed its end: slack after the end (faultSpan), and
+// then a node timeout, the longest retry delay and slack (settled). Some client, not necessarily
+// one of those, must acquire the lock within
 //
 //	k·(NodeTimeout + RetryMax) + Slack
 //
-// which is k rounds of the slowest kind. One lost split vote is no violation;
-// a lock by which k rounds of everybody come to nothing is not available. The
-// same bound is used after a release: with two waiters or more the first round
-// may be lost to a split vote there, too, so one retry delay can't be promised. Nor may a
-// call take that and a TTL (stuck).
+// which is k rounds of maximum length. One lost split vote is no violation, but a lock is not
+// available if k rounds fail for every client. The same bound applies after a release: with two or
+// more waiters, a split vote may cost the first round, so one retry delay is not guaranteed. A
+// single call may not take longer than this bound plus a TTL (stuckCall).
 //
-// Where the host stalled the bound is longer (lockState.delayed). A span that is too long and for which only
-// stalls or a slow host may be to blame leaves the property undecided.
+// Host stalls extend the bound (lockState.delayed). A span that exceeds the bound leaves the
+// property undecided if only stalls or a slow host may explain it.
 func (r *Run) FaultTolerance() (f verdict.Finding) {
 	if missing := missingFigure(&r.Params); missing != "" {
 		return verdict.Finding{Undecided: "the history has no " + missing + ", so there is no bound"}
@@ -42,11 +40,11 @@ func (r *Run) FaultTolerance() (f verdict.Finding) {
 	case len(r.Params.Nodes) == 0:
 		return verdict.Finding{Undecided: "the history has no nodes, so there is no majority"}
 	}
-	judged := 0 // gaps that ended in a grant to somebody who was available
+	judged := 0 // gaps that ended in a grant to a client that reached a majority
 	longest := int64(0)
 	var hung []verdict.Incident
 	for _, c := range r.locks {
-		var long []unavailability // too long, whatever the host did; at most one for each gap
+		var long []unavailability // too long even allowing for the host; at most one per gap
 		for g := range gaps(c) {
 			d, found := longestIn(c, g, c.surelyAvailable, func(clients []string, s spans.Span) int64 { return rounds(&c.Params) + c.delayed(clients, s) })
 			if found {
@@ -61,7 +59,7 @@ func (r *Run) FaultTolerance() (f verdict.Finding) {
 				d, found = longestIn(c, g, c.available, func([]string, spans.Span) int64 { return rounds(&c.Params) })
 			}
 			switch {
-			case found: // the host may be to blame
+			case found: // the host may explain it
 				f.Undecided = cmp.Or(f.Undecided, d.excuse())
 			case g.next != nil && g.next.Granted() && spans.Meets(c.available(g.next.Client()), spans.Of(g.asked-1, g.asked)):
 				judged++
@@ -72,30 +70,30 @@ func (r *Run) FaultTolerance() (f verdict.Finding) {
 	}
 	f.Incidents = append(f.Incidents, hung...)
 	f.Occasions = judged + len(f.Incidents)
-	f.Because = "nobody wanted a free lock while a majority was available to them"
+	f.Because = "no client wanted a free lock while it could reach a majority"
 	if judged > 0 {
-		f.Because = fmt.Sprintf("whenever a lock was free and a majority available to somebody who wanted it, somebody acquired within %s, in %s",
+		f.Because = fmt.Sprintf("whenever a lock was free and a client that wanted it could reach a majority, some client acquired it within %s (%s)",
 			facts.Seconds(rounds(&r.Params)), verdict.Plural(judged, "span"))
 	}
 	return f
 }
 
-// gap is a span in which nobody held a lock or may have held it. An acquire that is under
-// way, with whatever keys, ends none.
+// gap is a span in which nobody held or may have held a lock. An acquire in progress does not
+// end a gap, even if it has set keys.
 type gap struct {
 	spans.Span
-	before *facts.Session // who held it last, nil at the begin
-	next   *facts.Session // who held it next, or may have, nil at the end
-	asked  int64          // next's first key was set then, or later than the begin
+	before *facts.Session // last holder before the gap; nil at the beginning of the record
+	next   *facts.Session // next holder or possible holder; nil at the end of the record
+	asked  int64          // when next's first key was set, but later than From
 }
 
-// gaps is in the order of time.
+// gaps yields the gaps of a lock by time.
 func gaps(c *lockState) iter.Seq[gap] {
 	return func(yield func(gap) bool) {
 		g := gap{Span: spans.Of(spans.Ever, facts.Never)}
 		for _, t := range c.holders() {
 			if t.From >= t.To {
-				continue // its keys had lapsed before its acquire was over
+				continue // the keys had lapsed before the acquire ended
 			}
 			if g.From < t.From {
 				g.To, g.next, g.asked = t.From, t.session, min(max(t.set, g.From+1), t.From)
@@ -114,8 +112,8 @@ func gaps(c *lockState) iter.Seq[gap] {
 	}
 }
 
-// unavailability is a span in which one client could have had a free lock all the
-// time, or where none could, always one of several, and nobody got it.
+// unavailability is a span in which a lock was free and nobody acquired it, although one client
+// could have at any time or, failing that, at least one of several clients could have.
 type unavailability struct {
 	spans.Span
 	lock    *lockState
@@ -123,7 +121,7 @@ type unavailability struct {
 	gap     gap
 }
 
-// longestIn finds the longest in a gap that was longer than a bound.
+// longestUnavailability finds the longest unavailability in a gap that exceeds a bound.
 func longestIn(c *lockState, g gap, available func(client string) []spans.Span, bound func(clients []string, s spans.Span) int64) (d unavailability, found bool) {
 	if g.Length() <= rounds(&c.Params) {
 		return d, false
@@ -135,7 +133,7 @@ func longestIn(c *lockState, g gap, available func(client string) []spans.Span, 
 			}
 		}
 	}
-	var all []spans.Span // of whomever
+	var all []spans.Span // of all clients
 	var waiting []string
 	w := c.callers()
 	for _, client := range w.clients(g.To, w.until, g.From) {
@@ -151,7 +149,7 @@ func longestIn(c *lockState, g gap, available func(client string) []spans.Span, 
 	return d, found
 }
 
-// excuse tells of an unavailability that the host may have brought about.
+// undecidedMessage describes an unavailability that the host may have caused.
 func (d unavailability) excuse() string {
 	why := "the host was slow, which may be why keys stayed on nodes"
 	if len(d.lock.stalls) > 0 {
@@ -161,13 +159,13 @@ func (d unavailability) excuse() string {
 		facts.FromTo(d.From, d.To), verdict.List(d.clients), facts.Seconds(rounds(&d.lock.Params)), why)
 }
 
-// starved tells of an unavailability: who waited, since when the lock was free.
+// describeUnavailability says who waited and since when the lock was free.
 func starved(d unavailability) verdict.Result {
 	w := &verdict.Witness{Key: d.lock.name, From: d.From, To: d.To}
 	var events []*history.Event
 	since := "it had never been held"
 	if s := d.gap.before; s != nil {
-		since = fmt.Sprintf("the last hold of %s had ended by %s", s.Client(), facts.Seconds(d.gap.From))
+		since = fmt.Sprintf("its last hold, by %s, had ended by %s", s.Client(), facts.Seconds(d.gap.From))
 		w.Sessions = append(w.Sessions, s.Name())
 		events = append(events, ending(d.lock, s)...)
 	}
@@ -177,7 +175,7 @@ func starved(d unavailability) verdict.Result {
 		if len(later) == 0 || later[0].Acquire.Call.T >= d.To {
 			continue
 		}
-		s := later[0] // one of each client is enough
+		s := later[0] // one session per client is enough
 		if slices.Contains(d.clients, client) && len(w.Sessions) < 2 {
 			w.Sessions = append(w.Sessions, s.Name())
 		}
@@ -189,18 +187,18 @@ func starved(d unavailability) verdict.Result {
 	within := facts.Seconds(rounds(&d.lock.Params))
 	late := d.lock.delayed(d.clients, d.Span)
 	if late > 0 {
-		within += fmt.Sprintf(", even if stalls of the host delayed it by %s", facts.Seconds(late))
+		within += fmt.Sprintf(" plus %s for host stalls", facts.Seconds(late))
 	}
 	return verdict.Result{
 		Outcome: verdict.Violated, Witness: w, Cause: cause, Bound: rounds(&d.lock.Params) + late,
-		Because: fmt.Sprintf("%s could have had %s %s, a majority being available, and %s tried, but nobody acquired it within %s: %s; %s",
+		Because: fmt.Sprintf("%s could have acquired %s %s because a majority was available, and %s tried, but nobody acquired it within %s: %s; %s",
 			verdict.List(d.clients), verdict.LockName(d.lock.name), facts.FromTo(d.From, d.To),
 			verdict.Plural(waiters, "client"), within, since, why),
 	}
 }
 
-// ending is the events that show how a session's hold ended: the release, and
-// the last key that was set where that was what ended it.
+// holdEndEvents returns the events that show how a session's hold ended: the release or, if its
+// keys lapsed, the last key that was set.
 func ending(c *lockState, s *facts.Session) []*history.Event {
 	t := c.hold(s)
 	events := []*history.Event{s.Acquire.Call, s.Acquire.Return}
@@ -208,24 +206,24 @@ func ending(c *lockState, s *facts.Session) []*history.Event {
 		if x.Return != nil && x.Return.T == t.To {
 			return append(events, x.Return)
 		}
-		if t.To < t.lapse { // the nodes say so
+		if t.To < t.lapse { // the nodes' own data shows that the release ended it
 			return append(events, x.Call)
 		}
 	}
 	return append(events, t.last)
 }
 
-// Causes of a window of unavailability besides the lease of a lost holder.
+// Causes of a window of unavailability other than the lease of a lost holder.
 const (
 	stoodStill   = "the host stalled"
-	majorityDown = "a majority was down or out of reach"
+	majorityDown = "a majority was down or unreachable"
 	noAnswer     = "lease of a holder whose release got no answer"
 	neverKnew    = "keys of a client that never got an answer"
-	leftBehind   = "keys that a fault left behind"
+	leftBehind   = "keys left behind by a fault"
 	rivalry      = "contention"
 )
 
-// availability measures when a lock was to be had, and says why it was not for longest.
+// measureAvailability measures how long locks were unavailable, and explains the longest window.
 func availability(r *Run, n map[string]float64, words map[string]string) {
 	sum := int64(0)
 	var longest spans.Span
@@ -252,12 +250,12 @@ func availability(r *Run, n map[string]float64, words map[string]string) {
 	orphans(r.conditions, n)
 }
 
-// unavailable is where nobody believed to hold a lock that somebody was trying to
-// acquire, in the order of time.
+// unavailableSpans yields the spans in which a client was trying to acquire a lock and no client
+// believed that it held the lock, by time.
 func unavailable(c *lockState, belief []spans.Window) iter.Seq[spans.Span] {
 	return func(yield func(spans.Span) bool) {
 		belief := belief
-		until := int64(spans.Ever) // of the windows so far
+		until := int64(spans.Ever) // latest end of the windows so far
 		without := func(want spans.Span) bool {
 			at := max(want.From, until)
 			for len(belief) > 0 && belief[0].From < want.To {
@@ -285,23 +283,23 @@ func unavailable(c *lockState, belief []spans.Window) iter.Seq[spans.Span] {
 	}
 }
 
-// whyUnavailable is what filled most of a window in which nobody held a lock that
-// somebody wanted. The lease of a lost holder comes first, then a majority that is
-// down, and then all else. What nothing else explains is contention: somebody
-// acquires, votes are split, or keys of failed attempts were left behind.
+// explainWindow returns what filled most of a window in which nobody held a lock that somebody
+// wanted. The lease of a lost holder takes precedence, then a majority that is down, then all other
+// causes. Time without any of these counts as contention: an acquire in progress, split votes, or
+// leftover keys of failed attempts.
 func whyUnavailable(c *lockState, losses []loss, w spans.Span) string {
 	lost := map[*facts.Session]string{}
 	for _, d := range losses {
 		lost[d.session] = "lease of a " + ways[d.fault.Kind].holder
 	}
 	near := near(c, w)
-	waits := map[string][]spans.Span{} // by client
+	waits := map[string][]spans.Span{} // client name → spans
 	for _, s := range near {
 		if wait := spans.Wait(c.Facts, s); wait.From < w.To && wait.To > w.From {
 			waits[s.Client()] = append(waits[s.Client()], wait)
 		}
 	}
-	var reached []spans.Span // a majority, by somebody
+	var reached []spans.Span // where some client reached a majority
 	for client, list := range waits {
 		reached = append(reached, c.couldAcquire(list, w, c.down.majority(client))...)
 	}
@@ -344,8 +342,8 @@ func whyUnavailable(c *lockState, losses []loss, w spans.Span) string {
 	return heaviest(filled)
 }
 
-// heaviest is the cause with the most weight. Equals are named in the order of unavailabilityCauses,
-// and others in that of the alphabet.
+// heaviestCause returns the cause with the greatest weight. Ties are broken by the order of
+// unavailabilityCauses, then alphabetically.
 func heaviest(weights map[string]int64) string {
 	return slices.MinFunc(slices.Collect(maps.Keys(weights)), func(a, b string) int {
 		return cmp.Or(cmp.Compare(weights[b], weights[a]),
@@ -353,9 +351,9 @@ func heaviest(weights map[string]int64) string {
 	})
 }
 
-// near is the sessions that can have to do with a window: those called before its
-// end whose acquire returned three lives of a key before its begin, or later. A
-// lease that was extended for longer before it got stuck isn't found.
+// sessionsNear returns the sessions that may affect a window: those called before its end whose
+// acquire ended at most three key lifetimes before its start. It misses a lease that was extended
+// for longer than that before it got stuck.
 func near(c *lockState, w spans.Span) []*facts.Session {
 	var near []*facts.Session
 	life := c.keys.longest()
@@ -370,7 +368,7 @@ func near(c *lockState, w spans.Span) []*facts.Session {
 	return near
 }
 
-// deathToGrant is the longest time from a holder's death to the next grant.
+// maxDeathToGrant returns the longest time from a holder's death to the next grant.
 func deathToGrant(losses []loss) int64 {
 	slowest := int64(0)
 	for _, d := range losses {
@@ -381,16 +379,17 @@ func deathToGrant(losses []loss) int64 {
 	return slowest
 }
 
-// unavailabilityCauses is in the order in which equals are named.
+// unavailabilityCauses defines how heaviestCause breaks ties.
 var unavailabilityCauses = []string{verdict.LeftKeys, verdict.OutlivedTTL, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp}
 
-// whyNobody is the cause that holds for most of the attempts in a span in which nobody got a
-// lock, and what the first of these met. What stood in an attempt's way the nodes tell.
+// explainUnavailability returns the most frequent cause of the failed attempts in a span in which
+// nobody acquired a lock, and describes the first attempt with this cause. What blocked an attempt
+// is read from the nodes' own data.
 //
-//	a call did not return, and asked no node for all rounds         hung
-//	likewise one that did return, or that paused as long before     waited-long, if nobody tried in most of the span
-//	most attempts                                                   what they met, see encounter.cause
-//	no attempt, and a client paused for longer than a round         waited-long
+//	a call did not return, and contacted no node for all rounds       hung
+//	the same, but it returned, or had paused for that long before     waited-long, if no client tried in most of the span
+//	most attempts                                                     see voteTally.cause
+//	no attempt, and a client paused for longer than a round           waited-long
 func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	if !c.Params.Life {
 		return verdict.Unexplained, "the record has no facts of the nodes"
@@ -399,7 +398,7 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 		if n, first := gaveUp(c, in); n > 0 {
 			return verdict.GaveUp, first
 		}
-		return verdict.Unexplained, "the links saw no attempt"
+		return verdict.Unexplained, "no attempt was recorded on the links"
 	}
 	quiet := silent(c, in, rounds(&c.Params))
 	if quiet.hangs {
@@ -413,7 +412,7 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	if len(count) == 0 {
 		for _, a := range attempts {
 			if a.Won && c.tooLong(a, in) {
-				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From))
+				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and then acquired the lock", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From))
 			}
 		}
 		round := int64(c.Params.RetryMax + 2*c.Params.NodeTimeout + c.Params.Slack)
@@ -423,14 +422,15 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 		case quiet.session != nil:
 			return verdict.WaitedLong, quiet.text
 		}
-		return verdict.Unexplained, "nobody's attempt began in that time"
+		return verdict.Unexplained, "no attempt began in that time"
 	}
 	cause = heaviest(count)
 	return cause, first[cause]
 }
 
-// met counts the attempts of a span by the cause of their failure, and describes the first of each. It
-// skips attempts that lost to one with a quorum, because the cause is what happened to that one.
+// countCauses counts the attempts of a span by the cause of their failure, and describes the first
+// attempt of each cause. It skips attempts that lost to one with a quorum, because the cause is
+// what happened to that one.
 func met(c *lockState, attempts []*facts.Attempt, in spans.Span) (count map[string]int64, first map[string]string) {
 	count, first = map[string]int64{}, map[string]string{}
 	add := func(cause, text string) {
@@ -441,7 +441,7 @@ func met(c *lockState, attempts []*facts.Attempt, in spans.Span) (count map[stri
 	if n, text := gaveUp(c, in); n > 0 {
 		count[verdict.GaveUp], first[verdict.GaveUp] = n, text
 	}
-	owners := map[string][]*facts.Attempt{} // by the value that they set
+	owners := map[string][]*facts.Attempt{} // token → attempts
 	for _, a := range attempts {
 		owners[a.Token] = append(owners[a.Token], a)
 	}
@@ -461,7 +461,7 @@ func met(c *lockState, attempts []*facts.Attempt, in spans.Span) (count map[stri
 	return count, first
 }
 
-// lastLost is when the last of some attempts that did not get the lock began.
+// lastFailedStart returns when the last failed attempt began.
 func lastLost(attempts []*facts.Attempt) int64 {
 	for _, a := range slices.Backward(attempts) {
 		if !a.Won {
@@ -471,10 +471,10 @@ func lastLost(attempts []*facts.Attempt) int64 {
 	return spans.Ever
 }
 
-// gaveUp counts the acquires in a span that returned without the lock, on their own, and asked no node at
-// all, and tells of the first.
+// countGaveUp counts the acquires in a span that returned without the lock on their own and without
+// contacting any node, and describes the first.
 func gaveUp(c *lockState, in spans.Span) (n int64, first string) {
-	asked := map[string][]int64{} // by client: when it sent a command
+	asked := map[string][]int64{} // client name → times at which it sent a command
 	for _, e := range c.Sent() {
 		asked[facts.Sender(e)] = append(asked[facts.Sender(e)], e.Sent)
 	}
@@ -490,21 +490,22 @@ func gaveUp(c *lockState, in spans.Span) (n int64, first string) {
 			continue
 		}
 		if n++; n == 1 {
-			first = fmt.Sprintf("%s's acquire at %s returned an error at %s and asked no node", s.Client(), facts.Seconds(s.Called), facts.Seconds(s.Ended))
+			first = fmt.Sprintf("%s's acquire at %s returned an error at %s and contacted no node", s.Client(), facts.Seconds(s.Called), facts.Seconds(s.Ended))
 		}
 	}
 	return n, first
 }
 
-// quiet is an acquire that was under way and asked no node.
+// idleAcquire is an acquire in progress that contacted no node.
 type quiet struct {
-	session *facts.Session // nil: there is none
-	hangs   bool           // it had not returned by the limit, and no attempt of this lock came after such a pause
+	session *facts.Session // nil if there is no such acquire
+	hangs   bool           // it had not returned by the limit, and no attempt on this lock followed such a long pause
 	text    string
 }
 
-// silent is the first session whose acquire is under way to the end of a span, and asked no node in it for
-// longer than a patience, though it reached a majority of nodes without a key. One that hangs goes first.
+// findIdleAcquire returns the first acquire that was in progress until the end of a span and
+// contacted no node for longer than patience, although it reached a majority of nodes without a
+// key. A hung acquire takes precedence.
 func silent(c *lockState, in spans.Span, patience int64) (found quiet) {
 	asked := c.asked(in.To)
 	callers := c.callers()
@@ -515,18 +516,18 @@ func silent(c *lockState, in spans.Span, patience int64) (found quiet) {
 		if found.session != nil && !hangs || spans.Share(spans.Common(c.available(s.Client()), keyless(c, s.Client())), pause) <= patience {
 			continue
 		}
-		found = quiet{s, hangs, fmt.Sprintf("%s's acquire, called at %s, asked no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))}
+		found = quiet{s, hangs, fmt.Sprintf("%s's acquire, called at %s, contacted no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))}
 		if hangs {
 			break
 		}
-		found.text = fmt.Sprintf("%s's acquire, called at %s, asked no node from %s to %s, and the longest retry delay is %s",
+		found.text = fmt.Sprintf("%s's acquire, called at %s, contacted no node from %s to %s, but the longest retry delay is %s",
 			s.Client(), facts.Seconds(s.Called), facts.Seconds(since), facts.Seconds(in.To), facts.Seconds(int64(c.Params.RetryMax)))
 	}
 	return found
 }
 
-// hangs reports whether a call that did nothing for a while hangs: it had not returned by the limit, and
-// this lock never tried again after a pause that was half as long.
+// isHung reports whether an idle call is hung: it had not returned by the limit, and this lock never
+// retried after a pause half as long.
 func hangs(c *lockState, call facts.Operation, pause spans.Span) bool {
 	return c.Unreturned(call) && pause.Length() > 2*c.longestPause()
 }
@@ -552,12 +553,12 @@ func attemptsBefore(w *facts.Wire, until int64) []*facts.Attempt {
 	return w.Attempts[:n]
 }
 
-// asked returns when each session without the lock last asked a node, in attempts that began before
-// an instant.
+// lastRequests returns when each session without the lock last sent a command to a node, in
+// attempts that began before an instant.
 func (c *lockState) asked(until int64) map[*facts.Session]int64 {
 	asked := map[*facts.Session]int64{}
 	for _, a := range attemptsBefore(c.wire, until) {
-		if a.Won { // which ended it
+		if a.Won { // the acquire ended with it
 			continue
 		}
 		asked[a.Session] = max(asked[a.Session], lastSent(a))
@@ -565,7 +566,7 @@ func (c *lockState) asked(until int64) map[*facts.Session]int64 {
 	return asked
 }
 
-// lastSent is when the last set of an attempt was sent.
+// lastSetSent returns when the last set of an attempt was sent.
 func lastSent(a *facts.Attempt) int64 {
 	at := a.From
 	for _, e := range a.Sets {
@@ -574,8 +575,8 @@ func lastSent(a *facts.Attempt) int64 {
 	return at
 }
 
-// waitedFor is the nodes that gave no answer to an attempt which had to do with a span and
-// took too long, or none.
+// awaitedNodes returns the nodes whose missing or late answers may have delayed an attempt that took
+// too long and overlaps a span.
 func (c *lockState) waitedFor(a *facts.Attempt, in spans.Span) (silent []string) {
 	if !c.tooLong(a, in) {
 		return nil
@@ -595,11 +596,12 @@ func (c *lockState) waitedFor(a *facts.Attempt, in spans.Span) (silent []string)
 	return silent
 }
 
-// lasted says what an attempt that took too long waited for, of nodes whose answers were late or missing: nodes that
-// gave no answer, nothing for a while after the last answer, or the late answers.
+// explainLongAttempt says what an attempt that took too long was waiting for, given the nodes whose
+// answers were late or missing: nodes that gave no answer, a pause after the last answer, or the
+// late answers.
 func lasted(c *lockState, a *facts.Attempt, late []string) string {
 	ended, last := c.ended(a), a.From
-	latest := map[string]*history.Event{} // by node: the command that was answered last, or not at all
+	latest := map[string]*history.Event{} // node → the command answered last, or one never answered
 	answered := func(e *history.Event) int64 { return cmp.Or(e.Answered, facts.Never) }
 	for _, e := range slices.Concat(a.Asked, a.Deletes) {
 		if e.Sent < a.From || e.Sent >= ended {
@@ -629,26 +631,26 @@ func lasted(c *lockState, a *facts.Attempt, late []string) string {
 	case len(silent) > 0:
 		return verdict.List(silent) + " gave no answer"
 	case len(slow) == 0 || ended-last > int64(c.Params.NodeTimeout+c.Params.RetryMax):
-		return fmt.Sprintf("asked no node for the lock from %s to %s", facts.Seconds(last), facts.Seconds(ended))
+		return fmt.Sprintf("contacted no node for the lock from %s to %s", facts.Seconds(last), facts.Seconds(ended))
 	}
 	return verdict.List(slow)
 }
 
-// tooLong reports whether an attempt went on for longer than it takes to ask each node twice,
-// for keys and for fencing tokens, one after the other, and none of them answers.
+// tookTooLong reports whether an attempt took longer than it takes to contact each node twice, one
+// after the other, for keys and for fencing tokens, if none of them answers.
 func (c *lockState) tooLong(a *facts.Attempt, in spans.Span) bool {
 	to, patience := c.ended(a), 2*int64(len(c.Params.Nodes))*int64(c.Params.NodeTimeout)+int64(c.Params.Slack)
 	return a.From < in.To && to > in.From && to-a.From > patience
 }
 
-// missing reports whether a node's answer had not come in time.
+// timedOut reports whether a node's answer did not arrive within the node timeout.
 func (c *lockState) missing(e *history.Event) bool {
 	return e.Answered == 0 || e.Answered-e.Sent > int64(c.Params.NodeTimeout)
 }
 
-// ended is when an attempt had got the lock or been undone, as far as the nodes' answers tell.
-// Where nobody saw it undone that is its begin, but of one without an answer it is when the
-// next could have been put off no longer.
+// attemptEnd returns when an attempt acquired the lock or was undone, as far as the nodes' answers
+// show. Without any sign that it was undone, that is the start of the attempt or, if an answer is
+// missing, one maximum retry delay before Attempt.End.
 func (c *lockState) ended(a *facts.Attempt) int64 {
 	if a.Won {
 		return a.Session.Acquire.Ended()
@@ -670,28 +672,28 @@ func (c *lockState) ended(a *facts.Attempt) int64 {
 	return undone
 }
 
-// encounter is what an attempt met on the nodes. Each node is in one list at most.
+// voteTally groups the nodes by their response to an attempt. Each node is in at most one list.
 type encounter struct {
-	left     []string        // nodes with the key of an attempt that was over
-	by       []string        // what had left each of these there: "attempts of c1", "c1's release at 3 s"
-	kept     bool            // a release had left one
-	outlived []string        // nodes with a key that still existed when its TTL was over
-	gave     []string        // what time to live each of these had been given: "c1 gave them 20 s"
-	unheard  map[string]bool // of left and outlived, nodes that did not refuse the attempt; true: they could not be asked
-	rival    []string        // nodes that refused for the key of another client's attempt that was not over
-	of       map[string]int  // how many nodes had a key of each other client's attempts that were not over
-	away     []string        // nodes that were down or out of reach
-	refused  []string        // nodes that refused without a key
-	own      []string        // nodes that refused for the attempt's own key: a node that it asks twice
+	left     []string        // nodes with a key of an attempt that was over
+	by       []string        // for each node in leftKeys, what left the key: "c1's attempts", "c1's release at 3 s"
+	kept     bool            // a release left at least one of these keys
+	outlived []string        // nodes with a key that existed after its TTL
+	gave     []string        // for each node in outlivedTTL, the expiry of the key: "c1 gave them 20 s to live"
+	unheard  map[string]bool // nodes in leftKeys or outlivedTTL that did not refuse the attempt; true if unreachable
+	rival    []string        // nodes that refused because of a key of another client's current attempt
+	of       map[string]int  // for each other client, the number of nodes with a key of its current attempts
+	away     []string        // nodes that were down or unreachable
+	refused  []string        // nodes that refused without having a key
+	own      []string        // nodes that refused because of the attempt's own key, if asked twice
 	failed   []string        // nodes that answered with an error
-	silent   []string        // nodes whose answer had not come by the node time-out or the end of the round
+	silent   []string        // nodes that had not answered by the node timeout or the end of the round
 	yes      []string        // nodes that voted for the attempt
 	asked    map[string]bool // nodes that were sent a set
-	end      int64           // of the round
+	end      int64           // end of the round
 }
 
-// encounters looks at each node: the key that was there, if it was not the attempt's own, or
-// that nobody could ask.
+// tallyVotes checks for each node how it answered, whether it had a key of another attempt, and
+// whether it was reachable.
 func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][]*facts.Attempt) encounter {
 	m := encounter{of: map[string]int{}, unheard: map[string]bool{}, asked: map[string]bool{}, end: min(roundEnd(a), c.End)}
 	for _, e := range a.Asked {
@@ -710,7 +712,7 @@ func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][
 		case inTime && answer.Type == history.OK:
 			m.yes = append(m.yes, n)
 			continue
-		case answer != nil && answer.Type == history.OK: // its client was told too late
+		case answer != nil && answer.Type == history.OK: // the answer arrived too late
 		case other != nil && (overdue(c, a, other) || by == nil || goneBack(c.Facts, by) <= a.From):
 			m.leftover(c, a, other, by)
 			if !inTime || answer.Cause != "" {
@@ -745,8 +747,8 @@ func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][
 	return m
 }
 
-// roundEnd is when the client of an attempt gave up waiting for votes: when it undid the vote of a node that had
-// answered, made another attempt, or returned.
+// roundEnd returns when the client of an attempt stopped waiting for votes: when it undid the vote
+// of a node that had answered, made another attempt, or returned.
 func roundEnd(a *facts.Attempt) int64 {
 	end := a.Over
 	if end <= a.From {
@@ -761,19 +763,19 @@ func roundEnd(a *facts.Attempt) int64 {
 	return end
 }
 
-// overdue reports whether a key's TTL was over when an attempt began.
+// expired reports whether a key's TTL was over when an attempt began.
 func overdue(c *conditions, a *facts.Attempt, s *facts.Stay) bool {
 	return a.From > c.keys.of(s.Renewed.T+facts.Error(s.Renewed))
 }
 
-// leftover enters a key that should have been gone, and the attempt that had put it there, or nil.
+// addLeftover records a key that should have been gone. by is the attempt that set it, or nil.
 func (m *encounter) leftover(c *conditions, a *facts.Attempt, s *facts.Stay, by *facts.Attempt) {
 	client := facts.LinkClient(s.By())
 	if overdue(c, a, s) {
 		m.outlived, m.gave = append(m.outlived, s.Node), append(m.gave, gave(client, s))
 		return
 	}
-	culprit := "attempts of " + client
+	culprit := client + "'s attempts"
 	if by != nil && by.Won && by.Session.FirstRelease() != nil {
 		m.kept = true
 		culprit = fmt.Sprintf("%s's release at %s", client, facts.Seconds(by.Session.FirstRelease().T))
@@ -781,7 +783,8 @@ func (m *encounter) leftover(c *conditions, a *facts.Attempt, s *facts.Stay, by 
 	m.left, m.by = append(m.left, s.Node), append(m.by, culprit)
 }
 
-// forgetUnmet enters the nodes with leftover keys as nodes that gave no answer, if none of them refused the attempt.
+// dropUnmetLeftovers reclassifies the nodes with leftover keys as unreachable or unanswered if none of
+// them refused the attempt.
 func (m *encounter) forgetUnmet() {
 	if len(m.unheard) < len(m.left)+len(m.outlived) {
 		return
@@ -797,18 +800,18 @@ func (m *encounter) forgetUnmet() {
 	m.left, m.by, m.kept, m.outlived, m.gave, m.unheard = nil, nil, false, nil, nil, nil
 }
 
-// gave says what time to live a client had given a key, or who else extended it.
+// describeExpiry says what expiry a client gave a key, or who else extended the key.
 func gave(client string, s *facts.Stay) string {
 	if s.Given != s.Renewed {
 		return fmt.Sprintf("%s's were extended by %s", client, facts.Doer(s.Given))
 	}
 	if life := s.Lifetime(); life != facts.Never {
-		return client + " gave them " + facts.Seconds(life)
+		return client + " gave them " + facts.Seconds(life) + " to live"
 	}
 	return client + " gave them no expiry"
 }
 
-// owner is the last of a token's attempts that can have put a value on a node, or nil.
+// owner returns the last of a token's attempts that can have set a value on a node, or nil.
 func owner(attempts []*facts.Attempt, s *facts.Stay) *facts.Attempt {
 	for _, a := range slices.Backward(attempts) {
 		if a.From <= put(s) {
@@ -818,8 +821,8 @@ func owner(attempts []*facts.Attempt, s *facts.Stay) *facts.Attempt {
 	return nil
 }
 
-// goneBack is when an attempt's keys were to be gone: when it was over, or when a holder
-// that called release had had the time to ask a node.
+// keysDueGone returns when an attempt's keys should have been gone: at the end of the attempt or,
+// for a holder that called release, at most a node timeout after that call.
 func goneBack(r *facts.Facts, a *facts.Attempt) int64 {
 	if call := a.Session.FirstRelease(); a.Won && call != nil {
 		return min(a.Over, spans.Plus(call.T, int64(r.Params.NodeTimeout)))
@@ -827,8 +830,8 @@ func goneBack(r *facts.Facts, a *facts.Attempt) int64 {
 	return a.Over
 }
 
-// inTheWay is a key of another attempt's that a node had when it refused one, or, where it gave no answer,
-// while that was under way; or nil.
+// blockingKey returns a key of another attempt that a node had when it refused this one, or while
+// this one was in progress if the node gave no answer. It returns nil if there is none.
 func inTheWay(lives *facts.Lives, node, key string, a *facts.Attempt, answer *history.Event) *facts.Stay {
 	own := func(s *facts.Stay) bool { return s.Holds(a.Token) && put(s) >= a.From }
 	if answer != nil && answer.Type == history.Fail && answer.Cause == "" {
@@ -844,8 +847,8 @@ func inTheWay(lives *facts.Lives, node, key string, a *facts.Attempt, answer *hi
 	return nil
 }
 
-// cause is what kept an attempt from a quorum; "": it lost to one that had a quorum. What stood in the way is
-// the cause if, with everything else as it was, there would have been a quorum without it.
+// cause returns what kept an attempt from a quorum, or "" if it lost to an attempt that had a
+// quorum. An obstacle is the cause if, all else being equal, there would have been a quorum without it.
 func (m encounter) cause(p *history.Params) (cause, text string) {
 	nodes, quorum := len(p.Nodes), quorumOf(p)
 	keys := len(m.left) + len(m.outlived)
@@ -870,15 +873,16 @@ func (m encounter) cause(p *history.Params) (cause, text string) {
 	case len(m.away) > 0 && nodes-keys-len(m.away) < quorum:
 		return verdict.NoMajority, m.beside(m.remains())
 	case needed(m.rival):
-		return verdict.SplitVote, fmt.Sprintf("met keys of others' attempts on %s", verdict.List(m.rival))
+		return verdict.SplitVote, fmt.Sprintf("found keys of other clients' attempts on %s", verdict.List(m.rival))
 	case needed(m.refused):
-		return verdict.TurnedAway, fmt.Sprintf("was refused by %s without a key", verdict.Plural(len(m.refused), "node"))
+		return verdict.TurnedAway, fmt.Sprintf("was refused by %s that had no key", verdict.Plural(len(m.refused), "node"))
 	}
 	return verdict.TooFewVotes, m.tooFew(p)
 }
 
-// beside puts before a text which nodes could not be asked, and which were asked and neither refused in time nor
-// voted, though they had a leftover key or a fault was in force.
+// withUnanswered prefixes a text with the nodes that could not be contacted, and with those that
+// were contacted but neither refused in time nor voted, while they had a leftover key or a fault
+// was in force.
 func (m encounter) beside(text string) string {
 	var unasked, silent []string
 	for _, n := range slices.Sorted(slices.Values(slices.Concat(m.away, m.left, m.outlived))) {
@@ -892,10 +896,10 @@ func (m encounter) beside(text string) string {
 	}
 	var parts []string
 	if len(unasked) > 0 {
-		parts = append(parts, "could not ask "+verdict.List(unasked))
+		parts = append(parts, "could not contact "+verdict.List(unasked))
 	}
 	if len(silent) > 0 {
-		parts = append(parts, "had neither a yes nor a no in time from "+verdict.List(silent))
+		parts = append(parts, "got neither a vote nor a refusal in time from "+verdict.List(silent))
 	}
 	if text != "" {
 		parts = append(parts, text)
@@ -903,28 +907,29 @@ func (m encounter) beside(text string) string {
 	return strings.Join(parts, ", and ")
 }
 
-// tooFew says what each node did of an attempt that came to too few votes, though nothing kept it from a quorum.
+// describeVotes lists how each node responded to an attempt that got too few votes although nothing
+// kept it from a quorum.
 func (m encounter) tooFew(p *history.Params) string {
 	quorum := quorumOf(p)
 	if len(m.yes) >= quorum {
-		return fmt.Sprintf("had the votes of %s, which are a quorum, and did not take the lock", verdict.List(m.yes))
+		return fmt.Sprintf("had the votes of %s, which are a quorum, but did not take the lock", verdict.List(m.yes))
 	}
 	asked := func(n string) bool { return m.asked[n] }
 	notAsked := func(n string) bool { return !m.asked[n] }
-	text := fmt.Sprintf("had %d of the %d votes that it needed", len(m.yes), quorum)
+	text := fmt.Sprintf("had %d of the %d votes it needed", len(m.yes), quorum)
 	for _, group := range []struct {
 		nodes []string
 		did   string
 	}{
 		{m.yes, "%s voted for it"},
-		{m.own, "%s refused it for its own key"},
+		{m.own, "%s refused it because of its own key"},
 		{slices.Concat(m.left, m.outlived), "%s had keys that should have been gone"},
-		{m.rival, "%s refused it for keys of others' attempts"},
-		{m.refused, "%s refused it without a key"},
+		{m.rival, "%s refused it because of keys of other clients' attempts"},
+		{m.refused, "%s refused it without having a key"},
 		{m.failed, "%s answered with an error"},
 		{slices.Concat(m.silent, slices.DeleteFunc(slices.Clone(m.away), notAsked)), "%s had not answered in time, and the attempt was over by " + facts.Seconds(m.end)},
-		{slices.DeleteFunc(slices.Clone(m.away), asked), "%s could not be asked"},
-		{m.notAsked(p), "it did not ask %s"},
+		{slices.DeleteFunc(slices.Clone(m.away), asked), "%s could not be contacted"},
+		{m.notAsked(p), "it did not contact %s"},
 	} {
 		if len(group.nodes) > 0 {
 			text += "; " + fmt.Sprintf(group.did, verdict.List(group.nodes))
@@ -933,7 +938,7 @@ func (m encounter) tooFew(p *history.Params) string {
 	return text
 }
 
-// notAsked lists the nodes that could be asked, had nothing in the way, and were not asked.
+// notContacted lists the reachable nodes without leftover keys that were not sent a set.
 func (m encounter) notAsked(p *history.Params) (names []string) {
 	for _, n := range p.Nodes {
 		if !m.asked[n] && !slices.Contains(slices.Concat(m.away, m.left, m.outlived), n) {
@@ -943,7 +948,8 @@ func (m encounter) notAsked(p *history.Params) (names []string) {
 	return names
 }
 
-// overdue says which nodes refused for keys that still existed when their TTL was over; "": none did.
+// describeOutlived says which nodes refused because of keys that existed after their TTL, or returns
+// "" if none did.
 func (m encounter) overdue(p *history.Params) string {
 	var nodes, told []string
 	for i, n := range m.outlived {
@@ -959,11 +965,11 @@ func (m encounter) overdue(p *history.Params) string {
 	if len(nodes) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("met keys on %s that existed after their TTL of %s: %s", verdict.List(nodes), facts.Seconds(int64(p.TTL)), verdict.List(told))
+	return fmt.Sprintf("found keys on %s that existed after their TTL of %s: %s", verdict.List(nodes), facts.Seconds(int64(p.TTL)), verdict.List(told))
 }
 
-// remains says which nodes refused for keys that had been left there, and by what; "": none did. Nodes are
-// listed together by what had left their keys.
+// describeLeftovers says which nodes refused because of leftover keys, grouped by what left the keys
+// there, or returns "" if none did.
 func (m encounter) remains() string {
 	var order, parts []string
 	nodes := map[string][]string{}
@@ -982,5 +988,5 @@ func (m encounter) remains() string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "met keys " + verdict.List(parts)
+	return "found keys " + verdict.List(parts)
 }

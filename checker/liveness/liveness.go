@@ -1,13 +1,14 @@
-// Package liveness judges whether a lock can be had where the faults allow it, and measures
-// how it is shared out.
+// Package liveness checks that clients can acquire a lock whenever the injected faults allow it,
+// and measures how evenly they share it.
 //
-// A Run is a record with its locks and who of their holders were lost. outages.go says what each
-// kind of fault takes away, who reached a majority when, and when a key has lapsed; lock_state.go
-// who wants a lock, how long a session may have held it, which keys faults left behind, and which
-// holders were lost; fault_tolerance.go where a free lock could not be had, and why; and this file
-// whether a lost holder's lock was free in time, which calls hung, and how a lock is shared out.
+// A Run holds a record with its locks and the holders that were lost. The files are:
 //
-// Deliberately missing: what two holders did to each other.
+//	outages.go          what each kind of fault disables, when a client reached a majority, when keys lapse
+//	lock_state.go       who wants a lock, how long a session may have held it, leftover keys, lost holders
+//	fault_tolerance.go  when a free lock could not be acquired, and why
+//	liveness.go         whether a lost holder's lock was free in time, hung calls, fairness
+//
+// Conflicts between two holders are deliberately left to other packages.
 package liveness
 
 import (
@@ -23,8 +24,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Numbers measures when the locks were to be had, and by whom. What a number can't say its
-// words do.
+// Numbers measures the availability and fairness of the locks. Where a number needs an
+// explanation, words has it under the same name.
 func (r *Run) Numbers(n map[string]float64) (words map[string]string) {
 	words = map[string]string{}
 	fairness(r, n)
@@ -32,7 +33,7 @@ func (r *Run) Numbers(n map[string]float64) (words map[string]string) {
 	return words
 }
 
-// Run is a record with what its faults did and with its locks.
+// Run is a record together with the effects of its faults and the state of its locks.
 type Run struct {
 	*conditions
 	beliefs *spans.Beliefs
@@ -40,25 +41,25 @@ type Run struct {
 	losses  []loss
 }
 
-// Read puts a record in order.
+// Read prepares a record for the checks of this package.
 func Read(r *facts.Facts, beliefs *spans.Beliefs) *Run {
 	c := conditionsOf(r)
 	locks := locksOf(c)
 	return &Run{conditions: c, beliefs: beliefs, locks: locks, losses: lossesOf(c, locks)}
 }
 
-// DeadlockFreedom asks whether a lock whose holder was lost was free again in
-// time (lossesOf), while another client was trying to acquire it. That
-// one must have the lock, or somebody else must, or the lost one anew, by
+// DeadlockFreedom checks that a lock whose holder was lost (findLosses) was free again in time
+// while another client was trying to acquire it. The waiting client, a third one, or the lost
+// client itself must acquire the lock by
 //
-//	last key set for the lost + TTL·(1+ρ)        the lock is free (or when the other called, if later)
-//	+ each step back of a node's clock           where that is the most of any node
-//	+ RetryMax + 2·NodeTimeout, for each waiter  a round of attempts, and what a split vote may cost
+//	last key set for the lost holder + TTL·(1+ρ)  the lock is free (or the waiter's call, if later)
+//	+ each step back of a node's clock            for the node with the largest sum
+//	+ RetryMax + 2·NodeTimeout, for each waiter   a round of attempts, and the cost of a split vote
 //	+ Slack
 //
-// A loss after which nobody had the lock by then is left out if faults kept a majority from
-// the one that waits meanwhile: then nothing was promised. Where the host stalled the bound is
-// longer (lockState.delayed), and a lock that was late by no more leaves the property undecided.
+// If nobody acquired the lock by then, but faults kept the waiter from reaching a majority
+// meanwhile, the loss is skipped, because nothing was guaranteed. Stalls of the host extend the
+// bound (lockState.delayed). A delay that they may explain leaves the property undecided.
 func (r *Run) DeadlockFreedom() (f verdict.Finding) {
 	if missing := missingFigure(&r.Params); missing != "" {
 		return verdict.Finding{Undecided: "the history has no " + missing + ", so there is no bound"}
@@ -85,29 +86,30 @@ func inTime(judged map[string]int, leftOut int) string {
 			losses = append(losses, verdict.Plural(n, ways[kind].noun))
 		}
 	}
-	text := "no client died while it held, or might hold, a lock that another wanted, nor was cut off or paused until its lease was over"
+	text := "no client was killed, or cut off or paused past its lease, while it held or may have held a lock that another client wanted"
 	switch {
 	case len(losses) > 0:
-		text = fmt.Sprintf("the lock was free again in time, in %s of a holder", verdict.List(losses))
+		text = fmt.Sprintf("the lock was free again in time after %s", verdict.List(losses))
 	case leftOut > 0:
 		text = "no loss of a holder could be judged"
 	}
 	if leftOut > 0 {
-		text += fmt.Sprintf("; left out for other faults in force: %d", leftOut)
+		text += fmt.Sprintf("; skipped because of other faults: %d", leftOut)
 	}
 	return text
 }
 
-// handover judges one loss. It is no occasion if other faults disturbed it, or nobody waited long enough.
+// judgeHandover judges one loss. The loss does not count as an occasion if other faults interfered
+// or nobody waited long enough.
 func (d loss) handover() (f verdict.Finding, disturbed bool) {
-	kept := verdict.Finding{Occasions: 1} // the promise
+	kept := verdict.Finding{Occasions: 1}
 	next := d.lock.grantAfter(d.at, d.session)
 	round := int64(d.lock.Params.RetryMax + 2*d.lock.Params.NodeTimeout)
 	if !d.awaited(next) {
 		return f, false
 	}
 	if next != nil && next.Acquire.Return.T <= d.free+round+int64(d.lock.Params.Slack) {
-		return kept, false // for whoever waits, and however many
+		return kept, false // whoever waits, and however many
 	}
 	waiters, rivals := d.waiters(next)
 	patience := round*int64(rivals) + int64(d.lock.Params.Slack)
@@ -122,9 +124,9 @@ func (d loss) handover() (f verdict.Finding, disturbed bool) {
 		case w.Acquire.Ended() <= bound, gone && left <= bound:
 			continue // it gave up
 		case d.lock.End < bound:
-			f = verdict.Finding{Occasions: 1, Undecided: d.undecided("; the lock must be free again by %s, and the record ends at %s", facts.Seconds(bound), facts.Seconds(d.lock.End))}
+			f = verdict.Finding{Occasions: 1, Undecided: d.undecided("; the lock had to be free again by %s, but the record ends at %s", facts.Seconds(bound), facts.Seconds(d.lock.End))}
 		case d.excused(w, next, bound):
-			f = verdict.Finding{Occasions: 1, Undecided: d.undecided(", and the lock was not free again for %s by %s; the host stalled or was slow, which may be why", w.Client(), facts.Seconds(bound))}
+			f = verdict.Finding{Occasions: 1, Undecided: d.undecided(", and %s could not acquire the lock by %s; the host stalled or was slow, which may be why", w.Client(), facts.Seconds(bound))}
 		default:
 			late := verdict.Incident{From: d.at, Tell: func() verdict.Result { return d.late(w, next, bound) }}
 			return verdict.Finding{Occasions: 1, Incidents: []verdict.Incident{late}}, false
@@ -133,8 +135,8 @@ func (d loss) handover() (f verdict.Finding, disturbed bool) {
 	return f, disturbed && f.Occasions == 0
 }
 
-// excused reports whether stalls of the host, or keys that stayed because it was slow, may be why
-// nobody had the lock by the bound.
+// hostMayExplain reports whether host stalls, or keys that stayed because the host was slow, may
+// explain why nobody had the lock by the bound.
 func (d loss) excused(w, next *facts.Session, bound int64) bool {
 	to := d.lock.End
 	if next != nil {
@@ -147,13 +149,13 @@ func (d loss) excused(w, next *facts.Session, bound int64) bool {
 	return len(d.lock.slow) > 0 && !spans.Covering(d.lock.surelyMajority(w.Client()), spans.Of(max(d.free, w.Acquire.Call.T), bound))
 }
 
-// undecided says that a loss may have been an incident, and why nobody can tell.
+// undecidedMessage says that a loss may have been an incident, and why that is inconclusive.
 func (d loss) undecided(why string, args ...any) string {
 	return fmt.Sprintf("%s %s at %s while it may have held %s", d.session.Client(), ways[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key())) +
 		fmt.Sprintf(why, args...)
 }
 
-// awaited reports whether there are waiters, without a look at each.
+// hasWaiters reports whether there are waiters, without looking at each session.
 func (d loss) awaited(next *facts.Session) bool {
 	until := int64(facts.Never)
 	if next != nil {
@@ -164,8 +166,8 @@ func (d loss) awaited(next *facts.Session) bool {
 	return all.calledBy(until)-calledBy(own, until) > all.endedBy(d.at)-(len(own)-len(outliving(own, d.at)))
 }
 
-// waiters is other clients' acquires that outlived a loss and were called before
-// the next grant, and of how many clients.
+// waiters returns other clients' sessions whose acquire was called before the next grant and
+// ended after the loss, and the number of these clients.
 func (d loss) waiters(next *facts.Session) (waiters []*facts.Session, clients int) {
 	until := int64(facts.Never)
 	if next != nil {
@@ -189,9 +191,9 @@ func (d loss) waiters(next *facts.Session) (waiters []*facts.Session, clients in
 	return waiters, clients
 }
 
-// disturbed reports whether faults kept a majority from one that waits, between
-// a loss and an instant, or the first key of the next grant. Keys that faults left behind count from
-// when the lost one's own are gone.
+// majorityBlocked reports whether faults kept a waiter from reaching a majority between the loss and
+// an instant, or the first key of the next grant if that is earlier. Keys left behind by faults
+// count only once the lost holder's own keys are gone.
 func (d loss) disturbed(w, next *facts.Session, until int64) bool {
 	if next != nil {
 		got := d.lock.hold(next)
@@ -204,7 +206,7 @@ func (d loss) disturbed(w, next *facts.Session, until int64) bool {
 
 func (d loss) late(w, next *facts.Session, bound int64) verdict.Result {
 	to := d.lock.End
-	text := fmt.Sprintf("had not been granted again by %s, when the record ends", facts.Seconds(d.lock.End))
+	text := fmt.Sprintf("had not been granted again when the record ended at %s", facts.Seconds(d.lock.End))
 	events := []*history.Event{d.session.Acquire.Call, d.session.Acquire.Return, d.lastSet, d.fault.Begin, w.Acquire.Call, w.Acquire.Return}
 	if next != nil {
 		to = next.Acquire.Return.T
@@ -214,7 +216,7 @@ func (d loss) late(w, next *facts.Session, bound int64) verdict.Result {
 	cause, why := whyNobody(d.lock, spans.Of(d.free, min(to, max(d.free+1, spans.Wait(d.lock.Facts, w).To))))
 	return verdict.Result{
 		Outcome: verdict.Violated, Cause: cause, Bound: bound - d.at,
-		Because: fmt.Sprintf("%s %s at %s while it may have held %s, and %s was waiting; the lock must be free again by %s, and %s; %s",
+		Because: fmt.Sprintf("%s %s at %s while it may have held %s, and %s was waiting; the lock had to be free again by %s, but %s; %s",
 			d.session.Client(), ways[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key()), w.Client(), facts.Seconds(bound), text, why),
 		Witness: &verdict.Witness{
 			Events: verdict.Numbered(events), Sessions: []string{d.session.Name(), w.Name()},
@@ -223,7 +225,7 @@ func (d loss) late(w, next *facts.Session, bound int64) verdict.Result {
 	}
 }
 
-// fairness measures how a lock is shared out.
+// measureFairness measures how evenly clients share a lock.
 func fairness(r *Run, n map[string]float64) {
 	split, won, streak := 0, 0, 0
 	for _, c := range r.locks {
@@ -241,9 +243,9 @@ func fairness(r *Run, n map[string]float64) {
 	}
 }
 
-// splitVotes counts the attempts on a lock that were split: a majority could have said yes,
-// for nobody had the lock or was getting it, and yet no client had a majority, for attempts
-// met. One that meets nobody's loses to keys that were left behind.
+// countSplitVotes counts the attempts that failed because of a split vote: nobody held the lock or
+// was about to, so a majority was free to vote yes, but overlapping attempts divided the votes.
+// An attempt without an overlap fails because of leftover keys and does not count.
 func splitVotes(c *lockState) (split, won, longest int) {
 	quorum := quorumOf(&c.Params)
 	held, blocked := heldBy(c.holders()), c.blocked()
@@ -265,8 +267,9 @@ func splitVotes(c *lockState) (split, won, longest int) {
 	return split, won, longest
 }
 
-// metRival reports for each attempt whether it overlapped one of another client: neither began after the other's
-// keys were all deleted. A client may begin its next attempt before the keys of the last one are.
+// overlapsRival reports for each attempt whether it overlapped another client's attempt, which
+// means that neither began after all keys of the other had been deleted. A client may begin its
+// next attempt before the keys of its last one are deleted.
 func metRival(w *facts.Wire) []bool {
 	met := make([]bool, len(w.Attempts))
 	client := func(i int) string { return w.Attempts[i].Session.Client() }
@@ -274,7 +277,7 @@ func metRival(w *facts.Wire) []bool {
 		client string
 		until  int64
 	}
-	var far, other reach // of the attempts so far: the one that lasts longest, and the longest of another client
+	var far, other reach // the attempt so far that ends last, and the last-ending one of a different client
 	for i, a := range w.Attempts {
 		rival, own := far, reach{client(i), goneBy(a)}
 		if far.client == own.client {
@@ -290,7 +293,7 @@ func metRival(w *facts.Wire) []bool {
 			other = own
 		}
 	}
-	next, beyond := -1, -1 // the attempt that begins next, and the next one of another client than that
+	next, beyond := -1, -1 // the following attempt, and the one after it by a different client
 	for i := len(w.Attempts) - 1; i >= 0; i-- {
 		rival := next
 		if next >= 0 && client(next) == client(i) {
@@ -306,7 +309,7 @@ func metRival(w *facts.Wire) []bool {
 	return met
 }
 
-// goneBy is when the last of an attempt's commands was done.
+// lastCommandDone returns when the last command of an attempt was done.
 func goneBy(a *facts.Attempt) int64 {
 	at := a.To
 	for _, d := range a.Deletes {
@@ -315,8 +318,8 @@ func goneBy(a *facts.Attempt) int64 {
 	return at
 }
 
-// orphans counts keys that a node refused a set for, though none had been set or
-// extended there for longer than a key may live.
+// countOrphanKeys counts keys for which a node refused a set although no key had been set or
+// extended there for longer than the maximum lifetime of a key.
 func orphans(r *conditions, n map[string]float64) {
 	type spot struct{ node, key string }
 	type age struct {
@@ -326,7 +329,7 @@ func orphans(r *conditions, n map[string]float64) {
 	keys := map[spot]*age{}
 	count := 0
 	limit := spans.Plus(r.keys.life, int64(r.Params.Slack))
-	// In the order of the nodes' doing: an answer that took longer is recorded later.
+	// Sort by the time the node applied the command, because slow answers are recorded later.
 	links := slices.SortedStableFunc(slices.Values(r.Links), func(a, b *history.Event) int { return cmp.Compare(facts.Applied(a), facts.Applied(b)) })
 	for _, e := range links {
 		if e.Op == history.OpRelease {
@@ -350,7 +353,7 @@ func orphans(r *conditions, n map[string]float64) {
 	}
 }
 
-// jainIndex is (Σx)²/(n·Σx²), Jain, Chiu and Hawe 1984.
+// jainIndex returns (Σx)²/(n·Σx²), the fairness index of Jain, Chiu and Hawe (1984).
 func jainIndex(grants []int) (float64, bool) {
 	sum, squares := 0.0, 0.0
 	for _, x := range grants {
@@ -363,14 +366,14 @@ func jainIndex(grants []int) (float64, bool) {
 	return sum * sum / (float64(len(grants)) * squares), true
 }
 
-// callers lists a lock's sessions by call time, so that finding those that were waiting in a span
-// needs no look at every client.
+// callers lists a lock's sessions by call time, so that the sessions waiting in a span can be
+// found without looking at every client.
 type callers struct {
 	sessions []*facts.Session
-	place    map[string]int // of a client among all
-	ended    history.Peaks  // when each acquire had ended
-	until    history.Peaks  // until when its client was trying
-	ends     []int64        // when acquires ended, in the order of time
+	place    map[string]int // client name → position
+	ended    history.Peaks  // end of each acquire
+	until    history.Peaks  // until when the client of each session was trying
+	ends     []int64        // ends of acquires, sorted
 }
 
 func callersOf(r *facts.Facts, called iter.Seq[*facts.Session], names []string) *callers {
@@ -388,11 +391,11 @@ func callersOf(r *facts.Facts, called iter.Seq[*facts.Session], names []string) 
 	return w
 }
 
-// calledBy and endedBy are how many acquires were by an instant.
+// countCalledBy and countEndedBy count the acquires called or ended by an instant.
 func (w *callers) calledBy(at int64) int { return calledBy(w.sessions, at) }
 func (w *callers) endedBy(at int64) int  { return spans.UpTo(w.ends, at) }
 
-// lasting yields the sessions whose acquire was called by one instant and lasted beyond another.
+// runningAfter yields the sessions whose acquire was called by one instant and lasted beyond another.
 func (w *callers) lasting(called int64, lasted history.Peaks, beyond int64) iter.Seq[*facts.Session] {
 	return func(yield func(*facts.Session) bool) {
 		n := calledBy(w.sessions, called)
@@ -404,7 +407,7 @@ func (w *callers) lasting(called int64, lasted history.Peaks, beyond int64) iter
 	}
 }
 
-// clients lists the clients of those sessions, in the order of their first call.
+// clientsAfter lists the clients of the sessions that runningAfter yields, by first call.
 func (w *callers) clients(called int64, lasted history.Peaks, beyond int64) []string {
 	seen := map[string]bool{}
 	var names []string
@@ -418,37 +421,37 @@ func (w *callers) clients(called int64, lasted history.Peaks, beyond int64) []st
 	return names
 }
 
-// outliving is one client's sessions whose acquire had not returned at an instant.
+// endingAfter returns one client's sessions whose acquire had not returned at an instant.
 func outliving(sessions []*facts.Session, at int64) []*facts.Session {
 	return sessions[firstOf(sessions, func(s *facts.Session) bool { return s.Acquire.Ended() > at }):]
 }
 
-// calledBy is how many of some sessions, in the order of their calls, were called by an instant.
+// countCalledBy counts the sessions called by an instant. They must be sorted by call time.
 func calledBy(sessions []*facts.Session, at int64) int {
 	return firstOf(sessions, func(s *facts.Session) bool { return s.Acquire.Call.T > at })
 }
 
-// firstOf is the place of the first session of which something holds that holds of
-// all behind it.
+// searchSessions returns the index of the first session for which a predicate holds. It must hold
+// for all later sessions, too.
 func firstOf(sessions []*facts.Session, holds func(*facts.Session) bool) int {
 	return sort.Search(len(sessions), func(i int) bool { return holds(sessions[i]) })
 }
 
-// stuck is a call that had not returned when its keys must have lapsed and all rounds were over,
-// though its client went on and reached a majority for so long: an extension or a release, or an
-// acquire that never returned and asked no node any more though the lock was free. An acquire that
-// returns late is seen where nobody gets the lock: see whyNobody.
+// stuckCall is a call that had not returned after its keys must have lapsed and all rounds were
+// over, although its client kept running and reached a majority for that long. It is an extension,
+// a release, or an acquire that never returned and stopped contacting nodes while the lock was
+// free. An acquire that returns late is reported as unavailability (explainUnavailability).
 type stuck struct {
 	lock    *lockState
 	session *facts.Session
 	of      facts.Operation
 	spans.Span
-	asked int64 // an acquire's last message to a node was sent then; 0: it is another call
-	bound int64 // how long it may take
+	asked int64 // when an acquire last sent a command to a node; 0 for other calls
+	bound int64 // maximum duration
 }
 
-// stuckIn finds those of a lock, in the order of their sessions, but for acquires in spans that are
-// reported already. It tells of the first for which stalls of the host may be to blame.
+// findStuckCalls finds the stuck calls of a lock, in session order, except acquires within spans
+// that are already reported. open describes the first call that host stalls may have delayed.
 func stuckIn(c *lockState, reported []unavailability) (all []verdict.Incident, open string) {
 	patience := rounds(&c.Params) + int64(c.Params.TTL)
 	judge := func(d stuck, could []spans.Span, patience int64) {
@@ -475,7 +478,7 @@ func stuckIn(c *lockState, reported []unavailability) (all []verdict.Incident, o
 			}
 		}
 	}
-	if c.wire == nil { // nobody knows who asked a node
+	if c.wire == nil { // it is unknown which session contacted a node
 		return all, open
 	}
 	asked := c.asked(c.End + 1)
@@ -490,27 +493,26 @@ func stuckIn(c *lockState, reported []unavailability) (all []verdict.Incident, o
 	return all, open
 }
 
-// free returns the spans in which nobody can have held the lock and no leftover keys blocked it.
+// freeSpans returns the spans in which nobody can have held the lock and no leftover keys blocked it.
 func (c *lockState) free() []spans.Span {
 	return spans.Common(spans.Outside(heldBy(c.holders())), spans.Outside(c.blocked()))
 }
 
-// tell tells of it.
 func (d stuck) tell() verdict.Result {
-	came := fmt.Sprintf("had not returned at the end of the record, at %s", facts.Seconds(d.lock.End))
+	came := fmt.Sprintf("had not returned when the record ended at %s", facts.Seconds(d.lock.End))
 	events := []*history.Event{d.session.Acquire.Call, d.session.Acquire.Return, d.of.Call}
 	if d.of.Return != nil {
 		came = fmt.Sprintf("returned at %s", facts.Seconds(d.of.Return.T))
 		events = append(events, d.of.Return)
 	}
-	because := fmt.Sprintf("%s called %s of %s at %s, a majority being available, and the call %s",
+	because := fmt.Sprintf("%s called %s on %s at %s with a majority available, but the call %s",
 		d.session.Client(), d.of.Call.Op, verdict.LockName(d.lock.name), facts.Seconds(d.of.Call.T), came)
 	cause := verdict.WaitedLong
 	if d.asked == 0 && d.lock.Unreturned(d.of) || hangs(d.lock, d.of, d.Span) {
 		cause = verdict.Hung
 	}
 	if d.asked > 0 {
-		because += fmt.Sprintf("; it asked no node after %s, though the lock was free", facts.Seconds(d.asked))
+		because += fmt.Sprintf("; it contacted no node after %s, though the lock was free", facts.Seconds(d.asked))
 	}
 	return verdict.Result{
 		Outcome: verdict.Violated, Cause: cause, Because: because, Bound: d.bound,

@@ -13,36 +13,36 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// lockState is one lock and those who want it. There may be millions of sessions,
-// so what lists them is made when it is first asked for.
+// lockState is the state of one lock and of the sessions that want it. There may be millions of
+// sessions, so lists of them are built on first use.
 type lockState struct {
 	*conditions
 	lock *facts.Lock
 	name string
-	wire *facts.Wire             // nil: the links saw nothing of it
-	kept map[string][]spans.Span // by node: where a fault kept a key there
-	slow map[string][]spans.Span // by node: where a key may have stayed because the host was slow
+	wire *facts.Wire             // nil if the links recorded no command for this lock
+	kept map[string][]spans.Span // node → spans in which a fault kept a key there
+	slow map[string][]spans.Span // node → spans in which a key may have stayed because the host was slow
 
-	called   iter.Seq[*facts.Session]      // its sessions in the order of their call
+	called   iter.Seq[*facts.Session]      // the lock's sessions by call time
 	waited   *callers                      // memo of callers
 	granted  []*facts.Session              // memo of grants
-	passed   []int                         // memo of grantAfter: of each grant, the next that is not the same again
+	passed   []int                         // memo of grantAfter: for each grant, the index of the next different one
 	clients  map[string][]*facts.Session   // memo of byClient
-	names    []string                      // of these clients, in the order of their first call
+	names    []string                      // names of these clients by first call
 	had      []holder                      // memo of holders
 	holds    map[*facts.Session]remembered // memo of hold
-	ready    map[string][]spans.Span       // by client: memo of majority
-	noticed  map[string][]spans.Span       // by client: memo of available
-	surely   map[string][]spans.Span       // by client: memo of surelyMajority
-	unlocked map[string][]spans.Span       // by client: memo of keyless
+	ready    map[string][]spans.Span       // memo of majority, by client
+	noticed  map[string][]spans.Span       // memo of available, by client
+	surely   map[string][]spans.Span       // memo of certainMajority, by client
+	unlocked map[string][]spans.Span       // memo of keyless, by client
 
 	longestPause func() int64 // memo of longestPause
 
-	spoils   map[string][]spans.Span   // memo of spoiled
+	spoils   map[string][]spans.Span   // memo of lostRounds
 	delaysOf map[string]spans.Measured // memo of delays
 }
 
-// remember returns what a memo has of a key, which is made when it is first asked for.
+// memoize returns a memo's value for a key, and computes it on first use.
 func remember[K comparable, V any](memo map[K]V, key K, make func() V) V {
 	value, ok := memo[key]
 	if !ok {
@@ -52,7 +52,7 @@ func remember[K comparable, V any](memo map[K]V, key K, make func() V) V {
 	return value
 }
 
-// locksOf is the locks of a record, in the order of first use.
+// newLockStates returns the locks of a record by first use.
 func locksOf(r *conditions) []*lockState {
 	var locks []*lockState
 	wires := r.Wires()
@@ -86,7 +86,7 @@ func locksOf(r *conditions) []*lockState {
 	return locks
 }
 
-// callers is its sessions in the order of their calls, and who of them waited when.
+// callers returns the sessions by call time, with the spans in which each was waiting.
 func (c *lockState) callers() *callers {
 	if c.waited == nil {
 		c.byClient()
@@ -95,7 +95,7 @@ func (c *lockState) callers() *callers {
 	return c.waited
 }
 
-// grants is those that got the lock, in the order in which their acquires returned.
+// grants returns the sessions that acquired the lock, in the order in which their acquires returned.
 func (c *lockState) grants() []*facts.Session {
 	if c.granted == nil {
 		for s := range c.lock.Sessions() {
@@ -107,8 +107,8 @@ func (c *lockState) grants() []*facts.Session {
 	return c.granted
 }
 
-// grantAfter is the first grant after an instant but to a session, or to its client with the
-// same token: who has again what it had shows nobody that it was free. Nil: there is none.
+// grantAfter returns the first grant after an instant, or nil. It skips grants to the given session
+// or to its client with the same token, because such a grant does not show that the lock was free.
 func (c *lockState) grantAfter(at int64, but *facts.Session) *facts.Session {
 	grants := c.grants()
 	if c.passed == nil {
@@ -130,12 +130,12 @@ func (c *lockState) grantAfter(at int64, but *facts.Session) *facts.Session {
 	return grants[i]
 }
 
-// again says whether a grant gives a client what it had by another.
+// sameGrant reports whether a grant gives a client what it already had by another grant.
 func again(grant, had *facts.Session) bool {
 	return grant.Client() == had.Client() && (grant == had || grant.Token() == had.Token())
 }
 
-// byClient is the sessions of each client, in the order of their call.
+// byClient returns the sessions of each client by call time.
 func (c *lockState) byClient() map[string][]*facts.Session {
 	if c.clients == nil {
 		c.clients = map[string][]*facts.Session{}
@@ -149,8 +149,7 @@ func (c *lockState) byClient() map[string][]*facts.Session {
 	return c.clients
 }
 
-// waits returns the spans in which a client was trying to acquire the lock, as far as they have to do
-// with a span.
+// waits returns the spans in which a client was trying to acquire the lock and that overlap a span.
 func (c *lockState) waits(client string, in spans.Span) []spans.Span {
 	var list []spans.Span
 	for _, s := range outliving(c.byClient()[client], in.From) {
@@ -158,26 +157,26 @@ func (c *lockState) waits(client string, in spans.Span) []spans.Span {
 			break
 		}
 		wait := spans.Wait(c.Facts, s)
-		wait.To = max(wait.To, wait.From+1) // an acquire that fails at once was a try
+		wait.To = max(wait.To, wait.From+1) // an acquire that fails at once counts as an attempt
 		list = append(list, wait)
 	}
 	return list
 }
 
-// couldAcquire returns the parts of a span in which a client was trying to acquire the lock and reached
-// enough nodes. Who calls again within a retry delay of a failure is still trying.
+// couldAcquire returns the parts of a span in which a client was trying to acquire the lock and
+// reached enough nodes. A client that retries within a retry delay of a failure is still trying.
 func (c *lockState) couldAcquire(waits []spans.Span, in spans.Span, reached []spans.Span) []spans.Span {
 	return spans.Common(spans.Common(spans.Joined(waits, int64(c.Params.RetryMax)), reached), []spans.Span{in})
 }
 
-// remembered is a hold that may be asked for again.
+// cachedHold is the memo entry for a session's hold.
 type remembered struct {
 	hold
-	ok   bool  // there was one
-	over int64 // the session surely held nothing from then on
+	ok   bool  // whether the session held or may have held the lock
+	over int64 // from when on the session surely held nothing
 }
 
-// hold is a session's, for those who may ask for it often.
+// hold returns the hold of a session, with a memo because some callers need it often.
 func (c *lockState) hold(s *facts.Session) remembered {
 	return remember(c.holds, s, func() (h remembered) {
 		h.hold, h.ok = holdOf(c.Facts, c.keys, s, c.wire)
@@ -186,7 +185,7 @@ func (c *lockState) hold(s *facts.Session) remembered {
 	})
 }
 
-// holders is all holds of the lock, in the order in which their acquires were over.
+// holders returns all holds of the lock, in the order in which their acquires ended.
 func (c *lockState) holders() []holder {
 	if c.had == nil {
 		c.had = holdersOf(c.Facts, c.keys, c.called, c.wire)
@@ -194,20 +193,22 @@ func (c *lockState) holders() []holder {
 	return c.had
 }
 
-// majority is where a client goes on, and reaches a majority of nodes which no fault
-// keeps from giving it this lock, once somebody gives it back.
+// majority returns the spans in which a client is running and reaches a majority of nodes that can
+// grant it this lock once the holder releases it: no fault prevents that.
 func (c *lockState) majority(client string) []spans.Span {
 	return remember(c.ready, client, func() []spans.Span { return c.down.majorityBut(client, c.kept) })
 }
 
-// available is where it has had time to notice, too.
+// available returns the parts of majority in which the client has also had time to notice the end of
+// the last outage.
 func (c *lockState) available(client string) []spans.Span {
 	return remember(c.noticed, client, func() []spans.Span {
 		return spans.Common(c.down.settled(c.down.majority(client)), c.majority(client))
 	})
 }
 
-// surelyMajority is where no key that stayed because the host was slow was in its way either.
+// certainMajority is like majority, but also excludes nodes with a key that stayed because the host
+// was slow.
 func (c *lockState) surelyMajority(client string) []spans.Span {
 	if len(c.slow) == 0 {
 		return c.majority(client)
@@ -215,7 +216,8 @@ func (c *lockState) surelyMajority(client string) []spans.Span {
 	return remember(c.surely, client, func() []spans.Span { return c.down.majorityBut(client, c.leftOn()) })
 }
 
-// surelyAvailable is where it has had time to notice, too.
+// certainlyAvailable returns the parts of certainMajority in which the client has also had time to
+// notice the end of the last outage.
 func (c *lockState) surelyAvailable(client string) []spans.Span {
 	return spans.Common(c.available(client), c.surelyMajority(client))
 }
@@ -234,7 +236,7 @@ func keyless(c *lockState, client string) []spans.Span {
 	})
 }
 
-// leftOn returns, by node, the spans in which a key stayed because of a fault or a slow host.
+// leftoverSpans returns, by node, the spans in which a key stayed because of a fault or a slow host.
 func (c *lockState) leftOn() map[string][]spans.Span {
 	left := map[string][]spans.Span{}
 	for _, n := range c.Params.Nodes {
@@ -245,7 +247,8 @@ func (c *lockState) leftOn() map[string][]spans.Span {
 	return left
 }
 
-// blocked is where keys that faults or a slow host left behind kept a majority from everybody.
+// blocked returns the spans in which keys left behind by faults or a slow host kept every client
+// from a majority.
 func (c *lockState) blocked() []spans.Span {
 	left := c.leftOn()
 	if len(left) == 0 {
@@ -258,20 +261,20 @@ func (c *lockState) blocked() []spans.Span {
 	return spans.AtLeast(len(lists)-quorumOf(&c.Params)+1, lists...)
 }
 
-// keptOf finds, by node, where the key of an attempt may have stayed there through no fault of the
-// lock's, so that nobody else can have that node's vote. It stays until its deletion was seen, or
-// it has lapsed. A fault kept it where
+// findKeptKeys finds, by node, the spans in which the key of an attempt may have stayed there for
+// reasons beyond the lock's control, so that no other client could get the node's vote. The key
+// stays until its deletion was seen or it has lapsed. A fault kept it if
 //
-//   - client, node or link were down before the attempt was over,
+//   - the client, the node or the link was down before the attempt was over,
 //   - or a fault delayed the set or the release for longer than a client waits, or forever.
 //
-// A slow host may have kept it where, without a fault, one of these two or the answer to the set
-// came later than a client waits, or the release never came and the host stalled when it was due.
-// In virtual time no host is slow.
+// A slow host may have kept it if, without a fault, the set, the release or the answer to the set
+// took longer than a client waits, or the release never arrived and the host stalled when it was
+// due. In virtual time the host is never slow.
 //
-// Any other key that a failed attempt leaves behind, the lock has left there. So it has
-// any that stays when its holder has released: what was healed by then is no excuse. Nor has
-// a fault to do with a key that was sent when its attempt had been given up.
+// Any other key that a failed attempt leaves behind is the lock's own doing. So is a key that
+// remains after its holder's release, because a fault that has healed by then explains nothing.
+// Nor does a fault explain a key that was sent after its attempt had been given up.
 func keptOf(r *conditions, w *facts.Wire) (kept, slow map[string][]spans.Span) {
 	kept, slow = map[string][]spans.Span{}, map[string][]spans.Span{}
 	if w == nil {
@@ -296,8 +299,8 @@ func keptOf(r *conditions, w *facts.Wire) (kept, slow map[string][]spans.Span) {
 	return kept, slow
 }
 
-// neverSet reports whether a node's own facts show that it never applied a set of which its link does not know what
-// became, such as a lost one.
+// neverApplied reports whether a node's own data shows that it never applied a set whose outcome the
+// link does not know, such as a lost one.
 func neverSet(r *conditions, a *facts.Attempt, set *history.Event) bool {
 	until := r.keys.of(facts.Applied(set))
 	if set.Type == history.OK || !r.Params.Life || r.Lives().Gap(set.Node, set.Sent, until) != nil {
@@ -306,11 +309,11 @@ func neverSet(r *conditions, a *facts.Attempt, set *history.Event) bool {
 	return !slices.ContainsFunc(r.Lives().During(set.Node, set.Key, set.Sent, until), func(s *facts.Stay) bool { return s.Holds(a.Token) })
 }
 
-// keptKey holds the spans in which an attempt's key stayed on its node, by what kept it there.
+// keptSpans holds the spans in which an attempt's key stayed on its node, by what kept it there.
 type keptKey struct{ byFault, byHost []spans.Span }
 
-// add enters a span for which a message was late or lost. Where no fault can have done that, and
-// time is real, the host was slow.
+// add records a span for which a message was late or lost. Without a fault that can have caused
+// this, the host was slow if the run was in real time.
 func (k *keptKey) add(r *conditions, span spans.Span, fault bool) {
 	if fault || !r.real() {
 		k.byFault = append(k.byFault, span)
@@ -346,16 +349,16 @@ func keptOn(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event) (k
 	return k
 }
 
-// keptOfHolder is the same of a lock that was held, and is being given back or has been. A
-// fault has to do with its key
+// keptAfterHold is like keptAfterAttempt for a lock that was held and has been released, or whose
+// release is in progress. A fault can explain its key
 //
 //	set           acquire returned           release called      over
 //	 |~~~~~~~~~~~~~~~~~~|---------------------------|~~~~~~~~~~~~~~|
 //
-// before the client had the lock, for nobody else could have it then, and where it kept
-// the release from the node. So has a restart of the node's, by which the client's
-// connection was lost, if the two have not talked since; and a cut, where the lock has not
-// claimed that it is given back.
+// before the client held the lock, because no other client could get it then, and when the fault
+// kept the release from the node. So can a restart of the node, which breaks the client's
+// connection, if the node has not answered the client since, and a cut, if the lock has not
+// reported a successful release.
 func keptOfHolder(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event, giving spans.Span) (k keptKey) {
 	late := int64(r.Params.NodeTimeout)
 	link, little := r.down.link(a.Session.Client(), e.Node), r.down.little[e.Process]
@@ -379,8 +382,8 @@ func keptOfHolder(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Eve
 	return k
 }
 
-// parted reports whether a node was down, or cut off from its client, after a key had been
-// set there, and the client has had no answer of it since, up to an instant.
+// disconnected reports whether, after a key had been set on a node, the node was down or cut off
+// from the client and has not answered it since, up to an instant.
 func parted(r *facts.Facts, s *facts.Session, set *history.Event, until int64) bool {
 	back, claimed := int64(spans.Ever), false
 	for x := range s.Calls(history.OpRelease) {
@@ -399,28 +402,28 @@ func parted(r *facts.Facts, s *facts.Session, set *history.Event, until int64) b
 	})
 }
 
-// loss is where a client may have held a lock, and from some instant could not give it
-// back before its lease was over: it was killed, cut off from a majority, or paused.
+// loss records that a client held or may have held a lock and, from some instant on, could not
+// release it before its lease ended, because it was killed, cut off from a majority, or paused.
 type loss struct {
 	fault   *facts.Fault
 	lock    *lockState
 	session *facts.Session
-	at      int64 // it was surely lost by then
-	free    int64 // the latest instant at which its keys are gone
+	at      int64 // when the client was surely lost
+	free    int64 // latest time at which its keys are gone
 	lastSet *history.Event
 }
 
-// lossKinds is the kinds of fault by which a holder is lost, in the order of reports.
+// lossKinds lists the kinds of fault by which a holder is lost, in the order used in reports.
 var lossKinds = []string{facts.Kill, facts.Cut, facts.Pause}
 
-// ways says of each how one tells of it.
+// lossWords has the words that describe a loss by each kind of fault.
 var ways = map[string]struct{ verb, noun, holder string }{
-	facts.Kill:  {"was killed", "death", "dead holder"},
-	facts.Cut:   {"was cut off", "cut", "cut-off holder"},
-	facts.Pause: {"was paused", "pause", "paused holder"},
+	facts.Kill:  {"was killed", "holder death", "dead holder"},
+	facts.Cut:   {"was cut off", "holder cut-off", "cut-off holder"},
+	facts.Pause: {"was paused", "holder pause", "paused holder"},
 }
 
-// lossesOf is in the order of the faults.
+// findLosses returns the losses of a record, in the order of the faults.
 func lossesOf(r *conditions, locks []*lockState) []loss {
 	var all []loss
 	wanted := sync.OnceValue(func() map[string]*wants { return wantsOf(locks) })
@@ -453,7 +456,7 @@ func lossesOf(r *conditions, locks []*lockState) []loss {
 	return all
 }
 
-// cutsOf is the cuts of each client's links that were seen to be in force.
+// cutsByClient returns the confirmed cuts of each client's links.
 func cutsOf(r *facts.Facts) map[string][]*facts.Fault {
 	cuts := map[string][]*facts.Fault{}
 	for _, f := range r.Faults {
@@ -464,10 +467,10 @@ func cutsOf(r *facts.Facts) map[string][]*facts.Fault {
 	return cuts
 }
 
-// isolated is where a client was surely cut off from so many nodes that no
-// majority was left. A node that it never reaches is no news.
+// isolatedSpans returns the spans in which a client was surely cut off from so many nodes that no
+// majority was left. A client that can never reach a majority is not isolated.
 func isolated(down *outages, client string, cuts []*facts.Fault) []spans.Span {
-	cut := map[string][]spans.Span{} // by link
+	cut := map[string][]spans.Span{} // link → spans
 	for _, f := range cuts {
 		cut[f.Target] = append(cut[f.Target], spans.Of(f.Begin.T, f.To()))
 	}
@@ -484,23 +487,23 @@ func isolated(down *outages, client string, cuts []*facts.Fault) []spans.Span {
 	return slices.DeleteFunc(found, func(s spans.Span) bool { return s.From == spans.Ever })
 }
 
-// wanting is a session and what it is about.
+// lockSession is a session and its lock.
 type wanting struct {
 	session *facts.Session
 	lock    *lockState
 }
 
-// wants is all that a client wanted, in the order of the calls, and of one instant in the
-// order of the locks.
+// clientSessions lists a client's sessions of all locks by call time, and in the order of the locks
+// if called at the same time.
 type wants struct {
 	all   []wanting
-	lapse []int64 // of each: when the last key that is known of it, or of any before it, has lapsed
+	lapse []int64 // for each session, when the last known key of it or of an earlier session has lapsed
 }
 
-// held is what a client held or may have held at an instant, of each lock that session whose
-// keys are gone last, if that is after another instant. Of an earlier session than the last
-// only those keys count of which the record tells; of the last, where it doesn't, one was set
-// just then.
+// heldAt returns the locks that a client held or may have held at an instant. For each lock it picks
+// the session whose keys are gone last, if that is later than the instant after. For sessions before
+// the client's last one, only recorded keys count. If none is recorded for the last session, a key
+// is assumed to have been set at the instant itself.
 func (w *wants) held(at, after int64) (all []loss) {
 	if w == nil {
 		return nil
@@ -552,20 +555,20 @@ func wantsOf(locks []*lockState) map[string]*wants {
 	return all
 }
 
-// freed is when a majority of nodes had no key of a session's any more, after it had
-// called release. That is asked where the client's own account comes late, or never: the
-// nodes have deleted the keys all the same, only the client doesn't know. Never: it had
-// not called, or the record doesn't tell.
+// majorityFreed returns when, after a session's call of release, a majority of nodes no longer had
+// its key. It is needed if the release returned late or never, because the nodes may have deleted
+// the keys although the client does not know. It returns Never if release was not called or
+// the record does not show the deletion.
 //
 //	call             n1    n2       n3                      the client gives up
 //	  |---------------x-----x--------x-------------------------------?
-//	                              two of three are free
+//	                        two of three are free
 func freed(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 {
 	call := s.FirstRelease()
 	if call == nil || w == nil || len(r.Params.Nodes) == 0 || w.Last[s] == nil || s.Released() <= spans.Plus(call.T, int64(r.Params.NodeTimeout)) {
 		return facts.Never
 	}
-	var left []int64 // until when nodes had a key
+	var left []int64 // for each node that had a key at the call, until when
 	for _, n := range r.Params.Nodes {
 		if until := cleared(r, n, s, w, lapse); until > call.T {
 			left = append(left, until)
@@ -579,8 +582,8 @@ func freed(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 {
 	return left[len(left)-1-spare]
 }
 
-// cleared is until when a node had a session's key, at the latest: as the node tells, or
-// as the links saw it answer. It may be before the session's release was called.
+// nodeFreed returns the latest time until which a node had a session's key, according to the node's
+// own data or its answers on the links. It may be before the session's release was called.
 func cleared(r *facts.Facts, node string, s *facts.Session, w *facts.Wire, lapse int64) int64 {
 	a, call := w.Last[s], s.FirstRelease()
 	at := int64(spans.Ever)
@@ -610,7 +613,7 @@ func cleared(r *facts.Facts, node string, s *facts.Session, w *facts.Wire, lapse
 	return until
 }
 
-// lastApplied is when the last of an attempt's keys was set.
+// lastKeySet returns when the last key of an attempt was set.
 func lastApplied(a *facts.Attempt) int64 {
 	at := int64(spans.Ever)
 	for _, e := range a.Sets {
@@ -619,8 +622,8 @@ func lastApplied(a *facts.Attempt) int64 {
 	return at
 }
 
-// givingBack is from the call of a session's first release until the last was over, or its
-// client was gone.
+// releaseSpan returns the span from the call of a session's first release until the last release
+// ended or the client was gone, and whether the session called release.
 func givingBack(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 	var span spans.Span
 	called := false
@@ -636,38 +639,38 @@ func givingBack(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 	return span, called
 }
 
-// put is when the command that set a value was sent, or when it was there, if nobody knows that.
+// startSent returns when the command that set a value was sent or, if unknown, when the value first existed.
 func put(s *facts.Stay) int64 { return cmp.Or(s.Put.Sent, s.From()) }
 
-// hold is how long a session held a lock, or may have held it:
+// hold is the span in which a session held or may have held a lock:
 //
 //	first key set      acquire returned      belief ends       release done, or the last key has lapsed
 //	     |----------------------|=================|=====================|
 //	    from                  since            believed                 to
 //
-// While acquire is under way its client holds nothing yet, however long that takes: who
-// has set keys and goes on asking has not got the lock, nor has anybody else.
+// While an acquire is in progress its client holds nothing, however long that takes: a client that
+// has set keys and is still contacting nodes does not have the lock, and neither has any other.
 //
-// A release that got no definite answer, or that is still under way, gives the lock back
-// when the nodes have (freed). Else it may be held until the last key that was set or
-// extended for it has lapsed, TTL·(1+ρ) later. So it may be by a client that died, or that
+// A release without a definite answer, or one still in progress, ends the hold when a majority of
+// nodes has deleted the key (majorityFreed). Otherwise the lock may be held until the last key that
+// was set or extended for it has lapsed, TTL·(1+ρ) later. The same applies to a client that died or
 // never got an answer. A failed attempt holds nothing, whatever keys it leaves behind.
 type hold struct {
 	spans.Span
-	since    int64          // acquire was over: returned, or its client was gone
-	believed int64          // the client's own belief ended then, or had never begun
-	last     *history.Event // the last key that was set for it, nil if that isn't known
-	lapse    int64          // when the last of its keys has lapsed at the latest
+	since    int64          // when acquire ended: it returned, or its client was gone
+	believed int64          // when the client's own belief ended; From if it never began
+	last     *history.Event // the last key set for it; nil if unknown
+	lapse    int64          // latest time at which the last of its keys has lapsed
 }
 
-// holder is a hold from when acquire was over, and whose. There may be millions.
+// holder is a hold, starting when acquire ended, with its session. There may be millions.
 type holder struct {
 	spans.Span
-	set     int64 // the hold's own begin
+	set     int64 // start of the hold itself
 	session *facts.Session
 }
 
-// holdOf is what a session may have held, and whether it may have held anything.
+// findHold returns the hold of a session, and whether the session held or may have held the lock.
 func holdOf(r *facts.Facts, keys lapses, s *facts.Session, w *facts.Wire) (hold, bool) {
 	t := hold{since: spans.Wait(r, s).To}
 	t.believed = spans.Ever
@@ -675,7 +678,7 @@ func holdOf(r *facts.Facts, keys lapses, s *facts.Session, w *facts.Wire) (hold,
 		t.believed = b.To
 	}
 	switch outcome := s.Acquire.Outcome(); {
-	case outcome == history.Fail && t.believed == spans.Ever: // an extension may have been granted all the same
+	case outcome == history.Fail && t.believed == spans.Ever: // an extension may still have been granted
 		return t, false
 	case outcome == history.Info:
 		t.From = s.Acquire.Call.T
@@ -687,7 +690,7 @@ func holdOf(r *facts.Facts, keys lapses, s *facts.Session, w *facts.Wire) (hold,
 	if w != nil {
 		a := w.Last[s]
 		if a == nil && !s.Granted() {
-			return t, false // it died before it asked
+			return t, false // it died before it contacted a node
 		}
 		at = t.set(s, a, w.Extended[s])
 	} else if !s.Granted() {
@@ -698,8 +701,8 @@ func holdOf(r *facts.Facts, keys lapses, s *facts.Session, w *facts.Wire) (hold,
 	return t, t.From < t.To
 }
 
-// set looks at the keys of a session's last attempt, and returns when the last
-// was set or extended.
+// addKeys adds the keys of a session's last attempt, and returns when the last key was set or
+// extended.
 func (t *hold) set(s *facts.Session, a *facts.Attempt, extended int64) int64 {
 	if a == nil {
 		return cmp.Or(extended, t.From)
@@ -718,7 +721,7 @@ func (t *hold) set(s *facts.Session, a *facts.Attempt, extended int64) int64 {
 	return at
 }
 
-// overBy is when a session surely held nothing any more, as its client knows or the nodes.
+// surelyOver returns when a session surely held nothing any more, according to its client or the nodes.
 func overBy(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 {
 	if s.Acquire.Outcome() == history.Fail {
 		return spans.Ever
@@ -730,7 +733,7 @@ func overBy(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 
 	return at
 }
 
-// holdersOf is all holds of a lock, in the order in which their acquires were over.
+// findHolders returns all holds of a lock, in the order in which their acquires ended.
 func holdersOf(r *facts.Facts, keys lapses, called iter.Seq[*facts.Session], w *facts.Wire) []holder {
 	all := []holder{}
 	for s := range called {
@@ -745,7 +748,7 @@ func holdersOf(r *facts.Facts, keys lapses, called iter.Seq[*facts.Session], w *
 	return all
 }
 
-// heldBy is where somebody held a lock, or may have held it, or was getting it.
+// heldSpans returns the spans in which some client held or may have held a lock, or was acquiring it.
 func heldBy(holders []holder) []spans.Span {
 	var list []spans.Span
 	for _, t := range holders {

@@ -13,14 +13,14 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestOrdersAgainstALookAtEach compares what is kept in order with a look at each: see
+// TestSortedSearchesAgainstNaive compares searches in sorted lists with a scan of every element, see
 // histories.Compare.
 func TestOrdersAgainstALookAtEach(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*Run, bool) {
 		r := facts.Read(h)
 		return Read(r, spans.NewBeliefs(r)), r.Malformed == ""
 	}, map[string]func(*rand.Rand, *Run) (got, want string){
-		"lapse": lapsesAt, "grants after": grantsAfter, "waiters": waiters, "rivals": rivals,
+		"lapse": lapsesAt, "grants after": grantsAfter, "waiters": waiters, "overlapping attempts": rivals,
 	})
 }
 
@@ -72,14 +72,15 @@ func waiters(rng *rand.Rand, r *Run) (got, want string) {
 			d := loss{lock: c, at: at, session: c.byClient()[client][0]}
 			next := c.grantAfter(at, d.session)
 			if waiters, _ := d.waiters(next); (len(waiters) > 0) != d.awaited(next) {
-				return "somebody waits: " + fmt.Sprint(d.awaited(next)), fmt.Sprint(len(waiters))
+				return "has waiters: " + fmt.Sprint(d.awaited(next)), fmt.Sprint(len(waiters))
 			}
 		}
 	}
 	return got, want
 }
 
-// rivals looks at each pair of attempts: both met if the later began before all that the earlier sent was done.
+// overlaps compares every pair of attempts. Two overlap if the later one began before all commands
+// of the earlier one were done.
 func rivals(_ *rand.Rand, r *Run) (got, want string) {
 	for _, c := range r.locks {
 		if c.wire == nil {
@@ -103,8 +104,8 @@ func rivals(_ *rand.Rand, r *Run) (got, want string) {
 	return got, want
 }
 
-// TestSplitVotes counts attempts on a free lock that met, and of which nobody had a majority. A grant ends
-// a row of them; an attempt of which too few nodes are known to have answered is none.
+// TestSplitVotes counts overlapping attempts on a free lock that all failed to get a majority. A grant
+// ends a streak. An attempt with too few known answers does not count.
 func TestSplitVotes(t *testing.T) {
 	const begin = "params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms\n"
 	split := func(at float64, answers string) string {
@@ -122,12 +123,12 @@ func TestSplitVotes(t *testing.T) {
 		text                string
 		split, won, longest int
 	}{
-		"two attempts":                         {split(1, refused), 2, 0, 2},
-		"two of one client at once":            {tooSoon, 3, 0, 3},
-		"one of which nobody heard enough":     {split(1, unheard), 1, 0, 1},
-		"twice two in a row":                   {split(1, refused) + split(3, refused), 4, 0, 4},
-		"twice two, and a grant between":       {split(1, refused) + won + split(7, refused), 4, 1, 2},
-		"a grant, and twice two in a row then": {won + split(7, refused) + split(8, refused), 4, 1, 4},
+		"two attempts":                           {split(1, refused), 2, 0, 2},
+		"two overlapping attempts of one client": {tooSoon, 3, 0, 3},
+		"too few answers to one of two":          {split(1, unheard), 1, 0, 1},
+		"two pairs in a row":                     {split(1, refused) + split(3, refused), 4, 0, 4},
+		"two pairs with a grant between them":    {split(1, refused) + won + split(7, refused), 4, 1, 2},
+		"a grant, then two pairs in a row":       {won + split(7, refused) + split(8, refused), 4, 1, 4},
 	} {
 		r := facts.Read(histories.Story(begin + row.text + "20 harness end run"))
 		split, won, longest := splitVotes(Read(r, spans.NewBeliefs(r)).locks[0])
@@ -137,35 +138,35 @@ func TestSplitVotes(t *testing.T) {
 	}
 }
 
-// TestHoldOfAnUnknownAcquire says how long who got no answer may hold the lock: until the last key that is
-// known of it has lapsed, and if nobody knows of keys, for ever.
+// TestHoldOfUnknownAcquire checks how long a client whose acquire got no answer may hold the lock: until
+// its last known key has lapsed or, if the record contains no commands, forever.
 func TestHoldOfAnUnknownAcquire(t *testing.T) {
 	const begin = "params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms\n1 c1 invoke acquire session=c1/1\n"
 	const gaveUp = "3 c1 info acquire session=c1/1\n"
-	const another = "2.1 c2-n1 fail set token=B\n" // the links tell of this lock
+	const another = "2.1 c2-n1 fail set token=B\n" // so that the links recorded commands for this lock
 	for name, row := range map[string]struct {
 		text     string
 		from, to int64
 	}{
-		"nobody knows what it asked":      {gaveUp, 1e9, facts.Never},
-		"it asked nobody":                 {gaveUp + "2 c2 invoke acquire session=c2/1\n" + another, 0, 0},
-		"it set a key":                    {gaveUp + "2.1 c1-n1 info set token=A sent=2 applied=2.05 answered=0\n", 2e9, 12.05e9},
-		"it set two":                      {gaveUp + "1.1 c1-n1 info set token=A sent=1.05 applied=1.06 answered=0\n2.1 c1-n1 info set token=A2 sent=2 applied=2.05 answered=0\n", 2e9, 12.05e9},
-		"it is still under way":           {"2.1 c1-n1 info set token=A sent=2 applied=2.05 answered=0\n", 2e9, 12.05e9},
-		"it failed, and left a key":       {"2.1 c1-n1 ok set token=A sent=2 applied=2.05\n3 c1 fail acquire session=c1/1\n", 0, 0},
-		"it was extended, which says all": {gaveUp + "4 c1 invoke extend session=c1/1\n4.1 c1 ok extend session=c1/1 until=14\n", 1e9, facts.Never},
+		"commands not recorded":           {gaveUp, 1e9, facts.Never},
+		"no command sent":                 {gaveUp + "2 c2 invoke acquire session=c2/1\n" + another, 0, 0},
+		"one key set":                     {gaveUp + "2.1 c1-n1 info set token=A sent=2 applied=2.05 answered=0\n", 2e9, 12.05e9},
+		"two keys set":                    {gaveUp + "1.1 c1-n1 info set token=A sent=1.05 applied=1.06 answered=0\n2.1 c1-n1 info set token=A2 sent=2 applied=2.05 answered=0\n", 2e9, 12.05e9},
+		"still in progress":               {"2.1 c1-n1 info set token=A sent=2 applied=2.05 answered=0\n", 2e9, 12.05e9},
+		"failed and left a key":           {"2.1 c1-n1 ok set token=A sent=2 applied=2.05\n3 c1 fail acquire session=c1/1\n", 0, 0},
+		"extended, commands not recorded": {gaveUp + "4 c1 invoke extend session=c1/1\n4.1 c1 ok extend session=c1/1 until=14\n", 1e9, facts.Never},
 	} {
 		r := facts.Read(histories.Story(begin + row.text + "20 harness end run"))
 		c := Read(r, spans.NewBeliefs(r)).locks[0]
 		h, ok := holdOf(r, c.keys, r.Named("c1/1"), c.wire)
 		if ok != (row.to != 0) || ok && (h.From != row.from || h.To != row.to) || r.Malformed != "" {
-			t.Errorf("%s: it may hold the lock (%t) from %d to %d, want %d to %d %s", name, ok, h.From, h.To, row.from, row.to, r.Malformed)
+			t.Errorf("%s: may hold the lock: %t, from %d to %d, want %d to %d %s", name, ok, h.From, h.To, row.from, row.to, r.Malformed)
 		}
 	}
 }
 
-// TestRoundsLostToStalls says which attempts may have failed for a stall alone, and when their client tries
-// again at the latest: a node time-out and a retry delay after they began.
+// TestRoundsLostToStalls checks which attempts may have failed because of a stall alone, and the latest
+// time at which their client retries: a node timeout and a retry delay after they began.
 func TestRoundsLostToStalls(t *testing.T) {
 	const text = `params clients=c1 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=200ms slack=100ms
 1 c1 invoke acquire session=c1/1
@@ -175,10 +176,10 @@ func TestRoundsLostToStalls(t *testing.T) {
 20 harness end run`
 	const one = "1.02 c1-n1 ok set token=A sent=1.01 applied=1.015\n"
 	for name, row := range map[string]struct{ answers, want string }{
-		"the other two are late":      {one + "1.06 c1-n2 info set token=A sent=1.01 applied=0 answered=0\n", "from 1.01 s to 1.31 s (0.3 s)"},
-		"it had its votes":            {one + "1.03 c1-n2 ok set token=A sent=1.01 applied=1.015\n1.04 c1-n3 info set token=A sent=1.01 applied=0 answered=0\n", ""},
-		"the other two refused":       {one + "1.03 c1-n2 fail set token=A sent=1.01 applied=1.015\n1.04 c1-n3 fail set token=A sent=1.01 applied=1.015\n", ""},
-		"one refused and one is late": {one + "1.03 c1-n2 fail set token=A sent=1.01 applied=1.015\n", "from 1.01 s to 1.31 s (0.3 s)"},
+		"two answers late":             {one + "1.06 c1-n2 info set token=A sent=1.01 applied=0 answered=0\n", "from 1.01 s to 1.31 s (0.3 s)"},
+		"enough votes":                 {one + "1.03 c1-n2 ok set token=A sent=1.01 applied=1.015\n1.04 c1-n3 info set token=A sent=1.01 applied=0 answered=0\n", ""},
+		"two refusals":                 {one + "1.03 c1-n2 fail set token=A sent=1.01 applied=1.015\n1.04 c1-n3 fail set token=A sent=1.01 applied=1.015\n", ""},
+		"one refusal, one answer late": {one + "1.03 c1-n2 fail set token=A sent=1.01 applied=1.015\n", "from 1.01 s to 1.31 s (0.3 s)"},
 	} {
 		r := facts.Read(histories.Story(fmt.Sprintf(text, row.answers)))
 		got := ""

@@ -11,9 +11,9 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// takenBy is what one fault takes away. A client's clock that jumps is its wall clock, by which
-// nobody has to wait, and no key to live. A link that is late takes little as long as the
-// answer comes within the node time-out, though both ways be late.
+// impactOf returns the impact of one fault. A clock jump on a client changes only its wall clock,
+// which determines neither how long anyone waits nor how long keys live. A delayed link disables
+// little if an answer still arrives within the node timeout when both directions are delayed.
 func takenBy(r *facts.Facts, own map[string]bool, f *facts.Fault) taken {
 	if i := f.Step - 1; i >= 0 && i < len(r.Params.Steps) {
 		step := r.Params.Steps[i]
@@ -33,19 +33,18 @@ func takenBy(r *facts.Facts, own map[string]bool, f *facts.Fault) taken {
 	return all
 }
 
-// outages is where the faults of a record took the answers of whom. Names are
-// those of clients, nodes and links.
+// outages holds the spans in which faults disabled clients, nodes and links.
 type outages struct {
-	of     map[string][]spans.Span // of a client, node or link
-	all    []spans.Span            // nobody was promised anything
-	little map[string][]spans.Span // where a fault kept single messages, by link
+	of     map[string][]spans.Span // client, node or link → spans without answers
+	all    []spans.Span            // spans in which nothing is guaranteed to anyone
+	little map[string][]spans.Span // link → spans in which a fault affected single messages
 	nodes  []string
 	quorum int
-	reach  map[string]map[string]bool // of clients that can't reach every node
+	reach  map[string]map[string]bool // client → reachable nodes, for clients that cannot reach every node
 	links  map[string][]spans.Span    // memo of link
 	up     map[string][]spans.Span    // memo of majority
 
-	settling int64 // what a client may need after a fault to notice that it is over
+	settling int64 // time that a client may need to notice the end of a fault
 }
 
 func outagesOf(r *facts.Facts, takenBy func(*facts.Fault) taken) *outages {
@@ -74,19 +73,20 @@ func outagesOf(r *facts.Facts, takenBy func(*facts.Fault) taken) *outages {
 	return o
 }
 
-// unite makes lists of spans that are in any order.
+// uniteAll replaces each list of spans by its union.
 func unite(of map[string][]spans.Span) {
 	for name, list := range of {
 		of[name] = spans.Union(list)
 	}
 }
 
-// client is where a client did nothing, or nothing is promised it.
+// clientDown returns the spans in which a client did nothing or nothing is guaranteed to it.
 func (o *outages) client(name string) []spans.Span {
 	return spans.Union(slices.Concat(o.of[name], o.all))
 }
 
-// link is where a client had nothing of a node, both alive or not.
+// linkDown returns the spans in which a client could get no answer from a node, whichever of the
+// client, the node and the link was down.
 func (o *outages) link(client, node string) []spans.Span {
 	name := client + "-" + node
 	return remember(o.links, name, func() []spans.Span {
@@ -103,13 +103,13 @@ func (o *outages) never(client, node string) bool {
 	return ok && !nodes[node]
 }
 
-// majority is where a client goes on and reaches as many nodes that answer as the lock needs, both ways.
+// majority returns the spans in which a client is running and as many nodes as the lock needs can
+// answer it.
 func (o *outages) majority(client string) []spans.Span {
 	return remember(o.up, client, func() []spans.Span { return o.majorityBut(client, nil) })
 }
 
-// majorityBut is the same where nodes are kept from the client by more than
-// faults, each in the spans of its name.
+// majorityWithout is like majority, but also excludes each node in the spans listed under its name.
 func (o *outages) majorityBut(client string, kept map[string][]spans.Span) []spans.Span {
 	if len(o.nodes) == 0 {
 		return nil
@@ -126,9 +126,9 @@ func (o *outages) majorityBut(client string, kept map[string][]spans.Span) []spa
 	return spans.Outside(spans.Union(slices.Concat(spans.AtLeast(tooMany, lost...), o.client(client))))
 }
 
-// settled takes from each span the time that a client may need after a fault to
-// notice that it is over: an attempt that waits for its node time-out, a retry
-// delay, and slack. Where nothing came before there is nothing to notice.
+// settled removes from the start of each span the time that a client may need to notice the end of
+// a fault: an attempt that waits for its node timeout, a retry delay, and slack. A span without an
+// earlier fault keeps its start.
 func (o *outages) settled(list []spans.Span) []spans.Span {
 	var left []spans.Span
 	for _, s := range list {
@@ -142,14 +142,14 @@ func (o *outages) settled(list []spans.Span) []spans.Span {
 	return left
 }
 
-// conditions is a record with what its faults did to those that a lock needs.
+// conditions is a record together with the effects of its faults on what a lock needs.
 type conditions struct {
 	*facts.Facts
 	down    *outages
-	carried *outages // the same, but a link that is only slow, or loses less than half of the messages, carries them all the same
-	slowest int64    // by how much such a link delays a request and its reply, at most
+	carried *outages // like down, but treats links that are only slow, or lose less than half of the messages, as up
+	slowest int64    // maximum delay that such a link adds to a request and its reply
 	keys    lapses
-	stalls  []spans.Span // of the host
+	stalls  []spans.Span // host stalls
 }
 
 func conditionsOf(r *facts.Facts) *conditions {
@@ -173,10 +173,11 @@ func conditionsOf(r *facts.Facts) *conditions {
 	return c
 }
 
-// mostlyAnswered returns a function that reports whether a link brought answers to more than half of the commands
-// that were sent on it while a fault was in force. The record does not say what share of messages a link loses.
+// mostlyAnswered returns a function that reports whether more than half of the commands sent on a
+// link during a fault were answered. The record does not contain the share of messages that a link
+// loses.
 func mostlyAnswered(r *facts.Facts) func(f *facts.Fault) bool {
-	type times struct{ sent, answered []int64 } // when commands were sent: all, and those that were answered
+	type times struct{ sent, answered []int64 } // when commands were sent: all commands, and the answered ones
 	links := sync.OnceValue(func() map[string]*times {
 		links := map[string]*times{}
 		for _, e := range r.Sent() {
@@ -198,24 +199,24 @@ func mostlyAnswered(r *facts.Facts) func(f *facts.Fault) bool {
 	}
 }
 
-// real reports whether the run was in real time, where the host can be slow.
+// realTime reports whether the run was in real time, so that the host can be slow.
 func (c *conditions) real() bool { return c.Params.StampError > 0 || len(c.stalls) > 0 }
 
-// A stall of the host is no fault: it lengthens a bound by its own length and by what it can
-// have delayed, and erases nothing.
+// A host stall is not a fault: it extends a bound by its own length and by what it can have delayed,
+// but suspends no guarantee.
 //
 //	bound        |==============|
 //	stalls         ▒▒      ▒       ▒▒▒
-//	lengthened   |=====================|
-//	gap          |------------------------------|     violated: stalls do not explain the rest
+//	extended     |=====================|
+//	gap          |------------------------------|     violated: stalls do not explain the remainder
 //	gap          |------------------|                 undecided: only stalls may explain it
 //
-// What a stall can have delayed is an attempt that was under way: where so many answers did
-// not come in time that the attempt may have failed for that alone, its client has lost a round.
-// Keys that stayed on a node because the host was slow are in lockState.slow.
+// A stall can have delayed an attempt in progress. If so many answers were late that the attempt
+// may have failed for that reason alone, its client has lost a round. Keys that stayed on a node
+// because the host was slow are in lockState.keptByHost.
 
-// delayed is how much of a span, and of the time that clients may take to notice that an outage
-// before it is over, the host stalled or attempts of these clients were lost to stalls.
+// delayed returns for how long, within a span and the time that clients may need to notice the end
+// of an earlier outage, the host stalled or attempts of these clients were lost to stalls.
 func (c *lockState) delayed(clients []string, in spans.Span) int64 {
 	if len(c.stalls) == 0 {
 		return 0
@@ -240,8 +241,8 @@ func (c *lockState) delays(client string) spans.Measured {
 	})
 }
 
-// spoiled returns, by client, the rounds lost to stalls: from the start of an attempt to the latest
-// instant at which its client tries again.
+// lostRounds returns, by client, the rounds lost to stalls: each lasts from the start of an attempt
+// to the latest time at which its client retries.
 func (c *lockState) spoiled() map[string][]spans.Span {
 	if c.spoils != nil {
 		return c.spoils
@@ -261,8 +262,8 @@ func (c *lockState) spoiled() map[string][]spans.Span {
 	return c.spoils
 }
 
-// couldHaveWon reports whether an attempt had too few votes, and would have had enough if each
-// node whose answer was late had given one. Nodes that a fault kept away are not late.
+// couldHaveWon reports whether an attempt had too few votes, but would have had enough if each node
+// whose answer was late had voted for it. Nodes that a fault made unreachable do not count as late.
 func (c *lockState) couldHaveWon(a *facts.Attempt) bool {
 	answers := map[string]*history.Event{}
 	for _, e := range a.Asked {
@@ -283,47 +284,46 @@ func (c *lockState) couldHaveWon(a *facts.Attempt) bool {
 	return votes < quorum && votes+late >= quorum
 }
 
-// stalledFor says how long the host stalled in a span, and that this may be why.
+// stallMessage says how long the host stalled in a span, and that this may be the reason.
 func (c *lockState) stalledFor(in spans.Span) string {
 	return "the host stalled for " + facts.Seconds(spans.Share(c.stalls, in)) + " meanwhile, which may be why"
 }
 
-// taken is what a kind of fault takes away from what it hits, for as long as it
-// is in force.
+// impact is what a kind of fault disables while it is in force.
 type taken int
 
 const (
-	// none: no answer comes later, nor fails to come.
+	// impactNone: no answer is late or missing.
 	none taken = iota
-	// little: nothing that a lock needs for longer than a node time-out. A client has
-	// other connections, and what was kept shows in its stamps.
+	// impactMessages: nothing that a lock needs is unavailable for longer than a node timeout. A
+	// client has other connections, and the timestamps of a delayed message show the delay.
 	little
-	// answers: the client or node does nothing, the link carries nothing. That a node
-	// which was killed comes back without its keys is no matter here: it can vote, and
-	// what it forgot can only free a lock.
+	// impactAnswers: the client or node does nothing, or the link carries nothing. It does not matter
+	// here that a killed node may restart without its keys: it can vote, and forgotten keys can
+	// only free a lock.
 	answers
-	// all: nobody is promised anything, wherever it hits.
+	// impactAll: nothing is guaranteed to anyone, whatever the fault's target.
 	all
 )
 
-// takes is what each kind of fault takes away. A kind that isn't here takes all, such as those
-// that turn a clock: keys then live longer, and clients wait longer, by what the record
-// doesn't tell. A clock that jumps is another matter: see takenBy. So is a stall of the host,
-// which is nobody's fault and lengthens bounds: see lockState.delayed.
+// impactByKind is the impact of each kind of fault. A kind that is not listed has impactAll. That
+// includes most clock faults, because they lengthen the lives of keys and the waits of clients by
+// an amount that the record does not contain. For clock jumps see impactOf. A host stall is not a
+// fault and extends bounds instead, see lockState.delayed.
 var takes = map[string]taken{
 	history.OpStall: none,
-	facts.Kill:      answers, facts.Shutdown: answers, facts.PowerLoss: answers, facts.Failover: answers, // of a client or node
-	facts.Pause: answers, "gc": answers, // of a client
-	"slow-disk": answers, "full-disk": answers, "unplug": answers, "starve": answers, // of a node
-	facts.Cut: answers, "delay": answers, "throttle": answers, "lose": answers, // of a link
+	facts.Kill:      answers, facts.Shutdown: answers, facts.PowerLoss: answers, facts.Failover: answers, // on a client or node
+	facts.Pause: answers, "gc": answers, // on a client
+	"slow-disk": answers, "full-disk": answers, "unplug": answers, "starve": answers, // on a node
+	facts.Cut: answers, "delay": answers, "throttle": answers, "lose": answers, // on a link
 	"hold": little, "drop": little, // a single message
 	"touch": little, // another key
 }
 
-// costs is the same for kinds of which the record says it.
+// impactByName maps the impact that a record declares for a fault.
 var costs = map[string]taken{history.CostsNothing: none, history.CostsLittle: little, history.CostsAnswers: answers}
 
-// quorumOf is how many nodes' votes the lock needs: as many as the record says, or a majority.
+// quorumSize returns how many votes the lock needs: the number in the record, or a majority.
 func quorumOf(p *history.Params) int {
 	if nodes := len(p.Nodes); p.Quorum <= 0 || p.Quorum > nodes {
 		return nodes/2 + 1
@@ -331,42 +331,42 @@ func quorumOf(p *history.Params) int {
 	return p.Quorum
 }
 
-// rounds is how long a lock that is free and available may go without a grant.
+// roundsBound returns how long a free and available lock may go without a grant.
 func rounds(p *history.Params) int64 {
 	return int64(p.Rounds)*int64(p.NodeTimeout+p.RetryMax) + int64(p.Slack)
 }
 
-// missingFigure names a figure that a bound of liveness needs and the history lacks.
+// missingParam names a parameter that the liveness bounds need and the history does not contain.
 func missingFigure(p *history.Params) string {
 	switch {
 	case p.TTL == 0:
 		return "TTL"
 	case p.NodeTimeout == 0:
-		return "node time-out"
+		return "node timeout"
 	case p.RetryMax == 0:
 		return "retry delay"
 	}
 	return ""
 }
 
-// setBack is that a node's clock was set back: what it keeps lives longer by as much.
+// setBack records that a node's clock was set back. Keys on this node live longer by that amount.
 type setBack struct {
-	spans.Span // in which it happened
+	spans.Span // when it happened
 	by         int64
 }
 
-// setBacks is the steps back of one node's clock, in order, so that nobody need look at
-// each of them to know by how much a key lives longer.
+// setBacks indexes the steps back of one node's clock, so that the extra lifetime of a key can be
+// found without looking at each step.
 type setBacks struct {
-	steps []setBack     // in the order of their begin
-	by    []int64       // the sum of the steps before each; and of all
-	ends  []setBack     // in the order of their end
-	over  []int64       // the sum of those before each; and of all
-	begin history.Peaks // of each step, less the sum of those before it
+	steps []setBack     // sorted by start
+	by    []int64       // for each step, the sum of all earlier ones; then the total
+	ends  []setBack     // sorted by end
+	over  []int64       // prefix sums of ends, as in sumBefore
+	begin history.Peaks // start of each step, minus the sum of all earlier ones
 	great bool          // the sums may overflow
 }
 
-// setBacksOf puts steps in order. It keeps them.
+// newSetBacks sorts steps in place and keeps the slice.
 func setBacksOf(steps []setBack) *setBacks {
 	b := &setBacks{steps: steps, ends: slices.Clone(steps)}
 	slices.SortStableFunc(b.steps, func(x, y setBack) int { return cmp.Compare(x.From, y.From) })
@@ -389,8 +389,8 @@ func sums(steps []setBack) []int64 {
 	return sums
 }
 
-// lapse is when a key that was set at an instant has lapsed at the latest, if it had by
-// another without these steps.
+// latestLapse returns the latest time at which a key that was set at an instant has lapsed, given
+// the lapse time without these steps.
 func (b *setBacks) lapse(at, lapse int64) int64 {
 	if lapse == facts.Never {
 		return facts.Never
@@ -405,16 +405,16 @@ func (b *setBacks) lapse(at, lapse int64) int64 {
 	}
 	first := sort.Search(len(b.steps), func(i int) bool { return b.steps[i].From >= at })
 	done := sort.Search(len(b.ends), func(i int) bool { return b.ends[i].To >= at })
-	if lapse = spans.Plus(lapse, b.by[first]-b.over[done]); lapse == facts.Never { // those under way at the instant
+	if lapse = spans.Plus(lapse, b.by[first]-b.over[done]); lapse == facts.Never { // steps in progress at the instant
 		return facts.Never
 	}
-	missed := b.begin.From(first, lapse-b.by[first]+1) // the first step that comes too late to give it more
+	missed := b.begin.From(first, lapse-b.by[first]+1) // the first step after the key's lapse
 	return spans.Plus(lapse, b.by[missed]-b.by[first])
 }
 
-// jumps is how far a fault sets a node's clock forward, or back where it is negative;
-// 0 if that isn't all that it does, or the record doesn't tell. Where a replica took
-// the node's place the clock is another one, and not among the nodes' own.
+// clockJump returns how far a fault sets a node's clock forward, or back if negative. It is 0 if the
+// fault does more than that or the record does not contain the amount. After a failover to a replica
+// the node has a different clock, so own must not contain this node.
 func jumps(r *facts.Facts, own map[string]bool, f *facts.Fault) int64 {
 	i := f.Step - 1
 	if f.Kind != facts.ClockJump || i < 0 || i >= len(r.Params.Steps) || !own[f.Target] {
@@ -423,7 +423,7 @@ func jumps(r *facts.Facts, own map[string]bool, f *facts.Fault) int64 {
 	return int64(r.Params.Steps[i].By)
 }
 
-// ownClocks is the nodes whose place no replica took.
+// nodesWithoutFailover returns the nodes that no replica replaced.
 func ownClocks(r *facts.Facts) map[string]bool {
 	own := map[string]bool{}
 	for _, n := range r.Params.Nodes {
@@ -437,8 +437,9 @@ func ownClocks(r *facts.Facts) map[string]bool {
 	return own
 }
 
-// during is the span in which a fault may have been in force: from its first event until
-// its end, which is stamped before it begins, has surely been done. A node has to start.
+// faultSpan returns the span in which a fault may have been in force: from its first event until
+// its end has surely taken effect. The end is timestamped before it is carried out, and a node then
+// takes time to start.
 func during(r *facts.Facts, f *facts.Fault) spans.Span {
 	s := spans.Of(f.First().T, facts.Never)
 	if f.End != nil {
@@ -447,14 +448,14 @@ func during(r *facts.Facts, f *facts.Fault) spans.Span {
 	return s
 }
 
-// lapses says when keys have lapsed, on whichever node.
+// lapses computes when keys have lapsed on every node.
 type lapses struct {
-	life int64                // how long a key lives at the longest, by a right clock
-	back map[string]*setBacks // all steps back of the nodes' clocks, by node
+	life int64                // maximum lifetime of a key on a correct clock
+	back map[string]*setBacks // node → steps back of its clock
 }
 
-// lapsesOf finds the steps back in a record. A clock that was set forward is set
-// back when the fault ends.
+// newLapses finds the steps back in a record. A clock that was set forward is set back when the
+// fault ends.
 func lapsesOf(r *facts.Facts, own map[string]bool) lapses {
 	l := lapses{life: facts.Never, back: map[string]*setBacks{}}
 	if r.Params.TTL != 0 {
@@ -465,7 +466,7 @@ func lapsesOf(r *facts.Facts, own map[string]bool) lapses {
 		switch by := jumps(r, own, f); {
 		case by < 0 && f.Begin != nil:
 			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.First().T, f.Begin.T), -by})
-		case by < 0: // it may have been
+		case by < 0: // it may have been set back at any time
 			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.First().T, facts.Never), -by})
 		case by > 0 && f.End != nil:
 			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.End.T, during(r, f).To), by})
@@ -477,8 +478,8 @@ func lapsesOf(r *facts.Facts, own map[string]bool) lapses {
 	return l
 }
 
-// of is when a key that was set or extended at an instant has lapsed at the latest:
-// TTL·(1+ρ) later, and by as much as its node's clock was set back meanwhile.
+// latest returns the latest time at which a key that was set or extended at an instant has lapsed:
+// TTL·(1+ρ) later, plus the amount by which its node's clock was set back meanwhile.
 func (l lapses) of(at int64) int64 {
 	alone := spans.Plus(at, l.life)
 	latest := alone
@@ -488,7 +489,7 @@ func (l lapses) of(at int64) int64 {
 	return latest
 }
 
-// longest is how long any key may have lived.
+// maxLifetime returns how long any key may have lived.
 func (l lapses) longest() int64 {
 	most := int64(0)
 	for _, back := range l.back {

@@ -14,9 +14,9 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestAvailability draws where c1 reaches a majority of three nodes, a letter a
-// second: "#" it does, "." it does not. An end takes another second (the slack),
-// and after an outage two more seconds go by until the client must have noticed.
+// TestAvailability draws when c1 reaches a majority of three nodes, one character per second: "#" if it
+// does, "." if not. A fault's end takes another second (the slack), and after an outage the client
+// has two more seconds to notice.
 func TestAvailability(t *testing.T) {
 	const begin = "params clients=c1,c2 nodes=n1,n2,n3 slack=1s nodeTimeout=500ms retryMax=500ms\n"
 	both := func(fault string, from, to int, targets ...string) string {
@@ -33,23 +33,23 @@ func TestAvailability(t *testing.T) {
 		{"no fault", "", "####################"},
 		{"one node of three", both("kill", 3, 8, "n1"), "####################"},
 		{"two nodes of three", both("kill", 3, 8, "n1", "n2"), "###........#########"},
-		{"two nodes, one after the other", both("kill", 3, 8, "n1") + both("kill", 6, 12, "n2"), "######.....#########"},
-		{"two nodes, never together", both("kill", 3, 6, "n1") + both("kill", 8, 12, "n2"), "####################"},
-		{"a node for good, and another", both("kill", 2, 0, "n1") + both("kill", 10, 12, "n3"), "##########.....#####"},
+		{"two nodes, overlapping", both("kill", 3, 8, "n1") + both("kill", 6, 12, "n2"), "######.....#########"},
+		{"two nodes, not at the same time", both("kill", 3, 6, "n1") + both("kill", 8, 12, "n2"), "####################"},
+		{"one node permanently, then another", both("kill", 2, 0, "n1") + both("kill", 10, 12, "n3"), "##########.....#####"},
 		{"two links", both("cut", 3, 8, "c1-n1", "c1-n3"), "###........#########"},
 		{"a link and a node", both("cut", 3, 8, "c1-n1") + both("kill", 3, 8, "n3"), "###........#########"},
 		{"a link to a node that is down anyway", both("cut", 3, 8, "c1-n1") + both("kill", 3, 8, "n1"), "####################"},
-		{"somebody else's links", both("cut", 3, 8, "c2-n1", "c2-n2", "c2-n3"), "####################"},
+		{"another client's links", both("cut", 3, 8, "c2-n1", "c2-n2", "c2-n3"), "####################"},
 		{"the client", both("pause", 3, 8, "c1"), "###........#########"},
-		{"the client for good", both("kill", 3, 0, "c1"), "###................."},
+		{"the client permanently", both("kill", 3, 0, "c1"), "###................."},
 		{"another client", both("pause", 3, 8, "c2"), "####################"},
 		{"the resource", both("cut", 3, 8, "c1-r1"), "####################"},
 		{"a single message", both("hold", 3, 8, "c1-n1", "c1-n2"), "####################"},
 		{"a clock", both("clock", 3, 8, "n1"), "###........#########"},
 		{"the host", both("stall", 3, 8, "machine"), "####################"},
-		{"what nobody knows, on anybody", both("earthquake", 3, 8, "c2"), "###........#########"},
-		{"what could not be injected", "3 nemesis invoke kill node=n1\n3 nemesis fail kill node=n1\n" + both("kill", 5, 8, "n2"), "#####.............."[:5] + strings.Repeat(".", 6) + "#########"},
-		{"back for less than it takes to notice", both("kill", 3, 5, "n1", "n2") + both("kill", 7, 9, "n1", "n2"), "###.........########"},
+		{"unknown fault on another client", both("earthquake", 3, 8, "c2"), "###........#########"},
+		{"fault that could not be injected", "3 nemesis invoke kill node=n1\n3 nemesis fail kill node=n1\n" + both("kill", 5, 8, "n2"), "#####.............."[:5] + strings.Repeat(".", 6) + "#########"},
+		{"up for less time than clients need to notice", both("kill", 3, 5, "n1", "n2") + both("kill", 7, 9, "n1", "n2"), "###.........########"},
 	} {
 		r := conditionsOf(facts.Read(histories.Story(begin + row.faults + "20 harness end run")))
 		up := r.down.settled(r.down.majority("c1"))
@@ -71,7 +71,7 @@ func draw(list []spans.Span) string {
 	return b.String()
 }
 
-// Who can't reach a node at all needs all the others.
+// A client that can never reach one of three nodes needs both of the other nodes.
 func TestAvailabilityOfOneWhoReachesFewer(t *testing.T) {
 	h := histories.Story("params clients=c1 nodes=n1,n2,n3 slack=1s nodeTimeout=500ms retryMax=500ms\n3 nemesis begin kill node=n2\n8 nemesis end kill node=n2\n20 harness end run")
 	for _, row := range []struct {
@@ -90,8 +90,8 @@ func TestAvailabilityOfOneWhoReachesFewer(t *testing.T) {
 	}
 }
 
-// TestIsolatedAgainstALookAtEach compares where a client was cut off from a majority with a count of its
-// links at each instant. Who never reached one is not cut off.
+// TestIsolatedSpansAgainstNaive compares the spans in which a client was cut off from a majority with a
+// count of its links at each instant. A client that can never reach a majority is not cut off.
 func TestIsolatedAgainstALookAtEach(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	found, whole := 0, 0
@@ -128,7 +128,7 @@ func TestIsolatedAgainstALookAtEach(t *testing.T) {
 		for at := int64(-1); at < 30; at++ {
 			want := reached(at) < down.quorum && reached(-1) >= down.quorum
 			if spans.Meets(got, spans.Of(at, at+1)) != want {
-				t.Fatalf("at %d of %v: cut off is %v, want %v; %d of %d nodes are reached, and a quorum is %d", at, got, !want, want, reached(at), len(nodes), down.quorum)
+				t.Fatalf("at %d of %v: cut off = %v, want %v; %d of %d nodes are reachable, quorum %d", at, got, !want, want, reached(at), len(nodes), down.quorum)
 			}
 			if want {
 				found++
@@ -139,11 +139,11 @@ func TestIsolatedAgainstALookAtEach(t *testing.T) {
 		}
 	}
 	if found < 2000 || whole < 100 {
-		t.Errorf("cut off at %d instants, and never connected %d times: the comparison is one-sided", found, whole)
+		t.Errorf("cut off at %d instants, never connected in %d cases: too few for a meaningful comparison", found, whole)
 	}
 }
 
-// A key that a fault kept stays until it is deleted or has lapsed, a TTL after its last extension.
+// A key kept by a fault stays until it is deleted or lapses a TTL after its last extension.
 func TestKeptKeys(t *testing.T) {
 	const holds = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms
 0 c1 begin client
@@ -160,13 +160,13 @@ func TestKeptKeys(t *testing.T) {
 		text string
 		want string
 	}{
-		"its holder lives":                                {holds, ""},
-		"its holder died":                                 {holds + dies, "from 1.005 s to 11.005 s (10 s)"},
-		"its holder extended it and died":                 {holds + extends + dies, "from 1.005 s to 15.005 s (14 s)"},
-		"its release was lost":                            {holds + lostRelease, "from 7 s to 11.005 s (4.005 s)"},
-		"it was extended, and its release was lost":       {holds + extends + lostRelease, "from 7 s to 15.005 s (8.005 s)"},
-		"the second of two releases was lost":             {holds + lateRelease, "from 7 s to 11.005 s (4.005 s)"},
-		"it was deleted late, once a cut had been healed": {holds + lostRelease + "8 nemesis end cut node=c1-n1\n8.5 c1-n1 ok release token=A sent=7.1 applied=8.4 answered=8.5\n", "from 7 s to 8.4 s (1.4 s)"},
+		"holder running":                       {holds, ""},
+		"holder died":                          {holds + dies, "from 1.005 s to 11.005 s (10 s)"},
+		"holder extended it and died":          {holds + extends + dies, "from 1.005 s to 15.005 s (14 s)"},
+		"release lost":                         {holds + lostRelease, "from 7 s to 11.005 s (4.005 s)"},
+		"extended, release lost":               {holds + extends + lostRelease, "from 7 s to 15.005 s (8.005 s)"},
+		"second of two releases lost":          {holds + lateRelease, "from 7 s to 11.005 s (4.005 s)"},
+		"deleted late, after a cut had healed": {holds + lostRelease + "8 nemesis end cut node=c1-n1\n8.5 c1-n1 ok release token=A sent=7.1 applied=8.4 answered=8.5\n", "from 7 s to 8.4 s (1.4 s)"},
 	} {
 		r := facts.Read(histories.Story(row.text + "20 harness end run"))
 		kept, slow := keptOf(conditionsOf(r), r.Wires()["lock-1"])
@@ -175,7 +175,7 @@ func TestKeptKeys(t *testing.T) {
 			got += facts.FromTo(s.From, s.To)
 		}
 		if got != row.want || len(slow) > 0 || r.Malformed != "" {
-			t.Errorf("%s: kept %q, want %q; by a slow host %v %s", name, got, row.want, slow, r.Malformed)
+			t.Errorf("%s: kept by a fault %q, want %q; kept by a slow host %v, want none %s", name, got, row.want, slow, r.Malformed)
 		}
 	}
 }
@@ -194,11 +194,11 @@ func TestJainIndex(t *testing.T) {
 		}
 	}
 	if _, ok := jainIndex([]int{5}); ok {
-		t.Error("one client alone has no index")
+		t.Error("jainIndex returned an index for a single client")
 	}
 }
 
-// A link that is late takes its answers away where they can't come in time.
+// A delayed link counts as down only if answers cannot arrive within the node timeout.
 func TestDelayThatTakesLittle(t *testing.T) {
 	for delay, want := range map[time.Duration]string{
 		0:                      "###........#########",
@@ -214,7 +214,7 @@ step 1 delay c1-n1 at 3s
 		h.Params.Steps[0].Delay = delay
 		r := conditionsOf(facts.Read(h))
 		if got := draw(r.down.settled(r.down.majority("c1"))); got != want {
-			t.Errorf("%v late:\ngot  %s\nwant %s", delay, got, want)
+			t.Errorf("delay %v:\ngot  %s\nwant %s", delay, got, want)
 		}
 	}
 }

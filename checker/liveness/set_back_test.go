@@ -11,7 +11,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// A key of 10 s is set at 10 s: when has it lapsed at the latest, in seconds?
+// TestLapseAfterClockSetBack checks the latest time, in seconds, at which a key with a TTL of 10 s that
+// was set at 10 s has lapsed.
 func TestLapseWhereAClockIsSetBack(t *testing.T) {
 	turn := func(step, from, to int, node string) string {
 		text := fmt.Sprintf("%d nemesis invoke clock-jump node=%s step=%d\n%d.1 nemesis begin clock-jump node=%s step=%d\n", from, node, step, from, node, step)
@@ -26,16 +27,16 @@ func TestLapseWhereAClockIsSetBack(t *testing.T) {
 		want         float64
 	}{
 		{"no fault", "", nil, 20},
-		{"set back meanwhile", turn(1, 12, 0, "n1"), []time.Duration{-20 * time.Second}, 40},
+		{"set back during its life", turn(1, 12, 0, "n1"), []time.Duration{-20 * time.Second}, 40},
 		{"set back before", turn(1, 5, 0, "n1"), []time.Duration{-20 * time.Second}, 20},
-		{"set back when it has lapsed", turn(1, 25, 0, "n1"), []time.Duration{-20 * time.Second}, 20},
+		{"set back after it has lapsed", turn(1, 25, 0, "n1"), []time.Duration{-20 * time.Second}, 20},
 		{"set forward", turn(1, 12, 0, "n1"), []time.Duration{20 * time.Second}, 20},
-		{"forward before, right again meanwhile", turn(1, 5, 15, "n1"), []time.Duration{20 * time.Second}, 40},
+		{"set forward before, corrected during its life", turn(1, 5, 15, "n1"), []time.Duration{20 * time.Second}, 40},
 		{"twice on one node", turn(1, 12, 0, "n1") + turn(2, 22, 0, "n1"), []time.Duration{-3 * time.Second, -5 * time.Second}, 28},
 		{"on two nodes", turn(1, 12, 0, "n1") + turn(2, 13, 0, "n2"), []time.Duration{-3 * time.Second, -5 * time.Second}, 25},
 		{"a client's clock", turn(1, 12, 0, "c1"), []time.Duration{-20 * time.Second}, 20},
-		{"by nobody knows how much", turn(1, 12, 0, "n1"), []time.Duration{0}, 20},
-		{"and a replica took its place", turn(1, 12, 0, "n1") + "14 nemesis begin failover node=n1 step=2\n", []time.Duration{-20 * time.Second, 0}, 20},
+		{"set back by an unknown amount", turn(1, 12, 0, "n1"), []time.Duration{0}, 20},
+		{"set back, then replaced by a replica", turn(1, 12, 0, "n1") + "14 nemesis begin failover node=n1 step=2\n", []time.Duration{-20 * time.Second, 0}, 20},
 	} {
 		h := histories.Story("params clients=c1 nodes=n1,n2,n3 ttl=10s slack=500ms\n" + row.faults + "60 harness end run")
 		for i, by := range row.by {
@@ -43,12 +44,12 @@ func TestLapseWhereAClockIsSetBack(t *testing.T) {
 		}
 		r := conditionsOf(facts.Read(h))
 		if got := history.Seconds(r.keys.of(10e9)); got != row.want {
-			t.Errorf("%s: it has lapsed by %v s, want %v s", row.name, got, row.want)
+			t.Errorf("%s: has lapsed by %v s, want %v s", row.name, got, row.want)
 		}
-		// A jump of which all is told leaves every promise standing; another voids them.
+		// A fully recorded jump suspends no guarantee; any other jump suspends them all.
 		told := row.faults == "" || row.by[0] != 0 && !strings.Contains(row.faults, "failover")
 		if void := len(r.down.all) > 0; void == told {
-			t.Errorf("%s: promises are void: %v", row.name, void)
+			t.Errorf("%s: guarantees suspended = %v", row.name, void)
 		}
 	}
 }
