@@ -328,9 +328,9 @@ EVENTS
 			verdict.TooFewVotes, "had 2 of the 3 votes it needed; n1 and n2 voted for it; n3, n4 and n5 answered with an error", ""},
 		"three refuse without a key": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A\n", verdict.TurnedAway, "was refused by 3 nodes that had no key", ""},
 		"two others have two nodes each": {others + had("n1", "A", "c1") + "1.02 c1-n1 ok set token=A\n1.05 c1-n2,n3,n4,n5 fail set token=A\n",
-			verdict.SplitVote, "met keys of other clients' attempts on n4 and n5", ""},
+			verdict.SplitVote, "found keys of other clients' attempts on n4 and n5", ""},
 		"another has one node, and two do not answer": {"0.010 c2 invoke acquire session=c2/1\n" + had("n3", "B", "c2") + had("n1,n2", "A", "c1") + "1.001 c2-n3 ok set token=B\n" +
-			"1.02 c1-n1,n2 ok set token=A\n1.05 c1-n3 fail set token=A\n1.05 c1-n4,n5 info set token=A answered=0\n1.15 c1-n1,n2 ok release token=A\n", verdict.SplitVote, "met keys of other clients' attempts on n3", ""},
+			"1.02 c1-n1,n2 ok set token=A\n1.05 c1-n3 fail set token=A\n1.05 c1-n4,n5 info set token=A answered=0\n1.15 c1-n1,n2 ok release token=A\n", verdict.SplitVote, "found keys of other clients' attempts on n3", ""},
 		"others have two nodes each, and it is released before the refusals arrive": {"0.010 c2 invoke acquire session=c2/1\n0.010 c3 invoke acquire session=c3/1\n" +
 			had("n2,n3", "B", "c2") + had("n4,n5", "C", "c3") + had("n1", "A", "c1") + "1.001 c2-n2,n3 ok set token=B\n1.001 c3-n4,n5 ok set token=C\n" +
 			"1.02 c1-n1 ok set token=A sent=0.97\n1.06 c1-n2,n3,n4,n5 fail set token=A sent=0.97\n1.06 c1-n1 ok release token=A sent=1.05",

@@ -203,7 +203,7 @@ func TestDamagedFiles(t *testing.T) {
 		"invalid outcome":             {replace(`"scenario":"a"`, `"scenario:"a"`), "outcome 1 of 3: "},
 		"another seed":                {replace(`"seed":7`, `"seed":8`), ", found "},
 		"another scenario":            {replace(`"scenario":"a"`, `"scenario":"b"`), ", found "},
-		"invalid exit code":           {replace(`"code":0`, `"code":5`), "no exit code"},
+		"invalid exit code":           {replace(`"code":0`, `"code":5`), "is not an exit code"},
 		"folder outside the store":    {replace(`"dir":"`, `"dir":"../../`), "is not in the store"},
 	} {
 		t.Run(name, func(t *testing.T) {
